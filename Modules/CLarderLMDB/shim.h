@@ -1,0 +1,120 @@
+// Larder — an embedded, multi-process cache and object store.
+// Copyright 2026 the Larder authors. Licensed under Apache-2.0.
+// SPDX-License-Identifier: Apache-2.0
+//
+// What Swift cannot see by itself: liblmdb, and a few calls that are variadic, hidden behind a
+// feature macro, or spelled differently per system. Each wrapper says why it is here. There is no
+// C file: everything is `static inline`.
+
+#ifndef LARDER_SHIM_H
+#define LARDER_SHIM_H
+
+#include <errno.h>
+#include <fcntl.h>
+#include <lmdb.h>
+#include <pthread.h>
+#include <stdint.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+#if defined(__linux__)
+#include <linux/futex.h>
+#include <sys/syscall.h>
+#include <sys/vfs.h>
+#endif
+
+// Open-file-description locks. glibc shows the names only under _GNU_SOURCE, which must not be
+// defined in a module's header (it changes other modules' view of libc). The numbers are kernel ABI.
+#if defined(__linux__)
+#define LARDER_OFD_GETLK 36
+#define LARDER_OFD_SETLK 37
+#elif defined(__APPLE__)
+#define LARDER_OFD_SETLK 90
+#define LARDER_OFD_GETLK 92
+#endif
+
+// fcntl is variadic, which Swift does not import.
+static inline int larder_lock_range(int fd, short type, int64_t start, int64_t length) {
+  struct flock lock;
+  memset(&lock, 0, sizeof lock);
+  lock.l_type = type;
+  lock.l_whence = SEEK_SET;
+  lock.l_start = start;
+  lock.l_len = length;
+  return fcntl(fd, LARDER_OFD_SETLK, &lock);
+}
+
+// 1: somebody else holds a lock in the way of `type`; 0: nobody; -1: errno.
+static inline int larder_range_is_locked(int fd, short type, int64_t start, int64_t length) {
+  struct flock lock;
+  memset(&lock, 0, sizeof lock);
+  lock.l_type = type;
+  lock.l_whence = SEEK_SET;
+  lock.l_start = start;
+  lock.l_len = length;
+  if (fcntl(fd, LARDER_OFD_GETLK, &lock) != 0) return -1;
+  return lock.l_type != F_UNLCK;
+}
+
+// open is variadic.
+static inline int larder_open(const char *path, int flags, int mode) {
+  return open(path, flags | O_CLOEXEC, (mode_t)mode);
+}
+static inline int larder_set_cloexec(int fd) { return fcntl(fd, F_SETFD, FD_CLOEXEC); }
+
+// Linux sleeps on a futex word shared between processes; Darwin has os_sync_wait_on_address, which
+// is reached from Swift. 0: woken or value differs; ETIMEDOUT, EINTR: as said.
+static inline int larder_futex_wait(const volatile uint32_t *word, uint32_t expected,
+                                    int64_t nanoseconds) {
+#if defined(__linux__)
+  struct timespec limit = {nanoseconds / 1000000000, nanoseconds % 1000000000};
+  if (syscall(SYS_futex, word, FUTEX_WAIT, expected, &limit, (void *)0, 0) == 0) return 0;
+  return errno == EAGAIN ? 0 : errno;
+#else
+  struct timespec nap = {0, nanoseconds < 1000000 ? nanoseconds : 1000000};
+  if (*word != expected) return 0;
+  nanosleep(&nap, (void *)0);
+  return ETIMEDOUT;
+#endif
+}
+static inline void larder_futex_wake_all(const volatile uint32_t *word) {
+#if defined(__linux__)
+  syscall(SYS_futex, word, FUTEX_WAKE, 0x7fffffff, (void *)0, (void *)0, 0);
+#else
+  (void)word;
+#endif
+}
+
+// A page that reads as zero in a forked child. getpid() costs a system call; this costs one load.
+static inline int larder_wipe_on_fork(void *page, size_t length) {
+#if defined(__linux__)
+  return madvise(page, length, 18 /* MADV_WIPEONFORK */);
+#else
+  return minherit(page, length, VM_INHERIT_ZERO);
+#endif
+}
+
+// The thread's identity as a number: pthread_t is a pointer on one system, an integer on the other.
+static inline uint64_t larder_thread_token(void) { return (uint64_t)(uintptr_t)pthread_self(); }
+
+// MAP_FAILED is a cast in a macro, which Swift does not import.
+static inline void *larder_map(size_t length, int protection, int flags, int fd) {
+  void *address = mmap((void *)0, length, protection, flags, fd, 0);
+  return address == MAP_FAILED ? (void *)0 : address;
+}
+
+// Linux only: the file system's magic number. Darwin names its file systems (f_fstypename).
+static inline int64_t larder_file_system_type(const char *path) {
+#if defined(__linux__)
+  struct statfs info;
+  return statfs(path, &info) == 0 ? (int64_t)(uint64_t)(unsigned long)info.f_type : -1;
+#else
+  (void)path;
+  return 0;
+#endif
+}
+
+#endif

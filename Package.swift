@@ -1,0 +1,78 @@
+// swift-tools-version: 6.2
+// Larder — an embedded, multi-process cache and object store.
+// Copyright 2026 the Larder authors. Licensed under Apache-2.0.
+// SPDX-License-Identifier: Apache-2.0
+
+import PackageDescription
+
+let package = Package(
+  name: "larder",
+  platforms: [.macOS(.v15)],
+  products: [
+    .library(name: "Larder", targets: ["Larder"]),
+    .executable(name: "larder", targets: ["LarderCLI"]),
+  ],
+  traits: [
+    // Compiles the named fault points in (kill, stop, delay, error). Storms need them, optimised
+    // builds included; nobody who imports Larder ever pays for them.
+    .trait(name: "FaultInjection", description: "Compile named fault points into the engine.")
+  ],
+  dependencies: [
+    // The tool only. A client of the library does not build it.
+    .package(url: "https://github.com/apple/swift-argument-parser", from: "1.8.0")
+  ],
+  targets: [
+    .systemLibrary(
+      name: "CLarderLMDB",
+      path: "Modules/CLarderLMDB",
+      pkgConfig: "lmdb",
+      providers: [.apt(["liblmdb-dev"]), .brew(["lmdb"])]),
+
+    // The two bottom modules, the only callers of C.
+    .target(name: "LarderSystem", dependencies: ["CLarderLMDB"]),
+    .target(name: "LarderLMDB", dependencies: ["CLarderLMDB", "LarderSystem"]),
+
+    .target(name: "LarderCoding"),
+    .target(name: "LarderEngine", dependencies: ["LarderLMDB", "LarderSystem", "LarderCoding"]),
+    .target(name: "LarderCache", dependencies: ["LarderEngine", "LarderCoding"]),
+    .target(name: "Larder", dependencies: ["LarderCache", "LarderEngine", "LarderCoding"]),
+
+    .executableTarget(
+      name: "LarderCLI",
+      dependencies: [
+        "Larder", "LarderEngine", "LarderCoding",
+        .product(name: "ArgumentParser", package: "swift-argument-parser"),
+      ]),
+
+    // How tools and tests run other processes.
+    .target(name: "LarderTesting", dependencies: ["LarderSystem"]),
+    .executableTarget(
+      name: "LarderPeer",
+      dependencies: ["Larder", "LarderEngine", "LarderSystem", "LarderTesting"],
+      path: "Tests/LarderPeer"),
+
+    .testTarget(name: "LarderSystemTests", dependencies: ["LarderSystem", "LarderTesting"]),
+    .testTarget(name: "LarderLMDBTests", dependencies: ["LarderLMDB", "LarderTesting"]),
+    .testTarget(name: "LarderCodingTests", dependencies: ["LarderCoding", "LarderTesting"]),
+    .testTarget(name: "LarderEngineTests", dependencies: ["LarderEngine", "LarderTesting"]),
+    .testTarget(name: "LarderCacheTests", dependencies: ["Larder", "LarderTesting"]),
+    .testTarget(
+      name: "LarderProcessTests",
+      dependencies: ["Larder", "LarderEngine", "LarderTesting", "LarderPeer"]),
+    .testTarget(name: "LarderCLITests", dependencies: ["LarderTesting", "LarderCLI"]),
+  ],
+  swiftLanguageModes: [.v6]
+)
+
+for target in package.targets where target.type != .system {
+  target.swiftSettings =
+    (target.swiftSettings ?? []) + [
+      .enableUpcomingFeature("ExistentialAny"),
+      .enableUpcomingFeature("InternalImportsByDefault"),
+      .enableUpcomingFeature("MemberImportVisibility"),
+      .enableUpcomingFeature("NonisolatedNonsendingByDefault"),
+      .enableExperimentalFeature("Lifetimes"),
+      .strictMemorySafety(),
+      .define("FAULTS", .when(traits: ["FaultInjection"])),
+    ]
+}
