@@ -1,0 +1,185 @@
+// Larder — an embedded, multi-process cache and object store.
+// Copyright 2026 the Larder authors. Licensed under Apache-2.0.
+// SPDX-License-Identifier: Apache-2.0
+
+internal import CLarderLMDB
+package import LarderSystem
+internal import Synchronization
+
+/// An open LMDB environment: one directory with `data.mdb` and `lock.mdb`.
+///
+/// The caller holds the store's gate around `init` and ``close()``: a process killed inside
+/// `mdb_env_open` beside another opener makes LMDB 0.9 lose acknowledged commits, and closing races
+/// with opening in several releases. There is at most one environment per directory per process.
+@safe
+package final class Environment: Sendable {
+  package struct Options: Sendable {
+    /// Bytes of address space. The same for every process of a store; never changed while open.
+    package var mapSize: Int
+    /// Named tables.
+    package var maximumTables: Int
+    /// Reader slots; counts only for the process that creates `lock.mdb`.
+    package var maximumReaders: Int
+    /// Whether each commit waits for the disk.
+    package var synchronous: Bool
+
+    package init(
+      mapSize: Int, maximumTables: Int = 1024, maximumReaders: Int = 4094, synchronous: Bool
+    ) {
+      self.mapSize = mapSize
+      self.maximumTables = maximumTables
+      self.maximumReaders = maximumReaders
+      self.synchronous = synchronous
+    }
+  }
+
+  package let path: String
+  package let identity: FileIdentity
+  // Set once in `init`, cleared once in `close`, which the owner calls when nothing else runs.
+  private nonisolated(unsafe) var handle: OpaquePointer?
+
+  private static let open = Mutex<Set<FileIdentity>>([])
+
+  package init(path: String, options: Options) throws(LMDBError) {
+    guard let identity = (try? FileSystem.status(of: path))??.identity else {
+      throw LMDBError(LMDBError.Code(rawValue: ENOENT), during: "mdb_env_open")
+    }
+    let isNew = Environment.open.withLock { $0.insert(identity).inserted }
+    guard isNew else { throw LMDBError(.alreadyOpen, during: "mdb_env_open") }
+    do throws(LMDBError) {
+      unsafe self.handle = try Environment.makeHandle(path: path, options: options)
+    } catch {
+      Environment.open.withLock { _ = $0.remove(identity) }
+      throw error
+    }
+    self.path = path
+    self.identity = identity
+  }
+
+  private static func makeHandle(
+    path: String, options: Options
+  ) throws(LMDBError) -> OpaquePointer {
+    var created: OpaquePointer?
+    try unsafe check(mdb_env_create(&created), "mdb_env_create")
+    let handle = unsafe created!
+    do throws(LMDBError) {
+      try unsafe check(mdb_env_set_mapsize(handle, options.mapSize), "mdb_env_set_mapsize")
+      try unsafe check(
+        mdb_env_set_maxdbs(handle, UInt32(options.maximumTables)), "mdb_env_set_maxdbs")
+      try unsafe check(
+        mdb_env_set_maxreaders(handle, UInt32(options.maximumReaders)), "mdb_env_set_maxreaders")
+      var flags = UInt32(MDB_NOTLS)
+      if !options.synchronous { flags |= UInt32(MDB_NOSYNC) }
+      try unsafe check(mdb_env_open(handle, path, flags, 0o600), "mdb_env_open")
+      var descriptor: CInt = -1
+      try unsafe check(mdb_env_get_fd(handle, &descriptor), "mdb_env_get_fd")
+      larder_set_cloexec(descriptor)
+      return unsafe handle
+    } catch {
+      // mdb_env_create has given us a handle: it must go even when opening failed.
+      unsafe mdb_env_close(handle)
+      throw error
+    }
+  }
+
+  /// Closes the environment. No transaction may be alive. Under the gate; at most once.
+  package func close() {
+    guard let handle = unsafe handle else { return }
+    unsafe self.handle = nil
+    unsafe mdb_env_close(handle)
+    Environment.open.withLock { _ = $0.remove(identity) }
+  }
+
+  deinit {
+    // An environment that could not be closed under the gate is left to the end of the process.
+    if unsafe handle != nil { Environment.open.withLock { _ = $0.remove(identity) } }
+  }
+
+  var pointer: OpaquePointer {
+    guard let handle = unsafe handle else {
+      preconditionFailure("an LMDB environment was used after it was closed")
+    }
+    return unsafe handle
+  }
+
+  // MARK: Information
+
+  /// The descriptor of `data.mdb`, to look at its size. Never read, write or close it.
+  package var dataDescriptor: CInt {
+    var descriptor: CInt = -1
+    unsafe mdb_env_get_fd(pointer, &descriptor)
+    return descriptor
+  }
+
+  package struct Information: Sendable, Hashable {
+    package let mapSize: Int
+    package let lastPage: Int
+    package let lastTransaction: UInt64
+    package let maximumReaders: Int
+    package let usedReaders: Int
+    package let pageSize: Int
+  }
+
+  package var information: Information {
+    var info = unsafe MDB_envinfo()
+    var stat = MDB_stat()
+    unsafe mdb_env_info(pointer, &info)
+    unsafe mdb_env_stat(pointer, &stat)
+    return unsafe Information(
+      mapSize: info.me_mapsize, lastPage: info.me_last_pgno,
+      lastTransaction: UInt64(info.me_last_txnid), maximumReaders: Int(info.me_maxreaders),
+      usedReaders: Int(info.me_numreaders), pageSize: Int(stat.ms_psize))
+  }
+
+  /// Writes everything committed so far to the disk.
+  package func synchronize() throws(LMDBError) {
+    try unsafe check(mdb_env_sync(pointer, 1), "mdb_env_sync")
+  }
+
+  /// Writes a copy without free pages to a directory that exists and is empty.
+  package func copy(to directory: String) throws(LMDBError) {
+    try unsafe check(mdb_env_copy2(pointer, directory, UInt32(MDB_CP_COMPACT)), "mdb_env_copy2")
+  }
+
+  // MARK: Readers
+
+  /// Frees the reader slots of processes that no longer live.
+  ///
+  /// - Returns: The number of slots freed.
+  @discardableResult
+  package func clearDeadReaders() throws(LMDBError) -> Int {
+    var dead: CInt = 0
+    try unsafe check(mdb_reader_check(pointer, &dead), "mdb_reader_check")
+    return Int(dead)
+  }
+
+  /// One used slot of the reader table.
+  package struct Reader: Sendable, Hashable {
+    package let pid: Int32
+    /// The snapshot it holds; `nil` when it rests between reads.
+    package let transaction: UInt64?
+  }
+
+  package func readers() throws(LMDBError) -> [Reader] {
+    final class Lines { var text = "" }
+    let lines = Lines()
+    let context = unsafe Unmanaged.passUnretained(lines).toOpaque()
+    let status = unsafe mdb_reader_list(
+      pointer,
+      { message, context in
+        guard let message = unsafe message, let context = unsafe context else { return 0 }
+        let lines = unsafe Unmanaged<Lines>.fromOpaque(context).takeUnretainedValue()
+        unsafe lines.text += String(cString: message)
+        return 0
+      }, context)
+    guard status >= 0 else {
+      throw LMDBError(LMDBError.Code(rawValue: status), during: "mdb_reader_list")
+    }
+    // "       pid     thread     txnid", then a line a reader; "-" for a reader at rest.
+    return lines.text.split(separator: "\n").compactMap { line in
+      let fields = line.split(separator: " ")
+      guard fields.count == 3, let pid = Int32(fields[0]) else { return nil }
+      return Reader(pid: pid, transaction: UInt64(fields[2]))
+    }
+  }
+}

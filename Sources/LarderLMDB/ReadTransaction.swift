@@ -1,0 +1,76 @@
+// Larder — an embedded, multi-process cache and object store.
+// Copyright 2026 the Larder authors. Licensed under Apache-2.0.
+// SPDX-License-Identifier: Apache-2.0
+
+internal import CLarderLMDB
+
+/// One consistent snapshot of an environment.
+///
+/// It pins the pages freed after it began, so it must be short: no waiting, no suspension.
+@safe
+package struct ReadTransaction: ~Copyable {
+  let handle: OpaquePointer
+
+  package init(in environment: borrowing Environment) throws(LMDBError) {
+    var created: OpaquePointer?
+    try unsafe check(
+      mdb_txn_begin(environment.pointer, nil, UInt32(MDB_RDONLY), &created), "mdb_txn_begin")
+    unsafe self.handle = created!
+  }
+
+  deinit { unsafe mdb_txn_abort(handle) }
+
+  /// Opens a table. The handle is good only after ``keepTables()``.
+  package func table(
+    _ name: String, keys: Table.Keys
+  ) throws(LMDBError) -> Table? {
+    var dbi: MDB_dbi = 0
+    let exists = try unsafe found(
+      mdb_dbi_open(handle, name, keys.flags, &dbi), "mdb_dbi_open(\(name))")
+    return exists ? Table(handle: dbi, name: name) : nil
+  }
+
+  /// Ends the transaction so that tables opened in it stay open.
+  package consuming func keepTables() throws(LMDBError) {
+    let handle = unsafe self.handle
+    discard self
+    try unsafe check(mdb_txn_commit(handle), "mdb_txn_commit")
+  }
+
+  /// Gives the snapshot up and keeps the reader slot.
+  package mutating func reset() { unsafe mdb_txn_reset(handle) }
+
+  /// Takes the newest snapshot after ``reset()``.
+  package mutating func renew() throws(LMDBError) {
+    try unsafe check(mdb_txn_renew(handle), "mdb_txn_renew")
+  }
+
+  /// The id of the newest transaction this snapshot contains.
+  package var id: UInt64 { unsafe UInt64(mdb_txn_id(handle)) }
+
+  /// The bytes stored for an integer key, valid as long as this transaction is.
+  @_lifetime(borrow self)
+  package func value(forKey key: UInt64, in table: Table) throws(LMDBError) -> RawSpan? {
+    let handle = unsafe handle
+    var value = unsafe MDB_val()
+    let status = unsafe withKey(key) { unsafe mdb_get(handle, table.handle, $0, &value) }
+    guard try found(status, "mdb_get") else { return nil }
+    return unsafe _overrideLifetime(value.span, borrowing: self)
+  }
+
+  /// The bytes stored for a key of bytes, valid as long as this transaction is.
+  @_lifetime(borrow self)
+  package func value(forKey key: RawSpan, in table: Table) throws(LMDBError) -> RawSpan? {
+    let handle = unsafe handle
+    var value = unsafe MDB_val()
+    let status = unsafe withValue(key) { unsafe mdb_get(handle, table.handle, $0, &value) }
+    guard try found(status, "mdb_get") else { return nil }
+    return unsafe _overrideLifetime(value.span, borrowing: self)
+  }
+
+  package func statistics(of table: Table) throws(LMDBError) -> TableStatistics {
+    var stat = MDB_stat()
+    try unsafe check(mdb_stat(handle, table.handle, &stat), "mdb_stat")
+    return TableStatistics(stat)
+  }
+}

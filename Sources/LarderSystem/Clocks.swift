@@ -1,0 +1,34 @@
+// Larder — an embedded, multi-process cache and object store.
+// Copyright 2026 the Larder authors. Licensed under Apache-2.0.
+// SPDX-License-Identifier: Apache-2.0
+
+#if canImport(Glibc)
+  internal import Glibc
+#elseif canImport(Musl)
+  internal import Musl
+#else
+  internal import Darwin
+#endif
+
+/// The clocks the store reads by itself. Everything that decides on expiry goes through the store's
+/// injected clock instead.
+package enum Clocks {
+  /// Wall time in milliseconds since 1970.
+  package static func wallMilliseconds() -> Int64 {
+    var time = timespec()
+    #if canImport(Darwin)
+      unsafe clock_gettime(CLOCK_REALTIME, &time)
+    #else
+      // The coarse clock costs a quarter of the exact one and is right to a few milliseconds.
+      unsafe clock_gettime(CLOCK_REALTIME_COARSE, &time)
+    #endif
+    return Int64(time.tv_sec) * 1000 + Int64(time.tv_nsec) / 1_000_000
+  }
+
+  /// Nanoseconds of a clock that never steps and is one for all processes of the machine.
+  package static func monotonicNanoseconds() -> UInt64 {
+    var time = timespec()
+    unsafe clock_gettime(CLOCK_MONOTONIC, &time)
+    return UInt64(time.tv_sec) * 1_000_000_000 + UInt64(time.tv_nsec)
+  }
+}

@@ -1,0 +1,153 @@
+// Larder — an embedded, multi-process cache and object store.
+// Copyright 2026 the Larder authors. Licensed under Apache-2.0.
+// SPDX-License-Identifier: Apache-2.0
+
+internal import CLarderLMDB
+
+#if canImport(Glibc)
+  internal import Glibc
+#elseif canImport(Musl)
+  internal import Musl
+#else
+  internal import Darwin
+#endif
+
+/// The directory operations of a store, each with the path in its error.
+package enum FileSystem {
+  /// The status of `path`, or `nil` when there is nothing.
+  package static func status(
+    of path: String, followingLinks: Bool = true
+  ) throws(SystemError) -> FileStatus? {
+    var info = stat()
+    let result = followingLinks ? unsafe stat(path, &info) : unsafe lstat(path, &info)
+    if result == 0 { return FileStatus(info) }
+    if currentErrno() == ENOENT { return nil }
+    throw .last("stat", path)
+  }
+
+  package static func makeDirectory(_ path: String, mode: UInt32 = 0o700) throws(SystemError) {
+    if unsafe mkdir(path, mode_t(mode)) == 0 || currentErrno() == EEXIST { return }
+    throw .last("mkdir", path)
+  }
+
+  /// Creates the parents of `path` that are missing, then `path` itself with mode 0700.
+  package static func makeDirectories(_ path: String) throws(SystemError) {
+    if let existing = try? status(of: path), existing.isDirectory { return }
+    var position = path.startIndex
+    while let slash = path[position...].firstIndex(of: "/") {
+      position = path.index(after: slash)
+      let parent = String(path[..<slash])
+      if parent.isEmpty { continue }
+      if let existing = try status(of: parent) {
+        if existing.isDirectory { continue }
+        throw SystemError(errno: ENOTDIR, operation: "mkdir", path: parent)
+      }
+      try makeDirectory(parent, mode: 0o755)
+    }
+    try makeDirectory(path)
+  }
+
+  package static func rename(_ old: String, to new: String) throws(SystemError) {
+    guard rename(old, new) == 0 else { throw .last("rename", new) }
+  }
+
+  private static func rename(_ old: String, _ new: String) -> CInt {
+    #if canImport(Glibc)
+      unsafe Glibc.rename(old, new)
+    #elseif canImport(Musl)
+      unsafe Musl.rename(old, new)
+    #else
+      unsafe Darwin.rename(old, new)
+    #endif
+  }
+
+  /// Makes a rename inside `directory` survive a loss of power.
+  package static func synchronizeDirectory(_ directory: String) throws(SystemError) {
+    let descriptor = unsafe larder_open(directory, O_RDONLY, 0)
+    guard descriptor >= 0 else { throw .last("open", directory) }
+    defer { close(descriptor) }
+    guard fsync(descriptor) == 0 else { throw .last("fsync", directory) }
+  }
+
+  /// The names in a directory, without `.` and `..`; empty when it does not exist.
+  package static func names(in directory: String) -> [String] {
+    guard let stream = unsafe opendir(directory) else { return [] }
+    defer { unsafe closedir(stream) }
+    var names: [String] = []
+    while let entry = unsafe readdir(stream) {
+      let name = unsafe withUnsafeBytes(of: &entry.pointee.d_name) { bytes in
+        unsafe String(decoding: bytes.prefix { $0 != 0 }, as: UTF8.self)
+      }
+      if name != ".", name != ".." { names.append(name) }
+    }
+    return names
+  }
+
+  /// Removes a directory and the plain files and directories below it. Links are not followed.
+  package static func removeTree(_ path: String) {
+    guard let info = try? status(of: path, followingLinks: false) else { return }
+    if info.isDirectory {
+      for name in names(in: path) { removeTree(path + "/" + name) }
+      unsafe rmdir(path)
+    } else {
+      unsafe unlink(path)
+    }
+  }
+
+  /// The path with links resolved, or `nil` when it cannot be.
+  package static func resolved(_ path: String) -> String? {
+    guard let text = unsafe realpath(path, nil) else { return nil }
+    defer { unsafe free(text) }
+    return unsafe String(cString: text)
+  }
+
+  package static var currentDirectory: String {
+    guard let text = unsafe getcwd(nil, 0) else { return "/" }
+    defer { unsafe free(text) }
+    return unsafe String(cString: text)
+  }
+
+  package static func environment(_ name: String) -> String? {
+    guard let text = unsafe getenv(name) else { return nil }
+    return unsafe String(cString: text)
+  }
+
+  package static var userID: UInt32 { UInt32(geteuid()) }
+
+  /// The name of the file system below `path` when Larder must refuse it: network and FUSE file
+  /// systems keep neither locks nor mappings coherent.
+  package static func refusedFileSystem(below path: String) -> String? {
+    #if canImport(Darwin)
+      var info = statfs()
+      guard unsafe statfs(path, &info) == 0 else { return nil }
+      let name = unsafe withUnsafeBytes(of: &info.f_fstypename) { bytes in
+        unsafe String(decoding: bytes.prefix { $0 != 0 }, as: UTF8.self)
+      }
+      let refused = ["nfs", "smbfs", "afpfs", "webdav", "macfuse", "osxfuse", "fusefs", "ftp"]
+      return refused.contains(name) ? name : nil
+    #else
+      let refused: [Int64: String] = [
+        0x6969: "nfs", 0x517B: "smb", 0xFE53_4D42: "smb2", 0xFF53_4D42: "cifs",
+        0x6573_5546: "fuse", 0x0102_1997: "9p", 0x5346_414F: "afs", 0x7375_7245: "coda",
+        0x00C3_6400: "ceph", 0x0BD0_0BD0: "lustre", 0x4750_4653: "gpfs", 0x564C: "ncp",
+        0x0116_1970: "gfs2", 0x7461_636F: "ocfs2", 0x7666_6262: "vboxsf", 0x2FC1_2FC1: "zfs",
+      ]
+      return refused[unsafe larder_file_system_type(path)]
+    #endif
+  }
+}
+
+/// Limits of this process that change what a file system answers.
+package enum ResourceLimits {
+  /// The largest file this process may write, in bytes; `nil` when there is no limit.
+  package static var fileSize: Int? {
+    var limit = rlimit()
+    #if canImport(Glibc)
+      let result = unsafe getrlimit(__rlimit_resource_t(RLIMIT_FSIZE.rawValue), &limit)
+    #else
+      let result = unsafe getrlimit(RLIMIT_FSIZE, &limit)
+    #endif
+    guard result == 0, limit.rlim_cur < rlim_t(Int64.max) else { return nil }
+    return Int(limit.rlim_cur)
+  }
+}

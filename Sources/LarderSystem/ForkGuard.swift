@@ -1,0 +1,90 @@
+// Larder — an embedded, multi-process cache and object store.
+// Copyright 2026 the Larder authors. Licensed under Apache-2.0.
+// SPDX-License-Identifier: Apache-2.0
+
+internal import CLarderLMDB
+internal import Synchronization
+
+#if canImport(Glibc)
+  internal import Glibc
+#elseif canImport(Musl)
+  internal import Musl
+#else
+  internal import Darwin
+#endif
+
+// FORK WITHOUT EXEC
+//
+// A forked child shares its parent's LMDB reader slots and open-file-description locks; using or
+// even keeping them breaks the parent. Two things are done about it:
+//
+// * A page of its own that the kernel hands to a child as zeros (MADV_WIPEONFORK). One load tells
+//   whether this process is a fork; `getpid()` would cost a system call.
+// * A `pthread_atfork` child handler closes every descriptor that carries a lock, so that a lock
+//   does not outlive its holder in a child that knows nothing of it.
+
+/// Detects use after `fork` and drops inherited locks in the child.
+package enum ForkGuard {
+  private static let capacity = 512
+
+  // Leaked on purpose: read by the child handler, at any time, until the process ends.
+  // [0]: 1 in the process that opened, 0 in a forked child.
+  private nonisolated(unsafe) static let page: UnsafeMutablePointer<UInt8>? = {
+    let length = Int(getpagesize())
+    guard
+      let address = unsafe larder_map(
+        length, PROT_READ | PROT_WRITE, MAP_PRIVATE | CInt(MAP_ANON), -1)
+    else { return nil }
+    guard unsafe larder_wipe_on_fork(address, length) == 0 else { return nil }
+    unsafe address.storeBytes(of: 1, as: UInt8.self)
+    pthread_atfork(nil, nil) { ForkGuard.childAfterFork() }
+    return unsafe address.assumingMemoryBound(to: UInt8.self)
+  }()
+
+  // Descriptor numbers, -1 when free. A plain array of atomics: the child handler may not take a
+  // lock that another thread of the parent held when it forked.
+  private nonisolated(unsafe) static let descriptors: UnsafeMutablePointer<Atomic<CInt>> = {
+    let table = UnsafeMutablePointer<Atomic<CInt>>.allocate(capacity: capacity)
+    for index in 0..<capacity { unsafe (table + index).initialize(to: Atomic(-1)) }
+    return unsafe table
+  }()
+
+  /// Whether this process is a fork of the one that first opened a store.
+  package static var isForkedChild: Bool {
+    guard let page = unsafe page else { return false }
+    return unsafe page.pointee == 0
+  }
+
+  /// Called once before the first descriptor that matters is opened.
+  package static func activate() {
+    _ = unsafe page
+    _ = unsafe descriptors
+  }
+
+  static func register(_ descriptor: CInt) {
+    activate()
+    for index in 0..<capacity {
+      let (exchanged, _) = unsafe descriptors[index].compareExchange(
+        expected: -1, desired: descriptor, ordering: .acquiringAndReleasing)
+      if exchanged { return }
+    }
+  }
+
+  /// `false`: the descriptor was closed by the child handler.
+  static func unregister(_ descriptor: CInt) -> Bool {
+    if isForkedChild { return false }
+    for index in 0..<capacity {
+      let (exchanged, _) = unsafe descriptors[index].compareExchange(
+        expected: descriptor, desired: -1, ordering: .acquiringAndReleasing)
+      if exchanged { break }
+    }
+    return true
+  }
+
+  private static func childAfterFork() {
+    for index in 0..<capacity {
+      let descriptor = unsafe descriptors[index].exchange(-1, ordering: .relaxed)
+      if descriptor >= 0 { close(descriptor) }
+    }
+  }
+}

@@ -1,0 +1,28 @@
+// Larder — an embedded, multi-process cache and object store.
+// Copyright 2026 the Larder authors. Licensed under Apache-2.0.
+// SPDX-License-Identifier: Apache-2.0
+
+#if canImport(Glibc)
+  internal import Glibc
+#elseif canImport(Musl)
+  internal import Musl
+#else
+  internal import Darwin
+#endif
+
+/// `memcmp`, where importing libc would drag its names along.
+@unsafe @inline(__always)
+func compareBytes(_ left: UnsafeRawPointer, _ right: UnsafeRawPointer, _ count: Int) -> CInt {
+  unsafe memcmp(left, right, count)
+}
+
+/// Runs `body` when the process exits in an orderly way.
+package func atProcessExit(_ body: @escaping @convention(c) () -> Void) {
+  atexit(body)
+}
+
+/// Writes one line to standard error.
+package func writeToStandardError(_ line: String) {
+  let bytes = Array((line + "\n").utf8)
+  _ = unsafe bytes.withUnsafeBytes { unsafe write(2, $0.baseAddress!, $0.count) }
+}

@@ -1,0 +1,36 @@
+// Larder — an embedded, multi-process cache and object store.
+// Copyright 2026 the Larder authors. Licensed under Apache-2.0.
+// SPDX-License-Identifier: Apache-2.0
+
+internal import CLarderLMDB
+
+#if canImport(Glibc)
+  internal import Glibc
+#elseif canImport(Musl)
+  internal import Musl
+#else
+  internal import Darwin
+#endif
+
+/// A mapping of memory, shared with every process that maps the same file; unmapped with the last
+/// reference.
+@safe
+package final class MappedRegion {
+  /// The first byte. Valid as long as this object lives.
+  package let base: UnsafeMutableRawPointer
+  package let count: Int
+
+  /// Maps the first `count` bytes of a file, for reading and writing by every process.
+  package init(sharing file: OwnedFile, count: Int) throws(SystemError) {
+    guard
+      let address = unsafe larder_map(count, PROT_READ | PROT_WRITE, MAP_SHARED, file.descriptor)
+    else { throw .last("mmap", file.path) }
+    unsafe self.base = address
+    self.count = count
+  }
+
+  deinit { unsafe munmap(base, count) }
+}
+
+// The pointer and the length never change; what lies behind is reached through atomics.
+extension MappedRegion: @unchecked Sendable {}

@@ -1,0 +1,65 @@
+// Larder — an embedded, multi-process cache and object store.
+// Copyright 2026 the Larder authors. Licensed under Apache-2.0.
+// SPDX-License-Identifier: Apache-2.0
+
+internal import Synchronization
+
+#if canImport(Glibc)
+  internal import Glibc
+#elseif canImport(Musl)
+  internal import Musl
+#else
+  internal import Darwin
+#endif
+
+/// Who this process is, on which boot of the machine, in which PID namespace.
+package enum ProcessIdentity {
+  package static var pid: Int32 { getpid() }
+
+  /// A 64-bit digest of the kernel's boot identifier: differs after every start of the system.
+  package static let bootID: UInt64 = {
+    if let override = FileSystem.environment("LARDER_TEST_BOOT_ID"), let value = UInt64(override) {
+      return value
+    }
+    #if canImport(Darwin)
+      var time = timeval()
+      var size = MemoryLayout<timeval>.size
+      guard unsafe sysctlbyname("kern.boottime", &time, &size, nil, 0) == 0 else { return 1 }
+      return UInt64(time.tv_sec) &* 1_000_000 &+ UInt64(time.tv_usec)
+    #else
+      guard
+        let file = try? OwnedFile(path: "/proc/sys/kernel/random/boot_id", writable: false),
+        let bytes = try? file.read(count: 36, at: 0), !bytes.isEmpty
+      else { return 1 }
+      return max(XXH64.hash(bytes), 1)
+    #endif
+  }()
+
+  /// The PID namespace's number; zero where there are none.
+  package static let pidNamespace: UInt64 = {
+    #if canImport(Darwin)
+      return 0
+    #else
+      return (try? FileSystem.status(of: "/proc/self/ns/pid"))??.inode ?? 0
+    #endif
+  }()
+
+  /// When this process started, in the kernel's ticks: with the pid it names a process for good.
+  package static let startTime: UInt64 = startTime(of: getpid()) ?? 0
+
+  package static func startTime(of pid: Int32) -> UInt64? {
+    #if canImport(Darwin)
+      return kill(pid, 0) == 0 ? 1 : nil
+    #else
+      guard
+        let file = try? OwnedFile(path: "/proc/\(pid)/stat", writable: false),
+        let bytes = try? file.read(count: 1024, at: 0),
+        // The command name is in parentheses and may hold anything: count from its end.
+        let close = bytes.lastIndex(of: UInt8(ascii: ")"))
+      else { return nil }
+      let fields = bytes[(close + 1)...].split(separator: UInt8(ascii: " "))
+      guard fields.count > 19 else { return nil }
+      return UInt64(String(decoding: fields[19], as: UTF8.self))
+    #endif
+  }
+}

@@ -1,0 +1,90 @@
+// Larder — an embedded, multi-process cache and object store.
+// Copyright 2026 the Larder authors. Licensed under Apache-2.0.
+// SPDX-License-Identifier: Apache-2.0
+
+/// Bounds-checked reading of untrusted bytes: what lies outside is `nil`, never a trap.
+extension RawSpan {
+  /// The little-endian integer at `offset`, or `nil` when it does not fit.
+  @inline(__always)
+  package func integer<T: FixedWidthInteger & BitwiseCopyable>(
+    at offset: Int, as type: T.Type = T.self
+  ) -> T? {
+    guard offset >= 0, offset &+ MemoryLayout<T>.size <= byteCount else { return nil }
+    return unsafe T(littleEndian: unsafeLoadUnaligned(fromByteOffset: offset, as: T.self))
+  }
+
+  /// The bytes `range`, or `nil` when they do not all exist.
+  @inline(__always)
+  @_lifetime(copy self)
+  package func slice(_ range: Range<Int>) -> RawSpan? {
+    guard range.lowerBound >= 0, range.upperBound <= byteCount else { return nil }
+    return unsafe extracting(unchecked: range)
+  }
+
+  /// A copy of all bytes.
+  package func copied() -> [UInt8] {
+    let count = byteCount
+    guard count > 0 else { return [] }
+    return unsafe [UInt8](unsafeUninitializedCapacity: count) { buffer, initialized in
+      unsafe withUnsafeBytes { source in
+        unsafe UnsafeMutableRawBufferPointer(buffer).copyMemory(from: source)
+      }
+      initialized = count
+    }
+  }
+
+  /// Whether the bytes equal those of `other`.
+  package func equals(_ other: RawSpan) -> Bool {
+    guard byteCount == other.byteCount else { return false }
+    return unsafe withUnsafeBytes { mine in
+      unsafe other.withUnsafeBytes { theirs in
+        guard let left = mine.baseAddress, let right = theirs.baseAddress else { return true }
+        return unsafe compareBytes(left, right, mine.count) == 0
+      }
+    }
+  }
+
+  /// Whether the bytes equal those of an array.
+  package func equals(_ other: [UInt8]) -> Bool {
+    guard byteCount == other.count else { return false }
+    return unsafe withUnsafeBytes { mine in
+      unsafe other.withUnsafeBytes { theirs in
+        guard let left = mine.baseAddress, let right = theirs.baseAddress else { return true }
+        return unsafe compareBytes(left, right, mine.count) == 0
+      }
+    }
+  }
+}
+
+/// Appending and reading little-endian integers in byte arrays.
+extension [UInt8] {
+  /// Lends the bytes to `body`. (`Array.span` is newer than the systems Larder runs on.)
+  @inline(__always)
+  package func withRawSpan<R, E: Error>(_ body: (RawSpan) throws(E) -> R) throws(E) -> R {
+    try unsafe withUnsafeBufferPointer { buffer throws(E) in
+      try body(unsafe RawSpan(_unsafeElements: buffer))
+    }
+  }
+
+  package mutating func append<T: FixedWidthInteger>(littleEndian value: T) {
+    unsafe Swift.withUnsafeBytes(of: value.littleEndian) { unsafe append(contentsOf: $0) }
+  }
+
+  package mutating func append(_ span: RawSpan) {
+    unsafe span.withUnsafeBytes { unsafe append(contentsOf: $0) }
+  }
+
+  /// The little-endian integer at `offset`, or `nil` when it does not fit.
+  package func integer<T: FixedWidthInteger & BitwiseCopyable>(
+    at offset: Int, as type: T.Type = T.self
+  ) -> T? {
+    withRawSpan { $0.integer(at: offset, as: type) }
+  }
+
+  package mutating func store<T: FixedWidthInteger>(_ value: T, at offset: Int) {
+    precondition(offset >= 0 && offset + MemoryLayout<T>.size <= count, "store outside the array")
+    unsafe withUnsafeMutableBytes { buffer in
+      unsafe buffer.storeBytes(of: value.littleEndian, toByteOffset: offset, as: T.self)
+    }
+  }
+}

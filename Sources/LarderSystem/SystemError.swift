@@ -1,0 +1,61 @@
+// Larder — an embedded, multi-process cache and object store.
+// Copyright 2026 the Larder authors. Licensed under Apache-2.0.
+// SPDX-License-Identifier: Apache-2.0
+
+#if canImport(Glibc)
+  internal import Glibc
+#elseif canImport(Musl)
+  internal import Musl
+#else
+  internal import Darwin
+#endif
+
+/// A system call that failed: which one, on what, and the system's reason.
+package struct SystemError: Error, Hashable, Sendable, CustomStringConvertible {
+  /// The system's error number.
+  package let errno: CInt
+  /// The call that failed, by its C name.
+  package let operation: String
+  /// The file the call was about, if any.
+  package let path: String?
+
+  package init(errno: CInt, operation: String, path: String? = nil) {
+    self.errno = errno
+    self.operation = operation
+    self.path = path
+  }
+
+  /// The error the calling thread's last failed call left behind.
+  package static func last(_ operation: String, _ path: String? = nil) -> SystemError {
+    SystemError(errno: currentErrno(), operation: operation, path: path)
+  }
+
+  package var description: String {
+    let subject = path.map { " \($0)" } ?? ""
+    return "\(operation)\(subject): \(SystemError.message(for: errno))"
+  }
+
+  /// The errors by which a file system says that there is no room.
+  package var isStorageFull: Bool { SystemError.isStorageFull(errno) }
+
+  /// `EIO` is among them: a short `writev` on a full disk is all LMDB sees of `ENOSPC`.
+  package static func isStorageFull(_ code: CInt) -> Bool {
+    code == EIO || code == ENOSPC || code == EFBIG || code == EDQUOT
+  }
+
+  package static func message(for code: CInt) -> String {
+    guard let text = unsafe strerror(code) else { return "error \(code)" }
+    return unsafe String(cString: text)
+  }
+}
+
+/// The calling thread's error number.
+package func currentErrno() -> CInt {
+  #if canImport(Darwin)
+    return Darwin.errno
+  #elseif canImport(Musl)
+    return Musl.errno
+  #else
+    return Glibc.errno
+  #endif
+}
