@@ -1,0 +1,32 @@
+// Larder — an embedded, multi-process cache and object store.
+// Copyright 2026 the Larder authors. Licensed under Apache-2.0.
+// SPDX-License-Identifier: Apache-2.0
+
+/// Stores values as CBOR (RFC 8949), the default: compact, fast, and readable in any language.
+public struct CBORCodec: ValueCodec {
+  /// A codec with the default limits.
+  public init() {}
+
+  /// `.cbor`.
+  public var identifier: CodecIdentifier { .cbor }
+
+  /// Turns a value into CBOR.
+  ///
+  /// - Throws: ``CodingFailure``.
+  public func encode<Value: Encodable>(_ value: Value) throws -> [UInt8] {
+    try CBOREncoder().encode(value)
+  }
+
+  /// Turns CBOR into a value.
+  ///
+  /// - Throws: ``CodingFailure``.
+  public func decode<Value: Decodable>(_ type: Value.Type, from bytes: [UInt8]) throws -> Value {
+    try CBORDecoder().decode(type, from: bytes)
+  }
+}
+
+extension ValueCodec where Self == CBORCodec {
+  /// CBOR, RFC 8949, with deterministic encoding.
+  @inlinable
+  public static var cbor: CBORCodec { CBORCodec() }
+}

@@ -1,0 +1,61 @@
+// Larder — an embedded, multi-process cache and object store.
+// Copyright 2026 the Larder authors. Licensed under Apache-2.0.
+// SPDX-License-Identifier: Apache-2.0
+
+#if canImport(FoundationEssentials)
+  public import FoundationEssentials
+#else
+  public import Foundation
+#endif
+
+/// Stores values as JSON text, for entries that people or other languages should read as such.
+///
+/// Several times slower than ``CBORCodec`` in both directions. Dates are numbers of seconds since
+/// 2001 and `Data` is base64 unless the encoder and decoder passed in say otherwise.
+public struct JSONCodec: ValueCodec {
+  private let encoder: JSONEncoder
+  private let decoder: JSONDecoder
+
+  /// A codec that writes fields in alphabetic order, so that equal values are equal bytes.
+  public init() {
+    let encoder = JSONEncoder()
+    encoder.outputFormatting = [.sortedKeys, .withoutEscapingSlashes]
+    self.init(encoder: encoder, decoder: JSONDecoder())
+  }
+
+  /// A codec of your own settings; do not change either coder afterwards.
+  public init(encoder: JSONEncoder, decoder: JSONDecoder) {
+    self.encoder = encoder
+    self.decoder = decoder
+  }
+
+  /// `.json`.
+  public var identifier: CodecIdentifier { .json }
+
+  /// Turns a value into JSON text.
+  ///
+  /// - Throws: ``CodingFailure``.
+  public func encode<Value: Encodable>(_ value: Value) throws -> [UInt8] {
+    do {
+      return Array(try encoder.encode(value))
+    } catch {
+      throw CodingFailure.wrapping(error, operation: .encode, typeName: "\(Value.self)")
+    }
+  }
+
+  /// Turns JSON text into a value.
+  ///
+  /// - Throws: ``CodingFailure``.
+  public func decode<Value: Decodable>(_ type: Value.Type, from bytes: [UInt8]) throws -> Value {
+    do {
+      return try decoder.decode(Value.self, from: Data(bytes))
+    } catch {
+      throw CodingFailure.wrapping(error, operation: .decode, typeName: "\(Value.self)")
+    }
+  }
+}
+
+extension ValueCodec where Self == JSONCodec {
+  /// JSON text with fields in alphabetic order.
+  public static var json: JSONCodec { JSONCodec() }
+}

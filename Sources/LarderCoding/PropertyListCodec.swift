@@ -1,0 +1,69 @@
+// Larder — an embedded, multi-process cache and object store.
+// Copyright 2026 the Larder authors. Licensed under Apache-2.0.
+// SPDX-License-Identifier: Apache-2.0
+
+#if canImport(FoundationEssentials)
+  public import FoundationEssentials
+#else
+  public import Foundation
+#endif
+
+/// Stores values as binary property lists.
+///
+/// A property list cannot be a lone string or number, so the value is the only element of an array.
+/// The slowest of the three codecs by far.
+public struct PropertyListCodec: ValueCodec {
+  private let encoder: PropertyListEncoder
+  private let decoder: PropertyListDecoder
+
+  /// A codec that writes binary property lists.
+  public init() {
+    let encoder = PropertyListEncoder()
+    encoder.outputFormat = .binary
+    self.init(encoder: encoder, decoder: PropertyListDecoder())
+  }
+
+  /// A codec of your own settings; do not change either coder afterwards.
+  public init(encoder: PropertyListEncoder, decoder: PropertyListDecoder) {
+    self.encoder = encoder
+    self.decoder = decoder
+  }
+
+  /// `.propertyList`.
+  public var identifier: CodecIdentifier { .propertyList }
+
+  /// Turns a value into a property list.
+  ///
+  /// - Throws: ``CodingFailure``.
+  public func encode<Value: Encodable>(_ value: Value) throws -> [UInt8] {
+    do {
+      return Array(try encoder.encode([value]))
+    } catch {
+      throw CodingFailure.wrapping(error, operation: .encode, typeName: "\(Value.self)")
+    }
+  }
+
+  /// Turns a property list into a value.
+  ///
+  /// - Throws: ``CodingFailure``.
+  public func decode<Value: Decodable>(_ type: Value.Type, from bytes: [UInt8]) throws -> Value {
+    let values: [Value]
+    do {
+      values = try decoder.decode([Value].self, from: Data(bytes))
+    } catch {
+      throw CodingFailure.wrapping(error, operation: .decode, typeName: "\(Value.self)")
+    }
+    guard let value = values.first, values.count == 1 else {
+      throw CodingFailure(
+        .malformed, operation: .decode, typeName: "\(Value.self)",
+        message: "The property list holds \(values.count) values where one is expected. "
+          + "Remove the entry and store it again.")
+    }
+    return value
+  }
+}
+
+extension ValueCodec where Self == PropertyListCodec {
+  /// Binary property lists.
+  public static var propertyList: PropertyListCodec { PropertyListCodec() }
+}

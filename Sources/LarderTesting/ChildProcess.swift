@@ -1,0 +1,318 @@
+// Larder — an embedded, multi-process cache and object store.
+// Copyright 2026 the Larder authors. Licensed under Apache-2.0.
+// SPDX-License-Identifier: Apache-2.0
+
+// A child is spawned, never forked: a fork copies locks that other threads hold and, worse here,
+// an open LMDB environment. Parent and child speak in lines, one request and one answer at a time
+// or as the test likes. Every wait is a `poll` with a deadline, so a child that hangs is a failed
+// expectation with a sentence, not a hung test run.
+//
+// Three locks: the input, the output, and what is known of the child's state. The last is held for
+// a moment only and never while another is taken, so a thread that waits for a line keeps nobody
+// from killing the child.
+
+import Synchronization
+
+#if canImport(Darwin)
+  import Darwin
+#else
+  import Glibc
+#endif
+
+/// Another process, started by this one and never outliving it by intention.
+///
+/// All calls block their thread, for at most their deadline; use one from a thread of your own
+/// where that matters. Dropping the last reference kills and reaps the child.
+///
+///     let child = try ChildProcess("/bin/cat")
+///     try child.send("salt")
+///     try child.expect("salt")
+///     child.kill()
+///     #expect(try child.wait() == .signalled(SIGKILL))
+///
+/// All methods may be called from any thread. Two threads that wait for a line take turns.
+package final class ChildProcess: Sendable {
+  /// What becomes of the child's standard error.
+  package enum StandardError: Sendable {
+    /// It goes where this process's own goes.
+    case inherited
+    /// It is kept, and found in ``ChildProcess/standardErrorText`` and in errors.
+    case captured
+  }
+
+  private enum State {
+    case running
+    case stopped
+    case ended(ExitStatus)
+  }
+
+  package let processIdentifier: Int32
+  private let name: String
+  private let outputDescriptor: Int32
+  private let errorDescriptor: Int32?
+  private let input: Mutex<Int32?>
+  private let output = Mutex(LineBuffer())
+  private let state = Mutex(State.running)
+
+  /// Starts `executable` (searched in `PATH` unless it contains a slash).
+  ///
+  /// The child gets this process's environment with `environment` on top, and no backtracer: a
+  /// child that is killed for a living must not print stories.
+  ///
+  /// - Throws: `notStarted` when there is no such executable or it may not be run.
+  package init(
+    _ executable: String,
+    _ arguments: [String] = [],
+    environment: [String: String] = [:],
+    standardError: StandardError = .inherited
+  ) throws(ChildProcessError) {
+    do {
+      let spawned = try SpawnedProcess(
+        executable, arguments, environment: environment,
+        capturesStandardError: standardError == .captured)
+      processIdentifier = spawned.processIdentifier
+      name = executable.split(separator: "/").last.map(String.init) ?? executable
+      outputDescriptor = spawned.output
+      errorDescriptor = spawned.error
+      input = Mutex(spawned.input)
+    } catch {
+      throw ChildProcessError(
+        code: .notStarted, operation: "start \(executable)", status: nil,
+        message: "\(error). Check the path, and that it has been built.", standardError: "")
+    }
+  }
+
+  deinit {
+    kill(SIGKILL)
+    state.withLock { state in
+      if case .ended = state { return }
+      var status: Int32 = 0
+      while unsafe waitpid(processIdentifier, &status, 0) < 0 && errno == EINTR {}
+    }
+    close(outputDescriptor)
+    if let errorDescriptor { close(errorDescriptor) }
+    closeInput()
+  }
+
+  // MARK: - Lines
+
+  /// Writes one line to the child's standard input.
+  ///
+  /// - Throws: `inputClosed` when the child has gone or closed it, `timedOut` when it does not
+  ///   read and the pipe is full.
+  package func send(
+    _ line: String, deadline: Duration = .seconds(30)
+  ) throws(ChildProcessError) {
+    let limit = ContinuousClock.now + deadline
+    try input.withLock { descriptor throws(ChildProcessError) in
+      guard let descriptor else {
+        throw failure(.inputClosed, "send \"\(line)\"", "Its input was closed by this process.")
+      }
+      var rest = Array("\(line)\n".utf8)[...]
+      do {
+        while !rest.isEmpty {
+          rest.removeFirst(try POSIX.write(rest, to: descriptor))
+          if rest.isEmpty { return }
+          if try POSIX.poll(descriptor, POLLOUT, until: limit) == 0 {
+            throw failure(.timedOut, "send \"\(line)\"", "It reads nothing and the pipe is full.")
+          }
+        }
+      } catch let error as SystemCallError where error.errno == EPIPE {
+        throw failure(.inputClosed, "send \"\(line)\"", "Nobody reads its input any more.")
+      } catch let error as SystemCallError {
+        throw failure(.system, "send \"\(line)\"", "\(error).")
+      } catch let error as ChildProcessError {
+        throw error
+      } catch {
+        throw failure(.system, "send \"\(line)\"", "\(error).")
+      }
+    }
+  }
+
+  /// The next line the child writes to its standard output, without its end.
+  ///
+  /// - Throws: `timedOut` when none comes in time; what has arrived of it stays for the next call.
+  ///   `endOfOutput` when none can come, with the exit status if the child has ended.
+  package func nextLine(deadline: Duration = .seconds(30)) throws(ChildProcessError) -> String {
+    let limit = ContinuousClock.now + deadline
+    return try output.withLock { buffer throws(ChildProcessError) in
+      while true {
+        if let line = buffer.takeLine() { return line }
+        if buffer.isAtEnd {
+          throw failure(.endOfOutput, "read a line", "It closed its output.", awaitingEnd: true)
+        }
+        try fill(&buffer, until: limit)
+      }
+    }
+  }
+
+  /// Reads one line and demands that it is `line`.
+  package func expect(
+    _ line: String, deadline: Duration = .seconds(30)
+  ) throws(ChildProcessError) {
+    let found = try nextLine(deadline: deadline)
+    if found != line {
+      throw failure(.unexpectedLine, "expect \"\(line)\"", "It said \"\(found)\".")
+    }
+  }
+
+  /// Sends a line and returns the answer.
+  package func ask(
+    _ line: String, deadline: Duration = .seconds(30)
+  ) throws(ChildProcessError) -> String {
+    try send(line, deadline: deadline)
+    return try nextLine(deadline: deadline)
+  }
+
+  /// All lines until the child closes its output.
+  package func remainingLines(
+    deadline: Duration = .seconds(30)
+  ) throws(ChildProcessError) -> [String] {
+    let limit = ContinuousClock.now + deadline
+    return try output.withLock { buffer throws(ChildProcessError) in
+      while !buffer.isAtEnd { try fill(&buffer, until: limit) }
+      var lines: [String] = []
+      while let line = buffer.takeLine() { lines.append(line) }
+      return lines
+    }
+  }
+
+  /// Ends the child's standard input. Doing so twice is fine.
+  package func closeInput() {
+    input.withLock { descriptor in
+      if let descriptor { close(descriptor) }
+      descriptor = nil
+    }
+  }
+
+  /// What the child has written to its standard error so far, if that is captured.
+  package var standardErrorText: String {
+    guard let errorDescriptor, let bytes = try? POSIX.contents(errorDescriptor) else { return "" }
+    return String(decoding: bytes, as: UTF8.self)
+  }
+
+  private func fill(
+    _ buffer: inout LineBuffer, until limit: ContinuousClock.Instant
+  ) throws(ChildProcessError) {
+    do {
+      if let bytes = try POSIX.read(outputDescriptor) { return buffer.append(bytes) }
+      if try POSIX.poll(outputDescriptor, POLLIN, until: limit) != 0 { return }
+    } catch {
+      throw failure(.system, "read a line", "\(error).")
+    }
+    let partial = buffer.unfinishedLine
+    throw failure(
+      .timedOut, "read a line",
+      "Nothing came in time" + (partial.isEmpty ? "." : ", but for \"\(partial)\"."))
+  }
+
+  // MARK: - Life and death
+
+  /// How the child ended, or `nil` while it lives.
+  package var exitStatus: ExitStatus? {
+    if case .ended(let status) = refresh() { status } else { nil }
+  }
+
+  /// Sends a signal and returns at once. A child that has ended is left alone.
+  package func kill(_ signal: Int32 = SIGKILL) {
+    state.withLock { state in
+      // The process is reaped under this lock only, so the identifier is still the child's.
+      refresh(&state)
+      if case .ended = state { return }
+      _ = signalProcess(processIdentifier, signal)
+    }
+  }
+
+  /// Stops the child as a debugger or a laptop's lid would, and returns once it stands still.
+  ///
+  /// - Throws: `ended` when there is nobody to stop.
+  package func stop(deadline: Duration = .seconds(30)) throws(ChildProcessError) {
+    kill(SIGSTOP)
+    try waitUntilStopped(deadline: deadline)
+  }
+
+  /// Waits until the child stands still, which it may have brought about itself.
+  ///
+  /// - Throws: `ended` when it ended instead, `timedOut` when it runs on.
+  package func waitUntilStopped(
+    deadline: Duration = .seconds(30)
+  ) throws(ChildProcessError) {
+    let limit = ContinuousClock.now + deadline
+    var pause = Pause()
+    while true {
+      switch refresh() {
+      case .stopped: return
+      case .ended: throw failure(.ended, "stop", "There is nobody to stop.")
+      case .running: break
+      }
+      if ContinuousClock.now >= limit { throw failure(.timedOut, "stop", "It runs on.") }
+      pause.take()
+    }
+  }
+
+  /// Lets a stopped child go on. One that runs is left alone.
+  package func `continue`() {
+    state.withLock { state in
+      refresh(&state)
+      if case .ended = state { return }
+      _ = signalProcess(processIdentifier, SIGCONT)
+      state = .running
+    }
+  }
+
+  /// Waits until the child has ended, and reaps it.
+  ///
+  /// - Throws: `timedOut` when it is still alive; it stays so.
+  @discardableResult
+  package func wait(deadline: Duration = .seconds(30)) throws(ChildProcessError) -> ExitStatus {
+    let limit = ContinuousClock.now + deadline
+    var pause = Pause()
+    while true {
+      if let status = exitStatus { return status }
+      if ContinuousClock.now >= limit {
+        throw failure(.timedOut, "wait for its end", "It is still alive.")
+      }
+      // The end of its output usually is its end. If not (it closed it, or left it to a child of
+      // its own), short pauses find out.
+      let soon = min(limit, .now + .milliseconds(20))
+      let events = (try? POSIX.poll(outputDescriptor, 0, until: soon)) ?? 0
+      if events != 0 { pause.take() }
+    }
+  }
+
+  private func refresh() -> State {
+    state.withLock { state in
+      refresh(&state)
+      return state
+    }
+  }
+
+  private func refresh(_ state: inout State) {
+    while true {
+      if case .ended = state { return }
+      var status: Int32 = 0
+      let result = unsafe waitpid(processIdentifier, &status, WNOHANG | WUNTRACED)
+      if result == 0 { return }
+      if result < 0 && errno == EINTR { continue }
+      if result < 0 {
+        // Somebody else reaped our child. Its status is lost, and saying "running" would hang.
+        state = .ended(.exited(-1))
+      } else if let ended = ExitStatus(waitStatus: status) {
+        state = .ended(ended)
+      } else {
+        state = .stopped
+      }
+    }
+  }
+
+  private func failure(
+    _ code: ChildProcessError.Code, _ operation: String, _ message: String,
+    awaitingEnd: Bool = false
+  ) -> ChildProcessError {
+    // Output closes a moment before the process can be reaped.
+    let status = awaitingEnd ? try? wait(deadline: .seconds(1)) : exitStatus
+    return ChildProcessError(
+      code: code, operation: "\(name) [\(processIdentifier)]: \(operation)", status: status,
+      message: message, standardError: String(standardErrorText.suffix(4000)))
+  }
+}

@@ -1,0 +1,59 @@
+// Larder — an embedded, multi-process cache and object store.
+// Copyright 2026 the Larder authors. Licensed under Apache-2.0.
+// SPDX-License-Identifier: Apache-2.0
+
+#if canImport(Darwin)
+  import Darwin
+#else
+  import Glibc
+#endif
+
+/// Bytes that arrive in pieces, handed out in lines. The last line needs no end.
+struct LineBuffer {
+  private(set) var isAtEnd = false
+  private var bytes: [UInt8] = []
+  private var start = 0
+  private var searched = 0
+
+  /// Adds what was read; an empty piece is the end of the file.
+  mutating func append(_ piece: [UInt8]) {
+    if piece.isEmpty { isAtEnd = true }
+    bytes.append(contentsOf: piece)
+  }
+
+  /// The next line without its end, or `nil` if there is none yet.
+  mutating func takeLine() -> String? {
+    if let end = bytes[searched...].firstIndex(of: UInt8(ascii: "\n")) {
+      return take(upTo: end, skippingTo: end + 1)
+    }
+    searched = bytes.count
+    if !isAtEnd || start == bytes.count { return nil }
+    return take(upTo: bytes.count, skippingTo: bytes.count)
+  }
+
+  /// What has arrived of a line that has not ended.
+  var unfinishedLine: String { String(decoding: bytes[start...], as: UTF8.self) }
+
+  private mutating func take(upTo end: Int, skippingTo next: Int) -> String {
+    let line = String(decoding: bytes[start..<end], as: UTF8.self)
+    start = next
+    searched = next
+    if start == bytes.count || start > 65_536 {
+      bytes.removeFirst(start)
+      start = 0
+      searched = 0
+    }
+    return line
+  }
+}
+
+/// Waiting for what cannot be polled: 50 microseconds, then longer, at most a millisecond.
+struct Pause {
+  private var nanoseconds = 50_000
+
+  mutating func take() {
+    var request = timespec(tv_sec: 0, tv_nsec: nanoseconds)
+    _ = unsafe nanosleep(&request, nil)
+    nanoseconds = min(nanoseconds * 2, 1_000_000)
+  }
+}
