@@ -14,8 +14,8 @@ internal import Synchronization
 @safe
 package final class Environment: Sendable {
   package struct Options: Sendable {
-    /// Bytes of address space. The same for every process of a store; never changed while open.
-    package var mapSize: Int
+    /// Bytes of address space, the same for every process of a store; `nil`: what the file says.
+    package var mapSize: Int?
     /// Named tables.
     package var maximumTables: Int
     /// Reader slots; counts only for the process that creates `lock.mdb`.
@@ -24,7 +24,7 @@ package final class Environment: Sendable {
     package var synchronous: Bool
 
     package init(
-      mapSize: Int, maximumTables: Int = 1024, maximumReaders: Int = 4094, synchronous: Bool
+      mapSize: Int?, maximumTables: Int = 1024, maximumReaders: Int = 4094, synchronous: Bool
     ) {
       self.mapSize = mapSize
       self.maximumTables = maximumTables
@@ -63,7 +63,9 @@ package final class Environment: Sendable {
     try unsafe check(mdb_env_create(&created), "mdb_env_create")
     let handle = unsafe created!
     do throws(LMDBError) {
-      try unsafe check(mdb_env_set_mapsize(handle, options.mapSize), "mdb_env_set_mapsize")
+      if let mapSize = options.mapSize {
+        try unsafe check(mdb_env_set_mapsize(handle, mapSize), "mdb_env_set_mapsize")
+      }
       try unsafe check(
         mdb_env_set_maxdbs(handle, UInt32(options.maximumTables)), "mdb_env_set_maxdbs")
       try unsafe check(

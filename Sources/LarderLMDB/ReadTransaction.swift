@@ -3,6 +3,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 internal import CLarderLMDB
+internal import LarderSystem
 
 /// One consistent snapshot of an environment.
 ///
@@ -41,8 +42,11 @@ package struct ReadTransaction: ~Copyable {
   package mutating func reset() { unsafe mdb_txn_reset(handle) }
 
   /// Takes the newest snapshot after ``reset()``.
-  package mutating func renew() throws(LMDBError) {
+  ///
+  /// - Returns: Its id.
+  package mutating func renew() throws(LMDBError) -> UInt64 {
     try unsafe check(mdb_txn_renew(handle), "mdb_txn_renew")
+    return id
   }
 
   /// The id of the newest transaction this snapshot contains.
@@ -60,10 +64,12 @@ package struct ReadTransaction: ~Copyable {
 
   /// The bytes stored for a key of bytes, valid as long as this transaction is.
   @_lifetime(borrow self)
-  package func value(forKey key: RawSpan, in table: Table) throws(LMDBError) -> RawSpan? {
+  package func value(forKey key: [UInt8], in table: Table) throws(LMDBError) -> RawSpan? {
     let handle = unsafe handle
     var value = unsafe MDB_val()
-    let status = unsafe withValue(key) { unsafe mdb_get(handle, table.handle, $0, &value) }
+    let status = key.withRawSpan { key in
+      unsafe withValue(key) { unsafe mdb_get(handle, table.handle, $0, &value) }
+    }
     guard try found(status, "mdb_get") else { return nil }
     return unsafe _overrideLifetime(value.span, borrowing: self)
   }

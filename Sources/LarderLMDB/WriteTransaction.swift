@@ -81,10 +81,12 @@ package struct WriteTransaction: ~Copyable {
 
   /// The bytes stored for a key of bytes, valid until the next change in this transaction.
   @_lifetime(borrow self)
-  package func value(forKey key: RawSpan, in table: Table) throws(LMDBError) -> RawSpan? {
+  package func value(forKey key: [UInt8], in table: Table) throws(LMDBError) -> RawSpan? {
     let handle = unsafe handle
     var value = unsafe MDB_val()
-    let status = unsafe withValue(key) { unsafe mdb_get(handle, table.handle, $0, &value) }
+    let status = key.withRawSpan { key in
+      unsafe withValue(key) { unsafe mdb_get(handle, table.handle, $0, &value) }
+    }
     guard try found(status, "mdb_get") else { return nil }
     return unsafe _overrideLifetime(value.span, borrowing: self)
   }
@@ -126,14 +128,29 @@ package struct WriteTransaction: ~Copyable {
   }
 
   package mutating func put(
-    _ bytes: RawSpan, forKey key: RawSpan, in table: Table
+    _ bytes: [UInt8], forKey key: [UInt8], in table: Table
   ) throws(LMDBError) {
     requireOwnThread()
     let handle = unsafe handle
-    let status = unsafe withValue(key) { key in
-      unsafe withValue(bytes) { value in unsafe mdb_put(handle, table.handle, key, value, 0) }
+    let status = key.withRawSpan { key in
+      bytes.withRawSpan { bytes in
+        unsafe withValue(key) { key in
+          unsafe withValue(bytes) { value in unsafe mdb_put(handle, table.handle, key, value, 0) }
+        }
+      }
     }
     try check(status, "mdb_put")
+  }
+
+  /// - Returns: Whether there was such a key.
+  @discardableResult
+  package mutating func remove(key: [UInt8], in table: Table) throws(LMDBError) -> Bool {
+    requireOwnThread()
+    let handle = unsafe handle
+    let status = key.withRawSpan { key in
+      unsafe withValue(key) { unsafe mdb_del(handle, table.handle, $0, nil) }
+    }
+    return try found(status, "mdb_del")
   }
 
   /// - Returns: Whether there was such a key.
@@ -142,15 +159,6 @@ package struct WriteTransaction: ~Copyable {
     requireOwnThread()
     let handle = unsafe handle
     let status = unsafe withKey(key) { unsafe mdb_del(handle, table.handle, $0, nil) }
-    return try found(status, "mdb_del")
-  }
-
-  /// - Returns: Whether there was such a key.
-  @discardableResult
-  package mutating func remove(key: RawSpan, in table: Table) throws(LMDBError) -> Bool {
-    requireOwnThread()
-    let handle = unsafe handle
-    let status = unsafe withValue(key) { unsafe mdb_del(handle, table.handle, $0, nil) }
     return try found(status, "mdb_del")
   }
 }

@@ -25,6 +25,12 @@ package enum FileSystem {
     throw .last("stat", path)
   }
 
+  /// The size of an open file.
+  package static func size(ofDescriptor descriptor: CInt) -> Int? {
+    var info = stat()
+    return unsafe fstat(descriptor, &info) == 0 ? Int(info.st_size) : nil
+  }
+
   package static func makeDirectory(_ path: String, mode: UInt32 = 0o700) throws(SystemError) {
     if unsafe mkdir(path, mode_t(mode)) == 0 || currentErrno() == EEXIST { return }
     throw .last("mkdir", path)

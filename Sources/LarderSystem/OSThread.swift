@@ -19,6 +19,11 @@ package enum OSThread {
   @inline(__always)
   package static var token: UInt64 { larder_thread_token() }
 
+  /// Lets another thread run.
+  package static func yield() { sched_yield() }
+
+  package static let coreCount: Int = max(Int(sysconf(CInt(_SC_NPROCESSORS_ONLN))), 1)
+
   /// Starts a detached thread.
   package static func start(_ body: @escaping @Sendable () -> Void) throws(SystemError) {
     let box = unsafe Unmanaged.passRetained(Body(body))

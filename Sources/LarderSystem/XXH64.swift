@@ -21,6 +21,21 @@ package enum XXH64 {
     unsafe bytes.withUnsafeBytes { unsafe hash($0, seed: seed) }
   }
 
+  /// The hash of `bytes` as if the eight bytes at `offset` were zero. For headers that hold their
+  /// own checksum; at most 64 bytes.
+  package static func hash(_ bytes: RawSpan, zeroingWordAt offset: Int, seed: UInt64) -> UInt64 {
+    var copy: (UInt64, UInt64, UInt64, UInt64, UInt64, UInt64, UInt64, UInt64) =
+      (0, 0, 0, 0, 0, 0, 0, 0)
+    precondition(bytes.byteCount <= 64 && offset >= 0 && offset + 8 <= bytes.byteCount)
+    return unsafe withUnsafeMutableBytes(of: &copy) { copy in
+      unsafe bytes.withUnsafeBytes { unsafe copy.copyMemory(from: $0) }
+      unsafe copy.storeBytes(of: UInt64(0), toByteOffset: offset, as: UInt64.self)
+      return unsafe hash(
+        UnsafeRawBufferPointer(rebasing: UnsafeRawBufferPointer(copy)[..<bytes.byteCount]),
+        seed: seed)
+    }
+  }
+
   package static func hash(_ bytes: UnsafeRawBufferPointer, seed: UInt64 = 0) -> UInt64 {
     guard let base = bytes.baseAddress else { return finish(seed &+ p5) }
     var cursor = unsafe base

@@ -1,0 +1,54 @@
+// Larder — an embedded, multi-process cache and object store.
+// Copyright 2026 the Larder authors. Licensed under Apache-2.0.
+// SPDX-License-Identifier: Apache-2.0
+
+internal import LarderSystem
+
+/// The lock around every opening and closing of a store, on this machine.
+///
+/// A process killed inside `mdb_env_open` beside another opener makes LMDB 0.9 go back in time, and
+/// closing races with opening; so there is never more than one process in either. The kernel frees
+/// the lock when its holder dies.
+package final class Gate: Sendable {
+  private let file: OwnedFile
+
+  private init(file: OwnedFile) { self.file = file }
+
+  /// Waits for the gate, at most `timeout`.
+  package static func enter(
+    _ directory: StoreDirectory, timeout: Duration
+  ) throws(StoreError) -> Gate {
+    ForkGuard.activate()
+    let deadline = Clocks.monotonicNanoseconds() &+ timeout.nanoseconds
+    let pause = Event()
+    while true {
+      do throws(SystemError) {
+        let file = try OwnedFile(
+          path: directory.gate, creation: .createIfMissing, closesInForkedChild: true)
+        if try file.tryExclusiveLock() {
+          // Somebody may have removed the whole store between our open and our lock.
+          if try FileSystem.status(of: directory.gate)?.identity == file.status.identity {
+            return Gate(file: file)
+          }
+          continue
+        }
+      } catch {
+        throw StoreError(
+          error.isStorageFull ? .storageFull : .directory, during: "open", path: directory.gate,
+          "The store's gate cannot be opened (\(error)). Check the directory's owner and mode "
+            + "(0700).", errorNumber: error.errno)
+      }
+      guard Clocks.monotonicNanoseconds() < deadline else {
+        throw StoreError(
+          .openTimeout, during: "open", path: directory.path,
+          "Another process has been opening or closing this store for longer than "
+            + "\(timeout). If it is stopped, let it go on or end it.")
+      }
+      pause.wait(nanoseconds: 2_000_000)
+    }
+  }
+
+  package func leave() { file.unlock() }
+
+  deinit { file.unlock() }
+}

@@ -1,0 +1,222 @@
+// Larder — an embedded, multi-process cache and object store.
+// Copyright 2026 the Larder authors. Licensed under Apache-2.0.
+// SPDX-License-Identifier: Apache-2.0
+
+package import LarderLMDB
+internal import LarderSystem
+internal import Synchronization
+
+/// Control flow inside the engine: the operation has to start again in another generation.
+enum EngineSignal: Error { case moved }
+
+/// One generation of a store, open in this process: the environment, its tables, the shared table.
+///
+/// It stays what it is until it is closed. When it is condemned, `StoreCore` opens its successor
+/// and every operation that met the signal starts again there.
+package final class Generation: Sendable {
+  // Fixed at open.
+  package let directory: StoreDirectory
+  package let number: UInt64
+  package let meta: StoreMeta
+  package let table: SharedTable
+  package let process: Int
+  package let entries: Table
+  package let chunks: Table
+  package let expiries: Table
+  let environment: Environment
+  let presence: OwnedFile
+  let pool: ReaderPool
+  /// Labels are LMDB's transaction ids plus this.
+  package let base: UInt64
+
+  /// Held by this process's writer from begin to commit, and by whoever closes.
+  let writerTurn = Atomic<Bool>(false)
+  private let isClosed = Atomic<Bool>(false)
+
+  static func base(ofGeneration number: UInt64) -> UInt64 {
+    Mutant.labelsWithoutBase.isActive ? 0 : number << 40
+  }
+
+  static let entriesName = "entries"
+  static let chunksName = "chunks"
+  static let expiriesName = "expiries"
+
+  init(
+    directory: StoreDirectory, number: UInt64, meta: StoreMeta, table: SharedTable, process: Int,
+    environment: Environment, presence: OwnedFile, tables: (Table, Table, Table)
+  ) {
+    self.directory = directory
+    self.number = number
+    self.meta = meta
+    self.table = table
+    self.process = process
+    self.environment = environment
+    self.presence = presence
+    (entries, chunks, expiries) = tables
+    base = Generation.base(ofGeneration: number)
+    pool = ReaderPool(capacity: min(2 * OSThread.coreCount, SharedTableLayout.insideCount - 1))
+  }
+
+  package var path: String { directory.generation(number) }
+
+  // MARK: Reading (R1 and R2 of the protocol)
+
+  /// Runs `body` in one snapshot, with the snapshot's label.
+  ///
+  /// The transaction comes from the pool and is given back at the end: nothing may wait in `body`.
+  @inline(__always)
+  package func withSnapshot<R>(
+    _ body: (borrowing ReadTransaction, UInt64) throws -> R
+  ) throws -> R {
+    guard let reader = pool.take() else { throw EngineSignal.moved }
+    table.setInside(process: process, index: reader.index, true)
+    defer {
+      table.setInside(process: process, index: reader.index, false)
+      pool.giveBack(reader)
+    }
+    do {
+      let label = try renew(reader)
+      defer { reader.reset() }
+      return try reader.withTransaction { try body($0, label) }
+    } catch let error as LMDBError {
+      // A transaction that met an error is not used again.
+      reader.drop()
+      throw error
+    }
+  }
+
+  private func renew(_ reader: PooledReader) throws -> UInt64 {
+    var tries = 0
+    while true {
+      let id = try snapshot(reader)
+      fault(.afterRenew)
+      let label = base &+ id
+      atomicMemoryFence(ordering: .sequentiallyConsistent)
+      if table.isCondemned {
+        reader.reset()
+        throw EngineSignal.moved
+      }
+      // LMDB reads the transaction id first and the roots after; in between two commits can have
+      // begun to overwrite the very meta page it then copies.
+      if table.writerLabel <= label &+ 1 || Mutant.noRenewCheck.isActive { return label }
+      reader.reset()
+      tries += 1
+      if tries > 1_000_000 {
+        throw StoreError(
+          .damaged, during: "read", path: path,
+          "shared.table names a writer's label no commit reaches. Run `larder verify`.")
+      }
+    }
+  }
+
+  private func snapshot(_ reader: PooledReader) throws -> UInt64 {
+    do {
+      return try reader.renew(in: environment)
+    } catch {
+      guard error.code == .readersFull else { throw error }
+    }
+    try environment.clearDeadReaders()
+    pool.releaseIdle()
+    return try reader.renew(in: environment)
+  }
+
+  // MARK: Counters
+
+  @inline(__always)
+  package func count(_ counter: Counter, by amount: UInt64 = 1) {
+    table.count(counter, process: process, by: amount)
+  }
+
+  // MARK: Health
+
+  /// Whether somebody removed or replaced the files of this generation.
+  package var isOrphaned: Bool {
+    guard let mapped = table.fileStatus, mapped.links > 0 else { return true }
+    guard
+      let onDisk = (try? FileSystem.status(of: path + "/shared.table")) ?? nil,
+      onDisk.identity == mapped.identity,
+      (try? presence.status)?.links ?? 0 > 0
+    else { return true }
+    return CurrentFile.read(in: directory).map { $0 != number } ?? false
+  }
+
+  /// The size of `data.mdb` now.
+  package var dataSize: Int {
+    FileSystem.size(ofDescriptor: environment.dataDescriptor) ?? 0
+  }
+
+  package var information: Environment.Information { environment.information }
+
+  package func readers() throws -> [Environment.Reader] { try environment.readers() }
+
+  package func clearDeadReaders() { _ = try? environment.clearDeadReaders() }
+
+  /// The pids of the processes that have this generation open.
+  package var presentProcesses: [Int32] {
+    (0..<SharedTableLayout.processCount).compactMap { process in
+      guard let pid = table.pid(process: process) else { return nil }
+      if process == self.process { return pid }
+      let lives = try? presence.isLockedElsewhere(at: Presence.slotOffset(process))
+      return lives == true ? pid : nil
+    }
+  }
+
+  // MARK: Closing
+
+  /// Takes the writer's turn of this process; `false`: not within the time.
+  func takeWriterTurn(nanoseconds: UInt64 = .max / 4) -> Bool {
+    let deadline = Clocks.monotonicNanoseconds() &+ nanoseconds
+    while !writerTurn.compareExchange(
+      expected: false, desired: true, ordering: .acquiring
+    ).exchanged {
+      if Clocks.monotonicNanoseconds() > deadline { return false }
+      OSThread.yield()
+    }
+    return true
+  }
+
+  func endWriterTurn() { writerTurn.store(false, ordering: .releasing) }
+
+  /// Closes the environment, under the gate. Idempotent.
+  ///
+  /// A closer that is alone makes everything durable first and says so in `state`, so that the
+  /// next boot may trust the file.
+  func close(gateTimeout: Duration) {
+    guard
+      isClosed.compareExchange(expected: false, desired: true, ordering: .acquiringAndReleasing)
+        .exchanged
+    else { return }
+    if ForkGuard.isForkedChild { return }
+    // A gate that cannot be had in time leaves the environment to the end of the process.
+    guard let gate = try? Gate.enter(directory, timeout: gateTimeout) else { return }
+    defer { gate.leave() }
+    fault(.closeGateTaken)
+    pool.close()
+    // The writer is stuck in another process's hands: leave the environment open, touch nothing.
+    guard takeWriterTurn(nanoseconds: 1_000_000_000) else { return }
+    let alone = (try? presence.tryLock(.exclusive, at: Presence.everybody)) == true
+    if alone, table.isDirty, !table.isCondemned {
+      if (try? environment.synchronize()) != nil {
+        let state = StoreState(
+          isDirty: false, bootID: ProcessIdentity.bootID, storeID: meta.storeID)
+        if (try? state.write(to: path + "/state")) != nil { table.isDirty = false }
+      }
+    }
+    fault(.closeSynced)
+    environment.close()
+    table.leave(process: process)
+    _ = try? presence.tryLock(.none, at: 0, count: 0)
+    fault(.closeDone)
+  }
+}
+
+/// The bytes of `presence` and what a lock on each says.
+enum Presence {
+  /// Read-locked by every process that has the generation open.
+  static let everybody: Int64 = 0
+  /// Write-locked by the process in a slot of the shared table.
+  static func slotOffset(_ process: Int) -> Int64 { 1000 + Int64(process) }
+  /// Write-locked by each process under its own pid: a second copy of the library in one process
+  /// finds it taken.
+  static func pidOffset(_ pid: Int32) -> Int64 { 1 << 40 + Int64(pid) }
+}

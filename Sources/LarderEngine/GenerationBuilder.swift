@@ -1,0 +1,98 @@
+// Larder — an embedded, multi-process cache and object store.
+// Copyright 2026 the Larder authors. Licensed under Apache-2.0.
+// SPDX-License-Identifier: Apache-2.0
+
+internal import LarderLMDB
+internal import LarderSystem
+
+/// Builds a new, empty generation completely, then puts it in force with one rename.
+struct GenerationBuilder {
+  let directory: StoreDirectory
+  let options: StoreOptions
+
+  static let defaultCacheBudget = 256 << 20
+  /// What LMDB makes of 4,094 reader slots: a lock file of exactly 64 pages, preallocated, since a
+  /// sparse one is a SIGBUS on a full disk.
+  static let lockFileSize = 262_144
+
+  /// What a new generation takes over from the one it replaces.
+  struct Heritage {
+    var storeID: (UInt64, UInt64)
+    var secret: (UInt64, UInt64)
+    var budget: UInt64
+  }
+
+  /// Under the gate.
+  func build(
+    number: UInt64, heritage: Heritage?
+  ) throws(StoreError) {
+    let temporary = directory.generation(number) + ".tmp"
+    FileSystem.removeTree(temporary)
+    do {
+      try build(number: number, heritage: heritage, in: temporary)
+      fault(.openGenerationBuilt)
+      try FileSystem.rename(temporary, to: directory.generation(number))
+      fault(.openGenerationRenamed)
+      try CurrentFile.write(
+        number, in: directory, synchronous: options.durability == .durable)
+      fault(.openCurrentWritten)
+    } catch {
+      FileSystem.removeTree(temporary)
+      throw StoreError(wrapping: error, during: "create", path: directory.path)
+    }
+  }
+
+  private func build(number: UInt64, heritage: Heritage?, in path: String) throws {
+    let requested = options.budget.map { UInt64($0.bytes) } ?? heritage?.budget
+    let budget =
+      requested ?? (options.durability == .cache ? UInt64(GenerationBuilder.defaultCacheBudget) : 0)
+    let slots = SharedTableLayout.recencySlots(budget: Int(budget))
+    var random = SystemRandomNumberGenerator()
+    let meta = StoreMeta(
+      durability: options.durability, hashBits: UInt8(options.hashBits),
+      storeID: heritage?.storeID ?? (random.next(), random.next()), generation: number,
+      secret: heritage?.secret ?? (random.next(), random.next()), budget: budget,
+      mapSize: UInt64(GenerationBuilder.mapSize(budget: Int(budget))),
+      recencySlots: UInt64(slots), created: options.clock.now())
+    if let limit = ResourceLimits.fileSize,
+      limit < max(SharedTableLayout.fileSize(recencySlots: slots), 1 << 20)
+    {
+      throw SystemError(errno: 27, operation: "create", path: path)
+    }
+
+    try FileSystem.makeDirectory(path)
+    let environment = try Environment(
+      path: path,
+      options: .init(
+        mapSize: Int(meta.mapSize), synchronous: options.durability == .durable))
+    do {
+      var transaction = try WriteTransaction(in: environment)
+      _ = try transaction.makeTable(Generation.entriesName, keys: .integers)
+      _ = try transaction.makeTable(Generation.chunksName, keys: .integers)
+      _ = try transaction.makeTable(Generation.expiriesName, keys: .bytes)
+      try transaction.put(meta.bytes(), forKey: StoreMeta.key, in: .main)
+      try transaction.put(StoreTotals().encoded(), forKey: StoreTotals.key, in: .main)
+      try transaction.commit()
+    } catch {
+      environment.close()
+      throw error
+    }
+    let label = Generation.base(ofGeneration: number) + environment.information.lastTransaction
+    environment.close()
+
+    try OwnedFile(path: path + "/lock.mdb").preallocate(GenerationBuilder.lockFileSize)
+    try SharedTable.create(
+      in: OwnedFile(path: path + "/shared.table", creation: .createNew),
+      binding: .init(storeID: meta.storeID, generation: number), recencySlots: slots, label: label,
+      budget: budget, dirty: true)
+    _ = try OwnedFile(path: path + "/presence", creation: .createNew)
+    let state = StoreState(
+      isDirty: true, bootID: ProcessIdentity.bootID, storeID: meta.storeID)
+    try state.write(to: path + "/state")
+  }
+
+  /// One constant for all processes, virtual: a map is never resized while anybody is in it.
+  static func mapSize(budget: Int) -> Int {
+    budget == 0 ? 1 << 40 : max(4 << 30, (8 * budget + 0xFFFF) & ~0xFFFF)
+  }
+}

@@ -1,0 +1,101 @@
+// Larder — an embedded, multi-process cache and object store.
+// Copyright 2026 the Larder authors. Licensed under Apache-2.0.
+// SPDX-License-Identifier: Apache-2.0
+
+internal import LarderSystem
+internal import Synchronization
+
+/// The slots of the processes that have the generation open: who, their counters, and whether one
+/// of their threads is inside LMDB.
+///
+/// A slot is taken, given back and cleaned under the gate only. That its owner lives is told by a
+/// byte-range lock in `presence`, never by its pid.
+extension SharedTable {
+  private func offset(process: Int) -> Int {
+    precondition(process >= 0 && process < SharedTableLayout.processCount, "no such process slot")
+    return SharedTableLayout.processes + process * SharedTableLayout.processSize
+  }
+
+  /// The pid in a slot; `nil` when it is free.
+  package func pid(process: Int) -> Int32? {
+    let pid = unsafe word(offset(process: process)).pointee.load(ordering: .acquiring)
+    return pid == 0 ? nil : Int32(truncatingIfNeeded: pid)
+  }
+
+  package func startTime(process: Int) -> UInt64 {
+    unsafe word(offset(process: process) + 8).pointee.load(ordering: .acquiring)
+  }
+
+  /// Under the gate: enters this process into a free slot.
+  package func enter(process: Int) {
+    let offset = offset(process: process)
+    for index in 0..<Counter.allCases.count {
+      unsafe word(offset + SharedTableLayout.processCounters + index * 8).pointee.store(
+        0, ordering: .relaxed)
+    }
+    for index in 0..<SharedTableLayout.insideCount {
+      unsafe byte(offset + SharedTableLayout.processInside + index).pointee.store(
+        0, ordering: .relaxed)
+    }
+    unsafe word(offset + 8).pointee.store(ProcessIdentity.startTime, ordering: .relaxed)
+    unsafe word(offset).pointee.store(
+      UInt64(UInt32(bitPattern: ProcessIdentity.pid)), ordering: .releasing)
+  }
+
+  /// Under the gate: empties a slot whose process is gone or going, keeping its counters.
+  ///
+  /// - Returns: Whether it died inside LMDB.
+  @discardableResult
+  package func leave(process: Int) -> Bool {
+    let offset = offset(process: process)
+    var inside = false
+    for index in 0..<SharedTableLayout.insideCount {
+      let address = unsafe byte(offset + SharedTableLayout.processInside + index)
+      if unsafe address.pointee.exchange(0, ordering: .relaxed) != 0 { inside = true }
+    }
+    for counter in Counter.allCases {
+      let own = unsafe word(offset + SharedTableLayout.processCounters + counter.rawValue * 8)
+      let count = unsafe own.pointee.exchange(0, ordering: .relaxed)
+      unsafe word(SharedTableLayout.retired + counter.rawValue * 8).pointee.wrappingAdd(
+        count, ordering: .relaxed)
+    }
+    freeLeases(ofProcess: process)
+    unsafe word(offset).pointee.store(0, ordering: .releasing)
+    return inside
+  }
+
+  /// Marks one of this process's readers (or its writer) as inside LMDB, or as out again.
+  ///
+  /// Each index belongs to one pooled transaction, so plain stores suffice.
+  @inline(__always)
+  package func setInside(process: Int, index: Int, _ inside: Bool) {
+    let offset =
+      SharedTableLayout.processes + process * SharedTableLayout.processSize
+      + SharedTableLayout.processInside + min(index, SharedTableLayout.insideCount - 1)
+    unsafe byte(offset).pointee.store(inside ? 1 : 0, ordering: .relaxed)
+  }
+
+  /// Adds to one of this process's counters.
+  @inline(__always)
+  package func count(_ counter: Counter, process: Int, by amount: UInt64 = 1) {
+    let offset =
+      SharedTableLayout.processes + process * SharedTableLayout.processSize
+      + SharedTableLayout.processCounters + counter.rawValue * 8
+    unsafe word(offset).pointee.wrappingAdd(amount, ordering: .relaxed)
+  }
+
+  package func counter(_ counter: Counter, process: Int) -> UInt64 {
+    unsafe word(offset(process: process) + SharedTableLayout.processCounters + counter.rawValue * 8)
+      .pointee.load(ordering: .relaxed)
+  }
+
+  /// A counter over all processes, living and gone.
+  package func total(_ counter: Counter) -> UInt64 {
+    var sum = unsafe word(SharedTableLayout.retired + counter.rawValue * 8).pointee.load(
+      ordering: .relaxed)
+    for process in 0..<SharedTableLayout.processCount where pid(process: process) != nil {
+      sum &+= self.counter(counter, process: process)
+    }
+    return sum
+  }
+}

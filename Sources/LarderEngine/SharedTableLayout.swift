@@ -1,0 +1,114 @@
+// Larder — an embedded, multi-process cache and object store.
+// Copyright 2026 the Larder authors. Licensed under Apache-2.0.
+// SPDX-License-Identifier: Apache-2.0
+
+// THE SHARED TABLE (`shared.table`)
+//
+// One mapped file beside the LMDB environment of a generation. It holds what processes must know of
+// each other *without* a transaction: which keys were written since (stamps), which were read
+// lately (recency), who is here, who computes what, and the counters.
+//
+// Every integer is native; the file never leaves the machine. Stamps, floor and namespace stamps
+// are stored inverted (`~label`): a page of zeros, left by somebody who truncated and extended the
+// file, then reads as "written in the infinite future", which is a miss, and never as "never
+// written", which would be a stale hit.
+//
+//        0  magic           u64   "LARDERT1", written last
+//        8  version         u64   1
+//       16  store id        2 u64 bound to the `meta` record
+//       32  generation      u64   bound to the `meta` record and to CURRENT
+//       40  recency slots   u64   power of two
+//       48  boot id         u64
+//       56  PID namespace   u64
+//       64  file size       u64   exact
+//      128  condemned       u32   1: everybody moves to the generation CURRENT names
+//      132  dirty           u32   1: `state` on the disk says dirty, for this boot
+//      136  open attempts   u32   openers that have not got through, in a row
+//      140  deaths inside   u32   processes that died inside LMDB since the last verification
+//      192  floor           u64   inverted label; alone on its line; only ever raised
+//      256  writer label    u64   label of the newest write transaction that has begun
+//      264  writer pid      u64   pid of its process, and
+//      272  writer start    u64   the start time of that process
+//      280  last stamped    u64   label of the last transaction that stored its stamps
+//      288  writing since   u64   wall milliseconds; 0 when nobody is between begin and commit
+//      320  clock           u64   the hybrid recency clock, advanced by writers
+//      384  wake word       u32   advanced after commits somebody may wait for
+//      388  waiters         u32   sleepers on the wake word, at least
+//      448  data bytes      u64   the largest size of data.mdb any writer has seen
+//      456  budget          u64   bytes; 0: none
+//      464  leases in use   u32   upper bound of used lease slots
+//      472  reader check    u64   wall milliseconds of the last search for dead readers
+//      512  retired         16 u64  counters of processes that are gone
+//     1024  namespaces      4,096 u64   inverted label of the last removeAll of a namespace
+//    33792  leases          1,024 x 64 bytes   computations in flight
+//    99328  processes       1,024 x 256 bytes  one slot a living process
+//   364544  stamps          65,536 u64  inverted labels, by slot of a key's hash
+//   888832  recency         2^n u64     ticks of the last use, by slot of a key's hash
+//
+//   lease:    0 state u64 (low byte: 0 free, 1 being filled, 2 active, 3 cancelled; above it the
+//             owner's process slot + 1)   8 hash   16 namespace
+//   process:  0 pid u64 (0 free)   8 start time   16 counters (16 u64)   144 inside (64 bytes:
+//             one a pooled reader, the last for the writer; not zero while inside LMDB)
+
+package enum SharedTableLayout {
+  package static let magic: UInt64 = 0x3154_5245_4452_414C
+  package static let version: UInt64 = 1
+
+  package static let magicOffset = 0
+  package static let versionOffset = 8
+  package static let storeIDOffset = 16
+  package static let generationOffset = 32
+  package static let recencySlotsOffset = 40
+  package static let bootIDOffset = 48
+  package static let pidNamespaceOffset = 56
+  package static let fileSizeOffset = 64
+
+  package static let condemned = 128
+  package static let dirty = 132
+  package static let openAttempts = 136
+  package static let deathsInside = 140
+  package static let floor = 192
+  package static let writerLabel = 256
+  package static let writerPID = 264
+  package static let writerStart = 272
+  package static let lastStamped = 280
+  package static let writingSince = 288
+  package static let clock = 320
+  package static let wakeWord = 384
+  package static let waiters = 388
+  package static let dataBytes = 448
+  package static let budget = 456
+  package static let leasesInUse = 464
+  package static let readerCheck = 472
+  package static let retired = 512
+
+  package static let namespaceStamps = 1024
+  package static let namespaceStampCount = 4096
+  package static let leases = 33_792
+  package static let leaseCount = 1024
+  package static let leaseSize = 64
+  package static let processes = 99_328
+  package static let processCount = 1024
+  package static let processSize = 256
+  package static let processCounters = 16
+  package static let processInside = 144
+  package static let insideCount = 64
+  package static let stamps = 364_544
+  package static let stampCount = 65_536
+  package static let recency = 888_832
+
+  package static func fileSize(recencySlots: Int) -> Int { recency + recencySlots * 8 }
+
+  /// As many recency slots as the next power of two over budget / 256, within reason.
+  package static func recencySlots(budget: Int) -> Int {
+    var slots = 65_536
+    while slots < 1 << 24, slots < budget / 256 { slots *= 2 }
+    return slots
+  }
+}
+
+/// The counters every process keeps, in the order they stand in its slot.
+package enum Counter: Int, CaseIterable, Sendable {
+  case memoryHits, storeHits, misses, sets, removals, evictions, expirations
+  case damagedEntries, commits, bytesWritten, computations, fillsRefused
+}

@@ -1,0 +1,235 @@
+// Larder — an embedded, multi-process cache and object store.
+// Copyright 2026 the Larder authors. Licensed under Apache-2.0.
+// SPDX-License-Identifier: Apache-2.0
+
+package import LarderSystem
+
+// THE DIRECTORY OF A STORE
+//
+//     <path>/                  mode 0700, owned by the user
+//       v1/                    the root of a `.cache` store of format 1; a durable store's root is
+//                              <path> itself
+//         gate                 flock'ed around every open, close and creation; never deleted
+//         CURRENT              "larder 1 g-<number> <checksum>\n"; replaced by rename
+//         leases               byte-range locks, one byte a key's hash
+//         g-<number>/          a generation
+//           data.mdb lock.mdb  LMDB
+//           shared.table       SharedTableLayout.swift
+//           state              StoreState.swift
+//           presence           byte 0: read-locked by every process that has it open;
+//                              1,000 + n: write-locked by the process in slot n of the table;
+//                              2^40 + pid: write-locked by the process itself
+//
+// Files of a live generation are never replaced, truncated or removed one by one. A generation that
+// cannot be used any more is condemned and left; a new one is built beside it, and CURRENT is
+// renamed to point at it.
+
+/// The root directory of a store: where its files are.
+package struct StoreDirectory: Sendable, Hashable {
+  /// The directory the user named, made absolute.
+  package let path: String
+  /// Where `gate` and `CURRENT` are.
+  package let root: String
+
+  package var gate: String { root + "/gate" }
+  package var current: String { root + "/CURRENT" }
+  package var leases: String { root + "/leases" }
+  package func generation(_ number: UInt64) -> String { root + "/g-\(number)" }
+
+  package static let formatVersion = 1
+
+  package init(path: String, root: String) {
+    self.path = path
+    self.root = root
+  }
+
+  /// The default store: `$XDG_CACHE_HOME/larder`, else `~/.cache/larder`; the caches directory on
+  /// Apple systems.
+  package static var defaultPath: String {
+    if let cache = FileSystem.environment("XDG_CACHE_HOME"), cache.hasPrefix("/") {
+      return cache + "/larder"
+    }
+    let home = FileSystem.environment("HOME") ?? "/root"
+    #if canImport(Darwin)
+      return home + "/Library/Caches/larder"
+    #else
+      return home + "/.cache/larder"
+    #endif
+  }
+
+  private static func absolute(_ path: String) -> String {
+    var result = path.hasPrefix("/") ? path : FileSystem.currentDirectory + "/" + path
+    while result.count > 1, result.hasSuffix("/") { result.removeLast() }
+    return result
+  }
+
+  private static func refuse(_ path: String, _ message: String) -> StoreError {
+    StoreError(.directory, during: "open", path: path, message)
+  }
+
+  /// Finds or creates the directory, and checks that it is safe to use.
+  package static func prepare(
+    _ path: String, durability: Durability
+  ) throws(StoreError) -> StoreDirectory {
+    guard !path.isEmpty, !path.utf8.contains(0) else {
+      throw StoreError(.directory, during: "open", path: path, "The path of a store is empty.")
+    }
+    let path = absolute(path)
+    do throws(SystemError) {
+      if try FileSystem.status(of: path, followingLinks: false) == nil {
+        try FileSystem.makeDirectories(path)
+      }
+    } catch {
+      throw cannotCreate(path, error)
+    }
+    try check(path)
+    if let name = FileSystem.refusedFileSystem(below: path) {
+      throw StoreError(
+        .fileSystem, during: "open", path: path,
+        "The directory is on \(name), which does not keep several processes coherent. Choose one on "
+          + "a local disk or in memory.")
+    }
+    let versioned = path + "/v\(formatVersion)"
+    switch durability {
+    case .durable:
+      if exists(versioned + "/CURRENT") {
+        throw mismatch(path, wanted: .durable, found: .cache)
+      }
+      return StoreDirectory(path: path, root: path)
+    case .cache:
+      if exists(path + "/CURRENT") { throw mismatch(path, wanted: .cache, found: .durable) }
+      do throws(SystemError) {
+        if try FileSystem.status(of: versioned, followingLinks: false) == nil {
+          try FileSystem.makeDirectory(versioned)
+        }
+      } catch {
+        throw cannotCreate(versioned, error)
+      }
+      try check(versioned)
+      return StoreDirectory(path: path, root: versioned)
+    }
+  }
+
+  /// Where an existing store of either kind is, and of which kind; `nil` when there is none.
+  package static func find(_ path: String) -> (StoreDirectory, Durability)? {
+    let path = absolute(path)
+    if exists(path + "/CURRENT") { return (StoreDirectory(path: path, root: path), .durable) }
+    let versioned = path + "/v\(formatVersion)"
+    if exists(versioned + "/CURRENT") {
+      return (StoreDirectory(path: path, root: versioned), .cache)
+    }
+    return nil
+  }
+
+  private static func exists(_ path: String) -> Bool {
+    ((try? FileSystem.status(of: path)) ?? nil) != nil
+  }
+
+  private static func mismatch(
+    _ path: String, wanted: Durability, found: Durability
+  ) -> StoreError {
+    StoreError(
+      .durabilityMismatch, during: "open", path: path,
+      "The store is .\(found) and was to be opened as .\(wanted). Open it as .\(found), or use "
+        + "another directory.")
+  }
+
+  private static func cannotCreate(_ path: String, _ error: SystemError) -> StoreError {
+    if error.isStorageFull { return StoreError(error, during: "open", path: path) }
+    return StoreError(
+      .directory, during: "open", path: path,
+      "The directory cannot be created (\(error)). Create it with mode 0700, or choose another.",
+      errorNumber: error.errno)
+  }
+
+  /// Checks that a directory is ours alone.
+  private static func check(_ path: String) throws(StoreError) {
+    let link: FileStatus?
+    let target: FileStatus?
+    do throws(SystemError) {
+      link = try FileSystem.status(of: path, followingLinks: false)
+      target = try FileSystem.status(of: path)
+    } catch {
+      throw StoreError(
+        .directory, during: "open", path: path, "The directory cannot be looked at (\(error)).",
+        errorNumber: error.errno)
+    }
+    guard let link, let target else {
+      throw refuse(path, "It is a link to something that does not exist. Remove the link.")
+    }
+    let user = FileSystem.userID
+    if link.isSymbolicLink, link.owner != user {
+      throw refuse(
+        path, "It is a link that belongs to user \(link.owner), not to you. Name the directory "
+          + "itself, or use one of your own.")
+    }
+    guard target.isDirectory else {
+      throw refuse(path, "It is a file, not a directory. Name a directory, or remove the file.")
+    }
+    guard target.owner == user else {
+      throw refuse(
+        path, "It belongs to user \(target.owner), not to you (\(user)). Use a directory of your "
+          + "own.")
+    }
+    guard target.mode & 0o022 == 0 else {
+      throw refuse(
+        path, "Other users may write to it. Run `chmod 700` on it: whoever can write to a store can "
+          + "change what its users read.")
+    }
+    guard target.mode & 0o700 == 0o700 else {
+      throw refuse(path, "You may not write to it. Run `chmod 700` on it, or choose another.")
+    }
+  }
+}
+
+/// `CURRENT`: which generation is in force.
+package enum CurrentFile {
+  /// The number `CURRENT` names; `nil` when it is missing or garbled.
+  package static func read(in directory: StoreDirectory) -> UInt64? {
+    guard
+      let file = try? OwnedFile(path: directory.current, writable: false),
+      let bytes = try? file.read(count: 256, at: 0)
+    else { return nil }
+    return parse(bytes)
+  }
+
+  package static func parse(_ bytes: [UInt8]) -> UInt64? {
+    let text = String(decoding: bytes, as: UTF8.self)
+    guard text.hasSuffix("\n") else { return nil }
+    let words = text.dropLast().split(separator: " ", omittingEmptySubsequences: false)
+    guard
+      words.count == 4, words[0] == "larder", words[1] == "1", words[2].hasPrefix("g-"),
+      let number = UInt64(words[2].dropFirst(2)), number > 0, number < 1 << 20,
+      words[3] == checksum(number)
+    else { return nil }
+    return number
+  }
+
+  package static func text(_ number: UInt64) -> String {
+    "larder 1 g-\(number) \(checksum(number))\n"
+  }
+
+  private static func checksum(_ number: UInt64) -> String {
+    String(XXH64.hash(Array("larder 1 g-\(number)".utf8)), radix: 16)
+  }
+
+  /// Puts a generation in force, for everybody at once.
+  package static func write(
+    _ number: UInt64, in directory: StoreDirectory, synchronous: Bool
+  ) throws(SystemError) {
+    let temporary = directory.current + ".tmp"
+    let file = try OwnedFile(path: temporary, creation: .createIfMissing)
+    try file.truncate(to: 0)
+    try file.write(Array(text(number).utf8), at: 0)
+    if synchronous { try file.synchronize() }
+    try FileSystem.rename(temporary, to: directory.current)
+    if synchronous { try FileSystem.synchronizeDirectory(directory.root) }
+  }
+
+  /// The numbers of the generation directories there are, in order.
+  package static func generations(in directory: StoreDirectory) -> [UInt64] {
+    FileSystem.names(in: directory.root).compactMap { name in
+      name.hasPrefix("g-") ? UInt64(name.dropFirst(2)) : nil
+    }.sorted()
+  }
+}

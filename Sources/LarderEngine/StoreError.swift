@@ -1,0 +1,159 @@
+// Larder — an embedded, multi-process cache and object store.
+// Copyright 2026 the Larder authors. Licensed under Apache-2.0.
+// SPDX-License-Identifier: Apache-2.0
+
+package import LarderLMDB
+package import LarderSystem
+
+/// Why an operation on a store failed, and what to do about it.
+///
+/// ```swift
+/// do {
+///   try cache.setValue(report, forKey: id)
+/// } catch let error as StoreError where error.code == .storageFull {
+///   // The disk is full; nothing was lost, and the store works again once there is room.
+/// }
+/// ```
+public struct StoreError: Error, Sendable, Hashable, CustomStringConvertible {
+  /// What kind of failure it was. Open: later versions may add codes.
+  public struct Code: RawRepresentable, Hashable, Sendable, CustomStringConvertible {
+    public let rawValue: String
+    public init(rawValue: String) { self.rawValue = rawValue }
+    public var description: String { rawValue }
+
+    /// The directory cannot be used: missing rights, a file in its place, an unsafe owner.
+    public static let directory = Code(rawValue: "directory")
+    /// The file system cannot keep several processes coherent (network, FUSE).
+    public static let fileSystem = Code(rawValue: "fileSystem")
+    /// The store was created with another durability.
+    public static let durabilityMismatch = Code(rawValue: "durabilityMismatch")
+    /// The store was written by a newer, incompatible version.
+    public static let newerFormat = Code(rawValue: "newerFormat")
+    /// The files of a durable store are damaged; nothing was touched.
+    public static let damaged = Code(rawValue: "damaged")
+    /// Another copy of the library in this process has the store open.
+    public static let openedTwice = Code(rawValue: "openedTwice")
+    /// Opening took longer than allowed, because another process is stuck in it.
+    public static let openTimeout = Code(rawValue: "openTimeout")
+    /// As many processes as the store has places for are using it.
+    public static let tooManyProcesses = Code(rawValue: "tooManyProcesses")
+    /// The disk, a quota or a file-size limit refused the write.
+    public static let storageFull = Code(rawValue: "storageFull")
+    /// A value is larger than the budget or than 1 GiB.
+    public static let valueTooLarge = Code(rawValue: "valueTooLarge")
+    /// One transaction changed more than fits into one.
+    public static let transactionTooLarge = Code(rawValue: "transactionTooLarge")
+    /// A namespace's name is longer than 400 bytes.
+    public static let invalidNamespace = Code(rawValue: "invalidNamespace")
+    /// The entry exists but cannot be read as what was asked for.
+    public static let unreadableEntry = Code(rawValue: "unreadableEntry")
+    /// Another process holds the writer lock and does not go on.
+    public static let writerStalled = Code(rawValue: "writerStalled")
+    /// A commit failed so late that only the next one shows whether it took place.
+    public static let outcomeUnknown = Code(rawValue: "outcomeUnknown")
+    /// The handle was closed.
+    public static let closed = Code(rawValue: "closed")
+    /// This process is a fork of the one that opened the store.
+    public static let usedAfterFork = Code(rawValue: "usedAfterFork")
+    /// An option has a value that makes no sense.
+    public static let invalidOption = Code(rawValue: "invalidOption")
+    /// A system call or LMDB failed in a way that has no code of its own.
+    public static let system = Code(rawValue: "system")
+  }
+
+  public let code: Code
+  /// What was being done.
+  public let operation: String
+  /// The store's directory, or the file concerned.
+  public let path: String?
+  /// What happened and what to do, in a sentence or two.
+  public let message: String
+  /// The process that is in the way, for ``Code/writerStalled``.
+  public let pid: Int32?
+  /// The system's error number, if a system call was the cause.
+  public let errorNumber: Int32?
+
+  public init(
+    _ code: Code, during operation: String, path: String? = nil, _ message: String,
+    pid: Int32? = nil, errorNumber: Int32? = nil
+  ) {
+    self.code = code
+    self.operation = operation
+    self.path = path
+    self.message = message
+    self.pid = pid
+    self.errorNumber = errorNumber
+  }
+
+  public var description: String {
+    "\(operation)\(path.map { " (\($0))" } ?? ""): \(message) [\(code)]"
+  }
+}
+
+extension StoreError {
+  package init(_ error: SystemError, during operation: String, path: String? = nil) {
+    if error.isStorageFull {
+      self = .storageFull(
+        during: operation, path: path ?? error.path, errorNumber: error.errno,
+        detail: error.description)
+      return
+    }
+    self.init(
+      .system, during: operation, path: path ?? error.path, "\(error).", errorNumber: error.errno)
+  }
+
+  package init(_ error: LMDBError, during operation: String, path: String? = nil) {
+    if error.isStorageFull {
+      self = .storageFull(
+        during: operation, path: path, errorNumber: error.code.rawValue, detail: "\(error)")
+    } else if error.code == .transactionFull {
+      self.init(
+        .transactionTooLarge, during: operation, path: path,
+        "The transaction changes more pages than one may; split it into smaller ones.")
+    } else if error.code == .mapFull {
+      self = .storageFull(during: operation, path: path, errorNumber: 28, detail: "\(error)")
+    } else if error.isDamage {
+      self.init(
+        .damaged, during: operation, path: path,
+        "\(error). Run `larder verify` on the store; a cache is emptied by itself.")
+    } else {
+      self.init(
+        .system, during: operation, path: path, "\(error).",
+        errorNumber: error.code.rawValue > 0 ? error.code.rawValue : nil)
+    }
+  }
+
+  private static func storageFull(
+    during operation: String, path: String?, errorNumber: Int32, detail: String
+  ) -> StoreError {
+    StoreError(
+      .storageFull, during: operation, path: path,
+      "There is no room (\(detail)). Free some space or raise the limit; nothing was lost, and the "
+        + "store works again as soon as there is room.",
+      errorNumber: errorNumber)
+  }
+
+  package static func closed(_ operation: String) -> StoreError {
+    StoreError(
+      .closed, during: operation, "The store was closed. Open it again with SharedStore(at:).")
+  }
+
+  package static func usedAfterFork(_ operation: String) -> StoreError {
+    StoreError(
+      .usedAfterFork, during: operation,
+      "This process is a fork of the one that opened the store. Open stores after fork(), or use "
+        + "posix_spawn.")
+  }
+}
+
+extension StoreError {
+  /// Any error of the layers below, as a store's.
+  package init(wrapping error: any Error, during operation: String, path: String? = nil) {
+    switch error {
+    case let error as StoreError: self = error
+    case let error as SystemError: self.init(error, during: operation, path: path)
+    case let error as LMDBError: self.init(error, during: operation, path: path)
+    default: self.init(.system, during: operation, path: path, "\(error).")
+    }
+  }
+}

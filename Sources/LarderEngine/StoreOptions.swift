@@ -1,0 +1,146 @@
+// Larder — an embedded, multi-process cache and object store.
+// Copyright 2026 the Larder authors. Licensed under Apache-2.0.
+// SPDX-License-Identifier: Apache-2.0
+
+internal import LarderSystem
+
+/// What a store keeps when the operating system or the machine fails.
+///
+/// It is fixed when the store is created. Both kinds keep every committed write when processes are
+/// killed, at any instruction.
+public enum Durability: String, Sendable, Hashable, CaseIterable {
+  /// No write waits for the disk. After a crash of the operating system the store is recognised by
+  /// the boot it belongs to, and starts empty.
+  case cache
+  /// Each commit is on the disk before it returns.
+  case durable
+}
+
+/// An amount of storage in bytes.
+///
+/// ```swift
+/// let options = StoreOptions(budget: .megabytes(256))
+/// ```
+public struct ByteCount: Sendable, Hashable, Comparable, CustomStringConvertible {
+  public let bytes: Int
+  public init(bytes: Int) { self.bytes = bytes }
+
+  public static func bytes(_ count: Int) -> ByteCount { ByteCount(bytes: count) }
+  /// 1,024 bytes each.
+  public static func kilobytes(_ count: Int) -> ByteCount { ByteCount(bytes: count << 10) }
+  /// 1,048,576 bytes each.
+  public static func megabytes(_ count: Int) -> ByteCount { ByteCount(bytes: count << 20) }
+  /// 1,073,741,824 bytes each.
+  public static func gigabytes(_ count: Int) -> ByteCount { ByteCount(bytes: count << 30) }
+
+  public static func < (left: ByteCount, right: ByteCount) -> Bool { left.bytes < right.bytes }
+
+  public var description: String {
+    let units = ["B", "KiB", "MiB", "GiB", "TiB"]
+    var value = Double(bytes)
+    var unit = 0
+    while abs(value) >= 1024, unit < units.count - 1 {
+      value /= 1024
+      unit += 1
+    }
+    if unit == 0 { return "\(bytes) B" }
+    return "\((value * 10).rounded() / 10) \(units[unit])"
+  }
+}
+
+/// Where a store takes the time from, in milliseconds since 1970.
+///
+/// Expiry is decided by it and nothing else, so tests inject one and never sleep. Processes that
+/// share a store should share a clock.
+public struct StoreClock: Sendable {
+  package let now: @Sendable () -> Int64
+
+  /// A clock of one's own.
+  ///
+  /// - Parameter millisecondsSince1970: Called on any thread, often: it must be cheap and never
+  ///   wait.
+  public init(millisecondsSince1970: @escaping @Sendable () -> Int64) {
+    self.now = millisecondsSince1970
+  }
+
+  /// The system's wall clock.
+  public static let system = StoreClock { Clocks.wallMilliseconds() }
+}
+
+/// How a store is opened.
+///
+/// Durability and budget are properties of the store: the first process creates it with them and
+/// the others find them.
+public struct StoreOptions: Sendable {
+  /// What survives a crash of the operating system. A store that was created with the other kind
+  /// is not opened.
+  public var durability: Durability
+  /// The most the stored entries may take, in all processes together. `nil`: as the store was
+  /// created with (256 MiB for a new cache, without limit for a new durable store).
+  public var budget: ByteCount?
+  /// Where the time comes from.
+  public var clock: StoreClock
+  /// How long to wait for another process that is opening or closing the same store.
+  public var openTimeout: Duration
+  /// How long a queued write waits for a process that holds the writer lock and does not go on.
+  public var writeTimeout: Duration
+  /// Called with every error that has no caller to go to: of subscripts, of writes behind.
+  ///
+  /// Called on a thread of the store or of the caller; it may call back into the store.
+  public var onError: (@Sendable (any Error) -> Void)?
+  /// Called with what happens to the store as a whole.
+  public var onEvent: (@Sendable (StoreEvent) -> Void)?
+
+  /// How many bits of a key's hash are used; below 64 only to provoke collisions in tests.
+  package var hashBits = 64
+
+  public init(
+    durability: Durability = .cache, budget: ByteCount? = nil, clock: StoreClock = .system,
+    openTimeout: Duration = .seconds(10), writeTimeout: Duration = .seconds(30),
+    onError: (@Sendable (any Error) -> Void)? = nil,
+    onEvent: (@Sendable (StoreEvent) -> Void)? = nil
+  ) {
+    self.durability = durability
+    self.budget = budget
+    self.clock = clock
+    self.openTimeout = openTimeout
+    self.writeTimeout = writeTimeout
+    self.onError = onError
+    self.onEvent = onEvent
+  }
+}
+
+/// Something that happened to a store as a whole.
+public enum StoreEvent: Sendable, Hashable, CustomStringConvertible {
+  /// A damaged entry was found, counted, and removed. The text says where.
+  case damagedEntry(String)
+  /// The store's files were found unusable and set aside; it started empty. The text says why.
+  case startedEmpty(String)
+  /// Another process replaced the store's files; this one follows.
+  case moved(generation: UInt64)
+  /// Processes of another PID namespace use this directory; this one got a store of its own beside.
+  case separateNamespace(String)
+
+  public var description: String {
+    switch self {
+    case .damagedEntry(let text): "damaged entry: \(text)"
+    case .startedEmpty(let text): "started empty: \(text)"
+    case .moved(let generation): "moved to generation \(generation)"
+    case .separateNamespace(let path): "another PID namespace uses this store; using \(path)"
+    }
+  }
+}
+
+extension Duration {
+  package var nanoseconds: UInt64 {
+    let (seconds, attoseconds) = components
+    guard seconds >= 0 else { return 0 }
+    guard seconds < 1 << 33 else { return UInt64.max / 4 }
+    return UInt64(seconds) * 1_000_000_000 + UInt64(max(attoseconds, 0)) / 1_000_000_000
+  }
+
+  package var milliseconds: Int64 {
+    let (seconds, attoseconds) = components
+    return seconds &* 1000 &+ attoseconds / 1_000_000_000_000_000
+  }
+}

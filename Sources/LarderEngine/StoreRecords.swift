@@ -1,0 +1,169 @@
+// Larder — an embedded, multi-process cache and object store.
+// Copyright 2026 the Larder authors. Licensed under Apache-2.0.
+// SPDX-License-Identifier: Apache-2.0
+
+internal import LarderSystem
+
+// THE MAIN TABLE
+//
+// LMDB's unnamed table also holds the store's own records. Its one leaf page is written by every
+// commit anyway (it holds the roots of the named tables), so records kept here cost no page.
+//
+//   "meta"            what the store is; written once, but for the budget:
+//        0 version u32   4 durability u8 (1 cache, 2 durable)   5 policy u8 (1 lru)   6 hash bits u8
+//        8 store id 16 bytes   24 generation u64   32 hash secret 16 bytes   48 budget u64 (0 none)
+//       56 map size u64   64 recency slots u64   72 created i64
+//   "totals"          rewritten by every commit:
+//        0 bytes u64   8 entries u64   16 next chunk id u64   24 next namespace u32
+//   "n:" + name       a namespace's number, u32
+//   "i:" + number     u32 big-endian: the namespace:
+//        0 epoch u32   4 zero u32   8 label of the last removeAll u64   16 bytes u64
+//       24 entries u64   32 name
+
+/// What a store is.
+package struct StoreMeta: Sendable {
+  package static let version: UInt32 = 1
+
+  package var version = StoreMeta.version
+  package var durability: Durability
+  package var hashBits: UInt8
+  package var storeID: (UInt64, UInt64)
+  package var generation: UInt64
+  package var secret: (UInt64, UInt64)
+  package var budget: UInt64
+  package var mapSize: UInt64
+  package var recencySlots: UInt64
+  package var created: Int64
+
+  package static var key: [UInt8] { Array("meta".utf8) }
+
+  package init(
+    durability: Durability, hashBits: UInt8, storeID: (UInt64, UInt64), generation: UInt64,
+    secret: (UInt64, UInt64), budget: UInt64, mapSize: UInt64, recencySlots: UInt64, created: Int64
+  ) {
+    self.durability = durability
+    self.hashBits = hashBits
+    self.storeID = storeID
+    self.generation = generation
+    self.secret = secret
+    self.budget = budget
+    self.mapSize = mapSize
+    self.recencySlots = recencySlots
+    self.created = created
+  }
+
+  package init?(_ bytes: RawSpan) {
+    guard
+      bytes.byteCount >= 80,
+      let version: UInt32 = bytes.integer(at: 0),
+      let kind: UInt8 = bytes.integer(at: 4),
+      let hashBits: UInt8 = bytes.integer(at: 6), (1...64).contains(hashBits),
+      let slots: UInt64 = bytes.integer(at: 64), slots >= 65_536, slots <= 1 << 24,
+      let mapSize: UInt64 = bytes.integer(at: 56), mapSize >= 1 << 20, mapSize <= 1 << 46
+    else { return nil }
+    self.version = version
+    switch kind {
+    case 1: durability = .cache
+    case 2: durability = .durable
+    default: return nil
+    }
+    self.hashBits = hashBits
+    storeID = (bytes.integer(at: 8)!, bytes.integer(at: 16)!)
+    generation = bytes.integer(at: 24)!
+    secret = (bytes.integer(at: 32)!, bytes.integer(at: 40)!)
+    budget = bytes.integer(at: 48)!
+    self.mapSize = mapSize
+    recencySlots = slots
+    created = bytes.integer(at: 72)!
+  }
+
+  package func bytes() -> [UInt8] {
+    var bytes = [UInt8](repeating: 0, count: 80)
+    bytes.store(version, at: 0)
+    bytes[4] = durability == .cache ? 1 : 2
+    bytes[5] = 1
+    bytes[6] = hashBits
+    bytes.store(storeID.0, at: 8)
+    bytes.store(storeID.1, at: 16)
+    bytes.store(generation, at: 24)
+    bytes.store(secret.0, at: 32)
+    bytes.store(secret.1, at: 40)
+    bytes.store(budget, at: 48)
+    bytes.store(mapSize, at: 56)
+    bytes.store(recencySlots, at: 64)
+    bytes.store(created, at: 72)
+    return bytes
+  }
+}
+
+/// What the store holds: exact, because every transaction that changes it rewrites it.
+package struct StoreTotals: Sendable, Hashable {
+  /// The cost of all stored entries, those of removed epochs included until they are swept.
+  package var bytes: UInt64 = 0
+  package var entries: UInt64 = 0
+  package var nextChunk: UInt64 = 1
+  package var nextNamespace: UInt32 = 1
+
+  package static var key: [UInt8] { Array("totals".utf8) }
+
+  package init() {}
+
+  package init?(_ record: RawSpan) {
+    guard record.byteCount >= 32 else { return nil }
+    bytes = record.integer(at: 0)!
+    entries = record.integer(at: 8)!
+    nextChunk = record.integer(at: 16)!
+    nextNamespace = record.integer(at: 24)!
+  }
+
+  package func encoded() -> [UInt8] {
+    var result = [UInt8](repeating: 0, count: 32)
+    result.store(bytes, at: 0)
+    result.store(entries, at: 8)
+    result.store(nextChunk, at: 16)
+    result.store(nextNamespace, at: 24)
+    return result
+  }
+}
+
+/// One namespace of a store.
+package struct NamespaceRecord: Sendable, Hashable {
+  package var epoch: UInt32 = 1
+  /// The label of the transaction that cleared it last; zero if none did.
+  package var clearedLabel: UInt64 = 0
+  package var bytes: UInt64 = 0
+  package var entries: UInt64 = 0
+  package var name: [UInt8]
+
+  package static let maximumNameLength = 400
+
+  package init(name: [UInt8]) { self.name = name }
+
+  package static func nameKey(_ name: [UInt8]) -> [UInt8] { Array("n:".utf8) + name }
+
+  package static func key(_ number: UInt32) -> [UInt8] {
+    var key = Array("i:".utf8)
+    key.append(littleEndian: number.byteSwapped)
+    return key
+  }
+
+  package init?(_ record: RawSpan) {
+    guard record.byteCount >= 32, let name = record.slice(32..<record.byteCount) else {
+      return nil
+    }
+    epoch = record.integer(at: 0)!
+    clearedLabel = record.integer(at: 8)!
+    bytes = record.integer(at: 16)!
+    entries = record.integer(at: 24)!
+    self.name = name.copied()
+  }
+
+  package func encoded() -> [UInt8] {
+    var result = [UInt8](repeating: 0, count: 32)
+    result.store(epoch, at: 0)
+    result.store(clearedLabel, at: 8)
+    result.store(bytes, at: 16)
+    result.store(entries, at: 24)
+    return result + name
+  }
+}
