@@ -1,0 +1,373 @@
+// Larder — an embedded, multi-process cache and object store.
+// Copyright 2026 the Larder authors. Licensed under Apache-2.0.
+// SPDX-License-Identifier: Apache-2.0
+
+internal import LarderLMDB
+internal import LarderSystem
+
+// OPENING
+//
+// Everything happens under the gate: one process at a time, and a process that is killed in here
+// leaves a state the next one understands.
+//
+//   1  CURRENT names the generation; garbled or missing: the newest directory there is; none: build.
+//   2  presence: can byte 0 be write-locked? Then nobody has the generation open: we are alone.
+//   3  shared.table: whole, of this version and generation? Alone it may be made anew; otherwise it
+//      says whether the others are of this boot, this PID namespace, and not condemned.
+//   4  alone: `state`, the count of failed openings and of deaths inside LMDB decide between trust,
+//      verification of every page, and (a cache) starting empty.
+//   5  the cheap guard, always: both meta pages are sane, the file is as long as it was.
+//   6  LMDB opens the file; `meta` must agree with the table and with what was asked for.
+//   7  this process takes a slot, its bytes in presence, and lets the gate go.
+//
+// A cache whose files are damaged is condemned and a new, empty generation built. A durable store's
+// files are never touched: opening fails with an error that says so.
+
+/// Opens a store's current generation, healing or creating it.
+struct StoreOpener {
+  var directory: StoreDirectory
+  let options: StoreOptions
+
+  private enum Outcome {
+    case opened(Generation)
+    case unusable(reason: String, GenerationBuilder.Heritage?)
+    case foreignNamespace
+  }
+
+  func open() throws(StoreError) -> Generation {
+    var opener = self
+    let namespacePath = directory.root + "/ns-\(ProcessIdentity.pidNamespace)"
+    for _ in 0..<2 {
+      if let generation = try opener.openHere() { return generation }
+      options.onEvent?(.separateNamespace(namespacePath))
+      do throws(SystemError) {
+        try FileSystem.makeDirectory(namespacePath)
+      } catch {
+        throw StoreError(error, during: "open", path: namespacePath)
+      }
+      opener.directory = StoreDirectory(path: directory.path, root: namespacePath)
+    }
+    throw StoreError(
+      .system, during: "open", path: namespacePath,
+      "Even the store of this PID namespace is used from another one. Use another directory.")
+  }
+
+  /// `nil`: processes of another PID namespace are here.
+  private func openHere() throws(StoreError) -> Generation? {
+    let gate = try Gate.enter(directory, timeout: options.openTimeout)
+    defer { gate.leave() }
+    fault(.openGateTaken)
+    let builder = GenerationBuilder(directory: directory, options: options)
+    // Twice may be unlucky (damaged, then a full disk); more is a loop.
+    for _ in 0..<3 {
+      let existing = CurrentFile.generations(in: directory)
+      guard let number = CurrentFile.read(in: directory) ?? existing.last else {
+        try builder.build(number: 1, heritage: nil)
+        continue
+      }
+      let outcome: Outcome
+      do {
+        outcome = try open(number)
+      } catch {
+        throw StoreError(wrapping: error, during: "open", path: directory.path)
+      }
+      switch outcome {
+      case .opened(let generation):
+        if CurrentFile.read(in: directory) == nil {
+          try? CurrentFile.write(number, in: directory, synchronous: true)
+        }
+        removeOldGenerations(but: number)
+        fault(.openDone)
+        return generation
+      case .foreignNamespace:
+        return nil
+      case .unusable(let reason, let heritage):
+        options.onEvent?(.startedEmpty(reason))
+        try builder.build(number: max(number, existing.last ?? 0) + 1, heritage: heritage)
+      }
+    }
+    throw StoreError(
+      .damaged, during: "open", path: directory.path,
+      "The store was set aside twice and is still unusable. Check the disk.")
+  }
+
+  private func damaged(_ reason: String) throws(StoreError) -> Outcome {
+    if options.durability == .cache { return .unusable(reason: reason, nil) }
+    throw StoreError(
+      .damaged, during: "open", path: directory.path,
+      "\(reason). Nothing was touched. Run `larder verify` on it and restore a copy.")
+  }
+
+  private func open(_ number: UInt64) throws -> Outcome {
+    let path = directory.generation(number)
+    guard let status = try FileSystem.status(of: path), status.isDirectory else {
+      return try damaged("CURRENT names g-\(number), which does not exist")
+    }
+    let presence = try OwnedFile(
+      path: path + "/presence", creation: .createIfMissing, closesInForkedChild: true)
+    let alone = try presence.tryLock(.exclusive, at: Presence.everybody)
+    guard try presence.tryLock(.exclusive, at: Presence.pidOffset(ProcessIdentity.pid)) else {
+      throw StoreError(
+        .openedTwice, during: "open", path: directory.path,
+        "This process has the store open through another copy of the library. Link one copy only.")
+    }
+    fault(.openPresenceTaken)
+
+    let tablePath = path + "/shared.table"
+    var table = try openTable(tablePath, number: number)
+    if let found = table {
+      if found.isCondemned {
+        if alone, options.durability == .durable {
+          table = nil
+        } else {
+          return try damaged("generation \(number) was condemned")
+        }
+      }
+    }
+    if !alone {
+      guard let table else {
+        // Whoever is in there maps this very file: give it back its length, so that nobody dies of
+        // a SIGBUS, and its flag, so that everybody leaves.
+        if options.durability == .cache { condemnByPath(tablePath) }
+        return try damaged("shared.table is damaged")
+      }
+      if table.bootID != ProcessIdentity.bootID {
+        throw StoreError(
+          .fileSystem, during: "open", path: directory.path,
+          "Processes of another machine use this directory. Use one on a disk of this machine.")
+      }
+      if table.pidNamespace != ProcessIdentity.pidNamespace { return .foreignNamespace }
+    }
+    if let table { clearDeadProcesses(table, presence) }
+
+    let dataPath = path + "/data.mdb"
+    if alone {
+      if let reason = try suspicion(path, table) {
+        if reason.mustDiscard { return try damaged(reason.text) }
+        let report = try StructuralVerifier.verify(path: dataPath)
+        if !report.isSound {
+          return try damaged("\(reason.text), and data.mdb is damaged: \(report.findings[0])")
+        }
+        table?.deathsInside = 0
+      }
+      table?.openAttempts += 1
+      let lock = try OwnedFile(path: path + "/lock.mdb", creation: .createIfMissing)
+      if try lock.status.size != GenerationBuilder.lockFileSize {
+        try lock.truncate(to: 0)
+        try lock.preallocate(GenerationBuilder.lockFileSize)
+      }
+    } else {
+      // A reader slot with our own pid is left from a dead namesake: LMDB never clears those.
+      try ReaderSlots.clear(pid: ProcessIdentity.pid, inLockFile: path + "/lock.mdb")
+    }
+    let findings = try StructuralVerifier.quickCheck(
+      path: dataPath, atLeast: table?.dataBytes ?? 0)
+    if let finding = findings.first {
+      if !alone { table?.condemn() }
+      return try damaged("data.mdb is damaged: \(finding)")
+    }
+    fault(.openTableReady)
+    return try openEnvironment(number, path, presence, table, alone: alone)
+  }
+
+  private func openEnvironment(
+    _ number: UInt64, _ path: String, _ presence: OwnedFile, _ found: SharedTable?, alone: Bool
+  ) throws -> Outcome {
+    fault(.openBeforeEnvironment)
+    let environment: Environment
+    do {
+      environment = try Environment(
+        path: path,
+        options: .init(mapSize: nil, synchronous: options.durability == .durable))
+    } catch {
+      guard error.isDamage else { throw error }
+      if !alone { found?.condemn() }
+      return try damaged("\(error)")
+    }
+    fault(.openAfterEnvironment)
+    do {
+      return try finish(number, path, presence, found, environment, alone: alone)
+    } catch {
+      environment.close()
+      throw error
+    }
+  }
+
+  private func finish(
+    _ number: UInt64, _ path: String, _ presence: OwnedFile, _ found: SharedTable?,
+    _ environment: Environment, alone: Bool
+  ) throws -> Outcome {
+    guard let (meta, tables) = try StoreOpener.readMeta(environment) else {
+      environment.close()
+      if !alone { found?.condemn() }
+      return try damaged("the meta record is missing or damaged")
+    }
+    if meta.version > StoreMeta.version {
+      throw StoreError(
+        .newerFormat, during: "open", path: directory.path,
+        "The store has format \(meta.version); this version writes format \(StoreMeta.version). "
+          + "Update the program.")
+    }
+    if meta.durability != options.durability {
+      throw StoreError(
+        .durabilityMismatch, during: "open", path: directory.path,
+        "The store is .\(meta.durability) and was to be opened as .\(options.durability). Open it "
+          + "as .\(meta.durability), or use another directory.")
+    }
+    let heritage = GenerationBuilder.Heritage(
+      storeID: meta.storeID, secret: meta.secret, budget: meta.budget)
+    let binding = SharedTable.Binding(storeID: meta.storeID, generation: number)
+    var table = found
+    if meta.generation != number || table.map({ $0.binding != binding }) ?? false {
+      if !alone {
+        found?.condemn()
+        environment.close()
+        if options.durability == .cache {
+          return .unusable(reason: "shared.table belongs to another store", heritage)
+        }
+        throw StoreError(
+          .damaged, during: "open", path: path,
+          "shared.table belongs to another store. Close all processes that use it, open again.")
+      }
+      table = nil
+    }
+    if alone, table == nil || table!.bootID != ProcessIdentity.bootID {
+      // Only recency and statistics are lost. Nobody has the old table mapped.
+      let state = StoreState.read(from: path + "/state")
+      table = try remakeTable(path, meta, environment, dirty: state?.isDirty ?? true)
+    }
+    guard let table else {
+      throw StoreError(.damaged, during: "open", path: path, "shared.table is damaged.")
+    }
+    guard let process = try takeSlot(table, presence) else {
+      throw StoreError(
+        .tooManyProcesses, during: "open", path: directory.path,
+        "\(SharedTableLayout.processCount) processes use this store already. Close some, or give "
+          + "groups of them stores of their own.")
+    }
+    fault(.openSlotTaken)
+    _ = try presence.tryLock(.shared, at: Presence.everybody)
+    try environment.clearDeadReaders()
+    table.openAttempts = 0
+    return .opened(
+      Generation(
+        directory: directory, number: number, meta: meta, table: table, process: process,
+        environment: environment, presence: presence, tables: tables))
+  }
+
+  // MARK: Parts
+
+  private struct Suspicion {
+    let text: String
+    /// A cache starts empty without looking further.
+    let mustDiscard: Bool
+  }
+
+  private func suspicion(_ path: String, _ table: SharedTable?) throws -> Suspicion? {
+    let isCache = options.durability == .cache
+    guard let state = StoreState.read(from: path + "/state") else {
+      return Suspicion(text: "the state file is missing or damaged", mustDiscard: false)
+    }
+    if state.isDirty, state.bootID != ProcessIdentity.bootID {
+      return Suspicion(
+        text: "the system went down while the store was in use", mustDiscard: isCache)
+    }
+    guard let table else {
+      return Suspicion(text: "shared.table is missing or damaged", mustDiscard: false)
+    }
+    if table.openAttempts >= 2 {
+      return Suspicion(text: "two processes died opening the store", mustDiscard: isCache)
+    }
+    if table.deathsInside >= 2 {
+      return Suspicion(text: "two processes died inside LMDB", mustDiscard: false)
+    }
+    return nil
+  }
+
+  private func openTable(_ path: String, number: UInt64) throws -> SharedTable? {
+    guard try FileSystem.status(of: path) != nil else { return nil }
+    let table = try SharedTable(mapping: OwnedFile(path: path))
+    return table?.generation == number ? table : nil
+  }
+
+  private func condemnByPath(_ path: String) {
+    guard let file = try? OwnedFile(path: path, creation: .createIfMissing) else { return }
+    let size = SharedTableLayout.fileSize(recencySlots: 1 << 24)
+    if (try? file.preallocate(size)) == nil { try? file.truncate(to: size) }
+    var one = [UInt8](repeating: 0, count: 4)
+    one.store(UInt32(1), at: 0)
+    try? file.write(one, at: SharedTableLayout.condemned)
+    // The floor of a zeroed header reads as "infinite future" already; write it all the same.
+    try? file.write([UInt8](repeating: 0, count: 8), at: SharedTableLayout.floor)
+  }
+
+  private func clearDeadProcesses(_ table: SharedTable, _ presence: OwnedFile) {
+    for process in 0..<SharedTableLayout.processCount where table.pid(process: process) != nil {
+      let lives = try? presence.isLockedElsewhere(at: Presence.slotOffset(process))
+      if lives == false, table.leave(process: process) { table.deathsInside += 1 }
+    }
+  }
+
+  private func takeSlot(_ table: SharedTable, _ presence: OwnedFile) throws -> Int? {
+    for process in 0..<SharedTableLayout.processCount where table.pid(process: process) == nil {
+      if try presence.tryLock(.exclusive, at: Presence.slotOffset(process)) {
+        table.enter(process: process)
+        return process
+      }
+    }
+    return nil
+  }
+
+  private func remakeTable(
+    _ path: String, _ meta: StoreMeta, _ environment: Environment, dirty: Bool
+  ) throws -> SharedTable {
+    let label =
+      Generation.base(ofGeneration: meta.generation) + environment.information.lastTransaction
+    // A new file under a new name: should anybody still map the old one, it stays as it is.
+    let temporary = path + "/shared.table.tmp"
+    FileSystem.removeTree(temporary)
+    let file = try OwnedFile(path: temporary, creation: .createNew)
+    try SharedTable.create(
+      in: file, binding: .init(storeID: meta.storeID, generation: meta.generation),
+      recencySlots: Int(meta.recencySlots), label: label, budget: meta.budget, dirty: dirty)
+    try FileSystem.rename(temporary, to: path + "/shared.table")
+    guard
+      let table = try SharedTable(mapping: OwnedFile(path: path + "/shared.table"))
+    else {
+      throw StoreError(.damaged, during: "open", path: path, "shared.table cannot be created.")
+    }
+    return table
+  }
+
+  static func readMeta(
+    _ environment: Environment
+  ) throws -> (StoreMeta, (Table, Table, Table))? {
+    let transaction = try ReadTransaction(in: environment)
+    guard
+      let bytes = try transaction.value(forKey: StoreMeta.key, in: .main),
+      let meta = StoreMeta(bytes)
+    else { return nil }
+    guard
+      let entries = try transaction.table(Generation.entriesName, keys: .integers),
+      let chunks = try transaction.table(Generation.chunksName, keys: .integers),
+      let expiries = try transaction.table(Generation.expiriesName, keys: .bytes)
+    else { return nil }
+    try transaction.keepTables()
+    return (meta, (entries, chunks, expiries))
+  }
+
+  /// Removes generations nobody is in, and what unfinished ones left.
+  private func removeOldGenerations(but number: UInt64) {
+    for name in FileSystem.names(in: directory.root)
+    where name.hasPrefix("g-") && name != "g-\(number)" {
+      let path = directory.root + "/" + name
+      if !name.hasSuffix(".tmp") {
+        guard
+          let presence = try? OwnedFile(path: path + "/presence", creation: .createIfMissing),
+          (try? presence.tryLock(.exclusive, at: Presence.everybody)) == true
+        else { continue }
+      }
+      FileSystem.removeTree(path)
+    }
+  }
+}

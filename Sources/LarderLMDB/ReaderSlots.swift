@@ -1,0 +1,32 @@
+// Larder — an embedded, multi-process cache and object store.
+// Copyright 2026 the Larder authors. Licensed under Apache-2.0.
+// SPDX-License-Identifier: Apache-2.0
+
+package import LarderSystem
+
+// LMDB'S READER TABLE (`lock.mdb`), as 0.9 lays it out: a header of 128 bytes (magic u32 at 0,
+// format u32 at 4), then slots of 64 bytes: transaction id u64, pid i32.
+
+/// Cleans LMDB's reader table of slots LMDB itself never cleans.
+package enum ReaderSlots {
+  private static let header = 128
+  private static let slotSize = 64
+  private static let magic: UInt32 = 0xBEEF_C0DE
+
+  /// Frees the slots that carry this process's pid before it opens the environment.
+  ///
+  /// No living process of this PID namespace can own them; containers, where every process is
+  /// pid 1 or 7, meet them all the time. Only legal under the gate and while this process does not
+  /// have the environment open: closing the file would drop LMDB's own locks.
+  package static func clear(pid: Int32, inLockFile path: String) throws(SystemError) {
+    guard try FileSystem.status(of: path) != nil else { return }
+    let file = try OwnedFile(path: path)
+    let bytes = try file.read(count: file.status.size, at: 0)
+    guard bytes.integer(at: 0, as: UInt32.self) == magic else { return }
+    var offset = header
+    while let owner: Int32 = bytes.integer(at: offset + 8) {
+      if owner == pid { try file.write([0, 0, 0, 0], at: offset + 8) }
+      offset += slotSize
+    }
+  }
+}
