@@ -32,14 +32,14 @@ package enum Files {
 
   /// Everything in a file.
   package static func contents(of path: String) throws(SystemCallError) -> [UInt8] {
-    let descriptor = try open(path, O_RDONLY)
+    let descriptor = try POSIX.open(path, O_RDONLY)
     defer { close(descriptor) }
     return try POSIX.contents(descriptor)
   }
 
   /// Replaces what is in a file, in place; creates it, mode 0600, when there is none.
   package static func write(_ bytes: [UInt8], to path: String) throws(SystemCallError) {
-    let descriptor = try open(path, O_WRONLY | O_CREAT | O_TRUNC)
+    let descriptor = try POSIX.open(path, O_WRONLY | O_CREAT | O_TRUNC)
     defer { close(descriptor) }
     try write(bytes, to: descriptor)
   }
@@ -48,7 +48,7 @@ package enum Files {
   package static func overwrite(
     _ bytes: [UInt8], at offset: Int, in path: String
   ) throws(SystemCallError) {
-    let descriptor = try open(path, O_WRONLY)
+    let descriptor = try POSIX.open(path, O_WRONLY)
     defer { close(descriptor) }
     if lseek(descriptor, off_t(offset), SEEK_SET) < 0 { throw POSIX.failure("lseek") }
     try write(bytes, to: descriptor)
@@ -56,7 +56,7 @@ package enum Files {
 
   /// Cuts a file short, or lengthens it with zeros.
   package static func truncate(_ path: String, to size: Int) throws(SystemCallError) {
-    let descriptor = try open(path, O_WRONLY)
+    let descriptor = try POSIX.open(path, O_WRONLY)
     defer { close(descriptor) }
     if ftruncate(descriptor, off_t(size)) != 0 { throw POSIX.failure("ftruncate") }
   }
@@ -103,16 +103,6 @@ package enum Files {
     var information = stat()
     if unsafe lstat(path, &information) != 0 { throw POSIX.failure("lstat") }
     return information
-  }
-
-  private static func open(_ path: String, _ flags: Int32) throws(SystemCallError) -> Int32 {
-    #if canImport(Darwin)
-      let descriptor = unsafe Darwin.open(path, flags | O_CLOEXEC, 0o600)
-    #else
-      let descriptor = unsafe Glibc.open(path, flags | O_CLOEXEC, 0o600)
-    #endif
-    if descriptor < 0 { throw POSIX.failure("open") }
-    return descriptor
   }
 
   private static func write(_ bytes: [UInt8], to descriptor: Int32) throws(SystemCallError) {

@@ -41,6 +41,17 @@ enum POSIX {
     return (ends[0], ends[1])
   }
 
+  /// Opens a file, created with mode 0600 if `flags` ask for it. Children do not inherit it.
+  static func open(_ path: String, _ flags: Int32) throws(SystemCallError) -> Int32 {
+    #if canImport(Darwin)
+      let descriptor = unsafe Darwin.open(path, flags | O_CLOEXEC, 0o600)
+    #else
+      let descriptor = unsafe Glibc.open(path, flags | O_CLOEXEC, 0o600)
+    #endif
+    if descriptor < 0 { throw failure("open \(path)") }
+    return descriptor
+  }
+
   /// Makes reads and writes return `EAGAIN` instead of waiting, so that every wait is a `poll`.
   static func makeNonBlocking(_ descriptor: Int32) throws(SystemCallError) {
     if fcntl(descriptor, F_SETFL, O_NONBLOCK) < 0 { throw failure("fcntl") }
@@ -156,6 +167,13 @@ enum POSIX {
       unsafe entry += 1
     }
     return entries
+  }
+
+  /// The time since some moment before this system's start, the same for all its processes.
+  static func monotonicNanoseconds() -> UInt64 {
+    var time = timespec()
+    _ = unsafe clock_gettime(CLOCK_MONOTONIC, &time)
+    return UInt64(time.tv_sec) * 1_000_000_000 + UInt64(time.tv_nsec)
   }
 
   static func failure(_ call: String) -> SystemCallError {

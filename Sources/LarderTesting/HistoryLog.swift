@@ -1,0 +1,195 @@
+// Larder — an embedded, multi-process cache and object store.
+// Copyright 2026 the Larder authors. Licensed under Apache-2.0.
+// SPDX-License-Identifier: Apache-2.0
+
+// What a process did must be known although it was killed in the middle of it. So each process maps
+// a file of its own and writes what it is about to do before it does it; the pages belong to the
+// kernel and stay when the process goes. (A crash of the operating system may lose them.)
+//
+//     offset  size  header (64 bytes, native byte order)
+//          0     8  magic, "LARDHIST"
+//          8     4  version, 1
+//         12     4  size of a record, 40
+//         16     8  capacity, in records
+//         24     8  records taken (atomic; may exceed the capacity by the number of threads)
+//         32    32  zero
+//
+//     offset  size  record
+//          0     8  state: 0 empty, 1 pending, 2 ended, 3 discarded; plus 256 for a read (atomic)
+//          8     8  key
+//         16     8  value
+//         24     8  start, nanoseconds of CLOCK_MONOTONIC
+//         32     8  end
+//
+// The state is stored last, and releases what stands before it: a record whose process was killed
+// halfway is still empty, or still pending. The file appears under its name, which ends in
+// ".history", when its header is complete. It is sparse: keep histories where the disk is not full.
+
+import Synchronization
+
+#if canImport(Darwin)
+  import Darwin
+#else
+  import Glibc
+#endif
+
+/// A process's record of its operations, which outlives it however it ends.
+///
+///     let log = try HistoryLog(directory: path)
+///     while let entry = log.begin(.write, key: key, value: value) {
+///       try cache.setValue(value, forKey: key)
+///       log.end(entry)
+///       …
+///     }
+///     // in the parent, after any number of kills
+///     #expect(Linearizability.violations(in: HistoryLog.operations(in: path)) == [])
+///
+/// Any number of threads may use one log.
+// The mapping is shared by all threads. A record belongs to whoever took it, by an atomic add.
+@safe package final class HistoryLog: @unchecked Sendable {
+  /// An operation that has begun and not ended.
+  package struct Entry: Sendable {
+    fileprivate let index: Int
+  }
+
+  /// A file that is no history.
+  package struct Damaged: Error, CustomStringConvertible {
+    package let description: String
+  }
+
+  private enum State {
+    static let pending: UInt64 = 1
+    static let ended: UInt64 = 2
+    static let discarded: UInt64 = 3
+    static let read: UInt64 = 256
+  }
+
+  private static let magic: UInt64 = 0x5453_4948_4452_414c
+  private static let version: UInt32 = 1
+  private static let headerSize = 64
+  private static let recordSize = 40
+  private static let suffix = ".history"
+  private static let serial = Atomic<Int>(0)
+
+  package let path: String
+  private let capacity: Int
+  private let memory: UnsafeMutableRawPointer
+
+  /// Makes a new log in an existing directory.
+  ///
+  /// Any number of processes may have theirs in one directory.
+  package init(directory: String, capacity: Int = 1 << 20) throws(SystemCallError) {
+    let number = Self.serial.wrappingAdd(1, ordering: .relaxed).newValue
+    let name = "\(getpid())-\(number)-\(POSIX.monotonicNanoseconds())"
+    path = "\(directory)/\(name)\(Self.suffix)"
+    self.capacity = capacity
+    let size = Self.headerSize + capacity * Self.recordSize
+    unsafe memory = try Self.map("\(directory)/\(name).new", size: size)
+    unsafe memory.storeBytes(of: Self.magic, as: UInt64.self)
+    unsafe memory.storeBytes(of: Self.version, toByteOffset: 8, as: UInt32.self)
+    unsafe memory.storeBytes(of: UInt32(Self.recordSize), toByteOffset: 12, as: UInt32.self)
+    unsafe memory.storeBytes(of: UInt64(capacity), toByteOffset: 16, as: UInt64.self)
+    try Files.move("\(directory)/\(name).new", to: path)
+  }
+
+  deinit { _ = unsafe munmap(memory, Self.headerSize + capacity * Self.recordSize) }
+
+  /// Notes an operation that is about to begin, and takes the time.
+  ///
+  /// Until it has ended it counts as pending: it may have happened or not. Leave it so when a write
+  /// failed in a way that says nothing.
+  ///
+  /// - Returns: `nil` when the log is full. An operation that is not logged must not happen.
+  package func begin(
+    _ kind: Linearizability.Operation.Kind, key: UInt64, value: UInt64 = 0
+  ) -> Entry? {
+    let index = unsafe Int(word(24).pointee.wrappingAdd(1, ordering: .relaxed).oldValue)
+    if index >= capacity { return nil }
+    let offset = Self.headerSize + index * Self.recordSize
+    unsafe memory.storeBytes(of: key, toByteOffset: offset + 8, as: UInt64.self)
+    unsafe memory.storeBytes(of: value, toByteOffset: offset + 16, as: UInt64.self)
+    let start = Linearizability.now()
+    unsafe memory.storeBytes(of: start, toByteOffset: offset + 24, as: UInt64.self)
+    unsafe word(offset).pointee.store(
+      State.pending | (kind == .read ? State.read : 0), ordering: .releasing)
+    return Entry(index: index)
+  }
+
+  /// Notes that an operation has succeeded, and for a read, what it found.
+  package func end(_ entry: Entry, value: UInt64? = nil) {
+    let now = Linearizability.now()
+    let offset = Self.headerSize + entry.index * Self.recordSize
+    unsafe memory.storeBytes(of: now, toByteOffset: offset + 32, as: UInt64.self)
+    if let value {
+      unsafe memory.storeBytes(of: value, toByteOffset: offset + 16, as: UInt64.self)
+    }
+    setState(State.ended, at: offset)
+  }
+
+  /// Notes that an operation has certainly had no effect, as if it had never begun.
+  package func discard(_ entry: Entry) {
+    setState(State.discarded, at: Self.headerSize + entry.index * Self.recordSize)
+  }
+
+  private func setState(_ state: UInt64, at offset: Int) {
+    let kind = unsafe word(offset).pointee.load(ordering: .relaxed) & State.read
+    unsafe word(offset).pointee.store(state | kind, ordering: .releasing)
+  }
+
+  private func word(_ offset: Int) -> UnsafeMutablePointer<Atomic<UInt64>> {
+    unsafe (memory + offset).assumingMemoryBound(to: Atomic<UInt64>.self)
+  }
+
+  private static func map(
+    _ path: String, size: Int
+  ) throws(SystemCallError) -> UnsafeMutableRawPointer {
+    try Files.write([], to: path)
+    try Files.truncate(path, to: size)
+    let descriptor = try POSIX.open(path, O_RDWR)
+    defer { close(descriptor) }
+    let memory = unsafe mmap(nil, size, PROT_READ | PROT_WRITE, MAP_SHARED, descriptor, 0)
+    guard let memory = unsafe memory, unsafe memory != UnsafeMutableRawPointer(bitPattern: -1)
+    else { throw POSIX.failure("mmap") }
+    return unsafe memory
+  }
+
+  // MARK: - Reading
+
+  /// All operations of all logs in a directory, in no order.
+  ///
+  /// Read it after the processes have ended; of a living one, what it has noted so far.
+  package static func operations(
+    in directory: String
+  ) throws -> [Linearizability.Operation] {
+    var operations: [Linearizability.Operation] = []
+    for name in Files.names(in: directory) where name.hasSuffix(suffix) {
+      let path = "\(directory)/\(name)"
+      try append(try Files.contents(of: path), of: path, to: &operations)
+    }
+    return operations
+  }
+
+  private static func append(
+    _ bytes: [UInt8], of path: String, to operations: inout [Linearizability.Operation]
+  ) throws(Damaged) {
+    func number(_ offset: Int) -> UInt64 {
+      unsafe bytes.withUnsafeBytes {
+        unsafe $0.loadUnaligned(fromByteOffset: offset, as: UInt64.self)
+      }
+    }
+    let second = UInt64(version) | UInt64(recordSize) << 32
+    guard bytes.count >= headerSize, number(0) == magic, number(8) == second,
+      number(16) <= (bytes.count - headerSize) / recordSize
+    else { throw Damaged(description: "\(path) is no history of this version, or was cut short.") }
+    for index in 0..<Int(min(number(24), number(16))) {
+      let offset = headerSize + index * recordSize
+      let state = number(offset) & 0xff
+      if state != State.pending && state != State.ended { continue }
+      operations.append(
+        Linearizability.Operation(
+          number(offset) & State.read != 0 ? .read : .write,
+          key: number(offset + 8), value: number(offset + 16), start: number(offset + 24),
+          end: state == State.ended ? number(offset + 32) : Linearizability.pending))
+    }
+  }
+}

@@ -1,0 +1,75 @@
+// Larder — an embedded, multi-process cache and object store.
+// Copyright 2026 the Larder authors. Licensed under Apache-2.0.
+// SPDX-License-Identifier: Apache-2.0
+
+import LarderTesting
+import Testing
+
+#if canImport(Darwin)
+  import Darwin
+#else
+  import Glibc
+#endif
+
+@Suite(.timeLimit(.minutes(1)))
+struct RendezvousTests {
+  @Test func `Nobody goes before everybody is ready`() throws {
+    let first = try shell("echo ready; read word; echo \"$word first\"")
+    let second = try shell("read now; echo ready; read word; echo \"$word second\"")
+    let releasing = OwnThread { Result { try Rendezvous.release([first, second]) } }
+    // The second is not ready, so the first gets no word.
+    let error = #expect(throws: ChildProcessError.self) {
+      try Rendezvous.release([second], deadline: .milliseconds(50))
+    }
+    #expect(error?.code == .timedOut)
+    try second.send("now")
+    try releasing.join().get()
+    try first.expect("go first")
+    try second.expect("go second")
+  }
+
+  @Test func `A child that dies instead of arriving is an error, and nobody goes`() throws {
+    let first = try shell("echo ready; read word && echo \"$word\"")
+    let second = try shell("exit 6")
+    let error = #expect(throws: ChildProcessError.self) {
+      try Rendezvous.release([first, second])
+    }
+    #expect(error?.status == .exited(6))
+    first.closeInput()
+    #expect(try first.remainingLines() == [])
+  }
+
+  @Test func `A child whose parent has gone is told so`() async throws {
+    // The input of an exit test is empty, as if the parent had gone.
+    let result = try await #require(
+      processExitsWith: .exitCode(7), observing: [\.standardOutputContent]
+    ) {
+      exit(Rendezvous.arrive() ? 1 : 7)
+    }
+    #expect(String(decoding: result.standardOutputContent, as: UTF8.self).contains("ready\n"))
+  }
+
+  private func shell(_ script: String) throws -> ChildProcess {
+    try ChildProcess("/bin/sh", ["-c", script])
+  }
+}
+
+@Suite(.timeLimit(.minutes(1)))
+struct ChildProcessRunTests {
+  @Test func `A finished child leaves its status, lines and errors`() throws {
+    let outcome = try ChildProcess.run(
+      "/bin/sh", ["-c", "read a; echo \"got $a $B\"; echo; echo bad >&2; exit 2"],
+      input: ["salt", "ignored"], environment: ["B": "b"])
+    #expect(outcome.status == .exited(2))
+    #expect(outcome.lines == ["got salt b", ""])
+    #expect(outcome.output == "got salt b\n\n")
+    #expect(outcome.standardError == "bad\n")
+  }
+
+  @Test func `A child that never ends is a timeout`() throws {
+    let error = #expect(throws: ChildProcessError.self) {
+      try ChildProcess.run("/bin/sh", ["-c", "kill -STOP $$"], deadline: .milliseconds(100))
+    }
+    #expect(error?.code == .timedOut)
+  }
+}
