@@ -1,0 +1,193 @@
+// Larder — an embedded, multi-process cache and object store.
+// Copyright 2026 the Larder authors. Licensed under Apache-2.0.
+// SPDX-License-Identifier: Apache-2.0
+
+import CLarderLMDB
+
+#if canImport(Glibc)
+  import Glibc
+#elseif canImport(Musl)
+  import Musl
+#elseif canImport(Darwin)
+  import Darwin
+#endif
+
+extension StructuralVerifier {
+  /// A data file opened by path, only to be read.
+  struct DataFile: ~Copyable {
+    let descriptor: CInt
+
+    init(path: String) throws(LMDBFileError) {
+      // O_NONBLOCK: opening a named pipe that somebody put here must not wait for a writer.
+      let descriptor = unsafe larder_open(path, O_RDONLY | O_NOFOLLOW | O_NONBLOCK, 0)
+      guard descriptor >= 0 else { throw LMDBFileError(operation: "open", errno: errno) }
+      self.descriptor = descriptor
+    }
+
+    deinit { close(descriptor) }
+  }
+
+  /// One verification: the file's size, what was claimed so far, and the bytes at hand.
+  @safe
+  struct Inspection: ~Copyable {
+    let descriptor: CInt
+    let fileBytes: UInt64
+    let isRegularFile: Bool
+    var report = Report()
+    var pageSize = 0
+    /// Whole pages in the file.
+    var filePages: UInt64 = 0
+    /// Free pages that the file doesn't reach.
+    var freePagesBeyondEnd: UInt64 = 0
+
+    /// One bit for each page up to the last one: in a tree, or free.
+    private var claimed: [UInt64] = []
+    /// One bit for each even offset of a page: a node begins there. Used by the page being checked.
+    var nodeStarts: [UInt64] = []
+    /// Slots of one page each, for the path of the walk: a first set for the main and the free
+    /// table, a second for the named table that stands in a page of the first; then `scratch`.
+    private var window: UnsafeMutableRawBufferPointer
+
+    static let slotsPerTree = LMDBFormat.maximumDepth
+    static let scratchBytes = 65_536
+
+    init(descriptor: CInt) throws(LMDBFileError) {
+      var status = stat()
+      guard unsafe fstat(descriptor, &status) == 0 else {
+        throw LMDBFileError(operation: "stat", errno: errno)
+      }
+      self.descriptor = descriptor
+      fileBytes = UInt64(max(0, status.st_size))
+      isRegularFile = status.st_mode & S_IFMT == S_IFREG
+      unsafe window = .allocate(byteCount: LMDBFormat.metaBytes, alignment: 16)
+    }
+
+    deinit { unsafe window.deallocate() }
+
+    var bytes: FormatBytes { unsafe FormatBytes(UnsafeRawBufferPointer(window)) }
+    var scratch: Int { 2 * Self.slotsPerTree * pageSize }
+    var isFull: Bool { report.findings.count >= maximumFindings }
+
+    mutating func note(_ code: Finding.Code, _ page: UInt64?, _ detail: String) {
+      guard !isFull else { return }
+      report.findings.append(Finding(code: code, page: page, detail: detail))
+    }
+
+    /// Reads into the window; answers how many bytes there were.
+    func read(_ count: Int, from position: UInt64, into offset: Int) throws(LMDBFileError) -> Int {
+      let room = unsafe window.count
+      precondition(offset >= 0 && count >= 0 && offset <= room - count)
+      var done = 0
+      while done < count {
+        let place = unsafe window.baseAddress! + offset + done
+        let got = unsafe pread(descriptor, place, count - done, off_t(position) + off_t(done))
+        if got > 0 {
+          done += got
+        } else if got == 0 {
+          break
+        } else if errno != EINTR {
+          throw LMDBFileError(operation: "read", errno: errno)
+        }
+      }
+      return done
+    }
+
+    /// Claims a page that the file need not hold; false: claimed before.
+    mutating func claim(_ page: UInt64) -> Bool {
+      let (word, bit) = (Int(page / 64), UInt64(1) << (page % 64))
+      guard claimed[word] & bit == 0 else { return false }
+      claimed[word] |= bit
+      return true
+    }
+
+    /// Makes room for the walk. The size of it all is bounded by the file's: pages that it doesn't
+    /// hold must stand in the free list, in eight bytes each.
+    mutating func prepare(lastPage: UInt64) -> Bool {
+      let pages = lastPage + 1
+      filePages = fileBytes / UInt64(pageSize)
+      guard pages <= filePages + fileBytes / 8 else {
+        note(.fileTooShort, nil, "has \(filePages) pages, the snapshot speaks of \(pages)")
+        return false
+      }
+      claimed = Array(repeating: 0, count: Int(pages / 64) + 1)
+      nodeStarts = Array(repeating: 0, count: pageSize / 128)
+      unsafe window.deallocate()
+      unsafe window = .allocate(byteCount: scratch + Self.scratchBytes, alignment: 16)
+      return true
+    }
+
+    mutating func run() throws(LMDBFileError) {
+      guard let metas = try readMetas() else { return }
+      // As LMDB chooses: the second only if newer.
+      let isSecondNewer = metas[0].transactionID < metas[1].transactionID
+      let (newer, older) = isSecondNewer ? (metas[1], metas[0]) : (metas[0], metas[1])
+      report.lastPage = newer.lastPage
+      report.transactionID = newer.transactionID
+      let isFresh = newer.transactionID == 0
+      guard isFresh || newer.transactionID - older.transactionID == 1,
+        isFresh || newer.transactionID % 2 == (isSecondNewer ? 1 : 0),
+        newer.transactionID <= UInt64(Int64.max), older.lastPage <= newer.lastPage
+      else {
+        let ids = "\(metas[0].transactionID) and \(metas[1].transactionID)"
+        note(.transactionIDs, nil, "metas of transactions \(ids)")
+        return
+      }
+      guard prepare(lastPage: newer.lastPage) else { return }
+
+      try walk(Tree(kind: .main, record: newer.main))
+      try walk(Tree(kind: .free, record: newer.free))
+      let missing = newer.lastPage + 1 > filePages ? newer.lastPage + 1 - filePages : 0
+      if report.isSound, freePagesBeyondEnd != missing {
+        note(
+          .fileTooShort, nil,
+          "ends \(missing) pages early, and \(missing - freePagesBeyondEnd) of them are not free")
+      }
+    }
+
+    /// Reads and checks both metas; nil: with findings.
+    mutating func readMetas() throws(LMDBFileError) -> [MetaRecord]? {
+      guard isRegularFile else {
+        note(.notAFile, nil, "is not a regular file")
+        return nil
+      }
+      var metas: [MetaRecord] = []
+      for number in 0..<UInt64(2) {
+        let got = try read(LMDBFormat.metaBytes, from: number * UInt64(pageSize), into: 0)
+        guard got == LMDBFormat.metaBytes else {
+          note(.fileTooShort, number, fileBytes == 0 ? "is empty" : "ends before the meta page")
+          return nil
+        }
+        let meta = MetaRecord(bytes)
+        if let wrong = whatIsWrong(with: meta, number: number) {
+          note(.meta, number, wrong)
+          return nil
+        }
+        pageSize = meta.pageSize
+        metas.append(meta)
+      }
+      guard fileBytes >= 2 * UInt64(pageSize) else {
+        note(.fileTooShort, 1, "ends within the meta pages")
+        return nil
+      }
+      return metas
+    }
+
+    private func whatIsWrong(with meta: MetaRecord, number: UInt64) -> String? {
+      if meta.magic != LMDBFormat.magic { return "has no LMDB magic" }
+      if meta.version != LMDBFormat.version { return "has data version \(meta.version)" }
+      if meta.pageFlags != LMDBFormat.PageFlag.meta { return "has page flags \(meta.pageFlags)" }
+      if meta.number != number { return "calls itself page \(meta.number)" }
+      let size = meta.pageSize
+      if !LMDBFormat.pageSizes.contains(size) || size & (size - 1) != 0 {
+        return "has page size \(size)"
+      }
+      if number == 1, size != pageSize { return "has page size \(size), the other \(pageSize)" }
+      let flags = meta.free.flags & ~LMDBFormat.TableFlag.noSubdirectory
+      if flags != LMDBFormat.TableFlag.integerKey { return "has free table flags \(flags)" }
+      if meta.lastPage < 1 || meta.lastPage >= meta.mapBytes / UInt64(size) {
+        return "has last page \(meta.lastPage) in a map of \(meta.mapBytes) bytes"
+      }
+      return nil
+    }
+  }
+}

@@ -1,0 +1,131 @@
+// Larder — an embedded, multi-process cache and object store.
+// Copyright 2026 the Larder authors. Licensed under Apache-2.0.
+// SPDX-License-Identifier: Apache-2.0
+
+// What is checked of a table as a whole, and of the free table's values.
+
+extension StructuralVerifier.Inspection {
+  /// Checks a table's record before anything of it is followed.
+  mutating func checkRecord(_ tree: Tree) -> Bool {
+    let record = tree.record
+    if tree.kind != .free {
+      if record.flags & LMDBFormat.TableFlag.duplicates != 0 {
+        note(.notOurs, nil, "\(tree.title) sorts duplicates, flags \(record.flags)")
+        return false
+      }
+      guard record.flags == tree.keyFlags else {
+        note(.table, nil, "\(tree.title) has flags \(record.flags)")
+        return false
+      }
+    }
+    if record.root == LMDBFormat.noPage {
+      let pages = record.branchPages | record.leafPages | record.overflowPages
+      guard record.depth == 0, pages | record.entries == 0 else {
+        note(.table, nil, "\(tree.title) has no root, but pages or entries")
+        return false
+      }
+      return true
+    }
+    guard (1...LMDBFormat.maximumDepth).contains(Int(record.depth)) else {
+      note(.table, nil, "\(tree.title) has depth \(record.depth)")
+      return false
+    }
+    return true
+  }
+
+  /// Compares what a table says it has with what its tree held.
+  mutating func compareCounters(_ tree: Tree) {
+    let record = tree.record
+    for (what, said, held) in [
+      ("branch pages", record.branchPages, tree.branchPages),
+      ("leaf pages", record.leafPages, tree.leafPages),
+      ("overflow pages", record.overflowPages, tree.overflowPages),
+      ("entries", record.entries, tree.entries),
+    ] where said != held {
+      note(.counters, nil, "\(tree.title) says \(said) \(what) and has \(held)")
+    }
+  }
+
+  // MARK: The free list
+
+  /// Checks a list of free pages that stands in an overflow run, piece by piece.
+  mutating func checkFreePages(
+    _ page: UInt64, key: Range<Int>, bytes size: Int, from start: UInt64
+  ) throws(LMDBFileError) {
+    guard var list = FreeList(bytes: size, page: page), checkFreeKey(page, key) else {
+      note(.freeList, page, "a list of \(size) bytes, or of the future")
+      return
+    }
+    var position = 0
+    while position < size, !list.isComplete {
+      let piece = min(Self.scratchBytes, size - position)
+      guard try read(piece, from: start + UInt64(position), into: scratch) == piece else {
+        note(.fileTooShort, page, "the file became shorter while it was read")
+        return
+      }
+      guard checkFreePages(&list, words: piece / 8, at: scratch) else { return }
+      position += piece
+    }
+  }
+
+  /// Checks a list of free pages that stands in its node.
+  mutating func checkFreePages(
+    _ page: UInt64, key: Range<Int>, bytes size: Int, at offset: Int
+  ) throws(LMDBFileError) {
+    guard var list = FreeList(bytes: size, page: page), checkFreeKey(page, key) else {
+      note(.freeList, page, "a list of \(size) bytes, or of the future")
+      return
+    }
+    _ = checkFreePages(&list, words: size / 8, at: offset)
+  }
+
+  /// The transaction that freed the pages must not be newer than the snapshot.
+  private func checkFreeKey(_ page: UInt64, _ key: Range<Int>) -> Bool {
+    let transaction = key.count == 8 ? bytes.uint64(at: key.lowerBound) : 0
+    return transaction >= 1 && transaction <= report.transactionID
+  }
+
+  private mutating func checkFreePages(_ list: inout FreeList, words: Int, at offset: Int) -> Bool {
+    for index in 0..<words where !list.isComplete {
+      let word = bytes.uint64(at: offset + 8 * index)
+      guard let remaining = list.remaining else {
+        guard word <= list.room else {
+          note(.freeList, list.page, "a list of \(word) pages in room for \(list.room)")
+          return false
+        }
+        list.remaining = word
+        continue
+      }
+      guard word >= 2, word <= report.lastPage, word < list.previous else {
+        note(.freeList, list.page, "page \(word) after \(list.previous), of \(report.lastPage)")
+        return false
+      }
+      guard claim(word) else {
+        note(.pageUsedTwice, word, "is free, and in use or free elsewhere")
+        return false
+      }
+      report.pagesFree += 1
+      if word >= filePages { freePagesBeyondEnd += 1 }
+      list.previous = word
+      list.remaining = remaining - 1
+    }
+    return true
+  }
+}
+
+/// How far a list of free pages was read: first its count, then pages in descending order.
+private struct FreeList {
+  let page: UInt64
+  let room: UInt64
+  var remaining: UInt64?
+  var previous = UInt64.max
+
+  /// Nil: no list has this size.
+  init?(bytes: Int, page: UInt64) {
+    guard bytes >= 8, bytes % 8 == 0 else { return nil }
+    self.page = page
+    room = UInt64(bytes / 8 - 1)
+  }
+
+  var isComplete: Bool { remaining == 0 }
+}
