@@ -342,18 +342,21 @@ struct StoreOpener {
   static func readMeta(
     _ environment: Environment
   ) throws -> (StoreMeta, (Table, Table, Table))? {
+    guard let meta = try storedMeta(environment) else { return nil }
     let transaction = try ReadTransaction(in: environment)
-    guard
-      let bytes = try transaction.value(forKey: StoreMeta.key, in: .main),
-      let meta = StoreMeta(bytes)
-    else { return nil }
-    guard
-      let entries = try transaction.table(Generation.entriesName, keys: .integers),
-      let chunks = try transaction.table(Generation.chunksName, keys: .integers),
-      let expiries = try transaction.table(Generation.expiriesName, keys: .bytes)
-    else { return nil }
+    let entries = try transaction.table(Generation.entriesName, keys: .integers)
+    let chunks = try transaction.table(Generation.chunksName, keys: .integers)
+    let expiries = try transaction.table(Generation.expiriesName, keys: .bytes)
+    // Committing, not aborting, is what keeps the table handles.
     try transaction.keepTables()
+    guard let entries, let chunks, let expiries else { return nil }
     return (meta, (entries, chunks, expiries))
+  }
+
+  private static func storedMeta(_ environment: Environment) throws -> StoreMeta? {
+    let transaction = try ReadTransaction(in: environment)
+    guard let bytes = try transaction.value(forKey: StoreMeta.key, in: .main) else { return nil }
+    return StoreMeta(bytes)
   }
 
   /// Removes generations nobody is in, and what unfinished ones left.

@@ -1,0 +1,84 @@
+// Larder — an embedded, multi-process cache and object store.
+// Copyright 2026 the Larder authors. Licensed under Apache-2.0.
+// SPDX-License-Identifier: Apache-2.0
+
+internal import LarderSystem
+internal import Synchronization
+
+/// A key as bytes: what is hashed, stored and compared.
+package struct EncodedKey: Hashable, Sendable {
+  package let tag: UInt8
+  package let bytes: [UInt8]
+
+  package init(tag: UInt8, bytes: [UInt8]) {
+    self.tag = tag
+    self.bytes = bytes
+  }
+}
+
+/// A namespace of a store, as this process knows it.
+///
+/// What it remembers (the hash of its prefix, its number) belongs to one generation and is looked
+/// up again in the next.
+package final class Space: Sendable {
+  package let name: String
+  let nameBytes: [UInt8]
+
+  private struct Known {
+    var generation: UInt64 = 0
+    var prefix = SipHash13(key: (0, 0))
+    var number: UInt32 = 0
+  }
+
+  private let known = Mutex(Known())
+
+  package init(name: String) throws(StoreError) {
+    self.name = name
+    self.nameBytes = Array(name.utf8)
+    guard nameBytes.count <= NamespaceRecord.maximumNameLength else {
+      throw StoreError(
+        .invalidNamespace, during: "namespace",
+        "A namespace's name has at most \(NamespaceRecord.maximumNameLength) bytes; this one has "
+          + "\(nameBytes.count). Put what is long into the keys, which have any length.")
+    }
+  }
+
+  /// The keyed hash under which an entry is stored.
+  ///
+  /// Namespace, tag and key are each hashed with their length: no two different keys are ever the
+  /// same bytes.
+  package func hash(of key: EncodedKey, in generation: Generation) -> UInt64 {
+    var hasher = known.withLock { known in
+      if known.generation != generation.number { start(&known, generation) }
+      return known.prefix
+    }
+    hasher.combine(word: UInt64(key.tag) << 56 | UInt64(key.bytes.count))
+    hasher.combine(bytes: key.bytes)
+    let hash = hasher.finish()
+    let bits = generation.meta.hashBits
+    return bits == 64 ? hash : hash & (1 << UInt64(bits) - 1)
+  }
+
+  private func start(_ known: inout Known, _ generation: Generation) {
+    known.generation = generation.number
+    known.number = 0
+    known.prefix = SipHash13(key: generation.meta.secret)
+    known.prefix.combine(word: UInt64(nameBytes.count))
+    known.prefix.combine(bytes: nameBytes)
+    // A whole number of words, so that every key begins on one.
+    for _ in 0..<((8 - nameBytes.count % 8) % 8) { known.prefix.combine(byte: 0) }
+  }
+
+  /// The namespace's number in a generation; zero while this process does not know it.
+  func number(in generation: Generation) -> UInt32 {
+    known.withLock { $0.generation == generation.number ? $0.number : 0 }
+  }
+
+  /// Remembers a number that was found committed.
+  func learn(number: UInt32, in generation: Generation) {
+    known.withLock { known in
+      if known.generation != generation.number { start(&known, generation) }
+      known.number = number
+    }
+  }
+}

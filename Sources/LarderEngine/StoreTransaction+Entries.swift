@@ -1,0 +1,281 @@
+// Larder — an embedded, multi-process cache and object store.
+// Copyright 2026 the Larder authors. Licensed under Apache-2.0.
+// SPDX-License-Identifier: Apache-2.0
+
+internal import LarderLMDB
+internal import LarderSystem
+
+/// What is written for one key.
+package struct Content: Sendable {
+  package let codec: UInt16
+  package let payload: [UInt8]
+  package let expires: Int64
+  /// `EntryHeader.contentHash`, computed before the writer lock is taken.
+  let contentHash: UInt64
+
+  package init(key: EncodedKey, codec: UInt16, payload: [UInt8], expires: Int64) {
+    self.codec = codec
+    self.payload = payload
+    self.expires = expires
+    self.contentHash = EntryHeader.contentHash(key: key.bytes, payload: payload)
+  }
+}
+
+/// One entry of a record, as found.
+struct RecordItem {
+  let header: EntryHeader
+  let offset: Int
+  let chunks: ChunkReference?
+}
+
+extension StoreTransaction {
+  // MARK: Records
+
+  /// The entries stored under a hash; throws when the record cannot be read.
+  func items(hash: UInt64) throws -> [RecordItem] {
+    guard let record = try transaction.value(forKey: hash, in: generation.entries) else {
+      return []
+    }
+    return try Record.items(in: record)
+  }
+
+  /// The entries stored under a hash. A record that cannot be read is removed, with exact books.
+  mutating func readableItems(hash: UInt64) throws -> [RecordItem] {
+    do {
+      return try items(hash: hash)
+    } catch is EntryHeader.Defect {
+      try transaction.remove(key: hash, in: generation.entries)
+      touch(hash: hash)
+      generation.count(.damagedEntries)
+      try recount()
+      return []
+    }
+  }
+
+  /// Whether the key of a stored entry equals `key`.
+  func hasKey(_ item: RecordItem, hash: UInt64, _ key: EncodedKey) throws -> Bool {
+    guard item.header.keyTag == key.tag, item.header.keyLength == key.bytes.count else {
+      return false
+    }
+    if let chunks = item.chunks {
+      let content = try Record.chunkedContent(
+        chunks, length: item.header.keyLength
+      ) { id, body in
+        guard let chunk = try transaction.value(forKey: id, in: generation.chunks) else {
+          return false
+        }
+        return body(chunk)
+      }
+      return content == key.bytes
+    }
+    guard let record = try transaction.value(forKey: hash, in: generation.entries) else {
+      return false
+    }
+    let start = item.offset + EntryHeader.size
+    return record.slice(start..<(start + key.bytes.count))?.equals(key.bytes) ?? false
+  }
+
+  // MARK: Put and remove
+
+  /// Stores an entry, replacing the one of the same key, evicting others when the budget asks.
+  mutating func put(
+    _ content: Content, forKey key: EncodedKey, hash: UInt64, in space: Space
+  ) throws {
+    let number = try number(of: space)
+    var header = EntryHeader(
+      codec: content.codec, keyTag: key.tag, keyLength: key.bytes.count,
+      payloadLength: content.payload.count, label: label, created: now, expires: content.expires,
+      namespace: number, epoch: try namespace(number).epoch)
+    try remove(key, hash: hash, in: space)
+    try makeRoom(for: header.cost)
+    try account(adding: header)
+    touch(hash: hash)
+    let tick = generation.table.advanceClock(milliseconds: now)
+    generation.table.setLastUse(hash: hash, tick: tick)
+    if content.expires != EntryHeader.never {
+      try transaction.put(
+        [], forKey: Expiry.key(expires: content.expires, hash: hash), in: generation.expiries)
+    }
+
+    let headerBytes: [UInt8]
+    var reference: [UInt8] = []
+    if header.isChunked {
+      reference = try writeChunks(key.bytes, content.payload).bytes()
+    }
+    headerBytes = header.sealed(contentHash: content.contentHash)
+    var others: [UInt8] = []
+    if let record = try transaction.value(forKey: hash, in: generation.entries) {
+      others = record.copied()
+    }
+    // What other keys of the same hash have stays in front.
+    let start = others + headerBytes
+    try start.withRawSpan { start throws(LMDBError) in
+      if header.isChunked {
+        try reference.withRawSpan { reference throws(LMDBError) in
+          try transaction.put(start, reference, RawSpan(), forKey: hash, in: generation.entries)
+        }
+      } else {
+        try key.bytes.withRawSpan { key throws(LMDBError) in
+          try content.payload.withRawSpan { payload throws(LMDBError) in
+            try transaction.put(start, key, payload, forKey: hash, in: generation.entries)
+          }
+        }
+      }
+    }
+  }
+
+  /// Removes the entry of a key.
+  ///
+  /// - Returns: Whether there was one that was still visible.
+  @discardableResult
+  mutating func remove(_ key: EncodedKey, hash: UInt64, in space: Space) throws -> Bool {
+    let number = try number(of: space)
+    var wasVisible = false
+    for item in try readableItems(hash: hash) where item.header.namespace == number {
+      guard try hasKey(item, hash: hash, key) else { continue }
+      wasVisible =
+        try !item.header.isExpired(at: now) && item.header.epoch == namespace(number).epoch
+      try removeItems(hash: hash) { $0.offset == item.offset }
+      break
+    }
+    return wasVisible
+  }
+
+  /// Removes the entries of a record that `matches` picks.
+  ///
+  /// - Returns: The number of entries removed.
+  @discardableResult
+  mutating func removeItems(hash: UInt64, where matches: (RecordItem) -> Bool) throws -> Int {
+    let items = try readableItems(hash: hash)
+    let leaving = items.filter(matches)
+    guard !leaving.isEmpty else { return 0 }
+    let staying = items.filter { item in !leaving.contains { $0.offset == item.offset } }
+    for item in leaving {
+      try account(removing: item.header)
+      if let chunks = item.chunks {
+        for id in chunks.ids { try transaction.remove(key: id, in: generation.chunks) }
+      }
+      let expires = item.header.expires
+      if expires != EntryHeader.never, !staying.contains(where: { $0.header.expires == expires }) {
+        try transaction.remove(
+          key: Expiry.key(expires: expires, hash: hash), in: generation.expiries)
+      }
+    }
+    touch(hash: hash)
+    if staying.isEmpty {
+      try transaction.remove(key: hash, in: generation.entries)
+    } else {
+      var kept: [UInt8] = []
+      if let record = try transaction.value(forKey: hash, in: generation.entries) {
+        for item in staying {
+          kept.append(record.slice(item.offset..<(item.offset + item.header.storedLength))!)
+        }
+      }
+      try kept.withRawSpan { kept throws(LMDBError) in
+        try transaction.put(kept, forKey: hash, in: generation.entries)
+      }
+    }
+    return leaving.count
+  }
+
+  private mutating func writeChunks(
+    _ key: [UInt8], _ payload: [UInt8]
+  ) throws -> ChunkReference {
+    let length = key.count + payload.count
+    let reference = ChunkReference(
+      first: totals.nextChunk, count: ChunkReference.count(forContent: length))
+    totals.nextChunk += UInt64(reference.count)
+    var position = 0
+    for id in reference.ids {
+      let end = min(position + EntryHeader.chunkDataSize, length)
+      var data: [UInt8] = []
+      data.reserveCapacity(end - position)
+      if position < key.count { data += key[position..<min(end, key.count)] }
+      if end > key.count {
+        data += payload[(max(position, key.count) - key.count)..<(end - key.count)]
+      }
+      var checksum: [UInt8] = []
+      checksum.append(littleEndian: XXH64.hash(data, seed: id))
+      try checksum.withRawSpan { checksum throws(LMDBError) in
+        try data.withRawSpan { data throws(LMDBError) in
+          try transaction.put(checksum, data, RawSpan(), forKey: id, in: generation.chunks)
+        }
+      }
+      position = end
+    }
+    return reference
+  }
+
+  /// Clears a namespace by raising its epoch: its entries are gone at once, and swept later.
+  mutating func clear(_ space: Space) throws {
+    let number = try number(of: space)
+    let label = label
+    try changeNamespace(number) {
+      $0.epoch &+= 1
+      $0.clearedLabel = label
+      $0.bytes = 0
+      $0.entries = 0
+    }
+    clearedNamespaces.append(number)
+    raisesFloor = true
+    generation.table.cancelLeases(namespace: number)
+  }
+}
+
+/// The keys of the table `expiries`: when, big-endian, then the hash. It has no values.
+enum Expiry {
+  static func key(expires: Int64, hash: UInt64) -> [UInt8] {
+    var key: [UInt8] = []
+    key.reserveCapacity(16)
+    key.append(littleEndian: UInt64(bitPattern: expires).byteSwapped)
+    key.append(littleEndian: hash.byteSwapped)
+    return key
+  }
+
+  static func parse(_ key: RawSpan) -> (expires: Int64, hash: UInt64)? {
+    guard
+      key.byteCount == 16,
+      let expires: UInt64 = key.integer(at: 0),
+      let hash: UInt64 = key.integer(at: 8)
+    else { return nil }
+    return (Int64(bitPattern: expires.byteSwapped), hash.byteSwapped)
+  }
+}
+
+/// Reading records: untrusted bytes, from any snapshot.
+enum Record {
+  static func items(in record: RawSpan) throws(EntryHeader.Defect) -> [RecordItem] {
+    var items: [RecordItem] = []
+    var offset = 0
+    while offset < record.byteCount {
+      let header = try EntryHeader(in: record, at: offset)
+      var chunks: ChunkReference?
+      if header.isChunked { chunks = try ChunkReference(in: record, at: offset, of: header) }
+      items.append(RecordItem(header: header, offset: offset, chunks: chunks))
+      offset += header.storedLength
+    }
+    return items
+  }
+
+  /// The first `length` bytes of what is in chunks; `nil` when one is missing or damaged.
+  static func chunkedContent(
+    _ reference: ChunkReference, length: Int,
+    _ withChunk: (_ id: UInt64, _ body: (RawSpan) -> Bool) throws -> Bool
+  ) rethrows -> [UInt8]? {
+    var content: [UInt8] = []
+    content.reserveCapacity(length)
+    for id in reference.ids where content.count < length {
+      let isWhole = try withChunk(id) { chunk in
+        guard
+          let checksum: UInt64 = chunk.integer(at: 0),
+          let data = chunk.slice(8..<max(chunk.byteCount, 8)), !data.isEmpty,
+          XXH64.hash(data, seed: id) == checksum
+        else { return false }
+        content.append(data.slice(0..<min(data.byteCount, length - content.count))!)
+        return true
+      }
+      guard isWhole else { return nil }
+    }
+    return content.count == length ? content : nil
+  }
+}

@@ -1,0 +1,154 @@
+// Larder — an embedded, multi-process cache and object store.
+// Copyright 2026 the Larder authors. Licensed under Apache-2.0.
+// SPDX-License-Identifier: Apache-2.0
+
+package import LarderLMDB
+internal import LarderSystem
+
+/// One write transaction of a store: everything in it becomes visible at once, or nothing does.
+///
+/// ```swift
+/// try store.write { transaction in
+///   try transaction.setBytes([1], forKey: "a", in: "accounts")
+///   try transaction.setBytes([2], forKey: "b", in: "accounts")
+/// }
+/// ```
+///
+/// It is valid during the closure only, and belongs to its thread.
+public struct StoreTransaction: ~Copyable {
+  package var transaction: WriteTransaction
+  package let generation: Generation
+  /// The label of everything written here.
+  package let label: UInt64
+  package let now: Int64
+  package let budget: UInt64
+
+  var totals: StoreTotals
+  private var storedTotals: StoreTotals
+  var namespaces: [UInt32: NamespaceRecord] = [:]
+  private var changedNamespaces: Set<UInt32> = []
+  /// Slots whose keys were written or removed: stamped before the commit.
+  package private(set) var touchedSlots: [Int] = []
+  var clearedNamespaces: [UInt32] = []
+  var raisesFloor = false
+  private var newNumbers: [(Space, UInt32)] = []
+  private var isForced = false
+  var evicted: UInt64 = 0
+  var expired: UInt64 = 0
+  var bytesWritten: UInt64 = 0
+  var random = SystemRandomNumberGenerator()
+
+  init(
+    _ transaction: consuming WriteTransaction, in generation: Generation, label: UInt64, now: Int64
+  ) throws {
+    var totals: StoreTotals?
+    if let record = try transaction.value(forKey: StoreTotals.key, in: .main) {
+      totals = StoreTotals(record)
+    }
+    guard let totals else {
+      throw LMDBError(.corrupted, during: "the totals record")
+    }
+    self.transaction = transaction
+    self.generation = generation
+    self.label = label
+    self.now = now
+    self.budget = generation.table.budget
+    self.totals = totals
+    self.storedTotals = totals
+  }
+
+  /// Whether anything has to be committed.
+  var hasChanges: Bool {
+    isForced || !touchedSlots.isEmpty || !changedNamespaces.isEmpty || totals != storedTotals
+  }
+
+  /// Makes the transaction commit although nothing changed: what a bump is.
+  mutating func force() { isForced = true }
+
+  mutating func touch(hash: UInt64) {
+    touchedSlots.append(Int(hash & UInt64(SharedTableLayout.stampCount - 1)))
+  }
+
+  // MARK: Namespaces
+
+  /// The number of a namespace, giving it one if it has none.
+  mutating func number(of space: Space) throws -> UInt32 {
+    let known = space.number(in: generation)
+    if known != 0 { return known }
+    if let found = newNumbers.first(where: { $0.0 === space }) { return found.1 }
+    let key = NamespaceRecord.nameKey(space.nameBytes)
+    var number: UInt32?
+    if let bytes = try transaction.value(forKey: key, in: .main) { number = bytes.integer(at: 0) }
+    if number == nil {
+      let created = totals.nextNamespace
+      totals.nextNamespace += 1
+      var bytes: [UInt8] = []
+      bytes.append(littleEndian: created)
+      try transaction.put(bytes, forKey: key, in: .main)
+      namespaces[created] = NamespaceRecord(name: space.nameBytes)
+      changedNamespaces.insert(created)
+      number = created
+    }
+    newNumbers.append((space, number!))
+    return number!
+  }
+
+  /// The record of a namespace by its number.
+  mutating func namespace(_ number: UInt32) throws -> NamespaceRecord {
+    if let known = namespaces[number] { return known }
+    var found: NamespaceRecord?
+    if let bytes = try transaction.value(forKey: NamespaceRecord.key(number), in: .main) {
+      found = NamespaceRecord(bytes)
+    }
+    let record = found ?? NamespaceRecord(name: [])
+    namespaces[number] = record
+    return record
+  }
+
+  mutating func changeNamespace(_ number: UInt32, _ body: (inout NamespaceRecord) -> Void) throws {
+    var record = try namespace(number)
+    body(&record)
+    namespaces[number] = record
+    changedNamespaces.insert(number)
+  }
+
+  // MARK: Accounting
+
+  /// Takes a stored entry out of the books.
+  mutating func account(removing header: EntryHeader) throws {
+    totals.bytes -= min(totals.bytes, UInt64(header.cost))
+    totals.entries -= min(totals.entries, 1)
+    if try namespace(header.namespace).epoch == header.epoch {
+      try changeNamespace(header.namespace) {
+        $0.bytes -= min($0.bytes, UInt64(header.cost))
+        $0.entries -= min($0.entries, 1)
+      }
+    }
+  }
+
+  mutating func account(adding header: EntryHeader) throws {
+    totals.bytes += UInt64(header.cost)
+    totals.entries += 1
+    bytesWritten += UInt64(header.cost)
+    try changeNamespace(header.namespace) {
+      $0.bytes += UInt64(header.cost)
+      $0.entries += 1
+    }
+  }
+
+  // MARK: End
+
+  /// Writes the books. Nothing may be changed afterwards.
+  mutating func finish() throws {
+    for number in changedNamespaces {
+      try transaction.put(
+        namespaces[number]!.encoded(), forKey: NamespaceRecord.key(number), in: .main)
+    }
+    try transaction.put(totals.encoded(), forKey: StoreTotals.key, in: .main)
+  }
+
+  /// After the commit: what was given out here is true now.
+  func learnNumbers() {
+    for (space, number) in newNumbers { space.learn(number: number, in: generation) }
+  }
+}
