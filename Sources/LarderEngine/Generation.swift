@@ -33,6 +33,8 @@ package final class Generation: Sendable {
   let writerTurn = Atomic<Bool>(false)
   private let isClosed = Atomic<Bool>(false)
 
+  var isClosing: Bool { isClosed.load(ordering: .acquiring) }
+
   static func base(ofGeneration number: UInt64) -> UInt64 {
     Mutant.labelsWithoutBase.isActive ? 0 : number << 40
   }

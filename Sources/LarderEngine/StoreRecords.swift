@@ -147,6 +147,15 @@ package struct NamespaceRecord: Sendable, Hashable {
     return key
   }
 
+  /// The number in a key made by ``key(_:)``; `nil` for any other key.
+  package static func number(ofKey key: RawSpan) -> UInt32? {
+    guard
+      key.byteCount == 6, key.slice(0..<2)!.equals(Array("i:".utf8)),
+      let number: UInt32 = key.integer(at: 2)
+    else { return nil }
+    return number.byteSwapped
+  }
+
   package init?(_ record: RawSpan) {
     guard record.byteCount >= 32, let name = record.slice(32..<record.byteCount) else {
       return nil

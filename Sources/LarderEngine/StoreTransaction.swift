@@ -147,8 +147,10 @@ public struct StoreTransaction: ~Copyable {
     try transaction.put(totals.encoded(), forKey: StoreTotals.key, in: .main)
   }
 
-  /// After the commit: what was given out here is true now.
-  func learnNumbers() {
-    for (space, number) in newNumbers { space.learn(number: number, in: generation) }
+  /// To run after the commit: what was given out here is true then.
+  func learners() -> [() -> Void] {
+    newNumbers.map { space, number in
+      { [generation] in space.learn(number: number, in: generation) }
+    }
   }
 }

@@ -1,0 +1,184 @@
+// Larder — an embedded, multi-process cache and object store.
+// Copyright 2026 the Larder authors. Licensed under Apache-2.0.
+// SPDX-License-Identifier: Apache-2.0
+
+internal import LarderLMDB
+internal import LarderSystem
+internal import Synchronization
+
+// THE WRITER'S HALF OF THE COHERENCE PROTOCOL
+//
+//   W0  begin: LMDB's writer lock. A killed writer's commit is now published or gone.
+//   W1  T = base + transaction id. Condemned: abort and move. Somebody committed without stamping:
+//       raise the floor to T. Then say T to everybody, before anything of T can be seen.
+//   W2  the writes, in order.
+//   W3  stamp every slot touched with T, immediately before the commit.
+//   W4  commit. Whatever it says, the stamps say T: after an error a bump is due.
+//   W5  the callers learn of it; the wake word advances.
+//
+// A value filed under a snapshot N can only be wrong if a T > N wrote its key and was published; T
+// stamped the slot before it could be. A writer that dies between W1 and W4 leaves slots that miss
+// until any next commit reaches T. Nothing is ever repaired, so nothing can be repaired wrongly.
+
+extension StoreCore {
+  /// Runs one write transaction in a generation. One thread from begin to end.
+  func transact<R>(
+    in generation: Generation, _ body: (inout StoreTransaction) throws -> R
+  ) throws -> (result: R, label: UInt64) {
+    guard generation.takeWriterTurn() else { throw EngineSignal.moved }
+    defer { generation.endWriterTurn() }
+    if generation.isClosing { throw EngineSignal.moved }
+    let inside = SharedTableLayout.insideCount - 1
+    generation.table.setInside(process: generation.process, index: inside, true)
+    defer { generation.table.setInside(process: generation.process, index: inside, false) }
+    if ResourceLimits.fileSize != nil {
+      return try OSThread.withoutFileSizeSignal { () throws(any Error) in
+        try perform(in: generation, body)
+      }
+    }
+    return try perform(in: generation, body)
+  }
+
+  private func perform<R>(
+    in generation: Generation, _ body: (inout StoreTransaction) throws -> R
+  ) throws -> (result: R, label: UInt64) {
+    let table = generation.table
+    do {
+      let transaction = try WriteTransaction(in: generation.environment)
+      fault(.begin)
+      let label = generation.base &+ transaction.id
+      if table.isCondemned { throw EngineSignal.moved }
+      let size = UInt64(generation.dataSize)
+      guard size >= table.dataBytes else {
+        throw LMDBError(.corrupted, during: "the size of data.mdb (it shrank)")
+      }
+      table.raiseDataBytes(to: size)
+      if table.lastStamped < label &- 1 { table.raiseFloor(to: label) }
+      let now = options.clock.now()
+      table.announceWriter(label: label, milliseconds: Clocks.wallMilliseconds())
+      defer { table.writerDone() }
+      fault(.afterWriterLabel)
+      try makeDirty(generation)
+
+      var context = try StoreTransaction(transaction, in: generation, label: label, now: now)
+      let result = try body(&context)
+      guard context.hasChanges else { return (result, label) }
+      try context.finish()
+      fault(.beforeStamps)
+      if !Mutant.stampsAfterCommit.isActive { stamp(context, table) }
+      table.lastStamped = label
+      fault(.beforeCommit)
+      let afterwards = Afterwards(context, label: label)
+      try commit(context)
+      fault(.afterCommit)
+      afterwards.publish(in: generation)
+      if table.isCondemned {
+        if options.durability == .cache { throw EngineSignal.moved }
+        throw StoreError(
+          .outcomeUnknown, during: "commit", path: directory.path,
+          "The store was replaced during the commit. Read the value again to see what it holds.")
+      }
+      fault(.beforeWake)
+      table.advanceWakeWord()
+      return (result, label)
+    } catch let error as LMDBError {
+      if error.isDamage { try condemn(generation, because: error) }
+      throw error
+    }
+  }
+
+  private func stamp(_ context: borrowing StoreTransaction, _ table: SharedTable) {
+    let label = Mutant.stampsOneLow.isActive ? context.label - 1 : context.label
+    for slot in context.touchedSlots {
+      table.stamp(slot: slot, label: label)
+      fault(.betweenStamps)
+    }
+    for number in context.clearedNamespaces { table.stampNamespace(number, label: label) }
+    if context.raisesFloor { table.raiseFloor(to: label) }
+    fault(.afterStamps)
+  }
+
+  private func commit(_ context: consuming StoreTransaction) throws {
+    do throws(LMDBError) {
+      try context.transaction.commit()
+    } catch {
+      // The stamps are out and the transaction is not: those slots miss until the next commit.
+      needsBump.store(true, ordering: .releasing)
+      worker.wake(self)
+      throw error
+    }
+  }
+
+  /// What is left to do once the transaction is published.
+  private struct Afterwards {
+    let learn: [() -> Void]
+    let slots: [Int]
+    let label: UInt64
+    let evicted: UInt64
+    let expired: UInt64
+    let bytes: UInt64
+
+    init(_ context: borrowing StoreTransaction, label: UInt64) {
+      learn = context.learners()
+      slots = Mutant.stampsAfterCommit.isActive ? context.touchedSlots : []
+      self.label = label
+      evicted = context.evicted
+      expired = context.expired
+      bytes = context.bytesWritten
+    }
+
+    func publish(in generation: Generation) {
+      for slot in slots { generation.table.stamp(slot: slot, label: label) }
+      for body in learn { body() }
+      generation.count(.commits)
+      if evicted > 0 { generation.count(.evictions, by: evicted) }
+      if expired > 0 { generation.count(.expirations, by: expired) }
+      if bytes > 0 { generation.count(.bytesWritten, by: bytes) }
+    }
+  }
+
+  /// Before the first commit of a boot: `state` says dirty, on the disk.
+  private func makeDirty(_ generation: Generation) throws {
+    guard !generation.table.isDirty else { return }
+    let state = StoreState(
+      isDirty: true, bootID: ProcessIdentity.bootID, storeID: generation.meta.storeID)
+    try state.write(to: generation.path + "/state")
+    fault(.stateDirty)
+    generation.table.isDirty = true
+  }
+
+  // MARK: Whole transactions
+
+  /// An empty transaction with stamps: what a killed writer's labels wait for.
+  func bump() throws {
+    _ = try withGeneration { generation in
+      try transact(in: generation) { $0.force() }
+    }
+  }
+
+  /// Changes the budget for everybody, evicting down to it.
+  func setBudget(_ budget: ByteCount) throws {
+    let bytes = UInt64(budget.bytes)
+    guard try generation().table.budget != bytes else { return }
+    let isDone: Bool = try exclusively { core in
+      try core.withGeneration { generation in
+        guard bytes <= generation.meta.mapSize / 2 else {
+          throw StoreError(
+            .invalidOption, during: "open", path: self.directory.path,
+            "The store's map holds budgets up to \(ByteCount(bytes: Int(generation.meta.mapSize / 2)))"
+              + "; \(budget) needs a new store in another directory.")
+        }
+        let (_, _) = try core.transact(in: generation) { transaction in
+          var meta = generation.meta
+          meta.budget = bytes
+          try transaction.transaction.put(meta.bytes(), forKey: StoreMeta.key, in: .main)
+          transaction.force()
+        }
+        generation.table.budget = bytes
+        while try !core.transact(in: generation, { try $0.trim(limit: 1000) }).result {}
+        return true
+      }
+    }
+    _ = isDone
+  }
+}

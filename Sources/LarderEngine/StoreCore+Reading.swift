@@ -1,0 +1,224 @@
+// Larder — an embedded, multi-process cache and object store.
+// Copyright 2026 the Larder authors. Licensed under Apache-2.0.
+// SPDX-License-Identifier: Apache-2.0
+
+internal import LarderLMDB
+internal import LarderSystem
+internal import Synchronization
+
+/// What a look-up in a store found, under which snapshot.
+package struct Lookup: Sendable {
+  package enum Outcome: Sendable {
+    case absent
+    /// The entry the caller knows already is still the one.
+    case unchanged
+    case found(StoredValue)
+    /// Something is there that cannot be read.
+    case unreadable(String)
+  }
+
+  package let outcome: Outcome
+  package let hash: UInt64
+  /// The snapshot's label, inverted: what `SharedTable.isCurrent` compares.
+  package let seal: UInt64
+  package let generation: Generation
+
+  package var slot: Int { Int(hash & UInt64(SharedTableLayout.stampCount - 1)) }
+}
+
+/// An entry's value, copied out and checked.
+package struct StoredValue: Sendable {
+  package let payload: [UInt8]
+  package let codec: UInt16
+  /// The label of the transaction that wrote it.
+  package let label: UInt64
+  package let created: Int64
+  package let expires: Int64
+}
+
+extension StoreCore {
+  /// Reads a key from the store (R1 to R3 of the protocol).
+  ///
+  /// - Parameter known: The label of the entry the caller has decoded; if that still is the one,
+  ///   nothing is copied.
+  package func lookup(
+    _ key: EncodedKey, in space: Space, known: UInt64 = 0
+  ) throws -> Lookup {
+    var retries = 0
+    while true {
+      var damage: (text: String, label: UInt64)?
+      var failure: LMDBError?
+      do {
+        let lookup = try withGeneration { generation in
+          let hash = space.hash(of: key, in: generation)
+          return try generation.withSnapshot { transaction, snapshot in
+            let outcome = try find(
+              key, hash, space, generation, transaction, known: known, damage: &damage)
+            let sealed = Mutant.filedOneHigh.isActive ? snapshot + 1 : snapshot
+            if generation.table.newestLabel(slot: slotIndex(hash)) > snapshot { noteStuckSlot() }
+            return Lookup(outcome: outcome, hash: hash, seal: ~sealed, generation: generation)
+          }
+        }
+        guard let found = damage, retries >= 3 || found.label == 0 else {
+          if damage == nil {
+            count(lookup)
+            return lookup
+          }
+          retries += 1
+          Event().wait(nanoseconds: 1_000_000)
+          continue
+        }
+        reportDamage(found.text, found.label, key, space, lookup.generation)
+        return Lookup(
+          outcome: .unreadable(found.text), hash: lookup.hash, seal: lookup.seal,
+          generation: lookup.generation)
+      } catch let error as LMDBError {
+        failure = error
+      }
+      // A page that seems damaged is looked at again in a fresh snapshot before it is believed.
+      guard let failure, failure.isDamage else {
+        throw StoreError(wrapping: failure!, during: "read", path: directory.path)
+      }
+      retries += 1
+      if retries > 3 {
+        _ = try withGeneration { generation in try condemn(generation, because: failure) }
+      }
+      Event().wait(nanoseconds: 1_000_000)
+    }
+  }
+
+  private func count(_ lookup: Lookup) {
+    switch lookup.outcome {
+    case .found, .unchanged:
+      lookup.generation.count(.storeHits)
+      lookup.generation.table.touch(hash: lookup.hash)
+    case .absent, .unreadable: lookup.generation.count(.misses)
+    }
+  }
+
+  private func find(
+    _ key: EncodedKey, _ hash: UInt64, _ space: Space, _ generation: Generation,
+    _ transaction: borrowing ReadTransaction, known: UInt64,
+    damage: inout (text: String, label: UInt64)?
+  ) throws -> Lookup.Outcome {
+    guard let record = try transaction.value(forKey: hash, in: generation.entries) else {
+      return .absent
+    }
+    guard let number = try number(of: space, generation, transaction) else { return .absent }
+    var offset = 0
+    while offset < record.byteCount {
+      let header: EntryHeader
+      do throws(EntryHeader.Defect) {
+        header = try EntryHeader(in: record, at: offset)
+      } catch {
+        damage = (
+          error == .newerFormat
+            ? "the entry was written by a newer version" : "the entry's header is damaged", 0
+        )
+        return .absent
+      }
+      let start = offset
+      offset += header.storedLength
+      guard
+        header.namespace == number, header.keyTag == key.tag,
+        header.keyLength == key.bytes.count
+      else { continue }
+      if !header.isChunked {
+        let content = start + EntryHeader.size
+        let keyEnd = content + header.keyLength
+        guard let stored = record.slice(content..<keyEnd), stored.equals(key.bytes) else {
+          continue
+        }
+        guard try isAlive(header, number, generation, transaction) else { return .absent }
+        if known != 0, header.label == known { return .unchanged }
+        let payload = record.slice(keyEnd..<(keyEnd + header.payloadLength))!
+        let hashed = XXH64.hash(payload, seed: XXH64.hash(stored))
+        guard
+          header.isIntact(header: record.slice(start..<content)!, contentHash: hashed)
+        else {
+          damage = ("the entry's checksum is wrong", header.label)
+          return .absent
+        }
+        return .found(
+          StoredValue(
+            payload: payload.copied(), codec: header.codec, label: header.label,
+            created: header.created, expires: header.expires))
+      }
+      // The key is in the chunks as well: small price, large entries.
+      guard try isAlive(header, number, generation, transaction) else { continue }
+      guard
+        let reference = try? ChunkReference(in: record, at: start, of: header),
+        let content = try Record.chunkedContent(
+          reference, length: header.contentLength,
+          { id, body in
+            guard let chunk = try transaction.value(forKey: id, in: generation.chunks) else {
+              return false
+            }
+            return body(chunk)
+          })
+      else {
+        damage = ("a chunk of the entry is missing or damaged", header.label)
+        return .absent
+      }
+      guard content.prefix(header.keyLength).elementsEqual(key.bytes) else { continue }
+      if known != 0, header.label == known { return .unchanged }
+      let payload = Array(content[header.keyLength...])
+      let contentHash = EntryHeader.contentHash(key: key.bytes, payload: payload)
+      guard
+        header.isIntact(
+          header: record.slice(start..<(start + EntryHeader.size))!, contentHash: contentHash)
+      else {
+        damage = ("the entry's checksum is wrong", header.label)
+        return .absent
+      }
+      return .found(
+        StoredValue(
+          payload: payload, codec: header.codec, label: header.label, created: header.created,
+          expires: header.expires))
+    }
+    return .absent
+  }
+
+  /// The namespace's number in this snapshot; `nil`: nothing was ever stored in it.
+  func number(
+    of space: Space, _ generation: Generation, _ transaction: borrowing ReadTransaction
+  ) throws -> UInt32? {
+    let known = space.number(in: generation)
+    if known != 0 { return known }
+    let key = NamespaceRecord.nameKey(space.nameBytes)
+    guard
+      let bytes = try transaction.value(forKey: key, in: .main),
+      let number: UInt32 = bytes.integer(at: 0), number != 0
+    else { return nil }
+    space.learn(number: number, in: generation)
+    return number
+  }
+
+  /// Whether an entry is neither expired nor of an epoch that was cleared.
+  func isAlive(
+    _ header: EntryHeader, _ number: UInt32, _ generation: Generation,
+    _ transaction: borrowing ReadTransaction
+  ) throws -> Bool {
+    if header.expires != EntryHeader.never, header.isExpired(at: options.clock.now()) {
+      return false
+    }
+    // Written after the last clearing anybody announced: alive. Otherwise this snapshot's own
+    // record decides.
+    if header.label > generation.table.namespaceLabel(number) { return true }
+    guard
+      let bytes = try transaction.value(forKey: NamespaceRecord.key(number), in: .main),
+      let epoch: UInt32 = bytes.integer(at: 0)
+    else { return true }
+    return epoch == header.epoch
+  }
+
+  private func reportDamage(
+    _ text: String, _ label: UInt64, _ key: EncodedKey, _ space: Space, _ generation: Generation
+  ) {
+    generation.count(.damagedEntries)
+    generation.count(.misses)
+    options.onEvent?(.damagedEntry("namespace \"\(space.name)\": \(text)"))
+    guard options.durability == .cache, label != 0 else { return }
+    try? submitBehind(WriteRecord(.removeDamaged(label: label), space: space, key: key))
+  }
+}

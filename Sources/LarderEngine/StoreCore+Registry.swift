@@ -1,0 +1,87 @@
+// Larder — an embedded, multi-process cache and object store.
+// Copyright 2026 the Larder authors. Licensed under Apache-2.0.
+// SPDX-License-Identifier: Apache-2.0
+
+internal import LarderSystem
+internal import Synchronization
+
+/// One core per store per process, however often and by whatever path it is opened.
+extension StoreCore {
+  private struct Registered {
+    let core: StoreCore
+    var handles: Int
+  }
+
+  private static let registry = Mutex<[FileIdentityKey: Registered]>([:])
+  private static let exitHandler: Void = atProcessExit { StoreCore.flushAll() }
+
+  /// Opens a store, or finds it open.
+  package static func open(
+    at path: String, options: StoreOptions
+  ) throws(StoreError) -> StoreCore {
+    ForkGuard.activate()
+    if ForkGuard.isForkedChild { throw .usedAfterFork("open") }
+    if let budget = options.budget, budget.bytes < 4096 {
+      throw StoreError(
+        .invalidOption, during: "open", path: path,
+        "The budget is \(budget.bytes) bytes; the least is 4,096.")
+    }
+    _ = exitHandler
+    let directory = try StoreDirectory.prepare(path, durability: options.durability)
+    let outcome: Result<StoreCore, StoreError> = registry.withLock { registry in
+      do throws(StoreError) {
+        let status: FileStatus?
+        do throws(SystemError) {
+          status = try FileSystem.status(of: directory.root)
+        } catch {
+          throw StoreError(error, during: "open", path: directory.root)
+        }
+        guard let status else {
+          throw StoreError(
+            .directory, during: "open", path: directory.root, "The directory disappeared.")
+        }
+        let identity = FileIdentityKey(
+          device: status.identity.device, inode: status.identity.inode)
+        if registry[identity] != nil {
+          registry[identity]!.handles += 1
+          return .success(registry[identity]!.core)
+        }
+        let core = try StoreCore(directory: directory, identity: identity, options: options)
+        registry[identity] = Registered(core: core, handles: 1)
+        return .success(core)
+      } catch {
+        return .failure(error)
+      }
+    }
+    let core = try outcome.get()
+    do {
+      if let budget = options.budget { try core.setBudget(budget) }
+    } catch {
+      core.release()
+      throw StoreError(wrapping: error, during: "open", path: path)
+    }
+    return core
+  }
+
+  /// Gives a handle back; the last one closes the store.
+  package func release() {
+    StoreCore.registry.withLock { registry in
+      guard var registered = registry[identity], registered.core === self else { return }
+      registered.handles -= 1
+      if registered.handles > 0 {
+        registry[identity] = registered
+        return
+      }
+      registry[identity] = nil
+      // Inside the lock: the next opener must find the environment closed.
+      shutDown()
+    }
+  }
+
+  /// An orderly exit commits what waits; it does not close, which the kernel does as well.
+  private static func flushAll() {
+    if ForkGuard.isForkedChild { return }
+    let cores = registry.withLock { $0.values.map(\.core) }
+    for core in cores { try? core.flush() }
+  }
+}

@@ -1,0 +1,404 @@
+// Larder — an embedded, multi-process cache and object store.
+// Copyright 2026 the Larder authors. Licensed under Apache-2.0.
+// SPDX-License-Identifier: Apache-2.0
+
+internal import LarderLMDB
+internal import LarderSystem
+internal import Synchronization
+
+// COMBINING
+//
+// Writes of one process queue up. A caller that finds the writer's role free takes it: it begins a
+// transaction on its own thread, takes everything that is queued by then, commits it, gives each
+// caller a result, and hands the role on. Callers that find the role taken wait for their result,
+// or for the role. Asynchronous callers and writes behind never lead: the store's own thread does
+// it for them.
+//
+// LMDB has no savepoints, so what may fail on content is checked before, and a transaction that
+// fails all the same is repeated record by record.
+
+extension StoreCore {
+  // MARK: Callers
+
+  /// Queues a record and waits until it is committed.
+  @discardableResult
+  package func submit(_ record: WriteRecord) throws(StoreError) -> WriteRecord.Result {
+    try checkCaller()
+    try check(record)
+    // A writer of another process that has not moved for a while may be stopped: then the store's
+    // thread waits for it, and we can give up.
+    let isStalled = writerSeemsStalled()
+    let event: Event? = queue.state.withLock { state in
+      state.records.append(record)
+      if !state.roleTaken, !isStalled {
+        state.roleTaken = true
+        return nil
+      }
+      let event = Event()
+      record.waiter.withLock { $0.event = event }
+      return event
+    }
+    if let event {
+      if isStalled { worker.wake(self) }
+      try wait(for: record, event)
+    } else {
+      lead(until: record)
+    }
+    switch record.result {
+    case .done(let label, let changed): return .done(label: label, changed: changed)
+    case .failed(let error): throw error
+    case nil:
+      throw StoreError(.system, during: "write", "The write was left without a result.")
+    }
+  }
+
+  /// Queues a record for the store's thread and returns at once; waits only for room.
+  package func submitBehind(_ record: WriteRecord) throws(StoreError) {
+    try checkCaller()
+    try check(record)
+    let generation = try generation()
+    let slot = record.space.map {
+      slotIndex($0.hash(of: record.key, in: generation))
+    }
+    while true {
+      let room: Event? = queue.state.withLock { state in
+        if record.isBehind,
+          state.behindCount >= WriteQueue.behindLimitCount
+            || state.behindBytes >= WriteQueue.behindLimitBytes
+        {
+          let event = Event()
+          state.spaceWaiters.append(event)
+          return event
+        }
+        if record.isBehind, let slot, let space = record.space {
+          queue.pendingSlots.increment(slot)
+          record.slot.store(slot, ordering: .relaxed)
+          state.behind[ObjectIdentifier(record)] = record
+          queue.pendingTotal.wrappingAdd(1, ordering: .acquiringAndReleasing)
+          state.behindCount += 1
+          state.behindBytes += record.weight
+          state.shadows[WriteQueue.Shadow(space: space.name, key: record.key)] = record
+        }
+        state.records.append(record)
+        return nil
+      }
+      guard let room else { break }
+      worker.wake(self)
+      room.wait(nanoseconds: 100_000_000)
+    }
+    worker.wake(self)
+  }
+
+  private func checkCaller() throws(StoreError) {
+    if bodyThread.load(ordering: .relaxed) == OSThread.token {
+      preconditionFailure(
+        "a write through another handle of the store inside store.write { } would wait for itself; "
+          + "use the transaction the closure is given")
+    }
+    _ = try generation()
+  }
+
+  /// What can be known of a write before it costs anybody else anything.
+  private func check(_ record: WriteRecord) throws(StoreError) {
+    let content: Content
+    switch record.kind {
+    case .put(let put): content = put
+    case .fill(let fill, _, _): content = fill
+    default: return
+    }
+    let budget = try generation().table.budget
+    try StoreCore.check(
+      keyLength: record.key.bytes.count, payloadLength: content.payload.count, budget: budget)
+  }
+
+  package static func check(
+    keyLength: Int, payloadLength: Int, budget: UInt64
+  ) throws(StoreError) {
+    let length = keyLength + payloadLength
+    guard length <= EntryHeader.maximumContent else {
+      throw StoreError(
+        .valueTooLarge, during: "set",
+        "Key and value have \(ByteCount(bytes: length)); the most is 1 GiB. Split the value.")
+    }
+    guard budget == 0 || UInt64(length + EntryHeader.size) <= budget else {
+      throw StoreError(
+        .valueTooLarge, during: "set",
+        "The entry has \(ByteCount(bytes: length + EntryHeader.size)), the whole budget is "
+          + "\(ByteCount(bytes: Int(budget))). Raise the budget or do not cache the value.")
+    }
+  }
+
+  // MARK: Waiting
+
+  private func writerSeemsStalled() -> Bool {
+    guard let table = (try? generation())?.table, let writer = table.writerInside else {
+      return false
+    }
+    return writer.pid != ProcessIdentity.pid
+      && Clocks.wallMilliseconds() &- writer.since > 50
+  }
+
+  private func wait(for record: WriteRecord, _ event: Event) throws(StoreError) {
+    let limit = options.writeTimeout.nanoseconds
+    var patience = 0
+    while true {
+      let isSet = event.wait(nanoseconds: limit)
+      if record.isDone { return }
+      if record.waiter.withLock({ $0.isPromoted }) {
+        lead(until: record)
+        return
+      }
+      if isSet {
+        event.reset()
+        if record.isDone { return }
+        continue
+      }
+      // Time is up. Still queued: take it back. Already in a transaction: its end is near.
+      let withdrawn = queue.state.withLock { state in
+        guard let index = state.records.firstIndex(where: { $0 === record }) else { return false }
+        state.records.remove(at: index)
+        return true
+      }
+      let holder = (try? generation())?.table.writerInside?.pid
+      if withdrawn {
+        throw StoreError(
+          .writerStalled, during: "write", path: directory.path,
+          "Process \(holder.map(String.init) ?? "(unknown)") holds the writer lock and has not gone "
+            + "on for \(options.writeTimeout). Nothing was written. If it is stopped, continue it or "
+            + "end it.", pid: holder)
+      }
+      patience += 1
+      if patience > 2 {
+        throw StoreError(
+          .outcomeUnknown, during: "write", path: directory.path,
+          "The commit has not ended. Read the value again to see what the store holds.",
+          pid: holder)
+      }
+    }
+  }
+
+  // MARK: Leading
+
+  /// Commits what is queued until `own` is done (all of it, when there is none), then hands the
+  /// writer's role on. The caller has the role.
+  func lead(until own: WriteRecord?) {
+    while true {
+      let head: WriteRecord? = queue.state.withLock { $0.records.first }
+      if let head, case .exclusive(let body) = head.kind {
+        if head === own || own == nil, head.waiter.withLock({ $0.event }) == nil || head === own {
+          queue.state.withLock { _ = $0.records.removeFirst() }
+          body(self)
+          head.finish(.done(label: 0, changed: true))
+          head.announce()
+        } else {
+          // It belongs to a caller that waits: its thread runs it.
+          promote(head)
+          return
+        }
+      } else if head != nil {
+        commitQueued()
+      }
+      if own == nil {
+        let isEmpty = queue.state.withLock { state in
+          if state.records.isEmpty { state.roleTaken = false }
+          return state.records.isEmpty
+        }
+        if isEmpty { return }
+      } else if own!.isDone {
+        handOver()
+        return
+      }
+    }
+  }
+
+  private func promote(_ record: WriteRecord) {
+    record.waiter.withLock { waiter in
+      waiter.isPromoted = true
+      waiter.event?.set()
+    }
+  }
+
+  private func handOver() {
+    let next: WriteRecord?? = queue.state.withLock { state in
+      if state.records.isEmpty {
+        state.roleTaken = false
+        return .none
+      }
+      let waiting = state.records.first { $0.waiter.withLock { $0.event != nil } }
+      if waiting == nil { state.roleTaken = false }
+      return .some(waiting)
+    }
+    switch next {
+    case .none: return
+    case .some(let waiting?): promote(waiting)
+    case .some(nil): worker.wake(self)
+    }
+  }
+
+  /// The store's thread leads when nobody does.
+  func leadIfFree() {
+    let mine = queue.state.withLock { state in
+      guard !state.roleTaken, !state.records.isEmpty else { return false }
+      state.roleTaken = true
+      return true
+    }
+    if mine { lead(until: nil) }
+  }
+
+  // MARK: One batch
+
+  private func commitQueued() {
+    var batch: [WriteRecord] = []
+    do {
+      let label = try withGeneration { generation in
+        try transact(in: generation) { transaction in
+          // Taken after the writer lock is ours: what came meanwhile goes along, and what waits
+          // for a stopped writer can still be taken back.
+          if batch.isEmpty { batch = queue.state.withLock { WriteQueue.takeBatch(&$0) } }
+          return try apply(batch, to: &transaction)
+        }
+      }
+      complete(batch, label.label, label.result)
+    } catch {
+      if batch.isEmpty { batch = queue.state.withLock { WriteQueue.takeBatch(&$0) } }
+      if batch.count == 1 {
+        commitAlone(batch[0], after: error)
+      } else {
+        for record in batch { commitAlone(record, after: nil) }
+      }
+    }
+  }
+
+  /// Commits one record that failed in company, or on a full disk.
+  private func commitAlone(_ record: WriteRecord, after first: (any Error)?) {
+    var failure = first
+    for attempt in 0..<2 where attempt == 0 ? first == nil : true {
+      if attempt == 1 {
+        guard options.durability == .cache, isStorageFull(failure) else { break }
+        // Room for what is wanted, from what is least wanted: pages freed here are used again
+        // without the file growing.
+        _ = try? withGeneration { generation in
+          try transact(in: generation) { try $0.evict(share: 256) }
+        }
+      }
+      do {
+        let done = try withGeneration { generation in
+          try transact(in: generation) { try apply([record], to: &$0) }
+        }
+        complete([record], done.label, done.result)
+        return
+      } catch {
+        failure = error
+      }
+    }
+    let error = StoreError(
+      wrapping: failure ?? EngineSignal.moved, during: "write", path: directory.path)
+    settle(record, .failed(error), isFinal: true)
+    if record.isBehind { report(error) }
+  }
+
+  private func isStorageFull(_ error: (any Error)?) -> Bool {
+    guard let error else { return false }
+    return StoreError(wrapping: error, during: "write").code == .storageFull
+  }
+
+  /// W2: the records in order. What a record alone cannot have is its result, not an error.
+  private func apply(
+    _ batch: [WriteRecord], to transaction: inout StoreTransaction
+  ) throws -> [WriteRecord.Result] {
+    var results: [WriteRecord.Result] = []
+    results.reserveCapacity(batch.count)
+    let generation = transaction.generation
+    let label = transaction.label
+    for record in batch {
+      if record.isBehind { record.setInFlight(label) }
+      fault(.betweenPuts)
+      var changed = true
+      switch record.kind {
+      case .put(let content):
+        let hash = record.space!.hash(of: record.key, in: generation)
+        generation.table.cancelLeases(hash: hash)
+        try transaction.put(content, forKey: record.key, hash: hash, in: record.space!)
+        generation.count(.sets)
+      case .remove:
+        let hash = record.space!.hash(of: record.key, in: generation)
+        generation.table.cancelLeases(hash: hash)
+        changed = try transaction.remove(record.key, hash: hash, in: record.space!)
+        if changed { generation.count(.removals) }
+      case .fill(let content, let lease, let number):
+        fault(.leaseBeforeFill)
+        let isAllowed =
+          number == generation.number
+          && (generation.table.isValid(lease) || Mutant.fillIgnoresCancel.isActive)
+        if isAllowed {
+          let hash = record.space!.hash(of: record.key, in: generation)
+          try transaction.put(content, forKey: record.key, hash: hash, in: record.space!)
+          generation.count(.sets)
+        } else {
+          generation.count(.fillsRefused)
+          changed = false
+        }
+      case .removeDamaged(let written):
+        let hash = record.space!.hash(of: record.key, in: generation)
+        changed = try transaction.removeItems(hash: hash) { $0.header.label == written } > 0
+      case .bump: transaction.force()
+      case .barrier, .exclusive: break
+      }
+      results.append(.done(label: label, changed: changed))
+    }
+    return results
+  }
+
+  /// W5: each record of the batch gets its result; of several for one key only the last is filed.
+  private func complete(_ batch: [WriteRecord], _ label: UInt64, _ results: [WriteRecord.Result]) {
+    if batch.count == 1 {
+      settle(batch[0], results[0], isFinal: true)
+      return
+    }
+    var isFinal = [Bool](repeating: true, count: batch.count)
+    if !Mutant.combinerFilesFirst.isActive {
+      var seen: Set<WriteQueue.Shadow> = []
+      for index in batch.indices.reversed() {
+        guard let space = batch[index].space else { continue }
+        if case .fill = batch[index].kind, case .done(_, false) = results[index] { continue }
+        let key = WriteQueue.Shadow(space: space.name, key: batch[index].key)
+        isFinal[index] = seen.insert(key).inserted
+      }
+    }
+    for index in batch.indices {
+      settle(batch[index], results[index], isFinal: isFinal[index])
+    }
+  }
+
+  private func settle(_ record: WriteRecord, _ result: WriteRecord.Result, isFinal: Bool) {
+    // The status first: a reader that still finds the record then sees how it ended.
+    record.finish(result, isFinal: isFinal)
+    if record.shadowsKey { queue.release(record) }
+    record.waiter.withLock { $0.event?.set() }
+    record.announce()
+  }
+
+  func slotIndex(_ hash: UInt64) -> Int { Int(hash & UInt64(SharedTableLayout.stampCount - 1)) }
+
+  // MARK: A transaction of one's own
+
+  /// Runs `body` alone among this process's writers, after everything queued before.
+  func exclusively<R: Sendable>(
+    _ body: @escaping @Sendable (StoreCore) throws -> R
+  ) throws -> R {
+    let box = ResultBox<R>()
+    try submit(
+      WriteRecord(
+        .exclusive { core in
+          box.value.withLock { $0 = Result { try body(core) } }
+        }))
+    guard let result = box.value.withLock({ $0 }) else {
+      throw StoreError(.system, during: "write", "The transaction was not run.")
+    }
+    return try result.get()
+  }
+
+  final class ResultBox<R: Sendable>: Sendable {
+    let value = Mutex<Result<R, any Error>?>(nil)
+  }
+}

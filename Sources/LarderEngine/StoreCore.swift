@@ -1,0 +1,132 @@
+// Larder — an embedded, multi-process cache and object store.
+// Copyright 2026 the Larder authors. Licensed under Apache-2.0.
+// SPDX-License-Identifier: Apache-2.0
+
+internal import LarderLMDB
+internal import LarderSystem
+internal import Synchronization
+
+/// A store as one process has it open: shared by all handles and caches of the process.
+public final class StoreCore: Sendable {
+  package let directory: StoreDirectory
+  package let identity: FileIdentityKey
+  package let options: StoreOptions
+  let queue = WriteQueue()
+  private let current: Mutex<Generation?>
+  /// The thread that runs a user's transaction right now; zero: none.
+  let bodyThread = Atomic<UInt64>(0)
+  let needsBump = Atomic<Bool>(false)
+  let stuckSince = Atomic<UInt64>(0)
+  let worker = StoreWorker()
+  let lastTick = Atomic<UInt64>(0)
+  private let movingThread = Mutex<Void>(())
+
+  /// The identity of a store's root directory.
+  package struct FileIdentityKey: Hashable, Sendable {
+    let device: UInt64
+    let inode: UInt64
+  }
+
+  init(directory: StoreDirectory, identity: FileIdentityKey, options: StoreOptions)
+    throws(StoreError)
+  {
+    let generation = try StoreOpener(directory: directory, options: options).open()
+    self.directory = generation.directory
+    self.identity = identity
+    self.options = options
+    self.current = Mutex(generation)
+  }
+
+  // MARK: Generations
+
+  /// The generation in force, as far as this process knows.
+  package func generation() throws(StoreError) -> Generation {
+    guard let generation = current.withLock({ $0 }) else {
+      if ForkGuard.isForkedChild { throw .usedAfterFork("use") }
+      throw .closed("use")
+    }
+    if ForkGuard.isForkedChild { throw .usedAfterFork("use") }
+    return generation
+  }
+
+  /// Leaves a condemned generation for its successor. Safe to call from many threads.
+  @discardableResult
+  package func move(from old: Generation) throws(StoreError) -> Generation {
+    if ForkGuard.isForkedChild { throw .usedAfterFork("use") }
+    let outcome: Result<Generation, StoreError> = movingThread.withLock { _ in
+      do throws(StoreError) {
+        let now = try generation()
+        if now !== old { return .success(now) }
+        // Nothing of the old generation is valid in any memory tier from here on, even if it was
+        // deleted behind our back and nobody else knows.
+        old.table.condemn()
+        old.close(gateTimeout: options.openTimeout)
+        let new = try StoreOpener(directory: directory, options: options).open()
+        current.withLock { $0 = new }
+        queue.rehash(in: new)
+        options.onEvent?(.moved(generation: new.number))
+        return .success(new)
+      } catch {
+        return .failure(error)
+      }
+    }
+    return try outcome.get()
+  }
+
+  /// Runs an operation, again in the next generation whenever it meets the signal to move.
+  package func withGeneration<R>(_ body: (Generation) throws -> R) throws -> R {
+    var generation = try generation()
+    var moves = 0
+    while true {
+      do {
+        return try body(generation)
+      } catch EngineSignal.moved {
+        moves += 1
+        guard moves < 8 else {
+          throw StoreError(
+            .damaged, during: "use", path: directory.path,
+            "The store's files were replaced \(moves) times in a row. Check the disk.")
+        }
+        generation = try move(from: generation)
+      }
+    }
+  }
+
+  /// Condemns the generation because of what LMDB said about its file; a durable store throws.
+  func condemn(_ generation: Generation, because error: any Error) throws -> Never {
+    if options.durability == .durable {
+      throw StoreError(wrapping: error, during: "use", path: directory.path)
+    }
+    generation.table.condemn()
+    throw EngineSignal.moved
+  }
+
+  // MARK: Reports
+
+  package func report(_ error: any Error) { options.onError?(error) }
+
+  // MARK: Closing
+
+  /// Commits what waits, ends the store's thread, closes the files.
+  func shutDown() {
+    if ForkGuard.isForkedChild { return }
+    if worker.hasStarted || queue.pendingTotal.load(ordering: .acquiring) != 0 {
+      try? flush()
+    }
+    worker.stop()
+    let generation = current.withLock { current in
+      defer { current = nil }
+      return current
+    }
+    generation?.close(gateTimeout: options.openTimeout)
+  }
+
+  /// Waits until every write queued so far is committed or failed.
+  package func flush() throws(StoreError) {
+    guard queue.pendingTotal.load(ordering: .acquiring) != 0 else {
+      _ = try generation()
+      return
+    }
+    _ = try submit(WriteRecord(.barrier))
+  }
+}

@@ -1,0 +1,96 @@
+// Larder — an embedded, multi-process cache and object store.
+// Copyright 2026 the Larder authors. Licensed under Apache-2.0.
+// SPDX-License-Identifier: Apache-2.0
+
+internal import LarderLMDB
+internal import LarderSystem
+internal import Synchronization
+
+/// What a store holds and how it is used, by all processes together.
+public struct StoreStatistics: Sendable, Hashable {
+  /// What a namespace holds.
+  public struct Namespace: Sendable, Hashable {
+    public let name: String
+    public let entries: Int
+    public let bytes: Int
+  }
+
+  public let path: String
+  public let durability: Durability
+  public let generation: UInt64
+  /// Stored entries. Those that expired count until they are removed.
+  public let entries: Int
+  /// The sum of what the stored entries count against the budget: 64 bytes, key and value each.
+  public let bytes: Int
+  /// The most ``bytes`` may be; `nil` without a budget.
+  public let budget: Int?
+  /// The size of `data.mdb`, which never shrinks and may reach about twice the budget.
+  public let fileBytes: Int
+  public let namespaces: [Namespace]
+
+  /// Reads answered from a process's memory, as far as the processes have reported.
+  public let memoryHits: Int
+  /// Reads answered from the store's file.
+  public let storeHits: Int
+  public let misses: Int
+  public let sets: Int
+  public let removals: Int
+  public let evictions: Int
+  public let expirations: Int
+  public let damagedEntries: Int
+  public let commits: Int
+  /// Results computed under single flight.
+  public let computations: Int
+  /// Computed results that were not stored, because the key was written meanwhile.
+  public let fillsRefused: Int
+
+  /// LMDB's reader slots in use, and how many there are.
+  public let readers: Int
+  public let maximumReaders: Int
+  /// The processes that have the store open.
+  public let processes: [Int32]
+  /// Writes behind of this process that are not committed yet.
+  public let pendingWrites: Int
+
+  /// The share of reads that were hits, from 0 to 1; `nil` before the first read.
+  public var hitRatio: Double? {
+    let hits = memoryHits + storeHits
+    let all = hits + misses
+    return all == 0 ? nil : Double(hits) / Double(all)
+  }
+}
+
+extension StoreCore {
+  package func statistics() throws -> StoreStatistics {
+    let namespaces = try namespaces()
+    return try withGeneration { generation in
+      let totals = try generation.withSnapshot { transaction, _ in
+        guard let record = try transaction.value(forKey: StoreTotals.key, in: .main) else {
+          return StoreTotals()
+        }
+        return StoreTotals(record) ?? StoreTotals()
+      }
+      let table = generation.table
+      let information = generation.information
+      func total(_ counter: Counter) -> Int { Int(clamping: table.total(counter)) }
+      return StoreStatistics(
+        path: directory.path, durability: options.durability, generation: generation.number,
+        entries: Int(clamping: totals.entries), bytes: Int(clamping: totals.bytes),
+        budget: table.budget == 0 ? nil : Int(clamping: table.budget),
+        fileBytes: generation.dataSize,
+        namespaces: namespaces.map { namespace in
+          .init(
+            name: String(decoding: namespace.record.name, as: UTF8.self),
+            entries: Int(clamping: namespace.record.entries),
+            bytes: Int(clamping: namespace.record.bytes))
+        },
+        memoryHits: total(.memoryHits), storeHits: total(.storeHits), misses: total(.misses),
+        sets: total(.sets), removals: total(.removals), evictions: total(.evictions),
+        expirations: total(.expirations), damagedEntries: total(.damagedEntries),
+        commits: total(.commits), computations: total(.computations),
+        fillsRefused: total(.fillsRefused), readers: information.usedReaders,
+        maximumReaders: information.maximumReaders, processes: generation.presentProcesses,
+        pendingWrites: queue.state.withLock { $0.behindCount })
+    }
+  }
+}

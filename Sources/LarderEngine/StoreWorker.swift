@@ -1,0 +1,145 @@
+// Larder — an embedded, multi-process cache and object store.
+// Copyright 2026 the Larder authors. Licensed under Apache-2.0.
+// SPDX-License-Identifier: Apache-2.0
+
+internal import LarderSystem
+internal import Synchronization
+
+/// The one thread of a store in a process, started when it is first needed.
+///
+/// It leads for writes behind and asynchronous callers, so that none of Swift's threads ever
+/// blocks, and looks after the store: dead readers, files removed behind our back, slots a killed
+/// writer left behind.
+final class StoreWorker: Sendable {
+  private struct State {
+    var isStarted = false
+    var isStopped = false
+    var core: (@Sendable () -> StoreCore?)?
+    var ticks: [@Sendable () -> Void] = []
+  }
+
+  private let state = Mutex(State())
+  private let work = Event()
+  private let ended = Event()
+  private let isAwake = Atomic<Bool>(false)
+
+  static let tickNanoseconds: UInt64 = 1_000_000_000
+  static let readerCheckMilliseconds: Int64 = 5000
+
+  var hasStarted: Bool { state.withLock { $0.isStarted } }
+
+  /// Makes the thread look at the queue, starting it if need be.
+  func wake(_ core: StoreCore) {
+    start(core)
+    // One system call an idle period, not one a write.
+    if !isAwake.exchange(true, ordering: .acquiringAndReleasing) { work.set() }
+  }
+
+  /// Starts the thread, for its ticks.
+  func start(_ core: StoreCore) {
+    let mustStart = state.withLock { state in
+      if state.isStarted || state.isStopped { return false }
+      state.isStarted = true
+      return true
+    }
+    guard mustStart else { return }
+    do {
+      try OSThread.start { [weak core, work, ended] in
+        while true {
+          work.wait(nanoseconds: StoreWorker.tickNanoseconds)
+          guard let core else { break }
+          if core.worker.turn(core) { break }
+        }
+        ended.set()
+      }
+    } catch {
+      state.withLock { $0.isStarted = false }
+      core.report(StoreError(error, during: "start the store's thread"))
+    }
+  }
+
+  /// - Returns: Whether to end.
+  private func turn(_ core: StoreCore) -> Bool {
+    work.reset()
+    isAwake.store(false, ordering: .sequentiallyConsistent)
+    core.leadIfFree()
+    core.tick()
+    return state.withLock { $0.isStopped }
+  }
+
+  func stop() {
+    let mustWait = state.withLock { state in
+      let wasRunning = state.isStarted && !state.isStopped
+      state.isStopped = true
+      return wasRunning
+    }
+    guard mustWait else { return }
+    work.set()
+    // A thread that waits for a stopped writer of another process cannot be waited for.
+    ended.wait(nanoseconds: 5_000_000_000)
+  }
+}
+
+extension StoreCore {
+  /// Starts what keeps memory tiers honest when nobody writes. Called by the first tier.
+  package func watchFiles() { worker.start(self) }
+
+  /// About once a second.
+  func tick() {
+    guard !ForkGuard.isForkedChild, let generation = try? generation() else { return }
+    let now = Clocks.monotonicNanoseconds() / 1_000_000
+    guard now &- lastTick.load(ordering: .relaxed) >= 900 else { return }
+    lastTick.store(now, ordering: .relaxed)
+    if generation.isOrphaned || generation.table.isCondemned {
+      // Messages reach nobody through a deleted table: everything this process holds is void.
+      if options.durability == .cache || generation.table.isCondemned {
+        do { try move(from: generation) } catch { report(error) }
+      } else {
+        generation.table.raiseFloor(to: UInt64.max - 1)
+        report(
+          StoreError(
+            .damaged, during: "use", path: directory.path,
+            "The store's files were removed or replaced while it was open. Close and reopen it."))
+      }
+      return
+    }
+    if generation.table.claimReaderCheck(
+      now: Clocks.wallMilliseconds(), interval: StoreWorker.readerCheckMilliseconds)
+    {
+      generation.clearDeadReaders()
+    }
+    if needsBump.exchange(false, ordering: .acquiringAndReleasing), !Mutant.noBump.isActive {
+      do { try submitBehind(WriteRecord(.bump)) } catch { report(error) }
+    }
+  }
+
+  /// Called by a reader whose fresh snapshot is still older than the stamps: a writer died after
+  /// stamping. After a second of that, an empty transaction sets it right.
+  func noteStuckSlot() {
+    let now = Clocks.monotonicNanoseconds() / 1_000_000
+    let since = stuckSince.load(ordering: .relaxed)
+    if since == 0 || now &- since > 10_000 {
+      stuckSince.store(now, ordering: .relaxed)
+      worker.start(self)
+    } else if now &- since >= 1000 {
+      stuckSince.store(0, ordering: .relaxed)
+      needsBump.store(true, ordering: .releasing)
+      worker.wake(self)
+    }
+  }
+}
+
+extension WriteQueue {
+  /// After a move: waiting writes shadow their keys under the new generation's hashes.
+  func rehash(in generation: Generation) {
+    state.withLock { state in
+      for record in state.behind.values {
+        guard let space = record.space else { continue }
+        let hash = space.hash(of: record.key, in: generation)
+        let slot = Int(hash & UInt64(SharedTableLayout.stampCount - 1))
+        pendingSlots.increment(slot)
+        pendingSlots.decrement(record.slot.exchange(slot, ordering: .relaxed))
+      }
+    }
+  }
+}

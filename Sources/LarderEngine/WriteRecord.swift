@@ -1,0 +1,124 @@
+// Larder — an embedded, multi-process cache and object store.
+// Copyright 2026 the Larder authors. Licensed under Apache-2.0.
+// SPDX-License-Identifier: Apache-2.0
+
+internal import LarderSystem
+internal import Synchronization
+
+/// One write on its way into a store.
+///
+/// Records of all callers of a process are queued, and whoever has the writer's role commits what
+/// is there in one transaction. Each record gets a result of its own.
+package final class WriteRecord: Sendable {
+  package enum Kind: Sendable {
+    case put(Content)
+    case remove
+    /// Stored only if nobody wrote or removed the key since the lease was taken.
+    case fill(Content, Lease, generation: UInt64)
+    /// Removes an entry that was found damaged, if it still is the same.
+    case removeDamaged(label: UInt64)
+    /// Everything queued before is done when this is.
+    case barrier
+    /// An empty stamped transaction: makes slots valid again that a killed writer left behind.
+    case bump
+    /// A transaction of its own.
+    case exclusive(@Sendable (StoreCore) -> Void)
+  }
+
+  package enum Result: Sendable {
+    /// Committed under this label; `changed` is false for a removal that found nothing and for a
+    /// fill that was refused.
+    case done(label: UInt64, changed: Bool)
+    case failed(StoreError)
+  }
+
+  package let kind: Kind
+  package let space: Space?
+  package let key: EncodedKey
+  /// Memory the record takes while it waits.
+  let weight: Int
+  /// Whether the caller went on without waiting.
+  let isBehind: Bool
+  private let onDone: (@Sendable (Result) -> Void)?
+
+  // phase in the low three bits, label above.
+  private let status = Atomic<UInt64>(0)
+  private let outcome = Mutex<Result?>(nil)
+
+  struct Waiter {
+    var event: Event?
+    /// The waiting caller is to take the writer's role.
+    var isPromoted = false
+  }
+
+  /// The stamp slot a write behind is booked under. Changed under the queue's lock only.
+  let slot = Atomic<Int>(0)
+
+  let waiter = Mutex<Waiter>(Waiter())
+
+
+  package init(
+    _ kind: Kind, space: Space? = nil, key: EncodedKey = EncodedKey(tag: 0, bytes: []),
+    isBehind: Bool = false, onDone: (@Sendable (Result) -> Void)? = nil
+  ) {
+    self.kind = kind
+    self.space = space
+    self.key = key
+    self.isBehind = isBehind
+    self.onDone = onDone
+    switch kind {
+    case .put(let content), .fill(let content, _, _):
+      weight = 256 + key.bytes.count + content.payload.count
+    default: weight = 256 + key.bytes.count
+    }
+  }
+
+  // MARK: What a reader of this process sees
+
+  package enum Phase: Sendable, Hashable {
+    case queued
+    /// In a transaction with this label whose end is not known yet.
+    case inFlight(UInt64)
+    /// Committed with this label as the key's final state of its transaction.
+    case committed(UInt64)
+    /// Committed, and overwritten in the same transaction.
+    case superseded
+    case failed
+  }
+
+  package var phase: Phase {
+    let status = status.load(ordering: .acquiring)
+    switch status & 7 {
+    case 0: return .queued
+    case 1: return .inFlight(status >> 3)
+    case 2: return .committed(status >> 3)
+    case 3: return .superseded
+    default: return .failed
+    }
+  }
+
+  func setQueued() { status.store(0, ordering: .releasing) }
+  func setInFlight(_ label: UInt64) { status.store(label << 3 | 1, ordering: .releasing) }
+
+  // MARK: Result
+
+  var isDone: Bool { outcome.withLock { $0 != nil } }
+  package var result: Result? { outcome.withLock { $0 } }
+
+  /// Whether the record holds the key's value in this process while it waits.
+  var shadowsKey: Bool { isBehind && space != nil }
+
+  func finish(_ result: Result, isFinal: Bool = true) {
+    switch result {
+    case .done(let label, _): status.store(isFinal ? label << 3 | 2 : 3, ordering: .releasing)
+    case .failed: status.store(4, ordering: .releasing)
+    }
+    outcome.withLock { $0 = result }
+  }
+
+  /// Lets the caller know. After the record left the queue's books.
+  func announce() {
+    guard let onDone, let result else { return }
+    onDone(result)
+  }
+}
