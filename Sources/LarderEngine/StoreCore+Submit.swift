@@ -185,7 +185,7 @@ extension StoreCore {
     while true {
       let head: WriteRecord? = queue.state.withLock { $0.records.first }
       if let head, case .exclusive(let body) = head.kind {
-        if head === own || own == nil, head.waiter.withLock({ $0.event }) == nil || head === own {
+        if head === own || head.waiter.withLock({ $0.event == nil }) {
           queue.state.withLock { _ = $0.records.removeFirst() }
           body(self)
           head.finish(.done(label: 0, changed: true))

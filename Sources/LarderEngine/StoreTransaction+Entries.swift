@@ -279,3 +279,41 @@ enum Record {
     return content.count == length ? content : nil
   }
 }
+
+extension StoreTransaction {
+  /// The epoch of a namespace as this transaction sees it.
+  func currentEpoch(_ number: UInt32) throws -> UInt32 {
+    if let known = namespaces[number] { return known.epoch }
+    guard let bytes = try transaction.value(forKey: NamespaceRecord.key(number), in: .main) else {
+      return 1
+    }
+    return bytes.integer(at: 0) ?? 1
+  }
+
+  /// The checked payload of an entry; `nil` when it is damaged.
+  func payload(of item: RecordItem, hash: UInt64, key: EncodedKey) throws -> [UInt8]? {
+    let header = item.header
+    guard let record = try transaction.value(forKey: hash, in: generation.entries) else {
+      return nil
+    }
+    let start = item.offset + EntryHeader.size
+    var content: [UInt8]?
+    if let chunks = item.chunks {
+      content = try Record.chunkedContent(chunks, length: header.contentLength) { id, body in
+        guard let chunk = try transaction.value(forKey: id, in: generation.chunks) else {
+          return false
+        }
+        return body(chunk)
+      }
+    } else {
+      content = record.slice(start..<(start + header.contentLength))?.copied()
+    }
+    guard let content else { return nil }
+    let payload = Array(content[header.keyLength...])
+    let hashed = EntryHeader.contentHash(key: key.bytes, payload: payload)
+    guard header.isIntact(header: record.slice(item.offset..<start)!, contentHash: hashed) else {
+      return nil
+    }
+    return payload
+  }
+}

@@ -76,6 +76,14 @@ package final class Environment: Sendable {
       var descriptor: CInt = -1
       try unsafe check(mdb_env_get_fd(handle, &descriptor), "mdb_env_get_fd")
       larder_set_cloexec(descriptor)
+      // LMDB learns how the unnamed table is ordered only when somebody asks for it.
+      var transaction: OpaquePointer?
+      try unsafe check(
+        mdb_txn_begin(handle, nil, UInt32(MDB_RDONLY), &transaction), "mdb_txn_begin")
+      var main: MDB_dbi = 0
+      let status = unsafe mdb_dbi_open(transaction, nil, 0, &main)
+      unsafe mdb_txn_commit(transaction)
+      try check(status, "mdb_dbi_open")
       return unsafe handle
     } catch {
       // mdb_env_create has given us a handle: it must go even when opening failed.

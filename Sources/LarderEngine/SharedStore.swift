@@ -1,0 +1,200 @@
+// Larder — an embedded, multi-process cache and object store.
+// Copyright 2026 the Larder authors. Licensed under Apache-2.0.
+// SPDX-License-Identifier: Apache-2.0
+
+public import LarderCoding
+internal import LarderSystem
+internal import Synchronization
+
+/// A store on disk that any number of processes on one machine share.
+///
+/// ```swift
+/// let store = try SharedStore(at: "/var/tmp/myapp/cache", .init(budget: .megabytes(256)))
+/// let messages = PersistentCache<UUID, [String]>(storage: store, namespace: "messages")
+/// ```
+///
+/// Opening the same directory again in the same process, by whatever path, gives the same store.
+/// What one process commits, every other sees with its next read. A process that is killed, at any
+/// instruction, loses only what it had not committed, and nobody waits for it.
+///
+/// Open stores after `fork()`: in a forked child every call fails with
+/// ``StoreError/Code/usedAfterFork``.
+public final class SharedStore: Sendable {
+  public typealias Options = StoreOptions
+
+  /// The engine behind the handle.
+  package let core: StoreCore
+  private let isClosed = Atomic<Bool>(false)
+
+  /// The default store: `$XDG_CACHE_HOME/larder`, else `~/.cache/larder`; the caches directory on
+  /// Apple systems.
+  public static var defaultPath: String { StoreDirectory.defaultPath }
+
+  /// Opens a store, creating it if there is none.
+  ///
+  /// - Parameters:
+  ///   - path: A directory, absolute or relative; `nil` for ``defaultPath``. Missing directories are
+  ///     created with mode 0700.
+  ///   - options: Durability and budget count for a new store; a budget that differs from the
+  ///     store's changes it for everybody.
+  /// - Throws: ``StoreError``, naming the path and the remedy.
+  public init(at path: String? = nil, _ options: StoreOptions = StoreOptions()) throws {
+    core = try StoreCore.open(at: path ?? StoreDirectory.defaultPath, options: options)
+  }
+
+  deinit { close() }
+
+  /// The directory the store is in.
+  public var path: String { core.directory.path }
+
+  /// Whether a store exists at a path, and of which durability.
+  public static func durability(ofStoreAt path: String) -> Durability? {
+    StoreDirectory.find(path)?.1
+  }
+
+  /// Closes this handle; the last one of the process commits what waits and closes the files.
+  ///
+  /// Idempotent. Later use of the handle fails with ``StoreError/Code/closed``.
+  public func close() {
+    if !isClosed.exchange(true, ordering: .acquiringAndReleasing) { core.release() }
+  }
+
+  /// The engine, for as long as this handle is open.
+  package func openCore(_ operation: String) throws(StoreError) -> StoreCore {
+    if isClosed.load(ordering: .acquiring) { throw .closed(operation) }
+    return core
+  }
+
+  /// Waits until every `cache[key] = value` of this process so far is committed.
+  public func sync() throws {
+    try openCore("sync").flush()
+  }
+
+  // MARK: Bytes
+
+  /// The bytes stored for a key, or `nil`.
+  ///
+  /// They are those of the newest commit any process was told about when the call began.
+  ///
+  /// - Throws: ``StoreError``; ``StoreError/Code/unreadableEntry`` when the entry is damaged.
+  public func bytes(forKey key: some CacheKey, in namespace: String = "") throws -> [UInt8]? {
+    try StoreNamespace(store: self, name: namespace).bytes(forKey: key)
+  }
+
+  /// Stores bytes; they are committed when the call returns.
+  public func setBytes(
+    _ bytes: [UInt8], forKey key: some CacheKey, in namespace: String = "",
+    expires: Expiration = .never
+  ) throws {
+    try StoreNamespace(store: self, name: namespace).setBytes(bytes, forKey: key, expires: expires)
+  }
+
+  /// Removes a key for everybody; the removal is committed when the call returns.
+  ///
+  /// - Returns: Whether there was an entry.
+  @discardableResult
+  public func remove(forKey key: some CacheKey, in namespace: String = "") throws -> Bool {
+    try StoreNamespace(store: self, name: namespace).remove(forKey: key)
+  }
+
+  /// Removes every entry of every namespace, for everybody.
+  public func removeAll() throws { try openCore("removeAll").clear(nil) }
+
+  /// Removes every entry of a namespace, for everybody: gone at once, then swept from the file.
+  public func removeAll(in namespace: String) throws {
+    let core = try openCore("removeAll")
+    try core.clear(Space(name: namespace))
+  }
+
+  /// Removes entries whose time is over. They are invisible anyway; this gives their room back.
+  ///
+  /// - Returns: The number removed.
+  @discardableResult
+  public func removeExpired() throws -> Int {
+    Int(try openCore("removeExpired").removeExpired())
+  }
+
+  // MARK: Transactions
+
+  /// Runs a transaction of several writes: all of them become visible at once, or none does.
+  ///
+  /// ```swift
+  /// try store.write { transaction in
+  ///   let old = try transaction.bytes(forKey: "visits", in: "counters")?.first ?? 0
+  ///   try transaction.setBytes([old &+ 1], forKey: "visits", in: "counters")
+  /// }
+  /// ```
+  ///
+  /// The closure runs on one thread, under the store's writer lock: keep it short. A write through
+  /// another handle of the store inside it is a trap. An error thrown inside undoes everything.
+  ///
+  /// After a `kill -9` all of it is kept, or none of it was ever visible.
+  public func write<R: Sendable>(
+    _ body: @escaping @Sendable (inout StoreTransaction) throws -> R
+  ) throws -> R {
+    try openCore("write").write(body)
+  }
+
+  /// Runs a transaction on the store's own thread, so that no thread of Swift's pool waits.
+  public func write<R: Sendable>(
+    _ body: @escaping @Sendable (inout StoreTransaction) throws -> R
+  ) async throws -> R {
+    let core = try openCore("write")
+    let box = StoreCore.ResultBox<R>()
+    return try await withCheckedThrowingContinuation { continuation in
+      let record = WriteRecord(
+        .exclusive { core in box.value.withLock { $0 = Result { try core.transactBody(body) } } }
+      ) { result in
+        if let outcome = box.value.withLock({ $0 }) {
+          continuation.resume(with: outcome)
+        } else if case .failed(let error) = result {
+          continuation.resume(throwing: error)
+        } else {
+          continuation.resume(throwing: StoreError.closed("write"))
+        }
+      }
+      do { try core.submitBehind(record) } catch { continuation.resume(throwing: error) }
+    }
+  }
+
+  // MARK: Looking inside
+
+  /// What the store holds and how it is used, by all processes together.
+  public func statistics() throws -> StoreStatistics { try openCore("statistics").statistics() }
+
+  /// Checks the file, every entry, and the books; sound means an empty array.
+  ///
+  /// Other writers, of any process, wait meanwhile; readers do not.
+  ///
+  /// - Complexity: Reads the whole file.
+  public func verify() throws -> [StoreFinding] { try openCore("verify").verify() }
+}
+
+extension StoreCore {
+  package func write<R: Sendable>(
+    _ body: @escaping @Sendable (inout StoreTransaction) throws -> R
+  ) throws -> R {
+    try exclusively { core in try core.transactBody(body) }
+  }
+
+  /// Runs a user's transaction. The caller has the writer's role.
+  func transactBody<R>(_ body: (inout StoreTransaction) throws -> R) throws -> R {
+    bodyThread.store(OSThread.token, ordering: .relaxed)
+    defer { bodyThread.store(0, ordering: .relaxed) }
+    do {
+      return try withGeneration { generation in
+        try transact(in: generation) { transaction in
+          let result = try body(&transaction)
+          if !transaction.touchedSlots.isEmpty { generation.count(.sets) }
+          return result
+        }.result
+      }
+    } catch let error as StoreError {
+      throw error
+    } catch {
+      let wrapped = StoreError(wrapping: error, during: "write", path: directory.path)
+      // The user's own errors pass through untouched.
+      throw wrapped.code == .system && wrapped.errorNumber == nil ? error : wrapped
+    }
+  }
+}

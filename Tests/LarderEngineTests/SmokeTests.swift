@@ -1,0 +1,45 @@
+import Larder
+import LarderEngine
+import LarderTesting
+import Testing
+
+@Suite struct SmokeTests {
+  @Test func `What is set is read back`() throws {
+    let directory = try TemporaryDirectory()
+    let store = try SharedStore(at: directory.path + "/store")
+    #expect(try store.bytes(forKey: "a") == nil)
+    try store.setBytes([1, 2, 3], forKey: "a")
+    #expect(try store.bytes(forKey: "a") == [1, 2, 3])
+    try store.setBytes([UInt8](repeating: 7, count: 1_000_000), forKey: "big")
+    #expect(try store.bytes(forKey: "big")?.count == 1_000_000)
+    #expect(try store.remove(forKey: "a"))
+    #expect(try store.bytes(forKey: "a") == nil)
+    #expect(try store.verify() == [])
+    print(try store.statistics())
+    try store.removeAll()
+    #expect(try store.bytes(forKey: "big") == nil)
+    #expect(try store.verify() == [])
+    try store.write { transaction in
+      try transaction.setBytes([9], forKey: 1, in: "x")
+      try transaction.setBytes([8], forKey: 2, in: "x")
+    }
+    #expect(try store.bytes(forKey: 2, in: "x") == [8])
+    store.close()
+    let again = try SharedStore(at: directory.path + "/store")
+    #expect(try again.bytes(forKey: 2, in: "x") == [8])
+    #expect(try again.verify() == [])
+  }
+
+  @Test func `The budget holds`() throws {
+    let directory = try TemporaryDirectory()
+    let store = try SharedStore(at: directory.path + "/store", .init(budget: .kilobytes(256)))
+    for index in 0..<5000 {
+      try store.setBytes([UInt8](repeating: 1, count: 200), forKey: index)
+      if index % 500 == 0 { #expect(try store.statistics().bytes <= 256 << 10) }
+    }
+    let stat = try store.statistics()
+    #expect(stat.bytes <= 256 << 10 && stat.bytes > 250 << 10)
+    #expect(stat.evictions > 3000)
+    #expect(try store.verify() == [])
+  }
+}
