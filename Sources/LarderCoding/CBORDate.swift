@@ -1,0 +1,61 @@
+// Larder — an embedded, multi-process cache and object store.
+// Copyright 2026 the Larder authors. Licensed under Apache-2.0.
+// SPDX-License-Identifier: Apache-2.0
+
+// DATES IN CBOR
+//
+// `Date` counts seconds from 2001; everyone else counts from 1970. Moving a date between the two
+// rounds: near the present, a number of seconds from 2001 has one bit more behind the point than the
+// same moment from 1970 has, so every second date with a fraction would come back as its neighbour
+// and no longer equal the date that was stored.
+//
+//   1(seconds)                                  if the date comes back exactly from the seconds
+//                                               since 1970: all whole seconds, and half of the rest
+//   1001({1: seconds, "residual": residual})    otherwise
+//
+// 1001 is the extended time of RFC 9581: key 1 is the time as in tag 1, other keys refine it. The
+// residual is the exact error of the rounding, so a reader that ignores it is right to within
+// a microsecond, and one that adds it has the very date.
+
+#if canImport(FoundationEssentials)
+  import FoundationEssentials
+#else
+  import Foundation
+#endif
+
+enum CBORDate {
+  static let baseTimeKey = 1
+  static let residualKey = "residual"
+
+  private static let offset = Date.timeIntervalBetween1970AndReferenceDate
+
+  static func write(_ date: Date, to writer: inout CBORWriter) {
+    let reference = date.timeIntervalSinceReferenceDate
+    let seconds = reference + offset
+    if seconds - offset == reference || !seconds.isFinite {
+      writer.write(tag: CBORTag.epochTime)
+      writer.write(seconds)
+      return
+    }
+    // Knuth's two-sum: sum and error together are the exact sum.
+    let part = seconds - reference
+    let residual = (reference - (seconds - part)) + (offset - part)
+    writer.write(tag: CBORTag.extendedTime)
+    writer.beginMap(count: 2)
+    writer.write(baseTimeKey)
+    writer.write(seconds)
+    writer.write(text: residualKey)
+    writer.write(residual)
+  }
+
+  static func date(epochSeconds seconds: Double, residual: Double) -> Date {
+    var reference = seconds - offset
+    if residual != 0 {
+      // The difference as an exact pair again, so that nothing is lost before the residual.
+      let part = reference - seconds
+      let error = (seconds - (reference - part)) + (-offset - part)
+      reference += error + residual
+    }
+    return Date(timeIntervalSinceReferenceDate: reference)
+  }
+}

@@ -1,0 +1,88 @@
+// Larder — an embedded, multi-process cache and object store.
+// Copyright 2026 the Larder authors. Licensed under Apache-2.0.
+// SPDX-License-Identifier: Apache-2.0
+
+#if canImport(FoundationEssentials)
+  import FoundationEssentials
+#else
+  import Foundation
+#endif
+
+/// Decodes `Codable` values from CBOR.
+///
+/// ```swift
+/// let user = try CBORDecoder().decode(User.self, from: bytes)
+/// ```
+///
+/// Takes every well-formed encoding, whoever wrote it. Fields may be in any order; those that the
+/// type does not know are ignored. Several threads may use one decoder at once.
+public struct CBORDecoder: Sendable {
+  /// What the types decoded can ask for as `decoder.userInfo`.
+  public var userInfo: [CodingUserInfoKey: any Sendable] = [:]
+
+  /// A decoder without user info.
+  public init() {}
+
+  /// Decodes one value that fills the bytes.
+  ///
+  /// - Throws: ``CodingFailure``: `.malformed` or `.tooDeep` if the bytes are not CBOR that can be
+  ///   read, `.typeMismatch` or `.missingValue` if they hold something else, and otherwise what the
+  ///   type itself threw.
+  /// - Complexity: O(*n*) in the number of bytes; a field that is not asked for in the order of the
+  ///   bytes costs a search over the fields of its map.
+  public func decode<Value: Decodable>(
+    _ type: Value.Type, from bytes: [UInt8]
+  ) throws(CodingFailure) -> Value {
+    let items: [CBORItem]
+    do {
+      items = try CBORScanner.scan(bytes)
+    } catch {
+      throw error.failure(decoding: "\(type)")
+    }
+    do {
+      let document = CBORDocument(bytes: bytes, items: items, userInfo: userInfo)
+      return try document.decode(type, at: 0)
+    } catch {
+      throw CodingFailure.wrapping(error, operation: .decode, typeName: "\(type)")
+    }
+  }
+}
+
+/// One item as a `Decoder`: two words, so that `any Decoder` holds it without an allocation.
+struct CBORItemDecoder: Decoder {
+  let document: CBORDocument
+  let index: Int
+
+  var codingPath: [any CodingKey] { document.codingPath(to: index) }
+  var userInfo: [CodingUserInfoKey: Any] { document.userInfo }
+
+  func container<Key: CodingKey>(
+    keyedBy type: Key.Type
+  ) throws -> KeyedDecodingContainer<Key> {
+    KeyedDecodingContainer(try document.keyedContainer(Key.self, at: index))
+  }
+
+  func unkeyedContainer() throws -> any UnkeyedDecodingContainer {
+    try document.unkeyedContainer(at: index)
+  }
+
+  func singleValueContainer() -> any SingleValueDecodingContainer {
+    CBORSingleDecoding(document: document, index: index)
+  }
+}
+
+extension CBORDocument {
+  func keyedContainer<Key: CodingKey>(
+    _ type: Key.Type, at index: Int
+  ) throws -> CBORKeyedDecoding<Key> {
+    let map = untagged(index)
+    guard initial(at: map) >> 5 == 5 else { throw mismatch([String: Any].self, at: index) }
+    return CBORKeyedDecoding(document: self, map: map)
+  }
+
+  func unkeyedContainer(at index: Int) throws -> CBORUnkeyedDecoding {
+    let array = untagged(index)
+    guard initial(at: array) >> 5 == 4 else { throw mismatch([Any].self, at: index) }
+    return CBORUnkeyedDecoding(document: self, array: array)
+  }
+}

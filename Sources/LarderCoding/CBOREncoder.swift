@@ -1,0 +1,79 @@
+// Larder — an embedded, multi-process cache and object store.
+// Copyright 2026 the Larder authors. Licensed under Apache-2.0.
+// SPDX-License-Identifier: Apache-2.0
+
+#if canImport(FoundationEssentials)
+  import FoundationEssentials
+#else
+  import Foundation
+#endif
+
+/// Encodes `Codable` values as CBOR.
+///
+/// ```swift
+/// let bytes = try CBOREncoder().encode(user)
+/// ```
+///
+/// The encoding is deterministic (RFC 8949, 4.2.1): numbers in their shortest form, definite lengths,
+/// fields in bytewise order of their encoded names. Equal bytes therefore follow from equal values,
+/// except where a value itself has no order, such as a `Set`. Several threads may use one encoder at
+/// once.
+///
+/// | Swift | CBOR |
+/// |---|---|
+/// | integers, `Double` and `Float`, `Bool`, `String`, `nil` | as one expects |
+/// | `Data`, `[UInt8]` | byte string |
+/// | `Date` | tag 1, seconds since 1970; tag 1001 if those would lose a bit |
+/// | `UUID` | tag 37, 16 bytes |
+/// | `URL` | tag 32, text |
+/// | `Decimal` | tag 4, or an integer if it is one |
+/// | `Int128`, `UInt128` beyond 64 bits | tags 2 and 3 |
+/// | coding keys, keys of dictionaries | text, also if they have an integer value |
+public struct CBOREncoder: Sendable {
+  /// What the types encoded can ask for as `encoder.userInfo`.
+  public var userInfo: [CodingUserInfoKey: any Sendable] = [:]
+
+  /// An encoder without user info.
+  public init() {}
+
+  /// Encodes one value.
+  ///
+  /// - Throws: ``CodingFailure``: `.tooDeep` beyond 124 values in each other, otherwise what the type
+  ///   itself threw.
+  /// - Complexity: O(*n*) in the size of the result; a map whose fields are not encoded in the order
+  ///   in which they are stored is sorted once.
+  public func encode<Value: Encodable>(_ value: Value) throws(CodingFailure) -> [UInt8] {
+    let state = CBOREncoding(userInfo: userInfo)
+    do {
+      try state.encode(value)
+      return try state.finish()
+    } catch {
+      state.abandon()
+      throw CodingFailure.wrapping(error, operation: .encode, typeName: "\(Value.self)")
+    }
+  }
+}
+
+/// One value in the making as an `Encoder`: two words, so that `any Encoder` holds it without an
+/// allocation.
+struct CBORItemEncoder: Encoder {
+  let state: CBOREncoding
+  let depth: Int
+
+  var codingPath: [any CodingKey] { state.codingPath(at: depth) }
+  var userInfo: [CodingUserInfoKey: Any] { state.userInfo }
+
+  func container<Key: CodingKey>(keyedBy type: Key.Type) -> KeyedEncodingContainer<Key> {
+    state.open(.map, depth)
+    return KeyedEncodingContainer(CBORKeyedEncoding(state: state, depth: depth))
+  }
+
+  func unkeyedContainer() -> any UnkeyedEncodingContainer {
+    state.open(.array, depth)
+    return CBORUnkeyedEncoding(state: state, depth: depth)
+  }
+
+  func singleValueContainer() -> any SingleValueEncodingContainer {
+    CBORSingleEncoding(state: state, depth: depth)
+  }
+}

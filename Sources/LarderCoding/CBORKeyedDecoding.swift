@@ -1,0 +1,213 @@
+// Larder — an embedded, multi-process cache and object store.
+// Copyright 2026 the Larder authors. Licensed under Apache-2.0.
+// SPDX-License-Identifier: Apache-2.0
+
+/// A map as a keyed container.
+struct CBORKeyedDecoding<Key: CodingKey>: KeyedDecodingContainerProtocol {
+  let document: CBORDocument
+  let map: Int
+
+  var codingPath: [any CodingKey] { document.codingPath(to: map) }
+
+  var allKeys: [Key] {
+    let children = document.children(of: map)
+    return stride(from: 0, to: children.count, by: 2).compactMap { position in
+      guard let key = document.codingKey(at: children[position]) else { return nil }
+      return key.intValue.flatMap { Key(intValue: $0) } ?? Key(stringValue: key.stringValue)
+    }
+  }
+
+  /// The value of a key, or -1. Integer keys are tried after texts: Larder writes none.
+  @inline(__always)
+  private func find(_ key: Key) -> Int {
+    let found = document.find(key.stringValue, in: map)
+    return found >= 0 ? found : findNumber(key)
+  }
+
+  private func findNumber(_ key: Key) -> Int {
+    guard let number = key.intValue else { return -1 }
+    return document.find(number, in: map)
+  }
+
+  @inline(__always)
+  private func item(_ key: Key) throws -> Int {
+    let found = find(key)
+    guard found >= 0 else { throw document.missing(key, in: map) }
+    return found
+  }
+
+  /// The value of a key unless it is missing or null.
+  @inline(__always)
+  private func presentItem(_ key: Key) -> Int? {
+    let found = find(key)
+    return found < 0 || document.isNull(at: found) ? nil : found
+  }
+
+  func contains(_ key: Key) -> Bool {
+    find(key) >= 0
+  }
+
+  func decodeNil(forKey key: Key) throws -> Bool {
+    document.isNull(at: try item(key))
+  }
+
+  func decode(_ type: Bool.Type, forKey key: Key) throws -> Bool {
+    try document.boolean(at: item(key))
+  }
+
+  func decode(_ type: String.Type, forKey key: Key) throws -> String {
+    try document.text(at: item(key))
+  }
+
+  func decode(_ type: Double.Type, forKey key: Key) throws -> Double {
+    try document.double(at: item(key))
+  }
+
+  func decode(_ type: Float.Type, forKey key: Key) throws -> Float {
+    try document.single(at: item(key))
+  }
+
+  func decode(_ type: Int.Type, forKey key: Key) throws -> Int {
+    try document.integer(type, at: item(key))
+  }
+
+  func decode(_ type: Int8.Type, forKey key: Key) throws -> Int8 {
+    try document.integer(type, at: item(key))
+  }
+
+  func decode(_ type: Int16.Type, forKey key: Key) throws -> Int16 {
+    try document.integer(type, at: item(key))
+  }
+
+  func decode(_ type: Int32.Type, forKey key: Key) throws -> Int32 {
+    try document.integer(type, at: item(key))
+  }
+
+  func decode(_ type: Int64.Type, forKey key: Key) throws -> Int64 {
+    try document.integer(type, at: item(key))
+  }
+
+  func decode(_ type: Int128.Type, forKey key: Key) throws -> Int128 {
+    try document.integer(type, at: item(key))
+  }
+
+  func decode(_ type: UInt.Type, forKey key: Key) throws -> UInt {
+    try document.integer(type, at: item(key))
+  }
+
+  func decode(_ type: UInt8.Type, forKey key: Key) throws -> UInt8 {
+    try document.integer(type, at: item(key))
+  }
+
+  func decode(_ type: UInt16.Type, forKey key: Key) throws -> UInt16 {
+    try document.integer(type, at: item(key))
+  }
+
+  func decode(_ type: UInt32.Type, forKey key: Key) throws -> UInt32 {
+    try document.integer(type, at: item(key))
+  }
+
+  func decode(_ type: UInt64.Type, forKey key: Key) throws -> UInt64 {
+    try document.integer(type, at: item(key))
+  }
+
+  func decode(_ type: UInt128.Type, forKey key: Key) throws -> UInt128 {
+    try document.integer(type, at: item(key))
+  }
+
+  func decode<Value: Decodable>(_ type: Value.Type, forKey key: Key) throws -> Value {
+    try document.decode(type, at: item(key))
+  }
+
+  // The library's own `decodeIfPresent` would search each field three times.
+
+  func decodeIfPresent(_ type: Bool.Type, forKey key: Key) throws -> Bool? {
+    try presentItem(key).map { try document.boolean(at: $0) }
+  }
+
+  func decodeIfPresent(_ type: String.Type, forKey key: Key) throws -> String? {
+    try presentItem(key).map { try document.text(at: $0) }
+  }
+
+  func decodeIfPresent(_ type: Double.Type, forKey key: Key) throws -> Double? {
+    try presentItem(key).map { try document.double(at: $0) }
+  }
+
+  func decodeIfPresent(_ type: Float.Type, forKey key: Key) throws -> Float? {
+    try presentItem(key).map { try document.single(at: $0) }
+  }
+
+  func decodeIfPresent(_ type: Int.Type, forKey key: Key) throws -> Int? {
+    try presentItem(key).map { try document.integer(type, at: $0) }
+  }
+
+  func decodeIfPresent(_ type: Int8.Type, forKey key: Key) throws -> Int8? {
+    try presentItem(key).map { try document.integer(type, at: $0) }
+  }
+
+  func decodeIfPresent(_ type: Int16.Type, forKey key: Key) throws -> Int16? {
+    try presentItem(key).map { try document.integer(type, at: $0) }
+  }
+
+  func decodeIfPresent(_ type: Int32.Type, forKey key: Key) throws -> Int32? {
+    try presentItem(key).map { try document.integer(type, at: $0) }
+  }
+
+  func decodeIfPresent(_ type: Int64.Type, forKey key: Key) throws -> Int64? {
+    try presentItem(key).map { try document.integer(type, at: $0) }
+  }
+
+  func decodeIfPresent(_ type: Int128.Type, forKey key: Key) throws -> Int128? {
+    try presentItem(key).map { try document.integer(type, at: $0) }
+  }
+
+  func decodeIfPresent(_ type: UInt.Type, forKey key: Key) throws -> UInt? {
+    try presentItem(key).map { try document.integer(type, at: $0) }
+  }
+
+  func decodeIfPresent(_ type: UInt8.Type, forKey key: Key) throws -> UInt8? {
+    try presentItem(key).map { try document.integer(type, at: $0) }
+  }
+
+  func decodeIfPresent(_ type: UInt16.Type, forKey key: Key) throws -> UInt16? {
+    try presentItem(key).map { try document.integer(type, at: $0) }
+  }
+
+  func decodeIfPresent(_ type: UInt32.Type, forKey key: Key) throws -> UInt32? {
+    try presentItem(key).map { try document.integer(type, at: $0) }
+  }
+
+  func decodeIfPresent(_ type: UInt64.Type, forKey key: Key) throws -> UInt64? {
+    try presentItem(key).map { try document.integer(type, at: $0) }
+  }
+
+  func decodeIfPresent(_ type: UInt128.Type, forKey key: Key) throws -> UInt128? {
+    try presentItem(key).map { try document.integer(type, at: $0) }
+  }
+
+  func decodeIfPresent<Value: Decodable>(
+    _ type: Value.Type, forKey key: Key
+  ) throws -> Value? {
+    try presentItem(key).map { try document.decode(type, at: $0) }
+  }
+
+  func nestedContainer<NestedKey: CodingKey>(
+    keyedBy type: NestedKey.Type, forKey key: Key
+  ) throws -> KeyedDecodingContainer<NestedKey> {
+    KeyedDecodingContainer(try document.keyedContainer(type, at: item(key)))
+  }
+
+  func nestedUnkeyedContainer(forKey key: Key) throws -> any UnkeyedDecodingContainer {
+    try document.unkeyedContainer(at: item(key))
+  }
+
+  func superDecoder() throws -> any Decoder {
+    let found = document.find(CBORKey.superKey.stringValue, in: map)
+    guard found >= 0 else { throw document.missing(CBORKey.superKey, in: map) }
+    return CBORItemDecoder(document: document, index: found)
+  }
+
+  func superDecoder(forKey key: Key) throws -> any Decoder {
+    CBORItemDecoder(document: document, index: try item(key))
+  }
+}

@@ -1,0 +1,126 @@
+// Larder — an embedded, multi-process cache and object store.
+// Copyright 2026 the Larder authors. Licensed under Apache-2.0.
+// SPDX-License-Identifier: Apache-2.0
+
+/// An array as an unkeyed container.
+struct CBORUnkeyedDecoding: UnkeyedDecodingContainer {
+  private let document: CBORDocument
+  private let array: Int
+  private let end: Int
+  private var next: Int
+  private(set) var currentIndex = 0
+
+  init(document: CBORDocument, array: Int) {
+    self.document = document
+    self.array = array
+    self.end = document.next(after: array)
+    self.next = array + 1
+  }
+
+  var codingPath: [any CodingKey] { document.codingPath(to: array) }
+  var count: Int? { document.count(of: array) }
+  var isAtEnd: Bool { next >= end }
+
+  /// Reads the element in turn; steps on only if it could be read.
+  @inline(__always)
+  private mutating func step<Value>(_ read: (CBORDocument, Int) throws -> Value) throws -> Value {
+    guard next < end else {
+      throw DecodingError.valueNotFound(
+        Value.self,
+        DecodingError.Context(
+          codingPath: codingPath + [CBORKey(intValue: currentIndex)],
+          debugDescription: "The array ends here."))
+    }
+    let value = try read(document, next)
+    next = document.next(after: next)
+    currentIndex += 1
+    return value
+  }
+
+  mutating func decodeNil() throws -> Bool {
+    if next < end, !document.isNull(at: next) { return false }
+    return try step { _, _ in true }
+  }
+
+  mutating func decode(_ type: Bool.Type) throws -> Bool {
+    try step { try $0.boolean(at: $1) }
+  }
+
+  mutating func decode(_ type: String.Type) throws -> String {
+    try step { try $0.text(at: $1) }
+  }
+
+  mutating func decode(_ type: Double.Type) throws -> Double {
+    try step { try $0.double(at: $1) }
+  }
+
+  mutating func decode(_ type: Float.Type) throws -> Float {
+    try step { try $0.single(at: $1) }
+  }
+
+  mutating func decode(_ type: Int.Type) throws -> Int {
+    try step { try $0.integer(type, at: $1) }
+  }
+
+  mutating func decode(_ type: Int8.Type) throws -> Int8 {
+    try step { try $0.integer(type, at: $1) }
+  }
+
+  mutating func decode(_ type: Int16.Type) throws -> Int16 {
+    try step { try $0.integer(type, at: $1) }
+  }
+
+  mutating func decode(_ type: Int32.Type) throws -> Int32 {
+    try step { try $0.integer(type, at: $1) }
+  }
+
+  mutating func decode(_ type: Int64.Type) throws -> Int64 {
+    try step { try $0.integer(type, at: $1) }
+  }
+
+  mutating func decode(_ type: Int128.Type) throws -> Int128 {
+    try step { try $0.integer(type, at: $1) }
+  }
+
+  mutating func decode(_ type: UInt.Type) throws -> UInt {
+    try step { try $0.integer(type, at: $1) }
+  }
+
+  mutating func decode(_ type: UInt8.Type) throws -> UInt8 {
+    try step { try $0.integer(type, at: $1) }
+  }
+
+  mutating func decode(_ type: UInt16.Type) throws -> UInt16 {
+    try step { try $0.integer(type, at: $1) }
+  }
+
+  mutating func decode(_ type: UInt32.Type) throws -> UInt32 {
+    try step { try $0.integer(type, at: $1) }
+  }
+
+  mutating func decode(_ type: UInt64.Type) throws -> UInt64 {
+    try step { try $0.integer(type, at: $1) }
+  }
+
+  mutating func decode(_ type: UInt128.Type) throws -> UInt128 {
+    try step { try $0.integer(type, at: $1) }
+  }
+
+  mutating func decode<Value: Decodable>(_ type: Value.Type) throws -> Value {
+    try step { try $0.decode(type, at: $1) }
+  }
+
+  mutating func nestedContainer<NestedKey: CodingKey>(
+    keyedBy type: NestedKey.Type
+  ) throws -> KeyedDecodingContainer<NestedKey> {
+    try step { KeyedDecodingContainer(try $0.keyedContainer(type, at: $1)) }
+  }
+
+  mutating func nestedUnkeyedContainer() throws -> any UnkeyedDecodingContainer {
+    try step { try $0.unkeyedContainer(at: $1) }
+  }
+
+  mutating func superDecoder() throws -> any Decoder {
+    try step { CBORItemDecoder(document: $0, index: $1) }
+  }
+}
