@@ -1,0 +1,21 @@
+// swift-tools-version: 6.2
+// Larder — an embedded, multi-process cache and object store.
+// Copyright 2026 the Larder authors. Licensed under Apache-2.0.
+// SPDX-License-Identifier: Apache-2.0
+
+import PackageDescription
+
+// A package as a user of Larder would write it. `scripts/check` builds and runs it.
+let package = Package(
+  name: "external-client",
+  platforms: [.macOS(.v15)],
+  dependencies: [
+    // Named, because a checkout's directory may have any name.
+    .package(name: "larder", path: "../..")
+  ],
+  targets: [
+    .executableTarget(
+      name: "ExternalClient", dependencies: [.product(name: "Larder", package: "larder")])
+  ],
+  swiftLanguageModes: [.v6]
+)

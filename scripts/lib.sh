@@ -1,0 +1,131 @@
+# Larder — an embedded, multi-process cache and object store.
+# Copyright 2026 the Larder authors. Licensed under Apache-2.0.
+# SPDX-License-Identifier: Apache-2.0
+#
+# What the other scripts share. Source it; it only defines functions. It must work in bash 3.2,
+# which macOS still ships: no associative arrays, no mapfile, and with `set -u` an empty array is
+# written ${array[@]+"${array[@]}"}.
+#
+# shellcheck shell=bash
+
+# "Service unavailable" in sysexits.h: something this machine lacks, not something that failed.
+LARDER_UNAVAILABLE=69
+
+# The package's directory, wherever the caller is.
+larder_root() {
+  (cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd -P)
+}
+
+say() { printf '%s\n' "$*" >&2; }
+
+# Prints the comment that stands at the top of a script, which is its help.
+print_help() {
+  awk 'NR > 5 { if (!/^#/) exit; sub(/^# ?/, ""); print }' "$1"
+}
+
+# Exits unless a Swift that can build the package is in PATH.
+require_swift() {
+  local wanted found
+  wanted=$(sed -n 's|^// swift-tools-version: *\([0-9.]*\).*|\1|p' "$(larder_root)/Package.swift")
+  if ! command -v swift >/dev/null 2>&1; then
+    say "There is no swift in PATH. Larder needs Swift $wanted or newer:"
+    say "https://www.swift.org/install (on macOS, Xcode brings it)."
+    exit "$LARDER_UNAVAILABLE"
+  fi
+  found=$(swift --version 2>/dev/null || true)
+  found=$(printf '%s\n' "$found" | sed -n 's/.*Swift version \([0-9][0-9.]*\).*/\1/p')
+  if [ -z "$found" ] || ! version_is_at_least "$found" "$wanted"; then
+    say "$(command -v swift) is Swift ${found:-of an unknown version}. Larder needs $wanted or newer:"
+    say "https://www.swift.org/install (on macOS, Xcode brings it)."
+    exit "$LARDER_UNAVAILABLE"
+  fi
+}
+
+# version_is_at_least FOUND WANTED, as numbers: 6.10 is newer than 6.9.
+version_is_at_least() {
+  awk -v found="$1" -v wanted="$2" 'BEGIN {
+    split(found, f, "."); split(wanted, w, ".")
+    for (i = 1; i <= 3; i++) {
+      if (f[i] + 0 > w[i] + 0) exit 0
+      if (f[i] + 0 < w[i] + 0) exit 1
+    }
+    exit 0
+  }'
+}
+
+# Whether the compiler will find liblmdb's header.
+#
+# LARDER_LMDB_HEADER names the only header to look for, for an LMDB in an unusual place.
+has_lmdb() {
+  local header
+  if [ -n "${LARDER_LMDB_HEADER:-}" ]; then
+    [ -f "$LARDER_LMDB_HEADER" ]
+    return
+  fi
+  if command -v pkg-config >/dev/null 2>&1 && pkg-config --exists lmdb; then return 0; fi
+  for header in /usr/include/lmdb.h /usr/local/include/lmdb.h /opt/homebrew/include/lmdb.h; do
+    if [ -f "$header" ]; then return 0; fi
+  done
+  return 1
+}
+
+# Installs liblmdb's development files if they are missing; exits if that is not possible.
+require_lmdb() {
+  if has_lmdb; then return 0; fi
+  say "liblmdb's development files are missing."
+  local packages=liblmdb-dev
+  if ! command -v pkg-config >/dev/null 2>&1; then packages="$packages pkg-config"; fi
+  if command -v apt-get >/dev/null 2>&1; then
+    # shellcheck disable=SC2086 # the packages are words
+    install_with_apt $packages || true
+  elif command -v brew >/dev/null 2>&1; then
+    say "Installing them: brew install lmdb"
+    brew install lmdb >&2 || true
+  fi
+  if has_lmdb; then return 0; fi
+  say "They could not be installed from here. Install them and try again:"
+  say "  Debian, Ubuntu   sudo apt-get install $packages"
+  say "  Fedora           sudo dnf install lmdb-devel pkgconf-pkg-config"
+  say "  Arch             sudo pacman -S lmdb pkgconf"
+  say "  macOS            brew install lmdb"
+  exit "$LARDER_UNAVAILABLE"
+}
+
+install_with_apt() {
+  local become=""
+  if [ "$(id -u)" != 0 ]; then
+    if ! command -v sudo >/dev/null 2>&1; then
+      say "Neither root nor sudo is at hand."
+      return 1
+    elif sudo -n true 2>/dev/null; then
+      become="sudo -n"
+    elif [ -t 0 ]; then
+      become="sudo"
+    else
+      say "sudo asks for a password, and there is no terminal to ask at."
+      return 1
+    fi
+  fi
+  say "Installing them: $become apt-get install $*"
+  # The lists may be old or absent (a fresh container); a failed update need not matter.
+  $become env DEBIAN_FRONTEND=noninteractive apt-get update -qq >&2 || true
+  $become env DEBIAN_FRONTEND=noninteractive \
+    apt-get install -y -qq --no-install-recommends "$@" >&2
+}
+
+# For the scripts that know no argument but --help.
+help_or_no_arguments() {
+  local script=$1
+  shift
+  case "${1:-}" in
+    "") ;;
+    -h | --help)
+      print_help "$script"
+      exit 0
+      ;;
+    *)
+      say "$(basename "$script") takes no arguments. Try --help."
+      exit 64
+      ;;
+  esac
+}
