@@ -78,7 +78,7 @@ extension StructuralVerifier.Inspection {
         if isLeaf {
           tree.leafPages += 1
           tree.entries += UInt64(count)
-          try checkValues(page, level, tree: &tree)
+          try checkValues(page, base: base, count: count, tree: &tree)
         } else {
           tree.branchPages += 1
           path.append(level)
@@ -125,21 +125,26 @@ extension StructuralVerifier.Inspection {
   }
 
   /// Claims pages that a tree uses: within the file, and nowhere else.
-  private mutating func claimUsed(_ first: UInt64, count: UInt64) -> Bool {
-    let last = first.addingReportingOverflow(count - 1)
-    guard first >= 2, !last.overflow, last.partialValue <= report.lastPage else {
-      note(.pageRange, first, "\(count) pages from here don't fit 2...\(report.lastPage)")
-      return false
-    }
-    guard last.partialValue < filePages else {
-      note(.fileTooShort, first, "is in use, the file has \(filePages) pages")
-      return false
-    }
-    for page in first...last.partialValue where !claim(page) {
+  mutating func claimUsed(_ first: UInt64, count: UInt64) -> Bool {
+    guard checkRange(first, count: count) else { return false }
+    for page in first..<first + count where !claim(page) {
       note(.pageUsedTwice, page, "is in use or free elsewhere")
       return false
     }
     report.pagesReached += count
+    return true
+  }
+
+  mutating func checkRange(_ first: UInt64, count: UInt64) -> Bool {
+    let (end, isOverflow) = first.addingReportingOverflow(count)
+    guard first >= 2, !isOverflow, end <= report.lastPage + 1 else {
+      note(.pageRange, first, "\(count) pages from here don't fit 2...\(report.lastPage)")
+      return false
+    }
+    guard end <= filePages else {
+      note(.fileTooShort, first, "\(count) pages from here are in use, of \(filePages) there are")
+      return false
+    }
     return true
   }
 
@@ -221,11 +226,11 @@ extension StructuralVerifier.Inspection {
 
   // MARK: Keys
 
-  private func node(_ index: Int, at base: Int) -> Int {
+  func node(_ index: Int, at base: Int) -> Int {
     base + Int(bytes.uint16(at: base + LMDBFormat.pageHeaderBytes + 2 * index))
   }
 
-  private func key(_ index: Int, at base: Int) -> Range<Int> {
+  func key(_ index: Int, at base: Int) -> Range<Int> {
     let start = node(index, at: base) + LMDBFormat.nodeHeaderBytes
     return start..<start + Int(bytes.uint16(at: start - 2))
   }
@@ -282,65 +287,5 @@ extension StructuralVerifier.Inspection {
       }
     }
     return true
-  }
-
-  // MARK: Values
-
-  /// Checks what the nodes of a leaf refer to: overflow runs, named tables, lists of free pages.
-  private mutating func checkValues(
-    _ page: UInt64, _ level: Level, tree: inout Tree
-  ) throws(LMDBFileError) {
-    for index in 0..<level.count where !isFull {
-      let node = node(index, at: level.base)
-      let key = key(index, at: level.base)
-      let size = Int(bytes.uint32(at: node))
-      switch bytes.uint16(at: node + 4) {
-      case LMDBFormat.NodeFlag.overflow:
-        let first = bytes.uint64(at: key.upperBound)
-        let run = try checkOverflow(first, valueBytes: size)
-        tree.overflowPages += run
-        guard tree.kind == .free, run > 0 else { continue }
-        let start = first * UInt64(pageSize) + UInt64(LMDBFormat.pageHeaderBytes)
-        try checkFreePages(page, key: key, bytes: size, from: start)
-      case LMDBFormat.NodeFlag.table:
-        var table = Tree(kind: .named, record: TableRecord(bytes, at: key.upperBound))
-        table.name = bytes.text(in: key)
-        if report.tables.count < StructuralVerifier.maximumTables {
-          report.tables.append((table.name, table.record.entries))
-        }
-        try walk(table)
-      default:
-        if tree.kind == .free {
-          try checkFreePages(page, key: key, bytes: size, at: key.upperBound)
-        }
-      }
-    }
-  }
-
-  /// Claims an overflow run and checks its header; its length in pages, or 0 with a finding.
-  private mutating func checkOverflow(
-    _ first: UInt64, valueBytes: Int
-  ) throws(LMDBFileError) -> UInt64 {
-    guard first >= 2, first < filePages else {
-      note(.pageRange, first, "an overflow run can't begin here")
-      return 0
-    }
-    let header = LMDBFormat.pageHeaderBytes
-    guard try read(header, from: first * UInt64(pageSize), into: scratch) == header else {
-      note(.fileTooShort, first, "the file became shorter while it was read")
-      return 0
-    }
-    let number = bytes.uint64(at: scratch)
-    let flags = bytes.uint16(at: scratch + 10)
-    let count = UInt64(bytes.uint32(at: scratch + 12))
-    guard number == first, flags == Flag.overflow else {
-      note(.overflow, first, "no overflow page: number \(number), flags \(flags)")
-      return 0
-    }
-    guard count >= LMDBFormat.overflowPages(bytes: valueBytes, pageSize: pageSize) else {
-      note(.overflow, first, "\(count) pages for a value of \(valueBytes) bytes")
-      return 0
-    }
-    return claimUsed(first, count: count) ? count : 0
   }
 }

@@ -2,7 +2,7 @@
 // Copyright 2026 the Larder authors. Licensed under Apache-2.0.
 // SPDX-License-Identifier: Apache-2.0
 
-// What is checked of a table as a whole, and of the free table's values.
+// What is checked of a table as a whole, and of what its leaves refer to.
 
 extension StructuralVerifier.Inspection {
   /// Checks a table's record before anything of it is followed.
@@ -44,6 +44,63 @@ extension StructuralVerifier.Inspection {
     ] where said != held {
       note(.counters, nil, "\(tree.title) says \(said) \(what) and has \(held)")
     }
+  }
+
+  // MARK: Values
+
+  /// Checks what the nodes of a leaf refer to: overflow runs, named tables, lists of free pages.
+  mutating func checkValues(
+    _ page: UInt64, base: Int, count: Int, tree: inout Tree
+  ) throws(LMDBFileError) {
+    for index in 0..<count where !isFull {
+      let node = node(index, at: base)
+      let key = key(index, at: base)
+      let size = Int(bytes.uint32(at: node))
+      switch bytes.uint16(at: node + 4) {
+      case LMDBFormat.NodeFlag.overflow:
+        let first = bytes.uint64(at: key.upperBound)
+        let run = try checkOverflow(first, valueBytes: size)
+        tree.overflowPages += run
+        guard tree.kind == .free, run > 0 else { continue }
+        let start = first * UInt64(pageSize) + UInt64(LMDBFormat.pageHeaderBytes)
+        try checkFreePages(page, key: key, bytes: size, from: start)
+      case LMDBFormat.NodeFlag.table:
+        var table = Tree(kind: .named, record: TableRecord(bytes, at: key.upperBound))
+        table.name = bytes.text(in: key)
+        if report.tables.count < StructuralVerifier.maximumTables {
+          report.tables.append((table.name, table.record.entries))
+        }
+        try walk(table)
+      default:
+        if tree.kind == .free {
+          try checkFreePages(page, key: key, bytes: size, at: key.upperBound)
+        }
+      }
+    }
+  }
+
+  /// Claims an overflow run and checks its header; its length in pages, or 0 with a finding.
+  private mutating func checkOverflow(
+    _ first: UInt64, valueBytes: Int
+  ) throws(LMDBFileError) -> UInt64 {
+    guard checkRange(first, count: 1) else { return 0 }
+    let header = LMDBFormat.pageHeaderBytes
+    guard try read(header, from: first * UInt64(pageSize), into: scratch) == header else {
+      note(.fileTooShort, first, "the file became shorter while it was read")
+      return 0
+    }
+    let number = bytes.uint64(at: scratch)
+    let flags = bytes.uint16(at: scratch + 10)
+    let count = UInt64(bytes.uint32(at: scratch + 12))
+    guard number == first, flags == LMDBFormat.PageFlag.overflow else {
+      note(.overflow, first, "no overflow page: number \(number), flags \(flags)")
+      return 0
+    }
+    guard count >= LMDBFormat.overflowPages(bytes: valueBytes, pageSize: pageSize) else {
+      note(.overflow, first, "\(count) pages for a value of \(valueBytes) bytes")
+      return 0
+    }
+    return claimUsed(first, count: count) ? count : 0
   }
 
   // MARK: The free list

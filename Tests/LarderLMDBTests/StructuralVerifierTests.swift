@@ -22,7 +22,11 @@ struct StructuralVerifierTests {
     #expect(quick == [], note, sourceLocation: sourceLocation)
   }
 
-  @Test(arguments: [0, RawEnvironment.noSync, RawEnvironment.writeMap, RawEnvironment.noSubdirectory])
+  static let modes = [
+    0, RawEnvironment.noSync, RawEnvironment.writeMap, RawEnvironment.noSubdirectory,
+  ]
+
+  @Test(arguments: modes)
   func `A fresh environment is sound, before and after its first transactions`(
     flags: UInt32
   ) throws {
@@ -46,7 +50,8 @@ struct StructuralVerifierTests {
     let count = size > 50_000 ? 40 : 400
     for round in 0..<3 {
       try environment.write { transaction in
-        let table = try transaction.table("values", RawEnvironment.create | RawEnvironment.integerKey)
+        let flags = RawEnvironment.create | RawEnvironment.integerKey
+        let table = try transaction.table("values", flags)
         for _ in 0..<count {
           try transaction.put(table, integerKey(random.below(2 * count)), random.bytes(size))
         }
@@ -106,7 +111,7 @@ struct StructuralVerifierTests {
       try expectSound(environment.dataPath, "full, round \(round)")
       try environment.write { try $0.drop(try $0.table("bulk"), andForget: round % 2 == 0) }
       try expectSound(environment.dataPath, "empty, round \(round)")
-      try environment.write { try $0.put(try $0.table(nil), [0xFF], [UInt8](repeating: 1, count: 9)) }
+      try environment.write { try $0.put(try $0.table(nil), [0xFF], [1, 2, 3]) }
       try expectSound(environment.dataPath, "reused, round \(round)")
     }
     #expect(try StructuralVerifier.verify(path: environment.dataPath).pagesFree > 1_000)
@@ -151,11 +156,13 @@ struct StructuralVerifierTests {
         let table = try $0.table("t", RawEnvironment.create)
         for key in 0..<50 { try $0.put(table, [UInt8(key)], [UInt8](repeating: 3, count: 900)) }
       }
-      var limit = rlimit(rlim_cur: 40 * 4_096 + 1_000, rlim_max: 40 * 4_096 + 1_000)
-      guard unsafe setrlimit(__rlimit_resource_t(RLIMIT_FSIZE.rawValue), &limit) == 0 else { exit(2) }
-      let isFull = (try? environment.write {
-        try $0.put(try $0.table("t"), [99], [UInt8](repeating: 4, count: 300_000))
-      }) == nil
+      limitFileSize(40 * 4_096 + 1_000)
+      var isFull = false
+      do {
+        try environment.write {
+          try $0.put(try $0.table("t"), [99], [UInt8](repeating: 4, count: 300_000))
+        }
+      } catch { isFull = true }
       let attributes = try FileManager.default.attributesOfItem(atPath: environment.dataPath)
       let size = attributes[.size] as? Int ?? 0
       guard isFull, size % 4_096 == 1_000 else { exit(3) }
@@ -171,7 +178,7 @@ struct StructuralVerifierTests {
     let seed = given ?? seeds.next()
     print("Random work never makes an unsound file: part \(part), LARDER_SEED=\(seed)")
     let flags = part == 5 ? RawEnvironment.writeMap | RawEnvironment.noSync : RawEnvironment.noSync
-    let environment = try RawEnvironment(scratch.path, flags: flags)
+    let environment = try RawEnvironment(scratch.path, flags: flags, mapBytes: 1 << 30)
     var workload = Workload(seed: seed &+ UInt64(part))
     workload.keySpace = [20, 100, 400, 1_500, 6_000, 300][part]
     workload.operations = [5, 20, 60, 100, 300, 50][part]
@@ -181,7 +188,9 @@ struct StructuralVerifierTests {
     for round in 0..<rounds {
       let note: Comment = "seed \(seed), part \(part), round \(round)"
       if workload.random.chance(8) { readers.append(try environment.begin(readOnly: true)) }
-      if workload.random.chance(6) { readers.popLast()?.abort() }
+      if workload.random.chance(6), !readers.isEmpty {
+        readers.remove(at: workload.random.below(readers.count)).abort()
+      }
       let transaction = try environment.begin()
       try workload.work(transaction)
       let held = try StructuralVerifier.verify(fileDescriptor: environment.descriptor)
@@ -191,4 +200,15 @@ struct StructuralVerifierTests {
     }
     for reader in readers { reader.abort() }
   }
+}
+
+/// Writes beyond the limit are cut short, as on a full disk.
+private func limitFileSize(_ bytes: rlim_t) {
+  var limit = rlimit(rlim_cur: bytes, rlim_max: bytes)
+  #if canImport(Glibc)
+    let code = unsafe setrlimit(__rlimit_resource_t(RLIMIT_FSIZE.rawValue), &limit)
+  #else
+    let code = unsafe setrlimit(RLIMIT_FSIZE, &limit)
+  #endif
+  precondition(code == 0)
 }
