@@ -88,6 +88,8 @@ extension StoreCore {
   }
 
   private func count(_ lookup: Lookup) {
+    // Between reading and filing anything may happen.
+    fault(.beforeFill)
     switch lookup.outcome {
     case .found, .unchanged:
       lookup.generation.count(.storeHits)
