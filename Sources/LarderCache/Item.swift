@@ -2,7 +2,7 @@
 // Copyright 2026 the Larder authors. Licensed under Apache-2.0.
 // SPDX-License-Identifier: Apache-2.0
 
-internal import LarderEngine
+public import LarderEngine
 
 #if canImport(FoundationEssentials)
   public import FoundationEssentials
@@ -46,3 +46,12 @@ extension Item: Equatable where Value: Equatable {}
 extension Item: Hashable where Value: Hashable {}
 extension Item: Encodable where Value: Encodable {}
 extension Item: Decodable where Value: Decodable {}
+
+extension Expiration {
+  /// It expires at a point of wall time.
+  public static func at(_ date: Date) -> Expiration {
+    let milliseconds = date.timeIntervalSince1970 * 1000
+    guard milliseconds < 9e15 else { return .never }
+    return .at(millisecondsSince1970: Int64(max(milliseconds, 0).rounded()))
+  }
+}

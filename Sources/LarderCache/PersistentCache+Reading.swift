@@ -42,15 +42,6 @@ extension PersistentCache {
     return try core.contains(EncodedKey(key), in: space)
   }
 
-  /// The values of several keys, each as new as ``value(forKey:)-(Key)`` would give it.
-  ///
-  /// They are not one snapshot: for that, use ``LarderEngine/SharedStore/write(_:)``.
-  public func values(forKeys keys: [Key]) throws -> [Key: Value] {
-    var result: [Key: Value] = [:]
-    for key in keys { result[key] = try value(forKey: key) }
-    return result
-  }
-
   // MARK: Loading
 
   struct Loaded {
@@ -117,6 +108,15 @@ extension PersistentCache {
   ) throws -> Loaded? {
     guard case .found(let stored) = lookup.outcome else { return nil }
     let value = try decode(stored.payload, codec: stored.codec)
+    file(value, key, encoded, stored, lookup, core, space)
+    return Loaded(value: value, expires: stored.expires)
+  }
+
+  /// Files what a snapshot had, unless a write of the key waits in this process's queue.
+  func file(
+    _ value: Value, _ key: Key, _ encoded: EncodedKey, _ stored: StoredValue, _ lookup: Lookup,
+    _ core: StoreCore, _ space: Space
+  ) {
     tier.file(
       value, forKey: key, seal: lookup.seal, label: stored.label, expires: stored.expires,
       cost: stored.payload.count + EntryHeader.size, storeHash: lookup.hash,
@@ -124,7 +124,6 @@ extension PersistentCache {
     ) {
       !core.pending.mayShadow(slot: lookup.slot) || core.shadow(of: encoded, in: space) == nil
     }
-    return Loaded(value: value, expires: stored.expires)
   }
 
   func decode(_ payload: [UInt8], codec: UInt16) throws -> Value {

@@ -35,23 +35,6 @@ extension PersistentCache {
     _ = try await core.submitAsync(.put(content), space: space, key: encoded)
   }
 
-  /// Stores several values in one transaction: all become visible at once, or none.
-  public func setValues(
-    _ values: [(key: Key, value: Value)], expires: Expiration = .never
-  ) throws {
-    guard let (core, space) = try engine("set") else {
-      for (key, value) in values { setMemory(value, key, expires) }
-      return
-    }
-    let contents = try values.map { key, value in
-      let encoded = EncodedKey(key)
-      return (encoded, try content(value, encoded, expires, core))
-    }
-    try core.write { transaction in
-      for (key, content) in contents { try transaction.set(content, forKey: key, in: space) }
-    }
-  }
-
   /// Removes a key for everybody; the removal is committed when the call returns.
   ///
   /// - Returns: Whether there was a value.
@@ -109,7 +92,7 @@ extension PersistentCache {
     return changed
   }
 
-  private func setMemory(_ value: Value, _ key: Key, _ expires: Expiration) {
+  func setMemory(_ value: Value, _ key: Key, _ expires: Expiration) {
     tier.file(
       value, forKey: key, seal: 0, label: 0, expires: expires.deadline(now: systemMilliseconds()),
       cost: EntryHeader.size + MemoryLayout<Value>.size, storeHash: 0, table: nil)
