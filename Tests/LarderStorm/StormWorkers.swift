@@ -4,6 +4,7 @@
 
 import Larder
 import LarderEngine
+import LarderTesting
 
 /// The processes of a storm. They run until they are killed, or the parent says stop.
 enum StormWorkers {
@@ -14,7 +15,7 @@ enum StormWorkers {
         budget: .megabytes(64), openTimeout: .seconds(60), writeTimeout: .seconds(60),
         onError: { error in
           control.add(.errors)
-          print("error: \(error)")
+          ParentProcess.send("error: \(error)")
         }))
   }
 
@@ -27,7 +28,7 @@ enum StormWorkers {
     let second = PersistentCache<Int, StormValue>(storage: store, namespace: "storm")
     let keys = (0..<StormControl.keyCount).filter { $0 % writers == id }
     var round = 0
-    print("ready")
+    ParentProcess.send("ready")
     while !control.isOver {
       round += 1
       let key = keys.randomElement()!
@@ -68,7 +69,7 @@ enum StormWorkers {
     let store = try open(path, control)
     let cache = PersistentCache<Int, StormValue>(storage: store, namespace: "storm")
     var newest = [UInt64](repeating: 0, count: StormControl.keyCount)
-    print("ready")
+    ParentProcess.send("ready")
     var reads: UInt64 = 0
     while true {
       reads += 1
