@@ -13,6 +13,8 @@ enum Exit {
   static let negative = ExitCode(1)
   /// There is no store at the path.
   static let noStore = ExitCode(2)
+  /// The command line makes no sense; the argument parser's own code.
+  static let usage = ExitCode(64)
   /// Everything else that fails.
   static let failure = ExitCode(70)
 }
@@ -27,6 +29,11 @@ struct ToolError: Error {
     self.code = code
     self.message = message
     self.exit = exit
+  }
+
+  /// A value on the command line that is not what it should be.
+  static func usage(_ message: String) -> ToolError {
+    ToolError("usage", message, exit: Exit.usage)
   }
 }
 
@@ -82,6 +89,7 @@ enum Console {
       (code, message, path) = (error.code.rawValue, error.message, error.path)
     case let error as CodingFailure:
       (code, message) = (error.code.rawValue, error.message)
+      if error.code == .invalidKey { exit = Exit.usage }
     default:
       (code, message) = ("system", "\(error)")
     }

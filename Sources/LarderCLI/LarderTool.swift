@@ -23,7 +23,7 @@ struct LarderTool: AsyncParsableCommand {
         larder get 42 --key-type integer > image.png
         larder set greeting "Hello" --expires 10m
         larder verify --store /var/tmp/app && echo sound
-        larder demo                                  four processes, one of them killed
+        larder demo                                  see four processes share a store
 
       EXIT CODES
         0   all went well
@@ -35,6 +35,6 @@ struct LarderTool: AsyncParsableCommand {
     version: "larder 0.1.0",
     subcommands: [
       GetCommand.self, SetCommand.self, RemoveCommand.self, ListCommand.self, StatCommand.self,
-      VerifyCommand.self, ClearCommand.self,
+      VerifyCommand.self, ClearCommand.self, DemoCommand.self, DemoWorkerCommand.self,
     ])
 }

@@ -15,14 +15,14 @@ enum ValueKind: String, CaseIterable, ExpressibleByArgument {
   func encode(_ input: [UInt8]) throws -> (codec: CodecIdentifier, payload: [UInt8]) {
     if self == .bytes { return (.plainBytes, input) }
     guard let text = String(validating: input, as: UTF8.self) else {
-      throw ValidationError("The value is not UTF-8 text. Store it with --as bytes.")
+      throw ToolError.usage("The value is not UTF-8 text. Store it with --as bytes.")
     }
     let word = text.trimmingCharacters(in: .whitespacesAndNewlines)
     switch self {
     case .bytes, .text: return try plain(text)
     case .json:
       guard (try? JSONDecoder().decode(AnyValue.self, from: Data(input))) != nil else {
-        throw ValidationError("The value is not JSON. Store it with --as text.")
+        throw ToolError.usage("The value is not JSON. Store it with --as text.")
       }
       return (.json, Array(word.utf8))
     case .integer:
@@ -49,7 +49,7 @@ enum ValueKind: String, CaseIterable, ExpressibleByArgument {
   }
 
   private func wanted<Value>(_ value: Value?, _ form: String) throws -> Value {
-    guard let value else { throw ValidationError("The value is not \(form).") }
+    guard let value else { throw ToolError.usage("The value is not \(form).") }
     return value
   }
 }
