@@ -50,16 +50,22 @@ let package = Package(
       name: "LarderPeer",
       dependencies: ["Larder", "LarderEngine", "LarderSystem", "LarderTesting"],
       path: "Tests/LarderPeer"),
+    .executableTarget(
+      name: "LarderStorm",
+      dependencies: ["Larder", "LarderCache", "LarderEngine", "LarderSystem", "LarderTesting"],
+      path: "Tests/LarderStorm"),
 
     .testTarget(name: "LarderTestingTests", dependencies: ["LarderTesting", "LarderPeer"]),
     .testTarget(name: "LarderSystemTests", dependencies: ["LarderSystem", "LarderTesting"]),
     .testTarget(name: "LarderLMDBTests", dependencies: ["LarderLMDB", "LarderTesting"]),
     .testTarget(name: "LarderCodingTests", dependencies: ["LarderCoding", "LarderTesting"]),
-    .testTarget(name: "LarderEngineTests", dependencies: ["Larder", "LarderEngine", "LarderTesting"]),
+    .testTarget(
+      name: "LarderEngineTests", dependencies: ["Larder", "LarderEngine", "LarderTesting"]),
     .testTarget(name: "LarderCacheTests", dependencies: ["Larder", "LarderTesting"]),
     .testTarget(
       name: "LarderProcessTests",
       dependencies: ["Larder", "LarderEngine", "LarderTesting", "LarderPeer"]),
+    .testTarget(name: "LarderStormTests", dependencies: ["LarderTesting", "LarderStorm"]),
     .testTarget(name: "LarderCLITests", dependencies: ["LarderTesting", "LarderCLI"]),
   ],
   swiftLanguageModes: [.v6]
