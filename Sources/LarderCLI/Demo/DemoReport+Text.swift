@@ -35,8 +35,8 @@ extension DemoReport {
       "words",
       "\(grouped(plain.words.count)) different, \(grouped(plain.occurrences)) in all, on "
         + "\(grouped(plain.lines)) lines")
-    let top = plain.top(6).map { "\($0.word) \(grouped($0.count))" }.joined(separator: ", ")
-    text += fact("most frequent", Columns.shortened(top, to: 60))
+    let top = plain.top(4).map { "\(Columns.shortened($0.word, to: 16)) \(grouped($0.count))" }
+    text += fact("most frequent", top.joined(separator: ", "))
 
     text += "\n"
     for check in checks { text += "\(check.passed ? "  ok    " : "  FAIL  ")\(check.text)\n" }
@@ -47,13 +47,12 @@ extension DemoReport {
     var text = row("worker", ["computed", "shared", "warm shared"])
     for index in 0..<workers {
       let (first, second) = (cold.tally.workers[index], warm.tally.workers[index])
-      // The killed one said how much it got from others every now and then only.
       let name = "\(index + 1)" + (first.isVictim ? "  killed" : "")
       text += row(
         name,
         [
           Columns.grouped(first.computed),
-          (first.isVictim ? ">= " : "") + Columns.grouped(first.found),
+          Columns.grouped(first.found),
           Columns.grouped(second.found),
         ])
     }

@@ -69,11 +69,10 @@ struct DemoWorkerCommand: AsyncParsableCommand {
         Console.line("end \(number)")
       } else {
         found += 1
-        if found % 20 == 0 { Console.line("found \(found)") }
+        Console.line("found \(found)")
       }
     }
     opened.close()
-    Console.line("found \(found)")
     Console.line("done \(index.digest) \(index.texts + index.notTexts)")
   }
 }
