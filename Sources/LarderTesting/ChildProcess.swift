@@ -7,9 +7,9 @@
 // or as the test likes. Every wait is a `poll` with a deadline, so a child that hangs is a failed
 // expectation with a sentence, not a hung test run.
 //
-// Three locks: the input, the output, and what is known of the child's state. The last is held for
-// a moment only and never while another is taken, so a thread that waits for a line keeps nobody
-// from killing the child.
+// Three locks: the input, the output, and what is known of the child's state. Nobody waits while
+// holding the last two, so a thread that waits for a line keeps no other from its own deadline, nor
+// from killing the child. The input is held until a line is through, or lines would mix.
 
 import Synchronization
 
@@ -30,7 +30,7 @@ import Synchronization
 ///     child.kill()
 ///     #expect(try child.wait() == .signalled(SIGKILL))
 ///
-/// All methods may be called from any thread. Two threads that wait for a line take turns.
+/// All methods may be called from any thread. Of two threads that wait for a line, either gets it.
 package final class ChildProcess: Sendable {
   /// What becomes of the child's standard error.
   package enum StandardError: Sendable {
@@ -99,33 +99,53 @@ package final class ChildProcess: Sendable {
   /// Writes one line to the child's standard input.
   ///
   /// - Throws: `inputClosed` when the child has gone or closed it, `timedOut` when it does not
-  ///   read and the pipe is full.
+  ///   read and the pipe is full. It may have got a part of the line then.
   package func send(
     _ line: String, deadline: Duration = .seconds(30)
   ) throws(ChildProcessError) {
     let limit = ContinuousClock.now + deadline
-    try input.withLock { descriptor throws(ChildProcessError) in
-      guard let descriptor else {
-        throw failure(.inputClosed, "send \"\(line)\"", "Its input was closed by this process.")
+    var pause = Pause()
+    while true {
+      let result = input.withLockIfAvailable { descriptor in
+        write(Array("\(line)\n".utf8)[...], to: descriptor, until: limit)
       }
-      var rest = Array("\(line)\n".utf8)[...]
-      do {
-        while !rest.isEmpty {
-          rest.removeFirst(try POSIX.write(rest, to: descriptor))
-          if rest.isEmpty { return }
-          if try POSIX.poll(descriptor, POLLOUT, until: limit) == 0 {
-            throw failure(.timedOut, "send \"\(line)\"", "It reads nothing and the pipe is full.")
-          }
+      switch result {
+      case .success?: return
+      case .failure(let reason)?: throw failure(reason.code, "send \"\(line)\"", reason.message)
+      case nil: break
+      }
+      if ContinuousClock.now >= limit {
+        throw failure(.timedOut, "send \"\(line)\"", "Another thread is still sending.")
+      }
+      pause.take()
+    }
+  }
+
+  private struct Reason: Error {
+    let code: ChildProcessError.Code
+    let message: String
+  }
+
+  private func write(
+    _ bytes: ArraySlice<UInt8>, to descriptor: Int32?, until limit: ContinuousClock.Instant
+  ) -> Result<Void, Reason> {
+    guard let descriptor else {
+      return .failure(Reason(code: .inputClosed, message: "Its input was closed by this process."))
+    }
+    var rest = bytes
+    do throws(SystemCallError) {
+      while true {
+        rest.removeFirst(try POSIX.write(rest, to: descriptor))
+        if rest.isEmpty { return .success(()) }
+        if try POSIX.poll(descriptor, POLLOUT, until: limit) == 0 {
+          return .failure(
+            Reason(code: .timedOut, message: "It reads nothing and the pipe is full."))
         }
-      } catch let error as SystemCallError where error.errno == EPIPE {
-        throw failure(.inputClosed, "send \"\(line)\"", "Nobody reads its input any more.")
-      } catch let error as SystemCallError {
-        throw failure(.system, "send \"\(line)\"", "\(error).")
-      } catch let error as ChildProcessError {
-        throw error
-      } catch {
-        throw failure(.system, "send \"\(line)\"", "\(error).")
       }
+    } catch  where error.errno == EPIPE {
+      return .failure(Reason(code: .inputClosed, message: "Nobody reads its input any more."))
+    } catch {
+      return .failure(Reason(code: .system, message: "\(error)."))
     }
   }
 
@@ -135,14 +155,17 @@ package final class ChildProcess: Sendable {
   ///   `endOfOutput` when none can come, with the exit status if the child has ended.
   package func nextLine(deadline: Duration = .seconds(30)) throws(ChildProcessError) -> String {
     let limit = ContinuousClock.now + deadline
-    return try output.withLock { buffer throws(ChildProcessError) in
-      while true {
-        if let line = buffer.takeLine() { return line }
-        if buffer.isAtEnd {
-          throw failure(.endOfOutput, "read a line", "It closed its output.", awaitingEnd: true)
-        }
-        try fill(&buffer, until: limit)
+    while true {
+      let (line, isAtEnd, partial) = try output.withLock { buffer throws(ChildProcessError) in
+        if let line = buffer.takeLine() { return (line as String?, false, "") }
+        try fill(&buffer)
+        return (buffer.takeLine(), buffer.isAtEnd, buffer.unfinishedLine)
       }
+      if let line { return line }
+      if isAtEnd {
+        throw failure(.endOfOutput, "read a line", "It closed its output.", awaitingEnd: true)
+      }
+      try waitForOutput(until: limit, partial: partial)
     }
   }
 
@@ -169,11 +192,16 @@ package final class ChildProcess: Sendable {
     deadline: Duration = .seconds(30)
   ) throws(ChildProcessError) -> [String] {
     let limit = ContinuousClock.now + deadline
-    return try output.withLock { buffer throws(ChildProcessError) in
-      while !buffer.isAtEnd { try fill(&buffer, until: limit) }
-      var lines: [String] = []
-      while let line = buffer.takeLine() { lines.append(line) }
-      return lines
+    while true {
+      let lines = try output.withLock { buffer throws(ChildProcessError) -> [String]? in
+        try fill(&buffer)
+        if !buffer.isAtEnd { return nil }
+        var lines: [String] = []
+        while let line = buffer.takeLine() { lines.append(line) }
+        return lines
+      }
+      if let lines { return lines }
+      try waitForOutput(until: limit, partial: "")
     }
   }
 
@@ -191,16 +219,25 @@ package final class ChildProcess: Sendable {
     return String(decoding: bytes, as: UTF8.self)
   }
 
-  private func fill(
-    _ buffer: inout LineBuffer, until limit: ContinuousClock.Instant
+  /// Takes what has arrived, without waiting.
+  private func fill(_ buffer: inout LineBuffer) throws(ChildProcessError) {
+    if buffer.isAtEnd { return }
+    do {
+      if let bytes = try POSIX.read(outputDescriptor) { buffer.append(bytes) }
+    } catch {
+      throw failure(.system, "read a line", "\(error).")
+    }
+  }
+
+  /// Waits until something may have arrived. Another thread may be faster and take it.
+  private func waitForOutput(
+    until limit: ContinuousClock.Instant, partial: String
   ) throws(ChildProcessError) {
     do {
-      if let bytes = try POSIX.read(outputDescriptor) { return buffer.append(bytes) }
       if try POSIX.poll(outputDescriptor, POLLIN, until: limit) != 0 { return }
     } catch {
       throw failure(.system, "read a line", "\(error).")
     }
-    let partial = buffer.unfinishedLine
     throw failure(
       .timedOut, "read a line",
       "Nothing came in time" + (partial.isEmpty ? "." : ", but for \"\(partial)\"."))

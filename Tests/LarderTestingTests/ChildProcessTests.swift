@@ -208,6 +208,37 @@ struct ChildProcessTests {
     #expect(error?.status == .signalled(SIGKILL))
   }
 
+  @Test func `A thread that waits for a line does not keep another from its own deadline`() throws {
+    let child = try ChildProcess("/bin/cat")
+    let patient = OwnThread { Result { try child.nextLine() } }
+    for _ in 0..<20 {
+      let error = #expect(throws: ChildProcessError.self) {
+        try child.nextLine(deadline: .milliseconds(5))
+      }
+      #expect(error?.code == .timedOut)
+    }
+    try child.send("now")
+    #expect(try patient.join().get() == "now")
+  }
+
+  @Test func `Lines of two senders do not mix`() throws {
+    let child = try ChildProcess("/bin/cat")
+    let senders = ["a", "b"].map { letter in
+      OwnThread {
+        let line = String(repeating: letter, count: 8000)
+        return Result { for _ in 0..<100 { try child.send(line) } }
+      }
+    }
+    var counts: [String: Int] = [:]
+    for _ in 0..<200 {
+      let line = try child.nextLine()
+      #expect(line.count == 8000 && Set(line).count == 1)
+      counts[String(line.prefix(1)), default: 0] += 1
+    }
+    #expect(counts == ["a": 100, "b": 100])
+    for sender in senders { try sender.join().get() }
+  }
+
   @Test func `Many children come and go without leaving descriptors open`() throws {
     func openDescriptors() -> Int { (0..<1024).count { fcntl($0, F_GETFD) != -1 } }
     let before = openDescriptors()

@@ -13,19 +13,28 @@ import Testing
 
 @Suite(.timeLimit(.minutes(1)))
 struct RendezvousTests {
+  @Test func `All go when all are ready`() throws {
+    let children = try (0..<8).map { try shell("echo ready; read word; echo \"$word \($0)\"") }
+    try Rendezvous.release(children)
+    for (number, child) in children.enumerated() { try child.expect("go \(number)") }
+  }
+
   @Test func `Nobody goes before everybody is ready`() throws {
-    let first = try shell("echo ready; read word; echo \"$word first\"")
-    let second = try shell("read now; echo ready; read word; echo \"$word second\"")
-    let releasing = OwnThread { Result { try Rendezvous.release([first, second]) } }
-    // The second is not ready, so the first gets no word.
-    let error = #expect(throws: ChildProcessError.self) {
-      try Rendezvous.release([second], deadline: .milliseconds(50))
+    let first = try shell("echo ready; read word; echo \"$word\"")
+    let second = try shell("read now; echo ready; read word; echo \"$word\"")
+    var error = #expect(throws: ChildProcessError.self) {
+      try Rendezvous.release([first, second], deadline: .milliseconds(100))
     }
     #expect(error?.code == .timedOut)
+    error = #expect(throws: ChildProcessError.self) {
+      try first.nextLine(deadline: .milliseconds(50))
+    }
+    #expect(error?.code == .timedOut)
+    try first.send("not go")
+    try first.expect("not go")
     try second.send("now")
-    try releasing.join().get()
-    try first.expect("go first")
-    try second.expect("go second")
+    try Rendezvous.release([second])
+    try second.expect("go")
   }
 
   @Test func `A child that dies instead of arriving is an error, and nobody goes`() throws {

@@ -5,6 +5,12 @@
 import LarderTesting
 import Testing
 
+#if canImport(Darwin)
+  import Darwin
+#else
+  import Glibc
+#endif
+
 @Suite(.timeLimit(.minutes(1)))
 struct TemporaryDirectoryTests {
   @Test func `A directory is fresh and private`() throws {
@@ -81,6 +87,15 @@ struct PeerExecutableTests {
       #expect(error?.description.contains(path) == true)
       let shell = try PeerExecutable("sh", directories: [path, "/bin"])
       #expect(shell.path == "/bin/sh")
+    }
+  }
+
+  @Test func `A directory named in the environment is the only one searched`() async {
+    await #expect(processExitsWith: .success) {
+      unsafe setenv(PeerExecutable.overrideVariable, "/bin", 1)
+      let shell = try PeerExecutable("sh")
+      #expect(shell.path == "/bin/sh")
+      #expect(throws: PeerExecutable.NotFound.self) { try PeerExecutable.peer }
     }
   }
 
