@@ -33,14 +33,13 @@ public struct CBORDecoder: Sendable {
   public func decode<Value: Decodable>(
     _ type: Value.Type, from bytes: [UInt8]
   ) throws(CodingFailure) -> Value {
-    let items: [CBORItem]
+    let document: CBORDocument
     do {
-      items = try CBORScanner.scan(bytes)
+      document = try CBORDocument(scanning: bytes, userInfo: userInfo)
     } catch {
       throw error.failure(decoding: "\(type)")
     }
     do {
-      let document = CBORDocument(bytes: bytes, items: items, userInfo: userInfo)
       return try document.decode(type, at: 0)
     } catch {
       throw CodingFailure.wrapping(error, operation: .decode, typeName: "\(type)")

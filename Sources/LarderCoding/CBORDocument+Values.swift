@@ -12,7 +12,16 @@
 // would cost more than they do. The type comparisons are pointer comparisons.
 extension CBORDocument {
   /// The item as a value of any type.
+  @inline(__always)
   func decode<Value: Decodable>(_ type: Value.Type, at index: Int) throws -> Value {
+    // None of the types below is stored as a map without a tag.
+    if initial(at: index) >> 5 == 5 {
+      return try Value(from: CBORItemDecoder(document: self, index: index))
+    }
+    return try decodeKnown(type, at: index)
+  }
+
+  private func decodeKnown<Value: Decodable>(_ type: Value.Type, at index: Int) throws -> Value {
     if Value.self == String.self { return try text(at: index) as! Value }
     if Value.self == Int.self { return try integer(Int.self, at: index) as! Value }
     if Value.self == Double.self { return try double(at: index) as! Value }

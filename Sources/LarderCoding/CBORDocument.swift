@@ -11,16 +11,30 @@
 /// Bytes with their index: what all decoders and containers of one `decode` share.
 ///
 /// The scanner has proved the bytes well-formed, so nothing here looks for damage again; every
-/// access is bounds-checked all the same.
+/// access is bounds-checked all the same. A decoder and its containers belong to one thread, and no
+/// access to `items` calls code of the decoded types, so its exclusivity needs no check at run time.
 final class CBORDocument {
   let bytes: [UInt8]
-  private(set) var items: [CBORItem]
+  @exclusivity(unchecked) private(set) var items: [CBORItem]
   let userInfo: [CodingUserInfoKey: any Sendable]
 
-  init(bytes: [UInt8], items: [CBORItem], userInfo: [CodingUserInfoKey: any Sendable]) {
+  /// The map in which a key was sought last, its end, and where to go on in it.
+  private var searchedMap = -1
+  private var searchEnd = 0
+  private var cursor = 0
+
+  /// Scans the bytes.
+  init(scanning bytes: [UInt8], userInfo: [CodingUserInfoKey: any Sendable]) throws(CBORFault) {
+    self.bytes = bytes
+    self.items = try CBORScanner.scan(bytes)
+    self.userInfo = userInfo
+  }
+
+  /// Bytes that are still being scanned; only items that are complete may be asked for.
+  init(bytes: [UInt8], items: [CBORItem]) {
     self.bytes = bytes
     self.items = items
-    self.userInfo = userInfo
+    self.userInfo = [:]
   }
 
   // MARK: Items
@@ -116,23 +130,42 @@ final class CBORDocument {
   ///
   /// The search starts behind the value found last: fields asked for in the order in which they are
   /// stored cost one comparison each.
+  @inline(__always)
   func find(_ name: String, in map: Int) -> Int {
-    let end = next(after: map)
+    if map != searchedMap { turn(to: map) }
+    let key = cursor
+    if key < searchEnd, isText(name, at: key) {
+      let value = next(after: key)
+      cursor = next(after: value)
+      return value
+    }
+    return search(name, in: map)
+  }
+
+  private func search(_ name: String, in map: Int) -> Int {
+    let end = searchEnd
     let first = map + 1
     guard first < end else { return -1 }
-    let stored = Int(items[map].cursor)
-    let start = stored < end ? stored : first
+    let start = cursor < end ? cursor : first
     var key = start
     repeat {
       let value = next(after: key)
       let after = next(after: value)
       if isText(name, at: key) {
-        items[map].cursor = UInt32(truncatingIfNeeded: after)
+        cursor = after
         return value
       }
       key = after < end ? after : first
     } while key != start
     return -1
+  }
+
+  /// Begins or goes on with a search in another map than the last.
+  private func turn(to map: Int) {
+    if searchedMap >= 0 { items[searchedMap].cursor = UInt32(truncatingIfNeeded: cursor) }
+    searchedMap = map
+    searchEnd = next(after: map)
+    cursor = Int(items[map].cursor)
   }
 
   /// The value of an integer key, or -1; only maps written by others have such keys.
@@ -171,11 +204,12 @@ final class CBORDocument {
     initial(at: key) >> 5 == 3 && content(at: key).elementsEqual(name.utf8)
   }
 
-  /// A key of a map as a coding key; `nil` if it is neither a text nor an integer.
-  func codingKey(at key: Int) -> CBORKey? {
+  /// A key of a map as a coding key; `nil` if it is neither a text nor an integer, or if the coding
+  /// key does not know it.
+  func codingKey<Key: CodingKey>(at key: Int) -> Key? {
     switch initial(at: key) >> 5 {
-    case 3: return CBORKey(stringValue: String(decoding: content(at: key), as: UTF8.self))
-    case 0, 1: return (try? integer(Int.self, at: key)).map { CBORKey(intValue: $0) }
+    case 3: return Key(stringValue: String(decoding: content(at: key), as: UTF8.self))
+    case 0, 1: return (try? integer(Int.self, at: key)).flatMap { Key(intValue: $0) }
     default: return nil
     }
   }
@@ -204,7 +238,8 @@ final class CBORDocument {
         for position in stride(from: 0, to: children.count, by: 2)
         where target < next(after: children[position + 1]) {
           guard target >= children[position + 1] else { break descent }
-          path.append(codingKey(at: children[position]) ?? CBORKey(stringValue: "?"))
+          let key: CBORKey? = codingKey(at: children[position])
+          path.append(key ?? CBORKey(stringValue: "?"))
           index = children[position + 1]
           continue descent
         }

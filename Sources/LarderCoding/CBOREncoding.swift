@@ -49,15 +49,15 @@ final class CBOREncoding {
     let childCount: Int
   }
 
-  var writer = CBORWriter()
+  @exclusivity(unchecked) var writer = CBORWriter()
   let userInfo: [CodingUserInfoKey: any Sendable]
   let rootDepth: Int
-  private(set) var current: Frame
-  private var outer: [Frame] = []
-  private var children: [(offset: Int, state: CBOREncoding)] = []
+  @exclusivity(unchecked) private(set) var current: Frame
+  @exclusivity(unchecked) private var outer: [Frame] = []
+  @exclusivity(unchecked) private var children: [(offset: Int, state: CBOREncoding)] = []
   private var parent: CBOREncoding?
   private let keyInParent: CBORKey?
-  private var misuse: EncodingError?
+  @exclusivity(unchecked) private var misuse: EncodingError?
 
   init(userInfo: [CodingUserInfoKey: any Sendable]) {
     self.userInfo = userInfo
@@ -86,11 +86,13 @@ final class CBOREncoding {
         message: "More than \(Self.maximumDepth) values are nested in each other. "
           + "Store the parts under keys of their own.")
     }
-    outer.append(current)
+    // Nothing is ever written to the outermost frame, so it need not be kept: a flat value then has
+    // no need of the array.
+    if depth > 1 { outer.append(current) }
     current = Frame(depth: depth, firstChild: children.count)
     try value.encode(to: CBORItemEncoder(state: self, depth: depth))
     try close()
-    current = outer.removeLast()
+    current = depth > 1 ? outer.removeLast() : Frame(depth: 0)
   }
 
   /// Makes the frame a map or an array; asking twice for the same is fine.

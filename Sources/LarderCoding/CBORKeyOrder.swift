@@ -17,9 +17,14 @@ struct CBORKeyOrder {
   /// Takes the key in `[start, end)`.
   @inline(__always)
   mutating func add(_ input: Span<UInt8>, _ start: Int, _ end: Int) {
-    if !Self.hasOneEncoding(input, start) { areSimple = false }
+    let initial = input[start]
+    if initial < 0x60 || initial > 0x77, !Self.hasOneEncoding(input, start) { areSimple = false }
     if self.end != 0, inOrder {
-      inOrder = Self.precedes(input, self.start, self.end, start, end)
+      // Mostly the heads, that is the lengths, or the first letters differ.
+      let previous = input[self.start]
+      inOrder =
+        previous == initial
+        ? Self.precedes(input, self.start, self.end, start, end) : previous < initial
     }
     self.start = start
     self.end = end
@@ -73,7 +78,7 @@ struct CBORKeyOrder {
 extension CBORScanner {
   /// Looks for equal keys in a map whose keys are not in order, or may be encoded in several ways.
   func checkKeysAreDistinct(from first: Int, areSimple: Bool) throws(CBORFault) {
-    let document = CBORDocument(bytes: bytes, items: items, userInfo: [:])
+    let document = CBORDocument(bytes: bytes, items: items)
     var keys: [[UInt8]] = []
     var index = first
     while index < items.count {

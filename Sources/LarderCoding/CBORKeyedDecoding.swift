@@ -10,11 +10,14 @@ struct CBORKeyedDecoding<Key: CodingKey>: KeyedDecodingContainerProtocol {
   var codingPath: [any CodingKey] { document.codingPath(to: map) }
 
   var allKeys: [Key] {
-    let children = document.children(of: map)
-    return stride(from: 0, to: children.count, by: 2).compactMap { position in
-      guard let key = document.codingKey(at: children[position]) else { return nil }
-      return key.intValue.flatMap { Key(intValue: $0) } ?? Key(stringValue: key.stringValue)
+    var keys: [Key] = []
+    let end = document.next(after: map)
+    var key = map + 1
+    while key < end {
+      if let found: Key = document.codingKey(at: key) { keys.append(found) }
+      key = document.next(after: document.next(after: key))
     }
+    return keys
   }
 
   /// The value of a key, or -1. Integer keys are tried after texts: Larder writes none.

@@ -69,39 +69,62 @@ struct CBORScanner {
   }
 
   /// Adds the item at an offset, with all it contains; returns the offset behind it.
+  @inline(__always)
   private mutating func item(
     _ input: Span<UInt8>, _ start: Int, depth: Int
   ) throws(CBORFault) -> Int {
     guard start < input.count else { throw Self.truncated(start) }
-    let initial = input[start]
-    let index = items.count
-    let number = UInt32(truncatingIfNeeded: index + 1)
+    let number = UInt32(truncatingIfNeeded: items.count + 1)
     items.append(
       CBORItem(offset: UInt32(truncatingIfNeeded: start), next: number, cursor: number))
-    let info = initial & 0x1f
+    // The most frequent items, without a call.
+    let initial = input[start]
+    let end: Int
+    switch initial {
+    case 0x00...0x17, 0x20...0x37, 0xf4...0xf7: return start + 1
+    case 0x40...0x57: end = start + 1 + Int(initial & 0x1f)
+    case 0x60...0x77:
+      end = start + 1 + Int(initial & 0x1f)
+      guard end <= input.count else { throw Self.truncated(start) }
+      try Self.checkText(input, start + 1..<end)
+      return end
+    case 0x18, 0x38: end = start + 2
+    case 0x19, 0x39, 0xf9: end = start + 3
+    case 0x1a, 0x3a, 0xfa: end = start + 5
+    case 0x1b, 0x3b, 0xfb: end = start + 9
+    default: return try rareItem(input, start, depth: depth)
+    }
+    guard end <= input.count else { throw Self.truncated(start) }
+    return end
+  }
+
+  /// Finishes the item added last.
+  private mutating func rareItem(
+    _ input: Span<UInt8>, _ start: Int, depth: Int
+  ) throws(CBORFault) -> Int {
+    let index = items.count - 1
+    let initial = input[start]
+    let end: Int
     switch initial >> 5 {
     case 0, 1:
-      if info < 24 { return start + 1 }
       return try Self.argument(input, start).end
     case 2, 3:
       return try string(input, start)
+    case 7:
+      return try simple(input, start)
     case 6:
       let content = try Self.argument(input, start).end
       guard depth < Self.maximumDepth else { throw Self.tooDeep(start) }
-      let end = try item(input, content, depth: depth + 1)
-      items[index].next = UInt32(truncatingIfNeeded: items.count)
-      return end
-    case 7:
-      return try simple(input, start)
+      end = try item(input, content, depth: depth + 1)
     default:
       guard depth < Self.maximumDepth else { throw Self.tooDeep(start) }
-      let end =
+      end =
         initial >> 5 == 4
         ? try array(input, start, depth: depth + 1)
         : try map(input, start, index, depth: depth + 1)
-      items[index].next = UInt32(truncatingIfNeeded: items.count)
-      return end
     }
+    items[index].next = UInt32(truncatingIfNeeded: items.count)
+    return end
   }
 
   /// The argument of a definite head and the offset behind the head.
@@ -132,7 +155,7 @@ struct CBORScanner {
   private func string(_ input: Span<UInt8>, _ start: Int) throws(CBORFault) -> Int {
     let initial = input[start]
     guard initial & 0x1f == 31 else { return try Self.chunk(input, start) }
-    // Indefinite: definite chunks of the same kind up to a break.
+    // Indefinite: definite chunks of the same kind up to a break, each a text of its own.
     var offset = start + 1
     while true {
       guard offset < input.count else { throw Self.truncated(offset) }
@@ -145,14 +168,23 @@ struct CBORScanner {
     }
   }
 
+  /// A definite string; returns the offset behind it.
   private static func chunk(_ input: Span<UInt8>, _ start: Int) throws(CBORFault) -> Int {
     let (length, content) = try argument(input, start)
     guard length <= UInt64(input.count - content) else { throw truncated(start) }
     let end = content + Int(length)
-    if input[start] >> 5 == 3, !UTF8Check.isValid(input.extracting(content..<end)) {
-      throw CBORFault(code: .malformed, offset: start, problem: "a text that is not UTF-8")
-    }
+    if input[start] >> 5 == 3 { try checkText(input, content..<end) }
     return end
+  }
+
+  @inline(__always)
+  private static func checkText(
+    _ input: Span<UInt8>, _ content: Range<Int>
+  ) throws(CBORFault) {
+    guard UTF8Check.isValid(input.extracting(content)) else {
+      throw CBORFault(
+        code: .malformed, offset: content.lowerBound, problem: "a text that is not UTF-8")
+    }
   }
 
   private func simple(_ input: Span<UInt8>, _ start: Int) throws(CBORFault) -> Int {

@@ -54,8 +54,7 @@ public indirect enum CBORValue: Hashable, Sendable {
   ///   is not UTF-8, a map with two equal keys, or more than one item.
   public init(parsing bytes: [UInt8]) throws(CodingFailure) {
     do {
-      let document = CBORDocument(bytes: bytes, items: try CBORScanner.scan(bytes), userInfo: [:])
-      self = document.value(at: 0)
+      self = try CBORDocument(scanning: bytes, userInfo: [:]).value(at: 0)
     } catch {
       throw error.failure(decoding: "CBOR")
     }
