@@ -2,14 +2,6 @@
 // Copyright 2026 the Larder authors. Licensed under Apache-2.0.
 // SPDX-License-Identifier: Apache-2.0
 
-internal import LarderSystem
-
-#if canImport(FoundationEssentials)
-  public import FoundationEssentials
-#else
-  public import Foundation
-#endif
-
 /// When an entry stops being visible, for every process at the same millisecond of the store's
 /// clock.
 public struct Expiration: Sendable, Hashable {
@@ -29,11 +21,9 @@ public struct Expiration: Sendable, Hashable {
     Expiration(kind: .after(milliseconds: duration.milliseconds))
   }
 
-  /// It expires at a point of wall time.
-  public static func at(_ date: Date) -> Expiration {
-    let milliseconds = date.timeIntervalSince1970 * 1000
-    guard milliseconds < 9e15 else { return .never }
-    return Expiration(kind: .at(milliseconds: Int64(max(milliseconds, 0).rounded())))
+  /// It expires at a point of wall time, in milliseconds since 1970.
+  public static func at(millisecondsSince1970 milliseconds: Int64) -> Expiration {
+    Expiration(kind: .at(milliseconds: max(milliseconds, 0)))
   }
 
   /// The deadline in milliseconds since 1970, for an entry written `now`.

@@ -30,6 +30,11 @@ public final class SharedStore: Sendable {
   /// Apple systems.
   public static var defaultPath: String { StoreDirectory.defaultPath }
 
+  /// The store at ``defaultPath``, opened when it is first asked for; `nil` if it cannot be opened.
+  ///
+  /// Open it yourself with ``init(at:_:)`` to learn why.
+  public static let shared: SharedStore? = try? SharedStore()
+
   /// Opens a store, creating it if there is none.
   ///
   /// - Parameters:

@@ -89,7 +89,11 @@ extension SharedTable {
 
   /// Under the writer lock: clearing a namespace forbids computed results for all its keys.
   package func cancelLeases(namespace: UInt32) {
-    cancelLeases { unsafe word($0 + 16).pointee.load(ordering: .relaxed) == UInt64(namespace) }
+    cancelLeases {
+      // Zero: the namespace did not exist when the lease was taken.
+      let owner = unsafe word($0 + 16).pointee.load(ordering: .relaxed)
+      return owner == UInt64(namespace) || owner == 0
+    }
   }
 
   package func cancelAllLeases() { cancelLeases { _ in true } }

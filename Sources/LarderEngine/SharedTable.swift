@@ -8,8 +8,8 @@ public import Synchronization
 /// The mapped table of a generation, shared by all processes. Format: `SharedTableLayout.swift`.
 ///
 /// It is reached through atomics only. Labels grow; what is compared is stored inverted.
-@safe
-public final class SharedTable: Sendable {
+@safe @usableFromInline
+package final class SharedTable: Sendable {
   // Fixed at open.
   private let region: MappedRegion
   private let file: OwnedFile

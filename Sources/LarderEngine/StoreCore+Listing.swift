@@ -158,3 +158,29 @@ extension StoreCore {
     return removed
   }
 }
+
+/// What the facades' hot paths ask of a core.
+extension StoreCore {
+  /// The store's clock, in milliseconds since 1970.
+  @usableFromInline package var now: Int64 { options.clock.now() }
+
+  /// Counts hits of a memory tier.
+  @usableFromInline package func countMemoryHits(_ count: UInt64) {
+    try? generation().count(.memoryHits, by: count)
+  }
+
+  package func shadow(of key: EncodedKey, in space: Space) -> WriteRecord? {
+    queue.shadow(of: key, in: space)
+  }
+
+  /// Whether a write of this process that is in a transaction still is the key's newest: it is,
+  /// until another transaction begins, of whatever process.
+  package func isNewest(inFlight label: UInt64, slot: Int) -> Bool {
+    guard let table = (try? generation())?.table else { return false }
+    return table.newestLabel(slot: slot) <= label && table.writerLabel == label
+      && table.writerPID == ProcessIdentity.pid
+  }
+}
+
+/// The system's wall clock, for caches without a store.
+@usableFromInline package func systemMilliseconds() -> Int64 { Clocks.wallMilliseconds() }

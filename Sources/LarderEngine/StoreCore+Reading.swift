@@ -87,7 +87,30 @@ extension StoreCore {
     }
   }
 
+  /// Reads several keys in one snapshot. What seems damaged is read again alone.
+  package func lookup(_ keys: [EncodedKey], in space: Space) throws -> [Lookup] {
+    let lookups: [Lookup?] = try withGeneration { generation in
+      try generation.withSnapshot { transaction, snapshot in
+        try keys.map { key in
+          var damage: (text: String, label: UInt64)?
+          let hash = space.hash(of: key, in: generation)
+          let outcome = try find(
+            key, hash, space, generation, transaction, known: 0, damage: &damage)
+          if damage != nil { return nil }
+          return Lookup(outcome: outcome, hash: hash, seal: ~snapshot, generation: generation)
+        }
+      }
+    }
+    return try zip(keys, lookups).map { key, found in
+      guard let found else { return try lookup(key, in: space) }
+      count(found)
+      return found
+    }
+  }
+
   private func count(_ lookup: Lookup) {
+    // Between reading and filing anything may happen.
+    fault(.beforeFill)
     switch lookup.outcome {
     case .found, .unchanged:
       lookup.generation.count(.storeHits)

@@ -71,10 +71,10 @@ extension StoreCore {
           return event
         }
         if record.isBehind, let slot, let space = record.space {
-          queue.pendingSlots.increment(slot)
+          queue.pending.slots.increment(slot)
           record.slot.store(slot, ordering: .relaxed)
           state.behind[ObjectIdentifier(record)] = record
-          queue.pendingTotal.wrappingAdd(1, ordering: .acquiringAndReleasing)
+          queue.pending.total.wrappingAdd(1, ordering: .acquiringAndReleasing)
           state.behindCount += 1
           state.behindBytes += record.weight
           state.shadows[WriteQueue.Shadow(space: space.name, key: record.key)] = record
@@ -103,7 +103,7 @@ extension StoreCore {
     let content: Content
     switch record.kind {
     case .put(let put): content = put
-    case .fill(let fill, _, _): content = fill
+    case .fill(let fill, _): content = fill
     default: return
     }
     let budget = try generation().table.budget
@@ -325,13 +325,10 @@ extension StoreCore {
         generation.table.cancelLeases(hash: hash)
         changed = try transaction.remove(record.key, hash: hash, in: record.space!)
         if changed { generation.count(.removals) }
-      case .fill(let content, let lease, let number):
+      case .fill(let content, let permit):
         fault(.leaseBeforeFill)
-        let isAllowed =
-          number == generation.number
-          && (generation.table.isValid(lease) || Mutant.fillIgnoresCancel.isActive)
-        if isAllowed {
-          let hash = record.space!.hash(of: record.key, in: generation)
+        let hash = record.space!.hash(of: record.key, in: generation)
+        if permit.allowsFill(hash: hash, in: transaction) {
           try transaction.put(content, forKey: record.key, hash: hash, in: record.space!)
           generation.count(.sets)
         } else {

@@ -7,11 +7,18 @@ internal import LarderSystem
 internal import Synchronization
 
 /// A store as one process has it open: shared by all handles and caches of the process.
-public final class StoreCore: Sendable {
+@usableFromInline
+package final class StoreCore: Sendable {
   package let directory: StoreDirectory
   package let identity: FileIdentityKey
   package let options: StoreOptions
   let queue = WriteQueue()
+  /// What waits in the queue, for readers that look without its lock.
+  @usableFromInline package let pending: PendingGauge
+  /// Computations of this process, by key.
+  package let flights = FlightTable()
+  let leases: LeaseFile
+  let sleepers = Sleepers()
   private let current: Mutex<Generation?>
   /// The thread that runs a user's transaction right now; zero: none.
   let bodyThread = Atomic<UInt64>(0)
@@ -35,6 +42,8 @@ public final class StoreCore: Sendable {
     self.identity = identity
     self.options = options
     self.current = Mutex(generation)
+    self.pending = queue.pending
+    self.leases = LeaseFile(directory: generation.directory)
   }
 
   // MARK: Generations
@@ -110,7 +119,7 @@ public final class StoreCore: Sendable {
   /// Commits what waits, ends the store's thread, closes the files.
   func shutDown() {
     if ForkGuard.isForkedChild { return }
-    if worker.hasStarted || queue.pendingTotal.load(ordering: .acquiring) != 0 {
+    if worker.hasStarted || !queue.pending.isEmpty {
       try? flush()
     }
     worker.stop()
@@ -123,7 +132,7 @@ public final class StoreCore: Sendable {
 
   /// Waits until every write queued so far is committed or failed.
   package func flush() throws(StoreError) {
-    guard queue.pendingTotal.load(ordering: .acquiring) != 0 else {
+    guard !queue.pending.isEmpty else {
       _ = try generation()
       return
     }

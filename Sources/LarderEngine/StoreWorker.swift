@@ -137,8 +137,8 @@ extension WriteQueue {
         guard let space = record.space else { continue }
         let hash = space.hash(of: record.key, in: generation)
         let slot = Int(hash & UInt64(SharedTableLayout.stampCount - 1))
-        pendingSlots.increment(slot)
-        pendingSlots.decrement(record.slot.exchange(slot, ordering: .relaxed))
+        pending.slots.increment(slot)
+        pending.slots.decrement(record.slot.exchange(slot, ordering: .relaxed))
       }
     }
   }

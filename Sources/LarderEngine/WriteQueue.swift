@@ -2,8 +2,23 @@
 // Copyright 2026 the Larder authors. Licensed under Apache-2.0.
 // SPDX-License-Identifier: Apache-2.0
 
-internal import LarderSystem
-internal import Synchronization
+public import LarderSystem
+public import Synchronization
+
+/// How many writes behind wait, in all and by stamp slot: read on every memory hit.
+@usableFromInline
+package final class PendingGauge: Sendable {
+  @usableFromInline let total = Atomic<Int>(0)
+  @usableFromInline let slots = AtomicCounts(count: SharedTableLayout.stampCount)
+
+  /// Whether a write that waits may be of a key of this slot.
+  @inlinable @inline(__always)
+  package func mayShadow(slot: Int) -> Bool {
+    total.load(ordering: .acquiring) != 0 && !slots.isZero(slot)
+  }
+
+  package var isEmpty: Bool { total.load(ordering: .acquiring) == 0 }
+}
 
 /// The writes of this process that wait for a transaction, and who may begin it.
 final class WriteQueue: Sendable {
@@ -32,10 +47,7 @@ final class WriteQueue: Sendable {
   static let batchLimitBytes = 16 << 20
 
   let state = Mutex(State())
-  /// Writes behind that are not committed, read without the lock.
-  let pendingTotal = Atomic<Int>(0)
-  /// The same by stamp slot.
-  let pendingSlots = AtomicCounts(count: SharedTableLayout.stampCount)
+  let pending = PendingGauge()
 
   /// Takes from the front what one transaction may hold: plain records up to the first exclusive.
   static func takeBatch(_ state: inout State) -> [WriteRecord] {
@@ -64,7 +76,7 @@ final class WriteQueue: Sendable {
     let waiters = state.withLock { state in
       state.behindCount -= 1
       state.behindBytes -= record.weight
-      pendingSlots.decrement(record.slot.load(ordering: .relaxed))
+      pending.slots.decrement(record.slot.load(ordering: .relaxed))
       state.behind.removeValue(forKey: ObjectIdentifier(record))
       if let space = record.space {
         let shadow = Shadow(space: space.name, key: record.key)
@@ -78,13 +90,13 @@ final class WriteQueue: Sendable {
       state.spaceWaiters = []
       return waiters
     }
-    pendingTotal.wrappingSubtract(1, ordering: .acquiringAndReleasing)
+    pending.total.wrappingSubtract(1, ordering: .acquiringAndReleasing)
     for waiter in waiters { waiter.set() }
   }
 
   /// The newest waiting write of a key, if any.
   func shadow(of key: EncodedKey, in space: Space) -> WriteRecord? {
-    guard pendingTotal.load(ordering: .acquiring) != 0 else { return nil }
+    guard !pending.isEmpty else { return nil }
     return state.withLock { $0.shadows[Shadow(space: space.name, key: key)] }
   }
 }

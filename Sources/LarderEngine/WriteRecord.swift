@@ -9,12 +9,13 @@ internal import Synchronization
 ///
 /// Records of all callers of a process are queued, and whoever has the writer's role commits what
 /// is there in one transaction. Each record gets a result of its own.
+@usableFromInline
 package final class WriteRecord: Sendable {
   package enum Kind: Sendable {
     case put(Content)
     case remove
     /// Stored only if nobody wrote or removed the key since the lease was taken.
-    case fill(Content, Lease, generation: UInt64)
+    case fill(Content, FillPermit)
     /// Removes an entry that was found damaged, if it still is the same.
     case removeDamaged(label: UInt64)
     /// Everything queued before is done when this is.
@@ -67,7 +68,7 @@ package final class WriteRecord: Sendable {
     self.isBehind = isBehind
     self.onDone = onDone
     switch kind {
-    case .put(let content), .fill(let content, _, _):
+    case .put(let content), .fill(let content, _):
       weight = 256 + key.bytes.count + content.payload.count
     default: weight = 256 + key.bytes.count
     }

@@ -5,8 +5,8 @@
 public import Synchronization
 
 /// A fixed array of small counters, read without a lock. Of this process alone.
-@safe
-public final class AtomicCounts: Sendable {
+@safe @usableFromInline
+package final class AtomicCounts: Sendable {
   @usableFromInline nonisolated(unsafe) let base: UnsafeMutablePointer<Atomic<UInt32>>
   package let count: Int
 

@@ -67,6 +67,40 @@ struct StructuralRuleTests {
     #expect(report.findings.first?.code == rule.code, "\(report.findings)")
   }
 
+  /// The last offset lies in the first two bytes of the lowest node: the low half of the size of an
+  /// overflow value, which happens to be that very offset. All else holds. LMDB would take the room
+  /// on this page for almost 64 kB.
+  @Test func `Offsets that run into the nodes are found`() throws {
+    let scratch = try ScratchDirectory()
+    let environment = try RawEnvironment(scratch.path, mapBytes: 1 << 20)
+    try environment.write { transaction in
+      let table = try transaction.table("full", RawEnvironment.create)
+      for key in 0..<338 {
+        let value: [UInt8] = key == 0 ? [1, 2, 3, 4, 5, 6] : []
+        try transaction.put(table, [UInt8(key / 256), UInt8(key % 256)], value)
+      }
+    }
+    var image = Image(Array(try Data(contentsOf: URL(fileURLWithPath: environment.dataPath))))
+    let (record, page) = (image.records[1], image.root(1))
+    #expect(image.u16(page + 12) == 692)
+    #expect(image.u16(page + 14) == 710)
+    let run = image.pages
+    image.bytes += [UInt8](repeating: 0, count: Image.pageSize)
+    image.set(run * Image.pageSize, UInt64(run))
+    image.set(run * Image.pageSize + 10, 4 | 1 << 16, bytes: 6)
+    image.set(image.meta + 136, UInt64(run))
+    image.set(page + 12, 694 | 692 << 16, bytes: 4)
+    image.set(page + 692, 692 | 1 << 32 | 2 << 48)
+    image.set(page + 700, 0xFFFF | UInt64(run) << 16)
+    image.set(page + 708, 0, bytes: 2)
+    image.set(record + 24, 1)
+    image.set(record + 32, 339)
+    let path = scratch.path + "/damaged.mdb"
+    try Data(image.bytes).write(to: URL(fileURLWithPath: path))
+    let findings = try StructuralVerifier.verify(path: path).findings
+    #expect(findings.map(\.detail) == ["has bounds 694 and 692"])
+  }
+
   static let metaRules = [
     Rule("a flag too many in a meta page's header", .meta) { $0.set(10, 0x18, bytes: 2) },
     Rule("a meta page with another number", .meta) { $0.set(4_096, 7) },
@@ -101,6 +135,11 @@ struct StructuralRuleTests {
     Rule("an empty leaf", .pageLayout) {
       $0.set($0.root(hidden) + 12, 16 | 4_096 << 16, bytes: 4)
       $0.set($0.records[hidden] + 32, 0)
+    },
+    Rule("a branch with one child", .pageLayout) {
+      let root = $0.root(tree)
+      $0.set(root + 12, 18, bytes: 2)
+      $0.set(root + 14, UInt64($0.u16(root + 16)), bytes: 2)
     },
     Rule("an odd count of bytes in offsets", .pageLayout) {
       $0.set($0.root(tree) + 12, UInt64($0.u16($0.root(tree) + 12) + 1), bytes: 2)
@@ -141,7 +180,9 @@ struct StructuralRuleTests {
       $0.set(node, 5, bytes: 4)
       $0.set(node + 6, 6, bytes: 2)
     },
-    Rule("a first key before its branch key", .key) { $0.set($0.node(tree, 1) + 8, 1 << 20) },
+    Rule("a first key before its branch key", .key) {
+      $0.set($0.node(tree, 1) + 8, $0.u64($0.node(tree, 1) + 8) + 1)
+    },
     Rule("a last key of the next page", .key) {
       $0.set($0.node(tree, 1) + 8, $0.u64($0.node(tree, 1) + 8) - 2)
     },

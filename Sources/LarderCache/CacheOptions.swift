@@ -1,0 +1,25 @@
+// Larder — an embedded, multi-process cache and object store.
+// Copyright 2026 the Larder authors. Licensed under Apache-2.0.
+// SPDX-License-Identifier: Apache-2.0
+
+public import LarderCoding
+public import LarderEngine
+
+/// How a cache keeps values in this process's memory, and how it writes them.
+public struct CacheOptions: Sendable {
+  /// The most the values in memory may cost, each counted with the size of its encoded form.
+  public var memoryCost: ByteCount
+  /// The most values in memory; zero: none.
+  public var memoryCount: Int
+  /// How values are encoded that are not bytes, text, numbers, dates or UUIDs.
+  public var codec: any ValueCodec
+
+  public init(
+    memoryCost: ByteCount = .megabytes(64), memoryCount: Int = 100_000,
+    codec: any ValueCodec = .cbor
+  ) {
+    self.memoryCost = memoryCost
+    self.memoryCount = memoryCount
+    self.codec = codec
+  }
+}

@@ -1,0 +1,149 @@
+// Larder — an embedded, multi-process cache and object store.
+// Copyright 2026 the Larder authors. Licensed under Apache-2.0.
+// SPDX-License-Identifier: Apache-2.0
+
+internal import LarderCoding
+public import LarderEngine
+
+extension PersistentCache {
+  /// Stores a value; it is committed when the call returns, and survives a `kill -9` from then on.
+  ///
+  /// Every other process sees it with its next read.
+  ///
+  /// - Throws: ``LarderEngine/StoreError``, or the error of the value's own encoding.
+  @available(
+    *, noasync, message: "use the asynchronous form, which does not block a thread of the pool"
+  )
+  public func setValue(_ value: Value, forKey key: Key, expires: Expiration = .never) throws {
+    guard let (core, space) = try engine("set") else { return setMemory(value, key, expires) }
+    let encoded = EncodedKey(key)
+    let content = try content(value, encoded, expires, core)
+    let record = WriteRecord(.put(content), space: space, key: encoded)
+    try core.submit(record)
+    fileCommitted(record, value, key, encoded, content, core, space)
+  }
+
+  /// Stores a value; it is committed when the call returns.
+  ///
+  /// The store's own thread does the work; no thread of Swift's pool is blocked.
+  public func setValue(
+    _ value: Value, forKey key: Key, expires: Expiration = .never
+  ) async throws {
+    guard let (core, space) = try engine("set") else { return setMemory(value, key, expires) }
+    let encoded = EncodedKey(key)
+    let content = try content(value, encoded, expires, core)
+    _ = try await core.submitAsync(.put(content), space: space, key: encoded)
+  }
+
+  /// Removes a key for everybody; the removal is committed when the call returns.
+  ///
+  /// - Returns: Whether there was a value.
+  @available(
+    *, noasync, message: "use the asynchronous form, which does not block a thread of the pool"
+  )
+  @discardableResult
+  public func removeValue(forKey key: Key) throws -> Bool {
+    guard let (core, space) = try engine("remove") else { return removeMemory(key) }
+    let result = try core.submit(WriteRecord(.remove, space: space, key: EncodedKey(key)))
+    return removed(result, key)
+  }
+
+  /// Removes a key for everybody; the removal is committed when the call returns.
+  ///
+  /// - Returns: Whether there was a value.
+  @discardableResult
+  public func removeValue(forKey key: Key) async throws -> Bool {
+    guard let (core, space) = try engine("remove") else { return removeMemory(key) }
+    return removed(
+      try await core.submitAsync(.remove, space: space, key: EncodedKey(key)), key)
+  }
+
+  /// Removes every value of the cache's namespace, for every process: gone at once.
+  public func removeAll() throws {
+    defer { tier.removeAll() }
+    guard let (core, space) = try engine("removeAll") else { return }
+    try core.clear(space)
+  }
+
+  /// The value of a key, or what `fallback` makes, which is stored then.
+  ///
+  /// Threads and processes that miss at the same time each call their `fallback`; the asynchronous
+  /// ``value(forKey:expires:_:)`` computes once per machine.
+  public func fetch(_ key: Key, fallback: () throws -> Value) rethrows -> Value {
+    if let value = self[key] { return value }
+    let value = try fallback()
+    self[key] = value
+    return value
+  }
+
+  // MARK: Parts
+
+  func content(
+    _ value: Value, _ key: EncodedKey, _ expires: Expiration, _ core: StoreCore
+  ) throws -> Content {
+    let (codec, payload) = try StandardCoding.encode(value, codec: options.codec)
+    return Content(
+      key: key, codec: codec.rawValue, payload: payload,
+      expires: expires.deadline(now: core.now))
+  }
+
+  private func removed(_ result: WriteRecord.Result, _ key: Key) -> Bool {
+    guard case .done(_, let changed) = result else { return false }
+    return changed
+  }
+
+  func setMemory(_ value: Value, _ key: Key, _ expires: Expiration) {
+    tier.file(
+      value, forKey: key, seal: 0, label: 0, expires: expires.deadline(now: systemMilliseconds()),
+      cost: EntryHeader.size + MemoryLayout<Value>.size, storeHash: 0, table: nil)
+  }
+
+  private func removeMemory(_ key: Key) -> Bool {
+    let existed = tier.hit(key) != nil
+    tier.remove(key)
+    return existed
+  }
+
+  /// W5: the value under its commit's label, if it is the key's final state of its transaction.
+  func fileCommitted(
+    _ record: WriteRecord, _ value: Value, _ key: Key, _ encoded: EncodedKey, _ content: Content,
+    _ core: StoreCore, _ space: Space
+  ) {
+    guard case .committed(let label) = record.phase, let generation = try? core.generation() else {
+      return
+    }
+    let hash = space.hash(of: encoded, in: generation)
+    tier.file(
+      value, forKey: key, seal: ~label, label: label, expires: content.expires,
+      cost: content.payload.count + EntryHeader.size, storeHash: hash, table: generation.table
+    ) {
+      !core.pending.mayShadow(slot: Int(hash & 0xFFFF))
+        || core.shadow(of: encoded, in: space) == nil
+    }
+  }
+
+  /// Sets or removes without waiting for the commit.
+  func setBehind(_ value: Value?, forKey key: Key, expires: Expiration) {
+    do {
+      guard let (core, space) = try engine("set") else {
+        if let value { setMemory(value, key, expires) } else { tier.remove(key) }
+        return
+      }
+      let encoded = EncodedKey(key)
+      guard let value else {
+        let record = WriteRecord(.remove, space: space, key: encoded, isBehind: true)
+        try core.submitBehind(record)
+        tier.remove(key)
+        return
+      }
+      let content = try content(value, encoded, expires, core)
+      let record = WriteRecord(.put(content), space: space, key: encoded, isBehind: true)
+      try core.submitBehind(record)
+      tier.file(
+        waiting: value, forKey: key, expires: content.expires,
+        cost: content.payload.count + EntryHeader.size, record: record)
+    } catch {
+      report(error)
+    }
+  }
+}

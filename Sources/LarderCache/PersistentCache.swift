@@ -1,0 +1,135 @@
+// Larder — an embedded, multi-process cache and object store.
+// Copyright 2026 the Larder authors. Licensed under Apache-2.0.
+// SPDX-License-Identifier: Apache-2.0
+
+public import LarderCoding
+public import LarderEngine
+
+/// A typed cache that the processes of a machine share, with a tier in memory that is never stale.
+///
+/// ```swift
+/// let store = try SharedStore(at: "/var/tmp/myapp/cache", .init(budget: .megabytes(256)))
+/// let cache = PersistentCache<String, [Int]>(storage: store, namespace: "scores")
+/// cache["ada"] = [3, 1, 4]
+/// let scores = try await cache.value(forKey: "grace") { [2, 7] }   // once per machine
+/// ```
+///
+/// A value read from memory is never older than the last commit that any process was told about:
+/// each hit is checked against a table all processes map, which costs a few nanoseconds and no
+/// system call.
+///
+/// Caches of one namespace agree, in one process and in many. Keys of different types never meet
+/// (`1` and `"1"` are two keys); values of another type than asked for are misses of the subscript
+/// and errors of ``value(forKey:)-(Key)``.
+public final class PersistentCache<Key: CacheKey, Value: Codable & Sendable>: Sendable {
+  /// The store behind the cache; `nil`: memory only.
+  public let storage: SharedStore?
+  /// The namespace of the cache's keys in the store.
+  public let namespace: String
+
+  @usableFromInline let tier: MemoryTier<Key, Value>
+  let options: CacheOptions
+  let backing: Backing?
+  let flights: FlightTable
+
+  /// The store's side of a cache.
+  struct Backing: Sendable {
+    let store: SharedStore
+    let space: Result<Space, StoreError>
+  }
+
+  /// Creates a cache.
+  ///
+  /// - Parameters:
+  ///   - storage: Where values are kept; `nil`: only in this process's memory. Without the
+  ///     argument it is ``LarderEngine/SharedStore/shared``.
+  ///   - namespace: Caches of different namespaces never see each other's keys. At most 400 bytes;
+  ///     every operation on a cache with a longer one fails with
+  ///     ``LarderEngine/StoreError/Code/invalidNamespace``.
+  ///   - options: Bounds of the tier in memory, and the codec.
+  public init(
+    storage: SharedStore? = SharedStore.shared, namespace: String? = nil,
+    options: CacheOptions = CacheOptions()
+  ) {
+    self.storage = storage
+    self.namespace = namespace ?? ""
+    self.options = options
+    if let storage {
+      let name = self.namespace
+      let space: Result<Space, StoreError>
+      do throws(StoreError) { space = .success(try Space(name: name)) } catch {
+        space = .failure(error)
+      }
+      backing = Backing(store: storage, space: space)
+      tier = MemoryTier(core: storage.core, options: options)
+      flights = storage.core.flights
+      storage.core.watchFiles()
+    } else {
+      backing = nil
+      tier = MemoryTier(core: nil, options: options)
+      flights = FlightTable()
+    }
+  }
+
+  /// The open engine and the namespace, or why there is none.
+  func engine(_ operation: String) throws -> (core: StoreCore, space: Space)? {
+    guard let backing else { return nil }
+    return (try backing.store.openCore(operation), try backing.space.get())
+  }
+
+  func report(_ error: any Error) { storage?.core.report(error) }
+
+  // MARK: Subscripts
+
+  /// The value of a key; `nil` is a miss.
+  ///
+  /// Setting returns at once: this process sees the value now, others with the commit a few
+  /// milliseconds later; after a `kill -9` it is lost if it was not committed yet. Setting `nil`
+  /// removes. Setting waits only while 8 MiB or 65,536 writes are queued.
+  ///
+  /// Errors go to the store's `onError`; ``value(forKey:)-(Key)`` and ``setValue(_:forKey:expires:)``
+  /// throw them instead. A value that cannot be encoded leaves the old one in place.
+  @inlinable
+  public subscript(key: Key) -> Value? {
+    get { tier.hit(key) ?? loadReporting(key) }
+    set { setBehind(newValue, forKey: key) }
+  }
+
+  /// The value of a key with its expiration. An item read here has not expired.
+  public subscript(item key: Key) -> Item<Value>? {
+    get {
+      do {
+        guard let found = try load(key) else { return nil }
+        return Item(found.value, expiration: Self.date(found.expires))
+      } catch {
+        report(error)
+        return nil
+      }
+    }
+    set { setBehind(newValue?.value, forKey: key, expires: newValue?.expires ?? .never) }
+  }
+
+  @usableFromInline func loadReporting(_ key: Key) -> Value? {
+    do {
+      return try load(key)?.value
+    } catch {
+      report(error)
+      return nil
+    }
+  }
+
+  @usableFromInline func setBehind(_ value: Value?, forKey key: Key) {
+    setBehind(value, forKey: key, expires: .never)
+  }
+
+  // MARK: Memory
+
+  /// Forgets what this process holds in memory. The store is not touched.
+  public func clearMemoryCache() { tier.removeAll() }
+
+  /// Waits until everything set so far by this process is committed.
+  public func sync() throws {
+    guard let (core, _) = try engine("sync") else { return }
+    try core.flush()
+  }
+}

@@ -1,0 +1,167 @@
+// Larder — an embedded, multi-process cache and object store.
+// Copyright 2026 the Larder authors. Licensed under Apache-2.0.
+// SPDX-License-Identifier: Apache-2.0
+
+internal import LarderSystem
+internal import Synchronization
+
+/// Computations in flight in this process, one a key: whoever comes later joins.
+package final class FlightTable: Sendable {
+  private let flights = Mutex<[WriteQueue.Shadow: any Sendable]>([:])
+
+  package init() {}
+
+  /// The task that computes a key, started by `start` if there is none.
+  package func join<Value: Sendable>(
+    _ key: EncodedKey, in space: String, _ type: Value.Type,
+    start: () -> Task<Value, any Error>
+  ) -> Task<Value, any Error> {
+    let shadow = WriteQueue.Shadow(space: space, key: key)
+    return flights.withLock { flights in
+      if let known = flights[shadow] as? Task<Value, any Error> { return known }
+      let task = start()
+      // A flight for the same key as another type keeps its place; this one is not shared.
+      if flights[shadow] == nil { flights[shadow] = task }
+      return task
+    }
+  }
+
+  /// Ends a flight; called by the task itself, before its value is handed out.
+  package func leave(_ key: EncodedKey, in space: String) {
+    flights.withLock { _ = $0.removeValue(forKey: WriteQueue.Shadow(space: space, key: key)) }
+  }
+}
+
+/// The right to compute a key, for one process of the machine.
+package struct Leadership: Sendable {
+  package let permit: FillPermit
+  let hash: UInt64
+  let table: SharedTable
+}
+
+extension StoreCore {
+  /// Tries to become the one who computes a key; `nil`: another process is.
+  package func tryLead(_ key: EncodedKey, in space: Space) async throws -> Leadership? {
+    let generation = try generation()
+    let hash = space.hash(of: key, in: generation)
+    guard try leases.tryLock(hash: hash) else { return nil }
+    fault(.leaseTaken)
+    let lease = generation.table.takeLease(
+      hash: hash, namespace: space.number(in: generation), process: generation.process)
+    fault(.leaseRegistered)
+    // A writer that had announced itself before the lease was there may not have seen it. Once a
+    // snapshot contains its transaction, every later one has.
+    var newestAllowed: UInt64?
+    var tries = 0
+    do {
+      while true {
+        let writer = generation.table.writerLabel
+        let snapshot = try generation.withSnapshot { _, label in label }
+        if snapshot >= writer {
+          if lease == nil { newestAllowed = snapshot }
+          break
+        }
+        tries += 1
+        if tries > 50 {
+          // It was killed, or is stopped: be content with the stamps.
+          newestAllowed = snapshot
+          break
+        }
+        try await Task.sleep(nanoseconds: 200_000)
+      }
+    } catch {
+      if let lease { generation.table.dropLease(lease) }
+      leases.unlock(hash: hash)
+      if case EngineSignal.moved = error {
+        try move(from: generation)
+        return nil
+      }
+      throw error
+    }
+    return Leadership(
+      permit: FillPermit(
+        generation: generation.number, lease: lease, newestAllowed: newestAllowed),
+      hash: hash, table: generation.table)
+  }
+
+  /// Gives the right back, whatever came of it, and lets those who wait look again.
+  package func endLeading(_ leadership: Leadership) {
+    if let lease = leadership.permit.lease { leadership.table.dropLease(lease) }
+    leases.unlock(hash: leadership.hash)
+    leadership.table.advanceWakeWord()
+  }
+
+  /// Counts a finished computation.
+  package func countComputation() { try? generation().count(.computations) }
+
+  /// Suspends until something was committed, or a moment has passed: then look again.
+  ///
+  /// A killed holder wakes nobody; the moment is what bounds the wait for it.
+  package func waitForNews() async {
+    await withCheckedContinuation { continuation in
+      sleepers.add(continuation, core: self)
+    }
+  }
+
+  /// Commits a record without blocking the calling thread.
+  package func submitAsync(
+    _ kind: WriteRecord.Kind, space: Space?, key: EncodedKey
+  ) async throws -> WriteRecord.Result {
+    let result: WriteRecord.Result = try await withCheckedThrowingContinuation { continuation in
+      let record = WriteRecord(kind, space: space, key: key) { continuation.resume(returning: $0) }
+      do { try submitBehind(record) } catch { continuation.resume(throwing: error) }
+    }
+    if case .failed(let error) = result { throw error }
+    return result
+  }
+}
+
+/// Tasks of this process that wait for another process's commit; one thread sleeps for all.
+final class Sleepers: Sendable {
+  private struct State {
+    var waiting: [CheckedContinuation<Void, Never>] = []
+    var isRunning = false
+  }
+
+  private let state = Mutex(State())
+  static let napNanoseconds: Int64 = 5_000_000
+
+  func add(_ continuation: CheckedContinuation<Void, Never>, core: StoreCore) {
+    let mustStart = state.withLock { state in
+      state.waiting.append(continuation)
+      defer { state.isRunning = true }
+      return !state.isRunning
+    }
+    guard mustStart else { return }
+    do {
+      try OSThread.start { [weak core, self] in run(core) }
+    } catch {
+      resumeAll()
+      state.withLock { $0.isRunning = false }
+    }
+  }
+
+  private func run(_ core: StoreCore?) {
+    while true {
+      if let table = (try? core?.generation())?.table {
+        table.sleep(whileWakeWordIs: table.wakeWord, nanoseconds: Sleepers.napNanoseconds)
+      }
+      resumeAll()
+      // Those who look again come back within moments; linger, so that they find the thread.
+      Event().wait(nanoseconds: 500_000)
+      let isDone = state.withLock { state in
+        if state.waiting.isEmpty { state.isRunning = false }
+        return state.waiting.isEmpty
+      }
+      if isDone { return }
+    }
+  }
+
+  private func resumeAll() {
+    let waiting = state.withLock { state in
+      defer { state.waiting = [] }
+      return state.waiting
+    }
+    for continuation in waiting { continuation.resume() }
+  }
+}
