@@ -66,6 +66,11 @@ struct Bench {
       Child.say(figure.row)
       figures.append(figure)
     }
+    let memory = MemoryFigures(directory: directory, isQuick: isQuick)
+    try measure("core.memory_hit_int", memory.hitInt)
+    try measure("core.memory_hit_string", memory.hitString)
+    try measure("core.lru_cost_hit", memory.recency)
+    try measure("core.set_behind", memory.setBehind)
     let codecs = CodecFigures(isQuick: isQuick)
     try measure("core.cbor_decode", codecs.decode)
     try measure("core.cbor_encode", codecs.encode)
