@@ -55,7 +55,8 @@ let package = Package(
     .testTarget(name: "LarderSystemTests", dependencies: ["LarderSystem", "LarderTesting"]),
     .testTarget(name: "LarderLMDBTests", dependencies: ["LarderLMDB", "LarderTesting"]),
     .testTarget(name: "LarderCodingTests", dependencies: ["LarderCoding", "LarderTesting"]),
-    .testTarget(name: "LarderEngineTests", dependencies: ["Larder", "LarderEngine", "LarderTesting"]),
+    .testTarget(
+      name: "LarderEngineTests", dependencies: ["Larder", "LarderEngine", "LarderTesting"]),
     .testTarget(name: "LarderCacheTests", dependencies: ["Larder", "LarderTesting"]),
     .testTarget(
       name: "LarderProcessTests",

@@ -58,7 +58,7 @@ struct TierShard<Key: Hashable & Sendable, Value: Sendable>: Sendable {
   /// Positions in `entries` plus one; zero: free. Its size is a power of two, at most half full.
   @usableFromInline var index: ContiguousArray<Int32> = ContiguousArray(repeating: 0, count: 16)
   /// The table the seals are compared with: of the newest generation filed from.
-  @usableFromInline var table: SharedTable?
+  @usableFromInline var view = SharedTableView()
   @usableFromInline var hits: UInt64 = 0
   var generation: UInt64 = 0
   var cost = 0
@@ -204,10 +204,9 @@ final class MemoryTier<Key: Hashable & Sendable, Value: Sendable>: Sendable {
       if position < 0 { return nil }
       let storeHash = shard.entries[position].storeHash
       if let core {
-        guard let table = shard.table else { return nil }
         let slot = Int(truncatingIfNeeded: storeHash & 0xFFFF)
         guard
-          table.isCurrent(slot: slot, seal: shard.entries[position].seal),
+          shard.view.isCurrent(slot: slot, seal: shard.entries[position].seal),
           !core.pending.mayShadow(slot: slot)
         else { return nil }
         if shard.entries[position].expires != Int64.max,
@@ -215,7 +214,7 @@ final class MemoryTier<Key: Hashable & Sendable, Value: Sendable>: Sendable {
         {
           return nil
         }
-        table.touch(hash: storeHash)
+        shard.view.touch(hash: storeHash)
         shard.hits &+= 1
         if shard.hits & 63 == 0 { core.countMemoryHits(64) }
       } else if shard.entries[position].expires != Int64.max,
@@ -237,7 +236,7 @@ final class MemoryTier<Key: Hashable & Sendable, Value: Sendable>: Sendable {
     return shard(hash).state.withLock { shard in
       let position = shard.position(of: key, hash: hash)
       guard position >= 0 else { return nil }
-      return body(&shard.entries[position], shard.table)
+      return body(&shard.entries[position], shard.view.table)
     }
   }
 
@@ -253,8 +252,10 @@ final class MemoryTier<Key: Hashable & Sendable, Value: Sendable>: Sendable {
     shard(hash).state.withLock { shard in
       if let table {
         if table.generation < shard.generation { return }
-        shard.generation = table.generation
-        shard.table = table
+        if shard.view.table !== table {
+          shard.generation = table.generation
+          shard.view = SharedTableView(table)
+        }
       }
       let position = shard.position(of: key, hash: hash)
       if position >= 0, shard.entries[position].record == nil, table != nil,
@@ -276,7 +277,7 @@ final class MemoryTier<Key: Hashable & Sendable, Value: Sendable>: Sendable {
     shard(key.hashValue).state.withLock { shard in
       guard table.generation > shard.generation else { return }
       shard.generation = table.generation
-      shard.table = table
+      shard.view = SharedTableView(table)
     }
   }
 

@@ -57,7 +57,8 @@ extension PersistentCache {
   func load(_ key: Key) throws -> Loaded? {
     guard let (core, space) = try engine("get") else {
       guard let value = tier.hit(key) else { return nil }
-      return Loaded(value: value, expires: tier.withEntry(key) { entry, _ in entry.expires } ?? .max)
+      return Loaded(
+        value: value, expires: tier.withEntry(key) { entry, _ in entry.expires } ?? .max)
     }
     let encoded = EncodedKey(key)
     if let record = core.shadow(of: encoded, in: space),

@@ -51,7 +51,8 @@ extension PersistentCache {
     guard let (core, space) = try engine("compute") else {
       if let value = tier.hit(key) { return value }
       let value = try await compute()
-      self[item: key] = Item(value, expiration: Self.date(expires.deadline(now: systemMilliseconds())))
+      self[item: key] = Item(
+        value, expiration: Self.date(expires.deadline(now: systemMilliseconds())))
       return value
     }
     while true {

@@ -149,11 +149,8 @@ package final class SharedTable: Sendable {
   // MARK: The protocol
 
   /// Whether a value filed with `seal` is the newest any process was told of: two loads.
-  @inlinable @inline(__always)
   package func isCurrent(slot: Int, seal: UInt64) -> Bool {
-    let stamp = unsafe stamps[slot].load(ordering: .acquiring)
-    let floor = unsafe word(192).pointee.load(ordering: .acquiring)
-    return stamp >= seal && floor >= seal
+    SharedTableView(self).isCurrent(slot: slot, seal: seal)
   }
 
   /// The newest label that forbids memory hits in a slot.
@@ -257,14 +254,7 @@ package final class SharedTable: Sendable {
   // MARK: Recency
 
   /// Marks a key as used now. Wait-free; at most one relaxed store, usually none.
-  @inlinable @inline(__always)
-  package func touch(hash: UInt64) {
-    let now = unsafe word(320).pointee.load(ordering: .relaxed)
-    let index = Int(truncatingIfNeeded: hash & recencyMask)
-    if unsafe recency[index].load(ordering: .relaxed) != now {
-      unsafe recency[index].store(now, ordering: .relaxed)
-    }
-  }
+  package func touch(hash: UInt64) { SharedTableView(self).touch(hash: hash) }
 
   /// When a key of this hash was last used, in ticks of the recency clock.
   package func lastUse(hash: UInt64) -> UInt64 {

@@ -115,9 +115,11 @@ extension StoreCore {
 
   /// Clears a namespace, or every one: gone at once for everybody, then swept.
   package func clear(_ space: Space?) throws {
-    let names = try space.map { [$0] } ?? namespaces().map { namespace in
-      try Space(name: String(decoding: namespace.record.name, as: UTF8.self))
-    }
+    let names =
+      try space.map { [$0] }
+      ?? namespaces().map { namespace in
+        try Space(name: String(decoding: namespace.record.name, as: UTF8.self))
+      }
     try exclusively { core in
       try core.withGeneration { generation in
         _ = try core.transact(in: generation) { transaction in

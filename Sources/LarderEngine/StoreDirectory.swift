@@ -160,7 +160,8 @@ package struct StoreDirectory: Sendable, Hashable {
     let user = FileSystem.userID
     if link.isSymbolicLink, link.owner != user {
       throw refuse(
-        path, "It is a link that belongs to user \(link.owner), not to you. Name the directory "
+        path,
+        "It is a link that belongs to user \(link.owner), not to you. Name the directory "
           + "itself, or use one of your own.")
     }
     guard target.isDirectory else {
@@ -168,12 +169,14 @@ package struct StoreDirectory: Sendable, Hashable {
     }
     guard target.owner == user else {
       throw refuse(
-        path, "It belongs to user \(target.owner), not to you (\(user)). Use a directory of your "
+        path,
+        "It belongs to user \(target.owner), not to you (\(user)). Use a directory of your "
           + "own.")
     }
     guard target.mode & 0o022 == 0 else {
       throw refuse(
-        path, "Other users may write to it. Run `chmod 700` on it: whoever can write to a store can "
+        path,
+        "Other users may write to it. Run `chmod 700` on it: whoever can write to a store can "
           + "change what its users read.")
     }
     guard target.mode & 0o700 == 0o700 else {

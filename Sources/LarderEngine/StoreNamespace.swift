@@ -95,7 +95,8 @@ extension StoreError {
   package static func unreadable(_ text: String, in namespace: String) -> StoreError {
     StoreError(
       .unreadableEntry, during: "get",
-      "The entry in namespace \"\(namespace)\" cannot be read: \(text). Write it again or remove it.")
+      "The entry in namespace \"\(namespace)\" cannot be read: \(text). Write it again or remove it."
+    )
   }
 }
 

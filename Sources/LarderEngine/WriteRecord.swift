@@ -57,7 +57,6 @@ package final class WriteRecord: Sendable {
 
   let waiter = Mutex<Waiter>(Waiter())
 
-
   package init(
     _ kind: Kind, space: Space? = nil, key: EncodedKey = EncodedKey(tag: 0, bytes: []),
     isBehind: Bool = false, onDone: (@Sendable (Result) -> Void)? = nil

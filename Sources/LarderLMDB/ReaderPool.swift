@@ -89,7 +89,9 @@ package final class ReaderPool: Sendable {
     }
   }
 
-  package func giveBack(_ reader: PooledReader) { reader.isTaken.store(false, ordering: .releasing) }
+  package func giveBack(_ reader: PooledReader) {
+    reader.isTaken.store(false, ordering: .releasing)
+  }
 
   /// Gives the slots of resting readers back to LMDB.
   package func releaseIdle() {

@@ -1,0 +1,164 @@
+// Larder — an embedded, multi-process cache and object store.
+// Copyright 2026 the Larder authors. Licensed under Apache-2.0.
+// SPDX-License-Identifier: Apache-2.0
+
+internal import LarderLMDB
+internal import LarderSystem
+internal import Synchronization
+
+/// What the holder of the writer's role does with the queue: one transaction, one result a record.
+extension StoreCore {
+  // MARK: One batch
+
+  func commitQueued() {
+    var batch: [WriteRecord] = []
+    do {
+      let label = try withGeneration { generation in
+        try transact(in: generation) { transaction in
+          // Taken after the writer lock is ours: what came meanwhile goes along, and what waits
+          // for a stopped writer can still be taken back.
+          if batch.isEmpty { batch = queue.state.withLock { WriteQueue.takeBatch(&$0) } }
+          return try apply(batch, to: &transaction)
+        }
+      }
+      complete(batch, label.label, label.result)
+    } catch {
+      if batch.isEmpty { batch = queue.state.withLock { WriteQueue.takeBatch(&$0) } }
+      if batch.count == 1 {
+        commitAlone(batch[0], after: error)
+      } else {
+        for record in batch { commitAlone(record, after: nil) }
+      }
+    }
+  }
+
+  /// Commits one record that failed in company, or on a full disk.
+  private func commitAlone(_ record: WriteRecord, after first: (any Error)?) {
+    var failure = first
+    for attempt in 0..<2 where attempt == 0 ? first == nil : true {
+      if attempt == 1 {
+        guard options.durability == .cache, isStorageFull(failure) else { break }
+        // Room for what is wanted, from what is least wanted: pages freed here are used again
+        // without the file growing.
+        _ = try? withGeneration { generation in
+          try transact(in: generation) { try $0.evict(share: 256) }
+        }
+      }
+      do {
+        let done = try withGeneration { generation in
+          try transact(in: generation) { try apply([record], to: &$0) }
+        }
+        complete([record], done.label, done.result)
+        return
+      } catch {
+        failure = error
+      }
+    }
+    let error = StoreError(
+      wrapping: failure ?? EngineSignal.moved, during: "write", path: directory.path)
+    settle(record, .failed(error), isFinal: true)
+    if record.isBehind { report(error) }
+  }
+
+  private func isStorageFull(_ error: (any Error)?) -> Bool {
+    guard let error else { return false }
+    return StoreError(wrapping: error, during: "write").code == .storageFull
+  }
+
+  /// W2: the records in order. What a record alone cannot have is its result, not an error.
+  private func apply(
+    _ batch: [WriteRecord], to transaction: inout StoreTransaction
+  ) throws -> [WriteRecord.Result] {
+    var results: [WriteRecord.Result] = []
+    results.reserveCapacity(batch.count)
+    let generation = transaction.generation
+    let label = transaction.label
+    for record in batch {
+      if record.isBehind { record.setInFlight(label) }
+      fault(.betweenPuts)
+      var changed = true
+      switch record.kind {
+      case .put(let content):
+        let hash = record.space!.hash(of: record.key, in: generation)
+        generation.table.cancelLeases(hash: hash)
+        try transaction.put(content, forKey: record.key, hash: hash, in: record.space!)
+        generation.count(.sets)
+      case .remove:
+        let hash = record.space!.hash(of: record.key, in: generation)
+        generation.table.cancelLeases(hash: hash)
+        changed = try transaction.remove(record.key, hash: hash, in: record.space!)
+        if changed { generation.count(.removals) }
+      case .fill(let content, let permit):
+        fault(.leaseBeforeFill)
+        let hash = record.space!.hash(of: record.key, in: generation)
+        if permit.allowsFill(hash: hash, in: transaction) {
+          try transaction.put(content, forKey: record.key, hash: hash, in: record.space!)
+          generation.count(.sets)
+        } else {
+          generation.count(.fillsRefused)
+          changed = false
+        }
+      case .removeDamaged(let written):
+        let hash = record.space!.hash(of: record.key, in: generation)
+        changed = try transaction.removeItems(hash: hash) { $0.header.label == written } > 0
+      case .bump: transaction.force()
+      case .barrier, .exclusive: break
+      }
+      results.append(.done(label: label, changed: changed))
+    }
+    return results
+  }
+
+  /// W5: each record of the batch gets its result; of several for one key only the last is filed.
+  private func complete(_ batch: [WriteRecord], _ label: UInt64, _ results: [WriteRecord.Result]) {
+    if batch.count == 1 {
+      settle(batch[0], results[0], isFinal: true)
+      return
+    }
+    var isFinal = [Bool](repeating: true, count: batch.count)
+    if !Mutant.combinerFilesFirst.isActive {
+      var seen: Set<WriteQueue.Shadow> = []
+      for index in batch.indices.reversed() {
+        guard let space = batch[index].space else { continue }
+        if case .fill = batch[index].kind, case .done(_, false) = results[index] { continue }
+        let key = WriteQueue.Shadow(space: space.name, key: batch[index].key)
+        isFinal[index] = seen.insert(key).inserted
+      }
+    }
+    for index in batch.indices {
+      settle(batch[index], results[index], isFinal: isFinal[index])
+    }
+  }
+
+  private func settle(_ record: WriteRecord, _ result: WriteRecord.Result, isFinal: Bool) {
+    // The status first: a reader that still finds the record then sees how it ended.
+    record.finish(result, isFinal: isFinal)
+    if record.shadowsKey { queue.release(record) }
+    record.waiter.withLock { $0.event?.set() }
+    record.announce()
+  }
+
+  func slotIndex(_ hash: UInt64) -> Int { Int(hash & UInt64(SharedTableLayout.stampCount - 1)) }
+
+  // MARK: A transaction of one's own
+
+  /// Runs `body` alone among this process's writers, after everything queued before.
+  func exclusively<R: Sendable>(
+    _ body: @escaping @Sendable (StoreCore) throws -> R
+  ) throws -> R {
+    let box = ResultBox<R>()
+    try submit(
+      WriteRecord(
+        .exclusive { core in
+          box.value.withLock { $0 = Result { try body(core) } }
+        }))
+    guard let result = box.value.withLock({ $0 }) else {
+      throw StoreError(.system, during: "write", "The transaction was not run.")
+    }
+    return try result.get()
+  }
+
+  final class ResultBox<R: Sendable>: Sendable {
+    let value = Mutex<Result<R, any Error>?>(nil)
+  }
+}
