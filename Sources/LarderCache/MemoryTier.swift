@@ -176,12 +176,15 @@ final class MemoryTier<Key: Hashable & Sendable, Value: Sendable>: Sendable {
   @usableFromInline let shards: [Shard]
   @usableFromInline let shift: Int
   /// `nil`: memory only.
-  @usableFromInline let core: StoreCore?
+  private let core: StoreCore?
+  /// Whether `core` is there; a flag, because a reference would be counted at every hit.
+  @usableFromInline let usesStore: Bool
   private let costLimit: Int
   private let countLimit: Int
 
   init(core: StoreCore?, options: CacheOptions) {
     self.core = core
+    usesStore = core != nil
     let count = options.memoryCount >= 4096 ? 16 : 1
     shards = (0..<count).map { _ in Shard() }
     shift = Int.bitWidth - count.trailingZeroBitCount
@@ -203,22 +206,22 @@ final class MemoryTier<Key: Hashable & Sendable, Value: Sendable>: Sendable {
       let position = shard.position(of: key, hash: hash)
       if position < 0 { return nil }
       let storeHash = shard.entries[position].storeHash
-      if let core {
+      if usesStore {
         let slot = Int(truncatingIfNeeded: storeHash & 0xFFFF)
         guard
           shard.view.isCurrent(slot: slot, seal: shard.entries[position].seal),
-          !core.pending.mayShadow(slot: slot)
+          !shard.view.mayBeShadowed(slot: slot)
         else { return nil }
         if shard.entries[position].expires != Int64.max,
-          shard.entries[position].expires <= core.now
+          shard.entries[position].expires <= now
         {
           return nil
         }
         shard.view.touch(hash: storeHash)
         shard.hits &+= 1
-        if shard.hits & 63 == 0 { core.countMemoryHits(64) }
+        if shard.hits & 63 == 0 { countHits() }
       } else if shard.entries[position].expires != Int64.max,
-        shard.entries[position].expires <= systemMilliseconds()
+        shard.entries[position].expires <= now
       {
         return nil
       }
@@ -226,6 +229,11 @@ final class MemoryTier<Key: Hashable & Sendable, Value: Sendable>: Sendable {
       return shard.entries[position].value
     }
   }
+
+  /// The clock expiry goes by.
+  @usableFromInline var now: Int64 { core?.now ?? systemMilliseconds() }
+
+  @usableFromInline func countHits() { core?.countMemoryHits(64) }
 
   // MARK: Filing
 
@@ -254,7 +262,7 @@ final class MemoryTier<Key: Hashable & Sendable, Value: Sendable>: Sendable {
         if table.generation < shard.generation { return }
         if shard.view.table !== table {
           shard.generation = table.generation
-          shard.view = SharedTableView(table)
+          shard.view = SharedTableView(table, pending: core?.pending)
         }
       }
       let position = shard.position(of: key, hash: hash)
@@ -277,7 +285,7 @@ final class MemoryTier<Key: Hashable & Sendable, Value: Sendable>: Sendable {
     shard(key.hashValue).state.withLock { shard in
       guard table.generation > shard.generation else { return }
       shard.generation = table.generation
-      shard.view = SharedTableView(table)
+      shard.view = SharedTableView(table, pending: core?.pending)
     }
   }
 

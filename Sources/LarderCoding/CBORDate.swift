@@ -24,7 +24,8 @@
 #endif
 
 enum CBORDate {
-  static let baseTimeKey = 1
+  /// The key 1 is its own encoding.
+  static let baseTimeKey: UInt8 = 1
   static let residualKey = "residual"
 
   private static let offset = Date.timeIntervalBetween1970AndReferenceDate
@@ -42,7 +43,7 @@ enum CBORDate {
     let residual = (reference - (seconds - part)) + (offset - part)
     writer.write(tag: CBORTag.extendedTime)
     writer.beginMap(count: 2)
-    writer.write(baseTimeKey)
+    writer.write(UInt64(baseTimeKey))
     writer.write(seconds)
     writer.write(text: residualKey)
     writer.write(residual)

@@ -50,38 +50,38 @@ public struct CBORDecoder: Sendable {
 /// One item as a `Decoder`: two words, so that `any Decoder` holds it without an allocation.
 struct CBORItemDecoder: Decoder {
   let document: CBORDocument
-  let index: Int
+  let offset: Int
 
-  var codingPath: [any CodingKey] { document.codingPath(to: index) }
+  var codingPath: [any CodingKey] { document.codingPath(to: offset) }
   var userInfo: [CodingUserInfoKey: Any] { document.userInfo }
 
   func container<Key: CodingKey>(
     keyedBy type: Key.Type
   ) throws -> KeyedDecodingContainer<Key> {
-    KeyedDecodingContainer(try document.keyedContainer(Key.self, at: index))
+    KeyedDecodingContainer(try document.keyedContainer(Key.self, at: offset))
   }
 
   func unkeyedContainer() throws -> any UnkeyedDecodingContainer {
-    try document.unkeyedContainer(at: index)
+    try document.unkeyedContainer(at: offset)
   }
 
   func singleValueContainer() -> any SingleValueDecodingContainer {
-    CBORSingleDecoding(document: document, index: index)
+    CBORSingleDecoding(document: document, offset: offset)
   }
 }
 
 extension CBORDocument {
   func keyedContainer<Key: CodingKey>(
-    _ type: Key.Type, at index: Int
+    _ type: Key.Type, at offset: Int
   ) throws -> CBORKeyedDecoding<Key> {
-    let map = untagged(index)
-    guard initial(at: map) >> 5 == 5 else { throw mismatch([String: Any].self, at: index) }
+    let map = untagged(offset)
+    guard bytes[map] >> 5 == 5 else { throw mismatch([String: Any].self, at: offset) }
     return CBORKeyedDecoding(document: self, map: map)
   }
 
-  func unkeyedContainer(at index: Int) throws -> CBORUnkeyedDecoding {
-    let array = untagged(index)
-    guard initial(at: array) >> 5 == 4 else { throw mismatch([Any].self, at: index) }
+  func unkeyedContainer(at offset: Int) throws -> CBORUnkeyedDecoding {
+    let array = untagged(offset)
+    guard bytes[array] >> 5 == 4 else { throw mismatch([Any].self, at: offset) }
     return CBORUnkeyedDecoding(document: self, array: array)
   }
 }

@@ -13,53 +13,53 @@
 extension CBORDocument {
   /// The item as a value of any type.
   @inline(__always)
-  func decode<Value: Decodable>(_ type: Value.Type, at index: Int) throws -> Value {
+  func decode<Value: Decodable>(_ type: Value.Type, at offset: Int) throws -> Value {
     // None of the types below is stored as a map without a tag.
-    if initial(at: index) >> 5 == 5 {
-      return try Value(from: CBORItemDecoder(document: self, index: index))
+    if bytes[offset] >> 5 == 5 {
+      return try Value(from: CBORItemDecoder(document: self, offset: offset))
     }
-    return try decodeKnown(type, at: index)
+    return try decodeKnown(type, at: offset)
   }
 
-  private func decodeKnown<Value: Decodable>(_ type: Value.Type, at index: Int) throws -> Value {
-    if Value.self == String.self { return try text(at: index) as! Value }
-    if Value.self == Int.self { return try integer(Int.self, at: index) as! Value }
-    if Value.self == Double.self { return try double(at: index) as! Value }
-    if Value.self == UUID.self { return try uuid(at: index) as! Value }
-    if Value.self == Date.self { return try date(at: index) as! Value }
-    if Value.self == Data.self { return Data(try byteString(at: index)) as! Value }
-    if let value = try list(type, at: index) { return value }
-    if Value.self == URL.self, let url = try url(at: index) { return url as! Value }
-    if Value.self == Decimal.self { return try decimal(at: index) as! Value }
-    return try Value(from: CBORItemDecoder(document: self, index: index))
+  private func decodeKnown<Value: Decodable>(_ type: Value.Type, at offset: Int) throws -> Value {
+    if Value.self == String.self { return try text(at: offset) as! Value }
+    if Value.self == Int.self { return try integer(Int.self, at: offset) as! Value }
+    if Value.self == Double.self { return try double(at: offset) as! Value }
+    if Value.self == UUID.self { return try uuid(at: offset) as! Value }
+    if Value.self == Date.self { return try date(at: offset) as! Value }
+    if Value.self == Data.self { return Data(try byteString(at: offset)) as! Value }
+    if let value = try list(type, at: offset) { return value }
+    if Value.self == URL.self, let url = try url(at: offset) { return url as! Value }
+    if Value.self == Decimal.self { return try decimal(at: offset) as! Value }
+    return try Value(from: CBORItemDecoder(document: self, offset: offset))
   }
 
-  private func list<Value>(_ type: Value.Type, at index: Int) throws -> Value? {
+  private func list<Value>(_ type: Value.Type, at offset: Int) throws -> Value? {
     if Value.self == [String].self {
-      return try elements(at: index, String.self) { try text(at: $0) } as! Value?
+      return try elements(at: offset, String.self) { try text(at: $0) } as! Value?
     }
     if Value.self == [Int].self {
-      return try elements(at: index, Int.self) { try integer(Int.self, at: $0) } as! Value?
+      return try elements(at: offset, Int.self) { try integer(Int.self, at: $0) } as! Value?
     }
     if Value.self == [Double].self {
-      return try elements(at: index, Double.self) { try double(at: $0) } as! Value?
+      return try elements(at: offset, Double.self) { try double(at: $0) } as! Value?
     }
-    if Value.self == [UInt8].self, initial(at: untagged(index)) >> 5 == 2 {
-      return (Array(try byteString(at: index)) as! Value)
+    if Value.self == [UInt8].self, bytes[untagged(offset)] >> 5 == 2 {
+      return (Array(try byteString(at: offset)) as! Value)
     }
     return nil
   }
 
   @inline(__always)
   private func elements<Element>(
-    at index: Int, _ type: Element.Type, _ read: (Int) throws -> Element
+    at offset: Int, _ type: Element.Type, _ read: (Int) throws -> Element
   ) throws -> [Element] {
-    let array = untagged(index)
-    guard initial(at: array) >> 5 == 4 else { throw mismatch([Element].self, at: index) }
-    let end = next(after: array)
+    let array = untagged(offset)
+    guard bytes[array] >> 5 == 4 else { throw mismatch([Element].self, at: offset) }
+    let end = end(of: array)
     var elements: [Element] = []
     elements.reserveCapacity(count(of: array))
-    var child = array + 1
+    var child = inside(array)
     while child < end {
       elements.append(try read(child))
       child = next(after: child)
@@ -69,78 +69,102 @@ extension CBORDocument {
 
   /// How many elements an array has.
   func count(of array: Int) -> Int {
-    if initial(at: array) & 0x1f != 31 { return Int(argument(at: array)) }
+    if bytes[array] & 0x1f != 31 { return Int(argument(at: array)) }
     var count = 0
-    var child = array + 1
-    while child < next(after: array) {
+    var child = inside(array)
+    let end = end(of: array)
+    while child < end {
       count += 1
       child = next(after: child)
     }
     return count
   }
 
-  private func uuid(at index: Int) throws -> UUID {
-    let item = untagged(index)
-    switch initial(at: item) {
+  private func uuid(at offset: Int) throws -> UUID {
+    let item = untagged(offset)
+    switch bytes[item] {
     case 0x50:
-      if let uuid = PlainBytes.uuid(bytes, at: Int(items[item].offset) + 1) { return uuid }
+      if let uuid = PlainBytes.uuid(bytes, at: item + 1) { return uuid }
     case 0x60...0x7f:
       if let uuid = UUID(uuidString: try text(at: item)) { return uuid }
     default:
-      throw mismatch(UUID.self, at: index)
+      throw mismatch(UUID.self, at: offset)
     }
-    throw corrupted("This text is not a UUID.", at: index)
+    throw corrupted("This text is not a UUID.", at: offset)
   }
 
   /// Tag 1 or a number: seconds since 1970. Tag 0 or a text: RFC 3339. Tag 1001: see ``CBORDate``.
-  private func date(at index: Int) throws -> Date {
-    let item = untagged(index)
-    switch initial(at: item) >> 5 {
+  private func date(at offset: Int) throws -> Date {
+    let item = untagged(offset)
+    switch bytes[item] >> 5 {
     case 3:
       guard let date = try? Date(try text(at: item), strategy: .iso8601) else {
-        throw corrupted("This text is not a date such as 2026-01-31T12:00:00Z.", at: index)
+        throw corrupted("This text is not a date such as 2026-01-31T12:00:00Z.", at: offset)
       }
       return date
     case 5:
-      let base = find(CBORDate.baseTimeKey, in: item)
-      guard base >= 0 else { throw corrupted("The extended time has no base time.", at: index) }
-      let residual = find(CBORDate.residualKey, in: item)
-      return CBORDate.date(
-        epochSeconds: try double(at: base), residual: residual < 0 ? 0 : try double(at: residual))
+      return try extendedTime(at: item)
     default:
       return CBORDate.date(epochSeconds: try double(at: item), residual: 0)
     }
   }
 
+  private func extendedTime(at map: Int) throws -> Date {
+    // As Larder writes it: the base time first, and nothing besides it but the residual.
+    let first = inside(map)
+    if bytes[map] == 0xa2, bytes[first] == CBORDate.baseTimeKey {
+      let second = next(after: first + 1)
+      if isText(CBORDate.residualKey, at: second) {
+        return CBORDate.date(
+          epochSeconds: try double(at: first + 1), residual: try double(at: next(after: second)))
+      }
+    }
+    var seconds: Double?
+    var residual = 0.0
+    let end = end(of: map)
+    var key = inside(map)
+    while key < end {
+      let value = next(after: key)
+      if bytes[key] == CBORDate.baseTimeKey {
+        seconds = try double(at: value)
+      } else if isText(CBORDate.residualKey, at: key) {
+        residual = try double(at: value)
+      }
+      key = next(after: value)
+    }
+    guard let seconds else { throw corrupted("The extended time has no base time.", at: map) }
+    return CBORDate.date(epochSeconds: seconds, residual: residual)
+  }
+
   /// `nil` for the map that a URL with a base is written as.
-  private func url(at index: Int) throws -> URL? {
-    let item = untagged(index)
-    if initial(at: item) >> 5 == 5 { return nil }
+  private func url(at offset: Int) throws -> URL? {
+    let item = untagged(offset)
+    if bytes[item] >> 5 == 5 { return nil }
     guard let url = URL(string: try text(at: item)) else {
-      throw corrupted("This text is not a URL.", at: index)
+      throw corrupted("This text is not a URL.", at: offset)
     }
     return url
   }
 
-  private func decimal(at index: Int) throws -> Decimal {
-    var item = index
-    while initial(at: item) >> 5 == 6 {
+  private func decimal(at offset: Int) throws -> Decimal {
+    var item = offset
+    while bytes[item] >> 5 == 6 {
       let tag = argument(at: item)
       if tag == CBORTag.positiveBigInteger || tag == CBORTag.negativeBigInteger {
         return try wholeDecimal(at: item)
       }
-      item += 1
+      item = inside(item)
       if tag == CBORTag.decimalFraction { return try decimalFraction(at: item) }
     }
-    switch initial(at: item) {
+    switch bytes[item] {
     case 0x00...0x3f: return try wholeDecimal(at: item)
     case 0xf9, 0xfa, 0xfb: return Decimal(float(at: item))
-    default: throw mismatch(Decimal.self, at: index)
+    default: throw mismatch(Decimal.self, at: offset)
     }
   }
 
   private func decimalFraction(at item: Int) throws -> Decimal {
-    let parts = initial(at: item) >> 5 == 4 ? children(of: item) : []
+    let parts = bytes[item] >> 5 == 4 ? children(of: item) : []
     guard parts.count == 2 else { throw mismatch(Decimal.self, at: item) }
     let exponent = try integer(Int.self, at: parts[0])
     guard -128...127 ~= exponent else {
@@ -154,11 +178,11 @@ extension CBORDocument {
 
   private func wholeDecimal(at item: Int) throws -> Decimal {
     var digits: String?
-    if initial(at: item) >> 5 == 6, let magnitude = try magnitude(at: item) {
+    if bytes[item] >> 5 == 6, let magnitude = try magnitude(at: item) {
       let isNegative = argument(at: item) == CBORTag.negativeBigInteger
       // -1 - magnitude; the largest magnitude is never negative in a Decimal.
       digits = isNegative && magnitude < .max ? "-\(magnitude + 1)" : "\(magnitude)"
-    } else if initial(at: item) >> 5 < 2 {
+    } else if bytes[item] >> 5 < 2 {
       digits = String(try integer(Int128.self, at: item))
     }
     guard let value = digits.flatMap({ Decimal(string: $0) }) else {

@@ -8,87 +8,164 @@
   import Foundation
 #endif
 
-/// Bytes with their index: what all decoders and containers of one `decode` share.
+/// Bytes that were scanned: what all decoders and containers of one `decode` share.
 ///
-/// The scanner has proved the bytes well-formed, so nothing here looks for damage again; every
-/// access is bounds-checked all the same. A decoder and its containers belong to one thread, and no
-/// access to `items` calls code of the decoded types, so its exclusivity needs no check at run time.
+/// A data item is an offset, that of its head. The scanner has proved the bytes well-formed, so
+/// nothing here looks for damage again; every access is bounds-checked all the same.
 final class CBORDocument {
   let bytes: [UInt8]
-  @exclusivity(unchecked) private(set) var items: [CBORItem]
   let userInfo: [CodingUserInfoKey: any Sendable]
+  private let root: Int
+  private var extents: [CBORExtent]
 
   /// The map in which a key was sought last, its end, and where to go on in it.
   private var searchedMap = -1
   private var searchEnd = 0
   private var cursor = 0
+  private var rootCursor: Int
+
+  /// The number of the extent asked for last.
+  private var lastExtent = 0
 
   /// Scans the bytes.
   init(scanning bytes: [UInt8], userInfo: [CodingUserInfoKey: any Sendable]) throws(CBORFault) {
+    let (extents, root) = try CBORScanner.scan(bytes)
     self.bytes = bytes
-    self.items = try CBORScanner.scan(bytes)
     self.userInfo = userInfo
+    self.root = root
+    self.extents = extents
+    rootCursor = root + Self.headLength(bytes[root])
   }
 
   /// Bytes that are still being scanned; only items that are complete may be asked for.
-  init(bytes: [UInt8], items: [CBORItem]) {
+  init(partOf bytes: [UInt8], extents: [CBORExtent]) {
     self.bytes = bytes
-    self.items = items
-    self.userInfo = [:]
+    self.extents = extents
+    userInfo = [:]
+    root = -1
+    rootCursor = 0
   }
 
   // MARK: Items
 
-  /// The first byte of an item.
+  /// The length of a head, of which the lowest five bits of the first byte tell.
   @inline(__always)
-  func initial(at index: Int) -> UInt8 {
-    bytes[Int(items[index].offset)]
+  static func headLength(_ initial: UInt8) -> Int {
+    switch initial & 0x1f {
+    case 24: 2
+    case 25: 3
+    case 26: 5
+    case 27: 9
+    default: 1
+    }
   }
 
-  /// The number of the item behind an item.
+  /// The offset behind an item's head: of a tag, the tagged item; of a container, the first child.
   @inline(__always)
-  func next(after index: Int) -> Int {
-    Int(items[index].next)
+  func inside(_ item: Int) -> Int {
+    item + Self.headLength(bytes[item])
+  }
+
+  /// The offset behind an item.
+  @inline(__always)
+  func next(after item: Int) -> Int {
+    let initial = bytes[item]
+    switch initial {
+    case 0x00...0x17, 0x20...0x37, 0xe0...0xf7: return item + 1
+    case 0x40...0x57, 0x60...0x77: return item + 1 + Int(initial & 0x1f)
+    default: return rareNext(after: item)
+    }
+  }
+
+  private func rareNext(after item: Int) -> Int {
+    let initial = bytes[item]
+    let isIndefinite = initial & 0x1f == 31
+    switch initial >> 5 {
+    case 0, 1, 7: return inside(item)
+    case 6: return next(after: inside(item))
+    case 4, 5: return end(of: item) + (isIndefinite ? 1 : 0)
+    default:
+      guard isIndefinite else { return inside(item) + Int(argument(at: item)) }
+      var chunk = item + 1
+      while bytes[chunk] != 0xff { chunk = next(after: chunk) }
+      return chunk + 1
+    }
+  }
+
+  /// The offset behind the last child of a container.
+  @inline(__always)
+  func end(of container: Int) -> Int {
+    if container == root {
+      return bytes[root] & 0x1f == 31 ? bytes.count - 1 : bytes.count
+    }
+    return extents[extent(of: container)].end
+  }
+
+  /// The number of a container among the extents, which are in order of the heads. Mostly it is the
+  /// one asked for last, or the next.
+  @inline(__always)
+  private func extent(of container: Int) -> Int {
+    let next = lastExtent + 1
+    if lastExtent < extents.count, extents[lastExtent].start == container { return lastExtent }
+    if next < extents.count, extents[next].start == container {
+      lastExtent = next
+      return next
+    }
+    lastExtent = searchExtent(of: container)
+    return lastExtent
+  }
+
+  private func searchExtent(of container: Int) -> Int {
+    var low = 0
+    var high = extents.count - 1
+    while low < high {
+      let middle = (low + high) / 2
+      if extents[middle].start < container {
+        low = middle + 1
+      } else {
+        high = middle
+      }
+    }
+    return low
   }
 
   /// The item itself, behind any tags.
   @inline(__always)
-  func untagged(_ index: Int) -> Int {
-    var index = index
-    while initial(at: index) >> 5 == 6 { index += 1 }
-    return index
+  func untagged(_ item: Int) -> Int {
+    var item = item
+    while bytes[item] >> 5 == 6 { item = inside(item) }
+    return item
   }
 
   /// `null` or `undefined`.
   @inline(__always)
-  func isNull(at index: Int) -> Bool {
-    let initial = initial(at: index)
-    return initial == 0xf6 || initial == 0xf7
+  func isNull(at item: Int) -> Bool {
+    bytes[item] & 0xfe == 0xf6
   }
 
   /// The argument of an item's head.
   @inline(__always)
-  func argument(at index: Int) -> UInt64 {
-    let offset = Int(items[index].offset)
-    let info = bytes[offset] & 0x1f
-    if info < 24 { return UInt64(info) }
-    return word(after: offset, count: 1 << Int(info - 24))
+  func argument(at item: Int) -> UInt64 {
+    let initial = bytes[item]
+    if initial & 0x1f < 24 { return UInt64(initial & 0x1f) }
+    return word(after: item, count: Self.headLength(initial) - 1)
   }
 
   /// The big-endian word behind a head's first byte.
+  @inline(__always)
   func word(after offset: Int, count: Int) -> UInt64 {
     var word: UInt64 = 0
-    for index in offset + 1...offset + count {
-      word = word << 8 | UInt64(bytes[index])
+    for byte in bytes[offset + 1...offset + count] {
+      word = word << 8 | UInt64(byte)
     }
     return word
   }
 
   /// The direct children of an array or a map; of a map, keys and values in turn.
-  func children(of index: Int) -> [Int] {
+  func children(of container: Int) -> [Int] {
     var children: [Int] = []
-    let end = next(after: index)
-    var child = index + 1
+    let end = end(of: container)
+    var child = inside(container)
     while child < end {
       children.append(child)
       child = next(after: child)
@@ -98,28 +175,22 @@ final class CBORDocument {
 
   /// The bytes of a string; chunks are put together.
   @inline(__always)
-  func content(at index: Int) -> ArraySlice<UInt8> {
-    let offset = Int(items[index].offset)
-    let info = bytes[offset] & 0x1f
-    if info < 24 { return bytes[offset + 1..<offset + 1 + Int(info)] }
-    return longContent(at: offset, info)
+  func content(at item: Int) -> ArraySlice<UInt8> {
+    let info = bytes[item] & 0x1f
+    if info < 24 { return bytes[item + 1..<item + 1 + Int(info)] }
+    return longContent(at: item)
   }
 
-  private func longContent(at offset: Int, _ info: UInt8) -> ArraySlice<UInt8> {
-    if info != 31 {
-      let width = 1 << Int(info - 24)
-      let start = offset + 1 + width
-      return bytes[start..<start + Int(word(after: offset, count: width))]
+  private func longContent(at item: Int) -> ArraySlice<UInt8> {
+    if bytes[item] & 0x1f != 31 {
+      let start = inside(item)
+      return bytes[start..<start + Int(argument(at: item))]
     }
     var joined: [UInt8] = []
-    var chunk = offset + 1
+    var chunk = item + 1
     while bytes[chunk] != 0xff {
-      let chunkInfo = bytes[chunk] & 0x1f
-      let part =
-        chunkInfo < 24
-        ? bytes[chunk + 1..<chunk + 1 + Int(chunkInfo)] : longContent(at: chunk, chunkInfo)
-      joined.append(contentsOf: part)
-      chunk = part.endIndex
+      joined.append(contentsOf: content(at: chunk))
+      chunk = next(after: chunk)
     }
     return joined[...]
   }
@@ -144,7 +215,7 @@ final class CBORDocument {
 
   private func search(_ name: String, in map: Int) -> Int {
     let end = searchEnd
-    let first = map + 1
+    let first = inside(map)
     guard first < end else { return -1 }
     let start = cursor < end ? cursor : first
     var key = start
@@ -162,19 +233,31 @@ final class CBORDocument {
 
   /// Begins or goes on with a search in another map than the last.
   private func turn(to map: Int) {
-    if searchedMap >= 0 { items[searchedMap].cursor = UInt32(truncatingIfNeeded: cursor) }
+    // The place in a map is worth keeping if there is something left in it.
+    if searchedMap >= 0, cursor < searchEnd {
+      if searchedMap == root {
+        rootCursor = cursor
+      } else {
+        // Exchanged rather than changed in place: see CBOREncoding.swift.
+        let number = extent(of: searchedMap)
+        var taken: [CBORExtent] = []
+        swap(&taken, &extents)
+        taken[number].cursor = cursor
+        swap(&taken, &extents)
+      }
+    }
     searchedMap = map
-    searchEnd = next(after: map)
-    cursor = Int(items[map].cursor)
+    searchEnd = end(of: map)
+    cursor = map == root ? rootCursor : extents[extent(of: map)].cursor
   }
 
   /// The value of an integer key, or -1; only maps written by others have such keys.
   func find(_ number: Int, in map: Int) -> Int {
-    let end = next(after: map)
-    var key = map + 1
+    let end = end(of: map)
+    var key = inside(map)
     while key < end {
       let value = next(after: key)
-      if initial(at: key) >> 5 < 2, let found = try? integer(Int.self, at: key), found == number {
+      if bytes[key] >> 5 < 2, let found = try? integer(Int.self, at: key), found == number {
         return value
       }
       key = next(after: value)
@@ -182,17 +265,17 @@ final class CBORDocument {
     return -1
   }
 
+  /// Whether a key is this text.
   @inline(__always)
-  private func isText(_ name: String, at key: Int) -> Bool {
-    let offset = Int(items[key].offset)
+  func isText(_ name: String, at key: Int) -> Bool {
     let utf8 = name.utf8
     let count = utf8.count
     guard count < 24 else { return isLongText(name, at: key) }
-    guard bytes[offset] == 0x60 | UInt8(truncatingIfNeeded: count) else {
+    guard bytes[key] == 0x60 | UInt8(truncatingIfNeeded: count) else {
       // A long head or chunks, for a short text.
-      return bytes[offset] >= 0x78 && bytes[offset] <= 0x7f && isLongText(name, at: key)
+      return bytes[key] >= 0x78 && bytes[key] <= 0x7f && isLongText(name, at: key)
     }
-    var position = offset
+    var position = key
     for byte in utf8 {
       position += 1
       if bytes[position] != byte { return false }
@@ -201,13 +284,13 @@ final class CBORDocument {
   }
 
   private func isLongText(_ name: String, at key: Int) -> Bool {
-    initial(at: key) >> 5 == 3 && content(at: key).elementsEqual(name.utf8)
+    bytes[key] >> 5 == 3 && content(at: key).elementsEqual(name.utf8)
   }
 
   /// A key of a map as a coding key; `nil` if it is neither a text nor an integer, or if the coding
   /// key does not know it.
   func codingKey<Key: CodingKey>(at key: Int) -> Key? {
-    switch initial(at: key) >> 5 {
+    switch bytes[key] >> 5 {
     case 3: return Key(stringValue: String(decoding: content(at: key), as: UTF8.self))
     case 0, 1: return (try? integer(Int.self, at: key)).flatMap { Key(intValue: $0) }
     default: return nil
@@ -220,35 +303,27 @@ final class CBORDocument {
   /// the few types that ask, so nothing is kept for it while decoding.
   func codingPath(to target: Int) -> [any CodingKey] {
     var path: [any CodingKey] = []
-    var index = 0
-    descent: while index < target {
-      switch initial(at: index) >> 5 {
-      case 6:
-        index += 1
-      case 4:
-        for (position, child) in children(of: index).enumerated()
-        where target < next(after: child) {
-          path.append(CBORKey(intValue: position))
-          index = child
-          continue descent
-        }
-        break descent
-      case 5:
-        let children = children(of: index)
-        for position in stride(from: 0, to: children.count, by: 2)
-        where target < next(after: children[position + 1]) {
-          guard target >= children[position + 1] else { break descent }
-          let key: CBORKey? = codingKey(at: children[position])
-          path.append(key ?? CBORKey(stringValue: "?"))
-          index = children[position + 1]
-          continue descent
-        }
-        break descent
-      default:
-        break descent
+    var item = untagged(0)
+    descent: while item < target {
+      guard bytes[item] >> 5 == 4 || bytes[item] >> 5 == 5 else { break }
+      let isMap = bytes[item] >> 5 == 5
+      for (position, child) in children(of: item).enumerated() where target < next(after: child) {
+        // In a map, keys and values take turns; a path never leads into a key.
+        guard !isMap || !position.isMultiple(of: 2) else { break descent }
+        let step = isMap ? keyBefore(child, in: item) : CBORKey(intValue: position)
+        path.append(step)
+        item = target > child ? untagged(child) : child
+        continue descent
       }
+      break
     }
     return path
+  }
+
+  private func keyBefore(_ value: Int, in map: Int) -> CBORKey {
+    var key = inside(map)
+    while next(after: key) < value { key = next(after: next(after: key)) }
+    return codingKey(at: key) ?? CBORKey(stringValue: "?")
   }
 }
 

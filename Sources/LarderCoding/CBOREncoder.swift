@@ -44,6 +44,7 @@ public struct CBOREncoder: Sendable {
   ///   in which they are stored is sorted once.
   public func encode<Value: Encodable>(_ value: Value) throws(CodingFailure) -> [UInt8] {
     let state = CBOREncoding(userInfo: userInfo)
+    state.write { $0.reserve(256) }
     do {
       try state.encode(value)
       return try state.finish()

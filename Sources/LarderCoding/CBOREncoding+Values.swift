@@ -11,78 +11,99 @@
 // Values that have a CBOR form of their own, or that are so common that their own `encode(to:)`
 // would cost more than they do. The type comparisons are pointer comparisons.
 extension CBOREncoding {
+  private static let largestKnownSize = max(
+    MemoryLayout<String>.size, MemoryLayout<UUID>.size, MemoryLayout<Date>.size,
+    MemoryLayout<Data>.size, MemoryLayout<URL>.size, MemoryLayout<Decimal>.size)
+
   /// Writes a value of any type.
   func encode<Value: Encodable>(_ value: Value) throws {
-    if Value.self == String.self {
-      writer.write(text: value as! String)
-    } else if Value.self == Int.self {
-      writer.write(value as! Int)
-    } else if Value.self == Double.self {
-      writer.write(value as! Double)
-    } else if Value.self == UUID.self {
-      writer.write(tag: CBORTag.uuid)
-      writer.head(0x40, 16)
-      PlainBytes.append(uuid: value as! UUID, to: &writer.bytes)
-    } else if Value.self == Date.self {
-      CBORDate.write(value as! Date, to: &writer)
-    } else if Value.self == Data.self {
-      writer.write(bytes: value as! Data)
-    } else if try !encodeList(value) {
-      try encodeRare(value)
+    // Most structs are larger than any type that is compared with below.
+    if MemoryLayout<Value>.size <= Self.largestKnownSize {
+      var writer = takeWriter()
+      let isWritten = writer.writeKnown(value)
+      putBack(&writer)
+      if isWritten { return }
     }
+    try nest(value)
+  }
+}
+
+extension CBORWriter {
+  /// Writes a value that needs no `encode(to:)`; false if it is not of such a type.
+  @inline(__always)
+  fileprivate mutating func writeKnown<Value>(_ value: Value) -> Bool {
+    if Value.self == String.self {
+      write(text: value as! String)
+    } else if Value.self == Int.self {
+      write(value as! Int)
+    } else if Value.self == Double.self {
+      write(value as! Double)
+    } else if Value.self == UUID.self {
+      write(uuid: value as! UUID)
+    } else if Value.self == Date.self {
+      CBORDate.write(value as! Date, to: &self)
+    } else if Value.self == Data.self {
+      write(bytes: value as! Data)
+    } else {
+      return writeList(value) || writeRare(value)
+    }
+    return true
   }
 
-  private func encodeList<Value: Encodable>(_ value: Value) throws -> Bool {
+  private mutating func writeList<Value>(_ value: Value) -> Bool {
     if Value.self == [String].self {
       let elements = value as! [String]
-      writer.beginArray(count: elements.count)
-      for element in elements { writer.write(text: element) }
+      beginArray(count: elements.count)
+      for element in elements { write(text: element) }
     } else if Value.self == [Int].self {
       let elements = value as! [Int]
-      writer.beginArray(count: elements.count)
-      for element in elements { writer.write(element) }
+      beginArray(count: elements.count)
+      for element in elements { write(element) }
     } else if Value.self == [Double].self {
       let elements = value as! [Double]
-      writer.beginArray(count: elements.count)
-      for element in elements { writer.write(element) }
+      beginArray(count: elements.count)
+      for element in elements { write(element) }
     } else if Value.self == [UInt8].self {
-      writer.write(bytes: value as! [UInt8])
+      write(bytes: value as! [UInt8])
     } else {
       return false
     }
     return true
   }
 
-  private func encodeRare<Value: Encodable>(_ value: Value) throws {
+  private mutating func writeRare<Value>(_ value: Value) -> Bool {
     if Value.self == URL.self, let url = value as? URL, url.baseURL == nil {
-      writer.write(tag: CBORTag.uri)
-      writer.write(text: url.absoluteString)
-    } else if Value.self == Decimal.self {
-      try encode(decimal: value as! Decimal)
-    } else {
-      try nest(value)
+      write(tag: CBORTag.uri)
+      write(text: url.absoluteString)
+      return true
     }
+    return Value.self == Decimal.self && write(decimal: value as! Decimal)
   }
 
-  private func encode(decimal value: Decimal) throws {
-    guard !value.isNaN else { return writer.write(Double.nan) }
-    guard let significand = UInt128(value.significand.magnitude.description) else {
-      throw EncodingError.invalidValue(
-        value,
-        EncodingError.Context(
-          codingPath: codingPath(at: current.depth + 1),
-          debugDescription: "The significand of the Decimal is not an integer."))
+  private mutating func write(uuid: UUID) {
+    write(tag: CBORTag.uuid)
+    head(0x40, 16)
+    PlainBytes.append(uuid: uuid, to: &bytes)
+  }
+
+  /// False, and nothing written, if the significand is no integer of 128 bits; every Decimal's is.
+  private mutating func write(decimal value: Decimal) -> Bool {
+    if value.isNaN {
+      write(Double.nan)
+      return true
     }
+    guard let significand = UInt128(value.significand.magnitude.description) else { return false }
     if value.exponent != 0 {
-      writer.write(tag: CBORTag.decimalFraction)
-      writer.beginArray(count: 2)
-      writer.write(value.exponent)
+      write(tag: CBORTag.decimalFraction)
+      beginArray(count: 2)
+      write(value.exponent)
     }
     if value.isSignMinus, significand > 0 {
-      writer.write(negativeBig: significand - 1)
+      write(negativeBig: significand - 1)
     } else {
-      writer.write(big: significand)
+      write(big: significand)
     }
+    return true
   }
 }
 

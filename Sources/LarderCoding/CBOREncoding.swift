@@ -15,6 +15,10 @@
 // Containers that are asked for without a call of `encode(to:)` (`nestedContainer`, `superEncoder`)
 // may be written to in any order while the outer container goes on. They get a buffer of their own,
 // a child, which is inserted when the frame is closed in which it was asked for.
+//
+// Whoever writes takes the buffer out, writes, and puts it back. A mutable property of a class that
+// is accessed across a call costs a check at run time, more than the writing of a small field does;
+// an exchange costs nothing.
 
 /// The state that all encoders and containers of one value share.
 final class CBOREncoding {
@@ -41,39 +45,54 @@ final class CBOREncoding {
     var inOrder = true
   }
 
-  /// Where to go back to if a value throws half-way and its container goes on without it.
-  struct Mark {
-    let count: Int
-    let frame: Frame
-    let outerCount: Int
-    let childCount: Int
-  }
-
-  @exclusivity(unchecked) var writer = CBORWriter()
-  let userInfo: [CodingUserInfoKey: any Sendable]
+  private var writer = CBORWriter()
+  var current: Frame
+  var outer: [Frame] = []
   let rootDepth: Int
-  @exclusivity(unchecked) private(set) var current: Frame
-  @exclusivity(unchecked) private var outer: [Frame] = []
-  @exclusivity(unchecked) private var children: [(offset: Int, state: CBOREncoding)] = []
-  private var parent: CBOREncoding?
-  private let keyInParent: CBORKey?
-  @exclusivity(unchecked) private var misuse: EncodingError?
+  let userInfo: [CodingUserInfoKey: any Sendable]
 
+  /// What only a value with parts or mistakes has, out of the way of all others.
+  var parts: CBORParts?
+
+  /// The state of a whole value.
   init(userInfo: [CodingUserInfoKey: any Sendable]) {
-    self.userInfo = userInfo
     rootDepth = 0
     current = Frame(depth: 0)
-    keyInParent = nil
-    writer.reserve(256)
+    self.userInfo = userInfo
   }
 
-  private init(parent: CBOREncoding, key: CBORKey) {
-    userInfo = parent.userInfo
+  /// The state of a part that is written on its own.
+  init(partOf parent: CBOREncoding, at key: CBORKey) {
     rootDepth = parent.current.depth + 1
     current = Frame(depth: rootDepth)
-    self.parent = parent
-    keyInParent = key
+    userInfo = parent.userInfo
+    parts = CBORParts(parent: parent, keyInParent: key)
   }
+
+  // MARK: The buffer
+
+  /// Takes the buffer out; it must be put back before anything else happens.
+  @inline(__always)
+  func takeWriter() -> CBORWriter {
+    var taken = CBORWriter()
+    swap(&taken, &writer)
+    return taken
+  }
+
+  @inline(__always)
+  func putBack(_ written: inout CBORWriter) {
+    swap(&written, &writer)
+  }
+
+  @inline(__always)
+  func write(_ body: (inout CBORWriter) -> Void) {
+    var writer = takeWriter()
+    body(&writer)
+    putBack(&writer)
+  }
+
+  /// What was written so far.
+  var bytes: [UInt8] { writer.bytes }
 
   // MARK: Frames
 
@@ -89,7 +108,7 @@ final class CBOREncoding {
     // Nothing is ever written to the outermost frame, so it need not be kept: a flat value then has
     // no need of the array.
     if depth > 1 { outer.append(current) }
-    current = Frame(depth: depth, firstChild: children.count)
+    current = Frame(depth: depth, firstChild: parts?.children.count ?? 0)
     try value.encode(to: CBORItemEncoder(state: self, depth: depth))
     try close()
     current = depth > 1 ? outer.removeLast() : Frame(depth: 0)
@@ -102,50 +121,56 @@ final class CBOREncoding {
       return
     }
     current.kind = kind
+    var writer = takeWriter()
     current.start = writer.bytes.count
     writer.bytes.append(kind == .map ? 0xa0 : 0x80)
+    putBack(&writer)
   }
 
   /// Puts the finished frame's head right, with its children in and its fields in order.
   private func close() throws {
-    if let misuse { throw misuse }
-    if children.count > current.firstChild { try insertChildren() }
-    switch current.kind {
-    case .single:
-      return
-    case .empty:
+    if let parts { try insertChildren(of: parts) }
+    let kind = current.kind
+    guard kind != .single else { return }
+    let start = current.start
+    var count = current.count
+    var writer = takeWriter()
+    if kind == .empty {
       // A value that wrote nothing has no fields.
       writer.bytes.append(0xa0)
-      return
-    case .map:
-      if !current.inOrder {
-        current.count = CBORFieldSorter.sort(&writer.bytes, from: current.start + 1)
-      }
-    case .array:
-      break
-    }
-    if current.count < 24 {
-      writer.bytes[current.start] |= UInt8(truncatingIfNeeded: current.count)
+      count = 0
     } else {
-      var head = CBORWriter()
-      head.head(writer.bytes[current.start], UInt64(current.count))
-      writer.bytes.replaceSubrange(current.start...current.start, with: head.bytes)
+      if kind == .map, !current.inOrder {
+        count = CBORFieldSorter.sort(&writer.bytes, from: start + 1)
+      }
+      if count < 24 {
+        writer.bytes[start] |= UInt8(truncatingIfNeeded: count)
+      } else {
+        var head = CBORWriter()
+        head.head(writer.bytes[start], UInt64(count))
+        writer.bytes.replaceSubrange(start...start, with: head.bytes)
+      }
     }
+    putBack(&writer)
   }
 
-  /// The bytes, when everything is written.
+  /// Hands out the bytes when everything is written.
   func finish() throws -> [UInt8] {
     if rootDepth > 0 { try close() }
-    if let misuse { throw misuse }
-    return writer.bytes
+    if let misuse = parts?.misuse { throw misuse }
+    parts?.parent = nil
+    return takeWriter().bytes
   }
 
   // MARK: Places
 
-  /// Begins a field: writes its name and notes whether it comes in order.
+  /// Begins a field: writes its name, notes whether it comes in order, and writes what `body` does.
   @inline(__always)
-  func beginField(_ name: String, _ depth: Int) throws {
+  func field(
+    _ name: String, _ depth: Int, _ body: (inout CBORWriter) -> Void = { _ in }
+  ) throws {
     guard depth == current.depth, current.kind == .map else { throw noteMisuse(depth) }
+    var writer = takeWriter()
     let start = writer.bytes.count
     writer.write(text: name)
     if current.count > 0, current.inOrder {
@@ -153,123 +178,29 @@ final class CBOREncoding {
     }
     current.lastKey = start
     current.count += 1
+    body(&writer)
+    putBack(&writer)
   }
 
-  /// Begins an element.
+  /// Begins an element, and writes what `body` does.
   @inline(__always)
-  func beginElement(_ depth: Int) throws {
+  func element(_ depth: Int, _ body: (inout CBORWriter) -> Void = { _ in }) throws {
     guard depth == current.depth, current.kind == .array else { throw noteMisuse(depth) }
     current.count += 1
+    write(body)
   }
 
-  /// Begins the one value of a frame without a container.
+  /// Begins the one value of a frame without a container, and writes what `body` does.
   @inline(__always)
-  func beginSingle(_ depth: Int) throws {
+  func single(_ depth: Int, _ body: (inout CBORWriter) -> Void = { _ in }) throws {
     guard depth == current.depth, current.kind == .empty else { throw noteMisuse(depth) }
     current.kind = .single
+    write(body)
   }
 
   /// How many elements an array has so far.
   func count(at depth: Int) -> Int {
-    depth == current.depth ? current.count : outer.first { $0.depth == depth }?.count ?? 0
-  }
-
-  var mark: Mark {
-    Mark(
-      count: writer.bytes.count, frame: current, outerCount: outer.count,
-      childCount: children.count)
-  }
-
-  /// Forgets what was written since the mark.
-  func rewind(to mark: Mark) {
-    writer.bytes.removeSubrange(mark.count...)
-    current = mark.frame
-    outer.removeSubrange(mark.outerCount...)
-    for child in children[mark.childCount...] { child.state.abandon() }
-    children.removeSubrange(mark.childCount...)
-  }
-
-  // MARK: Children
-
-  /// A field whose value is written on its own.
-  func detachField(_ name: String, _ depth: Int) -> CBOREncoding {
-    let place: Void? = try? beginField(name, depth)
-    return detach(CBORKey(stringValue: name), isPlaced: place != nil)
-  }
-
-  /// An element that is written on its own.
-  func detachElement(_ depth: Int) -> CBOREncoding {
-    let place: Void? = try? beginElement(depth)
-    return detach(CBORKey(intValue: max(0, current.count - 1)), isPlaced: place != nil)
-  }
-
-  private func detach(_ key: CBORKey, isPlaced: Bool) -> CBOREncoding {
-    let child = CBOREncoding(parent: self, key: key)
-    if child.rootDepth > Self.maximumDepth {
-      misuse = EncodingError.invalidValue(
-        key,
-        EncodingError.Context(
-          codingPath: child.codingPath(at: child.rootDepth),
-          debugDescription: "The containers are nested too deeply."))
-    }
-    if isPlaced { children.append((writer.bytes.count, child)) }
-    return child
-  }
-
-  private func insertChildren() throws {
-    let inserted = children[current.firstChild...]
-    var offset = inserted.first?.offset ?? writer.bytes.count
-    let start = offset
-    var tail: [UInt8] = []
-    for child in inserted {
-      tail.append(contentsOf: writer.bytes[offset..<child.offset])
-      tail.append(contentsOf: try child.state.finish())
-      child.state.parent = nil
-      offset = child.offset
-    }
-    tail.append(contentsOf: writer.bytes[offset...])
-    writer.bytes.replaceSubrange(start..., with: tail)
-    children.removeSubrange(current.firstChild...)
-  }
-
-  /// Undoes the references between parents and children of a value that failed.
-  func abandon() {
-    parent = nil
-    for child in children { child.state.abandon() }
-    children = []
-  }
-
-  // MARK: Paths and errors
-
-  /// The path to the frame at a depth, read from what was written.
-  func codingPath(at depth: Int) -> [any CodingKey] {
-    var path: [any CodingKey] = []
-    if let parent, let keyInParent {
-      path = parent.codingPath(at: rootDepth - 1)
-      path.append(keyInParent)
-    }
-    for frame in outer + [current] where frame.depth < depth {
-      switch frame.kind {
-      case .map where frame.count > 0:
-        path.append(CBORKey(stringValue: CBORFieldSorter.name(writer.bytes, frame.lastKey)))
-      case .array:
-        path.append(CBORKey(intValue: max(0, frame.count - 1)))
-      default:
-        break
-      }
-    }
-    return path
-  }
-
-  @discardableResult
-  private func noteMisuse(_ depth: Int) -> EncodingError {
-    let error = EncodingError.invalidValue(
-      current.count,
-      EncodingError.Context(
-        codingPath: codingPath(at: depth),
-        debugDescription: "The type's encode(to:) asked one encoder for two kinds of container, "
-          + "wrote two single values, or wrote to a container after its value was complete."))
-    misuse = misuse ?? error
-    return error
+    if depth == current.depth { return current.count }
+    return outer.first { $0.depth == depth }?.count ?? 0
   }
 }

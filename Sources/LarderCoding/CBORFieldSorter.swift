@@ -5,9 +5,8 @@
 /// Brings the fields of an encoded map into bytewise order of their names.
 enum CBORFieldSorter {
   private struct Field {
-    var key: Int
-    var value: Int
-    var end: Int
+    let key: Int
+    let end: Int
   }
 
   /// Sorts the fields from an offset to the end of the bytes; of fields of the same name, the last
@@ -19,22 +18,35 @@ enum CBORFieldSorter {
     while offset < bytes.count {
       let value = end(of: offset, bytes)
       let end = end(of: value, bytes)
-      insert(Field(key: offset, value: value, end: end), into: &fields, bytes)
+      insert(Field(key: offset, end: end), into: &fields, bytes)
       offset = end
     }
     var sorted: [UInt8] = []
     sorted.reserveCapacity(bytes.count - start)
+    // Fields that stay neighbours are moved together.
+    var run = start..<start
     for field in fields {
-      sorted.append(contentsOf: bytes[field.key..<field.end])
+      if field.key != run.upperBound {
+        sorted.append(contentsOf: bytes[run])
+        run = field.key..<field.end
+      } else {
+        run = run.lowerBound..<field.end
+      }
     }
-    bytes.replaceSubrange(start..., with: sorted)
+    sorted.append(contentsOf: bytes[run])
+    bytes.removeLast(bytes.count - start)
+    bytes.append(contentsOf: sorted)
     return fields.count
   }
 
   /// Binary insertion: moving a few words is cheap next to comparing names.
   private static func insert(_ field: Field, into fields: inout [Field], _ bytes: [UInt8]) {
+    guard let last = fields.last, !precedes(bytes, last.key, field.key) else {
+      fields.append(field)
+      return
+    }
     var low = 0
-    var high = fields.count
+    var high = fields.count - 1
     while low < high {
       let middle = (low + high) / 2
       if precedes(bytes, fields[middle].key, field.key) {
@@ -43,10 +55,10 @@ enum CBORFieldSorter {
         high = middle
       }
     }
-    if low < fields.count, !precedes(bytes, field.key, fields[low].key) {
-      fields[low] = field
-    } else {
+    if precedes(bytes, field.key, fields[low].key) {
       fields.insert(field, at: low)
+    } else {
+      fields[low] = field
     }
   }
 
@@ -75,7 +87,17 @@ enum CBORFieldSorter {
   }
 
   /// The offset behind the item at an offset, of bytes that an encoder wrote.
+  @inline(__always)
   private static func end(of start: Int, _ bytes: [UInt8]) -> Int {
+    let initial = bytes[start]
+    switch initial {
+    case 0x00...0x17, 0x20...0x37, 0xf4...0xf7: return start + 1
+    case 0x40...0x57, 0x60...0x77: return start + 1 + Int(initial & 0x1f)
+    default: return rareEnd(of: start, bytes)
+    }
+  }
+
+  private static func rareEnd(of start: Int, _ bytes: [UInt8]) -> Int {
     var offset = start
     var remaining: UInt64 = 1
     while remaining > 0 {

@@ -75,22 +75,18 @@ struct CBORKeyOrder {
   }
 }
 
-extension CBORScanner {
+extension CBORDocument {
   /// Looks for equal keys in a map whose keys are not in order, or may be encoded in several ways.
-  func checkKeysAreDistinct(from first: Int, areSimple: Bool) throws(CBORFault) {
-    let document = CBORDocument(bytes: bytes, items: items)
-    var keys: [[UInt8]] = []
-    var index = first
-    while index < items.count {
-      let value = Int(items[index].next)
-      let start = Int(items[index].offset)
-      let end = Int(items[value].offset)
-      keys.append(areSimple ? Array(bytes[start..<end]) : document.value(at: index).encoded)
-      index = Int(items[value].next)
-    }
-    guard Set(keys).count == keys.count else {
-      throw CBORFault(
-        code: .malformed, offset: Int(items[first].offset), problem: "a map with two equal keys")
+  func checkKeysAreDistinct(_ pairs: Range<Int>, areSimple: Bool) throws(CBORFault) {
+    var keys: Set<[UInt8]> = []
+    var key = pairs.lowerBound
+    while key < pairs.upperBound {
+      let value = next(after: key)
+      let encoded = areSimple ? Array(bytes[key..<value]) : self.value(at: key).encoded
+      guard keys.insert(encoded).inserted else {
+        throw CBORFault(code: .malformed, offset: key, problem: "a key that the map has already")
+      }
+      key = next(after: value)
     }
   }
 }

@@ -11,8 +11,8 @@ struct CBORKeyedDecoding<Key: CodingKey>: KeyedDecodingContainerProtocol {
 
   var allKeys: [Key] {
     var keys: [Key] = []
-    let end = document.next(after: map)
-    var key = map + 1
+    let end = document.end(of: map)
+    var key = document.inside(map)
     while key < end {
       if let found: Key = document.codingKey(at: key) { keys.append(found) }
       key = document.next(after: document.next(after: key))
@@ -207,10 +207,10 @@ struct CBORKeyedDecoding<Key: CodingKey>: KeyedDecodingContainerProtocol {
   func superDecoder() throws -> any Decoder {
     let found = document.find(CBORKey.superKey.stringValue, in: map)
     guard found >= 0 else { throw document.missing(CBORKey.superKey, in: map) }
-    return CBORItemDecoder(document: document, index: found)
+    return CBORItemDecoder(document: document, offset: found)
   }
 
   func superDecoder(forKey key: Key) throws -> any Decoder {
-    CBORItemDecoder(document: document, index: try item(key))
+    CBORItemDecoder(document: document, offset: try item(key))
   }
 }

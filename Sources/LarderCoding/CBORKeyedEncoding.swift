@@ -10,93 +10,76 @@ struct CBORKeyedEncoding<Key: CodingKey>: KeyedEncodingContainerProtocol {
   var codingPath: [any CodingKey] { state.codingPath(at: depth) }
 
   func encodeNil(forKey key: Key) throws {
-    try state.beginField(key.stringValue, depth)
-    state.writer.writeNull()
+    try state.field(key.stringValue, depth) { $0.writeNull() }
   }
 
   func encode(_ value: Bool, forKey key: Key) throws {
-    try state.beginField(key.stringValue, depth)
-    state.writer.write(value)
+    try state.field(key.stringValue, depth) { $0.write(value) }
   }
 
   func encode(_ value: String, forKey key: Key) throws {
-    try state.beginField(key.stringValue, depth)
-    state.writer.write(text: value)
+    try state.field(key.stringValue, depth) { $0.write(text: value) }
   }
 
   func encode(_ value: Double, forKey key: Key) throws {
-    try state.beginField(key.stringValue, depth)
-    state.writer.write(value)
+    try state.field(key.stringValue, depth) { $0.write(value) }
   }
 
   func encode(_ value: Float, forKey key: Key) throws {
-    try state.beginField(key.stringValue, depth)
-    state.writer.write(value)
+    try state.field(key.stringValue, depth) { $0.write(value) }
   }
 
   func encode(_ value: Int, forKey key: Key) throws {
-    try state.beginField(key.stringValue, depth)
-    state.writer.write(Int64(value))
+    try state.field(key.stringValue, depth) { $0.write(Int64(value)) }
   }
 
   func encode(_ value: Int8, forKey key: Key) throws {
-    try state.beginField(key.stringValue, depth)
-    state.writer.write(Int64(value))
+    try state.field(key.stringValue, depth) { $0.write(Int64(value)) }
   }
 
   func encode(_ value: Int16, forKey key: Key) throws {
-    try state.beginField(key.stringValue, depth)
-    state.writer.write(Int64(value))
+    try state.field(key.stringValue, depth) { $0.write(Int64(value)) }
   }
 
   func encode(_ value: Int32, forKey key: Key) throws {
-    try state.beginField(key.stringValue, depth)
-    state.writer.write(Int64(value))
+    try state.field(key.stringValue, depth) { $0.write(Int64(value)) }
   }
 
   func encode(_ value: Int64, forKey key: Key) throws {
-    try state.beginField(key.stringValue, depth)
-    state.writer.write(value)
+    try state.field(key.stringValue, depth) { $0.write(value) }
   }
 
   func encode(_ value: Int128, forKey key: Key) throws {
-    try state.beginField(key.stringValue, depth)
-    state.writer.write(big: value)
+    try state.field(key.stringValue, depth) { $0.write(big: value) }
   }
 
   func encode(_ value: UInt, forKey key: Key) throws {
-    try state.beginField(key.stringValue, depth)
-    state.writer.write(UInt64(value))
+    try state.field(key.stringValue, depth) { $0.write(UInt64(value)) }
   }
 
   func encode(_ value: UInt8, forKey key: Key) throws {
-    try state.beginField(key.stringValue, depth)
-    state.writer.write(Int64(value))
+    try state.field(key.stringValue, depth) { $0.write(Int64(value)) }
   }
 
   func encode(_ value: UInt16, forKey key: Key) throws {
-    try state.beginField(key.stringValue, depth)
-    state.writer.write(Int64(value))
+    try state.field(key.stringValue, depth) { $0.write(Int64(value)) }
   }
 
   func encode(_ value: UInt32, forKey key: Key) throws {
-    try state.beginField(key.stringValue, depth)
-    state.writer.write(Int64(value))
+    try state.field(key.stringValue, depth) { $0.write(Int64(value)) }
   }
 
   func encode(_ value: UInt64, forKey key: Key) throws {
-    try state.beginField(key.stringValue, depth)
-    state.writer.write(value)
+    try state.field(key.stringValue, depth) { $0.write(value) }
   }
 
   func encode(_ value: UInt128, forKey key: Key) throws {
-    try state.beginField(key.stringValue, depth)
-    state.writer.write(big: value)
+    try state.field(key.stringValue, depth) { $0.write(big: value) }
   }
 
   func encode<Value: Encodable>(_ value: Value, forKey key: Key) throws {
     let mark = state.mark
-    try state.beginField(key.stringValue, depth)
+    try state.field(key.stringValue, depth)
     do {
       try state.encode(value)
     } catch {

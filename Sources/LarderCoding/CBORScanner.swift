@@ -2,29 +2,31 @@
 // Copyright 2026 the Larder authors. Licensed under Apache-2.0.
 // SPDX-License-Identifier: Apache-2.0
 
-// THE INDEX
+// THE SCAN
 //
-// Decoding starts with one pass over the bytes that proves the whole input well-formed and writes an
-// index: one record per data item, in order of appearance, with the offset of its head and the
-// number of the first item behind it. So a container's children are found, and skipped, in one step
-// each; and nothing after the pass has to expect damaged bytes.
+// Decoding starts with one pass over the bytes that proves the whole input well-formed. Nothing after
+// the pass has to expect damaged bytes, and a data item is known by the offset of its head alone.
+//
+// Where an item ends is plain from its head, except for arrays and maps. For these the pass notes the
+// extent: head and end of each container inside the outermost, in order of the heads. So any item can
+// be skipped without walking through it, and a flat value needs no notes, and no allocation, at all.
 //
 // The pass rejects what RFC 8949 calls not well-formed, and of what it calls invalid: text that is
 // not UTF-8, maps with two equal keys, and bytes after the item. It takes every encoding of a
 // value, not only the deterministic one: long heads, indefinite lengths, any order of keys.
 //
 // Hostile input: a claimed length is compared with the bytes that are left before anything is done
-// with it, so the index never has more records than the input has bytes. Nesting is limited, and
-// the limit bounds the recursion here and in everything that walks the index afterwards.
+// with it, so there are never more notes than bytes. Nesting is limited, and the limit bounds the
+// recursion here and in everything that walks the bytes afterwards.
 
-/// A data item of the index.
-struct CBORItem {
-  /// Where the item's head is.
-  var offset: UInt32
-  /// The number of the first item that is not part of this one.
-  var next: UInt32
-  /// In a map: the key at which the next search starts. The rest of the record is never changed.
-  var cursor: UInt32
+/// Where an array or a map is.
+struct CBORExtent {
+  /// The offset of the head.
+  let start: Int
+  /// The offset behind the last child: that of the break, if the length is indefinite.
+  var end: Int
+  /// In a map: the key at which the next search starts.
+  var cursor: Int
 }
 
 /// What is wrong with bytes that should be CBOR.
@@ -41,42 +43,42 @@ struct CBORFault: Error {
   }
 }
 
-/// Builds the index of one data item that fills the input.
+/// Proves that bytes are one well-formed data item.
 struct CBORScanner {
   /// Arrays, maps and tags around an item, at most.
   static let maximumDepth = 128
 
-  let bytes: [UInt8]
-  private(set) var items: [CBORItem] = []
+  private let bytes: [UInt8]
+  private let root: Int
+  private var extents: [CBORExtent] = []
 
-  private init(bytes: [UInt8]) {
+  private init(bytes: [UInt8], root: Int) {
     self.bytes = bytes
+    self.root = root
   }
 
-  /// The index of the input.
-  static func scan(_ bytes: [UInt8]) throws(CBORFault) -> [CBORItem] {
-    guard bytes.count < UInt32.max else {
-      throw CBORFault(code: .tooLarge, offset: 0, problem: "more than 4 GiB of CBOR")
-    }
-    var scanner = CBORScanner(bytes: bytes)
-    scanner.items.reserveCapacity(min(bytes.count / 8 + 8, 1 << 16))
+  /// The extents of all containers but the outermost, and the offset of the outermost item behind
+  /// its tags.
+  static func scan(_ bytes: [UInt8]) throws(CBORFault) -> (extents: [CBORExtent], root: Int) {
     let input = bytes.span
+    var root = 0
+    while root < input.count, input[root] >> 5 == 6 {
+      root = try argument(input, root).end
+    }
+    var scanner = CBORScanner(bytes: bytes, root: root)
     let end = try scanner.item(input, 0, depth: 0)
     guard end == input.count else {
       throw CBORFault(code: .malformed, offset: end, problem: "bytes after the end of the value")
     }
-    return scanner.items
+    return (scanner.extents, root)
   }
 
-  /// Adds the item at an offset, with all it contains; returns the offset behind it.
+  /// Passes over the item at an offset, with all it contains; returns the offset behind it.
   @inline(__always)
   private mutating func item(
     _ input: Span<UInt8>, _ start: Int, depth: Int
   ) throws(CBORFault) -> Int {
     guard start < input.count else { throw Self.truncated(start) }
-    let number = UInt32(truncatingIfNeeded: items.count + 1)
-    items.append(
-      CBORItem(offset: UInt32(truncatingIfNeeded: start), next: number, cursor: number))
     // The most frequent items, without a call.
     let initial = input[start]
     let end: Int
@@ -98,14 +100,10 @@ struct CBORScanner {
     return end
   }
 
-  /// Finishes the item added last.
   private mutating func rareItem(
     _ input: Span<UInt8>, _ start: Int, depth: Int
   ) throws(CBORFault) -> Int {
-    let index = items.count - 1
-    let initial = input[start]
-    let end: Int
-    switch initial >> 5 {
+    switch input[start] >> 5 {
     case 0, 1:
       return try Self.argument(input, start).end
     case 2, 3:
@@ -115,16 +113,28 @@ struct CBORScanner {
     case 6:
       let content = try Self.argument(input, start).end
       guard depth < Self.maximumDepth else { throw Self.tooDeep(start) }
-      end = try item(input, content, depth: depth + 1)
+      return try item(input, content, depth: depth + 1)
     default:
       guard depth < Self.maximumDepth else { throw Self.tooDeep(start) }
-      end =
-        initial >> 5 == 4
-        ? try array(input, start, depth: depth + 1)
-        : try map(input, start, index, depth: depth + 1)
+      return try container(input, start, depth: depth + 1)
     }
-    items[index].next = UInt32(truncatingIfNeeded: items.count)
-    return end
+  }
+
+  private mutating func container(
+    _ input: Span<UInt8>, _ start: Int, depth: Int
+  ) throws(CBORFault) -> Int {
+    let isIndefinite = input[start] & 0x1f == 31
+    let (count, first) = isIndefinite ? (0, start + 1) : try Self.argument(input, start)
+    let number = extents.count
+    if start != root { extents.append(CBORExtent(start: start, end: first, cursor: first)) }
+    let end: Int
+    if input[start] >> 5 == 4 {
+      end = try elements(input, first, count: isIndefinite ? nil : count, depth: depth)
+    } else {
+      end = try pairs(input, first, count: isIndefinite ? nil : count, depth: depth)
+    }
+    if start != root { extents[number].end = end }
+    return isIndefinite ? end + 1 : end
   }
 
   /// The argument of a definite head and the offset behind the head.
@@ -200,45 +210,41 @@ struct CBORScanner {
     return end
   }
 
-  private mutating func array(
-    _ input: Span<UInt8>, _ start: Int, depth: Int
+  private mutating func elements(
+    _ input: Span<UInt8>, _ first: Int, count: UInt64?, depth: Int
   ) throws(CBORFault) -> Int {
-    if input[start] & 0x1f == 31 {
-      var offset = start + 1
+    var offset = first
+    if let count {
+      guard count <= UInt64(input.count - first) else { throw Self.truncated(first) }
+      for _ in 0..<Int(count) {
+        offset = try item(input, offset, depth: depth)
+      }
+    } else {
       while try !Self.isBreak(input, offset) {
         offset = try item(input, offset, depth: depth)
       }
-      return offset + 1
-    }
-    let (count, content) = try Self.argument(input, start)
-    guard count <= UInt64(input.count - content) else { throw Self.truncated(start) }
-    var offset = content
-    for _ in 0..<Int(count) {
-      offset = try item(input, offset, depth: depth)
     }
     return offset
   }
 
-  private mutating func map(
-    _ input: Span<UInt8>, _ start: Int, _ index: Int, depth: Int
+  private mutating func pairs(
+    _ input: Span<UInt8>, _ first: Int, count: UInt64?, depth: Int
   ) throws(CBORFault) -> Int {
     var keys = CBORKeyOrder()
-    var offset = start + 1
-    if input[start] & 0x1f == 31 {
-      while try !Self.isBreak(input, offset) {
+    var offset = first
+    if let count {
+      guard count <= UInt64(input.count - first) / 2 else { throw Self.truncated(first) }
+      for _ in 0..<Int(count) {
         offset = try pair(input, offset, depth: depth, &keys)
       }
-      offset += 1
     } else {
-      let (count, content) = try Self.argument(input, start)
-      guard count <= UInt64(input.count - content) / 2 else { throw Self.truncated(start) }
-      offset = content
-      for _ in 0..<Int(count) {
+      while try !Self.isBreak(input, offset) {
         offset = try pair(input, offset, depth: depth, &keys)
       }
     }
     if !keys.areKnownDistinct {
-      try checkKeysAreDistinct(from: index + 1, areSimple: keys.areSimple)
+      let document = CBORDocument(partOf: bytes, extents: extents)
+      try document.checkKeysAreDistinct(first..<offset, areSimple: keys.areSimple)
     }
     return offset
   }

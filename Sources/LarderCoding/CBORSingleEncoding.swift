@@ -10,93 +10,76 @@ struct CBORSingleEncoding: SingleValueEncodingContainer {
   var codingPath: [any CodingKey] { state.codingPath(at: depth) }
 
   func encodeNil() throws {
-    try state.beginSingle(depth)
-    state.writer.writeNull()
+    try state.single(depth) { $0.writeNull() }
   }
 
   func encode(_ value: Bool) throws {
-    try state.beginSingle(depth)
-    state.writer.write(value)
+    try state.single(depth) { $0.write(value) }
   }
 
   func encode(_ value: String) throws {
-    try state.beginSingle(depth)
-    state.writer.write(text: value)
+    try state.single(depth) { $0.write(text: value) }
   }
 
   func encode(_ value: Double) throws {
-    try state.beginSingle(depth)
-    state.writer.write(value)
+    try state.single(depth) { $0.write(value) }
   }
 
   func encode(_ value: Float) throws {
-    try state.beginSingle(depth)
-    state.writer.write(value)
+    try state.single(depth) { $0.write(value) }
   }
 
   func encode(_ value: Int) throws {
-    try state.beginSingle(depth)
-    state.writer.write(Int64(value))
+    try state.single(depth) { $0.write(Int64(value)) }
   }
 
   func encode(_ value: Int8) throws {
-    try state.beginSingle(depth)
-    state.writer.write(Int64(value))
+    try state.single(depth) { $0.write(Int64(value)) }
   }
 
   func encode(_ value: Int16) throws {
-    try state.beginSingle(depth)
-    state.writer.write(Int64(value))
+    try state.single(depth) { $0.write(Int64(value)) }
   }
 
   func encode(_ value: Int32) throws {
-    try state.beginSingle(depth)
-    state.writer.write(Int64(value))
+    try state.single(depth) { $0.write(Int64(value)) }
   }
 
   func encode(_ value: Int64) throws {
-    try state.beginSingle(depth)
-    state.writer.write(value)
+    try state.single(depth) { $0.write(value) }
   }
 
   func encode(_ value: Int128) throws {
-    try state.beginSingle(depth)
-    state.writer.write(big: value)
+    try state.single(depth) { $0.write(big: value) }
   }
 
   func encode(_ value: UInt) throws {
-    try state.beginSingle(depth)
-    state.writer.write(UInt64(value))
+    try state.single(depth) { $0.write(UInt64(value)) }
   }
 
   func encode(_ value: UInt8) throws {
-    try state.beginSingle(depth)
-    state.writer.write(Int64(value))
+    try state.single(depth) { $0.write(Int64(value)) }
   }
 
   func encode(_ value: UInt16) throws {
-    try state.beginSingle(depth)
-    state.writer.write(Int64(value))
+    try state.single(depth) { $0.write(Int64(value)) }
   }
 
   func encode(_ value: UInt32) throws {
-    try state.beginSingle(depth)
-    state.writer.write(Int64(value))
+    try state.single(depth) { $0.write(Int64(value)) }
   }
 
   func encode(_ value: UInt64) throws {
-    try state.beginSingle(depth)
-    state.writer.write(value)
+    try state.single(depth) { $0.write(value) }
   }
 
   func encode(_ value: UInt128) throws {
-    try state.beginSingle(depth)
-    state.writer.write(big: value)
+    try state.single(depth) { $0.write(big: value) }
   }
 
   func encode<Value: Encodable>(_ value: Value) throws {
     let mark = state.mark
-    try state.beginSingle(depth)
+    try state.single(depth)
     do {
       try state.encode(value)
     } catch {

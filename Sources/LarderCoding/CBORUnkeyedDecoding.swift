@@ -13,8 +13,8 @@ struct CBORUnkeyedDecoding: UnkeyedDecodingContainer {
   init(document: CBORDocument, array: Int) {
     self.document = document
     self.array = array
-    self.end = document.next(after: array)
-    self.next = array + 1
+    self.end = document.end(of: array)
+    self.next = document.inside(array)
   }
 
   var codingPath: [any CodingKey] { document.codingPath(to: array) }
@@ -121,6 +121,6 @@ struct CBORUnkeyedDecoding: UnkeyedDecodingContainer {
   }
 
   mutating func superDecoder() throws -> any Decoder {
-    try step { CBORItemDecoder(document: $0, index: $1) }
+    try step { CBORItemDecoder(document: $0, offset: $1) }
   }
 }

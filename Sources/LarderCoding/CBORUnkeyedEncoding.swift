@@ -11,93 +11,76 @@ struct CBORUnkeyedEncoding: UnkeyedEncodingContainer {
   var count: Int { state.count(at: depth) }
 
   func encodeNil() throws {
-    try state.beginElement(depth)
-    state.writer.writeNull()
+    try state.element(depth) { $0.writeNull() }
   }
 
   func encode(_ value: Bool) throws {
-    try state.beginElement(depth)
-    state.writer.write(value)
+    try state.element(depth) { $0.write(value) }
   }
 
   func encode(_ value: String) throws {
-    try state.beginElement(depth)
-    state.writer.write(text: value)
+    try state.element(depth) { $0.write(text: value) }
   }
 
   func encode(_ value: Double) throws {
-    try state.beginElement(depth)
-    state.writer.write(value)
+    try state.element(depth) { $0.write(value) }
   }
 
   func encode(_ value: Float) throws {
-    try state.beginElement(depth)
-    state.writer.write(value)
+    try state.element(depth) { $0.write(value) }
   }
 
   func encode(_ value: Int) throws {
-    try state.beginElement(depth)
-    state.writer.write(Int64(value))
+    try state.element(depth) { $0.write(Int64(value)) }
   }
 
   func encode(_ value: Int8) throws {
-    try state.beginElement(depth)
-    state.writer.write(Int64(value))
+    try state.element(depth) { $0.write(Int64(value)) }
   }
 
   func encode(_ value: Int16) throws {
-    try state.beginElement(depth)
-    state.writer.write(Int64(value))
+    try state.element(depth) { $0.write(Int64(value)) }
   }
 
   func encode(_ value: Int32) throws {
-    try state.beginElement(depth)
-    state.writer.write(Int64(value))
+    try state.element(depth) { $0.write(Int64(value)) }
   }
 
   func encode(_ value: Int64) throws {
-    try state.beginElement(depth)
-    state.writer.write(value)
+    try state.element(depth) { $0.write(value) }
   }
 
   func encode(_ value: Int128) throws {
-    try state.beginElement(depth)
-    state.writer.write(big: value)
+    try state.element(depth) { $0.write(big: value) }
   }
 
   func encode(_ value: UInt) throws {
-    try state.beginElement(depth)
-    state.writer.write(UInt64(value))
+    try state.element(depth) { $0.write(UInt64(value)) }
   }
 
   func encode(_ value: UInt8) throws {
-    try state.beginElement(depth)
-    state.writer.write(Int64(value))
+    try state.element(depth) { $0.write(Int64(value)) }
   }
 
   func encode(_ value: UInt16) throws {
-    try state.beginElement(depth)
-    state.writer.write(Int64(value))
+    try state.element(depth) { $0.write(Int64(value)) }
   }
 
   func encode(_ value: UInt32) throws {
-    try state.beginElement(depth)
-    state.writer.write(Int64(value))
+    try state.element(depth) { $0.write(Int64(value)) }
   }
 
   func encode(_ value: UInt64) throws {
-    try state.beginElement(depth)
-    state.writer.write(value)
+    try state.element(depth) { $0.write(value) }
   }
 
   func encode(_ value: UInt128) throws {
-    try state.beginElement(depth)
-    state.writer.write(big: value)
+    try state.element(depth) { $0.write(big: value) }
   }
 
   func encode<Value: Encodable>(_ value: Value) throws {
     let mark = state.mark
-    try state.beginElement(depth)
+    try state.element(depth)
     do {
       try state.encode(value)
     } catch {

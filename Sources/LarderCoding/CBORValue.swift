@@ -97,28 +97,28 @@ public indirect enum CBORValue: Hashable, Sendable {
 
 extension CBORDocument {
   /// The item as a value. The scanner's limit bounds the recursion.
-  func value(at index: Int) -> CBORValue {
-    let initial = initial(at: index)
+  func value(at offset: Int) -> CBORValue {
+    let initial = bytes[offset]
     switch initial >> 5 {
-    case 0: return .unsigned(argument(at: index))
-    case 1: return .negative(argument(at: index))
-    case 2: return .bytes(Array(content(at: index)))
-    case 3: return .text(String(decoding: content(at: index), as: UTF8.self))
-    case 4: return .array(children(of: index).map { value(at: $0) })
+    case 0: return .unsigned(argument(at: offset))
+    case 1: return .negative(argument(at: offset))
+    case 2: return .bytes(Array(content(at: offset)))
+    case 3: return .text(String(decoding: content(at: offset), as: UTF8.self))
+    case 4: return .array(children(of: offset).map { value(at: $0) })
     case 5:
-      let children = children(of: index)
+      let children = children(of: offset)
       return .map(
         stride(from: 0, to: children.count, by: 2).map { first in
           CBORValue.Pair(value(at: children[first]), value(at: children[first + 1]))
         })
-    case 6: return .tagged(argument(at: index), value(at: index + 1))
+    case 6: return .tagged(argument(at: offset), value(at: inside(offset)))
     default:
       switch initial {
       case 0xf4, 0xf5: return .boolean(initial == 0xf5)
       case 0xf6: return .null
       case 0xf7: return .undefined
-      case 0xf9, 0xfa, 0xfb: return .float(float(at: index))
-      default: return .simple(UInt8(truncatingIfNeeded: argument(at: index)))
+      case 0xf9, 0xfa, 0xfb: return .float(float(at: offset))
+      default: return .simple(UInt8(truncatingIfNeeded: argument(at: offset)))
       }
     }
   }

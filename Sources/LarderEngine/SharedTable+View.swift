@@ -2,6 +2,7 @@
 // Copyright 2026 the Larder authors. Licensed under Apache-2.0.
 // SPDX-License-Identifier: Apache-2.0
 
+internal import LarderSystem
 public import Synchronization
 
 /// The words of a shared table that a memory hit looks at, without a reference to count.
@@ -10,29 +11,36 @@ public import Synchronization
 /// nothing else; a reference to the table itself would be retained and released at every hit.
 @safe @frozen @usableFromInline
 package struct SharedTableView {
-  // Sound: they point into the mapping that `table` keeps alive.
+  // Sound: they point into the mapping that `table` keeps alive, and into the counters of `gauge`.
   @usableFromInline var stamps: UnsafeMutablePointer<Atomic<UInt64>>?
   @usableFromInline var words: UnsafeMutablePointer<Atomic<UInt64>>?
   @usableFromInline var recency: UnsafeMutablePointer<Atomic<UInt64>>?
+  @usableFromInline var pending: UnsafeMutablePointer<Atomic<UInt32>>?
   @usableFromInline var recencyMask: UInt64
   /// The table; `nil` before the first value was filed.
   package let table: SharedTable?
+  private let gauge: AnyObject?
 
   /// A view of nothing.
   package init() {
     unsafe stamps = nil
     unsafe words = nil
     unsafe recency = nil
+    unsafe pending = nil
     recencyMask = 0
     table = nil
+    gauge = nil
   }
 
-  package init(_ table: SharedTable) {
+  /// - Parameter pending: The writes of this process that wait, which shadow what was filed.
+  package init(_ table: SharedTable, pending gauge: PendingGauge? = nil) {
     unsafe stamps = table.stamps
     unsafe words = table.base.assumingMemoryBound(to: Atomic<UInt64>.self)
     unsafe recency = table.recency
     recencyMask = table.recencyMask
+    unsafe pending = gauge?.counts.base
     self.table = table
+    self.gauge = gauge?.counts
   }
 
   /// Whether a value filed with `seal` is the newest any process was told of: two loads.
@@ -42,6 +50,15 @@ package struct SharedTableView {
     let stamp = unsafe stamps[slot & 0xFFFF].load(ordering: .acquiring)
     let floor = unsafe words[24].load(ordering: .acquiring)
     return stamp >= seal && floor >= seal
+  }
+
+  /// Whether a write of this process that waits may be of a key of this slot.
+  @inlinable @inline(__always)
+  package func mayBeShadowed(slot: Int) -> Bool {
+    guard let pending = unsafe pending else { return false }
+    // The sum stands behind the slots; it is zero nearly always.
+    if unsafe pending[65_536].load(ordering: .acquiring) == 0 { return false }
+    return unsafe pending[slot & 0xFFFF].load(ordering: .acquiring) != 0
   }
 
   /// Marks a key as used now: at most one relaxed store, usually none.

@@ -134,16 +134,16 @@ final class Sleepers: Sendable {
     }
     guard mustStart else { return }
     do {
-      try OSThread.start { [weak core, self] in run(core) }
+      try OSThread.start { [core, self] in run(core) }
     } catch {
       resumeAll()
       state.withLock { $0.isRunning = false }
     }
   }
 
-  private func run(_ core: StoreCore?) {
+  private func run(_ core: StoreCore) {
     while true {
-      if let table = (try? core?.generation())?.table {
+      if let table = (try? core.generation())?.table {
         table.sleep(whileWakeWordIs: table.wakeWord, nanoseconds: Sleepers.napNanoseconds)
       }
       resumeAll()

@@ -71,10 +71,9 @@ extension StoreCore {
           return event
         }
         if record.isBehind, let slot, let space = record.space {
-          queue.pending.slots.increment(slot)
+          queue.pending.add(slot: slot)
           record.slot.store(slot, ordering: .relaxed)
           state.behind[ObjectIdentifier(record)] = record
-          queue.pending.total.wrappingAdd(1, ordering: .acquiringAndReleasing)
           state.behindCount += 1
           state.behindBytes += record.weight
           state.shadows[WriteQueue.Shadow(space: space.name, key: record.key)] = record

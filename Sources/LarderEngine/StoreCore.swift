@@ -14,7 +14,7 @@ package final class StoreCore: Sendable {
   package let options: StoreOptions
   let queue = WriteQueue()
   /// What waits in the queue, for readers that look without its lock.
-  @usableFromInline package let pending: PendingGauge
+  package let pending: PendingGauge
   /// Computations of this process, by key.
   package let flights = FlightTable()
   let leases: LeaseFile

@@ -141,6 +141,8 @@ extension Duration {
 
   package var milliseconds: Int64 {
     let (seconds, attoseconds) = components
-    return seconds &* 1000 &+ attoseconds / 1_000_000_000_000_000
+    // Saturating: what is that far away is never.
+    guard abs(seconds) < 1 << 50 else { return seconds < 0 ? Int64.min : Int64.max }
+    return seconds * 1000 + attoseconds / 1_000_000_000_000_000
   }
 }

@@ -44,12 +44,12 @@ final class StoreWorker: Sendable {
     }
     guard mustStart else { return }
     do {
-      try OSThread.start { [weak core, work, ended] in
-        while true {
+      // Strong on purpose: `stop()` ends the thread before the core goes, and a weak reference
+      // would make every retain of the core take the slow path.
+      try OSThread.start { [core, work, ended] in
+        repeat {
           work.wait(nanoseconds: StoreWorker.tickNanoseconds)
-          guard let core else { break }
-          if core.worker.turn(core) { break }
-        }
+        } while !core.worker.turn(core)
         ended.set()
       }
     } catch {
@@ -137,8 +137,8 @@ extension WriteQueue {
         guard let space = record.space else { continue }
         let hash = space.hash(of: record.key, in: generation)
         let slot = Int(hash & UInt64(SharedTableLayout.stampCount - 1))
-        pending.slots.increment(slot)
-        pending.slots.decrement(record.slot.exchange(slot, ordering: .relaxed))
+        pending.counts.increment(slot)
+        pending.counts.decrement(record.slot.exchange(slot, ordering: .relaxed))
       }
     }
   }

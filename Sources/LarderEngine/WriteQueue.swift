@@ -2,22 +2,29 @@
 // Copyright 2026 the Larder authors. Licensed under Apache-2.0.
 // SPDX-License-Identifier: Apache-2.0
 
-public import LarderSystem
-public import Synchronization
+internal import LarderSystem
+internal import Synchronization
 
 /// How many writes behind wait, in all and by stamp slot: read on every memory hit.
-@usableFromInline
 package final class PendingGauge: Sendable {
-  @usableFromInline let total = Atomic<Int>(0)
-  @usableFromInline let slots = AtomicCounts(count: SharedTableLayout.stampCount)
+  /// One counter a stamp slot, and the sum in the last place.
+  let counts = AtomicCounts(count: SharedTableLayout.stampCount + 1)
+  static let totalIndex = SharedTableLayout.stampCount
 
   /// Whether a write that waits may be of a key of this slot.
-  @inlinable @inline(__always)
-  package func mayShadow(slot: Int) -> Bool {
-    total.load(ordering: .acquiring) != 0 && !slots.isZero(slot)
+  package func mayShadow(slot: Int) -> Bool { !isEmpty && !counts.isZero(slot) }
+
+  package var isEmpty: Bool { counts.isZero(PendingGauge.totalIndex) }
+
+  func add(slot: Int) {
+    counts.increment(slot)
+    counts.increment(PendingGauge.totalIndex)
   }
 
-  package var isEmpty: Bool { total.load(ordering: .acquiring) == 0 }
+  func remove(slot: Int) {
+    counts.decrement(slot)
+    counts.decrement(PendingGauge.totalIndex)
+  }
 }
 
 /// The writes of this process that wait for a transaction, and who may begin it.
@@ -76,7 +83,7 @@ final class WriteQueue: Sendable {
     let waiters = state.withLock { state in
       state.behindCount -= 1
       state.behindBytes -= record.weight
-      pending.slots.decrement(record.slot.load(ordering: .relaxed))
+      pending.remove(slot: record.slot.load(ordering: .relaxed))
       state.behind.removeValue(forKey: ObjectIdentifier(record))
       if let space = record.space {
         let shadow = Shadow(space: space.name, key: record.key)
@@ -90,7 +97,6 @@ final class WriteQueue: Sendable {
       state.spaceWaiters = []
       return waiters
     }
-    pending.total.wrappingSubtract(1, ordering: .acquiringAndReleasing)
     for waiter in waiters { waiter.set() }
   }
 

@@ -2,12 +2,13 @@
 // Copyright 2026 the Larder authors. Licensed under Apache-2.0.
 // SPDX-License-Identifier: Apache-2.0
 
-public import Synchronization
+package import Synchronization
 
 /// A fixed array of small counters, read without a lock. Of this process alone.
-@safe @usableFromInline
+@safe
 package final class AtomicCounts: Sendable {
-  @usableFromInline nonisolated(unsafe) let base: UnsafeMutablePointer<Atomic<UInt32>>
+  /// The first counter; valid as long as this object lives.
+  package nonisolated(unsafe) let base: UnsafeMutablePointer<Atomic<UInt32>>
   package let count: Int
 
   package init(count: Int) {
@@ -18,7 +19,7 @@ package final class AtomicCounts: Sendable {
 
   deinit { unsafe base.deallocate() }
 
-  @inlinable @inline(__always)
+  @inline(__always)
   package func isZero(_ index: Int) -> Bool {
     unsafe base[index].load(ordering: .acquiring) == 0
   }

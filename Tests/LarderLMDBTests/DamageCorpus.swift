@@ -31,8 +31,8 @@ struct Corpus {
     let environment = try RawEnvironment(scratch.path)
     var workload = Workload(seed: seed)
     workload.keySpace = [40, 300, 100, 60, 200][number]
-    workload.operations = [20, 60, 30, 30, 30][number]
-    workload.largestValue = [2_000, 200, 20_000, 9_000, 5_000][number]
+    workload.operations = [15, 30, 20, 20, 20][number]
+    workload.largestValue = [2_000, 200, 9_000, 6_000, 3_000][number]
     if number == 3 { workload.tables = [.init(name: "numbers", flags: 8, keyBytes: 8)] }
     if number == 4 { workload.tables += (0..<40).map { .init(name: "table \($0)") } }
     // Enough of each for every kind of damage to have something to hit.
@@ -46,10 +46,10 @@ struct Corpus {
       }
     }
     let reader = try environment.begin(readOnly: true)
-    for _ in 0..<30 { try environment.write { try workload.work($0) } }
+    for _ in 0..<16 { try environment.write { try workload.work($0) } }
     reader.abort()
     try FileManager.default.copyItem(atPath: environment.dataPath, toPath: path + " older")
-    for _ in 0..<5 { try environment.write { try workload.work($0) } }
+    for _ in 0..<4 { try environment.write { try workload.work($0) } }
     try FileManager.default.copyItem(atPath: environment.dataPath, toPath: path)
   }
 
@@ -79,13 +79,12 @@ enum Survivor {
     _ = FileManager.default.createFile(atPath: directory + "/log", contents: nil)
     let log = FileHandle(forWritingAtPath: directory + "/log")!
     let place = directory + "/survivor"
+    try FileManager.default.createDirectory(atPath: place, withIntermediateDirectories: true)
     var (whole, refused) = (0, 0)
     for line in list.split(separator: "\n") {
       let index = Int(line)!
       let (kind, bytes, _) = corpus.damaged(index, seed: seed)
       log.write(Data("\(index) \(kind)\n".utf8))
-      try? FileManager.default.removeItem(atPath: place)
-      try FileManager.default.createDirectory(atPath: place, withIntermediateDirectories: true)
       let path = try corpus.write(bytes, to: "survivor/data.mdb")
       do {
         try exercise(place, seed: seed &+ UInt64(index))

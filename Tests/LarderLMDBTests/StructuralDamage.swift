@@ -172,7 +172,8 @@ extension Image {
     case .copiedMeta: fill(random.below(2), with: content(random.below(2)))
     case .metaTable: set(meta + 40 + random.below(96), random.next(), bytes: 1 + random.below(8))
 
-    case .cycle: setChild(of: branch, UInt64(random.chance(2) ? branch : branches[0]), &random)
+    case .cycle:
+      setChild(of: branch, UInt64(random.chance(2) ? branch : branches.first ?? branch), &random)
     case .wrongChild: setChild(of: branch, random.chance(3) ? number(&random) : anyPage, &random)
     case .swappedChildren:
       let nodes = nodes(branch)

@@ -2,25 +2,56 @@
 // Copyright 2026 the Larder authors. Licensed under Apache-2.0.
 // SPDX-License-Identifier: Apache-2.0
 
-// Two processes of one program outside this package. The parent starts itself twice; each child does
-// its part and says so, and the parent expects both to have succeeded.
+// Two processes of one program outside this package share a store. The parent starts itself twice:
+// the first child writes, the second reads what it wrote, changes it, and computes what is missing;
+// the parent, which had read the old value into memory, must see the new one.
 
 import Foundation
 import Larder
 
-if CommandLine.arguments.count > 1 {
-  print("\(CommandLine.arguments[1]): a client of Larder runs")
-} else {
-  for name in ["first", "second"] {
+struct Recipe: Codable, Sendable, Equatable {
+  var title: String
+  var minutes: Int
+}
+
+func expect(_ condition: Bool, _ text: String) {
+  guard !condition else { return }
+  print("expected: \(text)")
+  exit(1)
+}
+
+let arguments = CommandLine.arguments
+let path =
+  arguments.count > 2
+  ? arguments[2]
+  : NSTemporaryDirectory() + "larder-client-\(ProcessInfo.processInfo.processIdentifier)"
+let store = try SharedStore(at: path, .init(budget: .megabytes(16)))
+let recipes = PersistentCache<String, Recipe>(storage: store, namespace: "recipes")
+
+switch arguments.count > 1 ? arguments[1] : "parent" {
+case "first":
+  try await recipes.setValue(Recipe(title: "Borscht", minutes: 90), forKey: "soup")
+case "second":
+  expect(recipes["soup"] == Recipe(title: "Borscht", minutes: 90), "what the first child wrote")
+  try await recipes.setValue(Recipe(title: "Borscht", minutes: 75), forKey: "soup")
+  let bread = try await recipes.value(forKey: "bread") { Recipe(title: "Rye", minutes: 240) }
+  expect(bread.title == "Rye", "a computed value")
+default:
+  for (name, minutes) in [("first", 90), ("second", 75)] {
     let child = Process()
     child.executableURL = Bundle.main.executableURL
-    child.arguments = [name]
+    child.arguments = [name, path]
     try child.run()
     child.waitUntilExit()
-    guard child.terminationReason == .exit, child.terminationStatus == 0 else {
-      print("The \(name) process failed with \(child.terminationStatus).")
-      exit(1)
-    }
+    expect(child.terminationStatus == 0, "the \(name) child succeeds")
+    expect(recipes["soup"]?.minutes == minutes, "the \(name) child's value, not one from memory")
+    expect(recipes["soup"]?.minutes == minutes, "the same from memory")
   }
-  print("Two processes outside the package have run.")
+  expect(recipes["bread"]?.title == "Rye", "what the second child computed")
+  let findings = try store.verify()
+  expect(findings.isEmpty, "a sound store, not \(findings)")
+  store.close()
+  try FileManager.default.removeItem(atPath: path)
+  print("Two processes outside the package shared a store.")
 }
+store.close()

@@ -1,0 +1,135 @@
+// Larder — an embedded, multi-process cache and object store.
+// Copyright 2026 the Larder authors. Licensed under Apache-2.0.
+// SPDX-License-Identifier: Apache-2.0
+
+import LarderEngine
+import LarderSystem
+import LarderTesting
+import Synchronization
+import Testing
+
+@Suite(.timeLimit(.minutes(1))) struct FormatTests {
+  @Test func `The shared table lies where its description says`() {
+    typealias Layout = SharedTableLayout
+    #expect(MemoryLayout<Atomic<UInt64>>.stride == 8)
+    #expect(MemoryLayout<Atomic<UInt32>>.stride == 4)
+    #expect(MemoryLayout<Atomic<UInt8>>.stride == 1)
+    #expect(Layout.namespaceStamps == 1024)
+    #expect(Layout.leases == Layout.namespaceStamps + Layout.namespaceStampCount * 8)
+    #expect(Layout.processes == Layout.leases + Layout.leaseCount * Layout.leaseSize)
+    #expect(Layout.stamps >= Layout.processes + Layout.processCount * Layout.processSize)
+    #expect(Layout.recency == Layout.stamps + Layout.stampCount * 8)
+    #expect(Layout.stamps % 4096 == 0)
+    #expect(Layout.processInside + Layout.insideCount <= Layout.processSize)
+    #expect(Layout.processCounters + Counter.allCases.count * 8 <= Layout.processInside)
+    #expect(Layout.retired + Counter.allCases.count * 8 <= 1024)
+    #expect(Layout.recencySlots(budget: 0) == 65_536)
+    #expect(Layout.recencySlots(budget: 256 << 20) == 1 << 20)
+    #expect(Layout.recencySlots(budget: 1 << 50) == 1 << 24)
+  }
+
+  @Test func `A header survives the way to bytes and back`() throws {
+    var header = EntryHeader(
+      codec: 16, keyTag: 1, keyLength: 3, payloadLength: 5, label: 1 << 41 | 7, created: 12,
+      expires: 99, namespace: 4, epoch: 2)
+    let key: [UInt8] = [1, 2, 3]
+    let payload: [UInt8] = [9, 8, 7, 6, 5]
+    let hash = EntryHeader.contentHash(key: key, payload: payload)
+    let record = header.sealed(contentHash: hash) + key + payload
+    let found = try record.withRawSpan { try EntryHeader(in: $0, at: 0) }
+    #expect(found == header)
+    #expect(found.storedLength == record.count)
+    record.withRawSpan { span in
+      let isIntact = found.isIntact(header: span.slice(0..<64)!, contentHash: hash)
+      let isIntactWithOther = found.isIntact(header: span.slice(0..<64)!, contentHash: hash ^ 1)
+      #expect(isIntact && !isIntactWithOther)
+    }
+  }
+
+  @Test func `No byte of an entry can change unnoticed`() throws {
+    var header = EntryHeader(
+      codec: 1, keyTag: 1, keyLength: 3, payloadLength: 5, label: 77, created: 12, expires: 99,
+      namespace: 4, epoch: 2)
+    let content: [UInt8] = [1, 2, 3, 9, 8, 7, 6, 5]
+    let hash = EntryHeader.contentHash(key: [1, 2, 3], payload: [9, 8, 7, 6, 5])
+    let record = header.sealed(contentHash: hash) + content
+    for index in record.indices {
+      for bit in 0..<8 {
+        var damaged = record
+        damaged[index] ^= 1 << bit
+        let isNoticed = damaged.withRawSpan { span -> Bool in
+          guard let found = try? EntryHeader(in: span, at: 0) else { return true }
+          let end = 64 + found.contentLength
+          guard end == span.byteCount else { return true }
+          let key = span.slice(64..<(64 + found.keyLength))!.copied()
+          let payload = span.slice((64 + found.keyLength)..<end)!.copied()
+          let hash = EntryHeader.contentHash(key: key, payload: payload)
+          return !found.isIntact(header: span.slice(0..<64)!, contentHash: hash)
+        }
+        #expect(isNoticed, "bit \(bit) of byte \(index)")
+      }
+    }
+  }
+
+  @Test func `Hostile records never lead outside themselves`() {
+    let seed = Seed.announce()
+    var random = seed.generator()
+    var header = EntryHeader(
+      codec: 1, keyTag: 1, keyLength: 3, payloadLength: 5, label: 77, created: 12, expires: 99,
+      namespace: 4, epoch: 2)
+    let whole = header.sealed(contentHash: 1) + [1, 2, 3, 9, 8, 7, 6, 5]
+    for _ in 0..<20_000 {
+      var bytes = whole + whole
+      for _ in 0..<Int.random(in: 1...8, using: &random) {
+        bytes[Int.random(in: bytes.indices, using: &random)] = UInt8.random(
+          in: 0...255, using: &random)
+      }
+      bytes.removeLast(Int.random(in: 0...bytes.count, using: &random))
+      bytes.withRawSpan { span in
+        var offset = 0
+        while offset < span.byteCount, let found = try? EntryHeader(in: span, at: offset) {
+          let (length, limit) = (found.storedLength, span.byteCount)
+          #expect(length >= EntryHeader.size)
+          #expect(offset + length <= limit)
+          offset += found.storedLength
+        }
+      }
+    }
+  }
+
+  @Test func `CURRENT is read only whole`() {
+    let text = CurrentFile.text(42)
+    #expect(CurrentFile.parse(Array(text.utf8)) == 42)
+    for cut in 0..<text.utf8.count {
+      #expect(CurrentFile.parse(Array(text.utf8.prefix(cut))) == nil)
+    }
+    #expect(CurrentFile.parse(Array("larder 1 g-42 0\n".utf8)) == nil)
+    #expect(CurrentFile.parse(Array("larder 1 g-99999999999 0\n".utf8)) == nil)
+    #expect(CurrentFile.parse([0xFF, 0xFE, 0x0A]) == nil)
+  }
+
+  @Test func `A state file is believed only with its checksum`() {
+    let state = StoreState(isDirty: true, bootID: 7, storeID: (1, 2))
+    let bytes = state.bytes()
+    #expect(bytes.count == StoreState.size)
+    #expect(StoreState(bytes)?.isDirty == true && StoreState(bytes)?.bootID == 7)
+    for index in bytes.indices {
+      var damaged = bytes
+      damaged[index] ^= 0x10
+      #expect(StoreState(damaged) == nil, "byte \(index)")
+    }
+    #expect(StoreState([]) == nil && StoreState(bytes + [0]) == nil)
+  }
+
+  @Test func `Labels of a later generation are above every label of an earlier one`() {
+    #expect(UInt64(2) << 40 > UInt64(1) << 40 | (UInt64(1) << 40 - 1))
+  }
+
+  @Test func `A deadline is never computed past the end of time`() {
+    #expect(Expiration.after(.seconds(1)).deadline(now: 5) == 1005)
+    #expect(Expiration.after(.seconds(Int64.max / 2)).deadline(now: 5) == EntryHeader.never)
+    #expect(Expiration.after(.seconds(-1)).deadline(now: 5000) == 4000)
+    #expect(Expiration.never.deadline(now: 5) == EntryHeader.never)
+    #expect(Expiration.at(millisecondsSince1970: -4).deadline(now: 5) == 0)
+  }
+}
