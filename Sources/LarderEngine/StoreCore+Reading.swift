@@ -51,6 +51,7 @@ extension StoreCore {
       do {
         let lookup = try withGeneration { generation in
           let hash = space.hash(of: key, in: generation)
+          generation.table.prefetch(hash: hash)
           return try generation.withSnapshot { transaction, snapshot in
             let outcome = try find(
               key, hash, space, generation, transaction, known: known, damage: &damage)
