@@ -4,8 +4,17 @@
 
 internal import CLarderLMDB
 
-/// Asks the processor for a line of memory that is going to be needed, and does not wait for it.
-///
-/// A hint: any address is allowed, and nothing observable happens.
+/// Asks the processor for the line of memory at an address that is going to be needed, and does not
+/// wait for it. A hint: any address is allowed, and nothing observable happens.
 @unsafe
-package func prefetch(_ address: UnsafeRawPointer) { unsafe larder_prefetch(address) }
+package func prefetch(_ address: UnsafeRawPointer) { unsafe larder_prefetch(address, 1) }
+
+extension RawSpan {
+  /// Has the first `limit` bytes fetched side by side instead of one line after the other.
+  package func prefetch(limit: Int) {
+    unsafe withUnsafeBytes { bytes in
+      guard let base = bytes.baseAddress else { return }
+      unsafe larder_prefetch(base, min(bytes.count, limit))
+    }
+  }
+}
