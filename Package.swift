@@ -50,6 +50,10 @@ let package = Package(
       name: "LarderPeer",
       dependencies: ["Larder", "LarderEngine", "LarderSystem", "LarderTesting"],
       path: "Tests/LarderPeer"),
+    .executableTarget(
+      name: "LarderStorm",
+      dependencies: ["Larder", "LarderCache", "LarderEngine", "LarderSystem", "LarderTesting"],
+      path: "Tests/LarderStorm"),
 
     .testTarget(name: "LarderTestingTests", dependencies: ["LarderTesting", "LarderPeer"]),
     .testTarget(name: "LarderSystemTests", dependencies: ["LarderSystem", "LarderTesting"]),
@@ -61,6 +65,7 @@ let package = Package(
     .testTarget(
       name: "LarderProcessTests",
       dependencies: ["Larder", "LarderEngine", "LarderTesting", "LarderPeer"]),
+    .testTarget(name: "LarderStormTests", dependencies: ["LarderTesting", "LarderStorm"]),
     .testTarget(name: "LarderCLITests", dependencies: ["LarderTesting", "LarderCLI"]),
   ],
   swiftLanguageModes: [.v6]

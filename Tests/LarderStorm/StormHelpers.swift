@@ -1,0 +1,65 @@
+// Larder — an embedded, multi-process cache and object store.
+// Copyright 2026 the Larder authors. Licensed under Apache-2.0.
+// SPDX-License-Identifier: Apache-2.0
+
+import Larder
+import LarderEngine
+import LarderSystem
+import LarderTesting
+import Synchronization
+
+#if canImport(Glibc)
+  import Glibc
+#elseif canImport(Musl)
+  import Musl
+#else
+  import Darwin
+#endif
+
+/// Something one thread waits for and another does.
+final class SendableBox: Sendable {
+  private let event = Event()
+  init(isDone: Bool) { if isDone { event.set() } }
+  func finish() { event.set() }
+  func wait(nanoseconds: UInt64) -> Bool { event.wait(nanoseconds: nanoseconds) }
+}
+
+func endProcess(_ pid: Int32) { kill(pid, SIGKILL) }
+
+/// What the other processes of a scenario do.
+enum StormHelpers {
+  static func run(_ command: String, _ path: String) async throws {
+    let store = try SharedStore(at: path)
+    let cache = PersistentCache<Int, Int>(storage: store)
+    ParentProcess.send("ready")
+    switch command {
+    case "write-200":
+      for key in 0..<200 { try await cache.setValue(2, forKey: key) }
+      ParentProcess.send("done")
+    case "condemn-write-200":
+      let old = try store.core.generation()
+      old.table.condemn()
+      _ = try store.core.move(from: old)
+      for key in 0..<200 { try await cache.setValue(2, forKey: key) }
+      ParentProcess.send("done")
+    case "set-1":
+      try await cache.setValue(2, forKey: 1)
+    case "remove-1":
+      _ = try await cache.removeValue(forKey: 1)
+      ParentProcess.send("done")
+    case "compute-forked":
+      _ = try await cache.value(forKey: 1) {
+        // A child that knows nothing of Larder and keeps every descriptor it inherited.
+        let pid = fork()
+        if pid == 0 {
+          while true { pause() }
+        }
+        ParentProcess.send("\(pid)")
+        _ = SendableBox(isDone: false).wait(nanoseconds: 60_000_000_000)
+        return 1
+      }
+    default: throw Violation(description: "no helper \(command)")
+    }
+    store.close()
+  }
+}

@@ -1,0 +1,210 @@
+// Larder — an embedded, multi-process cache and object store.
+// Copyright 2026 the Larder authors. Licensed under Apache-2.0.
+// SPDX-License-Identifier: Apache-2.0
+
+import Larder
+import LarderEngine
+import LarderSystem
+import LarderTesting
+
+/// A rule of the protocol did not hold.
+struct Violation: Error, CustomStringConvertible {
+  let description: String
+}
+
+/// Directed tests of the rules a random storm meets too rarely. Each is run as it is, where it must
+/// pass, and with its rule broken on purpose, where it must fail.
+enum StormScenarios {
+  static let all: [String: @Sendable (String) async throws -> Void] = [
+    "renew": renew, "combiner": combiner, "generations": generations, "condemned": condemned,
+    "bump": bump, "fill": fill, "budget": budget, "lease": lease,
+  ]
+
+  static func require(_ condition: Bool, _ text: String) throws {
+    if !condition { throw Violation(description: text) }
+  }
+
+  /// Runs one of the commands below in a process of its own.
+  static func start(
+    _ command: String, _ path: String, environment: [String: String] = [:]
+  ) throws -> ChildProcess {
+    let child = try ChildProcess(
+      CommandLine.arguments[0], ["helper", command, path], environment: environment)
+    try child.expect("ready", deadline: .seconds(30))
+    return child
+  }
+
+  // MARK: R2
+
+  /// A reader whose snapshot is two labels behind a writer that has begun takes another.
+  static func renew(_ path: String) async throws {
+    let store = try SharedStore(at: path)
+    try store.setBytes([1], forKey: 1)
+    let generation = try store.core.generation()
+    let label = try generation.withSnapshot { _, label in label }
+    generation.table.announceWriter(label: label + 2, milliseconds: 0)
+    // A reader that does not look comes back at once, with a label; one that looks keeps looking,
+    // and gives up with an error when the label never comes.
+    let accepted = try? generation.withSnapshot { _, label in label }
+    generation.table.announceWriter(label: label, milliseconds: 0)
+    let after = try generation.withSnapshot { _, label in label }
+    store.close()
+    try require(accepted == nil, "a snapshot was accepted two labels behind a writer")
+    try require(after == label, "a reader goes on once the labels agree")
+  }
+
+  // MARK: W5
+
+  /// Of several writes of a key in one transaction only the last is filed.
+  static func combiner(_ path: String) async throws {
+    let store = try SharedStore(at: path)
+    let first = PersistentCache<String, Int>(storage: store)
+    let second = PersistentCache<String, Int>(storage: store)
+    let inside = SendableBox(isDone: false)
+    let go = SendableBox(isDone: false)
+    // Somebody holds the writer's role, so that the next two writes share a transaction.
+    let holder = OwnThread {
+      try? store.write { _ in
+        inside.finish()
+        _ = go.wait(nanoseconds: 10_000_000_000)
+      }
+    }
+    _ = inside.wait(nanoseconds: 10_000_000_000)
+    first["k"] = 1
+    second["k"] = 2
+    go.finish()
+    holder.join()
+    try store.sync()
+    let seen = first["k"]
+    store.close()
+    try require(seen == 2, "the first of two writes of one transaction was served: \(seen ?? 0)")
+  }
+
+  // MARK: Labels, condemnation
+
+  /// A value from an older generation never passes for one of the new.
+  static func generations(_ path: String) async throws {
+    let store = try SharedStore(at: path)
+    let cache = PersistentCache<Int, Int>(storage: store)
+    // Labels of the first generation well above those the second will have.
+    for index in 0..<2000 { try store.setBytes([1], forKey: index, in: "advance") }
+    for key in 0..<200 { cache[key] = 1 }
+    try store.sync()
+    for key in 0..<200 { try require(cache[key] == 1, "a value just set") }
+    let old = try store.core.generation()
+    old.table.condemn()
+    _ = try store.core.move(from: old)
+    // Another value brings the new generation's table into the tier.
+    cache[1_000_000] = 5
+    try store.sync()
+    _ = cache[1_000_000]
+    _ = cache[1_000_000]
+    let peer = try start("write-200", path)
+    try peer.expect("done", deadline: .seconds(30))
+    var stale = 0
+    for key in 0..<200 where cache[key] != 2 { stale += 1 }
+    store.close()
+    try require(stale == 0, "\(stale) of 200 values of a condemned generation were served")
+  }
+
+  /// Once a generation is condemned, no memory hit of it counts.
+  static func condemned(_ path: String) async throws {
+    let store = try SharedStore(at: path)
+    let cache = PersistentCache<Int, Int>(storage: store)
+    for key in 0..<200 { cache[key] = 1 }
+    try store.sync()
+    for key in 0..<200 { try require(cache[key] == 1, "a value just set") }
+    // The peer condemns, moves, and has new values acknowledged.
+    let peer = try start("condemn-write-200", path)
+    try peer.expect("done", deadline: .seconds(30))
+    let stale = (0..<200).filter { cache[$0] != 2 }.count
+    store.close()
+    try require(stale == 0, "\(stale) of 200 values of a condemned generation were served")
+  }
+
+  // MARK: Bumps
+
+  /// Slots a killed writer stamped are served from memory again before long.
+  static func bump(_ path: String) async throws {
+    let store = try SharedStore(at: path)
+    let cache = PersistentCache<Int, Int>(storage: store)
+    try await cache.setValue(1, forKey: 1)
+    let peer = try start("set-1", path, environment: ["LARDER_FAULTS": "beforeCommit:kill@1"])
+    _ = try peer.wait(deadline: .seconds(30))
+    let end = Clocks.monotonicNanoseconds() + 6_000_000_000
+    var isServed = false
+    while Clocks.monotonicNanoseconds() < end, !isServed {
+      let before = try store.statistics().storeHits
+      for _ in 0..<50 { _ = cache[1] }
+      isServed = try store.statistics().storeHits == before
+      Event().wait(nanoseconds: 50_000_000)
+    }
+    let value = cache[1]
+    store.close()
+    try require(value == 1, "the value that was acknowledged")
+    try require(isServed, "the slot of a killed writer misses for ever")
+  }
+
+  // MARK: Fills, leases
+
+  /// A computed value does not resurrect a key that was removed meanwhile, by another process.
+  static func fill(_ path: String) async throws {
+    let store = try SharedStore(at: path)
+    let cache = PersistentCache<Int, Int>(storage: store)
+    _ = try await cache.value(forKey: 1) {
+      let peer = try start("remove-1", path)
+      try peer.expect("done", deadline: .seconds(30))
+      return 7
+    }
+    let seen = cache[1]
+    // And one that ran beside writes of other keys is kept.
+    let kept = try await cache.value(forKey: 2) {
+      for index in 100..<2000 { cache[index] = index }
+      try store.sync()
+      return 9
+    }
+    let keptInStore = try { cache.clearMemoryCache(); return try cache.value(forKey: 2) }()
+    store.close()
+    try require(seen == nil, "a removed key was resurrected with \(seen ?? 0)")
+    try require(kept == 9 && keptInStore == 9, "a result was lost beside writes of other keys")
+  }
+
+  /// A lease dies with its holder, even if the holder has forked.
+  static func lease(_ path: String) async throws {
+    let store = try SharedStore(at: path)
+    let cache = PersistentCache<Int, Int>(storage: store)
+    let holder = try start("compute-forked", path)
+    let child = try holder.nextLine(deadline: .seconds(30))
+    holder.kill()
+    _ = try holder.wait(deadline: .seconds(30))
+    let done = SendableBox(isDone: false)
+    let task = Task {
+      let value = try await cache.value(forKey: 1) { 42 }
+      done.finish()
+      return value
+    }
+    let isTaken = done.wait(nanoseconds: 3_000_000_000)
+    if let pid = Int32(child) { endProcess(pid) }
+    let value = try await task.value
+    store.close()
+    try require(isTaken, "a lease outlived its holder in a forked child")
+    try require(value == 42, "the computed value")
+  }
+
+  // MARK: Budget
+
+  /// The sum of all entries is never a byte above the budget.
+  static func budget(_ path: String) async throws {
+    let store = try SharedStore(at: path, .init(budget: .bytes(10_000)))
+    // 64 bytes, a key of 8, a value of 28: a hundred a piece; then one byte too many.
+    for key in 0..<100 { try store.setBytes([UInt8](repeating: 1, count: 28), forKey: key) }
+    let full = try store.statistics()
+    try store.setBytes([UInt8](repeating: 1, count: 29), forKey: 5)
+    let over = try store.statistics()
+    let findings = try store.verify()
+    store.close()
+    try require(full.bytes == 10_000 && full.entries == 100, "\(full.bytes) bytes fit exactly")
+    try require(over.bytes <= 10_000, "\(over.bytes) of 10000 bytes are stored")
+    try require(findings.isEmpty, "\(findings)")
+  }
+}
