@@ -21,10 +21,10 @@
 // an exchange costs nothing.
 
 /// The state that all encoders and containers of one value share.
-final class CBOREncoding {
+package final class CBOREncoding {
   /// Values in each other, at most. The decoder's limit is a little higher because a value may need
   /// tags and containers of its own around it.
-  static let maximumDepth = CBORScanner.maximumDepth - 4
+  package static let maximumDepth = CBORScanner.maximumDepth - 4
 
   enum Kind: UInt8 {
     case empty

@@ -161,7 +161,7 @@ extension CodingFailure {
   }
 
   /// A coding path as a programmer would write it: `lines[3].price`.
-  static func pathText(_ path: [any CodingKey]) -> String {
+  package static func pathText(_ path: [any CodingKey]) -> String {
     var text = ""
     for key in path {
       if let index = key.intValue {

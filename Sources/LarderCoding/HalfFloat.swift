@@ -3,9 +3,9 @@
 // SPDX-License-Identifier: Apache-2.0
 
 /// IEEE 754 binary16 by its bits: `Float16` does not exist on every platform.
-enum HalfFloat {
+package enum HalfFloat {
   /// The half that equals a float exactly; all NaNs become the one quiet NaN.
-  static func bits(exactly value: Float) -> UInt16? {
+  package static func bits(exactly value: Float) -> UInt16? {
     if value.isNaN { return 0x7e00 }
     let bits = value.bitPattern
     let sign = UInt16(truncatingIfNeeded: bits >> 16) & 0x8000
@@ -32,7 +32,7 @@ enum HalfFloat {
   }
 
   /// The value of a half.
-  static func value(bits: UInt16) -> Double {
+  package static func value(bits: UInt16) -> Double {
     let fraction = Double(bits & 0x03ff)
     let exponent = Int((bits >> 10) & 0x1f)
     let magnitude: Double

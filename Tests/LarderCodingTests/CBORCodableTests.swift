@@ -5,7 +5,7 @@
 import Foundation
 import Testing
 
-@testable import LarderCoding
+import LarderCoding
 
 /// Encodes, decodes, and compares; returns the bytes for a closer look.
 @discardableResult

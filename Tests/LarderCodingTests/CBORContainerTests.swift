@@ -4,7 +4,7 @@
 
 import Testing
 
-@testable import LarderCoding
+import LarderCoding
 
 /// Types that use the coding API in the ways that synthesised code does not.
 @Suite("CBOR of hand-written Codable types")

@@ -5,7 +5,7 @@
 import Foundation
 import Testing
 
-@testable import LarderCoding
+import LarderCoding
 
 @Suite("Dates in CBOR")
 struct CBORDateTests {

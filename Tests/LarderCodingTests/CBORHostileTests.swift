@@ -5,7 +5,7 @@
 import Foundation
 import Testing
 
-@testable import LarderCoding
+import LarderCoding
 
 @Suite("CBOR of doubtful origin", .timeLimit(.minutes(5)))
 struct CBORHostileTests {

@@ -4,7 +4,7 @@
 
 import Testing
 
-@testable import LarderCoding
+import LarderCoding
 
 @Suite("CBOR as JSON text")
 struct CBORValueTests {

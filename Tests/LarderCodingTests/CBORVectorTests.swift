@@ -4,7 +4,7 @@
 
 import Testing
 
-@testable import LarderCoding
+import LarderCoding
 
 // The examples of RFC 8949, Appendix A ("Examples of Encoded CBOR Data Items").
 

@@ -5,7 +5,7 @@
 import Foundation
 import Testing
 
-@testable import LarderCoding
+import LarderCoding
 
 @Suite("Plain values and codecs")
 struct StandardCodingTests {

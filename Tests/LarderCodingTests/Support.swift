@@ -4,7 +4,7 @@
 
 import Foundation
 
-@testable import LarderCoding
+import LarderCoding
 
 /// A seeded source of random numbers (SplitMix64), so that a failure can be repeated.
 struct SeededGenerator: RandomNumberGenerator {
