@@ -100,6 +100,11 @@ static inline int larder_wipe_on_fork(void *page, size_t length) {
 // The thread's identity as a number: pthread_t is a pointer on one system, an integer on the other.
 static inline uint64_t larder_thread_token(void) { return (uint64_t)(uintptr_t)pthread_self(); }
 
+// Swift has no word for it.
+static inline void larder_prefetch(const void *address, size_t length) {
+  for (size_t i = 0; i < length; i += 64) __builtin_prefetch((const char *)address + i);
+}
+
 // MAP_FAILED is a cast in a macro, which Swift does not import.
 static inline void *larder_map(size_t length, int protection, int flags, int fd) {
   void *address = mmap((void *)0, length, protection, flags, fd, 0);

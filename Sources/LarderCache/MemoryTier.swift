@@ -72,7 +72,9 @@ struct TierShard<Key: Hashable & Sendable, Value: Sendable>: Sendable {
     while true {
       let position = Int(index[probe]) &- 1
       if position < 0 { return -1 }
-      if entries[position].keyHash == hash, entries[position].key == key { return position }
+      if entries[position].keyHash == hash, isSameKey(entries[position].key, key) {
+        return position
+      }
       probe = (probe &+ 1) & mask
     }
   }
@@ -162,6 +164,24 @@ struct TierShard<Key: Hashable & Sendable, Value: Sendable>: Sendable {
     index = ContiguousArray(repeating: 0, count: index.count * 2)
     for position in entries.indices { link(position) }
   }
+}
+
+/// Whether two keys are the same to the store: by their bytes.
+///
+/// Swift calls texts equal that differ only in Unicode normalisation; the store keeps them apart,
+/// and so must memory, or one key would be served under the stamps of another.
+@inlinable @inline(__always)
+func isSameKey<Key: Hashable>(_ left: Key, _ right: Key) -> Bool {
+  if Key.self == String.self, let left = left as? String, let right = right as? String {
+    return isSameText(left, right)
+  }
+  return left == right
+}
+
+@inlinable
+func isSameText(_ left: String, _ right: String) -> Bool {
+  guard left.utf8.count == right.utf8.count else { return false }
+  return left.utf8.elementsEqual(right.utf8)
 }
 
 /// The decoded values of one cache in this process.

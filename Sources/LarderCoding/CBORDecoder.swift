@@ -42,7 +42,8 @@ public struct CBORDecoder: Sendable {
     do {
       return try document.decode(type, at: 0)
     } catch {
-      throw CodingFailure.wrapping(error, operation: .decode, typeName: "\(type)")
+      throw document.completed(
+        CodingFailure.wrapping(error, operation: .decode, typeName: "\(type)"))
     }
   }
 }

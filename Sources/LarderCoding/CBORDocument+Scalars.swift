@@ -116,19 +116,19 @@ extension CBORDocument {
   func mismatch(_ wanted: Any.Type, at offset: Int) -> DecodingError {
     let item = untagged(offset)
     let context = DecodingError.Context(
-      codingPath: codingPath(to: offset), debugDescription: "\(found(at: item)) is stored here.")
+      codingPath: errorPath(to: offset), debugDescription: "\(found(at: item)) is stored here.")
     if isNull(at: item) { return .valueNotFound(wanted, context) }
     return .typeMismatch(wanted, context)
   }
 
   func corrupted(_ problem: String, at offset: Int) -> DecodingError {
     .dataCorrupted(
-      DecodingError.Context(codingPath: codingPath(to: offset), debugDescription: problem))
+      DecodingError.Context(codingPath: errorPath(to: offset), debugDescription: problem))
   }
 
   func missing(_ key: any CodingKey, in map: Int) -> DecodingError {
     .keyNotFound(
-      key, DecodingError.Context(codingPath: codingPath(to: map), debugDescription: ""))
+      key, DecodingError.Context(codingPath: errorPath(to: map), debugDescription: ""))
   }
 
   private func found(at item: Int) -> String {

@@ -27,6 +27,9 @@ final class CBORDocument {
   /// The number of the extent asked for last.
   private var lastExtent = 0
 
+  /// The last error whose path was cut short: what it was about, and the path it has.
+  var cutPath: (target: Int, text: String)?
+
   /// Scans the bytes.
   init(scanning bytes: [UInt8], userInfo: [CodingUserInfoKey: any Sendable]) throws(CBORFault) {
     let (extents, root) = try CBORScanner.scan(bytes)
@@ -296,51 +299,4 @@ final class CBORDocument {
     default: return nil
     }
   }
-
-  // MARK: Paths
-
-  /// The path to an item, found again by walking down to it: it is only needed for errors and for
-  /// the few types that ask, so nothing is kept for it while decoding.
-  func codingPath(to target: Int) -> [any CodingKey] {
-    var path: [any CodingKey] = []
-    var item = untagged(0)
-    descent: while item < target {
-      guard bytes[item] >> 5 == 4 || bytes[item] >> 5 == 5 else { break }
-      let isMap = bytes[item] >> 5 == 5
-      for (position, child) in children(of: item).enumerated() where target < next(after: child) {
-        // In a map, keys and values take turns; a path never leads into a key.
-        guard !isMap || !position.isMultiple(of: 2) else { break descent }
-        let step = isMap ? keyBefore(child, in: item) : CBORKey(intValue: position)
-        path.append(step)
-        item = target > child ? untagged(child) : child
-        continue descent
-      }
-      break
-    }
-    return path
-  }
-
-  private func keyBefore(_ value: Int, in map: Int) -> CBORKey {
-    var key = inside(map)
-    while next(after: key) < value { key = next(after: next(after: key)) }
-    return codingKey(at: key) ?? CBORKey(stringValue: "?")
-  }
-}
-
-/// A coding key of whatever name.
-struct CBORKey: CodingKey {
-  let stringValue: String
-  let intValue: Int?
-
-  init(stringValue: String) {
-    self.stringValue = stringValue
-    self.intValue = nil
-  }
-
-  init(intValue: Int) {
-    self.stringValue = String(intValue)
-    self.intValue = intValue
-  }
-
-  static let superKey = CBORKey(stringValue: "super")
 }

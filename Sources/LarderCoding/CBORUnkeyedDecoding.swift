@@ -28,7 +28,7 @@ struct CBORUnkeyedDecoding: UnkeyedDecodingContainer {
       throw DecodingError.valueNotFound(
         Value.self,
         DecodingError.Context(
-          codingPath: codingPath + [CBORKey(intValue: currentIndex)],
+          codingPath: document.errorPath(to: array) + [CBORKey(intValue: currentIndex)],
           debugDescription: "The array ends here."))
     }
     let value = try read(document, next)

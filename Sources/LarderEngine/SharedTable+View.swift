@@ -75,3 +75,13 @@ package struct SharedTableView {
 
 // The pointers never change, and what they point at are atomics.
 extension SharedTableView: @unchecked Sendable {}
+
+extension SharedTable {
+  /// Has the words of a key's slots fetched while its entry is looked for: they are far apart, and
+  /// a look-up would wait for each in turn.
+  package func prefetch(hash: UInt64) {
+    let slot = Int(truncatingIfNeeded: hash & UInt64(SharedTableLayout.stampCount - 1))
+    unsafe LarderSystem.prefetch(stamps + slot)
+    unsafe LarderSystem.prefetch(recency + Int(truncatingIfNeeded: hash & recencyMask))
+  }
+}

@@ -48,15 +48,20 @@ package final class Space: Sendable {
   /// Namespace, tag and key are each hashed with their length: no two different keys are ever the
   /// same bytes.
   package func hash(of key: EncodedKey, in generation: Generation) -> UInt64 {
-    var hasher = known.withLock { known in
+    place(of: key, in: generation).hash
+  }
+
+  /// The hash of a key and the namespace's number, zero while this process does not know it.
+  func place(of key: EncodedKey, in generation: Generation) -> (hash: UInt64, number: UInt32) {
+    var (hasher, number) = known.withLock { known in
       if known.generation != generation.number { start(&known, generation) }
-      return known.prefix
+      return (known.prefix, known.number)
     }
     hasher.combine(word: UInt64(key.tag) << 56 | UInt64(key.bytes.count))
     hasher.combine(bytes: key.bytes)
     let hash = hasher.finish()
     let bits = generation.meta.hashBits
-    return bits == 64 ? hash : hash & (1 << UInt64(bits) - 1)
+    return (bits == 64 ? hash : hash & (1 << UInt64(bits) - 1), number)
   }
 
   private func start(_ known: inout Known, _ generation: Generation) {

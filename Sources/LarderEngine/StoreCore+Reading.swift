@@ -50,10 +50,11 @@ extension StoreCore {
       var failure: LMDBError?
       do {
         let lookup = try withGeneration { generation in
-          let hash = space.hash(of: key, in: generation)
+          let (hash, number) = space.place(of: key, in: generation)
+          generation.table.prefetch(hash: hash)
           return try generation.withSnapshot { transaction, snapshot in
             let outcome = try find(
-              key, hash, space, generation, transaction, known: known, damage: &damage)
+              key, hash, number, space, generation, transaction, known: known, damage: &damage)
             let sealed = Mutant.filedOneHigh.isActive ? snapshot + 1 : snapshot
             if generation.table.newestLabel(slot: slotIndex(hash)) > snapshot { noteStuckSlot() }
             return Lookup(outcome: outcome, hash: hash, seal: ~sealed, generation: generation)
@@ -93,9 +94,9 @@ extension StoreCore {
       try generation.withSnapshot { transaction, snapshot in
         try keys.map { key in
           var damage: (text: String, label: UInt64)?
-          let hash = space.hash(of: key, in: generation)
+          let (hash, number) = space.place(of: key, in: generation)
           let outcome = try find(
-            key, hash, space, generation, transaction, known: 0, damage: &damage)
+            key, hash, number, space, generation, transaction, known: 0, damage: &damage)
           if damage != nil { return nil }
           return Lookup(outcome: outcome, hash: hash, seal: ~snapshot, generation: generation)
         }
@@ -120,14 +121,19 @@ extension StoreCore {
   }
 
   private func find(
-    _ key: EncodedKey, _ hash: UInt64, _ space: Space, _ generation: Generation,
-    _ transaction: borrowing ReadTransaction, known: UInt64,
+    _ key: EncodedKey, _ hash: UInt64, _ knownNumber: UInt32, _ space: Space,
+    _ generation: Generation, _ transaction: borrowing ReadTransaction, known: UInt64,
     damage: inout (text: String, label: UInt64)?
   ) throws -> Lookup.Outcome {
     guard let record = try transaction.value(forKey: hash, in: generation.entries) else {
       return .absent
     }
-    guard let number = try number(of: space, generation, transaction) else { return .absent }
+    record.prefetch(limit: 1024)
+    var number = knownNumber
+    if number == 0 {
+      guard let found = try self.number(of: space, generation, transaction) else { return .absent }
+      number = found
+    }
     var offset = 0
     while offset < record.byteCount {
       let header: EntryHeader

@@ -116,7 +116,7 @@ extension StoreTransaction {
     let content = Content(
       key: encoded, codec: CodecIdentifier.plainBytes.rawValue, payload: bytes,
       expires: expires.deadline(now: now))
-    try set(content, forKey: encoded, in: Space(name: namespace))
+    try set(content, forKey: encoded, in: space(named: namespace))
   }
 
   /// Removes a key.
@@ -126,7 +126,7 @@ extension StoreTransaction {
   public mutating func remove(
     forKey key: some CacheKey, in namespace: String = ""
   ) throws -> Bool {
-    try unset(EncodedKey(key), in: Space(name: namespace))
+    try unset(EncodedKey(key), in: space(named: namespace))
   }
 
   /// Removes every entry of a namespace.

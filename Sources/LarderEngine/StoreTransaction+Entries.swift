@@ -75,54 +75,7 @@ extension StoreTransaction {
     return record.slice(start..<(start + key.bytes.count))?.equals(key.bytes) ?? false
   }
 
-  // MARK: Put and remove
-
-  /// Stores an entry, replacing the one of the same key, evicting others when the budget asks.
-  mutating func put(
-    _ content: Content, forKey key: EncodedKey, hash: UInt64, in space: Space
-  ) throws {
-    let number = try number(of: space)
-    var header = EntryHeader(
-      codec: content.codec, keyTag: key.tag, keyLength: key.bytes.count,
-      payloadLength: content.payload.count, label: label, created: now, expires: content.expires,
-      namespace: number, epoch: try namespace(number).epoch)
-    try remove(key, hash: hash, in: space)
-    try makeRoom(for: header.cost)
-    try account(adding: header)
-    touch(hash: hash)
-    let tick = generation.table.advanceClock(milliseconds: now)
-    generation.table.setLastUse(hash: hash, tick: tick)
-    if content.expires != EntryHeader.never {
-      try transaction.put(
-        [], forKey: Expiry.key(expires: content.expires, hash: hash), in: generation.expiries)
-    }
-
-    let headerBytes: [UInt8]
-    var reference: [UInt8] = []
-    if header.isChunked {
-      reference = try writeChunks(key.bytes, content.payload).bytes()
-    }
-    headerBytes = header.sealed(contentHash: content.contentHash)
-    var others: [UInt8] = []
-    if let record = try transaction.value(forKey: hash, in: generation.entries) {
-      others = record.copied()
-    }
-    // What other keys of the same hash have stays in front.
-    let start = others + headerBytes
-    try start.withRawSpan { start throws(LMDBError) in
-      if header.isChunked {
-        try reference.withRawSpan { reference throws(LMDBError) in
-          try transaction.put(start, reference, RawSpan(), forKey: hash, in: generation.entries)
-        }
-      } else {
-        try key.bytes.withRawSpan { key throws(LMDBError) in
-          try content.payload.withRawSpan { payload throws(LMDBError) in
-            try transaction.put(start, key, payload, forKey: hash, in: generation.entries)
-          }
-        }
-      }
-    }
-  }
+  // MARK: Remove
 
   /// Removes the entry of a key.
   ///
@@ -178,7 +131,7 @@ extension StoreTransaction {
     return leaving.count
   }
 
-  private mutating func writeChunks(
+  mutating func writeChunks(
     _ key: [UInt8], _ payload: [UInt8]
   ) throws -> ChunkReference {
     let length = key.count + payload.count

@@ -27,6 +27,9 @@ public struct StoreTransaction: ~Copyable {
   private var storedTotals: StoreTotals
   var namespaces: [UInt32: NamespaceRecord] = [:]
   private var changedNamespaces: Set<UInt32> = []
+  private var lastChanged: UInt32 = 0
+  /// The namespaces used by name, so that each is hashed and looked up once.
+  private var spaces: [Space] = []
   /// Slots whose keys were written or removed: stamped before the commit.
   package private(set) var touchedSlots: [Int] = []
   var clearedNamespaces: [UInt32] = []
@@ -71,6 +74,16 @@ public struct StoreTransaction: ~Copyable {
 
   // MARK: Namespaces
 
+  /// The namespace of a name.
+  mutating func space(named name: String) throws(StoreError) -> Space {
+    for space in spaces where space.name == name { return space }
+    let space = try Space(name: name)
+    // Few are usual; a transaction over very many must not search for long.
+    if spaces.count >= 16 { spaces.removeAll(keepingCapacity: true) }
+    spaces.append(space)
+    return space
+  }
+
   /// The number of a namespace, giving it one if it has none.
   mutating func number(of space: Space) throws -> UInt32 {
     let known = space.number(in: generation)
@@ -105,11 +118,14 @@ public struct StoreTransaction: ~Copyable {
     return record
   }
 
+  @inline(__always)
   mutating func changeNamespace(_ number: UInt32, _ body: (inout NamespaceRecord) -> Void) throws {
-    var record = try namespace(number)
-    body(&record)
-    namespaces[number] = record
-    changedNamespaces.insert(number)
+    if lastChanged != number || number == 0 {
+      _ = try namespace(number)
+      changedNamespaces.insert(number)
+      lastChanged = number
+    }
+    body(&namespaces[number]!)
   }
 
   // MARK: Accounting
@@ -123,6 +139,21 @@ public struct StoreTransaction: ~Copyable {
         $0.bytes -= min($0.bytes, UInt64(header.cost))
         $0.entries -= min($0.entries, 1)
       }
+    }
+  }
+
+  /// Books a new entry in for the old one of its key.
+  mutating func account(replacing old: EntryHeader, with header: EntryHeader) throws {
+    guard old.epoch == header.epoch, old.namespace == header.namespace else {
+      try account(removing: old)
+      return try account(adding: header)
+    }
+    totals.bytes -= min(totals.bytes, UInt64(old.cost))
+    totals.bytes += UInt64(header.cost)
+    bytesWritten += UInt64(header.cost)
+    try changeNamespace(header.namespace) {
+      $0.bytes -= min($0.bytes, UInt64(old.cost))
+      $0.bytes += UInt64(header.cost)
     }
   }
 

@@ -5,7 +5,7 @@
 /// Bounds-checked reading of untrusted bytes: what lies outside is `nil`, never a trap.
 extension RawSpan {
   /// The little-endian integer at `offset`, or `nil` when it does not fit.
-  @inline(__always)
+  @inlinable @inline(__always)
   package func integer<T: FixedWidthInteger & BitwiseCopyable>(
     at offset: Int, as type: T.Type = T.self
   ) -> T? {
@@ -14,7 +14,7 @@ extension RawSpan {
   }
 
   /// The bytes `range`, or `nil` when they do not all exist.
-  @inline(__always)
+  @inlinable @inline(__always)
   @_lifetime(copy self)
   package func slice(_ range: Range<Int>) -> RawSpan? {
     guard range.lowerBound >= 0, range.upperBound <= byteCount else { return nil }
@@ -59,13 +59,14 @@ extension RawSpan {
 /// Appending and reading little-endian integers in byte arrays.
 extension [UInt8] {
   /// Lends the bytes to `body`. (`Array.span` is newer than the systems Larder runs on.)
-  @inline(__always)
+  @inlinable @inline(__always)
   package func withRawSpan<R, E: Error>(_ body: (RawSpan) throws(E) -> R) throws(E) -> R {
     try unsafe withUnsafeBufferPointer { buffer throws(E) in
       try body(unsafe RawSpan(_unsafeElements: buffer))
     }
   }
 
+  @inlinable
   package mutating func append<T: FixedWidthInteger>(littleEndian value: T) {
     unsafe Swift.withUnsafeBytes(of: value.littleEndian) { unsafe append(contentsOf: $0) }
   }
@@ -75,12 +76,14 @@ extension [UInt8] {
   }
 
   /// The little-endian integer at `offset`, or `nil` when it does not fit.
+  @inlinable
   package func integer<T: FixedWidthInteger & BitwiseCopyable>(
     at offset: Int, as type: T.Type = T.self
   ) -> T? {
     withRawSpan { $0.integer(at: offset, as: type) }
   }
 
+  @inlinable
   package mutating func store<T: FixedWidthInteger>(_ value: T, at offset: Int) {
     precondition(offset >= 0 && offset + MemoryLayout<T>.size <= count, "store outside the array")
     unsafe withUnsafeMutableBytes { buffer in

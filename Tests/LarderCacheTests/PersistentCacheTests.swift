@@ -72,6 +72,24 @@ final class Shared<Value: Sendable>: Sendable {
     #expect(try await first.value(forKey: "k") == nil)
   }
 
+  @Test func `Texts that differ in normalisation only are two keys, in memory as in the store`() throws
+  {
+    let cache = PersistentCache<String, Int>(storage: store, namespace: "n")
+    let (composed, decomposed) = ("caf\u{e9}", "cafe\u{301}")
+    let (dotBelowFirst, dotAboveFirst) = ("a\u{323}\u{307}", "a\u{307}\u{323}")
+    for (index, key) in [composed, decomposed, dotBelowFirst, dotAboveFirst].enumerated() {
+      cache[key] = index
+    }
+    for _ in 0..<2 {
+      for (index, key) in [composed, decomposed, dotBelowFirst, dotAboveFirst].enumerated() {
+        #expect(cache[key] == index)
+      }
+      try cache.sync()
+    }
+    cache.clearMemoryCache()
+    #expect(cache[composed] == 0 && cache[decomposed] == 1)
+  }
+
   @Test func `Memory alone works without a store`() throws {
     let cache = PersistentCache<Int, Reading>(storage: nil)
     for index in 0..<1000 { cache[index] = sample(index) }

@@ -251,4 +251,36 @@ struct CBORContainerTests {
     let mixed = try CBORDecoder().decode(Mixed.self, from: bytes("83f6 6161 07"))
     #expect(mixed.texts == ["nil", "a", "7"])
   }
+
+  @Test(.timeLimit(.minutes(1)))
+  func `Trying one type after the other stays fast in a long array`() throws {
+    struct Either: Codable, Equatable {
+      var value: String
+      init(_ value: String) { self.value = value }
+      init(from decoder: any Decoder) throws {
+        let container = try decoder.singleValueContainer()
+        let flag = try? container.decode(Bool.self)
+        let text = try? container.decode(String.self)
+        value = try text ?? flag.map { String($0) } ?? String(container.decode(Int.self))
+      }
+    }
+    let numbers = Array(0..<60_000)
+    let bytes = try CBOREncoder().encode(numbers)
+    let values = try CBORDecoder().decode([Either].self, from: bytes)
+    #expect(values.last == Either("59999"))
+  }
+
+  @Test func `The failure that ends decoding has its whole path, however far it is`() throws {
+    struct Row: Codable { var value: Int? }
+    struct Wrong: Codable { var value: String? }
+    var rows = Array(repeating: Row(), count: 5_000)
+    rows.append(Row(value: 1))
+    let bytes = try CBOREncoder().encode(["rows": rows])
+    do {
+      _ = try CBORDecoder().decode([String: [Wrong]].self, from: bytes)
+      Issue.record("decoded an integer as a text")
+    } catch {
+      #expect(error.codingPath == "rows[5000].value")
+    }
+  }
 }

@@ -4,6 +4,7 @@
 
 import Larder
 import LarderEngine
+import LarderTesting
 
 /// The processes of a storm. They run until they are killed, or the parent says stop.
 enum StormWorkers {
@@ -14,7 +15,7 @@ enum StormWorkers {
         budget: .megabytes(64), openTimeout: .seconds(60), writeTimeout: .seconds(60),
         onError: { error in
           control.add(.errors)
-          print("error: \(error)")
+          ParentProcess.send("error: \(error)")
         }))
   }
 
@@ -27,7 +28,7 @@ enum StormWorkers {
     let second = PersistentCache<Int, StormValue>(storage: store, namespace: "storm")
     let keys = (0..<StormControl.keyCount).filter { $0 % writers == id }
     var round = 0
-    print("ready")
+    ParentProcess.send("ready")
     while !control.isOver {
       round += 1
       let key = keys.randomElement()!
@@ -44,7 +45,10 @@ enum StormWorkers {
           let sequence = control.issue(key)
           (step % 2 == 0 ? first : second)[key] = StormValue(key: key, sequence: sequence)
           let seen = (step % 2 == 0 ? second : first)[key]?.sequence ?? 0
-          if seen < sequence { control.add(.stale) }
+          if seen < sequence {
+            control.add(.stale)
+            ParentProcess.send("writer \(id): own write \(sequence) of key \(key) read as \(seen)")
+          }
           last.append((key, sequence))
         }
         try store.sync()
@@ -68,7 +72,7 @@ enum StormWorkers {
     let store = try open(path, control)
     let cache = PersistentCache<Int, StormValue>(storage: store, namespace: "storm")
     var newest = [UInt64](repeating: 0, count: StormControl.keyCount)
-    print("ready")
+    ParentProcess.send("ready")
     var reads: UInt64 = 0
     while true {
       reads += 1
@@ -86,7 +90,13 @@ enum StormWorkers {
       if value.key != key || value.check != StormValue.check(key, value.sequence) {
         control.add(.torn)
       }
-      if value.sequence < acknowledged { control.add(.stale) }
+      if value.sequence < acknowledged {
+        control.add(.stale)
+        let again = cache[key]?.sequence ?? 0
+        ParentProcess.send(
+          "reader: key \(key) read as \(value.sequence), \(acknowledged) was acknowledged; "
+            + "again: \(again)")
+      }
       if value.sequence < newest[key] { control.add(.newThenOld) }
       newest[key] = max(newest[key], value.sequence)
     }

@@ -19,7 +19,6 @@ import LarderTesting
   import Darwin
 #endif
 
-setvbuf(stdout, nil, _IOLBF, 0)
 let arguments = CommandLine.arguments
 do {
   switch arguments.dropFirst().first {
@@ -31,17 +30,17 @@ do {
     try StormWorkers.read(arguments[2], StormControl(path: arguments[3]))
   case "scenario":
     try await StormScenarios.all[arguments[2]]!(arguments[3])
-    print("held")
+    ParentProcess.send("held")
   case "helper":
     try await StormHelpers.run(arguments[2], arguments[3])
   default:
-    print("usage: see main.swift")
+    ParentProcess.send("usage: see main.swift")
     exit(64)
   }
 } catch let violation as Violation {
-  print("violation: \(violation)")
+  ParentProcess.send("violation: \(violation)")
   exit(3)
 } catch {
-  print("error: \(error)")
+  ParentProcess.send("error: \(error)")
   exit(4)
 }

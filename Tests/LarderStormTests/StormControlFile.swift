@@ -28,5 +28,5 @@ struct StormControlFile {
   }
 
   /// Tells every process to end.
-  func stop() { try? Files.overwrite([1], at: 135 * 8, of: path) }
+  func stop() { try? Files.overwrite([1], at: 135 * 8, in: path) }
 }

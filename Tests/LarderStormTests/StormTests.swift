@@ -23,7 +23,9 @@ let needsFaults: Comment = "needs swift test --traits FaultInjection"
     var kills = 0
     var counts: [String: UInt64] = [:]
     var endings: [String] = []
-    var violations: UInt64 { ["stale", "newThenOld", "torn", "lost"].map { counts[$0]! }.reduce(0, +) }
+    var violations: UInt64 {
+      ["stale", "newThenOld", "torn", "lost"].map { counts[$0] ?? 0 }.reduce(0, +)
+    }
   }
 
   /// Runs writers and readers over one store, killing and replacing them, until the time is up or
@@ -64,16 +66,21 @@ let needsFaults: Comment = "needs swift test --traits FaultInjection"
         if case .signalled(let signal) = status, signal == 9 {
           outcome.kills += 1
         } else {
-          outcome.endings.append("\(status): \(children[victim].remainingText)")
+          let lines = (try? children[victim].remainingLines(deadline: .seconds(5))) ?? []
+          outcome.endings.append("\(status): \(lines)")
         }
       }
       children[victim] = try start(victim)
       outcome.counts = control.counts
       if outcome.violations > 0 { break }
-      if untilReads > 0, outcome.counts["reads"]! >= untilReads { break }
+      if untilReads > 0, (outcome.counts["reads"] ?? 0) >= untilReads { break }
     }
     control.stop()
-    for child in children { _ = try? child.wait(deadline: .seconds(20)) }
+    for child in children {
+      let lines = (try? child.remainingLines(deadline: .seconds(20))) ?? []
+      for line in lines where line != "ready" { print("storm: \(line)") }
+      _ = try? child.wait(deadline: .seconds(20))
+    }
     outcome.counts = control.counts
     print("storm of \(mutant ?? "no mutant"): \(outcome.kills) kills, \(outcome.counts)")
     return outcome
@@ -89,7 +96,7 @@ let needsFaults: Comment = "needs swift test --traits FaultInjection"
       seconds: hasFaults ? 25 : 8, faults: hasFaults ? Self.hostileFaults : "")
     #expect(outcome.violations == 0, "\(outcome.counts)")
     #expect(outcome.kills > (hasFaults ? 50 : 5))
-    #expect(outcome.counts["reads"]! > 100_000)
+    #expect((outcome.counts["reads"] ?? 0) > 100_000)
     #expect(outcome.endings == [])
   }
 
@@ -116,13 +123,13 @@ let needsFaults: Comment = "needs swift test --traits FaultInjection"
   @Test(.timeLimit(.minutes(2)), arguments: scenarios)
   func `Storm: the rule of a scenario holds`(scenario: String) throws {
     let outcome = try run(scenario)
-    #expect(outcome.status == .exited(0), "\(outcome.output)")
+    #expect(outcome.status == .exited(0), "\(outcome.lines)")
   }
 
   @Test(.enabled(if: hasFaults, needsFaults), .timeLimit(.minutes(2)))
   func `Storm: a slot a killed writer stamped is served from memory again`() throws {
     let outcome = try run("bump")
-    #expect(outcome.status == .exited(0), "\(outcome.output)")
+    #expect(outcome.status == .exited(0), "\(outcome.lines)")
   }
 
   @Test(
@@ -137,6 +144,6 @@ let needsFaults: Comment = "needs swift test --traits FaultInjection"
     scenario: String, mutant: String
   ) throws {
     let outcome = try run(scenario, mutant: mutant)
-    #expect(outcome.status == .exited(3), "\(outcome.output)")
+    #expect(outcome.status == .exited(3), "\(outcome.lines)")
   }
 }

@@ -1,0 +1,27 @@
+// swift-tools-version: 6.2
+// Larder — an embedded, multi-process cache and object store.
+// Copyright 2026 the Larder authors. Licensed under Apache-2.0.
+// SPDX-License-Identifier: Apache-2.0
+
+import PackageDescription
+
+// A package of its own: it measures Larder as a user's package would meet it, and nobody who
+// imports Larder resolves its rivals. `scripts/bench` builds and runs it.
+let package = Package(
+  name: "benchmarks",
+  platforms: [.macOS(.v15)],
+  dependencies: [
+    .package(name: "larder", path: "../..")
+  ],
+  targets: [
+    .systemLibrary(
+      name: "CLMDB", pkgConfig: "lmdb", providers: [.apt(["liblmdb-dev"]), .brew(["lmdb"])]),
+    // The rival: liblmdb as C would use it, timed in C.
+    .target(name: "LMDBRival", dependencies: ["CLMDB"], linkerSettings: [.linkedLibrary("lmdb")]),
+    .executableTarget(
+      name: "larder-bench",
+      dependencies: ["LMDBRival", .product(name: "Larder", package: "larder")],
+      path: "Sources/LarderBench"),
+  ],
+  swiftLanguageModes: [.v6]
+)

@@ -1,0 +1,101 @@
+// Larder — an embedded, multi-process cache and object store.
+// Copyright 2026 the Larder authors. Licensed under Apache-2.0.
+// SPDX-License-Identifier: Apache-2.0
+
+import Foundation
+import Larder
+
+/// `larder-bench core [--json FILE] [--quick] [--work DIRECTORY] [FIGURE...]`
+@main
+struct Bench {
+  var json: String?
+  var work: String?
+  var isQuick = false
+  var wanted: [String] = []
+
+  static func main() {
+    do {
+      if Machine.isDebugBuild {
+        throw BenchFailure(
+          "This is a debug build: its figures would mean nothing. Use scripts/bench.")
+      }
+      let arguments = Array(CommandLine.arguments.dropFirst())
+      switch arguments.first {
+      case "--child-open": try ProcessFigures.openChild(arguments[1])
+      case "--child-read": try ProcessFigures.readChild(arguments[1], seed: Int(arguments[2])!)
+      case "core": try Bench(arguments.dropFirst()).run()
+      default: throw BenchFailure("Say what to measure: core.")
+      }
+    } catch {
+      FileHandle.standardError.write(Data("larder-bench: \(error)\n".utf8))
+      exit(1)
+    }
+  }
+
+  init(_ arguments: some Sequence<String>) throws {
+    var rest = Array(arguments)
+    while !rest.isEmpty {
+      let argument = rest.removeFirst()
+      switch argument {
+      case "--quick": isQuick = true
+      case "--json", "--work":
+        guard !rest.isEmpty else { throw BenchFailure("\(argument) wants a path.") }
+        if argument == "--json" { json = rest.removeFirst() } else { work = rest.removeFirst() }
+      default:
+        guard argument.hasPrefix("core") else {
+          throw BenchFailure("There is no figure or option \(argument).")
+        }
+        wanted.append(argument)
+      }
+    }
+  }
+
+  private func isWanted(_ id: String) -> Bool {
+    wanted.isEmpty || wanted.contains { id.hasPrefix($0) }
+  }
+
+  func run() throws {
+    Child.say(Machine.description + "\n")
+    let directory = try Files.fresh(in: work)
+    defer { Files.remove(directory) }
+    var figures: [Figure] = []
+    func measure(_ id: String, _ body: () throws -> Figure) throws {
+      guard isWanted(id) else { return }
+      let figure = try body()
+      if figures.isEmpty { Child.say(Figure.heading) }
+      Child.say(figure.row)
+      figures.append(figure)
+    }
+    let memory = MemoryFigures(directory: directory, isQuick: isQuick)
+    try measure("core.memory_hit_int", memory.hitInt)
+    try measure("core.memory_hit_string", memory.hitString)
+    try measure("core.lru_cost_hit", memory.recency)
+    try measure("core.set_behind", memory.setBehind)
+    let codecs = CodecFigures(isQuick: isQuick)
+    try measure("core.cbor_decode", codecs.decode)
+    try measure("core.cbor_encode", codecs.encode)
+    let processes = ProcessFigures(directory: directory, isQuick: isQuick)
+    let storeIDs = ["core.store_get", "core.two_readers", "core.set_batch", "core.set_committed"]
+    if storeIDs.contains(where: isWanted) {
+      let population = try Population(in: directory)
+      let stores = StoreFigures(population, isQuick: isQuick)
+      try measure("core.store_get", stores.get)
+      try measure("core.two_readers") { try processes.twoReaders(population) }
+      try measure("core.set_batch", stores.setBatch)
+      try measure("core.set_committed", stores.setCommitted)
+    }
+    try measure("core.open_1gb", processes.open)
+    guard !figures.isEmpty else { throw BenchFailure("No figure was selected.") }
+    if let json {
+      let lines = try figures.map { try $0.json() + "\n" }.joined()
+      try Data(lines.utf8).write(to: URL(fileURLWithPath: json))
+    }
+    let missed = figures.filter { !$0.isMet }
+    Child.say("")
+    Child.say(
+      missed.isEmpty
+        ? "All \(figures.count) bars are met."
+        : "\(missed.count) of \(figures.count) bars are not met: "
+          + missed.map(\.id).joined(separator: ", "))
+  }
+}

@@ -1,0 +1,60 @@
+// Larder — an embedded, multi-process cache and object store.
+// Copyright 2026 the Larder authors. Licensed under Apache-2.0.
+// SPDX-License-Identifier: Apache-2.0
+
+import Foundation
+
+/// This program once more, in another process, driven by lines.
+final class Child {
+  private let process = Process()
+  private let input = Pipe()
+  private let output = Pipe()
+  private var rest = Data()
+
+  init(_ arguments: [String]) throws {
+    process.executableURL = URL(fileURLWithPath: CommandLine.arguments[0])
+    if CommandLine.arguments[0].contains("/") == false { process.executableURL = Bundle.main.executableURL }
+    process.arguments = arguments
+    process.standardInput = input
+    process.standardOutput = output
+    try process.run()
+  }
+
+  func send(_ line: String) throws {
+    try input.fileHandleForWriting.write(contentsOf: Data((line + "\n").utf8))
+  }
+
+  /// The next line the child prints.
+  func line() throws -> String {
+    while true {
+      if let end = rest.firstIndex(of: 10) {
+        let line = String(decoding: rest[rest.startIndex..<end], as: UTF8.self)
+        rest = Data(rest[rest.index(after: end)...])
+        return line
+      }
+      let more = output.fileHandleForReading.availableData
+      guard !more.isEmpty else { throw BenchFailure("A child ended without its answer.") }
+      rest.append(more)
+    }
+  }
+
+  func number() throws -> Double {
+    let text = try line()
+    guard let value = Double(text) else { throw BenchFailure("A child said \"\(text)\".") }
+    return value
+  }
+
+  func finish() throws {
+    try? input.fileHandleForWriting.close()
+    process.waitUntilExit()
+    guard process.terminationStatus == 0 else {
+      throw BenchFailure("A child failed with \(process.terminationStatus).")
+    }
+  }
+
+  // MARK: In the child
+
+  static func say(_ line: String) {
+    FileHandle.standardOutput.write(Data((line + "\n").utf8))
+  }
+}

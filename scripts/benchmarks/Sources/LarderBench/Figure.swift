@@ -1,0 +1,88 @@
+// Larder — an embedded, multi-process cache and object store.
+// Copyright 2026 the Larder authors. Licensed under Apache-2.0.
+// SPDX-License-Identifier: Apache-2.0
+
+import Foundation
+
+/// One figure: what was measured, beside its bar and its rival.
+struct Figure {
+  enum Bar {
+    case atMost(Double)
+    case atLeast(Double)
+
+    var value: Double {
+      switch self {
+      case .atMost(let value), .atLeast(let value): value
+      }
+    }
+
+    func isMet(by value: Double) -> Bool {
+      switch self {
+      case .atMost(let bar): value <= bar
+      case .atLeast(let bar): value >= bar
+      }
+    }
+  }
+
+  let id: String
+  /// What the bar speaks of.
+  let value: Double
+  let unit: String
+  let bar: Bar
+  /// What Larder took, in the rival's unit.
+  let own: Double
+  let rival: String
+  let rivalValue: Double
+  /// The unit of `own` and `rivalValue`.
+  let rivalUnit: String
+
+  var isMet: Bool { bar.isMet(by: value) }
+
+  /// One line of JSON.
+  func json() throws -> String {
+    struct Line: Encodable {
+      let id: String
+      let value: Double
+      let unit: String
+      let bar: Double
+      let met: Bool
+      let own_value: Double
+      let rival: String
+      let rival_value: Double
+      let rival_unit: String
+    }
+    func rounded(_ value: Double) -> Double { (value * 1000).rounded() / 1000 }
+    let encoder = JSONEncoder()
+    encoder.outputFormatting = [.sortedKeys, .withoutEscapingSlashes]
+    let line = Line(
+      id: id, value: rounded(value), unit: unit, bar: bar.value, met: isMet,
+      own_value: rounded(own), rival: rival, rival_value: rounded(rivalValue),
+      rival_unit: rivalUnit)
+    return String(decoding: try encoder.encode(line), as: UTF8.self)
+  }
+
+  static let heading =
+    pad("figure", 24) + pad("value", 12) + pad("bar", 12) + pad("", 6) + pad("larder", 14)
+    + pad("rival", 14) + "the rival"
+
+  /// One line for people.
+  var row: String {
+    let sign =
+      switch bar {
+      case .atMost: "<= "
+      case .atLeast: ">= "
+      }
+    return Self.pad(id, 24) + Self.pad("\(Self.short(value)) \(unit)", 12)
+      + Self.pad("\(sign)\(Self.short(bar.value)) \(unit)", 12) + Self.pad(isMet ? "met" : "NOT", 6)
+      + Self.pad("\(Self.short(own)) \(rivalUnit)", 14)
+      + Self.pad("\(Self.short(rivalValue)) \(rivalUnit)", 14) + rival
+  }
+
+  private static func pad(_ text: String, _ width: Int) -> String {
+    text + String(repeating: " ", count: max(width - text.count, 1))
+  }
+
+  private static func short(_ value: Double) -> String {
+    String(format: abs(value) >= 100 ? "%.0f" : "%.2f", value)
+  }
+}

@@ -1,0 +1,103 @@
+// Larder — an embedded, multi-process cache and object store.
+// Copyright 2026 the Larder authors. Licensed under Apache-2.0.
+// SPDX-License-Identifier: Apache-2.0
+
+import LMDBRival
+import Larder
+
+/// The store's reads and writes of bytes against the same liblmdb called from C.
+struct StoreFigures {
+  let population: Population
+  let isQuick: Bool
+
+  /// Random reads over all keys; each gives a copy of the value whose checksum was verified. The
+  /// rival renews, gets, copies all bytes to its stack, resets; it verifies nothing.
+  func get() throws -> Figure {
+    let reads = isQuick ? 20_000 : 50_000
+    let result = try Rounds.compare(count: isQuick ? 5 : 21) { round in
+      let order = Population.order(round)
+      var sum: UInt64 = 0
+      let time = try Rounds.nanoseconds {
+        for index in 0..<reads {
+          guard let bytes = try population.namespace.bytes(forKey: population.keys[Int(order[index])])
+          else { throw BenchFailure("A key is missing.") }
+          sum &+= first(bytes)
+        }
+      }
+      sums.own = sum
+      return time / Double(reads)
+    } rival: { round in
+      let order = Population.order(round)
+      var sum: UInt64 = 0
+      let time = rival_get(population.rival, order, reads, &sum)
+      guard sum == sums.own else { throw BenchFailure("The values read differ from the rival's.") }
+      return Double(time) / Double(reads)
+    }
+    return Figure(
+      id: "core.store_get", value: result.ratio, unit: "x", bar: .atMost(1.4), own: result.own,
+      rival: "C: mdb_txn_renew, mdb_get, memcpy, mdb_txn_reset", rivalValue: result.rival,
+      rivalUnit: "ns")
+  }
+
+  /// One write, committed when the call returns, over the existing keys.
+  func setCommitted() throws -> Figure {
+    let writes = isQuick ? 1000 : 2000
+    let result = try Rounds.compare(count: isQuick ? 5 : 21) { round in
+      let order = Population.order(round)
+      let time = try Rounds.nanoseconds {
+        for index in 0..<writes {
+          let key = Int(order[index])
+          try population.namespace.setBytes(
+            population.values[(key + round) % Population.count], forKey: population.keys[key])
+        }
+      }
+      return time / Double(writes)
+    } rival: { round in
+      let order = Population.order(round)
+      return Double(rival_put_each(population.rival, order, writes, UInt32(round))) / Double(writes)
+    }
+    try population.verify()
+    return Figure(
+      id: "core.set_committed", value: result.ratio, unit: "x", bar: .atMost(1.5),
+      own: result.own / 1000, rival: "C: mdb_txn_begin, mdb_put, mdb_txn_commit (NOSYNC, NOTLS)",
+      rivalValue: result.rival / 1000, rivalUnit: "us")
+  }
+
+  /// 1,000 writes in one transaction, over the existing keys.
+  func setBatch() throws -> Figure {
+    let (keys, values, store) = (population.keys, population.values, population.store)
+    let result = try Rounds.compare(count: isQuick ? 15 : 61) { round in
+      let order = Population.order(round).prefix(1000)
+      return try Rounds.nanoseconds {
+        try store.write { transaction in
+          for key in order {
+            try transaction.setBytes(
+              values[(Int(key) + round) % Population.count], forKey: keys[Int(key)], in: "values")
+          }
+        }
+      } / 1000
+    } rival: { round in
+      let order = Population.order(round)
+      return Double(rival_put_batch(population.rival, order, 1000, UInt32(round))) / 1000
+    }
+    try population.verify()
+    return Figure(
+      id: "core.set_batch", value: 1 / result.ratio, unit: "x", bar: .atLeast(0.5),
+      own: 1_000_000 / result.own, rival: "C: 1,000 mdb_put in one transaction",
+      rivalValue: 1_000_000 / result.rival, rivalUnit: "k/s")
+  }
+
+  /// What the last own round read, for the rival's to be compared with.
+  private final class Sums { var own: UInt64 = 0 }
+  private let sums = Sums()
+
+  init(_ population: Population, isQuick: Bool) {
+    self.population = population
+    self.isQuick = isQuick
+  }
+
+  @inline(__always)
+  private func first(_ bytes: [UInt8]) -> UInt64 {
+    bytes.withUnsafeBytes { $0.loadUnaligned(as: UInt64.self) }
+  }
+}
