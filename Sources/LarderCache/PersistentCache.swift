@@ -118,8 +118,11 @@ public final class PersistentCache<Key: CacheKey, Value: Codable & Sendable>: Se
     }
   }
 
-  @usableFromInline func setBehind(_ value: Value?, forKey key: Key) {
-    setBehind(value, forKey: key, expires: .never)
+  @inlinable func setBehind(_ value: Value?, forKey key: Key) {
+    guard let queued = queueBehind(value, forKey: key, expires: .never), let value else { return }
+    tier.file(
+      waiting: value, forKey: key, expires: queued.expires, cost: queued.cost,
+      record: queued.record)
   }
 
   // MARK: Memory
