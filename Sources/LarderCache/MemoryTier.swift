@@ -189,10 +189,7 @@ func isSameKey<Key: Hashable>(_ left: Key, _ right: Key) -> Bool {
 @inlinable
 func isSameText(_ left: String, _ right: String) -> Bool {
   guard left.utf8.count == right.utf8.count else { return false }
-  let isSame = left.utf8.withContiguousStorageIfAvailable { left in
-    right.utf8.withContiguousStorageIfAvailable { right in unsafe left.elementsEqual(right) }
-  }
-  return (isSame ?? nil) ?? left.utf8.elementsEqual(right.utf8)
+  return left.utf8.elementsEqual(right.utf8)
 }
 
 /// The decoded values of one cache in this process.

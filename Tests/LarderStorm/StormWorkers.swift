@@ -45,7 +45,10 @@ enum StormWorkers {
           let sequence = control.issue(key)
           (step % 2 == 0 ? first : second)[key] = StormValue(key: key, sequence: sequence)
           let seen = (step % 2 == 0 ? second : first)[key]?.sequence ?? 0
-          if seen < sequence { control.add(.stale) }
+          if seen < sequence {
+            control.add(.stale)
+            ParentProcess.send("writer \(id): own write \(sequence) of key \(key) read as \(seen)")
+          }
           last.append((key, sequence))
         }
         try store.sync()
@@ -87,7 +90,13 @@ enum StormWorkers {
       if value.key != key || value.check != StormValue.check(key, value.sequence) {
         control.add(.torn)
       }
-      if value.sequence < acknowledged { control.add(.stale) }
+      if value.sequence < acknowledged {
+        control.add(.stale)
+        let again = cache[key]?.sequence ?? 0
+        ParentProcess.send(
+          "reader: key \(key) read as \(value.sequence), \(acknowledged) was acknowledged; "
+            + "again: \(again)")
+      }
       if value.sequence < newest[key] { control.add(.newThenOld) }
       newest[key] = max(newest[key], value.sequence)
     }

@@ -76,7 +76,11 @@ let needsFaults: Comment = "needs swift test --traits FaultInjection"
       if untilReads > 0, (outcome.counts["reads"] ?? 0) >= untilReads { break }
     }
     control.stop()
-    for child in children { _ = try? child.wait(deadline: .seconds(20)) }
+    for child in children {
+      let lines = (try? child.remainingLines(deadline: .seconds(20))) ?? []
+      for line in lines where line != "ready" { print("storm: \(line)") }
+      _ = try? child.wait(deadline: .seconds(20))
+    }
     outcome.counts = control.counts
     print("storm of \(mutant ?? "no mutant"): \(outcome.kills) kills, \(outcome.counts)")
     return outcome

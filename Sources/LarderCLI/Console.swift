@@ -1,0 +1,120 @@
+// Larder — an embedded, multi-process cache and object store.
+// Copyright 2026 the Larder authors. Licensed under Apache-2.0.
+// SPDX-License-Identifier: Apache-2.0
+
+import ArgumentParser
+import Foundation
+import LarderCoding
+import LarderEngine
+
+/// What the tool ends with, besides success and a wrong command line.
+enum Exit {
+  /// No such entry, or `verify` found an error.
+  static let negative = ExitCode(1)
+  /// There is no store at the path.
+  static let noStore = ExitCode(2)
+  /// The command line makes no sense; the argument parser's own code.
+  static let usage = ExitCode(64)
+  /// Everything else that fails.
+  static let failure = ExitCode(70)
+}
+
+/// A sentence for the person at the terminal, and the code to end with.
+struct ToolError: Error {
+  let code: String
+  let message: String
+  let exit: ExitCode
+
+  init(_ code: String, _ message: String, exit: ExitCode = Exit.failure) {
+    self.code = code
+    self.message = message
+    self.exit = exit
+  }
+
+  /// A value on the command line that is not what it should be.
+  static func usage(_ message: String) -> ToolError {
+    ToolError("usage", message, exit: Exit.usage)
+  }
+}
+
+/// Standard output and standard error.
+enum Console {
+  /// Whether people read the output as it comes.
+  static var isTerminal: Bool { isatty(1) == 1 }
+  /// Whether somebody would have to type the input.
+  static var isInputTerminal: Bool { isatty(0) == 1 }
+
+  /// Writes bytes as they are. A reader that has gone ends the process, as with any tool.
+  static func write(_ bytes: some DataProtocol) {
+    try? FileHandle.standardOutput.write(contentsOf: bytes)
+  }
+
+  static func write(_ text: String) { write(Data(text.utf8)) }
+  static func line(_ text: String = "") { write(text + "\n") }
+  static func json(_ value: CBORValue, pretty: Bool = true) {
+    line(value.jsonText(pretty: pretty))
+  }
+
+  /// Writes a line to standard error.
+  static func complain(_ text: String) {
+    try? FileHandle.standardError.write(contentsOf: Data((text + "\n").utf8))
+  }
+
+  /// All of standard input.
+  static func readInput() throws -> [UInt8] {
+    Array(try FileHandle.standardInput.readToEnd() ?? Data())
+  }
+
+  /// Runs a command's body; what it throws becomes one sentence, or one JSON object, on standard
+  /// error, and an exit code.
+  static func reporting(json: Bool, _ body: () throws -> Void) throws {
+    do { try body() } catch { throw report(error, json: json) }
+  }
+
+  /// The same for a body that waits.
+  static func reporting(json: Bool, _ body: () async throws -> Void) async throws {
+    do { try await body() } catch { throw report(error, json: json) }
+  }
+
+  private static func report(_ error: any Error, json: Bool) -> any Error {
+    let code: String
+    let message: String
+    var path: String?
+    var exit = Exit.failure
+    switch error {
+    case is ExitCode, is ValidationError: return error
+    case let error as ToolError:
+      (code, message, exit) = (error.code, error.message, error.exit)
+    case let error as StoreError:
+      (code, message, path) = (error.code.rawValue, error.message, error.path)
+    case let error as CodingFailure:
+      (code, message) = (error.code.rawValue, error.message)
+      if error.code == .invalidKey { exit = Exit.usage }
+    default:
+      (code, message) = ("system", "\(error)")
+    }
+    if json {
+      var fields: [(String, CBORValue)] = [("error", .text(code)), ("message", .text(message))]
+      if let path { fields.append(("path", .text(path))) }
+      complain(CBORValue.object(fields).jsonText())
+    } else if let path, !message.contains(path) {
+      complain("larder: \(path): \(message)")
+    } else {
+      complain("larder: \(message)")
+    }
+    return exit
+  }
+}
+
+extension CBORValue {
+  init(_ number: Int) {
+    self = number < 0 ? .negative(UInt64(-1 - number)) : .unsigned(UInt64(number))
+  }
+
+  init(_ text: String?) { self = text.map(CBORValue.text) ?? .null }
+
+  /// An object with its fields in this order.
+  static func object(_ fields: [(String, CBORValue)]) -> CBORValue {
+    .map(fields.map { Pair(.text($0.0), $0.1) })
+  }
+}

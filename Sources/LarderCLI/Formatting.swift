@@ -1,0 +1,105 @@
+// Larder — an embedded, multi-process cache and object store.
+// Copyright 2026 the Larder authors. Licensed under Apache-2.0.
+// SPDX-License-Identifier: Apache-2.0
+
+import ArgumentParser
+import Foundation
+
+/// A point of time in milliseconds since 1970, as the store counts it.
+struct Moment: Comparable {
+  let milliseconds: Int64
+
+  init(_ milliseconds: Int64) { self.milliseconds = milliseconds }
+
+  /// `nil` for zero and for never.
+  init?(ifSet milliseconds: Int64) {
+    guard milliseconds > 0, milliseconds != .max else { return nil }
+    self.init(milliseconds)
+  }
+
+  static var now: Moment { Moment(Int64(Date().timeIntervalSince1970 * 1000)) }
+
+  static func < (left: Moment, right: Moment) -> Bool { left.milliseconds < right.milliseconds }
+
+  /// As JSON answers give it.
+  var iso: String { EntryValue.text(Date(timeIntervalSince1970: Double(milliseconds) / 1000)) }
+
+  /// How far from `now` it is, either way, in the largest unit that fits: `3 s`, `12 min`, `5 d`.
+  func distance(from now: Moment) -> String {
+    let seconds = Double(abs(milliseconds - now.milliseconds)) / 1000
+    switch seconds {
+    case ..<1: return "< 1 s"
+    case ..<120: return "\(Int(seconds)) s"
+    case ..<7200: return "\(Int(seconds / 60)) min"
+    case ..<172_800: return "\(Int(seconds / 3600)) h"
+    default: return "\(Int(seconds / 86_400)) d"
+    }
+  }
+
+  /// Reads `90s`, `10m`, `1h30m`, `7d`, `500ms`.
+  static func duration(_ text: String) throws -> Duration {
+    let units: [(String, Int64)] = [
+      ("ms", 1), ("s", 1000), ("m", 60_000), ("h", 3_600_000), ("d", 86_400_000),
+    ]
+    var rest = Substring(text.lowercased())
+    var total: Int64 = 0
+    while !rest.isEmpty {
+      let digits = rest.prefix { ("0"..."9").contains($0) }
+      rest = rest.dropFirst(digits.count)
+      guard
+        let number = Int64(digits), number < 1_000_000_000,
+        let unit = units.first(where: { rest.hasPrefix($0.0) })
+      else {
+        throw ValidationError("\"\(text)\" is not a time. Write 90s, 10m, 2h, 7d or 1h30m.")
+      }
+      rest = rest.dropFirst(unit.0.count)
+      total += number * unit.1
+    }
+    guard total > 0 else {
+      throw ValidationError("\"\(text)\" is no time at all. Write 90s, 10m, 2h, 7d or 1h30m.")
+    }
+    return .milliseconds(total)
+  }
+}
+
+/// Texts of a fixed width, for tables.
+enum Columns {
+  /// Left-aligned, with a space behind; longer text is kept whole.
+  static func left(_ text: String, width: Int) -> String {
+    text + String(repeating: " ", count: max(1, width - text.count))
+  }
+
+  static func right(_ text: String, width: Int) -> String {
+    String(repeating: " ", count: max(0, width - text.count)) + text
+  }
+
+  /// The beginning and the end of a text that is too long.
+  static func shortened(_ text: String, to width: Int) -> String {
+    let clean = String(text.map { $0.isNewline || $0 == "\t" || $0 == "\0" ? "·" : $0 })
+    guard clean.count > width, width > 4 else { return clean }
+    return "\(clean.prefix((width - 1) / 2))…\(clean.suffix(width / 2))"
+  }
+
+  /// `1,234,567`.
+  static func grouped(_ number: Int) -> String {
+    var text = ""
+    let digits = String(number.magnitude)
+    for (index, digit) in digits.enumerated() {
+      if index > 0, (digits.count - index).isMultiple(of: 3) { text += "," }
+      text.append(digit)
+    }
+    return (number < 0 ? "-" : "") + text
+  }
+
+  /// `1 entry`, `2,000 entries`.
+  static func count(_ number: Int, _ one: String, _ many: String) -> String {
+    "\(grouped(number)) \(number == 1 ? one : many)"
+  }
+
+  /// `98.5 %`; never 100 when something is missing.
+  static func percent(_ ratio: Double?) -> String {
+    guard let ratio else { return "-" }
+    let tenths = ratio < 1 ? min((ratio * 1000).rounded(), 999) : 1000
+    return "\(Int(tenths) / 10).\(Int(tenths) % 10) %"
+  }
+}

@@ -1,0 +1,95 @@
+// Larder — an embedded, multi-process cache and object store.
+// Copyright 2026 the Larder authors. Licensed under Apache-2.0.
+// SPDX-License-Identifier: Apache-2.0
+
+import ArgumentParser
+import Foundation
+import LarderCoding
+import LarderEngine
+
+/// `larder get`: prints one value.
+struct GetCommand: ParsableCommand {
+  static let configuration = CommandConfiguration(
+    commandName: "get",
+    abstract: "Print the value of a key.",
+    discussion: """
+      Texts and bytes are written as they are (bytes as a hex dump if the output is a terminal), \
+      numbers, UUIDs and dates as text, JSON as it was stored, CBOR as JSON. With --json the answer \
+      is one object with the value in "value" and what is known of the entry beside it; bytes are \
+      base64url there.
+
+      Reading counts as a use of the entry, as any other reader's would.
+
+      EXAMPLES
+        larder get greeting
+        larder get 42 --key-type integer --namespace thumbnails > thumbnail.png
+        larder get user/17 --json | jq .value.name
+      """)
+
+  @OptionGroup var key: KeyArguments
+  @OptionGroup var arguments: StoreArguments
+
+  func run() throws {
+    try Console.reporting(json: arguments.json) {
+      let encoded = try key.encodedKey()
+      let store = try arguments.openExisting()
+      defer { store.close() }
+      switch try store.core.lookup(encoded, in: key.space()).outcome {
+      case .found(let entry): try show(entry)
+      case .unreadable(let text): throw StoreError.unreadable(text, in: key.namespace)
+      case .absent, .unchanged:
+        throw ToolError("notFound", "There is no entry for \(key.place).", exit: Exit.negative)
+      }
+    }
+  }
+
+  private func show(_ entry: StoredValue) throws {
+    let codec = CodecIdentifier(rawValue: entry.codec)
+    let value = try EntryValue(codec: codec, payload: entry.payload)
+    if arguments.json {
+      Console.json(
+        .object(
+          key.fields + [
+            ("codec", .text(EntryValue.name(of: codec))),
+            ("bytes", CBORValue(entry.payload.count)),
+            ("created", .text(Moment(entry.created).iso)),
+            ("expires", CBORValue(Moment(ifSet: entry.expires)?.iso)),
+            ("value", value.jsonValue),
+          ]))
+      return
+    }
+    switch value {
+    case .text(let text):
+      // A pipe gets exactly what is stored; a terminal a whole line.
+      Console.write(text + (Console.isTerminal && !text.hasSuffix("\n") ? "\n" : ""))
+    case .bytes(let bytes):
+      if Console.isTerminal {
+        Console.write(HexDump.text(bytes, limit: 512))
+      } else {
+        Console.write(bytes)
+      }
+    case .plain(let text, _): Console.line(text)
+    case .json(let text, _): Console.line(text)
+    case .structure(let value): Console.json(value)
+    }
+  }
+}
+
+/// Bytes for people: offset, 16 bytes, and the ASCII among them.
+enum HexDump {
+  static func text(_ bytes: [UInt8], limit: Int) -> String {
+    var text = ""
+    for start in stride(from: 0, to: min(bytes.count, limit), by: 16) {
+      let row = bytes[start..<min(start + 16, bytes.count, limit)]
+      let digits = row.map { ($0 < 16 ? "0" : "") + String($0, radix: 16) }
+      let ascii = row.map { (32..<127).contains($0) ? String(UnicodeScalar($0)) : "." }
+      text += Columns.left(String(start, radix: 16), width: 6)
+      text += Columns.left(digits.joined(separator: " "), width: 50)
+      text += ascii.joined() + "\n"
+    }
+    if bytes.count > limit {
+      text += "… \(Columns.grouped(bytes.count - limit)) bytes more; pipe them somewhere\n"
+    }
+    return text
+  }
+}

@@ -1,0 +1,40 @@
+// Larder — an embedded, multi-process cache and object store.
+// Copyright 2026 the Larder authors. Licensed under Apache-2.0.
+// SPDX-License-Identifier: Apache-2.0
+
+import ArgumentParser
+
+/// The tool's root: what `larder` says of itself, and its subcommands.
+@main
+struct LarderTool: AsyncParsableCommand {
+  static let configuration = CommandConfiguration(
+    commandName: "larder",
+    abstract: "Look into a Larder store, change it, check it.",
+    discussion: """
+      A store is a directory that any number of processes on this machine share. This tool is one \
+      more of them: it may be used while others work, and what it changes they see at once.
+
+      Without --store it uses the default store (see `larder stat`).
+
+      EXAMPLES
+        larder stat                                  what the default store holds
+        larder list --store /var/tmp/app --prefix user/
+        larder get user/17 --namespace profiles      a CBOR value is printed as JSON
+        larder get 42 --key-type integer > image.png
+        larder set greeting "Hello" --expires 10m
+        larder verify --store /var/tmp/app && echo sound
+        larder demo                                  see four processes share a store
+
+      EXIT CODES
+        0   all went well
+        1   there is no such entry; `verify` found an error; a check of `demo` failed
+        2   there is no store at this path (a command that only looks creates none)
+        64  the command line makes no sense
+        70  anything else; the sentence on standard error says what and what to do
+      """,
+    version: "larder 0.1.0",
+    subcommands: [
+      GetCommand.self, SetCommand.self, RemoveCommand.self, ListCommand.self, StatCommand.self,
+      VerifyCommand.self, ClearCommand.self, DemoCommand.self, DemoWorkerCommand.self,
+    ])
+}

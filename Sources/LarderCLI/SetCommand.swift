@@ -1,0 +1,121 @@
+// Larder — an embedded, multi-process cache and object store.
+// Copyright 2026 the Larder authors. Licensed under Apache-2.0.
+// SPDX-License-Identifier: Apache-2.0
+
+import ArgumentParser
+import Foundation
+import LarderCoding
+import LarderEngine
+
+/// What `larder set` may store, by the names the tool uses in its answers.
+enum ValueKind: String, CaseIterable, ExpressibleByArgument {
+  case text, bytes, json, integer, double, boolean, uuid, date
+
+  /// Codec and payload of a value given as bytes.
+  func encode(_ input: [UInt8]) throws -> (codec: CodecIdentifier, payload: [UInt8]) {
+    if self == .bytes { return (.plainBytes, input) }
+    guard let text = String(validating: input, as: UTF8.self) else {
+      throw ToolError.usage("The value is not UTF-8 text. Store it with --as bytes.")
+    }
+    let word = text.trimmingCharacters(in: .whitespacesAndNewlines)
+    switch self {
+    case .bytes, .text: return try plain(text)
+    case .json:
+      guard (try? JSONDecoder().decode(AnyValue.self, from: Data(input))) != nil else {
+        throw ToolError.usage("The value is not JSON. Store it with --as text.")
+      }
+      return (.json, Array(word.utf8))
+    case .integer:
+      if let number = Int128(word) { return try plain(number) }
+      return try plain(wanted(UInt128(word), "an integer of at most 128 bits, such as -42"))
+    case .double: return try plain(wanted(Double(word), "a number, such as 2.5"))
+    case .boolean: return try plain(wanted(Bool(word), "true or false"))
+    case .uuid:
+      let form = "a UUID, such as 123E4567-E89B-42D3-A456-426614174000"
+      return try plain(wanted(UUID(uuidString: word), form))
+    case .date:
+      let whole = try? Date.ISO8601FormatStyle().parse(word)
+      let style = Date.ISO8601FormatStyle(includingFractionalSeconds: true)
+      let date = whole ?? (try? style.parse(word))
+      return try plain(wanted(date, "a date, such as 2027-01-31T12:00:00Z"))
+    }
+  }
+
+  private func plain<Value: Encodable>(
+    _ value: Value
+  ) throws -> (codec: CodecIdentifier, payload: [UInt8]) {
+    let (codec, payload) = try StandardCoding.encode(value, codec: CBORCodec())
+    return (codec, payload)
+  }
+
+  private func wanted<Value>(_ value: Value?, _ form: String) throws -> Value {
+    guard let value else { throw ToolError.usage("The value is not \(form).") }
+    return value
+  }
+}
+
+/// `larder set`: stores one value.
+struct SetCommand: ParsableCommand {
+  static let configuration = CommandConfiguration(
+    commandName: "set",
+    abstract: "Store a value for a key.",
+    discussion: """
+      The value is the argument or, without one, all of standard input: texts and bytes exactly as \
+      they come, a final newline included. When the command returns, the value is committed and \
+      every process sees it. A missing store is created.
+
+      A value is stored as what --as says: a program that keeps Int in its cache reads what was \
+      stored as integer, one that keeps a structure reads json.
+
+      EXAMPLES
+        larder set greeting "Hello"
+        larder set 42 --key-type integer --as bytes < image.png
+        larder set limits '{"perMinute": 60}' --as json --expires 1h30m
+      """)
+
+  @OptionGroup var key: KeyArguments
+
+  @Argument(help: "The value; standard input if left out. After `--` it may begin with a dash.")
+  var value: String?
+
+  @Option(
+    name: [.customLong("as")],
+    help: ArgumentHelp(
+      "text, bytes, json, integer, double, boolean, uuid or date.", valueName: "kind"))
+  var kind = ValueKind.text
+
+  @Option(
+    name: .shortAndLong,
+    help: ArgumentHelp(
+      "How long it stays: 90s, 10m, 2h, 7d, 1h30m. (default: as long as there is room)",
+      valueName: "time"),
+    transform: Moment.duration)
+  var expires: Duration?
+
+  @OptionGroup var arguments: StoreArguments
+
+  func run() throws {
+    try Console.reporting(json: arguments.json) {
+      let encoded = try key.encodedKey()
+      if value == nil, Console.isInputTerminal {
+        Console.complain("larder: reading the value from the terminal; end it with Control-D")
+      }
+      let input = try value.map { Array($0.utf8) } ?? Console.readInput()
+      let (codec, payload) = try kind.encode(input)
+      let store = try arguments.openOrCreate()
+      defer { store.close() }
+      let deadline = expires.map { Expiration.after($0) } ?? .never
+      let expires = deadline.deadline(now: Moment.now.milliseconds)
+      let content = Content(
+        key: encoded, codec: codec.rawValue, payload: payload, expires: expires)
+      try store.core.submit(WriteRecord(.put(content), space: key.space(), key: encoded))
+      guard arguments.json else { return }
+      Console.json(
+        .object(
+          key.fields + [
+            ("codec", .text(EntryValue.name(of: codec))), ("bytes", CBORValue(payload.count)),
+            ("expires", CBORValue(Moment(ifSet: expires)?.iso)),
+          ]))
+    }
+  }
+}

@@ -1,0 +1,115 @@
+// Larder — an embedded, multi-process cache and object store.
+// Copyright 2026 the Larder authors. Licensed under Apache-2.0.
+// SPDX-License-Identifier: Apache-2.0
+
+import ArgumentParser
+import LarderCoding
+import LarderEngine
+
+/// `larder stat`: what a store holds and how it is used.
+struct StatCommand: ParsableCommand {
+  static let configuration = CommandConfiguration(
+    commandName: "stat",
+    abstract: "Show what a store holds and how it is used, by all processes together.",
+    discussion: """
+      The counts of reads and writes are those of all processes since the store's files were \
+      created. The file never shrinks and may reach about twice the budget.
+
+      EXAMPLES
+        larder stat
+        larder stat --store /var/tmp/app --json | jq .hitRatio
+      """)
+
+  @OptionGroup var arguments: StoreArguments
+
+  func run() throws {
+    try Console.reporting(json: arguments.json) {
+      let store = try arguments.openExisting()
+      defer { store.close() }
+      let statistics = try store.statistics()
+      if arguments.json {
+        Console.json(json(statistics))
+      } else {
+        Console.write(text(statistics))
+      }
+    }
+  }
+
+  private func json(_ statistics: StoreStatistics) -> CBORValue {
+    let namespaces = statistics.namespaces.map { namespace in
+      CBORValue.object([
+        ("name", .text(namespace.name)), ("entries", CBORValue(namespace.entries)),
+        ("bytes", CBORValue(namespace.bytes)),
+      ])
+    }
+    return .object([
+      ("path", .text(statistics.path)), ("durability", .text(statistics.durability.rawValue)),
+      ("generation", .unsigned(statistics.generation)),
+      ("entries", CBORValue(statistics.entries)), ("bytes", CBORValue(statistics.bytes)),
+      ("budget", statistics.budget.map { CBORValue($0) } ?? .null),
+      ("fileBytes", CBORValue(statistics.fileBytes)),
+      ("hitRatio", statistics.hitRatio.map(CBORValue.float) ?? .null),
+      ("memoryHits", CBORValue(statistics.memoryHits)),
+      ("storeHits", CBORValue(statistics.storeHits)), ("misses", CBORValue(statistics.misses)),
+      ("sets", CBORValue(statistics.sets)), ("removals", CBORValue(statistics.removals)),
+      ("evictions", CBORValue(statistics.evictions)),
+      ("expirations", CBORValue(statistics.expirations)),
+      ("damagedEntries", CBORValue(statistics.damagedEntries)),
+      ("commits", CBORValue(statistics.commits)),
+      ("computations", CBORValue(statistics.computations)),
+      ("fillsRefused", CBORValue(statistics.fillsRefused)),
+      ("readers", CBORValue(statistics.readers)),
+      ("maximumReaders", CBORValue(statistics.maximumReaders)),
+      ("processes", .array(statistics.processes.map { CBORValue(Int($0)) })),
+      ("pendingWrites", CBORValue(statistics.pendingWrites)),
+      ("namespaces", .array(namespaces)),
+    ])
+  }
+
+  private func text(_ statistics: StoreStatistics) -> String {
+    func line(_ name: String, _ value: String) -> String {
+      Columns.left(name, width: 14) + value + "\n"
+    }
+    func line(_ name: String, _ value: Int) -> String { line(name, Columns.grouped(value)) }
+    var text = line("store", statistics.path)
+    text += line("kind", "\(statistics.durability), generation \(statistics.generation)")
+    text += line("entries", statistics.entries)
+    var bytes = "\(ByteCount(bytes: statistics.bytes))"
+    if let budget = statistics.budget {
+      let share = Columns.percent(Double(statistics.bytes) / Double(max(budget, 1)))
+      bytes += " of \(ByteCount(bytes: budget)) (\(share))"
+    } else {
+      bytes += ", no budget"
+    }
+    text += line("bytes", bytes)
+    text += line("file", "\(ByteCount(bytes: statistics.fileBytes))")
+    text += line(
+      "hit ratio",
+      "\(Columns.percent(statistics.hitRatio)) "
+        + "(memory \(Columns.grouped(statistics.memoryHits)), "
+        + "store \(Columns.grouped(statistics.storeHits)), "
+        + "missed \(Columns.grouped(statistics.misses)))")
+    text += line("sets", statistics.sets)
+    text += line("removals", statistics.removals)
+    text += line("evictions", statistics.evictions)
+    text += line("expirations", statistics.expirations)
+    text += line("computations", statistics.computations)
+    text += line("commits", statistics.commits)
+    if statistics.damagedEntries > 0 { text += line("damaged", statistics.damagedEntries) }
+    text += line(
+      "readers",
+      "\(statistics.readers) of \(Columns.grouped(statistics.maximumReaders)) places")
+    let processes = statistics.processes.map(String.init).joined(separator: " ")
+    text += line("processes", "\(statistics.processes.count) present: \(processes)")
+    guard !statistics.namespaces.isEmpty else { return text }
+    text += "\n" + Columns.left("NAMESPACE", width: 40)
+    text += Columns.right("ENTRIES", width: 12) + Columns.right("BYTES", width: 12) + "\n"
+    for namespace in statistics.namespaces.sorted(by: { $0.name < $1.name }) {
+      let name = namespace.name.isEmpty ? "(without a name)" : namespace.name
+      text += Columns.left(Columns.shortened(name, to: 38), width: 40)
+      text += Columns.right(Columns.grouped(namespace.entries), width: 12)
+      text += Columns.right("\(ByteCount(bytes: namespace.bytes))", width: 12) + "\n"
+    }
+    return text
+  }
+}

@@ -1,0 +1,99 @@
+// Larder — an embedded, multi-process cache and object store.
+// Copyright 2026 the Larder authors. Licensed under Apache-2.0.
+// SPDX-License-Identifier: Apache-2.0
+
+// Public, because the two conformances below are.
+public import ArgumentParser
+public import LarderCoding
+public import LarderEngine
+
+extension Durability: ExpressibleByArgument {}
+extension KeyType: ExpressibleByArgument {}
+
+/// Which store, and how the answer is to be written: options of every command.
+struct StoreArguments: ParsableArguments {
+  @Option(
+    name: .long,
+    help: ArgumentHelp(
+      "The store's directory. (default: \(SharedStore.defaultPath))", valueName: "path"))
+  var store: String?
+
+  @Option(
+    name: .long,
+    help: ArgumentHelp(
+      """
+      cache or durable. Normally left out: an existing store says itself what it is. `set` creates \
+      a missing store with it. (default: cache)
+      """, valueName: "kind"))
+  var durability: Durability?
+
+  @Flag(name: .long, help: "Write answers and errors as JSON.")
+  var json = false
+
+  var path: String { store ?? SharedStore.defaultPath }
+
+  /// Opens a store that exists.
+  ///
+  /// - Throws: ``ToolError`` with exit code 2 when there is none: looking creates nothing.
+  func openExisting() throws -> SharedStore {
+    guard let found = SharedStore.durability(ofStoreAt: path) else {
+      throw ToolError(
+        "noStore",
+        "There is no store at \(path). Name another directory with --store, or create one with "
+          + "`larder set`.", exit: Exit.noStore)
+    }
+    return try SharedStore(at: path, options(durability ?? found))
+  }
+
+  /// Opens a store, and creates it if there is none.
+  func openOrCreate() throws -> SharedStore {
+    let found = SharedStore.durability(ofStoreAt: path)
+    return try SharedStore(at: path, options(durability ?? found ?? .cache))
+  }
+
+  private func options(_ durability: Durability) -> StoreOptions {
+    StoreOptions(
+      durability: durability, onError: { Console.complain("larder: \($0)") },
+      onEvent: { Console.complain("larder: \($0)") })
+  }
+}
+
+/// The namespace and the kind of key, for commands that name one entry.
+struct KeyArguments: ParsableArguments {
+  @Option(
+    name: .shortAndLong,
+    help: ArgumentHelp(
+      "The namespace of the key. Left out: the one without a name.", valueName: "name"))
+  var namespace = ""
+
+  @Option(
+    name: .shortAndLong,
+    help: ArgumentHelp(
+      """
+      What the key is: text, integer, uuid, bytes (as hexadecimal digits) or described (the text a \
+      key describes itself with). The text 1 and the integer 1 are different keys.
+      """, valueName: "type"))
+  var keyType = KeyType.text
+
+  @Argument(help: "The key.")
+  var key: String
+
+  /// The namespace as the engine knows it.
+  func space() throws -> Space { try Space(name: namespace) }
+
+  /// The key as the engine knows it.
+  func encodedKey() throws -> EncodedKey {
+    let (tag, bytes) = try keyType.encode(key)
+    return EncodedKey(tag: tag.rawValue, bytes: bytes)
+  }
+
+  /// `"key"`, and in which namespace.
+  var place: String {
+    "\"\(key)\"" + (namespace.isEmpty ? "" : " in namespace \"\(namespace)\"")
+  }
+
+  /// What every JSON answer about one key begins with.
+  var fields: [(String, CBORValue)] {
+    [("key", .text(key)), ("keyType", .text(keyType.rawValue)), ("namespace", .text(namespace))]
+  }
+}

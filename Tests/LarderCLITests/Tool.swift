@@ -1,0 +1,54 @@
+// Larder — an embedded, multi-process cache and object store.
+// Copyright 2026 the Larder authors. Licensed under Apache-2.0.
+// SPDX-License-Identifier: Apache-2.0
+
+import Foundation
+import LarderTesting
+import Testing
+
+/// The executable on a store of its own.
+struct Tool {
+  let store: String
+  let path: String
+
+  init(store: String) throws {
+    self.store = store
+    path = try PeerExecutable.tool.path
+  }
+
+  /// Runs a subcommand on the store. Everything after `--` stays behind it.
+  func run(_ arguments: String..., input: [String] = []) throws -> ChildProcess.Outcome {
+    var arguments = arguments
+    arguments.insert(contentsOf: ["--store", store], at: 1)
+    return try ChildProcess.run(path, arguments, input: input)
+  }
+
+  /// Runs a subcommand that must succeed and say nothing on standard error.
+  func output(_ arguments: String..., input: [String] = []) throws -> String {
+    var arguments = arguments
+    arguments.insert(contentsOf: ["--store", store], at: 1)
+    let outcome = try ChildProcess.run(path, arguments, input: input)
+    #expect(outcome.status.isSuccess, "\(arguments): \(outcome.standardError)")
+    #expect(outcome.standardError.isEmpty, "\(arguments): \(outcome.standardError)")
+    return outcome.output
+  }
+
+  /// The same for a JSON object.
+  func json(_ arguments: String...) throws -> [String: Any] {
+    var arguments = arguments
+    arguments.insert(contentsOf: ["--store", store], at: 1)
+    arguments.append("--json")
+    let outcome = try ChildProcess.run(path, arguments)
+    #expect(outcome.status.isSuccess, "\(arguments): \(outcome.standardError)")
+    return try Tool.object(outcome.output)
+  }
+
+  static func object(_ text: String) throws -> [String: Any] {
+    let value = try JSONSerialization.jsonObject(with: Data(text.utf8))
+    return try #require(value as? [String: Any])
+  }
+}
+
+func withTool(_ body: (Tool) throws -> Void) throws {
+  try withTemporaryDirectory { path in try body(Tool(store: "\(path)/store")) }
+}
