@@ -34,6 +34,7 @@ struct TierEntry<Key: Hashable & Sendable, Value: Sendable>: Sendable {
   @usableFromInline var wasUsed: Bool
   @usableFromInline var record: WriteRecord?
 
+  @inlinable
   init(
     key: Key, keyHash: Int, value: Value, seal: UInt64, storeHash: UInt64, label: UInt64,
     expires: Int64, cost: Int, record: WriteRecord?
@@ -61,8 +62,8 @@ struct TierShard<Key: Hashable & Sendable, Value: Sendable>: Sendable {
   @usableFromInline var view = SharedTableView()
   @usableFromInline var hits: UInt64 = 0
   var generation: UInt64 = 0
-  var cost = 0
-  var hand = 0
+  @usableFromInline var cost = 0
+  @usableFromInline var hand = 0
 
   /// The position of a key's entry, or -1.
   @inlinable @inline(__always)
@@ -79,6 +80,7 @@ struct TierShard<Key: Hashable & Sendable, Value: Sendable>: Sendable {
     }
   }
 
+  @inlinable
   mutating func insert(_ entry: TierEntry<Key, Value>, costLimit: Int, countLimit: Int) {
     remove(entry.key, hash: entry.keyHash)
     guard entry.cost <= costLimit, countLimit > 0 else { return }
@@ -89,7 +91,7 @@ struct TierShard<Key: Hashable & Sendable, Value: Sendable>: Sendable {
     link(entries.count - 1)
   }
 
-  @discardableResult
+  @inlinable @discardableResult
   mutating func remove(_ key: Key, hash: Int) -> Bool {
     let position = position(of: key, hash: hash)
     guard position >= 0 else { return false }
@@ -104,7 +106,8 @@ struct TierShard<Key: Hashable & Sendable, Value: Sendable>: Sendable {
     hand = 0
   }
 
-  private mutating func evictOne() {
+  @inlinable
+  mutating func evictOne() {
     guard !entries.isEmpty else { return }
     while true {
       if hand >= entries.count { hand = 0 }
@@ -117,7 +120,8 @@ struct TierShard<Key: Hashable & Sendable, Value: Sendable>: Sendable {
     }
   }
 
-  private mutating func link(_ position: Int) {
+  @inlinable
+  mutating func link(_ position: Int) {
     let mask = index.count - 1
     var probe = entries[position].keyHash & mask
     while index[probe] != 0 { probe = (probe + 1) & mask }
@@ -125,14 +129,16 @@ struct TierShard<Key: Hashable & Sendable, Value: Sendable>: Sendable {
   }
 
   /// The place in `index` that leads to an entry.
-  private func place(of position: Int) -> Int {
+  @inlinable
+  func place(of position: Int) -> Int {
     let mask = index.count - 1
     var probe = entries[position].keyHash & mask
     while Int(index[probe]) != position + 1 { probe = (probe + 1) & mask }
     return probe
   }
 
-  private mutating func remove(at position: Int) {
+  @inlinable
+  mutating func remove(at position: Int) {
     unlink(place(of: position))
     cost -= entries[position].cost
     let last = entries.count - 1
@@ -144,7 +150,8 @@ struct TierShard<Key: Hashable & Sendable, Value: Sendable>: Sendable {
   }
 
   /// Frees a place and closes the gap, so that later probes do not stop at it.
-  private mutating func unlink(_ place: Int) {
+  @inlinable
+  mutating func unlink(_ place: Int) {
     let mask = index.count - 1
     var gap = place
     var probe = (place + 1) & mask
@@ -160,7 +167,8 @@ struct TierShard<Key: Hashable & Sendable, Value: Sendable>: Sendable {
     index[gap] = 0
   }
 
-  private mutating func grow() {
+  @inlinable
+  mutating func grow() {
     index = ContiguousArray(repeating: 0, count: index.count * 2)
     for position in entries.indices { link(position) }
   }
@@ -199,8 +207,8 @@ final class MemoryTier<Key: Hashable & Sendable, Value: Sendable>: Sendable {
   private let core: StoreCore?
   /// Whether `core` is there; a flag, because a reference would be counted at every hit.
   @usableFromInline let usesStore: Bool
-  private let costLimit: Int
-  private let countLimit: Int
+  @usableFromInline let costLimit: Int
+  @usableFromInline let countLimit: Int
 
   init(core: StoreCore?, options: CacheOptions) {
     self.core = core
@@ -310,6 +318,7 @@ final class MemoryTier<Key: Hashable & Sendable, Value: Sendable>: Sendable {
   }
 
   /// Files a value that waits in the queue: this process sees it at once.
+  @inlinable
   func file(
     waiting value: Value, forKey key: Key, expires: Int64, cost: Int, record: WriteRecord
   ) {

@@ -124,26 +124,46 @@ extension PersistentCache {
 
   /// Sets or removes without waiting for the commit.
   func setBehind(_ value: Value?, forKey key: Key, expires: Expiration) {
+    guard let queued = queueBehind(value, forKey: key, expires: expires), let value else { return }
+    tier.file(
+      waiting: value, forKey: key, expires: queued.expires, cost: queued.cost,
+      record: queued.record)
+  }
+
+  /// Queues a value or a removal; what is to be filed in memory then, `nil`: nothing.
+  ///
+  /// Apart from filing, which is compiled for the caller's types.
+  @usableFromInline
+  func queueBehind(_ value: Value?, forKey key: Key, expires: Expiration) -> QueuedWrite? {
     do {
       guard let (core, space) = try engine("set") else {
         if let value { setMemory(value, key, expires) } else { tier.remove(key) }
-        return
+        return nil
       }
       let encoded = EncodedKey(key)
       guard let value else {
         let record = WriteRecord(.remove, space: space, key: encoded, isBehind: true)
         try core.submitBehind(record)
         tier.remove(key)
-        return
+        return nil
       }
       let content = try content(value, encoded, expires, core)
       let record = WriteRecord(.put(content), space: space, key: encoded, isBehind: true)
       try core.submitBehind(record)
-      tier.file(
-        waiting: value, forKey: key, expires: content.expires,
-        cost: content.payload.count + EntryHeader.size, record: record)
+      return QueuedWrite(
+        record: record, expires: content.expires,
+        cost: content.payload.count + EntryHeader.size)
     } catch {
       report(error)
+      return nil
     }
   }
+}
+
+/// A write that waits, as the memory tier files it.
+@usableFromInline
+struct QueuedWrite {
+  @usableFromInline let record: WriteRecord
+  @usableFromInline let expires: Int64
+  @usableFromInline let cost: Int
 }

@@ -29,14 +29,8 @@ public final class PersistentCache<Key: CacheKey, Value: Codable & Sendable>: Se
 
   @usableFromInline let tier: MemoryTier<Key, Value>
   let options: CacheOptions
-  let backing: Backing?
+  let backing: CacheBacking?
   let flights: FlightTable
-
-  /// The store's side of a cache.
-  struct Backing: Sendable {
-    let store: SharedStore
-    let space: Result<Space, StoreError>
-  }
 
   /// Creates a cache.
   ///
@@ -60,7 +54,7 @@ public final class PersistentCache<Key: CacheKey, Value: Codable & Sendable>: Se
       do throws(StoreError) { space = .success(try Space(name: name)) } catch {
         space = .failure(error)
       }
-      backing = Backing(store: storage, space: space)
+      backing = CacheBacking(store: storage, space: space)
       tier = MemoryTier(core: storage.core, options: options)
       flights = storage.core.flights
       storage.core.watchFiles()
@@ -118,8 +112,11 @@ public final class PersistentCache<Key: CacheKey, Value: Codable & Sendable>: Se
     }
   }
 
-  @usableFromInline func setBehind(_ value: Value?, forKey key: Key) {
-    setBehind(value, forKey: key, expires: .never)
+  @inlinable func setBehind(_ value: Value?, forKey key: Key) {
+    guard let queued = queueBehind(value, forKey: key, expires: .never), let value else { return }
+    tier.file(
+      waiting: value, forKey: key, expires: queued.expires, cost: queued.cost,
+      record: queued.record)
   }
 
   // MARK: Memory
@@ -132,4 +129,10 @@ public final class PersistentCache<Key: CacheKey, Value: Codable & Sendable>: Se
     guard let (core, _) = try engine("sync") else { return }
     try core.flush()
   }
+}
+
+/// The store's side of a cache. Outside it, so that it is one type and not one for each cache's.
+struct CacheBacking: Sendable {
+  let store: SharedStore
+  let space: Result<Space, StoreError>
 }

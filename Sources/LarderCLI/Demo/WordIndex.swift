@@ -8,6 +8,8 @@
 // file that is not UTF-8, or has a zero byte, is no text and has no words. That a file is no text
 // is a result like any other: it is cached, so that it is found out once.
 
+import Foundation
+
 /// What is cached for one file.
 struct FileIndex: Codable, Sendable, Equatable {
   let isText: Bool
@@ -73,7 +75,10 @@ struct WordIndex: Equatable {
     var sum = UInt64(lines) &* 31 &+ UInt64(texts) &* 1_000_003 &+ UInt64(notTexts)
     for (word, count) in words {
       var hash: UInt64 = 0xcbf2_9ce4_8422_2325
-      for byte in word.utf8 { hash = (hash ^ UInt64(byte)) &* 0x100_0000_01b3 }
+      // Texts that are canonically equal are one key, in the bytes of whichever came first.
+      let bytes =
+        word.utf8.allSatisfy { $0 < 128 } ? word : word.precomposedStringWithCanonicalMapping
+      for byte in bytes.utf8 { hash = (hash ^ UInt64(byte)) &* 0x100_0000_01b3 }
       sum &+= (hash ^ (hash >> 29)) &* UInt64(count)
     }
     return sum

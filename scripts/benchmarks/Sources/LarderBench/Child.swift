@@ -12,8 +12,7 @@ final class Child {
   private var rest = Data()
 
   init(_ arguments: [String]) throws {
-    process.executableURL = URL(fileURLWithPath: CommandLine.arguments[0])
-    if CommandLine.arguments[0].contains("/") == false { process.executableURL = Bundle.main.executableURL }
+    process.executableURL = Bundle.main.executableURL
     process.arguments = arguments
     process.standardInput = input
     process.standardOutput = output

@@ -37,7 +37,9 @@ struct ProcessFigures {
       let time = try child.number()
       let size = try child.number()
       try child.finish()
-      guard size >= Double(1 << 30) else { throw BenchFailure("The store holds \(size) bytes only.") }
+      guard size >= Double(1 << 30) else {
+        throw BenchFailure("The store holds \(size) bytes only.")
+      }
       if round > 0 { times.append(time / 1e6) }
     }
     let time = Rounds.median(times)

@@ -19,8 +19,10 @@ struct StoreFigures {
       var sum: UInt64 = 0
       let time = try Rounds.nanoseconds {
         for index in 0..<reads {
-          guard let bytes = try population.namespace.bytes(forKey: population.keys[Int(order[index])])
-          else { throw BenchFailure("A key is missing.") }
+          let key = population.keys[Int(order[index])]
+          guard let bytes = try population.namespace.bytes(forKey: key) else {
+            throw BenchFailure("A key is missing.")
+          }
           sum &+= first(bytes)
         }
       }
