@@ -9,7 +9,7 @@ import Testing
 @Suite(.timeLimit(.minutes(2)))
 struct CommandTests {
   @Test func `A text that was set is got, exactly`() throws {
-    try withTool { tool in
+    try withTool { (tool) throws in
       #expect(try tool.output("set", "greeting", "Grüße, 世界") == "")
       #expect(try tool.output("get", "greeting") == "Grüße, 世界\n")
       #expect(try tool.json("get", "greeting")["bytes"] as? Int == 15)
@@ -17,7 +17,7 @@ struct CommandTests {
   }
 
   @Test func `Standard input is stored with its final newline`() throws {
-    try withTool { tool in
+    try withTool { (tool) throws in
       _ = try tool.output("set", "lines", input: ["one", "two"])
       #expect(try tool.json("get", "lines")["value"] as? String == "one\ntwo\n")
       #expect(try tool.output("get", "lines") == "one\ntwo\n")
@@ -35,7 +35,7 @@ struct CommandTests {
   func `A value of each kind is printed as it was meant`(
     kind: String, given: String, shown: String?
   ) throws {
-    try withTool { tool in
+    try withTool { (tool) throws in
       _ = try tool.output("set", "--as", kind, "--", "key", given)
       #expect(try tool.output("get", "key") == (shown ?? given) + "\n")
       #expect(try tool.json("get", "key")["codec"] as? String == kind)
@@ -44,7 +44,7 @@ struct CommandTests {
 
   @Test(arguments: ["integer", "double", "boolean", "uuid", "date", "json"])
   func `A value that is not of its kind is refused and nothing is created`(kind: String) throws {
-    try withTool { tool in
+    try withTool { (tool) throws in
       let outcome = try tool.run("set", "key", "nonsense}", "--as", kind)
       #expect(outcome.status == .exited(64))
       #expect(outcome.standardError.contains("The value is not"))
@@ -53,7 +53,7 @@ struct CommandTests {
   }
 
   @Test func `Keys of different types and namespaces are different keys`() throws {
-    try withTool { tool in
+    try withTool { (tool) throws in
       _ = try tool.output("set", "1", "text")
       _ = try tool.output("set", "1", "integer", "--key-type", "integer")
       _ = try tool.output("set", "1", "elsewhere", "--namespace", "other")
@@ -68,7 +68,7 @@ struct CommandTests {
 
   @Test(arguments: ["get key", "remove key", "list", "stat", "verify", "clear --yes"])
   func `A command on a missing store says so and creates none`(command: String) throws {
-    try withTool { tool in
+    try withTool { (tool) throws in
       var arguments = command.split(separator: " ").map(String.init)
       arguments += ["--store", tool.store]
       let outcome = try ChildProcess.run(tool.path, arguments)
@@ -80,7 +80,7 @@ struct CommandTests {
   }
 
   @Test func `A missing key ends with 1, and as JSON says why`() throws {
-    try withTool { tool in
+    try withTool { (tool) throws in
       _ = try tool.output("set", "key", "value")
       #expect(try tool.run("get", "other").status == .exited(1))
       #expect(try tool.run("remove", "other").status == .exited(1))
@@ -91,7 +91,7 @@ struct CommandTests {
   }
 
   @Test func `What was removed is gone`() throws {
-    try withTool { tool in
+    try withTool { (tool) throws in
       _ = try tool.output("set", "key", "value")
       _ = try tool.output("remove", "key")
       #expect(try tool.run("get", "key").status == .exited(1))
@@ -100,7 +100,7 @@ struct CommandTests {
   }
 
   @Test func `Clearing a namespace leaves the others, and everything wants --yes`() throws {
-    try withTool { tool in
+    try withTool { (tool) throws in
       _ = try tool.output("set", "a", "1", "--namespace", "x")
       _ = try tool.output("set", "b", "2", "--namespace", "y")
       #expect(try tool.run("clear").status == .exited(64))
@@ -114,7 +114,7 @@ struct CommandTests {
   }
 
   @Test func `The store's own durability is found out, and a wrong one is refused`() throws {
-    try withTool { tool in
+    try withTool { (tool) throws in
       _ = try tool.output("set", "key", "value", "--durability", "durable")
       #expect(try tool.json("stat")["durability"] as? String == "durable")
       #expect(try tool.output("get", "key") == "value\n")

@@ -9,7 +9,7 @@ import Testing
 @Suite(.timeLimit(.minutes(2)))
 struct InspectionTests {
   @Test func `A list is sorted, and prefix, type and limit narrow it`() throws {
-    try withTool { tool in
+    try withTool { (tool) throws in
       for key in ["b/2", "a/1", "b/1"] { _ = try tool.output("set", key, "v") }
       _ = try tool.output("set", "7", "v", "--key-type", "integer", "--namespace", "numbers")
       func keys(_ text: String) -> [String] {
@@ -28,7 +28,7 @@ struct InspectionTests {
   }
 
   @Test func `A list as JSON is one object a line with the deadline`() throws {
-    try withTool { tool in
+    try withTool { (tool) throws in
       _ = try tool.output("set", "short", "v", "--expires", "1h30m")
       _ = try tool.output("set", "long", "v")
       let lines = try tool.output("list", "--json").split(separator: "\n")
@@ -47,7 +47,7 @@ struct InspectionTests {
   }
 
   @Test func `A time that is none is refused`() throws {
-    try withTool { tool in
+    try withTool { (tool) throws in
       for time in ["soon", "10", "-5m", "0s", "99999999999d"] {
         let outcome = try tool.run("set", "key", "value", "--expires=\(time)")
         #expect(outcome.status == .exited(64), "\(time)")
@@ -56,7 +56,7 @@ struct InspectionTests {
   }
 
   @Test func `The statistics are those of all processes`() throws {
-    try withTool { tool in
+    try withTool { (tool) throws in
       _ = try tool.output("set", "key", "value", "--namespace", "n")
       _ = try tool.output("get", "key", "--namespace", "n")
       _ = try tool.run("get", "other", "--namespace", "n")
@@ -76,7 +76,7 @@ struct InspectionTests {
   }
 
   @Test func `A sound store is said to be sound`() throws {
-    try withTool { tool in
+    try withTool { (tool) throws in
       _ = try tool.output("set", "key", "value")
       #expect(try tool.output("verify").hasPrefix("Sound: 1 entry, "))
       let answer = try tool.json("verify")
@@ -86,7 +86,7 @@ struct InspectionTests {
   }
 
   @Test func `An entry damaged on disk is an error of verify`() throws {
-    try withTool { tool in
+    try withTool { (tool) throws in
       let secret = String(repeating: "larder-test-marker ", count: 20)
       _ = try tool.output("set", "key", secret)
       let marker = Data("larder-test-marker larder-test-marker".utf8)
