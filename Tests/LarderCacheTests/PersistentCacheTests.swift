@@ -72,7 +72,8 @@ final class Shared<Value: Sendable>: Sendable {
     #expect(try await first.value(forKey: "k") == nil)
   }
 
-  @Test func `Texts that differ in normalisation only are two keys, in memory as in the store`() throws
+  @Test func `Texts that differ in normalisation only are two keys, in memory as in the store`()
+    throws
   {
     let cache = PersistentCache<String, Int>(storage: store, namespace: "n")
     let (composed, decomposed) = ("caf\u{e9}", "cafe\u{301}")

@@ -3,9 +3,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
 import Foundation
-import Testing
-
 import LarderCoding
+import Testing
 
 /// Encodes, decodes, and compares; returns the bytes for a closer look.
 @discardableResult

@@ -2,9 +2,8 @@
 // Copyright 2026 the Larder authors. Licensed under Apache-2.0.
 // SPDX-License-Identifier: Apache-2.0
 
-import Testing
-
 import LarderCoding
+import Testing
 
 /// Types that use the coding API in the ways that synthesised code does not.
 @Suite("CBOR of hand-written Codable types")

@@ -2,9 +2,8 @@
 // Copyright 2026 the Larder authors. Licensed under Apache-2.0.
 // SPDX-License-Identifier: Apache-2.0
 
-import Testing
-
 import LarderCoding
+import Testing
 
 // The examples of RFC 8949, Appendix A ("Examples of Encoded CBOR Data Items").
 

@@ -3,9 +3,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
 import Foundation
-import Testing
-
 import LarderCoding
+import Testing
 
 @Suite("Keys")
 struct KeyTests {

@@ -3,7 +3,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
 import Foundation
-
 import LarderCoding
 
 /// A seeded source of random numbers (SplitMix64), so that a failure can be repeated.

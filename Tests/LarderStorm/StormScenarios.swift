@@ -163,7 +163,9 @@ enum StormScenarios {
       try store.sync()
       return 9
     }
-    let keptInStore = try { cache.clearMemoryCache(); return try cache.value(forKey: 2) }()
+    let keptInStore = try {
+      cache.clearMemoryCache(); return try cache.value(forKey: 2)
+    }()
     store.close()
     try require(seen == nil, "a removed key was resurrected with \(seen ?? 0)")
     try require(kept == 9 && keptInStore == 9, "a result was lost beside writes of other keys")
