@@ -79,7 +79,7 @@ enum StormWorkers {
       if reads & 0xFFF == 0 {
         control.add(.reads, 0x1000)
         if control.isOver { break }
-        if reads & 0x3FFFF == 0 { cache.clearMemoryCache() }
+        if reads & 0x3FFF == 0 { cache.clearMemoryCache() }
       }
       let key = Int.random(in: 0..<StormControl.keyCount)
       let acknowledged = control.acknowledged(key)
@@ -99,6 +99,8 @@ enum StormWorkers {
       }
       if value.sequence < newest[key] { control.add(.newThenOld) }
       newest[key] = max(newest[key], value.sequence)
+      // This process has been told: from here on nobody may read anything older.
+      if value.sequence > acknowledged { control.acknowledge(key, value.sequence) }
     }
     store.close()
   }
