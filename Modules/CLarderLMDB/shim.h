@@ -63,6 +63,13 @@ static inline int larder_range_is_locked(int fd, short type, int64_t start, int6
 static inline int larder_open(const char *path, int flags, int mode) {
   return open(path, flags | O_CLOEXEC, (mode_t)mode);
 }
+// A copy of a descriptor with a high number: a dying process closes its files in ascending order.
+static inline int larder_move_high(int fd) {
+  int high = fcntl(fd, F_DUPFD_CLOEXEC, 512);
+  if (high < 0) return fd;
+  close(fd);
+  return high;
+}
 static inline int larder_set_cloexec(int fd) { return fcntl(fd, F_SETFD, FD_CLOEXEC); }
 
 // Linux sleeps on a futex word shared between processes; Darwin has os_sync_wait_on_address, which

@@ -236,9 +236,12 @@ final class MemoryTier<Key: Hashable & Sendable, Value: Sendable>: Sendable {
       let storeHash = shard.entries[position].storeHash
       if usesStore {
         let slot = Int(truncatingIfNeeded: storeHash & 0xFFFF)
+        // In this order: a write that is not waiting any more was stamped before it stopped, so
+        // the stamps looked at afterwards tell of it. The other way round it could commit between
+        // the two looks and be missed by both.
         guard
-          shard.view.isCurrent(slot: slot, seal: shard.entries[position].seal),
-          !shard.view.mayBeShadowed(slot: slot)
+          !shard.view.mayBeShadowed(slot: slot),
+          shard.view.isCurrent(slot: slot, seal: shard.entries[position].seal)
         else { return nil }
         if shard.entries[position].expires != Int64.max,
           shard.entries[position].expires <= now

@@ -188,9 +188,10 @@ extension PersistentCache {
       entry.seal = ~label
       entry.storeHash = space.hash(of: encoded, in: generation)
       let slot = Int(entry.storeHash & 0xFFFF)
+      // First what waits, then the stamps: see `MemoryTier.hit`.
       guard
-        generation.table.isCurrent(slot: slot, seal: entry.seal), entry.expires > core.now,
-        core.shadow(of: encoded, in: space) == nil
+        core.shadow(of: encoded, in: space) == nil,
+        generation.table.isCurrent(slot: slot, seal: entry.seal), entry.expires > core.now
       else { return (nil, label) }
       return (Loaded(value: entry.value, expires: entry.expires), label)
     }

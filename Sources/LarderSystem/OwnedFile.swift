@@ -36,6 +36,10 @@ package final class OwnedFile: Sendable {
     var result = unsafe larder_open(path, flags, 0o600)
     while result < 0, currentErrno() == EINTR { result = unsafe larder_open(path, flags, 0o600) }
     guard result >= 0 else { throw .last("open", path) }
+    // Descriptors with locks get high numbers. The kernel closes a killed process's files in
+    // ascending order: LMDB's own locks must be gone before the gate and the presence bytes are,
+    // or the next opener meets half a lock file.
+    if closesInForkedChild { result = larder_move_high(result) }
     self.descriptor = result
     self.path = path
     self.closesInForkedChild = closesInForkedChild
