@@ -95,8 +95,7 @@ final class DemoProgress: Sendable {
     if let index = pass.tally.workers.firstIndex(where: \.isVictim) {
       let victim = pass.tally.workers[index]
       Console.line(
-        "      worker \(index + 1) (process \(victim.pid)) was killed with SIGKILL in the middle of "
-          + "a file")
+        "      worker \(index + 1) (process \(victim.pid)) was killed with SIGKILL, half-way")
     }
   }
 

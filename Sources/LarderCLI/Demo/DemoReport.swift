@@ -77,8 +77,8 @@ struct DemoReport {
           onlyInFlight && cold.tally.begun.count { $0 > 0 } == readable,
           "each file was computed once"
             + (again == 0
-              ? "; the killed worker's last was committed already"
-              : "; again only \(again): what the killed worker had in flight")
+              ? "; the killed worker had committed all it began"
+              : "; again \(again), in flight in the killed worker")
         ))
       checks.append(
         (entries == readable, "each result is stored once: \(Columns.grouped(entries)) entries"))
