@@ -56,7 +56,8 @@ extension StoreCore {
     }
     let error = StoreError(
       wrapping: failure ?? EngineSignal.moved, during: "write", path: directory.path)
-    settle(record, .failed(error), isFinal: true)
+    record.finish(.failed(error))
+    settle([record])
     if record.isBehind { report(error) }
   }
 
@@ -112,7 +113,8 @@ extension StoreCore {
   /// W5: each record of the batch gets its result; of several for one key only the last is filed.
   private func complete(_ batch: [WriteRecord], _ label: UInt64, _ results: [WriteRecord.Result]) {
     if batch.count == 1 {
-      settle(batch[0], results[0], isFinal: true)
+      batch[0].finish(results[0])
+      settle(batch)
       return
     }
     var isFinal = [Bool](repeating: true, count: batch.count)
@@ -125,17 +127,18 @@ extension StoreCore {
         isFinal[index] = seen.insert(key).inserted
       }
     }
-    for index in batch.indices {
-      settle(batch[index], results[index], isFinal: isFinal[index])
-    }
+    for index in batch.indices { batch[index].finish(results[index], isFinal: isFinal[index]) }
+    settle(batch)
   }
 
-  private func settle(_ record: WriteRecord, _ result: WriteRecord.Result, isFinal: Bool) {
-    // The status first: a reader that still finds the record then sees how it ended.
-    record.finish(result, isFinal: isFinal)
-    if record.shadowsKey { queue.release(record) }
-    record.waiter.withLock { $0.event?.set() }
-    record.announce()
+  /// Lets everybody know how their records ended. Each has its result already: a reader that still
+  /// finds one in the queue sees how it ended.
+  private func settle(_ batch: [WriteRecord]) {
+    queue.release(batch)
+    for record in batch {
+      record.waiter.withLock { $0.event?.set() }
+      record.announce()
+    }
   }
 
   func slotIndex(_ hash: UInt64) -> Int { Int(hash & UInt64(SharedTableLayout.stampCount - 1)) }

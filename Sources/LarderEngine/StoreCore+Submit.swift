@@ -73,7 +73,6 @@ extension StoreCore {
         if record.isBehind, let slot, let space = record.space {
           queue.pending.add(slot: slot)
           record.slot.store(slot, ordering: .relaxed)
-          state.behind[ObjectIdentifier(record)] = record
           state.behindCount += 1
           state.behindBytes += record.weight
           state.shadows[WriteQueue.Shadow(space: space.name, key: record.key)] = record
@@ -85,6 +84,8 @@ extension StoreCore {
       worker.wake(self)
       room.wait(nanoseconds: 100_000_000)
     }
+    // Moved meanwhile: the slot it was booked under is of a generation nobody looks at any more.
+    if let now = try? self.generation(), now !== generation { queue.rehash(in: now) }
     worker.wake(self)
   }
 

@@ -22,6 +22,7 @@ final class StoreWorker: Sendable {
   private let work = Event()
   private let ended = Event()
   private let isAwake = Atomic<Bool>(false)
+  private let isRunning = Atomic<Bool>(false)
 
   static let tickNanoseconds: UInt64 = 1_000_000_000
   static let readerCheckMilliseconds: Int64 = 5000
@@ -30,8 +31,9 @@ final class StoreWorker: Sendable {
 
   /// Makes the thread look at the queue, starting it if need be.
   func wake(_ core: StoreCore) {
-    start(core)
+    if !isRunning.load(ordering: .acquiring) { start(core) }
     // One system call an idle period, not one a write.
+    guard !isAwake.load(ordering: .relaxed) else { return }
     if !isAwake.exchange(true, ordering: .acquiringAndReleasing) { work.set() }
   }
 
@@ -40,6 +42,7 @@ final class StoreWorker: Sendable {
     let mustStart = state.withLock { state in
       if state.isStarted || state.isStopped { return false }
       state.isStarted = true
+      isRunning.store(true, ordering: .releasing)
       return true
     }
     guard mustStart else { return }
@@ -125,21 +128,6 @@ extension StoreCore {
       stuckSince.store(0, ordering: .relaxed)
       needsBump.store(true, ordering: .releasing)
       worker.wake(self)
-    }
-  }
-}
-
-extension WriteQueue {
-  /// After a move: waiting writes shadow their keys under the new generation's hashes.
-  func rehash(in generation: Generation) {
-    state.withLock { state in
-      for record in state.behind.values {
-        guard let space = record.space else { continue }
-        let hash = space.hash(of: record.key, in: generation)
-        let slot = Int(hash & UInt64(SharedTableLayout.stampCount - 1))
-        pending.counts.increment(slot)
-        pending.counts.decrement(record.slot.exchange(slot, ordering: .relaxed))
-      }
     }
   }
 }

@@ -33,6 +33,11 @@ final class WriteQueue: Sendable {
   struct Shadow: Hashable {
     let space: String
     let key: EncodedKey
+
+    // The bytes in one go: an array of bytes would feed the hasher one by one.
+    func hash(into hasher: inout Hasher) {
+      hasher.combine(XXH64.hash(key.bytes, seed: UInt64(key.tag)))
+    }
   }
 
   struct State {
@@ -41,8 +46,8 @@ final class WriteQueue: Sendable {
     var roleTaken = false
     var behindCount = 0
     var behindBytes = 0
-    /// The waiting writes behind, those in a transaction included.
-    var behind: [ObjectIdentifier: WriteRecord] = [:]
+    /// Taken from `records` for a transaction, and not booked out yet.
+    var inFlight: [WriteRecord] = []
     /// The newest waiting write of each key.
     var shadows: [Shadow: WriteRecord] = [:]
     var spaceWaiters: [Event] = []
@@ -70,24 +75,32 @@ final class WriteQueue: Sendable {
     if count == state.records.count {
       let all = state.records
       state.records = []
+      state.inFlight += all
       return all
     }
     let batch = Array(state.records.prefix(count))
     state.records.removeFirst(count)
+    state.inFlight += batch
     return batch
   }
 
-  /// Books a record behind out; wakes callers that wait for room.
-  func release(_ record: WriteRecord) {
-    guard record.shadowsKey else { return }
+  /// Books records out that are done; wakes callers that wait for room.
+  func release(_ done: [WriteRecord]) {
     let waiters = state.withLock { state in
-      state.behindCount -= 1
-      state.behindBytes -= record.weight
-      pending.remove(slot: record.slot.load(ordering: .relaxed))
-      state.behind.removeValue(forKey: ObjectIdentifier(record))
-      if let space = record.space {
-        let shadow = Shadow(space: space.name, key: record.key)
+      for record in done where record.shadowsKey {
+        let slot = record.slot.exchange(WriteRecord.noSlot, ordering: .relaxed)
+        guard slot != WriteRecord.noSlot else { continue }
+        state.behindCount -= 1
+        state.behindBytes -= record.weight
+        let shadow = Shadow(space: record.space!.name, key: record.key)
         if state.shadows[shadow] === record { state.shadows[shadow] = nil }
+        // Last: whoever finds the count at zero must find the key's write committed.
+        pending.remove(slot: slot)
+      }
+      if state.inFlight.count == done.count {
+        state.inFlight = []
+      } else {
+        state.inFlight.removeAll { record in done.contains { $0 === record } }
       }
       guard
         state.behindCount < WriteQueue.behindLimitCount / 2,
@@ -98,6 +111,21 @@ final class WriteQueue: Sendable {
       return waiters
     }
     for waiter in waiters { waiter.set() }
+  }
+
+  /// After a move: waiting writes shadow their keys under the new generation's hashes.
+  func rehash(in generation: Generation) {
+    state.withLock { state in
+      for record in state.records + state.inFlight where record.shadowsKey {
+        let old = record.slot.load(ordering: .relaxed)
+        guard old != WriteRecord.noSlot else { continue }
+        let hash = record.space!.hash(of: record.key, in: generation)
+        let new = Int(hash & UInt64(SharedTableLayout.stampCount - 1))
+        pending.add(slot: new)
+        pending.remove(slot: old)
+        record.slot.store(new, ordering: .relaxed)
+      }
+    }
   }
 
   /// The newest waiting write of a key, if any.

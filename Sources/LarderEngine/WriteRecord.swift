@@ -53,7 +53,8 @@ package final class WriteRecord: Sendable {
   }
 
   /// The stamp slot a write behind is booked under. Changed under the queue's lock only.
-  let slot = Atomic<Int>(0)
+  let slot = Atomic<Int>(WriteRecord.noSlot)
+  static let noSlot = -1
 
   let waiter = Mutex<Waiter>(Waiter())
 
