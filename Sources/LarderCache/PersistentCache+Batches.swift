@@ -45,9 +45,6 @@ extension PersistentCache {
   /// Stores several values in one transaction: all become visible at once, or none does.
   ///
   /// They are committed when the call returns.
-  @available(
-    *, noasync, message: "use the asynchronous form, which does not block a thread of the pool"
-  )
   public func setValues(
     _ values: some Sequence<(key: Key, value: Value)>, expires: Expiration = .never
   ) throws {

@@ -11,9 +11,6 @@ extension PersistentCache {
   /// Every other process sees it with its next read.
   ///
   /// - Throws: ``LarderEngine/StoreError``, or the error of the value's own encoding.
-  @available(
-    *, noasync, message: "use the asynchronous form, which does not block a thread of the pool"
-  )
   public func setValue(_ value: Value, forKey key: Key, expires: Expiration = .never) throws {
     guard let (core, space) = try engine("set") else { return setMemory(value, key, expires) }
     let encoded = EncodedKey(key)
@@ -38,9 +35,6 @@ extension PersistentCache {
   /// Removes a key for everybody; the removal is committed when the call returns.
   ///
   /// - Returns: Whether there was a value.
-  @available(
-    *, noasync, message: "use the asynchronous form, which does not block a thread of the pool"
-  )
   @discardableResult
   public func removeValue(forKey key: Key) throws -> Bool {
     guard let (core, space) = try engine("remove") else { return removeMemory(key) }

@@ -30,10 +30,10 @@ let recipes = PersistentCache<String, Recipe>(storage: store, namespace: "recipe
 
 switch arguments.count > 1 ? arguments[1] : "parent" {
 case "first":
-  try await recipes.setValue(Recipe(title: "Borscht", minutes: 90), forKey: "soup")
+  try recipes.setValue(Recipe(title: "Borscht", minutes: 90), forKey: "soup")
 case "second":
   expect(recipes["soup"] == Recipe(title: "Borscht", minutes: 90), "what the first child wrote")
-  try await recipes.setValue(Recipe(title: "Borscht", minutes: 75), forKey: "soup")
+  try recipes.setValue(Recipe(title: "Borscht", minutes: 75), forKey: "soup")
   let bread = try await recipes.value(forKey: "bread") { Recipe(title: "Rye", minutes: 240) }
   expect(bread.title == "Rye", "a computed value")
 default:
