@@ -71,6 +71,8 @@ extension StoreCore {
       let afterwards = Afterwards(context, label: label)
       try commit(context)
       fault(.afterCommit)
+      // Now, not with the next commit: a file cut short after this one is to be recognised.
+      table.raiseDataBytes(to: UInt64(generation.dataSize))
       afterwards.publish(in: generation)
       if table.isCondemned {
         if options.durability == .cache { throw EngineSignal.moved }

@@ -114,7 +114,12 @@ struct StoreOpener {
     fault(.openPresenceTaken)
 
     let tablePath = path + "/shared.table"
+    let dataPath = path + "/data.mdb"
+    let dataStatus = try FileSystem.status(of: dataPath)
     var table = try openTable(tablePath, number: number)
+    if alone, let found = table, !isCredible(found, path, dataSize: dataStatus?.size ?? 0) {
+      table = nil
+    }
     if let found = table {
       if found.isCondemned {
         if alone, options.durability == .durable {
@@ -139,8 +144,11 @@ struct StoreOpener {
       if table.pidNamespace != ProcessIdentity.pidNamespace { return .foreignNamespace }
     }
     if let table { clearDeadProcesses(table, presence) }
+    if dataStatus == nil {
+      if !alone { table?.condemn() }
+      return try damaged("data.mdb is missing")
+    }
 
-    let dataPath = path + "/data.mdb"
     if alone {
       if let reason = try suspicion(path, table) {
         if reason.mustDiscard { return try damaged(reason.text) }
@@ -288,6 +296,19 @@ struct StoreOpener {
     guard try FileSystem.status(of: path) != nil else { return nil }
     let table = try SharedTable(mapping: OwnedFile(path: path))
     return table?.generation == number ? table : nil
+  }
+
+  /// Whether a table that nobody uses is this store's: only then its flags mean anything here.
+  ///
+  /// A data file that is shorter than the table says was cut, or the table is a stranger's. Either
+  /// way every page is looked at, and what they hold decides.
+  private func isCredible(_ table: SharedTable, _ path: String, dataSize: Int) -> Bool {
+    if let state = StoreState.read(from: path + "/state"),
+      state.storeID != table.binding.storeID
+    {
+      return false
+    }
+    return UInt64(dataSize) >= table.dataBytes
   }
 
   private func condemnByPath(_ path: String) {

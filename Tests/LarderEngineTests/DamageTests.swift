@@ -1,0 +1,149 @@
+// Larder — an embedded, multi-process cache and object store.
+// Copyright 2026 the Larder authors. Licensed under Apache-2.0.
+// SPDX-License-Identifier: Apache-2.0
+
+import Larder
+import LarderEngine
+import LarderTesting
+import Testing
+
+/// Damage to the files of a store that nobody has open.
+@Suite(.timeLimit(.minutes(5))) struct DamageTests {
+  let directory: TemporaryDirectory
+  init() throws { directory = try TemporaryDirectory() }
+  var path: String { directory.path + "/store" }
+
+  /// Of every way entries are stored: inside a page, on pages of its own, in several chunks.
+  static let sizes = [10, 5000, 100_000]
+
+  static func value(_ key: Int) -> [UInt8] {
+    [UInt8](repeating: UInt8(truncatingIfNeeded: key &* 7 + 1), count: sizes[key % 3] + key)
+  }
+
+  enum Damage: String, CaseIterable {
+    case garbage, truncated, empty, missing, foreign
+  }
+
+  /// A closed store with 30 entries.
+  func makeStore(_ durability: Durability, at path: String, scale: Int = 1) throws {
+    let store = try SharedStore(at: path, .init(durability: durability))
+    try store.write { transaction in
+      for key in 0..<(30 * scale) { try transaction.setBytes(Self.value(key), forKey: key) }
+    }
+    store.close()
+  }
+
+  func apply(_ damage: Damage, to file: String, foreign: String) throws {
+    let size = try Files.size(file)
+    switch damage {
+    case .garbage:
+      var random = SeededRandom(seed: UInt64(size))
+      try Files.write((0..<size).map { _ in UInt8.random(in: 0...255, using: &random) }, to: file)
+    case .truncated: try Files.truncate(file, to: size / 2)
+    case .empty: try Files.truncate(file, to: 0)
+    case .missing: Files.removeAll(file)
+    case .foreign: try Files.write(Files.contents(of: foreign), to: file)
+    }
+  }
+
+  @Test(arguments: Damage.allCases)
+  func `Damage beside the data loses nothing`(damage: Damage) throws {
+    // The stranger's store is larger, so that what its files say of it is wrong here.
+    let stranger = directory.path + "/stranger"
+    for durability in Durability.allCases {
+      Files.removeAll(stranger)
+      try makeStore(durability, at: stranger, scale: 4)
+      let theirs = try StoreFiles(of: stranger)
+      for name in ["CURRENT", "state", "shared.table", "lock.mdb"] {
+        Files.removeAll(path)
+        try makeStore(durability, at: path)
+        let files = try StoreFiles(of: path)
+        func file(_ files: StoreFiles) -> String {
+          (name == "CURRENT" ? files.root : files.generation) + "/" + name
+        }
+        try apply(damage, to: file(files), foreign: file(theirs))
+        let log = EventLog()
+        let store = try SharedStore(at: path, log.options(durability))
+        #expect(!log.startedEmpty, "\(durability), \(name): \(log.events)")
+        for key in 0..<30 {
+          #expect(try store.bytes(forKey: key) == Self.value(key), "\(durability), \(name)")
+        }
+        try expectSound(store)
+        store.close()
+      }
+    }
+  }
+
+  @Test(arguments: Damage.allCases)
+  func `A cache with damaged data starts empty, says so, and works`(damage: Damage) throws {
+    let stranger = directory.path + "/stranger"
+    try makeStore(.cache, at: stranger, scale: 4)
+    try makeStore(.cache, at: path)
+    let files = try StoreFiles(of: path)
+    try apply(damage, to: files.data, foreign: StoreFiles(of: stranger).data)
+    // A whole but foreign file is believed only where nothing contradicts it.
+    let log = EventLog()
+    let store = try SharedStore(at: path, log.options())
+    if damage != .foreign {
+      #expect(log.startedEmpty, "\(log.events)")
+      #expect(try store.statistics().entries == 0)
+    }
+    for key in 0..<30 {
+      let found = try store.bytes(forKey: key)
+      #expect(found == nil || found == Self.value(key))
+    }
+    try expectSound(store)
+    store.close()
+    let again = EventLog()
+    #expect(try SharedStore(at: path, again.options()).bytes(forKey: "new") == [1, 2, 3])
+    #expect(again.events == [])
+  }
+
+  @Test(arguments: [Damage.garbage, .truncated, .empty, .missing])
+  func `A durable store with damaged data is not opened and not touched`(damage: Damage) throws {
+    try makeStore(.durable, at: path)
+    let files = try StoreFiles(of: path)
+    try apply(damage, to: files.data, foreign: "")
+    let before = try? Files.contents(of: files.data)
+    for _ in 0..<3 {
+      let error = #expect(throws: StoreError.self) {
+        try SharedStore(at: path, .init(durability: .durable))
+      }
+      #expect(error?.code == .damaged, "\(error.map { "\($0)" } ?? "")")
+      #expect(error?.message.contains("Nothing was touched") == true)
+      #expect((try? Files.contents(of: files.data)) == before)
+    }
+  }
+
+  @Test func `Two stores that traded their data files do not read each other's values`() throws {
+    for durability in Durability.allCases {
+      let (one, two) = ("\(path)-1-\(durability)", "\(path)-2-\(durability)")
+      try makeStore(durability, at: one)
+      let other = try SharedStore(at: two, .init(durability: durability))
+      for key in 0..<30 { try other.setBytes([255], forKey: key) }
+      other.close()
+      let (files, theirs) = (try StoreFiles(of: one), try StoreFiles(of: two))
+      try Files.move(files.state, to: one + "-state")
+      try Files.move(theirs.state, to: files.state)
+      try Files.move(one + "-state", to: theirs.state)
+      try Files.move(files.table, to: one + "-table")
+      try Files.move(theirs.table, to: files.table)
+      try Files.move(one + "-table", to: theirs.table)
+      let store = try SharedStore(at: one, .init(durability: durability))
+      let second = try SharedStore(at: two, .init(durability: durability))
+      for key in 0..<30 {
+        #expect(try store.bytes(forKey: key) == Self.value(key))
+        #expect(try second.bytes(forKey: key) == [255])
+      }
+      try expectSound(store)
+      try expectSound(second)
+    }
+  }
+
+  /// The store takes a write, keeps it, and finds nothing wrong with itself.
+  func expectSound(_ store: SharedStore) throws {
+    try store.setBytes([1, 2, 3], forKey: "new")
+    #expect(try store.bytes(forKey: "new") == [1, 2, 3])
+    #expect(try store.verify() == [])
+  }
+}

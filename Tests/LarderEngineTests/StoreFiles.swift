@@ -1,0 +1,52 @@
+// Larder — an embedded, multi-process cache and object store.
+// Copyright 2026 the Larder authors. Licensed under Apache-2.0.
+// SPDX-License-Identifier: Apache-2.0
+
+import Larder
+import LarderEngine
+import LarderTesting
+import Synchronization
+import Testing
+
+/// The files of a store, for tests that damage them.
+struct StoreFiles {
+  let root: String
+  let generation: String
+
+  var current: String { root + "/CURRENT" }
+  var state: String { generation + "/state" }
+  var table: String { generation + "/shared.table" }
+  var lock: String { generation + "/lock.mdb" }
+  var data: String { generation + "/data.mdb" }
+
+  /// The files of the store at a path, which has to be sound still.
+  init(of path: String) throws {
+    let (directory, _) = try #require(StoreDirectory.find(path))
+    let number = try #require(CurrentFile.read(in: directory))
+    root = directory.root
+    generation = directory.generation(number)
+  }
+}
+
+/// What a store says of itself while a test runs.
+final class EventLog: Sendable {
+  private let seen = Mutex<[StoreEvent]>([])
+
+  var events: [StoreEvent] { seen.withLock { $0 } }
+  func options(_ durability: Durability = .cache) -> StoreOptions {
+    StoreOptions(
+      durability: durability, onEvent: { event in self.seen.withLock { $0.append(event) } })
+  }
+  var startedEmpty: Bool {
+    events.contains { if case .startedEmpty = $0 { true } else { false } }
+  }
+  var damagedEntries: Int {
+    events.count { if case .damagedEntry = $0 { true } else { false } }
+  }
+}
+
+/// Runs a system tool that must succeed.
+func run(_ executable: String, _ arguments: String...) throws {
+  let outcome = try ChildProcess.run(executable, arguments)
+  #expect(outcome.status.isSuccess, "\(executable) \(arguments): \(outcome.standardError)")
+}

@@ -1,0 +1,176 @@
+// Larder — an embedded, multi-process cache and object store.
+// Copyright 2026 the Larder authors. Licensed under Apache-2.0.
+// SPDX-License-Identifier: Apache-2.0
+
+// Commands that run on while the parent does something else. A loop that has no end of its own
+// goes on until the next line comes.
+//
+//   churn FROM COUNT [behind]  sets and reads back COUNT keys of its own, round and round
+//                              -> churned ROUNDS MISTAKES MILLISECONDS
+//   fill FROM TO SIZE          sets keys to SIZE bytes and looks at the books after each commit
+//                              -> filled MOST
+//   read FROM TO               reads keys that hold `PeerText`s
+//                              -> read HITS MISTAKES
+//   compute K TEXT LOG [held]  four tasks compute one key; a computation leaves a file in LOG, and
+//                              with `held` says `computing` and waits for a line
+//                              -> computed TIMES VALUE
+
+import Larder
+import LarderEngine
+import LarderSystem
+import LarderTesting
+import Synchronization
+
+/// A text of a key that shows when any of it came from somewhere else.
+enum PeerText {
+  static func make(_ key: Int, version: Int) -> String {
+    String(repeating: "\(key).\(version);", count: 20 + version % 30)
+  }
+
+  static func isWhole(_ text: String, _ key: Int) -> Bool {
+    guard let first = text.split(separator: ";").first else { return false }
+    let parts = first.split(separator: ".")
+    guard parts.count == 2, parts[0] == "\(key)", let version = Int(parts[1]) else { return false }
+    return text == make(key, version: version)
+  }
+}
+
+/// Becomes true with the parent's next line.
+final class NextLine: Sendable {
+  private let came = Atomic<Bool>(false)
+  private let thread = Mutex<OwnThread<Void>?>(nil)
+
+  init() {
+    let thread = OwnThread { [self] in
+      _ = ParentProcess.nextLine()
+      came.store(true, ordering: .releasing)
+    }
+    self.thread.withLock { $0 = thread }
+  }
+
+  var hasCome: Bool { came.load(ordering: .acquiring) }
+  func join() { thread.withLock { $0 }?.join() }
+}
+
+extension Peer {
+  func loop(_ command: String, _ words: [Substring]) throws -> String {
+    switch command {
+    case "churn":
+      return try churn(number(words[0]), number(words[1]), isBehind: words.count > 2)
+    case "fill": return try fill(number(words[0]), number(words[1]), size: number(words[2]))
+    case "read": return try read(number(words[0]), number(words[1]))
+    case "compute":
+      return try compute(
+        number(words[0]), String(words[1]), log: String(words[2]), isHeld: words.count > 3)
+    default: return try refuse("no command \(command)")
+    }
+  }
+
+  private func churn(_ from: Int, _ count: Int, isBehind: Bool) throws -> String {
+    let end = NextLine()
+    let start = ContinuousClock.now
+    var rounds = 0
+    var mistakes = 0
+    while !end.hasCome {
+      let key = from + rounds % count
+      let text = PeerText.make(key, version: rounds)
+      if isBehind { try numbers[key] = text } else { try numbers.setValue(text, forKey: key) }
+      if try numbers.value(forKey: key) != text { mistakes += 1 }
+      rounds += 1
+    }
+    end.join()
+    try store.sync()
+    let milliseconds = (ContinuousClock.now - start) / .milliseconds(1)
+    return "churned \(rounds) \(mistakes) \(Int(milliseconds))"
+  }
+
+  private func fill(_ from: Int, _ to: Int, size: Int) throws -> String {
+    var most = 0
+    for key in from..<to {
+      let text = String(repeating: "x", count: size + key % 100)
+      try numbers.setValue(text, forKey: key)
+      most = max(most, try store.statistics().bytes)
+    }
+    return "filled \(most)"
+  }
+
+  private func read(_ from: Int, _ to: Int) throws -> String {
+    let end = NextLine()
+    var hits = 0
+    var mistakes = 0
+    while !end.hasCome {
+      for key in from..<to {
+        guard let text = try numbers.value(forKey: key) else { continue }
+        hits += 1
+        if !PeerText.isWhole(text, key) { mistakes += 1 }
+      }
+    }
+    end.join()
+    return "read \(hits) \(mistakes)"
+  }
+
+  private func compute(_ key: Int, _ text: String, log: String, isHeld: Bool) throws -> String {
+    let cache = try numbers
+    let computation = Computation(text: text, log: log, isHeld: isHeld)
+    let outcome = Outcome<Set<String>>()
+    Task.detached {
+      let result: Result<Set<String>, any Error>
+      do {
+        let values = try await withThrowingTaskGroup(of: String.self) { group in
+          for _ in 0..<4 {
+            group.addTask { try await cache.value(forKey: key) { try computation.run() } }
+          }
+          return try await group.reduce(into: Set<String>()) { $0.insert($1) }
+        }
+        result = .success(values)
+      } catch {
+        result = .failure(error)
+      }
+      outcome.set(result)
+    }
+    let values = try outcome.wait()
+    return "computed \(computation.times) \(values.sorted().joined(separator: ","))"
+  }
+}
+
+/// What the tasks of `compute` have in common.
+private final class Computation: Sendable {
+  private let count = Atomic<Int>(0)
+  private let text: String
+  private let log: String
+  private let isHeld: Bool
+
+  init(text: String, log: String, isHeld: Bool) {
+    self.text = text
+    self.log = log
+    self.isHeld = isHeld
+  }
+
+  var times: Int { count.load(ordering: .acquiring) }
+
+  func run() throws -> String {
+    let number = count.wrappingAdd(1, ordering: .acquiringAndReleasing).newValue
+    try Files.write([1], to: "\(log)/\(ProcessIdentity.pid)-\(number)")
+    if isHeld {
+      ParentProcess.send("computing")
+      _ = ParentProcess.nextLine()
+    }
+    return text
+  }
+}
+
+/// A result that one thread waits for.
+private final class Outcome<Value: Sendable>: Sendable {
+  private let result = Mutex<Result<Value, any Error>?>(nil)
+  private let event = Event()
+
+  func set(_ value: Result<Value, any Error>) {
+    result.withLock { $0 = value }
+    event.set()
+  }
+
+  func wait() throws -> Value {
+    while !event.wait(nanoseconds: 1_000_000_000) {}
+    return try result.withLock { $0! }.get()
+  }
+}

@@ -1,0 +1,74 @@
+// Larder — an embedded, multi-process cache and object store.
+// Copyright 2026 the Larder authors. Licensed under Apache-2.0.
+// SPDX-License-Identifier: Apache-2.0
+
+import Larder
+import LarderEngine
+import LarderTesting
+import Testing
+
+extension Processes {
+  /// What the peers know as a `PeerText`.
+  private func text(of key: Int, version: Int) -> String {
+    String(repeating: "\(key).\(version);", count: 20 + version % 30)
+  }
+
+  @Test(.timeLimit(.minutes(1)))
+  func `Four processes fill one budget and nobody ever sees more than it`() throws {
+    let budget = 200_000
+    let ground = try Ground(StoreOptions(budget: .bytes(budget)))
+    let peers = try (0..<4).map { _ in try ground.peer() }
+    for (index, peer) in peers.enumerated() {
+      try peer.send("fill \(index * 10_000) \(index * 10_000 + 1000) 1000")
+    }
+    // The fifth looks on until all four have said what they saw.
+    let waiting = OwnThread { Result { try peers.map { try $0.nextLine() } } }
+    let observer = OwnThread { [store = ground.store] in
+      Result {
+        var most = 0
+        while try store.statistics().evictions < 3000 {
+          most = max(most, try store.statistics().bytes)
+        }
+        return most
+      }
+    }
+    let answers = try waiting.join().get()
+    let seen = try observer.join().get()
+    #expect(seen <= budget && seen > budget * 9 / 10)
+    for answer in answers {
+      let most = try #require(Int(answer.dropFirst("filled ".count)), "\(answer)")
+      #expect(most <= budget && most > budget * 9 / 10)
+    }
+    let statistics = try ground.store.statistics()
+    #expect(statistics.evictions == 4000 - statistics.entries)
+    #expect(statistics.bytes <= budget)
+    for peer in peers { #expect(try peer.ask("bytes") == "\(statistics.bytes)") }
+    // The books agree with what is there.
+    #expect(try ground.store.verify() == [])
+    for peer in peers { try peer.dismiss() }
+  }
+
+  @Test(.timeLimit(.minutes(1)))
+  func `Readers read on through eviction and never see a wrong value`() throws {
+    let seed = Seed.announce()
+    var random = seed.generator()
+    let ground = try Ground(StoreOptions(budget: .bytes(50_000)))
+    let readers = try (0..<3).map { _ in try ground.peer() }
+    let writer = try ground.peer()
+    for reader in readers { try reader.send("read 0 300") }
+    try writer.send("churn 300 300")
+    for version in 0..<5000 {
+      let key = Int.random(in: 0..<300, using: &random)
+      try ground.numbers.setValue(text(of: key, version: version), forKey: key)
+    }
+    let evictions = try ground.store.statistics().evictions
+    #expect(evictions > 1000, "\(evictions)")
+    for reader in readers {
+      let read = try reader.numbers("stop", "read")
+      #expect(read[0] > 1000 && read[1] == 0, "\(read), \(seed)")
+    }
+    _ = try writer.ask("stop")
+    #expect(try ground.store.verify() == [])
+    for peer in readers + [writer] { try peer.dismiss() }
+  }
+}

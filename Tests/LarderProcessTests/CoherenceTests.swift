@@ -1,0 +1,97 @@
+// Larder — an embedded, multi-process cache and object store.
+// Copyright 2026 the Larder authors. Licensed under Apache-2.0.
+// SPDX-License-Identifier: Apache-2.0
+
+import Larder
+import LarderEngine
+import LarderTesting
+import Testing
+
+extension Processes {
+  @Test(.timeLimit(.minutes(1)))
+  func `Two processes that alternate always read what the other wrote last`() throws {
+    let ground = try Ground()
+    let peer = try ground.peer()
+    for round in 0..<5000 {
+      let key = round % 7
+      try peer.order("set \(key) peer \(round)")
+      // The second time it comes from this process's memory.
+      #expect(try ground.numbers.value(forKey: key) == "peer \(round)")
+      #expect(ground.numbers[key] == "peer \(round)")
+      try ground.numbers.setValue("ours \(round)", forKey: key)
+      #expect(try peer.ask("get \(key)") == "value ours \(round)")
+    }
+    let statistics = try ground.store.statistics()
+    #expect(statistics.sets == 10_000)
+    #expect(try ground.store.verify() == [])
+    try peer.dismiss()
+  }
+
+  @Test(.timeLimit(.minutes(1)))
+  func `An entry expires for every process at the same millisecond`() throws {
+    let clock = ManualClock(milliseconds: 1000)
+    let ground = try Ground(StoreOptions(clock: StoreClock { clock.now }))
+    let peers = try (0..<3).map { _ in try ground.peer("clock=1000") }
+    for round in 1...50 {
+      let deadline = 1000 + round * 10
+      try peers[round % 3].order("expiring 1 \(deadline) round \(round)")
+      for now in [deadline - 10, deadline - 1] {
+        clock.set(to: Int64(now))
+        for peer in peers {
+          try peer.order("clock \(now)")
+          // Twice: from the store, then from memory.
+          #expect(try peer.ask("get 1") == "value round \(round)")
+          #expect(try peer.ask("get 1") == "value round \(round)")
+        }
+        #expect(ground.numbers[1] == "round \(round)")
+      }
+      clock.set(to: Int64(deadline))
+      for peer in peers {
+        try peer.order("clock \(deadline)")
+        #expect(try peer.ask("get 1") == "none")
+      }
+      #expect(ground.numbers[1] == nil)
+      #expect(try !ground.numbers.contains(1))
+    }
+    #expect(try ground.store.verify() == [])
+    for peer in peers { try peer.dismiss() }
+  }
+
+  @Test(.timeLimit(.minutes(1)))
+  func `Processes whose keys all collide lose nothing`() throws {
+    var options = StoreOptions()
+    options.hashBits = 4
+    let ground = try Ground(options)
+    let peers = try (0..<4).map { _ in try ground.peer("bits=4") }
+    let keys = 0..<60
+    for key in keys {
+      // All four write at the same time, each its own keys; numbers and texts collide as well.
+      for (index, peer) in peers.enumerated() {
+        try peer.send("set \(index * 1000 + key) number \(index) \(key)")
+        try peer.send("set k\(index)-\(key) text \(index) \(key)")
+      }
+      for peer in peers {
+        try peer.expect("ok")
+        try peer.expect("ok")
+      }
+    }
+    // A third of the numbers goes, each removed by another than who wrote it.
+    for key in keys where key % 3 == 0 {
+      for index in 0..<4 {
+        #expect(try peers[(index + 1) % 4].ask("remove \(index * 1000 + key)") == "removed")
+      }
+    }
+    for (reader, peer) in peers.enumerated() {
+      for key in keys {
+        for index in 0..<4 {
+          let number = try peer.ask("get \(index * 1000 + key)")
+          #expect(number == (key % 3 == 0 ? "none" : "value number \(index) \(key)"), "\(reader)")
+          #expect(try peer.ask("get k\(index)-\(key)") == "value text \(index) \(key)")
+        }
+      }
+    }
+    #expect(try ground.store.statistics().entries == 4 * 60 + 4 * 40)
+    #expect(try ground.store.verify() == [])
+    for peer in peers { try peer.dismiss() }
+  }
+}

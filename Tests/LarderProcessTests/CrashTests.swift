@@ -1,0 +1,164 @@
+// Larder — an embedded, multi-process cache and object store.
+// Copyright 2026 the Larder authors. Licensed under Apache-2.0.
+// SPDX-License-Identifier: Apache-2.0
+
+import Larder
+import LarderEngine
+import LarderTesting
+import Testing
+
+#if canImport(Darwin)
+  import Darwin
+#else
+  import Glibc
+#endif
+
+extension Processes {
+  /// The keys a writer said it had committed, once it has ended.
+  func acknowledged(_ writer: ChildProcess) throws -> [Int] {
+    try writer.remainingLines().compactMap { line in
+      let words = line.split(separator: " ")
+      try #require(words.count == 2 && words[0] == "ack", "\(line)")
+      return Int(words[1])
+    }
+  }
+
+  @Test(.timeLimit(.minutes(2)))
+  func `A writer killed at 200 random moments takes nothing acknowledged with it`() throws {
+    let seed = Seed.announce()
+    var random = seed.generator()
+    let ground = try Ground()
+    let bystander = try ground.peer()
+    try bystander.send("churn 1000000 100")
+    var kept: [Int] = []
+    for round in 0..<200 {
+      let writer = try ground.peer()
+      try writer.send("numbers \(round * 1000) \(round * 1000 + 999)")
+      var mine: [Int] = []
+      for _ in 0..<Int.random(in: 1...30, using: &random) {
+        let line = try writer.nextLine()
+        mine.append(try #require(Int(line.dropFirst(4)), "\(line)"))
+      }
+      writer.kill()
+      #expect(try writer.wait() == .signalled(SIGKILL))
+      mine += try acknowledged(writer)
+      #expect(mine == Array(round * 1000..<round * 1000 + mine.count), "\(seed)")
+      for key in mine {
+        #expect(try ground.numbers.value(forKey: key) == "v\(key)", "round \(round), \(seed)")
+      }
+      #expect(try ground.store.verify() == [], "round \(round), \(seed)")
+      kept += mine
+    }
+    let churned = try bystander.numbers("stop", "churned")
+    #expect(churned[0] > 1000 && churned[1] == 0, "\(churned)")
+    ground.numbers.clearMemoryCache()
+    for key in kept {
+      #expect(try ground.numbers.value(forKey: key) == "v\(key)", "at the end, \(seed)")
+    }
+    // Each death may have left one commit that was never acknowledged, and no more.
+    let entries = try ground.store.statistics().entries
+    #expect(entries >= kept.count + 100 && entries <= kept.count + 100 + 200)
+    #expect(try bystander.ask("verify") == "sound")
+    try bystander.dismiss()
+  }
+
+  static let writingPoints = [
+    "begin", "afterWriterLabel", "betweenPuts", "beforeStamps", "betweenStamps", "afterStamps",
+    "beforeCommit", "afterCommit", "beforeWake",
+  ]
+
+  @Test(
+    .enabled(if: hasFaults, needsFaults), .timeLimit(.minutes(1)), arguments: writingPoints)
+  func `A writer killed at a point of the protocol takes nothing acknowledged with it`(
+    point: String
+  ) throws {
+    let ground = try Ground()
+    let bystander = try ground.peer()
+    let other = try ground.peer()
+    try bystander.send("churn 1000000 100")
+    try ground.numbers.setValue("old", forKey: 2)
+    #expect(try other.ask("get 2") == "value old")
+    let writer = try ground.peer(environment: ["LARDER_FAULTS": "\(point):kill@3"])
+    try writer.send("numbers 0 1000")
+    let acks = try acknowledged(writer)
+    #expect(try writer.wait() == .signalled(SIGKILL))
+    #expect(acks == [0, 1])
+    // The third write was published or it was not, and all processes agree on which.
+    let isPublished = ["afterCommit", "beforeWake"].contains(point)
+    let third = isPublished ? "v2" : "old"
+    #expect(ground.numbers[2] == third)
+    #expect(try other.ask("get 2") == "value \(third)")
+    #expect([ground.numbers[0], ground.numbers[1], ground.numbers[3]] == ["v0", "v1", nil])
+    #expect(try ground.store.verify() == [])
+    try other.order("set 2 new")
+    #expect(ground.numbers[2] == "new")
+    let churned = try bystander.numbers("stop", "churned")
+    #expect(churned[1] == 0, "\(churned)")
+    for peer in [bystander, other] { try peer.dismiss() }
+  }
+
+  @Test(.enabled(if: hasFaults, needsFaults), .timeLimit(.minutes(1)))
+  func `A writer killed after it evicted has evicted nothing`() throws {
+    let ground = try Ground(StoreOptions(budget: .bytes(1000)))
+    for key in 0..<20 { try ground.numbers.setValue("v\(key)", forKey: key) }
+    let before = try ground.store.statistics()
+    let present = (0..<20).filter { ground.numbers[$0] != nil }
+    let writer = try ground.peer(environment: ["LARDER_FAULTS": "afterEviction:kill@1"])
+    try writer.send("numbers 100 200")
+    #expect(try acknowledged(writer) == [])
+    #expect(try writer.wait() == .signalled(SIGKILL))
+    #expect(try ground.store.statistics().entries == before.entries)
+    #expect(try ground.store.statistics().bytes == before.bytes)
+    ground.numbers.clearMemoryCache()
+    #expect((0..<20).filter { ground.numbers[$0] != nil } == present)
+    #expect(try ground.store.verify() == [])
+  }
+
+  @Test(.timeLimit(.minutes(1)))
+  func `Fifty processes create one store at once though a third of them is killed`() throws {
+    let seed = Seed.announce()
+    var random = seed.generator()
+    let directory = try TemporaryDirectory()
+    let path = directory.appending("deep/store")
+    let executable = try PeerExecutable.peer
+    let peers = try (0..<50).map { _ in try executable.start() }
+    for peer in peers { try peer.send("open \(path) meet") }
+    try Rendezvous.release(peers)
+    // Opening all of them takes far longer than this loop: each victim is killed wherever it, and
+    // whoever holds the gate, has got to. Survivors that have answered let some time pass.
+    var survivors = peers.shuffled(using: &random)
+    var answers: [String] = []
+    var victims: [ChildProcess] = []
+    while victims.count < 17 {
+      let victim = survivors.removeLast()
+      if answers.count < 10, random.chance(30) {
+        answers.append(try survivors[answers.count].nextLine())
+      }
+      victim.kill()
+      victims.append(victim)
+    }
+    for peer in survivors[answers.count...] { answers.append(try peer.nextLine()) }
+    #expect(Set(answers).count == 1, "\(Set(answers)), \(seed)")
+    #expect(answers[0].hasPrefix("opened "), "\(answers[0]), \(seed)")
+    for victim in victims {
+      #expect(try victim.wait() == .signalled(SIGKILL))
+    }
+    // One store: what each writes, all read.
+    for (index, peer) in survivors.enumerated() { try peer.order("set \(index) by \(index)") }
+    for (index, peer) in survivors.enumerated() {
+      let other = (index + 7) % survivors.count
+      #expect(try peer.ask("get \(other)") == "value by \(other)")
+    }
+    let store = try SharedStore(at: path)
+    let statistics = try store.statistics()
+    #expect("opened \(statistics.generation)" == answers[0])
+    #expect(Set(statistics.processes).isSuperset(of: survivors.map(\.processIdentifier)))
+    let generations = Files.names(in: store.core.directory.root).filter { $0.hasPrefix("g-") }
+    #expect(generations == ["g-\(statistics.generation)"])
+    #expect(try store.verify() == [])
+    let newcomer = try executable.start()
+    #expect(try newcomer.ask("open \(path)") == answers[0])
+    #expect(try newcomer.ask("count") == "\(survivors.count)")
+    for peer in survivors + [newcomer] { try peer.dismiss() }
+  }
+}

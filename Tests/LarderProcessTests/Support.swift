@@ -1,0 +1,68 @@
+// Larder — an embedded, multi-process cache and object store.
+// Copyright 2026 the Larder authors. Licensed under Apache-2.0.
+// SPDX-License-Identifier: Apache-2.0
+
+import Larder
+import LarderEngine
+import LarderTesting
+import Testing
+
+#if FAULTS
+  let hasFaults = true
+#else
+  let hasFaults = false
+#endif
+
+/// Why a test is left out of builds without the trait.
+let needsFaults: Comment = "fault points exist only with swift test --traits FaultInjection"
+
+/// All tests over several processes. One after the other: the machine is what they share.
+@Suite(.serialized) struct Processes {}
+
+/// A fresh directory with a store in it that this process has open too.
+struct Ground {
+  let directory: TemporaryDirectory
+  let path: String
+  let store: SharedStore
+  let numbers: PersistentCache<Int, String>
+
+  init(_ options: StoreOptions = StoreOptions()) throws {
+    directory = try TemporaryDirectory()
+    path = directory.appending("store")
+    store = try SharedStore(at: path, options)
+    numbers = PersistentCache(storage: store)
+  }
+
+  /// Starts a peer that has the store open.
+  func peer(_ options: String = "", environment: [String: String] = [:]) throws -> ChildProcess {
+    let peer = try PeerExecutable.peer.start(environment: environment)
+    let answer = try peer.ask("open \(path) \(options)")
+    try #require(answer.hasPrefix("opened "), "\(answer)")
+    return peer
+  }
+}
+
+extension ChildProcess {
+  /// Sends a line and demands the answer `ok`.
+  func order(_ line: String, deadline: Duration = .seconds(30)) throws {
+    try send(line, deadline: deadline)
+    try expect("ok", deadline: deadline)
+  }
+
+  /// Sends a line and returns the numbers of the answer, whose first word must be `word`.
+  func numbers(
+    _ line: String, _ word: String, deadline: Duration = .seconds(30)
+  ) throws -> [Int] {
+    let answer = try ask(line, deadline: deadline)
+    let words = answer.split(separator: " ")
+    try #require(words.first.map(String.init) == word, "\(answer)")
+    return words.dropFirst().compactMap { Int($0) }
+  }
+
+  /// Lets the peer end by itself, and demands that it does so well.
+  func dismiss() throws {
+    closeInput()
+    let status = try wait()
+    #expect(status == .exited(0))
+  }
+}
