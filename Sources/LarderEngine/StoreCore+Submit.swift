@@ -23,8 +23,7 @@ extension StoreCore {
   /// Queues a record and waits until it is committed.
   @discardableResult
   package func submit(_ record: WriteRecord) throws(StoreError) -> WriteRecord.Result {
-    try checkCaller()
-    try check(record)
+    try check(record, try checkCaller())
     // A writer of another process that has not moved for a while may be stopped: then the store's
     // thread waits for it, and we can give up.
     let isStalled = writerSeemsStalled()
@@ -54,9 +53,8 @@ extension StoreCore {
 
   /// Queues a record for the store's thread and returns at once; waits only for room.
   package func submitBehind(_ record: WriteRecord) throws(StoreError) {
-    try checkCaller()
-    try check(record)
-    let generation = try generation()
+    let generation = try checkCaller()
+    try check(record, generation)
     let slot = record.space.map {
       slotIndex($0.hash(of: record.key, in: generation))
     }
@@ -89,24 +87,24 @@ extension StoreCore {
     worker.wake(self)
   }
 
-  private func checkCaller() throws(StoreError) {
+  private func checkCaller() throws(StoreError) -> Generation {
     if bodyThread.load(ordering: .relaxed) == OSThread.token {
       preconditionFailure(
         "a write through another handle of the store inside store.write { } would wait for itself; "
           + "use the transaction the closure is given")
     }
-    _ = try generation()
+    return try generation()
   }
 
   /// What can be known of a write before it costs anybody else anything.
-  private func check(_ record: WriteRecord) throws(StoreError) {
+  private func check(_ record: WriteRecord, _ generation: Generation) throws(StoreError) {
     let content: Content
     switch record.kind {
     case .put(let put): content = put
     case .fill(let fill, _): content = fill
     default: return
     }
-    let budget = try generation().table.budget
+    let budget = generation.table.budget
     try StoreCore.check(
       keyLength: record.key.bytes.count, payloadLength: content.payload.count, budget: budget)
   }
