@@ -1,0 +1,115 @@
+// Larder — an embedded, multi-process cache and object store.
+// Copyright 2026 the Larder authors. Licensed under Apache-2.0.
+// SPDX-License-Identifier: Apache-2.0
+
+import LarderLMDB
+import LarderSystem
+import LarderTesting
+import Testing
+
+@Suite(.timeLimit(.minutes(1))) struct TransactionTests {
+  let directory: TemporaryDirectory
+  init() throws { directory = try TemporaryDirectory() }
+
+  static func environment(_ path: String) throws -> Environment {
+    try Environment(path: path, options: .init(mapSize: 1 << 26, synchronous: false))
+  }
+
+  /// The id of the newest snapshot, and what it has for key 7.
+  static func snapshot(
+    _ environment: Environment, _ table: Table? = nil
+  ) throws -> (id: UInt64, value: [UInt8]?) {
+    let transaction = try ReadTransaction(in: environment)
+    guard let table else { return (transaction.id, nil) }
+    return (transaction.id, try transaction.value(forKey: 7, in: table)?.copied())
+  }
+
+  @Test func `What is committed is in the next snapshot, what is not is nowhere`() throws {
+    let environment = try Self.environment(directory.path)
+    var write = try WriteTransaction(in: environment)
+    let table = try write.makeTable("t", keys: .integers)
+    try [1, 2, 3].withRawSpan { span throws(LMDBError) in
+      try write.put(span, forKey: 7, in: table)
+    }
+    #expect(try Self.snapshot(environment).id == 0)
+    try write.commit()
+    #expect(try Self.snapshot(environment, table) == (1, [1, 2, 3]))
+    do {
+      var aborted = try WriteTransaction(in: environment)
+      try aborted.remove(key: 7, in: table)
+    }
+    #expect(try Self.snapshot(environment, table) == (1, [1, 2, 3]))
+    environment.close()
+  }
+
+  @Test func `A cursor walks integer keys in order, from any start`() throws {
+    let environment = try Self.environment(directory.path)
+    var write = try WriteTransaction(in: environment)
+    let table = try write.makeTable("t", keys: .integers)
+    for key in stride(from: UInt64(0), to: 1000, by: 10) {
+      try [UInt8(key & 255)].withRawSpan { span throws(LMDBError) in
+        try write.put(span, forKey: key << 32, in: table)
+      }
+    }
+    try write.commit()
+    var keys: [UInt64] = []
+    do {
+      let read = try ReadTransaction(in: environment)
+      var cursor = try Cursor(over: table, in: read)
+      var more = try cursor.move(atLeast: 495 << 32)
+      while more {
+        keys.append(cursor.currentInteger >> 32)
+        more = try cursor.moveToNext()
+      }
+    }
+    #expect(keys == Array(stride(from: UInt64(500), to: 1000, by: 10)))
+    environment.close()
+  }
+
+  @Test func `A directory is opened once per process, by whatever path`() throws {
+    let environment = try Self.environment(directory.path)
+    let error = #expect(throws: LMDBError.self) {
+      try Self.environment(directory.path + "/../" + directory.path.split(separator: "/").last!)
+    }
+    #expect(error?.code == .alreadyOpen)
+    environment.close()
+    try Self.environment(directory.path).close()
+  }
+
+  @Test func `An error names the call and the code`() throws {
+    let error = #expect(throws: LMDBError.self) {
+      try Self.environment(directory.path + "/missing")
+    }
+    #expect(error?.operation == "mdb_env_open")
+    #expect(error.map { "\($0)".contains("mdb_env_open") } == true)
+  }
+
+  @Test func `The readers of an environment are listed with what they hold`() throws {
+    let environment = try Self.environment(directory.path)
+    do {
+      let resting = try ReadTransaction(in: environment)
+      let readers = try environment.readers()
+      #expect(readers.contains { $0.pid == ProcessIdentity.pid })
+      let dead = try environment.clearDeadReaders()
+      let id = resting.id
+      #expect(dead == 0 && id == 0)
+    }
+    environment.close()
+  }
+
+  @Test func `A write transaction on another thread is a trap, not a hang`() async {
+    await #expect(processExitsWith: .failure) {
+      let directory = try TemporaryDirectory()
+      let environment = try TransactionTests.environment(directory.path)
+      let box = TransactionBox()
+      box.transaction = try WriteTransaction(in: environment)
+      OwnThread { _ = try? box.transaction.take()?.commit() }.join()
+    }
+  }
+}
+
+/// Carries a transaction where it must not go.
+final class TransactionBox: @unchecked Sendable {
+  // Two threads never touch it at the same time: one waits for the other.
+  var transaction: WriteTransaction?
+}
