@@ -24,9 +24,9 @@ extension StoreCore {
   @discardableResult
   package func submit(_ record: WriteRecord) throws(StoreError) -> WriteRecord.Result {
     try check(record, try checkCaller())
-    // A writer of another process that has not moved for a while may be stopped: then the store's
-    // thread waits for it, and we can give up.
-    let isStalled = writerSeemsStalled()
+    // A writer of another process that does not go on may be stopped: then the store's thread
+    // waits for it, and we can give up.
+    let isStalled = writerStalls()
     let event: Event? = queue.state.withLock { state in
       state.records.append(record)
       if !state.roleTaken, !isStalled {
@@ -42,6 +42,10 @@ extension StoreCore {
       try wait(for: record, event)
     } else {
       lead(until: record)
+      // The role went to a transaction that was queued before us.
+      if !record.isDone, let event = record.waiter.withLock({ $0.event }) {
+        try wait(for: record, event)
+      }
     }
     switch record.result {
     case .done(let label, let changed): return .done(label: label, changed: changed)
@@ -128,12 +132,22 @@ extension StoreCore {
 
   // MARK: Waiting
 
-  private func writerSeemsStalled() -> Bool {
-    guard let table = (try? generation())?.table, let writer = table.writerInside else {
-      return false
+  /// Whether a writer of another process is inside and seems to stay there.
+  ///
+  /// LMDB's lock cannot be waited for with a time limit, so a caller must not wait in it for a
+  /// process that is stopped. A commit takes far less than the time this waits for its end.
+  private func writerStalls() -> Bool {
+    guard let table = (try? generation())?.table else { return false }
+    var label: UInt64?
+    while let writer = table.writerInside, writer.pid != ProcessIdentity.pid {
+      // Another transaction than before: they go on.
+      let current = table.writerLabel
+      if let label, label != current { return false }
+      label = current
+      if Clocks.wallMilliseconds() &- writer.since > 3 { return true }
+      OSThread.yield()
     }
-    return writer.pid != ProcessIdentity.pid
-      && Clocks.wallMilliseconds() &- writer.since > 50
+    return false
   }
 
   private func wait(for record: WriteRecord, _ event: Event) throws(StoreError) {
@@ -142,9 +156,11 @@ extension StoreCore {
     while true {
       let isSet = event.wait(nanoseconds: limit)
       if record.isDone { return }
-      if record.waiter.withLock({ $0.isPromoted }) {
+      if record.waiter.withLock({ $0.takePromotion() }) {
+        event.reset()
         lead(until: record)
-        return
+        if record.isDone { return }
+        continue
       }
       if isSet {
         event.reset()
@@ -153,6 +169,7 @@ extension StoreCore {
       }
       // Time is up. Still queued: take it back. Already in a transaction: its end is near.
       let withdrawn = queue.state.withLock { state in
+        if record.waiter.withLock({ $0.isPromoted }) { return false }
         guard let index = state.records.firstIndex(where: { $0 === record }) else { return false }
         state.records.remove(at: index)
         return true
@@ -189,9 +206,13 @@ extension StoreCore {
           head.finish(.done(label: 0, changed: true))
           head.announce()
         } else {
-          // It belongs to a caller that waits: its thread runs it.
-          promote(head)
-          return
+          // It belongs to a caller that waits: its thread runs it. For a stopped writer of another
+          // process we wait in its place, so that it can still give up.
+          if own == nil, writerStalls() {
+            _ = try? withGeneration { try transact(in: $0) { _ in } }
+          }
+          if let own, !own.isDone { own.waiter.withLock { $0.event = $0.event ?? Event() } }
+          if promote(head) { return }
         }
       } else if head != nil {
         commitQueued()
@@ -209,7 +230,17 @@ extension StoreCore {
     }
   }
 
-  private func promote(_ record: WriteRecord) {
+  /// Hands the writer's role to a waiting caller; `false`: it has given up meanwhile.
+  private func promote(_ record: WriteRecord) -> Bool {
+    queue.state.withLock { state in
+      guard state.records.contains(where: { $0 === record }) else { return false }
+      promoteQueued(record)
+      return true
+    }
+  }
+
+  /// Under the queue's lock, which whoever gives up takes as well: the role is never lost.
+  private func promoteQueued(_ record: WriteRecord) {
     record.waiter.withLock { waiter in
       waiter.isPromoted = true
       waiter.event?.set()
@@ -217,20 +248,15 @@ extension StoreCore {
   }
 
   private func handOver() {
-    let next: WriteRecord?? = queue.state.withLock { state in
-      if state.records.isEmpty {
-        state.roleTaken = false
-        return .none
+    let isWaiting = queue.state.withLock { state in
+      if let waiting = state.records.first(where: { $0.waiter.withLock { $0.event != nil } }) {
+        promoteQueued(waiting)
+        return false
       }
-      let waiting = state.records.first { $0.waiter.withLock { $0.event != nil } }
-      if waiting == nil { state.roleTaken = false }
-      return .some(waiting)
+      state.roleTaken = false
+      return !state.records.isEmpty
     }
-    switch next {
-    case .none: return
-    case .some(let waiting?): promote(waiting)
-    case .some(nil): worker.wake(self)
-    }
+    if isWaiting { worker.wake(self) }
   }
 
   /// The store's thread leads when nobody does.

@@ -50,6 +50,12 @@ package final class WriteRecord: Sendable {
     var event: Event?
     /// The waiting caller is to take the writer's role.
     var isPromoted = false
+
+    /// Whether the role is the caller's now; it is told once.
+    mutating func takePromotion() -> Bool {
+      defer { isPromoted = false }
+      return isPromoted
+    }
   }
 
   /// The stamp slot a write behind is booked under. Changed under the queue's lock only.
