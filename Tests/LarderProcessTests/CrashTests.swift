@@ -99,18 +99,20 @@ extension Processes {
 
   @Test(.enabled(if: hasFaults, needsFaults), .timeLimit(.minutes(1)))
   func `A writer killed after it evicted has evicted nothing`() throws {
-    let ground = try Ground(StoreOptions(budget: .bytes(1000)))
-    for key in 0..<20 { try ground.numbers.setValue("v\(key)", forKey: key) }
+    let ground = try Ground(StoreOptions(budget: .bytes(4096)))
+    for key in 0..<100 { try ground.numbers.setValue("v\(key)", forKey: key) }
+    #expect(ground.numbers[99] == "v99")
     let before = try ground.store.statistics()
-    let present = (0..<20).filter { ground.numbers[$0] != nil }
+    let present = (0..<100).filter { ground.numbers[$0] != nil }
+    #expect(before.evictions > 0)
     let writer = try ground.peer(environment: ["LARDER_FAULTS": "afterEviction:kill@1"])
-    try writer.send("numbers 100 200")
+    try writer.send("numbers 200 300")
     #expect(try acknowledged(writer) == [])
     #expect(try writer.wait() == .signalled(SIGKILL))
     #expect(try ground.store.statistics().entries == before.entries)
     #expect(try ground.store.statistics().bytes == before.bytes)
     ground.numbers.clearMemoryCache()
-    #expect((0..<20).filter { ground.numbers[$0] != nil } == present)
+    #expect((0..<100).filter { ground.numbers[$0] != nil } == present)
     #expect(try ground.store.verify() == [])
   }
 
