@@ -26,8 +26,14 @@ package final class Space: Sendable {
 
   private struct Known {
     var generation: UInt64 = 0
+    /// A store that was deleted and made anew may have the same number, not the same secret.
+    var secret: (UInt64, UInt64) = (0, 0)
     var prefix = SipHash13(key: (0, 0))
     var number: UInt32 = 0
+
+    func isOf(_ other: Generation) -> Bool {
+      generation == other.number && secret == other.meta.secret
+    }
   }
 
   private let known = Mutex(Known())
@@ -54,7 +60,7 @@ package final class Space: Sendable {
   /// The hash of a key and the namespace's number, zero while this process does not know it.
   func place(of key: EncodedKey, in generation: Generation) -> (hash: UInt64, number: UInt32) {
     var (hasher, number) = known.withLock { known in
-      if known.generation != generation.number { start(&known, generation) }
+      if !known.isOf(generation) { start(&known, generation) }
       return (known.prefix, known.number)
     }
     hasher.combine(word: UInt64(key.tag) << 56 | UInt64(key.bytes.count))
@@ -66,6 +72,7 @@ package final class Space: Sendable {
 
   private func start(_ known: inout Known, _ generation: Generation) {
     known.generation = generation.number
+    known.secret = generation.meta.secret
     known.number = 0
     known.prefix = SipHash13(key: generation.meta.secret)
     known.prefix.combine(word: UInt64(nameBytes.count))
@@ -76,13 +83,13 @@ package final class Space: Sendable {
 
   /// The namespace's number in a generation; zero while this process does not know it.
   func number(in generation: Generation) -> UInt32 {
-    known.withLock { $0.generation == generation.number ? $0.number : 0 }
+    known.withLock { $0.isOf(generation) ? $0.number : 0 }
   }
 
   /// Remembers a number that was found committed.
   func learn(number: UInt32, in generation: Generation) {
     known.withLock { known in
-      if known.generation != generation.number { start(&known, generation) }
+      if !known.isOf(generation) { start(&known, generation) }
       known.number = number
     }
   }

@@ -46,6 +46,11 @@ extension StoreCore {
           registry[identity]!.handles += 1
           return .success(registry[identity]!.core)
         }
+        // Deleted and made anew: another directory, which the open store moves to.
+        if let (identity, _) = registry.first(where: { $0.value.core.directory == directory }) {
+          registry[identity]!.handles += 1
+          return .success(registry[identity]!.core)
+        }
         let core = try StoreCore(directory: directory, identity: identity, options: options)
         registry[identity] = Registered(core: core, handles: 1)
         return .success(core)

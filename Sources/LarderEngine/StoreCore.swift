@@ -70,7 +70,11 @@ package final class StoreCore: Sendable {
         // deleted behind our back and nobody else knows.
         old.table.condemn()
         old.close(gateTimeout: options.openTimeout)
-        let new = try StoreOpener(directory: directory, options: options).open()
+        try restoreDirectory()
+        // Labels only grow, also when everything was deleted: what is in memory is older.
+        let new = try StoreOpener(
+          directory: directory, options: options, firstNumber: old.number + 1
+        ).open()
         current.withLock { $0 = new }
         queue.rehash(in: new)
         options.onEvent?(.moved(generation: new.number))
@@ -80,6 +84,19 @@ package final class StoreCore: Sendable {
       }
     }
     return try outcome.get()
+  }
+
+  /// The directory itself may have been deleted together with the store.
+  private func restoreDirectory() throws(StoreError) {
+    _ = try StoreDirectory.prepare(directory.path, durability: options.durability)
+    do throws(SystemError) {
+      // Of a PID namespace's own store; any other was made just now.
+      if try FileSystem.status(of: directory.root) == nil {
+        try FileSystem.makeDirectory(directory.root)
+      }
+    } catch {
+      throw StoreError(error, during: "open", path: directory.root)
+    }
   }
 
   /// Runs an operation, again in the next generation whenever it meets the signal to move.

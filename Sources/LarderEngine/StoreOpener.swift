@@ -27,6 +27,7 @@ internal import LarderSystem
 struct StoreOpener {
   var directory: StoreDirectory
   let options: StoreOptions
+  var firstNumber: UInt64 = 1
 
   private enum Outcome {
     case opened(Generation)
@@ -62,7 +63,7 @@ struct StoreOpener {
     for _ in 0..<3 {
       let existing = CurrentFile.generations(in: directory)
       guard let number = CurrentFile.read(in: directory) ?? existing.last else {
-        try builder.build(number: 1, heritage: nil)
+        try builder.build(number: firstNumber, heritage: nil)
         continue
       }
       let outcome: Outcome

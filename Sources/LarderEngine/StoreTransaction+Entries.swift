@@ -66,6 +66,9 @@ extension StoreTransaction {
         }
         return body(chunk)
       }
+      // A key that cannot be read any more: the 64-bit keyed hash, namespace, tag and length speak
+      // for it, and nobody else can read the entry. Otherwise it could never be replaced.
+      guard let content else { return true }
       return content == key.bytes
     }
     guard let record = try transaction.value(forKey: hash, in: generation.entries) else {

@@ -1,0 +1,172 @@
+// Larder — an embedded, multi-process cache and object store.
+// Copyright 2026 the Larder authors. Licensed under Apache-2.0.
+// SPDX-License-Identifier: Apache-2.0
+
+import Larder
+import LarderEngine
+import LarderTesting
+import Testing
+
+/// No room, files that vanish, handles that were closed.
+@Suite(.timeLimit(.minutes(2))) struct FullDiskTests {
+  let directory: TemporaryDirectory
+  init() throws { directory = try TemporaryDirectory() }
+  var path: String { directory.path + "/store" }
+
+  static func value(_ key: Int) -> [UInt8] { [UInt8](repeating: UInt8(key & 255), count: 30_000) }
+
+  @Test(arguments: Durability.allCases)
+  func `On a full disk writes fail, reads go on, and room makes writes work`(
+    durability: Durability
+  ) throws {
+    let disk = directory.path + "/disk"
+    try Files.makeDirectory(disk)
+    let mount = try ChildProcess.run(
+      "/bin/mount", ["-t", "tmpfs", "-o", "size=8m,mode=700", "tmpfs", disk])
+    guard mount.status.isSuccess else {
+      print("Skipped: a small file system cannot be mounted (\(mount.standardError)).")
+      return
+    }
+    defer { _ = try? ChildProcess.run("/bin/umount", ["-l", disk]) }
+    let store = try SharedStore(
+      at: disk + "/store", .init(durability: durability, budget: .megabytes(1)))
+    let ballast = disk + "/ballast"
+    try store.setBytes(Self.value(0), forKey: 0)
+    // All the room that is left: `cp` fails when there is none.
+    _ = try ChildProcess.run("/bin/cp", ["/dev/zero", ballast])
+    #expect(try Files.size(ballast) > 0)
+
+    var failures = 0
+    for key in 1..<40 {
+      do {
+        try store.setBytes(Self.value(key), forKey: key)
+        #expect(try store.bytes(forKey: key) == Self.value(key))
+      } catch let error as StoreError {
+        #expect(error.code == .storageFull, "\(error)")
+        failures += 1
+        let found = try store.bytes(forKey: key)
+        #expect(found == nil)
+      }
+    }
+    #expect(failures > 0)
+    #expect(try store.bytes(forKey: 0) == Self.value(0))
+
+    Files.removeAll(ballast)
+    for key in 100..<120 {
+      try store.setBytes(Self.value(key), forKey: key)
+      #expect(try store.bytes(forKey: key) == Self.value(key))
+    }
+    #expect(try store.verify() == [])
+    store.close()
+  }
+
+  @Test func `A store is not created where there is no room for it, without a signal`() throws {
+    let disk = directory.path + "/disk"
+    try Files.makeDirectory(disk)
+    let mount = try ChildProcess.run(
+      "/bin/mount", ["-t", "tmpfs", "-o", "size=64k,mode=700", "tmpfs", disk])
+    guard mount.status.isSuccess else {
+      print("Skipped: a small file system cannot be mounted (\(mount.standardError)).")
+      return
+    }
+    defer { _ = try? ChildProcess.run("/bin/umount", ["-l", disk]) }
+    for _ in 0..<2 {
+      let error = #expect(throws: StoreError.self) { try SharedStore(at: disk + "/store") }
+      #expect(error?.code == .storageFull, "\(error.map { "\($0)" } ?? "")")
+    }
+    try run("/bin/mount", "-o", "remount,size=16m", disk)
+    let store = try SharedStore(at: disk + "/store", .init(budget: .megabytes(1)))
+    try store.setBytes([1], forKey: 1)
+    #expect(try store.bytes(forKey: 1) == [1])
+    store.close()
+  }
+
+  @Test func `A limit on the size of files is an error and not a signal`() throws {
+    let tool = try PeerExecutable.tool.path
+    let store = try SharedStore(at: path, .init(budget: .megabytes(64)))
+    try store.setBytes([1], forKey: 1)
+    let script = directory.path + "/value"
+    try Files.write([UInt8](repeating: 65, count: 12 << 20), to: script)
+    for _ in 0..<2 {
+      let outcome = try ChildProcess.run(
+        "/bin/bash",
+        ["-c", "ulimit -f 6000; exec \"$0\" set big --store \"$1\" < \"$2\"", tool, path, script])
+      guard case .exited(let code) = outcome.status else {
+        Issue.record("\(outcome.status): \(outcome.standardError)")
+        return
+      }
+      #expect(code != 0)
+      #expect(outcome.standardError.contains("no room"), "\(outcome.standardError)")
+    }
+    #expect(try store.bytes(forKey: "big") == nil)
+    try store.setBytes([2], forKey: 1)
+    let get = try ChildProcess.run(
+      "/bin/bash", ["-c", "ulimit -f 6000; exec \"$0\" stat --store \"$1\"", tool, path])
+    #expect(get.status.isSuccess, "\(get.standardError)")
+    #expect(try store.bytes(forKey: 1) == [2])
+    #expect(try store.verify() == [])
+  }
+
+  // MARK: Closed, gone
+
+  @Test func `Every use after closing is the error closed`() throws {
+    let store = try SharedStore(at: path)
+    let other = try SharedStore(at: path)
+    let namespace = try store.namespace("n")
+    try store.setBytes([1], forKey: 1)
+    store.close()
+    store.close()
+    let uses: [() throws -> Void] = [
+      { _ = try store.bytes(forKey: 1) }, { try store.setBytes([1], forKey: 1) },
+      { try store.remove(forKey: 1) }, { try store.removeAll() },
+      { try store.removeAll(in: "n") }, { try store.sync() }, { try store.removeExpired() },
+      { try store.write { try $0.setBytes([1], forKey: 1) } }, { _ = try store.statistics() },
+      { _ = try store.verify() }, { _ = try namespace.bytes(forKey: 1) },
+      { try namespace.setBytes([1], forKey: 1) }, { _ = try namespace.contains(1) },
+      { try namespace.removeAll() },
+    ]
+    for (index, use) in uses.enumerated() {
+      let error = #expect(throws: StoreError.self, "use \(index)") { try use() }
+      #expect(error?.code == .closed, "use \(index)")
+    }
+    let cache = PersistentCache<Int, Int>(storage: store)
+    #expect(cache[1] == nil)
+    #expect(throws: StoreError.self) { try cache.value(forKey: 1) }
+    #expect(try other.bytes(forKey: 1) == [1])
+  }
+
+  @Test func `A store whose directory is removed while it is open begins anew`() throws {
+    let store = try SharedStore(at: path)
+    let cache = PersistentCache<String, Int>(storage: store)
+    try cache.setValue(1, forKey: "old")
+    #expect(cache["old"] == 1)
+    try run("/bin/rm", "-rf", path)
+    let clock = ContinuousClock()
+    let deadline = clock.now + .seconds(6)
+    var (works, said) = (false, "")
+    while !works, clock.now < deadline {
+      try? cache.setValue(2, forKey: "new")
+      // Another process is the judge: it sees the directory as it is.
+      let tool = try PeerExecutable.tool.path
+      let get = try ChildProcess.run(tool, ["get", "new", "--store", path])
+      works = get.lines == ["2"]
+      said = "\(get)"
+    }
+    #expect(works, "\(said)")
+    #expect(cache["new"] == 2)
+    #expect(cache["old"] == nil)
+    #expect(try SharedStore(at: path).core === store.core)
+    #expect(try store.verify() == [])
+  }
+
+  @Test func `A write through another handle inside a transaction traps`() async {
+    await #expect(processExitsWith: .failure) {
+      try withTemporaryDirectory { path in
+        let store = try SharedStore(at: path + "/store")
+        let other = try SharedStore(at: path + "/store")
+        // Caught, so that an error thrown would be no failure of the process.
+        try? store.write { _ in try other.setBytes([1], forKey: 1) }
+      }
+    }
+  }
+}
