@@ -26,6 +26,14 @@ extension StoreCore {
         .invalidOption, during: "open", path: path,
         "The budget is \(budget.bytes) bytes; the least is 4,096.")
     }
+    #if canImport(Darwin)
+      guard options.allowNonRobustLocks else {
+        throw StoreError(
+          .invalidOption, during: "open", path: path,
+          "On this system LMDB's locks outlive a killed writer, and all others would wait for ever. "
+            + "Set allowNonRobustLocks for development; the promises hold on Linux.")
+      }
+    #endif
     _ = exitHandler
     let directory = try StoreDirectory.prepare(path, durability: options.durability)
     let outcome: Result<StoreCore, StoreError> = registry.withLock { registry in

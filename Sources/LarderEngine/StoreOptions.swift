@@ -91,6 +91,11 @@ public struct StoreOptions: Sendable {
   /// Called with what happens to the store as a whole.
   public var onEvent: (@Sendable (StoreEvent) -> Void)?
 
+  /// Whether to open a store where LMDB's locks outlive a killed writer (macOS), so that all
+  /// writers of all processes would wait for ever. On Linux the locks are robust and this is
+  /// without meaning.
+  public var allowNonRobustLocks = false
+
   /// How many bits of a key's hash are used; below 64 only to provoke collisions in tests.
   package var hashBits = 64
 
