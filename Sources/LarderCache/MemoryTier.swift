@@ -291,10 +291,7 @@ final class MemoryTier<Key: Hashable & Sendable, Value: Sendable>: Sendable {
     shard(hash).state.withLock { shard in
       if let table {
         if table.generation < shard.generation { return }
-        if shard.view.table !== table {
-          shard.generation = table.generation
-          shard.view = SharedTableView(table, pending: core?.pending)
-        }
+        if shard.view.table !== table { follow(table, &shard) }
       }
       let position = shard.position(of: key, hash: hash)
       if position >= 0, shard.entries[position].record == nil, table != nil,
@@ -311,12 +308,18 @@ final class MemoryTier<Key: Hashable & Sendable, Value: Sendable>: Sendable {
     }
   }
 
+  /// Leaves what was filed from another table: its slots and labels say nothing in this one.
+  private func follow(_ table: SharedTable, _ shard: inout TierShard<Key, Value>) {
+    if shard.view.table != nil { shard.removeAll() }
+    shard.generation = table.generation
+    shard.view = SharedTableView(table, pending: core?.pending)
+  }
+
   /// Makes a shard compare its seals with a table it did not file from yet.
   func adopt(_ key: Key, table: SharedTable) {
     shard(key.hashValue).state.withLock { shard in
-      guard table.generation > shard.generation else { return }
-      shard.generation = table.generation
-      shard.view = SharedTableView(table, pending: core?.pending)
+      guard table.generation >= shard.generation, shard.view.table !== table else { return }
+      follow(table, &shard)
     }
   }
 

@@ -178,11 +178,13 @@ extension PersistentCache {
   private func adoptCommitted(
     _ key: Key, _ encoded: EncodedKey, _ core: StoreCore, _ space: Space
   ) -> (current: Loaded?, label: UInt64) {
-    let result: (Loaded?, UInt64)? = tier.withEntry(key) { entry, _ in
-      guard let record = entry.record else { return (nil, entry.label) }
-      guard case .committed(let label) = record.phase,
-        let generation = try? core.generation()
-      else { return (nil, 0) }
+    guard let generation = try? core.generation() else { return (nil, 0) }
+    let result: (Loaded?, UInt64)? = tier.withEntry(key) { entry, table in
+      guard let record = entry.record else {
+        // A label says nothing about the entries of another store's file.
+        return (nil, table === generation.table ? entry.label : 0)
+      }
+      guard case .committed(let label) = record.phase else { return (nil, 0) }
       entry.record = nil
       entry.label = label
       entry.seal = ~label
@@ -195,7 +197,7 @@ extension PersistentCache {
       else { return (nil, label) }
       return (Loaded(value: entry.value, expires: entry.expires), label)
     }
-    if let current = result?.0, let generation = try? core.generation() {
+    if let current = result?.0 {
       tier.adopt(key, table: generation.table)
       return (current, 0)
     }

@@ -24,12 +24,12 @@ struct GenerationBuilder {
 
   /// Under the gate.
   func build(
-    number: UInt64, heritage: Heritage?
+    number: UInt64, heritage: Heritage?, budget: UInt64? = nil
   ) throws(StoreError) {
     let temporary = directory.generation(number) + ".tmp"
     FileSystem.removeTree(temporary)
     do {
-      try build(number: number, heritage: heritage, in: temporary)
+      try build(number: number, heritage: heritage, budget: budget, in: temporary)
       fault(.openGenerationBuilt)
       try FileSystem.rename(temporary, to: directory.generation(number))
       fault(.openGenerationRenamed)
@@ -42,8 +42,10 @@ struct GenerationBuilder {
     }
   }
 
-  private func build(number: UInt64, heritage: Heritage?, in path: String) throws {
-    let requested = options.budget.map { UInt64($0.bytes) } ?? heritage?.budget
+  private func build(
+    number: UInt64, heritage: Heritage?, budget known: UInt64?, in path: String
+  ) throws {
+    let requested = options.budget.map { UInt64($0.bytes) } ?? heritage?.budget ?? known
     let budget =
       requested ?? (options.durability == .cache ? UInt64(GenerationBuilder.defaultCacheBudget) : 0)
     let slots = SharedTableLayout.recencySlots(budget: Int(budget))

@@ -1,0 +1,119 @@
+// Larder — an embedded, multi-process cache and object store.
+// Copyright 2026 the Larder authors. Licensed under Apache-2.0.
+// SPDX-License-Identifier: Apache-2.0
+
+internal import LarderLMDB
+internal import LarderSystem
+
+/// The steps of opening that stand by themselves.
+extension StoreOpener {
+  /// The budget a generation had, as far as its table still tells.
+  func lastBudget(of number: UInt64) -> UInt64? {
+    let path = directory.generation(number) + "/shared.table"
+    guard let table = try? openTable(path, number: number) else { return nil }
+    return (4096...1 << 43).contains(table.budget) ? table.budget : nil
+  }
+
+  func openTable(_ path: String, number: UInt64) throws -> SharedTable? {
+    guard try FileSystem.status(of: path) != nil else { return nil }
+    let table = try SharedTable(mapping: OwnedFile(path: path))
+    return table?.generation == number ? table : nil
+  }
+
+  /// Whether a table that nobody uses is this store's: only then its flags mean anything here.
+  ///
+  /// A data file that is shorter than the table says was cut, or the table is a stranger's. Either
+  /// way every page is looked at, and what they hold decides.
+  func isCredible(_ table: SharedTable, _ path: String, dataSize: Int) -> Bool {
+    if let state = StoreState.read(from: path + "/state"),
+      state.storeID != table.binding.storeID
+    {
+      return false
+    }
+    return UInt64(dataSize) >= table.dataBytes
+  }
+
+  func condemnByPath(_ path: String) {
+    guard let file = try? OwnedFile(path: path, creation: .createIfMissing) else { return }
+    let size = SharedTableLayout.fileSize(recencySlots: 1 << 24)
+    if (try? file.preallocate(size)) == nil { try? file.truncate(to: size) }
+    var one = [UInt8](repeating: 0, count: 4)
+    one.store(UInt32(1), at: 0)
+    try? file.write(one, at: SharedTableLayout.condemned)
+    // The floor of a zeroed header reads as "infinite future" already; write it all the same.
+    try? file.write([UInt8](repeating: 0, count: 8), at: SharedTableLayout.floor)
+  }
+
+  func clearDeadProcesses(_ table: SharedTable, _ presence: OwnedFile) {
+    for process in 0..<SharedTableLayout.processCount where table.pid(process: process) != nil {
+      let lives = try? presence.isLockedElsewhere(at: Presence.slotOffset(process))
+      if lives == false, table.leave(process: process) { table.deathsInside += 1 }
+    }
+  }
+
+  func takeSlot(_ table: SharedTable, _ presence: OwnedFile) throws -> Int? {
+    for process in 0..<SharedTableLayout.processCount where table.pid(process: process) == nil {
+      if try presence.tryLock(.exclusive, at: Presence.slotOffset(process)) {
+        table.enter(process: process)
+        return process
+      }
+    }
+    return nil
+  }
+
+  func remakeTable(
+    _ path: String, _ meta: StoreMeta, _ environment: Environment, dirty: Bool
+  ) throws -> SharedTable {
+    let label =
+      Generation.base(ofGeneration: meta.generation) + environment.information.lastTransaction
+    // A new file under a new name: should anybody still map the old one, it stays as it is.
+    let temporary = path + "/shared.table.tmp"
+    FileSystem.removeTree(temporary)
+    let file = try OwnedFile(path: temporary, creation: .createNew)
+    try SharedTable.create(
+      in: file, binding: .init(storeID: meta.storeID, generation: meta.generation),
+      recencySlots: Int(meta.recencySlots), label: label, budget: meta.budget, dirty: dirty)
+    try FileSystem.rename(temporary, to: path + "/shared.table")
+    guard
+      let table = try SharedTable(mapping: OwnedFile(path: path + "/shared.table"))
+    else {
+      throw StoreError(.damaged, during: "open", path: path, "shared.table cannot be created.")
+    }
+    return table
+  }
+
+  static func readMeta(
+    _ environment: Environment
+  ) throws -> (StoreMeta, (Table, Table, Table))? {
+    guard let meta = try storedMeta(environment) else { return nil }
+    let transaction = try ReadTransaction(in: environment)
+    let entries = try transaction.table(Generation.entriesName, keys: .integers)
+    let chunks = try transaction.table(Generation.chunksName, keys: .integers)
+    let expiries = try transaction.table(Generation.expiriesName, keys: .bytes)
+    // Committing, not aborting, is what keeps the table handles.
+    try transaction.keepTables()
+    guard let entries, let chunks, let expiries else { return nil }
+    return (meta, (entries, chunks, expiries))
+  }
+
+  static func storedMeta(_ environment: Environment) throws -> StoreMeta? {
+    let transaction = try ReadTransaction(in: environment)
+    guard let bytes = try transaction.value(forKey: StoreMeta.key, in: .main) else { return nil }
+    return StoreMeta(bytes)
+  }
+
+  /// Removes generations nobody is in, and what unfinished ones left.
+  func removeOldGenerations(but number: UInt64) {
+    for name in FileSystem.names(in: directory.root)
+    where name.hasPrefix("g-") && name != "g-\(number)" {
+      let path = directory.root + "/" + name
+      if !name.hasSuffix(".tmp") {
+        guard
+          let presence = try? OwnedFile(path: path + "/presence", creation: .createIfMissing),
+          (try? presence.tryLock(.exclusive, at: Presence.everybody)) == true
+        else { continue }
+      }
+      FileSystem.removeTree(path)
+    }
+  }
+}
