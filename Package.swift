@@ -61,7 +61,8 @@ let package = Package(
     .testTarget(name: "LarderCodingTests", dependencies: ["LarderCoding", "LarderTesting"]),
     .testTarget(
       name: "LarderEngineTests", dependencies: ["Larder", "LarderEngine", "LarderTesting"]),
-    .testTarget(name: "LarderCacheTests", dependencies: ["Larder", "LarderTesting"]),
+    .testTarget(
+      name: "LarderCacheTests", dependencies: ["Larder", "LarderEngine", "LarderTesting"]),
     .testTarget(
       name: "LarderProcessTests",
       dependencies: ["Larder", "LarderEngine", "LarderTesting", "LarderPeer"]),

@@ -7,7 +7,8 @@ public import LarderEngine
 
 /// How a cache keeps values in this process's memory, and how it writes them.
 public struct CacheOptions: Sendable {
-  /// The most the values in memory may cost, each counted with the size of its encoded form.
+  /// The most the values in memory may cost, each counted with the size of its encoded form. In a
+  /// cache without a store nothing is encoded, and only ``memoryCount`` bounds what values refer to.
   public var memoryCost: ByteCount
   /// The most values in memory; zero: none.
   public var memoryCount: Int

@@ -2,6 +2,7 @@
 // Copyright 2026 the Larder authors. Licensed under Apache-2.0.
 // SPDX-License-Identifier: Apache-2.0
 
+public import LarderCoding
 public import LarderEngine
 public import Synchronization
 
@@ -19,7 +20,7 @@ public import Synchronization
 
 /// One decoded value.
 @usableFromInline
-struct TierEntry<Key: Hashable & Sendable, Value: Sendable>: Sendable {
+struct TierEntry<Key: CacheKey, Value: Sendable>: Sendable {
   @usableFromInline let key: Key
   @usableFromInline let keyHash: Int
   @usableFromInline var value: Value
@@ -54,7 +55,7 @@ struct TierEntry<Key: Hashable & Sendable, Value: Sendable>: Sendable {
 
 /// One lock's worth of values: entries side by side, found by linear probing.
 @usableFromInline
-struct TierShard<Key: Hashable & Sendable, Value: Sendable>: Sendable {
+struct TierShard<Key: CacheKey, Value: Sendable>: Sendable {
   @usableFromInline var entries: ContiguousArray<TierEntry<Key, Value>> = []
   /// Positions in `entries` plus one; zero: free. Its size is a power of two, at most half full.
   @usableFromInline var index: ContiguousArray<Int32> = ContiguousArray(repeating: 0, count: 16)
@@ -179,11 +180,15 @@ struct TierShard<Key: Hashable & Sendable, Value: Sendable>: Sendable {
 /// Swift calls texts equal that differ only in Unicode normalisation; the store keeps them apart,
 /// and so must memory, or one key would be served under the stamps of another.
 @inlinable @inline(__always)
-func isSameKey<Key: Hashable>(_ left: Key, _ right: Key) -> Bool {
+func isSameKey<Key: CacheKey>(_ left: Key, _ right: Key) -> Bool {
   if Key.self == String.self, let left = left as? String, let right = right as? String {
     return isSameText(left, right)
   }
-  return left == right
+  guard left == right else { return false }
+  switch Key.keyTag {
+  case .integer, .uuid, .bytes: return true
+  default: return left.keyBytes == right.keyBytes
+  }
 }
 
 @inlinable
@@ -194,7 +199,7 @@ func isSameText(_ left: String, _ right: String) -> Bool {
 
 /// The decoded values of one cache in this process.
 @usableFromInline
-final class MemoryTier<Key: Hashable & Sendable, Value: Sendable>: Sendable {
+final class MemoryTier<Key: CacheKey, Value: Sendable>: Sendable {
   @usableFromInline
   final class Shard: Sendable {
     @usableFromInline let state = Mutex(TierShard<Key, Value>())

@@ -25,10 +25,21 @@ extension PersistentCache {
     if let value = tier.hit(key) { return value }
     if let value = try loadForCompute(key) { return value }
     let encoded = EncodedKey(key)
+    let marked = EncodedKey(tag: encoded.tag, bytes: Array(namespace.utf8) + [0] + encoded.bytes)
+    guard !FlightTable.computing.contains(marked) else {
+      throw StoreError(
+        .recursiveComputation, during: "compute",
+        "The computation of a key asked for the value of the same key, which waits for it. Compute "
+          + "it directly.")
+    }
     let task = flights.join(encoded, in: namespace, Value.self) {
       Task {
-        defer { self.flights.leave(encoded, in: self.namespace) }
-        return try await self.compute(key, encoded, expires, compute)
+        defer { self.flights.leave(encoded, in: self.namespace, Value.self) }
+        return try await FlightTable.$computing.withValue(
+          FlightTable.computing.union([marked])
+        ) {
+          try await self.compute(key, encoded, expires, compute)
+        }
       }
     }
     return try await task.value
@@ -50,7 +61,16 @@ extension PersistentCache {
   ) async throws -> Value {
     guard let (core, space) = try engine("compute") else {
       if let value = tier.hit(key) { return value }
-      let value = try await compute()
+      let writes = memoryWrites.begin(key)
+      let value: Value
+      do {
+        value = try await compute()
+      } catch {
+        _ = memoryWrites.end(key, writes)
+        throw error
+      }
+      // A write or removal during the computation is newer than its result.
+      guard memoryWrites.end(key, writes) else { return value }
       self[item: key] = Item(
         value, expiration: Self.date(expires.deadline(now: systemMilliseconds())))
       return value

@@ -55,7 +55,7 @@ extension PersistentCache {
   /// Removes every value of the cache's namespace, for every process: gone at once.
   public func removeAll() throws {
     defer { tier.removeAll() }
-    guard let (core, space) = try engine("removeAll") else { return }
+    guard let (core, space) = try engine("removeAll") else { return memoryWrites.noteAll() }
     try core.clear(space)
   }
 
@@ -87,12 +87,14 @@ extension PersistentCache {
   }
 
   func setMemory(_ value: Value, _ key: Key, _ expires: Expiration) {
+    memoryWrites.note(key)
     tier.file(
       value, forKey: key, seal: 0, label: 0, expires: expires.deadline(now: systemMilliseconds()),
       cost: EntryHeader.size + MemoryLayout<Value>.size, storeHash: 0, table: nil)
   }
 
   private func removeMemory(_ key: Key) -> Bool {
+    memoryWrites.note(key)
     let existed = tier.hit(key) != nil
     tier.remove(key)
     return existed
@@ -131,7 +133,7 @@ extension PersistentCache {
   func queueBehind(_ value: Value?, forKey key: Key, expires: Expiration) -> QueuedWrite? {
     do {
       guard let (core, space) = try engine("set") else {
-        if let value { setMemory(value, key, expires) } else { tier.remove(key) }
+        if let value { setMemory(value, key, expires) } else { _ = removeMemory(key) }
         return nil
       }
       let encoded = EncodedKey(key)

@@ -31,6 +31,7 @@ public final class PersistentCache<Key: CacheKey, Value: Codable & Sendable>: Se
   let options: CacheOptions
   let backing: CacheBacking?
   let flights: FlightTable
+  let memoryWrites = MemoryWrites<Key>()
 
   /// Creates a cache.
   ///

@@ -166,11 +166,13 @@ package final class Generation: Sendable {
   // MARK: Closing
 
   /// Takes the writer's turn of this process; `false`: not within the time.
-  func takeWriterTurn(nanoseconds: UInt64 = .max / 4) -> Bool {
+  func takeWriterTurn(nanoseconds: UInt64 = .max / 4, toClose: Bool = false) -> Bool {
     let deadline = Clocks.monotonicNanoseconds() &+ nanoseconds
     while !writerTurn.compareExchange(
       expected: false, desired: true, ordering: .acquiring
     ).exchanged {
+      // Who closes keeps the turn: whoever came for it has to move.
+      if !toClose, isClosing { return false }
       if Clocks.monotonicNanoseconds() > deadline { return false }
       OSThread.yield()
     }
@@ -195,7 +197,7 @@ package final class Generation: Sendable {
     fault(.closeGateTaken)
     pool.close()
     // The writer is stuck in another process's hands: leave the environment open, touch nothing.
-    guard takeWriterTurn(nanoseconds: 1_000_000_000) else { return }
+    guard takeWriterTurn(nanoseconds: 1_000_000_000, toClose: true) else { return }
     let alone = (try? presence.tryLock(.exclusive, at: Presence.everybody)) == true
     if alone, table.isDirty, !table.isCondemned {
       if (try? environment.synchronize()) != nil {

@@ -7,7 +7,17 @@ internal import Synchronization
 
 /// Computations in flight in this process, one a key: whoever comes later joins.
 package final class FlightTable: Sendable {
-  private let flights = Mutex<[WriteQueue.Shadow: any Sendable]>([:])
+  private struct Flight: Hashable {
+    let shadow: WriteQueue.Shadow
+    /// Values of two types are two computations, even of one key.
+    let type: ObjectIdentifier
+  }
+
+  private let flights = Mutex<[Flight: any Sendable]>([:])
+
+  /// The keys the current task is computing, so that a computation that asks for its own key gets
+  /// an error and does not wait for itself.
+  @TaskLocal package static var computing: Set<EncodedKey> = []
 
   package init() {}
 
@@ -16,19 +26,21 @@ package final class FlightTable: Sendable {
     _ key: EncodedKey, in space: String, _ type: Value.Type,
     start: () -> Task<Value, any Error>
   ) -> Task<Value, any Error> {
-    let shadow = WriteQueue.Shadow(space: space, key: key)
+    let flight = Flight(
+      shadow: WriteQueue.Shadow(space: space, key: key), type: ObjectIdentifier(Value.self))
     return flights.withLock { flights in
-      if let known = flights[shadow] as? Task<Value, any Error> { return known }
+      if let known = flights[flight] as? Task<Value, any Error> { return known }
       let task = start()
-      // A flight for the same key as another type keeps its place; this one is not shared.
-      if flights[shadow] == nil { flights[shadow] = task }
+      flights[flight] = task
       return task
     }
   }
 
   /// Ends a flight; called by the task itself, before its value is handed out.
-  package func leave(_ key: EncodedKey, in space: String) {
-    flights.withLock { _ = $0.removeValue(forKey: WriteQueue.Shadow(space: space, key: key)) }
+  package func leave<Value: Sendable>(_ key: EncodedKey, in space: String, _ type: Value.Type) {
+    let flight = Flight(
+      shadow: WriteQueue.Shadow(space: space, key: key), type: ObjectIdentifier(Value.self))
+    flights.withLock { _ = $0.removeValue(forKey: flight) }
   }
 }
 

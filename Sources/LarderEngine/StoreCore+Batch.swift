@@ -81,6 +81,12 @@ extension StoreCore {
       switch record.kind {
       case .put(let content):
         let hash = record.space!.hash(of: record.key, in: generation)
+        // The budget may have shrunk since the record was queued. Its neighbours are unharmed.
+        if let refusal = transaction.refusal(of: content, for: record.key) {
+          results.append(.failed(refusal))
+          if record.isBehind { report(refusal) }
+          continue
+        }
         generation.table.cancelLeases(hash: hash)
         try transaction.put(content, forKey: record.key, hash: hash, in: record.space!)
         generation.count(.sets)
@@ -92,7 +98,8 @@ extension StoreCore {
       case .fill(let content, let permit):
         fault(.leaseBeforeFill)
         let hash = record.space!.hash(of: record.key, in: generation)
-        if permit.allowsFill(hash: hash, in: transaction) {
+        let isTooLarge = transaction.refusal(of: content, for: record.key) != nil
+        if !isTooLarge, permit.allowsFill(hash: hash, in: transaction) {
           try transaction.put(content, forKey: record.key, hash: hash, in: record.space!)
           generation.count(.sets)
         } else {

@@ -104,8 +104,8 @@ extension StoreCore {
 
   /// Whether a key has a living entry, without copying it or touching its recency.
   package func contains(_ key: EncodedKey, in space: Space) throws -> Bool {
-    if let record = queue.shadow(of: key, in: space) {
-      if case .put = record.kind { return true }
+    if let record = queue.shadow(of: key, in: space), case .queued = record.phase {
+      if case .put(let content) = record.kind { return content.expires > now }
       return false
     }
     let lookup = try lookup(key, in: space)

@@ -95,6 +95,8 @@ extension StoreCore {
   private static func flushAll() {
     if ForkGuard.isForkedChild { return }
     let cores = registry.withLock { $0.values.map(\.core) }
-    for core in cores { try? core.flush() }
+    for core in cores where core.bodyThread.load(ordering: .relaxed) != OSThread.token {
+      try? core.flush()
+    }
   }
 }

@@ -85,9 +85,15 @@ extension StoreCore {
       guard let room else { break }
       worker.wake(self)
       room.wait(nanoseconds: 100_000_000)
+      _ = try self.generation()
     }
     // Moved meanwhile: the slot it was booked under is of a generation nobody looks at any more.
-    if let now = try? self.generation(), now !== generation { queue.rehash(in: now) }
+    guard let now = try? self.generation() else {
+      // Closed meanwhile: the thread that would have led is gone.
+      leadIfFree()
+      return
+    }
+    if now !== generation { queue.rehash(in: now) }
     worker.wake(self)
   }
 
@@ -256,7 +262,8 @@ extension StoreCore {
       state.roleTaken = false
       return !state.records.isEmpty
     }
-    if isWaiting { worker.wake(self) }
+    guard isWaiting else { return }
+    if (try? generation()) == nil { leadIfFree() } else { worker.wake(self) }
   }
 
   /// The store's thread leads when nobody does.

@@ -62,6 +62,7 @@ package final class StoreCore: Sendable {
   @discardableResult
   package func move(from old: Generation) throws(StoreError) -> Generation {
     if ForkGuard.isForkedChild { throw .usedAfterFork("use") }
+    var moved = false
     let outcome: Result<Generation, StoreError> = movingThread.withLock { _ in
       do throws(StoreError) {
         let now = try generation()
@@ -77,13 +78,16 @@ package final class StoreCore: Sendable {
         ).open()
         current.withLock { $0 = new }
         queue.rehash(in: new)
-        options.onEvent?(.moved(generation: new.number))
+        moved = true
         return .success(new)
       } catch {
         return .failure(error)
       }
     }
-    return try outcome.get()
+    let new = try outcome.get()
+    // Outside the lock: the callback may use the store.
+    if moved { options.onEvent?(.moved(generation: new.number)) }
+    return new
   }
 
   /// The directory itself may have been deleted together with the store.
@@ -145,6 +149,8 @@ package final class StoreCore: Sendable {
       return current
     }
     generation?.close(gateTimeout: options.openTimeout)
+    // What came too late is told so: nobody waits for a store that is gone.
+    leadIfFree()
   }
 
   /// Waits until every write queued so far is committed or failed.

@@ -55,6 +55,8 @@ public struct StoreError: Error, Sendable, Hashable, CustomStringConvertible {
     public static let closed = Code(rawValue: "closed")
     /// This process is a fork of the one that opened the store.
     public static let usedAfterFork = Code(rawValue: "usedAfterFork")
+    /// A computation asked for the key it computes.
+    public static let recursiveComputation = Code(rawValue: "recursiveComputation")
     /// An option has a value that makes no sense.
     public static let invalidOption = Code(rawValue: "invalidOption")
     /// A system call or LMDB failed in a way that has no code of its own.

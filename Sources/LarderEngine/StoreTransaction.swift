@@ -72,6 +72,17 @@ public struct StoreTransaction: ~Copyable {
     touchedSlots.append(Int(hash & UInt64(SharedTableLayout.stampCount - 1)))
   }
 
+  /// Why an entry cannot be stored under the budget in force now; `nil`: it can.
+  func refusal(of content: Content, for key: EncodedKey) -> StoreError? {
+    do throws(StoreError) {
+      try StoreCore.check(
+        keyLength: key.bytes.count, payloadLength: content.payload.count, budget: budget)
+      return nil
+    } catch {
+      return error
+    }
+  }
+
   // MARK: Namespaces
 
   /// The namespace of a name.

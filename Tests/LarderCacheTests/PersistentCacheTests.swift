@@ -4,6 +4,7 @@
 
 import Foundation
 import Larder
+import LarderEngine
 import LarderTesting
 import Synchronization
 import Testing
@@ -165,6 +166,73 @@ final class Shared<Value: Sendable>: Sendable {
     }
     #expect(cache["k"] == 5)
     #expect(try store.statistics().fillsRefused == 2)
+  }
+
+  @Test func `Without a store, too, a write during a computation outlives its result`() async throws
+  {
+    let cache = PersistentCache<String, Int>(storage: nil)
+    let first = try await cache.value(forKey: "k") {
+      cache["k"] = 2
+      return 1
+    }
+    #expect(first == 1 && cache["k"] == 2)
+    try cache.removeAll()
+    _ = try await cache.value(forKey: "k") {
+      cache["k"] = nil
+      return 1
+    }
+    #expect(cache["k"] == nil)
+  }
+
+  @Test func `A computation that asks for its own key gets an error, not a hang`() async throws {
+    let cache = PersistentCache<String, Int>(storage: store, namespace: "flight")
+    let error = await #expect(throws: StoreError.self) {
+      try await cache.value(forKey: "k") {
+        try await cache.value(forKey: "k") { 1 } + 1
+      }
+    }
+    #expect(error?.code == .recursiveComputation)
+    #expect(try await cache.value(forKey: "k") { 3 } == 3)
+  }
+
+  @Test func `Writers go on through one move after another`() async throws {
+    let cache = PersistentCache<Int, Int>(storage: store, namespace: "moves")
+    let stop = Shared(false)
+    let mover = OwnThread { [store] in
+      for _ in 0..<40 {
+        if let generation = try? store.core.generation() {
+          generation.table.condemn()
+          _ = try? store.core.move(from: generation)
+        }
+      }
+      stop.value.withLock { $0 = true }
+    }
+    var written = 0
+    while !stop.value.withLock({ $0 }) {
+      try await cache.setValue(written, forKey: written % 7)
+      written += 1
+    }
+    mover.join()
+    try await cache.setValue(-1, forKey: 0)
+    cache.clearMemoryCache()
+    #expect(cache[0] == -1)
+    #expect(try store.verify() == [])
+  }
+
+  @Test func `Asynchronous writes beside a close end, one way or the other`() async throws {
+    for round in 0..<40 {
+      let store = try SharedStore(at: directory.path + "/closing")
+      let cache = PersistentCache<Int, Int>(storage: store)
+      await withTaskGroup(of: Void.self) { group in
+        for task in 0..<3 {
+          group.addTask { for index in 0..<20 { try? await cache.setValue(index, forKey: task) } }
+        }
+        group.addTask {
+          if round % 2 == 0 { await Task.yield() }
+          store.close()
+        }
+      }
+    }
   }
 
   @Test func `A value of another type is a miss of the subscript and an error of the twin`() throws

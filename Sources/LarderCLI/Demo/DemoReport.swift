@@ -77,7 +77,7 @@ struct DemoReport {
           onlyInFlight && cold.tally.begun.count { $0 > 0 } == readable,
           "each file was computed once"
             + (again == 0
-              ? "; the killed worker had committed all it began"
+              ? "; the killed one had nothing in flight"
               : "; again \(again), in flight in the killed worker")
         ))
       checks.append(
