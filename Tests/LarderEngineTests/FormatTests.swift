@@ -121,10 +121,6 @@ import Testing
     #expect(StoreState([]) == nil && StoreState(bytes + [0]) == nil)
   }
 
-  @Test func `Labels of a later generation are above every label of an earlier one`() {
-    #expect(UInt64(2) << 40 > UInt64(1) << 40 | (UInt64(1) << 40 - 1))
-  }
-
   @Test func `A deadline is never computed past the end of time`() {
     #expect(Expiration.after(.seconds(1)).deadline(now: 5) == 1005)
     #expect(Expiration.after(.seconds(Int64.max / 2)).deadline(now: 5) == EntryHeader.never)

@@ -7,7 +7,7 @@ import LarderEngine
 import LarderTesting
 import Testing
 
-@Suite struct SmokeTests {
+@Suite struct FirstStepsTests {
   @Test func `What is set is read back`() throws {
     let directory = try TemporaryDirectory()
     let store = try SharedStore(at: directory.path + "/store")
@@ -19,7 +19,6 @@ import Testing
     #expect(try store.remove(forKey: "a"))
     #expect(try store.bytes(forKey: "a") == nil)
     #expect(try store.verify() == [])
-    print(try store.statistics())
     try store.removeAll()
     #expect(try store.bytes(forKey: "big") == nil)
     #expect(try store.verify() == [])
