@@ -92,8 +92,14 @@ enum StormScenarios {
     try store.sync()
     for key in 0..<200 { try require(cache[key] == 1, "a value just set") }
     let old = try store.core.generation()
+    let oldLabel = try old.withSnapshot { _, label in label }
     old.table.condemn()
-    _ = try store.core.move(from: old)
+    let new = try store.core.move(from: old)
+    // A reader that was suspended across the move holds a label of the old generation: it must be
+    // below the new one's floor, whatever else the memory tier does about a move.
+    try require(
+      new.table.floor > oldLabel,
+      "the new generation's floor \(new.table.floor) is not above the old label \(oldLabel)")
     // Another value brings the new generation's table into the tier.
     cache[1_000_000] = 5
     try store.sync()
