@@ -90,7 +90,7 @@ let needsFaults: Comment = "needs swift test --traits FaultInjection"
     "*:delay=60%1,afterStamps:kill%0.2,betweenStamps:kill%0.1,beforeCommit:kill%0.2,"
     + "afterCommit:kill%0.2,begin:kill%0.1,openBeforeEnvironment:kill%1,openTableReady:kill%1"
 
-  @Test(.timeLimit(.minutes(3)))
+  @Test(.timeLimit(.minutes(10)))
   func `Storm: nothing acknowledged is lost and nothing stale is served under kills`() throws {
     let outcome = try storm(
       seconds: hasFaults ? 25 : 8, faults: hasFaults ? Self.hostileFaults : "")
@@ -101,7 +101,7 @@ let needsFaults: Comment = "needs swift test --traits FaultInjection"
   }
 
   @Test(
-    .enabled(if: hasFaults, needsFaults), .timeLimit(.minutes(2)),
+    .enabled(if: hasFaults, needsFaults), .timeLimit(.minutes(10)),
     arguments: ["stampsAfterCommit", "stampsOneLow", "filedOneHigh"])
   func `Storm: a broken rule is noticed`(mutant: String) throws {
     let outcome = try storm(
@@ -120,20 +120,20 @@ let needsFaults: Comment = "needs swift test --traits FaultInjection"
       environment: mutant.map { ["LARDER_MUTANT": $0] } ?? [:], deadline: .seconds(60))
   }
 
-  @Test(.timeLimit(.minutes(2)), arguments: scenarios)
+  @Test(.timeLimit(.minutes(10)), arguments: scenarios)
   func `Storm: the rule of a scenario holds`(scenario: String) throws {
     let outcome = try run(scenario)
     #expect(outcome.status == .exited(0), "\(outcome.lines)")
   }
 
-  @Test(.enabled(if: hasFaults, needsFaults), .timeLimit(.minutes(2)))
+  @Test(.enabled(if: hasFaults, needsFaults), .timeLimit(.minutes(10)))
   func `Storm: a slot a killed writer stamped is served from memory again`() throws {
     let outcome = try run("bump")
     #expect(outcome.status == .exited(0), "\(outcome.lines)")
   }
 
   @Test(
-    .enabled(if: hasFaults, needsFaults), .timeLimit(.minutes(2)),
+    .enabled(if: hasFaults, needsFaults), .timeLimit(.minutes(10)),
     arguments: [
       ("renew", "noRenewCheck"), ("combiner", "combinerFilesFirst"),
       ("generations", "labelsWithoutBase"), ("condemned", "condemnWithoutFloor"),

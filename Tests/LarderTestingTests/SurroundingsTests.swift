@@ -11,7 +11,7 @@ import Testing
   import Glibc
 #endif
 
-@Suite(.timeLimit(.minutes(1)))
+@Suite(.timeLimit(.minutes(10)))
 struct TemporaryDirectoryTests {
   @Test func `A directory is fresh and private`() throws {
     let first = try TemporaryDirectory()
@@ -62,7 +62,7 @@ struct TemporaryDirectoryTests {
   }
 }
 
-@Suite(.timeLimit(.minutes(1)))
+@Suite(.timeLimit(.minutes(10)))
 struct PeerExecutableTests {
   @Test func `The peer built with the tests is found, and runs`() throws {
     let peer = try PeerExecutable.peer
