@@ -10,7 +10,9 @@ let package = Package(
   platforms: [.macOS(.v15)],
   products: [
     .library(name: "Larder", targets: ["Larder"]),
+    .library(name: "LarderTesting", targets: ["LarderTesting"]),
     .executable(name: "larder", targets: ["LarderCLI"]),
+    .executable(name: "larder-stress", targets: ["LarderStress"]),
   ],
   traits: [
     // Compiles the named fault points in (kill, stop, delay, error). Storms need them, optimised
@@ -18,7 +20,7 @@ let package = Package(
     .trait(name: "FaultInjection", description: "Compile named fault points into the engine.")
   ],
   dependencies: [
-    // The tool only. A client of the library does not build it.
+    // The two tools only. A client of the library does not build it.
     .package(url: "https://github.com/apple/swift-argument-parser", from: "1.8.0")
   ],
   targets: [
@@ -44,16 +46,21 @@ let package = Package(
         .product(name: "ArgumentParser", package: "swift-argument-parser"),
       ]),
 
-    // How tools and tests run other processes.
-    .target(name: "LarderTesting", dependencies: ["LarderSystem"]),
+    // The chaos kit: how tools and tests run, kill and judge other processes.
+    .target(
+      name: "LarderTesting",
+      dependencies: ["Larder", "LarderCache", "LarderEngine", "LarderCoding", "LarderSystem"]),
+    .executableTarget(
+      name: "LarderStress",
+      dependencies: [
+        "Larder", "LarderCache", "LarderEngine", "LarderCoding", "LarderLMDB", "LarderSystem",
+        "LarderTesting",
+        .product(name: "ArgumentParser", package: "swift-argument-parser"),
+      ]),
     .executableTarget(
       name: "LarderPeer",
       dependencies: ["Larder", "LarderEngine", "LarderSystem", "LarderTesting"],
       path: "Tests/LarderPeer"),
-    .executableTarget(
-      name: "LarderStorm",
-      dependencies: ["Larder", "LarderCache", "LarderEngine", "LarderSystem", "LarderTesting"],
-      path: "Tests/LarderStorm"),
 
     .testTarget(name: "LarderTestingTests", dependencies: ["LarderTesting", "LarderPeer"]),
     .testTarget(name: "LarderSystemTests", dependencies: ["LarderSystem", "LarderTesting"]),
@@ -66,7 +73,10 @@ let package = Package(
     .testTarget(
       name: "LarderProcessTests",
       dependencies: ["Larder", "LarderEngine", "LarderTesting", "LarderPeer"]),
-    .testTarget(name: "LarderStormTests", dependencies: ["LarderTesting", "LarderStorm"]),
+    .testTarget(name: "LarderStormTests", dependencies: ["LarderTesting", "LarderStress"]),
+    .testTarget(
+      name: "LarderCrashTests",
+      dependencies: ["Larder", "LarderEngine", "LarderSystem", "LarderTesting", "LarderPeer"]),
     .testTarget(name: "LarderCLITests", dependencies: ["LarderTesting", "LarderCLI"]),
   ],
   swiftLanguageModes: [.v6]

@@ -37,7 +37,7 @@ let needsFaults: Comment = "needs swift test --traits FaultInjection"
     var random = seed.generator()
     let directory = try TemporaryDirectory()
     let control = try StormControlFile(path: directory.path + "/control")
-    let storm = try PeerExecutable("LarderStorm")
+    let storm = try PeerExecutable("larder-stress")
     var environment: [String: String] = [:]
     if let mutant { environment["LARDER_MUTANT"] = mutant }
     if !faults.isEmpty { environment["LARDER_FAULTS"] = faults }
@@ -116,7 +116,7 @@ let needsFaults: Comment = "needs swift test --traits FaultInjection"
   func run(_ scenario: String, mutant: String? = nil) throws -> ChildProcess.Outcome {
     let directory = try TemporaryDirectory()
     return try ChildProcess.run(
-      PeerExecutable("LarderStorm").path, ["scenario", scenario, directory.path + "/store"],
+      PeerExecutable("larder-stress").path, ["scenario", scenario, directory.path + "/store"],
       environment: mutant.map { ["LARDER_MUTANT": $0] } ?? [:], deadline: .seconds(60))
   }
 

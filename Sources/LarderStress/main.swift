@@ -4,10 +4,10 @@
 
 // The storm of the coherence protocol: hostile processes over one store, and directed scenarios.
 //
-//     LarderStorm writer STORE CONTROL ID WRITERS
-//     LarderStorm reader STORE CONTROL
-//     LarderStorm scenario NAME STORE       exit 0: the rule held; 3: it did not
-//     LarderStorm helper COMMAND STORE
+//     larder-stress writer STORE CONTROL ID WRITERS
+//     larder-stress reader STORE CONTROL
+//     larder-stress scenario NAME STORE       exit 0: the rule held; 3: it did not
+//     larder-stress helper COMMAND STORE
 
 import LarderTesting
 
