@@ -32,6 +32,9 @@ package final class Generation: Sendable {
   /// Held by this process's writer from begin to commit, and by whoever closes.
   let writerTurn = Atomic<Bool>(false)
   private let isClosed = Atomic<Bool>(false)
+  /// The size of `data.mdb` at which to look who keeps it from being used again.
+  let growthMark: Atomic<Int>
+  let isGrowthNoted = Atomic<Bool>(false)
 
   var isClosing: Bool { isClosed.load(ordering: .acquiring) }
 
@@ -55,6 +58,9 @@ package final class Generation: Sendable {
     self.environment = environment
     self.presence = presence
     (entries, chunks, expiries) = tables
+    growthMark = Atomic(
+      (FileSystem.status(ofDescriptor: environment.dataDescriptor)?.size ?? 0)
+        + Generation.growthStep)
     base = Generation.base(ofGeneration: number)
     pool = ReaderPool(capacity: min(2 * OSThread.coreCount, SharedTableLayout.insideCount - 1))
   }
@@ -142,10 +148,11 @@ package final class Generation: Sendable {
     return CurrentFile.read(in: directory).map { $0 != number } ?? false
   }
 
+  /// The status of `data.mdb` now.
+  var dataStatus: FileStatus? { FileSystem.status(ofDescriptor: environment.dataDescriptor) }
+
   /// The size of `data.mdb` now.
-  package var dataSize: Int {
-    FileSystem.size(ofDescriptor: environment.dataDescriptor) ?? 0
-  }
+  package var dataSize: Int { dataStatus?.size ?? 0 }
 
   package var information: Environment.Information { environment.information }
 
@@ -201,8 +208,11 @@ package final class Generation: Sendable {
     let alone = (try? presence.tryLock(.exclusive, at: Presence.everybody)) == true
     if alone, table.isDirty, !table.isCondemned {
       if (try? environment.synchronize()) != nil {
+        let changed = dataStatus?.changed ?? 0
+        table.dataChanged = changed
         let state = StoreState(
-          isDirty: false, bootID: ProcessIdentity.bootID, storeID: meta.storeID)
+          isDirty: false, bootID: ProcessIdentity.bootID, storeID: meta.storeID,
+          dataChanged: changed)
         if (try? state.write(to: path + "/state")) != nil { table.isDirty = false }
       }
     }

@@ -30,16 +30,20 @@ struct GenerationBuilder {
     FileSystem.removeTree(temporary)
     do {
       try build(number: number, heritage: heritage, budget: budget, in: temporary)
-      fault(.openGenerationBuilt)
-      try FileSystem.rename(temporary, to: directory.generation(number))
-      fault(.openGenerationRenamed)
-      try CurrentFile.write(
-        number, in: directory, synchronous: options.durability == .durable)
-      fault(.openCurrentWritten)
+      try put(temporary, inForceAs: number)
     } catch {
       FileSystem.removeTree(temporary)
       throw StoreError(wrapping: error, during: "create", path: directory.path)
     }
+  }
+
+  /// Names a complete generation in `CURRENT`.
+  func put(_ temporary: String, inForceAs number: UInt64) throws {
+    fault(.openGenerationBuilt)
+    try FileSystem.rename(temporary, to: directory.generation(number))
+    fault(.openGenerationRenamed)
+    try CurrentFile.write(number, in: directory, synchronous: options.durability == .durable)
+    fault(.openCurrentWritten)
   }
 
   private func build(
@@ -79,14 +83,26 @@ struct GenerationBuilder {
       environment.close()
       throw error
     }
-    let label = Generation.base(ofGeneration: number) + environment.information.lastTransaction
+    try furnish(path, meta, closing: environment, inheriting: nil)
+  }
+
+  /// Closes the environment of a new generation and makes the files beside it.
+  func furnish(
+    _ path: String, _ meta: StoreMeta, closing environment: Environment,
+    inheriting old: SharedTable?
+  ) throws {
+    let label =
+      Generation.base(ofGeneration: meta.generation) + environment.information.lastTransaction
+    let changed = FileSystem.status(ofDescriptor: environment.dataDescriptor)?.changed ?? 0
     environment.close()
 
     try OwnedFile(path: path + "/lock.mdb").preallocate(GenerationBuilder.lockFileSize)
+    let tableFile = try OwnedFile(path: path + "/shared.table", creation: .createNew)
     try SharedTable.create(
-      in: OwnedFile(path: path + "/shared.table", creation: .createNew),
-      binding: .init(storeID: meta.storeID, generation: number), recencySlots: slots, label: label,
-      budget: budget, dirty: true)
+      in: tableFile, binding: .init(storeID: meta.storeID, generation: meta.generation),
+      recencySlots: Int(meta.recencySlots), label: label, budget: meta.budget, dirty: true,
+      dataChanged: changed)
+    if let old { try SharedTable(mapping: tableFile)?.inherit(from: old) }
     _ = try OwnedFile(path: path + "/presence", creation: .createNew)
     let state = StoreState(
       isDirty: true, bootID: ProcessIdentity.bootID, storeID: meta.storeID)

@@ -162,6 +162,22 @@ public final class SharedStore: Sendable {
     }
   }
 
+  // MARK: Files
+
+  /// Copies what is stored into new files without the room that became free, and gives that back
+  /// to the disk.
+  ///
+  /// Other processes read on meanwhile, and follow with their next operation; writers wait. The old
+  /// files go when the last process has left them. A store whose files grow because of a process
+  /// that is stopped in the middle of a read does this by itself.
+  ///
+  /// Killed at any moment, it has either been done or not.
+  ///
+  /// - Throws: ``StoreError``; ``StoreError/Code/storageFull`` when the disk has no room for the
+  ///   copy. Then nothing has changed.
+  /// - Complexity: Reads and writes everything stored.
+  public func compact() throws { try openCore("compact").compact() }
+
   // MARK: Looking inside
 
   /// What the store holds and how it is used, by all processes together.

@@ -44,6 +44,30 @@ extension SharedTable {
     }
   }
 
+  /// When `data.mdb` was last changed by a process that went through this table; nanoseconds.
+  package var dataChanged: UInt64 {
+    get { unsafe word(SharedTableLayout.dataChanged).pointee.load(ordering: .acquiring) }
+    set {
+      unsafe word(SharedTableLayout.dataChanged).pointee.store(newValue, ordering: .releasing)
+    }
+  }
+
+  /// After a commit, without the writer lock: a later writer may have been faster.
+  package func raiseDataChanged(to time: UInt64) {
+    unsafe word(SharedTableLayout.dataChanged).pointee.max(time, ordering: .releasing)
+  }
+
+  /// The generation this one is being copied into; zero: none.
+  package var successor: UInt64 {
+    get {
+      unsafe word(SharedTableLayout.successor).pointee.load(ordering: .sequentiallyConsistent)
+    }
+    set {
+      unsafe word(SharedTableLayout.successor).pointee.store(
+        newValue, ordering: .sequentiallyConsistent)
+    }
+  }
+
   /// The budget in bytes; zero: none.
   package var budget: UInt64 {
     get { unsafe word(SharedTableLayout.budget).pointee.load(ordering: .acquiring) }

@@ -66,7 +66,7 @@ package final class SharedTable: Sendable {
   /// Writes a fresh table into a file: every stamp, the floor and the writer's labels are `label`.
   package static func create(
     in file: OwnedFile, binding: Binding, recencySlots: Int, label: UInt64, budget: UInt64,
-    dirty: Bool
+    dirty: Bool, dataChanged: UInt64
   ) throws(SystemError) {
     let size = SharedTableLayout.fileSize(recencySlots: recencySlots)
     // The magic goes first and comes back last: a half-written table is no table.
@@ -87,6 +87,7 @@ package final class SharedTable: Sendable {
     header.store(label, at: SharedTableLayout.writerLabel)
     header.store(label, at: SharedTableLayout.lastStamped)
     header.store(budget, at: SharedTableLayout.budget)
+    header.store(dataChanged, at: SharedTableLayout.dataChanged)
     try file.write(header, at: 0)
     var middle = [UInt8](repeating: 0, count: SharedTableLayout.stamps - 1024)
     for index in 0..<SharedTableLayout.namespaceStampCount {
@@ -185,9 +186,21 @@ package final class SharedTable: Sendable {
     unsafe half(SharedTableLayout.condemned).pointee.load(ordering: .acquiring) != 0
   }
 
+  /// Whether every commit of this generation is in the one that took its place.
+  package var isSuperseded: Bool {
+    unsafe half(SharedTableLayout.condemned).pointee.load(ordering: .acquiring) == 2
+  }
+
   /// Sends every process to another generation. Nothing ever takes this back.
-  package func condemn() {
-    unsafe half(SharedTableLayout.condemned).pointee.store(1, ordering: .sequentiallyConsistent)
+  package func condemn() { leave(as: 1) }
+
+  /// Sends every process to the generation that was copied from this one. Under the writer lock,
+  /// or when nobody can commit here any more.
+  package func supersede() { leave(as: 2) }
+
+  private func leave(as word: UInt32) {
+    unsafe half(SharedTableLayout.condemned).pointee.compareExchange(
+      expected: 0, desired: word, ordering: .sequentiallyConsistent)
     fault(.condemnMarked)
     if !Mutant.condemnWithoutFloor.isActive { raiseFloor(to: UInt64.max) }
     advanceWakeWord()
@@ -252,6 +265,21 @@ package final class SharedTable: Sendable {
   }
 
   // MARK: Recency
+
+  /// Takes over what another generation's table knows of use: recency, its clock, the counters.
+  package func inherit(from old: SharedTable) {
+    for counter in Counter.allCases {
+      unsafe word(SharedTableLayout.retired + counter.rawValue * 8).pointee.store(
+        old.total(counter), ordering: .relaxed)
+    }
+    let tick = unsafe old.word(SharedTableLayout.clock).pointee.load(ordering: .relaxed)
+    unsafe word(SharedTableLayout.clock).pointee.store(tick, ordering: .relaxed)
+    guard recencySlots == old.recencySlots else { return }
+    for index in 0..<recencySlots {
+      let tick = unsafe old.recency[index].load(ordering: .relaxed)
+      if tick != 0 { unsafe recency[index].store(tick, ordering: .relaxed) }
+    }
+  }
 
   /// Marks a key as used now. Wait-free; at most one relaxed store, usually none.
   package func touch(hash: UInt64) { SharedTableView(self).touch(hash: hash) }

@@ -21,7 +21,8 @@
 //       48  boot id         u64
 //       56  PID namespace   u64
 //       64  file size       u64   exact
-//      128  condemned       u32   1: everybody moves to the generation CURRENT names
+//      128  condemned       u32   1: everybody moves to the generation CURRENT names; 2: likewise, and
+//                               every commit of this one is in that one
 //      132  dirty           u32   1: `state` on the disk says dirty, for this boot
 //      136  open attempts   u32   openers that have not got through, in a row
 //      140  deaths inside   u32   processes that died inside LMDB since the last verification
@@ -38,6 +39,8 @@
 //      456  budget          u64   bytes; 0: none
 //      464  leases in use   u32   upper bound of used lease slots
 //      472  reader check    u64   wall milliseconds of the last search for dead readers
+//      480  data changed    u64   when data.mdb was last changed, as its status said after a commit
+//      488  successor       u64   the generation a compaction is copying this one into; 0: none
 //      512  retired         16 u64  counters of processes that are gone
 //     1024  namespaces      4,096 u64   inverted label of the last removeAll of a namespace
 //    33792  leases          1,024 x 64 bytes   computations in flight
@@ -80,6 +83,8 @@ package enum SharedTableLayout {
   package static let budget = 456
   package static let leasesInUse = 464
   package static let readerCheck = 472
+  package static let dataChanged = 480
+  package static let successor = 488
   package static let retired = 512
 
   package static let namespaceStamps = 1024

@@ -47,6 +47,7 @@ extension StoreCore {
       let transaction = try WriteTransaction(in: generation.environment)
       fault(.begin)
       let label = generation.base &+ transaction.id
+      generation.settleSuccession()
       if table.isCondemned { throw EngineSignal.moved }
       let size = UInt64(generation.dataSize)
       guard size >= table.dataBytes else {
@@ -72,9 +73,13 @@ extension StoreCore {
       try commit(context)
       fault(.afterCommit)
       // Now, not with the next commit: a file cut short after this one is to be recognised.
-      table.raiseDataBytes(to: UInt64(generation.dataSize))
+      if let status = generation.dataStatus {
+        table.raiseDataBytes(to: UInt64(status.size))
+        table.raiseDataChanged(to: status.changed)
+        generation.noteGrowth(to: status.size, self)
+      }
       afterwards.publish(in: generation)
-      if table.isCondemned {
+      if table.isCondemned, !table.isSuperseded {
         if options.durability == .cache { throw EngineSignal.moved }
         throw StoreError(
           .outcomeUnknown, during: "commit", path: directory.path,

@@ -7,6 +7,16 @@ internal import LarderSystem
 
 /// The steps of opening that stand by themselves.
 extension StoreOpener {
+  /// Sends away whoever is in a generation that CURRENT does not name.
+  private func leaveBehind(_ path: String, for number: UInt64) {
+    guard
+      let file = try? OwnedFile(path: path + "/shared.table"),
+      let table = try? SharedTable(mapping: file), !table.isCondemned
+    else { return }
+    // Of a compaction whose process died: all that was committed there is here.
+    if table.successor == number { table.supersede() } else { table.condemn() }
+  }
+
   /// The budget a generation had, as far as its table still tells.
   func lastBudget(of number: UInt64) -> UInt64? {
     let path = directory.generation(number) + "/shared.table"
@@ -72,7 +82,8 @@ extension StoreOpener {
     let file = try OwnedFile(path: temporary, creation: .createNew)
     try SharedTable.create(
       in: file, binding: .init(storeID: meta.storeID, generation: meta.generation),
-      recencySlots: Int(meta.recencySlots), label: label, budget: meta.budget, dirty: dirty)
+      recencySlots: Int(meta.recencySlots), label: label, budget: meta.budget, dirty: dirty,
+      dataChanged: FileSystem.status(ofDescriptor: environment.dataDescriptor)?.changed ?? 0)
     try FileSystem.rename(temporary, to: path + "/shared.table")
     guard
       let table = try SharedTable(mapping: OwnedFile(path: path + "/shared.table"))
@@ -102,7 +113,8 @@ extension StoreOpener {
     return StoreMeta(bytes)
   }
 
-  /// Removes generations nobody is in, and what unfinished ones left.
+  /// Removes generations nobody is in, and what unfinished ones left. Whoever is still in one is
+  /// sent here, before anything can be written here: nothing older may be served any more.
   func removeOldGenerations(but number: UInt64) {
     for name in FileSystem.names(in: directory.root)
     where name.hasPrefix("g-") && name != "g-\(number)" {
@@ -111,7 +123,10 @@ extension StoreOpener {
         guard
           let presence = try? OwnedFile(path: path + "/presence", creation: .createIfMissing),
           (try? presence.tryLock(.exclusive, at: Presence.everybody)) == true
-        else { continue }
+        else {
+          leaveBehind(path, for: number)
+          continue
+        }
       }
       FileSystem.removeTree(path)
     }

@@ -153,13 +153,15 @@ struct StoreOpener {
     }
 
     if alone {
-      if let reason = try suspicion(path, table) {
+      let changed = dataStatus?.changed ?? 0
+      if let reason = try suspicion(path, table, changed: changed) {
         if reason.mustDiscard { return try damaged(reason.text) }
         let report = try StructuralVerifier.verify(path: dataPath)
         if !report.isSound {
           return try damaged("\(reason.text), and data.mdb is damaged: \(report.findings[0])")
         }
         table?.deathsInside = 0
+        table?.dataChanged = changed
       }
       table?.openAttempts += 1
       let lock = try OwnedFile(path: path + "/lock.mdb", creation: .createIfMissing)
@@ -274,7 +276,9 @@ struct StoreOpener {
     let mustDiscard: Bool
   }
 
-  private func suspicion(_ path: String, _ table: SharedTable?) throws -> Suspicion? {
+  private func suspicion(
+    _ path: String, _ table: SharedTable?, changed: UInt64
+  ) throws -> Suspicion? {
     let isCache = options.durability == .cache
     guard let state = StoreState.read(from: path + "/state") else {
       return Suspicion(text: "the state file is missing or damaged", mustDiscard: false)
@@ -291,6 +295,13 @@ struct StoreOpener {
     }
     if table.deathsInside >= 2 {
       return Suspicion(text: "two processes died inside LMDB", mustDiscard: false)
+    }
+    // What the last process knew of the file: in this boot the table has it, a clean `state` also
+    // across boots. A writer killed in a commit leaves a difference as well; looking costs time
+    // only.
+    let known = table.bootID == ProcessIdentity.bootID ? table.dataChanged : state.dataChanged
+    if known != changed {
+      return Suspicion(text: "data.mdb was changed since it was closed", mustDiscard: false)
     }
     return nil
   }

@@ -125,6 +125,9 @@ public enum StoreEvent: Sendable, Hashable, CustomStringConvertible {
   case moved(generation: UInt64)
   /// Processes of another PID namespace use this directory; this one got a store of its own beside.
   case separateNamespace(String)
+  /// A process is stopped in the middle of a read, so that the file grows. If it stays so, what is
+  /// stored is copied into new files and everybody moves there; nothing is lost.
+  case readerStalled(pid: Int32, transactionsBehind: Int)
 
   public var description: String {
     switch self {
@@ -132,6 +135,7 @@ public enum StoreEvent: Sendable, Hashable, CustomStringConvertible {
     case .startedEmpty(let text): "started empty: \(text)"
     case .moved(let generation): "moved to generation \(generation)"
     case .separateNamespace(let path): "another PID namespace uses this store; using \(path)"
+    case .readerStalled(let pid, let count): "process \(pid) reads \(count) commits behind"
     }
   }
 }

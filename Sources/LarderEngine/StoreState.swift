@@ -11,11 +11,13 @@ package import LarderSystem
 //     12  dirty     u32   0: every commit is on the disk; 1: there are, or may be, some that are not
 //     16  boot id   u64   the boot it was written in
 //     24  store id  16 bytes
-//     40  zero      16 bytes
+//     40  changed   u64   clean: when data.mdb was last changed then; nanoseconds of its status
+//     48  zero      u64
 //     56  checksum  u64   XXH64 of the first 56 bytes
 //
 // It decides what the next opener makes of `data.mdb`. Dirty is made durable before the first
 // commit of a boot; clean is written only by a closer that is alone, after everything was synced.
+// A clean file that was changed since, by whomever, is verified before it is trusted.
 // How often opening failed half-way is counted in `shared.table`, not here: opening and reading
 // leaves `state` and the disk alone.
 
@@ -27,11 +29,16 @@ package struct StoreState: Sendable {
   package var isDirty: Bool
   package var bootID: UInt64
   package var storeID: (UInt64, UInt64)
+  /// When `data.mdb` was last changed, of a clean one; zero: not known.
+  package var dataChanged: UInt64
 
-  package init(isDirty: Bool, bootID: UInt64, storeID: (UInt64, UInt64)) {
+  package init(
+    isDirty: Bool, bootID: UInt64, storeID: (UInt64, UInt64), dataChanged: UInt64 = 0
+  ) {
     self.isDirty = isDirty
     self.bootID = bootID
     self.storeID = storeID
+    self.dataChanged = dataChanged
   }
 
   /// `nil` when the bytes are not a state file; then the data is verified before it is trusted.
@@ -46,6 +53,7 @@ package struct StoreState: Sendable {
     isDirty = dirty == 1
     bootID = bytes.integer(at: 16)!
     storeID = (bytes.integer(at: 24)!, bytes.integer(at: 32)!)
+    dataChanged = bytes.integer(at: 40)!
   }
 
   package func bytes() -> [UInt8] {
@@ -56,6 +64,7 @@ package struct StoreState: Sendable {
     bytes.store(bootID, at: 16)
     bytes.store(storeID.0, at: 24)
     bytes.store(storeID.1, at: 32)
+    bytes.store(dataChanged, at: 40)
     bytes.store(XXH64.hash(Array(bytes[..<56])), at: 56)
     return bytes
   }

@@ -15,6 +15,14 @@ public struct StoreStatistics: Sendable, Hashable {
     public let bytes: Int
   }
 
+  /// A process in the middle of a read.
+  public struct Reader: Sendable, Hashable {
+    public let pid: Int32
+    /// How many commits its snapshot is behind the newest: pages freed by them cannot be used
+    /// again before it goes on.
+    public let transactionsBehind: Int
+  }
+
   public let path: String
   public let durability: Durability
   public let generation: UInt64
@@ -47,6 +55,8 @@ public struct StoreStatistics: Sendable, Hashable {
   /// LMDB's reader slots in use, and how many there are.
   public let readers: Int
   public let maximumReaders: Int
+  /// The reader whose snapshot is oldest; `nil` when nobody reads anything but the newest.
+  public let oldestReader: Reader?
   /// The processes that have the store open.
   public let processes: [Int32]
   /// Writes behind of this process that are not committed yet.
@@ -89,7 +99,8 @@ extension StoreCore {
         expirations: total(.expirations), damagedEntries: total(.damagedEntries),
         commits: total(.commits), computations: total(.computations),
         fillsRefused: total(.fillsRefused), readers: information.usedReaders,
-        maximumReaders: information.maximumReaders, processes: generation.presentProcesses,
+        maximumReaders: information.maximumReaders, oldestReader: generation.oldestReader,
+        processes: generation.presentProcesses,
         pendingWrites: queue.state.withLock { $0.behindCount })
     }
   }

@@ -66,6 +66,7 @@ final class StoreWorker: Sendable {
     work.reset()
     isAwake.store(false, ordering: .sequentiallyConsistent)
     core.leadIfFree()
+    core.checkGrowth()
     core.tick()
     return state.withLock { $0.isStopped }
   }

@@ -25,10 +25,10 @@ package enum FileSystem {
     throw .last("stat", path)
   }
 
-  /// The size of an open file.
-  package static func size(ofDescriptor descriptor: CInt) -> Int? {
+  /// The status of an open file.
+  package static func status(ofDescriptor descriptor: CInt) -> FileStatus? {
     var info = stat()
-    return unsafe fstat(descriptor, &info) == 0 ? Int(info.st_size) : nil
+    return unsafe fstat(descriptor, &info) == 0 ? FileStatus(info) : nil
   }
 
   package static func makeDirectory(_ path: String, mode: UInt32 = 0o700) throws(SystemError) {

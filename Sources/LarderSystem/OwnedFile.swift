@@ -185,6 +185,8 @@ package struct FileStatus: Sendable, Hashable {
   package let owner: UInt32
   package let mode: UInt32
   package let links: UInt64
+  /// When content or attributes were last changed, in nanoseconds since 1970. Nobody can set it.
+  package let changed: UInt64
 
   init(_ info: stat) {
     device = UInt64(truncatingIfNeeded: info.st_dev)
@@ -193,6 +195,12 @@ package struct FileStatus: Sendable, Hashable {
     owner = UInt32(info.st_uid)
     mode = UInt32(info.st_mode)
     links = UInt64(info.st_nlink)
+    #if canImport(Darwin)
+      let time = info.st_ctimespec
+    #else
+      let time = info.st_ctim
+    #endif
+    changed = UInt64(clamping: time.tv_sec) &* 1_000_000_000 &+ UInt64(clamping: time.tv_nsec)
   }
 
   package var isDirectory: Bool { mode & 0o170000 == 0o040000 }

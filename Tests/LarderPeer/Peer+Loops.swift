@@ -11,6 +11,7 @@
 //                              -> filled MOST
 //   read FROM TO               reads keys that hold `PeerText`s
 //                              -> read HITS MISTAKES
+//   pin                        stays inside a read -> pinned, and after the next line: ok
 //   compute K TEXT LOG [held]  four tasks compute one key; a computation leaves a file in LOG, and
 //                              with `held` says `computing` and waits for a line
 //                              -> computed TIMES VALUE
@@ -57,6 +58,17 @@ extension Peer {
     switch command {
     case "churn":
       return try churn(number(words[0]), number(words[1]), isBehind: words.count > 2)
+    case "pin":
+      try store.core.withGeneration { generation in
+        try generation.withSnapshot { _, _ in
+          ParentProcess.send("pinned")
+          _ = ParentProcess.nextLine()
+        }
+      }
+      return "ok"
+    case "compact":
+      try store.compact()
+      return "ok"
     case "fill": return try fill(number(words[0]), number(words[1]), size: number(words[2]))
     case "read": return try read(number(words[0]), number(words[1]))
     case "compute":

@@ -1,0 +1,178 @@
+// Larder — an embedded, multi-process cache and object store.
+// Copyright 2026 the Larder authors. Licensed under Apache-2.0.
+// SPDX-License-Identifier: Apache-2.0
+
+internal import LarderLMDB
+internal import LarderSystem
+internal import Synchronization
+
+// COMPACTION
+//
+// `data.mdb` never shrinks, and a reader that is stopped inside a read keeps every page that was
+// freed since from being used again. So a generation can be copied into the next one, without its
+// free pages, while everybody goes on reading; then everybody moves, as after a condemnation, but
+// nothing is lost.
+//
+//     K1  take the gate: nobody opens, closes or copies meanwhile
+//     K2  begin a write transaction: nobody commits meanwhile, and what was committed is in the copy
+//     K3  successor = n + 1, in the old table
+//     K4  copy g-n to g-<n+1>.tmp, give it its number, its table, its state; sync if durable
+//     K5  rename g-<n+1>.tmp; write CURRENT
+//     K6  condemned = 2 ("superseded"), floor = infinity, in the old table
+//     K7  end the write transaction, leave the gate, move
+//
+// Killed before CURRENT is written, the copy is a directory without a name: the next opener removes
+// it, and the next writer finds `successor` different from CURRENT and clears it. Killed between K5
+// and K6, two rules keep the old generation from living on: a writer that finds `successor` equal to
+// CURRENT supersedes it itself, before it writes anything; and an opener condemns every generation
+// that is still used and is not the one CURRENT names, before it lets anybody write. So nothing is
+// committed in the old generation once anybody can have written to the new one, and nothing older is
+// served from memory.
+//
+// A writer that committed before K2 and finds the generation superseded when it looks again (W4)
+// knows that its commit was copied; a condemned one would have it write once more.
+//
+// Labels grow with the generation's number, so whatever a process remembers of the old generation
+// misses in the new one. The entries keep the labels they were written under.
+
+extension GenerationBuilder {
+  /// K3 to K6. The caller has the gate and the writer lock of `old`.
+  func copy(_ old: Generation) throws {
+    let number = old.number + 1
+    let target = directory.generation(number)
+    let temporary = target + ".tmp"
+    for path in [temporary, target] { FileSystem.removeTree(path) }
+    old.table.successor = number
+    do {
+      try FileSystem.makeDirectory(temporary)
+      try old.environment.copy(to: temporary)
+      var meta = old.meta
+      meta.generation = number
+      meta.budget = old.table.budget
+      try complete(meta, in: temporary, inheriting: old.table)
+      try put(temporary, inForceAs: number)
+    } catch {
+      FileSystem.removeTree(temporary)
+      // CURRENT may name the copy all the same: then the next writer supersedes us.
+      old.settleSuccession()
+      throw error
+    }
+    old.table.supersede()
+  }
+
+  /// Gives a copied data file its number and everything beside it.
+  private func complete(_ meta: StoreMeta, in path: String, inheriting old: SharedTable) throws {
+    let environment = try Environment(
+      path: path, options: .init(mapSize: nil, synchronous: meta.durability == .durable))
+    do {
+      var transaction = try WriteTransaction(in: environment)
+      try transaction.put(meta.bytes(), forKey: StoreMeta.key, in: .main)
+      try transaction.commit()
+      if meta.durability == .durable { try environment.synchronize() }
+    } catch {
+      environment.close()
+      throw error
+    }
+    try furnish(path, meta, closing: environment, inheriting: old)
+  }
+}
+
+extension Generation {
+  /// Under the writer lock: what became of a compaction whose process died.
+  func settleSuccession() {
+    let successor = table.successor
+    guard successor != 0, !table.isCondemned else { return }
+    if CurrentFile.read(in: directory) == successor {
+      table.supersede()
+    } else {
+      table.successor = 0
+    }
+  }
+}
+
+extension StoreCore {
+  /// Copies what is stored into a new generation, without the free pages, and moves there.
+  package func compact() throws {
+    let box = ResultBox<Generation>()
+    try exclusively { core in
+      let old = try core.copyGeneration()
+      box.value.withLock { $0 = .success(old) }
+    }
+    if let old = try box.value.withLock({ $0 })?.get() { try move(from: old) }
+  }
+
+  /// K1 to K7. The caller has the writer's role.
+  func copyGeneration() throws -> Generation {
+    try withGeneration { generation in
+      let gate = try Gate.enter(directory, timeout: options.openTimeout)
+      defer { gate.leave() }
+      guard generation.takeWriterTurn() else { throw EngineSignal.moved }
+      defer { generation.endWriterTurn() }
+      if generation.isClosing { throw EngineSignal.moved }
+      generation.clearDeadReaders()
+      let transaction = try WriteTransaction(in: generation.environment)
+      generation.settleSuccession()
+      if generation.table.isCondemned { throw EngineSignal.moved }
+      do {
+        try GenerationBuilder(directory: directory, options: options).copy(generation)
+      } catch {
+        throw StoreError(wrapping: error, during: "compact", path: directory.path)
+      }
+      _ = consume transaction
+      return generation
+    }
+  }
+
+  // MARK: Growth
+
+  /// Looks whether somebody holds on to what the file has grown by, and if so moves everybody.
+  func checkGrowth() {
+    guard let generation = try? generation(), generation.needsGrowthCheck else { return }
+    generation.clearDeadReaders()
+    let size = generation.dataSize
+    generation.setGrowthMark(size + max(size / 4, Generation.growthStep))
+    guard let stalled = generation.oldestReader, stalled.transactionsBehind >= 256 else { return }
+    options.onEvent?(
+      .readerStalled(pid: stalled.pid, transactionsBehind: stalled.transactionsBehind))
+    do {
+      let stored = try statistics().bytes
+      guard size > 3 * stored + Generation.growthStep else { return }
+      try submitBehind(
+        WriteRecord(
+          .exclusive { core in
+            do { _ = try core.copyGeneration() } catch { core.report(error) }
+          }))
+    } catch {
+      report(error)
+    }
+  }
+}
+
+extension Generation {
+  static let growthStep = 16 << 20
+
+  /// After a commit, with the size the file has now.
+  func noteGrowth(to size: Int, _ core: StoreCore) {
+    guard size > growthMark.load(ordering: .relaxed) else { return }
+    if !isGrowthNoted.exchange(true, ordering: .acquiringAndReleasing) { core.worker.wake(core) }
+  }
+
+  var needsGrowthCheck: Bool { isGrowthNoted.load(ordering: .acquiring) }
+
+  func setGrowthMark(_ size: Int) {
+    growthMark.store(size, ordering: .relaxed)
+    isGrowthNoted.store(false, ordering: .releasing)
+  }
+
+  /// The reader whose snapshot is oldest, if it is not the newest there is.
+  var oldestReader: StoreStatistics.Reader? {
+    let last = information.lastTransaction
+    let readers = (try? self.readers()) ?? []
+    let held = readers.compactMap { reader in
+      reader.transaction.map { (pid: reader.pid, transaction: $0) }
+    }
+    guard let oldest = held.min(by: { $0.transaction < $1.transaction }) else { return nil }
+    guard oldest.transaction < last else { return nil }
+    return .init(pid: oldest.pid, transactionsBehind: Int(clamping: last - oldest.transaction))
+  }
+}
