@@ -199,7 +199,7 @@ package final class SharedTable: Sendable {
   package func supersede() { leave(as: 2) }
 
   private func leave(as word: UInt32) {
-    unsafe half(SharedTableLayout.condemned).pointee.compareExchange(
+    _ = unsafe half(SharedTableLayout.condemned).pointee.compareExchange(
       expected: 0, desired: word, ordering: .sequentiallyConsistent)
     fault(.condemnMarked)
     if !Mutant.condemnWithoutFloor.isActive { raiseFloor(to: UInt64.max) }

@@ -38,6 +38,15 @@ package struct PeerExecutable: Sendable {
     get throws(NotFound) { try PeerExecutable("larder") }
   }
 
+  /// The path of the executable that is running: to start more of the same.
+  package static var own: String {
+    #if canImport(Darwin)
+      CommandLine.arguments[0]
+    #else
+      image()
+    #endif
+  }
+
   /// Finds the product `name` beside the running test bundle or executable.
   ///
   /// - Throws: ``NotFound``, with the command that builds it.

@@ -27,7 +27,7 @@ final class SendableBox: Sendable {
 func endProcess(_ pid: Int32) { kill(pid, SIGKILL) }
 
 /// What the other processes of a scenario do.
-enum StormHelpers {
+enum ScenarioHelpers {
   static func run(_ command: String, _ path: String) async throws {
     let store = try SharedStore(at: path)
     let cache = PersistentCache<Int, Int>(storage: store)

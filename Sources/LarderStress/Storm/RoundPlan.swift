@@ -1,0 +1,101 @@
+// Larder — an embedded, multi-process cache and object store.
+// Copyright 2026 the Larder authors. Licensed under Apache-2.0.
+// SPDX-License-Identifier: Apache-2.0
+
+import Larder
+import LarderEngine
+import LarderTesting
+
+// A storm is a row of rounds. Each has a fresh store and options of its own, drawn from the storm's
+// seed and its number: what a round does, who is in it, when it kills whom. The scheduler of the
+// machine is not part of the plan, so a round that failed may have to be run a few times.
+
+/// What a process of a storm does.
+enum Role: String, CaseIterable, Sendable {
+  /// Writes keys that are its own, in every way there is.
+  case writer
+  /// Reads everybody's keys from memory as fast as it can.
+  case reader
+  /// Computes under single flight, and invalidates.
+  case flight
+  /// Counts in transactions, and writes pairs of keys in one.
+  case counter
+  /// Reads and writes keys that others write too, and logs when.
+  case register
+  /// Fills the store to its budget and watches the books.
+  case hog
+  /// Opens and closes.
+  case opener
+  /// Compacts, verifies, looks at the statistics.
+  case keeper
+}
+
+/// One round of a storm, as its seed has it.
+struct RoundPlan: Sendable {
+  let seed: UInt64
+  let durability: Durability
+  let hashBits: Int
+  /// Bytes; small: entries are evicted, and any value may be missing.
+  let budget: Int
+  let roles: [Role]
+  let usesBoardClock: Bool
+  let compacts: Bool
+  /// At the end everybody is killed at once, instead of being asked to end.
+  let endsByKill: Bool
+
+  var mayVanish: Bool { budget < 8 << 20 }
+
+  init(seed: UInt64, round: Int, processes: Int) {
+    let base = Seed(seed).derived(UInt64(round))
+    var random = base.generator()
+    self.seed = base.value
+    durability = random.chance(25) ? .durable : .cache
+    hashBits = [64, 64, 64, 16, 5].randomElement(using: &random)!
+    let isTight = random.chance(25)
+    budget = isTight ? 1 << 20 : 64 << 20
+    usesBoardClock = random.chance(60)
+    compacts = random.chance(40)
+    endsByKill = random.chance(50)
+    // A writer and a reader are always there; then whoever makes trouble for them.
+    var roles: [Role] = [.writer, .reader]
+    var others: [Role] = [.writer, .reader, .flight, .opener]
+    others += isTight ? [.hog, .hog] : [.counter, .register, .register]
+    if compacts || random.chance(50) { others.append(.keeper) }
+    others.shuffle(using: &random)
+    while roles.count < processes { roles.append(others[(roles.count - 2) % others.count]) }
+    self.roles = roles
+  }
+
+  /// The options of one process. Durability and budget are the store's; the rest is its own.
+  func options(_ worker: Int, _ board: Board) -> StoreOptions {
+    var random = Seed(seed).derived(UInt64(worker)).generator()
+    var options = StoreOptions(
+      durability: durability, budget: .bytes(budget), openTimeout: .seconds(60),
+      writeTimeout: random.chance(50) ? .seconds(30) : .milliseconds(200))
+    options.hashBits = hashBits
+    if usesBoardClock { options.clock = StoreClock { board.clock } }
+    return options
+  }
+
+  func cacheOptions(_ worker: Int) -> CacheOptions {
+    var random = Seed(seed).derived(UInt64(1000 + worker)).generator()
+    return CacheOptions(
+      memoryCost: random.chance(25) ? .kilobytes(8) : .megabytes(16),
+      memoryCount: random.chance(25) ? 5 : 100_000)
+  }
+}
+
+/// Which keys there are, and in which namespace.
+enum LedgerKeys {
+  /// Are never removed.
+  static let kept = 0..<24
+  /// Are removed, one by one and all at once.
+  static let removed = 24..<32
+  /// Expire.
+  static let expiring = 32..<40
+
+  static func namespace(_ key: Int) -> String {
+    if kept.contains(key) { return "kept" }
+    return removed.contains(key) ? "removed" : "expiring"
+  }
+}

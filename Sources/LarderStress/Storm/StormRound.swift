@@ -1,0 +1,172 @@
+// Larder — an embedded, multi-process cache and object store.
+// Copyright 2026 the Larder authors. Licensed under Apache-2.0.
+// SPDX-License-Identifier: Apache-2.0
+
+import LarderSystem
+import LarderTesting
+
+#if canImport(Glibc)
+  import Glibc
+#elseif canImport(Musl)
+  import Musl
+#else
+  import Darwin
+#endif
+
+/// What a storm counts.
+struct StressTotals: Sendable {
+  var kills = 0
+  var stops = 0
+  var operations: UInt64 = 0
+  var memoryHits: UInt64 = 0
+  var filesDamaged = 0
+  var violations: [String] = []
+}
+
+/// The parent's side of one round: starts the processes, kills, stops and replaces them, and asks
+/// at the end whether all is well.
+struct StormRound {
+  let storm: UInt64
+  let number: Int
+  let plan: RoundPlan
+  let milliseconds: Int
+  /// Named points where processes kill and delay themselves; empty in builds without the trait.
+  let faults: String
+  let say: (String) -> Void
+
+  /// No process may be still for longer, whatever the others do.
+  static let patience: UInt64 = 40_000_000_000
+
+  private struct Crew {
+    var child: ChildProcess
+    var stoppedUntil: UInt64 = 0
+    var isStopped: Bool { stoppedUntil != 0 }
+  }
+
+  func run(_ totals: inout StressTotals) throws {
+    let directory = try TemporaryDirectory()
+    let path = directory.path
+    try Files.makeDirectory(path + "/histories")
+    let board = try Board(path: path + "/board")
+    board.add(.clock, UInt64(Clocks.wallMilliseconds()))
+    var random = Seed(plan.seed).generator(stream: 1)
+    var crew = try plan.roles.indices.map { try start($0, path, &random) }
+    var found: [String] = []
+
+    let end = Clocks.monotonicNanoseconds() + UInt64(milliseconds) * 1_000_000
+    let pause = Event()
+    while Clocks.monotonicNanoseconds() < end, board.value(.violations) == 0, found.isEmpty {
+      pause.wait(nanoseconds: UInt64.random(in: 2_000_000...12_000_000, using: &random))
+      let now = Clocks.monotonicNanoseconds()
+      for index in crew.indices {
+        if crew[index].isStopped, now >= crew[index].stoppedUntil {
+          crew[index].child.continue()
+          crew[index].stoppedUntil = 0
+          board.beat(index)
+        }
+        if let status = crew[index].child.exitStatus {
+          found += lastWords(of: crew[index].child, index, status, &totals)
+          crew[index] = try start(index, path, &random)
+        } else if !crew[index].isStopped, now > board.lastBeat(index) &+ StormRound.patience,
+          board.lastBeat(index) != 0
+        {
+          found.append("\(plan.roles[index]) \(index) has not moved for 40 s")
+        }
+      }
+      let victim = Int.random(in: 0..<crew.count, using: &random)
+      switch Int.random(in: 0..<100, using: &random) {
+      case 0..<12:
+        crew[victim].child.kill()
+        crew[victim].stoppedUntil = 0
+      case 12..<15 where !crew.contains(where: \.isStopped):
+        try? crew[victim].child.stop(deadline: .seconds(5))
+        crew[victim].stoppedUntil =
+          now + UInt64.random(in: 10_000_000...400_000_000, using: &random)
+        totals.stops += 1
+      default: break
+      }
+    }
+
+    for index in crew.indices where crew[index].isStopped { crew[index].child.continue() }
+    if plan.endsByKill { for member in crew { member.child.kill() } }
+    board.stop()
+    for index in crew.indices {
+      guard let status = try? crew[index].child.wait(deadline: .seconds(60)) else {
+        found.append("\(plan.roles[index]) \(index) does not end")
+        crew[index].child.kill()
+        continue
+      }
+      found += lastWords(of: crew[index].child, index, status, &totals)
+    }
+    totals.operations += board.value(.operations) + board.value(.reads)
+    found += try audit(path, &totals)
+    let history = try HistoryLog.operations(in: path + "/histories")
+    if !plan.mayVanish {
+      found += Linearizability.violations(in: history).prefix(5).map { "registers: \($0)" }
+    }
+    totals.violations += found.map { "round \(number): \($0)" }
+    say(
+      "round \(number): \(plan.durability), \(plan.roles.count) processes"
+        + (plan.mayVanish ? ", evicting" : "") + (plan.compacts ? ", compacting" : "")
+        + ", \(history.count) logged, \(found.count) violations")
+  }
+
+  // MARK: Processes
+
+  private func start(
+    _ index: Int, _ path: String, _ random: inout some RandomNumberGenerator
+  ) throws -> Crew {
+    var environment: [String: String] = [:]
+    if !faults.isEmpty, Int.random(in: 0..<4, using: &random) > 0 {
+      environment["LARDER_FAULTS"] = faults
+    }
+    let arguments =
+      ["worker", plan.roles[index].rawValue, "\(index)"] + StressArguments.of(self) + [path]
+    return Crew(
+      child: try ChildProcess(StressArguments.executable, arguments, environment: environment))
+  }
+
+  private func lastWords(
+    of child: ChildProcess, _ index: Int, _ status: ExitStatus, _ totals: inout StressTotals
+  ) -> [String] {
+    let lines = (try? child.remainingLines(deadline: .seconds(5))) ?? []
+    var found = lines.filter { $0 != "ready" }
+    switch status {
+    case .exited(0): break
+    case .signalled(SIGKILL): totals.kills += 1
+    default: found.append("\(plan.roles[index]) \(index) ended: \(status)")
+    }
+    return found
+  }
+
+  private func audit(_ path: String, _ totals: inout StressTotals) throws -> [String] {
+    let outcome = try ChildProcess.run(
+      StressArguments.executable, ["audit"] + StressArguments.of(self) + [path],
+      deadline: .seconds(120))
+    var found: [String] = []
+    for line in outcome.lines where line != "ready" {
+      if line.hasPrefix("hits "), let hits = UInt64(line.dropFirst(5)) {
+        totals.memoryHits += hits
+      } else {
+        found.append(line)
+      }
+    }
+    if outcome.status != .exited(0) {
+      found.append("the audit ended: \(outcome.status) \(outcome.standardError.suffix(300))")
+    }
+    return found
+  }
+}
+
+/// How the processes of a storm are told what round they are in.
+enum StressArguments {
+  static var executable: String { PeerExecutable.own }
+
+  static func of(_ round: StormRound) -> [String] {
+    ["\(round.storm)", "\(round.number)", "\(round.plan.roles.count)"]
+  }
+
+  static func plan(_ storm: UInt64, _ round: Int, _ processes: Int) -> RoundPlan {
+    RoundPlan(seed: storm, round: round, processes: processes)
+  }
+}

@@ -1,0 +1,170 @@
+// Larder — an embedded, multi-process cache and object store.
+// Copyright 2026 the Larder authors. Licensed under Apache-2.0.
+// SPDX-License-Identifier: Apache-2.0
+
+import ArgumentParser
+import LarderEngine
+import LarderSystem
+import LarderTesting
+
+// THE STRESS TOOL
+//
+// Hostile processes over one store after the other, killed, stopped and restarted at random, and an
+// oracle that knows what each may see. Every facade adds its workers here.
+//
+// A run has three parts: the directed scenarios of the protocol's rules, a storm, and damaged files.
+// The last line of the standard output is one JSON object; everything else goes to the standard
+// error. The exit code is 0 only without violations.
+
+@main
+struct StressTool: AsyncParsableCommand {
+  static let configuration = CommandConfiguration(
+    commandName: "larder-stress",
+    abstract: "Kills, stops and damages processes and files, and checks what the rest see.",
+    subcommands: [
+      Run.self, WorkerCommand.self, AuditCommand.self, ScenarioCommand.self, HelperCommand.self,
+    ],
+    defaultSubcommand: Run.self)
+}
+
+struct Run: AsyncParsableCommand {
+  static let configuration = CommandConfiguration(
+    abstract: "Run scenarios, a storm and damaged files; print one line of JSON.")
+
+  @Option(help: "How long to run, all in all.")
+  var seconds = 60.0
+
+  @Option(help: "The seed of everything random; by default a new one, which is printed.")
+  var seed: UInt64 = UInt64.random(in: 1...UInt64(UInt32.max))
+
+  @Option(help: "How many processes share a store.")
+  var processes = 6
+
+  @Option(help: "Only this round of the storm, over and over.")
+  var round: Int?
+
+  @Flag(help: "Damaged files only.")
+  var damage = false
+
+  @Flag(help: "No damaged files.")
+  var noDamage = false
+
+  func validate() throws {
+    guard (2...Board.workerCount).contains(processes) else {
+      throw ValidationError("--processes must be from 2 to \(Board.workerCount).")
+    }
+    guard seconds > 0, seconds < 1e7 else {
+      throw ValidationError("--seconds must be a positive number.")
+    }
+  }
+
+  func run() async throws {
+    let begin = Clocks.monotonicNanoseconds()
+    func elapsed() -> Double { Double(Clocks.monotonicNanoseconds() - begin) / 1e9 }
+    var totals = StressTotals()
+    #if !FAULTS
+      say("built without fault points: processes are killed from outside only")
+    #endif
+    if !damage {
+      if round == nil { try Scenarios.runAll(&totals, say) }
+      let share = noDamage || round != nil ? 1.0 : 0.75
+      let left = seconds * share - elapsed()
+      if totals.violations.isEmpty, left > 0 {
+        try Storm(seed: seed, seconds: left, processes: processes, only: round, say: say)
+          .run(&totals)
+      }
+    }
+    for violation in totals.violations.prefix(100) { say(violation) }
+    print(line(totals, elapsed()))
+    if !totals.violations.isEmpty { throw ExitCode(1) }
+  }
+
+  private func say(_ text: String) { StandardError.say(text) }
+
+  private func line(_ totals: StressTotals, _ elapsed: Double) -> String {
+    let fields = [
+      "\"seed\": \(seed)", "\"seconds\": \(Int(elapsed.rounded()))",
+      "\"kills\": \(totals.kills)", "\"stops\": \(totals.stops)",
+      "\"operations\": \(totals.operations)",
+      "\"memory_hits_checked\": \(totals.memoryHits)",
+      "\"files_damaged\": \(totals.filesDamaged)",
+      "\"violations\": \(totals.violations.count)",
+    ]
+    return "{" + fields.joined(separator: ", ") + "}"
+  }
+}
+
+// MARK: The processes of a run
+
+struct RoundArguments: ParsableArguments {
+  @Argument var storm: UInt64
+  @Argument var round: Int
+  @Argument var processes: Int
+  @Argument var directory: String
+
+  var plan: RoundPlan { RoundPlan(seed: storm, round: round, processes: processes) }
+}
+
+struct WorkerCommand: AsyncParsableCommand {
+  static let configuration = CommandConfiguration(commandName: "worker", shouldDisplay: false)
+
+  @Argument var role: String
+  @Argument var slot: Int
+  @OptionGroup var round: RoundArguments
+
+  func run() async throws {
+    guard let role = Role(rawValue: role) else { throw ValidationError("no role \(role)") }
+    do {
+      try await Worker(role: role, slot: slot, plan: round.plan, directory: round.directory).run()
+    } catch {
+      Worker.judge(error, try Board(path: round.directory + "/board"))
+    }
+  }
+}
+
+struct AuditCommand: AsyncParsableCommand {
+  static let configuration = CommandConfiguration(commandName: "audit", shouldDisplay: false)
+
+  @OptionGroup var round: RoundArguments
+
+  func run() async throws {
+    do {
+      try await Audit.run(round.plan, directory: round.directory)
+    } catch {
+      ParentProcess.send("the audit failed: \(error)")
+      throw ExitCode(1)
+    }
+  }
+}
+
+struct ScenarioCommand: AsyncParsableCommand {
+  static let configuration = CommandConfiguration(
+    commandName: "scenario", abstract: "Check one rule of the protocol; exit 3 if it is broken.",
+    shouldDisplay: false)
+
+  @Argument var name: String
+  @Argument var store: String
+
+  func run() async throws {
+    guard let scenario = Scenarios.all[name] else { throw ValidationError("no \(name)") }
+    do {
+      try await scenario(store)
+      ParentProcess.send("held")
+    } catch let violation as Violation {
+      ParentProcess.send("violation: \(violation)")
+      throw ExitCode(3)
+    } catch {
+      ParentProcess.send("error: \(error)")
+      throw ExitCode(4)
+    }
+  }
+}
+
+struct HelperCommand: AsyncParsableCommand {
+  static let configuration = CommandConfiguration(commandName: "helper", shouldDisplay: false)
+
+  @Argument var command: String
+  @Argument var store: String
+
+  func run() async throws { try await ScenarioHelpers.run(command, store) }
+}
