@@ -23,6 +23,9 @@ package final class Generation: Sendable {
   package let entries: Table
   package let chunks: Table
   package let expiries: Table
+  package let objects: Table
+  package let ids: Table
+  package let indexes: Table
   let environment: Environment
   let presence: OwnedFile
   let pool: ReaderPool
@@ -46,9 +49,19 @@ package final class Generation: Sendable {
   static let chunksName = "chunks"
   static let expiriesName = "expiries"
 
+  /// The tables of an environment, opened once.
+  struct Tables {
+    let entries: Table
+    let chunks: Table
+    let expiries: Table
+    let objects: Table
+    let ids: Table
+    let indexes: Table
+  }
+
   init(
     directory: StoreDirectory, number: UInt64, meta: StoreMeta, table: SharedTable, process: Int,
-    environment: Environment, presence: OwnedFile, tables: (Table, Table, Table)
+    environment: Environment, presence: OwnedFile, tables: Tables
   ) {
     self.directory = directory
     self.number = number
@@ -57,7 +70,12 @@ package final class Generation: Sendable {
     self.process = process
     self.environment = environment
     self.presence = presence
-    (entries, chunks, expiries) = tables
+    entries = tables.entries
+    chunks = tables.chunks
+    expiries = tables.expiries
+    objects = tables.objects
+    ids = tables.ids
+    indexes = tables.indexes
     growthMark = Atomic(
       (FileSystem.status(ofDescriptor: environment.dataDescriptor)?.size ?? 0)
         + Generation.growthStep)

@@ -35,6 +35,8 @@ public struct StoreTransaction: ~Copyable {
   var clearedNamespaces: [UInt32] = []
   var raisesFloor = false
   private var newNumbers: [(Space, UInt32)] = []
+  /// The books of the object types that were touched, and whether they changed.
+  var objectBooks: [UInt32: (books: ObjectTypeBooks, isChanged: Bool)] = [:]
   private var isForced = false
   var evicted: UInt64 = 0
   var expired: UInt64 = 0
@@ -182,6 +184,10 @@ public struct StoreTransaction: ~Copyable {
 
   /// Writes the books. Nothing may be changed afterwards.
   mutating func finish() throws {
+    for (number, entry) in objectBooks where entry.isChanged {
+      try transaction.put(
+        entry.books.encoded(), forKey: ObjectTypeBooks.key(number), in: .main)
+    }
     for number in changedNamespaces {
       try transaction.put(
         namespaces[number]!.encoded(), forKey: NamespaceRecord.key(number), in: .main)

@@ -56,6 +56,8 @@ package struct Cursor: ~Copyable, ~Escapable {
   package mutating func moveToLast() throws(LMDBError) -> Bool { try move(MDB_LAST) }
   @_lifetime(self: copy self)
   package mutating func moveToNext() throws(LMDBError) -> Bool { try move(MDB_NEXT) }
+  @_lifetime(self: copy self)
+  package mutating func moveToPrevious() throws(LMDBError) -> Bool { try move(MDB_PREV) }
 
   /// Moves to the first entry whose key is not below `start`.
   @_lifetime(self: copy self)

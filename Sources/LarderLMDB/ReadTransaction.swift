@@ -11,15 +11,23 @@ internal import LarderSystem
 @safe
 package struct ReadTransaction: ~Copyable {
   let handle: OpaquePointer
+  /// Whether the transaction ends with this value; a write transaction lends its own.
+  private let isOwned: Bool
+
+  init(lending handle: OpaquePointer) {
+    unsafe self.handle = handle
+    self.isOwned = false
+  }
 
   package init(in environment: borrowing Environment) throws(LMDBError) {
     var created: OpaquePointer?
     try unsafe check(
       mdb_txn_begin(environment.pointer, nil, UInt32(MDB_RDONLY), &created), "mdb_txn_begin")
     unsafe self.handle = created!
+    self.isOwned = true
   }
 
-  deinit { unsafe mdb_txn_abort(handle) }
+  deinit { if isOwned { unsafe mdb_txn_abort(handle) } }
 
   /// Opens a table. The handle is good only after ``keepTables()``.
   package func table(

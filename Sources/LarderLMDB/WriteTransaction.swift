@@ -91,6 +91,15 @@ package struct WriteTransaction: ~Copyable {
     return unsafe _overrideLifetime(value.span, borrowing: self)
   }
 
+  /// Lends the transaction to code that only reads. What it finds is valid until the next change.
+  package borrowing func withReading<R>(
+    _ body: (borrowing ReadTransaction) throws -> R
+  ) rethrows -> R {
+    requireOwnThread()
+    let reading = unsafe ReadTransaction(lending: handle)
+    return try body(reading)
+  }
+
   // MARK: Writing
 
   /// Stores the concatenation of three byte runs, written straight into the page.
@@ -105,6 +114,29 @@ package struct WriteTransaction: ~Copyable {
       unsafe mdb_put(handle, table.handle, $0, &value, UInt32(MDB_RESERVE))
     }
     try check(status, "mdb_put")
+    unsafe fill(value, first, second, third)
+  }
+
+  /// Stores the concatenation of three byte runs, written straight into the page.
+  package mutating func put(
+    _ first: RawSpan, _ second: RawSpan, _ third: RawSpan, forKey key: [UInt8], in table: Table
+  ) throws(LMDBError) {
+    var value = unsafe MDB_val(
+      mv_size: first.byteCount + second.byteCount + third.byteCount, mv_data: nil)
+    requireOwnThread()
+    let handle = unsafe handle
+    let status = key.withRawSpan { key in
+      unsafe withValue(key) {
+        unsafe mdb_put(handle, table.handle, $0, &value, UInt32(MDB_RESERVE))
+      }
+    }
+    try check(status, "mdb_put")
+    unsafe fill(value, first, second, third)
+  }
+
+  @unsafe private func fill(
+    _ value: MDB_val, _ first: RawSpan, _ second: RawSpan, _ third: RawSpan
+  ) {
     var target = unsafe value.mv_data!
     for part in [0, 1, 2] {
       let source = part == 0 ? first : part == 1 ? second : third

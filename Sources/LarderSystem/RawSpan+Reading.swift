@@ -44,6 +44,19 @@ extension RawSpan {
     }
   }
 
+  /// Whether these bytes come before others in the order of bytes; what begins like them is after.
+  package func precedes(_ other: [UInt8]) -> Bool {
+    other.withRawSpan { other in
+      let count = min(byteCount, other.byteCount)
+      let order = unsafe withUnsafeBytes { left in
+        unsafe other.withUnsafeBytes { right in
+          count == 0 ? 0 : unsafe compareBytes(left.baseAddress!, right.baseAddress!, count)
+        }
+      }
+      return order != 0 ? order < 0 : byteCount < other.byteCount
+    }
+  }
+
   /// Whether the bytes equal those of an array.
   package func equals(_ other: [UInt8]) -> Bool {
     guard byteCount == other.count else { return false }

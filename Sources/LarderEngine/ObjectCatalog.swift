@@ -1,0 +1,122 @@
+// Larder — an embedded, multi-process cache and object store.
+// Copyright 2026 the Larder authors. Licensed under Apache-2.0.
+// SPDX-License-Identifier: Apache-2.0
+
+internal import LarderLMDB
+internal import LarderSystem
+internal import LarderCoding
+
+// THE CATALOG OF TYPES
+//
+// In LMDB's unnamed table, beside the namespaces:
+//
+//     t:<name>          CBOR of `ObjectTypeRecord`: the number, the schema as it was declared
+//     c:<number>        40 bytes: next sequence, objects, bytes, budget, all u64; zero u64
+//     d:<number>        one byte: 1 a type, 2 an index whose number is given up; swept bit by bit
+//     "numbers"         u32: the next number of a type or an index
+//
+// `<number>` is a big-endian u32. Deleting everything of a type gives the type a new number: all is
+// gone at once, whatever there was, and swept by the store's thread.
+
+/// What is stored about a type.
+package struct ObjectTypeRecord: Codable, Sendable, Hashable {
+  package struct Index: Codable, Sendable, Hashable {
+    package var number: UInt32
+    package var name: String
+    package var fields: [String]
+    package var isUnique: Bool
+    /// What else makes the keys what they are; another text means other keys.
+    package var definition: String
+    /// Objects up to this sequence are in the index; `nil`: all are.
+    package var builtTo: UInt64?
+
+    package init(
+      number: UInt32, name: String, fields: [String], isUnique: Bool, definition: String,
+      builtTo: UInt64?
+    ) {
+      self.number = number
+      self.name = name
+      self.fields = fields
+      self.isUnique = isUnique
+      self.definition = definition
+      self.builtTo = builtTo
+    }
+  }
+
+  package var number: UInt32
+  package var name: String
+  package var version: UInt32
+  /// Of the declared schema: names and types of fields.
+  package var fingerprint: UInt64
+  package var indexes: [Index]
+  /// Migrations that were applied, in order.
+  package var migrations: [String]
+
+  package init(
+    number: UInt32, name: String, version: UInt32, fingerprint: UInt64, indexes: [Index],
+    migrations: [String]
+  ) {
+    self.number = number
+    self.name = name
+    self.version = version
+    self.fingerprint = fingerprint
+    self.indexes = indexes
+    self.migrations = migrations
+  }
+
+  static func key(_ name: String) -> [UInt8] {
+    let bytes = Array(name.utf8)
+    // A name that is no key of LMDB's is hashed; the record says the name itself.
+    guard bytes.count > 400 else { return Array("t:".utf8) + bytes }
+    var key = Array("t:".utf8) + bytes.prefix(392)
+    key.append(littleEndian: XXH64.hash(bytes))
+    return key
+  }
+
+  init?(_ bytes: RawSpan) {
+    guard
+      let record = try? CBORCodec().decode(ObjectTypeRecord.self, from: bytes.copied())
+    else { return nil }
+    self = record
+  }
+
+  func encoded() throws -> [UInt8] { try CBORCodec().encode(self) }
+}
+
+/// What is counted about a type; in the same transaction as every change.
+package struct ObjectTypeBooks: Sendable, Hashable {
+  package var nextSequence: UInt64 = 1
+  package var count: UInt64 = 0
+  package var bytes: UInt64 = 0
+  /// The most `bytes` may be; zero: no limit.
+  package var budget: UInt64 = 0
+
+  static func key(_ number: UInt32) -> [UInt8] { prefixed("c:", number) }
+  static func droppedKey(_ number: UInt32) -> [UInt8] { prefixed("d:", number) }
+  static var numbersKey: [UInt8] { Array("numbers".utf8) }
+
+  private static func prefixed(_ prefix: String, _ number: UInt32) -> [UInt8] {
+    var key = Array(prefix.utf8)
+    key.append(littleEndian: number.byteSwapped)
+    return key
+  }
+
+  init() {}
+
+  init?(_ record: RawSpan) {
+    guard record.byteCount >= 40 else { return nil }
+    nextSequence = record.integer(at: 0)!
+    count = record.integer(at: 8)!
+    bytes = record.integer(at: 16)!
+    budget = record.integer(at: 24)!
+  }
+
+  func encoded() -> [UInt8] {
+    var result = [UInt8](repeating: 0, count: 40)
+    result.store(nextSequence, at: 0)
+    result.store(count, at: 8)
+    result.store(bytes, at: 16)
+    result.store(budget, at: 24)
+    return result
+  }
+}

@@ -1,0 +1,170 @@
+// Larder — an embedded, multi-process cache and object store.
+// Copyright 2026 the Larder authors. Licensed under Apache-2.0.
+// SPDX-License-Identifier: Apache-2.0
+
+internal import LarderSystem
+
+// OBJECTS
+//
+// Objects live beside the cache's entries, in three tables of the same environment, so that one
+// transaction covers both. Every type, and every index, has a number of its own (see
+// `ObjectCatalog.swift`); numbers are never used again.
+//
+//     objects   type u32, sequence u64, both big-endian  ->  record
+//     ids       keyed hash of type number and id (integer key)  ->  items of 12 bytes:
+//                   0 type u32   4 sequence u64, little-endian; several where hashes collide
+//     indexes   index u32 big-endian, the key's bytes, sequence u64 big-endian  ->  nothing
+//
+// The sequence is given when an object is first saved and kept while it exists: the order of
+// `objects` is the order of insertion. A record is an entry (`EntryFormat.swift`) whose key is the id,
+// whose namespace is the type's number, whose epoch is the schema version it was written under and
+// whose key tag is 32; its payload begins with the index keys the record owns:
+//
+//      0  count   u32
+//         each:   index u32, length u32, bytes
+//
+// followed by the object itself. So any process can replace or delete a record together with its
+// index entries without knowing the Swift type, or the index, at all.
+//
+// Keys in `indexes` are order-preserving bytes of at most 448; a longer one is cut, and eight bytes of
+// its hash stand behind the cut: what is equal stays equal, and order is exact up to there.
+
+/// One key of an index that a record owns.
+package struct ObjectIndexKey: Sendable, Hashable {
+  package let index: UInt32
+  package let bytes: [UInt8]
+
+  package init(index: UInt32, bytes: [UInt8]) {
+    self.index = index
+    self.bytes = ObjectFormat.limited(bytes)
+  }
+}
+
+package enum ObjectFormat {
+  static let keyTag: UInt8 = 32
+  static let objectsName = "objects"
+  static let idsName = "ids"
+  static let indexesName = "indexes"
+  static let idItemSize = 12
+  static let keyLimit = 448
+
+  // MARK: Keys
+
+  static func objectKey(type: UInt32, sequence: UInt64) -> [UInt8] {
+    var key: [UInt8] = []
+    key.reserveCapacity(12)
+    key.append(littleEndian: type.byteSwapped)
+    key.append(littleEndian: sequence.byteSwapped)
+    return key
+  }
+
+  /// The sequence in a key of `objects` that belongs to `type`.
+  static func sequence(ofObjectKey key: RawSpan, type: UInt32) -> UInt64? {
+    guard
+      key.byteCount == 12, let found: UInt32 = key.integer(at: 0), found.byteSwapped == type,
+      let sequence: UInt64 = key.integer(at: 4)
+    else { return nil }
+    return sequence.byteSwapped
+  }
+
+  static func indexPrefix(_ index: UInt32, _ bytes: [UInt8] = []) -> [UInt8] {
+    var key: [UInt8] = []
+    key.reserveCapacity(12 + bytes.count)
+    key.append(littleEndian: index.byteSwapped)
+    key += bytes
+    return key
+  }
+
+  static func indexEntry(_ key: ObjectIndexKey, sequence: UInt64) -> [UInt8] {
+    var entry = indexPrefix(key.index, key.bytes)
+    entry.append(littleEndian: sequence.byteSwapped)
+    return entry
+  }
+
+  /// The sequence at the end of a key of `indexes` that belongs to `index`.
+  static func sequence(ofIndexEntry entry: RawSpan, index: UInt32) -> UInt64? {
+    guard
+      entry.byteCount >= 12, let found: UInt32 = entry.integer(at: 0), found.byteSwapped == index,
+      let sequence: UInt64 = entry.integer(at: entry.byteCount - 8)
+    else { return nil }
+    return sequence.byteSwapped
+  }
+
+  /// Cuts what LMDB cannot hold as a key, keeping equality.
+  static func limited(_ bytes: [UInt8]) -> [UInt8] {
+    guard bytes.count > keyLimit else { return bytes }
+    var cut = Array(bytes.prefix(keyLimit - 8))
+    cut.append(littleEndian: XXH64.hash(bytes).byteSwapped)
+    return cut
+  }
+
+  // MARK: The front of a payload
+
+  static func payload(_ keys: [ObjectIndexKey], _ object: [UInt8]) -> [UInt8] {
+    var bytes: [UInt8] = []
+    bytes.reserveCapacity(4 + keys.reduce(0) { $0 + 8 + $1.bytes.count } + object.count)
+    bytes.append(littleEndian: UInt32(keys.count))
+    for key in keys {
+      bytes.append(littleEndian: key.index)
+      bytes.append(littleEndian: UInt32(key.bytes.count))
+      bytes += key.bytes
+    }
+    return bytes + object
+  }
+
+  /// The index keys at the front of a payload, and where the object begins; `nil`: damaged.
+  static func indexKeys(_ payload: RawSpan) -> (keys: [ObjectIndexKey], object: Int)? {
+    guard let count: UInt32 = payload.integer(at: 0), Int(count) <= payload.byteCount / 8 else {
+      return nil
+    }
+    var keys: [ObjectIndexKey] = []
+    keys.reserveCapacity(Int(count))
+    var offset = 4
+    for _ in 0..<count {
+      guard
+        let index: UInt32 = payload.integer(at: offset),
+        let length: UInt32 = payload.integer(at: offset + 4),
+        let bytes = payload.slice((offset + 8)..<(offset + 8 + Int(length)))
+      else { return nil }
+      keys.append(ObjectIndexKey(index: index, bytes: bytes.copied()))
+      offset += 8 + Int(length)
+    }
+    return (keys, offset)
+  }
+
+  /// Where the object begins in a payload, without looking at its index keys.
+  static func objectStart(_ payload: RawSpan) -> Int? {
+    guard let count: UInt32 = payload.integer(at: 0), Int(count) <= payload.byteCount / 8 else {
+      return nil
+    }
+    var offset = 4
+    for _ in 0..<count {
+      guard let length: UInt32 = payload.integer(at: offset + 4) else { return nil }
+      offset += 8 + Int(length)
+      if offset > payload.byteCount { return nil }
+    }
+    return offset
+  }
+
+  // MARK: Hashes
+
+  /// The keyed hash of an id.
+  static func hash(type: UInt32, id: [UInt8], in generation: Generation) -> UInt64 {
+    var hasher = SipHash13(key: generation.meta.secret)
+    // No namespace has a name of this length: objects and entries never share their hashes' input.
+    hasher.combine(word: UInt64.max)
+    hasher.combine(word: UInt64(type) << 32 | UInt64(id.count))
+    hasher.combine(bytes: id)
+    let hash = hasher.finish()
+    let bits = generation.meta.hashBits
+    return bits == 64 ? hash : hash & (1 << UInt64(bits) - 1)
+  }
+
+  /// The stamp slot that every write to a type touches.
+  static func typeSlot(_ type: UInt32, in generation: Generation) -> UInt64 {
+    var hasher = SipHash13(key: generation.meta.secret)
+    hasher.combine(word: UInt64.max - 1)
+    hasher.combine(word: UInt64(type))
+    return hasher.finish()
+  }
+}
