@@ -10,6 +10,7 @@ let package = Package(
   platforms: [.macOS(.v15)],
   products: [
     .library(name: "Larder", targets: ["Larder"]),
+    .library(name: "LarderObjects", targets: ["LarderObjects"]),
     .library(name: "LarderTesting", targets: ["LarderTesting"]),
     .executable(name: "larder", targets: ["LarderCLI"]),
     .executable(name: "larder-stress", targets: ["LarderStress"]),
@@ -37,6 +38,9 @@ let package = Package(
     .target(name: "LarderCoding"),
     .target(name: "LarderEngine", dependencies: ["LarderLMDB", "LarderSystem", "LarderCoding"]),
     .target(name: "LarderCache", dependencies: ["LarderEngine", "LarderCoding"]),
+    .target(
+      name: "LarderObjects",
+      dependencies: ["LarderCache", "LarderEngine", "LarderCoding", "LarderLMDB"]),
     .target(name: "Larder", dependencies: ["LarderCache", "LarderEngine", "LarderCoding"]),
 
     .executableTarget(
@@ -70,6 +74,9 @@ let package = Package(
       name: "LarderEngineTests", dependencies: ["Larder", "LarderEngine", "LarderTesting"]),
     .testTarget(
       name: "LarderCacheTests", dependencies: ["Larder", "LarderEngine", "LarderTesting"]),
+    .testTarget(
+      name: "LarderObjectsTests",
+      dependencies: ["LarderObjects", "LarderEngine", "LarderTesting"]),
     .testTarget(
       name: "LarderProcessTests",
       dependencies: ["Larder", "LarderEngine", "LarderTesting", "LarderPeer"]),

@@ -1,0 +1,133 @@
+// Larder — an embedded, multi-process cache and object store.
+// Copyright 2026 the Larder authors. Licensed under Apache-2.0.
+// SPDX-License-Identifier: Apache-2.0
+
+internal import LarderCoding
+
+// The comparisons that key paths have by themselves: `\.year >= 2020`.
+
+extension KeyRange {
+  /// Constants longer than an index keeps are compared by what it keeps.
+  private static let limit = 440
+
+  static func bound(_ key: [UInt8]) -> [UInt8] { Array(key.prefix(limit)) }
+
+  static func equal(_ key: [UInt8]) -> KeyRange { .exactly(bound(key)) }
+  static func from(_ key: [UInt8]) -> KeyRange { KeyRange(lower: bound(key), upper: nil) }
+  static func above(_ key: [UInt8]) -> KeyRange {
+    KeyRange(lower: key.count > limit ? bound(key) : after(key), upper: nil)
+  }
+  static func below(_ key: [UInt8]) -> KeyRange {
+    KeyRange(lower: firstValue, upper: key.count > limit ? after(bound(key)) : key)
+  }
+  static func upTo(_ key: [UInt8]) -> KeyRange {
+    KeyRange(lower: firstValue, upper: after(bound(key)))
+  }
+
+  /// Whether a constant's key tells exactly which values fit.
+  static func isExact(_ key: [UInt8], _ value: Any) -> Bool {
+    key.count <= limit && !(value is any FloatingPoint)
+  }
+}
+
+/// The index key of a constant; `nil`: no index can be over it.
+func indexKey(_ value: some Sendable) -> [UInt8]? { (value as? any IndexValue)?.indexKey }
+
+extension Predicate {
+  static func compare<Value: Sendable>(
+    _ path: PropertyPath<Object, Value>, _ sign: String, _ value: some Sendable,
+    _ range: ([UInt8]) -> KeyRange, _ holds: @escaping @Sendable (Value) -> Bool
+  ) -> Predicate {
+    let key = indexKey(value)
+    return Predicate(
+      path.erased, "\(path.name) \(sign) \(literal(value))", ranges: key.map { [range($0)] },
+      isExact: key.map { KeyRange.isExact($0, value) } ?? false
+    ) { holds(path.value(of: $0)) }
+  }
+
+  static func different<Value: Equatable & Sendable>(
+    _ path: PropertyPath<Object, Value>, _ value: Value
+  ) -> Predicate {
+    Predicate(path.erased, "\(path.name) != \(literal(value))") { path.value(of: $0) != value }
+  }
+
+  /// What a constant looks like in a description.
+  static func literal(_ value: some Sendable) -> String {
+    switch value {
+    case let text as String: "\"\(text)\""
+    default: "\(value)"
+    }
+  }
+}
+
+/// Whether the property has this value.
+public func == <Object: Storable, Value: Equatable & Sendable>(
+  path: Path<Object, Value>, value: Value
+) -> Predicate<Object> {
+  .compare(PropertyPath(path), "==", value, KeyRange.equal) { $0 == value }
+}
+
+/// Whether the property has another value.
+public func != <Object: Storable, Value: Equatable & Sendable>(
+  path: Path<Object, Value>, value: Value
+) -> Predicate<Object> {
+  .different(PropertyPath(path), value)
+}
+
+/// Whether the property is below a value.
+public func < <Object: Storable, Value: Comparable & Sendable>(
+  path: Path<Object, Value>, value: Value
+) -> Predicate<Object> {
+  .compare(PropertyPath(path), "<", value, KeyRange.below) { $0 < value }
+}
+
+/// Whether the property is a value or below it.
+public func <= <Object: Storable, Value: Comparable & Sendable>(
+  path: Path<Object, Value>, value: Value
+) -> Predicate<Object> {
+  .compare(PropertyPath(path), "<=", value, KeyRange.upTo) { $0 <= value }
+}
+
+/// Whether the property is above a value.
+public func > <Object: Storable, Value: Comparable & Sendable>(
+  path: Path<Object, Value>, value: Value
+) -> Predicate<Object> {
+  .compare(PropertyPath(path), ">", value, KeyRange.above) { $0 > value }
+}
+
+/// Whether the property is a value or above it.
+public func >= <Object: Storable, Value: Comparable & Sendable>(
+  path: Path<Object, Value>, value: Value
+) -> Predicate<Object> {
+  .compare(PropertyPath(path), ">=", value, KeyRange.from) { $0 >= value }
+}
+
+// What is missing is neither below nor above anything.
+
+/// Whether the property has a value, and it is below another.
+public func < <Object: Storable, Value: Comparable & Sendable>(
+  path: Path<Object, Value?>, value: Value
+) -> Predicate<Object> {
+  .compare(PropertyPath(path), "<", value, KeyRange.below) { $0.map { $0 < value } ?? false }
+}
+
+/// Whether the property has a value, and it is another or below it.
+public func <= <Object: Storable, Value: Comparable & Sendable>(
+  path: Path<Object, Value?>, value: Value
+) -> Predicate<Object> {
+  .compare(PropertyPath(path), "<=", value, KeyRange.upTo) { $0.map { $0 <= value } ?? false }
+}
+
+/// Whether the property has a value, and it is above another.
+public func > <Object: Storable, Value: Comparable & Sendable>(
+  path: Path<Object, Value?>, value: Value
+) -> Predicate<Object> {
+  .compare(PropertyPath(path), ">", value, KeyRange.above) { $0.map { $0 > value } ?? false }
+}
+
+/// Whether the property has a value, and it is another or above it.
+public func >= <Object: Storable, Value: Comparable & Sendable>(
+  path: Path<Object, Value?>, value: Value
+) -> Predicate<Object> {
+  .compare(PropertyPath(path), ">=", value, KeyRange.from) { $0.map { $0 >= value } ?? false }
+}

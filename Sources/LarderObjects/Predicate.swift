@@ -1,0 +1,142 @@
+// Larder — an embedded, multi-process cache and object store.
+// Copyright 2026 the Larder authors. Licensed under Apache-2.0.
+// SPDX-License-Identifier: Apache-2.0
+
+internal import LarderCoding
+
+// PREDICATES
+//
+// A predicate is a tree of values: comparisons of one property with constants, and `&&`, `||`, `!`
+// over them. Each comparison knows how to judge an object, how to describe itself, and, where the
+// constant is a value an index can be over, which keys of an index on the property it allows. So the
+// planner can look into it, and what the planner cannot use is judged object by object.
+
+/// Which objects a query wants.
+///
+/// ```swift
+/// cars.where(\.year >= 2020 && (\.model == "S" || \.tags, contains("fast")))
+/// cars.where { $0.year >= 2020 && $0.model.hasPrefix("A") }
+/// ```
+public struct Predicate<Object: Storable>: Sendable, CustomStringConvertible {
+  indirect enum Node: Sendable {
+    case all
+    case leaf(Leaf)
+    case and([Node])
+    case or([Node])
+    case not(Node)
+  }
+
+  /// One comparison.
+  struct Leaf: Sendable {
+    /// The property; `nil` for a closure.
+    let path: AnyPath?
+    let text: String
+    /// The keys of an index on the property that may fit; `nil`: no index helps.
+    let ranges: [KeyRange]?
+    /// The same for an index with one key an element.
+    let elementRanges: [KeyRange]?
+    /// Whether the ranges hold every object that fits and no other.
+    let isExact: Bool
+    let holds: @Sendable (Object) -> Bool
+  }
+
+  let node: Node
+
+  init(_ node: Node) { self.node = node }
+
+  init(
+    _ path: AnyPath?, _ text: String, ranges: [KeyRange]? = nil,
+    elementRanges: [KeyRange]? = nil, isExact: Bool = true,
+    holds: @escaping @Sendable (Object) -> Bool
+  ) {
+    node = .leaf(
+      Leaf(
+        path: path, text: text, ranges: ranges, elementRanges: elementRanges, isExact: isExact,
+        holds: holds))
+  }
+
+  /// A predicate no index can help: every object is decoded and judged.
+  public init(_ holds: @escaping @Sendable (Object) -> Bool) {
+    self.init(nil, "a closure", isExact: false, holds: holds)
+  }
+
+  /// Every object.
+  public static var all: Predicate { Predicate(.all) }
+
+  /// Whether it holds for an object.
+  public func holds(for object: Object) -> Bool { Self.holds(node, object) }
+
+  static func holds(_ node: Node, _ object: Object) -> Bool {
+    switch node {
+    case .all: true
+    case .leaf(let leaf): leaf.holds(object)
+    case .and(let nodes): nodes.allSatisfy { holds($0, object) }
+    case .or(let nodes): nodes.contains { holds($0, object) }
+    case .not(let node): !holds(node, object)
+    }
+  }
+
+  public var description: String { Self.text(node) }
+
+  static func text(_ node: Node) -> String {
+    switch node {
+    case .all: "all"
+    case .leaf(let leaf): leaf.text
+    case .and(let nodes): "(" + nodes.map { text($0) }.joined(separator: " && ") + ")"
+    case .or(let nodes): "(" + nodes.map { text($0) }.joined(separator: " || ") + ")"
+    case .not(let node): "!" + text(node)
+    }
+  }
+
+  // MARK: Composing
+
+  /// Both.
+  public static func && (left: Predicate, right: Predicate) -> Predicate {
+    var nodes: [Node] = []
+    for predicate in [left, right] {
+      switch predicate.node {
+      case .all: break
+      case .and(let inner): nodes += inner
+      default: nodes.append(predicate.node)
+      }
+    }
+    return nodes.isEmpty ? .all : Predicate(nodes.count == 1 ? nodes[0] : .and(nodes))
+  }
+
+  /// Either, or both.
+  public static func || (left: Predicate, right: Predicate) -> Predicate {
+    Predicate(.or([left.node, right.node]))
+  }
+
+  /// Not.
+  public static prefix func ! (predicate: Predicate) -> Predicate {
+    Predicate(.not(predicate.node))
+  }
+}
+
+/// Keys of an index from one on and below another, as bytes.
+struct KeyRange: Sendable, Hashable {
+  var lower: [UInt8]
+  /// `nil`: up to the last.
+  var upper: [UInt8]?
+
+  /// The keys that are, or begin with, these bytes.
+  static func exactly(_ key: [UInt8]) -> KeyRange { KeyRange(lower: key, upper: after(key)) }
+
+  /// The first bytes behind every key that begins with these. No type code is 0xFF.
+  static func after(_ key: [UInt8]) -> [UInt8] { key + [0xFF] }
+
+  /// Behind every value that is there; a value that is missing comes before all.
+  static let firstValue: [UInt8] = [0x01]
+
+  func intersection(_ other: KeyRange) -> KeyRange {
+    let lower = lower.lexicographicallyPrecedes(other.lower) ? other.lower : lower
+    guard let mine = upper, let theirs = other.upper else {
+      return KeyRange(lower: lower, upper: upper ?? other.upper)
+    }
+    return KeyRange(lower: lower, upper: mine.lexicographicallyPrecedes(theirs) ? mine : theirs)
+  }
+
+  /// Whether every key in it begins with its lower bound: an equality.
+  var isEquality: Bool { upper == KeyRange.after(lower) }
+}

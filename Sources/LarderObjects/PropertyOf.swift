@@ -1,0 +1,228 @@
+// Larder — an embedded, multi-process cache and object store.
+// Copyright 2026 the Larder authors. Licensed under Apache-2.0.
+// SPDX-License-Identifier: Apache-2.0
+
+internal import LarderCoding
+internal import Synchronization
+
+// What key paths cannot say by themselves is said of a property in a closure:
+//
+//     cars.where { $0.year >= 2020 && $0.model.hasPrefix("A") && $0.tags.contains("fast") }
+
+/// The object in a closure that builds a predicate.
+@dynamicMemberLookup
+public struct ObjectShape<Object: Storable>: Sendable {
+  init() {}
+
+  /// A property.
+  public subscript<Value: Sendable>(
+    dynamicMember path: Path<Object, Value>
+  ) -> PropertyOf<Object, Value> { PropertyOf(path) }
+}
+
+/// A property in a closure that builds a predicate.
+@dynamicMemberLookup
+public struct PropertyOf<Object: Storable, Value: Sendable>: Sendable {
+  let path: PropertyPath<Object, Value>
+
+  /// The property at a key path, for predicates outside of a closure.
+  public init(_ path: Path<Object, Value>) { self.path = PropertyPath(path) }
+
+  init(path: PropertyPath<Object, Value>) { self.path = path }
+
+  /// A property of this property.
+  public subscript<Inner: Sendable>(
+    dynamicMember inner: Path<Value, Inner>
+  ) -> PropertyOf<Object, Inner> {
+    PropertyOf<Object, Inner>(path: path.appending(inner))
+  }
+
+  var name: String { path.name }
+}
+
+extension PropertyOf where Value: Equatable {
+  public static func == (property: Self, value: Value) -> Predicate<Object> {
+    .compare(property.path, "==", value, KeyRange.equal) { $0 == value }
+  }
+  public static func != (property: Self, value: Value) -> Predicate<Object> {
+    .different(property.path, value)
+  }
+
+  /// Whether the value is one of these.
+  public func isIn(_ values: [Value]) -> Predicate<Object> {
+    let keys = values.map { indexKey($0) }
+    let ranges = keys.allSatisfy { $0 != nil } ? keys.map { KeyRange.equal($0!) } : nil
+    let path = path
+    return Predicate(
+      path.erased, "\(name) in \(values)", ranges: ranges,
+      isExact: zip(keys, values).allSatisfy { key, value in
+        key.map { KeyRange.isExact($0, value) } ?? false
+      }
+    ) { values.contains(path.value(of: $0)) }
+  }
+}
+
+extension PropertyOf where Value: Comparable {
+  public static func < (property: Self, value: Value) -> Predicate<Object> {
+    .compare(property.path, "<", value, KeyRange.below) { $0 < value }
+  }
+  public static func <= (property: Self, value: Value) -> Predicate<Object> {
+    .compare(property.path, "<=", value, KeyRange.upTo) { $0 <= value }
+  }
+  public static func > (property: Self, value: Value) -> Predicate<Object> {
+    .compare(property.path, ">", value, KeyRange.above) { $0 > value }
+  }
+  public static func >= (property: Self, value: Value) -> Predicate<Object> {
+    .compare(property.path, ">=", value, KeyRange.from) { $0 >= value }
+  }
+
+  /// Whether the value lies in a range that includes its end.
+  public func isIn(_ range: ClosedRange<Value>) -> Predicate<Object> {
+    self >= range.lowerBound && self <= range.upperBound
+  }
+
+  /// Whether the value lies in a range that does not include its end.
+  public func isIn(_ range: Range<Value>) -> Predicate<Object> {
+    self >= range.lowerBound && self < range.upperBound
+  }
+}
+
+extension PropertyOf {
+  public static func < <Inner: Comparable & Sendable>(
+    property: Self, value: Inner
+  ) -> Predicate<Object> where Value == Inner? {
+    .compare(property.path, "<", value, KeyRange.below) { $0.map { $0 < value } ?? false }
+  }
+  public static func <= <Inner: Comparable & Sendable>(
+    property: Self, value: Inner
+  ) -> Predicate<Object> where Value == Inner? {
+    .compare(property.path, "<=", value, KeyRange.upTo) { $0.map { $0 <= value } ?? false }
+  }
+  public static func > <Inner: Comparable & Sendable>(
+    property: Self, value: Inner
+  ) -> Predicate<Object> where Value == Inner? {
+    .compare(property.path, ">", value, KeyRange.above) { $0.map { $0 > value } ?? false }
+  }
+  public static func >= <Inner: Comparable & Sendable>(
+    property: Self, value: Inner
+  ) -> Predicate<Object> where Value == Inner? {
+    .compare(property.path, ">=", value, KeyRange.from) { $0.map { $0 >= value } ?? false }
+  }
+
+  /// Whether there is no value.
+  public func isNil<Inner>() -> Predicate<Object> where Value == Inner? {
+    let path = path
+    return Predicate(path.erased, "\(name) == nil", ranges: [.exactly([0])]) {
+      path.value(of: $0) == nil
+    }
+  }
+
+  /// Whether there is a value.
+  public func isNotNil<Inner>() -> Predicate<Object> where Value == Inner? {
+    let path = path
+    return Predicate(
+      path.erased, "\(name) != nil", ranges: [KeyRange(lower: KeyRange.firstValue, upper: nil)]
+    ) { path.value(of: $0) != nil }
+  }
+}
+
+extension PropertyOf where Value == Bool {
+  /// The property itself, as a predicate.
+  public var isTrue: Predicate<Object> { self == true }
+}
+
+extension PropertyOf where Value == String {
+  /// Whether the text begins with another.
+  public func hasPrefix(_ prefix: String) -> Predicate<Object> {
+    var encoder = IndexKeyEncoder()
+    encoder.append(prefix)
+    let key = KeyRange.bound(encoder.bytes.dropLast())
+    let path = path
+    return Predicate(
+      path.erased, "\(name).hasPrefix(\"\(prefix)\")",
+      ranges: [KeyRange(lower: key, upper: KeyRange.after(key))], isExact: false
+    ) { path.value(of: $0).hasPrefix(prefix) }
+  }
+
+  /// Whether the text ends with another.
+  public func hasSuffix(_ suffix: String) -> Predicate<Object> {
+    let path = path
+    return Predicate(path.erased, "\(name).hasSuffix(\"\(suffix)\")") {
+      path.value(of: $0).hasSuffix(suffix)
+    }
+  }
+
+  /// Whether another text is part of the text.
+  public func contains(_ part: String) -> Predicate<Object> {
+    let path = path
+    return Predicate(path.erased, "\(name).contains(\"\(part)\")") {
+      part.isEmpty || path.value(of: $0).contains(part)
+    }
+  }
+
+  /// Whether the text equals another, upper and lower case apart.
+  public func equalsIgnoringCase(_ other: String) -> Predicate<Object> {
+    let path = path
+    let lower = other.lowercased()
+    return Predicate(path.erased, "\(name).equalsIgnoringCase(\"\(other)\")") {
+      path.value(of: $0).lowercased() == lower
+    }
+  }
+
+  /// Whether another text is part of the text, upper and lower case apart.
+  public func containsIgnoringCase(_ part: String) -> Predicate<Object> {
+    let path = path
+    let lower = part.lowercased()
+    return Predicate(path.erased, "\(name).containsIgnoringCase(\"\(part)\")") {
+      lower.isEmpty || path.value(of: $0).lowercased().contains(lower)
+    }
+  }
+
+  /// Whether a regular expression matches somewhere in the text.
+  ///
+  /// - Throws: What Swift's `Regex` says of a pattern that is none.
+  public func matches(_ pattern: String) throws -> Predicate<Object> {
+    let expression = Mutex(try Regex(pattern))
+    let box = Boxed(expression)
+    let path = path
+    return Predicate(path.erased, "\(name).matches(\"\(pattern)\")") { object in
+      box.value.withLock { path.value(of: object).firstMatch(of: $0) != nil }
+    }
+  }
+}
+
+/// A reference to something that cannot be copied.
+private final class Boxed<Value: ~Copyable & Sendable>: Sendable {
+  let value: Value
+  init(_ value: consuming Value) { self.value = value }
+}
+
+extension PropertyOf where Value: Collection, Value.Element: Equatable & Sendable {
+  /// Whether an element is in the collection.
+  public func contains(_ element: Value.Element) -> Predicate<Object> {
+    let path = path
+    let key = indexKey(element)
+    return Predicate(
+      path.erased, "\(name).contains(\(Predicate<Object>.literal(element)))",
+      elementRanges: key.map { [.equal($0)] },
+      isExact: key.map { KeyRange.isExact($0, element) } ?? false
+    ) { path.value(of: $0).contains(element) }
+  }
+
+  /// Whether every one of these elements is in the collection.
+  public func contains(all elements: [Value.Element]) -> Predicate<Object> {
+    elements.reduce(.all) { $0 && contains($1) }
+  }
+
+  /// Whether at least one of these elements is in the collection.
+  public func contains(any elements: [Value.Element]) -> Predicate<Object> {
+    let path = path
+    let keys = elements.map { indexKey($0) }
+    let ranges = keys.allSatisfy { $0 != nil } ? keys.map { KeyRange.equal($0!) } : nil
+    return Predicate(
+      path.erased, "\(name).contains(any: \(elements))", elementRanges: ranges, isExact: false
+    ) { object in
+      elements.contains { path.value(of: object).contains($0) }
+    }
+  }
+}

@@ -1,0 +1,35 @@
+// Larder — an embedded, multi-process cache and object store.
+// Copyright 2026 the Larder authors. Licensed under Apache-2.0.
+// SPDX-License-Identifier: Apache-2.0
+
+/// A type whose values are stored as objects of their own: found by id and by queries.
+///
+/// ```swift
+/// struct Car: Storable {
+///   let id: String
+///   var model: String
+///   var year: Int
+///   static let indexes = [Index("model", \Car.model), Index("year", \Car.year)]
+/// }
+/// ```
+///
+/// An object is stored whole, as its `Codable` conformance writes it, under its id's description.
+/// Any id works: empty, with slashes, of any length.
+public protocol Storable: Codable, Sendable, Identifiable where ID: CustomStringConvertible & Sendable {
+  /// The name the type is stored under. By default module and type, so that types of one name in
+  /// different modules never mix; give it yourself to be able to rename or move the type.
+  static var storedName: String { get }
+
+  /// The version of the stored form, from 1. Raise it together with a migration when what is stored
+  /// changes its meaning.
+  static var schemaVersion: Int { get }
+
+  /// The indexes kept for the type, in the same transaction as every change.
+  static var indexes: [Index<Self>] { get }
+}
+
+extension Storable {
+  public static var storedName: String { String(reflecting: Self.self) }
+  public static var schemaVersion: Int { 1 }
+  public static var indexes: [Index<Self>] { [] }
+}
