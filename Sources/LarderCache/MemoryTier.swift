@@ -197,9 +197,9 @@ func isSameText(_ left: String, _ right: String) -> Bool {
   return left.utf8.elementsEqual(right.utf8)
 }
 
-/// The decoded values of one cache in this process.
+/// The decoded values of one cache, or one type of object, in this process.
 @usableFromInline
-final class MemoryTier<Key: CacheKey, Value: Sendable>: Sendable {
+package final class MemoryTier<Key: CacheKey, Value: Sendable>: Sendable {
   @usableFromInline
   final class Shard: Sendable {
     @usableFromInline let state = Mutex(TierShard<Key, Value>())
@@ -215,7 +215,7 @@ final class MemoryTier<Key: CacheKey, Value: Sendable>: Sendable {
   @usableFromInline let costLimit: Int
   @usableFromInline let countLimit: Int
 
-  init(core: StoreCore?, options: CacheOptions) {
+  package init(core: StoreCore?, options: CacheOptions) {
     self.core = core
     usesStore = core != nil
     let count = options.memoryCount >= 4096 ? 16 : 1
@@ -233,7 +233,7 @@ final class MemoryTier<Key: CacheKey, Value: Sendable>: Sendable {
 
   /// The value of a key, if it is in memory and the newest any process was told of.
   @inlinable @inline(__always)
-  func hit(_ key: Key) -> Value? {
+  package func hit(_ key: Key) -> Value? {
     let hash = key.hashValue
     return shard(hash).state.withLock { shard -> Value? in
       let position = shard.position(of: key, hash: hash)
@@ -273,6 +273,15 @@ final class MemoryTier<Key: CacheKey, Value: Sendable>: Sendable {
 
   // MARK: Filing
 
+  /// A value that is in memory under a label, sealed anew: its entry was found to be the same.
+  package func renew(_ key: Key, label: UInt64, seal: UInt64, table: SharedTable) -> Value? {
+    withEntry(key) { entry, filedFrom in
+      guard entry.record == nil, entry.label == label, filedFrom === table else { return nil }
+      entry.seal = min(entry.seal, seal)
+      return entry.value
+    } ?? nil
+  }
+
   func withEntry<R>(
     _ key: Key, _ body: (inout TierEntry<Key, Value>, SharedTable?) -> R
   ) -> R? {
@@ -288,7 +297,7 @@ final class MemoryTier<Key: CacheKey, Value: Sendable>: Sendable {
   ///
   /// - Parameter mayFile: Asked under the shard's lock whether the value is still wanted: a write
   ///   that waits in the queue forbids it.
-  func file(
+  package func file(
     _ value: Value, forKey key: Key, seal: UInt64, label: UInt64, expires: Int64, cost: Int,
     storeHash: UInt64, table: SharedTable?, if mayFile: () -> Bool = { true }
   ) {
@@ -343,12 +352,12 @@ final class MemoryTier<Key: CacheKey, Value: Sendable>: Sendable {
     }
   }
 
-  func remove(_ key: Key) {
+  package func remove(_ key: Key) {
     let hash = key.hashValue
     shard(hash).state.withLock { shard in _ = shard.remove(key, hash: hash) }
   }
 
-  func removeAll() {
+  package func removeAll() {
     for shard in shards { shard.state.withLock { $0.removeAll() } }
   }
 

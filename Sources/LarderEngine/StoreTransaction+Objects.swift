@@ -56,8 +56,9 @@ extension StoreTransaction {
   /// Stores a type's record.
   package mutating func putObjectType(_ record: ObjectTypeRecord) throws {
     try transaction.put(record.encoded(), forKey: ObjectTypeRecord.key(record.name), in: .main)
+    objectTypes[record.name] = record
     touchObjectType(record.number)
-    force()
+    touchObjectType(0)
   }
 
   /// A number nobody has had before.
@@ -77,7 +78,8 @@ extension StoreTransaction {
     try transaction.put(
       [isIndex ? 2 : 1], forKey: ObjectTypeBooks.droppedKey(number), in: .main)
     objectBooks[number] = nil
-    force()
+    touchObjectType(number)
+    touchObjectType(0)
   }
 
   package mutating func objectBooks(_ type: UInt32) throws -> ObjectTypeBooks {

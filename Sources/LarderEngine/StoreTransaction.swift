@@ -35,6 +35,8 @@ public struct StoreTransaction: ~Copyable {
   var clearedNamespaces: [UInt32] = []
   var raisesFloor = false
   private var newNumbers: [(Space, UInt32)] = []
+  /// The records of the object types that were used, by name.
+  package var objectTypes: [String: ObjectTypeRecord] = [:]
   /// The books of the object types that were touched, and whether they changed.
   var objectBooks: [UInt32: (books: ObjectTypeBooks, isChanged: Bool)] = [:]
   private var isForced = false

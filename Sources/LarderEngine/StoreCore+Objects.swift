@@ -1,0 +1,79 @@
+// Larder — an embedded, multi-process cache and object store.
+// Copyright 2026 the Larder authors. Licensed under Apache-2.0.
+// SPDX-License-Identifier: Apache-2.0
+
+package import LarderLMDB
+internal import LarderSystem
+
+/// One snapshot, lent to code that reads objects.
+package struct SnapshotView: Sendable {
+  package let generation: Generation
+  /// The newest transaction the snapshot contains.
+  package let label: UInt64
+
+  /// What memory tiers compare with the stamps.
+  package var seal: UInt64 { ~label }
+
+  /// Whether nothing of what was learned under another snapshot's label changed since.
+  package func isCurrent(_ slot: ObjectSlot, since label: UInt64) -> Bool {
+    generation.table.newestLabel(slot: slot.index) <= label
+  }
+}
+
+/// A stamp slot that tells of more than one key.
+package struct ObjectSlot: Sendable, Hashable {
+  let index: Int
+
+  private init(_ hash: UInt64) { index = Int(hash & UInt64(SharedTableLayout.stampCount - 1)) }
+
+  /// Every write to a type.
+  package static func type(_ number: UInt32, in generation: Generation) -> ObjectSlot {
+    ObjectSlot(ObjectFormat.typeSlot(number, in: generation))
+  }
+
+  /// Every change of the catalog.
+  package static func catalog(in generation: Generation) -> ObjectSlot {
+    ObjectSlot(ObjectFormat.typeSlot(0, in: generation))
+  }
+}
+
+extension StoreCore {
+  /// Reads in one snapshot. A page that seems damaged is looked at again in a fresh one before it
+  /// is believed.
+  package func withObjects<R>(
+    _ operation: String,
+    _ body: (borrowing ReadTransaction, SnapshotView) throws -> R
+  ) throws -> R {
+    var retries = 0
+    while true {
+      do {
+        return try withGeneration { generation in
+          try generation.withSnapshot { transaction, label in
+            try body(transaction, SnapshotView(generation: generation, label: label))
+          }
+        }
+      } catch let error as LMDBError {
+        guard error.isDamage else {
+          throw StoreError(wrapping: error, during: operation, path: directory.path)
+        }
+        retries += 1
+        if retries > 3 {
+          _ = try withGeneration { generation in try condemn(generation, because: error) }
+        }
+        Event().wait(nanoseconds: 1_000_000)
+      }
+    }
+  }
+}
+
+extension Generation {
+  /// Whether what was learned under a label is still true: one look at the stamps, no snapshot.
+  package func isCurrent(_ slot: ObjectSlot, since label: UInt64) -> Bool {
+    !table.isCondemned && table.newestLabel(slot: slot.index) <= label
+  }
+
+  /// The hash under which an object's id is filed.
+  package func objectHash(type: UInt32, id: [UInt8]) -> UInt64 {
+    ObjectFormat.hash(type: type, id: id, in: self)
+  }
+}

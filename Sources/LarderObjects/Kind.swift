@@ -1,0 +1,217 @@
+// Larder — an embedded, multi-process cache and object store.
+// Copyright 2026 the Larder authors. Licensed under Apache-2.0.
+// SPDX-License-Identifier: Apache-2.0
+
+internal import LarderCache
+internal import LarderCoding
+internal import LarderEngine
+internal import LarderLMDB
+internal import Synchronization
+
+/// What this process knows of a stored type: its place in the catalog, and decoded objects.
+final class Kind<Object: Storable>: Sendable {
+  /// The catalog's record, as this process last saw it.
+  struct State: Sendable {
+    let record: ObjectTypeRecord
+    /// The numbers of the declared indexes, in their order.
+    let indexes: [UInt32]
+    let generation: UInt64
+    /// The snapshot it was seen in.
+    let label: UInt64
+  }
+
+  let core: StoreCore
+  let name: String
+  let declared: [Index<Object>]
+  let tier: MemoryTier<String, Object>
+  private let known = Mutex<State?>(nil)
+
+  init(core: StoreCore, options: CacheOptions) {
+    self.core = core
+    name = Object.storedName
+    declared = Object.indexes
+    tier = MemoryTier(core: core, options: options)
+    core.watchFiles()
+  }
+
+  /// The bytes an id is stored under.
+  static func bytes(of id: Object.ID) -> [UInt8] { Array("\(id)".utf8) }
+
+  // MARK: Catalog
+
+  /// The type's state in a snapshot; `nil`: nobody has stored anything of it yet.
+  func state(
+    _ transaction: borrowing ReadTransaction, _ view: SnapshotView
+  ) throws -> State? {
+    if let state = known.withLock({ $0 }), state.generation == view.generation.number,
+      view.isCurrent(.catalog(in: view.generation), since: state.label)
+    {
+      return state
+    }
+    guard let record = try ObjectReading.type(named: name, transaction) else { return nil }
+    return try learn(record, view.generation.number, label: view.label)
+  }
+
+  /// The state this process knows, if no other has changed the catalog since.
+  func currentState(_ generation: Generation) -> State? {
+    guard let state = known.withLock({ $0 }), state.generation == generation.number,
+      generation.isCurrent(.catalog(in: generation), since: state.label)
+    else { return nil }
+    return state
+  }
+
+  private func learn(
+    _ record: ObjectTypeRecord, _ generation: UInt64, label: UInt64
+  ) throws -> State {
+    try requireReadable(record)
+    let state = State(
+      record: record,
+      indexes: declared.map { index in
+        record.indexes.first { $0.name == index.name && $0.definition == index.definition }?
+          .number ?? 0
+      }, generation: generation, label: label)
+    known.withLock { old in
+      if old == nil || old!.generation != generation || old!.label <= label { old = state }
+    }
+    return state
+  }
+
+  private func requireReadable(_ record: ObjectTypeRecord) throws {
+    guard record.version > UInt32(Object.schemaVersion) else { return }
+    throw ObjectError(
+      .newerSchema, type: name,
+      "It is stored in version \(record.version); this program declares version "
+        + "\(Object.schemaVersion). Update the program.")
+  }
+
+  /// Checks the declaration itself.
+  func validate() throws {
+    var names: Set<String> = []
+    for index in declared where !names.insert(index.name).inserted {
+      throw ObjectError(
+        .invalidSchema, type: name,
+        "The index \"\(index.name)\" is declared twice. Give each a name of its own.",
+        index: index.name)
+    }
+    guard Object.schemaVersion >= 1, Object.schemaVersion < 1 << 31 else {
+      throw ObjectError(
+        .invalidSchema, type: name,
+        "schemaVersion is \(Object.schemaVersion). Versions begin with 1.")
+    }
+  }
+
+  /// The type's record for writing, declared anew if need be.
+  func prepare(_ transaction: inout StoreTransaction) throws -> ObjectTypeRecord {
+    if let known = transaction.objectTypes[name] { return known }
+    guard var record = try transaction.objectType(named: name) else {
+      try validate()
+      return try declare(&transaction)
+    }
+    try requireReadable(record)
+    let missing = declared.filter { index in
+      !record.indexes.contains { $0.name == index.name && $0.definition == index.definition }
+    }
+    let isOlder = record.version < UInt32(Object.schemaVersion)
+    let foreign = record.indexes.filter { stored in
+      !declared.contains { $0.name == stored.name }
+    }
+    if let first = foreign.first, !isOlder {
+      throw ObjectError(
+        .schemaMismatch, type: name,
+        "The stored type has an index \"\(first.name)\" that this program does not declare, so it "
+          + "cannot keep it. Declare it, or raise schemaVersion to drop it.", index: first.name)
+    }
+    if isOlder || !missing.isEmpty {
+      try validate()
+      let isEmpty = try transaction.objectBooks(record.number).count == 0
+      for stored in record.indexes
+      where !declared.contains(where: {
+        $0.name == stored.name && $0.definition == stored.definition
+      }) {
+        try transaction.dropObjectNumber(stored.number, isIndex: true)
+        record.indexes.removeAll { $0.number == stored.number }
+      }
+      for index in missing {
+        record.indexes.append(
+          try stored(index, builtTo: isEmpty ? nil : 0, &transaction))
+      }
+      record.version = UInt32(Object.schemaVersion)
+      try transaction.putObjectType(record)
+    }
+    transaction.objectTypes[name] = record
+    return record
+  }
+
+  private func declare(_ transaction: inout StoreTransaction) throws -> ObjectTypeRecord {
+    var record = ObjectTypeRecord(
+      number: try transaction.newObjectNumber(), name: name,
+      version: UInt32(Object.schemaVersion), fingerprint: 0, indexes: [], migrations: [])
+    for index in declared {
+      record.indexes.append(try stored(index, builtTo: nil, &transaction))
+    }
+    try transaction.putObjectType(record)
+    return record
+  }
+
+  private func stored(
+    _ index: Index<Object>, builtTo: UInt64?, _ transaction: inout StoreTransaction
+  ) throws -> ObjectTypeRecord.Index {
+    ObjectTypeRecord.Index(
+      number: try transaction.newObjectNumber(), name: index.name,
+      fields: index.paths.map(\.name), isUnique: index.isUnique, definition: index.definition,
+      builtTo: builtTo)
+  }
+
+  // MARK: Coding
+
+  /// What is written for an object.
+  func write(_ object: Object, _ record: ObjectTypeRecord) throws -> ObjectWrite {
+    let bytes: [UInt8]
+    do {
+      bytes = try CBOREncoder().encode(object)
+    } catch {
+      throw ObjectError(
+        .unencodable, type: name, "The object cannot be encoded: \(error).", ids: ["\(object.id)"])
+    }
+    var keys: [ObjectIndexKey] = []
+    var unique: [UInt32] = []
+    for index in declared {
+      guard let stored = record.indexes.first(where: { $0.name == index.name }) else { continue }
+      for key in index.keys(of: object) {
+        keys.append(ObjectIndexKey(index: stored.number, bytes: key))
+        if index.isUnique, !Index<Object>.isEmpty(key) { unique.append(stored.number) }
+      }
+    }
+    return ObjectWrite(
+      id: Self.bytes(of: object.id), bytes: bytes, codec: CodecIdentifier.cbor.rawValue,
+      version: record.version, keys: keys, uniqueIndexes: unique)
+  }
+
+  func decode(_ stored: StoredObject) throws -> Object {
+    do {
+      return try CBORDecoder().decode(Object.self, from: stored.bytes)
+    } catch {
+      throw ObjectError(
+        .unreadable, type: name,
+        "The object does not decode: \(error). Migrate the type, or delete the object.",
+        ids: [String(decoding: stored.id, as: UTF8.self)])
+    }
+  }
+
+  func damaged(_ damage: DamagedObject) -> ObjectError {
+    ObjectError(
+      .unreadable, type: name,
+      "Object number \(damage.sequence) is damaged. Run `larder verify` on the store.")
+  }
+
+  /// A unique key that is taken, as the facade's error.
+  func taken(_ error: ObjectKeyTaken, _ record: ObjectTypeRecord) -> ObjectError {
+    let index = record.indexes.first { $0.number == error.index }?.name ?? "?"
+    let holder = String(decoding: error.holder, as: UTF8.self)
+    let id = String(decoding: error.id, as: UTF8.self)
+    return ObjectError(
+      .keyTaken, type: name,
+      "\"\(id)\" has the same key of the unique index \"\(index)\" as \"\(holder)\". Nothing of the "
+        + "transaction was stored.", ids: [id, holder], index: index)
+  }
+}

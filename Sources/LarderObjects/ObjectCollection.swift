@@ -1,0 +1,80 @@
+// Larder — an embedded, multi-process cache and object store.
+// Copyright 2026 the Larder authors. Licensed under Apache-2.0.
+// SPDX-License-Identifier: Apache-2.0
+
+internal import LarderCache
+internal import LarderEngine
+internal import LarderLMDB
+
+/// The objects of one type, as seen by this process. Keep it: looking up is fastest through it.
+public struct ObjectCollection<Object: Storable>: Sendable {
+  let store: ObjectStore
+  let kind: Kind<Object>
+
+  /// The object of an id, or `nil`; never older than the last save any process was told of.
+  public func object(id: Object.ID) throws -> Object? {
+    let text = (id as? String) ?? "\(id)"
+    if let hit = kind.tier.hit(text) { return hit }
+    return try load(text)
+  }
+
+  private enum Found {
+    case none
+    case same(Object)
+    case stored(StoredObject, hash: UInt64, SnapshotView)
+  }
+
+  private func load(_ text: String) throws -> Object? {
+    let core = try store.storage.openCore("object")
+    let id = Array(text.utf8)
+    let found: Found
+    do {
+      found = try core.withObjects("object") { transaction, view in
+        guard let state = try kind.state(transaction, view) else { return .none }
+        let type = state.record.number
+        guard
+          let sequence = try ObjectReading.sequence(
+            type: type, id: id, in: view.generation, transaction),
+          let stored = try ObjectReading.object(
+            type: type, sequence: sequence, in: view.generation, transaction)
+        else { return .none }
+        let hash = view.generation.objectHash(type: type, id: id)
+        // Exactly what was decoded before: its snapshot moves forward.
+        if let value = kind.tier.renew(
+          text, label: stored.label, seal: view.seal, table: view.generation.table)
+        {
+          return .same(value)
+        }
+        return .stored(stored, hash: hash, view)
+      }
+    } catch let damage as DamagedObject {
+      throw kind.damaged(damage)
+    }
+    switch found {
+    case .none:
+      kind.tier.remove(text)
+      return nil
+    case .same(let object): return object
+    case .stored(let stored, let hash, let view):
+      let object = try kind.decode(stored)
+      kind.tier.file(
+        object, forKey: text, seal: view.seal, label: stored.label, expires: .max,
+        cost: stored.bytes.count + 64, storeHash: hash, table: view.generation.table)
+      return object
+    }
+  }
+
+  /// All objects, to ask for some of them.
+  public var objects: Query<Object> { Query(store: store) }
+
+  /// How many objects there are.
+  ///
+  /// - Complexity: O(log *n*).
+  public func count() throws -> Int {
+    try store.storage.openCore("count").withObjects("count") { transaction, view in
+      guard let state = try kind.state(transaction, view) else { return 0 }
+      return Int(
+        clamping: try ObjectReading.books(state.record.number, transaction).count)
+    }
+  }
+}

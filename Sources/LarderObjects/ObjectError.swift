@@ -1,0 +1,52 @@
+// Larder — an embedded, multi-process cache and object store.
+// Copyright 2026 the Larder authors. Licensed under Apache-2.0.
+// SPDX-License-Identifier: Apache-2.0
+
+/// What went wrong with objects; the store's own failures are `StoreError`s.
+public struct ObjectError: Error, Sendable, Hashable, CustomStringConvertible {
+  /// What kind of failure it was. Open: later versions may add codes.
+  public struct Code: RawRepresentable, Hashable, Sendable, CustomStringConvertible {
+    public let rawValue: String
+    public init(rawValue: String) { self.rawValue = rawValue }
+    public var description: String { rawValue }
+
+    /// Another object has the same key of a unique index.
+    public static let keyTaken = Code(rawValue: "keyTaken")
+    /// There is no such object.
+    public static let notFound = Code(rawValue: "notFound")
+    /// What is stored cannot be decoded as the type, or is damaged.
+    public static let unreadable = Code(rawValue: "unreadable")
+    /// The stored type has a newer version than this program declares.
+    public static let newerSchema = Code(rawValue: "newerSchema")
+    /// The stored type differs from what this program declares.
+    public static let schemaMismatch = Code(rawValue: "schemaMismatch")
+    /// The type's declaration contradicts itself.
+    public static let invalidSchema = Code(rawValue: "invalidSchema")
+    /// Other objects refer to the one to delete, and forbid it.
+    public static let referenced = Code(rawValue: "referenced")
+    /// The object cannot be encoded.
+    public static let unencodable = Code(rawValue: "unencodable")
+  }
+
+  public let code: Code
+  /// The stored name of the type.
+  public let type: String
+  /// What happened and what to do about it.
+  public let message: String
+  /// The ids of the objects concerned.
+  public let ids: [String]
+  /// The name of the index concerned.
+  public let index: String?
+
+  public init(
+    _ code: Code, type: String, _ message: String, ids: [String] = [], index: String? = nil
+  ) {
+    self.code = code
+    self.type = type
+    self.message = message
+    self.ids = ids
+    self.index = index
+  }
+
+  public var description: String { "\(type): \(message) [\(code)]" }
+}

@@ -1,0 +1,142 @@
+// Larder — an embedded, multi-process cache and object store.
+// Copyright 2026 the Larder authors. Licensed under Apache-2.0.
+// SPDX-License-Identifier: Apache-2.0
+
+internal import LarderEngine
+internal import LarderLMDB
+
+extension Query {
+  private func run<R>(
+    _ operation: String, empty: R,
+    _ body: (QueryRun<Object>, borrowing ReadTransaction, SnapshotView) throws -> R
+  ) throws -> R {
+    let kind = store.kind(Object.self)
+    return try store.storage.openCore(operation).withObjects(operation) { transaction, view in
+      guard let state = try kind.state(transaction, view) else { return empty }
+      return try body(
+        QueryRun(kind: kind, query: self, record: state.record), transaction, view)
+    }
+  }
+
+  /// The objects, as one snapshot has them.
+  ///
+  /// Objects that do not decode are left out and reported to the store's `onError`.
+  ///
+  /// - Complexity: As ``explain()`` says. A kept query whose type nobody has changed costs two
+  ///   loads.
+  public func fetch() throws -> [Object] {
+    if let known = memo.current { return known }
+    return try run("query", empty: []) { run, transaction, view in
+      let objects = try run.objects(view.generation, transaction)
+      memo.remember(
+        .init(
+          objects: objects, generation: view.generation,
+          slot: .type(run.record.number, in: view.generation), label: view.label))
+      return objects
+    }
+  }
+
+  /// The first object, or `nil`.
+  public func first() throws -> Object? { try limit(1).fetch().first }
+
+  /// How many objects there are.
+  public func count() throws -> Int {
+    if let known = memo.current { return known.count }
+    return try run("count", empty: 0) { run, transaction, view in
+      try run.count(view.generation, transaction)
+    }
+  }
+
+  /// Whether there is any.
+  public func exists() throws -> Bool { try limit(1).count() > 0 }
+
+  /// Deletes the objects, in one transaction.
+  ///
+  /// - Returns: How many there were.
+  @discardableResult
+  public func delete() throws -> Int {
+    let query = self
+    return try store.write { transaction in
+      let objects = try transaction.fetch(query)
+      for object in objects { try transaction.delete(Object.self, id: object.id) }
+      return objects.count
+    }
+  }
+
+  // MARK: Values
+
+  /// The values of a property, in order.
+  public func values<Value: Sendable>(of path: Path<Object, Value>) throws -> [Value] {
+    let property = PropertyPath(path)
+    return try fetch().map { property.value(of: $0) }
+  }
+
+  /// The values of a property, each once, in the order of their first object.
+  public func distinct<Value: Hashable & Sendable>(
+    _ path: Path<Object, Value>
+  ) throws -> [Value] {
+    var seen: Set<Value> = []
+    return try values(of: path).filter { seen.insert($0).inserted }
+  }
+
+  /// How many objects there are for each value of a property.
+  public func counts<Value: Hashable & Sendable>(
+    by path: Path<Object, Value>
+  ) throws -> [Value: Int] {
+    try values(of: path).reduce(into: [:]) { $0[$1, default: 0] += 1 }
+  }
+
+  /// The smallest value of a property; `nil`: there are no objects.
+  public func min<Value: Comparable & Sendable>(_ path: Path<Object, Value>) throws -> Value? {
+    if sorts.isEmpty, maximum == nil, skipped == 0 {
+      return try sorted(by: path).limit(1).values(of: path).first
+    }
+    return try values(of: path).min()
+  }
+
+  /// The largest value of a property; `nil`: there are no objects.
+  public func max<Value: Comparable & Sendable>(_ path: Path<Object, Value>) throws -> Value? {
+    if sorts.isEmpty, maximum == nil, skipped == 0 {
+      return try sorted(by: path, .descending).limit(1).values(of: path).first
+    }
+    return try values(of: path).max()
+  }
+
+  /// The sum of a property.
+  public func sum<Value: AdditiveArithmetic & Sendable>(
+    _ path: Path<Object, Value>
+  ) throws -> Value {
+    try values(of: path).reduce(.zero, +)
+  }
+
+  // MARK: Explaining
+
+  /// How the query is answered: which index it walks, and what is judged or sorted afterwards.
+  public func explain() throws -> String {
+    let kind = store.kind(Object.self)
+    return try run("explain", empty: "Nothing of \(kind.name) is stored.") { run, _, _ in
+      let plan = run.plan
+      var lines: [String] = []
+      if let walk = plan.walk {
+        let what = walk.ranges.count == 1 ? "one range" : "\(walk.ranges.count) ranges"
+        lines.append(
+          "walk the index \"\(walk.name)\" in \(what)"
+            + (walk.fixed > 0 ? ", \(walk.fixed) properties fixed" : "")
+            + (plan.backwards ? ", backwards" : ""))
+        if !walk.isExact { lines.append("judge each object: \(predicate)") }
+      } else {
+        lines.append("scan all objects of \(kind.name)")
+        if case .all = predicate.node {} else { lines.append("judge each object: \(predicate)") }
+      }
+      if !sorts.isEmpty {
+        let keys = sorts.map(\.text).joined(separator: ", ")
+        lines.append(
+          plan.isSorted ? "in the order asked for: \(keys)" : "sort by \(keys) in memory")
+      } else if plan.walk != nil {
+        lines.append("sort by insertion in memory")
+      }
+      if let maximum { lines.append("stop after \(maximum)") }
+      return lines.joined(separator: "\n")
+    }
+  }
+}

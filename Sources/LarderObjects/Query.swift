@@ -1,0 +1,168 @@
+// Larder — an embedded, multi-process cache and object store.
+// Copyright 2026 the Larder authors. Licensed under Apache-2.0.
+// SPDX-License-Identifier: Apache-2.0
+
+internal import LarderEngine
+internal import Synchronization
+
+/// Which direction a sort goes.
+public enum SortDirection: Sendable, Hashable {
+  case ascending, descending
+}
+
+/// One key of a sort.
+struct SortKey<Object: Storable>: Sendable {
+  let path: AnyPath
+  let direction: SortDirection
+  /// Whether an index over the property is in the same order.
+  let isIndexable: Bool
+  /// Negative: the first comes first; ascending.
+  let compare: @Sendable (Object, Object) -> Int
+
+  var text: String { path.name + (direction == .ascending ? "" : " descending") }
+}
+
+/// A question for objects of one type: a value that composes.
+///
+/// ```swift
+/// let query = store.objects(Car.self)
+///   .where(\.year >= 2020 && \.model != "X")
+///   .sorted(by: \.model).then(by: \.year, .descending)
+///   .limit(20)
+/// let cars = try query.fetch()
+/// print(try query.explain())
+/// ```
+///
+/// Without a sort, objects come in the order they were first saved in. A query that is kept
+/// remembers its result, and gives it again as long as no process has changed anything of the type.
+public struct Query<Object: Storable>: Sendable {
+  let store: ObjectStore
+  private(set) var predicate: Predicate<Object> = .all
+  private(set) var sorts: [SortKey<Object>] = []
+  private(set) var maximum: Int?
+  private(set) var skipped = 0
+  /// The last result, shared by copies of this very query.
+  private(set) var memo = QueryMemo<Object>()
+
+  init(store: ObjectStore) { self.store = store }
+
+  private func changed(_ body: (inout Query) -> Void) -> Query {
+    var query = self
+    query.memo = QueryMemo()
+    body(&query)
+    return query
+  }
+
+  // MARK: Composing
+
+  /// Only objects that fit; a second one narrows further.
+  public func `where`(_ predicate: Predicate<Object>) -> Query {
+    changed { $0.predicate = $0.predicate && predicate }
+  }
+
+  /// Only objects that fit what a closure says of their properties.
+  public func `where`(
+    _ build: (ObjectShape<Object>) throws -> Predicate<Object>
+  ) rethrows -> Query {
+    let predicate = try build(ObjectShape())
+    return self.where(predicate)
+  }
+
+  /// Only objects for which a closure holds. Every one is decoded: the last resort.
+  public func filter(_ holds: @escaping @Sendable (Object) -> Bool) -> Query {
+    self.where(Predicate(holds))
+  }
+
+  /// In the order of a property, instead of any order before.
+  public func sorted<Value: Comparable & Sendable>(
+    by path: Path<Object, Value>, _ direction: SortDirection = .ascending
+  ) -> Query {
+    changed { $0.sorts = [Self.key(path, direction)] }
+  }
+
+  /// In the order of a property; objects without it come first.
+  public func sorted<Value: Comparable & Sendable>(
+    by path: Path<Object, Value?>, _ direction: SortDirection = .ascending
+  ) -> Query {
+    changed { $0.sorts = [Self.key(path, direction)] }
+  }
+
+  /// And those that are equal so far, in the order of another property.
+  public func then<Value: Comparable & Sendable>(
+    by path: Path<Object, Value>, _ direction: SortDirection = .ascending
+  ) -> Query {
+    changed { $0.sorts.append(Self.key(path, direction)) }
+  }
+
+  /// And those that are equal so far, in the order of another property.
+  public func then<Value: Comparable & Sendable>(
+    by path: Path<Object, Value?>, _ direction: SortDirection = .ascending
+  ) -> Query {
+    changed { $0.sorts.append(Self.key(path, direction)) }
+  }
+
+  /// At most so many.
+  public func limit(_ count: Int) -> Query { changed { $0.maximum = Swift.max(count, 0) } }
+
+  /// Without the first so many.
+  public func offset(_ count: Int) -> Query { changed { $0.skipped = Swift.max(count, 0) } }
+
+  private static func key<Value: Comparable & Sendable>(
+    _ path: Path<Object, Value>, _ direction: SortDirection
+  ) -> SortKey<Object> {
+    let property = PropertyPath(path)
+    return SortKey(
+      path: property.erased, direction: direction, isIndexable: Value.self is any IndexOrdered.Type
+    ) { left, right in
+      let (left, right) = (property.value(of: left), property.value(of: right))
+      return left < right ? -1 : right < left ? 1 : 0
+    }
+  }
+
+  private static func key<Value: Comparable & Sendable>(
+    _ path: Path<Object, Value?>, _ direction: SortDirection
+  ) -> SortKey<Object> {
+    let property = PropertyPath(path)
+    return SortKey(
+      path: property.erased, direction: direction, isIndexable: Value.self is any IndexOrdered.Type
+    ) { left, right in
+      switch (property.value(of: left), property.value(of: right)) {
+      case (nil, nil): 0
+      case (nil, _): -1
+      case (_, nil): 1
+      case (let left?, let right?): left < right ? -1 : right < left ? 1 : 0
+      }
+    }
+  }
+}
+
+/// The last result of a query in this process.
+final class QueryMemo<Object: Storable>: Sendable {
+  struct Result: Sendable {
+    let objects: [Object]
+    let generation: Generation
+    let slot: ObjectSlot
+    /// The snapshot the result was made in.
+    let label: UInt64
+  }
+
+  private let last = Mutex<Result?>(nil)
+
+  /// The last result, if nothing of the type has changed in any process since.
+  var current: [Object]? {
+    last.withLock { result in
+      guard let result, result.generation.isCurrent(result.slot, since: result.label) else {
+        return nil
+      }
+      return result.objects
+    }
+  }
+
+  func remember(_ result: Result) {
+    last.withLock { old in
+      if old == nil || old!.generation !== result.generation || old!.label <= result.label {
+        old = result
+      }
+    }
+  }
+}

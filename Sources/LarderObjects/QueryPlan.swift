@@ -1,0 +1,202 @@
+// Larder — an embedded, multi-process cache and object store.
+// Copyright 2026 the Larder authors. Licensed under Apache-2.0.
+// SPDX-License-Identifier: Apache-2.0
+
+internal import LarderCoding
+internal import LarderEngine
+
+// THE PLANNER
+//
+// A plan is one walk: over an index, in one or several ranges of its keys, or over all objects of the
+// type in their order. The comparisons that stand at the top of the predicate, joined by &&, are
+// looked at for each index that is complete: equalities fix its first properties, one more
+// comparison bounds the next. What is left is judged object by object.
+//
+// The plan with the most fixed properties wins; then one whose order is the order asked for, since
+// with a limit it can stop early; then one with a range at all. There are no statistics to mislead
+// it. `explain()` says what was chosen and why.
+
+/// How a query is answered.
+struct QueryPlan<Object: Storable>: Sendable {
+  struct Walk: Sendable {
+    let name: String
+    let number: UInt32
+    /// The ranges of keys, apart from each other, in ascending order.
+    let ranges: [KeyRange]
+    let isMultiple: Bool
+    /// How many properties are fixed to one value.
+    let fixed: Int
+    /// Whether every object in the ranges fits all of the predicate.
+    let isExact: Bool
+  }
+
+  /// `nil`: every object, in the order of insertion.
+  let walk: Walk?
+  /// Whether the walk's order is the order asked for.
+  let isSorted: Bool
+  let backwards: Bool
+
+  init(_ query: Query<Object>, _ kind: Kind<Object>, _ record: ObjectTypeRecord) {
+    let leaves = Self.conjunction(query.predicate.node)
+    var best: (score: Int, walk: Walk?, isSorted: Bool) = (0, nil, query.sorts.isEmpty)
+    for index in kind.declared {
+      guard
+        let stored = record.indexes.first(where: {
+          $0.name == index.name && $0.definition == index.definition
+        }), stored.builtTo == nil, Self.demands(index.condition, leaves)
+      else { continue }
+      let walk = Self.walk(index, stored.number, leaves, query.predicate.node)
+      let isSorted = Self.isSorted(query.sorts, index, walk)
+      guard walk.fixed > 0 || walk.ranges != [Self.everything] || isSorted else { continue }
+      // Without a limit, walking all of an index costs a look-up an object and saves a sort.
+      if walk.ranges == [Self.everything], query.maximum == nil { continue }
+      let isBounded = walk.ranges != [Self.everything]
+      let score =
+        walk.fixed * 8 + (isBounded ? 4 : 0)
+        + (isSorted && !query.sorts.isEmpty ? (query.maximum == nil ? 1 : 6) : 0)
+        + (index.isUnique && walk.fixed == index.paths.count ? 16 : 0)
+      if score > best.score { best = (score, walk, isSorted) }
+    }
+    walk = best.walk
+    isSorted = best.isSorted
+    backwards = best.isSorted && query.sorts.first?.direction == .descending
+  }
+
+  static var everything: KeyRange { KeyRange(lower: [], upper: nil) }
+
+  /// The comparisons that must all hold.
+  static func conjunction(_ node: Predicate<Object>.Node) -> [Predicate<Object>.Leaf] {
+    switch node {
+    case .leaf(let leaf): [leaf]
+    case .and(let nodes): nodes.flatMap { conjunction($0) }
+    default: []
+    }
+  }
+
+  /// Whether a query demands at least what an index's condition does.
+  private static func demands(
+    _ condition: Predicate<Object>?, _ leaves: [Predicate<Object>.Leaf]
+  ) -> Bool {
+    guard let condition else { return true }
+    let wanted = conjunction(condition.node)
+    guard !wanted.isEmpty else { return false }
+    return wanted.allSatisfy { leaf in leaves.contains { $0.text == leaf.text } }
+  }
+
+  private static func walk(
+    _ index: Index<Object>, _ number: UInt32, _ leaves: [Predicate<Object>.Leaf],
+    _ node: Predicate<Object>.Node
+  ) -> Walk {
+    var prefix: [UInt8] = []
+    var fixed = 0
+    var ranges = [everything]
+    var used = 0
+    var isExact = true
+    for path in index.paths {
+      let fitting = leaves.filter {
+        $0.path == path && (index.isMultiple ? $0.elementRanges : $0.ranges) != nil
+      }
+      guard !fitting.isEmpty else { break }
+      if index.isMultiple {
+        // Different elements may fit different comparisons: only one can be walked.
+        ranges = merged(fitting[0].elementRanges!)
+        used += 1
+        isExact = isExact && fitting[0].isExact && ranges.count == 1
+        fixed = ranges.allSatisfy(\.isEquality) ? 1 : 0
+        break
+      }
+      if let equal = fitting.first(where: { $0.ranges!.count == 1 && $0.ranges![0].isEquality }) {
+        prefix += equal.ranges![0].lower
+        fixed += 1
+        used += fitting.count
+        isExact = isExact && equal.isExact && fitting.count == 1
+        ranges = [.exactly(prefix)]
+        continue
+      }
+      var narrowed = merged(fitting[0].ranges!)
+      for leaf in fitting.dropFirst() {
+        narrowed = narrowed.flatMap { range in
+          leaf.ranges!.map { range.intersection($0) }
+        }
+      }
+      used += fitting.count
+      isExact = isExact && fitting.allSatisfy(\.isExact)
+      ranges = merged(
+        narrowed.map {
+          KeyRange(
+            lower: prefix + $0.lower, upper: $0.upper.map { prefix + $0 } ?? KeyRange.after(prefix))
+        })
+      break
+    }
+    if prefix.isEmpty, ranges.isEmpty { ranges = [] }
+    // Everything the predicate says is in the ranges.
+    let count = conjunctionCount(node)
+    return Walk(
+      name: index.name, number: number, ranges: ranges, isMultiple: index.isMultiple,
+      fixed: fixed, isExact: isExact && count == used && index.condition == nil)
+  }
+
+  /// The number of comparisons if there is nothing but a conjunction of them; else -1.
+  private static func conjunctionCount(_ node: Predicate<Object>.Node) -> Int {
+    switch node {
+    case .all: 0
+    case .leaf: 1
+    case .and(let nodes):
+      nodes.reduce(0) { sum, node in
+        let count = conjunctionCount(node)
+        return sum < 0 || count < 0 ? -1 : sum + count
+      }
+    default: -1
+    }
+  }
+
+  /// Ranges in ascending order that do not overlap.
+  private static func merged(_ ranges: [KeyRange]) -> [KeyRange] {
+    var result: [KeyRange] = []
+    let sorted = ranges.filter { range in
+      range.upper.map { range.lower.lexicographicallyPrecedes($0) } ?? true
+    }.sorted { $0.lower.lexicographicallyPrecedes($1.lower) }
+    for range in sorted {
+      guard let last = result.last else {
+        result.append(range)
+        continue
+      }
+      guard let end = last.upper else { break }
+      if end.lexicographicallyPrecedes(range.lower) {
+        result.append(range)
+      } else if range.upper.map({ end.lexicographicallyPrecedes($0) }) ?? true {
+        result[result.count - 1].upper = range.upper
+      }
+    }
+    return result
+  }
+
+  /// Whether an index gives objects in the order asked for: behind the fixed properties come
+  /// exactly the sort's, all in one direction.
+  private static func isSorted(
+    _ sorts: [SortKey<Object>], _ index: Index<Object>, _ walk: Walk
+  ) -> Bool {
+    guard let first = sorts.first, !index.isMultiple, index.condition == nil || walk.fixed > 0
+    else { return false }
+    guard sorts.allSatisfy({ $0.isIndexable && $0.direction == first.direction }) else {
+      return false
+    }
+    let rest = index.paths.dropFirst(walk.fixed)
+    let paths = sorts.map(\.path)
+    return rest.count == paths.count && zip(rest, paths).allSatisfy { $0 == $1 }
+  }
+}
+
+/// Types whose order is the order of their index keys.
+protocol IndexOrdered {}
+extension Int: IndexOrdered {}
+extension Int8: IndexOrdered {}
+extension Int16: IndexOrdered {}
+extension Int32: IndexOrdered {}
+extension Int64: IndexOrdered {}
+extension UInt: IndexOrdered {}
+extension UInt8: IndexOrdered {}
+extension UInt16: IndexOrdered {}
+extension UInt32: IndexOrdered {}
+extension UInt64: IndexOrdered {}
+extension String: IndexOrdered {}

@@ -1,0 +1,135 @@
+// Larder — an embedded, multi-process cache and object store.
+// Copyright 2026 the Larder authors. Licensed under Apache-2.0.
+// SPDX-License-Identifier: Apache-2.0
+
+internal import LarderCoding
+internal import LarderEngine
+internal import LarderLMDB
+
+/// A query being answered in one snapshot.
+struct QueryRun<Object: Storable> {
+  let kind: Kind<Object>
+  let query: Query<Object>
+  let record: ObjectTypeRecord
+  let plan: QueryPlan<Object>
+
+  init(kind: Kind<Object>, query: Query<Object>, record: ObjectTypeRecord) {
+    self.kind = kind
+    self.query = query
+    self.record = record
+    plan = QueryPlan(query, kind, record)
+  }
+
+  /// The objects, in order, without the skipped ones, at most as many as wanted.
+  func objects(
+    _ generation: Generation, _ transaction: borrowing ReadTransaction
+  ) throws -> [Object] {
+    let wanted = query.maximum.map { $0 + query.skipped } ?? Int.max
+    if wanted == 0 { return [] }
+    var found: [(object: Object, sequence: UInt64)] = []
+    let mustSort = plan.walk != nil ? !plan.isSorted : !query.sorts.isEmpty
+    // With a limit, twice as many as wanted are kept at most before the rest goes.
+    let bound = wanted < 1 << 20 ? max(2 * wanted, 64) : Int.max
+    try visit(generation, transaction) { object, sequence in
+      found.append((object, sequence))
+      if mustSort {
+        if found.count >= bound {
+          found.sort(by: precedes)
+          found.removeLast(found.count - wanted)
+        }
+        return true
+      }
+      return found.count < wanted
+    }
+    if mustSort { found.sort(by: precedes) }
+    return found.dropFirst(query.skipped).prefix(wanted - query.skipped).map(\.object)
+  }
+
+  /// How many objects fit; without decoding them where the index says it all.
+  func count(
+    _ generation: Generation, _ transaction: borrowing ReadTransaction
+  ) throws -> Int {
+    var count = 0
+    let wanted = query.maximum.map { $0 + query.skipped } ?? Int.max
+    if case .all = query.predicate.node {
+      count = Int(clamping: try ObjectReading.books(record.number, transaction).count)
+    } else if let walk = plan.walk, walk.isExact, !walk.isMultiple || walk.ranges.count == 1 {
+      for range in walk.ranges where count < wanted {
+        try ObjectReading.scanIndex(
+          walk.number, from: range.lower, below: range.upper, in: generation, transaction
+        ) { _, _ in
+          count += 1
+          return count < wanted
+        }
+      }
+    } else {
+      try visit(generation, transaction) { _, _ in
+        count += 1
+        return count < wanted
+      }
+    }
+    return max(min(count, wanted) - query.skipped, 0)
+  }
+
+  /// Calls `body` with every object that fits, in the walk's order; `false` ends it.
+  func visit(
+    _ generation: Generation, _ transaction: borrowing ReadTransaction,
+    _ body: (Object, UInt64) throws -> Bool
+  ) throws {
+    let judge = plan.walk?.isExact != true
+    func take(_ stored: StoredObject) throws -> Bool {
+      let object: Object
+      do {
+        object = try kind.decode(stored)
+      } catch {
+        kind.core.report(error)
+        return true
+      }
+      if judge, !query.predicate.holds(for: object) { return true }
+      return try body(object, stored.sequence)
+    }
+    guard let walk = plan.walk else {
+      return try ObjectReading.scan(type: record.number, in: generation, transaction) { found in
+        switch found {
+        case .success(let stored): return try take(stored)
+        case .failure(let damage):
+          kind.core.report(kind.damaged(damage))
+          return true
+        }
+      }
+    }
+    // An object with several keys in the ranges is taken once.
+    var seen: Set<UInt64> = []
+    var goesOn = true
+    for range in plan.backwards ? walk.ranges.reversed() : walk.ranges where goesOn {
+      try ObjectReading.scanIndex(
+        walk.number, from: range.lower, below: range.upper, backwards: plan.backwards,
+        in: generation, transaction
+      ) { _, sequence in
+        if walk.isMultiple, walk.ranges.count > 1, !seen.insert(sequence).inserted { return true }
+        do {
+          guard
+            let stored = try ObjectReading.object(
+              type: record.number, sequence: sequence, in: generation, transaction)
+          else { return true }
+          goesOn = try take(stored)
+        } catch let damage as DamagedObject {
+          kind.core.report(kind.damaged(damage))
+        }
+        return goesOn
+      }
+    }
+  }
+
+  /// The order asked for; ties in the order of insertion, turned round with the first key.
+  private func precedes(
+    _ left: (object: Object, sequence: UInt64), _ right: (object: Object, sequence: UInt64)
+  ) -> Bool {
+    for sort in query.sorts {
+      let order = sort.compare(left.object, right.object)
+      if order != 0 { return sort.direction == .ascending ? order < 0 : order > 0 }
+    }
+    return query.sorts.first?.direction == .descending
+      ? left.sequence > right.sequence : left.sequence < right.sequence
+  }
+}

@@ -1,0 +1,113 @@
+// Larder — an embedded, multi-process cache and object store.
+// Copyright 2026 the Larder authors. Licensed under Apache-2.0.
+// SPDX-License-Identifier: Apache-2.0
+
+import LarderEngine
+import LarderObjects
+import LarderTesting
+import Testing
+
+@Suite struct ObjectStoreTests {
+  @Test(.timeLimit(.minutes(10)))
+  func `An object is stored whole under any id, and replaced by its id`() throws {
+    let ground = try Ground()
+    let ids = ["", "a/b", "../..", "é", "e\u{301}", String(repeating: "x", count: 10_000), "a\0b"]
+    for (index, id) in ids.enumerated() {
+      try ground.store.save(Car(id: id, model: "m\(index)", year: index))
+    }
+    for (index, id) in ids.enumerated() {
+      #expect(try ground.store.object(Car.self, id: id)?.year == index)
+    }
+    try ground.store.save(Car(id: "a/b", model: "new", year: 99))
+    #expect(try ground.store.object(Car.self, id: "a/b")?.model == "new")
+    #expect(try ground.store.objects(Car.self).count() == ids.count)
+    // The order is that of the first save.
+    #expect(try ground.store.objects(Car.self).fetch().map(\.id) == ids)
+    #expect(try ground.store.delete(Car.self, id: ""))
+    #expect(try !ground.store.delete(Car.self, id: ""))
+    #expect(try ground.store.object(Car.self, id: "") == nil)
+    #expect(try ground.store.storage.verify() == [])
+  }
+
+  @Test(.timeLimit(.minutes(10)))
+  func `A large object is stored in chunks and comes back`() throws {
+    let ground = try Ground()
+    let car = Car(id: "big", model: String(repeating: "long ", count: 40_000), year: 1)
+    try ground.store.save(car)
+    ground.store.close()
+    let again = try ObjectStore(at: ground.path)
+    #expect(try again.object(Car.self, id: "big") == car)
+    #expect(try again.objects(Car.self).where(\.model == car.model).fetch() == [car])
+  }
+
+  @Test(.timeLimit(.minutes(10)))
+  func `A unique key is had by one object, also inside a batch`() throws {
+    let ground = try Ground()
+    try ground.store.save(Plate(id: 1, text: "A"))
+    let error = #expect(throws: ObjectError.self) {
+      try ground.store.save([Plate(id: 2, text: "B"), Plate(id: 3, text: "A")])
+    }
+    #expect(error?.code == .keyTaken && error?.ids == ["3", "1"] && error?.index == "text")
+    #expect(try ground.store.objects(Plate.self).count() == 1)
+    // Its own key may be kept, and one that is given up taken.
+    try ground.store.save(Plate(id: 1, text: "A"))
+    try ground.store.save(Plate(id: 1, text: "C"))
+    try ground.store.save([Plate(id: 3, text: "A"), Plate(id: 4), Plate(id: 5)])
+    #expect(try ground.store.objects(Plate.self).count() == 4)
+  }
+
+  @Test(.timeLimit(.minutes(10)))
+  func `Deleting all of a type leaves the others, and is one step`() throws {
+    let ground = try Ground()
+    try ground.store.save((0..<50).map { Car(id: "\($0)", model: "m", year: $0) })
+    try ground.store.save(Plate(id: 1, text: "A"))
+    try ground.store.deleteAll(Car.self)
+    #expect(try ground.store.objects(Car.self).fetch() == [])
+    #expect(try ground.store.object(Car.self, id: "3") == nil)
+    #expect(try ground.store.objects(Plate.self).count() == 1)
+    try ground.store.save(Car(id: "3", model: "again", year: 1))
+    #expect(try ground.store.objects(Car.self).where(\.year == 1).fetch().count == 1)
+  }
+
+  @Test(.timeLimit(.minutes(10)))
+  func `Merging replaces what fits and leaves the rest`() throws {
+    let ground = try Ground()
+    try ground.store.save((0..<10).map { Car(id: "\($0)", model: "m", year: $0) })
+    try ground.store.merge(
+      [Car(id: "2", model: "kept", year: 2), Car(id: "20", model: "new", year: 20)],
+      into: \.year < 5)
+    #expect(
+      try ground.store.objects(Car.self).fetch().map(\.id) == ["2", "5", "6", "7", "8", "9", "20"])
+    try ground.store.merge(with: [Car(id: "9", model: "only", year: 9)])
+    #expect(try ground.store.objects(Car.self).fetch().map(\.model) == ["only"])
+  }
+
+  @Test(.timeLimit(.minutes(10)))
+  func `A transaction over types is all or nothing, and sees itself`() throws {
+    let ground = try Ground()
+    struct Stop: Error {}
+    #expect(throws: Stop.self) {
+      try ground.store.write { transaction in
+        try transaction.save(Car(id: "1", model: "m", year: 1))
+        try transaction.save(Plate(id: 1, text: "A"))
+        #expect(try transaction.object(Car.self, id: "1") != nil)
+        throw Stop()
+      }
+    }
+    #expect(try ground.store.objects(Car.self).count() == 0)
+    #expect(try ground.store.objects(Plate.self).count() == 0)
+  }
+
+  @Test(.timeLimit(.minutes(10)))
+  func `A kept query gives its result again until something changes`() throws {
+    let ground = try Ground()
+    let other = try ObjectStore(at: ground.path)
+    let query = ground.store.objects(Car.self).where(\.year >= 5)
+    #expect(try query.fetch() == [])
+    for year in 0..<10 {
+      try other.save(Car(id: "\(year)", model: "m", year: year))
+      #expect(try query.fetch().count == Swift.max(year - 4, 0))
+      #expect(try query.count() == Swift.max(year - 4, 0))
+    }
+  }
+}
