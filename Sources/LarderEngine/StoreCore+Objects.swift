@@ -26,6 +26,9 @@ package struct ObjectSlot: Sendable, Hashable {
 
   private init(_ hash: UInt64) { index = Int(hash & UInt64(SharedTableLayout.stampCount - 1)) }
 
+  /// Every write to a key of a hash.
+  package static func key(hash: UInt64) -> ObjectSlot { ObjectSlot(hash) }
+
   /// Every write to a type.
   package static func type(_ number: UInt32, in generation: Generation) -> ObjectSlot {
     ObjectSlot(ObjectFormat.typeSlot(number, in: generation))

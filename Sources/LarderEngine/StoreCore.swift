@@ -25,6 +25,7 @@ package final class StoreCore: Sendable {
   let needsBump = Atomic<Bool>(false)
   let stuckSince = Atomic<UInt64>(0)
   let worker = StoreWorker()
+  let watcher = StoreWatcher()
   let lastTick = Atomic<UInt64>(0)
   private let movingThread = Mutex<Void>(())
 
@@ -144,6 +145,7 @@ package final class StoreCore: Sendable {
       try? flush()
     }
     worker.stop()
+    watcher.stop()
     let generation = current.withLock { current in
       defer { current = nil }
       return current

@@ -20,18 +20,32 @@ struct QueryRun<Object: Storable> {
     plan = QueryPlan(query, kind, record)
   }
 
-  /// The objects, in order, without the skipped ones, at most as many as wanted.
+  /// An object that fits.
+  struct Found: Sendable {
+    let object: Object
+    let sequence: UInt64
+    /// The label of the transaction that wrote it.
+    let label: UInt64
+  }
+
   func objects(
     _ generation: Generation, _ transaction: borrowing ReadTransaction
   ) throws -> [Object] {
+    try found(generation, transaction).map(\.object)
+  }
+
+  /// The objects, in order, without the skipped ones, at most as many as wanted.
+  func found(
+    _ generation: Generation, _ transaction: borrowing ReadTransaction
+  ) throws -> [Found] {
     let wanted = query.maximum.map { $0 + query.skipped } ?? Int.max
     if wanted == 0 { return [] }
-    var found: [(object: Object, sequence: UInt64)] = []
+    var found: [Found] = []
     let mustSort = plan.walk != nil ? !plan.isSorted : !query.sorts.isEmpty
     // With a limit, twice as many as wanted are kept at most before the rest goes.
     let bound = wanted < 1 << 20 ? max(2 * wanted, 64) : Int.max
-    try visit(generation, transaction) { object, sequence in
-      found.append((object, sequence))
+    try visit(generation, transaction) { next in
+      found.append(next)
       if mustSort {
         if found.count >= bound {
           found.sort(by: precedes)
@@ -42,7 +56,7 @@ struct QueryRun<Object: Storable> {
       return found.count < wanted
     }
     if mustSort { found.sort(by: precedes) }
-    return found.dropFirst(query.skipped).prefix(wanted - query.skipped).map(\.object)
+    return found.dropFirst(query.skipped).prefix(wanted - query.skipped).map { $0 }
   }
 
   /// How many objects fit; without decoding them where the index says it all.
@@ -63,7 +77,7 @@ struct QueryRun<Object: Storable> {
         }
       }
     } else {
-      try visit(generation, transaction) { _, _ in
+      try visit(generation, transaction) { _ in
         count += 1
         return count < wanted
       }
@@ -74,7 +88,7 @@ struct QueryRun<Object: Storable> {
   /// Calls `body` with every object that fits, in the walk's order; `false` ends it.
   func visit(
     _ generation: Generation, _ transaction: borrowing ReadTransaction,
-    _ body: (Object, UInt64) throws -> Bool
+    _ body: (Found) throws -> Bool
   ) throws {
     let judge = plan.walk?.isExact != true
     func take(_ stored: StoredObject) throws -> Bool {
@@ -86,7 +100,8 @@ struct QueryRun<Object: Storable> {
         return true
       }
       if judge, !query.predicate.holds(for: object) { return true }
-      return try body(object, stored.sequence)
+      return try body(
+        Found(object: object, sequence: stored.sequence, label: stored.label))
     }
     guard let walk = plan.walk else {
       return try ObjectReading.scan(type: record.number, in: generation, transaction) { found in
@@ -123,7 +138,7 @@ struct QueryRun<Object: Storable> {
 
   /// The order asked for; ties in the order of insertion, turned round with the first key.
   private func precedes(
-    _ left: (object: Object, sequence: UInt64), _ right: (object: Object, sequence: UInt64)
+    _ left: Found, _ right: Found
   ) -> Bool {
     for sort in query.sorts {
       let order = sort.compare(left.object, right.object)

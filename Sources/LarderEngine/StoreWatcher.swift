@@ -1,0 +1,202 @@
+// Larder — an embedded, multi-process cache and object store.
+// Copyright 2026 the Larder authors. Licensed under Apache-2.0.
+// SPDX-License-Identifier: Apache-2.0
+
+internal import LarderSystem
+internal import Synchronization
+
+// WAITING FOR CHANGES
+//
+// Whoever observes something has looked at it in a snapshot, with a label, and wants to look again
+// when a stamp slot of it says that something newer was written, by any process. The wake word in
+// the shared table is advanced after every commit; one thread of this process sleeps on it, looks at
+// the slots of all who wait, and wakes those it concerns. The word is a hint only: the slots decide,
+// and the sleep is bounded, so that a lost wake-up costs a tenth of a second and never a change.
+//
+// Slots are stamped before the commit, the word is advanced after it. So a slot that is ahead of the
+// label is believed at once only if the word has moved since the observer looked; otherwise the
+// commit may still be under way, or its writer be dead, and the observer is let go only with the
+// next turn.
+
+/// The one thread of a store that waits for other processes' commits.
+final class StoreWatcher: Sendable {
+  struct Waiter: Sendable {
+    let slots: [ObjectSlot]
+    let generation: Generation
+    let label: UInt64
+    /// The wake word before the observer looked.
+    let word: UInt32
+    let since: UInt64
+    let resume: @Sendable () -> Void
+  }
+
+  private struct State {
+    var waiters: [UInt64: Waiter] = [:]
+    var next: UInt64 = 0
+    var isStarted = false
+    var isStopped = false
+  }
+
+  private let state = Mutex(State())
+  private let hasWaiters = Event()
+  private static let turnNanoseconds: Int64 = 100_000_000
+
+  /// - Returns: `nil`: there is nothing to wait for any more, `resume` has been called.
+  func add(
+    _ core: StoreCore, _ slots: [ObjectSlot], _ snapshot: ObservedSnapshot,
+    resume: @escaping @Sendable () -> Void
+  ) -> UInt64? {
+    let waiter = Waiter(
+      slots: slots, generation: snapshot.generation, label: snapshot.label, word: snapshot.word,
+      since: Clocks.monotonicNanoseconds(), resume: resume)
+    let (id, mustStart): (UInt64?, Bool) = state.withLock { state in
+      // Checked after it can be found: what is committed from here on wakes the thread.
+      if state.isStopped || isReady(waiter, snapshot.generation) { return (nil, false) }
+      state.next += 1
+      state.waiters[state.next] = waiter
+      defer { state.isStarted = true }
+      return (state.next, !state.isStarted)
+    }
+    guard let id else {
+      resume()
+      return nil
+    }
+    if mustStart {
+      do {
+        try OSThread.start { [self, core] in run(core) }
+      } catch {
+        state.withLock { $0.isStarted = false }
+        remove(id)
+        core.report(StoreError(error, during: "start the watching thread"))
+      }
+    }
+    hasWaiters.set()
+    return id
+  }
+
+  func remove(_ id: UInt64) {
+    let waiter = state.withLock { $0.waiters.removeValue(forKey: id) }
+    waiter?.resume()
+  }
+
+  func stop() {
+    let waiters = state.withLock { state in
+      state.isStopped = true
+      defer { state.waiters = [:] }
+      return Array(state.waiters.values)
+    }
+    hasWaiters.set()
+    for waiter in waiters { waiter.resume() }
+  }
+
+  private func isReady(_ waiter: Waiter, _ generation: Generation) -> Bool {
+    let table = generation.table
+    if generation !== waiter.generation || table.isCondemned { return true }
+    guard waiter.slots.contains(where: { table.newestLabel(slot: $0.index) > waiter.label }) else {
+      return false
+    }
+    return table.wakeWord != waiter.word
+      || Clocks.monotonicNanoseconds() &- waiter.since
+        >= UInt64(StoreWatcher.turnNanoseconds)
+  }
+
+  private func run(_ core: StoreCore) {
+    while true {
+      hasWaiters.wait(nanoseconds: 1_000_000_000)
+      hasWaiters.reset()
+      while true {
+        guard let generation = try? core.generation() else { return stop() }
+        let word = generation.table.wakeWord
+        let (ready, isEmpty, isStopped): ([Waiter], Bool, Bool) = state.withLock { state in
+          let ids = state.waiters.filter { isReady($0.value, generation) }.map(\.key)
+          let ready = ids.compactMap { state.waiters.removeValue(forKey: $0) }
+          return (ready, state.waiters.isEmpty, state.isStopped)
+        }
+        for waiter in ready { waiter.resume() }
+        if isStopped { return }
+        if isEmpty { break }
+        generation.table.sleep(
+          whileWakeWordIs: word, nanoseconds: StoreWatcher.turnNanoseconds)
+      }
+    }
+  }
+}
+
+/// What an observer has looked at, and when.
+package struct ObservedSnapshot: Sendable {
+  package let generation: Generation
+  package let label: UInt64
+  let word: UInt32
+}
+
+extension StoreCore {
+  /// The wake word, to be read before looking at what is observed.
+  package func observationMark() throws -> UInt32 { try generation().table.wakeWord }
+
+  package func observed(_ generation: Generation, label: UInt64, mark: UInt32) -> ObservedSnapshot {
+    ObservedSnapshot(generation: generation, label: label, word: mark)
+  }
+
+  /// Returns when something newer than a snapshot was written in one of the slots, by any process;
+  /// or when the task is cancelled or the store closed.
+  package func change(of slots: [ObjectSlot], after snapshot: ObservedSnapshot) async {
+    let pass = OneShot()
+    await withTaskCancellationHandler {
+      await withCheckedContinuation { continuation in
+        pass.arm { continuation.resume() }
+        let id = watcher.add(self, slots, snapshot) { pass.fire() }
+        pass.onCancel = { [watcher] in if let id { watcher.remove(id) } else { pass.fire() } }
+      }
+    } onCancel: {
+      pass.cancel()
+    }
+  }
+}
+
+/// Runs something once, whoever comes first.
+private final class OneShot: Sendable {
+  private struct State {
+    var action: (@Sendable () -> Void)?
+    var onCancel: (@Sendable () -> Void)?
+    var isCancelled = false
+    var isFired = false
+  }
+
+  private let state = Mutex(State())
+
+  func arm(_ action: @escaping @Sendable () -> Void) {
+    let isFired = state.withLock { state in
+      state.action = action
+      return state.isFired
+    }
+    if isFired { fire() }
+  }
+
+  func fire() {
+    let action = state.withLock { state in
+      state.isFired = true
+      defer { state.action = nil }
+      return state.action
+    }
+    action?()
+  }
+
+  var onCancel: (@Sendable () -> Void)? {
+    get { state.withLock { $0.onCancel } }
+    set {
+      let isCancelled = state.withLock { state in
+        state.onCancel = newValue
+        return state.isCancelled
+      }
+      if isCancelled { newValue?() }
+    }
+  }
+
+  func cancel() {
+    let action = state.withLock { state in
+      state.isCancelled = true
+      return state.onCancel
+    }
+    action?()
+  }
+}
