@@ -112,6 +112,7 @@ extension StoreCore {
     {
       generation.clearDeadReaders()
     }
+    sweepDroppedObjects()
     if needsBump.exchange(false, ordering: .acquiringAndReleasing), !Mutant.noBump.isActive {
       do { try submitBehind(WriteRecord(.bump)) } catch { report(error) }
     }

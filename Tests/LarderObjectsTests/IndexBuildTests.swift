@@ -1,0 +1,101 @@
+// Larder — an embedded, multi-process cache and object store.
+// Copyright 2026 the Larder authors. Licensed under Apache-2.0.
+// SPDX-License-Identifier: Apache-2.0
+
+import LarderEngine
+import LarderObjects
+import LarderTesting
+import Testing
+
+// Two declarations of one stored type, as two versions of a program have them.
+
+struct PlainBook: Storable, Equatable {
+  let id: Int
+  var title: String
+  static let storedName = "Book"
+}
+
+struct IndexedBook: Storable, Equatable {
+  let id: Int
+  var title: String
+  static let storedName = "Book"
+  static let indexes = [Index<IndexedBook>("title", \.title)]
+}
+
+struct UniqueBook: Storable, Equatable {
+  let id: Int
+  var title: String
+  static let storedName = "Book"
+  static let indexes = [Index<UniqueBook>("title", \.title, unique: true)]
+}
+
+struct NewerBook: Storable, Equatable {
+  let id: Int
+  var title: String
+  static let storedName = "Book"
+  static let schemaVersion = 2
+}
+
+struct TwiceIndexed: Storable {
+  let id: Int
+  static let indexes = [Index<TwiceIndexed>("id", \.id), Index<TwiceIndexed>("id", \.id)]
+}
+
+@Suite struct IndexBuildTests {
+  @Test(.timeLimit(.minutes(10)))
+  func `An index added later is built in steps, and queries do without it until then`() throws {
+    let ground = try Ground(StoreOptions())
+    try ground.store.save((0..<2500).map { PlainBook(id: $0, title: "t\($0 % 10)") })
+    let books = ground.store.objects(IndexedBook.self).where(\.title == "t3")
+    try ground.store.save(IndexedBook(id: 5000, title: "t3"))
+    #expect(try books.explain().hasPrefix("scan"))
+    #expect(try books.count() == 251)
+    var steps: [ObjectProgress] = []
+    try ground.store.prepare(IndexedBook.self) { steps.append($0) }
+    #expect(steps.count == 3 && steps.last?.total == 2501)
+    #expect(try books.explain().hasPrefix("walk the index \"title\""))
+    #expect(try books.count() == 251)
+    #expect(try books.fetch().count == 251)
+    #expect(try ground.store.storage.verify() == [])
+  }
+
+  @Test(.timeLimit(.minutes(10)))
+  func `A program that does not know an index cannot write past it`() throws {
+    let ground = try Ground(StoreOptions())
+    try ground.store.save(IndexedBook(id: 1, title: "a"))
+    let error = #expect(throws: ObjectError.self) {
+      try ground.store.save(PlainBook(id: 2, title: "b"))
+    }
+    #expect(error?.code == .schemaMismatch && error?.index == "title")
+    #expect(try ground.store.object(PlainBook.self, id: 1)?.title == "a")
+  }
+
+  @Test(.timeLimit(.minutes(10)))
+  func `A type of a newer version is an error, and raising it drops what is not declared`() throws {
+    let ground = try Ground(StoreOptions())
+    try ground.store.save(IndexedBook(id: 1, title: "a"))
+    try ground.store.save(NewerBook(id: 2, title: "b"))
+    for attempt in [
+      { _ = try ground.store.object(IndexedBook.self, id: 1) },
+      { try ground.store.save(IndexedBook(id: 3, title: "c")) },
+    ] {
+      #expect(throws: ObjectError.self, performing: attempt)
+    }
+    #expect(try ground.store.objects(NewerBook.self).count() == 2)
+  }
+
+  @Test(.timeLimit(.minutes(10)))
+  func `Objects that break a new unique index are named`() throws {
+    let ground = try Ground(StoreOptions())
+    try ground.store.save([PlainBook(id: 1, title: "same"), PlainBook(id: 2, title: "same")])
+    let error = #expect(throws: ObjectError.self) { try ground.store.prepare(UniqueBook.self) }
+    #expect(error?.code == .keyTaken && Set(error?.ids ?? []) == ["1", "2"])
+  }
+
+  @Test(.timeLimit(.minutes(10)))
+  func `An index declared twice is an error that says so`() throws {
+    let ground = try Ground(StoreOptions())
+    let error = #expect(throws: ObjectError.self) { try ground.store.save(TwiceIndexed(id: 1)) }
+    #expect(error?.code == .invalidSchema && error?.index == "id")
+  }
+}
