@@ -2,9 +2,9 @@
 // Copyright 2026 the Larder authors. Licensed under Apache-2.0.
 // SPDX-License-Identifier: Apache-2.0
 
+internal import LarderCoding
 internal import LarderLMDB
 internal import LarderSystem
-internal import LarderCoding
 
 // THE CATALOG OF TYPES
 //
@@ -43,6 +43,23 @@ package struct ObjectTypeRecord: Codable, Sendable, Hashable {
     }
   }
 
+  /// What becomes of objects when those they refer to are deleted, or the other way round.
+  package struct Relation: Codable, Sendable, Hashable {
+    /// The coding keys that lead to the property.
+    package var path: [String]
+    /// The name of the type referred to.
+    package var target: String
+    package var onDelete: String
+    package var onTargetDelete: String
+
+    package init(path: [String], target: String, onDelete: String, onTargetDelete: String) {
+      self.path = path
+      self.target = target
+      self.onDelete = onDelete
+      self.onTargetDelete = onTargetDelete
+    }
+  }
+
   package var number: UInt32
   package var name: String
   package var version: UInt32
@@ -51,6 +68,7 @@ package struct ObjectTypeRecord: Codable, Sendable, Hashable {
   package var indexes: [Index]
   /// Migrations that were applied, in order.
   package var migrations: [String]
+  package var relations: [Relation]?
 
   package init(
     number: UInt32, name: String, version: UInt32, fingerprint: UInt64, indexes: [Index],

@@ -168,6 +168,23 @@ package enum ObjectReading {
     return (header, content)
   }
 
+  /// The index keys a record owns.
+  ///
+  /// - Throws: ``DamagedObject``.
+  package static func indexKeys(
+    type: UInt32, sequence: UInt64, in generation: Generation,
+    _ transaction: borrowing ReadTransaction
+  ) throws -> [ObjectIndexKey] {
+    let key = ObjectFormat.objectKey(type: type, sequence: sequence)
+    guard let record = try transaction.value(forKey: key, in: generation.objects) else { return [] }
+    let (header, content) = try checked(record, type, sequence, generation, transaction)
+    let keys = content.withRawSpan { content in
+      ObjectFormat.indexKeys(content.slice(header.keyLength..<content.byteCount)!)?.keys
+    }
+    guard let keys else { throw DamagedObject(sequence: sequence) }
+    return keys
+  }
+
   // MARK: Many
 
   /// Walks the objects of a type in the order of insertion, or backwards.

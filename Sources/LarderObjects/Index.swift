@@ -77,6 +77,21 @@ public struct Index<Object: Storable>: Sendable {
     }
   }
 
+  /// The index kept of references; its keys are not made here.
+  static var references: Index { Index() }
+
+  private init() {
+    name = ReferenceIndex.name
+    isUnique = false
+    isMultiple = true
+    condition = nil
+    paths = [AnyPath(path: \Object.larderReferences)]
+    definition = ""
+    makeKeys = { _ in [] }
+  }
+
+  var isReferences: Bool { name == ReferenceIndex.name }
+
   private static func definition(
     _ types: [String], _ prefix: String, _ condition: Predicate<Object>?
   ) -> String {

@@ -23,11 +23,26 @@ final class Kind<Object: Storable>: Sendable {
   let core: StoreCore
   let name: String
   let declared: [Index<Object>]
-  let tier: MemoryTier<String, Object>
+  let tier: MemoryTier<String, Decoded>
   private let known = Mutex<State?>(nil)
+  private weak let store: ObjectStore?
+  private let refers = Atomic<Bool>(false)
+  /// What references are decoded with until the first is met.
+  private let firstContext: LinkContext
 
-  init(core: StoreCore, options: CacheOptions) {
-    self.core = core
+  /// An object, and what its references load from, if it has any.
+  struct Decoded: Sendable {
+    let object: Object
+    let context: LinkContext?
+
+    /// Whether it may be handed out again: none of its references shows what may be old.
+    var isFresh: Bool { context.map { !$0.wasLoaded } ?? true }
+  }
+
+  init(store: ObjectStore, options: CacheOptions) {
+    self.store = store
+    core = store.storage.core
+    firstContext = LinkContext(store: store)
     name = Object.storedName
     declared = Object.indexes
     tier = MemoryTier(core: core, options: options)
@@ -76,7 +91,7 @@ final class Kind<Object: Storable>: Sendable {
     return state
   }
 
-  private func requireReadable(_ record: ObjectTypeRecord) throws {
+  func requireReadable(_ record: ObjectTypeRecord) throws {
     guard record.version > UInt32(Object.schemaVersion) else { return }
     throw ObjectError(
       .newerSchema, type: name,
@@ -84,8 +99,28 @@ final class Kind<Object: Storable>: Sendable {
         + "\(Object.schemaVersion). Update the program.")
   }
 
+  /// Whether objects of the type are known to have references.
+  var hasReferences: Bool { refers.load(ordering: .relaxed) || !Object.relationships.isEmpty }
+  func markReferences() { refers.store(true, ordering: .relaxed) }
+
+  /// What the references of one fetch load from.
+  func newContext() -> LinkContext {
+    hasReferences ? LinkContext(store: store) : firstContext
+  }
+
   /// Checks the declaration itself.
   func validate() throws {
+    for index in declared where index.name == ReferenceIndex.name {
+      throw ObjectError(
+        .invalidSchema, type: name, "The index name \"\(index.name)\" is taken. Choose another.",
+        index: index.name)
+    }
+    for rule in Object.relationships where rule.isImpossible {
+      throw ObjectError(
+        .invalidSchema, type: name,
+        "A reference to \(rule.target) is to be nullified but is not optional. Make it optional, or "
+          + "choose another rule.")
+    }
     var names: Set<String> = []
     for index in declared where !names.insert(index.name).inserted {
       throw ObjectError(
@@ -113,7 +148,7 @@ final class Kind<Object: Storable>: Sendable {
     }
     let isOlder = record.version < UInt32(Object.schemaVersion)
     let foreign = record.indexes.filter { stored in
-      !declared.contains { $0.name == stored.name }
+      stored.name != ReferenceIndex.name && !declared.contains { $0.name == stored.name }
     }
     if let first = foreign.first, !isOlder {
       throw ObjectError(
@@ -125,9 +160,11 @@ final class Kind<Object: Storable>: Sendable {
       try validate()
       let isEmpty = try transaction.objectBooks(record.number).count == 0
       for stored in record.indexes
-      where !declared.contains(where: {
-        $0.name == stored.name && $0.definition == stored.definition
-      }) {
+      where stored.name != ReferenceIndex.name
+        && !declared.contains(where: {
+          $0.name == stored.name && $0.definition == stored.definition
+        })
+      {
         try transaction.dropObjectNumber(stored.number, isIndex: true)
         record.indexes.removeAll { $0.number == stored.number }
       }
@@ -164,15 +201,32 @@ final class Kind<Object: Storable>: Sendable {
 
   // MARK: Coding
 
-  /// What is written for an object.
-  func write(_ object: Object, _ record: ObjectTypeRecord) throws -> ObjectWrite {
-    let bytes: [UInt8]
+  /// An object as its bytes; what it refers to is told to the collector.
+  func encode(_ object: Object, _ collector: LinkCollector) throws -> [UInt8] {
+    var encoder = CBOREncoder()
+    encoder.userInfo[.links] = collector
     do {
-      bytes = try CBOREncoder().encode(object)
+      return try encoder.encode(object)
     } catch {
       throw ObjectError(
         .unencodable, type: name, "The object cannot be encoded: \(error).", ids: ["\(object.id)"])
     }
+  }
+
+  /// What is written for an object; the type's record learns what it refers to.
+  func write(
+    _ object: Object, _ record: inout ObjectTypeRecord, in transaction: inout StoreTransaction
+  ) throws -> ObjectWrite {
+    let collector = LinkCollector()
+    let bytes = try encode(object, collector)
+    return try write(object, bytes, collector, &record, in: &transaction)
+  }
+
+  func write(
+    _ object: Object, _ bytes: [UInt8], _ collector: LinkCollector,
+    _ record: inout ObjectTypeRecord, in transaction: inout StoreTransaction
+  ) throws -> ObjectWrite {
+    try declare(collector, of: object, &record, in: &transaction)
     var keys: [ObjectIndexKey] = []
     var unique: [UInt32] = []
     for index in declared {
@@ -182,19 +236,37 @@ final class Kind<Object: Storable>: Sendable {
         if index.isUnique, !Index<Object>.isEmpty(key) { unique.append(stored.number) }
       }
     }
+    if let references = record.references {
+      keys += ReferenceIndex.keys(collector.links, references.number)
+    }
     return ObjectWrite(
       id: Self.bytes(of: object.id), bytes: bytes, codec: CodecIdentifier.cbor.rawValue,
       version: record.version, keys: keys, uniqueIndexes: unique)
   }
 
   func decode(_ stored: StoredObject) throws -> Object {
+    try decode(stored, newContext()).object
+  }
+
+  func decode(_ stored: StoredObject, _ context: LinkContext) throws -> Decoded {
+    try decode(stored.bytes, id: stored.id, context)
+  }
+
+  func decode(_ bytes: [UInt8], id: [UInt8], _ context: LinkContext) throws -> Decoded {
+    var decoder = CBORDecoder()
+    decoder.userInfo[.links] = context
     do {
-      return try CBORDecoder().decode(Object.self, from: stored.bytes)
+      let object = try decoder.decode(Object.self, from: bytes)
+      guard context.wasUsed else { return Decoded(object: object, context: nil) }
+      markReferences()
+      return Decoded(object: object, context: context)
     } catch {
+      // What is wrong may be another object that this one cannot be without.
+      let cause = error.underlyingError as? ObjectError
       throw ObjectError(
         .unreadable, type: name,
-        "The object does not decode: \(error). Migrate the type, or delete the object.",
-        ids: [String(decoding: stored.id, as: UTF8.self)])
+        "The object does not decode: \(cause?.description ?? "\(error)"). Migrate the type, or delete "
+          + "the object.", ids: [String(decoding: id, as: UTF8.self)] + (cause?.ids ?? []))
     }
   }
 

@@ -13,8 +13,12 @@ public struct ObjectCollection<Object: Storable>: Sendable {
 
   /// The object of an id, or `nil`; never older than the last save any process was told of.
   public func object(id: Object.ID) throws -> Object? {
-    let text = (id as? String) ?? "\(id)"
-    if let hit = kind.tier.hit(text) { return hit }
+    try object(text: (id as? String) ?? "\(id)")
+  }
+
+  @inline(__always)
+  func object(text: String) throws -> Object? {
+    if let hit = kind.tier.hit(text), hit.isFresh { return hit.object }
     return try load(text)
   }
 
@@ -41,9 +45,9 @@ public struct ObjectCollection<Object: Storable>: Sendable {
         let hash = view.generation.objectHash(type: type, id: id)
         // Exactly what was decoded before: its snapshot moves forward.
         if let value = kind.tier.renew(
-          text, label: stored.label, seal: view.seal, table: view.generation.table)
+          text, label: stored.label, seal: view.seal, table: view.generation.table), value.isFresh
         {
-          return .same(value)
+          return .same(value.object)
         }
         return .stored(stored, hash: hash, view)
       }
@@ -56,11 +60,11 @@ public struct ObjectCollection<Object: Storable>: Sendable {
       return nil
     case .same(let object): return object
     case .stored(let stored, let hash, let view):
-      let object = try kind.decode(stored)
+      let decoded = try kind.decode(stored, kind.newContext())
       kind.tier.file(
-        object, forKey: text, seal: view.seal, label: stored.label, expires: .max,
+        decoded, forKey: text, seal: view.seal, label: stored.label, expires: .max,
         cost: stored.bytes.count + 64, storeHash: hash, table: view.generation.table)
-      return object
+      return decoded.object
     }
   }
 

@@ -31,6 +31,7 @@ extension ObjectStore {
     _ type: Object.Type, progress: (ObjectProgress) -> Void = { _ in }
   ) throws {
     let kind = kind(type)
+    try write { transaction in try kind.learnRelations(&transaction.entries) }
     var isDone = false
     while !isDone {
       let step: (name: String, done: Int, total: Int)? = try write { transaction in
@@ -85,7 +86,8 @@ extension Kind {
         continue
       }
       do {
-        _ = try transaction.entries.save(try write(object, record), type: record.number)
+        _ = try transaction.entries.save(
+          try write(object, &record, in: &transaction.entries), type: record.number)
       } catch let error as ObjectKeyTaken {
         throw taken(error, record)
       }

@@ -22,7 +22,7 @@ public final class ObjectStore: Sendable {
   /// The store below, for cache entries beside the objects.
   public let storage: SharedStore
   private let options: CacheOptions
-  private let kinds = Mutex<[ObjectIdentifier: any Sendable]>([:])
+  private let kinds = Mutex<[ObjectIdentifier: any KnownKind]>([:])
 
   /// Opens a store of objects, creating it if there is none.
   ///
@@ -51,10 +51,15 @@ public final class ObjectStore: Sendable {
     kinds.withLock { kinds in
       let key = ObjectIdentifier(type)
       if let kind = kinds[key] as? Kind<Object> { return kind }
-      let kind = Kind<Object>(core: storage.core, options: options)
+      let kind = Kind<Object>(store: self, options: options)
       kinds[key] = kind
       return kind
     }
+  }
+
+  /// What is known of a type by its stored name, if this process has used it with this store.
+  func kind(named name: String) -> (any KnownKind)? {
+    kinds.withLock { kinds in kinds.values.first { $0.name == name } }
   }
 
   // MARK: Reading
@@ -88,82 +93,6 @@ public final class ObjectStore: Sendable {
     _ type: Object.Type = Object.self
   ) -> ObjectCollection<Object> {
     ObjectCollection(store: self, kind: kind(type))
-  }
-
-  // MARK: Writing
-
-  /// Stores an object, replacing the one of its id; it is committed when the call returns.
-  public func save<Object: Storable>(_ object: Object) throws {
-    try write { transaction in try transaction.save(object) }
-  }
-
-  /// Stores objects, all of them or, after an error, none.
-  public func save<Object: Storable>(_ objects: [Object]) throws {
-    guard !objects.isEmpty else { return }
-    try write { transaction in
-      for object in objects { try transaction.save(object) }
-    }
-  }
-
-  /// Stores an object without blocking a thread of Swift's pool.
-  public func save<Object: Storable>(_ object: Object) async throws {
-    try await write { transaction in try transaction.save(object) }
-  }
-
-  /// Stores objects without blocking a thread of Swift's pool.
-  public func save<Object: Storable>(_ objects: [Object]) async throws {
-    guard !objects.isEmpty else { return }
-    try await write { transaction in
-      for object in objects { try transaction.save(object) }
-    }
-  }
-
-  /// Deletes an object.
-  ///
-  /// - Returns: Whether there was one.
-  @discardableResult
-  public func delete<Object: Storable>(_ type: Object.Type, id: Object.ID) throws -> Bool {
-    try write { transaction in try transaction.delete(type, id: id) }
-  }
-
-  /// Deletes an object.
-  @discardableResult
-  public func delete<Object: Storable>(_ object: Object) throws -> Bool {
-    try delete(Object.self, id: object.id)
-  }
-
-  /// Deletes objects, all of them or, after an error, none.
-  ///
-  /// - Returns: How many there were.
-  @discardableResult
-  public func delete<Object: Storable>(_ type: Object.Type, ids: [Object.ID]) throws -> Int {
-    try write { transaction in
-      try ids.reduce(0) { try $0 + (transaction.delete(type, id: $1) ? 1 : 0) }
-    }
-  }
-
-  /// Deletes everything of a type, at once; the room is given back by and by.
-  public func deleteAll<Object: Storable>(_ type: Object.Type) throws {
-    try write { transaction in try transaction.deleteAll(type) }
-  }
-
-  /// Makes the stored objects of a type exactly these: others are deleted, in one transaction.
-  public func merge<Object: Storable>(with objects: [Object]) throws {
-    try merge(objects, into: .all)
-  }
-
-  /// Stores objects and deletes those others that fit a predicate, in one transaction.
-  public func merge<Object: Storable>(
-    _ objects: [Object], into predicate: Predicate<Object>
-  ) throws {
-    let query = self.objects(Object.self).where(predicate)
-    try write { transaction in
-      let kept = Set(objects.map { "\($0.id)" })
-      for object in try transaction.fetch(query) where !kept.contains("\(object.id)") {
-        try transaction.delete(Object.self, id: object.id)
-      }
-      for object in objects { try transaction.save(object) }
-    }
   }
 
   // MARK: Transactions

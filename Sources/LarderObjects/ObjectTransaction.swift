@@ -9,6 +9,13 @@ public struct ObjectTransaction: ~Copyable {
   /// The transaction below, for cache entries in the same commit.
   public var entries: StoreTransaction
   let store: ObjectStore
+  /// What was written, for references that are followed before the commit.
+  let overlay = TransactionOverlay()
+
+  private init(entries: consuming StoreTransaction, store: ObjectStore) {
+    self.entries = entries
+    self.store = store
+  }
 
   static func run<R>(
     _ body: (inout ObjectTransaction) throws -> R, in entries: inout StoreTransaction,
@@ -16,11 +23,15 @@ public struct ObjectTransaction: ~Copyable {
   ) throws -> R {
     var transaction = ObjectTransaction(entries: entries, store: store)
     let result = Result { try body(&transaction) }
+    transaction.overlay.close()
     entries = transaction.entries
     return try result.get()
   }
 
-  /// The object of an id as this transaction sees it: with its own writes.
+  /// What references decoded in this transaction load from.
+  private func context() -> LinkContext { LinkContext(store: store, overlay: overlay) }
+
+  /// The object of an id as this transaction sees it: with its own writes, also behind references.
   public func object<Object: Storable>(
     _ type: Object.Type = Object.self, id: Object.ID
   ) throws -> Object? {
@@ -29,41 +40,109 @@ public struct ObjectTransaction: ~Copyable {
     do {
       let stored = try entries.object(
         type: record.number, id: Kind<Object>.bytes(of: id))
-      return try stored.map(kind.decode)
+      return try stored.map { try kind.decode($0, context()).object }
     } catch let damage as DamagedObject {
       throw kind.damaged(damage)
     }
   }
 
-  /// Stores an object, replacing the one of its id.
+  /// Stores an object, replacing the one of its id, and the objects that were assigned to its
+  /// references, and to theirs, to any depth. Where one id occurs more than once among them, the
+  /// object nearest to the one saved is stored.
   ///
   /// - Throws: ``ObjectError/Code/keyTaken`` when a unique index forbids it; let it end the
   ///   transaction.
-  public mutating func save<Object: Storable>(_ object: Object) throws {
-    let kind = store.kind(Object.self)
-    let record = try kind.prepare(&entries)
-    do {
-      _ = try entries.save(try kind.write(object, record), type: record.number)
-    } catch let error as ObjectKeyTaken {
-      throw kind.taken(error, record)
+  public mutating func save<Object: Storable>(
+    _ object: Object, children: ChildPolicy = .overwrite
+  ) throws {
+    try saveChildren(store(object), of: [object], children)
+  }
+
+  /// Stores objects like ``save(_:children:)``; the objects themselves go before children of the
+  /// same id.
+  public mutating func save<Object: Storable>(
+    _ objects: [Object], children: ChildPolicy = .overwrite
+  ) throws {
+    var pending: [any PendingChild] = []
+    for object in objects { pending += try store(object) }
+    try saveChildren(pending, of: objects, children)
+  }
+
+  private mutating func saveChildren<Object: Storable>(
+    _ pending: [any PendingChild], of objects: [Object], _ policy: ChildPolicy
+  ) throws {
+    guard policy != .ignore, !pending.isEmpty else { return }
+    let type = Object.storedName
+    var visited = Set(
+      objects.map { ObjectReference(type: type, id: Kind<Object>.bytes(of: $0.id)) })
+    // A list, generation by generation, because families are deep.
+    var generation = pending
+    while !generation.isEmpty {
+      var next: [any PendingChild] = []
+      for child in generation where visited.insert(child.reference).inserted {
+        next += try child.save(in: &self, policy)
+      }
+      generation = next
     }
   }
 
-  /// Deletes an object.
+  /// Stores one object alone and returns what was assigned to its references.
+  mutating func store<Object: Storable>(
+    _ object: Object, unlessEqualTo baseline: Object? = nil, keepsExisting: Bool = false
+  ) throws -> [any PendingChild] {
+    let kind = store.kind(Object.self)
+    let collector = LinkCollector()
+    let bytes = try kind.encode(object, collector)
+    if let baseline, try kind.encode(baseline, LinkCollector()) == bytes {
+      return collector.children
+    }
+    var record = try kind.prepare(&entries)
+    let write = try kind.write(object, bytes, collector, &record, in: &entries)
+    do {
+      let saved = try entries.save(write, type: record.number, keepsExisting: keepsExisting)
+      if case .kept = saved {
+      } else {
+        overlay.save(ObjectReference(type: kind.name, id: write.id), bytes)
+      }
+    } catch let error as ObjectKeyTaken {
+      throw kind.taken(error, record)
+    }
+    return collector.children
+  }
+
+  /// Deletes an object, and what the rules of its relationships delete with it.
   ///
   /// - Returns: Whether there was one.
+  /// - Throws: ``ObjectError/Code/referenced`` when others refer to it and forbid it; nothing has been
+  ///   deleted then.
   @discardableResult
   public mutating func delete<Object: Storable>(
     _ type: Object.Type, id: Object.ID
   ) throws -> Bool {
-    let record = try store.kind(type).prepare(&entries)
-    return try entries.delete(type: record.number, id: Kind<Object>.bytes(of: id))
+    try delete(type, ids: [id]) > 0
   }
 
-  /// Deletes everything of a type.
+  /// Deletes objects together: references among them forbid nothing.
+  ///
+  /// - Returns: How many of them there were.
+  @discardableResult
+  public mutating func delete<Object: Storable>(
+    _ type: Object.Type, ids: [Object.ID]
+  ) throws -> Int {
+    let kind = store.kind(type)
+    _ = try kind.prepare(&entries)
+    return try remove(
+      ids.map { ObjectReference(type: kind.name, id: Kind<Object>.bytes(of: $0)) })
+  }
+
+  /// Deletes everything of a type; at once, unless relationships have rules about it.
   public mutating func deleteAll<Object: Storable>(_ type: Object.Type) throws {
     let kind = store.kind(type)
     var record = try kind.prepare(&entries)
+    if try DeletionPlan.hasRules(about: kind.name, entries) {
+      try remove(allIDs(of: record))
+      return
+    }
     let budget = try entries.objectBooks(record.number).budget
     try entries.dropObjectNumber(record.number, isIndex: false)
     record.number = try entries.newObjectNumber()
@@ -74,13 +153,33 @@ public struct ObjectTransaction: ~Copyable {
     }
     try entries.changeObjectBooks(record.number) { $0.budget = budget }
     try entries.putObjectType(record)
+    overlay.clear(kind.name)
+  }
+
+  private func allIDs(of record: ObjectTypeRecord) throws -> [ObjectReference] {
+    var references: [ObjectReference] = []
+    try entries.withReading { reading in
+      try ObjectReading.scan(type: record.number, in: entries.generation, reading) { found in
+        if case .success(let stored) = found {
+          references.append(ObjectReference(type: record.name, id: stored.id))
+        }
+        return true
+      }
+    }
+    return references
   }
 
   /// The objects a query wants, as this transaction sees them.
   public func fetch<Object: Storable>(_ query: Query<Object>) throws -> [Object] {
     let kind = store.kind(Object.self)
     guard let record = try entries.objectType(named: kind.name) else { return [] }
-    let run = QueryRun(kind: kind, query: query, record: record)
-    return try entries.withReading { try run.objects(entries.generation, $0) }
+    let run = QueryRun(kind: kind, query: query, record: record, context: context())
+    return try entries.withReading { reading in
+      let objects = try run.objects(entries.generation, reading)
+      for inclusion in query.inclusions {
+        try inclusion.load(objects, entries.generation, reading)
+      }
+      return objects
+    }
   }
 }

@@ -67,6 +67,9 @@ extension Query {
         }
         let run = QueryRun(kind: kind, query: query, record: state.record)
         let found = try run.found(view.generation, transaction)
+        for inclusion in query.inclusions {
+          try inclusion.load(found.map(\.object), view.generation, transaction)
+        }
         return .init(
           element: found.map(\.object),
           fingerprint: found.flatMap { [$0.sequence, $0.label] },

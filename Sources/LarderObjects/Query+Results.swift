@@ -28,9 +28,11 @@ extension Query {
     if let known = memo.current { return known }
     return try run("query", empty: []) { run, transaction, view in
       let objects = try run.objects(view.generation, transaction)
+      for inclusion in inclusions { try inclusion.load(objects, view.generation, transaction) }
+      if run.context.wasLoaded { return objects }
       memo.remember(
         .init(
-          objects: objects, generation: view.generation,
+          objects: objects, context: run.context, generation: view.generation,
           slot: .type(run.record.number, in: view.generation), label: view.label))
       return objects
     }
@@ -57,9 +59,7 @@ extension Query {
   public func delete() throws -> Int {
     let query = self
     return try store.write { transaction in
-      let objects = try transaction.fetch(query)
-      for object in objects { try transaction.delete(Object.self, id: object.id) }
-      return objects.count
+      try transaction.delete(Object.self, ids: transaction.fetch(query).map(\.id))
     }
   }
 

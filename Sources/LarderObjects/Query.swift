@@ -41,6 +41,8 @@ public struct Query<Object: Storable>: Sendable {
   private(set) var sorts: [SortKey<Object>] = []
   private(set) var maximum: Int?
   private(set) var skipped = 0
+  /// What is loaded along with the objects, in the same snapshot.
+  private(set) var inclusions: [Inclusion<Object>] = []
   /// The last result, shared by copies of this very query.
   private(set) var memo = QueryMemo<Object>()
 
@@ -101,6 +103,10 @@ public struct Query<Object: Storable>: Sendable {
     changed { $0.sorts.append(Self.key(path, direction)) }
   }
 
+  func adding(_ inclusion: Inclusion<Object>) -> Query {
+    changed { $0.inclusions.append(inclusion) }
+  }
+
   /// At most so many.
   public func limit(_ count: Int) -> Query { changed { $0.maximum = Swift.max(count, 0) } }
 
@@ -140,6 +146,7 @@ public struct Query<Object: Storable>: Sendable {
 final class QueryMemo<Object: Storable>: Sendable {
   struct Result: Sendable {
     let objects: [Object]
+    let context: LinkContext
     let generation: Generation
     let slot: ObjectSlot
     /// The snapshot the result was made in.
@@ -151,7 +158,9 @@ final class QueryMemo<Object: Storable>: Sendable {
   /// The last result, if nothing of the type has changed in any process since.
   var current: [Object]? {
     last.withLock { result in
-      guard let result, result.generation.isCurrent(result.slot, since: result.label) else {
+      guard let result, !result.context.wasLoaded,
+        result.generation.isCurrent(result.slot, since: result.label)
+      else {
         return nil
       }
       return result.objects

@@ -24,6 +24,8 @@ struct QueryPlan<Object: Storable>: Sendable {
     /// The ranges of keys, apart from each other, in ascending order.
     let ranges: [KeyRange]
     let isMultiple: Bool
+    /// Whether an object may be in the ranges more than once.
+    let mayRepeat: Bool
     /// How many properties are fixed to one value.
     let fixed: Int
     /// Whether every object in the ranges fits all of the predicate.
@@ -39,10 +41,10 @@ struct QueryPlan<Object: Storable>: Sendable {
   init(_ query: Query<Object>, _ kind: Kind<Object>, _ record: ObjectTypeRecord) {
     let leaves = Self.conjunction(query.predicate.node)
     var best: (score: Int, walk: Walk?, isSorted: Bool) = (0, nil, query.sorts.isEmpty)
-    for index in kind.declared {
+    for index in kind.declared + [.references] {
       guard
         let stored = record.indexes.first(where: {
-          $0.name == index.name && $0.definition == index.definition
+          $0.name == index.name && (index.isReferences || $0.definition == index.definition)
         }), stored.builtTo == nil, Self.demands(index.condition, leaves)
       else { continue }
       let walk = Self.walk(index, stored.number, leaves, query.predicate.node)
@@ -133,7 +135,8 @@ struct QueryPlan<Object: Storable>: Sendable {
     let count = conjunctionCount(node)
     return Walk(
       name: index.name, number: number, ranges: ranges, isMultiple: index.isMultiple,
-      fixed: fixed, isExact: isExact && count == used && index.condition == nil)
+      mayRepeat: index.isMultiple && (ranges.count > 1 || index.isReferences), fixed: fixed,
+      isExact: isExact && count == used && index.condition == nil)
   }
 
   /// The number of comparisons if there is nothing but a conjunction of them; else -1.

@@ -12,8 +12,14 @@ struct QueryRun<Object: Storable> {
   let query: Query<Object>
   let record: ObjectTypeRecord
   let plan: QueryPlan<Object>
+  /// What the references of all objects found load from.
+  let context: LinkContext
 
-  init(kind: Kind<Object>, query: Query<Object>, record: ObjectTypeRecord) {
+  init(
+    kind: Kind<Object>, query: Query<Object>, record: ObjectTypeRecord,
+    context: LinkContext? = nil
+  ) {
+    self.context = context ?? kind.newContext()
     self.kind = kind
     self.query = query
     self.record = record
@@ -94,7 +100,7 @@ struct QueryRun<Object: Storable> {
     func take(_ stored: StoredObject) throws -> Bool {
       let object: Object
       do {
-        object = try kind.decode(stored)
+        object = try kind.decode(stored, context).object
       } catch {
         kind.core.report(error)
         return true
@@ -121,7 +127,7 @@ struct QueryRun<Object: Storable> {
         walk.number, from: range.lower, below: range.upper, backwards: plan.backwards,
         in: generation, transaction
       ) { _, sequence in
-        if walk.isMultiple, walk.ranges.count > 1, !seen.insert(sequence).inserted { return true }
+        if walk.mayRepeat, !seen.insert(sequence).inserted { return true }
         do {
           guard
             let stored = try ObjectReading.object(

@@ -15,7 +15,8 @@
 ///
 /// An object is stored whole, as its `Codable` conformance writes it, under its id's description.
 /// Any id works: empty, with slashes, of any length.
-public protocol Storable: Codable, Sendable, Identifiable where ID: CustomStringConvertible & Sendable {
+public protocol Storable: Linkable, Identifiable
+where ID: CustomStringConvertible & Sendable, LinkedObject == Self {
   /// The name the type is stored under. By default module and type, so that types of one name in
   /// different modules never mix; give it yourself to be able to rename or move the type.
   static var storedName: String { get }
@@ -26,10 +27,14 @@ public protocol Storable: Codable, Sendable, Identifiable where ID: CustomString
 
   /// The indexes kept for the type, in the same transaction as every change.
   static var indexes: [Index<Self>] { get }
+
+  /// The rules for deleting what the type refers to, and what refers to it; see ``Relationship``.
+  static var relationships: [Relationship<Self>] { get }
 }
 
 extension Storable {
   public static var storedName: String { String(reflecting: Self.self) }
   public static var schemaVersion: Int { 1 }
   public static var indexes: [Index<Self>] { [] }
+  public static var relationships: [Relationship<Self>] { [] }
 }

@@ -1,0 +1,143 @@
+// Larder — an embedded, multi-process cache and object store.
+// Copyright 2026 the Larder authors. Licensed under Apache-2.0.
+// SPDX-License-Identifier: Apache-2.0
+
+internal import Synchronization
+
+// WHAT A REFERENCE HOLDS
+//
+// The struct of a relationship is one reference to a box, so that types may contain each other.
+// A box either was assigned, and then holds the objects from the start; or it was decoded, holds ids,
+// and loads the objects when somebody first looks. A box never goes back: what it once showed stays.
+// Assigning makes another box, so values keep being values.
+//
+// An assigned box remembers which objects were loaded before. `car.parts.append(part)` reads all
+// parts and assigns them all; only those that differ from what was read are the user's change, and
+// only they are saved with the car.
+//
+// Chains of boxes may be ten thousands long: they are taken down by a list, not by recursion.
+
+/// The objects of one relationship of one value.
+final class LinkBox<Target: Storable>: Sendable {
+  /// What is known of the objects.
+  struct Content: Sendable {
+    var objects: [Target]
+    /// The ids whose objects are gone.
+    var missing: [String] = []
+    /// What was loaded before the user assigned the objects, by id.
+    var baseline: [String: Target] = [:]
+  }
+
+  /// The ids that were decoded; `nil`: the objects were assigned.
+  let storedIDs: [String]?
+  /// Where to load from.
+  let context: LinkContext?
+  private let content: Mutex<Content?>
+
+  init(assigned objects: [Target], baseline: [String: Target] = [:]) {
+    storedIDs = nil
+    context = nil
+    content = Mutex(Content(objects: objects, baseline: baseline))
+  }
+
+  init(ids: [String], context: LinkContext) {
+    storedIDs = ids
+    self.context = context
+    content = Mutex(ids.isEmpty ? Content(objects: []) : nil)
+  }
+
+  deinit {
+    guard let content = content.withLock({ $0.take() }), !content.objects.isEmpty else { return }
+    Dismantling.drop(content)
+  }
+
+  var isAssigned: Bool { storedIDs == nil }
+  var isLoaded: Bool { content.withLock { $0 != nil } }
+
+  var ids: [String] {
+    storedIDs ?? content.withLock { $0?.objects.map { "\($0.id)" } ?? [] }
+  }
+
+  /// The objects; loaded now, if nobody has looked yet.
+  func load() throws -> Content {
+    if let known = content.withLock({ $0 }) { return known }
+    guard let storedIDs, let context else { return Content(objects: []) }
+    // Before anything is read: who sees the mark not set shares only what is read later.
+    context.markLoaded()
+    let (objects, missing) = try context.objects(Target.self, storedIDs)
+    return fill(objects, missing)
+  }
+
+  /// The objects as far as they can be had; what goes wrong is reported to the store.
+  func objects() -> [Target] {
+    do {
+      return try load().objects
+    } catch {
+      context?.report(error)
+      return []
+    }
+  }
+
+  /// Files what was loaded, unless somebody was quicker.
+  @discardableResult
+  func fill(_ objects: [Target], _ missing: [String]) -> Content {
+    content.withLock { content in
+      if let content { return content }
+      let filled = Content(objects: objects, missing: missing)
+      content = filled
+      return filled
+    }
+  }
+
+  /// The box for other objects in the place of these.
+  func replaced(by objects: [Target]) -> LinkBox {
+    let known = content.withLock { $0 }
+    guard let known else { return LinkBox(assigned: objects) }
+    if isAssigned { return LinkBox(assigned: objects, baseline: known.baseline) }
+    var baseline: [String: Target] = [:]
+    for object in known.objects { baseline["\(object.id)"] = object }
+    return LinkBox(assigned: objects, baseline: baseline)
+  }
+
+  /// The assigned objects, each with what was loaded of it before.
+  var changes: [(object: Target, baseline: Target?)] {
+    guard isAssigned, let known = content.withLock({ $0 }) else { return [] }
+    return known.objects.map { ($0, known.baseline["\($0.id)"]) }
+  }
+}
+
+/// Lets go of values that contain each other to any depth, one after the other.
+enum Dismantling {
+  private struct State {
+    var isBusy = false
+    var waiting: [any Sendable] = []
+  }
+
+  private static let state = Mutex(State())
+
+  static func drop(_ value: consuming some Sendable) {
+    let erased: any Sendable = value
+    guard enqueue(erased) else { return }
+    while let next = dequeue() { release(next) }
+  }
+
+  /// Returns whether the caller has to empty the list.
+  private static func enqueue(_ value: consuming any Sendable) -> Bool {
+    state.withLock { [value] state in
+      state.waiting.append(value)
+      defer { state.isBusy = true }
+      return !state.isBusy
+    }
+  }
+
+  private static func dequeue() -> (any Sendable)? {
+    state.withLock { state in
+      let next = state.waiting.popLast()
+      if next == nil { state.isBusy = false }
+      return next
+    }
+  }
+
+  @inline(never)
+  private static func release(_ value: consuming any Sendable) { _ = consume value }
+}

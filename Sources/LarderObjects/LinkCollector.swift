@@ -1,0 +1,68 @@
+// Larder — an embedded, multi-process cache and object store.
+// Copyright 2026 the Larder authors. Licensed under Apache-2.0.
+// SPDX-License-Identifier: Apache-2.0
+
+internal import Synchronization
+
+// An encoder in the store carries a collector in its user info. Every reference tells it where in the
+// object it stands and which ids it has, and hands over the objects that were assigned to it.
+
+/// What one object refers to, as its encoding found it.
+final class LinkCollector: Sendable {
+  /// One reference.
+  struct Link: Sendable {
+    /// The coding keys that lead to it.
+    let path: [String]
+    /// The stored name of the type referred to.
+    let target: String
+    let ids: [String]
+    let box: ObjectIdentifier
+  }
+
+  private struct State {
+    var links: [Link] = []
+    var children: [any PendingChild] = []
+  }
+
+  private let state = Mutex(State())
+
+  func add<Target: Storable>(_ box: LinkBox<Target>, at codingPath: [any CodingKey]) {
+    let link = Link(
+      path: codingPath.map(\.stringValue), target: Target.storedName, ids: box.ids,
+      box: ObjectIdentifier(box))
+    let children = box.changes.map { PendingObject(object: $0.object, baseline: $0.baseline) }
+    state.withLock { state in
+      state.links.append(link)
+      state.children += children as [any PendingChild]
+    }
+  }
+
+  var links: [Link] { state.withLock { $0.links } }
+  var children: [any PendingChild] { state.withLock { $0.children } }
+}
+
+/// A child to be saved with its parent.
+protocol PendingChild: Sendable {
+  var reference: ObjectReference { get }
+
+  /// Saves the child, if it was changed, and returns its own children.
+  func save(
+    in transaction: inout ObjectTransaction, _ policy: ChildPolicy
+  ) throws -> [any PendingChild]
+}
+
+struct PendingObject<Object: Storable>: PendingChild {
+  let object: Object
+  /// What was loaded from the store and then assigned again, changed or not.
+  let baseline: Object?
+
+  var reference: ObjectReference {
+    ObjectReference(type: Object.storedName, id: Kind<Object>.bytes(of: object.id))
+  }
+
+  func save(
+    in transaction: inout ObjectTransaction, _ policy: ChildPolicy
+  ) throws -> [any PendingChild] {
+    try transaction.store(object, unlessEqualTo: baseline, keepsExisting: policy == .insertIfAbsent)
+  }
+}

@@ -1,0 +1,89 @@
+// Larder — an embedded, multi-process cache and object store.
+// Copyright 2026 the Larder authors. Licensed under Apache-2.0.
+// SPDX-License-Identifier: Apache-2.0
+
+extension ObjectStore {
+  /// Stores an object, replacing the one of its id; it is committed when the call returns.
+  ///
+  /// Objects that were assigned to its references are stored with it, in the same transaction, to any
+  /// depth; those that were merely loaded are not. Where one id occurs more than once among them, the
+  /// object nearest to the one saved is stored.
+  public func save<Object: Storable>(
+    _ object: Object, children: ChildPolicy = .overwrite
+  ) throws {
+    try write { transaction in try transaction.save(object, children: children) }
+  }
+
+  /// Stores objects and their children, all of them or, after an error, none.
+  public func save<Object: Storable>(
+    _ objects: [Object], children: ChildPolicy = .overwrite
+  ) throws {
+    guard !objects.isEmpty else { return }
+    try write { transaction in try transaction.save(objects, children: children) }
+  }
+
+  /// Stores an object and its children without blocking a thread of Swift's pool.
+  public func save<Object: Storable>(
+    _ object: Object, children: ChildPolicy = .overwrite
+  ) async throws {
+    try await write { transaction in try transaction.save(object, children: children) }
+  }
+
+  /// Stores objects and their children without blocking a thread of Swift's pool.
+  public func save<Object: Storable>(
+    _ objects: [Object], children: ChildPolicy = .overwrite
+  ) async throws {
+    guard !objects.isEmpty else { return }
+    try await write { transaction in try transaction.save(objects, children: children) }
+  }
+
+  /// Deletes an object, and what the rules of its relationships delete with it.
+  ///
+  /// - Returns: Whether there was one.
+  /// - Throws: ``ObjectError/Code/referenced`` when others refer to it and forbid it.
+  @discardableResult
+  public func delete<Object: Storable>(_ type: Object.Type, id: Object.ID) throws -> Bool {
+    try write { transaction in try transaction.delete(type, id: id) }
+  }
+
+  /// Deletes an object, and what the rules of its relationships delete with it.
+  @discardableResult
+  public func delete<Object: Storable>(_ object: Object) throws -> Bool {
+    try delete(Object.self, id: object.id)
+  }
+
+  /// Deletes objects, all of them or, after an error, none. References among them forbid nothing.
+  ///
+  /// - Returns: How many there were.
+  @discardableResult
+  public func delete<Object: Storable>(_ type: Object.Type, ids: [Object.ID]) throws -> Int {
+    try write { transaction in try transaction.delete(type, ids: ids) }
+  }
+
+  /// Deletes everything of a type; at once, the room being given back by and by, unless rules of
+  /// relationships have to be looked after.
+  public func deleteAll<Object: Storable>(_ type: Object.Type) throws {
+    try write { transaction in try transaction.deleteAll(type) }
+  }
+
+  /// Makes the stored objects of a type exactly these: others are deleted, in one transaction.
+  public func merge<Object: Storable>(with objects: [Object]) throws {
+    try merge(objects, into: .all)
+  }
+
+  /// Stores objects and deletes those others that fit a predicate, in one transaction.
+  public func merge<Object: Storable>(
+    _ objects: [Object], into predicate: Predicate<Object>
+  ) throws {
+    let query = self.objects(Object.self).where(predicate)
+    try write { transaction in
+      let kept = Set(objects.map { Kind<Object>.bytes(of: $0.id) })
+      let gone = try transaction.fetch(query).map(\.id).filter {
+        !kept.contains(Kind<Object>.bytes(of: $0))
+      }
+      // First, so that their keys of unique indexes are free.
+      try transaction.delete(Object.self, ids: gone)
+      try transaction.save(objects)
+    }
+  }
+}

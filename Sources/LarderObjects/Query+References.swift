@@ -1,0 +1,113 @@
+// Larder — an embedded, multi-process cache and object store.
+// Copyright 2026 the Larder authors. Licensed under Apache-2.0.
+// SPDX-License-Identifier: Apache-2.0
+
+internal import LarderEngine
+internal import LarderLMDB
+
+/// What is loaded along with a query's objects.
+struct Inclusion<Object: Storable>: Sendable {
+  let load: @Sendable ([Object], Generation, borrowing ReadTransaction) throws -> Void
+
+  init<Property: Reference>(_ path: Path<Object, Property>, in store: ObjectStore) {
+    let property = PropertyPath(path)
+    load = { objects, generation, transaction in
+      let boxes = objects.map { property.value(of: $0).links.box }.filter { !$0.isLoaded }
+      guard let context = boxes.first?.context else { return }
+      boxes.forEach { $0.context?.markLoaded() }
+      let collection = store.collection(Property.Target.self)
+      let kind = collection.kind
+      guard let record = try ObjectReading.type(named: kind.name, transaction) else {
+        for box in boxes { box.fill([], box.ids) }
+        return
+      }
+      try kind.requireReadable(record)
+      // In a transaction the children's references see its writes as well.
+      let inner =
+        context.overlay.map { LinkContext(store: store, overlay: $0) } ?? kind.newContext()
+      var known: [[UInt8]: Property.Target?] = [:]
+      for box in boxes {
+        var found: [Property.Target] = []
+        var missing: [String] = []
+        for id in box.ids {
+          let key = Array(id.utf8)
+          if known[key] == nil {
+            known[key] = .some(
+              try collection.stored(id, record.number, generation, transaction).map {
+                try kind.decode($0.stored, inner).object
+              })
+          }
+          if let object = known[key] ?? nil { found.append(object) } else { missing.append(id) }
+        }
+        box.fill(found, missing)
+      }
+    }
+  }
+}
+
+extension Query {
+  /// The objects together with what a reference of theirs leads to.
+  ///
+  /// ```swift
+  /// let cars = try store.objects(Car.self).including(\.$parts).including(\.$maker).fetch()
+  /// ```
+  ///
+  /// All of it is read in the query's own snapshot, each child once, however many refer to it.
+  /// Without it each object loads its children when they are looked at. There is no depth to be
+  /// chosen: children load theirs when those are looked at.
+  public func including<Property: Reference>(_ path: Path<Object, Property>) -> Query {
+    adding(Inclusion(path, in: store))
+  }
+
+  /// Only objects whose reference leads to an object.
+  ///
+  /// - Complexity: O(*k* log *n*) for *k* objects that refer to it; see ``explain()``.
+  public func `where`<Value: Linkable>(
+    _ path: Path<Object, HasOne<Value>>, is target: Value.LinkedObject
+  ) -> Query {
+    self.where(PropertyOf(path).refers(to: target))
+  }
+
+  /// Only objects one of whose references leads to an object.
+  ///
+  /// - Complexity: O(*k* log *n*) for *k* objects that refer to it; see ``explain()``.
+  public func `where`<Target: Storable>(
+    _ path: Path<Object, HasMany<Target>>, contains target: Target
+  ) -> Query {
+    self.where(PropertyOf(path).refers(to: target))
+  }
+}
+
+extension PropertyOf where Value: Reference {
+  /// Whether the reference leads to an object: `cars.where { $0.$maker.refers(to: maker) }`.
+  public func refers(to target: Value.Target) -> Predicate<Object> { refers(toID: target.id) }
+
+  /// Whether the reference leads to the object of an id, whether there is one or not.
+  public func refers(toID id: Value.Target.ID) -> Predicate<Object> {
+    let path = path
+    let key = Kind<Value.Target>.bytes(of: id)
+    return Predicate(
+      AnyPath(path: \Object.larderReferences), "\(name) refers to \"\(id)\"",
+      elementRanges: [.exactly(ReferenceIndex.prefix(Value.Target.storedName, key))],
+      isExact: false
+    ) { path.value(of: $0).ids.contains { Array($0.utf8) == key } }
+  }
+}
+
+extension ObjectStore {
+  /// The objects that refer to another by a property of theirs: the inverse of that property.
+  ///
+  /// ```swift
+  /// let cars = try store.referrers(of: maker, in: Car.self, through: \.$maker).fetch()
+  /// ```
+  ///
+  /// No property has to be declared for it, and it is never out of step with the property itself.
+  ///
+  /// - Complexity: O(*k* log *n*) for *k* objects that refer to it.
+  public func referrers<Owner: Storable, Property: Reference>(
+    of target: Property.Target, in owner: Owner.Type = Owner.self,
+    through path: Path<Owner, Property>
+  ) -> Query<Owner> {
+    objects(owner).where(PropertyOf(path).refers(to: target))
+  }
+}

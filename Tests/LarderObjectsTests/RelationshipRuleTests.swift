@@ -1,0 +1,120 @@
+// Larder — an embedded, multi-process cache and object store.
+// Copyright 2026 the Larder authors. Licensed under Apache-2.0.
+// SPDX-License-Identifier: Apache-2.0
+
+import LarderEngine
+import LarderObjects
+import LarderTesting
+import Testing
+
+/// One folder with two files of one format, and a folder inside with one of them.
+private func fill(_ store: ObjectStore) throws {
+  let text = Format(id: "text")
+  let (one, two) = (File(id: "1", format: text), File(id: "2", format: text))
+  try store.save(
+    Folder(id: "top", folders: [Folder(id: "inner", files: [two])], files: [one, two]))
+}
+
+@Suite struct RelationshipRuleTests {
+  @Test(.timeLimit(.minutes(10)))
+  func `A deletion that others deny names them, and deletes nothing`() throws {
+    let ground = try Ground(StoreOptions())
+    let store = ground.store
+    try fill(store)
+    let formats = store.objects(Format.self)
+    let attempts: [() throws -> Void] = [
+      { try store.delete(Format.self, id: "text") },
+      { try store.delete(Format.self, ids: ["none", "text"]) },
+      { try store.deleteAll(Format.self) },
+      { try store.merge(with: [Format(id: "other")]) },
+      { try formats.delete() },
+    ]
+    for attempt in attempts {
+      let error = #expect(throws: ObjectError.self, performing: attempt)
+      #expect(error?.code == .referenced && Set(error?.ids ?? []) == ["1", "2"])
+      #expect(try formats.fetch() == [Format(id: "text")])
+    }
+    // A program that has never used the type of the referrers obeys as well.
+    let other = try ObjectStore(at: ground.path, StoreOptions())
+    #expect(throws: ObjectError.self) { try other.delete(Format.self, id: "text") }
+    // Inside a transaction nothing has happened yet: it may go on.
+    try store.write { transaction in
+      #expect(throws: ObjectError.self) { try transaction.delete(Format.self, id: "text") }
+      try transaction.delete(File.self, ids: ["1", "2"])
+      #expect(try transaction.delete(Format.self, id: "text"))
+    }
+    #expect(try formats.count() == 0)
+    #expect(try store.delete(Format.self, id: "text") == false)
+    #expect(try store.storage.verify() == [])
+  }
+
+  @Test(.timeLimit(.minutes(10)))
+  func `A deletion takes along what it owns, to any depth`() throws {
+    let ground = try Ground(StoreOptions())
+    let store = ground.store
+    try fill(store)
+    try store.save(Folder(id: "else", files: [File(id: "3")]))
+    // Never having used a File.
+    let other = try ObjectStore(at: ground.path, StoreOptions())
+    try other.delete(Folder.self, id: "top")
+    #expect(try store.objects(Folder.self).fetch().map(\.id) == ["else"])
+    #expect(try store.objects(File.self).fetch().map(\.id) == ["3"])
+    #expect(try store.objects(Format.self).count() == 1)
+    try store.deleteAll(Folder.self)
+    #expect(try store.objects(File.self).count() == 0)
+    #expect(try store.storage.verify() == [])
+  }
+
+  @Test(.timeLimit(.minutes(10)))
+  func `A reference is taken out when what it leads to is deleted`() throws {
+    let ground = try Ground(StoreOptions())
+    let store = ground.store
+    try fill(store)
+    try store.delete(File.self, id: "2")
+    #expect(try store.object(Folder.self, id: "top")?.$files.ids == ["1"])
+    #expect(try store.object(Folder.self, id: "inner")?.$files.ids == [])
+    #expect(try store.object(Folder.self, id: "top")?.$folders.ids == ["inner"])
+    // In a process that does not know folders: they have no index but that of references.
+    let other = try ObjectStore(at: ground.path, StoreOptions())
+    try other.delete(File.self, id: "1")
+    #expect(try store.object(Folder.self, id: "top")?.$files.ids == [])
+    #expect(try store.referrers(of: File(id: "1"), in: Folder.self, through: \.$files).count() == 0)
+    #expect(try store.objects(Folder.self).count() == 2)
+    #expect(try store.storage.verify() == [])
+  }
+
+  @Test(.timeLimit(.minutes(10)))
+  func `Taking a reference out keeps the type's own indexes, or is an error`() throws {
+    let ground = try Ground(StoreOptions())
+    let store = ground.store
+    let people = (0..<3).map { Person(id: $0, name: "\($0)") }
+    try store.save(people.map { Shelf(id: $0.id, owner: $0) })
+    let other = try ObjectStore(at: ground.path, StoreOptions())
+    let error = #expect(throws: ObjectError.self) { try other.delete(Person.self, id: 1) }
+    #expect(error?.code == .schemaMismatch && error?.ids == ["1"])
+    #expect(try store.object(Shelf.self, id: 1)?.owner?.name == "1")
+    try other.prepare(Shelf.self)
+    try other.delete(Person.self, id: 1)
+    #expect(try store.object(Shelf.self, id: 1)?.$owner.id == nil)
+    #expect(try store.objects(Shelf.self).where(\.$owner.id == "1").count() == 0)
+    #expect(try store.objects(Shelf.self).where(\.$owner.id == "2").count() == 1)
+    try store.deleteAll(Person.self)
+    #expect(try store.objects(Shelf.self).fetch().allSatisfy { $0.$owner.id == nil })
+    #expect(try store.storage.verify() == [])
+  }
+
+  @Test(.timeLimit(.minutes(10)))
+  func `What has no rule stays, and is left dangling`() throws {
+    let ground = try Ground(StoreOptions())
+    let store = ground.store
+    try store.save(
+      Vehicle(id: "a", year: 1, maker: Maker(id: "m", name: "x"), parts: [Part(id: "p", weight: 1)])
+    )
+    try store.delete(Vehicle.self, id: "a")
+    #expect(try store.objects(Part.self).count() == 1)
+    #expect(try store.objects(Maker.self).count() == 1)
+    try store.save(Vehicle(id: "a", year: 1, maker: Maker(id: "m", name: "x")))
+    try store.deleteAll(Maker.self)
+    #expect(try store.object(Vehicle.self, id: "a")?.$maker.missingIDs == ["m"])
+  }
+}
