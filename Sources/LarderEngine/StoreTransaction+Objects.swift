@@ -57,6 +57,7 @@ extension StoreTransaction {
   package mutating func putObjectType(_ record: ObjectTypeRecord) throws {
     try transaction.put(record.encoded(), forKey: ObjectTypeRecord.key(record.name), in: .main)
     objectTypes[record.name] = record
+    objectTypeChanges += 1
     touchObjectType(record.number)
     touchObjectType(0)
   }

@@ -37,6 +37,8 @@ public struct StoreTransaction: ~Copyable {
   private var newNumbers: [(Space, UInt32)] = []
   /// The records of the object types that were used, by name.
   package var objectTypes: [String: ObjectTypeRecord] = [:]
+  /// How often a record of a type was stored.
+  package internal(set) var objectTypeChanges = 0
   /// The books of the object types that were touched, and whether they changed.
   var objectBooks: [UInt32: (books: ObjectTypeBooks, isChanged: Bool)] = [:]
   private var isForced = false

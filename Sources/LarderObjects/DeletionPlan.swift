@@ -35,25 +35,23 @@ struct DeletionPlan {
   private(set) var nullified: [ObjectReference: [[String]: Set<[UInt8]>]] = [:]
 
   /// Whether deleting everything of a type touches anything else.
-  static func hasRules(
-    about type: String, _ entries: borrowing StoreTransaction
-  ) throws -> Bool {
-    try entries.withReading { reading in
-      try ObjectReading.types(reading).contains { record in
-        (record.relations ?? []).contains { relation in
-          // What refers within the type goes with it.
-          (record.name == type) != (relation.target == type)
-            && (record.name == type
-              ? relation.onDelete == "cascade" : relation.onTargetDelete != "leaveDangling")
-        }
+  static func hasRules(about type: String, among types: [ObjectTypeRecord]) -> Bool {
+    types.contains { record in
+      (record.relations ?? []).contains { relation in
+        // What refers within the type goes with it.
+        (record.name == type) != (relation.target == type)
+          && (record.name == type
+            ? relation.onDelete == "cascade" : relation.onTargetDelete != "leaveDangling")
       }
     }
   }
 
-  init(_ entries: borrowing StoreTransaction, removing roots: [ObjectReference]) throws {
+  init(
+    _ entries: borrowing StoreTransaction, _ all: [ObjectTypeRecord],
+    removing roots: [ObjectReference]
+  ) throws {
     let generation = entries.generation
     var plan: (removed: [ObjectReference], found: Int) = ([], 0)
-    let all = try entries.withReading { try ObjectReading.types($0) }
     let types = Dictionary(all.map { ($0.name, $0) }) { first, _ in first }
     let rules = all.flatMap { owner in
       (owner.relations ?? []).map { Rule(owner: owner, relation: $0) }

@@ -28,7 +28,7 @@ final class Kind<Object: Storable>: Sendable {
   private weak let store: ObjectStore?
   private let refers = Atomic<Bool>(false)
   /// What references are decoded with until the first is met.
-  private let firstContext: LinkContext
+  private let firstDecoder: LinkDecoder
 
   /// An object, and what its references load from, if it has any.
   struct Decoded: Sendable {
@@ -42,7 +42,7 @@ final class Kind<Object: Storable>: Sendable {
   init(store: ObjectStore, options: CacheOptions) {
     self.store = store
     core = store.storage.core
-    firstContext = LinkContext(store: store)
+    firstDecoder = LinkDecoder(LinkContext(store: store))
     name = Object.storedName
     declared = Object.indexes
     tier = MemoryTier(core: core, options: options)
@@ -103,9 +103,9 @@ final class Kind<Object: Storable>: Sendable {
   var hasReferences: Bool { refers.load(ordering: .relaxed) || !Object.relationships.isEmpty }
   func markReferences() { refers.store(true, ordering: .relaxed) }
 
-  /// What the references of one fetch load from.
-  func newContext() -> LinkContext {
-    hasReferences ? LinkContext(store: store) : firstContext
+  /// A decoder for one fetch.
+  func newDecoder() -> LinkDecoder {
+    hasReferences ? LinkDecoder(LinkContext(store: store)) : firstDecoder
   }
 
   /// Checks the declaration itself.
@@ -245,18 +245,17 @@ final class Kind<Object: Storable>: Sendable {
   }
 
   func decode(_ stored: StoredObject) throws -> Object {
-    try decode(stored, newContext()).object
+    try decode(stored, newDecoder()).object
   }
 
-  func decode(_ stored: StoredObject, _ context: LinkContext) throws -> Decoded {
-    try decode(stored.bytes, id: stored.id, context)
+  func decode(_ stored: StoredObject, _ decoder: LinkDecoder) throws -> Decoded {
+    try decode(stored.bytes, id: stored.id, decoder)
   }
 
-  func decode(_ bytes: [UInt8], id: [UInt8], _ context: LinkContext) throws -> Decoded {
-    var decoder = CBORDecoder()
-    decoder.userInfo[.links] = context
+  func decode(_ bytes: [UInt8], id: [UInt8], _ decoder: LinkDecoder) throws -> Decoded {
     do {
-      let object = try decoder.decode(Object.self, from: bytes)
+      let object = try decoder.cbor.decode(Object.self, from: bytes)
+      let context = decoder.context
       guard context.wasUsed else { return Decoded(object: object, context: nil) }
       markReferences()
       return Decoded(object: object, context: context)

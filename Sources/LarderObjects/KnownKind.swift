@@ -22,7 +22,7 @@ extension Kind: KnownKind {
     _ id: [UInt8], _ bytes: [UInt8], _ record: inout ObjectTypeRecord,
     in transaction: inout StoreTransaction
   ) throws -> ObjectWrite {
-    let object = try decode(bytes, id: id, newContext()).object
+    let object = try decode(bytes, id: id, newDecoder()).object
     return try write(object, &record, in: &transaction)
   }
 

@@ -28,43 +28,40 @@ final class LinkBox<Target: Storable>: Sendable {
     var baseline: [String: Target] = [:]
   }
 
-  /// The ids that were decoded; `nil`: the objects were assigned.
-  let storedIDs: [String]?
-  /// Where to load from.
+  /// The ids referred to, in order.
+  let ids: [String]
+  /// Where to load from; `nil`: the objects were assigned.
   let context: LinkContext?
   private let content: Mutex<Content?>
 
   init(assigned objects: [Target], baseline: [String: Target] = [:]) {
-    storedIDs = nil
+    ids = objects.map(\.id.description)
     context = nil
     content = Mutex(Content(objects: objects, baseline: baseline))
   }
 
   init(ids: [String], context: LinkContext) {
-    storedIDs = ids
+    self.ids = ids
     self.context = context
     content = Mutex(ids.isEmpty ? Content(objects: []) : nil)
   }
 
   deinit {
-    guard let content = content.withLock({ $0.take() }), !content.objects.isEmpty else { return }
-    Dismantling.drop(content)
+    guard content.withLock({ $0?.objects.isEmpty == false }) else { return }
+    // Moved from here to the list: nothing may be left for the end of this function to destroy.
+    Dismantling.drop { content.withLock { $0.take() } }
   }
 
-  var isAssigned: Bool { storedIDs == nil }
+  var isAssigned: Bool { context == nil }
   var isLoaded: Bool { content.withLock { $0 != nil } }
-
-  var ids: [String] {
-    storedIDs ?? content.withLock { $0?.objects.map { "\($0.id)" } ?? [] }
-  }
 
   /// The objects; loaded now, if nobody has looked yet.
   func load() throws -> Content {
     if let known = content.withLock({ $0 }) { return known }
-    guard let storedIDs, let context else { return Content(objects: []) }
+    guard let context else { return Content(objects: []) }
     // Before anything is read: who sees the mark not set shares only what is read later.
     context.markLoaded()
-    let (objects, missing) = try context.objects(Target.self, storedIDs)
+    let (objects, missing) = try context.objects(Target.self, ids)
     return fill(objects, missing)
   }
 
@@ -95,15 +92,12 @@ final class LinkBox<Target: Storable>: Sendable {
     guard let known else { return LinkBox(assigned: objects) }
     if isAssigned { return LinkBox(assigned: objects, baseline: known.baseline) }
     var baseline: [String: Target] = [:]
-    for object in known.objects { baseline["\(object.id)"] = object }
+    for object in known.objects { baseline[object.id.description] = object }
     return LinkBox(assigned: objects, baseline: baseline)
   }
 
-  /// The assigned objects, each with what was loaded of it before.
-  var changes: [(object: Target, baseline: Target?)] {
-    guard isAssigned, let known = content.withLock({ $0 }) else { return [] }
-    return known.objects.map { ($0, known.baseline["\($0.id)"]) }
-  }
+  /// The assigned objects, and what was loaded of them before, by id.
+  var changes: Content? { isAssigned ? content.withLock { $0 } : nil }
 }
 
 /// Lets go of values that contain each other to any depth, one after the other.
@@ -115,29 +109,23 @@ enum Dismantling {
 
   private static let state = Mutex(State())
 
-  static func drop(_ value: consuming some Sendable) {
-    let erased: any Sendable = value
-    guard enqueue(erased) else { return }
-    while let next = dequeue() { release(next) }
-  }
-
-  /// Returns whether the caller has to empty the list.
-  private static func enqueue(_ value: consuming any Sendable) -> Bool {
-    state.withLock { [value] state in
-      state.waiting.append(value)
+  static func drop(_ take: () -> (any Sendable)?) {
+    let isFirst = state.withLock { state in
+      if let value = take() { state.waiting.append(value) }
       defer { state.isBusy = true }
       return !state.isBusy
     }
+    guard isFirst else { return }
+    while dropOne() {}
   }
 
-  private static func dequeue() -> (any Sendable)? {
-    state.withLock { state in
+  private static func dropOne() -> Bool {
+    // Destroyed when this function ends, outside of the lock.
+    let next = state.withLock { state in
       let next = state.waiting.popLast()
       if next == nil { state.isBusy = false }
       return next
     }
+    return next != nil
   }
-
-  @inline(never)
-  private static func release(_ value: consuming any Sendable) { _ = consume value }
 }

@@ -30,10 +30,14 @@ final class LinkCollector: Sendable {
     let link = Link(
       path: codingPath.map(\.stringValue), target: Target.storedName, ids: box.ids,
       box: ObjectIdentifier(box))
-    let children = box.changes.map { PendingObject(object: $0.object, baseline: $0.baseline) }
+    let changes = box.changes
     state.withLock { state in
       state.links.append(link)
-      state.children += children as [any PendingChild]
+      guard let changes else { return }
+      for (id, object) in zip(link.ids, changes.objects) {
+        let baseline = changes.baseline.isEmpty ? nil : changes.baseline[id]
+        state.children.append(PendingObject(object: object, baseline: baseline))
+      }
     }
   }
 

@@ -71,7 +71,7 @@ final class LinkContext: Sendable {
         case .deleted: break
         case .saved(let bytes):
           found[position] = try kind.decode(
-            bytes, id: reference.id, LinkContext(store: store, overlay: overlay)
+            bytes, id: reference.id, LinkDecoder(LinkContext(store: store, overlay: overlay))
           ).object
         }
       }
@@ -107,6 +107,19 @@ final class LinkContext: Sendable {
   }
 
   func report(_ error: any Error) { store?.storage.core.report(error) }
+}
+
+/// A decoder that carries a context.
+struct LinkDecoder: Sendable {
+  let context: LinkContext
+  let cbor: CBORDecoder
+
+  init(_ context: LinkContext) {
+    self.context = context
+    var decoder = CBORDecoder()
+    decoder.userInfo[.links] = context
+    cbor = decoder
+  }
 }
 
 /// The way down while values are coded within each other.

@@ -35,7 +35,8 @@ extension ObjectCollection {
       }
     for (position, item) in zip(open, found) {
       guard let item else { continue }
-      let decoded = try kind.decode(item.stored, context ?? kind.newContext())
+      let decoded = try kind.decode(
+        item.stored, context.map { LinkDecoder($0) } ?? kind.newDecoder())
       objects[position] = decoded.object
       guard context == nil else { continue }
       kind.tier.file(

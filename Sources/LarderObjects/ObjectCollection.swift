@@ -60,7 +60,7 @@ public struct ObjectCollection<Object: Storable>: Sendable {
       return nil
     case .same(let object): return object
     case .stored(let stored, let hash, let view):
-      let decoded = try kind.decode(stored, kind.newContext())
+      let decoded = try kind.decode(stored, kind.newDecoder())
       kind.tier.file(
         decoded, forKey: text, seal: view.seal, label: stored.label, expires: .max,
         cost: stored.bytes.count + 64, storeHash: hash, table: view.generation.table)

@@ -11,7 +11,8 @@ extension ObjectTransaction {
   /// - Returns: How many of them there were.
   @discardableResult
   mutating func remove(_ references: [ObjectReference]) throws -> Int {
-    let plan = try DeletionPlan(entries, removing: references)
+    let types = try types()
+    let plan = try DeletionPlan(entries, types, removing: references)
     for (owner, edits) in plan.nullified { try nullify(owner, edits) }
     for reference in plan.removed {
       guard let record = try entries.objectType(named: reference.type) else { continue }

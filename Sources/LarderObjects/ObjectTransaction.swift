@@ -11,6 +11,8 @@ public struct ObjectTransaction: ~Copyable {
   let store: ObjectStore
   /// What was written, for references that are followed before the commit.
   let overlay = TransactionOverlay()
+  /// The types as they are, while none of their records changes.
+  private var catalog: (types: [ObjectTypeRecord], changes: Int)?
 
   private init(entries: consuming StoreTransaction, store: ObjectStore) {
     self.entries = entries
@@ -31,6 +33,14 @@ public struct ObjectTransaction: ~Copyable {
   /// What references decoded in this transaction load from.
   private func context() -> LinkContext { LinkContext(store: store, overlay: overlay) }
 
+  /// All types of the store.
+  mutating func types() throws -> [ObjectTypeRecord] {
+    if let catalog, catalog.changes == entries.objectTypeChanges { return catalog.types }
+    let types = try entries.withReading { try ObjectReading.types($0) }
+    catalog = (types, entries.objectTypeChanges)
+    return types
+  }
+
   /// The object of an id as this transaction sees it: with its own writes, also behind references.
   public func object<Object: Storable>(
     _ type: Object.Type = Object.self, id: Object.ID
@@ -40,7 +50,7 @@ public struct ObjectTransaction: ~Copyable {
     do {
       let stored = try entries.object(
         type: record.number, id: Kind<Object>.bytes(of: id))
-      return try stored.map { try kind.decode($0, context()).object }
+      return try stored.map { try kind.decode($0, LinkDecoder(context())).object }
     } catch let damage as DamagedObject {
       throw kind.damaged(damage)
     }
@@ -139,9 +149,9 @@ public struct ObjectTransaction: ~Copyable {
   public mutating func deleteAll<Object: Storable>(_ type: Object.Type) throws {
     let kind = store.kind(type)
     var record = try kind.prepare(&entries)
-    if try DeletionPlan.hasRules(about: kind.name, entries) {
+    if DeletionPlan.hasRules(about: kind.name, among: try types()) {
       try remove(allIDs(of: record))
-      return
+      record = try kind.prepare(&entries)
     }
     let budget = try entries.objectBooks(record.number).budget
     try entries.dropObjectNumber(record.number, isIndex: false)
@@ -173,7 +183,7 @@ public struct ObjectTransaction: ~Copyable {
   public func fetch<Object: Storable>(_ query: Query<Object>) throws -> [Object] {
     let kind = store.kind(Object.self)
     guard let record = try entries.objectType(named: kind.name) else { return [] }
-    let run = QueryRun(kind: kind, query: query, record: record, context: context())
+    let run = QueryRun(kind: kind, query: query, record: record, LinkDecoder(context()))
     return try entries.withReading { reading in
       let objects = try run.objects(entries.generation, reading)
       for inclusion in query.inclusions {

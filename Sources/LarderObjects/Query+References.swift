@@ -23,8 +23,9 @@ struct Inclusion<Object: Storable>: Sendable {
       }
       try kind.requireReadable(record)
       // In a transaction the children's references see its writes as well.
-      let inner =
-        context.overlay.map { LinkContext(store: store, overlay: $0) } ?? kind.newContext()
+      let decoder =
+        context.overlay.map { LinkDecoder(LinkContext(store: store, overlay: $0)) }
+        ?? kind.newDecoder()
       var known: [[UInt8]: Property.Target?] = [:]
       for box in boxes {
         var found: [Property.Target] = []
@@ -34,7 +35,7 @@ struct Inclusion<Object: Storable>: Sendable {
           if known[key] == nil {
             known[key] = .some(
               try collection.stored(id, record.number, generation, transaction).map {
-                try kind.decode($0.stored, inner).object
+                try kind.decode($0.stored, decoder).object
               })
           }
           if let object = known[key] ?? nil { found.append(object) } else { missing.append(id) }

@@ -29,10 +29,10 @@ extension Query {
     return try run("query", empty: []) { run, transaction, view in
       let objects = try run.objects(view.generation, transaction)
       for inclusion in inclusions { try inclusion.load(objects, view.generation, transaction) }
-      if run.context.wasLoaded { return objects }
+      if run.decoder.context.wasLoaded { return objects }
       memo.remember(
         .init(
-          objects: objects, context: run.context, generation: view.generation,
+          objects: objects, context: run.decoder.context, generation: view.generation,
           slot: .type(run.record.number, in: view.generation), label: view.label))
       return objects
     }

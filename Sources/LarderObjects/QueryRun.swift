@@ -13,13 +13,13 @@ struct QueryRun<Object: Storable> {
   let record: ObjectTypeRecord
   let plan: QueryPlan<Object>
   /// What the references of all objects found load from.
-  let context: LinkContext
+  let decoder: LinkDecoder
 
   init(
     kind: Kind<Object>, query: Query<Object>, record: ObjectTypeRecord,
-    context: LinkContext? = nil
+    _ decoder: LinkDecoder? = nil
   ) {
-    self.context = context ?? kind.newContext()
+    self.decoder = decoder ?? kind.newDecoder()
     self.kind = kind
     self.query = query
     self.record = record
@@ -100,7 +100,7 @@ struct QueryRun<Object: Storable> {
     func take(_ stored: StoredObject) throws -> Bool {
       let object: Object
       do {
-        object = try kind.decode(stored, context).object
+        object = try kind.decode(stored, decoder).object
       } catch {
         kind.core.report(error)
         return true

@@ -2,7 +2,6 @@
 // Copyright 2026 the Larder authors. Licensed under Apache-2.0.
 // SPDX-License-Identifier: Apache-2.0
 
-internal import LarderCoding
 internal import LarderEngine
 internal import LarderSystem
 
@@ -11,9 +10,9 @@ internal import LarderSystem
 // Every type whose objects refer to others has one index more than it declares, "larder.references",
 // kept like the others in the transaction of each change:
 //
-//     text     the stored name of the type referred to
+//     bytes    the stored name of the type referred to
 //     bytes    the id referred to
-//     text     the coding keys that lead to the property, joined by "/"
+//     bytes    the coding keys that lead to the property, joined by "/"
 //
 // A name or an id of more than 100 bytes is cut to 92 and followed by its hash; whoever reads the
 // index looks at the objects found as well. The index is made when the first object with a reference
@@ -28,29 +27,44 @@ enum ReferenceIndex {
 
   /// The keys of all references to an object begin with this.
   static func prefix(_ type: String, _ id: [UInt8]) -> [UInt8] {
-    var encoder = IndexKeyEncoder()
-    encoder.append(bytes: short(Array(type.utf8)))
-    encoder.append(bytes: short(id))
-    return encoder.bytes
+    element(short(Array(type.utf8))) + element(short(id))
   }
 
   static func key(_ type: String, _ id: [UInt8], _ path: [String]) -> [UInt8] {
-    var encoder = IndexKeyEncoder()
-    encoder.append(bytes: path.joined(separator: "/").utf8)
-    return prefix(type, id) + encoder.bytes
+    prefix(type, id) + element(Array(path.joined(separator: "/").utf8))
   }
 
   /// The keys an object's references have, each once.
   static func keys(_ links: [LinkCollector.Link], _ index: UInt32) -> [ObjectIndexKey] {
-    var seen: Set<[UInt8]> = []
     var keys: [ObjectIndexKey] = []
-    for link in links {
+    for link in links where !link.ids.isEmpty {
+      let type = element(short(Array(link.target.utf8)))
+      let path = element(Array(link.path.joined(separator: "/").utf8))
+      var seen: Set<[UInt8]> = []
       for id in link.ids {
-        let key = key(link.target, Array(id.utf8), link.path)
-        if seen.insert(key).inserted { keys.append(ObjectIndexKey(index: index, bytes: key)) }
+        let id = Array(id.utf8)
+        guard link.ids.count == 1 || seen.insert(id).inserted else { continue }
+        keys.append(ObjectIndexKey(index: index, bytes: type + element(short(id)) + path))
       }
     }
     return keys
+  }
+
+  /// Bytes as an element of a key, as `IndexKeyEncoder` has it.
+  private static func element(_ bytes: [UInt8]) -> [UInt8] {
+    var result: [UInt8] = []
+    result.reserveCapacity(bytes.count + 2)
+    result.append(0x01)
+    if bytes.contains(0) {
+      for byte in bytes {
+        result.append(byte)
+        if byte == 0 { result.append(0xFF) }
+      }
+    } else {
+      result += bytes
+    }
+    result.append(0)
+    return result
   }
 
   private static func short(_ bytes: [UInt8]) -> [UInt8] {
