@@ -264,6 +264,12 @@ package final class SharedTable: Sendable {
     }
   }
 
+  /// Whether no label of the table is of a transaction that cannot have begun, when `newest` is the
+  /// last one committed and nobody else is here: a killed writer announced the one after it.
+  func isPlausible(after newest: UInt64) -> Bool {
+    floor <= newest &+ 1 && writerLabel <= newest &+ 1 && lastStamped <= newest &+ 1
+  }
+
   // MARK: Recency
 
   /// Takes over what another generation's table knows of use: recency, its clock, the counters.

@@ -25,7 +25,7 @@ extension StoreCore {
   package func page(
     of space: Space?, from start: UInt64, limit: Int
   ) throws -> (entries: [EntryInfo], next: UInt64?) {
-    try withGeneration { generation in
+    try reading("list") { generation in
       try generation.withSnapshot { transaction, _ in
         var wanted: UInt32?
         if let space {
@@ -84,7 +84,7 @@ extension StoreCore {
 
   /// The namespaces that exist, with their books.
   package func namespaces() throws -> [(number: UInt32, record: NamespaceRecord)] {
-    try withGeneration { generation in
+    try reading("list") { generation in
       try generation.withSnapshot { transaction, _ in
         var result: [(UInt32, NamespaceRecord)] = []
         let prefix = Array("i:".utf8)

@@ -150,7 +150,8 @@ extension StoreCore {
       let current = table.writerLabel
       if let label, label != current { return false }
       label = current
-      if Clocks.wallMilliseconds() &- writer.since > 3 { return true }
+      // Far in the future: the clock was set back, or the table is damaged.
+      if !(-1000...3).contains(Clocks.wallMilliseconds() &- writer.since) { return true }
       OSThread.yield()
     }
     return false

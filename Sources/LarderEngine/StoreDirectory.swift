@@ -225,6 +225,12 @@ package enum CurrentFile {
     try file.truncate(to: 0)
     try file.write(Array(text(number).utf8), at: 0)
     if synchronous { try file.synchronize() }
+    // A directory in its place is the one thing a rename does not replace.
+    if let status = try FileSystem.status(of: directory.current, followingLinks: false),
+      status.isDirectory
+    {
+      FileSystem.removeTree(directory.current)
+    }
     try FileSystem.rename(temporary, to: directory.current)
     if synchronous { try FileSystem.synchronizeDirectory(directory.root) }
   }

@@ -30,6 +30,16 @@ extension StoreOpener {
     return table?.generation == number ? table : nil
   }
 
+  /// The name of something in a generation's directory that is not the file it should be: another
+  /// directory, a link, a pipe. None of them is followed or opened.
+  func stranger(in path: String) throws -> String? {
+    for name in ["data.mdb", "lock.mdb", "shared.table", "state", "presence"] {
+      let status = try FileSystem.status(of: path + "/" + name, followingLinks: false)
+      if let status, !status.isRegularFile { return name }
+    }
+    return nil
+  }
+
   /// Whether a table that nobody uses is this store's: only then its flags mean anything here.
   ///
   /// A data file that is shorter than the table says was cut, or the table is a stranger's. Either
@@ -57,7 +67,7 @@ extension StoreOpener {
   func clearDeadProcesses(_ table: SharedTable, _ presence: OwnedFile) {
     for process in 0..<SharedTableLayout.processCount where table.pid(process: process) != nil {
       let lives = try? presence.isLockedElsewhere(at: Presence.slotOffset(process))
-      if lives == false, table.leave(process: process) { table.deathsInside += 1 }
+      if lives == false, table.leave(process: process) { table.deathsInside &+= 1 }
     }
   }
 

@@ -106,6 +106,9 @@ struct StoreOpener {
     guard let status = try FileSystem.status(of: path), status.isDirectory else {
       return try damaged("CURRENT names g-\(number), which does not exist")
     }
+    if let name = try stranger(in: path) {
+      return try damaged("\(name) of g-\(number) is not a regular file")
+    }
     let presence = try OwnedFile(
       path: path + "/presence", creation: .createIfMissing, closesInForkedChild: true)
     let alone = try presence.tryLock(.exclusive, at: Presence.everybody)
@@ -163,7 +166,8 @@ struct StoreOpener {
         table?.deathsInside = 0
         table?.dataChanged = changed
       }
-      table?.openAttempts += 1
+      // Wrapping: what a damaged table counts must not be a trap.
+      table?.openAttempts &+= 1
       let lock = try OwnedFile(path: path + "/lock.mdb", creation: .createIfMissing)
       if try lock.status.size != GenerationBuilder.lockFileSize {
         try lock.truncate(to: 0)
@@ -227,11 +231,17 @@ struct StoreOpener {
         "The store is .\(meta.durability) and was to be opened as .\(options.durability). Open it "
           + "as .\(meta.durability), or use another directory.")
     }
+    guard meta.generation == number else {
+      // Its labels are of other transactions than those the table and the other processes speak of.
+      environment.close()
+      if !alone { found?.condemn() }
+      return try damaged("data.mdb is that of generation \(meta.generation), not of \(number)")
+    }
     let heritage = GenerationBuilder.Heritage(
       storeID: meta.storeID, secret: meta.secret, budget: meta.budget)
     let binding = SharedTable.Binding(storeID: meta.storeID, generation: number)
     var table = found
-    if meta.generation != number || table.map({ $0.binding != binding }) ?? false {
+    if table.map({ $0.binding != binding }) ?? false {
       if !alone {
         found?.condemn()
         environment.close()
@@ -244,6 +254,8 @@ struct StoreOpener {
       }
       table = nil
     }
+    let newest = Generation.base(ofGeneration: number) + environment.information.lastTransaction
+    if alone, let found = table, !found.isPlausible(after: newest) { table = nil }
     if alone, table == nil || table!.bootID != ProcessIdentity.bootID {
       // Only recency and statistics are lost. Nobody has the old table mapped.
       let state = StoreState.read(from: path + "/state")
@@ -251,6 +263,11 @@ struct StoreOpener {
     }
     guard let table else {
       throw StoreError(.damaged, during: "open", path: path, "shared.table is damaged.")
+    }
+    // Whoever was between begin and commit is gone, and what `meta` says of the budget is checked.
+    if alone {
+      table.writerDone()
+      table.budget = meta.budget
     }
     guard let process = try takeSlot(table, presence) else {
       throw StoreError(

@@ -73,7 +73,7 @@ public struct StoreStatistics: Sendable, Hashable {
 extension StoreCore {
   package func statistics() throws -> StoreStatistics {
     let namespaces = try namespaces()
-    return try withGeneration { generation in
+    return try reading("statistics") { generation in
       let totals = try generation.withSnapshot { transaction, _ in
         guard let record = try transaction.value(forKey: StoreTotals.key, in: .main) else {
           return StoreTotals()

@@ -39,16 +39,26 @@ extension StoreTransaction {
     return try Record.items(in: record)
   }
 
-  /// The entries stored under a hash. A record that cannot be read is removed, with exact books.
+  /// The entries stored under a hash. What cannot be read of the record is removed, with exact
+  /// books; entries in front of the damage stay.
   mutating func readableItems(hash: UInt64) throws -> [RecordItem] {
     do {
       return try items(hash: hash)
     } catch is EntryHeader.Defect {
+      var whole: [UInt8] = []
+      if let record = try transaction.value(forKey: hash, in: generation.entries) {
+        whole = record.slice(0..<Record.readableLength(of: record))?.copied() ?? []
+      }
       try transaction.remove(key: hash, in: generation.entries)
+      if !whole.isEmpty {
+        try whole.withRawSpan { whole throws(LMDBError) in
+          try transaction.put(whole, forKey: hash, in: generation.entries)
+        }
+      }
       touch(hash: hash)
       generation.count(.damagedEntries)
       try recount()
-      return []
+      return try whole.isEmpty ? [] : items(hash: hash)
     }
   }
 
@@ -213,6 +223,18 @@ enum Record {
     return items
   }
 
+  /// Where the first entry begins that cannot be read, or the length of the record.
+  static func readableLength(of record: RawSpan) -> Int {
+    var offset = 0
+    while offset < record.byteCount {
+      guard let header = try? EntryHeader(in: record, at: offset),
+        !header.isChunked || (try? ChunkReference(in: record, at: offset, of: header)) != nil
+      else { return offset }
+      offset += header.storedLength
+    }
+    return offset
+  }
+
   /// The first `length` bytes of what is in chunks; `nil` when one is missing or damaged.
   static func chunkedContent(
     _ reference: ChunkReference, length: Int,
@@ -243,7 +265,10 @@ extension StoreTransaction {
     guard let bytes = try transaction.value(forKey: NamespaceRecord.key(number), in: .main) else {
       return 1
     }
-    return bytes.integer(at: 0) ?? 1
+    guard let epoch = NamespaceRecord.epoch(in: bytes) else {
+      throw LMDBError(.corrupted, during: "a namespace's record")
+    }
+    return epoch
   }
 
   /// The checked payload of an entry; `nil` when it is damaged.

@@ -95,6 +95,30 @@ private struct StoreVerification {
       }
       more = try cursor.moveToNext()
     }
+    try readNames(transaction)
+  }
+
+  /// Each namespace is found by its name, and each name leads to one.
+  private mutating func readNames(_ transaction: borrowing WriteTransaction) throws {
+    let prefix = Array("n:".utf8)
+    var numbers: [[UInt8]: UInt32] = [:]
+    var cursor = try Cursor(over: .main, in: transaction)
+    var more = try cursor.move(atLeast: prefix)
+    while more {
+      let key = cursor.currentKey.copied()
+      guard key.starts(with: prefix) else { break }
+      let name = Array(key.dropFirst(2))
+      numbers[name] = NamespaceRecord.number(in: cursor.currentValue, name: name) ?? 0
+      more = try cursor.moveToNext()
+    }
+    for (number, record) in names where numbers[record.name] != number {
+      find(.error, "namespace \(number)", "its name leads to another namespace, or to none")
+    }
+    for (name, number) in numbers where names[number]?.name != name {
+      find(
+        .error, "namespace \(String(decoding: name, as: UTF8.self))",
+        "it leads to number \(number), which is not its own")
+    }
   }
 
   private mutating func checkEntries(_ transaction: borrowing WriteTransaction) throws {

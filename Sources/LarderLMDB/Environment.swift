@@ -148,7 +148,12 @@ package final class Environment: Sendable {
 
   /// Writes a copy without free pages to a directory that exists and is empty.
   package func copy(to directory: String) throws(LMDBError) {
-    try unsafe check(mdb_env_copy2(pointer, directory, UInt32(MDB_CP_COMPACT)), "mdb_env_copy2")
+    let status = unsafe mdb_env_copy2(pointer, directory, UInt32(MDB_CP_COMPACT))
+    // So LMDB says that pages are neither in use nor free: somebody shortened the free list.
+    if status == MDB_INCOMPATIBLE {
+      throw LMDBError(.corrupted, during: "mdb_env_copy2 (pages are neither used nor free)")
+    }
+    try check(status, "mdb_env_copy2")
   }
 
   // MARK: Readers

@@ -64,6 +64,8 @@ enum LMDBFormat {
   static let maximumKeyBytes = 511
   /// LMDB's cursors hold no deeper path.
   static let maximumDepth = 32
+  /// No larger map fits into the address space of a process.
+  static let maximumMapBytes: UInt64 = 1 << 46
   /// The root of an empty table.
   static let noPage = UInt64.max
 

@@ -184,6 +184,9 @@ extension StructuralVerifier {
       if number == 1, size != pageSize { return "has page size \(size), the other \(pageSize)" }
       let flags = meta.free.flags & ~LMDBFormat.TableFlag.noSubdirectory
       if flags != LMDBFormat.TableFlag.integerKey { return "has free table flags \(flags)" }
+      if meta.mapBytes > LMDBFormat.maximumMapBytes {
+        return "has a map of \(meta.mapBytes) bytes"
+      }
       if meta.lastPage < 1 || meta.lastPage >= meta.mapBytes / UInt64(size) {
         return "has last page \(meta.lastPage) in a map of \(meta.mapBytes) bytes"
       }
