@@ -22,10 +22,10 @@ package struct Content: Sendable {
 }
 
 /// One entry of a record, as found.
-struct RecordItem {
-  let header: EntryHeader
-  let offset: Int
-  let chunks: ChunkReference?
+package struct RecordItem {
+  package let header: EntryHeader
+  package let offset: Int
+  package let chunks: ChunkReference?
 }
 
 extension StoreTransaction {
@@ -209,8 +209,8 @@ enum Expiry {
 }
 
 /// Reading records: untrusted bytes, from any snapshot.
-enum Record {
-  static func items(in record: RawSpan) throws(EntryHeader.Defect) -> [RecordItem] {
+package enum Record {
+  package static func items(in record: RawSpan) throws(EntryHeader.Defect) -> [RecordItem] {
     var items: [RecordItem] = []
     var offset = 0
     while offset < record.byteCount {
@@ -224,7 +224,7 @@ enum Record {
   }
 
   /// Where the first entry begins that cannot be read, or the length of the record.
-  static func readableLength(of record: RawSpan) -> Int {
+  package static func readableLength(of record: RawSpan) -> Int {
     var offset = 0
     while offset < record.byteCount {
       guard let header = try? EntryHeader(in: record, at: offset),
@@ -236,7 +236,7 @@ enum Record {
   }
 
   /// The first `length` bytes of what is in chunks; `nil` when one is missing or damaged.
-  static func chunkedContent(
+  package static func chunkedContent(
     _ reference: ChunkReference, length: Int,
     _ withChunk: (_ id: UInt64, _ body: (RawSpan) -> Bool) throws -> Bool
   ) rethrows -> [UInt8]? {

@@ -23,6 +23,7 @@ struct StressTool: AsyncParsableCommand {
     abstract: "Kills, stops and damages processes and files, and checks what the rest see.",
     subcommands: [
       Run.self, WorkerCommand.self, AuditCommand.self, ScenarioCommand.self, HelperCommand.self,
+      DamageCommand.self, DamageWorkerCommand.self, FuzzCommand.self, FuzzWorkerCommand.self,
     ],
     defaultSubcommand: Run.self)
 }
