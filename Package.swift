@@ -76,7 +76,9 @@ let package = Package(
     .testTarget(name: "LarderStormTests", dependencies: ["LarderTesting", "LarderStress"]),
     .testTarget(
       name: "LarderCrashTests",
-      dependencies: ["Larder", "LarderEngine", "LarderSystem", "LarderTesting", "LarderPeer"]),
+      dependencies: [
+        "Larder", "LarderEngine", "LarderSystem", "LarderTesting", "LarderPeer", "LarderStress",
+      ]),
     .testTarget(name: "LarderCLITests", dependencies: ["LarderTesting", "LarderCLI"]),
   ],
   swiftLanguageModes: [.v6]

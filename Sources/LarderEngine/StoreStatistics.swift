@@ -64,9 +64,10 @@ public struct StoreStatistics: Sendable, Hashable {
 
   /// The share of reads that were hits, from 0 to 1; `nil` before the first read.
   public var hitRatio: Double? {
-    let hits = memoryHits + storeHits
-    let all = hits + misses
-    return all == 0 ? nil : Double(hits) / Double(all)
+    // Not as integers: the counters of a damaged table may be anything.
+    let hits = Double(memoryHits) + Double(storeHits)
+    let all = hits + Double(misses)
+    return all == 0 ? nil : hits / all
   }
 }
 

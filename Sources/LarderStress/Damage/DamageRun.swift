@@ -208,10 +208,10 @@ final class Supervisor {
   /// A child died or was killed in the middle of a case.
   private func lose(_ worker: Worker, _ what: String, _ outcome: inout DamageOutcome) {
     guard let now = worker.board.now else {
-      outcome.violations.append("a worker \(what): \(worker.child.standardErrorText.suffix(500))")
+      outcome.violations.append("a worker \(what): \(worker.child.standardErrorText.prefix(300))")
       return
     }
-    let text = worker.child.standardErrorText.suffix(500)
+    let text = worker.child.standardErrorText.prefix(300)
     add(now.number, "the process \(what) while \(now.phase). \(text)", &outcome)
     worker.board.add(.finished)
     worker.board[.current] = 0

@@ -160,7 +160,9 @@ struct DamageSession {
         next = page.next
       }
       _ = try store.core.namespaces()
-      _ = try store.statistics()
+      if let ratio = try store.statistics().hitRatio, !(0...1).contains(ratio) {
+        violations.append("a hit ratio of \(ratio)")
+      }
     } catch let error as StoreError where DamageJudge.failures.contains(error.code) {
     } catch {
       violations.append("listing threw \(error)")

@@ -66,7 +66,8 @@ struct LiveWorker {
   private func note(_ error: StoreError) throws {
     board.add(.errors)
     let expected: Set<StoreError.Code> = [
-      .damaged, .unreadableEntry, .openTimeout, .writerStalled, .outcomeUnknown, .directory, .system,
+      .damaged, .unreadableEntry, .openTimeout, .writerStalled, .outcomeUnknown, .directory,
+      .system,
     ]
     guard expected.contains(error.code) else { throw error }
   }

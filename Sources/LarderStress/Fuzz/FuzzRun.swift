@@ -74,7 +74,7 @@ package enum FuzzRun {
         let input = try board.input()
         let path = "\(corpus)/../crash-\(name)-\(FuzzLoop.name(of: input))"
         try Files.write(input, to: path)
-        let text = child.standardErrorText.suffix(400)
+        let text = child.standardErrorText.prefix(300)
         outcome.crashes.append(
           "\(name): \(isHanging ? "hung" : "\(status)") on \(input.count) bytes. \(text)\n"
             + "    larder-stress fuzz --input \(path) \(name)")
