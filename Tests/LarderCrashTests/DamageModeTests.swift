@@ -94,7 +94,8 @@ import Testing
     let newest = Self.model.newest[Self.living]!
     var torn = value(Self.living, newest)
     torn[torn.count - 1] ^= 1
-    for bytes in [torn, [], Array(value(Self.living, newest).dropLast()), value(Self.living, 4000)] {
+    for bytes in [torn, [], Array(value(Self.living, newest).dropLast()), value(Self.living, 4000)]
+    {
       #expect(judge { $0.reads[Self.living] = .hit(bytes) }.count == 1)
       #expect(judge(.cache, .older) { $0.reads[Self.living] = .hit(bytes) }.count == 1)
     }

@@ -18,6 +18,7 @@ final class DamageBoard: Sendable {
   enum Phase: UInt64 {
     case preparing = 1
     case opening, verifying, reading, listing, writing, closing, reopening, rereading, comparing
+    case judging
   }
 
   private let region: MappedRegion

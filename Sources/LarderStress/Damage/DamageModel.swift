@@ -3,6 +3,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 import Larder
+import LarderSystem
 import LarderTesting
 
 // WHAT THE STORES UNDER DAMAGE HOLD
@@ -45,14 +46,10 @@ package enum DamageValue {
     bytes.reserveCapacity(size + 8)
     bytes.append(UInt8(template))
     bytes.append(UInt8(key.namespace))
-    append(UInt32(key.number), to: &bytes)
-    append(sequence, to: &bytes)
-    append(UInt32(size), to: &bytes)
-    while bytes.count < size {
-      let word = mixer.next()
-      append(UInt32(truncatingIfNeeded: word), to: &bytes)
-      append(UInt32(truncatingIfNeeded: word >> 32), to: &bytes)
-    }
+    bytes.append(littleEndian: UInt32(key.number))
+    bytes.append(littleEndian: sequence)
+    bytes.append(littleEndian: UInt32(size))
+    while bytes.count < size { bytes.append(littleEndian: mixer.next()) }
     bytes.removeLast(bytes.count - size)
     return bytes
   }
@@ -67,23 +64,18 @@ package enum DamageValue {
     }
   }
 
-  private static func append(_ word: UInt32, to bytes: inout [UInt8]) {
-    for shift in [0, 8, 16, 24] { bytes.append(UInt8(truncatingIfNeeded: word >> UInt32(shift))) }
-  }
-
   /// Whose value this is; `nil` when it is nobody's, or not whole.
   package static func read(
     _ bytes: [UInt8]
   ) -> (template: Int, key: DamageKey, sequence: UInt32)? {
     guard bytes.count >= 14, Int(bytes[1]) < DamageKey.namespaces.count else { return nil }
-    func word(_ offset: Int) -> UInt32 {
-      (0..<4).reduce(0) { $0 | UInt32(bytes[offset + $1]) << UInt32(8 * $1) }
-    }
-    let key = DamageKey(namespace: Int(bytes[1]), number: Int(word(2)))
-    guard self.bytes(template: Int(bytes[0]), key: key, sequence: word(6)) == bytes else {
+    let number: UInt32 = bytes.integer(at: 2)!
+    let sequence: UInt32 = bytes.integer(at: 6)!
+    let key = DamageKey(namespace: Int(bytes[1]), number: Int(number))
+    guard self.bytes(template: Int(bytes[0]), key: key, sequence: sequence) == bytes else {
       return nil
     }
-    return (Int(bytes[0]), key, word(6))
+    return (Int(bytes[0]), key, sequence)
   }
 }
 

@@ -98,6 +98,7 @@ struct DamageSession {
     }
     board.enter(.closing)
     store.close()
+    board.enter(.judging)
     seen.isAnnounced = events.count.load(ordering: .relaxed) > 0
     if isFirst { board.add(.healed, events.emptied.load(ordering: .relaxed) > 0 ? 1 : 0) }
     report(seen, isFirst: isFirst)
