@@ -11,27 +11,27 @@ import Synchronization
 ///     let clock = ManualClock()
 ///     let store = try Store(at: path, clock: { clock.now })
 ///     clock.advance(by: .seconds(3600))
-package final class ManualClock: Sendable {
+public final class ManualClock: Sendable {
   private let milliseconds: Atomic<Int64>
 
   /// Starts at a moment in November 2023 unless told otherwise.
-  package init(milliseconds: Int64 = 1_700_000_000_000) {
+  public init(milliseconds: Int64 = 1_700_000_000_000) {
     self.milliseconds = Atomic(milliseconds)
   }
 
   /// The time it shows.
-  package var now: Int64 { milliseconds.load(ordering: .sequentiallyConsistent) }
+  public var now: Int64 { milliseconds.load(ordering: .sequentiallyConsistent) }
 
   /// Moves it, also backwards, and returns the new time. What is finer than a millisecond is cut.
   @discardableResult
-  package func advance(by duration: Duration) -> Int64 {
+  public func advance(by duration: Duration) -> Int64 {
     let (seconds, attoseconds) = duration.components
     let amount = seconds * 1000 + attoseconds / 1_000_000_000_000_000
     return milliseconds.wrappingAdd(amount, ordering: .sequentiallyConsistent).newValue
   }
 
   /// Sets it to a time of its own, as somebody with a settings panel would.
-  package func set(to milliseconds: Int64) {
+  public func set(to milliseconds: Int64) {
     self.milliseconds.store(milliseconds, ordering: .sequentiallyConsistent)
   }
 }
