@@ -166,8 +166,6 @@ struct StoreOpener {
         table?.deathsInside = 0
         table?.dataChanged = changed
       }
-      // Wrapping: what a damaged table counts must not be a trap.
-      table?.openAttempts &+= 1
       let lock = try OwnedFile(path: path + "/lock.mdb", creation: .createIfMissing)
       if try lock.status.size != GenerationBuilder.lockFileSize {
         try lock.truncate(to: 0)
@@ -177,6 +175,11 @@ struct StoreOpener {
       // A reader slot with our own pid is left from a dead namesake: LMDB never clears those.
       try ReaderSlots.clear(pid: ProcessIdentity.pid, inLockFile: path + "/lock.mdb")
     }
+    // Counts who dies from here on; whoever fails and lives to tell takes it back.
+    let attempt = alone ? table : nil
+    // Wrapping: what a damaged table counts must not be a trap.
+    attempt?.openAttempts &+= 1
+    defer { if let attempt, attempt.openAttempts > 0 { attempt.openAttempts -= 1 } }
     let findings = try StructuralVerifier.quickCheck(
       path: dataPath, atLeast: table?.dataBytes ?? 0)
     if let finding = findings.first {
