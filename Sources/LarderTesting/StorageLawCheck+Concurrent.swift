@@ -9,11 +9,17 @@ import Synchronization
 
 extension StorageLawCheck {
   private static let threadCount = 4
+  /// However fast a storage is, threads have to meet in it.
+  private static let leastTime = Duration.milliseconds(50)
 
   func concurrentWritersLoseNothing() async throws {
     let rounds = max(storage.operations / 8, 10)
+    let end = ContinuousClock.now + Self.leastTime
+    let written = (0..<Self.threadCount).map { _ in Tally() }
     try sideBySide { [self] thread in
-      for number in 0..<rounds {
+      while written[thread].count < rounds || ContinuousClock.now < end {
+        let number = written[thread].count
+        written[thread].add()
         try await storage.set("\(thread)/\(number)", value(thread, number))
         // What one has, another one's writing must not take away.
         if number % 3 == 2 { try await storage.remove("\(thread)/\(number - 1)") }
@@ -25,8 +31,9 @@ extension StorageLawCheck {
       }
     }
     for thread in 0..<Self.threadCount {
-      for number in 0..<rounds {
-        let isThere = number % 3 != 1 || number + 1 == rounds
+      let count = written[thread].count
+      for number in 0..<count {
+        let isThere = number % 3 != 1 || number + 1 == count
         try await expect(
           isThere ? value(thread, number) : nil, for: "\(thread)/\(number)",
           isThere
@@ -39,13 +46,18 @@ extension StorageLawCheck {
   /// Two threads write a key each, two read both.
   func concurrentReadersSeeWholeValues() async throws {
     let rounds = max(storage.operations / 2, 10)
+    let end = ContinuousClock.now + Self.leastTime
     let names = ["left", "right"]
     for key in 0..<2 { try await storage.set(names[key], value(key, 0)) }
-    let finished = Finished()
+    let finished = Tally()
+    let written = [Tally(), Tally()]
     try sideBySide { [self] thread in
       if thread < 2 {
         defer { finished.add() }
-        for number in 1...rounds { try await storage.set(names[thread], value(thread, number)) }
+        while written[thread].count < rounds || ContinuousClock.now < end {
+          try await storage.set(names[thread], value(thread, written[thread].count + 1))
+          written[thread].add()
+        }
         return
       }
       var newest = [0, 0]
@@ -64,32 +76,37 @@ extension StorageLawCheck {
       } while finished.count < 2
     }
     for key in 0..<2 {
-      try await expect(value(key, rounds), for: names[key], "written by one thread, at the end")
+      try await expect(
+        value(key, written[key].count), for: names[key], "written by one thread, at the end")
     }
   }
 
-  private final class Finished: Sendable {
-    private let finished = Atomic<Int>(0)
-    var count: Int { finished.load(ordering: .acquiring) }
-    func add() { finished.wrappingAdd(1, ordering: .releasing) }
+  private final class Tally: Sendable {
+    private let value = Atomic<Int>(0)
+    var count: Int { value.load(ordering: .acquiring) }
+    func add() { value.wrappingAdd(1, ordering: .acquiringAndReleasing) }
   }
 
   // MARK: Parts
 
   private func value(_ key: Int, _ number: Int) -> [UInt8] {
-    let word: [UInt8] = [
-      UInt8(truncatingIfNeeded: key), 0xA5, UInt8(truncatingIfNeeded: number),
-      UInt8(truncatingIfNeeded: number >> 8), UInt8(truncatingIfNeeded: number >> 16), 0x5A,
-    ]
-    return Array(repeatElement(word, count: 1 + number * 37 % 701).joined())
+    let word = UInt64(key) << 56 | 0xA5 << 48 | UInt64(number)
+    let count = (1 + number * 37 % 501) * 8
+    return unsafe [UInt8](unsafeUninitializedCapacity: count) { buffer, initialized in
+      let bytes = UnsafeMutableRawBufferPointer(buffer)
+      for offset in stride(from: 0, to: count, by: 8) {
+        unsafe bytes.storeBytes(of: word.littleEndian, toByteOffset: offset, as: UInt64.self)
+      }
+      initialized = count
+    }
   }
 
   private func sequence(of found: [UInt8]?, key: Int, _ name: String) throws -> Int {
     guard let found else {
       throw Broken(message: "The key \(quoted(name)) was gone for a moment while it was set.")
     }
-    if found.count >= 6 {
-      let number = Int(found[2]) | Int(found[3]) << 8 | Int(found[4]) << 16
+    if found.count >= 8 {
+      let number = found[..<6].reversed().reduce(0) { $0 << 8 | Int($1) }
       if found == value(key, number) { return number }
     }
     throw Broken(
@@ -103,7 +120,7 @@ extension StorageLawCheck {
   private func sideBySide(
     _ body: @escaping @Sendable (_ thread: Int) async throws -> Void
   ) throws {
-    let arrived = Finished()
+    let arrived = Tally()
     let threads = (0..<Self.threadCount).map { thread in
       OwnThread { () -> (any Error)? in
         arrived.add()

@@ -129,6 +129,25 @@ struct FaultStormTests {
     }
   }
 
+  @Test func `What is being committed behind its setter is there, whoever asks`() async {
+    await #expect(processExitsWith: .success) {
+      setEnvironment(FaultPlan([.delay(at: .betweenPuts, microseconds: 100_000)]))
+      let temporary = try TemporaryStore()
+      let cache = PersistentCache<Int, String>(storage: temporary.store)
+      for value in ["there", nil] {
+        cache[1] = value
+        let end = ContinuousClock.now + .milliseconds(150)
+        while ContinuousClock.now < end {
+          let answers = [try cache.contains(1), cache[1] != nil]
+          guard answers == [value != nil, value != nil] else {
+            Issue.record("contains and get say \(answers) of \(value ?? "nothing")")
+            return
+          }
+        }
+      }
+    }
+  }
+
   @Test func `Making the store dirty and evicting may fail like any write`() throws {
     let temporary = try TemporaryStore(StoreOptions(budget: .bytes(4096)))
     try temporary.store.setBytes([1], forKey: "first")

@@ -53,7 +53,8 @@ struct StorageLawsTests {
     let behind = StorageLaws(
       get: { cache[$0] }, set: { cache[$0] = $1 }, remove: { cache[$0] = nil },
       removeAll: { try cache.removeAll() }, contains: { try cache.contains($0) })
-    #expect(await behind.violations() == [])
+    let violations = await behind.violations()
+    #expect(violations == [], "\(violations)")
     try temporary.verifyAndClose()
   }
 
