@@ -93,7 +93,7 @@ public struct StorageLaws: Sendable {
   ///
   /// For closures that must not need this thread: nothing of the main actor, when this is the main
   /// thread.
-  public func violations(of laws: [Law] = Law.allCases, seed: Seed? = nil) -> [Violation] {
+  public func waitForViolations(of laws: [Law] = Law.allCases, seed: Seed? = nil) -> [Violation] {
     check(laws, seed: seed)
   }
 
