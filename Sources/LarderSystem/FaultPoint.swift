@@ -35,6 +35,7 @@ internal import Synchronization
 // storm notices: see `Mutant`.
 
 /// A named place where a process may be killed, stopped or delayed by a test.
+@usableFromInline
 package enum FaultPoint: String, CaseIterable, Sendable {
   // Opening, in order.
   case openGateTaken, openGenerationBuilt, openGenerationRenamed, openCurrentWritten
@@ -73,6 +74,7 @@ package enum FaultPoint: String, CaseIterable, Sendable {
 }
 
 /// A rule of the protocol, broken on purpose. Each must be caught by the storm.
+@usableFromInline
 package enum Mutant: String, CaseIterable, Sendable {
   case stampsAfterCommit, stampsOneLow, filedOneHigh, noRenewCheck, fillIgnoresCancel
   case combinerFilesFirst, labelsWithoutBase, condemnWithoutFloor, noBump
@@ -85,34 +87,31 @@ package enum Mutant: String, CaseIterable, Sendable {
   #endif
 
   /// Whether this rule is broken in this process; `false` for good in ordinary builds.
-  @inline(__always)
-  package var isActive: Bool {
-    #if FAULTS
-      return Mutant.active == self
-    #else
-      return false
-    #endif
+  #if FAULTS
+    package var isActive: Bool { Mutant.active == self }
+  #else
+    @inlinable @inline(__always)
+    package var isActive: Bool { false }
+  #endif
+}
+
+// Inlinable, or other modules would call an empty function at every point.
+#if FAULTS
+  /// Passes a fault point.
+  package func fault(_ point: FaultPoint) { Faults.pass(point) }
+
+  /// Passes a fault point whose step can fail.
+  package func fault(throwing point: FaultPoint) throws(SystemError) {
+    guard let code = Faults.pass(point) else { return }
+    throw SystemError(errno: code, operation: "fault point \(point)")
   }
-}
+#else
+  @inlinable @inline(__always)
+  package func fault(_ point: @autoclosure () -> FaultPoint) {}
 
-/// Passes a fault point. Compiles to nothing without the trait.
-@inline(__always)
-package func fault(_ point: @autoclosure () -> FaultPoint) {
-  #if FAULTS
-    Faults.pass(point())
-  #endif
-}
-
-/// Passes a fault point whose step can fail. Compiles to nothing without the trait.
-@inline(__always)
-package func fault(throwing point: @autoclosure () -> FaultPoint) throws(SystemError) {
-  #if FAULTS
-    let point = point()
-    if let code = Faults.pass(point) {
-      throw SystemError(errno: code, operation: "fault point \(point)")
-    }
-  #endif
-}
+  @inlinable @inline(__always)
+  package func fault(throwing point: @autoclosure () -> FaultPoint) throws(SystemError) {}
+#endif
 
 /// Whether this build has fault points at all.
 package enum FaultInjection {
