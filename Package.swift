@@ -62,7 +62,9 @@ let package = Package(
       dependencies: ["Larder", "LarderEngine", "LarderSystem", "LarderTesting"],
       path: "Tests/LarderPeer"),
 
-    .testTarget(name: "LarderTestingTests", dependencies: ["LarderTesting", "LarderPeer"]),
+    .testTarget(
+      name: "LarderTestingTests",
+      dependencies: ["Larder", "LarderSystem", "LarderTesting", "LarderPeer"]),
     .testTarget(name: "LarderSystemTests", dependencies: ["LarderSystem", "LarderTesting"]),
     .testTarget(name: "LarderLMDBTests", dependencies: ["LarderLMDB", "LarderTesting"]),
     .testTarget(name: "LarderCodingTests", dependencies: ["LarderCoding", "LarderTesting"]),

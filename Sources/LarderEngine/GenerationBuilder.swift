@@ -39,11 +39,11 @@ struct GenerationBuilder {
 
   /// Names a complete generation in `CURRENT`.
   func put(_ temporary: String, inForceAs number: UInt64) throws {
-    fault(.openGenerationBuilt)
+    try fault(throwing: .openGenerationBuilt)
     try FileSystem.rename(temporary, to: directory.generation(number))
-    fault(.openGenerationRenamed)
+    try fault(throwing: .openGenerationRenamed)
     try CurrentFile.write(number, in: directory, synchronous: options.durability == .durable)
-    fault(.openCurrentWritten)
+    try fault(throwing: .openCurrentWritten)
   }
 
   private func build(

@@ -76,7 +76,7 @@ extension StoreCore {
     let label = transaction.label
     for record in batch {
       if record.isBehind { record.setInFlight(label) }
-      fault(.betweenPuts)
+      try fault(throwing: .betweenPuts)
       var changed = true
       switch record.kind {
       case .put(let content):
@@ -96,7 +96,7 @@ extension StoreCore {
         changed = try transaction.remove(record.key, hash: hash, in: record.space!)
         if changed { generation.count(.removals) }
       case .fill(let content, let permit):
-        fault(.leaseBeforeFill)
+        try fault(throwing: .leaseBeforeFill)
         let hash = record.space!.hash(of: record.key, in: generation)
         let isTooLarge = transaction.refusal(of: content, for: record.key) != nil
         if !isTooLarge, permit.allowsFill(hash: hash, in: transaction) {
@@ -165,7 +165,13 @@ extension StoreCore {
     guard let result = box.value.withLock({ $0 }) else {
       throw StoreError(.system, during: "write", "The transaction was not run.")
     }
-    return try result.get()
+    do {
+      return try result.get()
+    } catch let error as SystemError {
+      throw StoreError(error, during: "write", path: directory.path)
+    } catch let error as LMDBError {
+      throw StoreError(error, during: "write", path: directory.path)
+    }
   }
 
   final class ResultBox<R: Sendable>: Sendable {

@@ -148,6 +148,18 @@ extension StoreError {
   }
 }
 
+/// Passes a fault point whose error the caller gets as it is.
+@inline(__always)
+func fault(
+  throwing point: @autoclosure () -> FaultPoint, during operation: String, path: String
+) throws(StoreError) {
+  do throws(SystemError) {
+    try fault(throwing: point())
+  } catch {
+    throw StoreError(error, during: operation, path: path)
+  }
+}
+
 extension StoreError {
   /// Any error of the layers below, as a store's.
   package init(wrapping error: any Error, during operation: String, path: String? = nil) {

@@ -57,7 +57,7 @@ struct StoreOpener {
   private func openHere() throws(StoreError) -> Generation? {
     let gate = try Gate.enter(directory, timeout: options.openTimeout)
     defer { gate.leave() }
-    fault(.openGateTaken)
+    try fault(throwing: .openGateTaken, during: "open", path: directory.path)
     let builder = GenerationBuilder(directory: directory, options: options)
     // Twice may be unlucky (damaged, then a full disk); more is a loop.
     for _ in 0..<3 {
@@ -117,7 +117,7 @@ struct StoreOpener {
         .openedTwice, during: "open", path: directory.path,
         "This process has the store open through another copy of the library. Link one copy only.")
     }
-    fault(.openPresenceTaken)
+    try fault(throwing: .openPresenceTaken)
 
     let tablePath = path + "/shared.table"
     let dataPath = path + "/data.mdb"
@@ -166,8 +166,6 @@ struct StoreOpener {
         table?.deathsInside = 0
         table?.dataChanged = changed
       }
-      // Wrapping: what a damaged table counts must not be a trap.
-      table?.openAttempts &+= 1
       let lock = try OwnedFile(path: path + "/lock.mdb", creation: .createIfMissing)
       if try lock.status.size != GenerationBuilder.lockFileSize {
         try lock.truncate(to: 0)
@@ -177,20 +175,25 @@ struct StoreOpener {
       // A reader slot with our own pid is left from a dead namesake: LMDB never clears those.
       try ReaderSlots.clear(pid: ProcessIdentity.pid, inLockFile: path + "/lock.mdb")
     }
+    // Counts who dies from here on; whoever fails and lives to tell takes it back.
+    let attempt = alone ? table : nil
+    // Wrapping: what a damaged table counts must not be a trap.
+    attempt?.openAttempts &+= 1
+    defer { if let attempt, attempt.openAttempts > 0 { attempt.openAttempts -= 1 } }
     let findings = try StructuralVerifier.quickCheck(
       path: dataPath, atLeast: table?.dataBytes ?? 0)
     if let finding = findings.first {
       if !alone { table?.condemn() }
       return try damaged("data.mdb is damaged: \(finding)")
     }
-    fault(.openTableReady)
+    try fault(throwing: .openTableReady)
     return try openEnvironment(number, path, presence, table, alone: alone)
   }
 
   private func openEnvironment(
     _ number: UInt64, _ path: String, _ presence: OwnedFile, _ found: SharedTable?, alone: Bool
   ) throws -> Outcome {
-    fault(.openBeforeEnvironment)
+    try fault(throwing: .openBeforeEnvironment)
     let environment: Environment
     do {
       environment = try Environment(
@@ -201,8 +204,8 @@ struct StoreOpener {
       if !alone { found?.condemn() }
       return try damaged("\(error)")
     }
-    fault(.openAfterEnvironment)
     do {
+      try fault(throwing: .openAfterEnvironment)
       return try finish(number, path, presence, found, environment, alone: alone)
     } catch {
       environment.close()
@@ -275,7 +278,7 @@ struct StoreOpener {
         "\(SharedTableLayout.processCount) processes use this store already. Close some, or give "
           + "groups of them stores of their own.")
     }
-    fault(.openSlotTaken)
+    try fault(throwing: .openSlotTaken)
     _ = try presence.tryLock(.shared, at: Presence.everybody)
     try environment.clearDeadReaders()
     table.openAttempts = 0

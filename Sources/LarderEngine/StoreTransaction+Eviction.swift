@@ -35,7 +35,7 @@ extension StoreTransaction {
         break
       }
     }
-    fault(.afterEviction)
+    try fault(throwing: .afterEviction)
   }
 
   /// Evicts down to a lower budget, at most `limit` entries; `false`: there is more to do.

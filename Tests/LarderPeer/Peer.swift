@@ -4,7 +4,7 @@
 
 // THE PEER'S LANGUAGE
 //
-//   open PATH [budget=N] [bits=4] [clock=MS] [timeout=MS] [durable] [meet]
+//   open PATH [budget=N] [bits=4] [clock=MS] [shared=FILE] [timeout=MS] [durable] [meet]
 //                              -> opened GENERATION    (meet: says `ready`, opens after `go`)
 //   get K                      -> value TEXT | none
 //   set K TEXT, behind K TEXT  -> ok
@@ -125,6 +125,8 @@ final class Peer {
       case "clock":
         clock.set(to: Int64(value))
         options.clock = StoreClock { [clock] in clock.now }
+      case "shared":
+        options.clock = try ManualClock(sharedAt: String(halves[1])).storeClock
       case "meet": if !Rendezvous.arrive() { return try refuse("nobody said go") }
       default: return try refuse("no option \(word)")
       }
