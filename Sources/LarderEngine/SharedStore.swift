@@ -54,7 +54,7 @@ public final class SharedStore: Sendable {
 
   /// Whether a store exists at a path, and of which durability.
   public static func durability(ofStoreAt path: String) -> Durability? {
-    StoreDirectory.find(path)?.1
+    StoreDirectory.findDamaged(path)?.1
   }
 
   /// Closes this handle; the last one of the process commits what waits and closes the files.

@@ -20,6 +20,17 @@ public struct StoreFinding: Sendable, Hashable, CustomStringConvertible {
   public let place: String
   public let message: String
 
+  init(severity: Severity, place: String, message: String) {
+    self.severity = severity
+    self.place = place
+    self.message = message
+  }
+
+  /// What keeps a store from being opened.
+  package init(opening error: StoreError) {
+    self.init(severity: .error, place: "opening", message: error.message)
+  }
+
   public var description: String { "\(severity.rawValue): \(place): \(message)" }
 }
 

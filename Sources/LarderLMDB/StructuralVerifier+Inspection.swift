@@ -44,7 +44,7 @@ extension StructuralVerifier {
     private var isStopped = false
 
     /// One bit for each page up to the last one: in a tree, or free.
-    private var claimed: [UInt64] = []
+    var claimed: [UInt64] = []
     /// One bit for each even offset of a page: a node begins there. Used by the page being checked.
     var nodeStarts: [UInt64] = []
     /// Slots of one page each, for the path of the walk: a first set for the main and the free
@@ -101,6 +101,18 @@ extension StructuralVerifier {
       guard claimed[word] & bit == 0 else { return false }
       claimed[word] |= bit
       return true
+    }
+
+    func isClaimed(_ page: UInt64) -> Bool {
+      claimed[Int(page / 64)] & (UInt64(1) << (page % 64)) != 0
+    }
+
+    /// Puts bytes into the scratch space, to be compared with keys of the window.
+    func place(_ bytes: [UInt8], at offset: Int) -> Range<Int> {
+      let room = unsafe window.count
+      precondition(offset >= 0 && offset <= room - bytes.count)
+      unsafe UnsafeMutableRawBufferPointer(rebasing: window[offset...]).copyBytes(from: bytes)
+      return offset..<offset + bytes.count
     }
 
     /// Makes room for the walk. The size of it all is bounded by the file's: pages that it doesn't
@@ -163,7 +175,7 @@ extension StructuralVerifier {
     }
 
     /// Walks what a meta leads to.
-    private mutating func check(_ meta: MetaRecord) throws(LMDBFileError) {
+    mutating func check(_ meta: MetaRecord) throws(LMDBFileError) {
       guard prepare(lastPage: meta.lastPage) else { return }
       try walk(Tree(kind: .main, record: meta.main))
       try walk(Tree(kind: .free, record: meta.free))
@@ -210,7 +222,7 @@ extension StructuralVerifier {
       return metas
     }
 
-    private func whatIsWrong(with meta: MetaRecord, number: UInt64) -> String? {
+    func whatIsWrong(with meta: MetaRecord, number: UInt64) -> String? {
       if meta.magic != LMDBFormat.magic { return "has no LMDB magic" }
       if meta.version != LMDBFormat.version { return "has data version \(meta.version)" }
       if meta.pageFlags != LMDBFormat.PageFlag.meta { return "has page flags \(meta.pageFlags)" }
