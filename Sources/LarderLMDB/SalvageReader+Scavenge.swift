@@ -21,6 +21,8 @@ extension SalvageReader {
         gaps.append(Gap(tree: tree, source: 2, lower: nil, upper: nil))
       }
     }
+    // A few integers are often in the order of bytes as well, so they are tried as such first.
+    gaps = gaps.filter(\.hasIntegerKeys) + gaps.filter { !$0.hasIntegerKeys }
     for page in candidates { scavenge(page, only: nil) { _ in true } }
   }
 
@@ -64,7 +66,7 @@ extension SalvageReader {
     defer { inspection.report.findings = findings }
     for gap in gaps where source == nil || gap.source == source {
       var tree = gap.tree
-      if tree.keyFlags & LMDBFormat.TableFlag.integerKey != 0 { tree.integerKeyBytes = 8 }
+      if gap.hasIntegerKeys { tree.integerKeyBytes = 8 }
       guard
         readPage(page, into: 0),
         let count = inspection.checkLayout(page, base: 0, isLeaf: true, tree: tree)

@@ -93,6 +93,8 @@ package struct SalvageReader: ~Copyable {
     let source: Int
     let lower: [UInt8]?
     let upper: [UInt8]?
+
+    var hasIntegerKeys: Bool { tree.keyFlags & LMDBFormat.TableFlag.integerKey != 0 }
   }
 
   typealias Tree = StructuralVerifier.Tree
