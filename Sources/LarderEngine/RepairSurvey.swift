@@ -191,7 +191,8 @@ final class RepairSurvey {
     for (number, tally) in tallies { kept[name(of: number), default: 0] += tally.kept }
     if report.isDiscarded { kept = [:] }
     count(kept, in: &report)
-    if report.kept == 0, report.lost > 0 || salvage.reader.hasGaps, !report.isDiscarded {
+    let isAnythingMissing = report.lost > 0 || salvage.reader.hasGaps || salvage.meta == nil
+    if report.kept == 0, isAnythingMissing, !report.isDiscarded {
       throw StoreError(
         .damaged, during: "repair", path: report.path,
         "None of the entries is readable (\(report.findings[0])). Nothing was changed. Restore a "

@@ -200,7 +200,9 @@ struct TableRecord: Equatable {
   }
 
   /// A table of which nothing is known but the order of its keys.
-  static func lost(flags: UInt16) -> TableRecord { TableRecord(flags: flags, root: LMDBFormat.noPage) }
+  static func lost(flags: UInt16) -> TableRecord {
+    TableRecord(flags: flags, root: LMDBFormat.noPage)
+  }
 
   init(_ bytes: FormatBytes, at offset: Int) {
     padding = bytes.uint32(at: offset)

@@ -98,7 +98,8 @@ struct RepairGround {
         found.insert(place)
         let isRight =
           mayMissCommits ? past[place]!.contains(value) : value == newest[place]
-        #expect(isRight, "\(place): \(String(decoding: value.prefix(20), as: UTF8.self)), \(comment)")
+        #expect(
+          isRight, "\(place): \(String(decoding: value.prefix(20), as: UTF8.self)), \(comment)")
       }
     }
     #expect(try store.verify() == [], comment)

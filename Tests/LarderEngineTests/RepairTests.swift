@@ -20,7 +20,9 @@ import Testing
     for durability in Durability.allCases {
       let path = "\(path)-\(durability)"
       let store = try SharedStore(at: path, .init(durability: durability))
-      for key in 0..<50 { try store.setBytes([UInt8](repeating: 7, count: key * 1000), forKey: key) }
+      for key in 0..<50 {
+        try store.setBytes([UInt8](repeating: 7, count: key * 1000), forKey: key)
+      }
       store.close()
       let files = try StoreFiles(of: path)
       let before = try Files.contents(of: files.data)
@@ -162,7 +164,9 @@ import Testing
     for (index, trial) in seed.trials(25).enumerated() {
       var random = trial.generator()
       var damaged: Set<Int> = []
-      if index.isMultiple(of: 4) { damaged.insert(branches.keys.sorted().randomElement(using: &random)!) }
+      if index.isMultiple(of: 4) {
+        damaged.insert(branches.keys.sorted().randomElement(using: &random)!)
+      }
       for _ in 0..<Int.random(in: 1...3, using: &random) {
         damaged.insert(targets.keys.sorted().randomElement(using: &random)!)
       }
