@@ -38,6 +38,7 @@ struct LarderTool: AsyncParsableCommand {
     version: "larder 0.1.0",
     subcommands: [
       GetCommand.self, SetCommand.self, RemoveCommand.self, ListCommand.self, StatCommand.self,
-      VerifyCommand.self, RepairCommand.self, ClearCommand.self, DemoCommand.self, DemoWorkerCommand.self,
+      VerifyCommand.self, RepairCommand.self, ClearCommand.self, DemoCommand.self,
+      DemoWorkerCommand.self,
     ])
 }

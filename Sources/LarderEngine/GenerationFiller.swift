@@ -285,9 +285,9 @@ final class GenerationFiller {
     do {
       var last = try WriteTransaction(in: environment)
       for (name, space) in spaces {
-        var number: [UInt8] = []
-        number.append(littleEndian: space.number)
-        try last.put(number, forKey: NamespaceRecord.nameKey(name), in: .main)
+        try last.put(
+          NamespaceRecord.nameRecord(space.number, name: name),
+          forKey: NamespaceRecord.nameKey(name), in: .main)
         try last.put(space.record.encoded(), forKey: NamespaceRecord.key(space.number), in: .main)
       }
       try last.put(meta.bytes(), forKey: StoreMeta.key, in: .main)

@@ -87,9 +87,6 @@ final class RepairSurvey {
       findings.add(.error, "meta", "the record is missing or damaged")
       return
     }
-    if !salvage.isSecretTrusted {
-      findings.add(.error, "meta", "its hash secret is not the one of the entries")
-    }
     if meta.durability != durability {
       findings.add(.error, "meta", "it says .\(meta.durability), the directory .\(durability)")
     }
@@ -167,7 +164,10 @@ final class RepairSurvey {
       findings.add(.error, "totals", "the record is missing or damaged")
     }
     for (number, space) in salvage.spaces.sorted(by: { $0.key < $1.key }) {
-      let name = String(decoding: space.name, as: UTF8.self)
+      let name = String(decoding: salvage.name(of: number), as: UTF8.self)
+      if !space.isNamed {
+        findings.add(.error, "namespace \(name)", "its name does not lead to it")
+      }
       let tally = tallies[number] ?? Tally()
       guard let record = space.record, !space.isOlder else {
         findings.add(.error, "namespace \(name)", "its record is missing or damaged")
@@ -188,7 +188,7 @@ final class RepairSurvey {
     report.findings = findings.sorted
     if !report.findings.isEmpty { report.outcome = .repairable }
     var kept: [[UInt8]: Int] = [:]
-    for (number, tally) in tallies { kept[name(of: number), default: 0] += tally.kept }
+    for (number, tally) in tallies { kept[salvage.name(of: number), default: 0] += tally.kept }
     if report.isDiscarded { kept = [:] }
     count(kept, in: &report)
     let isAnythingMissing = report.lost > 0 || salvage.reader.hasGaps || salvage.meta == nil
@@ -200,16 +200,13 @@ final class RepairSurvey {
     }
   }
 
-  private func name(of number: UInt32) -> [UInt8] {
-    salvage.spaces[number]?.name ?? Array("recovered-\(number)".utf8)
-  }
-
   /// Fills in what was kept and lost, given the entries kept of each namespace.
   func count(_ kept: [[UInt8]: Int], in report: inout RepairReport) {
     report.namespaces = salvage.spaces.map { number, space in
-      RepairReport.Namespace(
-        name: String(decoding: space.name, as: UTF8.self), kept: kept[space.name] ?? 0,
-        lost: lost(number, space), isRecovered: space.isRecovered)
+      let name = salvage.name(of: number)
+      return RepairReport.Namespace(
+        name: String(decoding: name, as: UTF8.self), kept: kept[name] ?? 0,
+        lost: lost(number, space), isRecovered: space.name == nil)
     }.sorted { $0.name < $1.name }
     report.kept = kept.values.reduce(0, +)
     report.lost = report.namespaces.reduce(0) { $0 + $1.lost }
@@ -249,7 +246,7 @@ final class RepairSurvey {
     try salvage.forEachRecord { found in
       for item in found {
         guard let entry = item.entry, isKept(item, entry) else { continue }
-        try body(entry, name(of: item.header.namespace))
+        try body(entry, salvage.name(of: item.header.namespace))
       }
     }
   }
@@ -265,24 +262,20 @@ final class RepairSurvey {
     while mapSize < 4 * size { mapSize *= 2 }
     let storeID =
       old?.storeID ?? StoreState.read(from: path + "/state")?.storeID ?? oldTable?.storeID
-    let trusted = salvage.isSecretTrusted ? old : nil
     return StoreMeta(
-      durability: durability, hashBits: trusted?.hashBits ?? 64,
+      durability: durability, hashBits: old?.hashBits ?? 64,
       storeID: storeID ?? (random.next(), random.next()), generation: number,
-      secret: trusted?.secret ?? (random.next(), random.next()), budget: budget,
+      secret: old?.secret ?? (random.next(), random.next()), budget: budget,
       mapSize: UInt64(mapSize),
       recencySlots: UInt64(SharedTableLayout.recencySlots(budget: Int(budget))),
       created: old?.created ?? Clocks.wallMilliseconds())
   }
 
-  /// Neither of the two places that say it has a checksum: the one that costs nothing counts.
+  /// The shared table has no checksum: it is asked only if need be.
   private var budget: UInt64 {
-    let said = [salvage.meta?.budget, oldTable?.budget].compactMap { $0 }
-    let credible = said.filter { (4096...1 << 43).contains($0) }
-    switch durability {
-    case .durable: return said.contains(0) ? 0 : credible.max() ?? 0
-    case .cache: return credible.max() ?? UInt64(GenerationBuilder.defaultCacheBudget)
-    }
+    if let meta = salvage.meta { return meta.budget }
+    if let said = oldTable?.budget, (4096...1 << 43).contains(said) { return said }
+    return durability == .cache ? UInt64(GenerationBuilder.defaultCacheBudget) : 0
   }
 }
 

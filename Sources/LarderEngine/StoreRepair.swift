@@ -101,6 +101,12 @@ struct StoreRepair {
         "None of the store's files is left. Restore a copy, or remove the directory.")
     }
     number = present
+    let opener = StoreOpener(directory: directory, options: StoreOptions(durability: durability))
+    if let name = try opener.stranger(in: directory.generation(present)) {
+      throw StoreError(
+        .damaged, during: "repair", path: path,
+        "\(name) of g-\(present) is not a regular file. Move it away, and repair again.")
+    }
     isNamed = named == present
     isOlder = named.map { $0 > present } ?? false
     presence = try OwnedFile(

@@ -7,18 +7,15 @@ internal import LarderSystem
 
 // WHAT OF A DAMAGED STORE IS BELIEVED
 //
-// An entry: its checksum, over key, header and payload. Without it nothing is kept.
+// Whatever has its checksum: entries, chunks, and the store's own records. What is missing of those is
+// made up for:
 //
-// The store's own records have none. So what they say is held against the entries:
-//
-//   secret      keys hash to where their entries stand; if none does, it is given up for a new one
-//   names       likewise, for each namespace. A name that is lost, or fails, is looked for in the
-//               record of the name ("n:"), then in the main table of one commit earlier; else the
-//               entries go to `recovered-<number>`
-//   epochs      an entry of an earlier epoch was removed by a removeAll, and stays removed, if it was
-//               written no later than that. Without a credible record the highest epoch there is
-//               counts
-//   budget      of `meta` and the shared table the larger; it never costs a durable store an entry
+//   names       in the record of the name ("n:"), then in the main table of one commit earlier; else
+//               the entries go to `recovered-<number>`
+//   epochs      an entry of an earlier epoch was removed by a removeAll, and stays removed. Without
+//               the namespace's record the highest epoch there is counts
+//   secret      lost with `meta`, unless the main table of one commit earlier has it: a new one
+//   budget      of `meta`, else of the shared table; it never costs a durable store an entry
 //
 // An entry found where nothing leads to has to stand under the hash of its key as well; of two of the
 // same key the newer label stays. Chunks have ids that are never used again: one that has its
@@ -31,29 +28,24 @@ final class StoreSalvage {
     var record: NamespaceRecord?
     /// Whether the record is of one commit earlier.
     var isOlder = false
-    /// Names it may have, the likeliest first.
-    var names: [[UInt8]] = []
-    var name: [UInt8] = []
-    var isRecovered = false
+    var name: [UInt8]?
+    /// Whether its name leads to it.
+    var isNamed = false
     var highestEpoch: UInt32 = 0
-    var samples: [(hash: UInt64, key: EncodedKey)] = []
   }
-
-  static let sampleCount = 16
 
   let number: UInt64
   var reader: SalvageReader
   let values: SalvageReader.Values
-  var meta: StoreMeta?
-  var totals: StoreTotals?
-  var spaces: [UInt32: Space] = [:]
-  var chunks: [UInt64: SalvageReader.Value] = [:]
-  /// The ids of the table of chunks.
-  var storedChunks = Fingerprint()
-  var storedDeadlines = Fingerprint()
-  var isSecretTrusted = false
+  private(set) var meta: StoreMeta?
+  private(set) var totals: StoreTotals?
+  private(set) var spaces: [UInt32: Space] = [:]
+  private var chunks: [UInt64: SalvageReader.Value] = [:]
+  /// What the tables of chunks and deadlines hold.
+  private(set) var storedChunks = Fingerprint()
+  private(set) var storedDeadlines = Fingerprint()
 
-  /// - Throws: when there is no data file, or nothing in it that could be a store.
+  /// - Throws: when there is no data file.
   init(path: String, number: UInt64) throws {
     let reader = try SalvageReader(path: path)
     self.number = number
@@ -64,9 +56,7 @@ final class StoreSalvage {
     try readRecords(of: .olderMain)
     try indexChunks()
     try readDeadlines()
-    try sample()
-    // Without its record, a namespace is known by all of its entries only.
-    if judge() { try sample() }
+    try findEpochs()
   }
 
   // MARK: Records
@@ -82,24 +72,28 @@ final class StoreSalvage {
       records.append((node.key, bytes))
     }
     for (key, value) in records {
-      value.withRawSpan { bytes in
-        if key == StoreMeta.key {
-          if meta == nil, let found = StoreMeta(bytes), found.generation == number { meta = found }
-        } else if key == StoreTotals.key {
-          if totals == nil, source != .olderMain { totals = StoreTotals(bytes) }
-        } else if let namespace = key.withRawSpan({ NamespaceRecord.number(ofKey: $0) }) {
-          guard let record = NamespaceRecord(bytes) else { return }
-          var space = spaces[namespace] ?? Space()
-          if space.record == nil {
-            space.record = record
-            space.isOlder = source == .olderMain
-          }
-          space.names.insert(record.name, at: space.isOlder ? space.names.count : 0)
-          spaces[namespace] = space
-        } else if key.starts(with: "n:".utf8), let namespace: UInt32 = bytes.integer(at: 0) {
-          spaces[namespace, default: Space()].names.append(Array(key.dropFirst(2)))
-        }
+      value.withRawSpan { read($0, key, isOlder: source == .olderMain) }
+    }
+  }
+
+  private func read(_ bytes: RawSpan, _ key: [UInt8], isOlder: Bool) {
+    if key == StoreMeta.key {
+      if meta == nil, let found = StoreMeta(bytes), found.generation == number { meta = found }
+    } else if key == StoreTotals.key {
+      if totals == nil, !isOlder { totals = StoreTotals(bytes) }
+    } else if let namespace = key.withRawSpan({ NamespaceRecord.number(ofKey: $0) }) {
+      var space = spaces[namespace] ?? Space()
+      if space.record == nil, let record = NamespaceRecord(bytes) {
+        space.record = record
+        space.isOlder = isOlder
+        space.name = space.name ?? record.name
       }
+      spaces[namespace] = space
+    } else {
+      let name = Array(key.dropFirst(2))
+      guard let namespace = NamespaceRecord.number(in: bytes, name: name) else { return }
+      spaces[namespace, default: Space()].name = name
+      if !isOlder { spaces[namespace]!.isNamed = true }
     }
   }
 
@@ -136,7 +130,7 @@ final class StoreSalvage {
     let isScavenged: Bool
   }
 
-  /// Lends what every record holds; an empty list for one that cannot be read at all.
+  /// Lends what every record holds; an empty list for what cannot be read of one.
   func forEachRecord(
     content isWanted: (EntryHeader) -> Bool = { _ in true }, _ body: ([Found]) throws -> Void
   ) throws {
@@ -144,15 +138,16 @@ final class StoreSalvage {
     for source in [SalvageReader.Source.table(Generation.entriesName), .unknown] {
       try reader.forEachNode(of: source) { node in
         guard node.key.count == 8, let hash: UInt64 = node.key.integer(at: 0) else { return }
-        let record = values.bytes(of: node.value)
-        let items = record.flatMap { record in
-          record.withRawSpan { try? Record.items(in: $0) }
-        }
-        guard let record, let items else {
-          // Of an unknown table it may as well be a chunk.
-          if source != .unknown { try body([]) }
+        // Of an unknown table it may as well be a chunk.
+        let isRecord = source != .unknown
+        guard let record = values.bytes(of: node.value) else {
+          if isRecord { try body([]) }
           return
         }
+        let readable = record.withRawSpan { Record.readableLength(of: $0) }
+        if readable < record.count, isRecord { try body([]) }
+        let items = try record.withRawSpan { try Record.items(in: $0.slice(0..<readable)!) }
+        guard !items.isEmpty else { return }
         let found = items.map { item in
           let entry =
             isWanted(item.header)
@@ -198,91 +193,43 @@ final class StoreSalvage {
 
   // MARK: Judging
 
-  /// Looks at some entries of every namespace, and at all of one that lost its record.
-  private func sample() throws {
-    var spaces = spaces
+  /// Of the namespaces that lost their record: all of their entries tell.
+  private func findEpochs() throws {
+    var epochs: [UInt32: UInt32] = [:]
+    let spaces = spaces
     try forEachRecord(
-      content: { header in
-        guard let space = spaces[header.namespace] else { return true }
-        return space.record == nil || space.samples.count < StoreSalvage.sampleCount
-      },
+      content: { spaces[$0.namespace].map { $0.record == nil || $0.isOlder } ?? true },
       { found in
-        for item in found {
-          guard let entry = item.entry else { continue }
-          var space = spaces[item.header.namespace] ?? Space()
-          space.highestEpoch = max(space.highestEpoch, item.header.epoch)
-          if space.samples.count < StoreSalvage.sampleCount {
-            space.samples.append((item.hash, entry.key))
-          }
-          spaces[item.header.namespace] = space
+        for item in found where item.entry != nil {
+          let number = item.header.namespace
+          epochs[number] = max(epochs[number] ?? 0, item.header.epoch)
         }
       })
-    self.spaces = spaces
+    for (number, epoch) in epochs { self.spaces[number, default: Space()].highestEpoch = epoch }
   }
 
-  /// Decides which records are believed.
-  ///
-  /// - Returns: Whether one is not.
-  private func judge() -> Bool {
-    var tried = false
-    var isAnyRefused = false
-    if let meta {
-      for space in spaces.values where !space.samples.isEmpty {
-        for name in space.names {
-          tried = true
-          if fits(name, space.samples, meta) { isSecretTrusted = true }
-        }
-      }
-    }
-    if meta != nil, !tried { isSecretTrusted = true }
-    var taken = Set(spaces.values.flatMap(\.names))
-    for (number, var space) in spaces.sorted(by: { $0.key < $1.key }) {
-      let known = space.names.first { name in
-        guard isSecretTrusted, let meta, !space.samples.isEmpty else { return true }
-        return fits(name, space.samples, meta)
-      }
-      let hadRecord = space.record != nil
-      if let known {
-        space.name = known
-        if space.record?.name != known { space.record = nil }
-      } else {
-        var name = "recovered-\(number)"
-        while !taken.insert(Array(name.utf8)).inserted { name += "-2" }
-        space.name = Array(name.utf8)
-        space.isRecovered = true
-        space.record = nil
-      }
-      if hadRecord, space.record == nil { isAnyRefused = true }
-      spaces[number] = space
-    }
-    return isAnyRefused
-  }
-
-  /// Whether one of the samples stands under the hash it has with this name.
-  private func fits(
-    _ name: [UInt8], _ samples: [(hash: UInt64, key: EncodedKey)], _ meta: StoreMeta
-  ) -> Bool {
-    samples.contains { sample in
-      LarderEngine.Space.hash(
-        of: sample.key, after: LarderEngine.Space.prefix(of: name, secret: meta.secret),
-        bits: meta.hashBits) == sample.hash
-    }
+  /// The name of a namespace in the repaired store.
+  func name(of number: UInt32) -> [UInt8] {
+    if let name = spaces[number]?.name { return name }
+    var name = Array("recovered-\(number)".utf8)
+    while spaces.values.contains(where: { $0.name == name }) { name += Array("-2".utf8) }
+    return name
   }
 
   /// Whether an entry was removed together with its namespace's others, and not yet swept.
   func isCleared(_ header: EntryHeader) -> Bool {
     guard let space = spaces[header.namespace] else { return false }
     guard let record = space.record else { return header.epoch < space.highestEpoch }
-    // The record may be damaged: only if both of its fields say so.
-    return header.epoch != record.epoch && header.label <= record.clearedLabel
-      && record.clearedLabel < Generation.base(ofGeneration: number + 1)
+    // A record of one commit earlier does not know of a later clearing.
+    return space.isOlder
+      ? header.epoch < max(record.epoch, space.highestEpoch) : header.epoch != record.epoch
   }
 
   /// Whether an entry stands where its key is looked for; `true` if that cannot be told.
   func isInPlace(_ entry: GenerationFiller.Entry, _ hash: UInt64, namespace: UInt32) -> Bool {
-    guard isSecretTrusted, let meta, let space = spaces[namespace], !space.isRecovered else {
-      return true
-    }
-    return fits(space.name, [(hash, entry.key)], meta)
+    guard let meta, let name = spaces[namespace]?.name else { return true }
+    return LarderEngine.Space.hash(
+      of: entry.key, after: LarderEngine.Space.prefix(of: name, secret: meta.secret),
+      bits: meta.hashBits) == hash
   }
 }

@@ -163,7 +163,7 @@ struct StoreVerification {
   }
 
   /// Each namespace is found by its name, and each name leads to one.
-  private mutating func readNames(_ transaction: borrowing WriteTransaction) throws {
+  private mutating func readNames(_ transaction: borrowing ReadTransaction) throws {
     let prefix = Array("n:".utf8)
     var numbers: [[UInt8]: UInt32] = [:]
     var cursor = try Cursor(over: .main, in: transaction)
