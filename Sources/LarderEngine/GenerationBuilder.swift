@@ -40,9 +40,11 @@ struct GenerationBuilder {
   /// Names a complete generation in `CURRENT`.
   func put(_ temporary: String, inForceAs number: UInt64) throws {
     try fault(throwing: .openGenerationBuilt)
+    let isDurable = options.durability == .durable
     try FileSystem.rename(temporary, to: directory.generation(number))
+    if isDurable { try FileSystem.synchronizeDirectory(directory.root) }
     try fault(throwing: .openGenerationRenamed)
-    try CurrentFile.write(number, in: directory, synchronous: options.durability == .durable)
+    try CurrentFile.write(number, in: directory, synchronous: isDurable)
     try fault(throwing: .openCurrentWritten)
   }
 

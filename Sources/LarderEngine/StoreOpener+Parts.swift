@@ -138,7 +138,15 @@ extension StoreOpener {
           continue
         }
       }
+      let mark = path + "/" + StoreDirectory.setAsideMark
+      if let old = UInt64(name.dropFirst(2)), StoreDirectory.exists(mark) {
+        // A repair was killed before it could.
+        if (try? directory.setAside(old)) != nil { continue }
+        if options.durability == .durable { continue }
+      }
       FileSystem.removeTree(path)
     }
+    // Of a repair that was killed before it came to anything.
+    FileSystem.removeTree(directory.generation(number) + "/" + StoreDirectory.setAsideMark)
   }
 }

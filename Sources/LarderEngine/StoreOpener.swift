@@ -98,7 +98,8 @@ struct StoreOpener {
     if options.durability == .cache { return .unusable(reason: reason, nil) }
     throw StoreError(
       .damaged, during: "open", path: directory.path,
-      "\(reason). Nothing was touched. Run `larder verify` on it and restore a copy.")
+      "\(reason). Nothing was touched. `larder repair` salvages what is readable; or restore a copy."
+    )
   }
 
   private func open(_ number: UInt64) throws -> Outcome {

@@ -151,23 +151,13 @@ extension StoreTransaction {
     let reference = ChunkReference(
       first: totals.nextChunk, count: ChunkReference.count(forContent: length))
     totals.nextChunk += UInt64(reference.count)
-    var position = 0
     for id in reference.ids {
-      let end = min(position + EntryHeader.chunkDataSize, length)
-      var data: [UInt8] = []
-      data.reserveCapacity(end - position)
-      if position < key.count { data += key[position..<min(end, key.count)] }
-      if end > key.count {
-        data += payload[(max(position, key.count) - key.count)..<(end - key.count)]
-      }
-      var checksum: [UInt8] = []
-      checksum.append(littleEndian: XXH64.hash(data, seed: id))
+      let (checksum, data) = reference.chunk(id, of: key, payload)
       try checksum.withRawSpan { checksum throws(LMDBError) in
         try data.withRawSpan { data throws(LMDBError) in
           try transaction.put(checksum, data, RawSpan(), forKey: id, in: generation.chunks)
         }
       }
-      position = end
     }
     return reference
   }
