@@ -50,7 +50,7 @@ package final class SharedTable: Sendable {
       size == SharedTableLayout.fileSize(recencySlots: Int(slots)),
       let generation: UInt64 = header.integer(at: SharedTableLayout.generationOffset)
     else { return nil }
-    let region = try MappedRegion(sharing: file, count: size)
+    let region = try MappedRegion(sharing: file, count: size, isZeroInForkedChild: true)
     self.file = file
     self.region = region
     self.recencySlots = Int(slots)

@@ -35,14 +35,10 @@ extension StoreCore {
   /// Commits one record that failed in company, or on a full disk.
   private func commitAlone(_ record: WriteRecord, after first: (any Error)?) {
     var failure = first
-    for attempt in 0..<2 where attempt == 0 ? first == nil : true {
-      if attempt == 1 {
+    for attempt in 0...StoreCore.diskRounds where attempt == 0 ? first == nil : true {
+      if attempt > 0 {
         guard options.durability == .cache, isStorageFull(failure) else { break }
-        // Room for what is wanted, from what is least wanted: pages freed here are used again
-        // without the file growing.
-        _ = try? withGeneration { generation in
-          try transact(in: generation) { try $0.evict(share: 256) }
-        }
+        makeRoomOnDisk(attempt)
       }
       do {
         let done = try withGeneration { generation in
@@ -59,6 +55,24 @@ extension StoreCore {
     record.finish(.failed(error))
     settle([record])
     if record.isBehind { report(error) }
+  }
+
+  private static let diskRounds = 8
+
+  /// Room for what is wanted, from what is least wanted: pages freed here are used again without the
+  /// file growing.
+  ///
+  /// A transaction copies each page it changes, and what it frees is there for the next but one. So
+  /// where there is no room at all, only what touches few pages gets through: neighbours; and two
+  /// transactions that change next to nothing have to come between.
+  private func makeRoomOnDisk(_ round: Int) {
+    func evict(_ body: @escaping (inout StoreTransaction) throws -> Void) -> Bool {
+      (try? withGeneration { try transact(in: $0, body) }) != nil
+    }
+    if round > 1 || !evict({ try $0.evict(share: 256) }) {
+      _ = [32, 8, 1].first { count in evict { try $0.evictNeighbours(count) } }
+    }
+    for _ in 0..<2 { try? bump() }
   }
 
   private func isStorageFull(_ error: (any Error)?) -> Bool {

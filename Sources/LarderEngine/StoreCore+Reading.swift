@@ -281,7 +281,7 @@ extension StoreCore {
   ) {
     generation.count(.damagedEntries)
     generation.count(.misses)
-    options.onEvent?(.damagedEntry("namespace \"\(space.name)\": \(text)"))
+    notify(.damagedEntry("namespace \"\(space.name)\": \(text)"))
     guard options.durability == .cache, label != 0 else { return }
     // Inside a user's transaction nothing can be queued; the next reader removes it.
     guard bodyThread.load(ordering: .relaxed) != OSThread.token else { return }

@@ -61,6 +61,14 @@ extension StoreTransaction {
     }
   }
 
+  /// Evicts neighbours whatever their recency: few pages are touched, and whole ones become free.
+  mutating func evictNeighbours(_ count: Int) throws {
+    for victim in try sample(count: count, sparingOwn: false).reversed() {
+      _ = try removeItems(hash: victim.hash) { $0.offset == victim.offset }
+      if victim.isDead { expired += 1 } else { evicted += 1 }
+    }
+  }
+
   private struct Candidate {
     let hash: UInt64
     let offset: Int

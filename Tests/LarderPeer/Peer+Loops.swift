@@ -68,6 +68,7 @@ extension Peer {
         }
       }
       return "ok"
+    case "fork": return try forked(words)
     case "compact":
       try store.compact()
       return "ok"
