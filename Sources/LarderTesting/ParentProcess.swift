@@ -2,6 +2,12 @@
 // Copyright 2026 the Larder authors. Licensed under Apache-2.0.
 // SPDX-License-Identifier: Apache-2.0
 
+#if canImport(Darwin)
+  import Darwin
+#else
+  import Glibc
+#endif
+
 /// The other end of a ``ChildProcess``: how a peer speaks with whoever started it.
 ///
 /// Do not mix it with `print`, which keeps what it is given until its buffer is full.
@@ -18,5 +24,9 @@ package enum ParentProcess {
   }
 
   /// The next line, or `nil` when the parent has gone or closed the child's input.
-  package static func nextLine() -> String? { readLine(strippingNewline: true) }
+  package static func nextLine() -> String? {
+    // At the end of the input `readLine` tries again for ever if some earlier call left EINTR here.
+    errno = 0
+    return readLine(strippingNewline: true)
+  }
 }

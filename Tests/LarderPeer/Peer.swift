@@ -15,7 +15,7 @@
 //   verify                     -> sound | the findings
 //   hold                       -> holding, and after the next line: ok
 //   numbers FROM TO            -> ack K for each key that is committed
-//   and the loops of `Peer+Loops.swift`
+//   and those of `Peer+Loops.swift` and `Peer+Whole.swift`
 //   exit                       no answer
 //
 // Whatever fails is answered with `error CODE PID SENTENCE`. A key that is a number is an `Int`.
