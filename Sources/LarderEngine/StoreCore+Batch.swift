@@ -165,7 +165,13 @@ extension StoreCore {
     guard let result = box.value.withLock({ $0 }) else {
       throw StoreError(.system, during: "write", "The transaction was not run.")
     }
-    return try result.get()
+    do {
+      return try result.get()
+    } catch let error as SystemError {
+      throw StoreError(error, during: "write", path: directory.path)
+    } catch let error as LMDBError {
+      throw StoreError(error, during: "write", path: directory.path)
+    }
   }
 
   final class ResultBox<R: Sendable>: Sendable {

@@ -47,7 +47,8 @@ final class Scratch: Sendable {
   private let directory: TemporaryDirectory?
 
   init() throws {
-    let candidate = "/dev/shm/larder-\(ProcessInfo.processInfo.processIdentifier)-\(UInt32.random(in: 0 ... .max))"
+    let number = UInt32.random(in: 0 ... .max)
+    let candidate = "/dev/shm/larder-\(ProcessInfo.processInfo.processIdentifier)-\(number)"
     if (try? Files.makeDirectory(candidate)) != nil {
       path = candidate
       directory = nil
@@ -68,9 +69,10 @@ extension Files {
     try makeDirectory(target)
     for name in names(in: path) {
       let (from, to) = ("\(path)/\(name)", "\(target)/\(name)")
-      var isDirectory: ObjCBool = false
-      guard FileManager.default.fileExists(atPath: from, isDirectory: &isDirectory) else { continue }
-      if isDirectory.boolValue { try copyTree(from, to: to) } else {
+      let type = try FileManager.default.attributesOfItem(atPath: from)[.type] as? FileAttributeType
+      if type == .typeDirectory {
+        try copyTree(from, to: to)
+      } else {
         try write(contents(of: from), to: to)
       }
     }
