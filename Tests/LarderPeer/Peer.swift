@@ -4,7 +4,7 @@
 
 // THE PEER'S LANGUAGE
 //
-//   open PATH [budget=N] [bits=4] [clock=MS] [timeout=MS] [durable] [meet]
+//   open PATH [budget=N] [bits=4] [clock=MS] [timeout=MS] [wait=MS] [durable] [meet]
 //                              -> opened GENERATION    (meet: says `ready`, opens after `go`)
 //   get K                      -> value TEXT | none
 //   set K TEXT, behind K TEXT  -> ok
@@ -121,6 +121,7 @@ final class Peer {
       case "budget": options.budget = .bytes(value)
       case "bits": options.hashBits = value
       case "timeout": options.writeTimeout = .milliseconds(value)
+      case "wait": options.openTimeout = .milliseconds(value)
       case "durable": options.durability = .durable
       case "clock":
         clock.set(to: Int64(value))
