@@ -93,7 +93,9 @@ struct Disk {
   }
 
   /// How many writes a sync of this file would make safe.
-  func unsyncedWrites(_ path: String) -> Int { node(path).flatMap { files[$0]?.pending.count } ?? 0 }
+  func unsyncedWrites(_ path: String) -> Int {
+    node(path).flatMap { files[$0]?.pending.count } ?? 0
+  }
 
   private mutating func synchronize(_ node: Int, losing: Int?) {
     guard var file = files[node] else { return }

@@ -102,13 +102,15 @@ extension Crashes {
     for offset in stride(from: header, to: bytes.count, by: slot)
     where bytes[(offset + 8)..<(offset + 12)].allSatisfy({ $0 == 0 }) {
       for index in 0..<8 { bytes[offset + index] = 0xff }
-      for index in 0..<4 { bytes[offset + 8 + index] = UInt8(truncatingIfNeeded: pid >> (8 * index)) }
+      for index in 0..<4 {
+        bytes[offset + 8 + index] = UInt8(truncatingIfNeeded: pid >> (8 * index))
+      }
       bytes[offset + 16] = 1
       try Files.overwrite(Array(bytes[offset..<(offset + 24)]), at: offset, in: lockFile)
     }
     let count = UInt32((bytes.count - header) / slot)
     let number = (0..<4).map { UInt8(truncatingIfNeeded: count >> (8 * UInt32($0))) }
-    try Files.overwrite(number, at: 16, in: lockFile)
+    try Files.overwrite(number, at: 56, in: lockFile)
   }
 
   @Test(.timeLimit(.minutes(10)))
@@ -183,7 +185,8 @@ extension Crashes {
       Files.names(in: files.generation).map { files.generation + "/" + $0 }
       + [files.root + "/gate", files.root + "/CURRENT", files.root, files.generation]
     for name in names {
-      for mode in [0o400, 0o500, 0o000] {
+      // A cache that was kept from its file may have begun anew, in another directory.
+      for mode in [0o400, 0o500, 0o000] where Files.exists(name) {
         let before = try Files.mode(name)
         try Files.setMode(mode, of: name)
         let outcome = try store.run(nobody, script)
