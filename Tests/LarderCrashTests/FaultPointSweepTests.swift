@@ -12,7 +12,8 @@ extension Crashes {
     let creations = ["create a cache", "create a durable store"]
     let condemnations = [
       "condemn a damaged file", "condemn beside another", "condemn a damaged table beside another",
-      "a cache after a crash of the system",
+      "a cache after a crash of the system", "compact beside another", "compact a durable store",
+      "compact a durable store beside another",
     ]
     let openings =
       creations + condemnations + [
@@ -42,7 +43,7 @@ extension Crashes {
       .beforeWake: at(commits, 1),
       .afterRenew: at(["open alone", "open beside another", "compute"], 1),
       .beforeFill: at(["open alone", "open beside another"], 1),
-      .condemnMarked: at(["condemn beside another"], 1),
+      .condemnMarked: at(["condemn beside another", "compact beside another"], 1),
       .closeGateTaken: at(closings, 1), .closeSynced: at(closings, 1), .closeDone: at(closings, 1),
       .stateDirty: at(["commit alone", "close alone", "close a durable store"], 1),
       .leaseTaken: at(["compute"], 1), .leaseRegistered: at(["compute"], 1),

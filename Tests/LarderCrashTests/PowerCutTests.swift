@@ -17,12 +17,13 @@ struct PowerCut {
   /// The directory the store was in: all is below it.
   let root: String
 
-  /// Creates a store, fills it, closes it, opens it again, goes on, and never closes it.
+  /// Creates a store, fills it, closes it, opens it again, compacts it, goes on, and never
+  /// closes it.
   static func script(_ path: String, _ open: String) -> [String] {
     let first =
       (0..<6).map { "set \($0) first\($0)" } + ["large 6 12000", "pair first", "remove 2"]
     let second =
-      ["set 1 second1", "large 6 14000", "pair second"] + (7..<12).map { "set \($0) second\($0)" }
+      ["set 1 second1", "compact", "large 6 14000", "pair second"] + (7..<12).map { "set \($0) second\($0)" }
       + ["removeall", "pair third", "set 1 third1", "large 8 11000", "set 2 third2"]
     return ["open \(path) \(open)"] + first + ["close", "open \(path) \(open)"] + second
   }
@@ -181,7 +182,7 @@ extension Crashes {
     let scratch = try Scratch()
     let cut = try PowerCut(durability, in: scratch)
     // A cache mostly begins anew, which takes longer.
-    let count = Sweep.isFull ? 5000 : durability == .durable ? 250 : 150
+    let count = Sweep.isFull ? 5000 : durability == .durable ? 250 : 100
     let findings = try cut.cut(count, lies: false, seed: seed, in: scratch)
     #expect(findings.lines == [], "\(findings.lines.count) of \(findings.images)")
     #expect(findings.complete > 0 && findings.empty > 0, "\(findings)")

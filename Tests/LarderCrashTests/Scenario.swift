@@ -82,6 +82,15 @@ struct Scenario: Sendable, CustomStringConvertible {
     Scenario(
       name: "condemn a damaged table beside another", hasWitness: true, tamper: damageTable,
       script: ["set 20 new", "get 20"], mayForget: true),
+    Scenario(
+      name: "compact beside another", hasWitness: true,
+      script: ["set 20 new", "compact", "set 21 new", "get 20"]),
+    Scenario(
+      name: "compact a durable store", durability: .durable,
+      script: ["set 20 new", "compact", "set 21 new", "get 20", "close"]),
+    Scenario(
+      name: "compact a durable store beside another", durability: .durable, hasWitness: true,
+      script: ["set 20 new", "compact", "set 21 new", "get 20"]),
     Scenario(name: "close alone", script: ["set 20 new", "close"]),
     Scenario(
       name: "close a durable store", durability: .durable, script: ["set 20 new", "close"]),

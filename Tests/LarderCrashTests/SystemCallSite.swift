@@ -34,7 +34,6 @@ struct SystemCallSite: Hashable, CustomStringConvertible {
         continue
       }
       counts[call.thread, default: [:]][call.name, default: 0] += 1
-      // Its own output is the test's affair; that the peer says `ok` is not.
       guard hasBegun, names.contains(call.name) else { continue }
       let site = SystemCallSite(
         name: call.name, number: counts[call.thread]![call.name]!,

@@ -8,7 +8,7 @@
 //                                 of `large` as `#COUNT`, a torn one as `TORN`
 //   large K COUNT              -> ok             a text of "K." repeated
 //   pair TEXT                  -> ok             `left` and `right`, in one transaction
-//   removeall                  -> ok
+//   removeall, compact         -> ok
 
 import Larder
 import LarderEngine
@@ -28,6 +28,9 @@ extension Peer {
         try transaction.setBytes(bytes, forKey: "left")
         try transaction.setBytes(bytes, forKey: "right")
       }
+      return "ok"
+    case "compact":
+      try store.core.compact()
       return "ok"
     case "removeall":
       try store.removeAll()
