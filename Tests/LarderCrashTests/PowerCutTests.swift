@@ -23,7 +23,8 @@ struct PowerCut {
     let first =
       (0..<6).map { "set \($0) first\($0)" } + ["large 6 12000", "pair first", "remove 2"]
     let second =
-      ["set 1 second1", "compact", "large 6 14000", "pair second"] + (7..<12).map { "set \($0) second\($0)" }
+      ["set 1 second1", "compact", "large 6 14000", "pair second"]
+      + (7..<12).map { "set \($0) second\($0)" }
       + ["removeall", "pair third", "set 1 third1", "large 8 11000", "set 2 third2"]
     return ["open \(path) \(open)"] + first + ["close", "open \(path) \(open)"] + second
   }
