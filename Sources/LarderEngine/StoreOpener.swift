@@ -139,7 +139,7 @@ struct StoreOpener {
       guard let table else {
         // Whoever is in there maps this very file: give it back its length, so that nobody dies of
         // a SIGBUS, and its flag, so that everybody leaves.
-        if options.durability == .cache { condemnByPath(tablePath) }
+        if options.durability == .cache { try condemnByPath(tablePath) }
         return try damaged("shared.table is damaged")
       }
       if table.bootID != ProcessIdentity.bootID {

@@ -76,8 +76,7 @@ struct Strace: Sendable {
   func start(
     recording calls: [String], to log: String, withData: Bool, environment: [String: String]
   ) throws -> ChildProcess {
-    var options = ["-o", log]
-    if withData { options += ["-y", "-xx", "-s", "2000000"] }
+    let options = ["-o", log, "-y"] + (withData ? ["-xx", "-s", "2000000"] : ["-s", "300"])
     return try ChildProcess(
       path, arguments(options, calls: calls, inject: nil) + [PeerExecutable.peer.path],
       environment: environment, standardError: .captured)
