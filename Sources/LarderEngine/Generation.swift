@@ -216,10 +216,13 @@ package final class Generation: Sendable {
       if (try? environment.synchronize()) != nil {
         let changed = dataStatus?.changed ?? 0
         table.dataChanged = changed
+        // First here, then in the file: whoever dies in between costs the next writer a needless
+        // "dirty". The other way round it would commit to a file that says it is clean.
+        table.isDirty = false
         let state = StoreState(
           isDirty: false, bootID: ProcessIdentity.bootID, storeID: meta.storeID,
           dataChanged: changed)
-        if (try? state.write(to: path + "/state")) != nil { table.isDirty = false }
+        try? state.write(to: path + "/state")
       }
     }
     fault(.closeSynced)

@@ -56,7 +56,11 @@ extension StoreCore {
   package func tryLead(_ key: EncodedKey, in space: Space) async throws -> Leadership? {
     let generation = try generation()
     let hash = space.hash(of: key, in: generation)
-    guard try leases.tryLock(hash: hash) else { return nil }
+    do {
+      guard try leases.tryLock(hash: hash) else { return nil }
+    } catch {
+      throw StoreError(wrapping: error, during: "compute", path: directory.path)
+    }
     do throws(StoreError) {
       try fault(throwing: .leaseTaken, during: "compute", path: directory.path)
     } catch {

@@ -53,15 +53,16 @@ extension StoreOpener {
     return UInt64(dataSize) >= table.dataBytes
   }
 
-  func condemnByPath(_ path: String) {
-    guard let file = try? OwnedFile(path: path, creation: .createIfMissing) else { return }
+  /// Or throws: to build a successor that those inside do not hear of would make two stores of one.
+  func condemnByPath(_ path: String) throws(SystemError) {
+    let file = try OwnedFile(path: path, creation: .createIfMissing)
     let size = SharedTableLayout.fileSize(recencySlots: 1 << 24)
-    if (try? file.preallocate(size)) == nil { try? file.truncate(to: size) }
+    if (try? file.preallocate(size)) == nil { try file.truncate(to: size) }
     var one = [UInt8](repeating: 0, count: 4)
     one.store(UInt32(1), at: 0)
-    try? file.write(one, at: SharedTableLayout.condemned)
+    try file.write(one, at: SharedTableLayout.condemned)
     // The floor of a zeroed header reads as "infinite future" already; write it all the same.
-    try? file.write([UInt8](repeating: 0, count: 8), at: SharedTableLayout.floor)
+    try file.write([UInt8](repeating: 0, count: 8), at: SharedTableLayout.floor)
   }
 
   func clearDeadProcesses(_ table: SharedTable, _ presence: OwnedFile) {

@@ -140,7 +140,7 @@ struct StoreOpener {
       guard let table else {
         // Whoever is in there maps this very file: give it back its length, so that nobody dies of
         // a SIGBUS, and its flag, so that everybody leaves.
-        if options.durability == .cache { condemnByPath(tablePath) }
+        if options.durability == .cache { try condemnByPath(tablePath) }
         return try damaged("shared.table is damaged")
       }
       if table.bootID != ProcessIdentity.bootID {
@@ -262,8 +262,10 @@ struct StoreOpener {
     if alone, let found = table, !found.isPlausible(after: newest) { table = nil }
     if alone, table == nil || table!.bootID != ProcessIdentity.bootID {
       // Only recency and statistics are lost. Nobody has the old table mapped.
+      // Unless `state` says already that this boot writes, the first to write says so.
       let state = StoreState.read(from: path + "/state")
-      table = try remakeTable(path, meta, environment, dirty: state?.isDirty ?? true)
+      let isDirty = state.map { $0.isDirty && $0.bootID == ProcessIdentity.bootID } ?? false
+      table = try remakeTable(path, meta, environment, dirty: isDirty)
     }
     guard let table else {
       throw StoreError(.damaged, during: "open", path: path, "shared.table is damaged.")
@@ -302,7 +304,11 @@ struct StoreOpener {
   ) throws -> Suspicion? {
     let isCache = options.durability == .cache
     guard let state = StoreState.read(from: path + "/state") else {
-      return Suspicion(text: "the state file is missing or damaged", mustDiscard: false)
+      // A table of this boot is proof that the system has been up all the time. Without it pages
+      // may be missing, and what their older versions say passes for the truth.
+      let isOfThisBoot = table?.bootID == ProcessIdentity.bootID
+      return Suspicion(
+        text: "the state file is missing or damaged", mustDiscard: isCache && !isOfThisBoot)
     }
     if state.isDirty, state.bootID != ProcessIdentity.bootID {
       return Suspicion(

@@ -78,8 +78,13 @@ package final class Environment: Sendable {
       larder_set_cloexec(descriptor)
       // LMDB learns how the unnamed table is ordered only when somebody asks for it.
       var transaction: OpaquePointer?
-      try unsafe check(
-        mdb_txn_begin(handle, nil, UInt32(MDB_RDONLY), &transaction), "mdb_txn_begin")
+      var begun = unsafe mdb_txn_begin(handle, nil, UInt32(MDB_RDONLY), &transaction)
+      if begun == MDB_READERS_FULL {
+        // The dead may have them all.
+        try unsafe check(mdb_reader_check(handle, nil), "mdb_reader_check")
+        begun = unsafe mdb_txn_begin(handle, nil, UInt32(MDB_RDONLY), &transaction)
+      }
+      try check(begun, "mdb_txn_begin")
       var main: MDB_dbi = 0
       let status = unsafe mdb_dbi_open(transaction, nil, 0, &main)
       unsafe mdb_txn_commit(transaction)

@@ -2,6 +2,14 @@
 // Copyright 2026 the Larder authors. Licensed under Apache-2.0.
 // SPDX-License-Identifier: Apache-2.0
 
+#if canImport(Darwin)
+  internal import Darwin
+#elseif canImport(Musl)
+  internal import Musl
+#else
+  internal import Glibc
+#endif
+
 /// The other end of a ``ChildProcess``: how a worker speaks with the test that started it.
 ///
 /// ```swift
@@ -25,5 +33,9 @@ public enum ParentProcess {
   }
 
   /// The next line, or `nil` when the parent has gone or closed the child's input.
-  public static func nextLine() -> String? { readLine(strippingNewline: true) }
+  public static func nextLine() -> String? {
+    // At the end of the input `readLine` tries again for ever if some earlier call left EINTR here.
+    errno = 0
+    return readLine(strippingNewline: true)
+  }
 }
