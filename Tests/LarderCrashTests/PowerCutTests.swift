@@ -173,7 +173,7 @@ struct PowerCut {
 
 extension Crashes {
   @Test(
-    .enabled(if: Strace.isAvailable, needsStrace), .timeLimit(.minutes(30)),
+    .enabled(if: Strace.isAvailable, needsStrace), .timeLimit(.minutes(10)),
     arguments: Durability.allCases)
   func `After a power cut a durable store has all that was acknowledged, a cache all or nothing`(
     durability: Durability
