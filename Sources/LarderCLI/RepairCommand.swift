@@ -113,7 +113,9 @@ struct RepairCommand: ParsableCommand {
       text += "\(Columns.count(report.evicted, "entry", "entries")) did not fit into the budget.\n"
     }
     let kept = Columns.count(report.kept, "entry", "entries")
-    let lost = "\(Columns.grouped(report.lost)) lost"
+    let lost =
+      "\(Columns.grouped(report.lost)) lost"
+      + (report.isLossKnown ? "" : ", and maybe more: the books are damaged as well")
     switch report.outcome {
     case .repaired: text += "Repaired: \(kept) kept, \(lost).\n"
     default: text += "Can be repaired: \(kept) can be kept, \(lost).\n"
@@ -133,7 +135,7 @@ struct RepairCommand: ParsableCommand {
       ("path", .text(report.path)), ("outcome", .text(report.outcome.rawValue)),
       ("durability", .text(report.durability.rawValue)), ("kept", CBORValue(report.kept)),
       ("lost", CBORValue(report.lost)), ("evicted", CBORValue(report.evicted)),
-      ("complete", .boolean(report.isComplete)),
+      ("lossKnown", .boolean(report.isLossKnown)), ("complete", .boolean(report.isComplete)),
       ("mayMissCommits", .boolean(report.mayMissCommits)),
       ("discarded", .boolean(report.isDiscarded)),
       ("pagesRead", CBORValue(report.pagesRead)),

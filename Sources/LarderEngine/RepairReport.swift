@@ -34,6 +34,9 @@ public struct RepairReport: Sendable {
   public internal(set) var kept = 0
   /// Entries that could not be read, as far as the store's books or the entries themselves tell.
   public internal(set) var lost = 0
+  /// Whether that is all. Otherwise the books were damaged too, and nothing tells how many entries
+  /// were on pages that cannot be read.
+  public internal(set) var isLossKnown = true
   /// Entries that were left out because a cache's budget has no room for them.
   public internal(set) var evicted = 0
   /// Pages of the damaged file: that were read; that are in use and could not be; that nothing
@@ -51,5 +54,7 @@ public struct RepairReport: Sendable {
   public internal(set) var damagedFiles: String?
 
   /// Whether everything the store held is in the repaired one.
-  public var isComplete: Bool { lost == 0 && evicted == 0 && !mayMissCommits && !isDiscarded }
+  public var isComplete: Bool {
+    lost == 0 && isLossKnown && evicted == 0 && !mayMissCommits && !isDiscarded
+  }
 }

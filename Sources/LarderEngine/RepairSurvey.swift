@@ -187,6 +187,10 @@ final class RepairSurvey {
   private func conclude() throws {
     report.findings = findings.sorted
     if !report.findings.isEmpty { report.outcome = .repairable }
+    // With every page accounted for, no entry can be missing.
+    let read = salvage.reader.report
+    let isAccounted = read.isFreeListSound && read.pagesUnreachable == 0
+    report.isLossKnown = !salvage.reader.hasGaps || salvage.totals != nil || isAccounted
     var kept: [[UInt8]: Int] = [:]
     for (number, tally) in tallies { kept[salvage.name(of: number), default: 0] += tally.kept }
     if report.isDiscarded { kept = [:] }

@@ -12,7 +12,7 @@ extension SalvageReader {
     // Leaves of the main table first: they may have the records of the others.
     let isMainLost = gaps.contains { $0.source == 0 }
     if isMainLost {
-      for page in candidates { scavenge(page, only: 0) { $0.hasTables } }
+      for page in candidates { scavenge(page, only: 0, withTables: true) }
     }
     // A table whose record is still lost has all its pages here.
     if isMainLost {
@@ -21,9 +21,8 @@ extension SalvageReader {
         gaps.append(Gap(tree: tree, source: 2, lower: nil, upper: nil))
       }
     }
-    // A few integers are often in the order of bytes as well, so they are tried as such first.
     gaps = gaps.filter(\.hasIntegerKeys) + gaps.filter { !$0.hasIntegerKeys }
-    for page in candidates { scavenge(page, only: nil) { _ in true } }
+    for page in candidates { scavenge(page, only: nil) }
   }
 
   /// Pages that look like leaves, in what is neither reached nor free.
@@ -51,41 +50,43 @@ extension SalvageReader {
     return result
   }
 
-  /// What a candidate is, seen as a leaf of some table.
-  private struct Candidate {
-    let level: StructuralVerifier.Level
-    let hasTables: Bool
-  }
-
-  private mutating func scavenge(
-    _ page: UInt64, only source: Int?, _ isWanted: (Candidate) -> Bool
-  ) {
+  /// Takes a page that fits a gap. One that fits those of several tables is nobody's in particular.
+  private mutating func scavenge(_ page: UInt64, only source: Int?, withTables: Bool = false) {
     guard !inspection.isClaimed(page) else { return }
     // What doesn't fit is no damage: it was only tried.
     let findings = inspection.report.findings
     defer { inspection.report.findings = findings }
+    var found: (gap: Gap, level: StructuralVerifier.Level)?
+    var isAmbiguous = false
     for gap in gaps where source == nil || gap.source == source {
-      var tree = gap.tree
-      if gap.hasIntegerKeys { tree.integerKeyBytes = 8 }
-      guard
-        readPage(page, into: 0),
-        let count = inspection.checkLayout(page, base: 0, isLeaf: true, tree: tree)
-      else { continue }
-      let lower = gap.lower.map { inspection.place($0, at: inspection.scratch) }
-      let upper = gap.upper.map {
-        inspection.place($0, at: inspection.scratch + LMDBFormat.maximumKeyBytes + 1)
-      }
-      let level = StructuralVerifier.Level(base: 0, count: count, lower: lower, upper: upper)
-      guard inspection.checkKeys(page, level, isLeaf: true, tree: &tree) else { continue }
-      let hasTables = (0..<count).contains { index in
-        let node = inspection.node(index, at: 0)
-        return inspection.bytes.uint16(at: node + 4) == LMDBFormat.NodeFlag.table
-      }
-      guard isWanted(Candidate(level: level, hasTables: hasTables)), inspection.claim(page) else {
-        continue
-      }
-      take(page, level, tree: tree, source: gap.source, isScavenged: true)
-      return
+      // A few integers are often in the order of bytes as well.
+      if let found, found.gap.hasIntegerKeys != gap.hasIntegerKeys { break }
+      guard found?.gap.source != gap.source, let level = fit(page, gap) else { continue }
+      if found == nil { found = (gap, level) } else if gap.source != 2 { isAmbiguous = true }
     }
+    guard let (gap, level) = found else { return }
+    let hasTables = (0..<level.count).contains { index in
+      let node = inspection.node(index, at: 0)
+      return inspection.bytes.uint16(at: node + 4) == LMDBFormat.NodeFlag.table
+    }
+    guard hasTables || !withTables, inspection.claim(page) else { return }
+    take(
+      page, level, tree: gap.tree, source: isAmbiguous ? 2 : gap.source, isScavenged: true)
+  }
+
+  /// Reads a page into the first slot as if it were a leaf of a gap's table.
+  private mutating func fit(_ page: UInt64, _ gap: Gap) -> StructuralVerifier.Level? {
+    var tree = gap.tree
+    if gap.hasIntegerKeys { tree.integerKeyBytes = 8 }
+    guard
+      readPage(page, into: 0),
+      let count = inspection.checkLayout(page, base: 0, isLeaf: true, tree: tree)
+    else { return nil }
+    let lower = gap.lower.map { inspection.place($0, at: inspection.scratch) }
+    let upper = gap.upper.map {
+      inspection.place($0, at: inspection.scratch + LMDBFormat.maximumKeyBytes + 1)
+    }
+    let level = StructuralVerifier.Level(base: 0, count: count, lower: lower, upper: upper)
+    return inspection.checkKeys(page, level, isLeaf: true, tree: &tree) ? level : nil
   }
 }

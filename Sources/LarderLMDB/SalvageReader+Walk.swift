@@ -98,6 +98,8 @@ extension SalvageReader {
     for page in 2...max(lastPage, 2) where !inspection.isClaimed(page) && !damaged.contains(page) {
       report.pagesUnreachable += 1
     }
+    let missing = stated >= inspection.filePages ? stated + 1 - inspection.filePages : 0
+    report.pagesUnreachable += missing - min(missing, inspection.freePagesBeyondEnd)
   }
 
   /// Step 2. Afterwards the free pages are claimed, unless the list is damaged.
