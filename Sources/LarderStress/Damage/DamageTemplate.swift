@@ -103,9 +103,12 @@ struct DamageTemplate: Sendable {
     meta.secret = (random.next(), random.next())
     try transaction.put(meta.bytes(), forKey: StoreMeta.key, in: .main)
     try transaction.commit()
-    // They named the old id; the next opener makes them anew.
+    // They named the old id. The next opener makes the table anew; without `state` it could not know
+    // that the system has been up since, and a cache would begin empty.
     Files.removeAll(generation + "/shared.table")
-    Files.removeAll(generation + "/state")
+    let state = StoreState(
+      isDirty: true, bootID: ProcessIdentity.bootID, storeID: meta.storeID)
+    try state.write(to: generation + "/state")
   }
 
   private func perform(_ steps: [DamageModel.Step], in store: SharedStore) throws {
