@@ -68,7 +68,7 @@ struct Run: AsyncParsableCommand {
     #endif
     if !damage {
       if round == nil { try Scenarios.runAll(&totals, say) }
-      let share = noDamage || round != nil ? 1.0 : 0.7
+      let share = noDamage || round != nil ? 1.0 : 0.65
       let left = seconds * share - elapsed()
       if totals.violations.isEmpty, left > 0 {
         try Storm(seed: seed, seconds: left, processes: processes, only: round, say: say)
