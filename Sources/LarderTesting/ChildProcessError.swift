@@ -8,34 +8,37 @@
   import Glibc
 #endif
 
-/// How a process ended.
-public enum ExitStatus: Hashable, Sendable, CustomStringConvertible {
-  /// It returned from `main` or called `exit`.
-  case exited(Int32)
-  /// A signal ended it.
-  case signalled(Int32)
+extension ChildProcess {
+  // Inside, because Swift Testing has a type of this name as well.
+  /// How a process ended.
+  public enum ExitStatus: Hashable, Sendable, CustomStringConvertible {
+    /// It returned from `main` or called `exit`.
+    case exited(Int32)
+    /// A signal ended it.
+    case signalled(Int32)
 
-  /// Ended by `SIGKILL`: by ``ChildProcess/kill(_:)``, by a fault point, or for want of memory.
-  public static var killed: ExitStatus { .signalled(SIGKILL) }
+    /// Ended by `SIGKILL`: by ``ChildProcess/kill(_:)``, by a fault point, or for want of memory.
+    public static var killed: ExitStatus { .signalled(SIGKILL) }
 
-  /// Whether it is `.exited(0)`.
-  public var isSuccess: Bool { self == .exited(0) }
+    /// Whether it is `.exited(0)`.
+    public var isSuccess: Bool { self == .exited(0) }
 
-  /// As in "The child was ended by signal 9".
-  public var description: String {
-    switch self {
-    case .exited(let code): "exited with \(code)"
-    case .signalled(let signal): "was ended by signal \(signal)"
+    /// As in "The child was ended by signal 9".
+    public var description: String {
+      switch self {
+      case .exited(let code): "exited with \(code)"
+      case .signalled(let signal): "was ended by signal \(signal)"
+      }
     }
-  }
 
-  /// Reads what `waitpid` reported about a process that ended; the macros are not visible here.
-  init?(waitStatus: Int32) {
-    let signal = waitStatus & 0x7f
-    switch signal {
-    case 0: self = .exited((waitStatus >> 8) & 0xff)
-    case 0x7f: return nil
-    default: self = .signalled(signal)
+    /// Reads what `waitpid` reported about a process that ended; the macros are not visible here.
+    init?(waitStatus: Int32) {
+      let signal = waitStatus & 0x7f
+      switch signal {
+      case 0: self = .exited((waitStatus >> 8) & 0xff)
+      case 0x7f: return nil
+      default: self = .signalled(signal)
+      }
     }
   }
 }
@@ -71,7 +74,7 @@ public struct ChildProcessError: Error, CustomStringConvertible {
   /// The call that failed, with its argument.
   public let operation: String
   /// How the child ended, if it has.
-  public let status: ExitStatus?
+  public let status: ChildProcess.ExitStatus?
   /// What happened, in a sentence.
   public let message: String
   /// What the child had written to a captured standard error, if anything.

@@ -102,7 +102,7 @@ package enum DamageRun {
     for template in DamageTemplate.all {
       let arguments = ["damage-worker", "build", work, "\(seed)", "\(template.number)"]
       let outcome = try ChildProcess.run(stress, arguments)
-      let expected: ExitStatus = template.isKilled ? .signalled(SIGKILL) : .exited(0)
+      let expected: ChildProcess.ExitStatus = template.isKilled ? .signalled(SIGKILL) : .exited(0)
       guard outcome.status == expected else {
         throw DamageFailure(
           "template \(template.number) \(outcome.status): \(outcome.lines) "
