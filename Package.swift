@@ -66,7 +66,9 @@ let package = Package(
       dependencies: ["Larder", "LarderEngine", "LarderSystem", "LarderTesting"],
       path: "Tests/LarderPeer"),
 
-    .testTarget(name: "LarderTestingTests", dependencies: ["LarderTesting", "LarderPeer"]),
+    .testTarget(
+      name: "LarderTestingTests",
+      dependencies: ["Larder", "LarderSystem", "LarderTesting", "LarderPeer"]),
     .testTarget(name: "LarderSystemTests", dependencies: ["LarderSystem", "LarderTesting"]),
     .testTarget(name: "LarderLMDBTests", dependencies: ["LarderLMDB", "LarderTesting"]),
     .testTarget(name: "LarderCodingTests", dependencies: ["LarderCoding", "LarderTesting"]),
@@ -83,7 +85,9 @@ let package = Package(
     .testTarget(name: "LarderStormTests", dependencies: ["LarderTesting", "LarderStress"]),
     .testTarget(
       name: "LarderCrashTests",
-      dependencies: ["Larder", "LarderEngine", "LarderSystem", "LarderTesting", "LarderPeer"]),
+      dependencies: [
+        "Larder", "LarderEngine", "LarderSystem", "LarderTesting", "LarderPeer", "LarderStress",
+      ]),
     .testTarget(name: "LarderCLITests", dependencies: ["LarderTesting", "LarderCLI"]),
   ],
   swiftLanguageModes: [.v6]

@@ -91,6 +91,17 @@ require_lmdb() {
   exit "$LARDER_UNAVAILABLE"
 }
 
+# Installs strace if it is missing and that is possible. It is no loss if not: the tests that kill
+# and starve processes at each system call, and cut the power, are left out then and say so.
+want_strace() {
+  if command -v strace >/dev/null 2>&1; then return 0; fi
+  if [ "$(uname -s)" != Linux ]; then return 0; fi
+  say "strace is missing; some tests need it."
+  if command -v apt-get >/dev/null 2>&1; then install_with_apt strace || true; fi
+  if command -v strace >/dev/null 2>&1; then return 0; fi
+  say "It could not be installed from here; the tests that need it are left out."
+}
+
 install_with_apt() {
   local become=""
   if [ "$(id -u)" != 0 ]; then

@@ -41,6 +41,7 @@ struct ToolError: Error {
 enum Console {
   /// Whether people read the output as it comes.
   static var isTerminal: Bool { isatty(1) == 1 }
+  static var isErrorTerminal: Bool { isatty(2) == 1 }
   /// Whether somebody would have to type the input.
   static var isInputTerminal: Bool { isatty(0) == 1 }
 
@@ -56,8 +57,8 @@ enum Console {
   }
 
   /// Writes a line to standard error.
-  static func complain(_ text: String) {
-    try? FileHandle.standardError.write(contentsOf: Data((text + "\n").utf8))
+  static func complain(_ text: String, terminator: String = "\n") {
+    try? FileHandle.standardError.write(contentsOf: Data((text + terminator).utf8))
   }
 
   /// All of standard input.

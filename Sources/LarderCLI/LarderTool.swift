@@ -22,19 +22,23 @@ struct LarderTool: AsyncParsableCommand {
         larder get user/17 --namespace profiles      a CBOR value is printed as JSON
         larder get 42 --key-type integer > image.png
         larder set greeting "Hello" --expires 10m
-        larder verify --store /var/tmp/app && echo sound
+        larder verify /var/tmp/app && echo sound
+        larder repair /var/lib/app                   salvage what is readable
         larder demo                                  see four processes share a store
 
       EXIT CODES
         0   all went well
-        1   there is no such entry; `verify` found an error; a check of `demo` failed
-        2   there is no store at this path (a command that only looks creates none)
+        1   there is no such entry; `verify` found an error; `repair` lost something; a check of \
+      `demo` failed
+        2   there is no store at this path (a command that only looks creates none), or it could \
+      not be repaired
         64  the command line makes no sense
         70  anything else; the sentence on standard error says what and what to do
       """,
     version: "larder 0.1.0",
     subcommands: [
       GetCommand.self, SetCommand.self, RemoveCommand.self, ListCommand.self, StatCommand.self,
-      VerifyCommand.self, ClearCommand.self, DemoCommand.self, DemoWorkerCommand.self,
+      VerifyCommand.self, RepairCommand.self, ClearCommand.self, DemoCommand.self,
+      DemoWorkerCommand.self,
     ])
 }

@@ -32,6 +32,20 @@ struct StoreArguments: ParsableArguments {
 
   var path: String { store ?? SharedStore.defaultPath }
 
+  /// The same with a directory that was named without an option.
+  func at(_ path: String?) -> StoreArguments {
+    var result = self
+    if let path { result.store = path }
+    return result
+  }
+
+  /// A directory is named once.
+  func refuse(second path: String?) throws {
+    if path != nil, store != nil {
+      throw ValidationError("Name the store's directory either as PATH or with --store.")
+    }
+  }
+
   /// Opens a store that exists.
   ///
   /// - Throws: ``ToolError`` with exit code 2 when there is none: looking creates nothing.

@@ -12,51 +12,92 @@ struct VerifyCommand: ParsableCommand {
     commandName: "verify",
     abstract: "Check the whole store: its pages, every entry, its books.",
     discussion: """
-      Prints one line for each finding and ends with 1 if one of them is an error; warnings concern \
-      no value. Nothing is changed. Writers of other processes wait meanwhile, readers do not; \
-      reading a gigabyte takes a second or two.
+      Prints one line for each finding, the worst first, and changes nothing. Nobody waits: other \
+      processes read and write on; the file may grow by what they write meanwhile. Reading a \
+      gigabyte takes a second or two.
 
-      EXAMPLE
-        larder verify --store /var/tmp/app || larder clear --yes --store /var/tmp/app
+      A durable store that is too damaged to be opened is looked at byte by byte; `larder repair` \
+      salvages what is readable.
+
+      EXIT CODES
+        0   sound, or warnings only: they concern no value
+        1   an error: an entry or the file is damaged
+        2   there is no store
+        70  it could not be looked at
+
+      EXAMPLES
+        larder verify /var/tmp/app
+        larder verify /var/lib/app || larder repair /var/lib/app --dry-run
       """)
+
+  @Argument(help: "The store's directory; the same as --store.")
+  var path: String?
 
   @OptionGroup var arguments: StoreArguments
 
+  func validate() throws { try arguments.refuse(second: path) }
+
   func run() throws {
     try Console.reporting(json: arguments.json) {
-      let store = try arguments.openExisting()
-      defer { store.close() }
-      let findings = try store.verify()
+      let place = arguments.at(path)
+      var entries: Int?
+      var size = ""
+      var findings: [StoreFinding]
+      do {
+        let store = try place.openExisting()
+        defer { store.close() }
+        findings = try store.verify { Progress.show($0) }
+        Progress.clear()
+        let statistics = try store.statistics()
+        entries = statistics.entries
+        size =
+          ": \(Columns.count(statistics.entries, "entry", "entries")), "
+          + "\(ByteCount(bytes: statistics.bytes)), in a file of "
+          + "\(ByteCount(bytes: statistics.fileBytes))"
+      } catch let error as StoreError where error.code == .damaged {
+        // What keeps it from being opened is an error itself.
+        let cause = StoreFinding(opening: error)
+        findings = [cause] + ((try? SharedStore.findings(at: place.path)) ?? [])
+      }
       let errors = findings.count { $0.severity == .error }
-      let statistics = try store.statistics()
       if arguments.json {
-        let list = findings.map { finding in
-          CBORValue.object([
-            ("severity", .text(finding.severity.rawValue)), ("place", .text(finding.place)),
-            ("message", .text(finding.message)),
-          ])
-        }
         Console.json(
           .object([
-            ("path", .text(store.path)), ("sound", .boolean(findings.isEmpty)),
+            ("path", .text(place.path)), ("sound", .boolean(findings.isEmpty)),
             ("errors", CBORValue(errors)), ("warnings", CBORValue(findings.count - errors)),
-            ("entries", CBORValue(statistics.entries)), ("findings", .array(list)),
+            ("entries", entries.map { CBORValue($0) } ?? .null),
+            ("findings", .array(findings.map(\.json))),
           ]))
       } else {
         for finding in findings { Console.line("\(finding)") }
-        let checked =
-          "\(Columns.count(statistics.entries, "entry", "entries")), "
-          + "\(ByteCount(bytes: statistics.bytes)), in a file of "
-          + "\(ByteCount(bytes: statistics.fileBytes))"
-        if findings.isEmpty {
-          Console.line("Sound: \(checked).")
-        } else {
-          Console.line(
-            "\(Columns.count(errors, "error", "errors")) and "
-              + "\(Columns.count(findings.count - errors, "warning", "warnings")): \(checked).")
-        }
+        let count =
+          "\(Columns.count(errors, "error", "errors")) and "
+          + "\(Columns.count(findings.count - errors, "warning", "warnings"))"
+        Console.line(findings.isEmpty ? "Sound\(size)." : "\(count)\(size).")
       }
       if errors > 0 { throw Exit.negative }
     }
+  }
+}
+
+extension StoreFinding {
+  var json: CBORValue {
+    .object([
+      ("severity", .text(severity.rawValue)), ("place", .text(place)), ("message", .text(message)),
+    ])
+  }
+}
+
+/// How far a long operation has come: one line on a terminal, that goes away again.
+enum Progress {
+  static func show(_ progress: StoreProgress) {
+    guard Console.isErrorTerminal, progress.total >= 100_000 else { return }
+    Console.complain(
+      "\r\(progress.phase.rawValue): \(Columns.grouped(progress.done)) of "
+        + "\(Columns.grouped(progress.total))    ", terminator: "")
+  }
+
+  static func clear() {
+    if Console.isErrorTerminal { Console.complain("\r\u{1B}[K", terminator: "") }
   }
 }

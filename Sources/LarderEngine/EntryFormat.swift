@@ -190,5 +190,23 @@ package struct ChunkReference: Sendable, Hashable {
     return bytes
   }
 
+  /// What is stored for one of the ids: the checksum, and its run of key and payload.
+  func chunk(
+    _ id: UInt64, of key: [UInt8], _ payload: [UInt8]
+  ) -> (checksum: [UInt8], data: [UInt8]) {
+    let length = key.count + payload.count
+    let position = Int(id - first) * EntryHeader.chunkDataSize
+    let end = min(position + EntryHeader.chunkDataSize, length)
+    var data: [UInt8] = []
+    data.reserveCapacity(end - position)
+    if position < key.count { data += key[position..<min(end, key.count)] }
+    if end > key.count {
+      data += payload[(max(position, key.count) - key.count)..<(end - key.count)]
+    }
+    var checksum: [UInt8] = []
+    checksum.append(littleEndian: XXH64.hash(data, seed: id))
+    return (checksum, data)
+  }
+
   package var ids: Range<UInt64> { first..<(first + UInt64(count)) }
 }

@@ -115,7 +115,12 @@ package final class Generation: Sendable {
     var tries = 0
     while true {
       let id = try snapshot(reader)
-      fault(.afterRenew)
+      do throws(StoreError) {
+        try fault(throwing: .afterRenew, during: "read", path: path)
+      } catch {
+        reader.reset()
+        throw error
+      }
       let label = base &+ id
       atomicMemoryFence(ordering: .sequentiallyConsistent)
       if table.isCondemned {
@@ -219,19 +224,23 @@ package final class Generation: Sendable {
     // A gate that cannot be had in time leaves the environment to the end of the process.
     guard let gate = try? Gate.enter(directory, timeout: gateTimeout) else { return }
     defer { gate.leave() }
-    fault(.closeGateTaken)
+    // An error is one of the sync below: what is not known to be on the disk stays dirty.
+    let canSynchronize = (try? fault(throwing: .closeGateTaken)) != nil
     pool.close()
     // The writer is stuck in another process's hands: leave the environment open, touch nothing.
     guard takeWriterTurn(nanoseconds: 1_000_000_000, toClose: true) else { return }
     let alone = (try? presence.tryLock(.exclusive, at: Presence.everybody)) == true
-    if alone, table.isDirty, !table.isCondemned {
+    if alone, canSynchronize, table.isDirty, !table.isCondemned {
       if (try? environment.synchronize()) != nil {
         let changed = dataStatus?.changed ?? 0
         table.dataChanged = changed
+        // First here, then in the file: whoever dies in between costs the next writer a needless
+        // "dirty". The other way round it would commit to a file that says it is clean.
+        table.isDirty = false
         let state = StoreState(
           isDirty: false, bootID: ProcessIdentity.bootID, storeID: meta.storeID,
           dataChanged: changed)
-        if (try? state.write(to: path + "/state")) != nil { table.isDirty = false }
+        try? state.write(to: path + "/state")
       }
     }
     fault(.closeSynced)

@@ -39,11 +39,14 @@ struct GenerationBuilder {
 
   /// Names a complete generation in `CURRENT`.
   func put(_ temporary: String, inForceAs number: UInt64) throws {
-    fault(.openGenerationBuilt)
+    let isDurable = options.durability == .durable
+    if isDurable { try synchronizeNames(in: temporary) }
+    try fault(throwing: .openGenerationBuilt)
     try FileSystem.rename(temporary, to: directory.generation(number))
-    fault(.openGenerationRenamed)
-    try CurrentFile.write(number, in: directory, synchronous: options.durability == .durable)
-    fault(.openCurrentWritten)
+    if isDurable { try FileSystem.synchronizeDirectory(directory.root) }
+    try fault(throwing: .openGenerationRenamed)
+    try CurrentFile.write(number, in: directory, synchronous: isDurable)
+    try fault(throwing: .openCurrentWritten)
   }
 
   private func build(
@@ -110,6 +113,18 @@ struct GenerationBuilder {
     let state = StoreState(
       isDirty: true, bootID: ProcessIdentity.bootID, storeID: meta.storeID)
     try state.write(to: path + "/state")
+  }
+
+  /// Makes the names of the files durable, not only what is in them, up to the first directory that
+  /// was there before, which is not known: up to the last.
+  private func synchronizeNames(in path: String) throws(SystemError) {
+    try FileSystem.synchronizeDirectory(path)
+    var parent = directory.root[...]
+    while let slash = parent.lastIndex(of: "/") {
+      parent = parent[..<slash]
+      // Those we may not read, we have not made.
+      try? FileSystem.synchronizeDirectory(parent.isEmpty ? "/" : String(parent))
+    }
   }
 
   /// One constant for all processes, virtual: a map is never resized while anybody is in it.

@@ -132,8 +132,7 @@ extension StoreCore {
     let size = generation.dataSize
     generation.setGrowthMark(size + max(size / 4, Generation.growthStep))
     guard let stalled = generation.oldestReader, stalled.transactionsBehind >= 256 else { return }
-    options.onEvent?(
-      .readerStalled(pid: stalled.pid, transactionsBehind: stalled.transactionsBehind))
+    notify(.readerStalled(pid: stalled.pid, transactionsBehind: stalled.transactionsBehind))
     do {
       let stored = try statistics().bytes
       guard size > 3 * stored + Generation.growthStep else { return }

@@ -54,7 +54,7 @@ public final class SharedStore: Sendable {
 
   /// Whether a store exists at a path, and of which durability.
   public static func durability(ofStoreAt path: String) -> Durability? {
-    StoreDirectory.find(path)?.1
+    StoreDirectory.findDamaged(path)?.1
   }
 
   /// Closes this handle; the last one of the process commits what waits and closes the files.
@@ -183,12 +183,21 @@ public final class SharedStore: Sendable {
   /// What the store holds and how it is used, by all processes together.
   public func statistics() throws -> StoreStatistics { try openCore("statistics").statistics() }
 
-  /// Checks the file, every entry, and the books; sound means an empty array.
+  /// Checks the file, every entry, and the books; sound means an empty array. The worst comes first.
   ///
-  /// Other writers, of any process, wait meanwhile; readers do not.
+  /// ```swift
+  /// let findings = try store.verify { print("\($0.phase): \($0.done) of \($0.total)") }
+  /// ```
   ///
+  /// Nobody waits: one snapshot is checked while all processes read and write on. Until it ends, that
+  /// snapshot keeps freed pages from being used again, so the file grows by what others write
+  /// meanwhile, and stays that large.
+  ///
+  /// - Parameter progress: Called now and then, on the calling thread. It must not use the store.
   /// - Complexity: Reads the whole file.
-  public func verify() throws -> [StoreFinding] { try openCore("verify").verify() }
+  public func verify(progress: ((StoreProgress) -> Void)? = nil) throws -> [StoreFinding] {
+    try openCore("verify").verify(progress: progress)
+  }
 }
 
 extension StoreCore {

@@ -50,7 +50,7 @@ package final class SharedTable: Sendable {
       size == SharedTableLayout.fileSize(recencySlots: Int(slots)),
       let generation: UInt64 = header.integer(at: SharedTableLayout.generationOffset)
     else { return nil }
-    let region = try MappedRegion(sharing: file, count: size)
+    let region = try MappedRegion(sharing: file, count: size, isZeroInForkedChild: true)
     self.file = file
     self.region = region
     self.recencySlots = Int(slots)
@@ -262,6 +262,12 @@ package final class SharedTable: Sendable {
     if unsafe word(offset).pointee.load(ordering: .relaxed) > wanted {
       unsafe word(offset).pointee.store(wanted, ordering: .releasing)
     }
+  }
+
+  /// Whether no label of the table is of a transaction that cannot have begun, when `newest` is the
+  /// last one committed and nobody else is here: a killed writer announced the one after it.
+  func isPlausible(after newest: UInt64) -> Bool {
+    floor <= newest &+ 1 && writerLabel <= newest &+ 1 && lastStamped <= newest &+ 1
   }
 
   // MARK: Recency

@@ -56,16 +56,25 @@ extension StoreCore {
   package func tryLead(_ key: EncodedKey, in space: Space) async throws -> Leadership? {
     let generation = try generation()
     let hash = space.hash(of: key, in: generation)
-    guard try leases.tryLock(hash: hash) else { return nil }
-    fault(.leaseTaken)
+    do {
+      guard try leases.tryLock(hash: hash) else { return nil }
+    } catch {
+      throw StoreError(wrapping: error, during: "compute", path: directory.path)
+    }
+    do throws(StoreError) {
+      try fault(throwing: .leaseTaken, during: "compute", path: directory.path)
+    } catch {
+      leases.unlock(hash: hash)
+      throw error
+    }
     let lease = generation.table.takeLease(
       hash: hash, namespace: space.number(in: generation), process: generation.process)
-    fault(.leaseRegistered)
     // A writer that had announced itself before the lease was there may not have seen it. Once a
     // snapshot contains its transaction, every later one has.
     var newestAllowed: UInt64?
     var tries = 0
     do {
+      try fault(throwing: .leaseRegistered, during: "compute", path: directory.path)
       while true {
         let writer = generation.table.writerLabel
         let snapshot = try generation.withSnapshot { _, label in label }

@@ -59,26 +59,37 @@ package final class Space: Sendable {
 
   /// The hash of a key and the namespace's number, zero while this process does not know it.
   func place(of key: EncodedKey, in generation: Generation) -> (hash: UInt64, number: UInt32) {
-    var (hasher, number) = known.withLock { known in
+    let (prefix, number) = known.withLock { known in
       if !known.isOf(generation) { start(&known, generation) }
       return (known.prefix, known.number)
     }
+    return (Space.hash(of: key, after: prefix, bits: generation.meta.hashBits), number)
+  }
+
+  /// The hash of a namespace's name, which all hashes of its keys continue.
+  static func prefix(of name: [UInt8], secret: (UInt64, UInt64)) -> SipHash13 {
+    var prefix = SipHash13(key: secret)
+    prefix.combine(word: UInt64(name.count))
+    prefix.combine(bytes: name)
+    // A whole number of words, so that every key begins on one.
+    for _ in 0..<((8 - name.count % 8) % 8) { prefix.combine(byte: 0) }
+    return prefix
+  }
+
+  @inline(__always)
+  static func hash(of key: EncodedKey, after prefix: SipHash13, bits: UInt8) -> UInt64 {
+    var hasher = prefix
     hasher.combine(word: UInt64(key.tag) << 56 | UInt64(key.bytes.count))
     hasher.combine(bytes: key.bytes)
     let hash = hasher.finish()
-    let bits = generation.meta.hashBits
-    return (bits == 64 ? hash : hash & (1 << UInt64(bits) - 1), number)
+    return bits == 64 ? hash : hash & (1 << UInt64(bits) - 1)
   }
 
   private func start(_ known: inout Known, _ generation: Generation) {
     known.generation = generation.number
     known.secret = generation.meta.secret
     known.number = 0
-    known.prefix = SipHash13(key: generation.meta.secret)
-    known.prefix.combine(word: UInt64(nameBytes.count))
-    known.prefix.combine(bytes: nameBytes)
-    // A whole number of words, so that every key begins on one.
-    for _ in 0..<((8 - nameBytes.count % 8) % 8) { known.prefix.combine(byte: 0) }
+    known.prefix = Space.prefix(of: nameBytes, secret: generation.meta.secret)
   }
 
   /// The namespace's number in a generation; zero while this process does not know it.

@@ -35,14 +35,10 @@ extension StoreCore {
   /// Commits one record that failed in company, or on a full disk.
   private func commitAlone(_ record: WriteRecord, after first: (any Error)?) {
     var failure = first
-    for attempt in 0..<2 where attempt == 0 ? first == nil : true {
-      if attempt == 1 {
+    for attempt in 0...StoreCore.diskRounds where attempt == 0 ? first == nil : true {
+      if attempt > 0 {
         guard options.durability == .cache, isStorageFull(failure) else { break }
-        // Room for what is wanted, from what is least wanted: pages freed here are used again
-        // without the file growing.
-        _ = try? withGeneration { generation in
-          try transact(in: generation) { try $0.evict(share: 256) }
-        }
+        makeRoomOnDisk(attempt)
       }
       do {
         let done = try withGeneration { generation in
@@ -61,6 +57,24 @@ extension StoreCore {
     if record.isBehind { report(error) }
   }
 
+  private static let diskRounds = 8
+
+  /// Room for what is wanted, from what is least wanted: pages freed here are used again without the
+  /// file growing.
+  ///
+  /// A transaction copies each page it changes, and what it frees is there for the next but one. So
+  /// where there is no room at all, only what touches few pages gets through: neighbours; and two
+  /// transactions that change next to nothing have to come between.
+  private func makeRoomOnDisk(_ round: Int) {
+    func evict(_ body: @escaping (inout StoreTransaction) throws -> Void) -> Bool {
+      (try? withGeneration { try transact(in: $0, body) }) != nil
+    }
+    if round > 1 || !evict({ try $0.evict(share: 256) }) {
+      _ = [32, 8, 1].first { count in evict { try $0.evictNeighbours(count) } }
+    }
+    for _ in 0..<2 { try? bump() }
+  }
+
   private func isStorageFull(_ error: (any Error)?) -> Bool {
     guard let error else { return false }
     return StoreError(wrapping: error, during: "write").code == .storageFull
@@ -76,7 +90,7 @@ extension StoreCore {
     let label = transaction.label
     for record in batch {
       if record.isBehind { record.setInFlight(label) }
-      fault(.betweenPuts)
+      try fault(throwing: .betweenPuts)
       var changed = true
       switch record.kind {
       case .put(let content):
@@ -96,7 +110,7 @@ extension StoreCore {
         changed = try transaction.remove(record.key, hash: hash, in: record.space!)
         if changed { generation.count(.removals) }
       case .fill(let content, let permit):
-        fault(.leaseBeforeFill)
+        try fault(throwing: .leaseBeforeFill)
         let hash = record.space!.hash(of: record.key, in: generation)
         let isTooLarge = transaction.refusal(of: content, for: record.key) != nil
         if !isTooLarge, permit.allowsFill(hash: hash, in: transaction) {
@@ -165,7 +179,13 @@ extension StoreCore {
     guard let result = box.value.withLock({ $0 }) else {
       throw StoreError(.system, during: "write", "The transaction was not run.")
     }
-    return try result.get()
+    do {
+      return try result.get()
+    } catch let error as SystemError {
+      throw StoreError(error, during: "write", path: directory.path)
+    } catch let error as LMDBError {
+      throw StoreError(error, during: "write", path: directory.path)
+    }
   }
 
   final class ResultBox<R: Sendable>: Sendable {

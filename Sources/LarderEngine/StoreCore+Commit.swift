@@ -45,7 +45,7 @@ extension StoreCore {
     let table = generation.table
     do {
       let transaction = try WriteTransaction(in: generation.environment)
-      fault(.begin)
+      try fault(throwing: .begin)
       let label = generation.base &+ transaction.id
       generation.settleSuccession()
       if table.isCondemned { throw EngineSignal.moved }
@@ -58,17 +58,16 @@ extension StoreCore {
       let now = options.clock.now()
       table.announceWriter(label: label, milliseconds: Clocks.wallMilliseconds())
       defer { table.writerDone() }
-      fault(.afterWriterLabel)
+      try fault(throwing: .afterWriterLabel)
       try makeDirty(generation)
 
       var context = try StoreTransaction(transaction, in: generation, label: label, now: now)
       let result = try body(&context)
       guard context.hasChanges else { return (result, label) }
       try context.finish()
-      fault(.beforeStamps)
+      try fault(throwing: .beforeStamps)
       if !Mutant.stampsAfterCommit.isActive { stamp(context, table) }
       table.lastStamped = label
-      fault(.beforeCommit)
       let afterwards = Afterwards(context, label: label)
       try commit(context)
       fault(.afterCommit)
@@ -106,7 +105,8 @@ extension StoreCore {
   }
 
   private func commit(_ context: consuming StoreTransaction) throws {
-    do throws(LMDBError) {
+    do {
+      try fault(throwing: .beforeCommit)
       try context.transaction.commit()
     } catch {
       // The stamps are out and the transaction is not: those slots miss until the next commit.
@@ -150,7 +150,7 @@ extension StoreCore {
     let state = StoreState(
       isDirty: true, bootID: ProcessIdentity.bootID, storeID: generation.meta.storeID)
     try state.write(to: generation.path + "/state")
-    fault(.stateDirty)
+    try fault(throwing: .stateDirty)
     generation.table.isDirty = true
   }
 

@@ -25,7 +25,7 @@ extension StoreCore {
   package func page(
     of space: Space?, from start: UInt64, limit: Int
   ) throws -> (entries: [EntryInfo], next: UInt64?) {
-    try withGeneration { generation in
+    try reading("list") { generation in
       try generation.withSnapshot { transaction, _ in
         var wanted: UInt32?
         if let space {
@@ -84,7 +84,7 @@ extension StoreCore {
 
   /// The namespaces that exist, with their books.
   package func namespaces() throws -> [(number: UInt32, record: NamespaceRecord)] {
-    try withGeneration { generation in
+    try reading("list") { generation in
       try generation.withSnapshot { transaction, _ in
         var result: [(UInt32, NamespaceRecord)] = []
         let prefix = Array("i:".utf8)
@@ -104,13 +104,26 @@ extension StoreCore {
 
   /// Whether a key has a living entry, without copying it or touching its recency.
   package func contains(_ key: EncodedKey, in space: Space) throws -> Bool {
-    if let record = queue.shadow(of: key, in: space), case .queued = record.phase {
+    if let record = queue.shadow(of: key, in: space), try isWaiting(record, key, in: space) {
       if case .put(let content) = record.kind { return content.expires > now }
       return false
     }
     let lookup = try lookup(key, in: space)
     if case .found = lookup.outcome { return true }
     return false
+  }
+
+  /// Whether a write of this process counts although it is not committed: while it is queued, and
+  /// in its transaction while no other has begun.
+  private func isWaiting(
+    _ record: WriteRecord, _ key: EncodedKey, in space: Space
+  ) throws -> Bool {
+    switch record.phase {
+    case .queued: return true
+    case .inFlight(let label):
+      return isNewest(inFlight: label, slot: slotIndex(space.hash(of: key, in: try generation())))
+    case .committed, .superseded, .failed: return false
+    }
   }
 
   /// Clears a namespace, or every one: gone at once for everybody, then swept.

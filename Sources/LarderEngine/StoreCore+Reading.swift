@@ -48,8 +48,10 @@ extension StoreCore {
     while true {
       var damage: (text: String, label: UInt64)?
       var failure: LMDBError?
+      var met: Generation?
       do {
         let lookup = try withGeneration { generation in
+          met = generation
           let (hash, number) = space.place(of: key, in: generation)
           generation.table.prefetch(hash: hash)
           return try generation.withSnapshot { transaction, snapshot in
@@ -81,16 +83,47 @@ extension StoreCore {
         throw StoreError(wrapping: failure!, during: "read", path: directory.path)
       }
       retries += 1
-      if retries > 3 {
-        _ = try withGeneration { generation in try condemn(generation, because: failure) }
+      if retries > 3, let met { try abandon(met, because: failure) }
+      Event().wait(nanoseconds: 1_000_000)
+    }
+  }
+
+  /// Runs what only reads, as a look-up does: damage is looked at again before it is believed, then
+  /// a cache begins anew and a durable store says so. No error of the layers below gets out.
+  func reading<R>(_ operation: String, _ body: (Generation) throws -> R) throws -> R {
+    var retries = 0
+    while true {
+      var met: Generation?
+      do {
+        return try withGeneration { generation in
+          met = generation
+          return try body(generation)
+        }
+      } catch let error as LMDBError {
+        guard error.isDamage else {
+          throw StoreError(wrapping: error, during: operation, path: directory.path)
+        }
+        retries += 1
+        if retries > 3, let met { try abandon(met, because: error) }
       }
       Event().wait(nanoseconds: 1_000_000)
     }
   }
 
+  /// Leaves a generation whose file cannot be read; a durable store throws.
+  ///
+  /// Only the one that was met: its successor has done nothing.
+  private func abandon(_ generation: Generation, because error: LMDBError) throws {
+    do {
+      try condemn(generation, because: error)
+    } catch EngineSignal.moved {
+      try move(from: generation)
+    }
+  }
+
   /// Reads several keys in one snapshot. What seems damaged is read again alone.
   package func lookup(_ keys: [EncodedKey], in space: Space) throws -> [Lookup] {
-    let lookups: [Lookup?] = try withGeneration { generation in
+    let lookups: [Lookup?] = try reading("read") { generation in
       try generation.withSnapshot { transaction, snapshot in
         try keys.map { key in
           var damage: (text: String, label: UInt64)?
@@ -215,10 +248,10 @@ extension StoreCore {
     let known = space.number(in: generation)
     if known != 0 { return known }
     let key = NamespaceRecord.nameKey(space.nameBytes)
-    guard
-      let bytes = try transaction.value(forKey: key, in: .main),
-      let number: UInt32 = bytes.integer(at: 0), number != 0
-    else { return nil }
+    guard let bytes = try transaction.value(forKey: key, in: .main) else { return nil }
+    guard let number = NamespaceRecord.number(in: bytes, name: space.nameBytes) else {
+      throw LMDBError(.corrupted, during: "a namespace's name")
+    }
     space.learn(number: number, in: generation)
     return number
   }
@@ -234,10 +267,12 @@ extension StoreCore {
     // Written after the last clearing anybody announced: alive. Otherwise this snapshot's own
     // record decides.
     if header.label > generation.table.namespaceLabel(number) { return true }
-    guard
-      let bytes = try transaction.value(forKey: NamespaceRecord.key(number), in: .main),
-      let epoch: UInt32 = bytes.integer(at: 0)
-    else { return true }
+    guard let bytes = try transaction.value(forKey: NamespaceRecord.key(number), in: .main) else {
+      return true
+    }
+    guard let epoch = NamespaceRecord.epoch(in: bytes) else {
+      throw LMDBError(.corrupted, during: "a namespace's record")
+    }
     return epoch == header.epoch
   }
 
@@ -246,7 +281,7 @@ extension StoreCore {
   ) {
     generation.count(.damagedEntries)
     generation.count(.misses)
-    options.onEvent?(.damagedEntry("namespace \"\(space.name)\": \(text)"))
+    notify(.damagedEntry("namespace \"\(space.name)\": \(text)"))
     guard options.durability == .cache, label != 0 else { return }
     // Inside a user's transaction nothing can be queued; the next reader removes it.
     guard bodyThread.load(ordering: .relaxed) != OSThread.token else { return }

@@ -36,6 +36,8 @@ extension StoreCore {
     #endif
     _ = exitHandler
     let directory = try StoreDirectory.prepare(path, durability: options.durability)
+    let notices = StoreNotices(options)
+    notices.hold()
     let outcome: Result<StoreCore, StoreError> = registry.withLock { registry in
       do throws(StoreError) {
         let status: FileStatus?
@@ -59,13 +61,16 @@ extension StoreCore {
           registry[identity]!.handles += 1
           return .success(registry[identity]!.core)
         }
-        let core = try StoreCore(directory: directory, identity: identity, options: options)
+        let core = try StoreCore(
+          directory: directory, identity: identity, options: options, notices: notices)
         registry[identity] = Registered(core: core, handles: 1)
         return .success(core)
       } catch {
         return .failure(error)
       }
     }
+    notices.endHold()
+    notices.deliver()
     let core = try outcome.get()
     do {
       if let budget = options.budget { try core.setBudget(budget) }
@@ -78,6 +83,7 @@ extension StoreCore {
 
   /// Gives a handle back; the last one closes the store.
   package func release() {
+    notices.hold()
     StoreCore.registry.withLock { registry in
       guard var registered = registry[identity], registered.core === self else { return }
       registered.handles -= 1
@@ -89,6 +95,8 @@ extension StoreCore {
       // Inside the lock: the next opener must find the environment closed.
       shutDown()
     }
+    notices.endHold()
+    deliverNotices()
   }
 
   /// An orderly exit commits what waits; it does not close, which the kernel does as well.

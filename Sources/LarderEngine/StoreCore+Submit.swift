@@ -150,7 +150,8 @@ extension StoreCore {
       let current = table.writerLabel
       if let label, label != current { return false }
       label = current
-      if Clocks.wallMilliseconds() &- writer.since > 3 { return true }
+      // Far in the future: the clock was set back, or the table is damaged.
+      if !(-1000...3).contains(Clocks.wallMilliseconds() &- writer.since) { return true }
       OSThread.yield()
     }
     return false
@@ -203,6 +204,12 @@ extension StoreCore {
   /// Commits what is queued until `own` is done (all of it, when there is none), then hands the
   /// writer's role on. The caller has the role.
   func lead(until own: WriteRecord?) {
+    leader.store(OSThread.token, ordering: .relaxed)
+    leadQueued(until: own)
+    deliverNotices()
+  }
+
+  private func leadQueued(until own: WriteRecord?) {
     while true {
       let head: WriteRecord? = queue.state.withLock { $0.records.first }
       if let head, case .exclusive(let body) = head.kind {
@@ -225,10 +232,12 @@ extension StoreCore {
       }
       if own == nil {
         let isEmpty = queue.state.withLock { state in
-          if state.records.isEmpty { state.roleTaken = false }
+          if state.records.isEmpty { freeRole(&state) }
           return state.records.isEmpty
         }
         if isEmpty { return }
+        // Somebody has to be told something, and whoever has the role tells nobody.
+        if notices.areHeld { return handOver() }
       } else if own!.isDone {
         handOver()
         return
@@ -247,10 +256,16 @@ extension StoreCore {
 
   /// Under the queue's lock, which whoever gives up takes as well: the role is never lost.
   private func promoteQueued(_ record: WriteRecord) {
+    leader.store(0, ordering: .relaxed)
     record.waiter.withLock { waiter in
       waiter.isPromoted = true
       waiter.event?.set()
     }
+  }
+
+  private func freeRole(_ state: inout WriteQueue.State) {
+    leader.store(0, ordering: .relaxed)
+    state.roleTaken = false
   }
 
   private func handOver() {
@@ -259,7 +274,7 @@ extension StoreCore {
         promoteQueued(waiting)
         return false
       }
-      state.roleTaken = false
+      freeRole(&state)
       return !state.records.isEmpty
     }
     guard isWaiting else { return }

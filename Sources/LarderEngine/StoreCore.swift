@@ -28,6 +28,9 @@ package final class StoreCore: Sendable {
   let watcher = StoreWatcher()
   let lastTick = Atomic<UInt64>(0)
   private let movingThread = Mutex<Void>(())
+  let notices: StoreNotices
+  /// The thread that has the writer's role; zero: none.
+  let leader = Atomic<UInt64>(0)
 
   /// The identity of a store's root directory.
   package struct FileIdentityKey: Hashable, Sendable {
@@ -35,10 +38,14 @@ package final class StoreCore: Sendable {
     let inode: UInt64
   }
 
-  init(directory: StoreDirectory, identity: FileIdentityKey, options: StoreOptions)
-    throws(StoreError)
-  {
-    let generation = try StoreOpener(directory: directory, options: options).open()
+  init(
+    directory: StoreDirectory, identity: FileIdentityKey, options: StoreOptions,
+    notices: StoreNotices
+  ) throws(StoreError) {
+    let generation = try StoreOpener(
+      directory: directory, options: notices.adopting(options)
+    ).open()
+    self.notices = notices
     self.directory = generation.directory
     self.identity = identity
     self.options = options
@@ -63,7 +70,8 @@ package final class StoreCore: Sendable {
   @discardableResult
   package func move(from old: Generation) throws(StoreError) -> Generation {
     if ForkGuard.isForkedChild { throw .usedAfterFork("use") }
-    var moved = false
+    // Told when the lock is free: whoever is told may use the store.
+    notices.hold()
     let outcome: Result<Generation, StoreError> = movingThread.withLock { _ in
       do throws(StoreError) {
         let now = try generation()
@@ -75,20 +83,19 @@ package final class StoreCore: Sendable {
         try restoreDirectory()
         // Labels only grow, also when everything was deleted: what is in memory is older.
         let new = try StoreOpener(
-          directory: directory, options: options, firstNumber: old.number + 1
+          directory: directory, options: notices.adopting(options), firstNumber: old.number + 1
         ).open()
         current.withLock { $0 = new }
         queue.rehash(in: new)
-        moved = true
+        notify(.moved(generation: new.number))
         return .success(new)
       } catch {
         return .failure(error)
       }
     }
-    let new = try outcome.get()
-    // Outside the lock: the callback may use the store.
-    if moved { options.onEvent?(.moved(generation: new.number)) }
-    return new
+    notices.endHold()
+    deliverNotices()
+    return try outcome.get()
   }
 
   /// The directory itself may have been deleted together with the store.
@@ -132,10 +139,6 @@ package final class StoreCore: Sendable {
     throw EngineSignal.moved
   }
 
-  // MARK: Reports
-
-  package func report(_ error: any Error) { options.onError?(error) }
-
   // MARK: Closing
 
   /// Commits what waits, ends the store's thread, closes the files.
@@ -154,6 +157,9 @@ package final class StoreCore: Sendable {
     // What came too late is told so: nobody waits for a store that is gone.
     leadIfFree()
   }
+
+  /// The writes that wait for a transaction, of callers that wait and of those that do not.
+  package var queuedWrites: Int { queue.state.withLock { $0.records.count } }
 
   /// Waits until every write queued so far is committed or failed.
   package func flush() throws(StoreError) {

@@ -19,6 +19,8 @@ package import LarderSystem
 //           presence           byte 0: read-locked by every process that has it open;
 //                              1,000 + n: write-locked by the process in slot n of the table;
 //                              2^40 + pid: write-locked by the process itself
+//           set-aside          a repair has read this generation: keep it when it is left
+//       damaged-g-<number>/    what was kept of a generation that was repaired
 //
 // Files of a live generation are never replaced, truncated or removed one by one. A generation that
 // cannot be used any more is condemned and left; a new one is built beside it, and CURRENT is
@@ -35,6 +37,8 @@ package struct StoreDirectory: Sendable, Hashable {
   package var current: String { root + "/CURRENT" }
   package var leases: String { root + "/leases" }
   package func generation(_ number: UInt64) -> String { root + "/g-\(number)" }
+  /// Whether a generation, once it is left, is to be kept and not removed.
+  static let setAsideMark = "set-aside"
 
   package static let formatVersion = 1
 
@@ -121,7 +125,35 @@ package struct StoreDirectory: Sendable, Hashable {
     return nil
   }
 
-  private static func exists(_ path: String) -> Bool {
+  /// Where a store is that may have lost its `CURRENT`: its generations tell.
+  static func findDamaged(_ path: String) -> (StoreDirectory, Durability)? {
+    if let found = find(path) { return found }
+    let path = absolute(path)
+    for (root, durability) in [
+      (path, Durability.durable), (path + "/v\(formatVersion)", .cache),
+    ] {
+      let directory = StoreDirectory(path: path, root: root)
+      if !CurrentFile.generations(in: directory).isEmpty { return (directory, durability) }
+    }
+    return nil
+  }
+
+  /// Gives a generation that is not in force a name under which it stays.
+  ///
+  /// - Returns: The new path.
+  func setAside(_ number: UInt64) throws(SystemError) -> String {
+    var target = root + "/damaged-g-\(number)"
+    var count = 1
+    while StoreDirectory.exists(target) {
+      count += 1
+      target = root + "/damaged-g-\(number)-\(count)"
+    }
+    try FileSystem.rename(generation(number), to: target)
+    try FileSystem.synchronizeDirectory(root)
+    return target
+  }
+
+  static func exists(_ path: String) -> Bool {
     ((try? FileSystem.status(of: path)) ?? nil) != nil
   }
 
@@ -225,6 +257,12 @@ package enum CurrentFile {
     try file.truncate(to: 0)
     try file.write(Array(text(number).utf8), at: 0)
     if synchronous { try file.synchronize() }
+    // A directory in its place is the one thing a rename does not replace.
+    if let status = try FileSystem.status(of: directory.current, followingLinks: false),
+      status.isDirectory
+    {
+      FileSystem.removeTree(directory.current)
+    }
     try FileSystem.rename(temporary, to: directory.current)
     if synchronous { try FileSystem.synchronizeDirectory(directory.root) }
   }

@@ -33,6 +33,8 @@ public struct StoreError: Error, Sendable, Hashable, CustomStringConvertible {
     public static let damaged = Code(rawValue: "damaged")
     /// Another copy of the library in this process has the store open.
     public static let openedTwice = Code(rawValue: "openedTwice")
+    /// Other processes have the store open, and what was asked for needs it alone.
+    public static let inUse = Code(rawValue: "inUse")
     /// Opening took longer than allowed, because another process is stuck in it.
     public static let openTimeout = Code(rawValue: "openTimeout")
     /// As many processes as the store has places for are using it.
@@ -70,7 +72,7 @@ public struct StoreError: Error, Sendable, Hashable, CustomStringConvertible {
   public let path: String?
   /// What happened and what to do, in a sentence or two.
   public let message: String
-  /// The process that is in the way, for ``Code/writerStalled``.
+  /// The process that is in the way, for ``Code/writerStalled`` and ``Code/inUse``.
   public let pid: Int32?
   /// The system's error number, if a system call was the cause.
   public let errorNumber: Int32?
@@ -145,6 +147,18 @@ extension StoreError {
       .usedAfterFork, during: operation,
       "This process is a fork of the one that opened the store. Open stores after fork(), or use "
         + "posix_spawn.")
+  }
+}
+
+/// Passes a fault point whose error the caller gets as it is.
+@inline(__always)
+func fault(
+  throwing point: @autoclosure () -> FaultPoint, during operation: String, path: String
+) throws(StoreError) {
+  do throws(SystemError) {
+    try fault(throwing: point())
+  } catch {
+    throw StoreError(error, during: operation, path: path)
   }
 }
 

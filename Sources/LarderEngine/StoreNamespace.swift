@@ -156,9 +156,11 @@ extension StoreTransaction {
     let hash = space.hash(of: key, in: generation)
     guard
       let bytes = try transaction.value(
-        forKey: NamespaceRecord.nameKey(space.nameBytes), in: .main),
-      let number: UInt32 = bytes.integer(at: 0)
+        forKey: NamespaceRecord.nameKey(space.nameBytes), in: .main)
     else { return nil }
+    guard let number = NamespaceRecord.number(in: bytes, name: space.nameBytes) else {
+      throw LMDBError(.corrupted, during: "a namespace's name")
+    }
     for item in try items(hash: hash) where item.header.namespace == number {
       guard try hasKey(item, hash: hash, key) else { continue }
       let epoch = try currentEpoch(number)

@@ -30,6 +30,16 @@ extension StoreOpener {
     return table?.generation == number ? table : nil
   }
 
+  /// The name of something in a generation's directory that is not the file it should be: another
+  /// directory, a link, a pipe. None of them is followed or opened.
+  func stranger(in path: String) throws -> String? {
+    for name in ["data.mdb", "lock.mdb", "shared.table", "state", "presence"] {
+      let status = try FileSystem.status(of: path + "/" + name, followingLinks: false)
+      if let status, !status.isRegularFile { return name }
+    }
+    return nil
+  }
+
   /// Whether a table that nobody uses is this store's: only then its flags mean anything here.
   ///
   /// A data file that is shorter than the table says was cut, or the table is a stranger's. Either
@@ -43,21 +53,22 @@ extension StoreOpener {
     return UInt64(dataSize) >= table.dataBytes
   }
 
-  func condemnByPath(_ path: String) {
-    guard let file = try? OwnedFile(path: path, creation: .createIfMissing) else { return }
+  /// Or throws: to build a successor that those inside do not hear of would make two stores of one.
+  func condemnByPath(_ path: String) throws(SystemError) {
+    let file = try OwnedFile(path: path, creation: .createIfMissing)
     let size = SharedTableLayout.fileSize(recencySlots: 1 << 24)
-    if (try? file.preallocate(size)) == nil { try? file.truncate(to: size) }
+    if (try? file.preallocate(size)) == nil { try file.truncate(to: size) }
     var one = [UInt8](repeating: 0, count: 4)
     one.store(UInt32(1), at: 0)
-    try? file.write(one, at: SharedTableLayout.condemned)
+    try file.write(one, at: SharedTableLayout.condemned)
     // The floor of a zeroed header reads as "infinite future" already; write it all the same.
-    try? file.write([UInt8](repeating: 0, count: 8), at: SharedTableLayout.floor)
+    try file.write([UInt8](repeating: 0, count: 8), at: SharedTableLayout.floor)
   }
 
   func clearDeadProcesses(_ table: SharedTable, _ presence: OwnedFile) {
     for process in 0..<SharedTableLayout.processCount where table.pid(process: process) != nil {
       let lives = try? presence.isLockedElsewhere(at: Presence.slotOffset(process))
-      if lives == false, table.leave(process: process) { table.deathsInside += 1 }
+      if lives == false, table.leave(process: process) { table.deathsInside &+= 1 }
     }
   }
 
@@ -138,7 +149,15 @@ extension StoreOpener {
           continue
         }
       }
+      let mark = path + "/" + StoreDirectory.setAsideMark
+      if let old = UInt64(name.dropFirst(2)), StoreDirectory.exists(mark) {
+        // A repair was killed before it could.
+        if (try? directory.setAside(old)) != nil { continue }
+        if options.durability == .durable { continue }
+      }
       FileSystem.removeTree(path)
     }
+    // Of a repair that was killed before it came to anything.
+    FileSystem.removeTree(directory.generation(number) + "/" + StoreDirectory.setAsideMark)
   }
 }

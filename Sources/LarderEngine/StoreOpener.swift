@@ -57,7 +57,7 @@ struct StoreOpener {
   private func openHere() throws(StoreError) -> Generation? {
     let gate = try Gate.enter(directory, timeout: options.openTimeout)
     defer { gate.leave() }
-    fault(.openGateTaken)
+    try fault(throwing: .openGateTaken, during: "open", path: directory.path)
     let builder = GenerationBuilder(directory: directory, options: options)
     // Twice may be unlucky (damaged, then a full disk); more is a loop.
     for _ in 0..<3 {
@@ -98,13 +98,17 @@ struct StoreOpener {
     if options.durability == .cache { return .unusable(reason: reason, nil) }
     throw StoreError(
       .damaged, during: "open", path: directory.path,
-      "\(reason). Nothing was touched. Run `larder verify` on it and restore a copy.")
+      "\(reason). Nothing was touched. `larder repair` salvages what is readable; or restore a copy."
+    )
   }
 
   private func open(_ number: UInt64) throws -> Outcome {
     let path = directory.generation(number)
     guard let status = try FileSystem.status(of: path), status.isDirectory else {
       return try damaged("CURRENT names g-\(number), which does not exist")
+    }
+    if let name = try stranger(in: path) {
+      return try damaged("\(name) of g-\(number) is not a regular file")
     }
     let presence = try OwnedFile(
       path: path + "/presence", creation: .createIfMissing, closesInForkedChild: true)
@@ -114,7 +118,7 @@ struct StoreOpener {
         .openedTwice, during: "open", path: directory.path,
         "This process has the store open through another copy of the library. Link one copy only.")
     }
-    fault(.openPresenceTaken)
+    try fault(throwing: .openPresenceTaken)
 
     let tablePath = path + "/shared.table"
     let dataPath = path + "/data.mdb"
@@ -136,7 +140,7 @@ struct StoreOpener {
       guard let table else {
         // Whoever is in there maps this very file: give it back its length, so that nobody dies of
         // a SIGBUS, and its flag, so that everybody leaves.
-        if options.durability == .cache { condemnByPath(tablePath) }
+        if options.durability == .cache { try condemnByPath(tablePath) }
         return try damaged("shared.table is damaged")
       }
       if table.bootID != ProcessIdentity.bootID {
@@ -163,7 +167,6 @@ struct StoreOpener {
         table?.deathsInside = 0
         table?.dataChanged = changed
       }
-      table?.openAttempts += 1
       let lock = try OwnedFile(path: path + "/lock.mdb", creation: .createIfMissing)
       if try lock.status.size != GenerationBuilder.lockFileSize {
         try lock.truncate(to: 0)
@@ -173,20 +176,25 @@ struct StoreOpener {
       // A reader slot with our own pid is left from a dead namesake: LMDB never clears those.
       try ReaderSlots.clear(pid: ProcessIdentity.pid, inLockFile: path + "/lock.mdb")
     }
+    // Counts who dies from here on; whoever fails and lives to tell takes it back.
+    let attempt = alone ? table : nil
+    // Wrapping: what a damaged table counts must not be a trap.
+    attempt?.openAttempts &+= 1
+    defer { if let attempt, attempt.openAttempts > 0 { attempt.openAttempts -= 1 } }
     let findings = try StructuralVerifier.quickCheck(
       path: dataPath, atLeast: table?.dataBytes ?? 0)
     if let finding = findings.first {
       if !alone { table?.condemn() }
       return try damaged("data.mdb is damaged: \(finding)")
     }
-    fault(.openTableReady)
+    try fault(throwing: .openTableReady)
     return try openEnvironment(number, path, presence, table, alone: alone)
   }
 
   private func openEnvironment(
     _ number: UInt64, _ path: String, _ presence: OwnedFile, _ found: SharedTable?, alone: Bool
   ) throws -> Outcome {
-    fault(.openBeforeEnvironment)
+    try fault(throwing: .openBeforeEnvironment)
     let environment: Environment
     do {
       environment = try Environment(
@@ -197,8 +205,8 @@ struct StoreOpener {
       if !alone { found?.condemn() }
       return try damaged("\(error)")
     }
-    fault(.openAfterEnvironment)
     do {
+      try fault(throwing: .openAfterEnvironment)
       return try finish(number, path, presence, found, environment, alone: alone)
     } catch {
       environment.close()
@@ -227,11 +235,17 @@ struct StoreOpener {
         "The store is .\(meta.durability) and was to be opened as .\(options.durability). Open it "
           + "as .\(meta.durability), or use another directory.")
     }
+    guard meta.generation == number else {
+      // Its labels are of other transactions than those the table and the other processes speak of.
+      environment.close()
+      if !alone { found?.condemn() }
+      return try damaged("data.mdb is that of generation \(meta.generation), not of \(number)")
+    }
     let heritage = GenerationBuilder.Heritage(
       storeID: meta.storeID, secret: meta.secret, budget: meta.budget)
     let binding = SharedTable.Binding(storeID: meta.storeID, generation: number)
     var table = found
-    if meta.generation != number || table.map({ $0.binding != binding }) ?? false {
+    if table.map({ $0.binding != binding }) ?? false {
       if !alone {
         found?.condemn()
         environment.close()
@@ -244,13 +258,22 @@ struct StoreOpener {
       }
       table = nil
     }
+    let newest = Generation.base(ofGeneration: number) + environment.information.lastTransaction
+    if alone, let found = table, !found.isPlausible(after: newest) { table = nil }
     if alone, table == nil || table!.bootID != ProcessIdentity.bootID {
       // Only recency and statistics are lost. Nobody has the old table mapped.
+      // Unless `state` says already that this boot writes, the first to write says so.
       let state = StoreState.read(from: path + "/state")
-      table = try remakeTable(path, meta, environment, dirty: state?.isDirty ?? true)
+      let isDirty = state.map { $0.isDirty && $0.bootID == ProcessIdentity.bootID } ?? false
+      table = try remakeTable(path, meta, environment, dirty: isDirty)
     }
     guard let table else {
       throw StoreError(.damaged, during: "open", path: path, "shared.table is damaged.")
+    }
+    // Whoever was between begin and commit is gone, and what `meta` says of the budget is checked.
+    if alone {
+      table.writerDone()
+      table.budget = meta.budget
     }
     guard let process = try takeSlot(table, presence) else {
       throw StoreError(
@@ -258,7 +281,7 @@ struct StoreOpener {
         "\(SharedTableLayout.processCount) processes use this store already. Close some, or give "
           + "groups of them stores of their own.")
     }
-    fault(.openSlotTaken)
+    try fault(throwing: .openSlotTaken)
     _ = try presence.tryLock(.shared, at: Presence.everybody)
     try environment.clearDeadReaders()
     table.openAttempts = 0
@@ -281,7 +304,11 @@ struct StoreOpener {
   ) throws -> Suspicion? {
     let isCache = options.durability == .cache
     guard let state = StoreState.read(from: path + "/state") else {
-      return Suspicion(text: "the state file is missing or damaged", mustDiscard: false)
+      // A table of this boot is proof that the system has been up all the time. Without it pages
+      // may be missing, and what their older versions say passes for the truth.
+      let isOfThisBoot = table?.bootID == ProcessIdentity.bootID
+      return Suspicion(
+        text: "the state file is missing or damaged", mustDiscard: isCache && !isOfThisBoot)
     }
     if state.isDirty, state.bootID != ProcessIdentity.bootID {
       return Suspicion(

@@ -12,13 +12,20 @@ internal import LarderSystem
 //   "meta"            what the store is; written once, but for the budget:
 //        0 version u32   4 durability u8 (1 cache, 2 durable)   5 policy u8 (1 lru)   6 hash bits u8
 //        8 store id 16 bytes   24 generation u64   32 hash secret 16 bytes   48 budget u64 (0 none)
-//       56 map size u64   64 recency slots u64   72 created i64
+//       56 map size u64   64 recency slots u64   72 created i64   80 checksum u64
 //   "totals"          rewritten by every commit:
-//        0 bytes u64   8 entries u64   16 next chunk id u64   24 next namespace u32
-//   "n:" + name       a namespace's number, u32
+//        0 bytes u64   8 entries u64   16 next chunk id u64   24 next namespace u32   28 zero u32
+//       32 checksum u64
+//   "n:" + name       a namespace:
+//        0 number u32   4 checksum u32, also over the name
 //   "i:" + number     u32 big-endian: the namespace:
-//        0 epoch u32   4 zero u32   8 label of the last removeAll u64   16 bytes u64
+//        0 epoch u32   4 checksum u32   8 label of the last removeAll u64   16 bytes u64
 //       24 entries u64   32 name
+//
+// Each checksum is the XXH64 of the record with zeros in its place, cut to its size. These few bytes
+// decide what every entry means: an epoch that lost a bit would hide a whole namespace, a total
+// would have the store evict what fits, a wrong hash secret would find nothing. A record that does
+// not fit its checksum is damage, like a page that cannot be.
 
 /// What a store is.
 package struct StoreMeta: Sendable {
@@ -54,7 +61,9 @@ package struct StoreMeta: Sendable {
 
   package init?(_ bytes: RawSpan) {
     guard
-      bytes.byteCount >= 80,
+      bytes.byteCount >= 88,
+      let checksum: UInt64 = bytes.integer(at: 80),
+      XXH64.hash(bytes.slice(0..<80)!) == checksum,
       let version: UInt32 = bytes.integer(at: 0),
       let kind: UInt8 = bytes.integer(at: 4),
       let hashBits: UInt8 = bytes.integer(at: 6), (1...64).contains(hashBits),
@@ -78,7 +87,7 @@ package struct StoreMeta: Sendable {
   }
 
   package func bytes() -> [UInt8] {
-    var bytes = [UInt8](repeating: 0, count: 80)
+    var bytes = [UInt8](repeating: 0, count: 88)
     bytes.store(version, at: 0)
     bytes[4] = durability == .cache ? 1 : 2
     bytes[5] = 1
@@ -92,6 +101,7 @@ package struct StoreMeta: Sendable {
     bytes.store(mapSize, at: 56)
     bytes.store(recencySlots, at: 64)
     bytes.store(created, at: 72)
+    bytes.store(XXH64.hash(Array(bytes[..<80])), at: 80)
     return bytes
   }
 }
@@ -109,7 +119,11 @@ package struct StoreTotals: Sendable, Hashable {
   package init() {}
 
   package init?(_ record: RawSpan) {
-    guard record.byteCount >= 32 else { return nil }
+    guard
+      record.byteCount >= 40,
+      let checksum: UInt64 = record.integer(at: 32),
+      XXH64.hash(record.slice(0..<32)!) == checksum
+    else { return nil }
     bytes = record.integer(at: 0)!
     entries = record.integer(at: 8)!
     nextChunk = record.integer(at: 16)!
@@ -117,11 +131,12 @@ package struct StoreTotals: Sendable, Hashable {
   }
 
   package func encoded() -> [UInt8] {
-    var result = [UInt8](repeating: 0, count: 32)
+    var result = [UInt8](repeating: 0, count: 40)
     result.store(bytes, at: 0)
     result.store(entries, at: 8)
     result.store(nextChunk, at: 16)
     result.store(nextNamespace, at: 24)
+    result.store(XXH64.hash(Array(result[..<32])), at: 32)
     return result
   }
 }
@@ -141,6 +156,27 @@ package struct NamespaceRecord: Sendable, Hashable {
 
   package static func nameKey(_ name: [UInt8]) -> [UInt8] { Array("n:".utf8) + name }
 
+  /// What stands under a namespace's name.
+  package static func nameRecord(_ number: UInt32, name: [UInt8]) -> [UInt8] {
+    var record: [UInt8] = []
+    record.append(littleEndian: number)
+    record.append(littleEndian: nameCheck(number, name))
+    return record
+  }
+
+  /// The number under a namespace's name; `nil` when the record is damaged.
+  package static func number(in record: RawSpan, name: [UInt8]) -> UInt32? {
+    guard
+      let number: UInt32 = record.integer(at: 0), number != 0,
+      let check: UInt32 = record.integer(at: 4), check == nameCheck(number, name)
+    else { return nil }
+    return number
+  }
+
+  private static func nameCheck(_ number: UInt32, _ name: [UInt8]) -> UInt32 {
+    UInt32(truncatingIfNeeded: XXH64.hash(name, seed: UInt64(number)))
+  }
+
   package static func key(_ number: UInt32) -> [UInt8] {
     var key = Array("i:".utf8)
     key.append(littleEndian: number.byteSwapped)
@@ -156,8 +192,23 @@ package struct NamespaceRecord: Sendable, Hashable {
     return number.byteSwapped
   }
 
+  /// The epoch in a record, without the rest of it; `nil` when the record is damaged.
+  package static func epoch(in record: RawSpan) -> UInt32? {
+    isIntact(record) ? record.integer(at: 0) : nil
+  }
+
+  private static func isIntact(_ record: RawSpan) -> Bool {
+    guard
+      record.byteCount >= 32, record.byteCount <= 32 + maximumNameLength,
+      let check: UInt32 = record.integer(at: 4)
+    else { return false }
+    var bytes = record.copied()
+    bytes.store(UInt32(0), at: 4)
+    return UInt32(truncatingIfNeeded: XXH64.hash(bytes)) == check
+  }
+
   package init?(_ record: RawSpan) {
-    guard record.byteCount >= 32, let name = record.slice(32..<record.byteCount) else {
+    guard NamespaceRecord.isIntact(record), let name = record.slice(32..<record.byteCount) else {
       return nil
     }
     epoch = record.integer(at: 0)!
@@ -173,6 +224,8 @@ package struct NamespaceRecord: Sendable, Hashable {
     result.store(clearedLabel, at: 8)
     result.store(bytes, at: 16)
     result.store(entries, at: 24)
-    return result + name
+    result += name
+    result.store(UInt32(truncatingIfNeeded: XXH64.hash(result)), at: 4)
+    return result
   }
 }

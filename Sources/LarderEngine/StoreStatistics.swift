@@ -64,16 +64,17 @@ public struct StoreStatistics: Sendable, Hashable {
 
   /// The share of reads that were hits, from 0 to 1; `nil` before the first read.
   public var hitRatio: Double? {
-    let hits = memoryHits + storeHits
-    let all = hits + misses
-    return all == 0 ? nil : Double(hits) / Double(all)
+    // Not as integers: the counters of a damaged table may be anything.
+    let hits = Double(memoryHits) + Double(storeHits)
+    let all = hits + Double(misses)
+    return all == 0 ? nil : hits / all
   }
 }
 
 extension StoreCore {
   package func statistics() throws -> StoreStatistics {
     let namespaces = try namespaces()
-    return try withGeneration { generation in
+    return try reading("statistics") { generation in
       let totals = try generation.withSnapshot { transaction, _ in
         guard let record = try transaction.value(forKey: StoreTotals.key, in: .main) else {
           return StoreTotals()

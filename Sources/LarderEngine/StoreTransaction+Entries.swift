@@ -22,10 +22,10 @@ package struct Content: Sendable {
 }
 
 /// One entry of a record, as found.
-struct RecordItem {
-  let header: EntryHeader
-  let offset: Int
-  let chunks: ChunkReference?
+package struct RecordItem {
+  package let header: EntryHeader
+  package let offset: Int
+  package let chunks: ChunkReference?
 }
 
 extension StoreTransaction {
@@ -39,16 +39,26 @@ extension StoreTransaction {
     return try Record.items(in: record)
   }
 
-  /// The entries stored under a hash. A record that cannot be read is removed, with exact books.
+  /// The entries stored under a hash. What cannot be read of the record is removed, with exact
+  /// books; entries in front of the damage stay.
   mutating func readableItems(hash: UInt64) throws -> [RecordItem] {
     do {
       return try items(hash: hash)
     } catch is EntryHeader.Defect {
+      var whole: [UInt8] = []
+      if let record = try transaction.value(forKey: hash, in: generation.entries) {
+        whole = record.slice(0..<Record.readableLength(of: record))?.copied() ?? []
+      }
       try transaction.remove(key: hash, in: generation.entries)
+      if !whole.isEmpty {
+        try whole.withRawSpan { whole throws(LMDBError) in
+          try transaction.put(whole, forKey: hash, in: generation.entries)
+        }
+      }
       touch(hash: hash)
       generation.count(.damagedEntries)
       try recount()
-      return []
+      return try whole.isEmpty ? [] : items(hash: hash)
     }
   }
 
@@ -141,23 +151,13 @@ extension StoreTransaction {
     let reference = ChunkReference(
       first: totals.nextChunk, count: ChunkReference.count(forContent: length))
     totals.nextChunk += UInt64(reference.count)
-    var position = 0
     for id in reference.ids {
-      let end = min(position + EntryHeader.chunkDataSize, length)
-      var data: [UInt8] = []
-      data.reserveCapacity(end - position)
-      if position < key.count { data += key[position..<min(end, key.count)] }
-      if end > key.count {
-        data += payload[(max(position, key.count) - key.count)..<(end - key.count)]
-      }
-      var checksum: [UInt8] = []
-      checksum.append(littleEndian: XXH64.hash(data, seed: id))
+      let (checksum, data) = reference.chunk(id, of: key, payload)
       try checksum.withRawSpan { checksum throws(LMDBError) in
         try data.withRawSpan { data throws(LMDBError) in
           try transaction.put(checksum, data, RawSpan(), forKey: id, in: generation.chunks)
         }
       }
-      position = end
     }
     return reference
   }
@@ -199,8 +199,8 @@ enum Expiry {
 }
 
 /// Reading records: untrusted bytes, from any snapshot.
-enum Record {
-  static func items(in record: RawSpan) throws(EntryHeader.Defect) -> [RecordItem] {
+package enum Record {
+  package static func items(in record: RawSpan) throws(EntryHeader.Defect) -> [RecordItem] {
     var items: [RecordItem] = []
     var offset = 0
     while offset < record.byteCount {
@@ -213,8 +213,20 @@ enum Record {
     return items
   }
 
+  /// Where the first entry begins that cannot be read, or the length of the record.
+  package static func readableLength(of record: RawSpan) -> Int {
+    var offset = 0
+    while offset < record.byteCount {
+      guard let header = try? EntryHeader(in: record, at: offset),
+        !header.isChunked || (try? ChunkReference(in: record, at: offset, of: header)) != nil
+      else { return offset }
+      offset += header.storedLength
+    }
+    return offset
+  }
+
   /// The first `length` bytes of what is in chunks; `nil` when one is missing or damaged.
-  static func chunkedContent(
+  package static func chunkedContent(
     _ reference: ChunkReference, length: Int,
     _ withChunk: (_ id: UInt64, _ body: (RawSpan) -> Bool) throws -> Bool
   ) rethrows -> [UInt8]? {
@@ -250,7 +262,10 @@ extension StoreTransaction {
     guard let bytes = try transaction.value(forKey: NamespaceRecord.key(number), in: .main) else {
       return 1
     }
-    return bytes.integer(at: 0) ?? 1
+    guard let epoch = NamespaceRecord.epoch(in: bytes) else {
+      throw LMDBError(.corrupted, during: "a namespace's record")
+    }
+    return epoch
   }
 
   /// The checked payload of an entry; `nil` when it is damaged.

@@ -35,7 +35,7 @@ extension StoreTransaction {
         break
       }
     }
-    fault(.afterEviction)
+    try fault(throwing: .afterEviction)
   }
 
   /// Evicts down to a lower budget, at most `limit` entries; `false`: there is more to do.
@@ -58,6 +58,14 @@ extension StoreTransaction {
     while removed < share, totals.entries > 0, tries < share {
       removed += try evict(wanted: Self.maximumVictims, sparingOwn: false)
       tries += 1
+    }
+  }
+
+  /// Evicts neighbours whatever their recency: few pages are touched, and whole ones become free.
+  mutating func evictNeighbours(_ count: Int) throws {
+    for victim in try sample(count: count, sparingOwn: false).reversed() {
+      _ = try removeItems(hash: victim.hash) { $0.offset == victim.offset }
+      if victim.isDead { expired += 1 } else { evicted += 1 }
     }
   }
 

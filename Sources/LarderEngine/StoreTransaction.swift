@@ -108,13 +108,15 @@ public struct StoreTransaction: ~Copyable {
     if let found = newNumbers.first(where: { $0.0 === space }) { return found.1 }
     let key = NamespaceRecord.nameKey(space.nameBytes)
     var number: UInt32?
-    if let bytes = try transaction.value(forKey: key, in: .main) { number = bytes.integer(at: 0) }
+    if let bytes = try transaction.value(forKey: key, in: .main) {
+      number = NamespaceRecord.number(in: bytes, name: space.nameBytes)
+      if number == nil { throw LMDBError(.corrupted, during: "a namespace's name") }
+    }
     if number == nil {
       let created = totals.nextNamespace
       totals.nextNamespace += 1
-      var bytes: [UInt8] = []
-      bytes.append(littleEndian: created)
-      try transaction.put(bytes, forKey: key, in: .main)
+      try transaction.put(
+        NamespaceRecord.nameRecord(created, name: space.nameBytes), forKey: key, in: .main)
       namespaces[created] = NamespaceRecord(name: space.nameBytes)
       changedNamespaces.insert(created)
       number = created
@@ -129,6 +131,7 @@ public struct StoreTransaction: ~Copyable {
     var found: NamespaceRecord?
     if let bytes = try transaction.value(forKey: NamespaceRecord.key(number), in: .main) {
       found = NamespaceRecord(bytes)
+      if found == nil { throw LMDBError(.corrupted, during: "a namespace's record") }
     }
     let record = found ?? NamespaceRecord(name: [])
     namespaces[number] = record

@@ -23,6 +23,7 @@ final class StoreWorker: Sendable {
   private let ended = Event()
   private let isAwake = Atomic<Bool>(false)
   private let isRunning = Atomic<Bool>(false)
+  private let thread = Atomic<UInt64>(0)
 
   static let tickNanoseconds: UInt64 = 1_000_000_000
   static let readerCheckMilliseconds: Int64 = 5000
@@ -50,6 +51,7 @@ final class StoreWorker: Sendable {
       // Strong on purpose: `stop()` ends the thread before the core goes, and a weak reference
       // would make every retain of the core take the slow path.
       try OSThread.start { [core, work, ended] in
+        core.worker.thread.store(OSThread.token, ordering: .relaxed)
         repeat {
           work.wait(nanoseconds: StoreWorker.tickNanoseconds)
         } while !core.worker.turn(core)
@@ -79,6 +81,8 @@ final class StoreWorker: Sendable {
     }
     guard mustWait else { return }
     work.set()
+    // Closed by somebody this thread called back: it ends when that returns.
+    if thread.load(ordering: .relaxed) == OSThread.token { return }
     // A thread that waits for a stopped writer of another process cannot be waited for.
     ended.wait(nanoseconds: 5_000_000_000)
   }

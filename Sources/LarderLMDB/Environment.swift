@@ -78,8 +78,13 @@ package final class Environment: Sendable {
       larder_set_cloexec(descriptor)
       // LMDB learns how the unnamed table is ordered only when somebody asks for it.
       var transaction: OpaquePointer?
-      try unsafe check(
-        mdb_txn_begin(handle, nil, UInt32(MDB_RDONLY), &transaction), "mdb_txn_begin")
+      var begun = unsafe mdb_txn_begin(handle, nil, UInt32(MDB_RDONLY), &transaction)
+      if begun == MDB_READERS_FULL {
+        // The dead may have them all.
+        try unsafe check(mdb_reader_check(handle, nil), "mdb_reader_check")
+        begun = unsafe mdb_txn_begin(handle, nil, UInt32(MDB_RDONLY), &transaction)
+      }
+      try check(begun, "mdb_txn_begin")
       var main: MDB_dbi = 0
       let status = unsafe mdb_dbi_open(transaction, nil, 0, &main)
       unsafe mdb_txn_commit(transaction)
@@ -148,7 +153,12 @@ package final class Environment: Sendable {
 
   /// Writes a copy without free pages to a directory that exists and is empty.
   package func copy(to directory: String) throws(LMDBError) {
-    try unsafe check(mdb_env_copy2(pointer, directory, UInt32(MDB_CP_COMPACT)), "mdb_env_copy2")
+    let status = unsafe mdb_env_copy2(pointer, directory, UInt32(MDB_CP_COMPACT))
+    // So LMDB says that pages are neither in use nor free: somebody shortened the free list.
+    if status == MDB_INCOMPATIBLE {
+      throw LMDBError(.corrupted, during: "mdb_env_copy2 (pages are neither used nor free)")
+    }
+    try check(status, "mdb_env_copy2")
   }
 
   // MARK: Readers

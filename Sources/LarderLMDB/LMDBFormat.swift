@@ -64,6 +64,8 @@ enum LMDBFormat {
   static let maximumKeyBytes = 511
   /// LMDB's cursors hold no deeper path.
   static let maximumDepth = 32
+  /// No larger map fits into the address space of a process.
+  static let maximumMapBytes: UInt64 = 1 << 46
   /// The root of an empty table.
   static let noPage = UInt64.max
 
@@ -137,6 +139,11 @@ struct FormatBytes {
       decoding: UnsafeRawBufferPointer(rebasing: all[range]), as: UTF8.self)
   }
 
+  func copy(_ range: Range<Int>) -> [UInt8] {
+    precondition(range.lowerBound >= 0 && range.upperBound <= count)
+    return unsafe Array(all[range])
+  }
+
   /// Whether the first key comes before the second as LMDB orders keys under `flags`.
   ///
   /// Integer keys must have the same size, 4 or 8.
@@ -182,6 +189,20 @@ struct TableRecord: Equatable {
   var overflowPages: UInt64
   var entries: UInt64
   var root: UInt64
+
+  /// A table without a page.
+  static let empty = TableRecord(flags: 0, root: LMDBFormat.noPage)
+
+  private init(flags: UInt16, root: UInt64) {
+    (padding, self.flags, depth) = (0, flags, 0)
+    (branchPages, leafPages, overflowPages, entries) = (0, 0, 0, 0)
+    self.root = root
+  }
+
+  /// A table of which nothing is known but the order of its keys.
+  static func lost(flags: UInt16) -> TableRecord {
+    TableRecord(flags: flags, root: LMDBFormat.noPage)
+  }
 
   init(_ bytes: FormatBytes, at offset: Int) {
     padding = bytes.uint32(at: offset)

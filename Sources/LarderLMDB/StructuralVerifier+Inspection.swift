@@ -39,9 +39,12 @@ extension StructuralVerifier {
     var filePages: UInt64 = 0
     /// Free pages that the file doesn't reach.
     var freePagesBeyondEnd: UInt64 = 0
+    var progress: ((_ pages: UInt64, _ lastPage: UInt64) -> Bool)?
+    private var nextAdvance: UInt64 = 0
+    private var isStopped = false
 
     /// One bit for each page up to the last one: in a tree, or free.
-    private var claimed: [UInt64] = []
+    var claimed: [UInt64] = []
     /// One bit for each even offset of a page: a node begins there. Used by the page being checked.
     var nodeStarts: [UInt64] = []
     /// Slots of one page each, for the path of the walk: a first set for the main and the free
@@ -66,7 +69,7 @@ extension StructuralVerifier {
 
     var bytes: FormatBytes { unsafe FormatBytes(UnsafeRawBufferPointer(window)) }
     var scratch: Int { 2 * Self.slotsPerTree * pageSize }
-    var isFull: Bool { report.findings.count >= maximumFindings }
+    var isFull: Bool { isStopped || report.findings.count >= maximumFindings }
 
     mutating func note(_ code: Finding.Code, _ page: UInt64?, _ detail: String) {
       guard !isFull else { return }
@@ -98,6 +101,18 @@ extension StructuralVerifier {
       guard claimed[word] & bit == 0 else { return false }
       claimed[word] |= bit
       return true
+    }
+
+    func isClaimed(_ page: UInt64) -> Bool {
+      claimed[Int(page / 64)] & (UInt64(1) << (page % 64)) != 0
+    }
+
+    /// Puts bytes into the scratch space, to be compared with keys of the window.
+    func place(_ bytes: [UInt8], at offset: Int) -> Range<Int> {
+      let room = unsafe window.count
+      precondition(offset >= 0 && offset <= room - bytes.count)
+      unsafe UnsafeMutableRawBufferPointer(rebasing: window[offset...]).copyBytes(from: bytes)
+      return offset..<offset + bytes.count
     }
 
     /// Makes room for the walk. The size of it all is bounded by the file's: pages that it doesn't
@@ -132,16 +147,51 @@ extension StructuralVerifier {
         note(.transactionIDs, nil, "metas of transactions \(ids)")
         return
       }
-      guard prepare(lastPage: newer.lastPage) else { return }
+      try check(newer)
+    }
 
-      try walk(Tree(kind: .main, record: newer.main))
-      try walk(Tree(kind: .free, record: newer.free))
-      let missing = newer.lastPage + 1 > filePages ? newer.lastPage + 1 - filePages : 0
-      if report.isSound, freePagesBeyondEnd != missing {
+    /// The same for the snapshot of one transaction; false: its meta page is, or may be, written
+    /// over, and nothing was found out.
+    mutating func run(
+      snapshot: UInt64, isUntouched: () -> Bool
+    ) throws(LMDBFileError) -> Bool {
+      let metas = try readMetas()
+      guard isUntouched() else { return false }
+      guard let metas else { return true }
+      let (mine, other) = (metas[Int(snapshot & 1)], metas[Int(~snapshot & 1)])
+      // The other side holds the transaction before, or the one that was committed meanwhile.
+      let before = snapshot > 0 ? snapshot - 1 : 0
+      guard mine.transactionID == snapshot,
+        other.transactionID == before || other.transactionID == snapshot + 1
+      else {
+        let ids = "\(metas[0].transactionID) and \(metas[1].transactionID)"
+        note(.transactionIDs, nil, "metas of transactions \(ids), for snapshot \(snapshot)")
+        return true
+      }
+      report.lastPage = mine.lastPage
+      report.transactionID = snapshot
+      try check(mine)
+      return true
+    }
+
+    /// Walks what a meta leads to.
+    mutating func check(_ meta: MetaRecord) throws(LMDBFileError) {
+      guard prepare(lastPage: meta.lastPage) else { return }
+      try walk(Tree(kind: .main, record: meta.main))
+      try walk(Tree(kind: .free, record: meta.free))
+      let missing = meta.lastPage + 1 > filePages ? meta.lastPage + 1 - filePages : 0
+      if report.isSound, !isStopped, freePagesBeyondEnd != missing {
         note(
           .fileTooShort, nil,
           "ends \(missing) pages early, and \(missing - freePagesBeyondEnd) of them are not free")
       }
+    }
+
+    /// Tells how far it has come, every 256 pages, and hears whether to go on.
+    mutating func advance() {
+      guard let progress, report.pagesReached >= nextAdvance else { return }
+      nextAdvance = report.pagesReached + 256
+      if !progress(report.pagesReached, report.lastPage) { isStopped = true }
     }
 
     /// Reads and checks both metas; nil: with findings.
@@ -172,7 +222,7 @@ extension StructuralVerifier {
       return metas
     }
 
-    private func whatIsWrong(with meta: MetaRecord, number: UInt64) -> String? {
+    func whatIsWrong(with meta: MetaRecord, number: UInt64) -> String? {
       if meta.magic != LMDBFormat.magic { return "has no LMDB magic" }
       if meta.version != LMDBFormat.version { return "has data version \(meta.version)" }
       if meta.pageFlags != LMDBFormat.PageFlag.meta { return "has page flags \(meta.pageFlags)" }
@@ -184,6 +234,9 @@ extension StructuralVerifier {
       if number == 1, size != pageSize { return "has page size \(size), the other \(pageSize)" }
       let flags = meta.free.flags & ~LMDBFormat.TableFlag.noSubdirectory
       if flags != LMDBFormat.TableFlag.integerKey { return "has free table flags \(flags)" }
+      if meta.mapBytes > LMDBFormat.maximumMapBytes {
+        return "has a map of \(meta.mapBytes) bytes"
+      }
       if meta.lastPage < 1 || meta.lastPage >= meta.mapBytes / UInt64(size) {
         return "has last page \(meta.lastPage) in a map of \(meta.mapBytes) bytes"
       }

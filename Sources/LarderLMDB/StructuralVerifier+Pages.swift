@@ -41,7 +41,7 @@ extension StructuralVerifier {
   }
 
   /// A branch page on the path, and the bounds of all keys below it.
-  private struct Level {
+  struct Level {
     let base: Int
     let count: Int
     let lower: Range<Int>?
@@ -52,8 +52,8 @@ extension StructuralVerifier {
 
 extension StructuralVerifier.Inspection {
   typealias Tree = StructuralVerifier.Tree
-  private typealias Level = StructuralVerifier.Level
-  private typealias Flag = LMDBFormat.PageFlag
+  typealias Level = StructuralVerifier.Level
+  typealias Flag = LMDBFormat.PageFlag
 
   /// Walks one table, iteratively, and compares its counters.
   mutating func walk(_ table: Tree) throws(LMDBFileError) {
@@ -68,6 +68,7 @@ extension StructuralVerifier.Inspection {
     while !isFull {
       if let (page, lower, upper) = child {
         child = nil
+        advance()
         let base = (firstSlot + path.count) * pageSize
         let isLeaf = path.count + 1 == Int(record.depth)
         guard try enter(page, base: base, isLeaf: isLeaf),
@@ -149,7 +150,7 @@ extension StructuralVerifier.Inspection {
   }
 
   /// Checks bounds, and that the nodes tile the page from `upper` to its end; the count of nodes.
-  private mutating func checkLayout(
+  mutating func checkLayout(
     _ page: UInt64, base: Int, isLeaf: Bool, tree: Tree
   ) -> Int? {
     let bytes = self.bytes
@@ -235,13 +236,13 @@ extension StructuralVerifier.Inspection {
     return start..<start + Int(bytes.uint16(at: start - 2))
   }
 
-  private func childPage(_ index: Int, at base: Int) -> UInt64 {
+  func childPage(_ index: Int, at base: Int) -> UInt64 {
     let node = node(index, at: base)
     return UInt64(bytes.uint32(at: node)) | UInt64(bytes.uint16(at: node + 4)) << 32
   }
 
   /// Checks sizes and order of a page's keys, and that they keep to the branches above.
-  private mutating func checkKeys(
+  mutating func checkKeys(
     _ page: UInt64, _ level: Level, isLeaf: Bool, tree: inout Tree
   ) -> Bool {
     let bytes = self.bytes

@@ -122,12 +122,31 @@ package struct StructuralVerifier {
 
   /// Verifies the file behind a descriptor that stays the caller's.
   ///
-  /// Use this while LMDB has the file open, with the descriptor LMDB has, and under a held write
-  /// transaction (of this or any process): the snapshot verified is the last one committed, and
-  /// without the lock it could change meanwhile.
+  /// The snapshot verified is the last one committed. Where others may write, use
+  /// ``verify(fileDescriptor:snapshot:isUntouched:progress:)``.
   package static func verify(fileDescriptor: CInt) throws(LMDBFileError) -> Report {
     var inspection = try Inspection(descriptor: fileDescriptor)
     try inspection.run()
+    return inspection.report
+  }
+
+  /// Verifies the snapshot of one transaction, which a read transaction of the caller pins, while
+  /// others write: what the snapshot reaches is not written to before the reader lets it go.
+  ///
+  /// Only the metas move on. Transaction N's is written over by N + 2; so they are read first, and
+  /// `isUntouched` has to tell whether N + 2 has begun since.
+  ///
+  /// - Parameters:
+  ///   - isUntouched: Called once, after both metas were read.
+  ///   - progress: Called now and then with the pages checked so far; `false` ends it.
+  /// - Returns: `nil` when the metas had moved on (take a newer snapshot and try again).
+  package static func verify(
+    fileDescriptor: CInt, snapshot: UInt64, isUntouched: () -> Bool,
+    progress: ((_ pages: UInt64, _ lastPage: UInt64) -> Bool)? = nil
+  ) throws(LMDBFileError) -> Report? {
+    var inspection = try Inspection(descriptor: fileDescriptor)
+    inspection.progress = progress
+    guard try inspection.run(snapshot: snapshot, isUntouched: isUntouched) else { return nil }
     return inspection.report
   }
 

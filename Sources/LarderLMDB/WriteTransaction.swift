@@ -103,15 +103,20 @@ package struct WriteTransaction: ~Copyable {
   // MARK: Writing
 
   /// Stores the concatenation of three byte runs, written straight into the page.
+  ///
+  /// - Parameter appending: The key comes after all of the table: pages are filled instead of
+  ///   split in halves.
   package mutating func put(
-    _ first: RawSpan, _ second: RawSpan, _ third: RawSpan, forKey key: UInt64, in table: Table
+    _ first: RawSpan, _ second: RawSpan, _ third: RawSpan, forKey key: UInt64, in table: Table,
+    appending: Bool = false
   ) throws(LMDBError) {
     var value = unsafe MDB_val(
       mv_size: first.byteCount + second.byteCount + third.byteCount, mv_data: nil)
     requireOwnThread()
     let handle = unsafe handle
+    let flags = UInt32(MDB_RESERVE) | (appending ? UInt32(MDB_APPEND) : 0)
     let status = unsafe withKey(key) {
-      unsafe mdb_put(handle, table.handle, $0, &value, UInt32(MDB_RESERVE))
+      unsafe mdb_put(handle, table.handle, $0, &value, flags)
     }
     try check(status, "mdb_put")
     unsafe fill(value, first, second, third)

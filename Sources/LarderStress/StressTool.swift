@@ -23,6 +23,7 @@ struct StressTool: AsyncParsableCommand {
     abstract: "Kills, stops and damages processes and files, and checks what the rest see.",
     subcommands: [
       Run.self, WorkerCommand.self, AuditCommand.self, ScenarioCommand.self, HelperCommand.self,
+      DamageCommand.self, DamageWorkerCommand.self, FuzzCommand.self, FuzzWorkerCommand.self,
     ],
     defaultSubcommand: Run.self)
 }
@@ -67,12 +68,19 @@ struct Run: AsyncParsableCommand {
     #endif
     if !damage {
       if round == nil { try Scenarios.runAll(&totals, say) }
-      let share = noDamage || round != nil ? 1.0 : 0.75
+      let share = noDamage || round != nil ? 1.0 : 0.65
       let left = seconds * share - elapsed()
       if totals.violations.isEmpty, left > 0 {
         try Storm(seed: seed, seconds: left, processes: processes, only: round, say: say)
           .run(&totals)
       }
+    }
+    if round == nil, !noDamage, totals.violations.isEmpty {
+      let outcome = try await DamageRun.run(
+        seconds: max(seconds - elapsed(), 1), minimumFiles: 0, seed: seed, workers: 2,
+        report: say)
+      totals.filesDamaged += outcome.filesDamaged
+      totals.violations += outcome.violations
     }
     for violation in totals.violations.prefix(100) { say(violation) }
     print(line(totals, elapsed()))

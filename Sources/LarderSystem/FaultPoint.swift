@@ -15,22 +15,27 @@ internal import Synchronization
 // FAULT POINTS
 //
 // Named places in opening, committing, filling and healing where a test may kill, stop or delay
-// this process. They exist only in builds with the package trait `FaultInjection`; everywhere else
-// a fault point compiles to nothing.
+// this process, or let the step fail. They exist only in builds with the package trait
+// `FaultInjection`; everywhere else a fault point compiles to nothing.
 //
 // A process is armed by its environment:
 //
-//     LARDER_FAULTS="afterStamps:kill@7,beforeCommit:delay=2000%10,begin:stop@1"
+//     LARDER_FAULTS="seed=7,afterStamps:kill@7,beforeCommit:delay=2000%10,begin:error=28@1"
 //
-//     name:action[=microseconds][@n][%percent]
-//         action     kill (SIGKILL to itself), stop (SIGSTOP to itself), delay (busy wait)
+//     name:action[=amount][@n][%percent]
+//         name       of a point; * for all of them (for `error`: all that can fail)
+//         action     kill (SIGKILL to itself), stop (SIGSTOP to itself),
+//                    delay (busy wait of so many microseconds),
+//                    error (the step fails with this errno, EIO unless told otherwise)
 //         @n         at the n-th passage only
 //         %percent   at each passage with this probability
+//     seed=number    which passages `%` picks; without it, others in each run
 //
 // The protocol's rules can each be broken on purpose by `LARDER_MUTANT=name`, to prove that the
 // storm notices: see `Mutant`.
 
 /// A named place where a process may be killed, stopped or delayed by a test.
+@usableFromInline
 package enum FaultPoint: String, CaseIterable, Sendable {
   // Opening, in order.
   case openGateTaken, openGenerationBuilt, openGenerationRenamed, openCurrentWritten
@@ -47,9 +52,29 @@ package enum FaultPoint: String, CaseIterable, Sendable {
   case stateDirty
   // Single flight.
   case leaseTaken, leaseRegistered, leaseBeforeFill
+
+  /// Whether the step can fail here: an error has a caller to go to, and nothing of what the step
+  /// did is visible yet.
+  package var canFail: Bool {
+    switch self {
+    case .openGateTaken, .openGenerationBuilt, .openGenerationRenamed, .openCurrentWritten,
+      .openPresenceTaken, .openTableReady, .openBeforeEnvironment, .openAfterEnvironment,
+      .openSlotTaken:
+      true
+    case .begin, .afterWriterLabel, .stateDirty, .betweenPuts, .afterEviction, .beforeStamps,
+      .beforeCommit:
+      true
+    case .afterRenew, .closeGateTaken, .leaseTaken, .leaseRegistered, .leaseBeforeFill: true
+    // Stamps are out, or the commit is, or nobody is told: there is nothing to fail.
+    case .openDone, .betweenStamps, .afterStamps, .afterCommit, .beforeWake, .beforeFill,
+      .condemnMarked, .closeSynced, .closeDone:
+      false
+    }
+  }
 }
 
 /// A rule of the protocol, broken on purpose. Each must be caught by the storm.
+@usableFromInline
 package enum Mutant: String, CaseIterable, Sendable {
   case stampsAfterCommit, stampsOneLow, filedOneHigh, noRenewCheck, fillIgnoresCancel
   case combinerFilesFirst, labelsWithoutBase, condemnWithoutFloor, noBump
@@ -62,22 +87,41 @@ package enum Mutant: String, CaseIterable, Sendable {
   #endif
 
   /// Whether this rule is broken in this process; `false` for good in ordinary builds.
-  @inline(__always)
-  package var isActive: Bool {
+  #if FAULTS
+    package var isActive: Bool { Mutant.active == self }
+  #else
+    @inlinable @inline(__always)
+    package var isActive: Bool { false }
+  #endif
+}
+
+// Inlinable, or other modules would call an empty function at every point.
+#if FAULTS
+  /// Passes a fault point.
+  package func fault(_ point: FaultPoint) { Faults.pass(point) }
+
+  /// Passes a fault point whose step can fail.
+  package func fault(throwing point: FaultPoint) throws(SystemError) {
+    guard let code = Faults.pass(point) else { return }
+    throw SystemError(errno: code, operation: "fault point \(point)")
+  }
+#else
+  @inlinable @inline(__always)
+  package func fault(_ point: @autoclosure () -> FaultPoint) {}
+
+  @inlinable @inline(__always)
+  package func fault(throwing point: @autoclosure () -> FaultPoint) throws(SystemError) {}
+#endif
+
+/// Whether this build has fault points at all.
+package enum FaultInjection {
+  package static var isCompiledIn: Bool {
     #if FAULTS
-      return Mutant.active == self
+      return true
     #else
       return false
     #endif
   }
-}
-
-/// Passes a fault point. Compiles to nothing without the trait.
-@inline(__always)
-package func fault(_ point: @autoclosure () -> FaultPoint) {
-  #if FAULTS
-    Faults.pass(point())
-  #endif
 }
 
 #if FAULTS
@@ -86,36 +130,65 @@ package func fault(_ point: @autoclosure () -> FaultPoint) {
       let action: Action
       let passage: Int?
       let percent: Double?
+      /// What tells the chances of this rule from those of others.
+      let salt: UInt64
     }
 
-    private enum Action { case kill, stop, delay(microseconds: UInt64) }
+    private enum Action { case kill, stop, delay(microseconds: UInt64), error(CInt) }
 
-    private static let rules: [FaultPoint: [Rule]] = parse(
-      FileSystem.environment("LARDER_FAULTS") ?? "")
+    private struct Plan {
+      var rules: [FaultPoint: [Rule]] = [:]
+      var seed = UInt64.random(in: 0 ... .max)
+    }
+
+    private static let plan = parse(FileSystem.environment("LARDER_FAULTS") ?? "")
     private static let passages = Mutex<[FaultPoint: Int]>([:])
 
-    static func pass(_ point: FaultPoint) {
-      guard !rules.isEmpty, let rules = rules[point] else { return }
+    /// Does what the environment asks for here; the error to throw, if any.
+    @discardableResult
+    static func pass(_ point: FaultPoint) -> CInt? {
+      guard !plan.rules.isEmpty, let rules = plan.rules[point] else { return nil }
       let count = passages.withLock { passages in
         passages[point, default: 0] += 1
         return passages[point]!
       }
+      var failure: CInt?
       for rule in rules {
         if let passage = rule.passage, passage != count { continue }
-        if let percent = rule.percent, Double.random(in: 0..<100) >= percent { continue }
+        if let percent = rule.percent, chance(rule.salt, count) >= percent { continue }
         switch rule.action {
         case .kill: kill(getpid(), SIGKILL)
         case .stop: kill(getpid(), SIGSTOP)
         case .delay(let microseconds):
           let end = Clocks.monotonicNanoseconds() + microseconds * 1000
           while Clocks.monotonicNanoseconds() < end {}
+        case .error(let code): failure = code
         }
       }
+      return failure
     }
 
-    private static func parse(_ text: String) -> [FaultPoint: [Rule]] {
-      var result: [FaultPoint: [Rule]] = [:]
+    /// In 0..<100, by the seed: whichever thread comes to the n-th passage of a point, it is the
+    /// same.
+    private static func chance(_ salt: UInt64, _ passage: Int) -> Double {
+      // The mixer of SplitMix64.
+      var mixed = plan.seed ^ salt &+ UInt64(passage) &* 0x9e37_79b9_7f4a_7c15
+      mixed = (mixed ^ (mixed >> 30)) &* 0xbf58_476d_1ce4_e5b9
+      mixed = (mixed ^ (mixed >> 27)) &* 0x94d0_49bb_1331_11eb
+      mixed ^= mixed >> 31
+      return Double(mixed >> 11) * 100 / Double(1 << 53)
+    }
+
+    private static func parse(_ text: String) -> Plan {
+      var result = Plan()
       for item in text.split(separator: ",") {
+        if item.hasPrefix("seed=") {
+          guard let seed = UInt64(item.dropFirst(5)) else {
+            fatalError("LARDER_FAULTS: cannot read \(item)")
+          }
+          result.seed = seed
+          continue
+        }
         let halves = item.split(separator: ":", maxSplits: 1)
         guard halves.count == 2 else { fatalError("LARDER_FAULTS: cannot read \(item)") }
         var spec = String(halves[1])
@@ -127,15 +200,22 @@ package func fault(_ point: @autoclosure () -> FaultPoint) {
         case "kill": action = .kill
         case "stop": action = .stop
         case "delay": action = .delay(microseconds: amount ?? 100)
+        case "error": action = .error(CInt(clamping: amount ?? UInt64(EIO)))
         default: fatalError("LARDER_FAULTS: no action \(spec)")
         }
-        let points =
+        var points =
           halves[0] == "*"
           ? FaultPoint.allCases : FaultPoint(rawValue: String(halves[0])).map { [$0] } ?? []
         if points.isEmpty { fatalError("LARDER_FAULTS: no fault point \(halves[0])") }
+        if case .error = action {
+          points.removeAll { !$0.canFail }
+          if points.isEmpty { fatalError("LARDER_FAULTS: nothing can fail at \(halves[0])") }
+        }
         for point in points {
-          result[point, default: []].append(
-            Rule(action: action, passage: passage, percent: percent))
+          result.rules[point, default: []].append(
+            Rule(
+              action: action, passage: passage, percent: percent,
+              salt: XXH64.hash(Array("\(point.rawValue):\(halves[1])".utf8))))
         }
       }
       return result

@@ -16,12 +16,16 @@ internal import Synchronization
 // FORK WITHOUT EXEC
 //
 // A forked child shares its parent's LMDB reader slots and open-file-description locks; using or
-// even keeping them breaks the parent. Two things are done about it:
+// even keeping them breaks the parent. Three things are done about it:
 //
 // * A page of its own that the kernel hands to a child as zeros (MADV_WIPEONFORK). One load tells
 //   whether this process is a fork; `getpid()` would cost a system call.
 // * A `pthread_atfork` child handler closes every descriptor that carries a lock, so that a lock
 //   does not outlive its holder in a child that knows nothing of it.
+//
+// * The same handler puts zeros in the place of each mapping that tells whether what is in memory
+//   is the newest. Zeros say that it is not; so even a hit in memory ends at the error, and the
+//   child can neither serve what nobody tells it about any more nor write into the parent's table.
 
 /// Detects use after `fork` and drops inherited locks in the child.
 package enum ForkGuard {
@@ -49,6 +53,14 @@ package enum ForkGuard {
     return unsafe table
   }()
 
+  // Addresses and lengths of mappings, in turn; zero when free.
+  private static let regionCapacity = 64
+  private nonisolated(unsafe) static let regions: UnsafeMutablePointer<Atomic<UInt>> = {
+    let table = UnsafeMutablePointer<Atomic<UInt>>.allocate(capacity: 2 * regionCapacity)
+    for index in 0..<(2 * regionCapacity) { unsafe (table + index).initialize(to: Atomic(0)) }
+    return unsafe table
+  }()
+
   /// Whether this process is a fork of the one that first opened a store.
   package static var isForkedChild: Bool {
     guard let page = unsafe page else { return false }
@@ -59,6 +71,30 @@ package enum ForkGuard {
   package static func activate() {
     _ = unsafe page
     _ = unsafe descriptors
+    _ = unsafe regions
+  }
+
+  static func register(_ region: UnsafeMutableRawPointer, count: Int) {
+    activate()
+    let address = UInt(bitPattern: region)
+    for index in 0..<regionCapacity {
+      let (exchanged, _) = unsafe regions[2 * index].compareExchange(
+        expected: 0, desired: address, ordering: .acquiringAndReleasing)
+      guard exchanged else { continue }
+      unsafe regions[2 * index + 1].store(UInt(count), ordering: .releasing)
+      return
+    }
+  }
+
+  /// Before the mapping goes.
+  static func unregister(_ region: UnsafeMutableRawPointer) {
+    let address = UInt(bitPattern: region)
+    for index in 0..<regionCapacity
+    where unsafe regions[2 * index].load(ordering: .relaxed) == address {
+      unsafe regions[2 * index + 1].store(0, ordering: .releasing)
+      unsafe regions[2 * index].store(0, ordering: .releasing)
+      return
+    }
   }
 
   static func register(_ descriptor: CInt) {
@@ -85,6 +121,16 @@ package enum ForkGuard {
     for index in 0..<capacity {
       let descriptor = unsafe descriptors[index].exchange(-1, ordering: .relaxed)
       if descriptor >= 0 { close(descriptor) }
+    }
+    for index in 0..<regionCapacity {
+      let address = unsafe regions[2 * index].load(ordering: .relaxed)
+      let count = unsafe regions[2 * index + 1].load(ordering: .relaxed)
+      guard count > 0, let place = unsafe UnsafeMutableRawPointer(bitPattern: address) else {
+        continue
+      }
+      // A failure leaves the parent's: nothing worse than before.
+      _ = unsafe mmap(
+        place, Int(count), PROT_READ | PROT_WRITE, MAP_PRIVATE | CInt(MAP_ANON) | MAP_FIXED, -1, 0)
     }
   }
 }

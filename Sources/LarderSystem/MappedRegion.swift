@@ -19,17 +19,27 @@ package final class MappedRegion {
   /// The first byte. Valid as long as this object lives.
   package let base: UnsafeMutableRawPointer
   package let count: Int
+  private let isZeroInForkedChild: Bool
 
   /// Maps the first `count` bytes of a file, for reading and writing by every process.
-  package init(sharing file: OwnedFile, count: Int) throws(SystemError) {
+  ///
+  /// - Parameter isZeroInForkedChild: A forked child finds zeros of its own in its place.
+  package init(
+    sharing file: OwnedFile, count: Int, isZeroInForkedChild: Bool = false
+  ) throws(SystemError) {
     guard
       let address = unsafe larder_map(count, PROT_READ | PROT_WRITE, MAP_SHARED, file.descriptor)
     else { throw .last("mmap", file.path) }
     unsafe self.base = address
     self.count = count
+    self.isZeroInForkedChild = isZeroInForkedChild
+    if isZeroInForkedChild { unsafe ForkGuard.register(address, count: count) }
   }
 
-  deinit { unsafe munmap(base, count) }
+  deinit {
+    if isZeroInForkedChild { unsafe ForkGuard.unregister(base) }
+    unsafe munmap(base, count)
+  }
 }
 
 // The pointer and the length never change; what lies behind is reached through atomics.

@@ -27,7 +27,8 @@ package final class OwnedFile: Sendable {
     path: String, writable: Bool = true, creation: Creation = .mustExist,
     closesInForkedChild: Bool = false
   ) throws(SystemError) {
-    var flags = (writable ? O_RDWR : O_RDONLY) | O_NOFOLLOW
+    // O_NONBLOCK: a named pipe that somebody put in a file's place must not make us wait for another.
+    var flags = (writable ? O_RDWR : O_RDONLY) | O_NOFOLLOW | O_NONBLOCK
     switch creation {
     case .mustExist: break
     case .createIfMissing: flags |= O_CREAT

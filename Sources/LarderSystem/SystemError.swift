@@ -11,6 +11,7 @@
 #endif
 
 /// A system call that failed: which one, on what, and the system's reason.
+@usableFromInline
 package struct SystemError: Error, Hashable, Sendable, CustomStringConvertible {
   /// The system's error number.
   package let errno: CInt
@@ -30,6 +31,7 @@ package struct SystemError: Error, Hashable, Sendable, CustomStringConvertible {
     SystemError(errno: currentErrno(), operation: operation, path: path)
   }
 
+  @usableFromInline
   package var description: String {
     let subject = path.map { " \($0)" } ?? ""
     return "\(operation)\(subject): \(SystemError.message(for: errno))"

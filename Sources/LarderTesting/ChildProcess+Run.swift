@@ -4,28 +4,38 @@
 
 extension ChildProcess {
   /// All that a finished child has left.
-  package struct Outcome: Sendable {
-    package let status: ExitStatus
-    package let lines: [String]
-    package let standardError: String
+  public struct Outcome: Sendable {
+    /// How it ended.
+    public let status: ExitStatus
+    /// Its standard output.
+    public let lines: [String]
+    /// Its standard error, as one text.
+    public let standardError: String
 
     /// Its standard output as one text; every line ends with a newline.
-    package var output: String { lines.map { $0 + "\n" }.joined() }
+    public var output: String { lines.map { $0 + "\n" }.joined() }
   }
 
   /// Runs an executable to its end.
   ///
-  ///     let outcome = try ChildProcess.run(PeerExecutable.tool.path, ["stat", path])
-  ///     #expect(outcome.status.isSuccess)
+  /// ```swift
+  /// let outcome = try ChildProcess.run("larder", ["stat", "--store", store.path])
+  /// #expect(outcome.status.isSuccess)
+  /// ```
   ///
-  /// - Parameter input: Lines for its standard input. They are written before anything is read,
-  ///   so they and what is answered to them should stay well below a pipe's 64 kB.
-  package static func run(
+  /// - Parameters:
+  ///   - input: Lines for its standard input. They are written before anything is read, so they
+  ///     and what is answered to them should stay well below a pipe's 64 kB.
+  ///   - deadline: For each step: one line of the input, all of the output, the end.
+  /// - Throws: ``ChildProcessError``; the child is killed then.
+  public static func run(
     _ executable: String, _ arguments: [String] = [], input: [String] = [],
-    environment: [String: String] = [:], deadline: Duration = .seconds(60)
+    environment: [String: String] = [:], workingDirectory: String? = nil,
+    deadline: Duration = .seconds(60)
   ) throws(ChildProcessError) -> Outcome {
     let child = try ChildProcess(
-      executable, arguments, environment: environment, standardError: .captured)
+      executable, arguments, environment: environment, workingDirectory: workingDirectory,
+      standardError: .captured)
     for line in input {
       do {
         try child.send(line, deadline: deadline)

@@ -19,21 +19,28 @@ import Synchronization
   import Glibc
 #endif
 
-/// Another process, started by this one and never outliving it by intention.
+/// Another process, spoken with in lines, that can be killed, stopped and continued.
 ///
-/// All calls block their thread, for at most their deadline; use one from a thread of your own
-/// where that matters. Dropping the last reference kills and reaps the child.
+/// ```swift
+/// let worker = try PeerExecutable("worker").start(["--store", store.path])
+/// try worker.wait(for: "ready")
+/// try worker.send("store salt")
+/// try worker.stop()                                 // as a debugger or a laptop's lid would
+/// worker.continue()
+/// worker.kill()
+/// #expect(try worker.wait() == .killed)
+/// ```
 ///
-///     let child = try ChildProcess("/bin/cat")
-///     try child.send("salt")
-///     try child.expect("salt")
-///     child.kill()
-///     #expect(try child.wait() == .signalled(SIGKILL))
+/// It is spawned, never forked, and never outlives this process by intention: dropping the last
+/// reference kills and reaps it. Its side of the conversation is ``ParentProcess``, or plain
+/// `readLine()` and flushed output.
 ///
-/// All methods may be called from any thread. Of two threads that wait for a line, either gets it.
-package final class ChildProcess: Sendable {
+/// All calls may be made from any thread. They block it, for at most their deadline, and a child
+/// that hangs becomes a ``ChildProcessError`` that says in which call; use an ``OwnThread`` where
+/// a thread of Swift's pool must not wait. Of two threads that wait for a line, either gets it.
+public final class ChildProcess: Sendable {
   /// What becomes of the child's standard error.
-  package enum StandardError: Sendable {
+  public enum StandardError: Sendable {
     /// It goes where this process's own goes.
     case inherited
     /// It is kept, and found in ``ChildProcess/standardErrorText`` and in errors.
@@ -46,7 +53,8 @@ package final class ChildProcess: Sendable {
     case ended(ExitStatus)
   }
 
-  package let processIdentifier: Int32
+  /// Its pid. A child that was waited for has none any more.
+  public let processIdentifier: Int32
   private let name: String
   private let outputDescriptor: Int32
   private let errorDescriptor: Int32?
@@ -57,18 +65,26 @@ package final class ChildProcess: Sendable {
   /// Starts `executable` (searched in `PATH` unless it contains a slash).
   ///
   /// The child gets this process's environment with `environment` on top, and no backtracer: a
-  /// child that is killed for a living must not print stories.
+  /// child that is killed for a living must not print stories. No signal is blocked or ignored in
+  /// it, and of this process's files it has only the three standard ones.
   ///
-  /// - Throws: `notStarted` when there is no such executable or it may not be run.
-  package init(
+  /// - Parameters:
+  ///   - executable: A path, or a name to be found in `PATH`. See ``PeerExecutable`` for those that
+  ///     are built together with the test.
+  ///   - environment: What to add or replace, such as ``FaultPlan/environment``.
+  ///   - workingDirectory: Where it runs; this process's own directory unless given. Give a path
+  ///     of an `executable` absolutely then.
+  /// - Throws: `notStarted` when there is no such executable or directory, or it may not be run.
+  public init(
     _ executable: String,
     _ arguments: [String] = [],
     environment: [String: String] = [:],
+    workingDirectory: String? = nil,
     standardError: StandardError = .inherited
   ) throws(ChildProcessError) {
     do {
       let spawned = try SpawnedProcess(
-        executable, arguments, environment: environment,
+        executable, arguments, environment: environment, workingDirectory: workingDirectory,
         capturesStandardError: standardError == .captured)
       processIdentifier = spawned.processIdentifier
       name = executable.split(separator: "/").last.map(String.init) ?? executable
@@ -78,7 +94,7 @@ package final class ChildProcess: Sendable {
     } catch {
       throw ChildProcessError(
         code: .notStarted, operation: "start \(executable)", status: nil,
-        message: "\(error). Check the path, and that it has been built.", standardError: "")
+        message: "\(error). Check the paths, and that it has been built.", standardError: "")
     }
   }
 
@@ -100,7 +116,7 @@ package final class ChildProcess: Sendable {
   ///
   /// - Throws: `inputClosed` when the child has gone or closed it, `timedOut` when it does not
   ///   read and the pipe is full. It may have got a part of the line then.
-  package func send(
+  public func send(
     _ line: String, deadline: Duration = .seconds(30)
   ) throws(ChildProcessError) {
     let limit = ContinuousClock.now + deadline
@@ -153,7 +169,7 @@ package final class ChildProcess: Sendable {
   ///
   /// - Throws: `timedOut` when none comes in time; what has arrived of it stays for the next call.
   ///   `endOfOutput` when none can come, with the exit status if the child has ended.
-  package func nextLine(deadline: Duration = .seconds(30)) throws(ChildProcessError) -> String {
+  public func nextLine(deadline: Duration = .seconds(30)) throws(ChildProcessError) -> String {
     let limit = ContinuousClock.now + deadline
     while true {
       let (line, isAtEnd, partial) = try output.withLock { buffer throws(ChildProcessError) in
@@ -169,8 +185,10 @@ package final class ChildProcess: Sendable {
     }
   }
 
-  /// Reads one line and demands that it is `line`.
-  package func expect(
+  /// Reads one line and demands that it is `line`; ``wait(for:deadline:)`` skips others.
+  ///
+  /// - Throws: `unexpectedLine` when it is another, and what ``nextLine(deadline:)`` throws.
+  public func expect(
     _ line: String, deadline: Duration = .seconds(30)
   ) throws(ChildProcessError) {
     let found = try nextLine(deadline: deadline)
@@ -180,15 +198,17 @@ package final class ChildProcess: Sendable {
   }
 
   /// Sends a line and returns the answer.
-  package func ask(
+  public func ask(
     _ line: String, deadline: Duration = .seconds(30)
   ) throws(ChildProcessError) -> String {
     try send(line, deadline: deadline)
     return try nextLine(deadline: deadline)
   }
 
-  /// All lines until the child closes its output.
-  package func remainingLines(
+  /// All lines until the child closes its output, which it does at the latest when it ends.
+  ///
+  /// - Throws: `timedOut`; what has arrived stays for the next call.
+  public func remainingLines(
     deadline: Duration = .seconds(30)
   ) throws(ChildProcessError) -> [String] {
     let limit = ContinuousClock.now + deadline
@@ -206,7 +226,7 @@ package final class ChildProcess: Sendable {
   }
 
   /// Ends the child's standard input. Doing so twice is fine.
-  package func closeInput() {
+  public func closeInput() {
     input.withLock { descriptor in
       if let descriptor { close(descriptor) }
       descriptor = nil
@@ -214,7 +234,7 @@ package final class ChildProcess: Sendable {
   }
 
   /// What the child has written to its standard error so far, if that is captured.
-  package var standardErrorText: String {
+  public var standardErrorText: String {
     guard let errorDescriptor, let bytes = try? POSIX.contents(errorDescriptor) else { return "" }
     return String(decoding: bytes, as: UTF8.self)
   }
@@ -246,12 +266,15 @@ package final class ChildProcess: Sendable {
   // MARK: - Life and death
 
   /// How the child ended, or `nil` while it lives.
-  package var exitStatus: ExitStatus? {
+  public var exitStatus: ExitStatus? {
     if case .ended(let status) = refresh() { status } else { nil }
   }
 
-  /// Sends a signal and returns at once. A child that has ended is left alone.
-  package func kill(_ signal: Int32 = SIGKILL) {
+  /// Sends a signal, `SIGKILL` unless told otherwise, and returns at once.
+  ///
+  /// A child that has ended is left alone, and so is whoever got its pid. ``wait(deadline:)`` tells
+  /// when it is gone.
+  public func kill(_ signal: Int32 = 9) {
     state.withLock { state in
       // The process is reaped under this lock only, so the identifier is still the child's.
       refresh(&state)
@@ -263,7 +286,7 @@ package final class ChildProcess: Sendable {
   /// Stops the child as a debugger or a laptop's lid would, and returns once it stands still.
   ///
   /// - Throws: `ended` when there is nobody to stop.
-  package func stop(deadline: Duration = .seconds(30)) throws(ChildProcessError) {
+  public func stop(deadline: Duration = .seconds(30)) throws(ChildProcessError) {
     kill(SIGSTOP)
     try waitUntilStopped(deadline: deadline)
   }
@@ -271,7 +294,7 @@ package final class ChildProcess: Sendable {
   /// Waits until the child stands still, which it may have brought about itself.
   ///
   /// - Throws: `ended` when it ended instead, `timedOut` when it runs on.
-  package func waitUntilStopped(
+  public func waitUntilStopped(
     deadline: Duration = .seconds(30)
   ) throws(ChildProcessError) {
     let limit = ContinuousClock.now + deadline
@@ -288,7 +311,7 @@ package final class ChildProcess: Sendable {
   }
 
   /// Lets a stopped child go on. One that runs is left alone.
-  package func `continue`() {
+  public func `continue`() {
     state.withLock { state in
       refresh(&state)
       if case .ended = state { return }
@@ -301,7 +324,7 @@ package final class ChildProcess: Sendable {
   ///
   /// - Throws: `timedOut` when it is still alive; it stays so.
   @discardableResult
-  package func wait(deadline: Duration = .seconds(30)) throws(ChildProcessError) -> ExitStatus {
+  public func wait(deadline: Duration = .seconds(30)) throws(ChildProcessError) -> ExitStatus {
     let limit = ContinuousClock.now + deadline
     var pause = Pause()
     while true {

@@ -8,16 +8,21 @@
   import Glibc
 #endif
 
-/// What tests do with files from outside the product: look, damage, take permissions away.
-package enum Files {
+/// What tests do to files behind the back of whoever has them open: look, damage, cut short.
+///
+/// ```swift
+/// let file = store.path + "/v1/g-1/data.mdb"
+/// try Files.overwrite([0xFF], at: Files.size(file) / 2, in: file)
+/// ```
+public enum Files {
   /// Whether there is anything, a dangling link included.
-  package static func exists(_ path: String) -> Bool {
+  public static func exists(_ path: String) -> Bool {
     var information = stat()
     return unsafe lstat(path, &information) == 0
   }
 
   /// The size in bytes.
-  package static func size(_ path: String) throws(SystemCallError) -> Int {
+  public static func size(_ path: String) throws(SystemCallError) -> Int {
     Int(try information(path).st_size)
   }
 
@@ -31,21 +36,21 @@ package enum Files {
   }
 
   /// Everything in a file.
-  package static func contents(of path: String) throws(SystemCallError) -> [UInt8] {
+  public static func contents(of path: String) throws(SystemCallError) -> [UInt8] {
     let descriptor = try POSIX.open(path, O_RDONLY)
     defer { close(descriptor) }
     return try POSIX.contents(descriptor)
   }
 
   /// Replaces what is in a file, in place; creates it, mode 0600, when there is none.
-  package static func write(_ bytes: [UInt8], to path: String) throws(SystemCallError) {
+  public static func write(_ bytes: [UInt8], to path: String) throws(SystemCallError) {
     let descriptor = try POSIX.open(path, O_WRONLY | O_CREAT | O_TRUNC)
     defer { close(descriptor) }
     try write(bytes, to: descriptor)
   }
 
   /// Overwrites some bytes of an existing file, and nothing else of it.
-  package static func overwrite(
+  public static func overwrite(
     _ bytes: [UInt8], at offset: Int, in path: String
   ) throws(SystemCallError) {
     let descriptor = try POSIX.open(path, O_WRONLY)
@@ -55,7 +60,7 @@ package enum Files {
   }
 
   /// Cuts a file short, or lengthens it with zeros.
-  package static func truncate(_ path: String, to size: Int) throws(SystemCallError) {
+  public static func truncate(_ path: String, to size: Int) throws(SystemCallError) {
     let descriptor = try POSIX.open(path, O_WRONLY)
     defer { close(descriptor) }
     if ftruncate(descriptor, off_t(size)) != 0 { throw POSIX.failure("ftruncate") }
@@ -77,7 +82,7 @@ package enum Files {
   }
 
   /// The sorted names in a directory, without `.` and `..`; none if it cannot be read.
-  package static func names(in path: String) -> [String] {
+  public static func names(in path: String) -> [String] {
     guard let directory = unsafe opendir(path) else { return [] }
     defer { unsafe closedir(directory) }
     var names: [String] = []
@@ -91,7 +96,7 @@ package enum Files {
   }
 
   /// Removes a file or a whole tree; links are removed, not followed. Does what it can.
-  package static func removeAll(_ path: String) {
+  public static func removeAll(_ path: String) {
     if unsafe unlink(path) == 0 || errno == ENOENT { return }
     // A test may have taken away the permissions. Give them back or nothing inside can go.
     _ = unsafe chmod(path, 0o700)

@@ -35,26 +35,29 @@ import Synchronization
 
 /// A process's record of its operations, which outlives it however it ends.
 ///
-///     let log = try HistoryLog(directory: path)
-///     while let entry = log.begin(.write, key: key, value: value) {
-///       try cache.setValue(value, forKey: key)
-///       log.end(entry)
-///       …
-///     }
-///     // in the parent, after any number of kills
-///     #expect(Linearizability.violations(in: HistoryLog.operations(in: path)) == [])
+/// ```swift
+/// // in each worker
+/// let log = try HistoryLog(directory: histories)
+/// while let entry = log.begin(.write, key: key, value: value) {
+///   try cache.setValue(value, forKey: key)
+///   log.end(entry)
+/// }
+/// // in the test, after any number of kills
+/// #expect(Linearizability.violations(in: try HistoryLog.operations(in: histories)) == [])
+/// ```
 ///
 /// Any number of threads may use one log.
 // The mapping is shared by all threads. A record belongs to whoever took it, by an atomic add.
-@safe package final class HistoryLog: @unchecked Sendable {
+@safe public final class HistoryLog: @unchecked Sendable {
   /// An operation that has begun and not ended.
-  package struct Entry: Sendable {
+  public struct Entry: Sendable {
     fileprivate let index: Int
   }
 
   /// A file that is no history.
-  package struct Damaged: Error, CustomStringConvertible {
-    package let description: String
+  public struct Damaged: Error, CustomStringConvertible {
+    /// Which file, and what is wrong with it.
+    public let description: String
   }
 
   private enum State {
@@ -71,14 +74,16 @@ import Synchronization
   private static let suffix = ".history"
   private static let serial = Atomic<Int>(0)
 
-  package let path: String
+  /// The file the operations are noted in.
+  public let path: String
   private let capacity: Int
   private let memory: UnsafeMutableRawPointer
 
   /// Makes a new log in an existing directory.
   ///
-  /// Any number of processes may have theirs in one directory.
-  package init(directory: String, capacity: Int = 1 << 20) throws(SystemCallError) {
+  /// Any number of processes may have theirs in one directory. `capacity` is the number of
+  /// operations it has room for, 40 bytes each.
+  public init(directory: String, capacity: Int = 1 << 20) throws(SystemCallError) {
     let number = Self.serial.wrappingAdd(1, ordering: .relaxed).newValue
     let name = "\(getpid())-\(number)-\(POSIX.monotonicNanoseconds())"
     path = "\(directory)/\(name)\(Self.suffix)"
@@ -100,7 +105,7 @@ import Synchronization
   /// failed in a way that says nothing.
   ///
   /// - Returns: `nil` when the log is full. An operation that is not logged must not happen.
-  package func begin(
+  public func begin(
     _ kind: Linearizability.Operation.Kind, key: UInt64, value: UInt64 = 0
   ) -> Entry? {
     let index = unsafe Int(word(24).pointee.wrappingAdd(1, ordering: .relaxed).oldValue)
@@ -116,7 +121,7 @@ import Synchronization
   }
 
   /// Notes that an operation has succeeded, and for a read, what it found.
-  package func end(_ entry: Entry, value: UInt64? = nil) {
+  public func end(_ entry: Entry, value: UInt64? = nil) {
     let now = Linearizability.now()
     let offset = Self.headerSize + entry.index * Self.recordSize
     unsafe memory.storeBytes(of: now, toByteOffset: offset + 32, as: UInt64.self)
@@ -127,7 +132,7 @@ import Synchronization
   }
 
   /// Notes that an operation has certainly had no effect, as if it had never begun.
-  package func discard(_ entry: Entry) {
+  public func discard(_ entry: Entry) {
     setState(State.discarded, at: Self.headerSize + entry.index * Self.recordSize)
   }
 
@@ -158,7 +163,7 @@ import Synchronization
   /// All operations of all logs in a directory, in no order.
   ///
   /// Read it after the processes have ended; of a living one, what it has noted so far.
-  package static func operations(
+  public static func operations(
     in directory: String
   ) throws -> [Linearizability.Operation] {
     var operations: [Linearizability.Operation] = []

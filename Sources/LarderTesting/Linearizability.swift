@@ -21,30 +21,38 @@
 // The time is one host's CLOCK_MONOTONIC, which all its processes share.
 
 /// A checker of histories of registers: of what processes wrote and read, and when.
-package enum Linearizability {
+///
+/// It answers whether all of them could have used one register that knows no delay: nobody read
+/// what was replaced before the read began, and nobody read what was not written. ``HistoryLog``
+/// keeps histories that survive their process.
+public enum Linearizability {
   /// What a read returns of a key that nobody has written. No write may write it.
-  package static let initialValue: UInt64 = 0
+  public static let initialValue: UInt64 = 0
 
   /// The end of an operation nobody has seen ending, because its process was killed.
-  package static let pending = UInt64.max
+  public static let pending = UInt64.max
 
   /// One operation on one key.
-  package struct Operation: Hashable, Sendable {
-    package enum Kind: UInt8, Sendable {
+  public struct Operation: Hashable, Sendable {
+    /// What an operation does.
+    public enum Kind: UInt8, Sendable {
       case write, read
     }
 
-    package var key: UInt64
-    package var kind: Kind
+    /// The register's name.
+    public var key: UInt64
+    /// What was done with it.
+    public var kind: Kind
     /// What was written or read. No two writes of a key write the same, so removes write a value
     /// of their own that stands for "nothing".
-    package var value: UInt64
+    public var value: UInt64
     /// Nanoseconds, taken before the operation began.
-    package var start: UInt64
+    public var start: UInt64
     /// Nanoseconds, taken after it ended; ``Linearizability/pending`` if it may still take effect.
-    package var end: UInt64
+    public var end: UInt64
 
-    package init(_ kind: Kind, key: UInt64, value: UInt64, start: UInt64, end: UInt64) {
+    /// An operation, with times of ``Linearizability/now()``.
+    public init(_ kind: Kind, key: UInt64, value: UInt64, start: UInt64, end: UInt64) {
       self.key = key
       self.kind = kind
       self.value = value
@@ -54,8 +62,9 @@ package enum Linearizability {
   }
 
   /// Why a history has no valid order.
-  package struct Violation: Hashable, Sendable, CustomStringConvertible {
-    package enum Kind: Hashable, Sendable {
+  public struct Violation: Hashable, Sendable, CustomStringConvertible {
+    /// What kind of contradiction it is.
+    public enum Kind: Hashable, Sendable {
       /// A value was read that nobody ever wrote.
       case unwritten
       /// A value was read before its write began.
@@ -68,9 +77,12 @@ package enum Linearizability {
       case malformed
     }
 
-    package let kind: Kind
-    package let key: UInt64
-    package let description: String
+    /// What kind of contradiction it is.
+    public let kind: Kind
+    /// The register concerned.
+    public let key: UInt64
+    /// What was read or written when, in a sentence.
+    public let description: String
   }
 
   /// Everything that contradicts a valid order of `history`, or `[]` if it is linearizable.
@@ -78,7 +90,7 @@ package enum Linearizability {
   /// Pending reads say nothing. A pending write that nobody read may have happened or not.
   ///
   /// - Complexity: O(*n* log *n*).
-  package static func violations(in history: [Operation]) -> [Violation] {
+  public static func violations(in history: [Operation]) -> [Violation] {
     // Grouped by key, then by value, the write first.
     let operations = history.filter { $0.kind == .write || $0.end != pending }.sorted {
       if $0.key != $1.key { return $0.key < $1.key }
@@ -107,8 +119,8 @@ package enum Linearizability {
     return violations
   }
 
-  /// The time that goes into a history.
-  package static func now() -> UInt64 { POSIX.monotonicNanoseconds() }
+  /// The time that goes into a history: nanoseconds, the same for all processes of a machine.
+  public static func now() -> UInt64 { POSIX.monotonicNanoseconds() }
 
   // MARK: - Zones
 

@@ -15,10 +15,12 @@ import Synchronization
 /// Swift's pool has as many threads as the machine has cores; two tests that wait for children on
 /// it can keep a third from ever running.
 ///
-///     let reader = OwnThread { try? child.nextLine() }
-///     …
-///     #expect(reader.join() == "done")
-package final class OwnThread<Value: Sendable>: Sendable {
+/// ```swift
+/// let reader = OwnThread { try? child.nextLine() }
+/// try child.send("go on")
+/// #expect(reader.join() == "done")
+/// ```
+public final class OwnThread<Value: Sendable>: Sendable {
   private let state: State
   private let thread: Mutex<pthread_t?>
 
@@ -35,7 +37,7 @@ package final class OwnThread<Value: Sendable>: Sendable {
   }
 
   /// Starts the thread.
-  package init(_ body: @escaping @Sendable () -> Value) {
+  public init(_ body: @escaping @Sendable () -> Value) {
     let state = State(body)
     self.state = state
     let argument = unsafe Unmanaged.passRetained(RunOnce(state.run)).toOpaque()
@@ -50,7 +52,7 @@ package final class OwnThread<Value: Sendable>: Sendable {
   }
 
   /// Waits for the end of the thread and returns what it returned. To be called once.
-  package func join() -> Value {
+  public func join() -> Value {
     guard let identifier = thread.withLock({ $0.take() }) else {
       preconditionFailure("A thread is joined once.")
     }

@@ -2,8 +2,9 @@
 // Copyright 2026 the Larder authors. Licensed under Apache-2.0.
 // SPDX-License-Identifier: Apache-2.0
 
-// The few calls of libc the harness makes, each once. This module stands beside the library, not
-// on it: a harness that ran through the code under test would fail together with it.
+// The few calls of libc the harness makes, each once. Processes, files and histories stand beside
+// the library, not on it: a harness that ran through the code under test would fail together with
+// it. Only the temporary store, the clock a store takes and the fault plans know the library.
 
 #if canImport(Darwin)
   import Darwin
@@ -11,17 +12,6 @@
   // `environ` is a global variable, which the compiler cannot know nobody writes.
   @unsafe @preconcurrency import Glibc
 #endif
-
-/// A failed system call: which one, and what the system said.
-package struct SystemCallError: Error, CustomStringConvertible {
-  package let call: String
-  package let errno: Int32
-
-  package var description: String {
-    let text = unsafe strerror(errno).map { unsafe String(cString: $0) } ?? "unknown"
-    return "\(call) failed: \(text) (errno \(errno))"
-  }
-}
 
 /// libc, retried after signals, with errors thrown.
 enum POSIX {

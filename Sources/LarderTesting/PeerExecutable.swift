@@ -14,20 +14,28 @@
   import Glibc
 #endif
 
-/// An executable product of this package, as built together with the code that asks.
-package struct PeerExecutable: Sendable {
+/// An executable of one's own package, built together with the test that asks for it.
+///
+/// ```swift
+/// let worker = try PeerExecutable("worker").start(environment: plan.environment)
+/// ```
+///
+/// Let the test target depend on the executable target, so that `swift test` builds both. It is
+/// found in every configuration and scratch path, and in an Xcode build.
+public struct PeerExecutable: Sendable {
   /// A product that is not where it should be, and what to build.
-  package struct NotFound: Error, CustomStringConvertible {
-    package let description: String
+  public struct NotFound: Error, CustomStringConvertible {
+    /// What to build, and where it was looked for.
+    public let description: String
   }
 
   /// The environment variable naming a directory to look in instead.
-  package static let overrideVariable = "LARDER_PRODUCTS"
+  public static let overrideVariable = "LARDER_PRODUCTS"
 
   /// The product's name.
-  package let name: String
+  public let name: String
   /// Its absolute path.
-  package let path: String
+  public let path: String
 
   /// The other process of the tests.
   package static var peer: PeerExecutable {
@@ -50,14 +58,14 @@ package struct PeerExecutable: Sendable {
   /// Finds the product `name` beside the running test bundle or executable.
   ///
   /// - Throws: ``NotFound``, with the command that builds it.
-  package init(_ name: String) throws(NotFound) {
+  public init(_ name: String) throws(NotFound) {
     let override = POSIX.environmentValue(Self.overrideVariable)
     let directories = override.map { [$0] } ?? Self.enclosingDirectories(of: Self.image())
     try self.init(name, directories: directories)
   }
 
   /// Finds it in the first of `directories` that has it.
-  package init(_ name: String, directories: [String]) throws(NotFound) {
+  public init(_ name: String, directories: [String]) throws(NotFound) {
     let candidates = directories.map { $0 == "/" ? "/\(name)" : "\($0)/\(name)" }
     guard let path = candidates.first(where: Self.isExecutableFile) else {
       throw NotFound(
@@ -71,12 +79,14 @@ package struct PeerExecutable: Sendable {
     self.path = path
   }
 
-  /// Starts it.
-  package func start(
+  /// Starts it; see ``ChildProcess/init(_:_:environment:workingDirectory:standardError:)``.
+  public func start(
     _ arguments: [String] = [], environment: [String: String] = [:],
-    standardError: ChildProcess.StandardError = .inherited
+    workingDirectory: String? = nil, standardError: ChildProcess.StandardError = .inherited
   ) throws(ChildProcessError) -> ChildProcess {
-    try ChildProcess(path, arguments, environment: environment, standardError: standardError)
+    try ChildProcess(
+      path, arguments, environment: environment, workingDirectory: workingDirectory,
+      standardError: standardError)
   }
 
   /// The directory of `path` and the four around it: one for Linux, four for a bundle's depth.

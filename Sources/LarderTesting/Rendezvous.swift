@@ -6,10 +6,20 @@
 // child says it is ready and blocks in a read; when all have said so, all are told to go. The
 // distance between the first and the last start is the time of a few small writes.
 
-/// The word a child says, and the word it waits for.
-package enum Rendezvous {
-  package static let ready = "ready"
-  package static let go = "go"
+/// A start of several processes at the same moment.
+///
+/// ```swift
+/// let workers = try (0..<4).map { try PeerExecutable("worker").start(["\($0)"]) }
+/// try Rendezvous.release(workers)
+///
+/// // in the worker, when it has opened what it needs
+/// guard Rendezvous.arrive() else { exit(0) }
+/// ```
+public enum Rendezvous {
+  /// The line by which a child says that it is ready.
+  public static let ready = "ready"
+  /// The line it waits for.
+  public static let go = "go"
 
   /// Waits until every child has arrived, then lets all of them go.
   ///
@@ -17,7 +27,7 @@ package enum Rendezvous {
   ///
   /// - Throws: A ``ChildProcessError`` of the first child that did not arrive. None has been let
   ///   go then.
-  package static func release(
+  public static func release(
     _ children: [ChildProcess], deadline: Duration = .seconds(30)
   ) throws(ChildProcessError) {
     let limit = ContinuousClock.now + deadline
@@ -31,7 +41,7 @@ package enum Rendezvous {
   /// The child's side: says it is ready, and returns when it may go.
   ///
   /// - Returns: `false` if the parent has gone instead. There is nothing to do then but exit.
-  package static func arrive() -> Bool {
+  public static func arrive() -> Bool {
     ParentProcess.send(ready)
     return ParentProcess.nextLine() == go
   }

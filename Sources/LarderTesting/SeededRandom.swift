@@ -6,11 +6,12 @@
 // (Blackman and Vigna, 2018), its state filled by SplitMix64 as its authors advise. Both are pinned
 // by published outputs in the tests, because a seed in a bug report must mean the same next year.
 
-/// A fast generator whose numbers follow from its seed.
-package struct SeededRandom: RandomNumberGenerator, Sendable {
+/// A fast generator whose numbers follow from its seed, on every platform and in every version.
+public struct SeededRandom: RandomNumberGenerator, Sendable {
   private var state: (UInt64, UInt64, UInt64, UInt64)
 
-  package init(seed: UInt64) {
+  /// A generator that starts at a number; ``Seed/generator(stream:)`` is the usual way.
+  public init(seed: UInt64) {
     var filler = SplitMix64(state: seed)
     state = (filler.next(), filler.next(), filler.next(), filler.next())
   }
@@ -18,7 +19,8 @@ package struct SeededRandom: RandomNumberGenerator, Sendable {
   /// The generator in a known state, which must not be all zero.
   package init(state: (UInt64, UInt64, UInt64, UInt64)) { self.state = state }
 
-  package mutating func next() -> UInt64 {
+  /// The next 64 bits.
+  public mutating func next() -> UInt64 {
     let result = Self.rotate(state.1 &* 5, by: 7) &* 9
     let shifted = state.1 << 17
     state.2 ^= state.0
@@ -31,12 +33,12 @@ package struct SeededRandom: RandomNumberGenerator, Sendable {
   }
 
   /// `true` in `percent` of a hundred calls.
-  package mutating func chance(_ percent: Int) -> Bool {
+  public mutating func chance(_ percent: Int) -> Bool {
     Int.random(in: 0..<100, using: &self) < percent
   }
 
   /// As many random bytes.
-  package mutating func bytes(_ count: Int) -> [UInt8] {
+  public mutating func bytes(_ count: Int) -> [UInt8] {
     (0..<count).map { _ in UInt8(truncatingIfNeeded: next()) }
   }
 
@@ -61,21 +63,30 @@ package struct SplitMix64: RandomNumberGenerator, Sendable {
 }
 
 /// Where a random test starts; prints as what has to be set to repeat it.
-package struct Seed: Hashable, Sendable, CustomStringConvertible {
+///
+/// ```swift
+/// let seed = Seed.announce()          // LARDER_SEED=0x5bd1e995 (myTest()), on standard error
+/// var random = seed.generator()
+/// #expect(law(holdsFor: &random), "\(seed)")
+/// ```
+public struct Seed: Hashable, Sendable, CustomStringConvertible {
   /// The environment variable that fixes the seed, decimal or with `0x`.
-  package static let variable = "LARDER_SEED"
+  public static let variable = "LARDER_SEED"
 
-  package let value: UInt64
+  /// The number.
+  public let value: UInt64
 
-  package init(_ value: UInt64) { self.value = value }
+  /// A seed that is known already.
+  public init(_ value: UInt64) { self.value = value }
 
-  package var description: String { "\(Self.variable)=0x\(String(value, radix: 16))" }
+  /// What to set to repeat the test: `LARDER_SEED=0x…`.
+  public var description: String { "\(Self.variable)=0x\(String(value, radix: 16))" }
 
   /// The seed of this run, said on standard error before it is used: a test that hangs or crashes
   /// has told its seed already.
   ///
   /// It is taken from `LARDER_SEED` if that is set, and new otherwise.
-  package static func announce(_ name: String = #function) -> Seed {
+  public static func announce(_ name: String = #function) -> Seed {
     let seed = given() ?? Seed(UInt64.random(in: 1 ... .max))
     let line = "\(seed) (\(name))\n"
     _ = try? POSIX.write(Array(line.utf8)[...], to: 2)
@@ -83,12 +94,12 @@ package struct Seed: Hashable, Sendable, CustomStringConvertible {
   }
 
   /// A generator for this seed. Different streams have nothing to do with each other.
-  package func generator(stream: UInt64 = 0) -> SeededRandom {
+  public func generator(stream: UInt64 = 0) -> SeededRandom {
     SeededRandom(seed: derived(stream).value)
   }
 
   /// The seed of a part of the test: of a trial, a process, a thread. Part 0 is the seed itself.
-  package func derived(_ part: UInt64) -> Seed {
+  public func derived(_ part: UInt64) -> Seed {
     if part == 0 { return self }
     var mixer = SplitMix64(state: part)
     return Seed(value ^ mixer.next())
@@ -98,11 +109,13 @@ package struct Seed: Hashable, Sendable, CustomStringConvertible {
   ///
   /// Say the trial's seed when it fails: set as `LARDER_SEED` it makes that trial the first one.
   ///
-  ///     for trial in Seed.announce().trials(1000) {
-  ///       var random = trial.generator()
-  ///       #expect(law(holdsFor: &random), "\(trial)")
-  ///     }
-  package func trials(_ count: Int) -> some Sequence<Seed> {
+  /// ```swift
+  /// for trial in Seed.announce().trials(1000) {
+  ///   var random = trial.generator()
+  ///   #expect(law(holdsFor: &random), "\(trial)")
+  /// }
+  /// ```
+  public func trials(_ count: Int) -> some Sequence<Seed> {
     (0..<UInt64(count)).lazy.map(derived)
   }
 

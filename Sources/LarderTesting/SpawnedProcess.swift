@@ -19,13 +19,13 @@ struct SpawnedProcess {
 
   init(
     _ executable: String, _ arguments: [String], environment: [String: String],
-    capturesStandardError: Bool
+    workingDirectory: String?, capturesStandardError: Bool
   ) throws(SystemCallError) {
     Self.ignoreBrokenPipes
     self = try Self.lock.withLock { _ throws(SystemCallError) in
       try Self(
         exclusively: executable, arguments, environment: Self.environment(with: environment),
-        capturesStandardError: capturesStandardError)
+        workingDirectory: workingDirectory, capturesStandardError: capturesStandardError)
     }
   }
 
@@ -34,7 +34,7 @@ struct SpawnedProcess {
 
   private init(
     exclusively executable: String, _ arguments: [String], environment: [String],
-    capturesStandardError: Bool
+    workingDirectory: String?, capturesStandardError: Bool
   ) throws(SystemCallError) {
     var opened: [Int32] = []
     do throws(SystemCallError) {
@@ -49,6 +49,7 @@ struct SpawnedProcess {
 
       processIdentifier = try Self.spawn(
         executable, arguments: [executable] + arguments, environment: environment,
+        workingDirectory: workingDirectory,
         descriptors: [inputPipe.readEnd, outputPipe.writeEnd] + (error.map { [$0] } ?? []))
       close(inputPipe.readEnd)
       close(outputPipe.writeEnd)
@@ -77,7 +78,8 @@ struct SpawnedProcess {
 
   /// Starts the process with `descriptors[n]` as its descriptor `n`.
   private static func spawn(
-    _ executable: String, arguments: [String], environment: [String], descriptors: [Int32]
+    _ executable: String, arguments: [String], environment: [String], workingDirectory: String?,
+    descriptors: [Int32]
   ) throws(SystemCallError) -> Int32 {
     #if canImport(Darwin)
       var actions: posix_spawn_file_actions_t?
@@ -96,6 +98,10 @@ struct SpawnedProcess {
     #if canImport(Darwin)
       if descriptors.count < 3 { _ = posix_spawn_file_actions_addinherit_np(&actions, 2) }
     #endif
+
+    if let workingDirectory, unsafe addDirectory(workingDirectory, to: &actions) != 0 {
+      throw SystemCallError(call: "posix_spawn_file_actions_addchdir_np", errno: ENOSYS)
+    }
 
     // A child starts with no signal blocked and none ignored, whatever the test runner did.
     _ = unsafe posix_spawnattr_init(&attributes)
@@ -120,6 +126,29 @@ struct SpawnedProcess {
     if result != 0 { throw SystemCallError(call: "posix_spawn", errno: result) }
     return identifier
   }
+
+  #if canImport(Darwin)
+    private static func addDirectory(
+      _ path: String, to actions: inout posix_spawn_file_actions_t?
+    ) -> Int32 {
+      unsafe posix_spawn_file_actions_addchdir_np(&actions, path)
+    }
+  #else
+    /// glibc has it since 2.29, but declares it only under a feature macro.
+    private static func addDirectory(
+      _ path: String, to actions: UnsafeMutablePointer<posix_spawn_file_actions_t>
+    ) -> Int32 {
+      typealias AddDirectory =
+        @convention(c) (
+          UnsafeMutablePointer<posix_spawn_file_actions_t>, UnsafePointer<CChar>
+        ) -> Int32
+      guard let symbol = unsafe dlsym(nil, "posix_spawn_file_actions_addchdir_np") else {
+        return -1
+      }
+      let add = unsafe unsafeBitCast(symbol, to: AddDirectory.self)
+      return unsafe add(actions, path)
+    }
+  #endif
 
   private static func withCStrings<Result>(
     _ strings: [String], _ body: ([UnsafeMutablePointer<CChar>?]) -> Result

@@ -13,11 +13,12 @@
 /// It stands in `$TMPDIR`, or in `/tmp`. Children that still use it see their files vanish, so end
 /// them first. Keep the value, not only its ``path``: the path alone keeps nothing alive. Where
 /// that is easily forgotten, use ``withTemporaryDirectory(_:)``.
-package final class TemporaryDirectory: Sendable {
-  package let path: String
+public final class TemporaryDirectory: Sendable {
+  /// Its absolute path.
+  public let path: String
 
   /// Makes the directory, mode 0700.
-  package init() throws(SystemCallError) {
+  public init() throws(SystemCallError) {
     var template = Array("\(POSIX.temporaryRoot())/larder-XXXXXX".utf8CString)
     let made = unsafe template.withUnsafeMutableBufferPointer { buffer in
       unsafe mkdtemp(buffer.baseAddress!).map { unsafe String(cString: $0) }
@@ -27,13 +28,13 @@ package final class TemporaryDirectory: Sendable {
   }
 
   /// The path of something in it. Nothing is created.
-  package func appending(_ name: String) -> String { "\(path)/\(name)" }
+  public func appending(_ name: String) -> String { "\(path)/\(name)" }
 
   deinit { Files.removeAll(path) }
 }
 
 /// Runs `body` with the path of a fresh directory, which is removed afterwards.
-package func withTemporaryDirectory<Result: ~Copyable>(
+public func withTemporaryDirectory<Result: ~Copyable>(
   _ body: (_ path: String) throws -> Result
 ) throws -> Result {
   let directory = try TemporaryDirectory()
@@ -41,7 +42,7 @@ package func withTemporaryDirectory<Result: ~Copyable>(
 }
 
 /// Runs `body` with the path of a fresh directory, which is removed afterwards.
-package func withTemporaryDirectory<Result>(
+public func withTemporaryDirectory<Result>(
   _ body: (_ path: String) async throws -> Result
 ) async throws -> Result {
   let directory = try TemporaryDirectory()

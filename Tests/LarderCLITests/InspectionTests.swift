@@ -113,7 +113,9 @@ struct InspectionTests {
     }
   }
 
-  @Test(arguments: ["", "get", "set", "remove", "list", "stat", "verify", "clear", "demo"])
+  @Test(arguments: [
+    "", "get", "set", "remove", "list", "stat", "verify", "repair", "clear", "demo",
+  ])
   func `Help has examples and fits 80 columns`(command: String) throws {
     let tool = try PeerExecutable.tool
     let arguments = command.isEmpty ? ["--help"] : [command, "--help"]

@@ -7,7 +7,7 @@ import LarderLMDB
 import Testing
 
 /// Any damaged file gets a verdict, and LMDB survives what was accepted.
-@Suite(.timeLimit(.minutes(5)))
+@Suite(.timeLimit(.minutes(10)))
 struct StructuralDamageTests {
   let scratch: ScratchDirectory
 
@@ -88,12 +88,18 @@ struct StructuralDamageTests {
     var path = try corpus.write(image.bytes)
     #expect(try StructuralVerifier.verify(path: path).findings.count <= 64)
 
-    for last: UInt64 in [1 << 20, 1 << 40, 1 << 51, (1 << 52) - 2] {
-      image = corpus.images[2]
-      image.set(image.meta + 32, UInt64.max)
-      image.set(image.meta + 136, last)
-      path = try corpus.write(image.bytes)
-      #expect(try StructuralVerifier.verify(path: path).findings.map(\.code) == [.fileTooShort])
+    // The largest map there can be, and one that no process could make.
+    let maps: [(UInt64, StructuralVerifier.Finding.Code)] = [
+      (1 << 46, .fileTooShort), (.max, .meta),
+    ]
+    for (map, code) in maps {
+      for last: UInt64 in [1 << 20, 1 << 33, (1 << 34) - 1] {
+        image = corpus.images[2]
+        image.set(image.meta + 32, map)
+        image.set(image.meta + 136, last)
+        path = try corpus.write(image.bytes)
+        #expect(try StructuralVerifier.verify(path: path).findings.map(\.code) == [code])
+      }
     }
   }
 

@@ -7,6 +7,8 @@
 //
 //   churn FROM COUNT [behind]  sets and reads back COUNT keys of its own, round and round
 //                              -> churned ROUNDS MISTAKES MILLISECONDS
+//   stir FROM COUNT            sets, expiring or not, removes and clears, of all sizes, at random
+//                              -> stirred ROUNDS
 //   fill FROM TO SIZE          sets keys to SIZE bytes and looks at the books after each commit
 //                              -> filled MOST
 //   read FROM TO               reads keys that hold `PeerText`s
@@ -66,15 +68,17 @@ extension Peer {
         }
       }
       return "ok"
+    case "fork": return try forked(words)
     case "compact":
       try store.compact()
       return "ok"
+    case "stir": return try stir(number(words[0]), number(words[1]))
     case "fill": return try fill(number(words[0]), number(words[1]), size: number(words[2]))
     case "read": return try read(number(words[0]), number(words[1]))
     case "compute":
       return try compute(
         number(words[0]), String(words[1]), log: String(words[2]), isHeld: words.count > 3)
-    default: return try refuse("no command \(command)")
+    default: return try whole(command, words)
     }
   }
 
@@ -94,6 +98,29 @@ extension Peer {
     try store.sync()
     let milliseconds = (ContinuousClock.now - start) / .milliseconds(1)
     return "churned \(rounds) \(mistakes) \(Int(milliseconds))"
+  }
+
+  private func stir(_ from: Int, _ count: Int) throws -> String {
+    let end = NextLine()
+    var random = SeededRandom(seed: UInt64(from))
+    var rounds = 0
+    while !end.hasCome {
+      rounds += 1
+      let key = from + Int.random(in: 0..<count, using: &random)
+      let length = [10, 300, 3000, 30_000, 100_000].randomElement(using: &random)!
+      let text = String(repeating: "\(key % 10)", count: length + key % 100)
+      switch Int.random(in: 0..<20, using: &random) {
+      case 0..<12: try numbers.setValue(text, forKey: key)
+      case 12..<15: try numbers.setValue(text, forKey: key, expires: .after(.milliseconds(50)))
+      case 15..<19: try numbers.removeValue(forKey: key)
+      default: try store.removeAll(in: "stirred \(from)")
+      }
+      if rounds.isMultiple(of: 3) {
+        try store.setBytes(Array(text.utf8.prefix(40_000)), forKey: key, in: "stirred \(from)")
+      }
+    }
+    end.join()
+    return "stirred \(rounds)"
   }
 
   private func fill(_ from: Int, _ to: Int, size: Int) throws -> String {

@@ -4,7 +4,7 @@
 
 // THE PEER'S LANGUAGE
 //
-//   open PATH [budget=N] [bits=4] [clock=MS] [timeout=MS] [durable] [meet]
+//   open PATH [budget=N] [bits=4] [clock=MS] [shared=FILE] [timeout=MS] [wait=MS] [durable] [meet]
 //                              -> opened GENERATION    (meet: says `ready`, opens after `go`)
 //   get K                      -> value TEXT | none
 //   set K TEXT, behind K TEXT  -> ok
@@ -15,7 +15,7 @@
 //   verify                     -> sound | the findings
 //   hold                       -> holding, and after the next line: ok
 //   numbers FROM TO            -> ack K for each key that is committed
-//   and the loops of `Peer+Loops.swift`
+//   and those of `Peer+Loops.swift` and `Peer+Whole.swift`
 //   exit                       no answer
 //
 // Whatever fails is answered with `error CODE PID SENTENCE`. A key that is a number is an `Int`.
@@ -121,10 +121,13 @@ final class Peer {
       case "budget": options.budget = .bytes(value)
       case "bits": options.hashBits = value
       case "timeout": options.writeTimeout = .milliseconds(value)
+      case "wait": options.openTimeout = .milliseconds(value)
       case "durable": options.durability = .durable
       case "clock":
         clock.set(to: Int64(value))
         options.clock = StoreClock { [clock] in clock.now }
+      case "shared":
+        options.clock = try ManualClock(sharedAt: String(halves[1])).storeClock
       case "meet": if !Rendezvous.arrive() { return try refuse("nobody said go") }
       default: return try refuse("no option \(word)")
       }

@@ -29,8 +29,10 @@ extension Processes {
         #expect(try other.ask("count", deadline: .seconds(10)) == "1")
       }
     }
-    // So do transactions, which `verify` is one of.
-    let answer = try others[1].ask("verify", deadline: .seconds(10))
+    // Checking is reading.
+    #expect(try others[1].ask("verify", deadline: .seconds(10)) == "sound")
+    // A compaction is not.
+    let answer = try others[1].ask("compact", deadline: .seconds(10))
     #expect(answer.hasPrefix("error writerStalled \(pid) "), "\(answer)")
     // What is written behind waits for as long as it takes, and its own process reads it.
     try others[0].order("behind 20 later", deadline: .seconds(10))

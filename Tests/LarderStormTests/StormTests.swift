@@ -22,7 +22,7 @@ let needsFaults: Comment = "needs swift test --traits FaultInjection"
   /// Runs the stress tool without damaged files.
   func stress(
     seconds: Int, mutant: String? = nil, seed: Seed
-  ) throws -> (status: LarderTesting.ExitStatus, line: String, log: String) {
+  ) throws -> (status: ChildProcess.ExitStatus, line: String, log: String) {
     let outcome = try ChildProcess.run(
       PeerExecutable("larder-stress").path,
       ["--seconds", "\(seconds)", "--no-damage", "--seed", "\(seed.value % 1_000_000)"],

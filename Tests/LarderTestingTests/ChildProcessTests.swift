@@ -44,6 +44,38 @@ struct ChildProcessTests {
     #expect(try child.wait() == .exited(0))
   }
 
+  @Test func `A child runs where it is told to`() throws {
+    let directory = try TemporaryDirectory()
+    try Files.write(Array("salt\n".utf8), to: directory.appending("jar"))
+    let child = try ChildProcess("cat", ["jar"], workingDirectory: directory.path)
+    try child.expect("salt")
+    #expect(
+      try ChildProcess.run("cat", ["jar"], workingDirectory: directory.path).lines == ["salt"])
+    let error = #expect(throws: ChildProcessError.self) {
+      try ChildProcess("cat", workingDirectory: directory.appending("none"))
+    }
+    #expect(error?.code == .notStarted)
+  }
+
+  @Test func `Lines before the awaited one are passed over and given back`() throws {
+    let child = try shell("echo one; echo two; echo ready; echo 'stored 7'; echo 'stored 8'")
+    #expect(try child.wait(for: "ready") == ["one", "two"])
+    #expect(try child.nextLine { $0.hasSuffix("8") } == "stored 8")
+    let error = #expect(throws: ChildProcessError.self) { try child.wait(for: "more") }
+    #expect(error?.code == .endOfOutput)
+    #expect(error?.status == .exited(0))
+  }
+
+  @Test func `Other lines do not prolong the wait for one`() throws {
+    let child = try ChildProcess("yes")
+    let error = #expect(throws: ChildProcessError.self) {
+      try child.wait(for: "no", deadline: .milliseconds(100))
+    }
+    #expect(error?.code == .timedOut)
+    child.kill()
+    #expect(try child.wait() == .killed)
+  }
+
   @Test func `An executable is found in PATH`() throws {
     let child = try ChildProcess("sh", ["-c", "echo found"])
     try child.expect("found")

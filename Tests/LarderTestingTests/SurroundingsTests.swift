@@ -2,6 +2,7 @@
 // Copyright 2026 the Larder authors. Licensed under Apache-2.0.
 // SPDX-License-Identifier: Apache-2.0
 
+import Larder
 import LarderTesting
 import Testing
 
@@ -59,6 +60,54 @@ struct TemporaryDirectoryTests {
     #expect(clock.advance(by: .microseconds(1999)) == 2501)
     clock.set(to: -7)
     #expect(clock.now == -7)
+  }
+
+  @Test func `Clocks of one file are one clock, and whoever comes first sets it`() throws {
+    let directory = try TemporaryDirectory()
+    let path = directory.appending("clock")
+    let first = try ManualClock(sharedAt: path, milliseconds: 0)
+    let second = try ManualClock(sharedAt: path, milliseconds: 5)
+    #expect(second.now == 0)
+    #expect(second.advance(by: .seconds(3)) == 3000)
+    #expect(first.now == 3000)
+    first.set(to: .max)
+    #expect(second.now == .max)
+    first.set(to: -1)
+    #expect(try ManualClock(sharedAt: path).now == -1)
+  }
+
+  @Test func `A file of another size is no clock`() throws {
+    let directory = try TemporaryDirectory()
+    try Files.write([1, 2, 3], to: directory.appending("clock"))
+    let error = #expect(throws: SystemCallError.self) {
+      try ManualClock(sharedAt: directory.appending("clock"))
+    }
+    #expect(error?.errno == EINVAL)
+    #expect(try Files.contents(of: directory.appending("clock")) == [1, 2, 3])
+    #expect(throws: SystemCallError.self) {
+      try ManualClock(sharedAt: directory.appending("no/clock"))
+    }
+  }
+
+  @Test(.timeLimit(.minutes(10)))
+  func `What expires for one process expires for the other`() throws {
+    let directory = try TemporaryDirectory()
+    let path = directory.appending("clock")
+    let clock = try ManualClock(sharedAt: path, milliseconds: 1000)
+    let temporary = try TemporaryStore(StoreOptions(clock: clock.storeClock))
+    let cache = PersistentCache<Int, String>(storage: temporary.store)
+    let peer = try PeerExecutable.peer.start()
+    #expect(try peer.ask("open \(temporary.path) shared=\(path)").hasPrefix("opened "))
+    #expect(try peer.ask("expiring 1 2000 salt") == "ok")
+    #expect(cache[1] == "salt")
+    #expect(try peer.ask("get 1") == "value salt")
+    clock.advance(by: .milliseconds(999))
+    #expect(cache[1] == "salt")
+    #expect(try peer.ask("get 1") == "value salt")
+    clock.advance(by: .milliseconds(1))
+    #expect(cache[1] == nil)
+    #expect(try peer.ask("get 1") == "none")
+    try temporary.verifyAndClose()
   }
 }
 

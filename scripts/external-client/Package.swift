@@ -15,7 +15,11 @@ let package = Package(
   ],
   targets: [
     .executableTarget(
-      name: "ExternalClient", dependencies: [.product(name: "Larder", package: "larder")])
+      name: "ExternalClient",
+      dependencies: [
+        .product(name: "Larder", package: "larder"),
+        .product(name: "LarderTesting", package: "larder"),
+      ])
   ],
   swiftLanguageModes: [.v6]
 )

@@ -127,7 +127,7 @@ struct StormRound {
   }
 
   private func lastWords(
-    of child: ChildProcess, _ index: Int, _ status: ExitStatus, _ totals: inout StressTotals
+    of child: ChildProcess, _ index: Int, _ status: ChildProcess.ExitStatus, _ totals: inout StressTotals
   ) -> [String] {
     let lines = (try? child.remainingLines(deadline: .seconds(5))) ?? []
     var found = lines.filter { $0 != "ready" }

@@ -4,10 +4,13 @@
 
 // Two processes of one program outside this package share a store. The parent starts itself twice:
 // the first child writes, the second reads what it wrote, changes it, and computes what is missing;
-// the parent, which had read the old value into memory, must see the new one.
+// the parent, which had read the old value into memory, must see the new one. Then a third child is
+// killed between two writes, by the kit: what it acknowledged is there, and the laws of storages
+// hold.
 
 import Foundation
 import Larder
+import LarderTesting
 
 struct Recipe: Codable, Sendable, Equatable {
   var title: String
@@ -36,6 +39,12 @@ case "second":
   try recipes.setValue(Recipe(title: "Borscht", minutes: 75), forKey: "soup")
   let bread = try await recipes.value(forKey: "bread") { Recipe(title: "Rye", minutes: 240) }
   expect(bread.title == "Rye", "a computed value")
+case "third":
+  // Writes until it is killed, and says what is committed.
+  for number in 0..<1_000_000 {
+    try recipes.setValue(Recipe(title: "Soup", minutes: number), forKey: "soup \(number)")
+    ParentProcess.send("stored \(number)")
+  }
 default:
   for (name, minutes) in [("first", 90), ("second", 75)] {
     let child = Process()
@@ -48,6 +57,22 @@ default:
     expect(recipes["soup"]?.minutes == minutes, "the same from memory")
   }
   expect(recipes["bread"]?.title == "Rye", "what the second child computed")
+
+  let third = try PeerExecutable("ExternalClient").start(["third", path])
+  try third.wait(for: "stored 9")
+  third.kill()
+  let last = try third.remainingLines().count + 9
+  expect(try third.wait() == .killed, "the third child is killed")
+  for number in 0...last {
+    expect(recipes["soup \(number)"]?.minutes == number, "what a killed child acknowledged")
+  }
+
+  let bytes = PersistentCache<String, [UInt8]>(storage: store, namespace: "laws")
+  let laws = StorageLaws(
+    get: { try bytes.value(forKey: $0) }, set: { try bytes.setValue($1, forKey: $0) },
+    remove: { try bytes.removeValue(forKey: $0) }, removeAll: { try bytes.removeAll() })
+  let violations = await laws.violations()
+  expect(violations.isEmpty, "a lawful storage, not \(violations)")
   let findings = try store.verify()
   expect(findings.isEmpty, "a sound store, not \(findings)")
   store.close()

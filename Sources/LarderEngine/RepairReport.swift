@@ -1,0 +1,60 @@
+// Larder — an embedded, multi-process cache and object store.
+// Copyright 2026 the Larder authors. Licensed under Apache-2.0.
+// SPDX-License-Identifier: Apache-2.0
+
+/// What `SharedStore.repair(at:)` found and did.
+public struct RepairReport: Sendable {
+  public enum Outcome: String, Sendable, Hashable {
+    /// Nothing was wrong, and nothing was done.
+    case sound
+    /// The store was repaired.
+    case repaired
+    /// The store can be repaired; this was a dry run.
+    case repairable
+  }
+
+  /// A namespace, and what became of its entries.
+  public struct Namespace: Sendable, Hashable {
+    public let name: String
+    public let kept: Int
+    /// Entries that could not be read, as far as the store's books or the entries themselves tell.
+    public let lost: Int
+    /// Whether the namespace's own record was lost, and its name with it.
+    public let isRecovered: Bool
+  }
+
+  public internal(set) var outcome: Outcome
+  public let path: String
+  public let durability: Durability
+  /// What was wrong, the worst first.
+  public internal(set) var findings: [StoreFinding] = []
+  /// In the order of their names.
+  public internal(set) var namespaces: [Namespace] = []
+  /// Entries that are, or would be, in the repaired store.
+  public internal(set) var kept = 0
+  /// Entries that could not be read, as far as the store's books or the entries themselves tell.
+  public internal(set) var lost = 0
+  /// Whether that is all. Otherwise the books were damaged too, and nothing tells how many entries
+  /// were on pages that cannot be read.
+  public internal(set) var isLossKnown = true
+  /// Entries that were left out because a cache's budget has no room for them.
+  public internal(set) var evicted = 0
+  /// Pages of the damaged file: that were read; that are in use and could not be; that nothing
+  /// leads to; and of those, the ones whose entries were taken.
+  public internal(set) var pagesRead = 0
+  public internal(set) var pagesDamaged = 0
+  public internal(set) var pagesUnreachable = 0
+  public internal(set) var pagesScavenged = 0
+  /// Whether the last commit, or the last few, may be missing: what said which one is the newest
+  /// was damaged. Then a key may have an older value.
+  public internal(set) var mayMissCommits = false
+  /// Whether the cache was in use when the system went down, so that nothing of it can be trusted.
+  public internal(set) var isDiscarded = false
+  /// Where the damaged files were kept.
+  public internal(set) var damagedFiles: String?
+
+  /// Whether everything the store held is in the repaired one.
+  public var isComplete: Bool {
+    lost == 0 && isLossKnown && evicted == 0 && !mayMissCommits && !isDiscarded
+  }
+}

@@ -1,0 +1,242 @@
+// Larder — an embedded, multi-process cache and object store.
+// Copyright 2026 the Larder authors. Licensed under Apache-2.0.
+// SPDX-License-Identifier: Apache-2.0
+
+import LarderSystem
+import LarderTesting
+
+#if canImport(Glibc)
+  import Glibc
+#elseif canImport(Musl)
+  import Musl
+#else
+  import Darwin
+#endif
+
+// THE DAMAGE MODE
+//
+// A few sound stores are built once. Then child processes make copies, damage them, open them and
+// judge what they see, one case after the other, a few hundred a second; the parent watches. A child
+// says in mapped memory which case it is at before it touches it: if it dies of a signal or hangs,
+// that case is a violation, with a name and a command that repeats it, and another child goes on
+// behind it. A second phase damages a store that processes are using (LiveDamage.swift).
+
+/// What the damage mode has done and found.
+package struct DamageOutcome: Sendable {
+  package var filesDamaged = 0
+  package var opened = 0
+  package var violations: [String] = []
+  /// Of processes whose files were damaged while they used them. Never of those that open.
+  package var signalDeaths = 0
+}
+
+package enum DamageRun {
+  /// How long a child may be in one phase of one case. The slowest phase takes some milliseconds;
+  /// the bound is for a machine that does much else, and for builds without optimisation.
+  #if DEBUG
+    static let deadline: UInt64 = 20_000_000_000
+  #else
+    static let deadline: UInt64 = 5_000_000_000
+  #endif
+  /// Violations that are reported; more of the same say no more.
+  static let maximumViolations = 25
+
+  /// Damages stores and opens them, for as long as asked and at least so many.
+  package static func run(
+    seconds: Double, minimumFiles: Int, seed: UInt64, workers: Int, report: (String) -> Void
+  ) async throws -> DamageOutcome {
+    let work = try workDirectory()
+    defer { Files.removeAll(work) }
+    var outcome = DamageOutcome()
+    let start = Clocks.monotonicNanoseconds()
+    report("damage: building \(DamageTemplate.all.count) stores in \(work), seed \(seed)")
+    try build(work, seed)
+    // A fifth of the time for stores in use.
+    let budget = UInt64(max(seconds, 0.5) * 0.8e9)
+    try openDamaged(work, seed, workers, minimumFiles, start + budget, &outcome, report)
+    let spent = Double(Clocks.monotonicNanoseconds() - start) / 1e9
+    report(
+      "damage: \(outcome.filesDamaged) files in \(tenths(spent)) s, "
+        + "\(Int(Double(outcome.filesDamaged) / spent)) a second")
+    let rest = max(seconds - spent, min(seconds * 0.2, 4))
+    if outcome.violations.count < maximumViolations {
+      var live = LiveDamage(work: work, seed: seed)
+      try live.run(seconds: rest, &outcome, report)
+    }
+    return outcome
+  }
+
+  /// Repeats one case, here or under a debugger; what is left of the store stays if `keep` says so.
+  static func repeatCase(
+    _ number: Int, seed: UInt64, keep: String?, report: (String) -> Void
+  ) throws -> DamageOutcome {
+    let work = try workDirectory()
+    defer { Files.removeAll(work) }
+    try build(work, seed)
+    let plan = DamagePlan(seed: seed, number: number, catalog: try .init(below: work))
+    report("case \(number), store \(plan.template.number): \(plan.description)")
+    if let keep { try plan.apply(at: keep) }
+    var outcome = DamageOutcome()
+    let supervisor = Supervisor(work: work, seed: seed, catalog: try .init(below: work))
+    try supervisor.start(0, first: number, step: 1, count: 1)
+    while supervisor.isRunning { supervisor.watch(&outcome) }
+    return outcome
+  }
+
+  static func board(_ work: String, _ index: Int) -> String { "\(work)/board\(index)" }
+
+  private static func tenths(_ value: Double) -> Double { (value * 10).rounded() / 10 }
+
+  /// In memory where that is allowed: what is tested is what files hold, not how they are kept.
+  private static func workDirectory() throws -> String {
+    let memory = "/dev/shm"
+    let name = "larder-damage-\(getpid())-\(Clocks.monotonicNanoseconds() % 1_000_000)"
+    if (try? Files.makeDirectory("\(memory)/\(name)")) != nil { return "\(memory)/\(name)" }
+    let path = (FileSystem.environment("TMPDIR") ?? "/tmp") + "/" + name
+    try Files.makeDirectory(path)
+    return path
+  }
+
+  private static func build(_ work: String, _ seed: UInt64) throws {
+    let stress = try PeerExecutable("larder-stress").path
+    for template in DamageTemplate.all {
+      let arguments = ["damage-worker", "build", work, "\(seed)", "\(template.number)"]
+      let outcome = try ChildProcess.run(stress, arguments)
+      let expected: ChildProcess.ExitStatus = template.isKilled ? .signalled(SIGKILL) : .exited(0)
+      guard outcome.status == expected else {
+        throw DamageFailure(
+          "template \(template.number) \(outcome.status): \(outcome.lines) "
+            + outcome.standardError)
+      }
+    }
+  }
+
+  private static func openDamaged(
+    _ work: String, _ seed: UInt64, _ workers: Int, _ minimum: Int, _ end: UInt64,
+    _ outcome: inout DamageOutcome, _ report: (String) -> Void
+  ) throws {
+    let supervisor = Supervisor(work: work, seed: seed, catalog: try .init(below: work))
+    for index in 0..<workers {
+      try supervisor.start(index, first: index, step: workers, count: .max)
+    }
+    var reported = Clocks.monotonicNanoseconds()
+    while supervisor.isRunning {
+      supervisor.watch(&outcome)
+      let now = Clocks.monotonicNanoseconds()
+      let isEnough = now > end && outcome.filesDamaged >= minimum
+      if isEnough || outcome.violations.count >= maximumViolations { supervisor.stop() }
+      if now - reported > 10_000_000_000 {
+        reported = now
+        report("damage: \(outcome.filesDamaged) files, \(outcome.violations.count) violations")
+      }
+    }
+    report("damage: \(supervisor.summary)")
+  }
+}
+
+/// Starts, watches and replaces the children that open damaged stores.
+final class Supervisor {
+  private struct Worker {
+    var child: ChildProcess
+    let board: DamageBoard
+    let index: Int
+    let step: Int
+  }
+
+  private let work: String
+  private let seed: UInt64
+  private let catalog: DamagePlan.Catalog
+  private var workers: [Worker] = []
+  private var boards: [DamageBoard] = []
+  private var isStopping = false
+
+  init(work: String, seed: UInt64, catalog: DamagePlan.Catalog) {
+    self.work = work
+    self.seed = seed
+    self.catalog = catalog
+  }
+
+  var isRunning: Bool { !workers.isEmpty }
+
+  func start(_ index: Int, first: Int, step: Int, count: Int) throws {
+    let stress = try PeerExecutable("larder-stress").path
+    let board = try DamageBoard(path: DamageRun.board(work, index))
+    if first < step || count == 1 { boards.append(board) }
+    board.begin(first)
+    let arguments = [
+      "damage-worker", "open", work, "\(seed)", "\(index)", "\(first)", "\(step)",
+    ]
+    let child = try ChildProcess(
+      stress, arguments + (count == .max ? [] : ["\(count)"]), standardError: .captured)
+    workers.append(Worker(child: child, board: board, index: index, step: step))
+  }
+
+  func stop() {
+    isStopping = true
+    for worker in workers { worker.board[.stop] = 1 }
+  }
+
+  /// Looks after every child once, waiting a little for the first to say something.
+  func watch(_ outcome: inout DamageOutcome) {
+    usleep(5000)
+    for position in workers.indices.reversed() {
+      let worker = workers[position]
+      let status = worker.child.exitStatus
+      take(worker, &outcome)
+      if let status {
+        workers.remove(at: position)
+        if status != .exited(0) { lose(worker, "\(status)", &outcome) }
+      } else if let now = worker.board.now, now.nanoseconds > DamageRun.deadline {
+        worker.child.kill()
+        _ = try? worker.child.wait()
+        take(worker, &outcome)
+        workers.remove(at: position)
+        lose(worker, "hung", &outcome)
+      }
+    }
+    outcome.filesDamaged = boards.reduce(0) { $0 + Int($1[.finished]) }
+    outcome.opened = boards.reduce(0) { $0 + Int($1[.opened]) + Int($1[.refused]) }
+  }
+
+  private func take(_ worker: Worker, _ outcome: inout DamageOutcome) {
+    while let line = try? worker.child.nextLine(deadline: .zero) {
+      let parts = line.split(separator: " ", maxSplits: 1)
+      guard parts.count == 2, let number = Int(parts[0]) else {
+        outcome.violations.append("a worker said: \(line)")
+        continue
+      }
+      add(number, String(parts[1]), &outcome)
+    }
+  }
+
+  /// A child died or was killed in the middle of a case.
+  private func lose(_ worker: Worker, _ what: String, _ outcome: inout DamageOutcome) {
+    guard let now = worker.board.now else {
+      outcome.violations.append("a worker \(what): \(worker.child.standardErrorText.prefix(300))")
+      return
+    }
+    let text = worker.child.standardErrorText.prefix(300)
+    add(now.number, "the process \(what) while \(now.phase). \(text)", &outcome)
+    worker.board.add(.finished)
+    worker.board[.current] = 0
+    if isStopping || worker.step == 1 && workers.isEmpty && boards.count == 1 { return }
+    try? start(
+      worker.index, first: now.number + worker.step, step: worker.step, count: .max)
+  }
+
+  private func add(_ number: Int, _ text: String, _ outcome: inout DamageOutcome) {
+    guard outcome.violations.count < DamageRun.maximumViolations else { return }
+    let plan = DamagePlan(seed: seed, number: number, catalog: catalog)
+    outcome.violations.append(
+      "\(text)\n    store \(plan.template.number) (.\(plan.template.durability)), "
+        + "\(plan.description)\n    larder-stress damage --seed \(seed) --case \(number)")
+  }
+
+  /// How the openings went, for people.
+  var summary: String {
+    func sum(_ word: DamageBoard.Word) -> UInt64 { boards.reduce(0) { $0 + $1[word] } }
+    return "\(sum(.opened)) opened, \(sum(.refused)) refused, \(sum(.healed)) started empty, "
+      + "\(sum(.unsound)) found unsound; \(sum(.hits)) values read, \(sum(.misses)) misses, "
+      + "\(sum(.failures)) typed errors"
+  }
+}

@@ -1,0 +1,213 @@
+// Larder — an embedded, multi-process cache and object store.
+// Copyright 2026 the Larder authors. Licensed under Apache-2.0.
+// SPDX-License-Identifier: Apache-2.0
+
+import Larder
+import LarderEngine
+import LarderSystem
+import LarderTesting
+
+#if canImport(Glibc)
+  import Glibc
+#elseif canImport(Musl)
+  import Musl
+#else
+  import Darwin
+#endif
+
+// DAMAGE TO A STORE IN USE
+//
+// Processes use a cache; several times a second something is done to its files in place. LMDB maps
+// its file: a process that touches a page which was just cut off gets a SIGBUS, and nothing a
+// library does without a signal handler of its own can prevent that. So deaths by signal are
+// counted and bounded (a process a half and a whole one per act of sabotage), not forbidden. What
+// is forbidden: a wrong or an old value, an error that is none of ours, a process that hangs, and a
+// store that does not come back: after each act every process has to get a write through that it
+// then reads, within the deadline.
+
+/// Damages a store while processes use it.
+struct LiveDamage {
+  /// How long the store may be unusable after one act of sabotage, deaths and restarts included.
+  static let deadline: UInt64 = 10_000_000_000
+  /// Deaths by signal per act.
+  static let bound = 1.5
+
+  let work: String
+  let seed: UInt64
+  private var children: [ChildProcess] = []
+  private var deaths = 0
+
+  init(work: String, seed: UInt64) {
+    self.work = work
+    self.seed = seed
+  }
+
+  private var path: String { work + "/live" }
+
+  mutating func run(
+    seconds: Double, _ outcome: inout DamageOutcome, _ report: (String) -> Void
+  ) throws {
+    let board = try LiveBoard(path: work + "/liveboard")
+    var random = Seed(seed).generator(stream: 1 << 34)
+    for id in 0..<LiveWorker.processes { children.append(try start(id)) }
+    let end = Clocks.monotonicNanoseconds() + UInt64(seconds * 1e9)
+    var acts = 0
+    var last = "nothing"
+    var isSound = recovers(board, after: last, &outcome)
+    while isSound, Clocks.monotonicNanoseconds() < end {
+      last = sabotage(board, &random)
+      acts += 1
+      usleep(100_000)
+      isSound = recovers(board, after: "act \(acts), \(last)", &outcome)
+    }
+    finish(board, after: last, &outcome)
+    outcome.filesDamaged += acts
+    outcome.signalDeaths += deaths
+    if acts >= 20, Double(deaths) > Self.bound * Double(acts) {
+      outcome.violations.append("\(deaths) deaths by signals in \(acts) acts of sabotage")
+    }
+    report(
+      "damage in use: \(acts) acts, \(deaths) deaths by signals, \(board.value(.reads)) reads "
+        + "(\(board.value(.hits)) hits), \(board.value(.writes)) writes, "
+        + "\(board.value(.errors)) typed errors")
+  }
+
+  private func start(_ id: Int) throws -> ChildProcess {
+    try ChildProcess(
+      PeerExecutable("larder-stress").path,
+      ["damage-worker", "live", path, work + "/liveboard", "\(id)"], standardError: .captured)
+  }
+
+  /// Waits until every process got something through again, starting anew those that died.
+  private mutating func recovers(
+    _ board: LiveBoard, after what: String, _ outcome: inout DamageOutcome
+  ) -> Bool {
+    let start = Clocks.monotonicNanoseconds()
+    let before = (0..<LiveWorker.processes).map { board.progress($0) }
+    while (0..<LiveWorker.processes).contains(where: { board.progress($0) == before[$0] }) {
+      for id in children.indices {
+        guard let status = children[id].exitStatus else { continue }
+        if case .signalled(let signal) = status, [SIGBUS, SIGSEGV, SIGABRT].contains(signal) {
+          deaths += 1
+        } else {
+          let lines = (try? children[id].remainingLines(deadline: .seconds(1))) ?? []
+          outcome.violations.append(
+            "in use, after \(what): a process \(status): \(lines) "
+              + children[id].standardErrorText.suffix(300)
+              + "\n    larder-stress damage --seed \(seed) (the act; timing is not repeatable)")
+          return false
+        }
+        guard let child = try? self.start(id) else { return false }
+        children[id] = child
+      }
+      if Clocks.monotonicNanoseconds() - start > Self.deadline {
+        let stuck = (0..<LiveWorker.processes).filter { board.progress($0) == before[$0] }
+        outcome.violations.append(
+          "in use, after \(what): processes \(stuck) get nothing through\n"
+            + "    larder-stress damage --seed \(seed) (the act; timing is not repeatable)")
+        return false
+      }
+      usleep(3000)
+    }
+    return true
+  }
+
+  private mutating func finish(
+    _ board: LiveBoard, after what: String, _ outcome: inout DamageOutcome
+  ) {
+    if let stop = try? OwnedFile(path: work + "/liveboard") {
+      var word: [UInt8] = []
+      word.append(littleEndian: UInt64(1))
+      try? stop.write(word, at: LiveBoard.Count.stop.rawValue * 8)
+    }
+    for child in children {
+      guard let status = try? child.wait(deadline: .seconds(10)) else {
+        outcome.violations.append("in use: a process does not end, after \(what)")
+        child.kill()
+        continue
+      }
+      if case .signalled = status {
+        deaths += 1
+      } else if status != .exited(0) {
+        let lines = (try? child.remainingLines(deadline: .seconds(1))) ?? []
+        outcome.violations.append("in use, at the end: a process \(status): \(lines)")
+      }
+    }
+    children = []
+    // Whoever comes next finds a cache that works.
+    do {
+      let store = try SharedStore(at: path)
+      try store.setBytes([1, 2, 3], forKey: "next")
+      if try store.bytes(forKey: "next") != [1, 2, 3] {
+        outcome.violations.append("in use: afterwards the store keeps nothing")
+      }
+      store.close()
+    } catch {
+      outcome.violations.append("in use: afterwards the store does not work: \(error)")
+    }
+  }
+
+  // MARK: Acts
+
+  /// Does one thing to the files of the generation in force; answers what.
+  private func sabotage(_ board: LiveBoard, _ random: inout SeededRandom) -> String {
+    let root = path + "/v1"
+    let number = CurrentFile.read(in: StoreDirectory(path: path, root: root)) ?? 1
+    let generation = "\(root)/g-\(number)"
+    let data = generation + "/data.mdb"
+    func write(_ bytes: [UInt8], _ file: String, at offset: Int) {
+      try? OwnedFile(path: file).write(bytes, at: offset)
+    }
+    func pages(_ count: Int, random garbage: Bool) {
+      let all = max(((try? Files.size(data)) ?? 0) / 4096, 1)
+      for _ in 0..<count {
+        let page = Int.random(in: 0..<all, using: &random)
+        write(
+          garbage ? random.bytes(4096) : [UInt8](repeating: 0, count: 4096), data,
+          at: page * 4096)
+      }
+    }
+    switch Int.random(in: 0..<11, using: &random) {
+    case 0:
+      try? Files.truncate(data, to: 8192)
+      return "data.mdb cut to 8 kB"
+    case 1:
+      pages(3, random: false)
+      return "3 pages zeroed"
+    case 2:
+      pages(3, random: true)
+      return "3 pages made random"
+    case 3:
+      write([UInt8](repeating: 0, count: 8192), data, at: 0)
+      return "both metas wiped"
+    case 4:
+      let size = max((try? Files.size(data)) ?? 0, 1)
+      for _ in 0..<200 {
+        write(random.bytes(1), data, at: Int.random(in: 0..<size, using: &random))
+      }
+      return "200 bytes made random"
+    case 5:
+      try? Files.write(random.bytes(64), to: generation + "/state")
+      return "state made random"
+    case 6:
+      try? Files.truncate(generation + "/shared.table", to: 100)
+      return "shared.table cut to 100 bytes"
+    case 7:
+      try? Files.write(random.bytes(40), to: root + "/CURRENT")
+      return "CURRENT made random"
+    case 8:
+      board.noteRemoval()
+      Files.removeAll(path)
+      board.noteRemoval()
+      return "the directory removed"
+    case 9:
+      write([UInt8](repeating: 0, count: 65_536), generation + "/shared.table", at: 0)
+      return "the head of shared.table zeroed"
+    default:
+      board.noteRemoval()
+      Files.removeAll(generation)
+      board.noteRemoval()
+      return "the generation's directory removed"
+    }
+  }
+}

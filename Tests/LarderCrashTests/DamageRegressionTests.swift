@@ -1,0 +1,174 @@
+// Larder — an embedded, multi-process cache and object store.
+// Copyright 2026 the Larder authors. Licensed under Apache-2.0.
+// SPDX-License-Identifier: Apache-2.0
+
+import Larder
+import LarderEngine
+import LarderSystem
+import LarderTesting
+import Testing
+
+#if canImport(Glibc)
+  import Glibc
+#elseif canImport(Musl)
+  import Musl
+#else
+  import Darwin
+#endif
+
+/// What the damage mode found, each by the few bytes that did it.
+@Suite(.timeLimit(.minutes(10))) struct DamageRegressionTests {
+  let directory: TemporaryDirectory
+  init() throws { directory = try TemporaryDirectory() }
+  var path: String { directory.path + "/store" }
+
+  /// A closed store with 20 entries in two namespaces; answers its generation's directory.
+  func makeStore(_ durability: Durability) throws -> String {
+    let store = try SharedStore(at: path, .init(durability: durability))
+    for key in 0..<20 { try store.setBytes([7, UInt8(key)], forKey: key, in: key < 10 ? "" : "n") }
+    store.close()
+    return path + (durability == .cache ? "/v1/g-1" : "/g-1")
+  }
+
+  func open(_ durability: Durability) throws -> SharedStore {
+    try SharedStore(
+      at: path,
+      .init(durability: durability, openTimeout: .seconds(5), writeTimeout: .seconds(5)))
+  }
+
+  /// Everything is there, and it works.
+  func expectWhole(_ store: SharedStore, _ what: String) throws {
+    for key in 0..<20 {
+      #expect(
+        try store.bytes(forKey: key, in: key < 10 ? "" : "n") == [7, UInt8(key)], "\(what)")
+    }
+    try store.setBytes([1], forKey: "new")
+    #expect(try store.bytes(forKey: "new") == [1], "\(what)")
+    #expect(try store.verify() == [], "\(what)")
+    #expect(try store.statistics().hitRatio ?? 0 <= 1, "\(what)")
+  }
+
+  func poke(_ value: UInt64, _ size: Int, at offset: Int, in file: String) throws {
+    var bytes: [UInt8] = []
+    bytes.append(littleEndian: value)
+    try Files.overwrite(Array(bytes.prefix(size)), at: offset, in: file)
+  }
+
+  @Test(arguments: [
+    ("open attempts at their end", SharedTableLayout.openAttempts, 4, UInt64.max),
+    ("deaths inside at their end", SharedTableLayout.deathsInside, 4, UInt64.max),
+    ("a writer's label of the future", SharedTableLayout.writerLabel, 8, UInt64.max >> 1),
+    ("a stamped label of the future", SharedTableLayout.lastStamped, 8, UInt64.max),
+    ("a floor of the future", SharedTableLayout.floor, 8, 0),
+    ("a writer since the far future", SharedTableLayout.writingSince, 8, 67_051_198_091_466_876),
+    ("a budget of one byte", SharedTableLayout.budget, 8, 1),
+    ("memory hits at their end", SharedTableLayout.retired, 8, UInt64.max),
+    ("misses at their end", SharedTableLayout.retired + 16, 8, UInt64.max),
+    ("a condemned table", SharedTableLayout.condemned, 4, 1),
+  ])
+  func `A hostile word in shared.table costs a durable store nothing`(
+    what: String, offset: Int, size: Int, value: UInt64
+  ) throws {
+    let generation = try makeStore(.durable)
+    try poke(value, size, at: offset, in: generation + "/shared.table")
+    let store = try open(.durable)
+    try expectWhole(store, what)
+    store.close()
+    try expectWhole(open(.durable), what + ", opened again")
+  }
+
+  enum Stranger: String, CaseIterable { case pipe, directory, link }
+
+  func put(_ stranger: Stranger, inPlaceOf file: String) throws {
+    switch stranger {
+    case .pipe:
+      Files.removeAll(file)
+      #expect(unsafe mkfifo(file, 0o600) == 0)
+    case .directory:
+      Files.removeAll(file)
+      try Files.makeDirectory(file)
+    case .link:
+      try Files.move(file, to: file + ".moved")
+      try Files.makeSymbolicLink(file, to: file + ".moved")
+    }
+  }
+
+  @Test(arguments: Stranger.allCases)
+  func `What is no file in a file's place is damage, and never waited for`(
+    stranger: Stranger
+  ) throws {
+    for name in ["data.mdb", "lock.mdb", "shared.table", "state", "presence"] {
+      Files.removeAll(path)
+      try put(stranger, inPlaceOf: makeStore(.cache) + "/" + name)
+      let cache = try open(.cache)
+      try cache.setBytes([1], forKey: 1)
+      #expect(try cache.bytes(forKey: 1) == [1], "\(name)")
+      #expect(try cache.verify() == [], "\(name)")
+      cache.close()
+      Files.removeAll(path)
+      try put(stranger, inPlaceOf: makeStore(.durable) + "/" + name)
+      let error = #expect(throws: StoreError.self) { try open(.durable) }
+      #expect(error?.code == .damaged, "\(name): \(String(describing: error))")
+    }
+    for durability in Durability.allCases {
+      Files.removeAll(path)
+      let generation = try makeStore(durability)
+      try put(stranger, inPlaceOf: generation.dropLast(4) + "/CURRENT")
+      try expectWhole(open(durability), "CURRENT, \(durability)")
+    }
+  }
+
+  /// Changes a byte behind a pattern in data.mdb, wherever a page holds it.
+  func spoil(_ pattern: [UInt8], plus offset: Int, in file: String) throws {
+    let data = try Files.contents(of: file)
+    var found = 0
+    for start in 0..<(data.count - pattern.count - offset)
+    where data[start..<(start + pattern.count)].elementsEqual(pattern) {
+      try Files.overwrite([data[start + offset] ^ 1], at: start + offset, in: file)
+      found += 1
+    }
+    #expect(found > 0)
+  }
+
+  @Test(arguments: [
+    ("meta", 4), ("meta", 4 + 32), ("meta", 4 + 48), ("totals", 6), ("totals", 6 + 16),
+    ("n:n", 3), ("i:\u{0}\u{0}\u{0}\u{2}", 6), ("i:\u{0}\u{0}\u{0}\u{2}", 6 + 16),
+  ])
+  func `A flipped bit in the store's own records is noticed`(name: String, offset: Int) throws {
+    try spoil(Array(name.utf8), plus: offset, in: makeStore(.durable) + "/data.mdb")
+    do {
+      let store = try open(.durable)
+      #expect(try store.verify() != [])
+      for key in 0..<20 {
+        do {
+          let value = try store.bytes(forKey: key, in: key < 10 ? "" : "n")
+          #expect(value == [7, UInt8(key)], "lost without a word: \(key)")
+        } catch let error as StoreError {
+          #expect(error.code == .damaged)
+        }
+      }
+      // Listing and counting throw nothing of the layers below.
+      do { _ = try store.core.page(of: nil, from: 0, limit: 100) } catch is StoreError {}
+    } catch let error as StoreError {
+      #expect(error.code == .damaged)
+    }
+  }
+
+  @Test func `A data file of another generation is refused`() throws {
+    let generation = try makeStore(.cache)
+    let store = try open(.cache)
+    let old = try store.core.generation()
+    old.table.condemn()
+    try store.core.move(from: old)
+    store.close()
+    let theirs = try Files.contents(of: generation.dropLast(1) + "2/data.mdb")
+    Files.removeAll(path)
+    _ = try makeStore(.cache)
+    try Files.write(theirs, to: generation + "/data.mdb")
+    let again = try open(.cache)
+    #expect(try again.bytes(forKey: 1) == nil)
+    try again.setBytes([1], forKey: 1)
+    #expect(try again.bytes(forKey: 1) == [1])
+    #expect(try again.verify() == [])
+  }
+}

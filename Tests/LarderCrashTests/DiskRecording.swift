@@ -1,0 +1,96 @@
+// Larder — an embedded, multi-process cache and object store.
+// Copyright 2026 the Larder authors. Licensed under Apache-2.0.
+// SPDX-License-Identifier: Apache-2.0
+
+import LarderTesting
+
+/// Something a process did to the files below one directory, or said.
+enum DiskEvent {
+  case makeDirectory(String)
+  case create(String)
+  case resize(String, Int)
+  /// Makes a file at least this long.
+  case extend(String, Int)
+  /// `isStable`: through a descriptor that was opened with O_DSYNC.
+  case write(String, offset: Int, bytes: [UInt8], isStable: Bool)
+  case rename(String, to: String)
+  case remove(String)
+  /// `fsync` or `fdatasync` of a file or of a directory.
+  case sync(String)
+  /// A line on standard output: an acknowledgement.
+  case output(String)
+}
+
+/// What a process did, in order, from strace's record of it.
+struct DiskRecording {
+  /// All that changes files, and `lseek`, which says where `writev` writes.
+  static let calls = [
+    "openat", "mkdir", "rename", "unlink", "unlinkat", "rmdir", "lseek", "pwrite64", "pwritev",
+    "writev", "write", "fsync", "fdatasync", "sync_file_range", "ftruncate", "fallocate", "msync",
+  ]
+
+  private(set) var events: [DiskEvent] = []
+  private let root: String
+  private var position: [Int: Int] = [:]
+  private var stable: Set<Int> = []
+
+  /// - Parameter root: The directory below which files count, without a slash at the end.
+  init(log: [UInt8], root: String) {
+    self.root = root
+    for call in StraceLog.parse(log) where (call.result ?? -1) >= 0 { record(call) }
+  }
+
+  private mutating func record(_ call: SystemCall) {
+    let result = call.result!
+    switch call.name {
+    case "openat": recordOpening(call, result)
+    case "mkdir": add(call.string(0)) { .makeDirectory($0) }
+    case "rename": add(call.string(0)) { .rename($0, to: call.string(1)) }
+    case "unlink", "rmdir": add(call.string(0)) { .remove($0) }
+    case "unlinkat":
+      let name = call.string(1)
+      add(name.hasPrefix("/") ? name : (call.path(behind: 0) ?? "") + "/" + name) { .remove($0) }
+    case "lseek": position[call.number(0)!] = result
+    case "pwrite64", "pwritev":
+      recordWrite(call, at: call.number(3)!, result)
+    case "writev", "write":
+      let descriptor = call.number(0)!
+      if descriptor == 1 {
+        events.append(.output(call.string(1)))
+        return
+      }
+      let offset = position[descriptor, default: 0]
+      position[descriptor] = offset + result
+      recordWrite(call, at: offset, result)
+    case "fsync", "fdatasync": add(call.path(behind: 0)) { .sync($0) }
+    case "ftruncate": add(call.path(behind: 0)) { .resize($0, call.number(1)!) }
+    case "fallocate":
+      add(call.path(behind: 0)) { .extend($0, call.number(2)! + call.number(3)!) }
+    default: break
+    }
+  }
+
+  private mutating func recordOpening(_ call: SystemCall, _ descriptor: Int) {
+    let flags = call.text(2)
+    position[descriptor] = 0
+    if flags.contains("O_DSYNC") || flags.contains("O_SYNC") {
+      stable.insert(descriptor)
+    } else {
+      stable.remove(descriptor)
+    }
+    if flags.contains("O_CREAT") { add(call.string(1)) { .create($0) } }
+    if flags.contains("O_TRUNC") { add(call.string(1)) { .resize($0, 0) } }
+  }
+
+  private mutating func recordWrite(_ call: SystemCall, at offset: Int, _ count: Int) {
+    let bytes = Array(call.bytes(1).prefix(count))
+    precondition(bytes.count == count, "strace cut a string short")
+    let isStable = stable.contains(call.number(0)!)
+    add(call.path(behind: 0)) { .write($0, offset: offset, bytes: bytes, isStable: isStable) }
+  }
+
+  private mutating func add(_ path: String?, _ event: (String) -> DiskEvent) {
+    guard let path, path.hasPrefix(root + "/") || path == root else { return }
+    events.append(event(path))
+  }
+}

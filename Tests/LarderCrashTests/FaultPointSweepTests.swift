@@ -1,0 +1,89 @@
+// Larder — an embedded, multi-process cache and object store.
+// Copyright 2026 the Larder authors. Licensed under Apache-2.0.
+// SPDX-License-Identifier: Apache-2.0
+
+import LarderSystem
+import LarderTesting
+import Testing
+
+extension Crashes {
+  /// Where each point is passed: a scenario, and the passages of it to strike at.
+  static let passages: [FaultPoint: [(scenario: String, numbers: [Int])]] = {
+    let creations = ["create a cache", "create a durable store"]
+    let condemnations = [
+      "condemn a damaged file", "condemn beside another", "condemn a damaged table beside another",
+      "a cache after a crash of the system", "compact beside another", "compact a durable store",
+      "compact a durable store beside another",
+    ]
+    let openings =
+      creations + condemnations + [
+        "open alone", "open beside another", "remake a table that is gone",
+        "remake the table of another boot", "a durable store after a crash of the system",
+      ]
+    let commits = [
+      "commit to a cache", "commit alone", "commit to a durable store", "write behind",
+      "remove everything",
+    ]
+    let closings = ["close alone", "close a durable store", "close beside another"]
+    func at(_ scenarios: [String], _ numbers: Int...) -> [(scenario: String, numbers: [Int])] {
+      scenarios.map { ($0, numbers) }
+    }
+    return [
+      .openGateTaken: at(openings, 1), .openGenerationBuilt: at(creations + condemnations, 1),
+      .openGenerationRenamed: at(creations + condemnations, 1),
+      .openCurrentWritten: at(creations + condemnations, 1),
+      .openPresenceTaken: at(openings, 1), .openTableReady: at(openings, 1),
+      .openBeforeEnvironment: at(openings, 1), .openAfterEnvironment: at(openings, 1),
+      .openSlotTaken: at(openings, 1), .openDone: at(openings, 1),
+      .begin: at(commits, 1), .afterWriterLabel: at(commits, 1),
+      .betweenPuts: at(["commit to a cache", "commit to a durable store"], 1, 3),
+      .afterEviction: at(["evict"], 1, 3), .beforeStamps: at(commits, 1),
+      .betweenStamps: at(["commit to a cache", "commit to a durable store"], 1, 4),
+      .afterStamps: at(commits, 1), .beforeCommit: at(commits, 1), .afterCommit: at(commits, 1),
+      .beforeWake: at(commits, 1),
+      .afterRenew: at(["open alone", "open beside another", "compute"], 1),
+      .beforeFill: at(["open alone", "open beside another"], 1),
+      .condemnMarked: at(["condemn beside another", "compact beside another"], 1),
+      .closeGateTaken: at(closings, 1), .closeSynced: at(closings, 1), .closeDone: at(closings, 1),
+      .stateDirty: at(["commit alone", "close alone", "close a durable store"], 1),
+      .leaseTaken: at(["compute"], 1), .leaseRegistered: at(["compute"], 1),
+      .leaseBeforeFill: at(["compute"], 1),
+    ]
+  }()
+
+  @Test func `Every fault point is struck by the sweep`() {
+    let missing = FaultPoint.allCases.filter { Self.passages[$0]?.isEmpty ?? true }
+    #expect(missing == [], "Give each a scenario that passes it in `passages`.")
+    let known = Set(Scenario.all.map(\.name))
+    for scenario in Self.passages.values.joined() { #expect(known.contains(scenario.scenario)) }
+  }
+
+  @Test(.enabled(if: hasFaults, needsFaults), .timeLimit(.minutes(10)))
+  func `A process killed at any fault point takes nothing acknowledged with it`() throws {
+    let arena = try Arena()
+    let start = ContinuousClock.now
+    var count = 0
+    for point in FaultPoint.allCases {
+      for (scenario, numbers) in Self.passages[point] ?? [] {
+        for number in numbers {
+          count += 1
+          do {
+            let blow = Arena.Blow.fault("\(point):kill@\(number)")
+            let hasFallen = try arena.strike(.named(scenario), blow)
+            #expect(hasFallen, "\(scenario) does not pass \(point) \(number) times.")
+          } catch {
+            Issue.record(error)
+          }
+        }
+      }
+    }
+    Sweep.report("\(count) kills at \(FaultPoint.allCases.count) fault points, \(start.age)")
+  }
+}
+
+extension ContinuousClock.Instant {
+  /// For reports.
+  var age: String {
+    "\(Int((ContinuousClock.now - self) / .milliseconds(1))) ms"
+  }
+}

@@ -1,3 +1,0 @@
-// Larder — an embedded, multi-process cache and object store.
-// Copyright 2026 the Larder authors. Licensed under Apache-2.0.
-// SPDX-License-Identifier: Apache-2.0

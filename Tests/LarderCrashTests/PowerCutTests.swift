@@ -1,0 +1,204 @@
+// Larder — an embedded, multi-process cache and object store.
+// Copyright 2026 the Larder authors. Licensed under Apache-2.0.
+// SPDX-License-Identifier: Apache-2.0
+
+import Larder
+import LarderEngine
+import LarderTesting
+import Testing
+
+/// A peer's life, recorded, and what the disk may look like when the power fails in it.
+struct PowerCut {
+  let durability: Durability
+  let commands: [String]
+  let events: [DiskEvent]
+  /// `shared.table` and `lock.mdb` in the end.
+  let mapped: [String: [UInt8]]
+  /// The directory the store was in: all is below it.
+  let root: String
+
+  /// Creates a store, fills it, closes it, opens it again, compacts it, goes on, and never
+  /// closes it.
+  static func script(_ path: String, _ open: String) -> [String] {
+    let first =
+      (0..<6).map { "set \($0) first\($0)" } + ["large 6 12000", "pair first", "remove 2"]
+    let second =
+      ["set 1 second1", "compact", "large 6 14000", "pair second"]
+      + (7..<12).map { "set \($0) second\($0)" }
+      + ["removeall", "pair third", "set 1 third1", "large 8 11000", "set 2 third2"]
+    return ["open \(path) \(open)"] + first + ["close", "open \(path) \(open)"] + second
+  }
+
+  init(_ durability: Durability, in scratch: Scratch) throws {
+    self.durability = durability
+    root = scratch.appending("recorded-\(durability)")
+    try Files.makeDirectory(root)
+    let path = root + "/store"
+    let log = scratch.appending("log-\(durability)")
+    commands = Self.script(path, durability == .durable ? "durable" : "")
+    let peer = try Strace.shared.start(
+      recording: DiskRecording.calls, to: log, withData: true, environment: Arena.otherBoot)
+    peer.sendAll(commands)
+    let answers = try peer.remainingLines()
+    let status = try peer.wait()
+    guard status.isSuccess, answers.count == commands.count,
+      !answers.contains(where: { $0.hasPrefix("error") })
+    else { throw Arena.Surprise(description: "The recording failed: \(status), \(answers)") }
+    events = DiskRecording(log: try Files.contents(of: log), root: root).events
+    let files = try StorePaths(path)
+    mapped = [
+      "shared.table": try Files.contents(of: files.table),
+      "lock.mdb": try Files.contents(of: files.lock),
+    ]
+  }
+
+  /// What has been found in many images.
+  struct Findings {
+    var images = 0
+    var empty = 0
+    var complete = 0
+    var lines: [String] = []
+  }
+
+  /// Cuts the power `count` times and looks at what is left.
+  ///
+  /// - Parameter lies: Whether the disk loses, once in each image, a write that was synced.
+  func cut(_ count: Int, lies: Bool, seed: Seed, in scratch: Scratch) throws -> Findings {
+    var random = seed.generator()
+    let cuts = (0..<count).map { _ in moment(using: &random) }.sorted()
+    var findings = Findings()
+    var judge: ChildProcess?
+    var disk = Disk(root: root)
+    var done = 0
+    for (number, cut) in cuts.enumerated() {
+      let trial = seed.derived(UInt64(number + 1))
+      var image: Disk
+      if lies {
+        image = lyingDisk(upTo: cut, trial)
+      } else {
+        while done < cut {
+          disk.apply(events[done])
+          done += 1
+        }
+        image = disk
+      }
+      let path = scratch.appending("image")
+      defer { Files.removeAll(path) }
+      var fate = DiskFate(mapped: mapped, random: trial.generator(stream: 1))
+      try image.write(&fate, to: path)
+      findings.images += 1
+      do {
+        let peer = try judge ?? PeerExecutable.peer.start(environment: Arena.boot)
+        judge = peer
+        try examine(path + "/store", cut, fate, peer, &findings)
+      } catch {
+        judge = nil
+        findings.lines.append("\(durability), cut after event \(cut), \(fate), \(trial): \(error)")
+      }
+    }
+    return findings
+  }
+
+  /// When the power fails: anywhere, but more often once there is a store, and around its closing.
+  private func moment(using random: inout SeededRandom) -> Int {
+    let outputs = events.indices.filter { if case .output = events[$0] { true } else { false } }
+    let closing = outputs[commands.firstIndex(of: "close")!]
+    return switch Int.random(in: 0..<10, using: &random) {
+    case 0..<3: Int.random(in: 1...events.count, using: &random)
+    case 3..<5: Int.random(in: (closing - 3)...(closing + 3), using: &random)
+    default: Int.random(in: outputs[0]...events.count, using: &random)
+    }
+  }
+
+  /// The disk after `cut` events, one of whose syncs of `data.mdb` lost a write.
+  private func lyingDisk(upTo cut: Int, _ trial: Seed) -> Disk {
+    var random = trial.generator(stream: 2)
+    let syncs = events[..<cut].indices.filter { index in
+      if case .sync(let path) = events[index] { path.hasSuffix("/data.mdb") } else { false }
+    }
+    let lie = syncs.suffix(3).randomElement(using: &random)
+    var disk = Disk(root: root)
+    for index in 0..<cut {
+      var losing: Int?
+      if index == lie, case .sync(let path) = events[index] {
+        let count = disk.unsyncedWrites(path)
+        if count > 0 { losing = Int.random(in: 0..<count, using: &random) }
+      }
+      disk.apply(events[index], losing: losing)
+    }
+    return disk
+  }
+
+  /// The state the store has to be in, as far as it had answered by then.
+  private func model(_ cut: Int) -> StoreModel {
+    var model = StoreModel()
+    var answered = 0
+    for case .output in events[..<cut] {
+      model.acknowledge(commands[answered])
+      answered += 1
+    }
+    if answered < commands.count { model.attempt(commands[answered]) }
+    return model
+  }
+
+  private func examine(
+    _ path: String, _ cut: Int, _ fate: DiskFate, _ peer: ChildProcess,
+    _ findings: inout Findings
+  ) throws {
+    let model = model(cut)
+    let isClean = (try? StoreState.read(from: StorePaths(path).state))??.isDirty == false
+    let opened = try peer.ask(
+      "open \(path)" + (durability == .durable ? " durable" : ""), deadline: Arena.deadline)
+    guard opened.hasPrefix("opened ") else { throw Arena.Surprise(description: opened) }
+    let dump = try peer.ask("dump 0 20", deadline: Arena.deadline)
+    let verdict = try peer.ask("verify", deadline: Arena.deadline)
+    let probe = try peer.ask("set 19 probe", deadline: Arena.deadline)
+    try peer.send("close")
+    try peer.expect("ok", deadline: Arena.deadline)
+    guard verdict == "sound", probe == "ok" else {
+      throw Arena.Surprise(description: "\(dump), verify: \(verdict), set: \(probe)")
+    }
+    guard let state = StoreModel.state(of: dump) else {
+      throw Arena.Surprise(description: dump)
+    }
+    let isComplete = model.admits(state, mayForget: false)
+    // A cache that was closed in order and lost nothing keeps everything.
+    let mustBeComplete = durability == .durable || (isClean && fate.manner == .everything)
+    guard isComplete || (state.isEmpty && !mustBeComplete) else {
+      throw Arena.Surprise(description: "It holds \(state), and not one of \(model.states).")
+    }
+    if state.isEmpty { findings.empty += 1 } else { findings.complete += 1 }
+  }
+}
+
+extension Crashes {
+  @Test(
+    .enabled(if: Strace.isAvailable, needsStrace), .timeLimit(.minutes(10)),
+    arguments: Durability.allCases)
+  func `After a power cut a durable store has all that was acknowledged, a cache all or nothing`(
+    durability: Durability
+  ) throws {
+    let seed = Seed.announce()
+    let start = ContinuousClock.now
+    let scratch = try Scratch()
+    let cut = try PowerCut(durability, in: scratch)
+    // A cache mostly begins anew, which takes longer.
+    let count = Sweep.isFull ? 5000 : durability == .durable ? 250 : 100
+    let findings = try cut.cut(count, lies: false, seed: seed, in: scratch)
+    #expect(findings.lines == [], "\(findings.lines.count) of \(findings.images)")
+    #expect(findings.complete > 0 && findings.empty > 0, "\(findings)")
+    Sweep.report(
+      "\(durability): \(findings.images) power cuts in \(cut.events.count) events, "
+        + "\(findings.empty) found empty, \(findings.complete) complete, \(start.age)")
+  }
+
+  @Test(.enabled(if: Strace.isAvailable, needsStrace), .timeLimit(.minutes(10)))
+  func `A disk that loses a synced write is found out`() throws {
+    let seed = Seed.announce()
+    let scratch = try Scratch()
+    let cut = try PowerCut(.durable, in: scratch)
+    let findings = try cut.cut(60, lies: true, seed: seed, in: scratch)
+    #expect(findings.lines.count >= 5, "\(findings)")
+    Sweep.report("\(findings.lines.count) of \(findings.images) lies were found out")
+  }
+}

@@ -1,0 +1,108 @@
+// Larder — an embedded, multi-process cache and object store.
+// Copyright 2026 the Larder authors. Licensed under Apache-2.0.
+// SPDX-License-Identifier: Apache-2.0
+
+import LarderTesting
+import Testing
+
+/// A scenario struck at each of its system calls.
+struct SystemCallSweep {
+  let scenario: Scenario
+  let sites: [SystemCallSite]
+
+  /// Runs the scenario once to see which calls it makes.
+  init(_ scenario: Scenario, _ arena: Arena) throws {
+    self.scenario = scenario
+    sites = try arena.sites(of: scenario)
+  }
+
+  /// Strikes; returns how often, and how often the call did not come again.
+  ///
+  /// Which calls there are depends a little on chance: on who gets the gate first, on whether a
+  /// thread is started in time.
+  static func run(
+    _ blows: [(scenario: Scenario, blow: Arena.Blow)], in arena: Arena
+  ) -> (struck: Int, missed: Int) {
+    var (struck, missed) = (0, 0)
+    for (scenario, blow) in blows {
+      do {
+        let hasFallen = try arena.strike(scenario, blow)
+        if blow.isLethal, !hasFallen { missed += 1 } else { struck += 1 }
+      } catch {
+        struck += 1
+        Issue.record(error)
+      }
+    }
+    return (struck, missed)
+  }
+}
+
+extension Crashes {
+  @Test(
+    .enabled(if: Strace.isAvailable, needsStrace), .timeLimit(.minutes(10)),
+    arguments: Scenario.all)
+  func `A process killed at any system call takes nothing acknowledged with it`(
+    scenario: Scenario
+  ) throws {
+    let seed = Seed.announce()
+    var random = seed.generator()
+    let start = ContinuousClock.now
+    let arena = try Arena()
+    let sweep = try SystemCallSweep(scenario, arena)
+    let sites = Sweep.thin(sweep.sites, to: 10, using: &random)
+    let blows = sites.map { site in
+      (
+        scenario,
+        Arena.Blow.call(name: site.name, number: site.number, tampering: "signal=SIGKILL")
+      )
+    }
+    let (struck, missed) = SystemCallSweep.run(blows, in: arena)
+    #expect(sweep.sites.count > 15, "Almost nothing was recorded.")
+    #expect(missed * 5 <= blows.count, "\(missed) of \(blows.count) calls did not come again.")
+    Sweep.report(
+      "\(scenario): \(struck) kills at \(sweep.sites.count) system calls, \(missed) missed, "
+        + start.age)
+  }
+
+  /// The errors a call may give, as far as they can be met.
+  static func errors(_ site: SystemCallSite) -> [String] {
+    if site.isForeign { return [] }
+    // LMDB gives up after a short write; nobody else could tell a pretended one from a lying disk.
+    let short = site.path.hasSuffix("/data.mdb") ? ["retval=10"] : []
+    return switch site.name {
+    case "openat": ["error=EMFILE", "error=ENFILE", "error=EINTR", "error=EIO"]
+    case "mkdir", "rename": ["error=ENOSPC", "error=EIO"]
+    case "pwrite64", "writev", "pwritev":
+      ["error=ENOSPC", "error=EIO", "error=EDQUOT", "error=EINTR"] + short
+    case "fsync", "fdatasync": ["error=EIO", "error=ENOSPC"]
+    case "ftruncate", "fallocate": ["error=ENOSPC", "error=EINTR", "error=EIO"]
+    case "flock": ["error=EINTR", "error=ENOLCK"]
+    case "fcntl": ["error=EINTR", "error=ENOLCK", "error=EMFILE"]
+    case "mmap": site.path.isEmpty ? [] : ["error=ENOMEM"]
+    default: []
+    }
+  }
+
+  @Test(
+    .enabled(if: Strace.isAvailable, needsStrace), .timeLimit(.minutes(10)),
+    arguments: Scenario.all)
+  func `A system call that fails gives a typed error and leaves a sound store`(
+    scenario: Scenario
+  ) throws {
+    let seed = Seed.announce()
+    var random = seed.generator()
+    let start = ContinuousClock.now
+    let arena = try Arena()
+    let sweep = try SystemCallSweep(scenario, arena)
+    let all = sweep.sites.flatMap { site in
+      Self.errors(site).map { error in
+        (
+          scenario, Arena.Blow.call(name: site.name, number: site.number, tampering: error)
+        )
+      }
+    }
+    let blows = Sweep.thin(all, to: 10, using: &random)
+    let (struck, _) = SystemCallSweep.run(blows, in: arena)
+    Sweep.report("\(scenario): \(struck) errors of \(all.count), \(start.age)")
+  }
+}

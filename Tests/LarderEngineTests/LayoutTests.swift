@@ -1,0 +1,212 @@
+// Larder — an embedded, multi-process cache and object store.
+// Copyright 2026 the Larder authors. Licensed under Apache-2.0.
+// SPDX-License-Identifier: Apache-2.0
+
+import Larder
+import LarderEngine
+import LarderLMDB
+import LarderSystem
+import LarderTesting
+import Testing
+
+#if canImport(Darwin)
+  import Darwin
+#else
+  import Glibc
+#endif
+
+/// Where the files of a store are, and what is promised of them before anything is in them.
+@Suite(.timeLimit(.minutes(10))) struct LayoutTests {
+  let directory: TemporaryDirectory
+  init() throws { directory = try TemporaryDirectory() }
+  var path: String { directory.path + "/store" }
+
+  @Test(arguments: Durability.allCases)
+  func `Every file of a store lies where it is documented and is its user's alone`(
+    durability: Durability
+  ) async throws {
+    let store = try SharedStore(at: path, .init(durability: durability))
+    let cache = PersistentCache<Int, Int>(storage: store)
+    _ = try await cache.value(forKey: 1) { 1 }
+    let root = durability == .cache ? path + "/v1" : path
+    let generation = root + "/g-1"
+    if durability == .cache { #expect(Files.names(in: path) == ["v1"]) }
+    #expect(Files.names(in: root) == ["CURRENT", "g-1", "gate", "leases"])
+    let inside = ["data.mdb", "lock.mdb", "presence", "shared.table", "state"]
+    #expect(Files.names(in: generation) == inside)
+    for made in [path, root, generation] { #expect(try Files.mode(made) == 0o700, "\(made)") }
+    for file in ["CURRENT", "gate", "leases"].map({ "\(root)/\($0)" })
+      + inside.map({ "\(generation)/\($0)" })
+    {
+      #expect(try Files.mode(file) == 0o600, "\(file)")
+    }
+  }
+
+  @Test func `What a newer version keeps beside a cache is neither read nor changed`() throws {
+    let newer = path + "/v2"
+    try Files.makeDirectory(path)
+    try Files.makeDirectory(newer)
+    try Files.makeDirectory(newer + "/g-1")
+    try Files.write(Array("larder 2 g-1 0\n".utf8), to: newer + "/CURRENT")
+    try Files.write([1, 2, 3], to: newer + "/g-1/data.mdb")
+    for _ in 0..<2 {
+      let store = try SharedStore(at: path)
+      try store.setBytes([1], forKey: 1)
+      #expect(try store.bytes(forKey: 1) == [1])
+      store.close()
+    }
+    #expect(Files.names(in: path) == ["v1", "v2"])
+    #expect(Files.names(in: newer) == ["CURRENT", "g-1"])
+    #expect(try Files.contents(of: newer + "/CURRENT") == Array("larder 2 g-1 0\n".utf8))
+    #expect(try Files.contents(of: newer + "/g-1/data.mdb") == [1, 2, 3])
+  }
+
+  @Test func `The lock file and the table own every block of theirs`() throws {
+    let store = try SharedStore(at: path)
+    let files = try StoreFiles(of: path)
+    #expect(try Files.size(files.lock) == 262_144)
+    #expect(try store.statistics().maximumReaders == 4094)
+    for file in [files.lock, files.table] {
+      var information = stat()
+      try #require(unsafe stat(file, &information) == 0)
+      // A hole would be a SIGBUS on a full disk.
+      #expect(Int(information.st_blocks) * 512 >= Int(information.st_size), "\(file)")
+    }
+  }
+
+  @Test func `The map is one constant, whatever the budget becomes`() throws {
+    func mapSize(_ store: SharedStore) throws -> Int {
+      try store.core.generation().information.mapSize
+    }
+    let durable = try SharedStore(at: path + "-durable", .init(durability: .durable))
+    #expect(try mapSize(durable) == 1 << 40)
+    let large = try SharedStore(at: path + "-large", .init(budget: .megabytes(768)))
+    #expect(try mapSize(large) == 6 << 30)
+    let store = try SharedStore(at: path, .init(budget: .megabytes(16)))
+    #expect(try mapSize(store) == 4 << 30)
+    store.close()
+    for budget in [ByteCount.megabytes(1), .megabytes(512), .kilobytes(64)] {
+      let again = try SharedStore(at: path, .init(budget: budget))
+      #expect(try again.statistics().budget == budget.bytes)
+      #expect(try mapSize(again) == 4 << 30)
+      again.close()
+    }
+  }
+
+  #if os(Linux)
+    @Test func `The data file is mapped for reading only`() throws {
+      let store = try SharedStore(at: path)
+      try store.setBytes([1], forKey: 1)
+      let data = try StoreFiles(of: path).data
+      let maps = String(decoding: try Files.contents(of: "/proc/self/maps"), as: UTF8.self)
+      let own = maps.split(separator: "\n").filter { $0.hasSuffix(data) }
+      #expect(!own.isEmpty)
+      for line in own {
+        let permissions = line.split(separator: " ")[1]
+        #expect(permissions == "r--s", "\(line)")
+      }
+    }
+  #endif
+
+  @Test func `Each store hashes keys with a secret of its own`() throws {
+    let space = try Space(name: "n")
+    let key = EncodedKey("key")
+    let hashes = try (0..<4).map { index in
+      let store = try SharedStore(at: path + "-\(index)")
+      return space.hash(of: key, in: try store.core.generation())
+    }
+    #expect(Set(hashes).count == 4)
+  }
+
+  @Test(arguments: ["gate", "leases", "g-1/presence"])
+  func `Without its lock files a store is whole`(name: String) throws {
+    for durability in Durability.allCases {
+      let path = "\(path)-\(durability)"
+      let store = try SharedStore(at: path, .init(durability: durability))
+      try store.setBytes([1, 2, 3], forKey: "kept")
+      store.close()
+      let root = try StoreFiles(of: path).root
+      for damage in [nil, [UInt8](repeating: 255, count: 5000)] {
+        Files.removeAll("\(root)/\(name)")
+        if let damage { try Files.write(damage, to: "\(root)/\(name)") }
+        let log = EventLog()
+        let again = try SharedStore(at: path, log.options(durability))
+        #expect(try again.bytes(forKey: "kept") == [1, 2, 3])
+        try again.setBytes([1], forKey: "new")
+        #expect(try again.verify() == [])
+        #expect(log.events == [])
+        again.close()
+      }
+    }
+  }
+
+  // MARK: Who may open
+
+  /// Replaces the record that says what a closed store is.
+  private func replace(_ meta: [UInt8], with other: [UInt8], in path: String) throws {
+    let data = try StoreFiles(of: path).data
+    let contents = try Files.contents(of: data)
+    var found = 0
+    for offset in 0...(contents.count - meta.count)
+    where contents[offset + 8] == meta[8] && contents[offset] == meta[0] {
+      guard contents[offset..<(offset + meta.count)].elementsEqual(meta) else { continue }
+      try Files.overwrite(other, at: offset, in: data)
+      found += 1
+    }
+    try #require(found > 0)
+  }
+
+  @Test(arguments: Durability.allCases)
+  func `A store of a newer format is a typed error and is left as it is`(
+    durability: Durability
+  ) throws {
+    let store = try SharedStore(at: path, .init(durability: durability))
+    try store.setBytes([1], forKey: 1)
+    let meta = try store.core.generation().meta
+    store.close()
+    var newer = meta
+    newer.version = 2
+    try replace(meta.bytes(), with: newer.bytes(), in: path)
+    let files = try StoreFiles(of: path)
+    let before = try Files.contents(of: files.data)
+    for _ in 0..<3 {
+      let error = #expect(throws: StoreError.self) {
+        try SharedStore(at: path, .init(durability: durability))
+      }
+      #expect(error?.code == .newerFormat)
+      #expect(error?.message.contains("format 2") == true)
+      #expect(try Files.contents(of: files.data) == before)
+    }
+    #expect(Files.names(in: files.root).filter { $0.hasPrefix("g-") } == ["g-1"])
+    // The newer program is back.
+    try replace(newer.bytes(), with: meta.bytes(), in: path)
+    let again = try SharedStore(at: path, .init(durability: durability))
+    #expect(try again.bytes(forKey: 1) == [1])
+  }
+
+  @Test func `A second copy of the library in one process is refused`() throws {
+    let store = try SharedStore(at: path)
+    try store.setBytes([1], forKey: 1)
+    store.close()
+    // What the other copy would hold.
+    let presence = try OwnedFile(path: StoreFiles(of: path).generation + "/presence")
+    try #require(
+      try presence.tryLock(.exclusive, at: 1 << 40 + Int64(ProcessIdentity.pid)))
+    let error = #expect(throws: StoreError.self) { try SharedStore(at: path) }
+    #expect(error?.code == .openedTwice)
+    _ = try presence.tryLock(.none, at: 0, count: 0)
+    #expect(try SharedStore(at: path).bytes(forKey: 1) == [1])
+  }
+
+  @Test func `A process of another machine is refused while one of ours is in`() throws {
+    let store = try SharedStore(at: path)
+    try store.setBytes([1], forKey: "k")
+    let tool = try PeerExecutable.tool.path
+    let outcome = try ChildProcess.run(
+      tool, ["get", "k", "--store", path], environment: ["LARDER_TEST_BOOT_ID": "12345"])
+    #expect(!outcome.status.isSuccess)
+    #expect(outcome.standardError.contains("another machine"), "\(outcome)")
+    #expect(try store.bytes(forKey: "k") == [1])
+    #expect(try store.statistics().generation == 1)
+  }
+}

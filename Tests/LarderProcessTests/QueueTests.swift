@@ -1,0 +1,145 @@
+// Larder — an embedded, multi-process cache and object store.
+// Copyright 2026 the Larder authors. Licensed under Apache-2.0.
+// SPDX-License-Identifier: Apache-2.0
+
+import Larder
+import LarderEngine
+import LarderTesting
+import Synchronization
+import Testing
+
+/// What waits while a process of others holds the writer lock.
+extension Processes {
+  /// How far a thread has got.
+  final class Progress: Sendable {
+    private let count = Atomic<Int>(0)
+    var value: Int { count.load(ordering: .acquiring) }
+    func step() { count.wrappingAdd(1, ordering: .acquiringAndReleasing) }
+  }
+
+  /// Sets `count` keys behind while nobody may write, and looks how many get in.
+  private func fillQueue(_ count: Int, value: String, limit: Int) throws {
+    let ground = try Ground(StoreOptions(budget: .megabytes(512)))
+    let holder = try ground.peer()
+    #expect(try holder.ask("hold") == "holding")
+    let commits = try ground.store.statistics().commits
+    let progress = Progress()
+    let setter = OwnThread { [numbers = ground.numbers] in
+      for key in 0..<count {
+        numbers[key] = value
+        progress.step()
+      }
+    }
+    let clock = ContinuousClock()
+    var deadline = clock.now + .seconds(60)
+    while progress.value < limit, clock.now < deadline {}
+    // It stands still now, for as long as nobody commits.
+    deadline = clock.now + .milliseconds(300)
+    while progress.value == limit, clock.now < deadline {}
+    #expect(progress.value == limit)
+    #expect(try ground.store.statistics().pendingWrites == limit)
+    #expect(ground.numbers[0] == value && ground.numbers[limit - 1] == value)
+    try holder.order("go")
+    setter.join()
+    try ground.store.sync()
+    #expect(progress.value == count)
+    #expect(try ground.store.statistics().pendingWrites == 0)
+    // Not in one transaction, however many have waited: 4,096 writes or 16 MiB each.
+    #expect(try ground.store.statistics().commits - commits > count / 4096)
+    ground.numbers.clearMemoryCache()
+    for key in 0..<count { #expect(ground.numbers[key] == value) }
+    try holder.dismiss()
+  }
+
+  @Test(.timeLimit(.minutes(10)))
+  func `At most 8 MiB of large writes wait, then the setter does`() throws {
+    // The ninth finds the limit reached.
+    try fillQueue(20, value: String(repeating: "x", count: 1 << 20), limit: 8)
+  }
+
+  @Test(.timeLimit(.minutes(10)))
+  func `At most 8 MiB of small writes wait, then the setter does`() throws {
+    // Each counts 256 bytes, key and value: fewer than 65,536 fit.
+    try fillQueue(32_000, value: "v", limit: (8 << 20) / (256 + 8 + 1) + 1)
+  }
+
+  @Test(.timeLimit(.minutes(10)))
+  func `Writers that wait for each other are committed together, each with its own result`()
+    throws
+  {
+    let ground = try Ground()
+    let holder = try ground.peer()
+    try ground.numbers.setValue("old", forKey: 5)
+    #expect(try holder.ask("hold") == "holding")
+    let before = try ground.store.statistics().commits
+    let threads = (0..<16).map { thread in
+      OwnThread { [numbers = ground.numbers] in
+        Result {
+          if thread == 0 { return try numbers.removeValue(forKey: 5) }
+          if thread == 1 { return try numbers.removeValue(forKey: 1_000_000) }
+          try numbers.setValue("v\(thread)", forKey: 100 + thread)
+          return true
+        }
+      }
+    }
+    // All are queued: none can have been committed.
+    let clock = ContinuousClock()
+    let deadline = clock.now + .seconds(30)
+    while ground.store.core.queuedWrites < 16, clock.now < deadline {}
+    try holder.order("go")
+    for (index, thread) in threads.enumerated() {
+      #expect(try thread.join().get() == (index != 1))
+    }
+    for thread in 2..<16 { #expect(ground.numbers[100 + thread] == "v\(thread)") }
+    #expect(ground.numbers[5] == nil)
+    // The holder's, and few of ours.
+    #expect(try ground.store.statistics().commits - before <= 4)
+    try holder.dismiss()
+  }
+
+  @Test(.timeLimit(.minutes(10)))
+  func `Tasks that wait for their writes leave Swift's threads to others`() async throws {
+    let ground = try Ground()
+    let holder = try ground.peer()
+    #expect(try holder.ask("hold") == "holding")
+    let (numbers, store) = (ground.numbers, ground.store)
+    let writers = (0..<64).map { task in
+      Task.detached {
+        switch task % 3 {
+        case 0: try await numbers.setValue("v", forKey: task)
+        case 1: _ = try await numbers.removeValue(forKey: task)
+        default: try await store.write { try $0.setBytes([1], forKey: task, in: "own") }
+        }
+      }
+    }
+    // Were the pool's threads blocked, these would never end.
+    let others = (0..<64).map { number in
+      Task.detached {
+        await Task.yield(); return number
+      }
+    }
+    for (number, other) in others.enumerated() { #expect(await other.value == number) }
+    try holder.order("go")
+    for writer in writers { try await writer.value }
+    #expect(ground.numbers[0] == "v")
+    #expect(try ground.store.bytes(forKey: 2, in: "own") == [1])
+    try holder.dismiss()
+  }
+
+  @Test(.timeLimit(.minutes(10)))
+  func `A process that ends in order commits what waits`() throws {
+    let ground = try Ground()
+    let holder = try ground.peer()
+    let peer = try ground.peer()
+    #expect(try holder.ask("hold") == "holding")
+    for key in 0..<300 { try peer.order("behind \(key) v\(key)") }
+    // It is told to end while nothing can be committed yet.
+    peer.closeInput()
+    #expect(ground.numbers[0] == nil)
+    #expect(throws: ChildProcessError.self) { try peer.wait(deadline: .milliseconds(200)) }
+    try holder.order("go")
+    #expect(try peer.wait() == .exited(0))
+    #expect((0..<300).filter { ground.numbers[$0] != "v\($0)" } == [])
+    try holder.dismiss()
+  }
+}

@@ -1,0 +1,77 @@
+// Larder — an embedded, multi-process cache and object store.
+// Copyright 2026 the Larder authors. Licensed under Apache-2.0.
+// SPDX-License-Identifier: Apache-2.0
+
+import Larder
+import LarderSystem
+import LarderTesting
+import Testing
+
+#if canImport(Darwin)
+  import Darwin
+#else
+  import Glibc
+#endif
+
+// Plans as values need no fault point; what a child makes of them is in FaultStormTests.swift.
+
+@Suite struct FaultPlanTests {
+  static let documented: [FaultPlan.Point] = [
+    .openGateTaken, .openGenerationBuilt, .openGenerationRenamed, .openCurrentWritten,
+    .openPresenceTaken, .openTableReady, .openBeforeEnvironment, .openAfterEnvironment,
+    .openSlotTaken, .openDone, .begin, .afterWriterLabel, .stateDirty, .betweenPuts,
+    .afterEviction, .beforeStamps, .betweenStamps, .afterStamps, .beforeCommit, .afterCommit,
+    .beforeWake, .afterRenew, .beforeFill, .leaseTaken, .leaseRegistered, .leaseBeforeFill,
+    .condemnMarked, .closeGateTaken, .closeSynced, .closeDone,
+  ]
+
+  @Test func `The documented fault points are the engine's`() {
+    #expect(Set(Self.documented).count == Self.documented.count)
+    #expect(
+      Set(Self.documented.map(\.rawValue)) == Set(FaultPoint.allCases.map(\.rawValue)))
+    #expect(Set(FaultPlan.Point.allCases) == Set(Self.documented))
+    for point in FaultPoint.allCases {
+      #expect(FaultPlan.Point(rawValue: point.rawValue).canFail == point.canFail, "\(point)")
+    }
+    #expect(!FaultPlan.Point(rawValue: "spoon").canFail)
+  }
+
+  @Test func `A plan says what the environment will`() {
+    let plan = FaultPlan(
+      [
+        .kill(at: .afterStamps, passage: 7), .stop(at: .begin, passage: 1),
+        .delay(at: .beforeCommit, microseconds: 2000, percent: 10),
+        .error(at: .everywhere, errno: ENOSPC, passage: 2, percent: 0.5),
+      ], seed: Seed(255))
+    #expect(
+      plan.description == "seed=255,afterStamps:kill@7,begin:stop@1,beforeCommit:delay=2000%10.0,"
+        + "*:error=28@2%0.5")
+    #expect(FaultPlan.variable == "LARDER_FAULTS")
+  }
+
+  @Test func `A plan without faults is one in every build`() throws {
+    #expect(try FaultPlan().environment == ["LARDER_FAULTS": ""])
+  }
+
+  @Test(.enabled(if: !FaultPlan.isCompiledIn, "is about builds without the trait"))
+  func `A fault that could never be met is an error that says how to meet it`() {
+    let error = #expect(throws: FaultPlan.NotCompiledIn.self) {
+      try FaultPlan([.kill(at: .begin)]).environment
+    }
+    #expect(error?.description.contains("FaultInjection") == true)
+  }
+
+  @Test func `Nothing can fail once the commit has been published`() async throws {
+    let result = try await #require(
+      processExitsWith: .failure, observing: [\.standardErrorContent]
+    ) {
+      _ = FaultPlan([.error(at: .afterCommit)])
+    }
+    let text = String(decoding: result.standardErrorContent, as: UTF8.self)
+    #expect(text.contains("No step can fail at afterCommit"))
+  }
+
+  @Test func `Passages are counted from one`() async throws {
+    await #expect(processExitsWith: .failure) { _ = FaultPlan([.kill(at: .begin, passage: 0)]) }
+  }
+}
