@@ -77,6 +77,17 @@ extension StoreTransaction {
   package mutating func dropObjectNumber(_ number: UInt32, isIndex: Bool) throws {
     try transaction.put(
       [isIndex ? 2 : 1], forKey: ObjectTypeBooks.droppedKey(number), in: .main)
+    if !isIndex {
+      // What is swept is no change that a migration has to follow.
+      try changeObjectBooks(number) {
+        $0.watch = 0
+        $0.watchedTo = 0
+      }
+      try transaction.put(
+        objectBooks[number]!.books.encoded(), forKey: ObjectTypeBooks.key(number), in: .main)
+      // No key's stamp tells of it: whoever has one of its objects in memory looks again.
+      raisesFloor = true
+    }
     objectBooks[number] = nil
     touchObjectType(number)
     touchObjectType(0)
@@ -169,6 +180,7 @@ extension StoreTransaction {
       }
     }
     try put(write, payload, type, sequence)
+    if known != nil { try noteObjectChange(type, sequence) }
     touch(hash: hash)
     touchObjectType(type)
     fault(.betweenPuts)
@@ -195,6 +207,7 @@ extension StoreTransaction {
     case .damaged(let header): try removeRecord(type, sequence, header)
     }
     try unlink(hash, type, sequence)
+    try noteObjectChange(type, sequence)
     touch(hash: hash)
     touchObjectType(type)
     return true
@@ -202,13 +215,13 @@ extension StoreTransaction {
 
   // MARK: Parts
 
-  private enum Old {
+  enum Old {
     case found(EntryHeader, [UInt8], [ObjectIndexKey])
     /// Its index entries are not known any more; they lead nowhere and are skipped.
     case damaged(EntryHeader?)
   }
 
-  private func old(_ type: UInt32, _ sequence: UInt64) throws -> Old {
+  func old(_ type: UInt32, _ sequence: UInt64) throws -> Old {
     let key = ObjectFormat.objectKey(type: type, sequence: sequence)
     return try transaction.withReading { reading in
       guard let record = try reading.value(forKey: key, in: generation.objects) else {
@@ -228,7 +241,7 @@ extension StoreTransaction {
     }
   }
 
-  private mutating func removeRecord(
+  mutating func removeRecord(
     _ type: UInt32, _ sequence: UInt64, _ header: EntryHeader?
   ) throws {
     let key = ObjectFormat.objectKey(type: type, sequence: sequence)
@@ -249,13 +262,14 @@ extension StoreTransaction {
     }
   }
 
-  private mutating func put(
-    _ write: ObjectWrite, _ payload: [UInt8], _ type: UInt32, _ sequence: UInt64
+  mutating func put(
+    _ write: ObjectWrite, _ payload: [UInt8], _ type: UInt32, _ sequence: UInt64,
+    created: Int64? = nil
   ) throws {
     var header = EntryHeader(
       codec: write.codec, keyTag: ObjectFormat.keyTag, keyLength: write.id.count,
-      payloadLength: payload.count, label: label, created: now, expires: EntryHeader.never,
-      namespace: type, epoch: write.version)
+      payloadLength: payload.count, label: label, created: created ?? now,
+      expires: EntryHeader.never, namespace: type, epoch: write.version)
     let key = ObjectFormat.objectKey(type: type, sequence: sequence)
     let hash = EntryHeader.contentHash(key: write.id, payload: payload)
     let cost = UInt64(header.cost)
@@ -284,7 +298,7 @@ extension StoreTransaction {
     }
   }
 
-  private func requireFree(
+  func requireFree(
     _ key: ObjectIndexKey, for id: [UInt8], _ own: UInt64?, _ type: UInt32
   ) throws {
     try transaction.withReading { reading in
@@ -302,7 +316,7 @@ extension StoreTransaction {
     }
   }
 
-  private mutating func link(_ hash: UInt64, _ type: UInt32, _ sequence: UInt64) throws {
+  mutating func link(_ hash: UInt64, _ type: UInt32, _ sequence: UInt64) throws {
     var items: [UInt8] = []
     if let found = try transaction.value(forKey: hash, in: generation.ids) {
       items = found.copied()
@@ -314,7 +328,7 @@ extension StoreTransaction {
     }
   }
 
-  private mutating func unlink(_ hash: UInt64, _ type: UInt32, _ sequence: UInt64) throws {
+  mutating func unlink(_ hash: UInt64, _ type: UInt32, _ sequence: UInt64) throws {
     var kept: [UInt8] = []
     if let items = try transaction.value(forKey: hash, in: generation.ids) {
       var offset = 0

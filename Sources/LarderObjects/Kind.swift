@@ -25,6 +25,7 @@ final class Kind<Object: Storable>: Sendable {
   let declared: [Index<Object>]
   let tier: MemoryTier<String, Object>
   private let known = Mutex<State?>(nil)
+  let schema = Mutex(DeclaredSchema())
 
   init(core: StoreCore, options: CacheOptions) {
     self.core = core
@@ -49,7 +50,9 @@ final class Kind<Object: Storable>: Sendable {
       return state
     }
     guard let record = try ObjectReading.type(named: name, transaction) else { return nil }
-    return try learn(record, view.generation.number, label: view.label)
+    try requireReadable(record)
+    try requireDecodable(record, view.generation, transaction)
+    return learn(record, view.generation.number, label: view.label)
   }
 
   /// The state this process knows, if no other has changed the catalog since.
@@ -62,8 +65,7 @@ final class Kind<Object: Storable>: Sendable {
 
   private func learn(
     _ record: ObjectTypeRecord, _ generation: UInt64, label: UInt64
-  ) throws -> State {
-    try requireReadable(record)
+  ) -> State {
     let state = State(
       record: record,
       indexes: declared.map { index in
@@ -74,14 +76,6 @@ final class Kind<Object: Storable>: Sendable {
       if old == nil || old!.generation != generation || old!.label <= label { old = state }
     }
     return state
-  }
-
-  private func requireReadable(_ record: ObjectTypeRecord) throws {
-    guard record.version > UInt32(Object.schemaVersion) else { return }
-    throw ObjectError(
-      .newerSchema, type: name,
-      "It is stored in version \(record.version); this program declares version "
-        + "\(Object.schemaVersion). Update the program.")
   }
 
   /// Checks the declaration itself.
@@ -102,12 +96,14 @@ final class Kind<Object: Storable>: Sendable {
 
   /// The type's record for writing, declared anew if need be.
   func prepare(_ transaction: inout StoreTransaction) throws -> ObjectTypeRecord {
-    if let known = transaction.objectTypes[name] { return known }
+    if let known = transaction.objectTypes[name], known.version == UInt32(Object.schemaVersion) {
+      return known
+    }
     guard var record = try transaction.objectType(named: name) else {
       try validate()
       return try declare(&transaction)
     }
-    try requireReadable(record)
+    try requireWritable(record)
     let missing = declared.filter { index in
       !record.indexes.contains { $0.name == index.name && $0.definition == index.definition }
     }
@@ -124,6 +120,7 @@ final class Kind<Object: Storable>: Sendable {
     if isOlder || !missing.isEmpty {
       try validate()
       let isEmpty = try transaction.objectBooks(record.number).count == 0
+      if isOlder { try raise(&record, isEmpty: isEmpty, &transaction) }
       for stored in record.indexes
       where !declared.contains(where: {
         $0.name == stored.name && $0.definition == stored.definition
@@ -135,7 +132,6 @@ final class Kind<Object: Storable>: Sendable {
         record.indexes.append(
           try stored(index, builtTo: isEmpty ? nil : 0, &transaction))
       }
-      record.version = UInt32(Object.schemaVersion)
       try transaction.putObjectType(record)
     }
     transaction.objectTypes[name] = record
@@ -146,6 +142,8 @@ final class Kind<Object: Storable>: Sendable {
     var record = ObjectTypeRecord(
       number: try transaction.newObjectNumber(), name: name,
       version: UInt32(Object.schemaVersion), fingerprint: 0, indexes: [], migrations: [])
+    record.born = record.version
+    record.readableFrom = Self.readableFrom
     for index in declared {
       record.indexes.append(try stored(index, builtTo: nil, &transaction))
     }

@@ -26,6 +26,7 @@ public struct ObjectTransaction: ~Copyable {
   ) throws -> Object? {
     let kind = store.kind(type)
     guard let record = try entries.objectType(named: kind.name) else { return nil }
+    try kind.requireReadable(record)
     do {
       let stored = try entries.object(
         type: record.number, id: Kind<Object>.bytes(of: id))
@@ -42,8 +43,10 @@ public struct ObjectTransaction: ~Copyable {
   public mutating func save<Object: Storable>(_ object: Object) throws {
     let kind = store.kind(Object.self)
     let record = try kind.prepare(&entries)
+    let write = try kind.write(object, record)
+    try kind.requireSameSchema(write.bytes, record, &entries)
     do {
-      _ = try entries.save(try kind.write(object, record), type: record.number)
+      _ = try entries.save(write, type: record.number)
     } catch let error as ObjectKeyTaken {
       throw kind.taken(error, record)
     }
@@ -80,6 +83,7 @@ public struct ObjectTransaction: ~Copyable {
   public func fetch<Object: Storable>(_ query: Query<Object>) throws -> [Object] {
     let kind = store.kind(Object.self)
     guard let record = try entries.objectType(named: kind.name) else { return [] }
+    try kind.requireReadable(record)
     let run = QueryRun(kind: kind, query: query, record: record)
     return try entries.withReading { try run.objects(entries.generation, $0) }
   }

@@ -24,6 +24,10 @@ public protocol Storable: Codable, Sendable, Identifiable where ID: CustomString
   /// changes its meaning.
   static var schemaVersion: Int { get }
 
+  /// The oldest version of the program that may still read what this one writes; older ones get an
+  /// error, and none of them may write. By default ``schemaVersion``.
+  static var readableFrom: Int { get }
+
   /// The indexes kept for the type, in the same transaction as every change.
   static var indexes: [Index<Self>] { get }
 }
@@ -31,5 +35,6 @@ public protocol Storable: Codable, Sendable, Identifiable where ID: CustomString
 extension Storable {
   public static var storedName: String { String(reflecting: Self.self) }
   public static var schemaVersion: Int { 1 }
+  public static var readableFrom: Int { schemaVersion }
   public static var indexes: [Index<Self>] { [] }
 }
