@@ -2,9 +2,9 @@
 // Copyright 2026 the Larder authors. Licensed under Apache-2.0.
 // SPDX-License-Identifier: Apache-2.0
 
+internal import LarderCoding
 internal import LarderLMDB
 internal import LarderSystem
-internal import LarderCoding
 
 // THE CATALOG OF TYPES
 //

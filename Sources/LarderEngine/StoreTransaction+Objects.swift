@@ -162,11 +162,13 @@ extension StoreTransaction {
     for key in write.keys where write.uniqueIndexes.contains(key.index) {
       try requireFree(key, for: write.id, known, type)
     }
-    let sequence = try known ?? {
-      let next = try objectBooks(type).nextSequence
-      try changeObjectBooks(type) { $0.nextSequence = next + 1 }
-      return next
-    }()
+    let sequence =
+      try known
+      ?? {
+        let next = try objectBooks(type).nextSequence
+        try changeObjectBooks(type) { $0.nextSequence = next + 1 }
+        return next
+      }()
     if known == nil { try link(hash, type, sequence) }
     // Most saves change a value and few keys.
     if oldKeys != write.keys {

@@ -32,13 +32,15 @@ struct MigrationCopy: Sendable {
     if source == target, record.born ?? record.version >= version { return false }
     if let raised = record.raised, source == target, raised >= version {
       throw order(
-        name, "the stored type was raised to version \(raised) without it. Raise schemaVersion "
-          + "again and migrate to that.")
+        name,
+        "the stored type was raised to version \(raised) without it. Raise schemaVersion again and "
+          + "migrate to that.")
     }
     if record.version > accepts {
       throw order(
-        name, "the stored type has version \(record.version) already; it begins with version "
-          + "\(accepts) at most.")
+        name,
+        "the stored type has version \(record.version) already; it begins with version \(accepts) "
+          + "at most.")
     }
     if source == target, version < record.version || accepts > version {
       throw order(name, "it does not lead to a newer version. Raise schemaVersion.")

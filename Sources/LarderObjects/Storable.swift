@@ -15,7 +15,8 @@
 ///
 /// An object is stored whole, as its `Codable` conformance writes it, under its id's description.
 /// Any id works: empty, with slashes, of any length.
-public protocol Storable: Codable, Sendable, Identifiable where ID: CustomStringConvertible & Sendable {
+public protocol Storable: Codable, Sendable, Identifiable
+where ID: CustomStringConvertible & Sendable {
   /// The name the type is stored under. By default module and type, so that types of one name in
   /// different modules never mix; give it yourself to be able to rename or move the type.
   static var storedName: String { get }

@@ -75,7 +75,9 @@ import Testing
     }
     #expect(refusals == 2)
     #expect(try ground.store.objects(Human.self).count() == 2500)
-    let error = #expect(throws: ObjectError.self) { try ground.store.objects(PersonV1.self).fetch() }
+    let error = #expect(throws: ObjectError.self) {
+      try ground.store.objects(PersonV1.self).fetch()
+    }
     #expect(error?.code == .newerSchema)
     let other = try Ground(StoreOptions())
     try other.store.save(Human(id: 1, name: "", age: ""))

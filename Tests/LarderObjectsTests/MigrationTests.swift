@@ -96,7 +96,8 @@ import Testing
       ])
     }
     #expect(!isFirst)
-    #expect(try ground.store.objects(PersonV2.self).where(\.name == "n2").fetch().map(\.id) == [2500])
+    #expect(
+      try ground.store.objects(PersonV2.self).where(\.name == "n2").fetch().map(\.id) == [2500])
     #expect(try ground.store.objects(PersonV2.self).where(\.name == "n1").fetch().map(\.id) == [2])
   }
 
@@ -154,9 +155,11 @@ import Testing
   func `Only a migration that says so drops objects`() throws {
     let ground = try Ground(StoreOptions())
     try ground.store.save(Years.people(0..<10))
-    let dropping = Migration<PersonV1, PersonV2>("even ones", droppingNil: { old in
-      old.id % 2 == 0 ? try Years.convert(old) : nil
-    })
+    let dropping = Migration<PersonV1, PersonV2>(
+      "even ones",
+      droppingNil: { old in
+        old.id % 2 == 0 ? try Years.convert(old) : nil
+      })
     let reports = try ground.store.migrate([dropping.step])
     #expect(reports[0].dropped == 5)
     #expect(try ground.store.objects(PersonV2.self).fetch().map(\.id) == [0, 2, 4, 6, 8])

@@ -74,7 +74,7 @@ extension Peer {
     case "compute":
       return try compute(
         number(words[0]), String(words[1]), log: String(words[2]), isHeld: words.count > 3)
-    default: return try refuse("no command \(command)")
+    default: return try people(command, words)
     }
   }
 
