@@ -63,7 +63,7 @@ let package = Package(
       ]),
     .executableTarget(
       name: "LarderPeer",
-      dependencies: ["Larder", "LarderEngine", "LarderSystem", "LarderTesting"],
+      dependencies: ["Larder", "LarderObjects", "LarderEngine", "LarderSystem", "LarderTesting"],
       path: "Tests/LarderPeer"),
 
     .testTarget(
@@ -81,7 +81,7 @@ let package = Package(
       dependencies: ["LarderObjects", "LarderEngine", "LarderTesting"]),
     .testTarget(
       name: "LarderProcessTests",
-      dependencies: ["Larder", "LarderEngine", "LarderTesting", "LarderPeer"]),
+      dependencies: ["Larder", "LarderObjects", "LarderEngine", "LarderTesting", "LarderPeer"]),
     .testTarget(name: "LarderStormTests", dependencies: ["LarderTesting", "LarderStress"]),
     .testTarget(
       name: "LarderCrashTests",

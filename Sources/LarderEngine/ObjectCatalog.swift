@@ -11,8 +11,10 @@ internal import LarderSystem
 // In LMDB's unnamed table, beside the namespaces:
 //
 //     t:<name>          CBOR of `ObjectTypeRecord`: the number, the schema as it was declared
-//     c:<number>        40 bytes: next sequence, objects, bytes, budget, all u64; zero u64
+//     c:<number>        48 bytes: next sequence, objects, bytes, budget, watched to, all u64;
+//                       watch u32; zero u32
 //     d:<number>        one byte: 1 a type, 2 an index whose number is given up; swept bit by bit
+//     m:<name>          CBOR of `ObjectMigrationRecord` (`ObjectMigrationRecord.swift`)
 //     "numbers"         u32: the next number of a type or an index
 //
 // `<number>` is a big-endian u32. Deleting everything of a type gives the type a new number: all is
@@ -69,6 +71,18 @@ package struct ObjectTypeRecord: Codable, Sendable, Hashable {
   /// Migrations that were applied, in order.
   package var migrations: [String]
   package var relations: [Relation]?
+  /// The fields and their kinds, as the program declared them that wrote last; `nil`: not known.
+  package var schema: [String]?
+  /// The version the type was first stored in.
+  package var born: UInt32?
+  /// The version that was declared without any migration, what is stored being readable as it is.
+  package var raised: UInt32?
+  /// Programs of this version and above may read, and only read.
+  package var readableFrom: UInt32?
+  /// The migration that is under way.
+  package var migration: String?
+  /// Where the objects went, by a migration. The record stays to tell older programs.
+  package var movedTo: String?
 
   package init(
     number: UInt32, name: String, version: UInt32, fingerprint: UInt64, indexes: [Index],
@@ -108,6 +122,10 @@ package struct ObjectTypeBooks: Sendable, Hashable {
   package var bytes: UInt64 = 0
   /// The most `bytes` may be; zero: no limit.
   package var budget: UInt64 = 0
+  /// While a migration copies: changes of objects up to this sequence are noted,
+  package var watchedTo: UInt64 = 0
+  /// under this number of an index, with an empty key; zero: nobody watches.
+  package var watch: UInt32 = 0
 
   static func key(_ number: UInt32) -> [UInt8] { prefixed("c:", number) }
   static func droppedKey(_ number: UInt32) -> [UInt8] { prefixed("d:", number) }
@@ -122,19 +140,23 @@ package struct ObjectTypeBooks: Sendable, Hashable {
   init() {}
 
   init?(_ record: RawSpan) {
-    guard record.byteCount >= 40 else { return nil }
+    guard record.byteCount >= 48 else { return nil }
     nextSequence = record.integer(at: 0)!
     count = record.integer(at: 8)!
     bytes = record.integer(at: 16)!
     budget = record.integer(at: 24)!
+    watchedTo = record.integer(at: 32)!
+    watch = record.integer(at: 40)!
   }
 
   func encoded() -> [UInt8] {
-    var result = [UInt8](repeating: 0, count: 40)
+    var result = [UInt8](repeating: 0, count: 48)
     result.store(nextSequence, at: 0)
     result.store(count, at: 8)
     result.store(bytes, at: 16)
     result.store(budget, at: 24)
+    result.store(watchedTo, at: 32)
+    result.store(watch, at: 40)
     return result
   }
 }

@@ -78,6 +78,17 @@ extension StoreTransaction {
   package mutating func dropObjectNumber(_ number: UInt32, isIndex: Bool) throws {
     try transaction.put(
       [isIndex ? 2 : 1], forKey: ObjectTypeBooks.droppedKey(number), in: .main)
+    if !isIndex {
+      // What is swept is no change that a migration has to follow.
+      try changeObjectBooks(number) {
+        $0.watch = 0
+        $0.watchedTo = 0
+      }
+      try transaction.put(
+        objectBooks[number]!.books.encoded(), forKey: ObjectTypeBooks.key(number), in: .main)
+      // No key's stamp tells of it: whoever has one of its objects in memory looks again.
+      raisesFloor = true
+    }
     objectBooks[number] = nil
     touchObjectType(number)
     touchObjectType(0)
@@ -152,11 +163,13 @@ extension StoreTransaction {
     for key in write.keys where write.uniqueIndexes.contains(key.index) {
       try requireFree(key, for: write.id, known, type)
     }
-    let sequence = try known ?? {
-      let next = try objectBooks(type).nextSequence
-      try changeObjectBooks(type) { $0.nextSequence = next + 1 }
-      return next
-    }()
+    let sequence =
+      try known
+      ?? {
+        let next = try objectBooks(type).nextSequence
+        try changeObjectBooks(type) { $0.nextSequence = next + 1 }
+        return next
+      }()
     if known == nil { try link(hash, type, sequence) }
     // Most saves change a value and few keys.
     if oldKeys != write.keys {
@@ -170,6 +183,7 @@ extension StoreTransaction {
       }
     }
     try put(write, payload, type, sequence)
+    if known != nil { try noteObjectChange(type, sequence) }
     touch(hash: hash)
     touchObjectType(type)
     fault(.betweenPuts)
@@ -196,6 +210,7 @@ extension StoreTransaction {
     case .damaged(let header): try removeRecord(type, sequence, header)
     }
     try unlink(hash, type, sequence)
+    try noteObjectChange(type, sequence)
     touch(hash: hash)
     touchObjectType(type)
     return true
@@ -203,13 +218,13 @@ extension StoreTransaction {
 
   // MARK: Parts
 
-  private enum Old {
+  enum Old {
     case found(EntryHeader, [UInt8], [ObjectIndexKey])
     /// Its index entries are not known any more; they lead nowhere and are skipped.
     case damaged(EntryHeader?)
   }
 
-  private func old(_ type: UInt32, _ sequence: UInt64) throws -> Old {
+  func old(_ type: UInt32, _ sequence: UInt64) throws -> Old {
     let key = ObjectFormat.objectKey(type: type, sequence: sequence)
     return try transaction.withReading { reading in
       guard let record = try reading.value(forKey: key, in: generation.objects) else {
@@ -229,7 +244,7 @@ extension StoreTransaction {
     }
   }
 
-  private mutating func removeRecord(
+  mutating func removeRecord(
     _ type: UInt32, _ sequence: UInt64, _ header: EntryHeader?
   ) throws {
     let key = ObjectFormat.objectKey(type: type, sequence: sequence)
@@ -250,13 +265,14 @@ extension StoreTransaction {
     }
   }
 
-  private mutating func put(
-    _ write: ObjectWrite, _ payload: [UInt8], _ type: UInt32, _ sequence: UInt64
+  mutating func put(
+    _ write: ObjectWrite, _ payload: [UInt8], _ type: UInt32, _ sequence: UInt64,
+    created: Int64? = nil
   ) throws {
     var header = EntryHeader(
       codec: write.codec, keyTag: ObjectFormat.keyTag, keyLength: write.id.count,
-      payloadLength: payload.count, label: label, created: now, expires: EntryHeader.never,
-      namespace: type, epoch: write.version)
+      payloadLength: payload.count, label: label, created: created ?? now,
+      expires: EntryHeader.never, namespace: type, epoch: write.version)
     let key = ObjectFormat.objectKey(type: type, sequence: sequence)
     let hash = EntryHeader.contentHash(key: write.id, payload: payload)
     let cost = UInt64(header.cost)
@@ -285,7 +301,7 @@ extension StoreTransaction {
     }
   }
 
-  private func requireFree(
+  func requireFree(
     _ key: ObjectIndexKey, for id: [UInt8], _ own: UInt64?, _ type: UInt32
   ) throws {
     try transaction.withReading { reading in
@@ -303,7 +319,7 @@ extension StoreTransaction {
     }
   }
 
-  private mutating func link(_ hash: UInt64, _ type: UInt32, _ sequence: UInt64) throws {
+  mutating func link(_ hash: UInt64, _ type: UInt32, _ sequence: UInt64) throws {
     var items: [UInt8] = []
     if let found = try transaction.value(forKey: hash, in: generation.ids) {
       items = found.copied()
@@ -315,7 +331,7 @@ extension StoreTransaction {
     }
   }
 
-  private mutating func unlink(_ hash: UInt64, _ type: UInt32, _ sequence: UInt64) throws {
+  mutating func unlink(_ hash: UInt64, _ type: UInt32, _ sequence: UInt64) throws {
     var kept: [UInt8] = []
     if let items = try transaction.value(forKey: hash, in: generation.ids) {
       var offset = 0

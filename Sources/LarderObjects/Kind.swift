@@ -29,6 +29,7 @@ final class Kind<Object: Storable>: Sendable {
   private let refers = Atomic<Bool>(false)
   /// What references are decoded with until the first is met.
   private let firstDecoder: LinkDecoder
+  let schema = Mutex(DeclaredSchema())
 
   /// An object, and what its references load from, if it has any.
   struct Decoded: Sendable {
@@ -64,7 +65,9 @@ final class Kind<Object: Storable>: Sendable {
       return state
     }
     guard let record = try ObjectReading.type(named: name, transaction) else { return nil }
-    return try learn(record, view.generation.number, label: view.label)
+    try requireReadable(record)
+    try requireDecodable(record, view.generation, transaction)
+    return learn(record, view.generation.number, label: view.label)
   }
 
   /// The state this process knows, if no other has changed the catalog since.
@@ -77,8 +80,7 @@ final class Kind<Object: Storable>: Sendable {
 
   private func learn(
     _ record: ObjectTypeRecord, _ generation: UInt64, label: UInt64
-  ) throws -> State {
-    try requireReadable(record)
+  ) -> State {
     let state = State(
       record: record,
       indexes: declared.map { index in
@@ -89,14 +91,6 @@ final class Kind<Object: Storable>: Sendable {
       if old == nil || old!.generation != generation || old!.label <= label { old = state }
     }
     return state
-  }
-
-  func requireReadable(_ record: ObjectTypeRecord) throws {
-    guard record.version > UInt32(Object.schemaVersion) else { return }
-    throw ObjectError(
-      .newerSchema, type: name,
-      "It is stored in version \(record.version); this program declares version "
-        + "\(Object.schemaVersion). Update the program.")
   }
 
   /// Whether objects of the type are known to have references.
@@ -137,12 +131,14 @@ final class Kind<Object: Storable>: Sendable {
 
   /// The type's record for writing, declared anew if need be.
   func prepare(_ transaction: inout StoreTransaction) throws -> ObjectTypeRecord {
-    if let known = transaction.objectTypes[name] { return known }
+    if let known = transaction.objectTypes[name], known.version == UInt32(Object.schemaVersion) {
+      return known
+    }
     guard var record = try transaction.objectType(named: name) else {
       try validate()
       return try declare(&transaction)
     }
-    try requireReadable(record)
+    try requireWritable(record)
     let missing = declared.filter { index in
       !record.indexes.contains { $0.name == index.name && $0.definition == index.definition }
     }
@@ -159,6 +155,7 @@ final class Kind<Object: Storable>: Sendable {
     if isOlder || !missing.isEmpty {
       try validate()
       let isEmpty = try transaction.objectBooks(record.number).count == 0
+      if isOlder { try raise(&record, isEmpty: isEmpty, &transaction) }
       for stored in record.indexes
       where stored.name != ReferenceIndex.name
         && !declared.contains(where: {
@@ -172,7 +169,6 @@ final class Kind<Object: Storable>: Sendable {
         record.indexes.append(
           try stored(index, builtTo: isEmpty ? nil : 0, &transaction))
       }
-      record.version = UInt32(Object.schemaVersion)
       try transaction.putObjectType(record)
     }
     transaction.objectTypes[name] = record
@@ -183,6 +179,8 @@ final class Kind<Object: Storable>: Sendable {
     var record = ObjectTypeRecord(
       number: try transaction.newObjectNumber(), name: name,
       version: UInt32(Object.schemaVersion), fingerprint: 0, indexes: [], migrations: [])
+    record.born = record.version
+    record.readableFrom = Self.readableFrom
     for index in declared {
       record.indexes.append(try stored(index, builtTo: nil, &transaction))
     }
@@ -222,11 +220,10 @@ final class Kind<Object: Storable>: Sendable {
     return try write(object, bytes, collector, &record, in: &transaction)
   }
 
-  func write(
-    _ object: Object, _ bytes: [UInt8], _ collector: LinkCollector,
-    _ record: inout ObjectTypeRecord, in transaction: inout StoreTransaction
-  ) throws -> ObjectWrite {
-    try declare(collector, of: object, &record, in: &transaction)
+  /// The keys an object has in the declared indexes, and which of these are unique.
+  private func keys(
+    of object: Object, _ record: ObjectTypeRecord
+  ) -> (keys: [ObjectIndexKey], unique: [UInt32]) {
     var keys: [ObjectIndexKey] = []
     var unique: [UInt32] = []
     for index in declared {
@@ -236,6 +233,31 @@ final class Kind<Object: Storable>: Sendable {
         if index.isUnique, !Index<Object>.isEmpty(key) { unique.append(stored.number) }
       }
     }
+    return (keys, unique)
+  }
+
+  /// What is written for an object that refers to nothing.
+  func writeAlone(_ object: Object, _ record: ObjectTypeRecord) throws -> ObjectWrite {
+    let collector = LinkCollector()
+    let bytes = try encode(object, collector)
+    guard collector.links.isEmpty else {
+      throw ObjectError(
+        .migrationFailed, type: name,
+        "A migration cannot make objects with references yet. Save them in transactions of your "
+          + "own.", ids: ["\(object.id)"])
+    }
+    let (keys, unique) = self.keys(of: object, record)
+    return ObjectWrite(
+      id: Self.bytes(of: object.id), bytes: bytes, codec: CodecIdentifier.cbor.rawValue,
+      version: record.version, keys: keys, uniqueIndexes: unique)
+  }
+
+  func write(
+    _ object: Object, _ bytes: [UInt8], _ collector: LinkCollector,
+    _ record: inout ObjectTypeRecord, in transaction: inout StoreTransaction
+  ) throws -> ObjectWrite {
+    try declare(collector, of: object, &record, in: &transaction)
+    var (keys, unique) = keys(of: object, record)
     if let references = record.references {
       keys += ReferenceIndex.keys(collector.links, references.number)
     }

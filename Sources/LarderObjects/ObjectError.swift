@@ -26,6 +26,12 @@ public struct ObjectError: Error, Sendable, Hashable, CustomStringConvertible {
     public static let referenced = Code(rawValue: "referenced")
     /// The object cannot be encoded.
     public static let unencodable = Code(rawValue: "unencodable")
+    /// A migration cannot go on with an object. Nothing of it was kept.
+    public static let migrationFailed = Code(rawValue: "migrationFailed")
+    /// A migration comes too late, or too early.
+    public static let migrationOrder = Code(rawValue: "migrationOrder")
+    /// The type is being migrated, by another process or by one that was ended.
+    public static let migrating = Code(rawValue: "migrating")
   }
 
   public let code: Code

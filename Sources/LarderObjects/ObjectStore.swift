@@ -30,12 +30,15 @@ public final class ObjectStore: Sendable {
   ///   - path: A directory; see ``LarderEngine/SharedStore/init(at:_:)``.
   ///   - options: By default `.durable`: a save is on the disk when it returns.
   ///   - memory: Bounds of the decoded objects in memory, for each type.
+  ///   - migrations: Applied before the store is returned; see ``migrate(_:dryRun:progress:)``.
   public init(
     at path: String, _ options: StoreOptions = StoreOptions(durability: .durable),
-    memory: CacheOptions = CacheOptions()
+    memory: CacheOptions = CacheOptions(), migrations: [ObjectMigration] = [],
+    progress: (ObjectProgress) -> Void = { _ in }
   ) throws {
     storage = try SharedStore(at: path, options)
     self.options = memory
+    if !migrations.isEmpty { try migrate(migrations, progress: progress) }
   }
 
   /// Stores objects in a store that is open.

@@ -47,6 +47,7 @@ public struct ObjectTransaction: ~Copyable {
   ) throws -> Object? {
     let kind = store.kind(type)
     guard let record = try entries.objectType(named: kind.name) else { return nil }
+    try kind.requireReadable(record)
     do {
       let stored = try entries.object(
         type: record.number, id: Kind<Object>.bytes(of: id))
@@ -108,6 +109,7 @@ public struct ObjectTransaction: ~Copyable {
     }
     var record = try kind.prepare(&entries)
     let write = try kind.write(object, bytes, collector, &record, in: &entries)
+    try kind.requireSameSchema(write.bytes, record, &entries)
     do {
       let saved = try entries.save(write, type: record.number, keepsExisting: keepsExisting)
       if case .kept = saved {
@@ -183,6 +185,7 @@ public struct ObjectTransaction: ~Copyable {
   public func fetch<Object: Storable>(_ query: Query<Object>) throws -> [Object] {
     let kind = store.kind(Object.self)
     guard let record = try entries.objectType(named: kind.name) else { return [] }
+    try kind.requireReadable(record)
     let run = QueryRun(kind: kind, query: query, record: record, LinkDecoder(context()))
     return try entries.withReading { reading in
       let objects = try run.objects(entries.generation, reading)

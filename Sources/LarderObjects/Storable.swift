@@ -25,6 +25,10 @@ where ID: CustomStringConvertible & Sendable, LinkedObject == Self {
   /// changes its meaning.
   static var schemaVersion: Int { get }
 
+  /// The oldest version of the program that may still read what this one writes; older ones get an
+  /// error, and none of them may write. By default ``schemaVersion``.
+  static var readableFrom: Int { get }
+
   /// The indexes kept for the type, in the same transaction as every change.
   static var indexes: [Index<Self>] { get }
 
@@ -35,6 +39,7 @@ where ID: CustomStringConvertible & Sendable, LinkedObject == Self {
 extension Storable {
   public static var storedName: String { String(reflecting: Self.self) }
   public static var schemaVersion: Int { 1 }
+  public static var readableFrom: Int { schemaVersion }
   public static var indexes: [Index<Self>] { [] }
   public static var relationships: [Relationship<Self>] { [] }
 }

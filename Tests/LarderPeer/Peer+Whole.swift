@@ -35,7 +35,7 @@ extension Peer {
     case "removeall":
       try store.removeAll()
       return "ok"
-    default: return try refuse("no command \(command)")
+    default: return try people(command, words)
     }
   }
 

@@ -15,13 +15,14 @@
 //   verify                     -> sound | the findings
 //   hold                       -> holding, and after the next line: ok
 //   numbers FROM TO            -> ack K for each key that is committed
-//   and those of `Peer+Loops.swift` and `Peer+Whole.swift`
+//   and those of `Peer+Loops.swift`, `Peer+Whole.swift` and, with objects, `Peer+Objects.swift`
 //   exit                       no answer
 //
 // Whatever fails is answered with `error CODE PID SENTENCE`. A key that is a number is an `Int`.
 
 import Larder
 import LarderEngine
+import LarderObjects
 import LarderTesting
 
 /// One store, opened on command, and two caches over it.
@@ -42,6 +43,7 @@ final class Peer {
   private var openedNumbers: PersistentCache<Int, String>?
   private var openedTexts: PersistentCache<String, String>?
   private let clock = ManualClock()
+  var openedObjects: ObjectStore?
 
   var store: SharedStore { get throws { try opened ?? refuse("open a store first") } }
   var numbers: PersistentCache<Int, String> {

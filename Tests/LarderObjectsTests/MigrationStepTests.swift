@@ -1,0 +1,161 @@
+// Larder — an embedded, multi-process cache and object store.
+// Copyright 2026 the Larder authors. Licensed under Apache-2.0.
+// SPDX-License-Identifier: Apache-2.0
+
+import LarderEngine
+import LarderObjects
+import LarderTesting
+import Testing
+
+@Suite struct MigrationStepTests {
+  @Test(.timeLimit(.minutes(10)))
+  func `Fields come, go and are renamed without the Swift type, with their indexes`() throws {
+    let ground = try Ground(StoreOptions())
+    try ground.store.save(Years.people(0..<1500))
+    let steps: [ObjectMigration] = [
+      .renameField("name", to: "title", in: "Person", toVersion: 2),
+      .addField("wheels", default: 4, in: "Person", toVersion: 2),
+      .removeField("age", in: "Person", toVersion: 3),
+    ]
+    let dry = try ground.store.migrate(steps, dryRun: true)
+    #expect(dry.map(\.changed) == [1500, 1500, 1500] && dry.allSatisfy { $0.failed == 0 })
+    try ground.store.migrate(steps)
+    let people = try ground.store.objects(PersonOfFields.self).fetch()
+    #expect(people == (0..<1500).map { PersonOfFields(id: $0, title: "n\($0)", wheels: 4) })
+    let query = ground.store.objects(PersonOfFields.self).where(\.title == "n77")
+    #expect(try query.explain().hasPrefix("walk the index \"name\""))
+    #expect(try query.fetch().map(\.id) == [77])
+    try ground.store.save(PersonOfFields(id: 77, title: "other", wheels: 3))
+    #expect(try query.fetch() == [])
+    #expect(try ground.store.storage.verify() == [])
+  }
+
+  @Test(.timeLimit(.minutes(10)))
+  func `A type is renamed at once, and its old name is refused`() throws {
+    let ground = try Ground(StoreOptions())
+    let old = try ObjectStore(at: ground.path, StoreOptions())
+    try ground.store.save(Years.people(0..<100))
+    #expect(try old.object(PersonV1.self, id: 3) != nil)
+    let steps: [ObjectMigration] = [
+      .fields("no index", of: "Person", toVersion: 2, [.dropIndex("name")]),
+      .rename(type: "Person", to: "Human"),
+    ]
+    try ground.store.migrate(steps)
+    for attempt in [
+      { _ = try old.object(PersonV1.self, id: 3) }, { try old.save(Years.people(1..<2)) },
+    ] {
+      let error = #expect(throws: ObjectError.self, performing: attempt)
+      #expect(error?.code == .newerSchema && error?.message.contains("\"Human\"") == true)
+    }
+    #expect(throws: ObjectError.self) { try ground.store.object(Human.self, id: 3) }
+    #expect(try ground.store.object(HumanV2.self, id: 3)?.name == "n3")
+  }
+
+  struct HumanV2: Storable {
+    let id: Int
+    var name: String
+    static let storedName = "Human"
+    static let schemaVersion = 2
+  }
+
+  @Test(.timeLimit(.minutes(10)))
+  func `Objects move to another name, and nobody saves there before them`() throws {
+    let ground = try Ground(StoreOptions())
+    try ground.store.save(Years.people(0..<2500))
+    let move = ObjectMigration.objects("people are human") { (old: PersonV1) in
+      Human(id: old.id, name: old.name, age: old.age)
+    }
+    var refusals = 0
+    try ground.store.migrate([move]) { progress in
+      guard progress.done < 2500 else { return }
+      let error = #expect(throws: ObjectError.self) {
+        try ground.store.save(Human(id: -1, name: "", age: ""))
+      }
+      if error?.code == .migrating { refusals += 1 }
+    }
+    #expect(refusals == 2)
+    #expect(try ground.store.objects(Human.self).count() == 2500)
+    let error = #expect(throws: ObjectError.self) {
+      try ground.store.objects(PersonV1.self).fetch()
+    }
+    #expect(error?.code == .newerSchema)
+    let other = try Ground(StoreOptions())
+    try other.store.save(Human(id: 1, name: "", age: ""))
+    try other.store.save(Years.people(0..<1))
+    let refusal = #expect(throws: ObjectError.self) { try other.store.migrate([move]) }
+    #expect(refusal?.code == .migrationOrder)
+  }
+
+  @Test(.timeLimit(.minutes(10)))
+  func `Indexes are built anew, and a type is deleted with its name`() throws {
+    let ground = try Ground(StoreOptions())
+    try ground.store.save(Years.people(0..<2500))
+    try ground.store.migrate([.reindex(PersonV1.self)])
+    let query = ground.store.objects(PersonV1.self).where(\.name == "n2400")
+    #expect(try query.explain().hasPrefix("walk the index"))
+    #expect(try query.fetch().map(\.id) == [2400])
+    try ground.store.migrate([.reindex(PersonV1.self), .deleteAll(named: "Person")])
+    #expect(try ground.store.objects(PersonV1.self).fetch() == [])
+    // A name that is free again: any version may take it.
+    try ground.store.save(PersonV2(id: 1, name: "a", age: 1))
+    #expect(try ground.store.objects(PersonV2.self).count() == 1)
+  }
+
+  @Test(.timeLimit(.minutes(10)))
+  func `A fresh store, and one that is newer already, need no migration`() throws {
+    let ground = try Ground(StoreOptions())
+    try ground.store.save(PersonV2(id: 1, name: "a", age: 1))
+    let reports = try ground.store.migrate([Years.step])
+    #expect(reports[0].objects == 0)
+    #expect(try ground.store.objects(PersonV2.self).fetch().map(\.age) == [1])
+  }
+
+  @Test(.timeLimit(.minutes(10)))
+  func `A list that does not go on where the store is, is an error`() throws {
+    let ground = try Ground(StoreOptions())
+    try ground.store.migrate([.deleteAll(named: "a")])
+    let late = #expect(throws: ObjectError.self) {
+      try ground.store.migrate([.deleteAll(named: "b"), .deleteAll(named: "a")])
+    }
+    #expect(late?.code == .migrationOrder)
+    let twice = #expect(throws: ObjectError.self) {
+      try ground.store.migrate([.deleteAll(named: "c"), .deleteAll(named: "c")])
+    }
+    #expect(twice?.code == .invalidSchema)
+  }
+
+  @Test(.timeLimit(.minutes(10)))
+  func `A migration left half done is gone on with by the next, or abandoned`() throws {
+    let ground = try Ground(StoreOptions())
+    try ground.store.save(Years.people(0..<3500))
+    try halfWay(ground)
+    // The old program goes on, a new one is told what to do.
+    try ground.store.save(PersonV1(id: 3, name: "n3", age: "77"))
+    let error = #expect(throws: ObjectError.self) {
+      try ground.store.save(PersonV2(id: 3, name: "n3", age: 77))
+    }
+    #expect(error?.code == .migrating)
+    var first: Int?
+    try ground.store.migrate([Years.step]) { first = first ?? $0.done }
+    #expect(first! > 1000)
+    #expect(try ground.store.object(PersonV2.self, id: 3)?.age == 77)
+    #expect(try ground.store.objects(PersonV2.self).count() == 3500)
+
+    let other = try Ground(StoreOptions())
+    try other.store.save(Years.people(0..<3500))
+    try halfWay(other)
+    #expect(try other.store.abandonMigration(named: Years.name))
+    #expect(try !other.store.abandonMigration(named: Years.name))
+    #expect(try other.store.objects(PersonV1.self).count() == 3500)
+    try other.store.migrate([Years.step])
+    #expect(try other.store.objects(PersonV2.self).count() == 3500)
+  }
+
+  /// Leaves a migration after its first step, as a killed process does.
+  private func halfWay(_ ground: Ground) throws {
+    let store = try ObjectStore(at: ground.path, StoreOptions())
+    #expect(throws: StoreError.self) {
+      try store.migrate([Years.step]) { _ in store.close() }
+    }
+  }
+}
