@@ -30,9 +30,13 @@ package struct LMDBError: Error, Hashable, Sendable, CustomStringConvertible {
   /// The file, or this process's view of it, cannot be used further.
   package var isDamage: Bool {
     switch code {
-    case .corrupted, .pageNotFound, .panic, .invalid, .versionMismatch, .mapResized, .problem:
+    case .corrupted, .pageNotFound, .panic, .invalid, .versionMismatch, .mapResized, .problem,
+      // Nobody here goes on in a transaction that failed: then it met damage and kept it to itself.
+      .badTransaction:
       true
-    default: false
+    // EINVAL: a page number that is none, in the file or, of a lock, in `lock.mdb`. No call here
+    // is ever made with an argument LMDB refuses.
+    default: code.rawValue == 22
     }
   }
 }
