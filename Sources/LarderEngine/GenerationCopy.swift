@@ -132,10 +132,13 @@ extension StoreCore {
     let size = generation.dataSize
     generation.setGrowthMark(size + max(size / 4, Generation.growthStep))
     guard let stalled = generation.oldestReader, stalled.transactionsBehind >= 256 else { return }
-    notify(.readerStalled(pid: stalled.pid, transactionsBehind: stalled.transactionsBehind))
     do {
-      let stored = try statistics().bytes
-      guard size > 3 * stored + Generation.growthStep else { return }
+      // One that is not stopped will end: `verify()` holds a snapshot for as long as it reads.
+      let isStopped = ProcessIdentity.isStopped(stalled.pid)
+      let limit = (3 * (try statistics().bytes) + Generation.growthStep) * (isStopped ? 1 : 8)
+      guard isStopped || size > limit else { return }
+      notify(.readerStalled(pid: stalled.pid, transactionsBehind: stalled.transactionsBehind))
+      guard size > limit else { return }
       try submitBehind(
         WriteRecord(
           .exclusive { core in

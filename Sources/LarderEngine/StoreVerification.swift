@@ -110,8 +110,12 @@ struct StoreVerification {
     findings.add(severity, place, message)
   }
 
-  /// Whether this process wants to leave the generation, which waits for its readers.
-  private var isOver: Bool { generation.isClosing || generation.table.isCondemned }
+  /// Whether this process wants to leave the generation, which waits for its readers. One that was
+  /// copied meanwhile is worth looking at to the end.
+  private var isOver: Bool {
+    let table = generation.table
+    return generation.isClosing || table.isCondemned && !table.isSuperseded
+  }
 
   private func tell(_ phase: StoreProgress.Phase, _ done: Int, of total: Int) throws {
     guard done & 0xFF == 0 else { return }
