@@ -297,7 +297,7 @@ final class GenerationFiller {
     if meta.durability == .durable { try environment.synchronize() }
     try builder.furnish(path, meta, closing: environment, inheriting: old)
     guard meta.durability == .durable else { return }
-    for name in FileSystem.names(in: path) where name != "lock.mdb" {
+    for name in try FileSystem.names(in: path) where name != "lock.mdb" {
       try OwnedFile(path: path + "/" + name).synchronize()
     }
     try FileSystem.synchronizeDirectory(path)

@@ -59,7 +59,7 @@ final class RepairSurvey {
 
   func run() throws {
     if !isNamed { findings.add(.warning, "CURRENT", "it does not name the newest generation") }
-    if let state = StoreState.read(from: path + "/state"), durability == .cache, state.isDirty,
+    if let state = try StoreState.read(from: path + "/state"), durability == .cache, state.isDirty,
       state.bootID != ProcessIdentity.bootID
     {
       findings.add(
@@ -265,7 +265,7 @@ final class RepairSurvey {
     let size = (try? FileSystem.status(of: path + "/data.mdb"))??.size ?? 0
     while mapSize < 4 * size { mapSize *= 2 }
     let storeID =
-      old?.storeID ?? StoreState.read(from: path + "/state")?.storeID ?? oldTable?.storeID
+      old?.storeID ?? (try? StoreState.read(from: path + "/state"))??.storeID ?? oldTable?.storeID
     return StoreMeta(
       durability: durability, hashBits: old?.hashBits ?? 64,
       storeID: storeID ?? (random.next(), random.next()), generation: number,

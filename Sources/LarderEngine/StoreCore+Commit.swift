@@ -47,7 +47,7 @@ extension StoreCore {
       let transaction = try WriteTransaction(in: generation.environment)
       try fault(throwing: .begin)
       let label = generation.base &+ transaction.id
-      generation.settleSuccession()
+      try generation.settleSuccession()
       if table.isCondemned { throw EngineSignal.moved }
       let size = UInt64(generation.dataSize)
       guard size >= table.dataBytes else {

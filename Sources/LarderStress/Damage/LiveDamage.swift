@@ -152,7 +152,8 @@ struct LiveDamage {
   /// Does one thing to the files of the generation in force; answers what.
   private func sabotage(_ board: LiveBoard, _ random: inout SeededRandom) -> String {
     let root = path + "/v1"
-    let number = CurrentFile.read(in: StoreDirectory(path: path, root: root)) ?? 1
+    let named = try? CurrentFile.read(in: StoreDirectory(path: path, root: root))
+    let number = (named ?? nil) ?? 1
     let generation = "\(root)/g-\(number)"
     let data = generation + "/data.mdb"
     func write(_ bytes: [UInt8], _ file: String, at offset: Int) {
