@@ -110,7 +110,10 @@ package struct WriteTransaction: ~Copyable {
       unsafe mdb_put(handle, table.handle, $0, &value, flags)
     }
     try check(status, "mdb_put")
-    var target = unsafe value.mv_data!
+    // A table whose flags are damaged says yes and gives no room.
+    guard var target = unsafe value.mv_data else {
+      throw LMDBError(.corrupted, during: "mdb_put")
+    }
     for part in [0, 1, 2] {
       let source = part == 0 ? first : part == 1 ? second : third
       unsafe source.withUnsafeBytes { bytes in
