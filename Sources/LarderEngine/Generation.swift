@@ -168,7 +168,9 @@ package final class Generation: Sendable {
       onDisk.identity == mapped.identity,
       (try? presence.status)?.links ?? 0 > 0
     else { return true }
-    return CurrentFile.read(in: directory).map { $0 != number } ?? false
+    // What cannot be read, for want of a descriptor perhaps, says nothing.
+    guard let named = (try? CurrentFile.read(in: directory)) ?? nil else { return false }
+    return named != number
   }
 
   /// The status of `data.mdb` now.
@@ -210,6 +212,15 @@ package final class Generation: Sendable {
   }
 
   func endWriterTurn() { writerTurn.store(false, ordering: .releasing) }
+
+  /// Closes what was opened and never used, by whoever holds the gate.
+  func closeUnused() {
+    guard !isClosed.exchange(true, ordering: .acquiringAndReleasing) else { return }
+    pool.close()
+    environment.close()
+    table.leave(process: process)
+    _ = try? presence.tryLock(.none, at: 0, count: 0)
+  }
 
   /// Closes the environment, under the gate. Idempotent.
   ///

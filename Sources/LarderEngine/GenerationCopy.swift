@@ -53,8 +53,8 @@ extension GenerationBuilder {
       try put(temporary, inForceAs: number)
     } catch {
       FileSystem.removeTree(temporary)
-      // CURRENT may name the copy all the same: then the next writer supersedes us.
-      old.settleSuccession()
+      // CURRENT may name the copy all the same. If even that cannot be told, the next writer asks.
+      try? old.settleSuccession()
       throw error
     }
     old.table.supersede()
@@ -79,14 +79,32 @@ extension GenerationBuilder {
 
 extension Generation {
   /// Under the writer lock: what became of a compaction whose process died.
-  func settleSuccession() {
+  ///
+  /// - Throws: When that cannot be known; nothing may be committed here then.
+  func settleSuccession() throws {
     let successor = table.successor
     guard successor != 0, !table.isCondemned else { return }
-    if CurrentFile.read(in: directory) == successor {
-      table.supersede()
-    } else {
-      table.successor = 0
+    switch try CurrentFile.read(in: directory) {
+    case number: table.successor = 0
+    case successor: table.supersede()
+    case nil where meta.durability == .durable:
+      throw StoreError(
+        .damaged, during: "write", path: directory.path,
+        "CURRENT is missing or damaged. Close the store everywhere and run `larder repair`.")
+    default: table.condemn()
     }
+  }
+
+  /// Whether a compaction has put its copy in force and has not come to say so here.
+  var hasSuccessorInForce: Bool {
+    let successor = table.successor
+    guard successor != 0 else { return false }
+    return ((try? CurrentFile.read(in: directory)) ?? nil) == successor
+  }
+
+  /// Sends everybody to what is in force now; what was committed here may be lost with the files.
+  func leaveForGood() {
+    if hasSuccessorInForce { table.supersede() } else { table.condemn() }
   }
 }
 
@@ -95,15 +113,19 @@ extension StoreCore {
   package func compact() throws {
     let box = ResultBox<Generation>()
     try exclusively { core in
-      let old = try core.copyGeneration()
-      box.value.withLock { $0 = .success(old) }
+      if let old = try core.copyGeneration() { box.value.withLock { $0 = .success(old) } }
     }
     if let old = try box.value.withLock({ $0 })?.get() { try move(from: old) }
   }
 
   /// K1 to K7. The caller has the writer's role.
-  func copyGeneration() throws -> Generation {
+  ///
+  /// - Parameter wanted: Only this one: another process may have been faster.
+  /// - Returns: The generation that was left; `nil`: it was not the one wanted.
+  @discardableResult
+  func copyGeneration(_ wanted: Generation? = nil) throws -> Generation? {
     try withGeneration { generation in
+      if let wanted, generation !== wanted { return nil }
       let gate = try Gate.enter(directory, timeout: options.openTimeout)
       defer { gate.leave() }
       guard generation.takeWriterTurn() else { throw EngineSignal.moved }
@@ -111,10 +133,16 @@ extension StoreCore {
       if generation.isClosing { throw EngineSignal.moved }
       generation.clearDeadReaders()
       let transaction = try WriteTransaction(in: generation.environment)
-      generation.settleSuccession()
+      try generation.settleSuccession()
       if generation.table.isCondemned { throw EngineSignal.moved }
+      // Whoever wants to write meanwhile has to know whom to wait for, and how long already.
+      generation.table.announceWriter(
+        label: generation.base &+ transaction.id, milliseconds: Clocks.wallMilliseconds())
+      defer { generation.table.writerDone() }
+      let builder = GenerationBuilder(directory: directory, options: options)
       do {
-        try GenerationBuilder(directory: directory, options: options).copy(generation)
+        // LMDB's copying thread inherits the mask: a limit on files is an error, not a signal.
+        try OSThread.withoutFileSizeSignal { () throws(any Error) in try builder.copy(generation) }
       } catch {
         throw StoreError(wrapping: error, during: "compact", path: directory.path)
       }
@@ -132,14 +160,17 @@ extension StoreCore {
     let size = generation.dataSize
     generation.setGrowthMark(size + max(size / 4, Generation.growthStep))
     guard let stalled = generation.oldestReader, stalled.transactionsBehind >= 256 else { return }
-    notify(.readerStalled(pid: stalled.pid, transactionsBehind: stalled.transactionsBehind))
     do {
-      let stored = try statistics().bytes
-      guard size > 3 * stored + Generation.growthStep else { return }
+      // One that is not stopped will end: `verify()` holds a snapshot for as long as it reads.
+      let isStopped = ProcessIdentity.isStopped(stalled.pid)
+      let limit = (3 * (try statistics().bytes) + Generation.growthStep) * (isStopped ? 1 : 8)
+      guard isStopped || size > limit else { return }
+      notify(.readerStalled(pid: stalled.pid, transactionsBehind: stalled.transactionsBehind))
+      guard size > limit else { return }
       try submitBehind(
         WriteRecord(
           .exclusive { core in
-            do { _ = try core.copyGeneration() } catch { core.report(error) }
+            do { try core.copyGeneration(generation) } catch { core.report(error) }
           }))
     } catch {
       report(error)

@@ -62,6 +62,9 @@ final class GenerationFiller {
       entries = try transaction.makeTable(Generation.entriesName, keys: .integers)
       chunks = try transaction.makeTable(Generation.chunksName, keys: .integers)
       expiries = try transaction.makeTable(Generation.expiriesName, keys: .bytes)
+      _ = try transaction.makeTable(ObjectFormat.objectsName, keys: .bytes)
+      _ = try transaction.makeTable(ObjectFormat.idsName, keys: .integers)
+      _ = try transaction.makeTable(ObjectFormat.indexesName, keys: .bytes)
       try transaction.commit()
     } catch {
       environment.close()
@@ -297,7 +300,7 @@ final class GenerationFiller {
     if meta.durability == .durable { try environment.synchronize() }
     try builder.furnish(path, meta, closing: environment, inheriting: old)
     guard meta.durability == .durable else { return }
-    for name in FileSystem.names(in: path) where name != "lock.mdb" {
+    for name in try FileSystem.names(in: path) where name != "lock.mdb" {
       try OwnedFile(path: path + "/" + name).synchronize()
     }
     try FileSystem.synchronizeDirectory(path)

@@ -50,6 +50,8 @@ final class RepairSurvey {
     }
   }
 
+  var holdsObjects: Bool { salvage.holdsObjects }
+
   /// Only `CURRENT` is wrong.
   var isOnlyUnnamed: Bool {
     !isNamed && report.findings.count == 1 && !report.isDiscarded
@@ -59,7 +61,7 @@ final class RepairSurvey {
 
   func run() throws {
     if !isNamed { findings.add(.warning, "CURRENT", "it does not name the newest generation") }
-    if let state = StoreState.read(from: path + "/state"), durability == .cache, state.isDirty,
+    if let state = try StoreState.read(from: path + "/state"), durability == .cache, state.isDirty,
       state.bootID != ProcessIdentity.bootID
     {
       findings.add(
@@ -111,7 +113,7 @@ final class RepairSurvey {
       }
     }
     if lostRecords > 0 { findings.add(.error, "entries", "\(lostRecords) records are unreadable") }
-    if ownedChunks != salvage.storedChunks {
+    if ownedChunks != salvage.storedChunks, !holdsObjects {
       findings.add(
         .warning, "chunks",
         "there are \(salvage.storedChunks.count); the entries have \(ownedChunks.count), not the "
@@ -265,7 +267,7 @@ final class RepairSurvey {
     let size = (try? FileSystem.status(of: path + "/data.mdb"))??.size ?? 0
     while mapSize < 4 * size { mapSize *= 2 }
     let storeID =
-      old?.storeID ?? StoreState.read(from: path + "/state")?.storeID ?? oldTable?.storeID
+      old?.storeID ?? (try? StoreState.read(from: path + "/state"))??.storeID ?? oldTable?.storeID
     return StoreMeta(
       durability: durability, hashBits: old?.hashBits ?? 64,
       storeID: storeID ?? (random.next(), random.next()), generation: number,

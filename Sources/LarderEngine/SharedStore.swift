@@ -167,7 +167,8 @@ public final class SharedStore: Sendable {
   /// Copies what is stored into new files without the room that became free, and gives that back
   /// to the disk.
   ///
-  /// Other processes read on meanwhile, and follow with their next operation; writers wait. The old
+  /// Other processes read on meanwhile, and follow with their next operation; writers, and whoever
+  /// opens or closes the store, wait. The old
   /// files go when the last process has left them. A store whose files grow because of a process
   /// that is stopped in the middle of a read does this by itself.
   ///

@@ -47,7 +47,7 @@ extension StoreCore {
       let transaction = try WriteTransaction(in: generation.environment)
       try fault(throwing: .begin)
       let label = generation.base &+ transaction.id
-      generation.settleSuccession()
+      try generation.settleSuccession()
       if table.isCondemned { throw EngineSignal.moved }
       let size = UInt64(generation.dataSize)
       guard size >= table.dataBytes else {
@@ -88,7 +88,9 @@ extension StoreCore {
       table.advanceWakeWord()
       return (result, label)
     } catch let error as LMDBError {
-      if error.isDamage { try condemn(generation, because: error) }
+      // A file that is too large, where nothing limits it, has a page number that is none.
+      let isHuge = error.code.rawValue == 27 && ResourceLimits.fileSize == nil
+      if error.isDamage || isHuge { try condemn(generation, because: error) }
       throw error
     }
   }

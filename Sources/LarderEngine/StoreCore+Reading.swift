@@ -193,8 +193,9 @@ extension StoreCore {
         }
         guard try isAlive(header, number, generation, transaction) else { return .absent }
         if known != 0, header.label == known { return .unchanged }
-        let payload = record.slice(keyEnd..<(keyEnd + header.payloadLength))!
-        let hashed = XXH64.hash(payload, seed: XXH64.hash(stored))
+        // The copy is judged, not the page: somebody may be writing to that.
+        let payload = record.slice(keyEnd..<(keyEnd + header.payloadLength))!.copied()
+        let hashed = EntryHeader.contentHash(key: key.bytes, payload: payload)
         guard
           header.isIntact(header: record.slice(start..<content)!, contentHash: hashed)
         else {
@@ -203,7 +204,7 @@ extension StoreCore {
         }
         return .found(
           StoredValue(
-            payload: payload.copied(), codec: header.codec, label: header.label,
+            payload: payload, codec: header.codec, label: header.label,
             created: header.created, expires: header.expires))
       }
       // The key is in the chunks as well: small price, large entries.

@@ -78,7 +78,7 @@ package final class StoreCore: Sendable {
         if now !== old { return .success(now) }
         // Nothing of the old generation is valid in any memory tier from here on, even if it was
         // deleted behind our back and nobody else knows.
-        old.table.condemn()
+        old.leaveForGood()
         old.close(gateTimeout: options.openTimeout)
         try restoreDirectory()
         // Labels only grow, also when everything was deleted: what is in memory is older.

@@ -133,7 +133,9 @@ package struct StoreDirectory: Sendable, Hashable {
       (path, Durability.durable), (path + "/v\(formatVersion)", .cache),
     ] {
       let directory = StoreDirectory(path: path, root: root)
-      if !CurrentFile.generations(in: directory).isEmpty { return (directory, durability) }
+      if (try? CurrentFile.generations(in: directory))?.isEmpty == false {
+        return (directory, durability)
+      }
     }
     return nil
   }
@@ -220,12 +222,17 @@ package struct StoreDirectory: Sendable, Hashable {
 /// `CURRENT`: which generation is in force.
 package enum CurrentFile {
   /// The number `CURRENT` names; `nil` when it is missing or garbled.
-  package static func read(in directory: StoreDirectory) -> UInt64? {
-    guard
-      let file = try? OwnedFile(path: directory.current, writable: false),
-      let bytes = try? file.read(count: 256, at: 0)
-    else { return nil }
-    return parse(bytes)
+  ///
+  /// - Throws: When it cannot be read for another reason, such as a lack of descriptors: that must
+  ///   never be taken for a store that is not there.
+  package static func read(in directory: StoreDirectory) throws(SystemError) -> UInt64? {
+    do throws(SystemError) {
+      let file = try OwnedFile(path: directory.current, writable: false)
+      return parse(try file.read(count: 256, at: 0))
+    } catch {
+      if error.saysNoSuchFile { return nil }
+      throw error
+    }
   }
 
   package static func parse(_ bytes: [UInt8]) -> UInt64? {
@@ -267,10 +274,17 @@ package enum CurrentFile {
     if synchronous { try FileSystem.synchronizeDirectory(directory.root) }
   }
 
+  /// The number of a generation's directory; `nil`: it is the name of something else.
+  package static func generation(named name: String) -> UInt64? {
+    guard name.hasPrefix("g-"), let number = UInt64(name.dropFirst(2)), name == "g-\(number)"
+    else { return nil }
+    return number
+  }
+
   /// The numbers of the generation directories there are, in order.
-  package static func generations(in directory: StoreDirectory) -> [UInt64] {
-    FileSystem.names(in: directory.root).compactMap { name in
-      name.hasPrefix("g-") ? UInt64(name.dropFirst(2)) : nil
-    }.sorted()
+  package static func generations(
+    in directory: StoreDirectory
+  ) throws(SystemError) -> [UInt64] {
+    try FileSystem.names(in: directory.root).compactMap { generation(named: $0) }.sorted()
   }
 }

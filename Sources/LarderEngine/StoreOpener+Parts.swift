@@ -8,11 +8,14 @@ internal import LarderSystem
 /// The steps of opening that stand by themselves.
 extension StoreOpener {
   /// Sends away whoever is in a generation that CURRENT does not name.
-  private func leaveBehind(_ path: String, for number: UInt64) {
-    guard
-      let file = try? OwnedFile(path: path + "/shared.table"),
-      let table = try? SharedTable(mapping: file), !table.isCondemned
-    else { return }
+  private func leaveBehind(_ path: String, for number: UInt64) throws(SystemError) {
+    let name = path + "/shared.table"
+    guard try FileSystem.status(of: name, followingLinks: false)?.isRegularFile ?? false else {
+      return
+    }
+    guard let table = try SharedTable(mapping: OwnedFile(path: name)), !table.isCondemned else {
+      return
+    }
     // Of a compaction whose process died: all that was committed there is here.
     if table.successor == number { table.supersede() } else { table.condemn() }
   }
@@ -44,8 +47,8 @@ extension StoreOpener {
   ///
   /// A data file that is shorter than the table says was cut, or the table is a stranger's. Either
   /// way every page is looked at, and what they hold decides.
-  func isCredible(_ table: SharedTable, _ path: String, dataSize: Int) -> Bool {
-    if let state = StoreState.read(from: path + "/state"),
+  func isCredible(_ table: SharedTable, _ path: String, dataSize: Int) throws -> Bool {
+    if let state = try StoreState.read(from: path + "/state"),
       state.storeID != table.binding.storeID
     {
       return false
@@ -136,21 +139,29 @@ extension StoreOpener {
 
   /// Removes generations nobody is in, and what unfinished ones left. Whoever is still in one is
   /// sent here, before anything can be written here: nothing older may be served any more.
-  func removeOldGenerations(but number: UInt64) {
-    for name in FileSystem.names(in: directory.root)
-    where name.hasPrefix("g-") && name != "g-\(number)" {
+  ///
+  /// - Throws: When somebody may be left behind in an older one.
+  func removeOldGenerations(but number: UInt64) throws(SystemError) {
+    for name in try FileSystem.names(in: directory.root) {
+      let isUnfinished = name.hasSuffix(".tmp")
       let path = directory.root + "/" + name
-      if !name.hasSuffix(".tmp") {
+      // In a durable store's directory there may be files of its owner's.
+      guard
+        let old = CurrentFile.generation(named: isUnfinished ? String(name.dropLast(4)) : name),
+        isUnfinished || old != number,
+        (try? FileSystem.status(of: path, followingLinks: false))??.isDirectory ?? false
+      else { continue }
+      if !isUnfinished {
         guard
           let presence = try? OwnedFile(path: path + "/presence", creation: .createIfMissing),
           (try? presence.tryLock(.exclusive, at: Presence.everybody)) == true
         else {
-          leaveBehind(path, for: number)
+          try leaveBehind(path, for: number)
           continue
         }
       }
       let mark = path + "/" + StoreDirectory.setAsideMark
-      if let old = UInt64(name.dropFirst(2)), StoreDirectory.exists(mark) {
+      if !isUnfinished, StoreDirectory.exists(mark) {
         // A repair was killed before it could.
         if (try? directory.setAside(old)) != nil { continue }
         if options.durability == .durable { continue }

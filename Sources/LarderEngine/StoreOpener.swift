@@ -61,8 +61,28 @@ struct StoreOpener {
     let builder = GenerationBuilder(directory: directory, options: options)
     // Twice may be unlucky (damaged, then a full disk); more is a loop.
     for _ in 0..<3 {
-      let existing = CurrentFile.generations(in: directory)
-      guard let number = CurrentFile.read(in: directory) ?? existing.last else {
+      let existing: [UInt64]
+      let named: UInt64?
+      do throws(SystemError) {
+        existing = try CurrentFile.generations(in: directory)
+        named = try CurrentFile.read(in: directory)
+      } catch {
+        throw StoreError(error, during: "open", path: directory.path)
+      }
+      if named == nil, existing.count > 1 {
+        // One of them may be a copy that never came into force, or has been left.
+        if options.durability == .durable {
+          throw StoreError(
+            .damaged, during: "open", path: directory.path,
+            "CURRENT is missing or damaged, and there are generations "
+              + "\(existing.map { "g-\($0)" }.joined(separator: ", ")). Nothing was touched. "
+              + "`larder repair` takes the newest.")
+        }
+        options.onEvent?(.startedEmpty("CURRENT is missing or damaged"))
+        try builder.build(number: existing.last! + 1, heritage: nil)
+        continue
+      }
+      guard let number = named ?? existing.last else {
         try builder.build(number: firstNumber, heritage: nil)
         continue
       }
@@ -74,10 +94,13 @@ struct StoreOpener {
       }
       switch outcome {
       case .opened(let generation):
-        if CurrentFile.read(in: directory) == nil {
-          try? CurrentFile.write(number, in: directory, synchronous: true)
+        do throws(SystemError) {
+          if named == nil { try CurrentFile.write(number, in: directory, synchronous: true) }
+          try removeOldGenerations(but: number)
+        } catch {
+          generation.closeUnused()
+          throw StoreError(error, during: "open", path: directory.path)
         }
-        removeOldGenerations(but: number)
         fault(.openDone)
         return generation
       case .foreignNamespace:
@@ -124,7 +147,7 @@ struct StoreOpener {
     let dataPath = path + "/data.mdb"
     let dataStatus = try FileSystem.status(of: dataPath)
     var table = try openTable(tablePath, number: number)
-    if alone, let found = table, !isCredible(found, path, dataSize: dataStatus?.size ?? 0) {
+    if alone, let found = table, try !isCredible(found, path, dataSize: dataStatus?.size ?? 0) {
       table = nil
     }
     if let found = table {
@@ -263,7 +286,7 @@ struct StoreOpener {
     if alone, table == nil || table!.bootID != ProcessIdentity.bootID {
       // Only recency and statistics are lost. Nobody has the old table mapped.
       // Unless `state` says already that this boot writes, the first to write says so.
-      let state = StoreState.read(from: path + "/state")
+      let state = try StoreState.read(from: path + "/state")
       let isDirty = state.map { $0.isDirty && $0.bootID == ProcessIdentity.bootID } ?? false
       table = try remakeTable(path, meta, environment, dirty: isDirty)
     }
@@ -303,7 +326,7 @@ struct StoreOpener {
     _ path: String, _ table: SharedTable?, changed: UInt64
   ) throws -> Suspicion? {
     let isCache = options.durability == .cache
-    guard let state = StoreState.read(from: path + "/state") else {
+    guard let state = try StoreState.read(from: path + "/state") else {
       // A table of this boot is proof that the system has been up all the time. Without it pages
       // may be missing, and what their older versions say passes for the truth.
       let isOfThisBoot = table?.bootID == ProcessIdentity.bootID

@@ -91,8 +91,8 @@ struct StoreRepair {
     self.directory = directory
     gate = try Gate.enter(directory, timeout: openTimeout)
     fault(.openGateTaken)
-    let existing = CurrentFile.generations(in: directory)
-    let named = CurrentFile.read(in: directory)
+    let existing = try CurrentFile.generations(in: directory)
+    let named = try CurrentFile.read(in: directory)
     let candidates = [named].compactMap { $0 } + existing.reversed()
     let present = candidates.first { StoreDirectory.exists(directory.generation($0)) }
     guard let present else {
@@ -149,6 +149,12 @@ struct StoreRepair {
     let survey = try RepairSurvey(self)
     try survey.run()
     if survey.report.outcome == .sound || dryRun { return survey.report }
+    if survey.holdsObjects, !survey.isOnlyUnnamed {
+      throw StoreError(
+        .damaged, during: "repair", path: directory.path,
+        "The store holds objects, which a repair cannot salvage yet. Nothing was changed. Restore a "
+          + "copy; what still opens can be read object by object.")
+    }
     var report = survey.report
     report.outcome = .repaired
     if survey.isOnlyUnnamed {
@@ -157,7 +163,7 @@ struct StoreRepair {
     }
     let builder = GenerationBuilder(
       directory: directory, options: StoreOptions(durability: durability))
-    let newest = max(number, CurrentFile.generations(in: directory).last ?? 0)
+    let newest = max(number, try CurrentFile.generations(in: directory).last ?? 0)
     let temporary = directory.generation(newest + 1) + ".tmp"
     FileSystem.removeTree(temporary)
     do {
@@ -175,7 +181,7 @@ struct StoreRepair {
       throw error
     }
     let options = StoreOptions(durability: durability)
-    StoreOpener(directory: directory, options: options).removeOldGenerations(but: newest + 1)
+    try StoreOpener(directory: directory, options: options).removeOldGenerations(but: newest + 1)
     return report
   }
 

@@ -45,6 +45,9 @@ final class StoreSalvage {
   private(set) var storedChunks = Fingerprint()
   private(set) var storedDeadlines = Fingerprint()
 
+  /// Whether there is any object beside the entries.
+  private(set) var holdsObjects = false
+
   /// - Throws: when there is no data file.
   init(path: String, number: UInt64) throws {
     let reader = try SalvageReader(path: path)
@@ -57,6 +60,7 @@ final class StoreSalvage {
     try indexChunks()
     try readDeadlines()
     try findEpochs()
+    try self.reader.forEachNode(of: .table(ObjectFormat.objectsName)) { _ in holdsObjects = true }
   }
 
   // MARK: Records

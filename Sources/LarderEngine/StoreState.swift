@@ -69,12 +69,15 @@ package struct StoreState: Sendable {
     return bytes
   }
 
-  package static func read(from path: String) -> StoreState? {
-    guard
-      let file = try? OwnedFile(path: path, writable: false),
-      let bytes = try? file.read(count: StoreState.size + 1, at: 0)
-    else { return nil }
-    return StoreState(bytes)
+  /// What a file says; `nil` when it is missing or damaged.
+  package static func read(from path: String) throws(SystemError) -> StoreState? {
+    do throws(SystemError) {
+      let file = try OwnedFile(path: path, writable: false)
+      return StoreState(try file.read(count: StoreState.size + 1, at: 0))
+    } catch {
+      if error.saysNoSuchFile { return nil }
+      throw error
+    }
   }
 
   package func write(to path: String, synchronous: Bool = true) throws(SystemError) {

@@ -105,15 +105,18 @@ struct StoreVerification {
     findings = FindingList(limit: limit)
   }
 
-  private mutating func find(_ severity: StoreFinding.Severity, _ place: String, _ message: String)
-  {
+  mutating func find(_ severity: StoreFinding.Severity, _ place: String, _ message: String) {
     findings.add(severity, place, message)
   }
 
-  /// Whether this process wants to leave the generation, which waits for its readers.
-  private var isOver: Bool { generation.isClosing || generation.table.isCondemned }
+  /// Whether this process wants to leave the generation, which waits for its readers. One that was
+  /// copied meanwhile is worth looking at to the end.
+  private var isOver: Bool {
+    let table = generation.table
+    return generation.isClosing || table.isCondemned && !table.isSuperseded
+  }
 
-  private func tell(_ phase: StoreProgress.Phase, _ done: Int, of total: Int) throws {
+  func tell(_ phase: StoreProgress.Phase, _ done: Int, of total: Int) throws {
     guard done & 0xFF == 0 else { return }
     if isOver { throw EngineSignal.moved }
     progress?(StoreProgress(phase: phase, done: done, total: max(total, done)))
@@ -140,6 +143,7 @@ struct StoreVerification {
   mutating func run(_ transaction: borrowing ReadTransaction, budget: UInt64) throws {
     try readNamespaces(transaction)
     try checkEntries(transaction)
+    try checkObjects(transaction)
     try checkChunks(transaction)
     try checkDeadlines(transaction)
     try checkBooks(transaction, budget: budget)
@@ -255,6 +259,13 @@ struct StoreVerification {
     let encoded = EncodedKey(tag: header.keyTag, bytes: key)
     if space.hash(of: encoded, in: generation) != hash {
       find(.error, place, "it is stored under the hash of another key")
+    }
+  }
+
+  /// Notes whose chunks some are.
+  mutating func own(chunks ids: Range<UInt64>, _ place: String) {
+    for id in ids where !chunkOwners.insert(id).inserted {
+      find(.error, place, "chunk \(id) belongs to another entry as well")
     }
   }
 

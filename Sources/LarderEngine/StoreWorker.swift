@@ -99,6 +99,10 @@ extension StoreCore {
     guard now &- lastTick.load(ordering: .relaxed) >= 900 else { return }
     lastTick.store(now, ordering: .relaxed)
     if generation.isOrphaned || generation.table.isCondemned {
+      if generation.hasSuccessorInForce {
+        // A compaction is about to say so, or its process died before it could.
+        generation.table.supersede()
+      }
       // Messages reach nobody through a deleted table: everything this process holds is void.
       if options.durability == .cache || generation.table.isCondemned {
         do { try move(from: generation) } catch { report(error) }

@@ -30,9 +30,13 @@ package struct LMDBError: Error, Hashable, Sendable, CustomStringConvertible {
   /// The file, or this process's view of it, cannot be used further.
   package var isDamage: Bool {
     switch code {
-    case .corrupted, .pageNotFound, .panic, .invalid, .versionMismatch, .mapResized, .problem:
-      true
-    default: false
+    case .notFound, .mapFull, .tablesFull, .readersFull, .transactionFull, .badReaderSlot,
+      .alreadyOpen:
+      false
+    // All that LMDB says otherwise means a page that is none: tables are opened once and as they
+    // were made, keys have their sizes, nobody goes on in a transaction that failed. EINVAL is a
+    // page number that is none, in the file or, of a lock, in `lock.mdb`.
+    default: code.rawValue < 0 || code.rawValue == 22
     }
   }
 }

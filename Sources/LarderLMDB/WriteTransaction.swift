@@ -119,7 +119,7 @@ package struct WriteTransaction: ~Copyable {
       unsafe mdb_put(handle, table.handle, $0, &value, flags)
     }
     try check(status, "mdb_put")
-    unsafe fill(value, first, second, third)
+    try unsafe fill(value, first, second, third)
   }
 
   /// Stores the concatenation of three byte runs, written straight into the page.
@@ -136,13 +136,16 @@ package struct WriteTransaction: ~Copyable {
       }
     }
     try check(status, "mdb_put")
-    unsafe fill(value, first, second, third)
+    try unsafe fill(value, first, second, third)
   }
 
   @unsafe private func fill(
     _ value: MDB_val, _ first: RawSpan, _ second: RawSpan, _ third: RawSpan
-  ) {
-    var target = unsafe value.mv_data!
+  ) throws(LMDBError) {
+    // A table whose flags are damaged says yes and gives no room.
+    guard var target = unsafe value.mv_data else {
+      throw LMDBError(.corrupted, during: "mdb_put")
+    }
     for part in [0, 1, 2] {
       let source = part == 0 ? first : part == 1 ? second : third
       unsafe source.withUnsafeBytes { bytes in

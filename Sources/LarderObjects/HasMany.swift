@@ -78,3 +78,9 @@ extension KeyedDecodingContainer {
     try decodeIfPresent(type, forKey: key) ?? HasMany(wrappedValue: [])
   }
 }
+
+extension HasMany: ProbedReference {
+  static var nothing: Any {
+    HasMany(LinkBox<Target>(ids: [], context: LinkContext(store: nil)))
+  }
+}

@@ -116,3 +116,9 @@ extension KeyedDecodingContainer {
     try decodeIfPresent(type, forKey: key) ?? HasOne(wrappedValue: nil)
   }
 }
+
+extension HasOne: ProbedReference {
+  static var nothing: Any {
+    HasOne(LinkBox<Target>(ids: [], context: LinkContext(store: nil)))
+  }
+}

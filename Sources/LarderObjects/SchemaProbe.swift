@@ -57,6 +57,8 @@ enum SchemaProbe {
   /// What values of a type look like.
   static func kind<Value: Decodable>(of type: Value.Type) -> String {
     switch type {
+    // Before anything is decoded: types may refer to themselves.
+    case is any ProbedReference.Type: return "reference"
     case is any FixedWidthInteger.Type: return "integer"
     case is any BinaryFloatingPoint.Type: return "number"
     case is Bool.Type: return "boolean"
@@ -74,6 +76,9 @@ enum SchemaProbe {
     }
   }
 }
+
+/// A reference to other objects: stored as ids, and never followed here.
+protocol ProbedReference { static var nothing: Any { get } }
 
 private protocol ProbedOptional { static var wrappedKind: String { get } }
 extension Optional: ProbedOptional where Wrapped: Decodable {
@@ -115,10 +120,11 @@ private final class ProbeRecord {
     case is Decimal.Type: return Decimal() as! Value
     case is URL.Type: return URL(string: "a:b")! as! Value
     case let list as any ProbedCollection.Type: return list.nothing as! Value
+    case let reference as any ProbedReference.Type: return reference.nothing as! Value
     default: break
     }
     if let field, let bytes = values[field] {
-      return try CBORDecoder().decode(type, from: bytes)
+      return try LinkDecoder(LinkContext(store: nil)).cbor.decode(type, from: bytes)
     }
     if let cases = (type as? any CaseIterable.Type).flatMap({ Self.first($0) }) as? Value {
       return cases

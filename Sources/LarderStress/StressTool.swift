@@ -60,19 +60,34 @@ struct Run: AsyncParsableCommand {
   }
 
   func run() async throws {
+    var totals = StressTotals()
+    let begin = Clocks.monotonicNanoseconds()
+    var failure: (any Error)?
+    do { try await stress(&totals) } catch { failure = error }
+    for violation in totals.violations.prefix(100) { say(violation) }
+    print(line(totals, Double(Clocks.monotonicNanoseconds() - begin) / 1e9))
+    if let failure {
+      // Not a finding: the run itself could not be made.
+      say("the run failed: \(failure)")
+      throw ExitCode(70)
+    }
+    if !totals.violations.isEmpty { throw ExitCode(1) }
+  }
+
+  private func stress(_ totals: inout StressTotals) async throws {
     let begin = Clocks.monotonicNanoseconds()
     func elapsed() -> Double { Double(Clocks.monotonicNanoseconds() - begin) / 1e9 }
-    var totals = StressTotals()
     #if !FAULTS
       say("built without fault points: processes are killed from outside only")
     #endif
     if !damage {
       if round == nil { try Scenarios.runAll(&totals, say) }
       let share = noDamage || round != nil ? 1.0 : 0.65
-      let left = seconds * share - elapsed()
-      if totals.violations.isEmpty, left > 0 {
+      if totals.violations.isEmpty {
+        let left = max(seconds * share - elapsed(), min(seconds, 2))
         try Storm(seed: seed, seconds: left, processes: processes, only: round, say: say)
           .run(&totals)
+        if totals.rounds == 0 { totals.violations.append("there was no time for a storm") }
       }
     }
     if round == nil, !noDamage, totals.violations.isEmpty {
@@ -82,9 +97,6 @@ struct Run: AsyncParsableCommand {
       totals.filesDamaged += outcome.filesDamaged
       totals.violations += outcome.violations
     }
-    for violation in totals.violations.prefix(100) { say(violation) }
-    print(line(totals, elapsed()))
-    if !totals.violations.isEmpty { throw ExitCode(1) }
   }
 
   private func say(_ text: String) { StandardError.say(text) }

@@ -76,8 +76,11 @@ package enum FileSystem {
   }
 
   /// The names in a directory, without `.` and `..`; empty when it does not exist.
-  package static func names(in directory: String) -> [String] {
-    guard let stream = unsafe opendir(directory) else { return [] }
+  package static func names(in directory: String) throws(SystemError) -> [String] {
+    guard let stream = unsafe opendir(directory) else {
+      if currentErrno() == ENOENT { return [] }
+      throw .last("opendir", directory)
+    }
     defer { unsafe closedir(stream) }
     var names: [String] = []
     while let entry = unsafe readdir(stream) {
@@ -93,7 +96,7 @@ package enum FileSystem {
   package static func removeTree(_ path: String) {
     guard let info = try? status(of: path, followingLinks: false) else { return }
     if info.isDirectory {
-      for name in names(in: path) { removeTree(path + "/" + name) }
+      for name in (try? names(in: path)) ?? [] { removeTree(path + "/" + name) }
       unsafe rmdir(path)
     } else {
       unsafe unlink(path)

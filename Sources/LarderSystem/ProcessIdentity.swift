@@ -51,15 +51,31 @@ package enum ProcessIdentity {
     #if canImport(Darwin)
       return kill(pid, 0) == 0 ? 1 : nil
     #else
+      guard let fields = status(of: pid), fields.count > 19 else { return nil }
+      return UInt64(String(decoding: fields[19], as: UTF8.self))
+    #endif
+  }
+
+  /// Whether a process is stopped, by a signal or a debugger; `true` where that cannot be told.
+  package static func isStopped(_ pid: Int32) -> Bool {
+    #if canImport(Darwin)
+      return true
+    #else
+      guard let state = status(of: pid)?.first?.first else { return true }
+      return state == UInt8(ascii: "T") || state == UInt8(ascii: "t")
+    #endif
+  }
+
+  #if !canImport(Darwin)
+    /// The fields of `/proc/<pid>/stat` behind the name.
+    private static func status(of pid: Int32) -> [ArraySlice<UInt8>]? {
       guard
         let file = try? OwnedFile(path: "/proc/\(pid)/stat", writable: false),
         let bytes = try? file.read(count: 1024, at: 0),
         // The command name is in parentheses and may hold anything: count from its end.
         let close = bytes.lastIndex(of: UInt8(ascii: ")"))
       else { return nil }
-      let fields = bytes[(close + 1)...].split(separator: UInt8(ascii: " "))
-      guard fields.count > 19 else { return nil }
-      return UInt64(String(decoding: fields[19], as: UTF8.self))
-    #endif
-  }
+      return bytes[(close + 1)...].split(separator: UInt8(ascii: " "))
+    }
+  #endif
 }

@@ -179,7 +179,7 @@ final class Arena {
     let state = try read(judge, model, mayForget, "judge")
     if scenario.options.isEmpty { model.settle(on: state) }
     try write(judge, "set 28 judge", &model)
-    guard StoreState.read(from: try StorePaths(path).state)?.isDirty ?? true else {
+    guard try StoreState.read(from: try StorePaths(path).state)?.isDirty ?? true else {
       throw Surprise(description: "`state` is clean, though there are commits.")
     }
     let findings = try judge.ask("verify", deadline: Self.deadline)

@@ -110,7 +110,7 @@ struct StorePaths {
 
   init(_ path: String) throws {
     guard let (directory, _) = StoreDirectory.find(path),
-      let number = CurrentFile.read(in: directory)
+      let number = try CurrentFile.read(in: directory)
     else { throw Arena.Surprise(description: "There is no store in \(path).") }
     root = directory.root
     generation = directory.generation(number)
@@ -129,7 +129,7 @@ struct StorePaths {
 /// As if the store had been in use when the system went down.
 @Sendable private func dirty(_ path: String) throws {
   let file = try StorePaths(path).state
-  var state = StoreState.read(from: file)!
+  var state = try StoreState.read(from: file)!
   state.isDirty = true
   try Files.write(state.bytes(), to: file)
 }

@@ -118,7 +118,7 @@ import Testing
   /// Makes the store look as if a machine of another boot had gone down while it was in use.
   func crash(_ path: String) throws {
     let file = try StoreFiles(of: path).state
-    var state = try #require(StoreState.read(from: file))
+    var state = try #require(try StoreState.read(from: file))
     state.isDirty = true
     state.bootID = state.bootID &+ 1
     try state.write(to: file)
@@ -181,7 +181,7 @@ import Testing
       #expect(set.status.isSuccess, "\(set.standardError)")
       // What a killed writer leaves: dirty, of its boot.
       let file = try StoreFiles(of: path).state
-      var state = try #require(StoreState.read(from: file))
+      var state = try #require(try StoreState.read(from: file))
       #expect(state.bootID == 111 && !state.isDirty)
       state.isDirty = true
       try state.write(to: file)

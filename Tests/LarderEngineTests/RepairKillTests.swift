@@ -130,7 +130,7 @@ import Testing
     for key in 0..<20 { try store.setBytes([1], forKey: key) }
     store.close()
     let file = try StoreFiles(of: path).state
-    var state = try #require(StoreState.read(from: file))
+    var state = try #require(try StoreState.read(from: file))
     (state.isDirty, state.bootID) = (true, state.bootID &+ 1)
     try state.write(to: file)
     let report = try SharedStore.repair(at: path)

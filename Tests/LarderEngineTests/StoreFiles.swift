@@ -22,7 +22,7 @@ struct StoreFiles {
   /// The files of the store at a path, which has to be sound still.
   init(of path: String) throws {
     let (directory, _) = try #require(StoreDirectory.find(path))
-    let number = try #require(CurrentFile.read(in: directory))
+    let number = try #require(try CurrentFile.read(in: directory))
     root = directory.root
     generation = directory.generation(number)
   }

@@ -59,7 +59,8 @@ import Testing
       )
     case 13: return (year.isIn([1, number, 3]), { [1, number, 3].contains($0.year) })
     case 14: return (\.price < 100, { $0.price < 100 })
-    default: return (year.isIn(0...number.magnitudeInt), { (0...number.magnitudeInt).contains($0.year) })
+    default:
+      return (year.isIn(0...number.magnitudeInt), { (0...number.magnitudeInt).contains($0.year) })
     }
   }
 

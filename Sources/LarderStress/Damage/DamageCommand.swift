@@ -25,6 +25,9 @@ struct DamageCommand: AsyncParsableCommand {
   @Option(name: .customLong("case"), help: "Only this case, once.")
   var number: Int?
 
+  @Flag(help: "Only stores in use.")
+  var inUse = false
+
   @Option(help: "With --case: a directory to leave the damaged store in, as it was before opening.")
   var keep: String?
 
@@ -38,6 +41,8 @@ struct DamageCommand: AsyncParsableCommand {
     let outcome: DamageOutcome
     if let number {
       outcome = try DamageRun.repeatCase(number, seed: seed, keep: keep, report: say)
+    } else if inUse {
+      outcome = try DamageRun.damageInUse(seconds: seconds, seed: seed, report: say)
     } else {
       outcome = try await DamageRun.run(
         seconds: seconds, minimumFiles: files, seed: seed, workers: workers, report: say)

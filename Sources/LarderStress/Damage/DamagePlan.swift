@@ -184,7 +184,7 @@ struct DamagePlan: Sendable {
       word.append(littleEndian: changed)
       try file.write(word, at: SharedTableLayout.dataChanged)
     }
-    if var state = StoreState.read(from: path + generation + "/state"), state.dataChanged != 0 {
+    if var state = try StoreState.read(from: path + generation + "/state"), state.dataChanged != 0 {
       state.dataChanged = changed
       try state.write(to: path + generation + "/state", synchronous: false)
     }

@@ -66,6 +66,18 @@ package enum DamageRun {
     return outcome
   }
 
+  /// Damages a store while processes use it, and nothing else.
+  static func damageInUse(
+    seconds: Double, seed: UInt64, report: (String) -> Void
+  ) throws -> DamageOutcome {
+    let work = try workDirectory()
+    defer { Files.removeAll(work) }
+    var outcome = DamageOutcome()
+    var live = LiveDamage(work: work, seed: seed)
+    try live.run(seconds: seconds, &outcome, report)
+    return outcome
+  }
+
   /// Repeats one case, here or under a debugger; what is left of the store stays if `keep` says so.
   static func repeatCase(
     _ number: Int, seed: UInt64, keep: String?, report: (String) -> Void

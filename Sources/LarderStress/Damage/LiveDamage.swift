@@ -29,6 +29,8 @@ import LarderTesting
 struct LiveDamage {
   /// How long the store may be unusable after one act of sabotage, deaths and restarts included.
   static let deadline: UInt64 = 10_000_000_000
+  /// How long a process may go round in liblmdb before it is counted as dead.
+  static let patience: UInt64 = 4_000_000_000
   /// Deaths by signal per act.
   static let bound = 1.5
 
@@ -75,7 +77,10 @@ struct LiveDamage {
   private func start(_ id: Int) throws -> ChildProcess {
     try ChildProcess(
       PeerExecutable("larder-stress").path,
-      ["damage-worker", "live", path, work + "/liveboard", "\(id)"], standardError: .captured)
+      ["damage-worker", "live", path, work + "/liveboard", "\(id)"],
+      // A backtrace takes its time; who wants one asks for it.
+      environment: FileSystem.environment("SWIFT_BACKTRACE").map { ["SWIFT_BACKTRACE": $0] } ?? [:],
+      standardError: .captured)
   }
 
   /// Waits until every process got something through again, starting anew those that died.
@@ -83,6 +88,7 @@ struct LiveDamage {
     _ board: LiveBoard, after what: String, _ outcome: inout DamageOutcome
   ) -> Bool {
     let start = Clocks.monotonicNanoseconds()
+    var hasKilled = false
     let before = (0..<LiveWorker.processes).map { board.progress($0) }
     while (0..<LiveWorker.processes).contains(where: { board.progress($0) == before[$0] }) {
       for id in children.indices {
@@ -93,12 +99,24 @@ struct LiveDamage {
           let lines = (try? children[id].remainingLines(deadline: .seconds(1))) ?? []
           outcome.violations.append(
             "in use, after \(what): a process \(status): \(lines) "
-              + children[id].standardErrorText.suffix(300)
+              + children[id].standardErrorText.suffix(4000)
               + "\n    larder-stress damage --seed \(seed) (the act; timing is not repeatable)")
           return false
         }
         guard let child = try? self.start(id) else { return false }
         children[id] = child
+      }
+      if !hasKilled, Clocks.monotonicNanoseconds() - start > Self.patience {
+        // Pages that lead in a circle keep liblmdb going for ever, in the middle of a read or with
+        // the writer lock: the same as a death, and for the others it has to be no more than that.
+        hasKilled = true
+        for id in children.indices where board.progress(id) == before[id] {
+          guard children[id].exitStatus == nil, Self.isInLMDB(children[id]) else { continue }
+          children[id].kill()
+          _ = try? children[id].wait(deadline: .seconds(5))
+          deaths += 1
+          if let child = try? self.start(id) { children[id] = child }
+        }
       }
       if Clocks.monotonicNanoseconds() - start > Self.deadline {
         let stuck = (0..<LiveWorker.processes).filter { board.progress($0) == before[$0] }
@@ -110,6 +128,21 @@ struct LiveDamage {
       usleep(3000)
     }
     return true
+  }
+
+  /// Whether a process computes without end: it uses the processor, and asks the system for nothing.
+  private static func isInLMDB(_ child: ChildProcess) -> Bool {
+    func ticks() -> Int? {
+      guard let text = try? Files.contents(of: "/proc/\(child.processIdentifier)/stat") else {
+        return nil
+      }
+      let fields = String(decoding: text, as: UTF8.self).split(separator: ")").last?.split(
+        separator: " ")
+      return fields.flatMap { $0.count > 11 ? Int($0[11]) : nil }
+    }
+    guard let before = ticks() else { return false }
+    usleep(300_000)
+    return (ticks() ?? before) - before > 10
   }
 
   private mutating func finish(
@@ -152,7 +185,8 @@ struct LiveDamage {
   /// Does one thing to the files of the generation in force; answers what.
   private func sabotage(_ board: LiveBoard, _ random: inout SeededRandom) -> String {
     let root = path + "/v1"
-    let number = CurrentFile.read(in: StoreDirectory(path: path, root: root)) ?? 1
+    let named = try? CurrentFile.read(in: StoreDirectory(path: path, root: root))
+    let number = (named ?? nil) ?? 1
     let generation = "\(root)/g-\(number)"
     let data = generation + "/data.mdb"
     func write(_ bytes: [UInt8], _ file: String, at offset: Int) {

@@ -34,7 +34,7 @@ package enum FuzzRun {
     let memory = (try? FileSystem.status(of: "/dev/shm")) ?? nil
     let directory =
       (memory == nil ? FileSystem.environment("TMPDIR") ?? "/tmp" : "/dev/shm")
-      + "/larder-fuzz-\(getpid())"
+      + "/larder-fuzz-\(getpid())-\(UInt64.random(in: 0...UInt64.max))"
     try Files.makeDirectory(directory)
     defer { Files.removeAll(directory) }
     try FileSystem.makeDirectories(corpus)

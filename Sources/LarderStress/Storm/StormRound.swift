@@ -15,6 +15,7 @@ import LarderTesting
 
 /// What a storm counts.
 struct StressTotals: Sendable {
+  var rounds = 0
   var kills = 0
   var stops = 0
   var operations: UInt64 = 0
@@ -34,8 +35,9 @@ struct StormRound {
   let faults: String
   let say: (String) -> Void
 
-  /// No process may be still for longer, whatever the others do.
-  static let patience: UInt64 = 40_000_000_000
+  /// No process that runs may be still for longer, whatever the others do; a stop of another, in
+  /// the writer lock or in the gate, holds it up for as long as that lasts.
+  static let patience: UInt64 = 6_000_000_000
 
   private struct Crew {
     var child: ChildProcess
@@ -44,6 +46,7 @@ struct StormRound {
   }
 
   func run(_ totals: inout StressTotals) throws {
+    totals.rounds += 1
     let directory = try TemporaryDirectory()
     let path = directory.path
     try Files.makeDirectory(path + "/histories")
@@ -70,7 +73,7 @@ struct StormRound {
         } else if !crew[index].isStopped, now > board.lastBeat(index) &+ StormRound.patience,
           board.lastBeat(index) != 0
         {
-          found.append("\(plan.roles[index]) \(index) has not moved for 40 s")
+          found.append("\(plan.roles[index]) \(index) has not moved for 6 s")
         }
       }
       let victim = Int.random(in: 0..<crew.count, using: &random)
@@ -79,15 +82,31 @@ struct StormRound {
         crew[victim].child.kill()
         crew[victim].stoppedUntil = 0
       case 12..<15 where !crew.contains(where: \.isStopped):
-        try? crew[victim].child.stop(deadline: .seconds(5))
-        crew[victim].stoppedUntil =
-          now + UInt64.random(in: 10_000_000...400_000_000, using: &random)
+        let time = UInt64.random(in: 10_000_000...400_000_000, using: &random)
+        guard (try? crew[victim].child.stop(deadline: .seconds(5))) != nil else { break }
+        crew[victim].stoppedUntil = now + time
         totals.stops += 1
       default: break
       }
     }
 
     for index in crew.indices where crew[index].isStopped { crew[index].child.continue() }
+    if plan.endsByKill, found.isEmpty {
+      // Whoever is to be killed was alive: everybody moves once more.
+      let beats = crew.indices.map { board.lastBeat($0) }
+      let limit = Clocks.monotonicNanoseconds() + StormRound.patience
+      while Clocks.monotonicNanoseconds() < limit,
+        crew.indices.contains(where: {
+          crew[$0].child.exitStatus == nil && board.lastBeat($0) == beats[$0]
+        })
+      {
+        pause.wait(nanoseconds: 2_000_000)
+      }
+      for index in crew.indices
+      where crew[index].child.exitStatus == nil && board.lastBeat(index) == beats[index] {
+        found.append("\(plan.roles[index]) \(index) does not move at the end")
+      }
+    }
     if plan.endsByKill { for member in crew { member.child.kill() } }
     board.stop()
     for index in crew.indices {
@@ -100,6 +119,9 @@ struct StormRound {
     }
     totals.operations += board.value(.operations) + board.value(.reads)
     found += try audit(path, &totals)
+    if found.isEmpty, board.value(.violations) > 0 {
+      found.append("\(board.value(.violations)) violations whose words died with their finders")
+    }
     let history = try HistoryLog.operations(in: path + "/histories")
     if !plan.mayVanish {
       found += Linearizability.violations(in: history).prefix(5).map { "registers: \($0)" }
@@ -127,7 +149,8 @@ struct StormRound {
   }
 
   private func lastWords(
-    of child: ChildProcess, _ index: Int, _ status: ChildProcess.ExitStatus, _ totals: inout StressTotals
+    of child: ChildProcess, _ index: Int, _ status: ChildProcess.ExitStatus,
+    _ totals: inout StressTotals
   ) -> [String] {
     let lines = (try? child.remainingLines(deadline: .seconds(5))) ?? []
     var found = lines.filter { $0 != "ready" }
