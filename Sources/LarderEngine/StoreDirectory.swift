@@ -241,11 +241,14 @@ package enum CurrentFile {
     let words = text.dropLast().split(separator: " ", omittingEmptySubsequences: false)
     guard
       words.count == 4, words[0] == "larder", words[1] == "1", words[2].hasPrefix("g-"),
-      let number = UInt64(words[2].dropFirst(2)), number > 0, number < 1 << 20,
+      let number = UInt64(words[2].dropFirst(2)), isPossible(number),
       words[3] == checksum(number)
     else { return nil }
     return number
   }
+
+  /// Whether a generation can have this number: labels have room for a million.
+  static func isPossible(_ number: UInt64) -> Bool { number > 0 && number < 1 << 20 }
 
   package static func text(_ number: UInt64) -> String {
     "larder 1 g-\(number) \(checksum(number))\n"

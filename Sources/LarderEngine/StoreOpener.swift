@@ -107,9 +107,10 @@ struct StoreOpener {
         return nil
       case .unusable(let reason, let heritage):
         options.onEvent?(.startedEmpty(reason))
-        try builder.build(
-          number: max(number, existing.last ?? 0) + 1, heritage: heritage,
-          budget: lastBudget(of: number))
+        var next = max(number, existing.last ?? 0) + 1
+        // Nobody ever came so far: the number in CURRENT was made up.
+        if !CurrentFile.isPossible(next) { next = (existing.last ?? 0) + 1 }
+        try builder.build(number: next, heritage: heritage, budget: lastBudget(of: number))
       }
     }
     throw StoreError(

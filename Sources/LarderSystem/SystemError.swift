@@ -66,6 +66,6 @@ extension SystemError {
   /// Whether a path leads to no file that can be read: nothing, or something else in its place. Any
   /// other failure says nothing about what is there.
   package var saysNoSuchFile: Bool {
-    [ENOENT, ENOTDIR, ELOOP, EISDIR, ENXIO, ENODEV].contains(errno)
+    [ENOENT, ENOTDIR, ELOOP, EISDIR, ENXIO, ENODEV, ESPIPE, EAGAIN].contains(errno)
   }
 }
