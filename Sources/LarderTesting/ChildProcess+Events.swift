@@ -39,6 +39,10 @@ extension ChildProcess {
       let left = max(.zero, ContinuousClock.now.duration(to: limit))
       let line = try nextLine(deadline: left)
       if condition(line) { return line }
+      // A child that never stops talking always has another line.
+      if ContinuousClock.now >= limit {
+        throw failure(.timedOut, "read a line", "Only others came.")
+      }
     }
   }
 }

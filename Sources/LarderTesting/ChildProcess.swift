@@ -365,7 +365,7 @@ public final class ChildProcess: Sendable {
     }
   }
 
-  private func failure(
+  func failure(
     _ code: ChildProcessError.Code, _ operation: String, _ message: String,
     awaitingEnd: Bool = false
   ) -> ChildProcessError {

@@ -58,7 +58,7 @@ extension Crashes {
     let witness = try store.peer()
     #expect(try witness.ask("set 1 one") == "ok")
     var (failures, successes) = (0, 0)
-    for limit in 4...24 {
+    for limit in 4...40 {
       let outcome = try store.run("ulimit -n \(limit)", ["get 1", "set 2 two", "get 1", "close"])
       if outcome.lines.isEmpty, case .exited = outcome.status { continue }  // Not even started.
       #expect(
