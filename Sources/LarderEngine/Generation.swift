@@ -57,6 +57,34 @@ package final class Generation: Sendable {
     let objects: Table
     let ids: Table
     let indexes: Table
+
+    /// Makes them in a new environment.
+    init(in transaction: inout WriteTransaction) throws(LMDBError) {
+      entries = try transaction.makeTable(Generation.entriesName, keys: .integers)
+      chunks = try transaction.makeTable(Generation.chunksName, keys: .integers)
+      expiries = try transaction.makeTable(Generation.expiriesName, keys: .bytes)
+      objects = try transaction.makeTable(ObjectFormat.objectsName, keys: .bytes)
+      ids = try transaction.makeTable(ObjectFormat.idsName, keys: .integers)
+      indexes = try transaction.makeTable(ObjectFormat.indexesName, keys: .bytes)
+    }
+
+    /// Opens them; `nil`: one is missing. The handles are good once the caller keeps them.
+    init?(in transaction: borrowing ReadTransaction) throws(LMDBError) {
+      guard
+        let entries = try transaction.table(Generation.entriesName, keys: .integers),
+        let chunks = try transaction.table(Generation.chunksName, keys: .integers),
+        let expiries = try transaction.table(Generation.expiriesName, keys: .bytes),
+        let objects = try transaction.table(ObjectFormat.objectsName, keys: .bytes),
+        let ids = try transaction.table(ObjectFormat.idsName, keys: .integers),
+        let indexes = try transaction.table(ObjectFormat.indexesName, keys: .bytes)
+      else { return nil }
+      self.entries = entries
+      self.chunks = chunks
+      self.expiries = expiries
+      self.objects = objects
+      self.ids = ids
+      self.indexes = indexes
+    }
   }
 
   init(

@@ -76,12 +76,7 @@ struct GenerationBuilder {
         mapSize: Int(meta.mapSize), synchronous: options.durability == .durable))
     do {
       var transaction = try WriteTransaction(in: environment)
-      _ = try transaction.makeTable(Generation.entriesName, keys: .integers)
-      _ = try transaction.makeTable(Generation.chunksName, keys: .integers)
-      _ = try transaction.makeTable(Generation.expiriesName, keys: .bytes)
-      _ = try transaction.makeTable(ObjectFormat.objectsName, keys: .bytes)
-      _ = try transaction.makeTable(ObjectFormat.idsName, keys: .integers)
-      _ = try transaction.makeTable(ObjectFormat.indexesName, keys: .bytes)
+      _ = try Generation.Tables(in: &transaction)
       try transaction.put(meta.bytes(), forKey: StoreMeta.key, in: .main)
       try transaction.put(StoreTotals().encoded(), forKey: StoreTotals.key, in: .main)
       try transaction.commit()

@@ -59,12 +59,8 @@ final class GenerationFiller {
       path: path, options: .init(mapSize: Int(meta.mapSize), synchronous: false))
     do {
       var transaction = try WriteTransaction(in: environment)
-      entries = try transaction.makeTable(Generation.entriesName, keys: .integers)
-      chunks = try transaction.makeTable(Generation.chunksName, keys: .integers)
-      expiries = try transaction.makeTable(Generation.expiriesName, keys: .bytes)
-      _ = try transaction.makeTable(ObjectFormat.objectsName, keys: .bytes)
-      _ = try transaction.makeTable(ObjectFormat.idsName, keys: .integers)
-      _ = try transaction.makeTable(ObjectFormat.indexesName, keys: .bytes)
+      let tables = try Generation.Tables(in: &transaction)
+      (entries, chunks, expiries) = (tables.entries, tables.chunks, tables.expiries)
       try transaction.commit()
     } catch {
       environment.close()

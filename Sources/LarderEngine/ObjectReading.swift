@@ -96,19 +96,16 @@ package enum ObjectReading {
     return record.slice(EntryHeader.size..<(EntryHeader.size + id.count))?.equals(id) ?? false
   }
 
-  static func content(
+  private static func content(
     _ chunks: ChunkReference, _ length: Int, _ generation: Generation,
     _ transaction: borrowing ReadTransaction
   ) throws -> [UInt8]? {
-    var content: [UInt8] = []
-    content.reserveCapacity(length)
-    for id in chunks.ids where content.count < length {
+    try Record.chunkedContent(chunks, length: length) { id, body in
       guard let chunk = try transaction.value(forKey: id, in: generation.chunks) else {
-        return nil
+        return false
       }
-      guard Record.append(chunk, id: id, upTo: length, to: &content) else { return nil }
+      return body(chunk)
     }
-    return content.count == length ? content : nil
   }
 
   /// The object of a sequence.

@@ -112,23 +112,10 @@ extension StoreOpener {
   ) throws -> (StoreMeta, Generation.Tables)? {
     guard let meta = try storedMeta(environment) else { return nil }
     let transaction = try ReadTransaction(in: environment)
-    let entries = try transaction.table(Generation.entriesName, keys: .integers)
-    let chunks = try transaction.table(Generation.chunksName, keys: .integers)
-    let expiries = try transaction.table(Generation.expiriesName, keys: .bytes)
-    let objects = try transaction.table(ObjectFormat.objectsName, keys: .bytes)
-    let ids = try transaction.table(ObjectFormat.idsName, keys: .integers)
-    let indexes = try transaction.table(ObjectFormat.indexesName, keys: .bytes)
+    let tables = try Generation.Tables(in: transaction)
     // Committing, not aborting, is what keeps the table handles.
     try transaction.keepTables()
-    guard let entries, let chunks, let expiries, let objects, let ids, let indexes else {
-      return nil
-    }
-    return (
-      meta,
-      Generation.Tables(
-        entries: entries, chunks: chunks, expiries: expiries, objects: objects, ids: ids,
-        indexes: indexes)
-    )
+    return tables.map { (meta, $0) }
   }
 
   static func storedMeta(_ environment: Environment) throws -> StoreMeta? {

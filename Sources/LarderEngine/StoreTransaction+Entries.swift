@@ -234,24 +234,17 @@ package enum Record {
     content.reserveCapacity(length)
     for id in reference.ids where content.count < length {
       let isWhole = try withChunk(id) { chunk in
-        append(chunk, id: id, upTo: length, to: &content)
+        guard
+          let checksum: UInt64 = chunk.integer(at: 0),
+          let data = chunk.slice(8..<max(chunk.byteCount, 8)), !data.isEmpty,
+          XXH64.hash(data, seed: id) == checksum
+        else { return false }
+        content.append(data.slice(0..<min(data.byteCount, length - content.count))!)
+        return true
       }
       guard isWhole else { return nil }
     }
     return content.count == length ? content : nil
-  }
-
-  /// Appends what is in a chunk; `false`: it is damaged.
-  static func append(
-    _ chunk: RawSpan, id: UInt64, upTo length: Int, to content: inout [UInt8]
-  ) -> Bool {
-    guard
-      let checksum: UInt64 = chunk.integer(at: 0),
-      let data = chunk.slice(8..<max(chunk.byteCount, 8)), !data.isEmpty,
-      XXH64.hash(data, seed: id) == checksum
-    else { return false }
-    content.append(data.slice(0..<min(data.byteCount, length - content.count))!)
-    return true
   }
 }
 

@@ -54,7 +54,7 @@ package enum ForkGuard {
   }()
 
   // Addresses and lengths of mappings, in turn; zero when free.
-  private static let regionCapacity = 64
+  private static let regionCapacity = 1024
   private nonisolated(unsafe) static let regions: UnsafeMutablePointer<Atomic<UInt>> = {
     let table = UnsafeMutablePointer<Atomic<UInt>>.allocate(capacity: 2 * regionCapacity)
     for index in 0..<(2 * regionCapacity) { unsafe (table + index).initialize(to: Atomic(0)) }

@@ -19,66 +19,52 @@ import Testing
   func `On a full disk writes fail, reads go on, and room makes writes work`(
     durability: Durability
   ) throws {
-    let disk = directory.path + "/disk"
-    try Files.makeDirectory(disk)
-    let mount = try ChildProcess.run(
-      "/bin/mount", ["-t", "tmpfs", "-o", "size=8m,mode=700", "tmpfs", disk])
-    guard mount.status.isSuccess else {
-      print("Skipped: a small file system cannot be mounted (\(mount.standardError)).")
-      return
-    }
-    defer { _ = try? ChildProcess.run("/bin/umount", ["-l", disk]) }
-    let store = try SharedStore(
-      at: disk + "/store", .init(durability: durability, budget: .megabytes(1)))
-    let ballast = disk + "/ballast"
-    try store.setBytes(Self.value(0), forKey: 0)
-    // All the room that is left: `cp` fails when there is none.
-    _ = try ChildProcess.run("/bin/cp", ["/dev/zero", ballast])
-    #expect(try Files.size(ballast) > 0)
+    try directory.withSmallDisk(kilobytes: 8 * 1024) { disk in
+      let store = try SharedStore(
+        at: disk + "/store", .init(durability: durability, budget: .megabytes(1)))
+      let ballast = disk + "/ballast"
+      try store.setBytes(Self.value(0), forKey: 0)
+      // All the room that is left: `cp` fails when there is none.
+      _ = try ChildProcess.run("/bin/cp", ["/dev/zero", ballast])
+      #expect(try Files.size(ballast) > 0)
 
-    var failures = 0
-    for key in 1..<40 {
-      do {
+      var failures = 0
+      for key in 1..<40 {
+        do {
+          try store.setBytes(Self.value(key), forKey: key)
+          #expect(try store.bytes(forKey: key) == Self.value(key))
+        } catch let error as StoreError {
+          #expect(error.code == .storageFull, "\(error)")
+          failures += 1
+          let found = try store.bytes(forKey: key)
+          #expect(found == nil)
+        }
+      }
+      #expect(failures > 0)
+      #expect(try store.bytes(forKey: 0) == Self.value(0))
+
+      Files.removeAll(ballast)
+      for key in 100..<120 {
         try store.setBytes(Self.value(key), forKey: key)
         #expect(try store.bytes(forKey: key) == Self.value(key))
-      } catch let error as StoreError {
-        #expect(error.code == .storageFull, "\(error)")
-        failures += 1
-        let found = try store.bytes(forKey: key)
-        #expect(found == nil)
       }
+      #expect(try store.verify() == [])
+      store.close()
     }
-    #expect(failures > 0)
-    #expect(try store.bytes(forKey: 0) == Self.value(0))
-
-    Files.removeAll(ballast)
-    for key in 100..<120 {
-      try store.setBytes(Self.value(key), forKey: key)
-      #expect(try store.bytes(forKey: key) == Self.value(key))
-    }
-    #expect(try store.verify() == [])
-    store.close()
   }
 
   @Test func `A store is not created where there is no room for it, without a signal`() throws {
-    let disk = directory.path + "/disk"
-    try Files.makeDirectory(disk)
-    let mount = try ChildProcess.run(
-      "/bin/mount", ["-t", "tmpfs", "-o", "size=64k,mode=700", "tmpfs", disk])
-    guard mount.status.isSuccess else {
-      print("Skipped: a small file system cannot be mounted (\(mount.standardError)).")
-      return
+    try directory.withSmallDisk(kilobytes: 64) { disk in
+      for _ in 0..<2 {
+        let error = #expect(throws: StoreError.self) { try SharedStore(at: disk + "/store") }
+        #expect(error?.code == .storageFull, "\(error.map { "\($0)" } ?? "")")
+      }
+      try run("/bin/mount", "-o", "remount,size=16m", disk)
+      let store = try SharedStore(at: disk + "/store", .init(budget: .megabytes(1)))
+      try store.setBytes([1], forKey: 1)
+      #expect(try store.bytes(forKey: 1) == [1])
+      store.close()
     }
-    defer { _ = try? ChildProcess.run("/bin/umount", ["-l", disk]) }
-    for _ in 0..<2 {
-      let error = #expect(throws: StoreError.self) { try SharedStore(at: disk + "/store") }
-      #expect(error?.code == .storageFull, "\(error.map { "\($0)" } ?? "")")
-    }
-    try run("/bin/mount", "-o", "remount,size=16m", disk)
-    let store = try SharedStore(at: disk + "/store", .init(budget: .megabytes(1)))
-    try store.setBytes([1], forKey: 1)
-    #expect(try store.bytes(forKey: 1) == [1])
-    store.close()
   }
 
   @Test func `A limit on the size of files is an error and not a signal`() throws {

@@ -15,23 +15,9 @@ import Testing
   let directory: TemporaryDirectory
   init() throws { directory = try TemporaryDirectory() }
 
-  /// Runs `body` with the path of a file system of its own; prints a line where that may not be.
-  func withSmallDisk(megabytes: Int, _ body: (_ path: String) throws -> Void) throws {
-    let disk = directory.path + "/disk"
-    try Files.makeDirectory(disk)
-    let mount = try ChildProcess.run(
-      "/bin/mount", ["-t", "tmpfs", "-o", "size=\(megabytes)m,mode=700", "tmpfs", disk])
-    guard mount.status.isSuccess else {
-      print("Skipped: a small file system cannot be mounted (\(mount.standardError)).")
-      return
-    }
-    defer { _ = try? ChildProcess.run("/bin/umount", ["-l", disk]) }
-    try body(disk)
-  }
-
   @Test(arguments: [200, 2000, 20_000])
   func `A cache on a full disk makes room by evicting`(size: Int) throws {
-    try withSmallDisk(megabytes: 12) { disk in
+    try directory.withSmallDisk(kilobytes: 1024 * 12) { disk in
       // The table for so large a budget takes room as well.
       let store = try SharedStore(at: disk + "/store", .init(budget: .megabytes(128)))
       let value = [UInt8](repeating: 7, count: size)
@@ -63,7 +49,7 @@ import Testing
   }
 
   @Test func `A durable store on a full disk evicts nothing`() throws {
-    try withSmallDisk(megabytes: 6) { disk in
+    try directory.withSmallDisk(kilobytes: 1024 * 6) { disk in
       let store = try SharedStore(at: disk + "/store", .init(durability: .durable))
       let value = [UInt8](repeating: 7, count: 20_000)
       var stored: [Int] = []
@@ -86,7 +72,7 @@ import Testing
   }
 
   @Test func `An error of a write behind on a full disk may make room`() throws {
-    try withSmallDisk(megabytes: 6) { disk in
+    try directory.withSmallDisk(kilobytes: 1024 * 6) { disk in
       let callback = CallbackTests.Callback()
       let store = try SharedStore(
         at: disk + "/store", .init(durability: .durable, onError: { _ in callback.call() }))

@@ -50,3 +50,19 @@ func run(_ executable: String, _ arguments: String...) throws {
   let outcome = try ChildProcess.run(executable, arguments)
   #expect(outcome.status.isSuccess, "\(executable) \(arguments): \(outcome.standardError)")
 }
+
+extension TemporaryDirectory {
+  /// Runs `body` with the path of a file system of its own; prints a line where that may not be.
+  func withSmallDisk(kilobytes: Int, _ body: (_ path: String) throws -> Void) throws {
+    let disk = path + "/disk"
+    try Files.makeDirectory(disk)
+    let mount = try ChildProcess.run(
+      "/bin/mount", ["-t", "tmpfs", "-o", "size=\(kilobytes)k,mode=700", "tmpfs", disk])
+    guard mount.status.isSuccess else {
+      print("Skipped: a small file system cannot be mounted (\(mount.standardError)).")
+      return
+    }
+    defer { _ = try? ChildProcess.run("/bin/umount", ["-l", disk]) }
+    try body(disk)
+  }
+}

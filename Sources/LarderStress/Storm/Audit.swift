@@ -76,14 +76,20 @@ enum Audit {
   private static func count(
     _ store: SharedStore, _ board: Board, _ violation: (String) -> Void
   ) throws {
+    var sum: UInt64 = 0
     for key in 0..<Board.tallyCount {
       func number(_ name: String) throws -> UInt64 {
         Worker.number(try store.bytes(forKey: key, in: name))
       }
       let count = try number("counters")
+      sum += count
       let range = board.tally(key, .acknowledged)...board.tally(key, .issued)
       if !range.contains(count) { violation("counter \(key) is \(count), not in \(range)") }
       if try number("left") != number("right") { violation("half a transaction of key \(key)") }
+    }
+    let operations = try store.statistics().namespaces.first { $0.name == "operations" }
+    if let operations, operations.entries != Int(clamping: sum) {
+      violation("\(operations.entries) operations have counted to \(sum)")
     }
   }
 }

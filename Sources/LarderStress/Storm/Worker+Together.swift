@@ -69,7 +69,13 @@ extension Worker {
 
   /// Counts in transactions, and writes pairs that must never be seen apart.
   func count() {
+    let pid = UInt64(ProcessIdentity.pid)
+    var operations: UInt64 = 0
+    // Few bits put every key into one record.
+    let notes = plan.hashBits >= 16
     loop {
+      operations += 1
+      let operation = pid << 32 | operations
       let key = Int.random(in: 0..<Board.tallyCount)
       let acknowledged = board.tally(key, .acknowledged)
       board.addTally(key, .issued)
@@ -78,14 +84,20 @@ extension Worker {
         let count = Worker.number(try transaction.bytes(forKey: key, in: "counters"))
         let left = Worker.number(try transaction.bytes(forKey: key, in: "left"))
         let right = Worker.number(try transaction.bytes(forKey: key, in: "right"))
+        var isRepeated = false
+        if notes {
+          isRepeated = try transaction.bytes(forKey: operation, in: "operations") != nil
+          try transaction.setBytes([], forKey: operation, in: "operations")
+        }
         for name in ["counters", "left", "right"] {
           let next = name == "counters" ? count + 1 : max(left, right) + 1
           try transaction.setBytes(Worker.bytes(next), forKey: key, in: name)
         }
-        return (count, left, right)
+        return (count, left, right, isRepeated)
       }
       board.addTally(key, .acknowledged)
       if seen.1 != seen.2 { violation("half a transaction: \(seen.1) and \(seen.2)") }
+      if seen.3 { violation("operation \(operation) was applied twice") }
       if seen.0 < acknowledged { violation("counter \(key): \(seen.0) of \(acknowledged)") }
       // Others may have counted since we looked.
       if seen.0 >= board.tally(key, .issued) {
