@@ -201,17 +201,26 @@ package final class Generation: Sendable {
     return named != number
   }
 
-  /// The status of `data.mdb` now.
+  /// The status of `data.mdb` now, for whoever holds the writer's turn or ``whileOpen(_:)``.
   var dataStatus: FileStatus? { FileSystem.status(ofDescriptor: environment.dataDescriptor) }
 
-  /// The size of `data.mdb` now.
-  package var dataSize: Int { dataStatus?.size ?? 0 }
+  /// The size of `data.mdb` now, for the same.
+  var dataSize: Int { dataStatus?.size ?? 0 }
 
-  package var information: Environment.Information { environment.information }
+  /// Keeps the environment open for as long as `body` runs, which may wait for nothing.
+  ///
+  /// Whoever closes waits for the readers of the pool: this counts as one, without a snapshot.
+  package func whileOpen<R>(_ body: (Environment) throws -> R) throws -> R {
+    guard let reader = pool.take() else { throw EngineSignal.moved }
+    defer { pool.giveBack(reader) }
+    return try body(environment)
+  }
 
-  package func readers() throws -> [Environment.Reader] { try environment.readers() }
+  package func information() throws -> Environment.Information {
+    try whileOpen { $0.information }
+  }
 
-  package func clearDeadReaders() { _ = try? environment.clearDeadReaders() }
+  package func readers() throws -> [Environment.Reader] { try whileOpen { try $0.readers() } }
 
   /// The pids of the processes that have this generation open.
   package var presentProcesses: [Int32] {

@@ -131,7 +131,7 @@ extension StoreCore {
       guard generation.takeWriterTurn() else { throw EngineSignal.moved }
       defer { generation.endWriterTurn() }
       if generation.isClosing { throw EngineSignal.moved }
-      generation.clearDeadReaders()
+      _ = try? generation.environment.clearDeadReaders()
       let transaction = try WriteTransaction(in: generation.environment)
       try generation.settleSuccession()
       if generation.table.isCondemned { throw EngineSignal.moved }
@@ -156,10 +156,14 @@ extension StoreCore {
   /// Looks whether somebody holds on to what the file has grown by, and if so moves everybody.
   func checkGrowth() {
     guard let generation = try? generation(), generation.needsGrowthCheck else { return }
-    generation.clearDeadReaders()
-    let size = generation.dataSize
+    guard
+      let (size, oldest) = try? generation.whileOpen({ environment in
+        _ = try? environment.clearDeadReaders()
+        return (generation.dataSize, environment.oldestReader)
+      })
+    else { return }
     generation.setGrowthMark(size + max(size / 4, Generation.growthStep))
-    guard let stalled = generation.oldestReader, stalled.transactionsBehind >= 256 else { return }
+    guard let stalled = oldest, stalled.transactionsBehind >= 256 else { return }
     do {
       // One that is not stopped will end: `verify()` holds a snapshot for as long as it reads.
       let isStopped = ProcessIdentity.isStopped(stalled.pid)
@@ -193,7 +197,9 @@ extension Generation {
     growthMark.store(size, ordering: .relaxed)
     isGrowthNoted.store(false, ordering: .releasing)
   }
+}
 
+extension Environment {
   /// The reader whose snapshot is oldest, if it is not the newest there is.
   var oldestReader: StoreStatistics.Reader? {
     let last = information.lastTransaction

@@ -82,13 +82,15 @@ extension StoreCore {
         return StoreTotals(record) ?? StoreTotals()
       }
       let table = generation.table
-      let information = generation.information
+      let (information, size, oldestReader) = try generation.whileOpen { environment in
+        (environment.information, generation.dataSize, environment.oldestReader)
+      }
       func total(_ counter: Counter) -> Int { Int(clamping: table.total(counter)) }
       return StoreStatistics(
         path: directory.path, durability: options.durability, generation: generation.number,
         entries: Int(clamping: totals.entries), bytes: Int(clamping: totals.bytes),
         budget: table.budget == 0 ? nil : Int(clamping: table.budget),
-        fileBytes: generation.dataSize,
+        fileBytes: size,
         namespaces: namespaces.map { namespace in
           .init(
             name: String(decoding: namespace.record.name, as: UTF8.self),
@@ -100,7 +102,7 @@ extension StoreCore {
         expirations: total(.expirations), damagedEntries: total(.damagedEntries),
         commits: total(.commits), computations: total(.computations),
         fillsRefused: total(.fillsRefused), readers: information.usedReaders,
-        maximumReaders: information.maximumReaders, oldestReader: generation.oldestReader,
+        maximumReaders: information.maximumReaders, oldestReader: oldestReader,
         processes: generation.presentProcesses,
         pendingWrites: queue.state.withLock { $0.behindCount })
     }

@@ -2,6 +2,7 @@
 // Copyright 2026 the Larder authors. Licensed under Apache-2.0.
 // SPDX-License-Identifier: Apache-2.0
 
+internal import LarderLMDB
 internal import LarderSystem
 internal import Synchronization
 
@@ -118,7 +119,7 @@ extension StoreCore {
     if generation.table.claimReaderCheck(
       now: Clocks.wallMilliseconds(), interval: StoreWorker.readerCheckMilliseconds)
     {
-      generation.clearDeadReaders()
+      _ = try? generation.whileOpen { try $0.clearDeadReaders() }
     }
     sweepDroppedObjects()
     if needsBump.exchange(false, ordering: .acquiringAndReleasing), !Mutant.noBump.isActive {

@@ -76,7 +76,7 @@ import Testing
 
   @Test func `The map is one constant, whatever the budget becomes`() throws {
     func mapSize(_ store: SharedStore) throws -> Int {
-      try store.core.generation().information.mapSize
+      try store.core.generation().information().mapSize
     }
     let durable = try SharedStore(at: path + "-durable", .init(durability: .durable))
     #expect(try mapSize(durable) == 1 << 40)

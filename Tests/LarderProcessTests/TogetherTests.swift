@@ -26,7 +26,7 @@ extension Processes {
     init(_ ground: Ground) throws {
       let data = ground.path + "/v1/g-1/data.mdb"
       changed = try #require(try FileSystem.status(of: data)).changed
-      transaction = try ground.store.core.generation().information.lastTransaction
+      transaction = try ground.store.core.generation().information().lastTransaction
       commits = try ground.store.statistics().commits
     }
   }

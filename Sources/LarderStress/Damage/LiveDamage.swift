@@ -28,7 +28,7 @@ import LarderTesting
 /// Damages a store while processes use it.
 struct LiveDamage {
   /// How long the store may be unusable after one act of sabotage, deaths and restarts included.
-  static let deadline: UInt64 = 10_000_000_000
+  static let deadline: UInt64 = 20_000_000_000
   /// How long a process may go round in liblmdb before it is counted as dead.
   static let patience: UInt64 = 4_000_000_000
   /// Deaths by signal per act.
@@ -88,7 +88,8 @@ struct LiveDamage {
     _ board: LiveBoard, after what: String, _ outcome: inout DamageOutcome
   ) -> Bool {
     let start = Clocks.monotonicNanoseconds()
-    var hasKilled = false
+    var looked = start
+    var ticks: [Int: Int] = [:]
     let before = (0..<LiveWorker.processes).map { board.progress($0) }
     while (0..<LiveWorker.processes).contains(where: { board.progress($0) == before[$0] }) {
       for id in children.indices {
@@ -106,14 +107,19 @@ struct LiveDamage {
         guard let child = try? self.start(id) else { return false }
         children[id] = child
       }
-      if !hasKilled, Clocks.monotonicNanoseconds() - start > Self.patience {
+      let now = Clocks.monotonicNanoseconds()
+      if now - start > Self.patience, now - looked > 1_000_000_000 {
         // Pages that lead in a circle keep liblmdb going for ever, in the middle of a read or with
         // the writer lock: the same as a death, and for the others it has to be no more than that.
-        hasKilled = true
+        looked = now
         for id in children.indices where board.progress(id) == before[id] {
-          guard children[id].exitStatus == nil, Self.isInLMDB(children[id]) else { continue }
+          guard children[id].exitStatus == nil, let new = Self.computing(children[id]) else {
+            continue
+          }
+          guard let old = ticks.updateValue(new, forKey: id), new - old >= 5 else { continue }
           children[id].kill()
           _ = try? children[id].wait(deadline: .seconds(5))
+          ticks[id] = nil
           deaths += 1
           if let child = try? self.start(id) { children[id] = child }
         }
@@ -130,19 +136,16 @@ struct LiveDamage {
     return true
   }
 
-  /// Whether a process computes without end: it uses the processor, and asks the system for nothing.
-  private static func isInLMDB(_ child: ChildProcess) -> Bool {
-    func ticks() -> Int? {
-      guard let text = try? Files.contents(of: "/proc/\(child.processIdentifier)/stat") else {
-        return nil
-      }
-      let fields = String(decoding: text, as: UTF8.self).split(separator: ")").last?.split(
-        separator: " ")
-      return fields.flatMap { $0.count > 11 ? Int($0[11]) : nil }
+  /// The processor time a process has used outside of the system, in hundredths of a second, if it
+  /// computes just now. One that does so a second later, too, waits for nothing.
+  private static func computing(_ child: ChildProcess) -> Int? {
+    guard let text = try? Files.contents(of: "/proc/\(child.processIdentifier)/stat") else {
+      return nil
     }
-    guard let before = ticks() else { return false }
-    usleep(300_000)
-    return (ticks() ?? before) - before > 10
+    let fields = String(decoding: text, as: UTF8.self).split(separator: ")").last?.split(
+      separator: " ")
+    guard let fields, fields.count > 11, fields[0] == "R" else { return nil }
+    return Int(fields[11])
   }
 
   private mutating func finish(
