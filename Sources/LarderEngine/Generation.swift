@@ -235,7 +235,7 @@ package final class Generation: Sendable {
   // MARK: Closing
 
   /// Takes the writer's turn of this process; `false`: not within the time.
-  func takeWriterTurn(nanoseconds: UInt64 = .max / 4, toClose: Bool = false) -> Bool {
+  package func takeWriterTurn(nanoseconds: UInt64 = .max / 4, toClose: Bool = false) -> Bool {
     let deadline = Clocks.monotonicNanoseconds() &+ nanoseconds
     while !writerTurn.compareExchange(
       expected: false, desired: true, ordering: .acquiring
@@ -248,7 +248,7 @@ package final class Generation: Sendable {
     return true
   }
 
-  func endWriterTurn() { writerTurn.store(false, ordering: .releasing) }
+  package func endWriterTurn() { writerTurn.store(false, ordering: .releasing) }
 
   /// Closes what was opened and never used, by whoever holds the gate.
   func closeUnused() {
@@ -269,14 +269,22 @@ package final class Generation: Sendable {
         .exchanged
     else { return }
     if ForkGuard.isForkedChild { return }
-    // A gate that cannot be had in time leaves the environment to the end of the process.
-    guard let gate = try? Gate.enter(directory, timeout: gateTimeout) else { return }
+    // Before the gate: nobody else shall wait for a long read of this process.
+    pool.close()
+    guard let gate = try? Gate.enter(directory, timeout: gateTimeout) else {
+      return UnclosedGenerations.add(self)
+    }
     defer { gate.leave() }
+    if !closeInGate() { UnclosedGenerations.add(self) }
+  }
+
+  /// Closes the environment, whose readers have left, by whoever holds the gate.
+  ///
+  /// - Returns: `false` if the writer is stuck in another process's hands; nothing was touched then.
+  func closeInGate() -> Bool {
     // An error is one of the sync below: what is not known to be on the disk stays dirty.
     let canSynchronize = (try? fault(throwing: .closeGateTaken)) != nil
-    pool.close()
-    // The writer is stuck in another process's hands: leave the environment open, touch nothing.
-    guard takeWriterTurn(nanoseconds: 1_000_000_000, toClose: true) else { return }
+    guard takeWriterTurn(nanoseconds: 1_000_000_000, toClose: true) else { return false }
     let alone = (try? presence.tryLock(.exclusive, at: Presence.everybody)) == true
     if alone, canSynchronize, table.isDirty, !table.isCondemned {
       if (try? environment.synchronize()) != nil {
@@ -296,6 +304,7 @@ package final class Generation: Sendable {
     table.leave(process: process)
     _ = try? presence.tryLock(.none, at: 0, count: 0)
     fault(.closeDone)
+    return true
   }
 }
 

@@ -7,6 +7,32 @@ internal import LarderSystem
 
 /// The steps of opening that stand by themselves.
 extension StoreOpener {
+  /// Opens a generation whose locks say that this very process has it open.
+  func openAgain(_ number: UInt64) throws -> Outcome {
+    let path = directory.generation(number)
+    switch UnclosedGenerations.close(path: path) {
+    case .closed: return try open(number)
+    case .stuck:
+      let reason = "this process could not close generation \(number), which somebody holds up"
+      guard options.durability == .cache else {
+        throw StoreError(
+          .writerStalled, during: "open", path: directory.path,
+          "\(reason). Let the stopped process go on, or end it, and open again.")
+      }
+      let table = path + "/shared.table"
+      if let table = try openTable(table, number: number) {
+        table.condemn()
+      } else {
+        try condemnByPath(table)
+      }
+      return .unusable(reason: reason, nil)
+    case .none:
+      throw StoreError(
+        .openedTwice, during: "open", path: directory.path,
+        "This process has the store open through another copy of the library. Link one copy only.")
+    }
+  }
+
   /// Sends away whoever is in a generation that CURRENT does not name.
   private func leaveBehind(_ path: String, for number: UInt64) throws(SystemError) {
     let name = path + "/shared.table"

@@ -29,7 +29,7 @@ struct StoreOpener {
   let options: StoreOptions
   var firstNumber: UInt64 = 1
 
-  private enum Outcome {
+  enum Outcome {
     case opened(Generation)
     case unusable(reason: String, GenerationBuilder.Heritage?)
     case foreignNamespace
@@ -126,7 +126,7 @@ struct StoreOpener {
     )
   }
 
-  private func open(_ number: UInt64) throws -> Outcome {
+  func open(_ number: UInt64) throws -> Outcome {
     let path = directory.generation(number)
     guard let status = try FileSystem.status(of: path), status.isDirectory else {
       return try damaged("CURRENT names g-\(number), which does not exist")
@@ -138,9 +138,7 @@ struct StoreOpener {
       path: path + "/presence", creation: .createIfMissing, closesInForkedChild: true)
     let alone = try presence.tryLock(.exclusive, at: Presence.everybody)
     guard try presence.tryLock(.exclusive, at: Presence.pidOffset(ProcessIdentity.pid)) else {
-      throw StoreError(
-        .openedTwice, during: "open", path: directory.path,
-        "This process has the store open through another copy of the library. Link one copy only.")
+      return try openAgain(number)
     }
     try fault(throwing: .openPresenceTaken)
 
