@@ -107,6 +107,16 @@ extension Kind {
   }
 }
 
+extension PropertyOf {
+  /// Whether a closure says so of the value: every object is decoded.
+  package func satisfies(_ holds: @escaping @Sendable (Value) -> Bool) -> Predicate<Object> {
+    let path = path
+    return Predicate(path.erased, "\(name) satisfies a closure", isExact: false) {
+      holds(path.value(of: $0))
+    }
+  }
+}
+
 extension ObjectStore {
   /// Changes the budget of a type for all processes, and evicts down to it in steps of a thousand
   /// objects, so that others write on meanwhile.
