@@ -74,6 +74,12 @@ public struct Archived<Archive: Archivable>: Storable {
 
   public init(from decoder: any Decoder) throws {
     let container = try decoder.container(keyedBy: CodingKeys.self)
+    // Whoever only asks which fields there are has none of them, and the form is the archive's own.
+    guard container.contains(.archive) else {
+      throw DecodingError.keyNotFound(
+        CodingKeys.archive,
+        .init(codingPath: container.codingPath, debugDescription: "There is no archive."))
+    }
     archive = try Archive.deArchive(fromData: container.decode(Data.self, forKey: .archive))
   }
 

@@ -165,7 +165,10 @@ public struct ThrowingCacheManager<Archive: Archivable>: Sendable {
   public func clear() throws { try store.deleteAll(Archived<Archive>.self) }
 
   public func process(queries: [any QueryCompatible<Archive>]) throws -> [Archive] {
-    try QuerySteps(queries.flatMap(\.steps.list)).results(in: store)
+    // No key path: the compiler cannot make one through `any`.
+    var steps: [QueryStep<Archive>] = []
+    for query in queries { steps += query.steps.list }
+    return try QuerySteps(steps).results(in: store)
   }
 
   /// All values, to ask with everything a `Query` can do.
