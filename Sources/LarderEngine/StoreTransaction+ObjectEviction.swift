@@ -43,6 +43,16 @@ extension StoreTransaction {
     force()
   }
 
+  /// Takes the next step down to a budget that is not in force yet, before the commit.
+  ///
+  /// - Returns: Whether there is anything to do.
+  package mutating func trimObjects(_ type: UInt32) throws -> Bool {
+    guard try objectBooks(type).isOverBudget else { return false }
+    try changeObjectBooks(type) { _ in }
+    force()
+    return true
+  }
+
   /// Why an object can never be stored: it is larger than all of its type may be.
   mutating func requireFitting(
     _ write: ObjectWrite, _ payload: [UInt8], _ type: UInt32

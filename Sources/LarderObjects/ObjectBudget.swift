@@ -135,9 +135,7 @@ extension ObjectStore {
       isDone = try write { transaction in
         var record = try kind.prepare(&transaction.entries)
         if sets { _ = try kind.setBudget(budget, &record, &transaction.entries) }
-        // Marked as changed, so that it is looked at before the commit.
-        try transaction.entries.changeObjectBooks(record.number) { _ in }
-        return try !transaction.entries.objectBooks(record.number).isOverBudget
+        return try !transaction.entries.trimObjects(record.number)
       }
       isFirst = false
     }
