@@ -65,7 +65,9 @@ let package = Package(
       ]),
     .executableTarget(
       name: "LarderPeer",
-      dependencies: ["Larder", "LarderObjects", "LarderEngine", "LarderSystem", "LarderTesting"],
+      dependencies: [
+        "Larder", "LarderObjects", "LarderArchive", "LarderEngine", "LarderSystem", "LarderTesting",
+      ],
       path: "Tests/LarderPeer"),
 
     .testTarget(
