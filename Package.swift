@@ -42,7 +42,9 @@ let package = Package(
     .target(
       name: "LarderObjects",
       dependencies: ["LarderCache", "LarderEngine", "LarderCoding", "LarderLMDB"]),
-    .target(name: "LarderArchive", dependencies: ["LarderObjects", "LarderCache", "LarderEngine", "LarderCoding"]),
+    .target(
+      name: "LarderArchive",
+      dependencies: ["LarderObjects", "LarderCache", "LarderEngine", "LarderCoding"]),
     .target(name: "Larder", dependencies: ["LarderCache", "LarderEngine", "LarderCoding"]),
 
     .executableTarget(

@@ -122,7 +122,8 @@ public struct FinderProperty<Archive: Archivable, Value: Sendable>: Sendable {
   let finder: QueryFinder<Archive>
   let path: Path<Archive, Value>
 
-  public func callAsFunction(_ validator: PropertyValidator<Archive, Value>) -> QueryFinder<Archive> {
+  public func callAsFunction(_ validator: PropertyValidator<Archive, Value>) -> QueryFinder<Archive>
+  {
     let property = PropertyOf(\Archived<Archive>.archive)[dynamicMember: path]
     return finder.adding(
       QueryStep(

@@ -221,7 +221,9 @@ extension StoreTransaction {
       var cursor = try Cursor(over: generation.objects, in: reading)
       var more = try cursor.move(atLeast: ObjectFormat.objectKey(type: type, sequence: 0))
       while more {
-        guard ObjectFormat.sequence(ofObjectKey: cursor.currentKey, type: type) != nil else { break }
+        guard ObjectFormat.sequence(ofObjectKey: cursor.currentKey, type: type) != nil else {
+          break
+        }
         count += 1
         bytes += UInt64((try? EntryHeader(in: cursor.currentValue, at: 0))?.cost ?? 0)
         more = try cursor.moveToNext()

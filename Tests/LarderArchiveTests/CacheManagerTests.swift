@@ -93,8 +93,10 @@ import Testing
     #expect(names(users.allSortedBy.city(.ascending).name(.ascending)) == "BADC")
     #expect(names(users.allSortedBy { $0.age(.descending) }.limit(by: 2)) == "CA")
     // What comes after a limit is about the limited.
-    #expect(names(users.findWhere.age(less(than: 40)).limit(by: 2).findWhere.age(equal(with: 20))) == "B")
-    #expect(names(users.allSortedBy.age(.ascending).limit(by: 3).sortedBy.name(.descending)) == "DBA")
+    let young = users.findWhere.age(less(than: 40)).limit(by: 2)
+    #expect(names(young.findWhere.age(equal(with: 20))) == "B")
+    let youngest = users.allSortedBy.age(.ascending).limit(by: 3)
+    #expect(names(youngest.sortedBy.name(.descending)) == "DBA")
     #expect(names(users.allSortedBy.age(.ascending).sortedBy.name(.descending)) == "DCBA")
     #expect(users.allSortedBy.age(.ascending).firstResult()?.name == "Bob")
     #expect(users.allSortedBy.age(.ascending).lastResult()?.name == "Cyd")

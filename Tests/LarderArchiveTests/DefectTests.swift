@@ -75,7 +75,7 @@ private struct Visit: Storable, Equatable {
       #expect(try await states.next() == .some(Car(id: "1", model: "a")))
       try await ground.store.save(Car(id: "1", model: "b"))
       #expect(try await states.next() == .some(Car(id: "1", model: "b")))
-      try await ground.store.delete(Car.self, id: "1")
+      try ground.store.delete(Car.self, id: "1")
       let last = try await states.next()
       #expect(last == .some(nil))
     }
@@ -118,11 +118,12 @@ private struct Visit: Storable, Equatable {
   func `M9: a type's own coding counts for queries as for look-ups`() throws {
     let ground = try Ground()
     let events = try CacheManager<Event>(ground.store)
-    let all = (0..<5).map { Event(name: "\($0)", date: Date(timeIntervalSince1970: Double($0) * 86400)) }
+    let days = (0..<5).map { Date(timeIntervalSince1970: Double($0) * 86400) }
+    let all = days.enumerated().map { Event(name: "\($0)", date: $1) }
     events.insert(all: all)
-    let limit = Date(timeIntervalSince1970: 2 * 86400)
+    let limit = days[2]
     #expect(events.findWhere.date(greater(than: limit)).getResults() == Array(all[3...]))
-    let visits = (0..<5).map { Visit(id: $0, date: Date(timeIntervalSince1970: Double($0) * 86400)) }
+    let visits = days.enumerated().map { Visit(id: $0, date: $1) }
     try ground.store.save(visits)
     // Read anew, not from memory.
     let again = ObjectStore(ground.shared)
