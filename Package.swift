@@ -11,6 +11,7 @@ let package = Package(
   products: [
     .library(name: "Larder", targets: ["Larder"]),
     .library(name: "LarderObjects", targets: ["LarderObjects"]),
+    .library(name: "LarderArchive", targets: ["LarderArchive"]),
     .library(name: "LarderTesting", targets: ["LarderTesting"]),
     .executable(name: "larder", targets: ["LarderCLI"]),
     .executable(name: "larder-stress", targets: ["LarderStress"]),
@@ -41,6 +42,9 @@ let package = Package(
     .target(
       name: "LarderObjects",
       dependencies: ["LarderCache", "LarderEngine", "LarderCoding", "LarderLMDB"]),
+    .target(
+      name: "LarderArchive",
+      dependencies: ["LarderObjects", "LarderCache", "LarderEngine", "LarderCoding"]),
     .target(name: "Larder", dependencies: ["LarderCache", "LarderEngine", "LarderCoding"]),
 
     .executableTarget(
@@ -63,7 +67,9 @@ let package = Package(
       ]),
     .executableTarget(
       name: "LarderPeer",
-      dependencies: ["Larder", "LarderObjects", "LarderEngine", "LarderSystem", "LarderTesting"],
+      dependencies: [
+        "Larder", "LarderObjects", "LarderArchive", "LarderEngine", "LarderSystem", "LarderTesting",
+      ],
       path: "Tests/LarderPeer"),
 
     .testTarget(
@@ -79,6 +85,11 @@ let package = Package(
     .testTarget(
       name: "LarderObjectsTests",
       dependencies: ["LarderObjects", "LarderEngine", "LarderTesting"]),
+    .testTarget(
+      name: "LarderArchiveTests",
+      dependencies: [
+        "LarderArchive", "LarderObjects", "LarderEngine", "LarderTesting", "LarderPeer",
+      ]),
     .testTarget(
       name: "LarderProcessTests",
       dependencies: ["Larder", "LarderObjects", "LarderEngine", "LarderTesting", "LarderPeer"]),

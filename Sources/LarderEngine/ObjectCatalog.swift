@@ -11,8 +11,8 @@ internal import LarderSystem
 // In LMDB's unnamed table, beside the namespaces:
 //
 //     t:<name>          CBOR of `ObjectTypeRecord`: the number, the schema as it was declared
-//     c:<number>        48 bytes: next sequence, objects, bytes, budget, watched to, all u64;
-//                       watch u32; zero u32
+//     c:<number>        56 bytes: next sequence, objects, bytes, budget, watched to, all u64;
+//                       watch u32; sample u32; most objects u64. Of 48 in older stores: no sample
 //     d:<number>        one byte: 1 a type, 2 an index whose number is given up; swept bit by bit
 //     m:<name>          CBOR of `ObjectMigrationRecord` (`ObjectMigrationRecord.swift`)
 //     "numbers"         u32: the next number of a type or an index
@@ -81,6 +81,8 @@ package struct ObjectTypeRecord: Codable, Sendable, Hashable {
   package var readableFrom: UInt32?
   /// The migration that is under way.
   package var migration: String?
+  /// Whether the type has a budget, so that reads by queries count as use.
+  package var isBounded: Bool?
   /// Where the objects went, by a migration. The record stays to tell older programs.
   package var movedTo: String?
 
@@ -126,6 +128,19 @@ package struct ObjectTypeBooks: Sendable, Hashable {
   package var watchedTo: UInt64 = 0
   /// under this number of an index, with an empty key; zero: nobody watches.
   package var watch: UInt32 = 0
+  /// The number of the index by hash that eviction takes its samples from
+  /// (`StoreTransaction+ObjectEviction.swift`); zero: there is none.
+  package var sample: UInt32 = 0
+  /// The most objects there may be; zero: no limit.
+  package var mostObjects: UInt64 = 0
+
+  /// Whether there is more than there may be.
+  package var isOverBudget: Bool {
+    (budget > 0 && bytes > budget) || (mostObjects > 0 && count > mostObjects)
+  }
+
+  /// Whether a budget is set.
+  package var isBounded: Bool { budget > 0 || mostObjects > 0 }
 
   static func key(_ number: UInt32) -> [UInt8] { prefixed("c:", number) }
   static func droppedKey(_ number: UInt32) -> [UInt8] { prefixed("d:", number) }
@@ -147,16 +162,20 @@ package struct ObjectTypeBooks: Sendable, Hashable {
     budget = record.integer(at: 24)!
     watchedTo = record.integer(at: 32)!
     watch = record.integer(at: 40)!
+    sample = record.integer(at: 44)!
+    mostObjects = record.integer(at: 48) ?? 0
   }
 
   func encoded() -> [UInt8] {
-    var result = [UInt8](repeating: 0, count: 48)
+    var result = [UInt8](repeating: 0, count: 56)
     result.store(nextSequence, at: 0)
     result.store(count, at: 8)
     result.store(bytes, at: 16)
     result.store(budget, at: 24)
     result.store(watchedTo, at: 32)
     result.store(watch, at: 40)
+    result.store(sample, at: 44)
+    result.store(mostObjects, at: 48)
     return result
   }
 }

@@ -306,7 +306,13 @@ package final class SharedTable: Sendable {
   package func advanceClock(milliseconds: Int64) -> UInt64 {
     let last = unsafe word(SharedTableLayout.clock).pointee.load(ordering: .relaxed)
     let tick = max(last &+ 1, UInt64(bitPattern: max(milliseconds, 0)) << 20)
-    unsafe word(SharedTableLayout.clock).pointee.store(tick, ordering: .relaxed)
-    return tick
+    // Others may raise it meanwhile; see below.
+    return unsafe word(SharedTableLayout.clock).pointee.max(tick, ordering: .relaxed).newValue
+  }
+
+  /// Without the writer lock, about once a second: where nobody writes, reads still know when.
+  package func raiseClock(milliseconds: Int64) {
+    let tick = UInt64(bitPattern: max(milliseconds, 0)) << 20
+    unsafe word(SharedTableLayout.clock).pointee.max(tick, ordering: .relaxed)
   }
 }

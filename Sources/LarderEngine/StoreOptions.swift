@@ -54,6 +54,8 @@ public struct ByteCount: Sendable, Hashable, Comparable, CustomStringConvertible
 /// share a store should share a clock.
 public struct StoreClock: Sendable {
   package let now: @Sendable () -> Int64
+  /// Whether it goes on by itself.
+  let isSystem: Bool
 
   /// A clock of one's own.
   ///
@@ -61,10 +63,16 @@ public struct StoreClock: Sendable {
   ///   wait.
   public init(millisecondsSince1970: @escaping @Sendable () -> Int64) {
     self.now = millisecondsSince1970
+    isSystem = false
+  }
+
+  private init() {
+    now = { Clocks.wallMilliseconds() }
+    isSystem = true
   }
 
   /// The system's wall clock.
-  public static let system = StoreClock { Clocks.wallMilliseconds() }
+  public static let system = StoreClock()
 }
 
 /// How a store is opened.

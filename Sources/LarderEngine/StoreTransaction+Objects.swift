@@ -79,10 +79,15 @@ extension StoreTransaction {
     try transaction.put(
       [isIndex ? 2 : 1], forKey: ObjectTypeBooks.droppedKey(number), in: .main)
     if !isIndex {
+      let sample = try objectBooks(number).sample
+      if sample != 0 { try dropObjectNumber(sample, isIndex: true) }
       // What is swept is no change that a migration has to follow.
       try changeObjectBooks(number) {
         $0.watch = 0
         $0.watchedTo = 0
+        $0.sample = 0
+        $0.budget = 0
+        $0.mostObjects = 0
       }
       try transaction.put(
         objectBooks[number]!.books.encoded(), forKey: ObjectTypeBooks.key(number), in: .main)
@@ -98,6 +103,7 @@ extension StoreTransaction {
     if let known = objectBooks[type] { return known.books }
     let books = try transaction.withReading { try ObjectReading.books(type, $0) }
     objectBooks[type] = (books, false)
+    if objectsBefore[type] == nil { objectsBefore[type] = books }
     return books
   }
 
@@ -144,7 +150,10 @@ extension StoreTransaction {
       try ObjectReading.sequence(type: type, id: write.id, in: generation, reading)
     }
     if let known, keepsExisting { return .kept(known) }
+    generation.table.setLastUse(
+      hash: hash, tick: generation.table.advanceClock(milliseconds: now))
     let payload = ObjectFormat.payload(write.keys, write.bytes)
+    try requireFitting(write, payload, type)
     var oldKeys: [ObjectIndexKey] = []
     if let known {
       switch try old(type, known) {
@@ -320,6 +329,7 @@ extension StoreTransaction {
   }
 
   mutating func link(_ hash: UInt64, _ type: UInt32, _ sequence: UInt64) throws {
+    try linkSample(hash, type, sequence)
     var items: [UInt8] = []
     if let found = try transaction.value(forKey: hash, in: generation.ids) {
       items = found.copied()
@@ -332,6 +342,7 @@ extension StoreTransaction {
   }
 
   mutating func unlink(_ hash: UInt64, _ type: UInt32, _ sequence: UInt64) throws {
+    try unlinkSample(hash, type, sequence)
     var kept: [UInt8] = []
     if let items = try transaction.value(forKey: hash, in: generation.ids) {
       var offset = 0

@@ -41,6 +41,8 @@ public struct StoreTransaction: ~Copyable {
   package internal(set) var objectTypeChanges = 0
   /// The books of the object types that were touched, and whether they changed.
   var objectBooks: [UInt32: (books: ObjectTypeBooks, isChanged: Bool)] = [:]
+  /// The books as they were when a type was first touched.
+  var objectsBefore: [UInt32: ObjectTypeBooks] = [:]
   private var isForced = false
   var evicted: UInt64 = 0
   var expired: UInt64 = 0
@@ -191,6 +193,7 @@ public struct StoreTransaction: ~Copyable {
 
   /// Writes the books. Nothing may be changed afterwards.
   mutating func finish() throws {
+    try evictObjects()
     for (number, entry) in objectBooks where entry.isChanged {
       try transaction.put(
         entry.books.encoded(), forKey: ObjectTypeBooks.key(number), in: .main)

@@ -50,6 +50,7 @@ extension StoreVerification {
           "its books say \(books.count) objects of \(books.bytes) bytes; there are \(sum.objects) "
             + "of \(sum.bytes)")
       }
+      try checkSample(books, type, transaction)
     }
     try checkIndexes(indexes, keys: keys, transaction)
   }

@@ -121,6 +121,9 @@ extension StoreCore {
     {
       _ = try? generation.whileOpen { try $0.clearDeadReaders() }
     }
+    if options.clock.isSystem {
+      generation.table.raiseClock(milliseconds: Clocks.wallMilliseconds())
+    }
     sweepDroppedObjects()
     if needsBump.exchange(false, ordering: .acquiringAndReleasing), !Mutant.noBump.isActive {
       do { try submitBehind(WriteRecord(.bump)) } catch { report(error) }

@@ -30,6 +30,8 @@ final class Kind<Object: Storable>: Sendable {
   /// What references are decoded with until the first is met.
   private let firstDecoder: LinkDecoder
   let schema = Mutex(DeclaredSchema())
+  /// Whether the declared budget was found in force.
+  let hasBudget = Atomic<Bool>(false)
 
   /// An object, and what its references load from, if it has any.
   struct Decoded: Sendable {
@@ -136,9 +138,12 @@ final class Kind<Object: Storable>: Sendable {
     }
     guard var record = try transaction.objectType(named: name) else {
       try validate()
-      return try declare(&transaction)
+      var record = try declare(&transaction)
+      try declareBudget(&record, &transaction)
+      return record
     }
     try requireWritable(record)
+    try declareBudget(&record, &transaction)
     let missing = declared.filter { index in
       !record.indexes.contains { $0.name == index.name && $0.definition == index.definition }
     }

@@ -335,9 +335,10 @@ struct MigrationRun {
   ) throws {
     let old = try transaction.objectBooks(source.number)
     try transaction.changeObjectBooks(target.number) {
-      $0.budget = old.budget
       $0.nextSequence = max($0.nextSequence, old.nextSequence)
     }
+    try transaction.setObjectBudget(
+      target.number, bytes: old.budget, objects: old.mostObjects)
     try transaction.dropObjects(of: source)
     try transaction.dropObjectNumber(record.watch, isIndex: true)
     if copy.source != copy.target {
@@ -345,6 +346,7 @@ struct MigrationRun {
       try leave(source, for: copy.target, &transaction)
     }
     var target = target
+    target.isBounded = source.isBounded
     target.migrations.append(migration.name)
     target.born = copy.source == copy.target ? source.born ?? source.version : target.version
     try transaction.putObjectType(target)

@@ -58,7 +58,9 @@ extension ObjectCollection {
         let stored = try ObjectReading.object(
           type: type, sequence: sequence, in: generation, transaction)
       else { return nil }
-      return (stored, generation.objectHash(type: type, id: id))
+      let hash = generation.objectHash(type: type, id: id)
+      generation.table.touch(hash: hash)
+      return (stored, hash)
     } catch let damage as DamagedObject {
       throw kind.damaged(damage)
     }

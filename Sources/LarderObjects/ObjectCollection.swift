@@ -43,6 +43,7 @@ public struct ObjectCollection<Object: Storable>: Sendable {
             type: type, sequence: sequence, in: view.generation, transaction)
         else { return .none }
         let hash = view.generation.objectHash(type: type, id: id)
+        view.generation.table.touch(hash: hash)
         // Exactly what was decoded before: its snapshot moves forward.
         if let value = kind.tier.renew(
           text, label: stored.label, seal: view.seal, table: view.generation.table), value.isFresh

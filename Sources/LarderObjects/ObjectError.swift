@@ -26,6 +26,8 @@ public struct ObjectError: Error, Sendable, Hashable, CustomStringConvertible {
     public static let referenced = Code(rawValue: "referenced")
     /// The object cannot be encoded.
     public static let unencodable = Code(rawValue: "unencodable")
+    /// The object is larger than the whole budget of its type.
+    public static let tooLarge = Code(rawValue: "tooLarge")
     /// A migration cannot go on with an object. Nothing of it was kept.
     public static let migrationFailed = Code(rawValue: "migrationFailed")
     /// A migration comes too late, or too early.

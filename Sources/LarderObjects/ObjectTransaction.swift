@@ -118,6 +118,8 @@ public struct ObjectTransaction: ~Copyable {
       }
     } catch let error as ObjectKeyTaken {
       throw kind.taken(error, record)
+    } catch let error as ObjectTooLarge {
+      throw kind.tooLarge(error)
     }
     return collector.children
   }
@@ -155,7 +157,7 @@ public struct ObjectTransaction: ~Copyable {
       try remove(allIDs(of: record))
       record = try kind.prepare(&entries)
     }
-    let budget = try entries.objectBooks(record.number).budget
+    let old = try entries.objectBooks(record.number)
     try entries.dropObjectNumber(record.number, isIndex: false)
     record.number = try entries.newObjectNumber()
     for position in record.indexes.indices {
@@ -163,7 +165,7 @@ public struct ObjectTransaction: ~Copyable {
       record.indexes[position].number = try entries.newObjectNumber()
       record.indexes[position].builtTo = nil
     }
-    try entries.changeObjectBooks(record.number) { $0.budget = budget }
+    try entries.setObjectBudget(record.number, bytes: old.budget, objects: old.mostObjects)
     try entries.putObjectType(record)
     overlay.clear(kind.name)
   }

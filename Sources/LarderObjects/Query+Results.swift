@@ -28,6 +28,7 @@ extension Query {
     if let known = memo.current { return known }
     return try run("query", empty: []) { run, transaction, view in
       let objects = try run.objects(view.generation, transaction)
+      if run.record.isBounded == true { run.kind.noteUse(of: objects, run.record.number, view) }
       for inclusion in inclusions { try inclusion.load(objects, view.generation, transaction) }
       if run.decoder.context.wasLoaded { return objects }
       memo.remember(

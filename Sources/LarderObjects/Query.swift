@@ -115,9 +115,16 @@ public struct Query<Object: Storable>: Sendable {
 
   private static func key<Value: Comparable & Sendable>(
     _ path: Path<Object, Value>, _ direction: SortDirection
+  ) -> SortKey<Object> { key(PropertyPath(path), direction) }
+
+  private static func key<Value: Comparable & Sendable>(
+    _ path: Path<Object, Value?>, _ direction: SortDirection
+  ) -> SortKey<Object> { key(PropertyPath(path), direction) }
+
+  private static func key<Value: Comparable & Sendable>(
+    _ property: PropertyPath<Object, Value>, _ direction: SortDirection
   ) -> SortKey<Object> {
-    let property = PropertyPath(path)
-    return SortKey(
+    SortKey(
       path: property.erased, direction: direction, isIndexable: Value.self is any IndexOrdered.Type
     ) { left, right in
       let (left, right) = (property.value(of: left), property.value(of: right))
@@ -126,10 +133,9 @@ public struct Query<Object: Storable>: Sendable {
   }
 
   private static func key<Value: Comparable & Sendable>(
-    _ path: Path<Object, Value?>, _ direction: SortDirection
+    _ property: PropertyPath<Object, Value?>, _ direction: SortDirection
   ) -> SortKey<Object> {
-    let property = PropertyPath(path)
-    return SortKey(
+    SortKey(
       path: property.erased, direction: direction, isIndexable: Value.self is any IndexOrdered.Type
     ) { left, right in
       switch (property.value(of: left), property.value(of: right)) {
@@ -139,6 +145,23 @@ public struct Query<Object: Storable>: Sendable {
       case (let left?, let right?): left < right ? -1 : right < left ? 1 : 0
       }
     }
+  }
+
+  /// In the order of insertion again.
+  package func unsorted() -> Query { changed { $0.sorts = [] } }
+
+  /// And those that are equal so far, in the order of a property of a property.
+  package func then<Value: Comparable & Sendable>(
+    by property: PropertyOf<Object, Value>, _ direction: SortDirection
+  ) -> Query {
+    changed { $0.sorts.append(Self.key(property.path, direction)) }
+  }
+
+  /// And those that are equal so far, in the order of a property of a property.
+  package func then<Value: Comparable & Sendable>(
+    by property: PropertyOf<Object, Value?>, _ direction: SortDirection
+  ) -> Query {
+    changed { $0.sorts.append(Self.key(property.path, direction)) }
   }
 }
 

@@ -32,6 +32,10 @@ where ID: CustomStringConvertible & Sendable, LinkedObject == Self {
   /// The indexes kept for the type, in the same transaction as every change.
   static var indexes: [Index<Self>] { get }
 
+  /// The most that is kept of the type; `nil`: what was set with
+  /// ``ObjectStore/setBudget(_:for:)``, or no limit.
+  static var budget: ObjectBudget? { get }
+
   /// The rules for deleting what the type refers to, and what refers to it; see ``Relationship``.
   static var relationships: [Relationship<Self>] { get }
 }
@@ -41,5 +45,6 @@ extension Storable {
   public static var schemaVersion: Int { 1 }
   public static var readableFrom: Int { schemaVersion }
   public static var indexes: [Index<Self>] { [] }
+  public static var budget: ObjectBudget? { nil }
   public static var relationships: [Relationship<Self>] { [] }
 }

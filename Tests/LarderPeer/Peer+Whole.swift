@@ -35,6 +35,8 @@ extension Peer {
     case "removeall":
       try store.removeAll()
       return "ok"
+    case "bounded", "huge", "archive", "archived", "unarchive":
+      return try bounded(command, words)
     default: return try people(command, words)
     }
   }
