@@ -45,12 +45,14 @@ let package = Package(
     .target(
       name: "LarderArchive",
       dependencies: ["LarderObjects", "LarderCache", "LarderEngine", "LarderCoding"]),
+    .target(
+      name: "LarderUntyped", dependencies: ["LarderEngine", "LarderCoding", "LarderLMDB"]),
     .target(name: "Larder", dependencies: ["LarderCache", "LarderEngine", "LarderCoding"]),
 
     .executableTarget(
       name: "LarderCLI",
       dependencies: [
-        "Larder", "LarderEngine", "LarderCoding",
+        "Larder", "LarderUntyped", "LarderEngine", "LarderCoding",
         .product(name: "ArgumentParser", package: "swift-argument-parser"),
       ]),
 
@@ -62,7 +64,7 @@ let package = Package(
       name: "LarderStress",
       dependencies: [
         "Larder", "LarderCache", "LarderEngine", "LarderCoding", "LarderLMDB", "LarderSystem",
-        "LarderTesting",
+        "LarderUntyped", "LarderTesting",
         .product(name: "ArgumentParser", package: "swift-argument-parser"),
       ]),
     .executableTarget(
@@ -99,7 +101,14 @@ let package = Package(
       dependencies: [
         "Larder", "LarderEngine", "LarderSystem", "LarderTesting", "LarderPeer", "LarderStress",
       ]),
-    .testTarget(name: "LarderCLITests", dependencies: ["LarderTesting", "LarderCLI"]),
+    .testTarget(
+      name: "LarderUntypedTests",
+      dependencies: [
+        "LarderUntyped", "LarderObjects", "LarderEngine", "LarderCoding", "LarderTesting",
+      ]),
+    .testTarget(
+      name: "LarderCLITests",
+      dependencies: ["LarderObjects", "LarderEngine", "LarderTesting", "LarderCLI"]),
   ],
   swiftLanguageModes: [.v6]
 )
