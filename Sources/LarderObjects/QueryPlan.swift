@@ -130,12 +130,19 @@ struct QueryPlan<Object: Storable>: Sendable {
         })
       break
     }
-    if prefix.isEmpty, ranges.isEmpty { ranges = [] }
+    // A key is kept up to 440 bytes and a hash; what lies behind that is left to the judge. Elements
+    // that are the same up to there stand in one range.
+    let isLong = ranges.contains {
+      max($0.lower.count, ($0.upper?.count ?? 1) - 1) >= KeyRange.limit
+    }
+    if isLong { ranges = merged(ranges.map(\.widened)) }
+    isExact = isExact && !isLong
     // Everything the predicate says is in the ranges.
     let count = conjunctionCount(node)
     return Walk(
       name: index.name, number: number, ranges: ranges, isMultiple: index.isMultiple,
-      mayRepeat: index.isMultiple && (ranges.count > 1 || index.isReferences), fixed: fixed,
+      mayRepeat: index.isMultiple && (ranges.count > 1 || isLong || index.isReferences),
+      fixed: fixed,
       isExact: isExact && count == used && index.condition == nil)
   }
 

@@ -172,7 +172,10 @@ struct UntypedRun {
     }
     // An object with several keys in the ranges is taken once.
     var seen: Set<UInt64> = []
-    let mayRepeat = walk.rule.isMultiple && !(walk.ranges.count == 1 && walk.ranges[0].isEquality)
+    // Elements that are the same as far as a key is kept stand in one range, too.
+    let mayRepeat =
+      walk.rule.isMultiple
+      && !(walk.ranges.count == 1 && walk.ranges[0].isEquality && walk.ranges[0].lower.count < 440)
     var goesOn = true
     for range in plan.backwards ? walk.ranges.reversed() : walk.ranges where goesOn {
       try ObjectReading.scanIndex(
