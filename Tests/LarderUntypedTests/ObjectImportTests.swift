@@ -96,7 +96,8 @@ struct ObjectImportTests {
 
   @Test(
     arguments: [
-      ("{\"id\": 3, \"text\": \"c", "cut"), ("[3]", "not an object"), ("{\"id\": 3, \"text\": \"c\"", "needs a ,"),
+      ("{\"id\": 3, \"text\": \"c", "cut"), ("[3]", "not an object"),
+      ("{\"id\": 3, \"text\": \"c\"", "needs a ,"),
       ("{\"text\": \"c\"}", "id is missing"), ("{\"id\": \"x\", \"text\": \"c\"}", "id is not"),
       ("{\"id\": 3, \"text\": 7}", "text is not"),
       ("{\"id\": 3, \"txt\": \"c\"}", "no field \"txt\""),
