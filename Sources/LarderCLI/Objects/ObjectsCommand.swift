@@ -57,6 +57,8 @@ struct ObjectsCommand: ParsableCommand {
     return .object([
       ("name", .text(record.name)), ("version", CBORValue(Int(record.version))),
       ("count", .unsigned(type.books.count)), ("bytes", .unsigned(type.books.bytes)),
+      ("budget", type.books.budget > 0 ? .unsigned(type.books.budget) : .null),
+      ("mostObjects", type.books.mostObjects > 0 ? .unsigned(type.books.mostObjects) : .null),
       ("fields", record.schema.map { .array($0.map { .text($0) }) } ?? .null),
       ("indexes", .array(indexes)), ("references", .array(references)),
       ("migration", CBORValue(record.migration)), ("movedTo", CBORValue(record.movedTo)),
@@ -74,6 +76,17 @@ struct ObjectsCommand: ParsableCommand {
       "objects",
       "\(Columns.grouped(Int(clamping: type.books.count))), "
         + "\(ByteCount(bytes: Int(clamping: type.books.bytes)))")
+    if type.books.isBounded {
+      var limits: [String] = []
+      if type.books.budget > 0 {
+        limits.append("\(ByteCount(bytes: Int(clamping: type.books.budget)))")
+      }
+      if type.books.mostObjects > 0 {
+        limits.append(
+          Columns.count(Int(clamping: type.books.mostObjects), "object", "objects"))
+      }
+      text += line("budget", limits.joined(separator: ", "))
+    }
     var version = "\(record.version)"
     if let from = record.readableFrom { version += ", readable from \(from)" }
     if let migration = record.migration { version += ", migration \"\(migration)\" under way" }
