@@ -28,6 +28,8 @@ struct QueryPlan<Object: Storable>: Sendable {
     let mayRepeat: Bool
     /// How many properties are fixed to one value.
     let fixed: Int
+    /// The bytes of the fixed properties, which all keys begin with.
+    let prefix: [UInt8]
     /// Whether every object in the ranges fits all of the predicate.
     let isExact: Bool
   }
@@ -136,7 +138,7 @@ struct QueryPlan<Object: Storable>: Sendable {
     return Walk(
       name: index.name, number: number, ranges: ranges, isMultiple: index.isMultiple,
       mayRepeat: index.isMultiple && (ranges.count > 1 || index.isReferences), fixed: fixed,
-      isExact: isExact && count == used && index.condition == nil)
+      prefix: prefix, isExact: isExact && count == used && index.condition == nil)
   }
 
   /// The number of comparisons if there is nothing but a conjunction of them; else -1.
