@@ -5,9 +5,9 @@
 internal import Synchronization
 
 #if canImport(Combine)
-  public import Combine
+  internal import Combine
 #else
-  public import OpenCombine
+  internal import OpenCombine
 #endif
 
 // FROM A SEQUENCE TO A PUBLISHER
@@ -18,43 +18,36 @@ internal import Synchronization
 
 /// Publishes what an asynchronous sequence gives, as fast as subscribers ask for it.
 ///
-/// Each subscriber has a sequence of its own. Values come on a thread of Swift's pool: use
-/// `receive(on:)` to have them elsewhere.
-public struct SequencePublisher<Output: Sendable, Failure: Error>: Publisher {
-  private let start: @Sendable () -> (() async throws -> Output?)
-  private let failure: @Sendable (any Error) -> Failure?
+/// Each subscriber has an iterator of its own.
+struct SequencePublisher<Values: AsyncSequence & Sendable, Failure: Error>: Publisher
+where Values.Element: Sendable, Values.AsyncIterator: SendableMetatype {
+  typealias Output = Values.Element
 
-  /// - Parameter failure: What subscribers are told of an error; `nil`: that it is over.
-  init<Values: AsyncSequence & Sendable>(
-    _ values: Values, failure: @escaping @Sendable (any Error) -> Failure?
-  ) where Values.Element == Output {
-    start = {
-      var iterator = values.makeAsyncIterator()
-      return { try await iterator.next() }
-    }
-    self.failure = failure
-  }
+  let values: Values
+  /// What subscribers are told of an error; `nil`: that it is over.
+  let failure: @Sendable (any Error) -> Failure?
 
-  /// Begins a subscription.
-  public func receive<S: Subscriber>(subscriber: S)
-  where S.Input == Output, S.Failure == Failure {
-    let subscription = SequenceSubscription(subscriber, failure)
+  func receive<S: Subscriber>(subscriber: S) where S.Input == Output, S.Failure == Failure {
+    let subscription = SequenceSubscription(
+      values, Receiver(receive: subscriber.receive, complete: subscriber.receive), failure)
     subscriber.receive(subscription: subscription)
-    subscription.run(start)
+    subscription.run()
   }
 }
 
-/// One subscriber of a sequence.
-private final class SequenceSubscription<S: Subscriber>: Subscription, Sendable
-where S.Input: Sendable {
-  /// A subscriber is called by one thread at a time: by the subscription's task.
-  // Sound: that is what the protocol asks of publishers, and all that is done with it.
-  private struct Receiver: @unchecked Sendable {
-    let subscriber: S
-  }
+/// A subscriber, without its type.
+// Sound: it is called by its subscription's task alone, one call after the other.
+private struct Receiver<Input, Failure: Error>: @unchecked Sendable {
+  let receive: (Input) -> Subscribers.Demand
+  let complete: (Subscribers.Completion<Failure>) -> Void
+}
 
+/// One subscriber of a sequence.
+private final class SequenceSubscription<Values: AsyncSequence & Sendable, Failure: Error>:
+  Subscription, Sendable
+where Values.Element: Sendable, Values.AsyncIterator: SendableMetatype {
   private struct State {
-    var receiver: Receiver?
+    var receiver: Receiver<Values.Element, Failure>?
     var demand = Subscribers.Demand.none
     var waiting: CheckedContinuation<Void, Never>?
     var task: Task<Void, Never>?
@@ -62,28 +55,34 @@ where S.Input: Sendable {
   }
 
   private let state: Mutex<State>
-  private let failure: @Sendable (any Error) -> S.Failure?
+  private let values: Values
+  private let failure: @Sendable (any Error) -> Failure?
 
-  init(_ subscriber: S, _ failure: @escaping @Sendable (any Error) -> S.Failure?) {
-    state = Mutex(State(receiver: Receiver(subscriber: subscriber)))
+  init(
+    _ values: Values, _ receiver: Receiver<Values.Element, Failure>,
+    _ failure: @escaping @Sendable (any Error) -> Failure?
+  ) {
+    self.values = values
     self.failure = failure
+    state = Mutex(State(receiver: receiver))
   }
 
   /// Starts the task that serves the subscriber until it has enough.
-  func run(_ start: @escaping @Sendable () -> (() async throws -> S.Input?)) {
+  func run() {
     state.withLock { state in
       guard !state.isCancelled else { return }
-      state.task = Task { await serve(start()) }
+      state.task = Task { await serve() }
     }
   }
 
-  private func serve(_ next: () async throws -> S.Input?) async {
+  private func serve() async {
+    var iterator = values.makeAsyncIterator()
     do {
       while true {
         await demand()
-        guard let value = try await next(), take() else { break }
+        guard let value = try await iterator.next(isolation: #isolation), take() else { break }
         guard let receiver = state.withLock({ $0.receiver }) else { return }
-        add(receiver.subscriber.receive(value))
+        add(receiver.receive(value))
       }
       finish(nil)
     } catch {
@@ -126,7 +125,7 @@ where S.Input: Sendable {
       return state.isCancelled ? nil : state.receiver
     }
     let failure = error.flatMap(failure)
-    receiver?.subscriber.receive(completion: failure.map { .failure($0) } ?? .finished)
+    receiver?.complete(failure.map { .failure($0) } ?? .finished)
   }
 
   // MARK: Subscription

@@ -64,6 +64,8 @@ public final class SharedStore: Sendable {
     if !isClosed.exchange(true, ordering: .acquiringAndReleasing) { core.release() }
   }
 
+  package var hasClosed: Bool { isClosed.load(ordering: .acquiring) }
+
   /// The engine, for as long as this handle is open.
   package func openCore(_ operation: String) throws(StoreError) -> StoreCore {
     if isClosed.load(ordering: .acquiring) { throw .closed(operation) }

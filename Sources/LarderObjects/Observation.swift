@@ -18,6 +18,8 @@ public struct StoredValues<Element: Sendable>: AsyncSequence, Sendable {
   typealias Step = () async throws -> Element?
   let start: @Sendable () -> Step
 
+  init(start: @escaping @Sendable () -> Step) { self.start = start }
+
   init<State: Sendable>(
     _ observation: Observation<State>, _ element: @escaping @Sendable (State) -> Element
   ) {

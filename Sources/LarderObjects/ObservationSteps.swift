@@ -55,8 +55,9 @@ struct ObservationSteps<State: Sendable> {
     while true {
       if Task.isCancelled { return nil }
       if let last {
-        try await observation.store.storage.openCore("values")
-          .change(of: last.slots, after: last.snapshot)
+        let storage = observation.store.storage
+        try await storage.openCore("values").change(
+          of: last.slots, after: last.snapshot, ObserverInterest { storage.hasClosed })
       }
       if Task.isCancelled { return nil }
       let now = try look()

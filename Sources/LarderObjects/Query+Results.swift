@@ -57,6 +57,12 @@ extension Query {
     }
   }
 
+  /// Tells the store's `onError` of an error.
+  package var report: @Sendable (any Error) -> Void {
+    let store = store
+    return { store.storage.core.report($0) }
+  }
+
   /// The first object, or `nil`.
   public func first() throws -> Object? { try limit(1).fetch().first }
 
