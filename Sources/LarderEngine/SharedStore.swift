@@ -66,6 +66,9 @@ public final class SharedStore: Sendable {
 
   package var hasClosed: Bool { isClosed.load(ordering: .acquiring) }
 
+  /// How many observers of this process wait.
+  package var observerCount: Int { core.observerCount }
+
   /// The engine, for as long as this handle is open.
   package func openCore(_ operation: String) throws(StoreError) -> StoreCore {
     if isClosed.load(ordering: .acquiring) { throw .closed(operation) }
