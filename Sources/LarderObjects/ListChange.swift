@@ -79,7 +79,9 @@ extension ListChange {
     isInitial = old == nil
     let old = old ?? []
     var places: [[UInt8]: Int] = [:]
-    for (offset, found) in old.enumerated() { places[Kind<Object>.bytes(of: found.object.id)] = offset }
+    for (offset, found) in old.enumerated() {
+      places[Kind<Object>.bytes(of: found.object.id)] = offset
+    }
     var inserted: [Step] = []
     var updated: [Step] = []
     var kept: [(from: Int, to: Int)] = []

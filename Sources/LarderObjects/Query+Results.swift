@@ -161,8 +161,8 @@ extension Query {
         lines.append("sort by insertion in memory")
       }
       if start != nil {
-        lines.append(
-          plan.isSorted || sorts.isEmpty ? "begin at a position" : "leave out what is before a position")
+        let isDirect = plan.isSorted && (plan.walk == nil || !sorts.isEmpty)
+        lines.append(isDirect ? "begin at a position" : "leave out what is before a position")
       }
       if let maximum { lines.append("stop after \(maximum)") }
       return lines.joined(separator: "\n")

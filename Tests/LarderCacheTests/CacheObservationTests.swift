@@ -86,7 +86,8 @@ private struct Plain: Codable, Sendable {
     #expect(store.observerCount == 0)
   }
 
-  @Test func `A cache without a store tells of this process's changes and of expiry`() async throws {
+  @Test func `A cache without a store tells of this process's changes and of expiry`() async throws
+  {
     let cache = PersistentCache<String, Int>(storage: nil)
     var values = cache.values(forKey: "k").makeAsyncIterator()
     #expect(try await values.next() == .some(nil))

@@ -148,7 +148,8 @@ final class Demander<Input: Sendable, Failure: Error>: Subscriber, Sendable {
     #expect((error as? ObjectError)?.code == .notFound)
   }
 
-  @Test func `A cache's publishers begin with the present value, its updates do not`() async throws {
+  @Test func `A cache's publishers begin with the present value, its updates do not`() async throws
+  {
     let cache = PersistentCache<String, Int>(storage: store.storage)
     try await cache.setValue(1, forKey: "k")
     let present = Demander<Int?, Never>()
@@ -171,7 +172,9 @@ final class Demander<Input: Sendable, Failure: Error>: Subscriber, Sendable {
     }
   }
 
-  @Test func `A query's publisher finishes when the store is closed and tells onError`() async throws {
+  @Test func `A query's publisher finishes when the store is closed and tells onError`()
+    async throws
+  {
     let told = AsyncStream<String>.makeStream()
     let path = directory.appending("other")
     let options = StoreOptions(onError: { told.continuation.yield("\($0)") })

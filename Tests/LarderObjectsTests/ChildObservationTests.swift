@@ -115,7 +115,8 @@ private struct CountedPart: Storable, Equatable {
     #expect(try await values.next()?.count == 2)
   }
 
-  @Test func `A kept query with children is answered from memory until one of them changes`() throws {
+  @Test func `A kept query with children is answered from memory until one of them changes`() throws
+  {
     try store.save(
       (0..<20).map { Counted(id: $0, parts: [CountedPart(id: "\($0)", weight: 0)]) })
     let query = store.objects(Counted.self).including(\.$parts)

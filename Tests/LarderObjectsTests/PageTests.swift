@@ -59,7 +59,8 @@ import Testing
     }
   }
 
-  @Test func `Inserts and deletions between two pages repeat nothing and leave nothing out`() throws {
+  @Test func `Inserts and deletions between two pages repeat nothing and leave nothing out`() throws
+  {
     var random = Seed.announce().generator()
     let cars = (0..<60).map { Car(id: "\($0)", model: "m", year: $0 / 7) }
     try store.save(cars)
@@ -123,7 +124,8 @@ import Testing
     // Whatever is changed in it: an error or a page, never a crash.
     for _ in 0..<500 {
       var text = Array(cursor.description.utf8)
-      text[Int.random(in: text.indices, using: &random)] = UInt8.random(in: 45...122, using: &random)
+      text[Int.random(in: text.indices, using: &random)] = UInt8.random(
+        in: 45...122, using: &random)
       _ = try? query.page(after: PageCursor(String(decoding: text, as: UTF8.self)), size: 2)
     }
   }

@@ -63,7 +63,8 @@ extension Processes {
       try peer.dismiss()
     }
 
-    @Test func `A query with children wakes when another process changes one of them`() async throws {
+    @Test func `A query with children wakes when another process changes one of them`() async throws
+    {
       let peer = try peer()
       try peer.order("team 1 3")
       let query = store.objects(Team.self).including(\.$members)
