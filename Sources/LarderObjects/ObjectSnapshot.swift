@@ -102,16 +102,22 @@ extension ObjectStore {
   /// While it runs, room that others free is not used again, so the files grow by what they write.
   /// So it is bounded: a read that begins later than `atMost` after the closure throws
   /// ``ObjectError/Code/snapshotExpired``. The closure may run again, when another process has
-  /// replaced the store's files meanwhile: let it do nothing but read. It must not use the store
-  /// itself; it has the snapshot for that.
+  /// replaced the store's files meanwhile: let it do nothing but read. Let it use the snapshot and not
+  /// the store: that fails with ``LarderEngine/StoreError/Code/insideSnapshot`` once the files have
+  /// been replaced, and each read through the store takes one of the few readers of the process.
   ///
   /// - Parameter limit: How long after its beginning reads may begin.
   public func read<R>(
     atMost limit: Duration = .seconds(10), _ body: (borrowing ObjectSnapshot) throws -> R
   ) throws -> R {
-    try storage.openCore("read").withObjects("read") { transaction, view in
+    let core = try storage.openCore("read")
+    return try core.withObjects("read") { transaction, view in
       let source = SnapshotSource(transaction, view)
-      defer { source.close() }
+      core.noteSnapshot(isHeld: true)
+      defer {
+        core.noteSnapshot(isHeld: false)
+        source.close()
+      }
       let (seconds, attoseconds) = limit.components
       let nanoseconds = max(seconds, 0).multipliedReportingOverflow(by: 1_000_000_000)
       let allowed =

@@ -188,5 +188,7 @@ final class Demander<Input: Sendable, Failure: Error>: Subscriber, Sendable {
       Issue.record("it goes on")
       return
     }
+    var texts = told.stream.makeAsyncIterator()
+    #expect(await texts.next()?.contains("closed") == true)
   }
 }

@@ -2,6 +2,7 @@
 // Copyright 2026 the Larder authors. Licensed under Apache-2.0.
 // SPDX-License-Identifier: Apache-2.0
 
+import Foundation
 import LarderEngine
 import LarderObjects
 import LarderTesting
@@ -132,6 +133,41 @@ private struct CountedPart: Storable, Equatable {
       #expect(found[8].parts.map(\.weight) == [0])
     }
     #expect(Counted.decodings.load(ordering: .relaxed) > before)
+  }
+
+  @Test
+  func
+    `Files of Papyrus are read, and a child's own file goes before the copies inside of parents`()
+    throws
+  {
+    // As Papyrus 0.12 writes them: the children stand inside of their parent, and on their own.
+    let maker = #"{"id":"q","name":"newest","founders":[]}"#
+    let vehicle = #"""
+      {"id":"9","year":9,"maker":{"id":"q","name":"copy","founders":[]},
+       "parts":[{"id":"x","weight":4}]}
+      """#
+    let decoder = JSONDecoder()
+    try store.save([decoder.decode(Maker.self, from: Data(maker.utf8))], children: .insertIfAbsent)
+    try store.save(
+      [decoder.decode(Vehicle.self, from: Data(vehicle.utf8))], children: .insertIfAbsent)
+    let read = try store.object(id: "9", of: Vehicle.self).execute()
+    #expect(read.maker?.name == "newest")
+    #expect(try store.object(Part.self, id: "x")?.weight == 4)
+    #expect(read.parts.map(\.weight) == [4])
+    #expect(throws: ObjectError.self) { try store.object(id: "none", of: Vehicle.self).execute() }
+  }
+
+  @Test func `Papyrus' streams begin with the present and end when the object does`() async throws {
+    var objects = store.object(id: "p", of: Part.self).stream().makeAsyncIterator()
+    var lists = store.objects(type: Part.self).stream().makeAsyncIterator()
+    #expect(try await objects.next()?.weight == 1)
+    #expect(try await lists.next()?.count == 1)
+    try await store.save([Part(id: "p", weight: 2), Part(id: "r", weight: 3)])
+    #expect(try await objects.next()?.weight == 2)
+    #expect(try await lists.next()?.map(\.weight) == [2, 3])
+    try store.delete(Part.self, id: "p")
+    await #expect(throws: ObjectError.self) { _ = try await objects.next() }
+    #expect(try await lists.next()?.count == 1)
   }
 
   @Test func `What a remembered result did not include is never shown old`() throws {

@@ -110,6 +110,30 @@ extension Processes {
       try peer.dismiss()
     }
 
+    @Test
+    func `A snapshot outlives its files, and the store inside of it fails instead of hanging`()
+      throws
+    {
+      let peer = try peer()
+      try store.save((0..<50).map { Person(id: $0, name: "n\($0)", age: "1") })
+      let opened = try peer.ask("open \(path)")
+      try #require(opened.hasPrefix("opened"), "\(opened)")
+      try store.read { snapshot in
+        try peer.order("compact")
+        try peer.order("older 99")
+        #expect(try snapshot.count(Person.self) == 50)
+        #expect(try snapshot.object(Person.self, id: 49)?.name == "n49")
+        #expect {
+          try store.collection(Person.self).count()
+        } throws: { error in
+          (error as? StoreError)?.code == .insideSnapshot
+        }
+        #expect(try snapshot.fetch(store.objects(Person.self)).count == 50)
+      }
+      #expect(try store.collection(Person.self).count() == 51)
+      try peer.dismiss()
+    }
+
     @Test func `A key's values follow another process, its removals and its expiry`() async throws {
       let clock = directory.appending("clock")
       let ground = try Ground(
