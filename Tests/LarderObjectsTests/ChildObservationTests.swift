@@ -135,11 +135,7 @@ private struct CountedPart: Storable, Equatable {
     #expect(Counted.decodings.load(ordering: .relaxed) > before)
   }
 
-  @Test
-  func
-    `Files of Papyrus are read, and a child's own file goes before the copies inside of parents`()
-    throws
-  {
+  @Test func `Files of Papyrus are read, and a child's own file is believed`() throws {
     // As Papyrus 0.12 writes them: the children stand inside of their parent, and on their own.
     let maker = #"{"id":"q","name":"newest","founders":[]}"#
     let vehicle = #"""
