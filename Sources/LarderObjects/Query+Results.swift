@@ -53,7 +53,11 @@ extension Query {
   /// The objects with their places, past what is remembered.
   func found(_ operation: String) throws -> [QueryRun<Object>.Found] {
     try run(operation, empty: []) { run, transaction, view in
-      try run.foundWithChildren(view.generation, transaction)
+      let found = try run.foundWithChildren(view.generation, transaction)
+      if run.record.isBounded == true {
+        run.kind.noteUse(of: found.map(\.object), run.record.number, view)
+      }
+      return found
     }
   }
 
