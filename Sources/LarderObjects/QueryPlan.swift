@@ -28,6 +28,8 @@ struct QueryPlan<Object: Storable>: Sendable {
     let mayRepeat: Bool
     /// How many properties are fixed to one value.
     let fixed: Int
+    /// The bytes of the fixed properties, which all keys begin with.
+    let prefix: [UInt8]
     /// Whether every object in the ranges fits all of the predicate.
     let isExact: Bool
   }
@@ -142,7 +144,7 @@ struct QueryPlan<Object: Storable>: Sendable {
     return Walk(
       name: index.name, number: number, ranges: ranges, isMultiple: index.isMultiple,
       mayRepeat: index.isMultiple && (ranges.count > 1 || isLong || index.isReferences),
-      fixed: fixed,
+      fixed: fixed, prefix: prefix,
       isExact: isExact && count == used && index.condition == nil)
   }
 

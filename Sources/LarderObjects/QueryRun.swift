@@ -32,6 +32,8 @@ struct QueryRun<Object: Storable> {
     let sequence: UInt64
     /// The label of the transaction that wrote it.
     let label: UInt64
+    /// What tells the states of the children it shows from others; with a source only.
+    var related = 0
   }
 
   func objects(
@@ -65,13 +67,35 @@ struct QueryRun<Object: Storable> {
     return found.dropFirst(query.skipped).prefix(wanted - query.skipped).map { $0 }
   }
 
+  /// The objects with what is included, and what tells the states of all their children from others.
+  func foundWithChildren(
+    _ generation: Generation, _ transaction: borrowing ReadTransaction
+  ) throws -> [Found] {
+    var found = try found(generation, transaction)
+    for inclusion in query.inclusions {
+      let states = try inclusion.load(found.map(\.object), generation, transaction)
+      for (position, state) in states.enumerated() {
+        var hasher = Hasher()
+        hasher.combine(found[position].related)
+        hasher.combine(state)
+        found[position].related = hasher.finalize()
+      }
+    }
+    return found
+  }
+
   /// How many objects fit; without decoding them where the index says it all.
   func count(
     _ generation: Generation, _ transaction: borrowing ReadTransaction
   ) throws -> Int {
     var count = 0
     let wanted = query.maximum.map { $0 + query.skipped } ?? Int.max
-    if case .all = query.predicate.node {
+    if query.start != nil {
+      try visit(generation, transaction) { _ in
+        count += 1
+        return count < wanted
+      }
+    } else if case .all = query.predicate.node {
       count = Int(clamping: try ObjectReading.books(record.number, transaction).count)
     } else if let walk = plan.walk, walk.isExact, !walk.isMultiple || walk.ranges.count == 1 {
       for range in walk.ranges where count < wanted {
@@ -97,20 +121,34 @@ struct QueryRun<Object: Storable> {
     _ body: (Found) throws -> Bool
   ) throws {
     let judge = plan.walk?.isExact != true
+    let position = try query.start.map { start in
+      try query.position(start, kind, record, generation, transaction)
+    }
     func take(_ stored: StoredObject) throws -> Bool {
       let object: Object
+      let trail = decoder.context.source?.begin()
+      defer { if let trail { _ = decoder.context.source?.end(trail) } }
       do {
         object = try kind.decode(stored, decoder).object
       } catch {
         kind.core.report(error)
         return true
       }
+      if let position, !position.admits(object, stored.sequence) { return true }
       if judge, !query.predicate.holds(for: object) { return true }
-      return try body(
-        Found(object: object, sequence: stored.sequence, label: stored.label))
+      var found = Found(object: object, sequence: stored.sequence, label: stored.label)
+      if trail != nil {
+        // Children that are sorted by are looked at now, while it is known whose they are.
+        for sort in query.sorts { _ = sort.compare(object, object) }
+        found.related = decoder.context.source?.end([]) ?? 0
+      }
+      return try body(found)
     }
     guard let walk = plan.walk else {
-      return try ObjectReading.scan(type: record.number, in: generation, transaction) { found in
+      let first = query.sorts.isEmpty ? position.map { $0.sequence &+ 1 } : nil
+      return try ObjectReading.scan(
+        type: record.number, from: first, in: generation, transaction
+      ) { found in
         switch found {
         case .success(let stored): return try take(stored)
         case .failure(let damage):
@@ -122,7 +160,8 @@ struct QueryRun<Object: Storable> {
     // An object with several keys in the ranges is taken once.
     var seen: Set<UInt64> = []
     var goesOn = true
-    for range in plan.backwards ? walk.ranges.reversed() : walk.ranges where goesOn {
+    let ranges = plan.isSorted ? position?.clip(walk, plan.backwards) ?? walk.ranges : walk.ranges
+    for range in plan.backwards ? ranges.reversed() : ranges where goesOn {
       try ObjectReading.scanIndex(
         walk.number, from: range.lower, below: range.upper, backwards: plan.backwards,
         in: generation, transaction
