@@ -132,12 +132,16 @@ package final class StoreCore: Sendable {
   package func withGeneration<R>(_ body: (Generation) throws -> R) throws -> R {
     var generation = try generation()
     var moves = 0
+    var firstMove: UInt64 = 0
     while true {
       do {
         return try body(generation)
       } catch EngineSignal.moved {
         moves += 1
-        guard moves < 8 else {
+        let now = Clocks.monotonicNanoseconds()
+        if moves == 1 { firstMove = now }
+        // Compactions and repairs in a row are no reason to fail.
+        guard moves < 8 || now &- firstMove < 2_000_000_000 else {
           throw StoreError(
             .damaged, during: "use", path: directory.path,
             "The store's files were replaced \(moves) times in a row. Check the disk.")
