@@ -27,6 +27,7 @@ extension StoreTransaction {
       dropped = (number.byteSwapped, cursor.currentValue.integer(at: 0, as: UInt8.self) == 2)
     }
     guard let dropped else { return false }
+    try fault(throwing: .sweepStep)
     let count =
       dropped.isIndex
       ? try sweepIndex(dropped.number, limit) : try sweepType(dropped.number, limit)
