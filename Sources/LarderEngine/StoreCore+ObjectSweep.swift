@@ -68,6 +68,7 @@ extension StoreTransaction {
     for (sequence, id) in found {
       // The index entries went with their indexes' numbers, or go with them.
       if let id, try delete(type: number, id: id) { continue }
+      try removeTraces(of: sequence, number)
       try transaction.remove(
         key: ObjectFormat.objectKey(type: number, sequence: sequence), in: generation.objects)
     }

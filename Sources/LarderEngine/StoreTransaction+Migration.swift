@@ -2,7 +2,6 @@
 // Copyright 2026 the Larder authors. Licensed under Apache-2.0.
 // SPDX-License-Identifier: Apache-2.0
 
-internal import LarderCoding
 internal import LarderLMDB
 internal import LarderSystem
 
@@ -23,7 +22,7 @@ extension StoreTransaction {
   /// Stores how far a migration is.
   package mutating func putMigration(_ record: ObjectMigrationRecord) throws {
     try transaction.put(
-      CBORCodec().encode(record), forKey: ObjectMigrationRecord.key(record.name), in: .main)
+      record.encoded(), forKey: ObjectMigrationRecord.key(record.name), in: .main)
     force()
     try fault(throwing: .migrationNoted)
   }
@@ -156,7 +155,9 @@ extension StoreTransaction {
       let id = Array(content[..<header.keyLength])
       try unlink(ObjectFormat.hash(type: type, id: id, in: generation), type, sequence)
       try removeRecord(type, sequence, header)
-    case .damaged(let header): try removeRecord(type, sequence, header)
+    case .damaged(let header):
+      try removeTraces(of: sequence, type)
+      try removeRecord(type, sequence, header)
     }
     force()
   }

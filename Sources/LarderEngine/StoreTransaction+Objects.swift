@@ -168,7 +168,10 @@ extension StoreTransaction {
         }
         oldKeys = keys
         try removeRecord(type, known, header)
-      case .damaged(let header): try removeRecord(type, known, header)
+      case .damaged(let header):
+        try removeTraces(of: known, type)
+        try link(hash, type, known)
+        try removeRecord(type, known, header)
       }
     }
     for key in write.keys
@@ -220,7 +223,9 @@ extension StoreTransaction {
           key: ObjectFormat.indexEntry(key, sequence: sequence), in: generation.indexes)
       }
       try removeRecord(type, sequence, header)
-    case .damaged(let header): try removeRecord(type, sequence, header)
+    case .damaged(let header):
+      try removeTraces(of: sequence, type)
+      try removeRecord(type, sequence, header)
     }
     try fault(throwing: .objectUnlinked)
     try unlink(hash, type, sequence)
@@ -234,7 +239,7 @@ extension StoreTransaction {
 
   enum Old {
     case found(EntryHeader, [UInt8], [ObjectIndexKey])
-    /// Its index entries are not known any more; they lead nowhere and are skipped.
+    /// Its index entries are not known any more; see ``removeTraces(of:_:)``.
     case damaged(EntryHeader?)
   }
 
