@@ -90,7 +90,7 @@ extension StoreCore {
   }
 
   /// Called by the store's thread, about once a second.
-  func sweepDroppedObjects() {
+  package func sweepDroppedObjects() {
     guard hasDropped() else { return }
     do {
       try submitBehind(

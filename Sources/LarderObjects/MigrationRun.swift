@@ -117,6 +117,19 @@ struct MigrationRun {
     try transaction.putObjectType(type)
   }
 
+  /// Declares a type of which nothing is stored in the version that is reached: the migration counts
+  /// as applied, so older programs must not begin to store what it would have converted.
+  private func settle(
+    _ copy: MigrationCopy, _ transaction: inout StoreTransaction
+  ) throws {
+    guard copy.source == copy.target else { return }
+    var type = ObjectTypeRecord(
+      number: try transaction.newObjectNumber(), name: copy.target, version: copy.version,
+      fingerprint: 0, indexes: [], migrations: [migration.name])
+    type.born = copy.version
+    try transaction.putObjectType(type)
+  }
+
   /// Leaves a record that tells older programs where their objects went.
   private func leave(
     _ type: ObjectTypeRecord, for new: String, _ transaction: inout StoreTransaction
@@ -164,6 +177,7 @@ struct MigrationRun {
     let source = try transaction.objectType(named: copy.source)
     guard let source, try copy.isNeeded(migration.name, for: source) else {
       _ = try Self.abandon(migration.name, &transaction)
+      if source == nil { try settle(copy, &transaction) }
       return try finish(ObjectMigrationRecord(name: migration.name), &transaction)
     }
     var record = try begun(copy, source, known, &transaction)

@@ -9,7 +9,7 @@ import Synchronization
 //           160 … 223  objects: issued, acknowledged, newest deletion issued
 //           224 … 231  keys of a unique index: who holds it
 //           232 … 247  cars: the newest issued, acknowledged; epoch << 32 | number
-//           248        the epoch of the two programs
+//           248        the epoch of the two programs, less one: nothing written is of epoch zero
 //
 // A holder puts itself down after its claim is committed and strikes itself out before it gives the
 // key up; so whoever has just been given the key finds nobody there.
@@ -61,11 +61,11 @@ extension Board {
   }
 
   var epoch: UInt64 {
-    unsafe word(248, 0).pointee.load(ordering: .sequentiallyConsistent)
+    unsafe word(248, 0).pointee.load(ordering: .sequentiallyConsistent) + 1
   }
 
   func endEpoch(_ epoch: UInt64) {
     _ = unsafe word(248, 0).pointee.compareExchange(
-      expected: epoch, desired: epoch + 1, ordering: .sequentiallyConsistent)
+      expected: epoch - 1, desired: epoch, ordering: .sequentiallyConsistent)
   }
 }

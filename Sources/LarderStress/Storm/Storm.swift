@@ -45,7 +45,7 @@ struct Storm {
         milliseconds: min(Storm.roundMilliseconds, Int(left.partialValue / 1_000_000)),
         faults: Storm.faults, say: say)
       try round.run(&totals)
-      if only == nil { number += 1 }
+      if only == nil, totals.violations.isEmpty { number += 1 }
     } while totals.violations.isEmpty
     if !totals.violations.isEmpty {
       say("again: larder-stress --seed \(seed) --processes \(processes) --round \(number)")
