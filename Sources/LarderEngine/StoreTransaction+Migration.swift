@@ -142,6 +142,16 @@ extension StoreTransaction {
     fault(.betweenPuts)
   }
 
+  /// Stores an object of a type in use anew, with other keys.
+  package mutating func replace(
+    _ write: ObjectWrite, type: UInt32, sequence: UInt64, created: Int64
+  ) throws {
+    try place(write, type: type, sequence: sequence, created: created)
+    try noteObjectChange(type, sequence)
+    touch(hash: ObjectFormat.hash(type: type, id: write.id, in: generation))
+    touchObjectType(type)
+  }
+
   /// Removes the object of a sequence, if there is one.
   package mutating func removeObject(type: UInt32, sequence: UInt64) throws {
     let key = ObjectFormat.objectKey(type: type, sequence: sequence)

@@ -48,7 +48,7 @@ struct MigrationRun {
     return .done(record)
   }
 
-  private func error(
+  func error(
     _ code: ObjectError.Code, _ type: String, _ reason: String, ids: [String] = [],
     index: String? = nil
   ) -> ObjectError {
@@ -78,6 +78,7 @@ struct MigrationRun {
     type.name = new
     type.migrations.append(migration.name)
     try transaction.putObjectType(type)
+    try rename(referencesTo: old, as: new, &transaction)
     return try finish(record, &transaction)
   }
 
@@ -114,19 +115,6 @@ struct MigrationRun {
       number: try transaction.newObjectNumber(), name: name, version: 0, fingerprint: 0,
       indexes: [], migrations: [])
     type.migration = migration.name
-    try transaction.putObjectType(type)
-  }
-
-  /// Declares a type of which nothing is stored in the version that is reached: the migration counts
-  /// as applied, so older programs must not begin to store what it would have converted.
-  private func settle(
-    _ copy: MigrationCopy, _ transaction: inout StoreTransaction
-  ) throws {
-    guard copy.source == copy.target else { return }
-    var type = ObjectTypeRecord(
-      number: try transaction.newObjectNumber(), name: copy.target, version: copy.version,
-      fingerprint: 0, indexes: [], migrations: [migration.name])
-    type.born = copy.version
     try transaction.putObjectType(type)
   }
 
@@ -215,13 +203,6 @@ struct MigrationRun {
     _ transaction: inout StoreTransaction
   ) throws -> ObjectMigrationRecord {
     try requireRest(source)
-    // Their keys would have to be carried over with every rule that stands on them.
-    if source.indexes.contains(where: { $0.name == ReferenceIndex.name }) {
-      throw ObjectError(
-        .migrationFailed, type: source.name,
-        "Types with references cannot be copied by a migration yet. Read, convert and save the "
-          + "objects under a new stored name in transactions of your own.")
-    }
     var planned = copy.plan(source)
     if let known, let target = known.target {
       var bare = target
@@ -364,6 +345,9 @@ struct MigrationRun {
     target.migrations.append(migration.name)
     target.born = copy.source == copy.target ? source.born ?? source.version : target.version
     try transaction.putObjectType(target)
+    if copy.source != copy.target {
+      try rename(referencesTo: copy.source, as: copy.target, &transaction)
+    }
   }
 
   // MARK: Giving up

@@ -12,7 +12,7 @@
 //   note migrate         to version 2 -> ok
 //   note state           -> state VERSION COUNT HASH, or what is wrong: an index and the objects
 //                        disagree
-//   churn SEED           -> churning, and then saves, merges and deletes until it is killed
+//   note churn SEED      -> churning, and then saves, merges and deletes until it is killed
 
 import LarderEngine
 import LarderObjects
@@ -63,9 +63,6 @@ extension Peer {
     case "notes":
       openedObjects = try ObjectStore(at: String(words[0]))
       return "opened"
-    case "churn":
-      ParentProcess.send("churning")
-      try churn(SeededRandom(seed: UInt64(try number(words[0]))))
     case "note": break
     default: return try refuse("no command \(command)")
     }
@@ -78,6 +75,9 @@ extension Peer {
     case "sweep": try objects.storage.core.sweepDroppedObjects()
     case "index": try objects.prepare(IndexedNote.self)
     case "migrate": _ = try objects.migrate([Self.longer])
+    case "churn":
+      ParentProcess.send("churning")
+      try churn(SeededRandom(seed: UInt64(try number(words[1]))))
     case "state": return try state()
     default: return try refuse("no command \(words)")
     }
