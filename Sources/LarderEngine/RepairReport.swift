@@ -72,6 +72,7 @@ public struct RepairReport: Sendable {
 
   /// Whether everything the store held is in the repaired one.
   public var isComplete: Bool {
-    lost == 0 && objectsLost == 0 && !types.contains(where: \.isRecovered) && isLossKnown && evicted == 0 && !mayMissCommits && !isDiscarded
+    lost == 0 && objectsLost == 0 && !types.contains(where: \.isRecovered) && isLossKnown
+      && evicted == 0 && !mayMissCommits && !isDiscarded
   }
 }

@@ -198,7 +198,8 @@ final class RepairSurvey {
     if report.isDiscarded { kept = [:] }
     count(kept, in: &report)
     count(objects: report.isDiscarded ? [:] : keptObjects, in: &report)
-    let isAnythingMissing = report.lost > 0 || report.objectsLost > 0 || salvage.reader.hasGaps || salvage.meta == nil
+    let isAnythingMissing =
+      report.lost > 0 || report.objectsLost > 0 || salvage.reader.hasGaps || salvage.meta == nil
     if report.kept == 0, report.objectsKept == 0, isAnythingMissing, !report.isDiscarded {
       throw StoreError(
         .damaged, during: "repair", path: report.path,

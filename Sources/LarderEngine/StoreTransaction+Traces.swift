@@ -18,7 +18,8 @@ extension StoreTransaction {
         try ObjectReading.types(reading).filter { $0.number == type }.flatMap {
           $0.indexes.map(\.number)
         })
-      for migration in try ObjectReading.migrations(reading) where migration.target?.number == type {
+      for migration in try ObjectReading.migrations(reading) where migration.target?.number == type
+      {
         indexes.formUnion(migration.target!.indexes.map(\.number))
       }
       for index in indexes {

@@ -165,7 +165,8 @@ extension MigrationCopy {
   private static func keys(_ moving: MovingObject, _ types: Types) -> [ObjectIndexKey] {
     moving.keys.compactMap { key in
       guard let old = types.source.indexes.first(where: { $0.number == key.index }),
-        old.name != ReferenceIndex.name, let new = types.target.indexes.first(where: { $0.name == old.name })
+        old.name != ReferenceIndex.name,
+        let new = types.target.indexes.first(where: { $0.name == old.name })
       else { return nil }
       return ObjectIndexKey(index: new.number, bytes: key.bytes)
     }

@@ -22,7 +22,8 @@ extension Crashes {
   /// The points of every transaction, beside those of objects.
   private static let everyPoint: [FaultPoint] =
     objectPoints + [
-      .begin, .betweenPuts, .beforeStamps, .betweenStamps, .afterStamps, .beforeCommit, .afterCommit,
+      .begin, .betweenPuts, .beforeStamps, .betweenStamps, .afterStamps, .beforeCommit,
+      .afterCommit,
     ]
 
   struct NoteScenario: CustomStringConvertible, Sendable {
@@ -72,7 +73,8 @@ extension Crashes {
     return states
   }
 
-  @Test(.enabled(if: hasFaults, needsFaults), .timeLimit(.minutes(20)),
+  @Test(
+    .enabled(if: hasFaults, needsFaults), .timeLimit(.minutes(20)),
     arguments: NoteScenario.all)
   func `A process killed within any step of objects leaves all of it or nothing`(
     scenario: NoteScenario

@@ -94,7 +94,8 @@ private struct RepairedGround {
     return try transaction.withReading { reading in
       var keys: [[UInt8]] = []
       var cursor = try Cursor(over: opened, in: reading)
-      var more = try prefix.isEmpty ? cursor.moveToFirst() : cursor.move(atLeast: Array(prefix.utf8))
+      var more =
+        try prefix.isEmpty ? cursor.moveToFirst() : cursor.move(atLeast: Array(prefix.utf8))
       while more {
         let key = cursor.currentKey.copied()
         guard key.starts(with: prefix.utf8) else { break }
@@ -178,7 +179,8 @@ private struct RepairedGround {
         try items.withRawSpan { items throws(LMDBError) in
           try transaction.put(items, forKey: 77, in: ids)
         }
-      case .books: try transaction.put([UInt8](repeating: 1, count: 48), forKey: books[0], in: .main)
+      case .books:
+        try transaction.put([UInt8](repeating: 1, count: 48), forKey: books[0], in: .main)
       case .migration: try transaction.put([1, 2, 3], forKey: Array("m:x".utf8), in: .main)
       case .objectGone:
         let table = try transaction.makeTable("objects", keys: .bytes)
@@ -243,7 +245,8 @@ private struct RepairedGround {
     #expect(kept > all / 2)
   }
 
-  @Test func `A type whose record is damaged is an error, and its objects keep under a name`() throws
+  @Test func `A type whose record is damaged is an error, and its objects keep under a name`()
+    throws
   {
     let ground = try RepairedGround()
     let key = Array("t:Person".utf8)

@@ -7,14 +7,14 @@ import LarderObjects
 import LarderTesting
 import Testing
 
-private struct Maker: Storable, Equatable {
+private struct Brand: Storable, Equatable {
   let id: String
   var name: String
   static let storedName = "Maker"
 }
 
 /// The same objects, under another name.
-private struct Company: Storable, Equatable {
+private struct Firm: Storable, Equatable {
   let id: String
   var name: String
   static let storedName = "Company"
@@ -23,8 +23,8 @@ private struct Company: Storable, Equatable {
 private struct OldModel: Storable {
   let id: Int
   var year: String
-  @HasOne var maker: Maker?
-  @HasMany var partners: [Maker]
+  @HasOne var maker: Brand?
+  @HasMany var partners: [Brand]
   static let storedName = "Model"
   static let indexes = [Index<OldModel>("year", \.year)]
   static let relationships = [Relationship(\OldModel.$maker, onTargetDelete: .deny)]
@@ -33,8 +33,8 @@ private struct OldModel: Storable {
 private struct NewModel: Storable {
   let id: Int
   var year: Int
-  @HasOne var maker: Maker?
-  @HasMany var partners: [Maker]
+  @HasOne var maker: Brand?
+  @HasMany var partners: [Brand]
   static let storedName = "Model"
   static let schemaVersion = 2
   static let indexes = [Index<NewModel>("year", \.year)]
@@ -45,7 +45,7 @@ private struct NewModel: Storable {
 private struct BuiltModel: Storable {
   let id: Int
   var year: String
-  @HasOne var builder: Company?
+  @HasOne var builder: Firm?
   static let storedName = "Model"
   static let schemaVersion = 2
   static let indexes = [Index<BuiltModel>("year", \.year)]
@@ -56,8 +56,8 @@ private struct BuiltModel: Storable {
 private struct OtherRule: Storable {
   let id: Int
   var year: String
-  @HasOne var maker: Maker?
-  @HasMany var partners: [Maker]
+  @HasOne var maker: Brand?
+  @HasMany var partners: [Brand]
   static let storedName = "Model"
   static let indexes = [Index<OtherRule>("year", \.year)]
   static let relationships = [Relationship(\OtherRule.$maker, onTargetDelete: .nullify)]
@@ -66,8 +66,8 @@ private struct OtherRule: Storable {
 private struct NoRule: Storable {
   let id: Int
   var year: String
-  @HasOne var maker: Maker?
-  @HasMany var partners: [Maker]
+  @HasOne var maker: Brand?
+  @HasMany var partners: [Brand]
   static let storedName = "Model"
   static let indexes = [Index<NoRule>("year", \.year)]
 }
@@ -77,17 +77,17 @@ private struct NoRule: Storable {
   init() throws { directory = try TemporaryDirectory() }
   var path: String { directory.appending("objects") }
 
-  private func makers() -> [Maker] { (0..<3).map { Maker(id: "m\($0)", name: "maker \($0)") } }
+  private func makers() -> [Brand] { (0..<3).map { Brand(id: "m\($0)", name: "maker \($0)") } }
 
   private func fill() throws {
     let store = try ObjectStore(at: path)
     let makers = makers()
-    try store.save(
-      (0..<1500).map { id in
-        OldModel(
-          id: id, year: "\(1900 + id % 100)", maker: id % 4 == 3 ? nil : makers[id % 4],
-          partners: id % 2 == 0 ? [makers[0], makers[2]] : [])
-      })
+    let models = (0..<1500).map { id -> OldModel in
+      let maker: Brand? = id % 4 == 3 ? nil : makers[id % 4]
+      let partners = id % 2 == 0 ? [makers[0], makers[2]] : []
+      return OldModel(id: id, year: "\(1900 + id % 100)", maker: maker, partners: partners)
+    }
+    try store.save(models)
     store.close()
   }
 
@@ -107,7 +107,7 @@ private struct NoRule: Storable {
     let first = makers()[0]
     let made = try store.referrers(of: first, in: NewModel.self, through: \.$maker).fetch()
     #expect(made.map(\.id) == (0..<1500).filter { $0 % 4 == 0 })
-    let partners = try store.referrers(of: first, in: NewModel.self, through: \.$partners)
+    let partners = store.referrers(of: first, in: NewModel.self, through: \.$partners)
     #expect(try partners.count() == 750)
     // The old rule holds until the new program tells its own.
     #expect(throws: ObjectError.self) { try store.delete(first) }
@@ -127,7 +127,7 @@ private struct NoRule: Storable {
     ]
     let store = try ObjectStore(at: path, migrations: steps)
     #expect(try store.storage.verify() == [])
-    let company = try #require(try store.object(Company.self, id: "m1"))
+    let company = try #require(try store.object(Firm.self, id: "m1"))
     let built = try store.referrers(of: company, in: BuiltModel.self, through: \.$builder).fetch()
     #expect(built.map(\.id) == (0..<1500).filter { $0 % 4 == 1 })
     #expect(built[0].builder == company)

@@ -125,7 +125,8 @@ enum NoteState {
       var defects: [String] = []
       for text in Set(all.map { parts($0).text }) {
         let found = try transaction.fetch(store.objects(type).where(Object.hasText(text)))
-        if found.map({ parts($0).id }) != all.filter({ parts($0).text == text }).map({ parts($0).id })
+        if found.map({ parts($0).id })
+          != all.filter({ parts($0).text == text }).map({ parts($0).id })
         {
           defects.append("text \(text)")
         }

@@ -9,7 +9,8 @@ import LarderTesting
 extension Audit {
   /// The last look at the objects of a round.
   static func objects(
-    _ worker: Worker, _ violation: (String) -> Void, _ timed: (String, () throws -> Void) throws
+    _ worker: Worker, _ violation: (String) -> Void,
+    _ timed: (String, () throws -> Void) throws
       -> Void
   ) throws {
     let (board, objects) = (worker.board, ObjectStore(worker.store))
