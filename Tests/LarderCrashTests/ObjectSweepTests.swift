@@ -142,7 +142,8 @@ extension Crashes {
     let scratch = try Scratch()
     let path = scratch.appending("notes")
     let judge = try Self.openNotes(path)
-    let count = Sweep.isFull ? 1000 : 60
+    // Two at a time.
+    let count = Sweep.isFull ? 500 : 30
     for kill in 1...count {
       let peers = try (0..<2).map { _ in try Self.openNotes(path) }
       for peer in peers {
@@ -150,16 +151,16 @@ extension Crashes {
         let answer = try peer.nextLine(deadline: Arena.deadline)
         #expect(answer == "churning")
       }
-      var spins = Int.random(in: 0...6000, using: &random)
+      var spins = Int.random(in: 0...2000, using: &random)
       while spins > 0 { spins -= sched_yield() == 0 ? 1 : 0 }
       // One dies while the other is at work.
       for peer in peers {
         peer.kill()
         _ = try peer.wait(deadline: Arena.deadline)
       }
+      guard kill % 5 == 0 || kill == count else { continue }
       let state = try judge.ask("note state", deadline: Arena.deadline)
       #expect(state.hasPrefix("state "), "\(state), kill \(kill), \(seed)")
-      guard kill % 10 == 0 || kill == count else { continue }
       #expect(try SharedStoreFindings.of(path) == [], "kill \(kill), \(seed)")
     }
     Sweep.report("\(count * 2) random kills of processes that write objects")
