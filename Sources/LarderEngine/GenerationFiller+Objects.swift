@@ -128,6 +128,8 @@ extension GenerationFiller {
       if let old = catalog.books[type.number] {
         books.nextSequence = max(books.nextSequence, min(old.nextSequence, 1 << 62))
         books.budget = old.budget
+        books.mostObjects = old.mostObjects
+        // What eviction takes its samples from is made anew when it is missed.
       }
       try transaction!.put(
         books.encoded(), forKey: ObjectTypeBooks.key(type.number), in: .main)

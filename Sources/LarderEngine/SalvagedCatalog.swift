@@ -64,6 +64,7 @@ struct SalvagedCatalog {
         note(number: number)
       } else {
         guard let found = ObjectTypeBooks(value) else { return reject(key, source) }
+        note(number: max(number, found.sample, found.watch))
         if books[number] == nil { books[number] = found }
       }
     }

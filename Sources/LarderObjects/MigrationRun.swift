@@ -5,6 +5,7 @@
 internal import LarderCoding
 internal import LarderEngine
 internal import LarderLMDB
+internal import LarderSystem
 
 // ONE STEP OF A MIGRATION
 //
@@ -23,7 +24,7 @@ struct MigrationRun {
     case wasApplied
   }
 
-  static let limit = 1000
+  static let limit = FaultInjection.stepLimit ?? 1000
   static let byteLimit = 4 << 20
 
   let migration: ObjectMigration

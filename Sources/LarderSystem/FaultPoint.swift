@@ -123,6 +123,14 @@ package enum Mutant: String, CaseIterable, Sendable {
 
 /// Whether this build has fault points at all.
 package enum FaultInjection {
+  /// How many objects a step of a migration takes, where storms want small ones
+  /// (`LARDER_STEP_LIMIT`); `nil` in ordinary builds.
+  #if FAULTS
+    package static let stepLimit = FileSystem.environment("LARDER_STEP_LIMIT").flatMap { Int($0) }
+  #else
+    package static var stepLimit: Int? { nil }
+  #endif
+
   package static var isCompiledIn: Bool {
     #if FAULTS
       return true
