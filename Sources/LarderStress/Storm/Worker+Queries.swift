@@ -145,7 +145,9 @@ extension Worker {
       }
       pause.wait(nanoseconds: 1_000_000)
     }
+    // Cancelling ends a wait: nobody looks at the store when it is closed.
     for task in tasks { task.cancel() }
+    for task in tasks { await task.value }
   }
 
   /// Runs a stream, again when it ends.
