@@ -105,11 +105,16 @@ extension StoreCore {
                 if !more { break }
               }
             } catch {
-              core.report(error)
+              core.reportSweep(error)
             }
           }))
     } catch {
-      report(error)
+      reportSweep(error)
     }
+  }
+
+  /// A store that is being closed leaves the rest to others: nothing has gone wrong.
+  private func reportSweep(_ error: any Error) {
+    if (error as? StoreError)?.code != .closed { report(error) }
   }
 }
