@@ -76,8 +76,8 @@ let package = Package(
     .executableTarget(
       name: "LarderStress",
       dependencies: [
-        "Larder", "LarderCache", "LarderEngine", "LarderCoding", "LarderLMDB", "LarderSystem",
-        "LarderUntyped", "LarderTesting",
+        "Larder", "LarderCache", "LarderObjects", "LarderEngine", "LarderCoding", "LarderLMDB",
+        "LarderSystem", "LarderUntyped", "LarderTesting",
         .product(name: "ArgumentParser", package: "swift-argument-parser"),
       ]),
     .executableTarget(
@@ -115,7 +115,8 @@ let package = Package(
     .testTarget(
       name: "LarderCrashTests",
       dependencies: [
-        "Larder", "LarderEngine", "LarderSystem", "LarderTesting", "LarderPeer", "LarderStress",
+        "Larder", "LarderObjects", "LarderEngine", "LarderSystem", "LarderTesting", "LarderPeer",
+        "LarderStress",
       ]),
     .testTarget(
       name: "LarderUntypedTests",
