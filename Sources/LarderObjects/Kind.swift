@@ -2,13 +2,14 @@
 // Copyright 2026 the Larder authors. Licensed under Apache-2.0.
 // SPDX-License-Identifier: Apache-2.0
 
-internal import LarderCache
-internal import LarderCoding
+public import LarderCache
+public import LarderCoding
 internal import LarderEngine
 internal import LarderLMDB
 internal import Synchronization
 
 /// What this process knows of a stored type: its place in the catalog, and decoded objects.
+@usableFromInline
 final class Kind<Object: Storable>: Sendable {
   /// The catalog's record, as this process last saw it.
   struct State: Sendable {
@@ -23,7 +24,9 @@ final class Kind<Object: Storable>: Sendable {
   let core: StoreCore
   let name: String
   let declared: [Index<Object>]
-  let tier: MemoryTier<String, Decoded>
+  /// What a query may walk: the declared indexes, and that of references.
+  let walkable: [Index<Object>]
+  @usableFromInline let tier: MemoryTier<String, Decoded>
   private let known = Mutex<State?>(nil)
   private weak let store: ObjectStore?
   private let refers = Atomic<Bool>(false)
@@ -34,12 +37,18 @@ final class Kind<Object: Storable>: Sendable {
   let hasBudget = Atomic<Bool>(false)
 
   /// An object, and what its references load from, if it has any.
+  @usableFromInline
   struct Decoded: Sendable {
-    let object: Object
-    let context: LinkContext?
+    @usableFromInline let object: Object
+    @usableFromInline let context: LinkContext?
+
+    init(object: Object, context: LinkContext?) {
+      self.object = object
+      self.context = context
+    }
 
     /// Whether it may be handed out again: none of its references shows what may be old.
-    var isFresh: Bool { context.map { !$0.wasLoaded } ?? true }
+    @inlinable var isFresh: Bool { context.map { !$0.wasLoaded } ?? true }
   }
 
   init(store: ObjectStore, options: CacheOptions) {
@@ -48,6 +57,7 @@ final class Kind<Object: Storable>: Sendable {
     firstDecoder = LinkDecoder(LinkContext(store: store))
     name = Object.storedName
     declared = Object.indexes
+    walkable = declared + [.references]
     tier = MemoryTier(core: core, options: options)
     core.watchFiles()
   }

@@ -29,6 +29,7 @@ extension CodingUserInfoKey {
 }
 
 /// What the references of one fetch load from.
+@usableFromInline
 final class LinkContext: Sendable {
   private weak let store: ObjectStore?
   /// What the transaction wrote in which the references were decoded.
@@ -46,7 +47,7 @@ final class LinkContext: Sendable {
   func markUsed() { used.store(true, ordering: .releasing) }
 
   /// Whether a reference was looked at, and may show a state that is not the newest any more.
-  var wasLoaded: Bool { loaded.load(ordering: .sequentiallyConsistent) }
+  @usableFromInline var wasLoaded: Bool { loaded.load(ordering: .sequentiallyConsistent) }
   func markLoaded() { loaded.store(true, ordering: .sequentiallyConsistent) }
 
   /// The objects of ids in their order, without those that are gone, and the ids of these.

@@ -8,11 +8,14 @@ internal import LarderCoding
 
 extension KeyRange {
   /// Constants longer than an index keeps are compared by what it keeps.
-  private static let limit = 440
+  static let limit = 440
 
   static func bound(_ key: [UInt8]) -> [UInt8] { Array(key.prefix(limit)) }
 
-  static func equal(_ key: [UInt8]) -> KeyRange { .exactly(bound(key)) }
+  static func equal(_ key: [UInt8]) -> KeyRange {
+    guard key.count > limit else { return .exactly(key) }
+    return KeyRange(lower: bound(key), upper: after(bound(key)))
+  }
   static func from(_ key: [UInt8]) -> KeyRange { KeyRange(lower: bound(key), upper: nil) }
   static func above(_ key: [UInt8]) -> KeyRange {
     KeyRange(lower: key.count > limit ? bound(key) : after(key), upper: nil)
@@ -25,13 +28,20 @@ extension KeyRange {
   }
 
   /// Whether a constant's key tells exactly which values fit.
-  static func isExact(_ key: [UInt8], _ value: Any) -> Bool {
-    key.count <= limit && !(value is any FloatingPoint)
+  static func isExact<Value: Sendable>(_ key: [UInt8], _ value: Value) -> Bool {
+    guard key.count <= limit else { return false }
+    // The frequent types first: asking for a conformance costs more than these.
+    if Value.self == Int.self || Value.self == String.self { return true }
+    return !(value is any FloatingPoint)
   }
 }
 
 /// The index key of a constant; `nil`: no index can be over it.
-func indexKey(_ value: some Sendable) -> [UInt8]? { (value as? any IndexValue)?.indexKey }
+func indexKey<Value: Sendable>(_ value: Value) -> [UInt8]? {
+  if Value.self == Int.self, let value = value as? Int { return value.indexKey }
+  if Value.self == String.self, let value = value as? String { return value.indexKey }
+  return (value as? any IndexValue)?.indexKey
+}
 
 extension Predicate {
   static func compare<Value: Sendable>(

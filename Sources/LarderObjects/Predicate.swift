@@ -30,7 +30,8 @@ public struct Predicate<Object: Storable>: Sendable, CustomStringConvertible {
   struct Leaf: Sendable {
     /// The property; `nil` for a closure.
     let path: AnyPath?
-    let text: String
+    /// Made when somebody asks: describing a key path takes longer than a query does.
+    let makeText: @Sendable () -> String
     /// The keys of an index on the property that may fit; `nil`: no index helps.
     let ranges: [KeyRange]?
     /// The same for an index with one key an element.
@@ -38,6 +39,8 @@ public struct Predicate<Object: Storable>: Sendable, CustomStringConvertible {
     /// Whether the ranges hold every object that fits and no other.
     let isExact: Bool
     let holds: @Sendable (Object) -> Bool
+
+    var text: String { makeText() }
   }
 
   let node: Node
@@ -45,13 +48,13 @@ public struct Predicate<Object: Storable>: Sendable, CustomStringConvertible {
   init(_ node: Node) { self.node = node }
 
   init(
-    _ path: AnyPath?, _ text: String, ranges: [KeyRange]? = nil,
+    _ path: AnyPath?, _ text: @autoclosure @escaping @Sendable () -> String, ranges: [KeyRange]? = nil,
     elementRanges: [KeyRange]? = nil, isExact: Bool = true,
     holds: @escaping @Sendable (Object) -> Bool
   ) {
     node = .leaf(
       Leaf(
-        path: path, text: text, ranges: ranges, elementRanges: elementRanges, isExact: isExact,
+        path: path, makeText: text, ranges: ranges, elementRanges: elementRanges, isExact: isExact,
         holds: holds))
   }
 
@@ -119,9 +122,29 @@ struct KeyRange: Sendable, Hashable {
   var lower: [UInt8]
   /// `nil`: up to the last.
   var upper: [UInt8]?
+  /// Whether the lower bound is whole elements and every key in the range begins with them: what
+  /// comes next in a compound key may be said as well. A part of a text is no whole element.
+  private(set) var isEquality = false
 
-  /// The keys that are, or begin with, these bytes.
-  static func exactly(_ key: [UInt8]) -> KeyRange { KeyRange(lower: key, upper: after(key)) }
+  init(lower: [UInt8], upper: [UInt8]?) {
+    self.lower = lower
+    self.upper = upper
+  }
+
+  /// The keys that are, or begin with, these whole elements.
+  static func exactly(_ key: [UInt8]) -> KeyRange {
+    var range = KeyRange(lower: key, upper: after(key))
+    range.isEquality = true
+    return range
+  }
+
+  /// The same where keys are cut; wider if a bound is longer than what is kept of them.
+  var cut: KeyRange {
+    guard max(lower.count, upper?.count ?? 0) > KeyRange.limit else { return self }
+    return KeyRange(
+      lower: KeyRange.bound(lower),
+      upper: upper.map { $0.count > KeyRange.limit ? KeyRange.after(KeyRange.bound($0)) : $0 })
+  }
 
   /// The first bytes behind every key that begins with these. No type code is 0xFF.
   static func after(_ key: [UInt8]) -> [UInt8] { key + [0xFF] }
@@ -136,7 +159,4 @@ struct KeyRange: Sendable, Hashable {
     }
     return KeyRange(lower: lower, upper: mine.lexicographicallyPrecedes(theirs) ? mine : theirs)
   }
-
-  /// Whether every key in it begins with its lower bound: an equality.
-  var isEquality: Bool { upper == KeyRange.after(lower) }
 }

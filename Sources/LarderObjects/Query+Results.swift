@@ -14,7 +14,7 @@ extension Query {
     return try store.storage.openCore(operation).withObjects(operation) { transaction, view in
       guard let state = try kind.state(transaction, view) else { return empty }
       return try body(
-        QueryRun(kind: kind, query: self, record: state.record), transaction, view)
+        QueryRun(kind: kind, query: self, record: state.record, view: view), transaction, view)
     }
   }
 
@@ -133,7 +133,7 @@ extension Query {
         let keys = sorts.map(\.text).joined(separator: ", ")
         lines.append(
           plan.isSorted ? "in the order asked for: \(keys)" : "sort by \(keys) in memory")
-      } else if plan.walk != nil {
+      } else if !plan.isSorted {
         lines.append("sort by insertion in memory")
       }
       if let maximum { lines.append("stop after \(maximum)") }

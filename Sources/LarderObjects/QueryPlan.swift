@@ -30,6 +30,8 @@ struct QueryPlan<Object: Storable>: Sendable {
     let fixed: Int
     /// Whether every object in the ranges fits all of the predicate.
     let isExact: Bool
+    /// Whether all entries in the ranges have the same key.
+    let isOneKey: Bool
   }
 
   /// `nil`: every object, in the order of insertion.
@@ -41,7 +43,7 @@ struct QueryPlan<Object: Storable>: Sendable {
   init(_ query: Query<Object>, _ kind: Kind<Object>, _ record: ObjectTypeRecord) {
     let leaves = Self.conjunction(query.predicate.node)
     var best: (score: Int, walk: Walk?, isSorted: Bool) = (0, nil, query.sorts.isEmpty)
-    for index in kind.declared + [.references] {
+    for index in kind.walkable {
       guard
         let stored = record.indexes.first(where: {
           $0.name == index.name && (index.isReferences || $0.definition == index.definition)
@@ -60,8 +62,10 @@ struct QueryPlan<Object: Storable>: Sendable {
       if score > best.score { best = (score, walk, isSorted) }
     }
     walk = best.walk
-    isSorted = best.isSorted
-    backwards = best.isSorted && query.sorts.first?.direction == .descending
+    // Entries of one key are in the order of insertion.
+    let isOneKey = best.walk?.isOneKey ?? true
+    isSorted = query.sorts.isEmpty ? isOneKey : best.isSorted
+    backwards = isSorted && query.sorts.first?.direction == .descending
   }
 
   static var everything: KeyRange { KeyRange(lower: [], upper: nil) }
@@ -131,12 +135,16 @@ struct QueryPlan<Object: Storable>: Sendable {
       break
     }
     if prefix.isEmpty, ranges.isEmpty { ranges = [] }
+    // A key that is longer is cut, and may be one of several that begin alike.
+    let isKept = ranges.allSatisfy { $0 == $0.cut }
+    if !isKept { ranges = merged(ranges.map(\.cut)) }
     // Everything the predicate says is in the ranges.
     let count = conjunctionCount(node)
     return Walk(
       name: index.name, number: number, ranges: ranges, isMultiple: index.isMultiple,
       mayRepeat: index.isMultiple && (ranges.count > 1 || index.isReferences), fixed: fixed,
-      isExact: isExact && count == used && index.condition == nil)
+      isExact: isExact && isKept && count == used && index.condition == nil,
+      isOneKey: isKept && ranges.count == 1 && fixed == index.paths.count && !index.isReferences)
   }
 
   /// The number of comparisons if there is nothing but a conjunction of them; else -1.

@@ -2,9 +2,11 @@
 // Copyright 2026 the Larder authors. Licensed under Apache-2.0.
 // SPDX-License-Identifier: Apache-2.0
 
+internal import LarderCache
 internal import LarderCoding
 internal import LarderEngine
 internal import LarderLMDB
+internal import LarderSystem
 
 /// A query being answered in one snapshot.
 struct QueryRun<Object: Storable> {
@@ -15,15 +17,22 @@ struct QueryRun<Object: Storable> {
   /// What the references of all objects found load from.
   let decoder: LinkDecoder
 
+  /// The snapshot, if decoded objects are shared with those who fetch by id: for results of few
+  /// objects that a walk leads to and that have no references. `nil` in a transaction, whose records
+  /// nobody else knows.
+  let memory: SnapshotView?
+
   init(
     kind: Kind<Object>, query: Query<Object>, record: ObjectTypeRecord,
-    _ decoder: LinkDecoder? = nil
+    _ decoder: LinkDecoder? = nil, view: SnapshotView? = nil
   ) {
     self.decoder = decoder ?? kind.newDecoder()
     self.kind = kind
     self.query = query
     self.record = record
     plan = QueryPlan(query, kind, record)
+    let isSelective = plan.walk.map { $0.isOneKey || query.maximum ?? .max <= 100 } ?? false
+    memory = isSelective && plan.walk?.isExact == true && !kind.hasReferences ? view : nil
   }
 
   /// An object that fits.
@@ -47,7 +56,7 @@ struct QueryRun<Object: Storable> {
     let wanted = query.maximum.map { $0 + query.skipped } ?? Int.max
     if wanted == 0 { return [] }
     var found: [Found] = []
-    let mustSort = plan.walk != nil ? !plan.isSorted : !query.sorts.isEmpty
+    let mustSort = !plan.isSorted
     // With a limit, twice as many as wanted are kept at most before the rest goes.
     let bound = wanted < 1 << 20 ? max(2 * wanted, 64) : Int.max
     try visit(generation, transaction) { next in
@@ -97,27 +106,18 @@ struct QueryRun<Object: Storable> {
     _ body: (Found) throws -> Bool
   ) throws {
     let judge = plan.walk?.isExact != true
-    func take(_ stored: StoredObject) throws -> Bool {
-      let object: Object
-      do {
-        object = try kind.decode(stored, decoder).object
-      } catch {
-        kind.core.report(error)
-        return true
-      }
+    func take(_ head: ObjectHead, _ id: RawSpan, _ bytes: RawSpan) throws -> Bool {
+      guard let object = decoded(head, id, bytes) else { return true }
       if judge, !query.predicate.holds(for: object) { return true }
-      return try body(
-        Found(object: object, sequence: stored.sequence, label: stored.label))
+      return try body(Found(object: object, sequence: head.sequence, label: head.label))
+    }
+    func report(_ damage: DamagedObject) -> Bool {
+      kind.core.report(kind.damaged(damage))
+      return true
     }
     guard let walk = plan.walk else {
-      return try ObjectReading.scan(type: record.number, in: generation, transaction) { found in
-        switch found {
-        case .success(let stored): return try take(stored)
-        case .failure(let damage):
-          kind.core.report(kind.damaged(damage))
-          return true
-        }
-      }
+      return try ObjectReading.scan(
+        type: record.number, in: generation, transaction, damaged: report, take)
     }
     // An object with several keys in the ranges is taken once.
     var seen: Set<UInt64> = []
@@ -129,16 +129,41 @@ struct QueryRun<Object: Storable> {
       ) { _, sequence in
         if walk.mayRepeat, !seen.insert(sequence).inserted { return true }
         do {
-          guard
-            let stored = try ObjectReading.object(
-              type: record.number, sequence: sequence, in: generation, transaction)
-          else { return true }
-          goesOn = try take(stored)
+          goesOn =
+            try ObjectReading.look(
+              type: record.number, sequence: sequence, in: generation, transaction, take) ?? true
         } catch let damage as DamagedObject {
-          kind.core.report(kind.damaged(damage))
+          goesOn = report(damage)
         }
         return goesOn
       }
+    }
+  }
+
+  /// An object from memory, if exactly these bytes were decoded before, or decoded.
+  private func decoded(_ head: ObjectHead, _ id: RawSpan, _ bytes: RawSpan) -> Object? {
+    let id = id.copied()
+    let text = memory.map { _ in String(decoding: id, as: UTF8.self) }
+    if let memory, let text,
+      let known = kind.tier.renew(
+        text, label: head.label, seal: memory.seal, table: memory.generation.table), known.isFresh
+    {
+      return known.object
+    }
+    let bytes = bytes.copied()
+    do {
+      let decoded = try kind.decode(bytes, id: id, decoder)
+      if let memory, let text, decoded.context == nil {
+        kind.tier.file(
+          decoded, forKey: text, seal: memory.seal, label: head.label, expires: .max,
+          cost: bytes.count + 64,
+          storeHash: memory.generation.objectHash(type: record.number, id: id),
+          table: memory.generation.table)
+      }
+      return decoded.object
+    } catch {
+      kind.core.report(error)
+      return nil
     }
   }
 
