@@ -35,6 +35,7 @@ final class Kind<Object: Storable>: Sendable {
   let schema = Mutex(DeclaredSchema())
   /// Whether the declared budget was found in force.
   let hasBudget = Atomic<Bool>(false)
+  let storedNames = Mutex(StoredNames())
 
   /// An object, and what its references load from, if it has any.
   @usableFromInline

@@ -50,15 +50,15 @@ extension Predicate {
   ) -> Predicate {
     let key = indexKey(value)
     return Predicate(
-      path.erased, "\(path.name) \(sign) \(literal(value))", ranges: key.map { [range($0)] },
+      of: path, "\(path.name) \(sign) \(literal(value))", ranges: key.map { [range($0)] },
       isExact: key.map { KeyRange.isExact($0, value) } ?? false
-    ) { holds(path.value(of: $0)) }
+    ) { holds($0) }
   }
 
   static func different<Value: Equatable & Sendable>(
     _ path: PropertyPath<Object, Value>, _ value: Value
   ) -> Predicate {
-    Predicate(path.erased, "\(path.name) != \(literal(value))") { path.value(of: $0) != value }
+    Predicate(of: path, "\(path.name) != \(literal(value))") { $0 != value }
   }
 
   /// What a constant looks like in a description.

@@ -39,6 +39,8 @@ public struct Predicate<Object: Storable>: Sendable, CustomStringConvertible {
     /// Whether the ranges hold every object that fits and no other.
     let isExact: Bool
     let holds: @Sendable (Object) -> Bool
+    /// The same about the property's field in a record; made when objects have to be judged.
+    let stored: (@Sendable () -> StoredProperty<Object>?)?
 
     var text: String { makeText() }
   }
@@ -48,14 +50,27 @@ public struct Predicate<Object: Storable>: Sendable, CustomStringConvertible {
   init(_ node: Node) { self.node = node }
 
   init(
-    _ path: AnyPath?, _ text: @autoclosure @escaping @Sendable () -> String, ranges: [KeyRange]? = nil,
-    elementRanges: [KeyRange]? = nil, isExact: Bool = true,
+    _ path: AnyPath?, _ text: @autoclosure @escaping @Sendable () -> String,
+    ranges: [KeyRange]? = nil, elementRanges: [KeyRange]? = nil, isExact: Bool = true,
     holds: @escaping @Sendable (Object) -> Bool
   ) {
     node = .leaf(
       Leaf(
         path: path, makeText: text, ranges: ranges, elementRanges: elementRanges, isExact: isExact,
-        holds: holds))
+        holds: holds, stored: nil))
+  }
+
+  /// A comparison of a property.
+  init<Value>(
+    of path: PropertyPath<Object, Value>, _ text: @autoclosure @escaping @Sendable () -> String,
+    ranges: [KeyRange]? = nil, elementRanges: [KeyRange]? = nil, isExact: Bool = true,
+    holds: @escaping @Sendable (Value) -> Bool
+  ) {
+    node = .leaf(
+      Leaf(
+        path: path.erased, makeText: text, ranges: ranges, elementRanges: elementRanges,
+        isExact: isExact, holds: { holds(path.value(of: $0)) },
+        stored: { StoredProperty(path, holds) }))
   }
 
   /// A predicate no index can help: every object is decoded and judged.

@@ -53,6 +53,16 @@ struct QueryRun<Object: Storable> {
   func found(
     _ generation: Generation, _ transaction: borrowing ReadTransaction
   ) throws -> [Found] {
+    do {
+      return try foundOnce(generation, transaction)
+    } catch is QueryJudge<Object>.Mistrust {
+      return try foundOnce(generation, transaction)
+    }
+  }
+
+  private func foundOnce(
+    _ generation: Generation, _ transaction: borrowing ReadTransaction
+  ) throws -> [Found] {
     let wanted = query.maximum.map { $0 + query.skipped } ?? Int.max
     if wanted == 0 { return [] }
     var found: [Found] = []
@@ -92,23 +102,45 @@ struct QueryRun<Object: Storable> {
         }
       }
     } else {
-      try visit(generation, transaction) { _ in
-        count += 1
-        return count < wanted
+      do {
+        func add() -> Bool {
+          count += 1
+          return count < wanted
+        }
+        try visit(generation, transaction, undecoded: add) { _ in add() }
+      } catch is QueryJudge<Object>.Mistrust {
+        return try self.count(generation, transaction)
       }
     }
     return max(min(count, wanted) - query.skipped, 0)
   }
 
   /// Calls `body` with every object that fits, in the walk's order; `false` ends it.
+  ///
+  /// - Parameter undecoded: Called instead for an object that is known to fit without decoding it.
   func visit(
     _ generation: Generation, _ transaction: borrowing ReadTransaction,
+    undecoded: (() -> Bool)? = nil,
     _ body: (Found) throws -> Bool
   ) throws {
-    let judge = plan.walk?.isExact != true
+    let mustJudge = plan.walk?.isExact != true
+    let judge = try mustJudge ? judge(generation, transaction) : nil
+    var passed = 0
     func take(_ head: ObjectHead, _ id: RawSpan, _ bytes: RawSpan) throws -> Bool {
+      let verdict =
+        head.codec == CodecIdentifier.cbor.rawValue ? judge?.holds(for: bytes) : nil
+      if verdict == false || (verdict == true && undecoded != nil) {
+        passed += 1
+        // Now and then what is passed over is decoded, to see that it had to be.
+        if passed % 64 != 1 { return verdict == true ? undecoded!() : true }
+      }
       guard let object = decoded(head, id, bytes) else { return true }
-      if judge, !query.predicate.holds(for: object) { return true }
+      let holds = !mustJudge || query.predicate.holds(for: object)
+      if let verdict, verdict != holds {
+        kind.distrustFields()
+        throw QueryJudge<Object>.Mistrust()
+      }
+      if !holds { return true }
       return try body(Found(object: object, sequence: head.sequence, label: head.label))
     }
     func report(_ damage: DamagedObject) -> Bool {
@@ -138,6 +170,13 @@ struct QueryRun<Object: Storable> {
         return goesOn
       }
     }
+  }
+
+  private func judge(
+    _ generation: Generation, _ transaction: borrowing ReadTransaction
+  ) throws -> QueryJudge<Object>? {
+    if case .all = query.predicate.node { return nil }
+    return try QueryJudge(query.predicate, kind, record, generation, transaction)
   }
 
   /// An object from memory, if exactly these bytes were decoded before, or decoded.
