@@ -200,7 +200,8 @@ package enum ObjectReading {
       header.namespace == type, header.keyTag == ObjectFormat.keyTag,
       let content = record.slice(EntryHeader.size..<(EntryHeader.size + header.contentLength)),
       header.isIntact(
-        header: record.slice(0..<EntryHeader.size)!, contentHash: contentHash(content, header.keyLength))
+        header: record.slice(0..<EntryHeader.size)!,
+        contentHash: contentHash(content, header.keyLength))
     else { throw DamagedObject(sequence: sequence) }
     return try parts(of: content, header, sequence, body)
   }

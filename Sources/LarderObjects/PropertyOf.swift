@@ -180,13 +180,21 @@ extension PropertyOf where Value == String {
 
   /// Whether a regular expression matches somewhere in the text.
   ///
-  /// - Throws: What Swift's `Regex` says of a pattern that is none.
+  /// - Throws: ``ObjectError/Code/invalidPattern`` for a pattern that is none.
   public func matches(_ pattern: String) throws -> Predicate<Object> {
-    let expression = Mutex(try Regex(pattern))
+    let regex: Regex<AnyRegexOutput>
+    do {
+      regex = try Regex(pattern)
+    } catch {
+      throw ObjectError(
+        .invalidPattern, type: Object.storedName,
+        "\"\(pattern)\" is not a regular expression: \(error). Write it as Swift's Regex wants it.")
+    }
+    let expression = Mutex(regex)
     let box = Boxed(expression)
     let path = path
-    return Predicate(of: path, "\(name).matches(\"\(pattern)\")") { object in
-      box.value.withLock { object.firstMatch(of: $0) != nil }
+    return Predicate(of: path, "\(name).matches(\"\(pattern)\")") { text in
+      box.value.withLock { text.firstMatch(of: $0) != nil }
     }
   }
 }
@@ -221,8 +229,8 @@ extension PropertyOf where Value: Collection, Value.Element: Equatable & Sendabl
     let ranges = keys.allSatisfy { $0 != nil } ? keys.map { KeyRange.equal($0!) } : nil
     return Predicate(
       of: path, "\(name).contains(any: \(elements))", elementRanges: ranges, isExact: false
-    ) { object in
-      elements.contains { object.contains($0) }
+    ) { collection in
+      elements.contains { collection.contains($0) }
     }
   }
 }

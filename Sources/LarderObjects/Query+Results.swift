@@ -69,7 +69,16 @@ extension Query {
   /// The values of a property, in order.
   public func values<Value: Sendable>(of path: Path<Object, Value>) throws -> [Value] {
     let property = PropertyPath(path)
-    return try fetch().map { property.value(of: $0) }
+    if let known = memo.current { return known.map { property.value(of: $0) } }
+    let values: [Value]? = try run("values", empty: []) { run, transaction, view in
+      try run.fieldValues(of: property, view.generation, transaction)
+    }
+    return try values ?? fetch().map { property.value(of: $0) }
+  }
+
+  /// Whether an index leads to the object that comes first in an order.
+  private func isWalked() throws -> Bool {
+    try run("plan", empty: false) { run, _, _ in run.plan.walk != nil && run.plan.isSorted }
   }
 
   /// The values of a property, each once, in the order of their first object.
@@ -90,7 +99,8 @@ extension Query {
   /// The smallest value of a property; `nil`: there are no objects.
   public func min<Value: Comparable & Sendable>(_ path: Path<Object, Value>) throws -> Value? {
     if sorts.isEmpty, maximum == nil, skipped == 0 {
-      return try sorted(by: path).limit(1).values(of: path).first
+      let first = sorted(by: path).limit(1)
+      if try first.isWalked() { return try first.values(of: path).first }
     }
     return try values(of: path).min()
   }
@@ -98,7 +108,8 @@ extension Query {
   /// The largest value of a property; `nil`: there are no objects.
   public func max<Value: Comparable & Sendable>(_ path: Path<Object, Value>) throws -> Value? {
     if sorts.isEmpty, maximum == nil, skipped == 0 {
-      return try sorted(by: path, .descending).limit(1).values(of: path).first
+      let last = sorted(by: path, .descending).limit(1)
+      if try last.isWalked() { return try last.values(of: path).first }
     }
     return try values(of: path).max()
   }

@@ -31,14 +31,7 @@ struct QueryJudge<Object: Storable>: Sendable {
   ) throws {
     guard !kind.hasReferences, record.references == nil else { return nil }
     root = try Self.node(predicate.node, kind) {
-      var first: [UInt8]?
-      try ObjectReading.scan(type: record.number, in: generation, transaction) { found in
-        if case .success(let stored) = found, (try? kind.decode(stored)) != nil {
-          first = stored.bytes
-        }
-        return first == nil
-      }
-      return first
+      try kind.sample(record, generation, transaction)
     }
     if case .unknown = root { return nil }
   }

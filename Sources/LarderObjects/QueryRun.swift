@@ -107,7 +107,7 @@ struct QueryRun<Object: Storable> {
           count += 1
           return count < wanted
         }
-        try visit(generation, transaction, undecoded: add) { _ in add() }
+        try visit(generation, transaction, undecoded: { _, _ in add() }) { _ in add() }
       } catch is QueryJudge<Object>.Mistrust {
         return try self.count(generation, transaction)
       }
@@ -117,26 +117,38 @@ struct QueryRun<Object: Storable> {
 
   /// Calls `body` with every object that fits, in the walk's order; `false` ends it.
   ///
-  /// - Parameter undecoded: Called instead for an object that is known to fit without decoding it.
+  /// - Parameters:
+  ///   - undecoded: Called first for an object that is known to fit without decoding it; `nil`: it
+  ///     has to be decoded all the same.
+  ///   - check: Whether what `undecoded` makes of the bytes is what the object says.
   func visit(
     _ generation: Generation, _ transaction: borrowing ReadTransaction,
-    undecoded: (() -> Bool)? = nil,
+    undecoded: ((ObjectHead, RawSpan) -> Bool?)? = nil,
+    check: (Object, RawSpan) -> Bool = { _, _ in true },
     _ body: (Found) throws -> Bool
   ) throws {
-    let mustJudge = plan.walk?.isExact != true
-    let judge = try mustJudge ? judge(generation, transaction) : nil
+    var mustJudge = plan.walk?.isExact != true
+    if case .all = query.predicate.node { mustJudge = false }
+    let judge =
+      mustJudge
+      ? try QueryJudge(query.predicate, kind, record, generation, transaction) : nil
     var passed = 0
     func take(_ head: ObjectHead, _ id: RawSpan, _ bytes: RawSpan) throws -> Bool {
-      let verdict =
-        head.codec == CodecIdentifier.cbor.rawValue ? judge?.holds(for: bytes) : nil
-      if verdict == false || (verdict == true && undecoded != nil) {
+      let isPlain = head.codec == CodecIdentifier.cbor.rawValue
+      let verdict = mustJudge ? (isPlain ? judge?.holds(for: bytes) : nil) : true
+      var isSpot = false
+      if isPlain, verdict == false || (verdict == true && undecoded != nil) {
+        // Now and then what could be passed over is decoded, to see that it says the same.
+        isSpot = passed % 64 == 0
         passed += 1
-        // Now and then what is passed over is decoded, to see that it had to be.
-        if passed % 64 != 1 { return verdict == true ? undecoded!() : true }
+        if !isSpot {
+          if verdict == false { return true }
+          if let goesOn = undecoded!(head, bytes) { return goesOn }
+        }
       }
       guard let object = decoded(head, id, bytes) else { return true }
       let holds = !mustJudge || query.predicate.holds(for: object)
-      if let verdict, verdict != holds {
+      if let verdict, verdict != holds || (isSpot && holds && !check(object, bytes)) {
         kind.distrustFields()
         throw QueryJudge<Object>.Mistrust()
       }
@@ -170,13 +182,6 @@ struct QueryRun<Object: Storable> {
         return goesOn
       }
     }
-  }
-
-  private func judge(
-    _ generation: Generation, _ transaction: borrowing ReadTransaction
-  ) throws -> QueryJudge<Object>? {
-    if case .all = query.predicate.node { return nil }
-    return try QueryJudge(query.predicate, kind, record, generation, transaction)
   }
 
   /// An object from memory, if exactly these bytes were decoded before, or decoded.

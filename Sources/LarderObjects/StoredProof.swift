@@ -99,7 +99,8 @@ struct StoredProof<Object: Storable, Value: StoredScalar> {
     let others: [CBORValue?] = [
       nil, .null, .boolean(true), .boolean(false), .text(""), .text("Z"), .text("0"),
     ]
-    let numbers = Int.samples.compactMap { try? CBOREncoder().encode($0) }
+    let numbers =
+      Int.samples.compactMap { try? CBOREncoder().encode($0) }
       + Double.samples.compactMap { try? CBOREncoder().encode($0) }
     let values = others + numbers.map { try? CBORValue(parsing: $0) }
     return names.allSatisfy { name in
@@ -120,7 +121,9 @@ struct StoredNames: Sendable {
 
 extension Kind {
   /// The name of a property's field, encoded as a key; `nil`: objects have to be decoded.
-  func storedKey(_ property: StoredProperty<Object>, sample: () throws -> [UInt8]?) throws -> [UInt8]? {
+  func storedKey(_ property: StoredProperty<Object>, sample: () throws -> [UInt8]?) throws
+    -> [UInt8]?
+  {
     if hasReferences { return nil }
     let known = storedNames.withLock { $0 }
     if known.isDistrusted { return nil }

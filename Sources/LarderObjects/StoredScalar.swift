@@ -102,7 +102,8 @@ extension String: StoredScalar {
 
   static var samples: [String] {
     [
-      "", " ", "a", "A", " aB ", "0", "1", "-1", "1.50", "true", "null", "É", "e\u{301}", "\n", "a,b",
+      "", " ", "a", "A", " aB ", "0", "1", "-1", "1.50", "true", "null", "É", "e\u{301}", "\n",
+      "a,b",
       "a/b", "\u{0}", "2026-01-31", "https://example.com/A", String(repeating: "long ", count: 60),
     ]
   }

@@ -126,13 +126,18 @@ import Testing
   }
 
   @Test func `A pattern that is none is an error at once`() throws {
-    #expect(throws: (any Error).self) { try books.where { try $0.title.matches("a(b") } }
+    let error = #expect(throws: ObjectError.self) {
+      try books.where { try $0.title.matches("a(b") }
+    }
+    #expect(error?.code == .invalidPattern)
+    #expect(error?.message.contains("a(b") ?? false)
   }
 
   @Test func `Collections`() throws {
     try expect("12", { $0.tags.contains("novel") }, { $0.tags.contains("novel") })
     try expect(
-      "1", { $0.tags.contains(all: ["love", "novel"]) }, { $0.tags.contains(all: ["love", "novel"]) })
+      "1", { $0.tags.contains(all: ["love", "novel"]) },
+      { $0.tags.contains(all: ["love", "novel"]) })
     try expect("12345", { $0.tags.contains(all: []) }, { $0.tags.contains(all: []) })
     try expect(
       "134", { $0.tags.contains(any: ["devil", "poem", "love"]) },
@@ -190,7 +195,9 @@ import Testing
     for wanted in all {
       #expect(try query.where(\.one == wanted.one && \.two == wanted.two).fetch() == [wanted])
       #expect(try query.where(\.one == wanted.one).count() == 3)
-      let above = all.filter { $0.one > wanted.one || ($0.one == wanted.one && $0.two > wanted.two) }
+      let above = all.filter {
+        $0.one > wanted.one || ($0.one == wanted.one && $0.two > wanted.two)
+      }
       #expect(
         try query.where(\.one > wanted.one || (\.one == wanted.one && \.two > wanted.two)).fetch()
           == above)

@@ -88,7 +88,9 @@ private struct Odd: Storable, Equatable {
 
 @Suite(.timeLimit(.minutes(10)), .serialized) struct StoredFieldTests {
   private static func sample(_ id: Int, _ random: inout SeededRandom) -> Sample {
-    let words = ["", "a", "ab", "Zürich", "Zu\u{308}rich", "long enough for a heap \(id % 5)", "\u{0}"]
+    let words = [
+      "", "a", "ab", "Zürich", "Zu\u{308}rich", "long enough for a heap \(id % 5)", "\u{0}",
+    ]
     func word() -> String { words.randomElement(using: &random)! }
     return Sample(
       id: id, name: word(), count: Int8.random(in: -128...127, using: &random),
@@ -168,6 +170,7 @@ private struct Odd: Storable, Equatable {
     let query = ground.store.objects(Sample.self)
     // What is found out about the properties is found out once.
     _ = try query.where(\.id == 3 && \.name == "a" && \.price > 1 && \.note == nil).fetch()
+    _ = (try query.where(\.isOn == true).sum(\.ratio), try query.max(\.count))
     var before = decodes.load(ordering: .relaxed)
     func decoded() -> Int {
       let now = decodes.load(ordering: .relaxed)
@@ -182,6 +185,13 @@ private struct Odd: Storable, Equatable {
     let some = samples.filter { $0.note == nil }.count
     #expect(try query.where(\.note == nil).count() == some)
     #expect(decoded() < 40)
+    #expect(try query.values(of: \.note) == samples.map(\.note))
+    #expect(
+      try query.where(\.isOn == true).sum(\.ratio)
+        == samples.filter(\.isOn).map(\.ratio).reduce(0, +))
+    #expect(try query.max(\.count) == samples.map(\.count).max())
+    #expect(try query.counts(by: \.name).values.reduce(0, +) == 2000)
+    #expect(decoded() < 140)
     // A path that leads further, and what is computed, is no field.
     #expect(try query.where(\.place.zip == 1).count() == samples.filter { $0.place.zip == 1 }.count)
     #expect(decoded() >= 2000)
@@ -200,10 +210,13 @@ private struct Odd: Storable, Equatable {
     #expect(try odd.where(\.text == "text 3").fetch() == seen.filter { $0.text == "text 3" })
     #expect(try odd.where(\.level == 20).fetch() == seen.filter { $0.level == 20 })
     #expect(try odd.where(\.century == 19).fetch() == seen.filter { $0.century == 19 })
+    #expect(try odd.values(of: \.year) == seen.map(\.year))
+    #expect(try odd.max(\.level) == 20)
     // Only while queries run it is noticed that this one cannot be trusted.
     #expect(try odd.where(\.size == -1).fetch() == seen.filter { $0.size == -1 })
     #expect(try odd.where(\.size == -1).count() == seen.filter { $0.size == -1 }.count)
     #expect(try odd.where(\.size >= 0).fetch() == seen.filter { $0.size >= 0 })
+    #expect(try odd.values(of: \.size) == seen.map(\.size))
     #expect(try odd.where(\.size == 270).fetch().isEmpty)
   }
 }
