@@ -275,11 +275,16 @@ package final class MemoryTier<Key: CacheKey, Value: Sendable>: Sendable {
 
   /// A value that is in memory under a label, sealed anew: its entry was found to be the same.
   package func renew(_ key: Key, label: UInt64, seal: UInt64, table: SharedTable) -> Value? {
-    withEntry(key) { entry, filedFrom in
-      guard entry.record == nil, entry.label == label, filedFrom === table else { return nil }
-      entry.seal = min(entry.seal, seal)
-      return entry.value
-    } ?? nil
+    let hash = key.hashValue
+    return shard(hash).state.withLock { shard in
+      let position = shard.position(of: key, hash: hash)
+      // Field by field: lending the entry would copy it where its types are not known.
+      guard position >= 0, shard.view.table === table,
+        shard.entries[position].label == label, shard.entries[position].record == nil
+      else { return nil }
+      if seal < shard.entries[position].seal { shard.entries[position].seal = seal }
+      return shard.entries[position].value
+    }
   }
 
   func withEntry<R>(

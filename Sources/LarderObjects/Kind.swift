@@ -217,10 +217,12 @@ final class Kind<Object: Storable>: Sendable {
 
   /// An object as its bytes; what it refers to is told to the collector.
   func encode(_ object: Object, _ collector: LinkCollector) throws -> [UInt8] {
-    var encoder = CBOREncoder()
-    encoder.userInfo[.links] = collector
+    try encode(object, with: LinkEncoder(collector))
+  }
+
+  func encode(_ object: Object, with encoder: LinkEncoder) throws -> [UInt8] {
     do {
-      return try encoder.encode(object)
+      return try encoder.cbor.encode(object)
     } catch {
       throw ObjectError(
         .unencodable, type: name, "The object cannot be encoded: \(error).", ids: ["\(object.id)"])
@@ -242,8 +244,13 @@ final class Kind<Object: Storable>: Sendable {
   ) -> (keys: [ObjectIndexKey], unique: [UInt32]) {
     var keys: [ObjectIndexKey] = []
     var unique: [UInt32] = []
-    for index in declared {
-      guard let stored = record.indexes.first(where: { $0.name == index.name }) else { continue }
+    for position in declared.indices {
+      let index = declared[position]
+      // Mostly the catalog has them in the order of the declaration.
+      guard
+        let stored = position < record.indexes.count && record.indexes[position].name == index.name
+          ? record.indexes[position] : record.indexes.first(where: { $0.name == index.name })
+      else { continue }
       for key in index.keys(of: object) {
         keys.append(ObjectIndexKey(index: stored.number, bytes: key))
         if index.isUnique, !Index<Object>.isEmpty(key) { unique.append(stored.number) }

@@ -108,7 +108,7 @@ struct QueryPlan<Object: Storable>: Sendable {
         ranges = merged(fitting[0].elementRanges!)
         used += 1
         isExact = isExact && fitting[0].isExact && ranges.count == 1
-        fixed = ranges.allSatisfy(\.isEquality) ? 1 : 0
+        fixed = ranges.allSatisfy { $0.isEquality } ? 1 : 0
         break
       }
       if let equal = fitting.first(where: { $0.ranges!.count == 1 && $0.ranges![0].isEquality }) {
@@ -126,7 +126,7 @@ struct QueryPlan<Object: Storable>: Sendable {
         }
       }
       used += fitting.count
-      isExact = isExact && fitting.allSatisfy(\.isExact)
+      isExact = isExact && fitting.allSatisfy { $0.isExact }
       ranges = merged(
         narrowed.map {
           KeyRange(
@@ -137,7 +137,7 @@ struct QueryPlan<Object: Storable>: Sendable {
     if prefix.isEmpty, ranges.isEmpty { ranges = [] }
     // A key that is longer is cut, and may be one of several that begin alike.
     let isKept = ranges.allSatisfy { $0 == $0.cut }
-    if !isKept { ranges = merged(ranges.map(\.cut)) }
+    if !isKept { ranges = merged(ranges.map { $0.cut }) }
     // Everything the predicate says is in the ranges.
     let count = conjunctionCount(node)
     return Walk(
@@ -193,8 +193,8 @@ struct QueryPlan<Object: Storable>: Sendable {
       return false
     }
     let rest = index.paths.dropFirst(walk.fixed)
-    let paths = sorts.map(\.path)
-    return rest.count == paths.count && zip(rest, paths).allSatisfy { $0 == $1 }
+    // No key path literals here: in generic code each one is made anew.
+    return rest.count == sorts.count && zip(rest, sorts).allSatisfy { $0 == $1.path }
   }
 }
 

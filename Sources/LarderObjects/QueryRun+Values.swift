@@ -54,7 +54,7 @@ extension QueryRun {
       return nil
     }
     if !plan.isSorted { found.sort { $0.sequence < $1.sequence } }
-    let values = found.dropFirst(query.skipped).prefix(wanted - query.skipped).map(\.value)
+    let values = found.dropFirst(query.skipped).prefix(wanted - query.skipped).map { $0.value }
     return values as? [Value]
   }
 }

@@ -46,7 +46,7 @@ struct QueryRun<Object: Storable> {
   func objects(
     _ generation: Generation, _ transaction: borrowing ReadTransaction
   ) throws -> [Object] {
-    try found(generation, transaction).map(\.object)
+    try found(generation, transaction).map { $0.object }
   }
 
   /// The objects, in order, without the skipped ones, at most as many as wanted.
