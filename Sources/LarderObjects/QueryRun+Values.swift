@@ -15,7 +15,8 @@ extension QueryRun {
     of property: PropertyPath<Object, Value>, _ generation: Generation,
     _ transaction: borrowing ReadTransaction
   ) throws -> [Value]? {
-    guard query.sorts.isEmpty || plan.isSorted, record.references == nil,
+    // Of a type with a budget it is noted which objects were used.
+    guard query.sorts.isEmpty || plan.isSorted, record.references == nil, record.isBounded != true,
       let scalar = Value.self as? any StoredScalar.Type
     else { return nil }
     return try fieldValues(opening: scalar, property, generation, transaction)
