@@ -26,7 +26,7 @@ final class Kind<Object: Storable>: Sendable {
   let declared: [Index<Object>]
   /// What a query may walk: the declared indexes, and that of references.
   let walkable: [Index<Object>]
-  @usableFromInline let tier: MemoryTier<String, Decoded>
+  @usableFromInline let tier: MemoryTier<String, DecodedObject>
   private let known = Mutex<State?>(nil)
   private weak let store: ObjectStore?
   private let refers = Atomic<Bool>(false)
@@ -39,17 +39,13 @@ final class Kind<Object: Storable>: Sendable {
 
   /// An object, and what its references load from, if it has any.
   @usableFromInline
-  struct Decoded: Sendable {
+  final class Decoded: DecodedObject, @unchecked Sendable {
     @usableFromInline let object: Object
-    @usableFromInline let context: LinkContext?
 
     init(object: Object, context: LinkContext?) {
       self.object = object
-      self.context = context
+      super.init(context)
     }
-
-    /// Whether it may be handed out again: none of its references shows what may be old.
-    @inlinable var isFresh: Bool { context.map { !$0.wasLoaded } ?? true }
   }
 
   init(store: ObjectStore, options: CacheOptions) {
@@ -61,6 +57,13 @@ final class Kind<Object: Storable>: Sendable {
     walkable = declared + [.references]
     tier = MemoryTier(core: core, options: options)
     core.watchFiles()
+  }
+
+  /// The object in memory, if it may be handed out.
+  @inlinable @inline(__always)
+  func object(in found: DecodedObject?) -> Object? {
+    guard let found, found.isFresh else { return nil }
+    return (found as? Decoded)?.object
   }
 
   /// The bytes an id is stored under.

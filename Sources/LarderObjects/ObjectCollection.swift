@@ -27,7 +27,7 @@ public struct ObjectCollection<Object: Storable>: Sendable {
   // Compiled for the type where it is called from: a hit costs less than a call that does not know it.
   @inlinable @inline(__always)
   func object(text: String) throws -> Object? {
-    if let hit = kind.tier.hit(text), hit.isFresh { return hit.object }
+    if let object = kind.object(in: kind.tier.hit(text)) { return object }
     return try load(text)
   }
 
@@ -51,10 +51,11 @@ public struct ObjectCollection<Object: Storable>: Sendable {
         ) { head, _, object in
           view.generation.table.touch(hash: hash)
           // Exactly what was decoded before: its snapshot moves forward.
-          if let value = kind.tier.renew(
-            text, label: head.label, seal: view.seal, table: view.generation.table), value.isFresh
+          if let object = kind.object(
+            in: kind.tier.renew(
+              text, label: head.label, seal: view.seal, table: view.generation.table))
           {
-            return .same(value.object)
+            return .same(object)
           }
           return .stored(object.copied(), label: head.label, hash: hash, view)
         } ?? .none

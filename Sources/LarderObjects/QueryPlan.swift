@@ -44,6 +44,12 @@ struct QueryPlan<Object: Storable>: Sendable {
     let leaves = Self.conjunction(query.predicate.node)
     var best: (score: Int, walk: Walk?, isSorted: Bool) = (0, nil, query.sorts.isEmpty)
     for index in kind.walkable {
+      // Most indexes have nothing to do with a query.
+      let first = index.paths[0]
+      guard
+        leaves.contains(where: { $0.path == first })
+          || (query.maximum != nil && query.sorts.first?.path == first)
+      else { continue }
       guard
         let stored = record.indexes.first(where: {
           $0.name == index.name && (index.isReferences || $0.definition == index.definition)

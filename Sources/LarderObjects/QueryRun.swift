@@ -189,10 +189,11 @@ struct QueryRun<Object: Storable> {
     let id = id.copied()
     let text = memory.map { _ in String(decoding: id, as: UTF8.self) }
     if let memory, let text,
-      let known = kind.tier.renew(
-        text, label: head.label, seal: memory.seal, table: memory.generation.table), known.isFresh
+      let known = kind.object(
+        in: kind.tier.renew(
+          text, label: head.label, seal: memory.seal, table: memory.generation.table))
     {
-      return known.object
+      return known
     }
     let bytes = bytes.copied()
     do {
