@@ -25,7 +25,7 @@ final class Kind<Object: Storable>: Sendable {
   let name: String
   let declared: [Index<Object>]
   /// What a query may walk: the declared indexes, and that of references.
-  let walkable: [Index<Object>]
+  let walkable: [IndexShape]
   @usableFromInline let tier: MemoryTier<String, DecodedObject>
   private let known = Mutex<State?>(nil)
   private weak let store: ObjectStore?
@@ -54,7 +54,7 @@ final class Kind<Object: Storable>: Sendable {
     firstDecoder = LinkDecoder(LinkContext(store: store))
     name = Object.storedName
     declared = Object.indexes
-    walkable = declared + [.references]
+    walkable = (declared + [.references]).map { $0.shape }
     tier = MemoryTier(core: core, options: options)
     core.watchFiles()
   }

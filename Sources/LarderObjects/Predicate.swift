@@ -28,21 +28,10 @@ public struct Predicate<Object: Storable>: Sendable, CustomStringConvertible {
 
   /// One comparison.
   struct Leaf: Sendable {
-    /// The property; `nil` for a closure.
-    let path: AnyPath?
-    /// Made when somebody asks: describing a key path takes longer than a query does.
-    let makeText: @Sendable () -> String
-    /// The keys of an index on the property that may fit; `nil`: no index helps.
-    let ranges: [KeyRange]?
-    /// The same for an index with one key an element.
-    let elementRanges: [KeyRange]?
-    /// Whether the ranges hold every object that fits and no other.
-    let isExact: Bool
+    let comparison: Comparison
     let holds: @Sendable (Object) -> Bool
     /// The same about the property's field in a record; made when objects have to be judged.
     let stored: (@Sendable () -> StoredProperty<Object>?)?
-
-    var text: String { makeText() }
   }
 
   let node: Node
@@ -56,8 +45,9 @@ public struct Predicate<Object: Storable>: Sendable, CustomStringConvertible {
   ) {
     node = .leaf(
       Leaf(
-        path: path, makeText: text, ranges: ranges, elementRanges: elementRanges, isExact: isExact,
-        holds: holds, stored: nil))
+        comparison: Comparison(
+          path: path, makeText: text, ranges: ranges, elementRanges: elementRanges,
+          isExact: isExact), holds: holds, stored: nil))
   }
 
   /// A comparison of a property.
@@ -68,8 +58,9 @@ public struct Predicate<Object: Storable>: Sendable, CustomStringConvertible {
   ) {
     node = .leaf(
       Leaf(
-        path: path.erased, makeText: text, ranges: ranges, elementRanges: elementRanges,
-        isExact: isExact, holds: { holds(path.value(of: $0)) },
+        comparison: Comparison(
+          path: path.erased, makeText: text, ranges: ranges, elementRanges: elementRanges,
+          isExact: isExact), holds: { holds(path.value(of: $0)) },
         stored: { StoredProperty(path, holds) }))
   }
 
@@ -99,7 +90,7 @@ public struct Predicate<Object: Storable>: Sendable, CustomStringConvertible {
   static func text(_ node: Node) -> String {
     switch node {
     case .all: "all"
-    case .leaf(let leaf): leaf.text
+    case .leaf(let leaf): leaf.comparison.text
     case .and(let nodes): "(" + nodes.map { text($0) }.joined(separator: " && ") + ")"
     case .or(let nodes): "(" + nodes.map { text($0) }.joined(separator: " || ") + ")"
     case .not(let node): "!" + text(node)

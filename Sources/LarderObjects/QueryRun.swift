@@ -13,7 +13,7 @@ struct QueryRun<Object: Storable> {
   let kind: Kind<Object>
   let query: Query<Object>
   let record: ObjectTypeRecord
-  let plan: QueryPlan<Object>
+  let plan: QueryPlan
   /// What the references of all objects found load from.
   let decoder: LinkDecoder
 
@@ -46,7 +46,24 @@ struct QueryRun<Object: Storable> {
   func objects(
     _ generation: Generation, _ transaction: borrowing ReadTransaction
   ) throws -> [Object] {
-    try found(generation, transaction).map { $0.object }
+    guard plan.isSorted, query.skipped == 0, query.maximum != 0 else {
+      return try found(generation, transaction).map { $0.object }
+    }
+    let maximum = query.maximum ?? .max
+    // As they come: nothing has to be put in order, so nothing else has to be kept.
+    func collect() throws -> [Object] {
+      var objects: [Object] = []
+      try visit(generation, transaction) { next in
+        objects.append(next.object)
+        return objects.count < maximum
+      }
+      return objects
+    }
+    do {
+      return try collect()
+    } catch is QueryJudge<Object>.Mistrust {
+      return try collect()
+    }
   }
 
   /// The objects, in order, without the skipped ones, at most as many as wanted.
