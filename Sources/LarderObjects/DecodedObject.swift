@@ -6,8 +6,8 @@
 ///
 /// The tier's type says nothing of the object's, so that the tier is compiled once, and looking into
 /// it copies a reference and not the object.
-// Sound: it and what it is a part of never change.
 @usableFromInline
+// Sound: it and what it is a part of never change.
 class DecodedObject: @unchecked Sendable {
   @usableFromInline let context: LinkContext?
 

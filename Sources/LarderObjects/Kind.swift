@@ -39,6 +39,7 @@ final class Kind<Object: Storable>: Sendable {
 
   /// An object, and what its references load from, if it has any.
   @usableFromInline
+  // Sound: it never changes.
   final class Decoded: DecodedObject, @unchecked Sendable {
     @usableFromInline let object: Object
 

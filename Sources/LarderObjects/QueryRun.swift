@@ -203,8 +203,7 @@ struct QueryRun<Object: Storable> {
 
   /// An object from memory, if exactly these bytes were decoded before, or decoded.
   private func decoded(_ head: ObjectHead, _ id: RawSpan, _ bytes: RawSpan) -> Object? {
-    let id = id.copied()
-    let text = memory.map { _ in String(decoding: id, as: UTF8.self) }
+    let text = memory == nil ? nil : id.text()
     if let memory, let text,
       let known = kind.object(
         in: kind.tier.renew(
@@ -212,6 +211,7 @@ struct QueryRun<Object: Storable> {
     {
       return known
     }
+    let id = id.copied()
     let bytes = bytes.copied()
     do {
       let decoded = try kind.decode(bytes, id: id, decoder)
