@@ -12,6 +12,7 @@ let package = Package(
     .library(name: "Larder", targets: ["Larder"]),
     .library(name: "LarderObjects", targets: ["LarderObjects"]),
     .library(name: "LarderArchive", targets: ["LarderArchive"]),
+    .library(name: "LarderCombine", targets: ["LarderCombine"]),
     .library(name: "LarderTesting", targets: ["LarderTesting"]),
     .executable(name: "larder", targets: ["LarderCLI"]),
     .executable(name: "larder-stress", targets: ["LarderStress"]),
@@ -23,7 +24,9 @@ let package = Package(
   ],
   dependencies: [
     // The two tools only. A client of the library does not build it.
-    .package(url: "https://github.com/apple/swift-argument-parser", from: "1.8.0")
+    .package(url: "https://github.com/apple/swift-argument-parser", from: "1.8.0"),
+    // LarderCombine only, where the system has no Combine.
+    .package(url: "https://github.com/OpenCombine/OpenCombine", from: "0.14.0"),
   ],
   targets: [
     .systemLibrary(
@@ -45,12 +48,24 @@ let package = Package(
     .target(
       name: "LarderArchive",
       dependencies: ["LarderObjects", "LarderCache", "LarderEngine", "LarderCoding"]),
+    .target(
+      name: "LarderUntyped", dependencies: ["LarderEngine", "LarderCoding", "LarderLMDB"]),
     .target(name: "Larder", dependencies: ["LarderCache", "LarderEngine", "LarderCoding"]),
+
+    // Publishers. Whoever does not import it builds nothing of OpenCombine.
+    .target(
+      name: "LarderCombine",
+      dependencies: [
+        "LarderCache", "LarderObjects", "LarderEngine", "LarderCoding",
+        .product(
+          name: "OpenCombine", package: "OpenCombine",
+          condition: .when(platforms: [.linux, .android, .windows])),
+      ]),
 
     .executableTarget(
       name: "LarderCLI",
       dependencies: [
-        "Larder", "LarderEngine", "LarderCoding",
+        "Larder", "LarderUntyped", "LarderEngine", "LarderCoding",
         .product(name: "ArgumentParser", package: "swift-argument-parser"),
       ]),
 
@@ -62,7 +77,7 @@ let package = Package(
       name: "LarderStress",
       dependencies: [
         "Larder", "LarderCache", "LarderEngine", "LarderCoding", "LarderLMDB", "LarderSystem",
-        "LarderTesting",
+        "LarderUntyped", "LarderTesting",
         .product(name: "ArgumentParser", package: "swift-argument-parser"),
       ]),
     .executableTarget(
@@ -91,6 +106,9 @@ let package = Package(
         "LarderArchive", "LarderObjects", "LarderEngine", "LarderTesting", "LarderPeer",
       ]),
     .testTarget(
+      name: "LarderCombineTests",
+      dependencies: ["Larder", "LarderObjects", "LarderCombine", "LarderEngine", "LarderTesting"]),
+    .testTarget(
       name: "LarderProcessTests",
       dependencies: ["Larder", "LarderObjects", "LarderEngine", "LarderTesting", "LarderPeer"]),
     .testTarget(name: "LarderStormTests", dependencies: ["LarderTesting", "LarderStress"]),
@@ -99,7 +117,14 @@ let package = Package(
       dependencies: [
         "Larder", "LarderEngine", "LarderSystem", "LarderTesting", "LarderPeer", "LarderStress",
       ]),
-    .testTarget(name: "LarderCLITests", dependencies: ["LarderTesting", "LarderCLI"]),
+    .testTarget(
+      name: "LarderUntypedTests",
+      dependencies: [
+        "LarderUntyped", "LarderObjects", "LarderEngine", "LarderCoding", "LarderTesting",
+      ]),
+    .testTarget(
+      name: "LarderCLITests",
+      dependencies: ["LarderObjects", "LarderEngine", "LarderTesting", "LarderCLI"]),
   ],
   swiftLanguageModes: [.v6]
 )

@@ -6,6 +6,7 @@ import ArgumentParser
 import Foundation
 import LarderCoding
 import LarderEngine
+import LarderUntyped
 
 /// What the tool ends with, besides success and a wrong command line.
 enum Exit {
@@ -24,11 +25,17 @@ struct ToolError: Error {
   let code: String
   let message: String
   let exit: ExitCode
+  /// What an answer as JSON says besides.
+  let details: [(String, CBORValue)]
 
-  init(_ code: String, _ message: String, exit: ExitCode = Exit.failure) {
+  init(
+    _ code: String, _ message: String, exit: ExitCode = Exit.failure,
+    details: [(String, CBORValue)] = []
+  ) {
     self.code = code
     self.message = message
     self.exit = exit
+    self.details = details
   }
 
   /// A value on the command line that is not what it should be.
@@ -82,10 +89,14 @@ enum Console {
     let message: String
     var path: String?
     var exit = Exit.failure
+    var details: [(String, CBORValue)] = []
     switch error {
     case is ExitCode, is ValidationError: return error
     case let error as ToolError:
       (code, message, exit) = (error.code, error.message, error.exit)
+      details = error.details
+    case let error as UntypedError:
+      (code, message) = (error.code.rawValue, error.message)
     case let error as StoreError:
       (code, message, path) = (error.code.rawValue, error.message, error.path)
     case let error as CodingFailure:
@@ -97,7 +108,7 @@ enum Console {
     if json {
       var fields: [(String, CBORValue)] = [("error", .text(code)), ("message", .text(message))]
       if let path { fields.append(("path", .text(path))) }
-      complain(CBORValue.object(fields).jsonText())
+      complain(CBORValue.object(fields + details).jsonText())
     } else if let path, !message.contains(path) {
       complain("larder: \(path): \(message)")
     } else {

@@ -24,11 +24,12 @@ struct LarderTool: AsyncParsableCommand {
         larder set greeting "Hello" --expires 10m
         larder verify /var/tmp/app && echo sound
         larder repair /var/lib/app                   salvage what is readable
+        larder query Car 'year >= 2020' --sort model --limit 10
         larder demo                                  see four processes share a store
 
       EXIT CODES
         0   all went well
-        1   there is no such entry; `verify` found an error; `repair` lost something; a check of \
+        1   there is no such entry or type; `verify` found an error; `repair` lost something; a check of \
       `demo` failed
         2   there is no store at this path (a command that only looks creates none), or it could \
       not be repaired
@@ -38,7 +39,8 @@ struct LarderTool: AsyncParsableCommand {
     version: "larder 0.1.0",
     subcommands: [
       GetCommand.self, SetCommand.self, RemoveCommand.self, ListCommand.self, StatCommand.self,
-      VerifyCommand.self, RepairCommand.self, ClearCommand.self, DemoCommand.self,
-      DemoWorkerCommand.self,
+      VerifyCommand.self, RepairCommand.self, ClearCommand.self, ObjectsCommand.self,
+      QueryCommand.self, MigrateCommand.self, ExportCommand.self, ImportCommand.self,
+      DemoCommand.self, DemoWorkerCommand.self,
     ])
 }

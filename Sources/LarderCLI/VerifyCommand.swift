@@ -5,6 +5,7 @@
 import ArgumentParser
 import LarderCoding
 import LarderEngine
+import LarderUntyped
 
 /// `larder verify`: checks a store's file, entries and books.
 struct VerifyCommand: ParsableCommand {
@@ -41,6 +42,7 @@ struct VerifyCommand: ParsableCommand {
     try Console.reporting(json: arguments.json) {
       let place = arguments.at(path)
       var entries: Int?
+      var objects: Int?
       var size = ""
       var findings: [StoreFinding]
       do {
@@ -50,8 +52,12 @@ struct VerifyCommand: ParsableCommand {
         Progress.clear()
         let statistics = try store.statistics()
         entries = statistics.entries
+        let types = try UntypedObjects(store).summary().types
+        let count = types.reduce(0) { $0 + Int(clamping: $1.books.count) }
+        objects = count
         size =
           ": \(Columns.count(statistics.entries, "entry", "entries")), "
+          + (types.isEmpty ? "" : "\(Columns.count(count, "object", "objects")), ")
           + "\(ByteCount(bytes: statistics.bytes)), in a file of "
           + "\(ByteCount(bytes: statistics.fileBytes))"
       } catch let error as StoreError where error.code == .damaged {
@@ -66,6 +72,7 @@ struct VerifyCommand: ParsableCommand {
             ("path", .text(place.path)), ("sound", .boolean(findings.isEmpty)),
             ("errors", CBORValue(errors)), ("warnings", CBORValue(findings.count - errors)),
             ("entries", entries.map { CBORValue($0) } ?? .null),
+            ("objects", objects.map { CBORValue($0) } ?? .null),
             ("findings", .array(findings.map(\.json))),
           ]))
       } else {

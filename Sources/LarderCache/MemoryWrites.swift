@@ -33,3 +33,61 @@ final class MemoryWrites<Key: CacheKey>: Sendable {
     inFlight.withLock { inFlight in for key in inFlight.keys { inFlight[key]!.writes += 1 } }
   }
 }
+
+/// In a cache without a store: who waits for a write of a key.
+final class MemoryWatch<Key: CacheKey>: Sendable {
+  private struct State {
+    /// How many writes of any key there were.
+    var writes = 0
+    var next = 0
+    var waiters: [Int: (key: Key, continuation: CheckedContinuation<Void, Never>)] = [:]
+  }
+
+  private let state = Mutex(State())
+
+  /// To be read before the key is looked at.
+  var mark: Int { state.withLock { $0.writes } }
+
+  /// A key was written, or all were (`nil`); after the fact.
+  func note(_ key: Key?) {
+    let woken = state.withLock { state in
+      state.writes += 1
+      let ids = state.waiters.filter { key == nil || $0.value.key == key }.map(\.key)
+      return ids.compactMap { state.waiters.removeValue(forKey: $0)?.continuation }
+    }
+    for continuation in woken { continuation.resume() }
+  }
+
+  /// Returns when the key was written since the mark; when the time is over; or when the task is
+  /// cancelled.
+  func change(of key: Key, after mark: Int, milliseconds: Int64?) async {
+    let id = state.withLock { state in
+      state.next += 1
+      return state.next
+    }
+    let alarm = milliseconds.map { milliseconds in
+      Task {
+        try? await Task.sleep(for: .milliseconds(milliseconds))
+        self.wake(id)
+      }
+    }
+    defer { alarm?.cancel() }
+    await withTaskCancellationHandler {
+      await withCheckedContinuation { continuation in
+        let isOver = state.withLock { state in
+          if state.writes != mark || Task.isCancelled { return true }
+          state.waiters[id] = (key, continuation)
+          return false
+        }
+        if isOver { continuation.resume() }
+      }
+    } onCancel: {
+      wake(id)
+    }
+  }
+
+  private func wake(_ id: Int) {
+    let waiter = state.withLock { $0.waiters.removeValue(forKey: id) }
+    waiter?.continuation.resume()
+  }
+}

@@ -54,7 +54,7 @@ extension PersistentCache {
 
   /// Removes every value of the cache's namespace, for every process: gone at once.
   public func removeAll() throws {
-    defer { tier.removeAll() }
+    defer { clearMemoryCache() }
     guard let (core, space) = try engine("removeAll") else { return memoryWrites.noteAll() }
     try core.clear(space)
   }
@@ -91,12 +91,14 @@ extension PersistentCache {
     tier.file(
       value, forKey: key, seal: 0, label: 0, expires: expires.deadline(now: systemMilliseconds()),
       cost: EntryHeader.size + MemoryLayout<Value>.size, storeHash: 0, table: nil)
+    memoryWatch.note(key)
   }
 
   private func removeMemory(_ key: Key) -> Bool {
     memoryWrites.note(key)
     let existed = tier.hit(key) != nil
     tier.remove(key)
+    memoryWatch.note(key)
     return existed
   }
 

@@ -32,6 +32,7 @@ public final class PersistentCache<Key: CacheKey, Value: Codable & Sendable>: Se
   let backing: CacheBacking?
   let flights: FlightTable
   let memoryWrites = MemoryWrites<Key>()
+  let memoryWatch = MemoryWatch<Key>()
 
   /// Creates a cache.
   ///
@@ -72,7 +73,7 @@ public final class PersistentCache<Key: CacheKey, Value: Codable & Sendable>: Se
     return (try backing.store.openCore(operation), try backing.space.get())
   }
 
-  func report(_ error: any Error) { storage?.core.report(error) }
+  package func report(_ error: any Error) { storage?.core.report(error) }
 
   // MARK: Subscripts
 
@@ -123,7 +124,10 @@ public final class PersistentCache<Key: CacheKey, Value: Codable & Sendable>: Se
   // MARK: Memory
 
   /// Forgets what this process holds in memory. The store is not touched.
-  public func clearMemoryCache() { tier.removeAll() }
+  public func clearMemoryCache() {
+    tier.removeAll()
+    if backing == nil { memoryWatch.note(nil) }
+  }
 
   /// Waits until everything set so far by this process is committed.
   public func sync() throws {

@@ -64,6 +64,11 @@ public final class SharedStore: Sendable {
     if !isClosed.exchange(true, ordering: .acquiringAndReleasing) { core.release() }
   }
 
+  package var hasClosed: Bool { isClosed.load(ordering: .acquiring) }
+
+  /// How many observers of this process wait.
+  package var observerCount: Int { core.observerCount }
+
   /// The engine, for as long as this handle is open.
   package func openCore(_ operation: String) throws(StoreError) -> StoreCore {
     if isClosed.load(ordering: .acquiring) { throw .closed(operation) }

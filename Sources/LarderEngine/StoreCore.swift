@@ -28,6 +28,8 @@ package final class StoreCore: Sendable {
   let watcher = StoreWatcher()
   let lastTick = Atomic<UInt64>(0)
   private let movingThread = Mutex<Void>(())
+  /// The threads that run a user's closure inside a snapshot, and how many each.
+  private let snapshotThreads = Mutex<[UInt64: Int]>([:])
   let notices: StoreNotices
   /// The thread that has the writer's role; zero: none.
   let leader = Atomic<UInt64>(0)
@@ -70,6 +72,13 @@ package final class StoreCore: Sendable {
   @discardableResult
   package func move(from old: Generation) throws(StoreError) -> Generation {
     if ForkGuard.isForkedChild { throw .usedAfterFork("use") }
+    // Leaving waits for readers, of whom this thread is one.
+    if snapshotThreads.withLock({ $0[OSThread.token] != nil }) {
+      throw StoreError(
+        .insideSnapshot, during: "use", path: directory.path,
+        "The store's files were replaced while this thread reads a snapshot of the old ones. Use "
+          + "the snapshot inside of its closure, not the store.")
+    }
     // Told when the lock is free: whoever is told may use the store.
     notices.hold()
     let outcome: Result<Generation, StoreError> = movingThread.withLock { _ in
@@ -98,6 +107,14 @@ package final class StoreCore: Sendable {
     return try outcome.get()
   }
 
+  /// This thread begins, or ends, to run a user's closure inside a snapshot.
+  package func noteSnapshot(isHeld: Bool) {
+    snapshotThreads.withLock { threads in
+      let count = threads[OSThread.token, default: 0] + (isHeld ? 1 : -1)
+      threads[OSThread.token] = count > 0 ? count : nil
+    }
+  }
+
   /// The directory itself may have been deleted together with the store.
   private func restoreDirectory() throws(StoreError) {
     _ = try StoreDirectory.prepare(directory.path, durability: options.durability)
@@ -115,12 +132,16 @@ package final class StoreCore: Sendable {
   package func withGeneration<R>(_ body: (Generation) throws -> R) throws -> R {
     var generation = try generation()
     var moves = 0
+    var firstMove: UInt64 = 0
     while true {
       do {
         return try body(generation)
       } catch EngineSignal.moved {
         moves += 1
-        guard moves < 8 else {
+        let now = Clocks.monotonicNanoseconds()
+        if moves == 1 { firstMove = now }
+        // Compactions and repairs in a row are no reason to fail.
+        guard moves < 8 || now &- firstMove < 2_000_000_000 else {
           throw StoreError(
             .damaged, during: "use", path: directory.path,
             "The store's files were replaced \(moves) times in a row. Check the disk.")

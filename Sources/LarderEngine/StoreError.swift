@@ -59,6 +59,8 @@ public struct StoreError: Error, Sendable, Hashable, CustomStringConvertible {
     public static let usedAfterFork = Code(rawValue: "usedAfterFork")
     /// A computation asked for the key it computes.
     public static let recursiveComputation = Code(rawValue: "recursiveComputation")
+    /// The store was used inside the closure of a snapshot while its files were replaced.
+    public static let insideSnapshot = Code(rawValue: "insideSnapshot")
     /// An option has a value that makes no sense.
     public static let invalidOption = Code(rawValue: "invalidOption")
     /// A system call or LMDB failed in a way that has no code of its own.

@@ -27,6 +27,7 @@ final class StoreWatcher: Sendable {
     /// The wake word before the observer looked.
     let word: UInt32
     let since: UInt64
+    let interest: ObserverInterest
     let resume: @Sendable () -> Void
   }
 
@@ -44,14 +45,14 @@ final class StoreWatcher: Sendable {
   /// - Returns: `nil`: there is nothing to wait for any more, `resume` has been called.
   func add(
     _ core: StoreCore, _ slots: [ObjectSlot], _ snapshot: ObservedSnapshot,
-    resume: @escaping @Sendable () -> Void
+    _ interest: ObserverInterest, resume: @escaping @Sendable () -> Void
   ) -> UInt64? {
     let waiter = Waiter(
       slots: slots, generation: snapshot.generation, label: snapshot.label, word: snapshot.word,
-      since: Clocks.monotonicNanoseconds(), resume: resume)
+      since: Clocks.monotonicNanoseconds(), interest: interest, resume: resume)
     let (id, mustStart): (UInt64?, Bool) = state.withLock { state in
       // Checked after it can be found: what is committed from here on wakes the thread.
-      if state.isStopped || isReady(waiter, snapshot.generation) { return (nil, false) }
+      if state.isStopped || isReady(waiter, snapshot.generation, core) { return (nil, false) }
       state.next += 1
       state.waiters[state.next] = waiter
       defer { state.isStarted = true }
@@ -74,6 +75,8 @@ final class StoreWatcher: Sendable {
     return id
   }
 
+  var count: Int { state.withLock { $0.waiters.count } }
+
   func remove(_ id: UInt64) {
     let waiter = state.withLock { $0.waiters.removeValue(forKey: id) }
     waiter?.resume()
@@ -89,9 +92,13 @@ final class StoreWatcher: Sendable {
     for waiter in waiters { waiter.resume() }
   }
 
-  private func isReady(_ waiter: Waiter, _ generation: Generation) -> Bool {
+  private func isReady(
+    _ waiter: Waiter, _ generation: Generation, _ core: StoreCore
+  ) -> Bool {
     let table = generation.table
     if generation !== waiter.generation || table.isCondemned { return true }
+    if waiter.interest.isOver() { return true }
+    if waiter.interest.deadline != .max, waiter.interest.deadline <= core.now { return true }
     guard waiter.slots.contains(where: { table.newestLabel(slot: $0.index) > waiter.label }) else {
       return false
     }
@@ -107,16 +114,20 @@ final class StoreWatcher: Sendable {
       while true {
         guard let generation = try? core.generation() else { return stop() }
         let word = generation.table.wakeWord
-        let (ready, isEmpty, isStopped): ([Waiter], Bool, Bool) = state.withLock { state in
-          let ids = state.waiters.filter { isReady($0.value, generation) }.map(\.key)
+        let (ready, isEmpty, isStopped, deadline): ([Waiter], Bool, Bool, Int64) = state.withLock {
+          state in
+          let ids = state.waiters.filter { isReady($0.value, generation, core) }.map(\.key)
           let ready = ids.compactMap { state.waiters.removeValue(forKey: $0) }
-          return (ready, state.waiters.isEmpty, state.isStopped)
+          let deadline = state.waiters.values.lazy.map(\.interest.deadline).min() ?? .max
+          return (ready, state.waiters.isEmpty, state.isStopped, deadline)
         }
         for waiter in ready { waiter.resume() }
         if isStopped { return }
         if isEmpty { break }
+        let turn = StoreWatcher.turnNanoseconds
+        let left = deadline == .max ? turn : max(deadline - core.now, 1)
         generation.table.sleep(
-          whileWakeWordIs: word, nanoseconds: StoreWatcher.turnNanoseconds)
+          whileWakeWordIs: word, nanoseconds: left < 100 ? left * 1_000_000 : turn)
       }
     }
   }
@@ -129,7 +140,23 @@ package struct ObservedSnapshot: Sendable {
   let word: UInt32
 }
 
+/// What else than a commit lets an observer look again.
+package struct ObserverInterest: Sendable {
+  /// When what was seen expires, by the store's clock.
+  let deadline: Int64
+  /// Whether the observer's own handle was closed.
+  let isOver: @Sendable () -> Bool
+
+  package init(deadline: Int64 = .max, isOver: @escaping @Sendable () -> Bool) {
+    self.deadline = deadline
+    self.isOver = isOver
+  }
+}
+
 extension StoreCore {
+  /// How many observers wait.
+  package var observerCount: Int { watcher.count }
+
   /// The wake word, to be read before looking at what is observed.
   package func observationMark() throws -> UInt32 { try generation().table.wakeWord }
 
@@ -138,13 +165,15 @@ extension StoreCore {
   }
 
   /// Returns when something newer than a snapshot was written in one of the slots, by any process;
-  /// or when the task is cancelled or the store closed.
-  package func change(of slots: [ObjectSlot], after snapshot: ObservedSnapshot) async {
+  /// when what was seen expires; or when the task is cancelled or the store closed.
+  package func change(
+    of slots: [ObjectSlot], after snapshot: ObservedSnapshot, _ interest: ObserverInterest
+  ) async {
     let pass = OneShot()
     await withTaskCancellationHandler {
       await withCheckedContinuation { continuation in
         pass.arm { continuation.resume() }
-        let id = watcher.add(self, slots, snapshot) { pass.fire() }
+        let id = watcher.add(self, slots, snapshot, interest) { pass.fire() }
         pass.onCancel = { [watcher] in if let id { watcher.remove(id) } else { pass.fire() } }
       }
     } onCancel: {

@@ -76,8 +76,9 @@ final class Kind<Object: Storable>: Sendable {
   func state(
     _ transaction: borrowing ReadTransaction, _ view: SnapshotView
   ) throws -> State? {
+    // What was learned from a newer snapshot says nothing of this one.
     if let state = known.withLock({ $0 }), state.generation == view.generation.number,
-      view.isCurrent(.catalog(in: view.generation), since: state.label)
+      state.label <= view.label, view.isCurrent(.catalog(in: view.generation), since: state.label)
     {
       return state
     }

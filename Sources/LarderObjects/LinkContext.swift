@@ -37,9 +37,15 @@ final class LinkContext: Sendable {
   private let used = Atomic<Bool>(false)
   private let loaded = Atomic<Bool>(false)
 
-  init(store: ObjectStore?, overlay: TransactionOverlay? = nil) {
+  /// The snapshot the references were decoded in, if they are to be followed in it.
+  let source: SnapshotSource?
+
+  init(
+    store: ObjectStore?, overlay: TransactionOverlay? = nil, source: SnapshotSource? = nil
+  ) {
     self.store = store
     self.overlay = overlay
+    self.source = source
   }
 
   /// Whether a reference was decoded.
@@ -48,7 +54,10 @@ final class LinkContext: Sendable {
 
   /// Whether a reference was looked at, and may show a state that is not the newest any more.
   @usableFromInline var wasLoaded: Bool { loaded.load(ordering: .sequentiallyConsistent) }
-  func markLoaded() { loaded.store(true, ordering: .sequentiallyConsistent) }
+  func markLoaded() {
+    loaded.store(true, ordering: .sequentiallyConsistent)
+    source?.noteLook()
+  }
 
   /// The objects of ids in their order, without those that are gone, and the ids of these.
   func objects<Target: Storable>(
@@ -80,6 +89,8 @@ final class LinkContext: Sendable {
       let rest = try store.collection(type).objects(
         texts: open.map { ids[$0] }, LinkContext(store: store, overlay: overlay))
       for (position, object) in zip(open, rest) { found[position] = object }
+    } else if let read = try source?.objects(type, ids, store) {
+      found = read
     } else {
       found = try store.collection(type).objects(texts: ids)
     }

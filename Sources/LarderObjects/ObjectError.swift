@@ -36,6 +36,10 @@ public struct ObjectError: Error, Sendable, Hashable, CustomStringConvertible {
     public static let invalidPattern = Code(rawValue: "invalidPattern")
     /// The type is being migrated, by another process or by one that was ended.
     public static let migrating = Code(rawValue: "migrating")
+    /// A page's cursor is damaged, or of another query.
+    public static let invalidCursor = Code(rawValue: "invalidCursor")
+    /// A snapshot was read for longer than it may.
+    public static let snapshotExpired = Code(rawValue: "snapshotExpired")
   }
 
   public let code: Code

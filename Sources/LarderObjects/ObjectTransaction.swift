@@ -196,7 +196,7 @@ public struct ObjectTransaction: ~Copyable {
     return try entries.withReading { reading in
       let objects = try run.objects(entries.generation, reading)
       for inclusion in query.inclusions {
-        try inclusion.load(objects, entries.generation, reading)
+        _ = try inclusion.load(objects, entries.generation, reading)
       }
       return objects
     }

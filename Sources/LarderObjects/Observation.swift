@@ -9,39 +9,33 @@ internal import LarderLMDB
 /// each change by any process. States that nobody came to see are left out, equal ones are not
 /// repeated, and none is missed for good.
 ///
+/// Two states are equal when their objects are, by their own `==` where their type is `Equatable`,
+/// else by what is stored of them; and when the children they show are, those that were included, or
+/// looked at by a predicate or a sort.
+///
 /// The sequence ends with an error when the store is closed, and quietly when its task is cancelled.
 public struct StoredValues<Element: Sendable>: AsyncSequence, Sendable {
-  /// What was seen, and how to know whether it is still the same.
-  struct Look: Sendable {
-    let element: Element
-    let fingerprint: [UInt64]
-    let slots: [ObjectSlot]
-    let snapshot: ObservedSnapshot
-  }
+  typealias Step = () async throws -> Element?
+  let start: @Sendable () -> Step
 
-  let core: @Sendable () throws -> StoreCore
-  let look: @Sendable () throws -> Look
+  init(start: @escaping @Sendable () -> Step) { self.start = start }
 
-  public struct AsyncIterator: AsyncIteratorProtocol {
-    let values: StoredValues
-    private var last: Look?
-
-    init(_ values: StoredValues) { self.values = values }
-
-    public mutating func next() async throws -> Element? {
-      while true {
-        if Task.isCancelled { return nil }
-        if let last { try await values.core().change(of: last.slots, after: last.snapshot) }
-        if Task.isCancelled { return nil }
-        let now = try values.look()
-        let isSame = last.map { $0.fingerprint == now.fingerprint } ?? false
-        last = now
-        if !isSame { return now.element }
-      }
+  init<State: Sendable>(
+    _ observation: Observation<State>, _ element: @escaping @Sendable (State) -> Element
+  ) {
+    start = {
+      var steps = observation.steps
+      return { try await steps.next().map(element) }
     }
   }
 
-  public func makeAsyncIterator() -> AsyncIterator { AsyncIterator(self) }
+  public struct AsyncIterator: AsyncIteratorProtocol {
+    let step: Step
+
+    public mutating func next() async throws -> Element? { try await step() }
+  }
+
+  public func makeAsyncIterator() -> AsyncIterator { AsyncIterator(step: start()) }
 }
 
 extension Query {
@@ -52,31 +46,25 @@ extension Query {
   ///   print(cars.count)
   /// }
   /// ```
+  ///
+  /// A change of a child that is included, or that the query judges or sorts by, is a change of the
+  /// result.
   public var values: StoredValues<[Object]> {
+    StoredValues(observation) { $0.map(\.object) }
+  }
+
+  /// Looks at the result with everything it is made of.
+  var observation: Observation<[QueryRun<Object>.Found]> {
     let query = self
-    return StoredValues(core: { try query.store.storage.openCore("values") }) {
-      let core = try query.store.storage.openCore("values")
-      let kind = query.store.kind(Object.self)
-      let mark = try core.observationMark()
-      return try core.withObjects("values") { transaction, view in
-        let snapshot = core.observed(view.generation, label: view.label, mark: mark)
-        guard let state = try kind.state(transaction, view) else {
-          return .init(
-            element: [], fingerprint: [], slots: [.catalog(in: view.generation)],
-            snapshot: snapshot)
-        }
-        let run = QueryRun(kind: kind, query: query, record: state.record)
-        let found = try run.found(view.generation, transaction)
-        for inclusion in query.inclusions {
-          try inclusion.load(found.map(\.object), view.generation, transaction)
-        }
-        return .init(
-          element: found.map(\.object),
-          fingerprint: found.flatMap { [$0.sequence, $0.label] },
-          slots: [
-            .type(state.record.number, in: view.generation), .catalog(in: view.generation),
-          ], snapshot: snapshot)
-      }
+    let kind = store.kind(Object.self)
+    return Observation(store: store) { transaction, view, source in
+      guard let record = try source.record(of: kind, transaction) else { return [] }
+      let run = QueryRun(
+        kind: kind, query: query, record: record,
+        LinkDecoder(LinkContext(store: query.store, source: source)))
+      return try run.foundWithChildren(view.generation, transaction)
+    } isSame: { old, new in
+      old.count == new.count && zip(old, new).allSatisfy(kind.isSame)
     }
   }
 }
@@ -86,31 +74,43 @@ extension ObjectCollection {
   public func values(id: Object.ID) -> StoredValues<Object?> {
     let collection = self
     let text = "\(id)"
-    return StoredValues(core: { try collection.store.storage.openCore("values") }) {
-      let core = try collection.store.storage.openCore("values")
-      let kind = collection.kind
-      let mark = try core.observationMark()
-      return try core.withObjects("values") { transaction, view in
-        let snapshot = core.observed(view.generation, label: view.label, mark: mark)
-        var slots: [ObjectSlot] = [.catalog(in: view.generation)]
-        guard let state = try kind.state(transaction, view) else {
-          return .init(element: nil, fingerprint: [], slots: slots, snapshot: snapshot)
-        }
-        let type = state.record.number
-        let id = Array(text.utf8)
-        slots.append(.key(hash: view.generation.objectHash(type: type, id: id)))
-        guard
-          let sequence = try ObjectReading.sequence(
-            type: type, id: id, in: view.generation, transaction),
-          let stored = try ObjectReading.object(
-            type: type, sequence: sequence, in: view.generation, transaction)
-        else { return .init(element: nil, fingerprint: [], slots: slots, snapshot: snapshot) }
-        return .init(
-          element: try kind.decode(stored), fingerprint: [sequence, stored.label], slots: slots,
-          snapshot: snapshot)
-      }
+    let observation = Observation(store: store) { transaction, view, source in
+      let found = try collection.found(text, view.generation, transaction, source)
+      return ObservedObject(found: found, id: text)
+    } isSame: { old, new in
+      if let old = old.found, let new = new.found { return collection.kind.isSame(old, new) }
+      return old.found == nil && new.found == nil
+    } narrow: { state, record, generation in
+      // Children may be of any type, this one too.
+      guard state.found?.related ?? 0 == 0 else { return nil }
+      return .key(hash: generation.objectHash(type: record.number, id: Array(state.id.utf8)))
     }
+    return StoredValues(observation) { $0.found?.object }
   }
+
+  /// An object in a snapshot, with the states of the children it cannot be without.
+  func found(
+    _ text: String, _ generation: Generation, _ transaction: borrowing ReadTransaction,
+    _ source: SnapshotSource
+  ) throws -> QueryRun<Object>.Found? {
+    guard let record = try source.record(of: kind, transaction),
+      let item = try stored(text, record.number, generation, transaction)
+    else { return nil }
+    let outer = source.begin()
+    defer { _ = source.end(outer) }
+    let object = try kind.decode(
+      item.stored, LinkDecoder(LinkContext(store: store, source: source))
+    ).object
+    return .init(
+      object: object, sequence: item.stored.sequence, label: item.stored.label,
+      related: source.end([]))
+  }
+}
+
+/// An object that is observed, or its absence.
+private struct ObservedObject<Object: Storable>: Sendable {
+  let found: QueryRun<Object>.Found?
+  let id: String
 }
 
 extension ObjectStore {
@@ -119,5 +119,23 @@ extension ObjectStore {
     of type: Object.Type = Object.self, id: Object.ID
   ) -> StoredValues<Object?> {
     collection(type).values(id: id)
+  }
+}
+
+extension Kind {
+  /// Whether two looks saw the same: the same object in the same state, showing the same children.
+  func isSame(_ old: QueryRun<Object>.Found, _ new: QueryRun<Object>.Found) -> Bool {
+    guard old.related == new.related else { return false }
+    if old.sequence == new.sequence, old.label == new.label { return true }
+    return isEqual(old.object, new.object)
+  }
+
+  /// Whether two values are equal: as their type says, else by what would be stored of them.
+  private func isEqual(_ old: Object, _ new: Object) -> Bool {
+    guard Self.bytes(of: old.id) == Self.bytes(of: new.id) else { return false }
+    func isEqual<Value: Equatable>(_ value: Value) -> Bool { value == new as? Value }
+    if let old = old as? any Equatable { return isEqual(old) }
+    guard let bytes = try? encode(old, LinkCollector()) else { return false }
+    return bytes == (try? encode(new, LinkCollector()))
   }
 }

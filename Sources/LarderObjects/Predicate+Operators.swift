@@ -10,6 +10,13 @@ extension KeyRange {
   /// Constants longer than an index keeps are compared by what it keeps.
   static let limit = 440
 
+  /// With bounds that an index keeps whole.
+  var widened: KeyRange {
+    KeyRange(
+      lower: KeyRange.bound(lower),
+      upper: upper.map { $0.count > KeyRange.limit ? KeyRange.after(KeyRange.bound($0)) : $0 })
+  }
+
   static func bound(_ key: [UInt8]) -> [UInt8] { Array(key.prefix(limit)) }
 
   static func equal(_ key: [UInt8]) -> KeyRange {

@@ -144,14 +144,6 @@ struct KeyRange: Sendable, Hashable {
     return range
   }
 
-  /// The same where keys are cut; wider if a bound is longer than what is kept of them.
-  var cut: KeyRange {
-    guard max(lower.count, upper?.count ?? 0) > KeyRange.limit else { return self }
-    return KeyRange(
-      lower: KeyRange.bound(lower),
-      upper: upper.map { $0.count > KeyRange.limit ? KeyRange.after(KeyRange.bound($0)) : $0 })
-  }
-
   /// The first bytes behind every key that begins with these. No type code is 0xFF.
   static func after(_ key: [UInt8]) -> [UInt8] { key + [0xFF] }
 

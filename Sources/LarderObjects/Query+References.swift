@@ -7,41 +7,64 @@ internal import LarderLMDB
 
 /// What is loaded along with a query's objects.
 struct Inclusion<Object: Storable>: Sendable {
-  let load: @Sendable ([Object], Generation, borrowing ReadTransaction) throws -> Void
+  /// Returns what tells the children's states from others, object by object; with a source only.
+  let load: @Sendable ([Object], Generation, borrowing ReadTransaction) throws -> [Int]
 
   init<Property: Reference>(_ path: Path<Object, Property>, in store: ObjectStore) {
     let property = PropertyPath(path)
     load = { objects, generation, transaction in
-      let boxes = objects.map { property.value(of: $0).links.box }.filter { !$0.isLoaded }
-      guard let context = boxes.first?.context else { return }
+      let all = objects.map { property.value(of: $0).links.box }
+      let boxes = all.filter { !$0.isLoaded }
+      guard let context = all.lazy.compactMap(\.context).first else { return [] }
       boxes.forEach { $0.context?.markLoaded() }
       let collection = store.collection(Property.Target.self)
-      let kind = collection.kind
-      guard let record = try ObjectReading.type(named: kind.name, transaction) else {
-        for box in boxes { box.fill([], box.ids) }
-        return
-      }
-      try kind.requireReadable(record)
-      // In a transaction the children's references see its writes as well.
-      let decoder =
-        context.overlay.map { LinkDecoder(LinkContext(store: store, overlay: $0)) }
-        ?? kind.newDecoder()
-      var known: [[UInt8]: Property.Target?] = [:]
-      for box in boxes {
-        var found: [Property.Target] = []
-        var missing: [String] = []
+      let find = try Self.finder(collection, context, generation, transaction)
+      var known: [[UInt8]: SnapshotSource.Child<Property.Target>] = [:]
+      for box in context.source == nil ? boxes : all {
         for id in box.ids {
           let key = Array(id.utf8)
-          if known[key] == nil {
-            known[key] = .some(
-              try collection.stored(id, record.number, generation, transaction).map {
-                try kind.decode($0.stored, decoder).object
-              })
-          }
-          if let object = known[key] ?? nil { found.append(object) } else { missing.append(id) }
+          if known[key] == nil { known[key] = try find(id, transaction) }
         }
-        box.fill(found, missing)
       }
+      for box in boxes {
+        let children = box.ids.map { known[Array($0.utf8)]?.object }
+        box.fill(
+          children.compactMap { $0 }, zip(box.ids, children).compactMap { $1 == nil ? $0 : nil })
+      }
+      guard context.source != nil else { return [] }
+      return all.map { box in
+        var hasher = Hasher()
+        for id in box.ids { hasher.combine(known[Array(id.utf8)]?.state) }
+        return hasher.finalize()
+      }
+    }
+  }
+
+  private typealias Finder<Target: Storable> =
+    (String, borrowing ReadTransaction) throws -> SnapshotSource.Child<Target>
+
+  /// How a child is found: in the source's snapshot, or in a transaction with what it wrote.
+  private static func finder<Target: Storable>(
+    _ collection: ObjectCollection<Target>, _ context: LinkContext, _ generation: Generation,
+    _ transaction: borrowing ReadTransaction
+  ) throws -> Finder<Target> {
+    if let source = context.source {
+      return { id, transaction in
+        try source.children(collection, [id], generation, transaction)[0]
+      }
+    }
+    let kind = collection.kind
+    guard let record = try ObjectReading.type(named: kind.name, transaction) else {
+      return { _, _ in .init(object: nil, state: 0) }
+    }
+    try kind.requireReadable(record)
+    // In a transaction the children's references see its writes as well.
+    let decoder =
+      context.overlay.map { LinkDecoder(LinkContext(store: collection.store, overlay: $0)) }
+      ?? kind.newDecoder()
+    return { id, transaction in
+      let item = try collection.stored(id, record.number, generation, transaction)
+      return .init(object: try item.map { try kind.decode($0.stored, decoder).object }, state: 0)
     }
   }
 }

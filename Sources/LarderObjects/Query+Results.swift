@@ -13,8 +13,17 @@ extension Query {
     let kind = store.kind(Object.self)
     return try store.storage.openCore(operation).withObjects(operation) { transaction, view in
       guard let state = try kind.state(transaction, view) else { return empty }
+      guard !inclusions.isEmpty || kind.hasReferences else {
+        return try body(
+          QueryRun(kind: kind, query: self, record: state.record, view: view), transaction, view)
+      }
+      // What is read besides the objects is read in the same snapshot.
+      let source = SnapshotSource(transaction, view)
+      defer { source.close() }
+      source.note(state.record)
+      let decoder = LinkDecoder(LinkContext(store: store, source: source))
       return try body(
-        QueryRun(kind: kind, query: self, record: state.record, view: view), transaction, view)
+        QueryRun(kind: kind, query: self, record: state.record, decoder), transaction, view)
     }
   }
 
@@ -29,14 +38,33 @@ extension Query {
     return try run("query", empty: []) { run, transaction, view in
       let objects = try run.objects(view.generation, transaction)
       if run.record.isBounded == true { run.kind.noteUse(of: objects, run.record.number, view) }
-      for inclusion in inclusions { try inclusion.load(objects, view.generation, transaction) }
-      if run.decoder.context.wasLoaded { return objects }
+      for inclusion in inclusions { _ = try inclusion.load(objects, view.generation, transaction) }
+      let context = run.decoder.context
+      if context.source == nil, context.wasLoaded { return objects }
       memo.remember(
         .init(
-          objects: objects, context: run.decoder.context, generation: view.generation,
-          slot: .type(run.record.number, in: view.generation), label: view.label))
+          objects: objects, context: context, generation: view.generation,
+          slots: context.source?.slots ?? [.type(run.record.number, in: view.generation)],
+          label: view.label))
       return objects
     }
+  }
+
+  /// The objects with their places, past what is remembered.
+  func found(_ operation: String) throws -> [QueryRun<Object>.Found] {
+    try run(operation, empty: []) { run, transaction, view in
+      let found = try run.foundWithChildren(view.generation, transaction)
+      if run.record.isBounded == true {
+        run.kind.noteUse(of: found.map(\.object), run.record.number, view)
+      }
+      return found
+    }
+  }
+
+  /// Tells the store's `onError` of an error.
+  package var report: @Sendable (any Error) -> Void {
+    let store = store
+    return { store.storage.core.report($0) }
   }
 
   /// The first object, or `nil`.
@@ -146,6 +174,10 @@ extension Query {
           plan.isSorted ? "in the order asked for: \(keys)" : "sort by \(keys) in memory")
       } else if !plan.isSorted {
         lines.append("sort by insertion in memory")
+      }
+      if start != nil {
+        let isDirect = plan.isSorted && (plan.walk == nil || !sorts.isEmpty)
+        lines.append(isDirect ? "begin at a position" : "leave out what is before a position")
       }
       if let maximum { lines.append("stop after \(maximum)") }
       return lines.joined(separator: "\n")

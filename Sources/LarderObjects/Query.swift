@@ -18,6 +18,8 @@ struct SortKey<Object: Storable>: Sendable {
   let isIndexable: Bool
   /// Negative: the first comes first; ascending.
   let compare: @Sendable (Object, Object) -> Int
+  /// How a page remembers the value of its last object; `nil`: it cannot be coded.
+  let coding: SortCoding<Object>?
 
   var text: String { path.name + (direction == .ascending ? "" : " descending") }
   var shape: SortShape {
@@ -44,6 +46,8 @@ public struct Query<Object: Storable>: Sendable {
   private(set) var sorts: [SortKey<Object>] = []
   private(set) var maximum: Int?
   private(set) var skipped = 0
+  /// Behind what the objects come.
+  private(set) var start: QueryStart<Object>?
   /// What is loaded along with the objects, in the same snapshot.
   private(set) var inclusions: [Inclusion<Object>] = []
   /// The last result, shared by copies of this very query.
@@ -110,6 +114,8 @@ public struct Query<Object: Storable>: Sendable {
     changed { $0.inclusions.append(inclusion) }
   }
 
+  func starting(_ start: QueryStart<Object>) -> Query { changed { $0.start = start } }
+
   /// At most so many.
   public func limit(_ count: Int) -> Query { changed { $0.maximum = Swift.max(count, 0) } }
 
@@ -127,27 +133,32 @@ public struct Query<Object: Storable>: Sendable {
   private static func key<Value: Comparable & Sendable>(
     _ property: PropertyPath<Object, Value>, _ direction: SortDirection
   ) -> SortKey<Object> {
-    SortKey(
-      path: property.erased, direction: direction, isIndexable: Value.self is any IndexOrdered.Type
-    ) { left, right in
-      let (left, right) = (property.value(of: left), property.value(of: right))
-      return left < right ? -1 : right < left ? 1 : 0
+    key(property, direction, isIndexable: Value.self is any IndexOrdered.Type) { left, right in
+      left < right ? -1 : right < left ? 1 : 0
     }
   }
 
   private static func key<Value: Comparable & Sendable>(
     _ property: PropertyPath<Object, Value?>, _ direction: SortDirection
   ) -> SortKey<Object> {
-    SortKey(
-      path: property.erased, direction: direction, isIndexable: Value.self is any IndexOrdered.Type
-    ) { left, right in
-      switch (property.value(of: left), property.value(of: right)) {
+    key(property, direction, isIndexable: Value.self is any IndexOrdered.Type) { left, right in
+      switch (left, right) {
       case (nil, nil): 0
       case (nil, _): -1
       case (_, nil): 1
       case (let left?, let right?): left < right ? -1 : right < left ? 1 : 0
       }
     }
+  }
+
+  private static func key<Value: Sendable>(
+    _ property: PropertyPath<Object, Value>, _ direction: SortDirection, isIndexable: Bool,
+    _ order: @escaping @Sendable (Value, Value) -> Int
+  ) -> SortKey<Object> {
+    SortKey(
+      path: property.erased, direction: direction, isIndexable: isIndexable,
+      compare: { order(property.value(of: $0), property.value(of: $1)) },
+      coding: SortCoding(property, order))
   }
 
   /// In the order of insertion again.
@@ -174,18 +185,20 @@ final class QueryMemo<Object: Storable>: Sendable {
     let objects: [Object]
     let context: LinkContext
     let generation: Generation
-    let slot: ObjectSlot
+    /// What the result is made of.
+    let slots: [ObjectSlot]
     /// The snapshot the result was made in.
     let label: UInt64
   }
 
   private let last = Mutex<Result?>(nil)
 
-  /// The last result, if nothing of the type has changed in any process since.
+  /// The last result, if nothing it is made of has changed in any process since.
   var current: [Object]? {
     last.withLock { result in
-      guard let result, !result.context.wasLoaded,
-        result.generation.isCurrent(result.slot, since: result.label)
+      guard let result,
+        !(result.context.source?.wasLookedAt ?? result.context.wasLoaded),
+        result.slots.allSatisfy({ result.generation.isCurrent($0, since: result.label) })
       else {
         return nil
       }

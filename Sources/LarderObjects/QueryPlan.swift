@@ -89,6 +89,8 @@ struct QueryPlan: Sendable {
     let mayRepeat: Bool
     /// How many properties are fixed to one value.
     let fixed: Int
+    /// The bytes of the fixed properties, which all keys begin with.
+    let prefix: [UInt8]
     /// Whether every object in the ranges fits all of the predicate.
     let isExact: Bool
     /// Whether all entries in the ranges have the same key.
@@ -200,16 +202,19 @@ struct QueryPlan: Sendable {
       break
     }
     if prefix.isEmpty, ranges.isEmpty { ranges = [] }
-    // A key that is longer is cut, and may be one of several that begin alike.
-    let isKept = ranges.allSatisfy { $0 == $0.cut }
-    if !isKept { ranges = merged(ranges.map { $0.cut }) }
+    // A key is kept up to 440 bytes and a hash; what lies behind that is left to the judge. Elements
+    // that are the same up to there stand in one range.
+    let isLong = ranges.contains {
+      max($0.lower.count, ($0.upper?.count ?? 1) - 1) >= KeyRange.limit
+    }
+    if isLong { ranges = merged(ranges.map { $0.widened }) }
     // Everything the predicate says is in the ranges.
     return Walk(
       name: index.name, number: number, ranges: ranges, isMultiple: index.isMultiple,
-      mayRepeat: index.isMultiple && (ranges.count > 1 || index.isReferences || !isKept),
-      fixed: fixed,
-      isExact: isExact && isKept && isAll && leaves.count == used && index.condition == nil,
-      isOneKey: isKept && ranges.count == 1 && fixed == index.paths.count && !index.isReferences)
+      mayRepeat: index.isMultiple && (ranges.count > 1 || isLong || index.isReferences),
+      fixed: fixed, prefix: prefix,
+      isExact: isExact && !isLong && isAll && leaves.count == used && index.condition == nil,
+      isOneKey: !isLong && ranges.count == 1 && fixed == index.paths.count && !index.isReferences)
   }
 
   /// Ranges in ascending order that do not overlap.

@@ -16,7 +16,8 @@ extension QueryRun {
     _ transaction: borrowing ReadTransaction
   ) throws -> [Value]? {
     // Of a type with a budget it is noted which objects were used.
-    guard query.sorts.isEmpty || plan.isSorted, record.references == nil, record.isBounded != true,
+    guard query.start == nil, query.sorts.isEmpty || plan.isSorted, record.references == nil,
+      record.isBounded != true,
       let scalar = Value.self as? any StoredScalar.Type
     else { return nil }
     return try fieldValues(opening: scalar, property, generation, transaction)

@@ -41,6 +41,8 @@ struct QueryRun<Object: Storable> {
     let sequence: UInt64
     /// The label of the transaction that wrote it.
     let label: UInt64
+    /// What tells the states of the children it shows from others; with a source only.
+    var related = 0
   }
 
   func objects(
@@ -101,13 +103,45 @@ struct QueryRun<Object: Storable> {
     return found.dropFirst(query.skipped).prefix(wanted - query.skipped).map { $0 }
   }
 
+  /// The objects with what is included, and what tells the states of all their children from others.
+  func foundWithChildren(
+    _ generation: Generation, _ transaction: borrowing ReadTransaction
+  ) throws -> [Found] {
+    var found = try found(generation, transaction)
+    for inclusion in query.inclusions {
+      let states = try inclusion.load(found.map(\.object), generation, transaction)
+      for (position, state) in states.enumerated() {
+        var hasher = Hasher()
+        hasher.combine(found[position].related)
+        hasher.combine(state)
+        found[position].related = hasher.finalize()
+      }
+    }
+    return found
+  }
+
   /// How many objects fit; without decoding them where the index says it all.
   func count(
     _ generation: Generation, _ transaction: borrowing ReadTransaction
   ) throws -> Int {
+    do {
+      return try countOnce(generation, transaction)
+    } catch is QueryJudge<Object>.Mistrust {
+      return try countOnce(generation, transaction)
+    }
+  }
+
+  private func countOnce(
+    _ generation: Generation, _ transaction: borrowing ReadTransaction
+  ) throws -> Int {
     var count = 0
     let wanted = query.maximum.map { $0 + query.skipped } ?? Int.max
-    if case .all = query.predicate.node {
+    if query.start != nil {
+      try visit(generation, transaction) { _ in
+        count += 1
+        return count < wanted
+      }
+    } else if case .all = query.predicate.node {
       count = Int(clamping: try ObjectReading.books(record.number, transaction).count)
     } else if let walk = plan.walk, walk.isExact, !walk.isMultiple || walk.ranges.count == 1 {
       for range in walk.ranges where count < wanted {
@@ -119,15 +153,11 @@ struct QueryRun<Object: Storable> {
         }
       }
     } else {
-      do {
-        func add() -> Bool {
-          count += 1
-          return count < wanted
-        }
-        try visit(generation, transaction, undecoded: { _, _ in add() }) { _ in add() }
-      } catch is QueryJudge<Object>.Mistrust {
-        return try self.count(generation, transaction)
+      func add() -> Bool {
+        count += 1
+        return count < wanted
       }
+      try visit(generation, transaction, undecoded: { _, _ in add() }) { _ in add() }
     }
     return max(min(count, wanted) - query.skipped, 0)
   }
@@ -149,6 +179,11 @@ struct QueryRun<Object: Storable> {
     let judge =
       mustJudge
       ? try QueryJudge(query.predicate, kind, record, generation, transaction) : nil
+    let position = try query.start.map { start in
+      try query.position(start, kind, record, generation, transaction)
+    }
+    // Where a place has to be looked for among objects, they are needed.
+    let undecoded = position == nil ? undecoded : nil
     var passed = 0
     func take(_ head: ObjectHead, _ id: RawSpan, _ bytes: RawSpan) throws -> Bool {
       let isPlain = head.codec == CodecIdentifier.cbor.rawValue
@@ -183,7 +218,8 @@ struct QueryRun<Object: Storable> {
     // An object with several keys in the ranges is taken once.
     var seen: Set<UInt64> = []
     var goesOn = true
-    for range in plan.backwards ? walk.ranges.reversed() : walk.ranges where goesOn {
+    let ranges = plan.isSorted ? position?.clip(walk, plan.backwards) ?? walk.ranges : walk.ranges
+    for range in plan.backwards ? ranges.reversed() : ranges where goesOn {
       try ObjectReading.scanIndex(
         walk.number, from: range.lower, below: range.upper, backwards: plan.backwards,
         in: generation, transaction

@@ -29,7 +29,10 @@ import Testing
   @Test func `The fuzzers take what their mutators make`() throws {
     let seed = Seed.announce().value % (1 << 40)
     let directory = try TemporaryDirectory()
-    let names = ["entry", "records", "cbor", "state", "current", "key", "table", "verifier"]
+    let names = [
+      "entry", "records", "cbor", "state", "current", "key", "table", "verifier", "query", "line",
+      "indexkey",
+    ]
     let outcome = try FuzzRun.run(
       targets: names, seconds: 4, seed: seed, corpus: directory.path, report: { print($0) })
     #expect(outcome.crashes == [])

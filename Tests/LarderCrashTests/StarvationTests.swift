@@ -72,6 +72,36 @@ extension Crashes {
     #expect(try witness.ask("verify") == "sound")
   }
 
+  @Test(.timeLimit(.minutes(10)))
+  func `Opened without descriptors, and alone, a durable store keeps what it has`() throws {
+    let store = try HungryStore()
+    let options = "open \(store.path) durable"
+    let maker = try ChildProcess.run(
+      PeerExecutable.peer.path, [], input: [options, "set 1 one", "compact", "set 2 two", "close"],
+      environment: Arena.boot)
+    #expect(!maker.output.contains("error"), "\(maker.lines)")
+    // The second generation: whoever takes it for missing would build the first anew.
+    let generation = try StorePaths(store.path).generation
+    #expect(generation.hasSuffix("/g-2"), "\(maker.lines)")
+    var (failures, successes) = (0, 0)
+    for limit in 4...40 {
+      let outcome = try ChildProcess.run(
+        "/bin/bash", ["-c", "ulimit -n \(limit)\nexec \"$0\"", PeerExecutable.peer.path],
+        input: [options, "get 1", "set 3 three", "close"], environment: Arena.boot)
+      if outcome.lines.isEmpty, case .exited = outcome.status { continue }  // Not even started.
+      #expect(
+        HungryStore.complaint(outcome, values: ["one"]) == nil,
+        "\(limit) descriptors: \(outcome.lines)")
+      if outcome.output.contains("error") { failures += 1 } else { successes += 1 }
+      let judge = try store.peer("durable")
+      #expect(try judge.ask("get 1") == "value one", "\(limit) descriptors")
+      #expect(try judge.ask("get 2") == "value two", "\(limit) descriptors")
+      #expect(try judge.ask("verify") == "sound", "\(limit) descriptors")
+      #expect(try judge.ask("close") == "ok")
+    }
+    #expect(failures > 2 && successes > 2)
+  }
+
   @Test(.timeLimit(.minutes(10)), arguments: [false, true])
   func `A limit on the size of files gives typed errors, wherever it is met`(
     isThere: Bool

@@ -16,6 +16,8 @@
 //                        has what was acknowledged -> edited WRITES MISTAKES
 //   newer ID             saves an object of version 2 -> ok
 //   older ID             saves an object of version 1 -> ok
+//   page SIZE [CURSOR]   a page of the people of version 1 by name -> page CURSOR|end IDS
+//   team ID COUNT        saves a team of new people of version 1, in one transaction -> ok
 
 import LarderEngine
 import LarderObjects
@@ -49,6 +51,13 @@ struct PersonV2: Storable, Equatable {
   init(_ old: PersonV1) { self.init(id: old.id, name: old.name + "!", age: Int(old.age)! + 1) }
 }
 
+/// Some people: an object with children.
+struct Team: Storable, Equatable {
+  let id: Int
+  @HasMany var members: [PersonV1]
+  static let storedName = "Team"
+}
+
 extension Peer {
   var objects: ObjectStore {
     get throws { try openedObjects ?? refuse("open a store of objects first") }
@@ -80,6 +89,20 @@ extension Peer {
       return "ok"
     case "older":
       try objects.save(PersonV1(id: number(words[0]), name: "older \(words[0])", age: "1"))
+      return "ok"
+    case "page":
+      let page = try objects.objects(PersonV1.self).sorted(by: \.name).page(
+        after: words.count > 1 ? PageCursor(String(words[1])) : nil, size: number(words[0]))
+      let ids = page.objects.map { "\($0.id)" }.joined(separator: " ")
+      return "page \(page.next?.description ?? "end") \(ids)"
+    case "team":
+      let (id, count) = (try number(words[0]), try number(words[1]))
+      try objects.save(
+        Team(
+          id: id,
+          members: (0..<count).map {
+            PersonV1(id: 1000 * id + $0, name: "t\($0)", age: "1")
+          }))
       return "ok"
     default: return try refuse("no command \(command)")
     }

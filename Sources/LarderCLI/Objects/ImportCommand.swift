@@ -1,0 +1,114 @@
+// Larder — an embedded, multi-process cache and object store.
+// Copyright 2026 the Larder authors. Licensed under Apache-2.0.
+// SPDX-License-Identifier: Apache-2.0
+
+import ArgumentParser
+import Foundation
+import LarderCoding
+import LarderEngine
+import LarderUntyped
+
+/// `larder import`: objects of a type from lines of JSON.
+struct ImportCommand: ParsableCommand {
+  static let configuration = CommandConfiguration(
+    commandName: "import",
+    abstract: "Save objects of a type from a file of JSON lines, with their index entries.",
+    discussion: """
+      Each line is one object with its fields, as `larder export` writes it; dates, UUIDs and bytes \
+      may be plain texts or numbers where the program declares such a field. An object with the id \
+      of a stored one replaces it.
+
+      The type must have been declared by a program. Index entries are made as the program makes \
+      them; where that cannot be done without it (a partial index, one over a computed property or \
+      over a type of the program's own, references to other objects), nothing is written.
+
+      A line that is refused ends the import and is named by its number; the lines before it are \
+      stored. Lines are stored a thousand at a time, and readers see each thousand at once.
+
+      EXIT CODES
+        0   every line was stored
+        1   there is no such type, or several of the name
+        70  a line was refused, or the whole import was; the sentence says which
+
+      EXAMPLES
+        larder import Car cars.jsonl
+        gunzip -c cars.jsonl.gz | larder import Car - --keep-existing
+      """)
+
+  @OptionGroup var type: TypeArgument
+
+  @Argument(help: "The file; - is standard input.")
+  var file: String
+
+  @Flag(name: .long, help: "Leave objects alone that are stored already.")
+  var keepExisting = false
+
+  @OptionGroup var arguments: StoreArguments
+
+  func run() throws {
+    try Console.reporting(json: arguments.json) {
+      let input: FileHandle
+      if file == "-" {
+        input = .standardInput
+      } else {
+        guard let handle = FileHandle(forReadingAtPath: file) else {
+          throw ToolError("file", "\(file) cannot be read.")
+        }
+        input = handle
+      }
+      let objects = try Objects.open(arguments)
+      defer { objects.store.close() }
+      let record = try Objects.type(type.type, in: objects)
+      var importing = try ObjectImport(objects, record, keepsExisting: keepExisting)
+      do {
+        try read(input, into: &importing)
+        say(record, importing.tally)
+      } catch let error as UntypedError {
+        let stored = Columns.count(importing.tally.total, "line", "lines")
+        let place =
+          error.line.map { "\(file == "-" ? "standard input" : file), line \($0): " } ?? ""
+        throw ToolError(
+          error.code.rawValue,
+          "\(place)\(error.message) (\(stored) before it stored)",
+          details: (error.line.map { [("line", CBORValue($0))] } ?? [])
+            + [("stored", CBORValue(importing.tally.total))])
+      }
+    }
+  }
+
+  private func read(_ input: FileHandle, into importing: inout ObjectImport) throws {
+    let size = (try? FileManager.default.attributesOfItem(atPath: file)[.size] as? Int) ?? nil
+    var progress = TransferProgress("importing")
+    defer { progress.clear() }
+    var lines = LineReader {
+      do { return Array(try input.read(upToCount: 1 << 16) ?? Data()) } catch {
+        throw ToolError("file", "\(file) cannot be read: \(error)")
+      }
+    }
+    while let line = try lines.next() {
+      try importing.add(line, line: lines.number)
+      progress.show(
+        lines.number, share: size.map { Double(lines.position) / Double(max($0, 1)) })
+    }
+    try importing.flush()
+  }
+
+  private func say(_ record: ObjectTypeRecord, _ tally: ObjectImport.Tally) {
+    if arguments.json {
+      Console.json(
+        .object([
+          ("type", .text(record.name)), ("inserted", CBORValue(tally.inserted)),
+          ("replaced", CBORValue(tally.replaced)), ("unchanged", CBORValue(tally.unchanged)),
+          ("kept", CBORValue(tally.kept)),
+        ]))
+      return
+    }
+    var parts = ["\(Columns.grouped(tally.inserted)) new"]
+    if tally.replaced > 0 { parts.append("\(Columns.grouped(tally.replaced)) replaced") }
+    if tally.unchanged > 0 { parts.append("\(Columns.grouped(tally.unchanged)) unchanged") }
+    if tally.kept > 0 { parts.append("\(Columns.grouped(tally.kept)) kept as they were") }
+    Console.line(
+      "Imported \(Columns.count(tally.total, "object", "objects")) of \(record.name): "
+        + parts.joined(separator: ", ") + ".")
+  }
+}

@@ -1,0 +1,45 @@
+// Larder — an embedded, multi-process cache and object store.
+// Copyright 2026 the Larder authors. Licensed under Apache-2.0.
+// SPDX-License-Identifier: Apache-2.0
+
+import ArgumentParser
+import LarderCoding
+import LarderEngine
+import LarderUntyped
+
+/// The type an object command is about.
+struct TypeArgument: ParsableArguments {
+  @Argument(
+    help: ArgumentHelp(
+      "The stored name (App.Car), or its last part (Car) if no other type ends in it.",
+      valueName: "type"))
+  var type: String
+}
+
+/// What object commands share.
+enum Objects {
+  /// The objects of a store; what is left out is said on standard error.
+  static func open(_ arguments: StoreArguments) throws -> UntypedObjects {
+    UntypedObjects(try arguments.openExisting()) { Console.complain("larder: \($0)") }
+  }
+
+  /// A type, or an error with an exit code for scripts.
+  static func type(_ name: String, in objects: UntypedObjects) throws -> ObjectTypeRecord {
+    do {
+      return try objects.type(named: name)
+    } catch let error as UntypedError {
+      throw ToolError(error.code.rawValue, error.message, exit: Exit.negative)
+    }
+  }
+
+  /// A query's text read; what is wrong with it is a mistake of the command line.
+  static func reading<R>(_ what: String, _ body: () throws -> R) throws -> R {
+    do {
+      return try body()
+    } catch let error as QueryTextError {
+      throw ToolError(
+        error.code.rawValue, "\(what), \(error.description)", exit: Exit.usage,
+        details: [("column", CBORValue(error.column))])
+    }
+  }
+}

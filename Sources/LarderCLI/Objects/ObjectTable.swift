@@ -1,0 +1,76 @@
+// Larder — an embedded, multi-process cache and object store.
+// Copyright 2026 the Larder authors. Licensed under Apache-2.0.
+// SPDX-License-Identifier: Apache-2.0
+
+import Foundation
+import LarderCoding
+import LarderUntyped
+
+/// Objects as a table: a column a field.
+struct ObjectTable {
+  private var names: [String] = []
+  private var rows: [[String]] = []
+
+  init(_ objects: [UntypedObject]) {
+    var positions: [String: Int] = [:]
+    for object in objects {
+      var cells: [Int: String] = [:]
+      guard case .map(let pairs) = object.value else {
+        rows.append([Self.cell(object.value)])
+        continue
+      }
+      for pair in pairs {
+        guard case .text(let name) = pair.key else { continue }
+        if positions[name] == nil {
+          positions[name] = names.count
+          names.append(name)
+        }
+        cells[positions[name]!] = Self.cell(pair.value)
+      }
+      rows.append((0..<names.count).map { cells[$0] ?? "" })
+    }
+    // The id is what one looks for.
+    guard let id = positions["id"] else { return }
+    names.insert(names.remove(at: id), at: 0)
+    rows = rows.map { row in
+      guard id < row.count else { return row }
+      var row = row
+      row.insert(row.remove(at: id), at: 0)
+      return row
+    }
+  }
+
+  private static func cell(_ value: CBORValue) -> String {
+    switch value {
+    case .text(let text): return text
+    case .tagged(1, .float(let seconds)) where abs(seconds) < 1e11:
+      return EntryValue.text(Date(timeIntervalSince1970: seconds))
+    case .tagged(1001, .map(let pairs)):
+      guard case .float(let seconds)? = pairs.first(where: { $0.key == .unsigned(1) })?.value else {
+        return value.jsonText()
+      }
+      return cell(.tagged(1, .float(seconds)))
+    case .tagged(37, .bytes(let bytes)): return KeyType.display(tag: .uuid, bytes: bytes)
+    default: return value.jsonText()
+    }
+  }
+
+  /// A terminal gets short cells; a pipe whole ones.
+  func text(isTerminal: Bool) -> String {
+    let room = isTerminal ? 28 : Int.max
+    let cells = ([names] + rows).map { row in row.map { Columns.shortened($0, to: room) } }
+    let widths = names.indices.map { column in
+      cells.map { column < $0.count ? $0[column].count : 0 }.max() ?? 0
+    }
+    var text = ""
+    for row in cells {
+      var line = ""
+      for (column, cell) in row.enumerated() {
+        line += column == row.count - 1 ? cell : Columns.left(cell, width: widths[column] + 2)
+      }
+      while line.hasSuffix(" ") { line.removeLast() }
+      text += line + "\n"
+    }
+    return text
+  }
+}

@@ -1,0 +1,56 @@
+// Larder — an embedded, multi-process cache and object store.
+// Copyright 2026 the Larder authors. Licensed under Apache-2.0.
+// SPDX-License-Identifier: Apache-2.0
+
+import LarderEngine
+
+/// How far an import or an export is: one line on a terminal, redrawn ten times a second, that goes
+/// away in the end. Elsewhere nothing.
+struct TransferProgress {
+  private let title: String
+  private let isShown: Bool
+  private let start = ContinuousClock.now
+  private var last: ContinuousClock.Instant?
+
+  init(_ title: String, isShown: Bool = Console.isErrorTerminal) {
+    self.title = title
+    self.isShown = isShown
+  }
+
+  /// - Parameter share: From 0 to 1; `nil`: not known.
+  mutating func show(_ count: Int, share: Double?) {
+    guard isShown, count % 64 == 0 else { return }
+    let now = ContinuousClock.now
+    if let last, now - last < .milliseconds(100) { return }
+    last = now
+    Console.complain(
+      "\r\(Self.line(title, count, share, elapsed: start.duration(to: now)))\u{1B}[K",
+      terminator: "")
+  }
+
+  func clear() {
+    if isShown, last != nil { Console.complain("\r\u{1B}[K", terminator: "") }
+  }
+
+  /// `importing  ██████░░░░  60 %  12,000 objects  24,000/s  0:03 left`
+  static func line(
+    _ title: String, _ count: Int, _ share: Double?, elapsed: Duration
+  ) -> String {
+    var line = title + "  "
+    if let share {
+      let filled = Int(max(0, min(share, 1)) * 20)
+      line += String(repeating: "█", count: filled) + String(repeating: "░", count: 20 - filled)
+      line += Columns.right("\(Int(share * 100)) %", width: 6)
+    }
+    line += "  \(Columns.count(count, "object", "objects"))"
+    let seconds =
+      Double(elapsed.components.seconds) + Double(elapsed.components.attoseconds) / 1e18
+    guard seconds > 0.2 else { return line }
+    line += "  \(Columns.grouped(Int(Double(count) / seconds)))/s"
+    if let share, share > 0.01, share < 1 {
+      let left = Int(seconds / share * (1 - share))
+      line += "  \(left / 60):\(left % 60 < 10 ? "0" : "")\(left % 60) left"
+    }
+    return line
+  }
+}

@@ -1,0 +1,69 @@
+// Larder — an embedded, multi-process cache and object store.
+// Copyright 2026 the Larder authors. Licensed under Apache-2.0.
+// SPDX-License-Identifier: Apache-2.0
+
+package import LarderCoding
+
+/// The way to a property: the names of fields, from the outside in.
+package struct FieldPath: Sendable, Hashable, CustomStringConvertible {
+  package let names: [String]
+
+  package init(_ names: [String]) { self.names = names }
+
+  package var description: String {
+    names.map { name in
+      let isPlain =
+        name.first.map { $0 == "_" || $0.isLetter } ?? false
+        && name.allSatisfy { $0 == "_" || $0.isLetter || $0.isNumber }
+        && !QueryToken.keywords.contains(name)
+      return isPlain ? name : "`\(name.split(separator: "`").joined(separator: "\\`"))`"
+    }.joined(separator: ".")
+  }
+
+  /// The value there, or `nil`. `count` and `isEmpty` of what has no such field are how many
+  /// elements or characters it has.
+  package func value(in object: CBORValue) -> CBORValue? {
+    var value = object
+    for name in names {
+      value = value.untagged
+      switch value {
+      case .map(let pairs):
+        if let found = pairs.first(where: { $0.key == .text(name) }) {
+          value = found.value
+        } else if let counted = Self.counted(name, pairs.count) {
+          value = counted
+        } else {
+          return nil
+        }
+      case .array(let values):
+        guard let counted = Self.counted(name, values.count) else { return nil }
+        value = counted
+      case .text(let text):
+        guard let counted = Self.counted(name, text.count) else { return nil }
+        value = counted
+      case .bytes(let bytes):
+        guard let counted = Self.counted(name, bytes.count) else { return nil }
+        value = counted
+      default: return nil
+      }
+    }
+    return value
+  }
+
+  private static func counted(_ name: String, _ count: Int) -> CBORValue? {
+    switch name {
+    case "count": .unsigned(UInt64(count))
+    case "isEmpty": .boolean(count == 0)
+    default: nil
+    }
+  }
+}
+
+extension CBORValue {
+  /// The item behind any tags.
+  var untagged: CBORValue {
+    var value = self
+    while case .tagged(_, let content) = value { value = content }
+    return value
+  }
+}

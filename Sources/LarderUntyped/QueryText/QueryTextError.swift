@@ -1,0 +1,64 @@
+// Larder — an embedded, multi-process cache and object store.
+// Copyright 2026 the Larder authors. Licensed under Apache-2.0.
+// SPDX-License-Identifier: Apache-2.0
+
+/// What is wrong with a query's text, and where.
+package struct QueryTextError: Error, Sendable, Hashable, CustomStringConvertible {
+  /// What kind of mistake it is. Open: later versions may add codes.
+  package struct Code: RawRepresentable, Sendable, Hashable, CustomStringConvertible {
+    package let rawValue: String
+    package init(rawValue: String) { self.rawValue = rawValue }
+    package var description: String { rawValue }
+
+    /// A character that begins nothing.
+    package static let invalidCharacter = Code(rawValue: "invalidCharacter")
+    /// A text, a name or a pattern without its end.
+    package static let unterminated = Code(rawValue: "unterminated")
+    /// An escape that is none, in a text.
+    package static let invalidEscape = Code(rawValue: "invalidEscape")
+    /// A number that fits no type.
+    package static let invalidNumber = Code(rawValue: "invalidNumber")
+    /// A day or a time that is not in the calendar.
+    package static let invalidDate = Code(rawValue: "invalidDate")
+    /// Something else should stand here.
+    package static let unexpected = Code(rawValue: "unexpected")
+    /// A method that properties do not have.
+    package static let unknownMethod = Code(rawValue: "unknownMethod")
+    /// A regular expression that is none, or is too long.
+    package static let invalidPattern = Code(rawValue: "invalidPattern")
+    /// Parentheses and negations inside each other beyond the limit.
+    package static let tooDeep = Code(rawValue: "tooDeep")
+    /// More text than the limit.
+    package static let tooLong = Code(rawValue: "tooLong")
+  }
+
+  package let code: Code
+  /// The whole text.
+  package let text: String
+  /// Where the mistake is, in characters from 1.
+  package let column: Int
+  /// What is wrong, and what could stand there.
+  package let message: String
+
+  package init(_ code: Code, in text: String, column: Int, _ message: String) {
+    self.code = code
+    self.text = text
+    self.column = column
+    self.message = message
+  }
+
+  /// The message, the text, and a caret under the mistake.
+  package var description: String { "column \(column): \(message)\n\(marked)" }
+
+  /// The part of the text around the mistake, and a line with a caret below.
+  package var marked: String {
+    let characters = Array(text).map { $0.isNewline || $0 == "\t" || $0 == "\0" ? " " : $0 }
+    let reach = 60
+    let start = max(0, column - 1 - reach)
+    let end = min(characters.count, max(start, column - 1 + reach))
+    let line = (start > 0 ? "…" : "") + String(characters[start..<end])
+    let indent = column - 1 - start + (start > 0 ? 1 : 0)
+    return "  \(line)\(end < characters.count ? "…" : "")\n  "
+      + String(repeating: " ", count: indent) + "^"
+  }
+}
