@@ -274,12 +274,17 @@ package final class MemoryTier<Key: CacheKey, Value: Sendable>: Sendable {
   // MARK: Filing
 
   /// A value that is in memory under a label, sealed anew: its entry was found to be the same.
+  @inlinable
   package func renew(_ key: Key, label: UInt64, seal: UInt64, table: SharedTable) -> Value? {
-    withEntry(key) { entry, filedFrom in
-      guard entry.record == nil, entry.label == label, filedFrom === table else { return nil }
-      entry.seal = min(entry.seal, seal)
-      return entry.value
-    } ?? nil
+    let hash = key.hashValue
+    return shard(hash).state.withLock { shard in
+      let position = shard.position(of: key, hash: hash)
+      guard position >= 0, shard.view.isOf(table),
+        shard.entries[position].label == label, shard.entries[position].record == nil
+      else { return nil }
+      if seal < shard.entries[position].seal { shard.entries[position].seal = seal }
+      return shard.entries[position].value
+    }
   }
 
   func withEntry<R>(
@@ -297,16 +302,14 @@ package final class MemoryTier<Key: CacheKey, Value: Sendable>: Sendable {
   ///
   /// - Parameter mayFile: Asked under the shard's lock whether the value is still wanted: a write
   ///   that waits in the queue forbids it.
+  @inlinable
   package func file(
     _ value: Value, forKey key: Key, seal: UInt64, label: UInt64, expires: Int64, cost: Int,
     storeHash: UInt64, table: SharedTable?, if mayFile: () -> Bool = { true }
   ) {
     let hash = key.hashValue
     shard(hash).state.withLock { shard in
-      if let table {
-        if table.generation < shard.generation { return }
-        if shard.view.table !== table { follow(table, &shard) }
-      }
+      if let table, !shard.view.isOf(table), !turn(to: table, &shard) { return }
       let position = shard.position(of: key, hash: hash)
       if position >= 0, shard.entries[position].record == nil, table != nil,
         shard.entries[position].seal < seal
@@ -320,6 +323,16 @@ package final class MemoryTier<Key: CacheKey, Value: Sendable>: Sendable {
           expires: expires, cost: cost, record: nil),
         costLimit: costLimit, countLimit: countLimit)
     }
+  }
+
+  /// Makes a shard file from another table than before.
+  ///
+  /// - Returns: Whether that is not older.
+  @usableFromInline
+  func turn(to table: SharedTable, _ shard: inout TierShard<Key, Value>) -> Bool {
+    if table.generation < shard.generation { return false }
+    follow(table, &shard)
+    return true
   }
 
   /// Leaves what was filed from another table: its slots and labels say nothing in this one.

@@ -19,6 +19,16 @@ package struct StoredObject: Sendable {
   package let created: Int64
 }
 
+/// What is known of an object besides its id and its bytes.
+package struct ObjectHead: Sendable {
+  package let sequence: UInt64
+  package let codec: UInt16
+  package let version: UInt32
+  /// The label of the transaction that wrote it.
+  package let label: UInt64
+  package let created: Int64
+}
+
 /// Why a record cannot be read.
 package struct DamagedObject: Error, Sendable {
   package let sequence: UInt64
@@ -88,17 +98,52 @@ package enum ObjectReading {
     return nil
   }
 
+  /// Lends the parts of the object of an id.
+  ///
+  /// - Parameter hash: That of the id, as `Generation.objectHash` gives it.
+  /// - Returns: `nil`: there is none.
+  /// - Throws: ``DamagedObject``, and what `body` throws.
+  package static func look<R>(
+    type: UInt32, id: [UInt8], hash: UInt64, in generation: Generation,
+    _ transaction: borrowing ReadTransaction,
+    _ body: (_ head: ObjectHead, _ id: RawSpan, _ object: RawSpan) throws -> R
+  ) throws -> R? {
+    guard let items = try transaction.value(forKey: hash, in: generation.ids) else { return nil }
+    var offset = 0
+    while let found: UInt32 = items.integer(at: offset),
+      let sequence: UInt64 = items.integer(at: offset + 4)
+    {
+      offset += ObjectFormat.idItemSize
+      let key = ObjectFormat.objectKey(type: type, sequence: sequence)
+      guard found == type,
+        let record = try transaction.value(forKey: key, in: generation.objects),
+        try hasID(id, record, generation, transaction)
+      else { continue }
+      return try look(at: record, type, sequence, generation, transaction, body)
+    }
+    return nil
+  }
+
   private static func hasID(
     _ id: [UInt8], _ type: UInt32, _ sequence: UInt64, _ generation: Generation,
     _ transaction: borrowing ReadTransaction
   ) throws -> Bool {
     let key = ObjectFormat.objectKey(type: type, sequence: sequence)
-    guard
-      let record = try transaction.value(forKey: key, in: generation.objects),
-      let item = try? Record.items(in: record).first
-    else { return false }
-    guard item.header.keyLength == id.count else { return false }
-    if let chunks = item.chunks {
+    guard let record = try transaction.value(forKey: key, in: generation.objects) else {
+      return false
+    }
+    return try hasID(id, record, generation, transaction)
+  }
+
+  private static func hasID(
+    _ id: [UInt8], _ record: RawSpan, _ generation: Generation,
+    _ transaction: borrowing ReadTransaction
+  ) throws -> Bool {
+    guard let header = try? EntryHeader(in: record, at: 0), header.keyLength == id.count else {
+      return false
+    }
+    if header.isChunked {
+      guard let chunks = try? ChunkReference(in: record, at: 0, of: header) else { return false }
       return try content(chunks, id.count, generation, transaction) == id
     }
     return record.slice(EntryHeader.size..<(EntryHeader.size + id.count))?.equals(id) ?? false
@@ -135,13 +180,75 @@ package enum ObjectReading {
     in record: RawSpan, _ type: UInt32, _ sequence: UInt64, _ generation: Generation,
     _ transaction: borrowing ReadTransaction
   ) throws -> StoredObject {
-    let (header, content) = try checked(record, type, sequence, generation, transaction)
-    let payload = Array(content[header.keyLength...])
-    let start = payload.withRawSpan { ObjectFormat.objectStart($0) }
-    guard let start else { throw DamagedObject(sequence: sequence) }
-    return StoredObject(
-      sequence: sequence, id: Array(content[..<header.keyLength]), bytes: Array(payload[start...]),
-      codec: header.codec, version: header.epoch, label: header.label, created: header.created)
+    try look(at: record, type, sequence, generation, transaction) { head, id, object in
+      StoredObject(
+        sequence: sequence, id: id.copied(), bytes: object.copied(), codec: head.codec,
+        version: head.version, label: head.label, created: head.created)
+    }
+  }
+
+  /// Checks a record and lends its parts, without copying them where they lie in one piece.
+  ///
+  /// - Throws: ``DamagedObject``, and what `body` throws.
+  static func look<R>(
+    at record: RawSpan, _ type: UInt32, _ sequence: UInt64, _ generation: Generation,
+    _ transaction: borrowing ReadTransaction,
+    _ body: (_ head: ObjectHead, _ id: RawSpan, _ object: RawSpan) throws -> R
+  ) throws -> R {
+    guard let header = try? EntryHeader(in: record, at: 0) else {
+      throw DamagedObject(sequence: sequence)
+    }
+    if header.isChunked {
+      let (header, content) = try checked(record, type, sequence, generation, transaction)
+      return try content.withRawSpan { content in
+        try parts(of: content, header, sequence, body)
+      }
+    }
+    guard
+      header.namespace == type, header.keyTag == ObjectFormat.keyTag,
+      let content = record.slice(EntryHeader.size..<(EntryHeader.size + header.contentLength)),
+      header.isIntact(
+        header: record.slice(0..<EntryHeader.size)!,
+        contentHash: contentHash(content, header.keyLength))
+    else { throw DamagedObject(sequence: sequence) }
+    return try parts(of: content, header, sequence, body)
+  }
+
+  private static func parts<R>(
+    of content: RawSpan, _ header: EntryHeader, _ sequence: UInt64,
+    _ body: (_ head: ObjectHead, _ id: RawSpan, _ object: RawSpan) throws -> R
+  ) throws -> R {
+    let payload = content.slice(header.keyLength..<content.byteCount)!
+    guard
+      let start = ObjectFormat.objectStart(payload),
+      let object = payload.slice(start..<payload.byteCount)
+    else { throw DamagedObject(sequence: sequence) }
+    let head = ObjectHead(
+      sequence: sequence, codec: header.codec, version: header.epoch, label: header.label,
+      created: header.created)
+    return try body(head, content.slice(0..<header.keyLength)!, object)
+  }
+
+  private static func contentHash(_ content: RawSpan, _ keyLength: Int) -> UInt64 {
+    XXH64.hash(
+      content.slice(keyLength..<content.byteCount)!,
+      seed: XXH64.hash(content.slice(0..<keyLength)!))
+  }
+
+  /// Lends the parts of one object.
+  ///
+  /// - Returns: `nil`: there is none.
+  /// - Throws: ``DamagedObject``, and what `body` throws.
+  package static func look<R>(
+    type: UInt32, sequence: UInt64, in generation: Generation,
+    _ transaction: borrowing ReadTransaction,
+    _ body: (_ head: ObjectHead, _ id: RawSpan, _ object: RawSpan) throws -> R
+  ) throws -> R? {
+    let key = ObjectFormat.objectKey(type: type, sequence: sequence)
+    guard let record = try transaction.value(forKey: key, in: generation.objects) else {
+      return nil
+    }
+    return try look(at: record, type, sequence, generation, transaction, body)
   }
 
   /// Id and payload of a record whose checksum is right.
@@ -150,23 +257,21 @@ package enum ObjectReading {
     _ transaction: borrowing ReadTransaction
   ) throws -> (EntryHeader, [UInt8]) {
     guard
-      let item = try? Record.items(in: record).first, item.header.namespace == type,
-      item.header.keyTag == ObjectFormat.keyTag
+      let header = try? EntryHeader(in: record, at: 0), header.namespace == type,
+      header.keyTag == ObjectFormat.keyTag
     else { throw DamagedObject(sequence: sequence) }
-    let header = item.header
     var content: [UInt8]?
-    if let chunks = item.chunks {
+    if header.isChunked {
+      guard let chunks = try? ChunkReference(in: record, at: 0, of: header) else {
+        throw DamagedObject(sequence: sequence)
+      }
       content = try self.content(chunks, header.contentLength, generation, transaction)
     } else {
       let start = EntryHeader.size
       content = record.slice(start..<(start + header.contentLength))?.copied()
     }
     guard let content else { throw DamagedObject(sequence: sequence) }
-    let hash = content.withRawSpan { content in
-      XXH64.hash(
-        content.slice(header.keyLength..<content.byteCount)!,
-        seed: XXH64.hash(content.slice(0..<header.keyLength)!))
-    }
+    let hash = content.withRawSpan { contentHash($0, header.keyLength) }
     guard header.isIntact(header: record.slice(0..<EntryHeader.size)!, contentHash: hash) else {
       throw DamagedObject(sequence: sequence)
     }
@@ -188,91 +293,5 @@ package enum ObjectReading {
     }
     guard let keys else { throw DamagedObject(sequence: sequence) }
     return keys
-  }
-
-  // MARK: Many
-
-  /// Walks the objects of a type in the order of insertion, or backwards.
-  ///
-  /// - Parameters:
-  ///   - start: The first sequence; backwards the last.
-  ///   - body: Given the object, or what is wrong with it; `false` ends the walk.
-  package static func scan(
-    type: UInt32, from start: UInt64? = nil, backwards: Bool = false, in generation: Generation,
-    _ transaction: borrowing ReadTransaction,
-    _ body: (Result<StoredObject, DamagedObject>) throws -> Bool
-  ) throws {
-    var cursor = try Cursor(over: generation.objects, in: transaction)
-    var more: Bool
-    if backwards {
-      more = try move(
-        &cursor, below: ObjectFormat.objectKey(type: type, sequence: start ?? .max))
-    } else {
-      more = try cursor.move(
-        atLeast: ObjectFormat.objectKey(type: type, sequence: start ?? 0))
-    }
-    while more {
-      guard
-        let sequence = ObjectFormat.sequence(ofObjectKey: cursor.currentKey, type: type)
-      else { return }
-      let found: Result<StoredObject, DamagedObject>
-      do {
-        found = .success(
-          try object(in: cursor.currentValue, type, sequence, generation, transaction))
-      } catch let damage as DamagedObject {
-        found = .failure(damage)
-      }
-      guard try body(found) else { return }
-      more = backwards ? try cursor.moveToPrevious() : try cursor.moveToNext()
-    }
-  }
-
-  /// Moves to the last key that is not above `key`.
-  @_lifetime(cursor: copy cursor)
-  static func move(_ cursor: inout Cursor, below key: [UInt8]) throws -> Bool {
-    guard try cursor.move(atLeast: key) else { return try cursor.moveToLast() }
-    let isExact = cursor.currentKey.equals(key)
-    return isExact ? true : try cursor.moveToPrevious()
-  }
-
-  /// Walks the entries of an index whose keys are in a range of bytes.
-  ///
-  /// - Parameters:
-  ///   - lower: The first key, or a part all keys begin with that are not below it.
-  ///   - upper: Keys are below this; `nil`: no limit.
-  ///   - body: Given the key's bytes and the object's sequence; `false` ends the walk.
-  package static func scanIndex(
-    _ index: UInt32, from lower: [UInt8] = [], below upper: [UInt8]? = nil,
-    backwards: Bool = false, in generation: Generation,
-    _ transaction: borrowing ReadTransaction,
-    _ body: (_ key: RawSpan, _ sequence: UInt64) throws -> Bool
-  ) throws {
-    var cursor = try Cursor(over: generation.indexes, in: transaction)
-    let first = ObjectFormat.indexPrefix(index, lower)
-    let last =
-      upper.map { ObjectFormat.indexPrefix(index, $0) } ?? ObjectFormat.indexPrefix(index &+ 1)
-    var more: Bool
-    if backwards {
-      more = try cursor.move(atLeast: last)
-      more = more ? try cursor.moveToPrevious() : try cursor.moveToLast()
-    } else {
-      more = try cursor.move(atLeast: first)
-    }
-    while more {
-      do {
-        let entry = cursor.currentKey
-        guard let sequence = ObjectFormat.sequence(ofIndexEntry: entry, index: index) else {
-          return
-        }
-        let key = entry.slice(4..<(entry.byteCount - 8))!
-        if backwards {
-          if key.precedes(lower) { return }
-        } else if let upper, !key.precedes(upper) {
-          return
-        }
-        guard try body(key, sequence) else { return }
-      }
-      more = backwards ? try cursor.moveToPrevious() : try cursor.moveToNext()
-    }
   }
 }

@@ -43,6 +43,10 @@ package struct SharedTableView {
     self.gauge = gauge?.counts
   }
 
+  /// Whether the view is of this table.
+  @usableFromInline
+  package func isOf(_ other: SharedTable) -> Bool { table === other }
+
   /// Whether a value filed with `seal` is the newest any process was told of: two loads.
   @inlinable @inline(__always)
   package func isCurrent(slot: Int, seal: UInt64) -> Bool {

@@ -98,6 +98,13 @@ public struct Index<Object: Storable>: Sendable {
     prefix + types.joined(separator: ", ") + (condition.map { " where \($0)" } ?? "")
   }
 
+  /// What the planner looks at.
+  var shape: IndexShape {
+    IndexShape(
+      name: name, isUnique: isUnique, isMultiple: isMultiple, isReferences: isReferences,
+      paths: paths, definition: definition, condition: condition.map { $0.node.comparisons })
+  }
+
   /// The keys an object has in this index.
   func keys(of object: Object) -> [[UInt8]] {
     if let condition, !condition.holds(for: object) { return [] }

@@ -2,13 +2,14 @@
 // Copyright 2026 the Larder authors. Licensed under Apache-2.0.
 // SPDX-License-Identifier: Apache-2.0
 
-internal import LarderCache
-internal import LarderCoding
+public import LarderCache
+public import LarderCoding
 internal import LarderEngine
 internal import LarderLMDB
 internal import Synchronization
 
 /// What this process knows of a stored type: its place in the catalog, and decoded objects.
+@usableFromInline
 final class Kind<Object: Storable>: Sendable {
   /// The catalog's record, as this process last saw it.
   struct State: Sendable {
@@ -23,7 +24,9 @@ final class Kind<Object: Storable>: Sendable {
   let core: StoreCore
   let name: String
   let declared: [Index<Object>]
-  let tier: MemoryTier<String, Decoded>
+  /// What a query may walk: the declared indexes, and that of references.
+  let walkable: [IndexShape]
+  @usableFromInline let tier: MemoryTier<String, DecodedObject>
   private let known = Mutex<State?>(nil)
   private weak let store: ObjectStore?
   private let refers = Atomic<Bool>(false)
@@ -32,14 +35,18 @@ final class Kind<Object: Storable>: Sendable {
   let schema = Mutex(DeclaredSchema())
   /// Whether the declared budget was found in force.
   let hasBudget = Atomic<Bool>(false)
+  let storedNames = Mutex(StoredNames())
 
   /// An object, and what its references load from, if it has any.
-  struct Decoded: Sendable {
-    let object: Object
-    let context: LinkContext?
+  @usableFromInline
+  // Sound: it never changes.
+  final class Decoded: DecodedObject, @unchecked Sendable {
+    @usableFromInline let object: Object
 
-    /// Whether it may be handed out again: none of its references shows what may be old.
-    var isFresh: Bool { context.map { !$0.wasLoaded } ?? true }
+    init(object: Object, context: LinkContext?) {
+      self.object = object
+      super.init(context)
+    }
   }
 
   init(store: ObjectStore, options: CacheOptions) {
@@ -48,8 +55,16 @@ final class Kind<Object: Storable>: Sendable {
     firstDecoder = LinkDecoder(LinkContext(store: store))
     name = Object.storedName
     declared = Object.indexes
+    walkable = (declared + [.references]).map { $0.shape }
     tier = MemoryTier(core: core, options: options)
     core.watchFiles()
+  }
+
+  /// The object in memory, if it may be handed out.
+  @inlinable @inline(__always)
+  func object(in found: DecodedObject?) -> Object? {
+    guard let found, found.isFresh else { return nil }
+    return (found as? Decoded)?.object
   }
 
   /// The bytes an id is stored under.
@@ -207,10 +222,12 @@ final class Kind<Object: Storable>: Sendable {
 
   /// An object as its bytes; what it refers to is told to the collector.
   func encode(_ object: Object, _ collector: LinkCollector) throws -> [UInt8] {
-    var encoder = CBOREncoder()
-    encoder.userInfo[.links] = collector
+    try encode(object, with: LinkEncoder(collector))
+  }
+
+  func encode(_ object: Object, with encoder: LinkEncoder) throws -> [UInt8] {
     do {
-      return try encoder.encode(object)
+      return try encoder.cbor.encode(object)
     } catch {
       throw ObjectError(
         .unencodable, type: name, "The object cannot be encoded: \(error).", ids: ["\(object.id)"])
@@ -232,8 +249,13 @@ final class Kind<Object: Storable>: Sendable {
   ) -> (keys: [ObjectIndexKey], unique: [UInt32]) {
     var keys: [ObjectIndexKey] = []
     var unique: [UInt32] = []
-    for index in declared {
-      guard let stored = record.indexes.first(where: { $0.name == index.name }) else { continue }
+    for position in declared.indices {
+      let index = declared[position]
+      // Mostly the catalog has them in the order of the declaration.
+      guard
+        let stored = position < record.indexes.count && record.indexes[position].name == index.name
+          ? record.indexes[position] : record.indexes.first(where: { $0.name == index.name })
+      else { continue }
       for key in index.keys(of: object) {
         keys.append(ObjectIndexKey(index: stored.number, bytes: key))
         if index.isUnique, !Index<Object>.isEmpty(key) { unique.append(stored.number) }

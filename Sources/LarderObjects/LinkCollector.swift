@@ -2,6 +2,7 @@
 // Copyright 2026 the Larder authors. Licensed under Apache-2.0.
 // SPDX-License-Identifier: Apache-2.0
 
+internal import LarderCoding
 internal import Synchronization
 
 // An encoder in the store carries a collector in its user info. Every reference tells it where in the
@@ -41,8 +42,24 @@ final class LinkCollector: Sendable {
     }
   }
 
+  /// Whether nothing was found, so that it may be used again.
+  var isEmpty: Bool { state.withLock { $0.links.isEmpty && $0.children.isEmpty } }
+
   var links: [Link] { state.withLock { $0.links } }
   var children: [any PendingChild] { state.withLock { $0.children } }
+}
+
+/// An encoder whose references tell a collector.
+struct LinkEncoder: Sendable {
+  let collector: LinkCollector
+  let cbor: CBOREncoder
+
+  init(_ collector: LinkCollector = LinkCollector()) {
+    self.collector = collector
+    var encoder = CBOREncoder()
+    encoder.userInfo[.links] = collector
+    cbor = encoder
+  }
 }
 
 /// A child to be saved with its parent.

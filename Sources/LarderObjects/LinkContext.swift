@@ -29,6 +29,7 @@ extension CodingUserInfoKey {
 }
 
 /// What the references of one fetch load from.
+@usableFromInline
 final class LinkContext: Sendable {
   private weak let store: ObjectStore?
   /// What the transaction wrote in which the references were decoded.
@@ -52,7 +53,7 @@ final class LinkContext: Sendable {
   func markUsed() { used.store(true, ordering: .releasing) }
 
   /// Whether a reference was looked at, and may show a state that is not the newest any more.
-  var wasLoaded: Bool { loaded.load(ordering: .sequentiallyConsistent) }
+  @usableFromInline var wasLoaded: Bool { loaded.load(ordering: .sequentiallyConsistent) }
   func markLoaded() {
     loaded.store(true, ordering: .sequentiallyConsistent)
     source?.noteLook()
@@ -175,9 +176,16 @@ final class TransactionOverlay: Sendable {
 
   private struct State {
     var isOpen = true
+    /// Changes that were not looked for yet, in their order; mostly nobody ever does.
+    var pending: [(reference: ObjectReference, bytes: [UInt8]?)] = []
     var changes: [ObjectReference: [UInt8]?] = [:]
     /// Types of which everything was deleted, before the changes.
     var cleared: Set<String> = []
+
+    mutating func settle() {
+      for change in pending { changes[change.reference] = .some(change.bytes) }
+      pending = []
+    }
   }
 
   private let state = Mutex(State())
@@ -185,15 +193,16 @@ final class TransactionOverlay: Sendable {
   var isOpen: Bool { state.withLock { $0.isOpen } }
 
   func save(_ reference: ObjectReference, _ bytes: [UInt8]) {
-    state.withLock { $0.changes[reference] = .some(bytes) }
+    state.withLock { $0.pending.append((reference, bytes)) }
   }
 
   func delete(_ reference: ObjectReference) {
-    state.withLock { $0.changes[reference] = .some(nil) }
+    state.withLock { $0.pending.append((reference, nil)) }
   }
 
   func clear(_ type: String) {
     state.withLock { state in
+      state.settle()
       state.changes = state.changes.filter { $0.key.type != type }
       state.cleared.insert(type)
     }
@@ -203,6 +212,7 @@ final class TransactionOverlay: Sendable {
   func close() {
     state.withLock { state in
       state.isOpen = false
+      state.pending = []
       state.changes = [:]
       state.cleared = []
     }
@@ -210,7 +220,8 @@ final class TransactionOverlay: Sendable {
 
   func change(_ reference: ObjectReference) -> Change {
     state.withLock { state in
-      switch state.changes[reference] {
+      state.settle()
+      return switch state.changes[reference] {
       case .some(.some(let bytes)): .saved(bytes)
       case .some(.none): .deleted
       case .none: state.cleared.contains(reference.type) ? .deleted : .none

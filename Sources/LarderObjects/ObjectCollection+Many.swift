@@ -16,8 +16,8 @@ extension ObjectCollection {
     var objects: [Object?] = Array(repeating: nil, count: texts.count)
     var open: [Int] = []
     for (position, text) in texts.enumerated() {
-      if context == nil, let hit = kind.tier.hit(text), hit.isFresh {
-        objects[position] = hit.object
+      if context == nil, let object = kind.object(in: kind.tier.hit(text)) {
+        objects[position] = object
       } else {
         open.append(position)
       }

@@ -2,33 +2,42 @@
 // Copyright 2026 the Larder authors. Licensed under Apache-2.0.
 // SPDX-License-Identifier: Apache-2.0
 
-internal import LarderCache
+public import LarderCache
+public import LarderCoding
 internal import LarderEngine
 internal import LarderLMDB
+internal import LarderSystem
 
 /// The objects of one type, as seen by this process. Keep it: looking up is fastest through it.
 public struct ObjectCollection<Object: Storable>: Sendable {
   let store: ObjectStore
-  let kind: Kind<Object>
+  @usableFromInline let kind: Kind<Object>
+
+  init(store: ObjectStore, kind: Kind<Object>) {
+    self.store = store
+    self.kind = kind
+  }
 
   /// The object of an id, or `nil`; never older than the last save any process was told of.
+  @inlinable
   public func object(id: Object.ID) throws -> Object? {
     try object(text: (id as? String) ?? "\(id)")
   }
 
-  @inline(__always)
+  // Compiled for the type where it is called from: a hit costs less than a call that does not know it.
+  @inlinable @inline(__always)
   func object(text: String) throws -> Object? {
-    if let hit = kind.tier.hit(text), hit.isFresh { return hit.object }
+    if let object = kind.object(in: kind.tier.hit(text)) { return object }
     return try load(text)
   }
 
   private enum Found {
     case none
     case same(Object)
-    case stored(StoredObject, hash: UInt64, SnapshotView)
+    case stored([UInt8], label: UInt64, hash: UInt64, SnapshotView)
   }
 
-  private func load(_ text: String) throws -> Object? {
+  @usableFromInline func load(_ text: String) throws -> Object? {
     let core = try store.storage.openCore("object")
     let id = Array(text.utf8)
     let found: Found
@@ -36,21 +45,20 @@ public struct ObjectCollection<Object: Storable>: Sendable {
       found = try core.withObjects("object") { transaction, view in
         guard let state = try kind.state(transaction, view) else { return .none }
         let type = state.record.number
-        guard
-          let sequence = try ObjectReading.sequence(
-            type: type, id: id, in: view.generation, transaction),
-          let stored = try ObjectReading.object(
-            type: type, sequence: sequence, in: view.generation, transaction)
-        else { return .none }
         let hash = view.generation.objectHash(type: type, id: id)
-        view.generation.table.touch(hash: hash)
-        // Exactly what was decoded before: its snapshot moves forward.
-        if let value = kind.tier.renew(
-          text, label: stored.label, seal: view.seal, table: view.generation.table), value.isFresh
-        {
-          return .same(value.object)
-        }
-        return .stored(stored, hash: hash, view)
+        return try ObjectReading.look(
+          type: type, id: id, hash: hash, in: view.generation, transaction
+        ) { head, _, object in
+          view.generation.table.touch(hash: hash)
+          // Exactly what was decoded before: its snapshot moves forward.
+          if let object = kind.object(
+            in: kind.tier.renew(
+              text, label: head.label, seal: view.seal, table: view.generation.table))
+          {
+            return .same(object)
+          }
+          return .stored(object.copied(), label: head.label, hash: hash, view)
+        } ?? .none
       }
     } catch let damage as DamagedObject {
       throw kind.damaged(damage)
@@ -60,11 +68,11 @@ public struct ObjectCollection<Object: Storable>: Sendable {
       kind.tier.remove(text)
       return nil
     case .same(let object): return object
-    case .stored(let stored, let hash, let view):
-      let decoded = try kind.decode(stored, kind.newDecoder())
+    case .stored(let bytes, let label, let hash, let view):
+      let decoded = try kind.decode(bytes, id: id, kind.newDecoder())
       kind.tier.file(
-        decoded, forKey: text, seal: view.seal, label: stored.label, expires: .max,
-        cost: stored.bytes.count + 64, storeHash: hash, table: view.generation.table)
+        decoded, forKey: text, seal: view.seal, label: label, expires: .max,
+        cost: bytes.count + 64, storeHash: hash, table: view.generation.table)
       return decoded.object
     }
   }

@@ -32,6 +32,8 @@ public struct ObjectError: Error, Sendable, Hashable, CustomStringConvertible {
     public static let migrationFailed = Code(rawValue: "migrationFailed")
     /// A migration comes too late, or too early.
     public static let migrationOrder = Code(rawValue: "migrationOrder")
+    /// A regular expression is none.
+    public static let invalidPattern = Code(rawValue: "invalidPattern")
     /// The type is being migrated, by another process or by one that was ended.
     public static let migrating = Code(rawValue: "migrating")
     /// A page's cursor is damaged, or of another query.

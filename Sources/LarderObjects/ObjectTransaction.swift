@@ -11,6 +11,8 @@ public struct ObjectTransaction: ~Copyable {
   let store: ObjectStore
   /// What was written, for references that are followed before the commit.
   let overlay = TransactionOverlay()
+  /// An encoder whose last object referred to nothing.
+  private var spare: LinkEncoder?
   /// The types as they are, while none of their records changes.
   private var catalog: (types: [ObjectTypeRecord], changes: Int)?
 
@@ -102,8 +104,10 @@ public struct ObjectTransaction: ~Copyable {
     _ object: Object, unlessEqualTo baseline: Object? = nil, keepsExisting: Bool = false
   ) throws -> [any PendingChild] {
     let kind = store.kind(Object.self)
-    let collector = LinkCollector()
-    let bytes = try kind.encode(object, collector)
+    let encoder = spare ?? LinkEncoder()
+    let collector = encoder.collector
+    let bytes = try kind.encode(object, with: encoder)
+    spare = collector.isEmpty ? encoder : nil
     if let baseline, try kind.encode(baseline, LinkCollector()) == bytes {
       return collector.children
     }

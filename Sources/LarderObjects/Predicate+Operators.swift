@@ -19,7 +19,10 @@ extension KeyRange {
 
   static func bound(_ key: [UInt8]) -> [UInt8] { Array(key.prefix(limit)) }
 
-  static func equal(_ key: [UInt8]) -> KeyRange { .exactly(bound(key)) }
+  static func equal(_ key: [UInt8]) -> KeyRange {
+    guard key.count > limit else { return .exactly(key) }
+    return KeyRange(lower: bound(key), upper: after(bound(key)))
+  }
   static func from(_ key: [UInt8]) -> KeyRange { KeyRange(lower: bound(key), upper: nil) }
   static func above(_ key: [UInt8]) -> KeyRange {
     KeyRange(lower: key.count > limit ? bound(key) : after(key), upper: nil)
@@ -32,13 +35,20 @@ extension KeyRange {
   }
 
   /// Whether a constant's key tells exactly which values fit.
-  static func isExact(_ key: [UInt8], _ value: Any) -> Bool {
-    key.count <= limit && !(value is any FloatingPoint)
+  static func isExact<Value: Sendable>(_ key: [UInt8], _ value: Value) -> Bool {
+    guard key.count <= limit else { return false }
+    // The frequent types first: asking for a conformance costs more than these.
+    if Value.self == Int.self || Value.self == String.self { return true }
+    return !(value is any FloatingPoint)
   }
 }
 
 /// The index key of a constant; `nil`: no index can be over it.
-func indexKey(_ value: some Sendable) -> [UInt8]? { (value as? any IndexValue)?.indexKey }
+func indexKey<Value: Sendable>(_ value: Value) -> [UInt8]? {
+  if Value.self == Int.self, let value = value as? Int { return value.indexKey }
+  if Value.self == String.self, let value = value as? String { return value.indexKey }
+  return (value as? any IndexValue)?.indexKey
+}
 
 extension Predicate {
   static func compare<Value: Sendable>(
@@ -47,15 +57,15 @@ extension Predicate {
   ) -> Predicate {
     let key = indexKey(value)
     return Predicate(
-      path.erased, "\(path.name) \(sign) \(literal(value))", ranges: key.map { [range($0)] },
+      of: path, "\(path.name) \(sign) \(literal(value))", ranges: key.map { [range($0)] },
       isExact: key.map { KeyRange.isExact($0, value) } ?? false
-    ) { holds(path.value(of: $0)) }
+    ) { holds($0) }
   }
 
   static func different<Value: Equatable & Sendable>(
     _ path: PropertyPath<Object, Value>, _ value: Value
   ) -> Predicate {
-    Predicate(path.erased, "\(path.name) != \(literal(value))") { path.value(of: $0) != value }
+    Predicate(of: path, "\(path.name) != \(literal(value))") { $0 != value }
   }
 
   /// What a constant looks like in a description.

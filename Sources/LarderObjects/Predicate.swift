@@ -28,16 +28,10 @@ public struct Predicate<Object: Storable>: Sendable, CustomStringConvertible {
 
   /// One comparison.
   struct Leaf: Sendable {
-    /// The property; `nil` for a closure.
-    let path: AnyPath?
-    let text: String
-    /// The keys of an index on the property that may fit; `nil`: no index helps.
-    let ranges: [KeyRange]?
-    /// The same for an index with one key an element.
-    let elementRanges: [KeyRange]?
-    /// Whether the ranges hold every object that fits and no other.
-    let isExact: Bool
+    let comparison: Comparison
     let holds: @Sendable (Object) -> Bool
+    /// The same about the property's field in a record; made when objects have to be judged.
+    let stored: (@Sendable () -> StoredProperty<Object>?)?
   }
 
   let node: Node
@@ -45,14 +39,29 @@ public struct Predicate<Object: Storable>: Sendable, CustomStringConvertible {
   init(_ node: Node) { self.node = node }
 
   init(
-    _ path: AnyPath?, _ text: String, ranges: [KeyRange]? = nil,
-    elementRanges: [KeyRange]? = nil, isExact: Bool = true,
+    _ path: AnyPath?, _ text: @autoclosure @escaping @Sendable () -> String,
+    ranges: [KeyRange]? = nil, elementRanges: [KeyRange]? = nil, isExact: Bool = true,
     holds: @escaping @Sendable (Object) -> Bool
   ) {
     node = .leaf(
       Leaf(
-        path: path, text: text, ranges: ranges, elementRanges: elementRanges, isExact: isExact,
-        holds: holds))
+        comparison: Comparison(
+          path: path, makeText: text, ranges: ranges, elementRanges: elementRanges,
+          isExact: isExact), holds: holds, stored: nil))
+  }
+
+  /// A comparison of a property.
+  init<Value>(
+    of path: PropertyPath<Object, Value>, _ text: @autoclosure @escaping @Sendable () -> String,
+    ranges: [KeyRange]? = nil, elementRanges: [KeyRange]? = nil, isExact: Bool = true,
+    holds: @escaping @Sendable (Value) -> Bool
+  ) {
+    node = .leaf(
+      Leaf(
+        comparison: Comparison(
+          path: path.erased, makeText: text, ranges: ranges, elementRanges: elementRanges,
+          isExact: isExact), holds: { holds(path.value(of: $0)) },
+        stored: { StoredProperty(path, holds) }))
   }
 
   /// A predicate no index can help: every object is decoded and judged.
@@ -81,7 +90,7 @@ public struct Predicate<Object: Storable>: Sendable, CustomStringConvertible {
   static func text(_ node: Node) -> String {
     switch node {
     case .all: "all"
-    case .leaf(let leaf): leaf.text
+    case .leaf(let leaf): leaf.comparison.text
     case .and(let nodes): "(" + nodes.map { text($0) }.joined(separator: " && ") + ")"
     case .or(let nodes): "(" + nodes.map { text($0) }.joined(separator: " || ") + ")"
     case .not(let node): "!" + text(node)
@@ -119,9 +128,21 @@ struct KeyRange: Sendable, Hashable {
   var lower: [UInt8]
   /// `nil`: up to the last.
   var upper: [UInt8]?
+  /// Whether the lower bound is whole elements and every key in the range begins with them: what
+  /// comes next in a compound key may be said as well. A part of a text is no whole element.
+  private(set) var isEquality = false
 
-  /// The keys that are, or begin with, these bytes.
-  static func exactly(_ key: [UInt8]) -> KeyRange { KeyRange(lower: key, upper: after(key)) }
+  init(lower: [UInt8], upper: [UInt8]?) {
+    self.lower = lower
+    self.upper = upper
+  }
+
+  /// The keys that are, or begin with, these whole elements.
+  static func exactly(_ key: [UInt8]) -> KeyRange {
+    var range = KeyRange(lower: key, upper: after(key))
+    range.isEquality = true
+    return range
+  }
 
   /// The first bytes behind every key that begins with these. No type code is 0xFF.
   static func after(_ key: [UInt8]) -> [UInt8] { key + [0xFF] }
@@ -136,7 +157,4 @@ struct KeyRange: Sendable, Hashable {
     }
     return KeyRange(lower: lower, upper: mine.lexicographicallyPrecedes(theirs) ? mine : theirs)
   }
-
-  /// Whether every key in it begins with its lower bound: an equality.
-  var isEquality: Bool { upper == KeyRange.after(lower) }
 }

@@ -54,11 +54,11 @@ extension PropertyOf where Value: Equatable {
     let ranges = keys.allSatisfy { $0 != nil } ? keys.map { KeyRange.equal($0!) } : nil
     let path = path
     return Predicate(
-      path.erased, "\(name) in \(values)", ranges: ranges,
+      of: path, "\(name) in \(values)", ranges: ranges,
       isExact: zip(keys, values).allSatisfy { key, value in
         key.map { KeyRange.isExact($0, value) } ?? false
       }
-    ) { values.contains(path.value(of: $0)) }
+    ) { values.contains($0) }
   }
 }
 
@@ -112,8 +112,8 @@ extension PropertyOf {
   /// Whether there is no value.
   public func isNil<Inner>() -> Predicate<Object> where Value == Inner? {
     let path = path
-    return Predicate(path.erased, "\(name) == nil", ranges: [.exactly([0])]) {
-      path.value(of: $0) == nil
+    return Predicate(of: path, "\(name) == nil", ranges: [.exactly([0])]) {
+      $0 == nil
     }
   }
 
@@ -121,8 +121,8 @@ extension PropertyOf {
   public func isNotNil<Inner>() -> Predicate<Object> where Value == Inner? {
     let path = path
     return Predicate(
-      path.erased, "\(name) != nil", ranges: [KeyRange(lower: KeyRange.firstValue, upper: nil)]
-    ) { path.value(of: $0) != nil }
+      of: path, "\(name) != nil", ranges: [KeyRange(lower: KeyRange.firstValue, upper: nil)]
+    ) { $0 != nil }
   }
 }
 
@@ -139,24 +139,24 @@ extension PropertyOf where Value == String {
     let key = KeyRange.bound(encoder.bytes.dropLast())
     let path = path
     return Predicate(
-      path.erased, "\(name).hasPrefix(\"\(prefix)\")",
+      of: path, "\(name).hasPrefix(\"\(prefix)\")",
       ranges: [KeyRange(lower: key, upper: KeyRange.after(key))], isExact: false
-    ) { path.value(of: $0).hasPrefix(prefix) }
+    ) { $0.hasPrefix(prefix) }
   }
 
   /// Whether the text ends with another.
   public func hasSuffix(_ suffix: String) -> Predicate<Object> {
     let path = path
-    return Predicate(path.erased, "\(name).hasSuffix(\"\(suffix)\")") {
-      path.value(of: $0).hasSuffix(suffix)
+    return Predicate(of: path, "\(name).hasSuffix(\"\(suffix)\")") {
+      $0.hasSuffix(suffix)
     }
   }
 
   /// Whether another text is part of the text.
   public func contains(_ part: String) -> Predicate<Object> {
     let path = path
-    return Predicate(path.erased, "\(name).contains(\"\(part)\")") {
-      part.isEmpty || path.value(of: $0).contains(part)
+    return Predicate(of: path, "\(name).contains(\"\(part)\")") {
+      part.isEmpty || $0.contains(part)
     }
   }
 
@@ -164,8 +164,8 @@ extension PropertyOf where Value == String {
   public func equalsIgnoringCase(_ other: String) -> Predicate<Object> {
     let path = path
     let lower = other.lowercased()
-    return Predicate(path.erased, "\(name).equalsIgnoringCase(\"\(other)\")") {
-      path.value(of: $0).lowercased() == lower
+    return Predicate(of: path, "\(name).equalsIgnoringCase(\"\(other)\")") {
+      $0.lowercased() == lower
     }
   }
 
@@ -173,20 +173,28 @@ extension PropertyOf where Value == String {
   public func containsIgnoringCase(_ part: String) -> Predicate<Object> {
     let path = path
     let lower = part.lowercased()
-    return Predicate(path.erased, "\(name).containsIgnoringCase(\"\(part)\")") {
-      lower.isEmpty || path.value(of: $0).lowercased().contains(lower)
+    return Predicate(of: path, "\(name).containsIgnoringCase(\"\(part)\")") {
+      lower.isEmpty || $0.lowercased().contains(lower)
     }
   }
 
   /// Whether a regular expression matches somewhere in the text.
   ///
-  /// - Throws: What Swift's `Regex` says of a pattern that is none.
+  /// - Throws: ``ObjectError/Code/invalidPattern`` for a pattern that is none.
   public func matches(_ pattern: String) throws -> Predicate<Object> {
-    let expression = Mutex(try Regex(pattern))
+    let regex: Regex<AnyRegexOutput>
+    do {
+      regex = try Regex(pattern)
+    } catch {
+      throw ObjectError(
+        .invalidPattern, type: Object.storedName,
+        "\"\(pattern)\" is not a regular expression: \(error). Write it as Swift's Regex wants it.")
+    }
+    let expression = Mutex(regex)
     let box = Boxed(expression)
     let path = path
-    return Predicate(path.erased, "\(name).matches(\"\(pattern)\")") { object in
-      box.value.withLock { path.value(of: object).firstMatch(of: $0) != nil }
+    return Predicate(of: path, "\(name).matches(\"\(pattern)\")") { text in
+      box.value.withLock { text.firstMatch(of: $0) != nil }
     }
   }
 }
@@ -203,10 +211,10 @@ extension PropertyOf where Value: Collection, Value.Element: Equatable & Sendabl
     let path = path
     let key = indexKey(element)
     return Predicate(
-      path.erased, "\(name).contains(\(Predicate<Object>.literal(element)))",
+      of: path, "\(name).contains(\(Predicate<Object>.literal(element)))",
       elementRanges: key.map { [.equal($0)] },
       isExact: key.map { KeyRange.isExact($0, element) } ?? false
-    ) { path.value(of: $0).contains(element) }
+    ) { $0.contains(element) }
   }
 
   /// Whether every one of these elements is in the collection.
@@ -220,9 +228,9 @@ extension PropertyOf where Value: Collection, Value.Element: Equatable & Sendabl
     let keys = elements.map { indexKey($0) }
     let ranges = keys.allSatisfy { $0 != nil } ? keys.map { KeyRange.equal($0!) } : nil
     return Predicate(
-      path.erased, "\(name).contains(any: \(elements))", elementRanges: ranges, isExact: false
-    ) { object in
-      elements.contains { path.value(of: object).contains($0) }
+      of: path, "\(name).contains(any: \(elements))", elementRanges: ranges, isExact: false
+    ) { collection in
+      elements.contains { collection.contains($0) }
     }
   }
 }

@@ -15,7 +15,7 @@ extension Query {
       guard let state = try kind.state(transaction, view) else { return empty }
       guard !inclusions.isEmpty || kind.hasReferences else {
         return try body(
-          QueryRun(kind: kind, query: self, record: state.record), transaction, view)
+          QueryRun(kind: kind, query: self, record: state.record, view: view), transaction, view)
       }
       // What is read besides the objects is read in the same snapshot.
       let source = SnapshotSource(transaction, view)
@@ -97,7 +97,16 @@ extension Query {
   /// The values of a property, in order.
   public func values<Value: Sendable>(of path: Path<Object, Value>) throws -> [Value] {
     let property = PropertyPath(path)
-    return try fetch().map { property.value(of: $0) }
+    if let known = memo.current { return known.map { property.value(of: $0) } }
+    let values: [Value]? = try run("values", empty: []) { run, transaction, view in
+      try run.fieldValues(of: property, view.generation, transaction)
+    }
+    return try values ?? fetch().map { property.value(of: $0) }
+  }
+
+  /// Whether an index leads to the object that comes first in an order.
+  private func isWalked() throws -> Bool {
+    try run("plan", empty: false) { run, _, _ in run.plan.walk != nil && run.plan.isSorted }
   }
 
   /// The values of a property, each once, in the order of their first object.
@@ -118,7 +127,8 @@ extension Query {
   /// The smallest value of a property; `nil`: there are no objects.
   public func min<Value: Comparable & Sendable>(_ path: Path<Object, Value>) throws -> Value? {
     if sorts.isEmpty, maximum == nil, skipped == 0 {
-      return try sorted(by: path).limit(1).values(of: path).first
+      let first = sorted(by: path).limit(1)
+      if try first.isWalked() { return try first.values(of: path).first }
     }
     return try values(of: path).min()
   }
@@ -126,7 +136,8 @@ extension Query {
   /// The largest value of a property; `nil`: there are no objects.
   public func max<Value: Comparable & Sendable>(_ path: Path<Object, Value>) throws -> Value? {
     if sorts.isEmpty, maximum == nil, skipped == 0 {
-      return try sorted(by: path, .descending).limit(1).values(of: path).first
+      let last = sorted(by: path, .descending).limit(1)
+      if try last.isWalked() { return try last.values(of: path).first }
     }
     return try values(of: path).max()
   }
@@ -161,7 +172,7 @@ extension Query {
         let keys = sorts.map(\.text).joined(separator: ", ")
         lines.append(
           plan.isSorted ? "in the order asked for: \(keys)" : "sort by \(keys) in memory")
-      } else if plan.walk != nil {
+      } else if !plan.isSorted {
         lines.append("sort by insertion in memory")
       }
       if start != nil {

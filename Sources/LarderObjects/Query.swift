@@ -23,6 +23,9 @@ struct SortKey<Object: Storable>: Sendable {
   let coding: SortCoding<Object>?
 
   var text: String { path.name + (direction == .ascending ? "" : " descending") }
+  var shape: SortShape {
+    SortShape(path: path, direction: direction, isIndexable: isIndexable)
+  }
 }
 
 /// A question for objects of one type: a value that composes.

@@ -16,8 +16,69 @@ internal import LarderEngine
 // with a limit it can stop early; then one with a range at all. There are no statistics to mislead
 // it. `explain()` says what was chosen and why.
 
+// The planner looks at shapes: what a comparison, an index, a sort key is without the type of the
+// object. So it is compiled once, where a generic one would ask for its types' metadata at every step.
+
+/// One comparison of a predicate, as the planner sees it.
+struct Comparison: Sendable {
+  /// The property; `nil` for a closure.
+  let path: AnyPath?
+  /// Made when somebody asks: describing a key path takes longer than a query does.
+  let makeText: @Sendable () -> String
+  /// The keys of an index on the property that may fit; `nil`: no index helps.
+  let ranges: [KeyRange]?
+  /// The same for an index with one key an element.
+  let elementRanges: [KeyRange]?
+  /// Whether the ranges hold every object that fits and no other.
+  let isExact: Bool
+
+  var text: String { makeText() }
+}
+
+/// An index, as the planner sees it.
+struct IndexShape: Sendable {
+  let name: String
+  let isUnique: Bool
+  let isMultiple: Bool
+  let isReferences: Bool
+  let paths: [AnyPath]
+  let definition: String
+  /// The comparisons its objects fit; `nil`: all objects are in it.
+  let condition: [Comparison]?
+}
+
+/// A key of a sort, as the planner sees it.
+struct SortShape: Sendable {
+  let path: AnyPath
+  let direction: SortDirection
+  let isIndexable: Bool
+}
+
+extension Predicate.Node {
+  /// The comparisons that must all hold.
+  var comparisons: [Comparison] {
+    switch self {
+    case .leaf(let leaf): return [leaf.comparison]
+    case .and(let nodes):
+      var all: [Comparison] = []
+      for node in nodes { all += node.comparisons }
+      return all
+    default: return []
+    }
+  }
+
+  /// Whether there is nothing but comparisons that must all hold.
+  var isConjunction: Bool {
+    switch self {
+    case .all, .leaf: true
+    case .and(let nodes): nodes.allSatisfy { $0.isConjunction }
+    default: false
+    }
+  }
+}
+
 /// How a query is answered.
-struct QueryPlan<Object: Storable>: Sendable {
+struct QueryPlan: Sendable {
   struct Walk: Sendable {
     let name: String
     let number: UInt32
@@ -32,6 +93,8 @@ struct QueryPlan<Object: Storable>: Sendable {
     let prefix: [UInt8]
     /// Whether every object in the ranges fits all of the predicate.
     let isExact: Bool
+    /// Whether all entries in the ranges have the same key.
+    let isOneKey: Bool
   }
 
   /// `nil`: every object, in the order of insertion.
@@ -40,56 +103,62 @@ struct QueryPlan<Object: Storable>: Sendable {
   let isSorted: Bool
   let backwards: Bool
 
-  init(_ query: Query<Object>, _ kind: Kind<Object>, _ record: ObjectTypeRecord) {
-    let leaves = Self.conjunction(query.predicate.node)
-    var best: (score: Int, walk: Walk?, isSorted: Bool) = (0, nil, query.sorts.isEmpty)
-    for index in kind.declared + [.references] {
+  init<Object>(_ query: Query<Object>, _ kind: Kind<Object>, _ record: ObjectTypeRecord) {
+    var sorts: [SortShape] = []
+    for sort in query.sorts { sorts.append(sort.shape) }
+    self.init(
+      query.predicate.node.comparisons, isAll: query.predicate.node.isConjunction, sorts,
+      maximum: query.maximum, kind.walkable, record)
+  }
+
+  /// - Parameter isAll: Whether the comparisons are all there is of the predicate.
+  private init(
+    _ leaves: [Comparison], isAll: Bool, _ sorts: [SortShape], maximum: Int?,
+    _ indexes: [IndexShape], _ record: ObjectTypeRecord
+  ) {
+    var best: (score: Int, walk: Walk?, isSorted: Bool) = (0, nil, sorts.isEmpty)
+    for index in indexes {
+      // Most indexes have nothing to do with a query.
+      let first = index.paths[0]
+      guard
+        leaves.contains(where: { $0.path == first })
+          || (maximum != nil && sorts.first?.path == first)
+      else { continue }
       guard
         let stored = record.indexes.first(where: {
           $0.name == index.name && (index.isReferences || $0.definition == index.definition)
         }), stored.builtTo == nil, Self.demands(index.condition, leaves)
       else { continue }
-      let walk = Self.walk(index, stored.number, leaves, query.predicate.node)
-      let isSorted = Self.isSorted(query.sorts, index, walk)
+      let walk = Self.walk(index, stored.number, leaves, isAll: isAll)
+      let isSorted = Self.isSorted(sorts, index, walk)
       guard walk.fixed > 0 || walk.ranges != [Self.everything] || isSorted else { continue }
       // Without a limit, walking all of an index costs a look-up an object and saves a sort.
-      if walk.ranges == [Self.everything], query.maximum == nil { continue }
+      if walk.ranges == [Self.everything], maximum == nil { continue }
       let isBounded = walk.ranges != [Self.everything]
       let score =
         walk.fixed * 8 + (isBounded ? 4 : 0)
-        + (isSorted && !query.sorts.isEmpty ? (query.maximum == nil ? 1 : 6) : 0)
+        + (isSorted && !sorts.isEmpty ? (maximum == nil ? 1 : 6) : 0)
         + (index.isUnique && walk.fixed == index.paths.count ? 16 : 0)
       if score > best.score { best = (score, walk, isSorted) }
     }
     walk = best.walk
-    isSorted = best.isSorted
-    backwards = best.isSorted && query.sorts.first?.direction == .descending
+    // Entries of one key are in the order of insertion.
+    let isOneKey = best.walk?.isOneKey ?? true
+    isSorted = sorts.isEmpty ? isOneKey : best.isSorted
+    backwards = isSorted && sorts.first?.direction == .descending
   }
 
   static var everything: KeyRange { KeyRange(lower: [], upper: nil) }
 
-  /// The comparisons that must all hold.
-  static func conjunction(_ node: Predicate<Object>.Node) -> [Predicate<Object>.Leaf] {
-    switch node {
-    case .leaf(let leaf): [leaf]
-    case .and(let nodes): nodes.flatMap { conjunction($0) }
-    default: []
-    }
-  }
-
   /// Whether a query demands at least what an index's condition does.
-  private static func demands(
-    _ condition: Predicate<Object>?, _ leaves: [Predicate<Object>.Leaf]
-  ) -> Bool {
+  private static func demands(_ condition: [Comparison]?, _ leaves: [Comparison]) -> Bool {
     guard let condition else { return true }
-    let wanted = conjunction(condition.node)
-    guard !wanted.isEmpty else { return false }
-    return wanted.allSatisfy { leaf in leaves.contains { $0.text == leaf.text } }
+    guard !condition.isEmpty else { return false }
+    return condition.allSatisfy { leaf in leaves.contains { $0.text == leaf.text } }
   }
 
   private static func walk(
-    _ index: Index<Object>, _ number: UInt32, _ leaves: [Predicate<Object>.Leaf],
-    _ node: Predicate<Object>.Node
+    _ index: IndexShape, _ number: UInt32, _ leaves: [Comparison], isAll: Bool
   ) -> Walk {
     var prefix: [UInt8] = []
     var fixed = 0
@@ -106,7 +175,7 @@ struct QueryPlan<Object: Storable>: Sendable {
         ranges = merged(fitting[0].elementRanges!)
         used += 1
         isExact = isExact && fitting[0].isExact && ranges.count == 1
-        fixed = ranges.allSatisfy(\.isEquality) ? 1 : 0
+        fixed = ranges.allSatisfy { $0.isEquality } ? 1 : 0
         break
       }
       if let equal = fitting.first(where: { $0.ranges!.count == 1 && $0.ranges![0].isEquality }) {
@@ -124,7 +193,7 @@ struct QueryPlan<Object: Storable>: Sendable {
         }
       }
       used += fitting.count
-      isExact = isExact && fitting.allSatisfy(\.isExact)
+      isExact = isExact && fitting.allSatisfy { $0.isExact }
       ranges = merged(
         narrowed.map {
           KeyRange(
@@ -132,34 +201,20 @@ struct QueryPlan<Object: Storable>: Sendable {
         })
       break
     }
+    if prefix.isEmpty, ranges.isEmpty { ranges = [] }
     // A key is kept up to 440 bytes and a hash; what lies behind that is left to the judge. Elements
     // that are the same up to there stand in one range.
     let isLong = ranges.contains {
       max($0.lower.count, ($0.upper?.count ?? 1) - 1) >= KeyRange.limit
     }
-    if isLong { ranges = merged(ranges.map(\.widened)) }
-    isExact = isExact && !isLong
+    if isLong { ranges = merged(ranges.map { $0.widened }) }
     // Everything the predicate says is in the ranges.
-    let count = conjunctionCount(node)
     return Walk(
       name: index.name, number: number, ranges: ranges, isMultiple: index.isMultiple,
       mayRepeat: index.isMultiple && (ranges.count > 1 || isLong || index.isReferences),
       fixed: fixed, prefix: prefix,
-      isExact: isExact && count == used && index.condition == nil)
-  }
-
-  /// The number of comparisons if there is nothing but a conjunction of them; else -1.
-  private static func conjunctionCount(_ node: Predicate<Object>.Node) -> Int {
-    switch node {
-    case .all: 0
-    case .leaf: 1
-    case .and(let nodes):
-      nodes.reduce(0) { sum, node in
-        let count = conjunctionCount(node)
-        return sum < 0 || count < 0 ? -1 : sum + count
-      }
-    default: -1
-    }
+      isExact: isExact && !isLong && isAll && leaves.count == used && index.condition == nil,
+      isOneKey: !isLong && ranges.count == 1 && fixed == index.paths.count && !index.isReferences)
   }
 
   /// Ranges in ascending order that do not overlap.
@@ -186,7 +241,7 @@ struct QueryPlan<Object: Storable>: Sendable {
   /// Whether an index gives objects in the order asked for: behind the fixed properties come
   /// exactly the sort's, all in one direction.
   private static func isSorted(
-    _ sorts: [SortKey<Object>], _ index: Index<Object>, _ walk: Walk
+    _ sorts: [SortShape], _ index: IndexShape, _ walk: Walk
   ) -> Bool {
     guard let first = sorts.first, !index.isMultiple, index.condition == nil || walk.fixed > 0
     else { return false }
@@ -194,8 +249,8 @@ struct QueryPlan<Object: Storable>: Sendable {
       return false
     }
     let rest = index.paths.dropFirst(walk.fixed)
-    let paths = sorts.map(\.path)
-    return rest.count == paths.count && zip(rest, paths).allSatisfy { $0 == $1 }
+    // No key path literals here: in generic code each one is made anew.
+    return rest.count == sorts.count && zip(rest, sorts).allSatisfy { $0 == $1.path }
   }
 }
 

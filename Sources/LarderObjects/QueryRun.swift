@@ -2,28 +2,37 @@
 // Copyright 2026 the Larder authors. Licensed under Apache-2.0.
 // SPDX-License-Identifier: Apache-2.0
 
+internal import LarderCache
 internal import LarderCoding
 internal import LarderEngine
 internal import LarderLMDB
+internal import LarderSystem
 
 /// A query being answered in one snapshot.
 struct QueryRun<Object: Storable> {
   let kind: Kind<Object>
   let query: Query<Object>
   let record: ObjectTypeRecord
-  let plan: QueryPlan<Object>
+  let plan: QueryPlan
   /// What the references of all objects found load from.
   let decoder: LinkDecoder
 
+  /// The snapshot, if decoded objects are shared with those who fetch by id: for results of few
+  /// objects that a walk leads to and that have no references. `nil` in a transaction, whose records
+  /// nobody else knows.
+  let memory: SnapshotView?
+
   init(
     kind: Kind<Object>, query: Query<Object>, record: ObjectTypeRecord,
-    _ decoder: LinkDecoder? = nil
+    _ decoder: LinkDecoder? = nil, view: SnapshotView? = nil
   ) {
     self.decoder = decoder ?? kind.newDecoder()
     self.kind = kind
     self.query = query
     self.record = record
     plan = QueryPlan(query, kind, record)
+    let isSelective = plan.walk.map { $0.isOneKey || query.maximum ?? .max <= 100 } ?? false
+    memory = isSelective && plan.walk?.isExact == true && !kind.hasReferences ? view : nil
   }
 
   /// An object that fits.
@@ -39,17 +48,44 @@ struct QueryRun<Object: Storable> {
   func objects(
     _ generation: Generation, _ transaction: borrowing ReadTransaction
   ) throws -> [Object] {
-    try found(generation, transaction).map(\.object)
+    guard plan.isSorted, query.skipped == 0, query.maximum != 0 else {
+      return try found(generation, transaction).map { $0.object }
+    }
+    let maximum = query.maximum ?? .max
+    // As they come: nothing has to be put in order, so nothing else has to be kept.
+    func collect() throws -> [Object] {
+      var objects: [Object] = []
+      try visit(generation, transaction) { next in
+        objects.append(next.object)
+        return objects.count < maximum
+      }
+      return objects
+    }
+    do {
+      return try collect()
+    } catch is QueryJudge<Object>.Mistrust {
+      return try collect()
+    }
   }
 
   /// The objects, in order, without the skipped ones, at most as many as wanted.
   func found(
     _ generation: Generation, _ transaction: borrowing ReadTransaction
   ) throws -> [Found] {
+    do {
+      return try foundOnce(generation, transaction)
+    } catch is QueryJudge<Object>.Mistrust {
+      return try foundOnce(generation, transaction)
+    }
+  }
+
+  private func foundOnce(
+    _ generation: Generation, _ transaction: borrowing ReadTransaction
+  ) throws -> [Found] {
     let wanted = query.maximum.map { $0 + query.skipped } ?? Int.max
     if wanted == 0 { return [] }
     var found: [Found] = []
-    let mustSort = plan.walk != nil ? !plan.isSorted : !query.sorts.isEmpty
+    let mustSort = !plan.isSorted
     // With a limit, twice as many as wanted are kept at most before the rest goes.
     let bound = wanted < 1 << 20 ? max(2 * wanted, 64) : Int.max
     try visit(generation, transaction) { next in
@@ -88,6 +124,16 @@ struct QueryRun<Object: Storable> {
   func count(
     _ generation: Generation, _ transaction: borrowing ReadTransaction
   ) throws -> Int {
+    do {
+      return try countOnce(generation, transaction)
+    } catch is QueryJudge<Object>.Mistrust {
+      return try countOnce(generation, transaction)
+    }
+  }
+
+  private func countOnce(
+    _ generation: Generation, _ transaction: borrowing ReadTransaction
+  ) throws -> Int {
     var count = 0
     let wanted = query.maximum.map { $0 + query.skipped } ?? Int.max
     if query.start != nil {
@@ -107,55 +153,67 @@ struct QueryRun<Object: Storable> {
         }
       }
     } else {
-      try visit(generation, transaction) { _ in
+      func add() -> Bool {
         count += 1
         return count < wanted
       }
+      try visit(generation, transaction, undecoded: { _, _ in add() }) { _ in add() }
     }
     return max(min(count, wanted) - query.skipped, 0)
   }
 
   /// Calls `body` with every object that fits, in the walk's order; `false` ends it.
+  ///
+  /// - Parameters:
+  ///   - undecoded: Called first for an object that is known to fit without decoding it; `nil`: it
+  ///     has to be decoded all the same.
+  ///   - check: Whether what `undecoded` makes of the bytes is what the object says.
   func visit(
     _ generation: Generation, _ transaction: borrowing ReadTransaction,
+    undecoded: ((ObjectHead, RawSpan) -> Bool?)? = nil,
+    check: (Object, RawSpan) -> Bool = { _, _ in true },
     _ body: (Found) throws -> Bool
   ) throws {
-    let judge = plan.walk?.isExact != true
+    var mustJudge = plan.walk?.isExact != true
+    if case .all = query.predicate.node { mustJudge = false }
+    let judge =
+      mustJudge
+      ? try QueryJudge(query.predicate, kind, record, generation, transaction) : nil
     let position = try query.start.map { start in
       try query.position(start, kind, record, generation, transaction)
     }
-    func take(_ stored: StoredObject) throws -> Bool {
-      let object: Object
-      let trail = decoder.context.source?.begin()
-      defer { if let trail { _ = decoder.context.source?.end(trail) } }
-      do {
-        object = try kind.decode(stored, decoder).object
-      } catch {
-        kind.core.report(error)
-        return true
-      }
-      if let position, !position.admits(object, stored.sequence) { return true }
-      if judge, !query.predicate.holds(for: object) { return true }
-      var found = Found(object: object, sequence: stored.sequence, label: stored.label)
-      if trail != nil {
-        // Children that are sorted by are looked at now, while it is known whose they are.
-        for sort in query.sorts { _ = sort.compare(object, object) }
-        found.related = decoder.context.source?.end([]) ?? 0
-      }
-      return try body(found)
-    }
-    guard let walk = plan.walk else {
-      let first = query.sorts.isEmpty ? position.map { $0.sequence &+ 1 } : nil
-      return try ObjectReading.scan(
-        type: record.number, from: first, in: generation, transaction
-      ) { found in
-        switch found {
-        case .success(let stored): return try take(stored)
-        case .failure(let damage):
-          kind.core.report(kind.damaged(damage))
-          return true
+    // Where a place has to be looked for among objects, they are needed.
+    let undecoded = position == nil ? undecoded : nil
+    var passed = 0
+    func take(_ head: ObjectHead, _ id: RawSpan, _ bytes: RawSpan) throws -> Bool {
+      let isPlain = head.codec == CodecIdentifier.cbor.rawValue
+      let verdict = mustJudge ? (isPlain ? judge?.holds(for: bytes) : nil) : true
+      var isSpot = false
+      if isPlain, verdict == false || (verdict == true && undecoded != nil) {
+        // Now and then what could be passed over is decoded, to see that it says the same.
+        isSpot = passed % 64 == 0
+        passed += 1
+        if !isSpot {
+          if verdict == false { return true }
+          if let goesOn = undecoded!(head, bytes) { return goesOn }
         }
       }
+      guard let object = decoded(head, id, bytes) else { return true }
+      let holds = !mustJudge || query.predicate.holds(for: object)
+      if let verdict, verdict != holds || (isSpot && holds && !check(object, bytes)) {
+        kind.distrustFields()
+        throw QueryJudge<Object>.Mistrust()
+      }
+      if !holds { return true }
+      return try body(Found(object: object, sequence: head.sequence, label: head.label))
+    }
+    func report(_ damage: DamagedObject) -> Bool {
+      kind.core.report(kind.damaged(damage))
+      return true
+    }
+    guard let walk = plan.walk else {
+      return try ObjectReading.scan(
+        type: record.number, in: generation, transaction, damaged: report, take)
     }
     // An object with several keys in the ranges is taken once.
     var seen: Set<UInt64> = []
@@ -168,16 +226,42 @@ struct QueryRun<Object: Storable> {
       ) { _, sequence in
         if walk.mayRepeat, !seen.insert(sequence).inserted { return true }
         do {
-          guard
-            let stored = try ObjectReading.object(
-              type: record.number, sequence: sequence, in: generation, transaction)
-          else { return true }
-          goesOn = try take(stored)
+          goesOn =
+            try ObjectReading.look(
+              type: record.number, sequence: sequence, in: generation, transaction, take) ?? true
         } catch let damage as DamagedObject {
-          kind.core.report(kind.damaged(damage))
+          goesOn = report(damage)
         }
         return goesOn
       }
+    }
+  }
+
+  /// An object from memory, if exactly these bytes were decoded before, or decoded.
+  private func decoded(_ head: ObjectHead, _ id: RawSpan, _ bytes: RawSpan) -> Object? {
+    let text = memory == nil ? nil : id.text()
+    if let memory, let text,
+      let known = kind.object(
+        in: kind.tier.renew(
+          text, label: head.label, seal: memory.seal, table: memory.generation.table))
+    {
+      return known
+    }
+    let id = id.copied()
+    let bytes = bytes.copied()
+    do {
+      let decoded = try kind.decode(bytes, id: id, decoder)
+      if let memory, let text, decoded.context == nil {
+        kind.tier.file(
+          decoded, forKey: text, seal: memory.seal, label: head.label, expires: .max,
+          cost: bytes.count + 64,
+          storeHash: memory.generation.objectHash(type: record.number, id: id),
+          table: memory.generation.table)
+      }
+      return decoded.object
+    } catch {
+      kind.core.report(error)
+      return nil
     }
   }
 

@@ -98,7 +98,7 @@ struct QueryPosition<Object: Storable> {
   }
 
   /// The ranges of a sorted walk without what comes before the place.
-  func clip(_ walk: QueryPlan<Object>.Walk, _ backwards: Bool) -> [KeyRange]? {
+  func clip(_ walk: QueryPlan.Walk, _ backwards: Bool) -> [KeyRange]? {
     var entry = walk.prefix
     for value in values {
       guard let key = value.indexKey else { return nil }

@@ -33,6 +33,13 @@ extension RawSpan {
     }
   }
 
+  /// The bytes as text; `nil`: they are not UTF-8.
+  package func text() -> String? {
+    unsafe withUnsafeBytes { bytes in
+      unsafe String(validating: bytes.bindMemory(to: UInt8.self), as: UTF8.self)
+    }
+  }
+
   /// Whether the bytes equal those of `other`.
   package func equals(_ other: RawSpan) -> Bool {
     guard byteCount == other.byteCount else { return false }

@@ -11,7 +11,8 @@ let package = Package(
   name: "benchmarks",
   platforms: [.macOS(.v15)],
   dependencies: [
-    .package(name: "larder", path: "../..")
+    .package(name: "larder", path: "../.."),
+    .package(url: "https://github.com/groue/GRDB.swift", exact: "7.10.0"),
   ],
   targets: [
     .systemLibrary(
@@ -20,7 +21,11 @@ let package = Package(
     .target(name: "LMDBRival", dependencies: ["CLMDB"], linkerSettings: [.linkedLibrary("lmdb")]),
     .executableTarget(
       name: "larder-bench",
-      dependencies: ["LMDBRival", .product(name: "Larder", package: "larder")],
+      dependencies: [
+        "LMDBRival", .product(name: "Larder", package: "larder"),
+        .product(name: "LarderObjects", package: "larder"),
+        .product(name: "GRDB", package: "GRDB.swift"),
+      ],
       path: "Sources/LarderBench"),
   ],
   swiftLanguageModes: [.v6]

@@ -5,12 +5,13 @@
 import Foundation
 import Larder
 
-/// `larder-bench core [--json FILE] [--quick] [--work DIRECTORY] [FIGURE...]`
+/// `larder-bench core|objects [--json FILE] [--quick] [--work DIRECTORY] [FIGURE...]`
 @main
 struct Bench {
   var json: String?
   var work: String?
   var isQuick = false
+  let suite: String
   var wanted: [String] = []
 
   static func main() {
@@ -23,8 +24,11 @@ struct Bench {
       switch arguments.first {
       case "--child-open": try ProcessFigures.openChild(arguments[1])
       case "--child-read": try ProcessFigures.readChild(arguments[1], seed: Int(arguments[2])!)
-      case "core": try Bench(arguments.dropFirst()).run()
-      default: throw BenchFailure("Say what to measure: core.")
+      case "--child-save": try ObjectChildren.save(arguments[1])
+      case "--child-fetch": try ObjectChildren.fetch(arguments[1])
+      case "--child-migrate": try ObjectChildren.migrate(arguments[1])
+      case "core", "objects": try Bench(arguments).run()
+      default: throw BenchFailure("Say what to measure: core or objects.")
       }
     } catch {
       FileHandle.standardError.write(Data("larder-bench: \(error)\n".utf8))
@@ -34,6 +38,7 @@ struct Bench {
 
   init(_ arguments: some Sequence<String>) throws {
     var rest = Array(arguments)
+    suite = rest.removeFirst()
     while !rest.isEmpty {
       let argument = rest.removeFirst()
       switch argument {
@@ -42,7 +47,7 @@ struct Bench {
         guard !rest.isEmpty else { throw BenchFailure("\(argument) wants a path.") }
         if argument == "--json" { json = rest.removeFirst() } else { work = rest.removeFirst() }
       default:
-        guard argument.hasPrefix("core") else {
+        guard argument.hasPrefix(suite + ".") else {
           throw BenchFailure("There is no figure or option \(argument).")
         }
         wanted.append(argument)
@@ -66,6 +71,52 @@ struct Bench {
       Child.say(figure.row)
       figures.append(figure)
     }
+    if suite == "objects" {
+      try measureObjects(directory, measure)
+    } else {
+      try measureCore(directory, measure)
+    }
+    guard !figures.isEmpty else { throw BenchFailure("No figure was selected.") }
+    if let json {
+      let lines = try figures.map { try $0.json() + "\n" }.joined()
+      try Data(lines.utf8).write(to: URL(fileURLWithPath: json))
+    }
+    let missed = figures.filter { !$0.isMet }
+    Child.say("")
+    Child.say(
+      missed.isEmpty
+        ? "All \(figures.count) bars are met."
+        : "\(missed.count) of \(figures.count) bars are not met: "
+          + missed.map(\.id).joined(separator: ", "))
+  }
+
+  private typealias Measure = (String, () throws -> Figure) throws -> Void
+
+  private func measureObjects(_ directory: String, _ measure: Measure) throws {
+    let ids = [
+      "fetch_cold", "fetch_hot", "indexed_equal", "indexed_range", "scan", "repeat", "save",
+    ].map { "objects." + $0 }
+    if ids.contains(where: isWanted) {
+      let population = try ObjectPopulation(in: directory, count: 100_000)
+      let reads = ObjectReadFigures(population, isQuick: isQuick)
+      try measure("objects.fetch_cold", reads.cold)
+      try measure("objects.fetch_hot", reads.hot)
+      let queries = ObjectQueryFigures(population, isQuick: isQuick)
+      try measure("objects.indexed_equal", queries.indexedEqual)
+      try measure("objects.indexed_range", queries.indexedRange)
+      try measure("objects.scan", queries.scan)
+      try measure("objects.repeat", queries.repeated)
+      try measure("objects.save") { try ObjectSaveFigure(population, isQuick: isQuick).save() }
+    }
+    try measure("objects.query_5000") {
+      let few = try ObjectPopulation(in: directory + "/few", count: 5000)
+      return try ObjectQueryFigures(few, isQuick: isQuick).fiveThousand()
+    }
+    let migration = ObjectMigrationFigure(directory: directory, isQuick: isQuick)
+    try measure("objects.migration_memory", migration.memory)
+  }
+
+  private func measureCore(_ directory: String, _ measure: Measure) throws {
     let memory = MemoryFigures(directory: directory, isQuick: isQuick)
     try measure("core.memory_hit_int", memory.hitInt)
     try measure("core.memory_hit_string", memory.hitString)
@@ -85,17 +136,5 @@ struct Bench {
       try measure("core.set_committed", stores.setCommitted)
     }
     try measure("core.open_1gb", processes.open)
-    guard !figures.isEmpty else { throw BenchFailure("No figure was selected.") }
-    if let json {
-      let lines = try figures.map { try $0.json() + "\n" }.joined()
-      try Data(lines.utf8).write(to: URL(fileURLWithPath: json))
-    }
-    let missed = figures.filter { !$0.isMet }
-    Child.say("")
-    Child.say(
-      missed.isEmpty
-        ? "All \(figures.count) bars are met."
-        : "\(missed.count) of \(figures.count) bars are not met: "
-          + missed.map(\.id).joined(separator: ", "))
   }
 }

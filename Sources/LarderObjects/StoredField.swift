@@ -1,0 +1,123 @@
+// Larder — an embedded, multi-process cache and object store.
+// Copyright 2026 the Larder authors. Licensed under Apache-2.0.
+// SPDX-License-Identifier: Apache-2.0
+
+internal import LarderCoding
+internal import LarderSystem
+
+// FIELDS WITHOUT THE OBJECT
+//
+// A query that judges a hundred thousand objects to find ten needs one or two fields of each. These
+// are read where they lie: the object is a CBOR map (RFC 8949), its fields are passed over until the
+// one sought, and that alone is made into a value. Nothing is trusted that a checksum does not cover,
+// and nothing is guessed: whatever is not plain (tags, indefinite lengths, a field written twice as
+// another writer may) is `unclear`, and the object is decoded.
+
+/// Where a field of a stored object is.
+enum StoredField {
+  case found(Range<Int>)
+  case missing
+  case unclear
+
+  /// Seeks a field by its name, encoded as CBOR text.
+  static func find(_ name: [UInt8], in object: RawSpan) -> StoredField {
+    guard let map = head(object, 0), map.major == 5 else { return .unclear }
+    var offset = map.end
+    for _ in 0..<map.argument {
+      guard let value = skip(object, offset, depth: 0), let end = skip(object, value, depth: 0)
+      else { return .unclear }
+      if value - offset == name.count, object.slice(offset..<value)!.equals(name) {
+        return .found(value..<end)
+      }
+      offset = end
+    }
+    return .missing
+  }
+
+  struct Head {
+    let major: UInt8
+    /// The lowest five bits of the first byte.
+    let info: UInt8
+    let argument: UInt64
+    let end: Int
+  }
+
+  /// The head of an item; `nil`: there is none, or its length is indefinite.
+  @inline(__always)
+  static func head(_ bytes: RawSpan, _ offset: Int) -> Head? {
+    guard let initial: UInt8 = bytes.integer(at: offset) else { return nil }
+    let info = initial & 0x1f
+    var argument = UInt64(info)
+    var end = offset + 1
+    switch info {
+    case 0..<24: break
+    case 24:
+      guard let word: UInt8 = bytes.integer(at: end) else { return nil }
+      (argument, end) = (UInt64(word), end + 1)
+    case 25:
+      guard let word: UInt16 = bytes.integer(at: end) else { return nil }
+      (argument, end) = (UInt64(word.byteSwapped), end + 2)
+    case 26:
+      guard let word: UInt32 = bytes.integer(at: end) else { return nil }
+      (argument, end) = (UInt64(word.byteSwapped), end + 4)
+    case 27:
+      guard let word: UInt64 = bytes.integer(at: end) else { return nil }
+      (argument, end) = (word.byteSwapped, end + 8)
+    default: return nil
+    }
+    return Head(major: initial >> 5, info: info, argument: argument, end: end)
+  }
+
+  /// The offset behind an item; `nil`: that is not plain.
+  private static func skip(_ bytes: RawSpan, _ offset: Int, depth: Int) -> Int? {
+    guard depth < 64, let head = head(bytes, offset) else { return nil }
+    switch head.major {
+    case 0, 1, 7: return head.end
+    case 2, 3:
+      guard head.argument <= UInt64(bytes.byteCount - head.end) else { return nil }
+      return head.end + Int(head.argument)
+    case 6: return skip(bytes, head.end, depth: depth + 1)
+    default:
+      guard head.argument <= UInt64(bytes.byteCount) else { return nil }
+      var end = head.end
+      for _ in 0..<(head.major == 5 ? head.argument * 2 : head.argument) {
+        guard let next = skip(bytes, end, depth: depth + 1) else { return nil }
+        end = next
+      }
+      return end
+    }
+  }
+}
+
+/// A property of an object as it can be read from the record, once it is known where it is.
+struct StoredProperty<Object: Storable>: Sendable {
+  let path: AnyPath
+  /// Finds out the name the property is stored under; `nil`: that cannot be proved.
+  let prove: @Sendable (Kind<Object>, _ sample: [UInt8]) -> String?
+  /// Judges the property's field; `nil`: it is not plain.
+  let holds: @Sendable (RawSpan) -> Bool?
+  /// Judges the absence of the field.
+  let holdsWithout: @Sendable () -> Bool?
+
+  /// - Returns: `nil`: values of the type are not read by themselves.
+  init?<Value>(
+    _ path: PropertyPath<Object, Value>, _ holds: @escaping @Sendable (Value) -> Bool
+  ) {
+    guard let scalar = Value.self as? any StoredScalar.Type else { return nil }
+    self.init(opening: scalar, path, holds)
+  }
+
+  private init?<Scalar: StoredScalar, Value>(
+    opening type: Scalar.Type, _ path: PropertyPath<Object, Value>,
+    _ holds: @escaping @Sendable (Value) -> Bool
+  ) {
+    guard let scalar = path as? PropertyPath<Object, Scalar> else { return nil }
+    self.path = path.erased
+    prove = { kind, sample in StoredProof(kind: kind, path: scalar).name(from: sample) }
+    self.holds = { field in
+      guard let value = Scalar.read(field), let value = value as? Value else { return nil }
+      return holds(value)
+    }
+    holdsWithout = { (Scalar.absent as? Value).map(holds) }
+  }
+}
