@@ -68,7 +68,7 @@ extension StorageError {
         + "use a storage that has it.")
   }
 
-  static let recursiveUpdate = StorageError(
+  package static let recursiveUpdate = StorageError(
     .recursiveUpdate, during: "update",
     "A closure that a storage runs during a write wrote to the same storage, which waits for it. "
       + "Change the value that the closure was given, and write other keys afterwards.")
