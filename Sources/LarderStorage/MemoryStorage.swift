@@ -49,6 +49,15 @@ public final class MemoryStorage<Key: Hashable & Sendable, Value: Sendable>: Syn
   @inlinable
   public func value(forKey key: Key) throws -> Value? { read(key) }
 
+  /// The value of a key, or `nil`.
+  @inlinable
+  public func value(forKey key: Key) async throws -> Value? { read(key) }
+
+  /// Stores a value.
+  public func set(_ value: Value, forKey key: Key) async throws {
+    try write(StorageWrite(key: key, value: value))
+  }
+
   @inlinable
   func read(_ key: Key) -> Value? {
     state.read(key) { [self] deadline in isOver(deadline) }

@@ -116,3 +116,14 @@ extension SynchronousStorage {
       write: StorageCall { try self.set($0.value, forKey: $0.key) })
   }
 }
+
+// For asynchronous callers: every storage is called the same way there.
+extension SynchronousStorage {
+  /// The value of a key, or `nil`. What may block does so on a thread that is none of Swift's pool.
+  public func value(forKey key: Key) async throws -> Value? { try await operations.read(key) }
+
+  /// Stores a value. What may block does so on a thread that is none of Swift's pool.
+  public func set(_ value: Value, forKey key: Key) async throws {
+    try await operations.write(StorageWrite(key: key, value: value))
+  }
+}

@@ -99,12 +99,12 @@ struct DefectTests {
       }
       answer.open()
       #expect(try await slow == 1)
-      #expect(try memory.value(forKey: "key") == (isRemoved ? nil : 2))
+      #expect(try await memory.value(forKey: "key") == (isRemoved ? nil : 2))
       try await memory.removeAll()
     }
     // Undisturbed, the front is filled.
     #expect(try await memory.backed(by: back).value(forKey: "key") == 1)
-    #expect(try memory.value(forKey: "key") == 1)
+    #expect(try await memory.value(forKey: "key") == 1)
   }
 
   @Test(arguments: [0, 1, 2])
@@ -148,7 +148,7 @@ struct DefectTests {
         }
       }
       for key in keys {
-        let (inFront, inBack) = (try front.value(forKey: key), try await back.value(forKey: key))
+        let (inFront, inBack) = (try await front.value(forKey: key), try await back.value(forKey: key))
         #expect(inFront == nil || inFront == inBack, "\(key), \(seed)")
         #expect(try await storage.value(forKey: key) == inBack, "\(key), \(seed)")
       }
@@ -172,11 +172,11 @@ struct DefectTests {
     for (number, key) in keys.enumerated() { last[Array(key.utf8)] = number }
     for key in keys {
       let filename = Filename(rawValue: key)
-      #expect(try folder.value(forKey: filename) == text("\(last[Array(key.utf8)]!)"), "\(key)")
+      #expect(try await folder.value(forKey: filename) == text("\(last[Array(key.utf8)]!)"), "\(key)")
       #expect(filename.fileName.utf8.count <= 140)
       #expect(!filename.fileName.hasPrefix(".") && !filename.fileName.contains("/"))
     }
-    #expect(Set(try folder.keys().map { Array($0.rawValue.utf8) }) == Set(last.keys))
+    #expect(Set(try await folder.keys().map { Array($0.rawValue.utf8) }) == Set(last.keys))
     #expect(
       try FileManager.default.contentsOfDirectory(atPath: directory.path) == ["below"])
     #expect(
