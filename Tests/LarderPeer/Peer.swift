@@ -15,7 +15,7 @@
 //   verify                     -> sound | the findings
 //   hold                       -> holding, and after the next line: ok
 //   numbers FROM TO            -> ack K for each key that is committed
-//   and those of `Peer+Loops.swift`, `Peer+Whole.swift` and, with objects, `Peer+Objects.swift` and
+//   and those of `Peer+Loops.swift`, `Peer+Whole.swift`, `Peer+Folder.swift` and, with objects, `Peer+Objects.swift` and
 //   `Peer+Notes.swift`
 //   exit                       no answer
 //

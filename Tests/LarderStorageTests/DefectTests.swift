@@ -79,14 +79,14 @@ struct DefectTests {
   }
 
   @Test func `M3: a slow back never overwrites a newer value in front`() async throws {
-    let (asked, answer) = (Door(), Door())
-    let back = ReadOnlyStorage<String, Int>(storageName: "slow") { _ in
-      asked.open()
-      await answer.pass()
-      return 1
-    }
     let memory = MemoryStorage<String, Int>()
     for isRemoved in [false, true] {
+      let (asked, answer) = (Door(), Door())
+      let back = ReadOnlyStorage<String, Int>(storageName: "slow") { _ in
+        asked.open()
+        await answer.pass()
+        return 1
+      }
       let storage = memory.backed(by: back)
       async let slow = storage.value(forKey: "key")
       await asked.pass()
@@ -102,6 +102,7 @@ struct DefectTests {
       #expect(try await memory.value(forKey: "key") == (isRemoved ? nil : 2))
       try await memory.removeAll()
     }
+    let back = ReadOnlyStorage<String, Int>(storageName: "back") { _ in 1 }
     // Undisturbed, the front is filled.
     #expect(try await memory.backed(by: back).value(forKey: "key") == 1)
     #expect(try await memory.value(forKey: "key") == 1)
