@@ -37,7 +37,7 @@ struct CompositionTests {
     #expect(combined.storageName == "\(front.storageName)<->\(back.storageName)")
     try await back.set(1, forKey: "pulled")
     #expect(try await combined.retrieve(forKey: "pulled") == 1)
-    #expect(try front.storage == ["pulled": 1])
+    #expect(front.storage == ["pulled": 1])
     try await combined.set(2, forKey: "set")
     #expect(front.storage["set"] == 2 && back.storage["set"] == 2)
     try await combined.remove(forKey: "set")

@@ -91,7 +91,7 @@ struct DiskTests {
       #expect(try await folder.value(forKey: "a") == nil)
       #expect(try await folder.updateOrInsert(forKey: "b") { $0 = text("b") } == text("b"))
     }
-    try await folder.clear()
+    try folder.clear()
     #expect(!FileManager.default.fileExists(atPath: folder.folderURL.path))
     let strict = DiskStorage(creatingDirectories: false).folder(
       at: URL(fileURLWithPath: directory.appending("none")))
@@ -110,7 +110,7 @@ struct DiskTests {
     let directory = try TemporaryDirectory()
     let clock = ManualClock()
     let now: @Sendable () -> Date = {
-      Date(timeIntervalSince1970: Double(clock.now()) / 1000)
+      Date(timeIntervalSince1970: Double(clock.now) / 1000)
     }
     clock.set(to: 1_000_000_000)
     let disk = DiskFolderStorage(
