@@ -2,8 +2,8 @@
 // Copyright 2026 the Larder authors. Licensed under Apache-2.0.
 // SPDX-License-Identifier: Apache-2.0
 
-package import LarderEngine
 internal import LarderCoding
+package import LarderEngine
 
 extension PersistentCache {
   /// Changes a value in a transaction among all processes; `nil` is none, before and after.

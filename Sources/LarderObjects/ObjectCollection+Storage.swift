@@ -58,6 +58,7 @@ extension ObjectCollection where Object.ID: Sendable {
     guard "\(object.id)" != "\(id)" else { return }
     throw StorageError(
       .unsupported, during: "set",
-      "The object has the id \(object.id), and cannot be stored under \(id). Store it under its own.")
+      "The object has the id \(object.id), and cannot be stored under \(id). Store it under its own."
+    )
   }
 }

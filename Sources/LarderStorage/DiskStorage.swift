@@ -2,12 +2,8 @@
 // Copyright 2026 the Larder authors. Licensed under Apache-2.0.
 // SPDX-License-Identifier: Apache-2.0
 
-internal import LarderSystem
-
-#if canImport(FoundationEssentials)
-  internal import FoundationEssentials
-#endif
 public import Foundation
+internal import LarderSystem
 
 /// Plain files: the keys are their URLs, the values what is in them.
 ///

@@ -145,7 +145,10 @@ final class MemoryState<Key: Hashable & Sendable, Value: Sendable>: Sendable {
       contents.entries.append(entry)
     }
     contents.cost &+= entry.cost
-    if isBounded { evict(&contents) }
+    guard isBounded else { return }
+    evict(&contents)
+    // The bit kept the hand from it until now; from here on it has to be read to stay.
+    if let place = contents.places[entry.key] { contents.entries[place].isUsed = false }
   }
 
   private func remove(_ key: Key, _ contents: inout Contents) {
@@ -173,6 +176,8 @@ final class MemoryState<Key: Hashable & Sendable, Value: Sendable>: Sendable {
         contents.hand += 1
       } else {
         take(contents.hand, &contents)
+        // The last one came here: its turn is later.
+        contents.hand += 1
       }
     }
   }

@@ -95,7 +95,8 @@ public final class MemoryStorage<Key: Hashable & Sendable, Value: Sendable>: Syn
   public var storage: [Key: Value] {
     let time = now().timeIntervalSinceReferenceDate
     return Dictionary(
-      state.all.filter { time < $0.deadline }.map { ($0.key, $0.value) }) { $1 }
+      state.all.filter { time < $0.deadline }.map { ($0.key, $0.value) }
+    ) { $1 }
   }
 
   // MARK: Parts

@@ -2,9 +2,6 @@
 // Copyright 2026 the Larder authors. Licensed under Apache-2.0.
 // SPDX-License-Identifier: Apache-2.0
 
-#if canImport(FoundationEssentials)
-  internal import FoundationEssentials
-#endif
 internal import Foundation
 
 /// A storage in an `NSCache`, which lets go of values when the system asks for memory (on Apple's

@@ -79,10 +79,14 @@ extension StorageProtocol where Value == Data {
   }
 
   /// The storage with whatever JSON can say.
-  public func mapJSON() -> Storage<Key, DocumentValue> { mapJSONObject() }
+  public func mapJSON() -> Storage<Key, DocumentValue> {
+    mapJSONObject()
+  }
 
   /// The storage with objects of JSON, by the names of their fields.
-  public func mapJSONDictionary() -> Storage<Key, [String: DocumentValue]> { mapJSONObject() }
+  public func mapJSONDictionary() -> Storage<Key, [String: DocumentValue]> {
+    mapJSONObject()
+  }
 
   /// The storage with values in property lists, binary ones unless the encoder says otherwise.
   public func mapPlistObject<Other: Codable & Sendable>(
@@ -93,13 +97,19 @@ extension StorageProtocol where Value == Data {
   }
 
   /// The storage with whatever a property list can say.
-  public func mapPlist() -> Storage<Key, DocumentValue> { mapPlistObject() }
+  public func mapPlist() -> Storage<Key, DocumentValue> {
+    mapPlistObject()
+  }
 
   /// The storage with the dictionaries of property lists.
-  public func mapPlistDictionary() -> Storage<Key, [String: DocumentValue]> { mapPlistObject() }
+  public func mapPlistDictionary() -> Storage<Key, [String: DocumentValue]> {
+    mapPlistObject()
+  }
 
   /// The storage with texts.
-  public func mapString(withEncoding encoding: String.Encoding = .utf8) -> Storage<Key, String> {
+  public func mapString(
+    withEncoding encoding: String.Encoding = .utf8
+  ) -> Storage<Key, String> {
     coded(.text(encoding))
   }
 }
@@ -118,10 +128,14 @@ extension ReadOnlyStorageProtocol where Value == Data {
   }
 
   /// The storage with whatever JSON can say.
-  public func mapJSON() -> ReadOnlyStorage<Key, DocumentValue> { mapJSONObject() }
+  public func mapJSON() -> ReadOnlyStorage<Key, DocumentValue> {
+    mapJSONObject()
+  }
 
   /// The storage with objects of JSON, by the names of their fields.
-  public func mapJSONDictionary() -> ReadOnlyStorage<Key, [String: DocumentValue]> { mapJSONObject() }
+  public func mapJSONDictionary() -> ReadOnlyStorage<Key, [String: DocumentValue]> {
+    mapJSONObject()
+  }
 
   /// The storage with values in property lists, binary ones unless the encoder says otherwise.
   public func mapPlistObject<Other: Codable & Sendable>(
@@ -132,13 +146,19 @@ extension ReadOnlyStorageProtocol where Value == Data {
   }
 
   /// The storage with whatever a property list can say.
-  public func mapPlist() -> ReadOnlyStorage<Key, DocumentValue> { mapPlistObject() }
+  public func mapPlist() -> ReadOnlyStorage<Key, DocumentValue> {
+    mapPlistObject()
+  }
 
   /// The storage with the dictionaries of property lists.
-  public func mapPlistDictionary() -> ReadOnlyStorage<Key, [String: DocumentValue]> { mapPlistObject() }
+  public func mapPlistDictionary() -> ReadOnlyStorage<Key, [String: DocumentValue]> {
+    mapPlistObject()
+  }
 
   /// The storage with texts.
-  public func mapString(withEncoding encoding: String.Encoding = .utf8) -> ReadOnlyStorage<Key, String> {
+  public func mapString(
+    withEncoding encoding: String.Encoding = .utf8
+  ) -> ReadOnlyStorage<Key, String> {
     coded(.text(encoding))
   }
 }
@@ -157,10 +177,14 @@ extension WriteOnlyStorageProtocol where Value == Data {
   }
 
   /// The storage with whatever JSON can say.
-  public func mapJSON() -> WriteOnlyStorage<Key, DocumentValue> { mapJSONObject() }
+  public func mapJSON() -> WriteOnlyStorage<Key, DocumentValue> {
+    mapJSONObject()
+  }
 
   /// The storage with objects of JSON, by the names of their fields.
-  public func mapJSONDictionary() -> WriteOnlyStorage<Key, [String: DocumentValue]> { mapJSONObject() }
+  public func mapJSONDictionary() -> WriteOnlyStorage<Key, [String: DocumentValue]> {
+    mapJSONObject()
+  }
 
   /// The storage with values in property lists, binary ones unless the encoder says otherwise.
   public func mapPlistObject<Other: Codable & Sendable>(
@@ -171,13 +195,19 @@ extension WriteOnlyStorageProtocol where Value == Data {
   }
 
   /// The storage with whatever a property list can say.
-  public func mapPlist() -> WriteOnlyStorage<Key, DocumentValue> { mapPlistObject() }
+  public func mapPlist() -> WriteOnlyStorage<Key, DocumentValue> {
+    mapPlistObject()
+  }
 
   /// The storage with the dictionaries of property lists.
-  public func mapPlistDictionary() -> WriteOnlyStorage<Key, [String: DocumentValue]> { mapPlistObject() }
+  public func mapPlistDictionary() -> WriteOnlyStorage<Key, [String: DocumentValue]> {
+    mapPlistObject()
+  }
 
   /// The storage with texts.
-  public func mapString(withEncoding encoding: String.Encoding = .utf8) -> WriteOnlyStorage<Key, String> {
+  public func mapString(
+    withEncoding encoding: String.Encoding = .utf8
+  ) -> WriteOnlyStorage<Key, String> {
     coded(.text(encoding))
   }
 }

@@ -226,7 +226,11 @@ extension StorageCall {
       let result: Result<Output, any Error>
       do {
         // A thread of the background may block.
-        if let now { result = .success(try now(input)) } else { result = .success(try await self(input)) }
+        if let now {
+          result = .success(try now(input))
+        } else {
+          result = .success(try await self(input))
+        }
       } catch {
         result = .failure(error)
       }

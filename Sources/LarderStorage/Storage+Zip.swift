@@ -39,7 +39,11 @@ private func zipped<Key, A, B>(
   _ left: StorageOperations<Key, A>, _ right: StorageOperations<Key, B>
 ) -> StorageOperations<Key, (A, B)> {
   var result = StorageOperations<Key, (A, B)>(
-    read: both(left.read, right.read) { $0 } right: { $0 }.map { values in
+    read: both(left.read, right.read) {
+      $0
+    } right: {
+      $0
+    }.map { values in
       guard let first = values.0, let second = values.1 else { return nil }
       return (first, second)
     },
@@ -50,12 +54,24 @@ private func zipped<Key, A, B>(
       StorageWrite(key: $0.key, value: $0.value.1, expires: $0.expires)
     }.map { _ in })
   if let first = left.remove, let second = right.remove {
-    result.remove = both(first, second) { $0 } right: { $0 }.map { _ in }
+    result.remove = both(first, second) {
+      $0
+    } right: {
+      $0
+    }.map { _ in }
   }
   if let first = left.removeAll, let second = right.removeAll {
-    result.removeAll = both(first, second) { $0 } right: { $0 }.map { _ in }
+    result.removeAll = both(first, second) {
+      $0
+    } right: {
+      $0
+    }.map { _ in }
   }
-  result.contains = both(left.containing, right.containing) { $0 } right: { $0 }.map { $0.0 && $0.1 }
+  result.contains = both(left.containing, right.containing) {
+    $0
+  } right: {
+    $0
+  }.map { $0.0 && $0.1 }
   result.keepsExpiry = left.keepsExpiry && right.keepsExpiry
   return result
 }

@@ -129,7 +129,8 @@ public struct ReadOnlyStorage<Key: Sendable, Value: Sendable>: ReadOnlyStoragePr
     self.init(
       storageName: storageName,
       operations: StorageOperations(
-        read: read, write: StorageCall { _ in throw StorageError.unsupported("set", by: storageName) }
+        read: read,
+        write: StorageCall { _ in throw StorageError.unsupported("set", by: storageName) }
       ))
   }
 

@@ -11,7 +11,8 @@ import Testing
 
 @Suite(.timeLimit(.minutes(5)))
 struct CompositionTests {
-  @Test func `A miss is nil and an error of retrieve; a failure is an error of both`() async throws {
+  @Test func `A miss is nil and an error of retrieve; a failure is an error of both`() async throws
+  {
     let memory = MemoryStorage<String, Int>()
     #expect(try await memory.value(forKey: "a") == nil)
     do {
@@ -142,7 +143,7 @@ struct CompositionTests {
     }
   }
 
-  @Test func `Storages of closures that call back work, and complete on the caller if they can`() async throws {
+  @Test func `Storages of closures that call back work, at once where they can`() async throws {
     let memory = MemoryStorage<String, Int>()
     let closures = Storage<String, Int>(
       storageName: "closures",
@@ -160,7 +161,7 @@ struct CompositionTests {
     #expect(updated == 2)
   }
 
-  @Test func `A write inside an update of the same storage is an error, not a deadlock`() async throws {
+  @Test func `A write inside an update of its storage is an error, no deadlock`() async throws {
     let directory = try TemporaryDirectory()
     let temporary = try TemporaryStore()
     let data = temporary.store.storage("update", keys: String.self, values: Data.self)

@@ -57,7 +57,7 @@ struct DefectTests {
     }
   }
 
-  @Test func `Every thread of Swift's pool may wait for an asynchronous storage at once`() async throws {
+  @Test func `Every thread of Swift's pool may wait for asynchronous work at once`() async throws {
     let storage = MemoryStorage<String, Data>(countLimit: 1).combined(with: Remote())
     let sync = storage.makeSyncStorage()
     let count = ProcessInfo.processInfo.activeProcessorCount * 4
@@ -149,7 +149,9 @@ struct DefectTests {
         }
       }
       for key in keys {
-        let (inFront, inBack) = (try await front.value(forKey: key), try await back.value(forKey: key))
+        let (inFront, inBack) = (
+          try await front.value(forKey: key), try await back.value(forKey: key)
+        )
         #expect(inFront == nil || inFront == inBack, "\(key), \(seed)")
         #expect(try await storage.value(forKey: key) == inBack, "\(key), \(seed)")
       }
@@ -173,7 +175,8 @@ struct DefectTests {
     for (number, key) in keys.enumerated() { last[Array(key.utf8)] = number }
     for key in keys {
       let filename = Filename(rawValue: key)
-      #expect(try await folder.value(forKey: filename) == text("\(last[Array(key.utf8)]!)"), "\(key)")
+      #expect(
+        try await folder.value(forKey: filename) == text("\(last[Array(key.utf8)]!)"), "\(key)")
       #expect(filename.fileName.utf8.count <= 140)
       #expect(!filename.fileName.hasPrefix(".") && !filename.fileName.contains("/"))
     }

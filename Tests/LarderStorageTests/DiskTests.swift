@@ -24,7 +24,7 @@ struct DiskTests {
     for peer in peers { #expect(try peer.wait() == .exited(0)) }
   }
 
-  @Test func `A writer that is killed leaves no half of a file, and its rests are tidied up`() throws {
+  @Test func `A killed writer leaves no half of a file, and its rests are tidied up`() throws {
     let directory = try TemporaryDirectory()
     let path = directory.appending("folder")
     let folder = directory.folder()

@@ -50,7 +50,8 @@ struct Failing<Value: Sendable>: SynchronousStorage {
 
 /// Something that is opened once and lets all through then.
 final class Door: Sendable {
-  private let state = Mutex<(isOpen: Bool, waiting: [CheckedContinuation<Void, Never>])>((false, []))
+  private let state = Mutex<(isOpen: Bool, waiting: [CheckedContinuation<Void, Never>])>(
+    (false, []))
 
   func pass() async {
     await withCheckedContinuation { continuation in
