@@ -34,13 +34,11 @@ public struct Filename: RawRepresentable, Hashable, Sendable, ExpressibleByStrin
   public var description: String { rawValue }
 
   public static func == (left: Filename, right: Filename) -> Bool {
-    left.rawValue.utf8.elementsEqual(right.rawValue.utf8)
+    left.rawValue == right.rawValue && left.rawValue.utf8.elementsEqual(right.rawValue.utf8)
   }
 
-  public func hash(into hasher: inout Hasher) {
-    for byte in rawValue.utf8 { hasher.combine(byte) }
-    hasher.combine(0xFF as UInt8)
-  }
+  // Strings that Swift calls equal share a hash, and are told apart by their bytes.
+  public func hash(into hasher: inout Hasher) { hasher.combine(rawValue) }
 
   /// The name of the key's file in a ``DiskFolderStorage``.
   public var fileName: String {
