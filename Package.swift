@@ -13,6 +13,7 @@ let package = Package(
     .library(name: "LarderObjects", targets: ["LarderObjects"]),
     .library(name: "LarderArchive", targets: ["LarderArchive"]),
     .library(name: "LarderCombine", targets: ["LarderCombine"]),
+    .library(name: "LarderStorage", targets: ["LarderStorage"]),
     .library(name: "LarderTesting", targets: ["LarderTesting"]),
     .executable(name: "larder", targets: ["LarderCLI"]),
     .executable(name: "larder-stress", targets: ["LarderStress"]),
@@ -40,17 +41,21 @@ let package = Package(
     .target(name: "LarderLMDB", dependencies: ["CLarderLMDB", "LarderSystem"]),
 
     .target(name: "LarderCoding"),
+    // Storages that compose. Of ours it needs the file calls only: no engine.
+    .target(name: "LarderStorage", dependencies: ["LarderSystem"]),
     .target(name: "LarderEngine", dependencies: ["LarderLMDB", "LarderSystem", "LarderCoding"]),
     .target(name: "LarderCache", dependencies: ["LarderEngine", "LarderCoding"]),
     .target(
       name: "LarderObjects",
-      dependencies: ["LarderCache", "LarderEngine", "LarderCoding", "LarderLMDB"]),
+      dependencies: ["LarderCache", "LarderEngine", "LarderCoding", "LarderLMDB", "LarderStorage"]),
     .target(
       name: "LarderArchive",
       dependencies: ["LarderObjects", "LarderCache", "LarderEngine", "LarderCoding"]),
     .target(
       name: "LarderUntyped", dependencies: ["LarderEngine", "LarderCoding", "LarderLMDB"]),
-    .target(name: "Larder", dependencies: ["LarderCache", "LarderEngine", "LarderCoding"]),
+    .target(
+      name: "Larder",
+      dependencies: ["LarderCache", "LarderEngine", "LarderCoding", "LarderStorage"]),
 
     // Publishers. Whoever does not import it builds nothing of OpenCombine.
     .target(
@@ -72,7 +77,9 @@ let package = Package(
     // The chaos kit: how tools and tests run, kill and judge other processes.
     .target(
       name: "LarderTesting",
-      dependencies: ["Larder", "LarderCache", "LarderEngine", "LarderCoding", "LarderSystem"]),
+      dependencies: [
+        "Larder", "LarderCache", "LarderEngine", "LarderCoding", "LarderStorage", "LarderSystem",
+      ]),
     .executableTarget(
       name: "LarderStress",
       dependencies: [
@@ -100,6 +107,11 @@ let package = Package(
     .testTarget(
       name: "LarderObjectsTests",
       dependencies: ["LarderObjects", "LarderEngine", "LarderTesting"]),
+    .testTarget(
+      name: "LarderStorageTests",
+      dependencies: [
+        "Larder", "LarderObjects", "LarderStorage", "LarderSystem", "LarderTesting", "LarderPeer",
+      ]),
     .testTarget(
       name: "LarderArchiveTests",
       dependencies: [

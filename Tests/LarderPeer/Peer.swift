@@ -15,8 +15,8 @@
 //   verify                     -> sound | the findings
 //   hold                       -> holding, and after the next line: ok
 //   numbers FROM TO            -> ack K for each key that is committed
-//   and those of `Peer+Loops.swift`, `Peer+Whole.swift` and, with objects, `Peer+Objects.swift` and
-//   `Peer+Notes.swift`
+//   and those of `Peer+Loops.swift`, `Peer+Whole.swift`, `Peer+Folder.swift` and, with objects,
+//   `Peer+Objects.swift` and `Peer+Notes.swift`
 //   exit                       no answer
 //
 // Whatever fails is answered with `error CODE PID SENTENCE`. A key that is a number is an `Int`.
