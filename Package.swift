@@ -12,6 +12,7 @@ let package = Package(
     .library(name: "Larder", targets: ["Larder"]),
     .library(name: "LarderObjects", targets: ["LarderObjects"]),
     .library(name: "LarderArchive", targets: ["LarderArchive"]),
+    .library(name: "LarderDefaults", targets: ["LarderDefaults"]),
     .library(name: "LarderCombine", targets: ["LarderCombine"]),
     .library(name: "LarderTesting", targets: ["LarderTesting"]),
     .executable(name: "larder", targets: ["LarderCLI"]),
@@ -50,6 +51,9 @@ let package = Package(
       dependencies: ["LarderObjects", "LarderCache", "LarderEngine", "LarderCoding"]),
     .target(
       name: "LarderUntyped", dependencies: ["LarderEngine", "LarderCoding", "LarderLMDB"]),
+    .target(
+      name: "LarderDefaults",
+      dependencies: ["LarderCache", "LarderEngine", "LarderCoding", "LarderSystem"]),
     .target(name: "Larder", dependencies: ["LarderCache", "LarderEngine", "LarderCoding"]),
 
     // Publishers. Whoever does not import it builds nothing of OpenCombine.
@@ -65,7 +69,7 @@ let package = Package(
     .executableTarget(
       name: "LarderCLI",
       dependencies: [
-        "Larder", "LarderUntyped", "LarderEngine", "LarderCoding",
+        "Larder", "LarderDefaults", "LarderUntyped", "LarderEngine", "LarderCoding",
         .product(name: "ArgumentParser", package: "swift-argument-parser"),
       ]),
 
@@ -83,7 +87,8 @@ let package = Package(
     .executableTarget(
       name: "LarderPeer",
       dependencies: [
-        "Larder", "LarderObjects", "LarderArchive", "LarderEngine", "LarderSystem", "LarderTesting",
+        "Larder", "LarderObjects", "LarderArchive", "LarderDefaults", "LarderEngine",
+        "LarderSystem", "LarderTesting",
       ],
       path: "Tests/LarderPeer"),
 
@@ -105,6 +110,9 @@ let package = Package(
       dependencies: [
         "LarderArchive", "LarderObjects", "LarderEngine", "LarderTesting", "LarderPeer",
       ]),
+    .testTarget(
+      name: "LarderDefaultsTests",
+      dependencies: ["LarderDefaults", "LarderEngine", "LarderTesting", "LarderPeer"]),
     .testTarget(
       name: "LarderCombineTests",
       dependencies: ["Larder", "LarderObjects", "LarderCombine", "LarderEngine", "LarderTesting"]),
