@@ -72,8 +72,9 @@ extension Defaults {
       let stored = try transaction.value(forKey: encoded, in: suite.space)
       var value = try stored.map { try Self.decode(Value.self, $0, key) }
       try change(&value)
-      if let value {
-        let (codec, payload) = try Self.encoded(value, key)
+      if let value, case let (codec, payload) = try Self.encoded(value, key),
+        !Self.isNull(codec, payload)
+      {
         let content = DefaultsStore.content(codec, payload, encoded, transaction.now)
         try transaction.set(content, forKey: encoded, in: suite.space)
       } else if stored != nil {
@@ -110,8 +111,7 @@ extension Defaults {
   /// - Throws: As ``setValue(_:forKey:)``.
   public func encode<Value: Encodable>(_ value: Value, forKey key: String) throws {
     let (codec, payload) = try Self.encoded(value, key)
-    // The null of CBOR: an Optional that is nil.
-    if codec == CodecIdentifier.cbor.rawValue, payload == [0xF6] {
+    if Self.isNull(codec, payload) {
       try removeValue(forKey: key)
     } else {
       try state.get().put(codec: codec, payload: payload, key)
@@ -119,6 +119,11 @@ extension Defaults {
   }
 
   // MARK: Parts
+
+  /// Whether it is the null of CBOR: an Optional that is nil.
+  private static func isNull(_ codec: UInt16, _ payload: [UInt8]) -> Bool {
+    codec == CodecIdentifier.cbor.rawValue && payload == [0xF6]
+  }
 
   @usableFromInline
   func load<Value: Codable & Sendable>(

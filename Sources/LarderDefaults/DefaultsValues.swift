@@ -2,7 +2,7 @@
 // Copyright 2026 the Larder authors. Licensed under Apache-2.0.
 // SPDX-License-Identifier: Apache-2.0
 
-internal import LarderEngine
+package import LarderEngine
 
 /// What is stored for a key, not decoded yet.
 public struct DefaultsEntry: Sendable {
@@ -31,37 +31,57 @@ public struct DefaultsValues<Value: Codable & Sendable>: AsyncSequence, Sendable
 
   /// What waits for the next value.
   public struct AsyncIterator: AsyncIteratorProtocol {
-    let defaults: Defaults
     let key: DefaultsKey<Value>
-    private var last: DefaultsStore.Sighting?
+    private var entries: DefaultsEntries.AsyncIterator
 
     init(_ values: DefaultsValues) {
-      defaults = values.defaults
       key = values.key
+      entries = values.defaults.entries(forKey: key.name).makeAsyncIterator()
     }
 
     /// The next value; `nil`: the sequence is over.
     public mutating func next() async throws -> Value? {
+      guard let stored = try await entries.next() else { return nil }
+      guard let stored else { return key.defaultValue }
+      return try key.decode(DefaultsEntry(key: key.name, stored: stored))
+    }
+  }
+
+  public func makeAsyncIterator() -> AsyncIterator { AsyncIterator(self) }
+}
+
+/// What is stored for a key, as it becomes; `nil` while there is nothing.
+package struct DefaultsEntries: AsyncSequence, Sendable {
+  package typealias Element = StoredValue?
+
+  let state: Result<DefaultsStore, any Error>
+  let key: String
+
+  package struct AsyncIterator: AsyncIteratorProtocol {
+    let entries: DefaultsEntries
+    private var last: DefaultsStore.Sighting?
+
+    init(_ entries: DefaultsEntries) { self.entries = entries }
+
+    package mutating func next() async throws -> StoredValue?? {
+      let suite = try entries.state.get()
       while true {
-        let suite = try defaults.state.get()
         if let last { await suite.change(since: last) }
         if Task.isCancelled { return nil }
         let now: DefaultsStore.Sighting
-        do { now = try suite.look(at: key.name) } catch let error as StoreError
+        do { now = try suite.look(at: entries.key) } catch let error as StoreError
           where error.code == .closed
         {
           return nil
         }
         let isSame = last?.isSame(as: now) ?? false
         last = now
-        if isSame { continue }
-        guard let stored = try now.entry.get() else { return key.defaultValue }
-        return try key.decode(DefaultsEntry(key: key.name, stored: stored))
+        if !isSame { return .some(try now.entry.get()) }
       }
     }
   }
 
-  public func makeAsyncIterator() -> AsyncIterator { AsyncIterator(self) }
+  package func makeAsyncIterator() -> AsyncIterator { AsyncIterator(self) }
 }
 
 extension Defaults {
@@ -76,5 +96,10 @@ extension Defaults {
     of key: DefaultsKey<Value>
   ) -> DefaultsValues<Value> {
     DefaultsValues(defaults: self, key: key)
+  }
+
+  /// What is stored for a key, as it becomes.
+  package func entries(forKey key: String) -> DefaultsEntries {
+    DefaultsEntries(state: state, key: key)
   }
 }

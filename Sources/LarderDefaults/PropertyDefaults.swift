@@ -52,7 +52,6 @@ extension Defaults {
 
   /// The value of the property, or of `key`; where there is none, the default (if it is one), which
   /// is stored.
-  @_disfavoredOverload
   @inlinable
   public func get<Value: Codable & Sendable>(
     or initial: Value?, key: String = #function

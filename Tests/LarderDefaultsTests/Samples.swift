@@ -3,7 +3,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 import Foundation
-import LarderDefaults
+public import LarderDefaults
 import LarderTesting
 import Synchronization
 import Testing
@@ -25,7 +25,7 @@ struct Ground {
   /// Starts a peer that has the suite open.
   func peer() throws -> ChildProcess {
     let peer = try PeerExecutable.peer.start()
-    try peer.send("dopen \(path)")
+    try peer.send("defaults open \(path)")
     try peer.expect("ok")
     return peer
   }
