@@ -122,13 +122,16 @@ extension Defaults {
 @propertyWrapper
 public struct Default<Value: Codable & Sendable>: Sendable {
   private let key: DefaultsKey<Value>
-  private let defaults: Defaults
+  private let suite: Defaults?
 
-  /// Keeps the property under a key of a suite.
-  public init(_ key: DefaultsKey<Value>, in defaults: Defaults = .shared) {
+  /// Keeps the property under a key of a suite; without one, of ``Defaults/shared``, which is opened
+  /// when the property is first used.
+  public init(_ key: DefaultsKey<Value>, in suite: Defaults? = nil) {
     self.key = key
-    self.defaults = defaults
+    self.suite = suite
   }
+
+  private var defaults: Defaults { suite ?? .shared }
 
   /// The value, as ``Defaults/subscript(_:)``.
   public var wrappedValue: Value {

@@ -20,7 +20,10 @@ let package = Package(
     .target(name: "LMDBRival", dependencies: ["CLMDB"], linkerSettings: [.linkedLibrary("lmdb")]),
     .executableTarget(
       name: "larder-bench",
-      dependencies: ["LMDBRival", .product(name: "Larder", package: "larder")],
+      dependencies: [
+        "LMDBRival", .product(name: "Larder", package: "larder"),
+        .product(name: "LarderDefaults", package: "larder"),
+      ],
       path: "Sources/LarderBench"),
   ],
   swiftLanguageModes: [.v6]

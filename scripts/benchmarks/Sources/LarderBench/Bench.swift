@@ -5,12 +5,13 @@
 import Foundation
 import Larder
 
-/// `larder-bench core [--json FILE] [--quick] [--work DIRECTORY] [FIGURE...]`
+/// `larder-bench core|defaults [--json FILE] [--quick] [--work DIRECTORY] [FIGURE...]`
 @main
 struct Bench {
   var json: String?
   var work: String?
   var isQuick = false
+  let suite: String
   var wanted: [String] = []
 
   static func main() {
@@ -23,8 +24,8 @@ struct Bench {
       switch arguments.first {
       case "--child-open": try ProcessFigures.openChild(arguments[1])
       case "--child-read": try ProcessFigures.readChild(arguments[1], seed: Int(arguments[2])!)
-      case "core": try Bench(arguments.dropFirst()).run()
-      default: throw BenchFailure("Say what to measure: core.")
+      case "core", "defaults": try Bench(arguments).run()
+      default: throw BenchFailure("Say what to measure: core or defaults.")
       }
     } catch {
       FileHandle.standardError.write(Data("larder-bench: \(error)\n".utf8))
@@ -34,6 +35,7 @@ struct Bench {
 
   init(_ arguments: some Sequence<String>) throws {
     var rest = Array(arguments)
+    suite = rest.removeFirst()
     while !rest.isEmpty {
       let argument = rest.removeFirst()
       switch argument {
@@ -42,7 +44,7 @@ struct Bench {
         guard !rest.isEmpty else { throw BenchFailure("\(argument) wants a path.") }
         if argument == "--json" { json = rest.removeFirst() } else { work = rest.removeFirst() }
       default:
-        guard argument.hasPrefix("core") else {
+        guard argument.hasPrefix(suite + ".") else {
           throw BenchFailure("There is no figure or option \(argument).")
         }
         wanted.append(argument)
@@ -66,6 +68,30 @@ struct Bench {
       Child.say(figure.row)
       figures.append(figure)
     }
+    if suite == "defaults" {
+      let defaults = DefaultsFigures(directory: directory, isQuick: isQuick)
+      try measure("defaults.read_ns", defaults.read)
+      try measure("defaults.open_ms", defaults.open)
+    } else {
+      try measureCore(directory, measure)
+    }
+    guard !figures.isEmpty else { throw BenchFailure("No figure was selected.") }
+    if let json {
+      let lines = try figures.map { try $0.json() + "\n" }.joined()
+      try Data(lines.utf8).write(to: URL(fileURLWithPath: json))
+    }
+    let missed = figures.filter { !$0.isMet }
+    Child.say("")
+    Child.say(
+      missed.isEmpty
+        ? "All \(figures.count) bars are met."
+        : "\(missed.count) of \(figures.count) bars are not met: "
+          + missed.map(\.id).joined(separator: ", "))
+  }
+
+  private typealias Measure = (String, () throws -> Figure) throws -> Void
+
+  private func measureCore(_ directory: String, _ measure: Measure) throws {
     let memory = MemoryFigures(directory: directory, isQuick: isQuick)
     try measure("core.memory_hit_int", memory.hitInt)
     try measure("core.memory_hit_string", memory.hitString)
@@ -85,17 +111,5 @@ struct Bench {
       try measure("core.set_committed", stores.setCommitted)
     }
     try measure("core.open_1gb", processes.open)
-    guard !figures.isEmpty else { throw BenchFailure("No figure was selected.") }
-    if let json {
-      let lines = try figures.map { try $0.json() + "\n" }.joined()
-      try Data(lines.utf8).write(to: URL(fileURLWithPath: json))
-    }
-    let missed = figures.filter { !$0.isMet }
-    Child.say("")
-    Child.say(
-      missed.isEmpty
-        ? "All \(figures.count) bars are met."
-        : "\(missed.count) of \(figures.count) bars are not met: "
-          + missed.map(\.id).joined(separator: ", "))
   }
 }
