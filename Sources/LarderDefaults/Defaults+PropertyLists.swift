@@ -2,9 +2,9 @@
 // Copyright 2026 the Larder authors. Licensed under Apache-2.0.
 // SPDX-License-Identifier: Apache-2.0
 
+public import Foundation
 internal import LarderCoding
 internal import LarderEngine
-public import Foundation
 
 extension Defaults {
   /// All values of the suite as a property list: a dictionary by key.

@@ -3,7 +3,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 public import LarderCache
-public import LarderCoding
+internal import LarderCoding
 internal import LarderEngine
 public import Synchronization
 
@@ -28,7 +28,7 @@ extension Defaults {
   ) throws -> Value? {
     if accessTrackers.load(ordering: .relaxed) != 0 { noteRead(of: key) }
     let tier = tiers.tier(of: Value.self)
-    if let value = tier.hit(key) { return value }
+    if let value = tier.hit(DefaultsName(key)) { return value }
     return try load(key, tier)
   }
 
@@ -127,20 +127,21 @@ extension Defaults {
 
   @usableFromInline
   func load<Value: Codable & Sendable>(
-    _ key: String, _ tier: MemoryTier<String, Value?>
+    _ key: String, _ tier: DefaultsTier<Value>
   ) throws -> Value? {
     let lookup = try state.get().lookup(key)
     switch lookup.outcome {
     case .found(let stored):
       let value = try Self.decode(Value.self, stored, key)
       tier.file(
-        value, forKey: key, seal: lookup.seal, label: stored.label, expires: stored.expires,
+        value, forKey: DefaultsName(filed: key), seal: lookup.seal, label: stored.label,
+        expires: stored.expires,
         cost: stored.payload.count + EntryHeader.size, storeHash: lookup.hash,
         table: lookup.generation.table)
       return value
     case .absent, .unchanged:
       tier.file(
-        nil, forKey: key, seal: lookup.seal, label: 0, expires: .max,
+        nil, forKey: DefaultsName(filed: key), seal: lookup.seal, label: 0, expires: .max,
         cost: EntryHeader.size, storeHash: lookup.hash, table: lookup.generation.table)
       return nil
     case .unreadable(let text): throw DefaultsStore.unreadable(text, key)

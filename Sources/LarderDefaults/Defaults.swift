@@ -2,9 +2,9 @@
 // Copyright 2026 the Larder authors. Licensed under Apache-2.0.
 // SPDX-License-Identifier: Apache-2.0
 
+internal import Foundation
 internal import LarderCache
 package import LarderEngine
-internal import Foundation
 internal import Synchronization
 
 /// Properties that persist, seen alike by every process that has them open.

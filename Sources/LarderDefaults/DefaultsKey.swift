@@ -26,6 +26,8 @@ public final class DefaultsKey<Value: Codable & Sendable>: DefaultsKeys, @unchec
   /// The value while none is stored. It is never written by reading.
   public let defaultValue: Value
 
+  /// Whether `read` is there for more than a plain read, which costs less without it.
+  @usableFromInline let isOptional: Bool
   @usableFromInline let read: @Sendable (Defaults, String) throws -> Value?
   let write: @Sendable (Defaults, String, Value) throws -> Void
   let decode: @Sendable (DefaultsEntry) throws -> Value
@@ -34,7 +36,7 @@ public final class DefaultsKey<Value: Codable & Sendable>: DefaultsKeys, @unchec
   @inlinable
   public convenience init(_ name: String, default value: Value) {
     self.init(
-      name, value, read: { try $0.value(Value.self, forKey: $1) },
+      name, value, isOptional: false, read: { try $0.value(Value.self, forKey: $1) },
       write: { try $0.setValue($2, forKey: $1) }, decode: { try $0.value(Value.self) })
   }
 
@@ -45,7 +47,8 @@ public final class DefaultsKey<Value: Codable & Sendable>: DefaultsKeys, @unchec
   ) where Value == Wrapped? {
     // What is stored is never optional, so that a key of `Wrapped` is the same key.
     self.init(
-      name, value, read: { try $0.value(Wrapped.self, forKey: $1).map { .some($0) } },
+      name, value, isOptional: true,
+      read: { try $0.value(Wrapped.self, forKey: $1).map { .some($0) } },
       write: { defaults, key, value in
         if let value {
           try defaults.setValue(value, forKey: key)
@@ -57,12 +60,13 @@ public final class DefaultsKey<Value: Codable & Sendable>: DefaultsKeys, @unchec
 
   @usableFromInline
   init(
-    _ name: String, _ value: Value,
+    _ name: String, _ value: Value, isOptional: Bool,
     read: @escaping @Sendable (Defaults, String) throws -> Value?,
     write: @escaping @Sendable (Defaults, String, Value) throws -> Void,
     decode: @escaping @Sendable (DefaultsEntry) throws -> Value
   ) {
     defaultValue = value
+    self.isOptional = isOptional
     self.read = read
     self.write = write
     self.decode = decode
@@ -77,7 +81,12 @@ extension Defaults {
   @inlinable
   public subscript<Value: Codable & Sendable>(key: DefaultsKey<Value>) -> Value {
     get {
-      do { return try key.read(self, key.name) ?? key.defaultValue } catch {
+      do {
+        let value =
+          try key.isOptional
+          ? key.read(self, key.name) : self.value(Value.self, forKey: key.name)
+        return value ?? key.defaultValue
+      } catch {
         report(error)
         return key.defaultValue
       }

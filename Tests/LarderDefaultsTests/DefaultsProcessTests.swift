@@ -149,7 +149,8 @@ struct DefaultsProcessTests {
     #expect(try Defaults(at: path).value(String.self, forKey: "key") == "text")
   }
 
-  @Test func `A suite of UserDefaults is brought over once, by whichever process is first`() throws {
+  @Test func `A suite of UserDefaults is brought over once, by whichever process is first`() throws
+  {
     let ground = try Ground()
     let home = try TemporaryDirectory()
     let environment = ["HOME": home.path, "CFFIXED_USER_HOME": home.path]

@@ -76,7 +76,8 @@ struct DefaultsTests {
     try check([1, 2, 3], "array")
     try check(Set(["a", "b"]), "set")
     try check(["a": [1.5]], "dictionary")
-    try check(Profile(name: "Ada", birthday: Date(timeIntervalSince1970: 1), picture: Data([9])), "struct")
+    try check(
+      Profile(name: "Ada", birthday: Date(timeIntervalSince1970: 1), picture: Data([9])), "struct")
     try check("some" as String?, "optional")
     try ground.defaults.setValue(nil as String?, forKey: "optional")
     #expect(try !ground.defaults.has("optional"))

@@ -62,11 +62,26 @@ final class Shared: Codable {
 }
 
 extension Defaults: PropertyDefaults {
-  var title: String? { get { get() } set { set(newValue) } }
-  var ratio: Float? { get { get() } set { set(newValue) } }
-  var level: Int { get { get(or: 5) } set { set(newValue) } }
-  var profile: Profile { get { get(or: Profile()) } set { set(newValue) } }
-  var profileOrNew: Profile? { get { get() } set { set(newValue, or: Profile()) } }
+  var title: String? {
+    get { get() }
+    set { set(newValue) }
+  }
+  var ratio: Float? {
+    get { get() }
+    set { set(newValue) }
+  }
+  var level: Int {
+    get { get(or: 5) }
+    set { set(newValue) }
+  }
+  var profile: Profile {
+    get { get(or: Profile()) }
+    set { set(newValue) }
+  }
+  var profileOrNew: Profile? {
+    get { get() }
+    set { set(newValue, or: Profile()) }
+  }
   var shout: String { (title ?? "").uppercased() + "!" }
 }
 

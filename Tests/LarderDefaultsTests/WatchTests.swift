@@ -29,7 +29,8 @@ final class SharedModel: PropertyWatchable, @unchecked Sendable {
 
 @Suite(.timeLimit(.minutes(2)))
 struct WatchTests {
-  @Test func `A handler hears every change, on the changing thread, before the assignment is over`() {
+  @Test func `A handler hears every change, on the changing thread, before the assignment is over`()
+  {
     let object = Base()
     var heard: [String] = []
     var times = 0
@@ -65,7 +66,9 @@ struct WatchTests {
       ])
     var spelled: NSKeyValueObservingOptions = [.old]
     spelled.insert(.new)
-    object.watch(\.name, options: [.initial, .new]) { (_: Base, _: NSKeyValueObservedChange<String>) in }
+    object.watch(\.name, options: [.initial, .new]) {
+      (_: Base, _: NSKeyValueObservedChange<String>) in
+    }
     #expect(!spelled.isEmpty)
   }
 

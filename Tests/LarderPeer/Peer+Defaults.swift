@@ -43,7 +43,8 @@ extension Peer {
     case "get": return try defaults.value(String.self, forKey: key).map { "value \($0)" } ?? "none"
     case "number":
       return try defaults.value(Float.self, forKey: key).map { "value \($0)" } ?? "none"
-    case "own": for index in 0..<(try number(words[2])) { defaults.set(index, key: "\(key)\(index)") }
+    case "own":
+      for index in 0..<(try number(words[2])) { defaults.set(index, key: "\(key)\(index)") }
     case "bump":
       for _ in 0..<(try number(words[2])) {
         try defaults.update(Int.self, forKey: key) { $0 = ($0 ?? 0) + 1 }
