@@ -49,7 +49,7 @@ final class KeyWatch: WatchSource {
     self.store = store
   }
 
-  deinit { end() }
+  deinit { state.withLock { $0.task }?.cancel() }
 
   var isForeign: Bool { true }
 
@@ -102,7 +102,7 @@ final class KeyWatch: WatchSource {
       return (state.observations, state.task)
     }
     task?.cancel()
-    withExtendedLifetime(removed) {}
+    for observation in removed { observation.lose(self) }
   }
 
   /// Waits for one change after the other. Holds the watch only while it tells one.
@@ -113,7 +113,14 @@ final class KeyWatch: WatchSource {
     var seen = first
     while true {
       await store.change(since: seen)
-      guard !Task.isCancelled, let now = try? store.look(at: key) else { return }
+      guard !Task.isCancelled else { return }
+      let now: DefaultsStore.Sighting
+      do { now = try store.look(at: key) } catch {
+        if store.store.hasClosed { return }
+        // Such as a lack of descriptors: what was missed is seen as soon as looking works again.
+        do { try await Task.sleep(for: .seconds(1)) } catch { return }
+        continue
+      }
       let isSame = now.isSame(as: seen)
       seen = now
       if !isSame, !tell(now) { return }

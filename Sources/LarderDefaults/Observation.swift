@@ -19,6 +19,8 @@ protocol Observation: AnyObject, Sendable {
   /// After a change; `announced`: ``willChange()`` was called before it.
   func didChange(announced: Bool)
   func end()
+  /// A source will never tell anything again.
+  func lose(_ source: any WatchSource)
 }
 
 /// How a watch is called.
@@ -123,6 +125,10 @@ final class PropertyObservation<Object: AnyObject, Value>: Observation {
       return state.sources
     }
     for source in sources { source.remove(self) }
+  }
+
+  func lose(_ source: any WatchSource) {
+    state.withLock { state in state.sources.removeAll { $0 === source } }
   }
 
   /// Whether the handler may run: not after the end, and not within itself.

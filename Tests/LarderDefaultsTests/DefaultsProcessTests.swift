@@ -138,6 +138,31 @@ struct DefaultsProcessTests {
     #expect(!heard.all.contains("three four"))
   }
 
+  @Test func `Closing ends the watches`() throws {
+    let ground = try Ground()
+    let info = ground.defaults.watch(\.title) { Issue.record("it was called") }
+    #expect(info.isWatching)
+    ground.defaults.close()
+    #expect(!info.isWatching)
+    info.unwatch()
+  }
+
+  @Test func `A suite that nobody holds is closed though it is watched`() async throws {
+    let ground = try Ground()
+    let heard = Log<String?>()
+    weak var weakly: Defaults?
+    do {
+      let defaults = try Defaults(at: ground.path)
+      weakly = defaults
+      defaults.watch(\.title) { _, change in heard.append(change.newValue ?? nil) }
+      ground.defaults.title = "one"
+      await heard.wait { $0 == "one" }
+    }
+    // The task may hold it for as long as the handler runs.
+    while weakly != nil { await Task.yield() }
+    #expect(heard.all == ["one"])
+  }
+
   @Test func `Without a path a suite is below the data directory of the user`() throws {
     let directory = try TemporaryDirectory()
     let peer = try PeerExecutable.peer.start(environment: ["XDG_DATA_HOME": directory.path])

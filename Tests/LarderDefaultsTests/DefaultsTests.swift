@@ -214,6 +214,24 @@ struct DefaultsTests {
     #expect(defaults[.sizes] == [])
   }
 
+  @Test func `A write is one commit, and reading commits nothing`() throws {
+    let ground = try Ground()
+    ground.defaults.title = "first"
+    let store = try SharedStore(at: ground.path, StoreOptions(durability: .durable))
+    defer { store.close() }
+    func commits() throws -> UInt64 {
+      try store.core.withObjects("test") { _, view in view.label }
+    }
+    let before = try commits()
+    ground.defaults.title = "second"
+    #expect(try commits() == before + 1)
+    for _ in 0..<10 {
+      #expect(ground.defaults.title == "second")
+      #expect(ground.defaults[.theme] == "light")
+    }
+    #expect(try commits() == before + 1)
+  }
+
   @Test func `A closed handle fails with a typed error and another one goes on`() throws {
     let ground = try Ground()
     let other = try Defaults(at: ground.path)
