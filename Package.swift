@@ -12,6 +12,7 @@ let package = Package(
     .library(name: "Larder", targets: ["Larder"]),
     .library(name: "LarderObjects", targets: ["LarderObjects"]),
     .library(name: "LarderArchive", targets: ["LarderArchive"]),
+    .library(name: "LarderDefaults", targets: ["LarderDefaults"]),
     .library(name: "LarderCombine", targets: ["LarderCombine"]),
     .library(name: "LarderStorage", targets: ["LarderStorage"]),
     .library(name: "LarderTesting", targets: ["LarderTesting"]),
@@ -54,6 +55,9 @@ let package = Package(
     .target(
       name: "LarderUntyped", dependencies: ["LarderEngine", "LarderCoding", "LarderLMDB"]),
     .target(
+      name: "LarderDefaults",
+      dependencies: ["LarderCache", "LarderEngine", "LarderCoding", "LarderSystem"]),
+    .target(
       name: "Larder",
       dependencies: ["LarderCache", "LarderEngine", "LarderCoding", "LarderStorage"]),
 
@@ -70,7 +74,7 @@ let package = Package(
     .executableTarget(
       name: "LarderCLI",
       dependencies: [
-        "Larder", "LarderUntyped", "LarderEngine", "LarderCoding",
+        "Larder", "LarderDefaults", "LarderUntyped", "LarderEngine", "LarderCoding",
         .product(name: "ArgumentParser", package: "swift-argument-parser"),
       ]),
 
@@ -90,7 +94,8 @@ let package = Package(
     .executableTarget(
       name: "LarderPeer",
       dependencies: [
-        "Larder", "LarderObjects", "LarderArchive", "LarderEngine", "LarderSystem", "LarderTesting",
+        "Larder", "LarderObjects", "LarderArchive", "LarderDefaults", "LarderEngine",
+        "LarderSystem", "LarderTesting",
       ],
       path: "Tests/LarderPeer"),
 
@@ -117,6 +122,9 @@ let package = Package(
       dependencies: [
         "LarderArchive", "LarderObjects", "LarderEngine", "LarderTesting", "LarderPeer",
       ]),
+    .testTarget(
+      name: "LarderDefaultsTests",
+      dependencies: ["LarderDefaults", "LarderEngine", "LarderTesting", "LarderPeer"]),
     .testTarget(
       name: "LarderCombineTests",
       dependencies: ["Larder", "LarderObjects", "LarderCombine", "LarderEngine", "LarderTesting"]),

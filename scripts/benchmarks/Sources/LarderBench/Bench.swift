@@ -5,7 +5,7 @@
 import Foundation
 import Larder
 
-/// `larder-bench core|objects|storage [--json FILE] [--quick] [--work DIRECTORY] [FIGURE...]`
+/// `larder-bench SUITE [--json FILE] [--quick] [--work DIRECTORY] [FIGURE...]`
 @main
 struct Bench {
   var json: String?
@@ -27,8 +27,8 @@ struct Bench {
       case "--child-save": try ObjectChildren.save(arguments[1])
       case "--child-fetch": try ObjectChildren.fetch(arguments[1])
       case "--child-migrate": try ObjectChildren.migrate(arguments[1])
-      case "core", "objects", "storage": try Bench(arguments).run()
-      default: throw BenchFailure("Say what to measure: core, objects or storage.")
+      case "core", "objects", "storage", "defaults": try Bench(arguments).run()
+      default: throw BenchFailure("Say what to measure: core, objects, storage or defaults.")
       }
     } catch {
       FileHandle.standardError.write(Data("larder-bench: \(error)\n".utf8))
@@ -77,6 +77,10 @@ struct Bench {
       let storages = StorageFigures(isQuick: isQuick)
       try measure("storage.memory_get", storages.memoryGet)
       try measure("storage.layers_ns", storages.layers)
+    } else if suite == "defaults" {
+      let defaults = DefaultsFigures(directory: directory, isQuick: isQuick)
+      try measure("defaults.read_ns", defaults.read)
+      try measure("defaults.open_ms", defaults.open)
     } else {
       try measureCore(directory, measure)
     }
