@@ -49,12 +49,17 @@ final class Folder: Sendable {
   func read(_ name: String) throws -> [UInt8]? { try Self.read(place(name)) }
 
   static func read(_ path: String) throws -> [UInt8]? {
-    do throws(SystemError) {
-      let file = try OwnedFile(path: path, writable: false)
-      return try file.read(count: try file.status.size, at: 0)
-    } catch {
-      if isMissing(path) { return nil }
-      throw inaccessible("value", error)
+    var tries = 0
+    while true {
+      do throws(SystemError) {
+        let file = try OwnedFile(path: path, writable: false)
+        return try file.read(count: file.status.size, at: 0)
+      } catch {
+        if isMissing(path) { return nil }
+        // It came between the two looks: look again.
+        tries += 1
+        if !error.saysNoSuchFile || tries == 100 { throw inaccessible("value", error) }
+      }
     }
   }
 

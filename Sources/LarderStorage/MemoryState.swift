@@ -135,8 +135,6 @@ final class MemoryState<Key: Hashable & Sendable, Value: Sendable>: Sendable {
       if let place = contents.places[entry.key] { take(place, &contents) }
       return
     }
-    var entry = entry
-    entry.isUsed = isBounded
     if let place = contents.places[entry.key] {
       contents.cost &-= contents.entries[place].cost
       contents.entries[place] = entry
@@ -145,10 +143,7 @@ final class MemoryState<Key: Hashable & Sendable, Value: Sendable>: Sendable {
       contents.entries.append(entry)
     }
     contents.cost &+= entry.cost
-    guard isBounded else { return }
-    evict(&contents)
-    // The bit kept the hand from it until now; from here on it has to be read to stay.
-    if let place = contents.places[entry.key] { contents.entries[place].isUsed = false }
+    if isBounded { evict(&contents, sparing: entry.key) }
   }
 
   private func remove(_ key: Key, _ contents: inout Contents) {
@@ -167,11 +162,15 @@ final class MemoryState<Key: Hashable & Sendable, Value: Sendable>: Sendable {
     }
   }
 
-  private func evict(_ contents: inout Contents) {
+  /// Moves the hand until the bounds are kept. What has just come is not what goes for it.
+  private func evict(_ contents: inout Contents, sparing key: Key) {
     while contents.entries.count > countLimit || contents.cost > costLimit {
-      guard !contents.entries.isEmpty else { return }
       if contents.hand >= contents.entries.count { contents.hand = 0 }
-      if contents.entries[contents.hand].isUsed {
+      if contents.entries.count == 1 {
+        take(0, &contents)
+      } else if contents.entries[contents.hand].key == key {
+        contents.hand += 1
+      } else if contents.entries[contents.hand].isUsed {
         contents.entries[contents.hand].isUsed = false
         contents.hand += 1
       } else {

@@ -21,8 +21,10 @@ struct Remote: StorageProtocol {
   let contents = Contents()
 
   func value(forKey key: String) async throws -> Data? {
-    await Task.yield()
-    return await contents.value(key)
+    let value = await contents.value(key)
+    // The answer is on its way for a while, in which others write.
+    for _ in 0..<Int.random(in: 1...20) { await Task.yield() }
+    return value
   }
 
   func set(_ value: Data, forKey key: String) async throws {
