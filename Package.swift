@@ -12,7 +12,9 @@ let package = Package(
     .library(name: "Larder", targets: ["Larder"]),
     .library(name: "LarderObjects", targets: ["LarderObjects"]),
     .library(name: "LarderArchive", targets: ["LarderArchive"]),
+    .library(name: "LarderDefaults", targets: ["LarderDefaults"]),
     .library(name: "LarderCombine", targets: ["LarderCombine"]),
+    .library(name: "LarderStorage", targets: ["LarderStorage"]),
     .library(name: "LarderTesting", targets: ["LarderTesting"]),
     .executable(name: "larder", targets: ["LarderCLI"]),
     .executable(name: "larder-stress", targets: ["LarderStress"]),
@@ -40,17 +42,24 @@ let package = Package(
     .target(name: "LarderLMDB", dependencies: ["CLarderLMDB", "LarderSystem"]),
 
     .target(name: "LarderCoding"),
+    // Storages that compose. Of ours it needs the file calls only: no engine.
+    .target(name: "LarderStorage", dependencies: ["LarderSystem"]),
     .target(name: "LarderEngine", dependencies: ["LarderLMDB", "LarderSystem", "LarderCoding"]),
     .target(name: "LarderCache", dependencies: ["LarderEngine", "LarderCoding"]),
     .target(
       name: "LarderObjects",
-      dependencies: ["LarderCache", "LarderEngine", "LarderCoding", "LarderLMDB"]),
+      dependencies: ["LarderCache", "LarderEngine", "LarderCoding", "LarderLMDB", "LarderStorage"]),
     .target(
       name: "LarderArchive",
       dependencies: ["LarderObjects", "LarderCache", "LarderEngine", "LarderCoding"]),
     .target(
       name: "LarderUntyped", dependencies: ["LarderEngine", "LarderCoding", "LarderLMDB"]),
-    .target(name: "Larder", dependencies: ["LarderCache", "LarderEngine", "LarderCoding"]),
+    .target(
+      name: "LarderDefaults",
+      dependencies: ["LarderCache", "LarderEngine", "LarderCoding", "LarderSystem"]),
+    .target(
+      name: "Larder",
+      dependencies: ["LarderCache", "LarderEngine", "LarderCoding", "LarderStorage"]),
 
     // Publishers. Whoever does not import it builds nothing of OpenCombine.
     .target(
@@ -65,25 +74,28 @@ let package = Package(
     .executableTarget(
       name: "LarderCLI",
       dependencies: [
-        "Larder", "LarderUntyped", "LarderEngine", "LarderCoding",
+        "Larder", "LarderDefaults", "LarderUntyped", "LarderEngine", "LarderCoding",
         .product(name: "ArgumentParser", package: "swift-argument-parser"),
       ]),
 
     // The chaos kit: how tools and tests run, kill and judge other processes.
     .target(
       name: "LarderTesting",
-      dependencies: ["Larder", "LarderCache", "LarderEngine", "LarderCoding", "LarderSystem"]),
+      dependencies: [
+        "Larder", "LarderCache", "LarderEngine", "LarderCoding", "LarderStorage", "LarderSystem",
+      ]),
     .executableTarget(
       name: "LarderStress",
       dependencies: [
-        "Larder", "LarderCache", "LarderEngine", "LarderCoding", "LarderLMDB", "LarderSystem",
-        "LarderUntyped", "LarderTesting",
+        "Larder", "LarderCache", "LarderObjects", "LarderEngine", "LarderCoding", "LarderLMDB",
+        "LarderSystem", "LarderUntyped", "LarderTesting",
         .product(name: "ArgumentParser", package: "swift-argument-parser"),
       ]),
     .executableTarget(
       name: "LarderPeer",
       dependencies: [
-        "Larder", "LarderObjects", "LarderArchive", "LarderEngine", "LarderSystem", "LarderTesting",
+        "Larder", "LarderObjects", "LarderArchive", "LarderDefaults", "LarderEngine",
+        "LarderSystem", "LarderTesting",
       ],
       path: "Tests/LarderPeer"),
 
@@ -101,10 +113,18 @@ let package = Package(
       name: "LarderObjectsTests",
       dependencies: ["LarderObjects", "LarderEngine", "LarderTesting"]),
     .testTarget(
+      name: "LarderStorageTests",
+      dependencies: [
+        "Larder", "LarderObjects", "LarderStorage", "LarderSystem", "LarderTesting", "LarderPeer",
+      ]),
+    .testTarget(
       name: "LarderArchiveTests",
       dependencies: [
         "LarderArchive", "LarderObjects", "LarderEngine", "LarderTesting", "LarderPeer",
       ]),
+    .testTarget(
+      name: "LarderDefaultsTests",
+      dependencies: ["LarderDefaults", "LarderEngine", "LarderTesting", "LarderPeer"]),
     .testTarget(
       name: "LarderCombineTests",
       dependencies: ["Larder", "LarderObjects", "LarderCombine", "LarderEngine", "LarderTesting"]),
@@ -115,7 +135,8 @@ let package = Package(
     .testTarget(
       name: "LarderCrashTests",
       dependencies: [
-        "Larder", "LarderEngine", "LarderSystem", "LarderTesting", "LarderPeer", "LarderStress",
+        "Larder", "LarderObjects", "LarderEngine", "LarderSystem", "LarderTesting", "LarderPeer",
+        "LarderStress",
       ]),
     .testTarget(
       name: "LarderUntypedTests",

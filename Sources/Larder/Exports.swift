@@ -5,3 +5,4 @@
 @_exported public import LarderCache
 @_exported public import LarderCoding
 @_exported public import LarderEngine
+@_exported public import LarderStorage

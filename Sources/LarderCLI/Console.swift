@@ -5,6 +5,7 @@
 import ArgumentParser
 import Foundation
 import LarderCoding
+import LarderDefaults
 import LarderEngine
 import LarderUntyped
 
@@ -99,6 +100,9 @@ enum Console {
       (code, message) = (error.code.rawValue, error.message)
     case let error as StoreError:
       (code, message, path) = (error.code.rawValue, error.message, error.path)
+    case let error as DefaultsError:
+      (code, message) = (error.code.rawValue, error.message)
+      if error.code == .invalidSuiteName { exit = Exit.usage }
     case let error as CodingFailure:
       (code, message) = (error.code.rawValue, error.message)
       if error.code == .invalidKey { exit = Exit.usage }

@@ -25,6 +25,7 @@ struct LarderTool: AsyncParsableCommand {
         larder verify /var/tmp/app && echo sound
         larder repair /var/lib/app                   salvage what is readable
         larder query Car 'year >= 2020' --sort model --limit 10
+        larder defaults read com.example.app theme
         larder demo                                  see four processes share a store
 
       EXIT CODES
@@ -41,6 +42,6 @@ struct LarderTool: AsyncParsableCommand {
       GetCommand.self, SetCommand.self, RemoveCommand.self, ListCommand.self, StatCommand.self,
       VerifyCommand.self, RepairCommand.self, ClearCommand.self, ObjectsCommand.self,
       QueryCommand.self, MigrateCommand.self, ExportCommand.self, ImportCommand.self,
-      DemoCommand.self, DemoWorkerCommand.self,
+      DefaultsCommand.self, DemoCommand.self, DemoWorkerCommand.self,
     ])
 }

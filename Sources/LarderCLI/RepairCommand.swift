@@ -101,6 +101,18 @@ struct RepairCommand: ParsableCommand {
       text += Columns.right(Columns.grouped(namespace.kept), width: 12)
       text += Columns.right(Columns.grouped(namespace.lost), width: 12) + "\n"
     }
+    if !report.types.isEmpty {
+      text += "\n" + Columns.left("OBJECTS", width: 40)
+      text += Columns.right("KEPT", width: 12) + Columns.right("LOST", width: 12) + "\n"
+      for type in report.types {
+        text += Columns.left(Columns.shortened(type.name, to: 38), width: 40)
+        text += Columns.right(Columns.grouped(type.kept), width: 12)
+        text += Columns.right(Columns.grouped(type.lost), width: 12) + "\n"
+      }
+      if report.types.contains(where: \.isRecovered) {
+        text += "What a type \"recovered-...\" was is lost: give it its name with a migration.\n"
+      }
+    }
     text +=
       "\n\(Columns.grouped(report.pagesRead)) pages read, \(report.pagesDamaged) damaged, "
       + "\(report.pagesUnreachable + report.pagesScavenged) that nothing leads to, "
@@ -112,9 +124,12 @@ struct RepairCommand: ParsableCommand {
     if report.evicted > 0 {
       text += "\(Columns.count(report.evicted, "entry", "entries")) did not fit into the budget.\n"
     }
-    let kept = Columns.count(report.kept, "entry", "entries")
+    var kept = Columns.count(report.kept, "entry", "entries")
+    if !report.types.isEmpty {
+      kept += " and " + Columns.count(report.objectsKept, "object", "objects")
+    }
     let lost =
-      "\(Columns.grouped(report.lost)) lost"
+      "\(Columns.grouped(report.lost + report.objectsLost)) lost"
       + (report.isLossKnown ? "" : ", and maybe more: the books are damaged as well")
     switch report.outcome {
     case .repaired: text += "Repaired: \(kept) kept, \(lost).\n"
@@ -131,10 +146,18 @@ struct RepairCommand: ParsableCommand {
         ("lost", CBORValue(namespace.lost)), ("recovered", .boolean(namespace.isRecovered)),
       ])
     }
+    let types = report.types.map { type in
+      CBORValue.object([
+        ("name", .text(type.name)), ("kept", CBORValue(type.kept)),
+        ("lost", CBORValue(type.lost)), ("recovered", .boolean(type.isRecovered)),
+      ])
+    }
     return .object([
       ("path", .text(report.path)), ("outcome", .text(report.outcome.rawValue)),
       ("durability", .text(report.durability.rawValue)), ("kept", CBORValue(report.kept)),
       ("lost", CBORValue(report.lost)), ("evicted", CBORValue(report.evicted)),
+      ("objectsKept", CBORValue(report.objectsKept)),
+      ("objectsLost", CBORValue(report.objectsLost)), ("types", .array(types)),
       ("lossKnown", .boolean(report.isLossKnown)), ("complete", .boolean(report.isComplete)),
       ("mayMissCommits", .boolean(report.mayMissCommits)),
       ("discarded", .boolean(report.isDiscarded)),

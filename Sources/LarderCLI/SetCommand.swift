@@ -9,7 +9,7 @@ import LarderEngine
 
 /// What `larder set` may store, by the names the tool uses in its answers.
 enum ValueKind: String, CaseIterable, ExpressibleByArgument {
-  case text, bytes, json, integer, double, boolean, uuid, date
+  case text, bytes, json, integer, double, float, boolean, uuid, date
 
   /// Codec and payload of a value given as bytes.
   func encode(_ input: [UInt8]) throws -> (codec: CodecIdentifier, payload: [UInt8]) {
@@ -29,6 +29,7 @@ enum ValueKind: String, CaseIterable, ExpressibleByArgument {
       if let number = Int128(word) { return try plain(number) }
       return try plain(wanted(UInt128(word), "an integer of at most 128 bits, such as -42"))
     case .double: return try plain(wanted(Double(word), "a number, such as 2.5"))
+    case .float: return try plain(wanted(Float(word), "a number, such as 2.5"))
     case .boolean: return try plain(wanted(Bool(word), "true or false"))
     case .uuid:
       let form = "a UUID, such as 123E4567-E89B-42D3-A456-426614174000"
@@ -81,7 +82,7 @@ struct SetCommand: ParsableCommand {
   @Option(
     name: [.customLong("as")],
     help: ArgumentHelp(
-      "text, bytes, json, integer, double, boolean, uuid or date.", valueName: "kind"))
+      "text, bytes, json, integer, double, float, boolean, uuid or date.", valueName: "kind"))
   var kind = ValueKind.text
 
   @Option(

@@ -31,10 +31,13 @@ final class GenerationFiller {
   let path: String
   private(set) var meta: StoreMeta
   private let environment: Environment
-  private let entries: Table
-  private let chunks: Table
-  private let expiries: Table
-  private var transaction: WriteTransaction?
+  let tables: Generation.Tables
+  private var entries: Table { tables.entries }
+  private var chunks: Table { tables.chunks }
+  private var expiries: Table { tables.expiries }
+  var transaction: WriteTransaction?
+  /// What was counted of each type of objects.
+  var objectBooks: [UInt32: ObjectTypeBooks] = [:]
   private(set) var totals = StoreTotals()
   private var spaces: [[UInt8]: FilledSpace] = [:]
   private var lastHash: UInt64?
@@ -59,8 +62,7 @@ final class GenerationFiller {
       path: path, options: .init(mapSize: Int(meta.mapSize), synchronous: false))
     do {
       var transaction = try WriteTransaction(in: environment)
-      let tables = try Generation.Tables(in: &transaction)
-      (entries, chunks, expiries) = (tables.entries, tables.chunks, tables.expiries)
+      tables = try Generation.Tables(in: &transaction)
       try transaction.commit()
     } catch {
       environment.close()
@@ -82,8 +84,7 @@ final class GenerationFiller {
   /// - Returns: Whether it is the key's first.
   @discardableResult
   func append(_ entry: Entry, in namespace: [UInt8]) throws -> Bool {
-    if pendingCount >= Self.batchCount || pendingBytes >= Self.batchBytes { try commit() }
-    if transaction == nil { transaction = try WriteTransaction(in: environment) }
+    try prepareForMore()
     let space = space(named: namespace)
     let hash = Space.hash(of: entry.key, after: space.prefix, bits: meta.hashBits)
     var others: [UInt8] = []
@@ -103,7 +104,7 @@ final class GenerationFiller {
       label: min(entry.label, Generation.base(ofGeneration: meta.generation)),
       created: entry.created, expires: entry.expires, namespace: space.number,
       epoch: space.record.epoch)
-    let reference = header.isChunked ? try write(entry) : nil
+    let reference = header.isChunked ? try writeChunks(entry.key.bytes, entry.payload) : nil
     let start =
       others
       + header.sealed(
@@ -121,9 +122,19 @@ final class GenerationFiller {
       try transaction!.put([], forKey: Expiry.key(expires: entry.expires, hash: hash), in: expiries)
     }
     account(header, in: namespace, adding: true)
-    pendingCount += 1
-    pendingBytes += header.cost
+    account(pending: header.cost)
     return isFirst
+  }
+
+  /// Commits what has come together, if it is enough.
+  func prepareForMore() throws {
+    if pendingCount >= Self.batchCount || pendingBytes >= Self.batchBytes { try commit() }
+    if transaction == nil { transaction = try WriteTransaction(in: environment) }
+  }
+
+  func account(pending cost: Int) {
+    pendingCount += 1
+    pendingBytes += cost
   }
 
   private func space(named name: [UInt8]) -> FilledSpace {
@@ -151,13 +162,12 @@ final class GenerationFiller {
     }
   }
 
-  private func write(_ entry: Entry) throws -> [UInt8] {
+  func writeChunks(_ key: [UInt8], _ payload: [UInt8]) throws -> [UInt8] {
     let reference = ChunkReference(
-      first: totals.nextChunk,
-      count: ChunkReference.count(forContent: entry.key.bytes.count + entry.payload.count))
+      first: totals.nextChunk, count: ChunkReference.count(forContent: key.count + payload.count))
     totals.nextChunk += UInt64(reference.count)
     for id in reference.ids {
-      let (checksum, data) = reference.chunk(id, of: entry.key.bytes, entry.payload)
+      let (checksum, data) = reference.chunk(id, of: key, payload)
       try checksum.withRawSpan { checksum throws(LMDBError) in
         try data.withRawSpan { data throws(LMDBError) in
           try transaction!.put(
@@ -174,7 +184,11 @@ final class GenerationFiller {
     try body(transaction!)
   }
 
-  private func value(_ key: UInt64, in table: Table) throws -> [UInt8]? {
+  func value(_ key: UInt64, in table: Table) throws -> [UInt8]? {
+    try reading { transaction in try transaction.value(forKey: key, in: table)?.copied() }
+  }
+
+  func value(_ key: [UInt8], in table: Table) throws -> [UInt8]? {
     try reading { transaction in try transaction.value(forKey: key, in: table)?.copied() }
   }
 

@@ -10,11 +10,12 @@ internal import LarderSystem
 //
 // In LMDB's unnamed table, beside the namespaces:
 //
-//     t:<name>          CBOR of `ObjectTypeRecord`: the number, the schema as it was declared
-//     c:<number>        56 bytes: next sequence, objects, bytes, budget, watched to, all u64;
-//                       watch u32; sample u32; most objects u64. Of 48 in older stores: no sample
+//     t:<name>          CBOR of `ObjectTypeRecord`: the number, the schema as it was declared; and
+//                       its XXH64
+//     c:<number>        64 bytes: next sequence, objects, bytes, budget, watched to, all u64;
+//                       watch u32; sample u32; most objects u64; XXH64 of what stands before it
 //     d:<number>        one byte: 1 a type, 2 an index whose number is given up; swept bit by bit
-//     m:<name>          CBOR of `ObjectMigrationRecord` (`ObjectMigrationRecord.swift`)
+//     m:<name>          CBOR of `ObjectMigrationRecord` (`ObjectMigrationRecord.swift`), and XXH64
 //     "numbers"         u32: the next number of a type or an index
 //
 // `<number>` is a big-endian u32. Deleting everything of a type gives the type a new number: all is
@@ -109,12 +110,31 @@ package struct ObjectTypeRecord: Codable, Sendable, Hashable {
 
   init?(_ bytes: RawSpan) {
     guard
-      let record = try? CBORCodec().decode(ObjectTypeRecord.self, from: bytes.copied())
+      let content = CatalogSeal.opened(bytes),
+      let record = try? CBORCodec().decode(ObjectTypeRecord.self, from: content)
     else { return nil }
     self = record
   }
 
-  func encoded() throws -> [UInt8] { try CBORCodec().encode(self) }
+  func encoded() throws -> [UInt8] { CatalogSeal.sealed(try CBORCodec().encode(self)) }
+}
+
+/// The checksum behind a record of the catalog: what is not what was written is not believed.
+enum CatalogSeal {
+  static func sealed(_ content: [UInt8]) -> [UInt8] {
+    var bytes = content
+    bytes.append(littleEndian: XXH64.hash(content))
+    return bytes
+  }
+
+  /// The content; `nil`: it is damaged.
+  static func opened(_ bytes: RawSpan) -> [UInt8]? {
+    let end = bytes.byteCount - 8
+    guard end >= 0, let content = bytes.slice(0..<end), let check: UInt64 = bytes.integer(at: end),
+      XXH64.hash(content) == check
+    else { return nil }
+    return content.copied()
+  }
 }
 
 /// What is counted about a type; in the same transaction as every change.
@@ -155,7 +175,10 @@ package struct ObjectTypeBooks: Sendable, Hashable {
   init() {}
 
   init?(_ record: RawSpan) {
-    guard record.byteCount >= 48 else { return nil }
+    guard
+      record.byteCount >= 64, let check: UInt64 = record.integer(at: 56),
+      XXH64.hash(record.slice(0..<56)!) == check
+    else { return nil }
     nextSequence = record.integer(at: 0)!
     count = record.integer(at: 8)!
     bytes = record.integer(at: 16)!
@@ -163,11 +186,11 @@ package struct ObjectTypeBooks: Sendable, Hashable {
     watchedTo = record.integer(at: 32)!
     watch = record.integer(at: 40)!
     sample = record.integer(at: 44)!
-    mostObjects = record.integer(at: 48) ?? 0
+    mostObjects = record.integer(at: 48)!
   }
 
   func encoded() -> [UInt8] {
-    var result = [UInt8](repeating: 0, count: 56)
+    var result = [UInt8](repeating: 0, count: 64)
     result.store(nextSequence, at: 0)
     result.store(count, at: 8)
     result.store(bytes, at: 16)
@@ -176,6 +199,7 @@ package struct ObjectTypeBooks: Sendable, Hashable {
     result.store(watch, at: 40)
     result.store(sample, at: 44)
     result.store(mostObjects, at: 48)
+    result.store(XXH64.hash(Array(result[..<56])), at: 56)
     return result
   }
 }

@@ -67,6 +67,15 @@ package enum ObjectFormat {
     return sequence.byteSwapped
   }
 
+  /// What a key of `objects` says.
+  static func place(_ key: [UInt8]) -> (type: UInt32, sequence: UInt64)? {
+    guard key.count == 12 else { return nil }
+    let type: UInt32? = key.integer(at: 0)
+    let sequence: UInt64? = key.integer(at: 4)
+    guard let type, let sequence else { return nil }
+    return (type.byteSwapped, sequence.byteSwapped)
+  }
+
   static func indexPrefix(_ index: UInt32, _ bytes: [UInt8] = []) -> [UInt8] {
     var key: [UInt8] = []
     key.reserveCapacity(12 + bytes.count)
@@ -146,17 +155,34 @@ package enum ObjectFormat {
     return offset
   }
 
+  /// The items of a record in `ids`.
+  static func idItems(_ record: RawSpan) -> [(type: UInt32, sequence: UInt64)] {
+    var items: [(type: UInt32, sequence: UInt64)] = []
+    var offset = 0
+    while let type: UInt32 = record.integer(at: offset),
+      let sequence: UInt64 = record.integer(at: offset + 4)
+    {
+      items.append((type, sequence))
+      offset += idItemSize
+    }
+    return items
+  }
+
   // MARK: Hashes
 
   /// The keyed hash of an id.
   static func hash(type: UInt32, id: [UInt8], in generation: Generation) -> UInt64 {
-    var hasher = SipHash13(key: generation.meta.secret)
+    hash(type: type, id: id, meta: generation.meta)
+  }
+
+  static func hash(type: UInt32, id: [UInt8], meta: StoreMeta) -> UInt64 {
+    var hasher = SipHash13(key: meta.secret)
     // No namespace has a name of this length: objects and entries never share their hashes' input.
     hasher.combine(word: UInt64.max)
     hasher.combine(word: UInt64(type) << 32 | UInt64(id.count))
     hasher.combine(bytes: id)
     let hash = hasher.finish()
-    let bits = generation.meta.hashBits
+    let bits = meta.hashBits
     return bits == 64 ? hash : hash & (1 << UInt64(bits) - 1)
   }
 

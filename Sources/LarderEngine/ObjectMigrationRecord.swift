@@ -60,10 +60,13 @@ package struct ObjectMigrationRecord: Codable, Sendable, Hashable {
 
   init?(_ bytes: RawSpan) {
     guard
-      let record = try? CBORCodec().decode(ObjectMigrationRecord.self, from: bytes.copied())
+      let content = CatalogSeal.opened(bytes),
+      let record = try? CBORCodec().decode(ObjectMigrationRecord.self, from: content)
     else { return nil }
     self = record
   }
+
+  func encoded() throws -> [UInt8] { CatalogSeal.sealed(try CBORCodec().encode(self)) }
 }
 
 /// An object on its way to another number.

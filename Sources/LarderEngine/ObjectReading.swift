@@ -42,7 +42,11 @@ package enum ObjectReading {
     guard let bytes = try transaction.value(forKey: ObjectTypeRecord.key(name), in: .main) else {
       return nil
     }
-    return ObjectTypeRecord(bytes)
+    // Not "none": whoever declared the type anew would hide what is stored.
+    guard let record = ObjectTypeRecord(bytes) else {
+      throw LMDBError(.corrupted, during: "the record of a type")
+    }
+    return record
   }
 
   package static func types(
@@ -66,7 +70,11 @@ package enum ObjectReading {
     guard let bytes = try transaction.value(forKey: ObjectTypeBooks.key(type), in: .main) else {
       return ObjectTypeBooks()
     }
-    return ObjectTypeBooks(bytes) ?? ObjectTypeBooks()
+    // Sequences would be given a second time.
+    guard let books = ObjectTypeBooks(bytes) else {
+      throw LMDBError(.corrupted, during: "the books of a type")
+    }
+    return books
   }
 
   // MARK: One object

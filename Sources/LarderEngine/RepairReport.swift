@@ -23,6 +23,17 @@ public struct RepairReport: Sendable {
     public let isRecovered: Bool
   }
 
+  /// A type of stored objects, and what became of them.
+  public struct ObjectType: Sendable, Hashable {
+    /// The stored name; of one whose record was lost, `recovered-` and its number.
+    public let name: String
+    public let kept: Int
+    /// Objects that could not be read, as far as the books or the objects themselves tell.
+    public let lost: Int
+    /// Whether the type's own record was lost: its name, its indexes, its rules.
+    public let isRecovered: Bool
+  }
+
   public internal(set) var outcome: Outcome
   public let path: String
   public let durability: Durability
@@ -30,6 +41,12 @@ public struct RepairReport: Sendable {
   public internal(set) var findings: [StoreFinding] = []
   /// In the order of their names.
   public internal(set) var namespaces: [Namespace] = []
+  /// Types of objects, in the order of their names.
+  public internal(set) var types: [ObjectType] = []
+  /// Objects that are, or would be, in the repaired store.
+  public internal(set) var objectsKept = 0
+  /// Objects that could not be read, as far as books or objects tell.
+  public internal(set) var objectsLost = 0
   /// Entries that are, or would be, in the repaired store.
   public internal(set) var kept = 0
   /// Entries that could not be read, as far as the store's books or the entries themselves tell.
@@ -55,6 +72,7 @@ public struct RepairReport: Sendable {
 
   /// Whether everything the store held is in the repaired one.
   public var isComplete: Bool {
-    lost == 0 && isLossKnown && evicted == 0 && !mayMissCommits && !isDiscarded
+    lost == 0 && objectsLost == 0 && !types.contains(where: \.isRecovered) && isLossKnown
+      && evicted == 0 && !mayMissCommits && !isDiscarded
   }
 }

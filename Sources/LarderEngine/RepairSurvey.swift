@@ -10,9 +10,10 @@ final class RepairSurvey {
   private let path: String
   private let durability: Durability
   private let isNamed: Bool
-  private let salvage: StoreSalvage
-  private var findings = FindingList(limit: 100)
+  let salvage: StoreSalvage
+  var findings = FindingList(limit: 100)
   private var tallies: [UInt32: Tally] = [:]
+  var objectTallies: [UInt32: ObjectTally] = [:]
   private var all = Tally()
   private var lostRecords = 0
   private var isDiscarded = false
@@ -49,8 +50,6 @@ final class RepairSurvey {
           + "Update the program.")
     }
   }
-
-  var holdsObjects: Bool { salvage.holdsObjects }
 
   /// Only `CURRENT` is wrong.
   var isOnlyUnnamed: Bool {
@@ -113,7 +112,8 @@ final class RepairSurvey {
       }
     }
     if lostRecords > 0 { findings.add(.error, "entries", "\(lostRecords) records are unreadable") }
-    if ownedChunks != salvage.storedChunks, !holdsObjects {
+    try checkObjects(&ownedChunks)
+    if ownedChunks != salvage.storedChunks {
       findings.add(
         .warning, "chunks",
         "there are \(salvage.storedChunks.count); the entries have \(ownedChunks.count), not the "
@@ -197,11 +197,13 @@ final class RepairSurvey {
     for (number, tally) in tallies { kept[salvage.name(of: number), default: 0] += tally.kept }
     if report.isDiscarded { kept = [:] }
     count(kept, in: &report)
-    let isAnythingMissing = report.lost > 0 || salvage.reader.hasGaps || salvage.meta == nil
-    if report.kept == 0, isAnythingMissing, !report.isDiscarded {
+    count(objects: report.isDiscarded ? [:] : keptObjects, in: &report)
+    let isAnythingMissing =
+      report.lost > 0 || report.objectsLost > 0 || salvage.reader.hasGaps || salvage.meta == nil
+    if report.kept == 0, report.objectsKept == 0, isAnythingMissing, !report.isDiscarded {
       throw StoreError(
         .damaged, during: "repair", path: report.path,
-        "None of the entries is readable (\(report.findings[0])). Nothing was changed. Restore a "
+        "Nothing of what is stored is readable (\(report.findings[0])). Nothing was changed. Restore a "
           + "copy, or remove the directory.")
     }
   }

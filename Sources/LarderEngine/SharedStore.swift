@@ -207,6 +207,11 @@ public final class SharedStore: Sendable {
 }
 
 extension StoreCore {
+  /// Whether the calling thread is inside a user's transaction, where another write is a trap.
+  package var isInsideTransaction: Bool {
+    bodyThread.load(ordering: .relaxed) == OSThread.token
+  }
+
   package func write<R: Sendable>(
     _ body: @escaping @Sendable (inout StoreTransaction) throws -> R
   ) throws -> R {

@@ -27,6 +27,7 @@ extension StoreTransaction {
       dropped = (number.byteSwapped, cursor.currentValue.integer(at: 0, as: UInt8.self) == 2)
     }
     guard let dropped else { return false }
+    try fault(throwing: .sweepStep)
     let count =
       dropped.isIndex
       ? try sweepIndex(dropped.number, limit) : try sweepType(dropped.number, limit)
@@ -67,6 +68,7 @@ extension StoreTransaction {
     for (sequence, id) in found {
       // The index entries went with their indexes' numbers, or go with them.
       if let id, try delete(type: number, id: id) { continue }
+      try removeTraces(of: sequence, number)
       try transaction.remove(
         key: ObjectFormat.objectKey(type: number, sequence: sequence), in: generation.objects)
     }
@@ -88,7 +90,7 @@ extension StoreCore {
   }
 
   /// Called by the store's thread, about once a second.
-  func sweepDroppedObjects() {
+  package func sweepDroppedObjects() {
     guard hasDropped() else { return }
     do {
       try submitBehind(
@@ -103,11 +105,16 @@ extension StoreCore {
                 if !more { break }
               }
             } catch {
-              core.report(error)
+              core.reportSweep(error)
             }
           }))
     } catch {
-      report(error)
+      reportSweep(error)
     }
+  }
+
+  /// A store that is being closed leaves the rest to others: nothing has gone wrong.
+  private func reportSweep(_ error: any Error) {
+    if (error as? StoreError)?.code != .closed { report(error) }
   }
 }

@@ -149,12 +149,6 @@ struct StoreRepair {
     let survey = try RepairSurvey(self)
     try survey.run()
     if survey.report.outcome == .sound || dryRun { return survey.report }
-    if survey.holdsObjects, !survey.isOnlyUnnamed {
-      throw StoreError(
-        .damaged, during: "repair", path: directory.path,
-        "The store holds objects, which a repair cannot salvage yet. Nothing was changed. Restore a "
-          + "copy; what still opens can be read object by object.")
-    }
     var report = survey.report
     report.outcome = .repaired
     if survey.isOnlyUnnamed {
@@ -198,6 +192,10 @@ struct StoreRepair {
         }
         // Now that of two entries of one key one has gone.
         survey.count(kept, in: &report)
+        let indexes = survey.catalog.indexes
+        try survey.forEachKeptObject { try filler.append($0, indexes: indexes) }
+        survey.count(objects: filler.objectBooks.mapValues { Int($0.count) }, in: &report)
+        try filler.write(survey.catalog)
       }
       switch durability {
       case .durable: filler.raiseBudget()

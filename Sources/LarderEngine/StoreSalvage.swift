@@ -40,13 +40,13 @@ final class StoreSalvage {
   private(set) var meta: StoreMeta?
   private(set) var totals: StoreTotals?
   private(set) var spaces: [UInt32: Space] = [:]
-  private var chunks: [UInt64: SalvageReader.Value] = [:]
+  private(set) var chunks: [UInt64: SalvageReader.Value] = [:]
   /// What the tables of chunks and deadlines hold.
   private(set) var storedChunks = Fingerprint()
   private(set) var storedDeadlines = Fingerprint()
 
-  /// Whether there is any object beside the entries.
-  private(set) var holdsObjects = false
+  /// The types of the objects beside the entries.
+  var catalog = SalvagedCatalog()
 
   /// - Throws: when there is no data file.
   init(path: String, number: UInt64) throws {
@@ -60,7 +60,7 @@ final class StoreSalvage {
     try indexChunks()
     try readDeadlines()
     try findEpochs()
-    try self.reader.forEachNode(of: .table(ObjectFormat.objectsName)) { _ in holdsObjects = true }
+    try readObjects()
   }
 
   // MARK: Records
@@ -72,11 +72,18 @@ final class StoreSalvage {
       let isKnown =
         node.key == StoreMeta.key || node.key == StoreTotals.key
         || node.key.starts(with: "n:".utf8) || node.key.starts(with: "i:".utf8)
+        || SalvagedCatalog.isKey(node.key)
       guard isKnown, let bytes = values.bytes(of: node.value) else { return }
       records.append((node.key, bytes))
     }
     for (key, value) in records {
-      value.withRawSpan { read($0, key, isOlder: source == .olderMain) }
+      value.withRawSpan { value in
+        if SalvagedCatalog.isKey(key) {
+          catalog.read(value, key, source: source)
+        } else {
+          read(value, key, isOlder: source == .olderMain)
+        }
+      }
     }
   }
 
@@ -166,7 +173,7 @@ final class StoreSalvage {
     }
   }
 
-  private static func entry(
+  static func entry(
     _ item: RecordItem, in record: [UInt8], chunks: [UInt64: SalvageReader.Value],
     _ values: SalvageReader.Values
   ) -> GenerationFiller.Entry? {

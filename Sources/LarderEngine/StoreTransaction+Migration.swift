@@ -2,7 +2,6 @@
 // Copyright 2026 the Larder authors. Licensed under Apache-2.0.
 // SPDX-License-Identifier: Apache-2.0
 
-internal import LarderCoding
 internal import LarderLMDB
 internal import LarderSystem
 
@@ -23,8 +22,9 @@ extension StoreTransaction {
   /// Stores how far a migration is.
   package mutating func putMigration(_ record: ObjectMigrationRecord) throws {
     try transaction.put(
-      CBORCodec().encode(record), forKey: ObjectMigrationRecord.key(record.name), in: .main)
+      record.encoded(), forKey: ObjectMigrationRecord.key(record.name), in: .main)
     force()
+    try fault(throwing: .migrationNoted)
   }
 
   /// Forgets a migration that was not applied.
@@ -62,7 +62,9 @@ extension StoreTransaction {
   /// Called after a stored object was replaced or deleted.
   mutating func noteObjectChange(_ type: UInt32, _ sequence: UInt64) throws {
     let books = try objectBooks(type)
-    guard books.watch != 0, sequence <= books.watchedTo else { return }
+    guard books.watch != 0, sequence <= books.watchedTo, !Mutant.changesUnnoticed.isActive else {
+      return
+    }
     try transaction.put([], forKey: Self.note(books.watch, sequence), in: generation.indexes)
   }
 
@@ -140,6 +142,16 @@ extension StoreTransaction {
     fault(.betweenPuts)
   }
 
+  /// Stores an object of a type in use anew, with other keys.
+  package mutating func replace(
+    _ write: ObjectWrite, type: UInt32, sequence: UInt64, created: Int64
+  ) throws {
+    try place(write, type: type, sequence: sequence, created: created)
+    try noteObjectChange(type, sequence)
+    touch(hash: ObjectFormat.hash(type: type, id: write.id, in: generation))
+    touchObjectType(type)
+  }
+
   /// Removes the object of a sequence, if there is one.
   package mutating func removeObject(type: UInt32, sequence: UInt64) throws {
     let key = ObjectFormat.objectKey(type: type, sequence: sequence)
@@ -153,7 +165,9 @@ extension StoreTransaction {
       let id = Array(content[..<header.keyLength])
       try unlink(ObjectFormat.hash(type: type, id: id, in: generation), type, sequence)
       try removeRecord(type, sequence, header)
-    case .damaged(let header): try removeRecord(type, sequence, header)
+    case .damaged(let header):
+      try removeTraces(of: sequence, type)
+      try removeRecord(type, sequence, header)
     }
     force()
   }

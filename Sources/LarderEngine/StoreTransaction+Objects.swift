@@ -60,6 +60,7 @@ extension StoreTransaction {
     objectTypeChanges += 1
     touchObjectType(record.number)
     touchObjectType(0)
+    try fault(throwing: .catalogChanged)
   }
 
   /// A number nobody has had before.
@@ -97,6 +98,7 @@ extension StoreTransaction {
     objectBooks[number] = nil
     touchObjectType(number)
     touchObjectType(0)
+    try fault(throwing: .numberDropped)
   }
 
   package mutating func objectBooks(_ type: UInt32) throws -> ObjectTypeBooks {
@@ -166,10 +168,14 @@ extension StoreTransaction {
         }
         oldKeys = keys
         try removeRecord(type, known, header)
-      case .damaged(let header): try removeRecord(type, known, header)
+      case .damaged(let header):
+        try removeTraces(of: known, type)
+        try link(hash, type, known)
+        try removeRecord(type, known, header)
       }
     }
-    for key in write.keys where write.uniqueIndexes.contains(key.index) {
+    for key in write.keys
+    where write.uniqueIndexes.contains(key.index) && !Mutant.uniqueUnchecked.isActive {
       try requireFree(key, for: write.id, known, type)
     }
     let sequence =
@@ -182,7 +188,7 @@ extension StoreTransaction {
     if known == nil { try link(hash, type, sequence) }
     // Most saves change a value and few keys.
     if oldKeys != write.keys {
-      for key in oldKeys where !write.keys.contains(key) {
+      for key in oldKeys where !write.keys.contains(key) && !Mutant.indexKeyLeft.isActive {
         try transaction.remove(
           key: ObjectFormat.indexEntry(key, sequence: sequence), in: generation.indexes)
       }
@@ -191,6 +197,7 @@ extension StoreTransaction {
           [], forKey: ObjectFormat.indexEntry(key, sequence: sequence), in: generation.indexes)
       }
     }
+    try fault(throwing: .objectIndexed)
     try put(write, payload, type, sequence)
     if known != nil { try noteObjectChange(type, sequence) }
     touch(hash: hash)
@@ -216,8 +223,11 @@ extension StoreTransaction {
           key: ObjectFormat.indexEntry(key, sequence: sequence), in: generation.indexes)
       }
       try removeRecord(type, sequence, header)
-    case .damaged(let header): try removeRecord(type, sequence, header)
+    case .damaged(let header):
+      try removeTraces(of: sequence, type)
+      try removeRecord(type, sequence, header)
     }
+    try fault(throwing: .objectUnlinked)
     try unlink(hash, type, sequence)
     try noteObjectChange(type, sequence)
     touch(hash: hash)
@@ -229,7 +239,7 @@ extension StoreTransaction {
 
   enum Old {
     case found(EntryHeader, [UInt8], [ObjectIndexKey])
-    /// Its index entries are not known any more; they lead nowhere and are skipped.
+    /// Its index entries are not known any more; see ``removeTraces(of:_:)``.
     case damaged(EntryHeader?)
   }
 

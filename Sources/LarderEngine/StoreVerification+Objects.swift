@@ -19,6 +19,7 @@ extension StoreVerification {
     let indexes = Set(types.flatMap { $0.indexes.map(\.number) })
     var found: [UInt32: Found] = [:]
     var keys: UInt64 = 0
+    try checkCatalog(types, transaction)
     let total = try transaction.statistics(of: generation.objects).entries
     var cursor = try Cursor(over: generation.objects, in: transaction)
     var more = try cursor.moveToFirst()
@@ -42,7 +43,7 @@ extension StoreVerification {
       more = try cursor.moveToNext()
     }
     for type in types where type.movedTo == nil {
-      let books = try ObjectReading.books(type.number, transaction)
+      guard let books = try? ObjectReading.books(type.number, transaction) else { continue }
       let sum = found[type.number] ?? Found()
       if books.count != sum.objects || books.bytes != sum.bytes {
         find(
@@ -53,6 +54,56 @@ extension StoreVerification {
       try checkSample(books, type, transaction)
     }
     try checkIndexes(indexes, keys: keys, transaction)
+    try checkIDs(transaction)
+  }
+
+  /// Every record of the catalog is readable.
+  private mutating func checkCatalog(
+    _ types: [ObjectTypeRecord], _ transaction: borrowing ReadTransaction
+  ) throws {
+    for prefix in ["t:", "m:", "c:"] {
+      var cursor = try Cursor(over: .main, in: transaction)
+      var more = try cursor.move(atLeast: Array(prefix.utf8))
+      while more {
+        let key = cursor.currentKey.copied()
+        guard key.starts(with: prefix.utf8) else { break }
+        if !Self.isReadable(cursor.currentValue, prefix) {
+          let name = prefix == "c:" ? "\(key.dropFirst(2))" : String(decoding: key, as: UTF8.self)
+          find(.error, "catalog \(name)", "its record is damaged")
+        }
+        more = try cursor.moveToNext()
+      }
+    }
+    let numbers = types.map(\.number) + types.flatMap { $0.indexes.map(\.number) }
+    if Set(numbers).count != numbers.count {
+      find(.error, "catalog", "a number belongs to two types or indexes")
+    }
+  }
+
+  private static func isReadable(_ record: RawSpan, _ prefix: String) -> Bool {
+    switch prefix {
+    case "t:": ObjectTypeRecord(record) != nil
+    case "m:": ObjectMigrationRecord(record) != nil
+    default: ObjectTypeBooks(record) != nil
+    }
+  }
+
+  /// Every id leads to an object.
+  private mutating func checkIDs(_ transaction: borrowing ReadTransaction) throws {
+    var cursor = try Cursor(over: generation.ids, in: transaction)
+    var more = try cursor.moveToFirst()
+    while more {
+      let hash = cursor.currentInteger
+      for item in ObjectFormat.idItems(cursor.currentValue) {
+        let key = ObjectFormat.objectKey(type: item.type, sequence: item.sequence)
+        if try transaction.value(forKey: key, in: generation.objects) == nil {
+          find(
+            .error, "id \(String(hash, radix: 16))",
+            "it leads to object \(item.type)/\(item.sequence), which is not there")
+        }
+      }
+      more = try cursor.moveToNext()
+    }
   }
 
   /// - Returns: What the record counts; `nil`: it is damaged.

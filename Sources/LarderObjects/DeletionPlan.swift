@@ -5,6 +5,7 @@
 internal import LarderCoding
 internal import LarderEngine
 internal import LarderLMDB
+internal import LarderSystem
 
 // DELETING
 //
@@ -73,7 +74,7 @@ struct DeletionPlan {
         plan.removed.append(reference)
         if next <= roots.count { plan.found += 1 }
         let cascades = (type.relations ?? []).filter { $0.onDelete == "cascade" }
-        guard !cascades.isEmpty,
+        guard !cascades.isEmpty, !Mutant.cascadeForgotten.isActive,
           let value = try Self.value(of: reference, type, generation, reading)
         else { continue }
         for relation in cascades {

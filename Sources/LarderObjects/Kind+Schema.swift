@@ -36,7 +36,7 @@ extension Kind {
     Object.readableFrom < Object.schemaVersion ? UInt32(clamping: Object.readableFrom) : nil
   }
 
-  private var version: UInt32 { UInt32(clamping: Object.schemaVersion) }
+  var version: UInt32 { UInt32(clamping: Object.schemaVersion) }
 
   // MARK: Versions
 

@@ -264,17 +264,19 @@ final class Kind<Object: Storable>: Sendable {
     return (keys, unique)
   }
 
-  /// What is written for an object that refers to nothing.
-  func writeAlone(_ object: Object, _ record: ObjectTypeRecord) throws -> ObjectWrite {
+  /// What is written for an object made by a migration; its children are not saved.
+  func writeMigrated(_ object: Object, _ record: ObjectTypeRecord) throws -> ObjectWrite {
     let collector = LinkCollector()
     let bytes = try encode(object, collector)
-    guard collector.links.isEmpty else {
+    var (keys, unique) = self.keys(of: object, record)
+    if let references = record.references {
+      keys += ReferenceIndex.keys(collector.links, references.number)
+    } else if collector.links.contains(where: { !$0.ids.isEmpty }) {
       throw ObjectError(
         .migrationFailed, type: name,
-        "A migration cannot make objects with references yet. Save them in transactions of your "
-          + "own.", ids: ["\(object.id)"])
+        "That the type has references could not be found out before. Declare a relationship of it.",
+        ids: ["\(object.id)"])
     }
-    let (keys, unique) = self.keys(of: object, record)
     return ObjectWrite(
       id: Self.bytes(of: object.id), bytes: bytes, codec: CodecIdentifier.cbor.rawValue,
       version: record.version, keys: keys, uniqueIndexes: unique)

@@ -7,6 +7,8 @@ internal import LarderEngine
 /// A stored type this process knows, without its Swift type.
 protocol KnownKind: Sendable {
   var name: String { get }
+  /// The schema version the Swift type declares.
+  var version: UInt32 { get }
 
   func prepare(_ transaction: inout StoreTransaction) throws -> ObjectTypeRecord
 

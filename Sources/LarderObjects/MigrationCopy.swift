@@ -71,6 +71,17 @@ extension MigrationCopy {
           number: 0, name: index.name, fields: index.paths.map(\.name), isUnique: index.isUnique,
           definition: index.definition, builtTo: nil)
       }
+      // In the name of the older version: the first to save or prepare tells the rules of the new one.
+      let refers =
+        SchemaProbe.fields(of: New.self, from: nil)?.contains { $0.contains(": reference") }
+        ?? (record.references != nil || !New.relationships.isEmpty)
+      if refers || record.references != nil {
+        target.indexes.append(
+          ObjectTypeRecord.Index(
+            number: 0, name: ReferenceIndex.name, fields: [], isUnique: false,
+            definition: ReferenceIndex.definition(version: record.version), builtTo: nil))
+        target.relations = record.relations
+      }
       target.readableFrom = Kind<New>.readableFrom
       return target
     }
@@ -80,7 +91,7 @@ extension MigrationCopy {
         if migration.dropsNil { return nil }
         throw ObjectError(.migrationFailed, type: New.storedName, "There is no new object.")
       }
-      return try store.kind(New.self).writeAlone(new, types.target)
+      return try store.kind(New.self).writeMigrated(new, types.target)
     }
   }
 }
@@ -101,11 +112,13 @@ extension MigrationCopy {
       else {
         throw ObjectError(.unreadable, type: type, "The object has no fields.")
       }
+      let value = try Self.changed(pairs, changes)
       return ObjectWrite(
-        id: moving.stored.id, bytes: try Self.changed(pairs, changes).encoded,
-        codec: moving.stored.codec, version: types.target.version,
+        id: moving.stored.id, bytes: value.encoded, codec: moving.stored.codec,
+        version: types.target.version,
         // The same keys as before: what is unique stays so.
-        keys: Self.keys(moving, types), uniqueIndexes: [])
+        keys: Self.keys(moving, types) + Self.references(moving, types, value, changes),
+        uniqueIndexes: [])
     }
   }
 
@@ -133,6 +146,14 @@ extension MigrationCopy {
       case .add, .change: break
       }
     }
+    target.relations = record.relations?.compactMap { relation in
+      var relation = relation
+      relation.path = renamed(relation.path, changes)
+      let isGone = changes.contains { change in
+        if case .remove(let field) = change { relation.path.first == field } else { false }
+      }
+      return isGone ? nil : relation
+    }
     for position in target.indexes.indices {
       target.indexes[position].number = 0
       if target.indexes[position].builtTo != nil { target.indexes[position].builtTo = 0 }
@@ -144,9 +165,31 @@ extension MigrationCopy {
   private static func keys(_ moving: MovingObject, _ types: Types) -> [ObjectIndexKey] {
     moving.keys.compactMap { key in
       guard let old = types.source.indexes.first(where: { $0.number == key.index }),
+        old.name != ReferenceIndex.name,
         let new = types.target.indexes.first(where: { $0.name == old.name })
       else { return nil }
       return ObjectIndexKey(index: new.number, bytes: key.bytes)
+    }
+  }
+
+  /// What others know of the object's references.
+  private static func references(
+    _ moving: MovingObject, _ types: Types, _ value: CBORValue,
+    _ changes: [ObjectMigration.FieldChange]
+  ) -> [ObjectIndexKey] {
+    guard let old = types.source.references, let new = types.target.references else { return [] }
+    let keys = moving.keys.filter { $0.index == old.number }.map(\.bytes)
+    return ReferenceIndex.keys(of: value, were: keys) { renamed($0, changes) }.map {
+      ObjectIndexKey(index: new.number, bytes: $0)
+    }
+  }
+
+  /// Where a property is after the changes.
+  private static func renamed(
+    _ path: [String], _ changes: [ObjectMigration.FieldChange]
+  ) -> [String] {
+    changes.reduce(into: path) { path, change in
+      if case .rename(let old, let new) = change, path.first == old { path[0] = new }
     }
   }
 

@@ -5,6 +5,7 @@
 internal import LarderCoding
 internal import LarderEngine
 internal import LarderLMDB
+internal import LarderSystem
 
 // ONE STEP OF A MIGRATION
 //
@@ -23,7 +24,7 @@ struct MigrationRun {
     case wasApplied
   }
 
-  static let limit = 1000
+  static let limit = FaultInjection.stepLimit ?? 1000
   static let byteLimit = 4 << 20
 
   let migration: ObjectMigration
@@ -48,7 +49,7 @@ struct MigrationRun {
     return .done(record)
   }
 
-  private func error(
+  func error(
     _ code: ObjectError.Code, _ type: String, _ reason: String, ids: [String] = [],
     index: String? = nil
   ) -> ObjectError {
@@ -78,6 +79,7 @@ struct MigrationRun {
     type.name = new
     type.migrations.append(migration.name)
     try transaction.putObjectType(type)
+    try rename(referencesTo: old, as: new, &transaction)
     return try finish(record, &transaction)
   }
 
@@ -164,6 +166,7 @@ struct MigrationRun {
     let source = try transaction.objectType(named: copy.source)
     guard let source, try copy.isNeeded(migration.name, for: source) else {
       _ = try Self.abandon(migration.name, &transaction)
+      if source == nil { try settle(copy, &transaction) }
       return try finish(ObjectMigrationRecord(name: migration.name), &transaction)
     }
     var record = try begun(copy, source, known, &transaction)
@@ -201,13 +204,6 @@ struct MigrationRun {
     _ transaction: inout StoreTransaction
   ) throws -> ObjectMigrationRecord {
     try requireRest(source)
-    // Their keys would have to be carried over with every rule that stands on them.
-    if source.indexes.contains(where: { $0.name == ReferenceIndex.name }) {
-      throw ObjectError(
-        .migrationFailed, type: source.name,
-        "Types with references cannot be copied by a migration yet. Read, convert and save the "
-          + "objects under a new stored name in transactions of your own.")
-    }
     var planned = copy.plan(source)
     if let known, let target = known.target {
       var bare = target
@@ -350,6 +346,9 @@ struct MigrationRun {
     target.migrations.append(migration.name)
     target.born = copy.source == copy.target ? source.born ?? source.version : target.version
     try transaction.putObjectType(target)
+    if copy.source != copy.target {
+      try rename(referencesTo: copy.source, as: copy.target, &transaction)
+    }
   }
 
   // MARK: Giving up

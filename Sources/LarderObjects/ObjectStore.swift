@@ -60,9 +60,13 @@ public final class ObjectStore: Sendable {
     }
   }
 
-  /// What is known of a type by its stored name, if this process has used it with this store.
-  func kind(named name: String) -> (any KnownKind)? {
-    kinds.withLock { kinds in kinds.values.first { $0.name == name } }
+  /// What is known of a stored type, if this process has used it with this store. A process that
+  /// migrates knows the type in several versions.
+  func kind(of record: ObjectTypeRecord) -> (any KnownKind)? {
+    kinds.withLock { kinds in
+      let known = kinds.values.filter { $0.name == record.name }
+      return known.first { $0.version == record.version } ?? known.max { $0.version < $1.version }
+    }
   }
 
   // MARK: Reading

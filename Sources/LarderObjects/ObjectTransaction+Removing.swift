@@ -33,7 +33,7 @@ extension ObjectTransaction {
     for (path, ids) in edits { value = value.removing(ids, at: path[...]) }
     let bytes = value.encoded
     var write: ObjectWrite
-    if let kind = store.kind(named: owner.type) {
+    if let kind = store.kind(of: record) {
       _ = try kind.prepare(&entries)
       write = try kind.rewrite(owner.id, bytes, &record, in: &entries)
     } else {

@@ -2,6 +2,7 @@
 // Copyright 2026 the Larder authors. Licensed under Apache-2.0.
 // SPDX-License-Identifier: Apache-2.0
 
+internal import LarderCoding
 internal import LarderEngine
 internal import LarderSystem
 
@@ -28,6 +29,63 @@ enum ReferenceIndex {
   /// The keys of all references to an object begin with this.
   static func prefix(_ type: String, _ id: [UInt8]) -> [UInt8] {
     element(short(Array(type.utf8))) + element(short(id))
+  }
+
+  /// The keys of all references to a type begin with this.
+  static func prefix(_ type: String) -> [UInt8] { element(short(Array(type.utf8))) }
+
+  /// The first bytes that come behind all keys that begin with others; those end with a zero.
+  static func end(of prefix: [UInt8]) -> [UInt8] { prefix.dropLast() + [1] }
+
+  /// The keys of an object whose fields were changed: each property leads to the type it led to
+  /// before, by the keys the object had.
+  ///
+  /// - Parameter renamed: Where a property is now.
+  static func keys(
+    of value: CBORValue, were old: [[UInt8]], _ renamed: ([String]) -> [String]
+  ) -> [[UInt8]] {
+    var targets: [[String]: [UInt8]] = [:]
+    for key in old {
+      guard let elements = elements(key), elements.count == 3 else { continue }
+      let path = String(decoding: elements[2], as: UTF8.self).split(
+        separator: "/", omittingEmptySubsequences: false)
+      targets[renamed(path.map(String.init))] = element(elements[0])
+    }
+    var keys: [[UInt8]] = []
+    for (path, type) in targets.sorted(by: { $0.key.lexicographicallyPrecedes($1.key) }) {
+      var seen: Set<[UInt8]> = []
+      for id in value.references(at: path) where seen.insert(id).inserted {
+        let way = element(Array(path.joined(separator: "/").utf8))
+        keys.append(type + element(short(id)) + way)
+      }
+    }
+    return keys
+  }
+
+  /// The elements of a key; `nil`: it was cut.
+  private static func elements(_ key: [UInt8]) -> [[UInt8]]? {
+    var elements: [[UInt8]] = []
+    var position = 0
+    while position < key.count {
+      guard key[position] == 0x01 else { return nil }
+      position += 1
+      var bytes: [UInt8] = []
+      while true {
+        guard position < key.count else { return nil }
+        let byte = key[position]
+        position += 1
+        if byte != 0 {
+          bytes.append(byte)
+        } else if position < key.count, key[position] == 0xFF {
+          bytes.append(0)
+          position += 1
+        } else {
+          break
+        }
+      }
+      elements.append(bytes)
+    }
+    return elements
   }
 
   static func key(_ type: String, _ id: [UInt8], _ path: [String]) -> [UInt8] {
@@ -112,6 +170,8 @@ extension Kind {
     }
     markReferences()
     var changed = record
+    // Rules of an older version are given up with it, and learned anew from here on.
+    if record.references?.definition != definition { changed.relations = nil }
     if let position = record.indexes.firstIndex(where: { $0.name == ReferenceIndex.name }) {
       changed.indexes[position].definition = definition
     } else {
@@ -120,32 +180,47 @@ extension Kind {
           number: try transaction.newObjectNumber(), name: ReferenceIndex.name, fields: [],
           isUnique: false, definition: definition, builtTo: nil))
     }
-    changed.relations = relations(links, of: object, record.relations ?? [])
+    changed.relations = try relations(links, of: object, changed.relations ?? [])
     guard changed != record else { return }
     record = changed
     try transaction.putObjectType(record)
   }
 
-  /// The rules of the properties an object has, and those known before of others.
+  /// The rules of the properties an object has, and those known before.
+  ///
+  /// - Throws: When a program of the same version has declared another rule. One that declares none
+  ///   keeps what others declared.
   private func relations(
     _ links: [LinkCollector.Link], of object: Object, _ known: [ObjectTypeRecord.Relation]
-  ) -> [ObjectTypeRecord.Relation]? {
-    let declared = Object.relationships
-    if declared.isEmpty, known.isEmpty { return nil }
-    let rules = declared.map { ($0, $0.box(object)) }
+  ) throws -> [ObjectTypeRecord.Relation]? {
+    let rules = Object.relationships.map { ($0, $0.box(object)) }
     var relations = known
     for link in links {
-      let rule = rules.first { $0.1 == link.box }?.0
-      let position = relations.firstIndex { $0.path == link.path }
-      guard let rule, rule.onDelete != .keep || rule.onTargetDelete != .leaveDangling else {
-        if let position { relations.remove(at: position) }
-        continue
-      }
+      guard let rule = rules.first(where: { $0.1 == link.box })?.0,
+        rule.onDelete != .keep || rule.onTargetDelete != .leaveDangling
+      else { continue }
       let relation = ObjectTypeRecord.Relation(
         path: link.path, target: link.target, onDelete: rule.onDelete.rawValue,
         onTargetDelete: rule.onTargetDelete.rawValue)
-      if let position { relations[position] = relation } else { relations.append(relation) }
+      if let other = relations.first(where: { $0.path == link.path }) {
+        guard other == relation else { throw contradiction(relation, other) }
+      } else {
+        relations.append(relation)
+      }
     }
     return relations.isEmpty ? nil : relations
+  }
+
+  private func contradiction(
+    _ declared: ObjectTypeRecord.Relation, _ stored: ObjectTypeRecord.Relation
+  ) -> ObjectError {
+    func text(_ rule: ObjectTypeRecord.Relation) -> String {
+      "\(rule.onDelete), \(rule.onTargetDelete) to \(rule.target)"
+    }
+    return ObjectError(
+      .schemaMismatch, type: name,
+      "The rule for \"\(declared.path.joined(separator: "/"))\" (\(text(declared))) differs from the "
+        + "one that another program of the same version declares (\(text(stored))). Declare the same, "
+        + "or raise schemaVersion.", index: ReferenceIndex.name)
   }
 }

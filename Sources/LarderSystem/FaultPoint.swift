@@ -52,6 +52,9 @@ package enum FaultPoint: String, CaseIterable, Sendable {
   case stateDirty
   // Single flight.
   case leaseTaken, leaseRegistered, leaseBeforeFill
+  // Objects, each within a transaction: the keys of a saved one are there, of a deleted one gone;
+  // a type's record is written, a migration's state, a number given up; before a part is swept.
+  case objectIndexed, objectUnlinked, catalogChanged, migrationNoted, numberDropped, sweepStep
 
   /// Whether the step can fail here: an error has a caller to go to, and nothing of what the step
   /// did is visible yet.
@@ -62,7 +65,8 @@ package enum FaultPoint: String, CaseIterable, Sendable {
       .openSlotTaken:
       true
     case .begin, .afterWriterLabel, .stateDirty, .betweenPuts, .afterEviction, .beforeStamps,
-      .beforeCommit:
+      .beforeCommit, .objectIndexed, .objectUnlinked, .catalogChanged, .migrationNoted,
+      .numberDropped, .sweepStep:
       true
     case .afterRenew, .closeGateTaken, .leaseTaken, .leaseRegistered, .leaseBeforeFill: true
     // Stamps are out, or the commit is, or nobody is told: there is nothing to fail.
@@ -79,6 +83,10 @@ package enum Mutant: String, CaseIterable, Sendable {
   case stampsAfterCommit, stampsOneLow, filedOneHigh, noRenewCheck, fillIgnoresCancel
   case combinerFilesFirst, labelsWithoutBase, condemnWithoutFloor, noBump
   case budgetOffByOne, leaseOutlivesHolder
+  // Of objects: an update leaves the old index key behind, a repeated query does not look at the
+  // stamp, a unique index is not asked, children outlive what cascades, a migration does not follow
+  // changes.
+  case indexKeyLeft, memoIgnoresStamp, uniqueUnchecked, cascadeForgotten, changesUnnoticed
 
   #if FAULTS
     package static let active: Mutant? = FileSystem.environment("LARDER_MUTANT").flatMap {
@@ -115,6 +123,14 @@ package enum Mutant: String, CaseIterable, Sendable {
 
 /// Whether this build has fault points at all.
 package enum FaultInjection {
+  /// How many objects a step of a migration takes, where storms want small ones
+  /// (`LARDER_STEP_LIMIT`); `nil` in ordinary builds.
+  #if FAULTS
+    package static let stepLimit = FileSystem.environment("LARDER_STEP_LIMIT").flatMap { Int($0) }
+  #else
+    package static var stepLimit: Int? { nil }
+  #endif
+
   package static var isCompiledIn: Bool {
     #if FAULTS
       return true

@@ -2,6 +2,7 @@
 // Copyright 2026 the Larder authors. Licensed under Apache-2.0.
 // SPDX-License-Identifier: Apache-2.0
 
+internal import LarderSystem
 import Synchronization
 
 // A value of these laws tells whose it is: the number of its key and a sequence number in each of
@@ -79,6 +80,28 @@ extension StorageLawCheck {
       try await expect(
         value(key, written[key].count), for: names[key], "written by one thread, at the end")
     }
+  }
+
+  /// All threads count in one key, and each in one of its own.
+  func concurrentUpdatesLoseNothing() async throws {
+    guard let update = storage.update else { return }
+    let rounds = max(storage.operations / 8, 5)
+    let add: @Sendable (inout [UInt8]?) throws -> Void = { bytes in
+      let number = (bytes ?? []).reversed().reduce(0) { $0 << 8 | Int($1) } + 1
+      bytes = (0..<4).map { UInt8(truncatingIfNeeded: number >> ($0 * 8)) }
+    }
+    try sideBySide { thread in
+      for _ in 0..<rounds {
+        try await update("all", add)
+        try await update("own \(thread)", add)
+      }
+    }
+    for (key, count) in [("all", rounds * Self.threadCount), ("own 0", rounds)] {
+      let expected = (0..<4).map { UInt8(truncatingIfNeeded: count >> ($0 * 8)) }
+      try await expect(expected, for: key, "counted up \(count) times by updates")
+    }
+    try await update("all") { $0 = nil }
+    try await expect(nil, for: "all", "updated to nothing")
   }
 
   private final class Tally: Sendable {

@@ -28,6 +28,7 @@ struct StorageLawCheck {
     case .randomOperationsFollowADictionary: try await randomOperationsFollowADictionary()
     case .concurrentWritersLoseNothing: try await concurrentWritersLoseNothing()
     case .concurrentReadersSeeWholeValues: try await concurrentReadersSeeWholeValues()
+    case .concurrentUpdatesLoseNothing: try await concurrentUpdatesLoseNothing()
     }
     try await storage.removeAll()
   }

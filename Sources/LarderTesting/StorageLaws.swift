@@ -2,6 +2,8 @@
 // Copyright 2026 the Larder authors. Licensed under Apache-2.0.
 // SPDX-License-Identifier: Apache-2.0
 
+internal import LarderSystem
+
 /// What must hold for anything that stores values by key, as a check of one's own storage.
 ///
 /// A storage is described by closures over text keys and bytes; whatever it stores in truth, the
@@ -34,6 +36,15 @@ public struct StorageLaws: Sendable {
   /// Whether there is a value for a key; `nil` if the storage cannot tell otherwise than by
   /// reading.
   public var contains: (@Sendable (_ key: String) async throws -> Bool)?
+
+  /// Changes the bytes of a key such that nothing comes in between; `nil` if the storage cannot.
+  /// `nil` is no value, before and after.
+  public var update:
+    (
+      @Sendable (
+        _ key: String, _ change: @escaping @Sendable (inout [UInt8]?) throws -> Void
+      ) async throws -> Void
+    )?
 
   /// Keys that storages confuse. Remove what a storage refuses by design; add what it may confuse.
   public var hostileKeys = StorageLaws.defaultHostileKeys
@@ -145,6 +156,10 @@ extension StorageLaws {
     /// A reader sees whole values of its key only, and never an older one after a newer one, while
     /// others write.
     case concurrentReadersSeeWholeValues
+
+    /// Threads that change one key at the same time, each what it found, lose no change. Needs
+    /// ``StorageLaws/update``.
+    case concurrentUpdatesLoseNothing
 
     /// The law's name, as words.
     public var description: String {

@@ -78,3 +78,11 @@ extension Files {
     }
   }
 }
+
+extension ChildProcess {
+  /// Lets a peer go.
+  func dismiss() throws {
+    try send("exit")
+    _ = try wait(deadline: Arena.deadline)
+  }
+}

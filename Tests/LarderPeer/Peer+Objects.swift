@@ -104,7 +104,7 @@ extension Peer {
             PersonV1(id: 1000 * id + $0, name: "t\($0)", age: "1")
           }))
       return "ok"
-    default: return try refuse("no command \(command)")
+    default: return try notes(command, words)
     }
   }
 

@@ -35,6 +35,7 @@ extension Peer {
     case "removeall":
       try store.removeAll()
       return "ok"
+    case "folder": return try folder(words)
     case "bounded", "huge", "archive", "archived", "unarchive":
       return try bounded(command, words)
     default: return try people(command, words)

@@ -15,12 +15,15 @@
 //   verify                     -> sound | the findings
 //   hold                       -> holding, and after the next line: ok
 //   numbers FROM TO            -> ack K for each key that is committed
-//   and those of `Peer+Loops.swift`, `Peer+Whole.swift` and, with objects, `Peer+Objects.swift`
+//   and those of `Peer+Loops.swift`, `Peer+Whole.swift`, `Peer+Folder.swift`, `Peer+Defaults.swift`
+//   and, with objects,
+//   `Peer+Objects.swift` and `Peer+Notes.swift`
 //   exit                       no answer
 //
 // Whatever fails is answered with `error CODE PID SENTENCE`. A key that is a number is an `Int`.
 
 import Larder
+import LarderDefaults
 import LarderEngine
 import LarderObjects
 import LarderTesting
@@ -44,6 +47,7 @@ final class Peer {
   private var openedTexts: PersistentCache<String, String>?
   private let clock = ManualClock()
   var openedObjects: ObjectStore?
+  var openedDefaults: Defaults?
 
   var store: SharedStore { get throws { try opened ?? refuse("open a store first") } }
   var numbers: PersistentCache<Int, String> {
@@ -100,6 +104,7 @@ final class Peer {
       }
       return nil
     case "close": try store.close()
+    case "defaults": return try defaults(rest.split(separator: " "))
     default: return try loop(command, rest.split(separator: " "))
     }
     return "ok"

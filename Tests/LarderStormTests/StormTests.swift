@@ -49,7 +49,8 @@ let needsFaults: Comment = "needs swift test --traits FaultInjection"
   static let mutants = [
     "stampsAfterCommit", "stampsOneLow", "filedOneHigh", "noRenewCheck", "combinerFilesFirst",
     "labelsWithoutBase", "condemnWithoutFloor", "noBump", "fillIgnoresCancel", "budgetOffByOne",
-    "leaseOutlivesHolder",
+    "leaseOutlivesHolder", "indexKeyLeft", "memoIgnoresStamp", "uniqueUnchecked",
+    "cascadeForgotten", "changesUnnoticed",
   ]
 
   @Test(.enabled(if: hasFaults, needsFaults), .timeLimit(.minutes(10)), arguments: mutants)

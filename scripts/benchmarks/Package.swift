@@ -25,6 +25,7 @@ let package = Package(
         "LMDBRival", .product(name: "Larder", package: "larder"),
         .product(name: "LarderObjects", package: "larder"),
         .product(name: "GRDB", package: "GRDB.swift"),
+        .product(name: "LarderDefaults", package: "larder"),
       ],
       path: "Sources/LarderBench"),
   ],

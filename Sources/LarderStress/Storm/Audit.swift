@@ -67,6 +67,14 @@ enum Audit {
         if value.version < invalidated { violation("flight \(key) was resurrected") }
       }
     }
+    if plan.hasObjects {
+      try Audit.objects(worker, violation) { what, body in
+        let begin = Clocks.monotonicNanoseconds()
+        try body()
+        let milliseconds = (Clocks.monotonicNanoseconds() - begin) / 1_000_000
+        if milliseconds > 10_000 { violation("\(what) took \(milliseconds) ms") }
+      }
+    }
     for finding in try store.verify() { violation("verify: \(finding)") }
     ParentProcess.send("hits \(statistics.memoryHits)")
     worker.store.close()

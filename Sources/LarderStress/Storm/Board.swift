@@ -16,6 +16,7 @@ import Synchronization
 //            64 … 127  ledger keys: issued, acknowledged, newest removal issued, earliest deadline
 //           128 … 143  flight keys: version, invalidated, computing process
 //           144 … 151  counters: issued, acknowledged
+//           160 … 255  objects, see `Board+Objects.swift`
 //
 // A word is raised before what it announces is done (issued) or after (acknowledged), so a reader
 // that looks before its read, and again after it, knows what it may see.
@@ -56,7 +57,7 @@ final class Board: Sendable {
     region = try MappedRegion(sharing: file, count: Board.size)
   }
 
-  private func word(_ line: Int, _ index: Int) -> UnsafeMutablePointer<Atomic<UInt64>> {
+  func word(_ line: Int, _ index: Int) -> UnsafeMutablePointer<Atomic<UInt64>> {
     precondition(line >= 0 && line < Board.size / 64 && index < 8, "no such word on the board")
     return unsafe (region.base + line * 64 + index * 8)
       .assumingMemoryBound(to: Atomic<UInt64>.self)

@@ -28,6 +28,23 @@ enum Role: String, CaseIterable, Sendable {
   case opener
   /// Compacts, verifies, looks at the statistics.
   case keeper
+
+  // Of objects; every other round is theirs.
+
+  /// Saves, merges and deletes objects that are its own.
+  case objectWriter
+  /// Fetches everybody's objects by id, from memory and from the store.
+  case objectReader
+  /// Asks by an index and without it, and asks again.
+  case query
+  /// Races for the keys of a unique index.
+  case index
+  /// Saves and deletes parents with their children.
+  case family
+  /// The older version of a program, and the newer one, which migrates.
+  case oldProgram, newProgram
+  /// Watches an object and a query.
+  case observer
 }
 
 /// One round of a storm, as its seed has it.
@@ -42,6 +59,8 @@ struct RoundPlan: Sendable {
   let compacts: Bool
   /// At the end everybody is killed at once, instead of being asked to end.
   let endsByKill: Bool
+  /// Whether the round is about objects.
+  let hasObjects: Bool
 
   var mayVanish: Bool { budget < 8 << 20 }
 
@@ -51,17 +70,31 @@ struct RoundPlan: Sendable {
     self.seed = base.value
     durability = random.chance(25) ? .durable : .cache
     hashBits = [64, 64, 64, 16, 5].randomElement(using: &random)!
-    let isTight = random.chance(25)
+    hasObjects = round % 2 == 1
+    let isTight = !hasObjects && random.chance(25)
     budget = isTight ? 1 << 20 : 64 << 20
     usesBoardClock = random.chance(60)
     compacts = random.chance(40)
     endsByKill = random.chance(50)
     // A writer and a reader are always there; then whoever makes trouble for them.
-    var roles: [Role] = [.writer, .reader]
-    var others: [Role] = [.writer, .reader, .flight, .opener]
-    others += isTight ? [.hog, .hog] : [.counter, .register, .register]
-    if compacts || random.chance(50) { others.append(.keeper) }
-    others.shuffle(using: &random)
+    var roles: [Role] = hasObjects ? [.objectWriter, .objectReader] : [.writer, .reader]
+    var others: [Role] = []
+    if hasObjects {
+      // A program of each version, or neither.
+      let groups: [[Role]] = [
+        [.query, .objectWriter], [.index, .index], [.family, .family], [.oldProgram, .newProgram],
+        [.observer, .query],
+      ]
+      // Two of them a round of six: three rounds have met them all.
+      let first = Int(seed % 5) + round
+      others = groups.indices.flatMap { groups[(first + $0) % groups.count] }
+      if compacts { others.insert(.keeper, at: 4) }
+    } else {
+      others += [.writer, .reader, .flight, .opener]
+      others += isTight ? [.hog, .hog] : [.counter, .register, .register]
+      if compacts || random.chance(50) { others.append(.keeper) }
+      others.shuffle(using: &random)
+    }
     while roles.count < processes { roles.append(others[(roles.count - 2) % others.count]) }
     self.roles = roles
   }
@@ -98,4 +131,14 @@ enum LedgerKeys {
     if kept.contains(key) { return "kept" }
     return removed.contains(key) ? "removed" : "expiring"
   }
+}
+
+/// Which objects there are.
+enum ItemKeys {
+  /// Are never deleted.
+  static let kept = 0..<32
+  /// Are deleted and come again.
+  static let transient = 32..<44
+  /// Of a type of their own, deleted all at once.
+  static let bulk = 44..<52
 }

@@ -25,7 +25,9 @@ struct Storm {
         + "openAfterEnvironment:kill%1,openSlotTaken:kill%1,openGenerationBuilt:kill%2,"
         + "openCurrentWritten:kill%2,condemnMarked:kill%2,closeGateTaken:kill%1,"
         + "closeSynced:kill%1,leaseTaken:kill%0.2,leaseRegistered:kill%0.2,"
-        + "leaseBeforeFill:kill%0.2"
+        + "leaseBeforeFill:kill%0.2,objectIndexed:kill%0.05,objectUnlinked:kill%0.1,"
+        + "catalogChanged:kill%0.2,migrationNoted:kill%0.5,numberDropped:kill%0.5,"
+        + "sweepStep:kill%0.5"
     #else
       ""
     #endif
@@ -43,7 +45,7 @@ struct Storm {
         milliseconds: min(Storm.roundMilliseconds, Int(left.partialValue / 1_000_000)),
         faults: Storm.faults, say: say)
       try round.run(&totals)
-      if only == nil { number += 1 }
+      if only == nil, totals.violations.isEmpty { number += 1 }
     } while totals.violations.isEmpty
     if !totals.violations.isEmpty {
       say("again: larder-stress --seed \(seed) --processes \(processes) --round \(number)")

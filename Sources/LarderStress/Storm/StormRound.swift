@@ -138,7 +138,8 @@ struct StormRound {
   private func start(
     _ index: Int, _ path: String, _ random: inout some RandomNumberGenerator
   ) throws -> Crew {
-    var environment: [String: String] = [:]
+    // Even a few objects take several steps to migrate.
+    var environment = ["LARDER_STEP_LIMIT": "4"]
     if !faults.isEmpty, Int.random(in: 0..<4, using: &random) > 0 {
       environment["LARDER_FAULTS"] = faults
     }

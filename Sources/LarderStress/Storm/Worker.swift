@@ -57,6 +57,13 @@ final class Worker: Sendable {
     case .hog: hog()
     case .opener: try openAndClose()
     case .keeper: keep()
+    case .objectWriter: try saveObjects()
+    case .objectReader: try readObjects()
+    case .query: try ask()
+    case .index: try claim()
+    case .family: try raise()
+    case .oldProgram, .newProgram: try meetPrograms()
+    case .observer: try await observe()
     }
     store.close()
   }

@@ -5,7 +5,7 @@
 import Foundation
 import Larder
 
-/// `larder-bench core|objects [--json FILE] [--quick] [--work DIRECTORY] [FIGURE...]`
+/// `larder-bench SUITE [--json FILE] [--quick] [--work DIRECTORY] [FIGURE...]`
 @main
 struct Bench {
   var json: String?
@@ -27,8 +27,8 @@ struct Bench {
       case "--child-save": try ObjectChildren.save(arguments[1])
       case "--child-fetch": try ObjectChildren.fetch(arguments[1])
       case "--child-migrate": try ObjectChildren.migrate(arguments[1])
-      case "core", "objects": try Bench(arguments).run()
-      default: throw BenchFailure("Say what to measure: core or objects.")
+      case "core", "objects", "storage", "defaults": try Bench(arguments).run()
+      default: throw BenchFailure("Say what to measure: core, objects, storage or defaults.")
       }
     } catch {
       FileHandle.standardError.write(Data("larder-bench: \(error)\n".utf8))
@@ -73,6 +73,14 @@ struct Bench {
     }
     if suite == "objects" {
       try measureObjects(directory, measure)
+    } else if suite == "storage" {
+      let storages = StorageFigures(isQuick: isQuick)
+      try measure("storage.memory_get", storages.memoryGet)
+      try measure("storage.layers_ns", storages.layers)
+    } else if suite == "defaults" {
+      let defaults = DefaultsFigures(directory: directory, isQuick: isQuick)
+      try measure("defaults.read_ns", defaults.read)
+      try measure("defaults.open_ms", defaults.open)
     } else {
       try measureCore(directory, measure)
     }

@@ -1,0 +1,101 @@
+// Larder — an embedded, multi-process cache and object store.
+// Copyright 2026 the Larder authors. Licensed under Apache-2.0.
+// SPDX-License-Identifier: Apache-2.0
+
+public import LarderCache
+public import LarderCoding
+public import LarderEngine
+public import LarderStorage
+
+#if canImport(FoundationEssentials)
+  internal import FoundationEssentials
+#else
+  internal import Foundation
+#endif
+
+extension PersistentCache {
+  /// The cache as a storage, for compositions.
+  ///
+  /// ```swift
+  /// let images = cache.asStorage().combined(with: Remote())
+  /// ```
+  ///
+  /// What is set or removed is committed when the call returns. An update is a transaction among all
+  /// processes; a value pulled up from a storage behind is stored only if no process wrote or removed
+  /// its key meanwhile. Values may expire.
+  public func asStorage() -> Storage<Key, Value> {
+    Storage(storageName: namespace.isEmpty ? "cache" : namespace, operations: algebra)
+  }
+
+  private var algebra: StorageOperations<Key, Value> {
+    var result = StorageOperations<Key, Value>(
+      read: StorageCall { try self.value(forKey: $0) },
+      write: .blocking { item in
+        try self.refuseInsideTransaction()
+        try self.setValue(
+          item.value, forKey: item.key, expires: item.expires.map { .at($0) } ?? .never)
+      })
+    result.remove = .blocking {
+      try self.refuseInsideTransaction()
+      try self.removeValue(forKey: $0)
+    }
+    result.removeAll = .blocking { _ in
+      try self.refuseInsideTransaction()
+      try self.removeAll()
+    }
+    result.contains = StorageCall { try self.contains($0) }
+    result.entry = StorageCall { key in
+      guard let value = try self.value(forKey: key) else { return nil }
+      guard let item = self[item: key] else { return StorageEntry(value) }
+      return StorageEntry(item.value, expires: item.expiration)
+    }
+    result.keepsExpiry = true
+    // Without a store there is nothing to share an update with: the algebra's own turns do.
+    guard storage != nil else { return result }
+    result.update = .blocking {
+      try self.refuseInsideTransaction()
+      return try self.change($0.key, $0.body)
+    }
+    result.fill = StorageCall { key in
+      let fill = try self.beginFilling(key)
+      return StorageFilling(
+        commit: .blocking { entry in
+          try fill(entry.value, entry.expires.map { .at($0) } ?? .never)
+        })
+    }
+    return result
+  }
+
+  /// The closure of an update runs under the store's writer lock, and cannot wait for it.
+  private func refuseInsideTransaction() throws {
+    if storage?.core.isInsideTransaction == true { throw StorageError.recursiveUpdate }
+  }
+}
+
+extension PersistentCache where Key: RestorableKey {
+  /// The cache as a storage that can list its keys; see the general form.
+  public func asStorage() -> Storage<Key, Value> {
+    var operations = algebra
+    operations.keys = .blocking { _ in try self.keys() }
+    return Storage(
+      storageName: namespace.isEmpty ? "cache" : namespace, operations: operations)
+  }
+}
+
+extension SharedStore {
+  /// The values of a namespace as a storage that all processes share.
+  ///
+  /// ```swift
+  /// let scores = store.storage("scores", keys: String.self, values: [Int].self)
+  /// try await scores.update(forKey: "ada") { $0.append(7) }    // atomic among all processes
+  /// ```
+  ///
+  /// Reads are from memory where it is still the newest, and never stale. It sees what caches of the
+  /// same namespace see.
+  public func storage<Key: RestorableKey, Value: Codable & Sendable>(
+    _ namespace: String = "", keys: Key.Type = Key.self, values: Value.Type = Value.self,
+    options: CacheOptions = CacheOptions()
+  ) -> Storage<Key, Value> {
+    PersistentCache<Key, Value>(storage: self, namespace: namespace, options: options).asStorage()
+  }
+}

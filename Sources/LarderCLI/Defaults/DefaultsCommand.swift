@@ -1,0 +1,181 @@
+// Larder — an embedded, multi-process cache and object store.
+// Copyright 2026 the Larder authors. Licensed under Apache-2.0.
+// SPDX-License-Identifier: Apache-2.0
+
+import ArgumentParser
+import Foundation
+import LarderCoding
+import LarderDefaults
+import LarderEngine
+
+/// `larder defaults`: the properties programs keep.
+struct DefaultsCommand: AsyncParsableCommand {
+  static let configuration = CommandConfiguration(
+    commandName: "defaults",
+    abstract: "Read, write and watch the defaults of programs.",
+    discussion: """
+      A suite is a name, such as com.example.app; a program's own suite has the name of its bundle \
+      or its executable. Running programs see what is written here with their next read.
+
+      EXAMPLES
+        larder defaults list                              the suites there are
+        larder defaults read com.example.app              all its values
+        larder defaults write com.example.app volume 0.5 --type double
+        larder defaults delete com.example.app volume
+        larder defaults watch com.example.app theme       until you stop it
+      """,
+    subcommands: [
+      DefaultsReadCommand.self, DefaultsWriteCommand.self, DefaultsDeleteCommand.self,
+      DefaultsListCommand.self, DefaultsWatchCommand.self,
+    ])
+}
+
+/// A suite that is named on the command line.
+struct SuiteArgument: ParsableArguments {
+  @Argument(help: "The suite's name.")
+  var suite: String
+
+  @Flag(name: .long, help: "Write answers and errors as JSON.")
+  var json = false
+
+  /// Opens a suite that exists.
+  ///
+  /// - Throws: ``ToolError`` with exit code 2 when there is none: looking creates nothing.
+  func open() throws -> Defaults {
+    let path = try DefaultsSuite.path(of: suite)
+    guard SharedStore.durability(ofStoreAt: path) != nil else {
+      throw ToolError(
+        "noStore",
+        "There is no suite \(suite). `larder defaults list` shows which there are.",
+        exit: Exit.noStore)
+    }
+    return try Defaults(suiteName: suite)
+  }
+
+  func missing(_ key: String) -> ToolError {
+    ToolError("notFound", "There is no value for \"\(key)\" in \(suite).", exit: Exit.negative)
+  }
+}
+
+extension EntryValue {
+  init(_ stored: StoredValue) throws {
+    try self.init(codec: CodecIdentifier(rawValue: stored.codec), payload: stored.payload)
+  }
+
+  /// The value on one line.
+  var line: String {
+    switch self {
+    case .text(let text): text
+    case .plain(let text, _): text
+    default: jsonValue.jsonText(pretty: false)
+    }
+  }
+}
+
+/// `larder defaults read`: prints a value, or all.
+struct DefaultsReadCommand: ParsableCommand {
+  static let configuration = CommandConfiguration(
+    commandName: "read", abstract: "Print the value of a key, or all values of a suite.")
+
+  @OptionGroup var suite: SuiteArgument
+  @Argument(help: "The key; left out: all.") var key: String?
+
+  func run() throws {
+    try Console.reporting(json: suite.json) {
+      let defaults = try suite.open()
+      defer { defaults.close() }
+      if let key {
+        guard let stored = try defaults.storedValue(forKey: key) else { throw suite.missing(key) }
+        let value = try EntryValue(stored)
+        guard suite.json else { return Console.line(value.line) }
+        let codec = CodecIdentifier(rawValue: stored.codec)
+        Console.json(
+          .object([
+            ("suite", .text(suite.suite)), ("key", .text(key)),
+            ("type", .text(EntryValue.name(of: codec))), ("value", value.jsonValue),
+          ]))
+        return
+      }
+      var values: [(String, CBORValue)] = []
+      for key in try defaults.keys() {
+        guard let stored = try defaults.storedValue(forKey: key) else { continue }
+        let value = try EntryValue(stored)
+        if !suite.json { Console.line("\(key) = \(value.line)") }
+        values.append((key, value.jsonValue))
+      }
+      if suite.json { Console.json(.object(values)) }
+    }
+  }
+}
+
+/// `larder defaults write`: stores a value.
+struct DefaultsWriteCommand: ParsableCommand {
+  static let configuration = CommandConfiguration(
+    commandName: "write",
+    abstract: "Store the value of a key.",
+    discussion: """
+      When the command returns, the value is on the disk and every process sees it. A missing suite \
+      is created. A program reads what is of the type it asks for: an integer where it keeps Int, \
+      json where it keeps a structure or a list.
+
+      EXAMPLES
+        larder defaults write com.example.app theme dark
+        larder defaults write com.example.app sizes '[1, 2, 3]' --type json
+      """)
+
+  @OptionGroup var suite: SuiteArgument
+  @Argument(help: "The key.") var key: String
+  @Argument(help: "The value. After `--` it may begin with a dash.") var value: String
+
+  @Option(
+    name: .shortAndLong,
+    help: ArgumentHelp(
+      "text, bytes, json, integer, double, float, boolean, uuid or date.", valueName: "kind"))
+  var type = ValueKind.text
+
+  func run() throws {
+    try Console.reporting(json: suite.json) {
+      let (codec, payload) = try type.encode(Array(value.utf8))
+      let defaults = try Defaults(suiteName: suite.suite)
+      defer { defaults.close() }
+      try defaults.setStored(codec: codec.rawValue, payload: payload, forKey: key)
+      guard suite.json else { return }
+      Console.json(
+        .object([
+          ("suite", .text(suite.suite)), ("key", .text(key)),
+          ("type", .text(EntryValue.name(of: codec))),
+        ]))
+    }
+  }
+}
+
+/// `larder defaults delete`: removes a key.
+struct DefaultsDeleteCommand: ParsableCommand {
+  static let configuration = CommandConfiguration(
+    commandName: "delete", abstract: "Remove a key, or with --all every key.")
+
+  @OptionGroup var suite: SuiteArgument
+  @Argument(help: "The key.") var key: String?
+  @Flag(help: "Remove every key of the suite.") var all = false
+
+  func validate() throws {
+    if (key == nil) != all { throw ValidationError("Name a key, or say --all.") }
+  }
+
+  func run() throws {
+    try Console.reporting(json: suite.json) {
+      let defaults = try suite.open()
+      defer { defaults.close() }
+      let count: Int
+      if let key {
+        guard try defaults.removeValue(forKey: key) else { throw suite.missing(key) }
+        count = 1
+      } else {
+        count = try defaults.keys().count
+        try defaults.removeAll()
+      }
+      guard suite.json else { return }
+      Console.json(.object([("suite", .text(suite.suite)), ("removed", CBORValue(count))]))
+    }
+  }
+}

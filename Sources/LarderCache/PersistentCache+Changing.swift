@@ -1,0 +1,65 @@
+// Larder — an embedded, multi-process cache and object store.
+// Copyright 2026 the Larder authors. Licensed under Apache-2.0.
+// SPDX-License-Identifier: Apache-2.0
+
+internal import LarderCoding
+package import LarderEngine
+
+extension PersistentCache {
+  /// Changes a value in a transaction among all processes; `nil` is none, before and after.
+  ///
+  /// The entry's expiration stays. The closure runs under the store's writer lock.
+  ///
+  /// - Returns: The new value. The cache must have a store.
+  package func change(
+    _ key: Key, _ body: @escaping @Sendable (inout Value?) throws -> Void
+  ) throws -> Value? {
+    guard let (core, space) = try engine("update") else {
+      preconditionFailure("A cache without a store has no transactions.")
+    }
+    let encoded = EncodedKey(key)
+    if core.shadow(of: encoded, in: space) != nil { try core.flush() }
+    return try core.write { [self] transaction in
+      let stored = try transaction.value(forKey: encoded, in: space)
+      var value = try stored.map { try decode($0.payload, codec: $0.codec) }
+      try body(&value)
+      guard let value else {
+        _ = try transaction.unset(encoded, in: space)
+        return nil
+      }
+      let (codec, payload) = try StandardCoding.encode(value, codec: options.codec)
+      let content = Content(
+        key: encoded, codec: codec.rawValue, payload: payload,
+        expires: stored?.expires ?? Expiration.never.deadline(now: core.now))
+      try transaction.set(content, forKey: encoded, in: space)
+      return value
+    }
+  }
+
+  /// Looks at a key, to store a value later only if no process wrote or removed it in between.
+  ///
+  /// - Returns: What stores a value then, and tells whether it did. The cache must have a store.
+  package func beginFilling(
+    _ key: Key
+  ) throws -> @Sendable (_ value: Value, _ expires: Expiration) throws -> Bool {
+    guard let (core, space) = try engine("get") else {
+      preconditionFailure("A cache without a store has no transactions.")
+    }
+    let encoded = EncodedKey(key)
+    let seen = try core.lookup(encoded, in: space)
+    let isThere = if case .absent = seen.outcome { false } else { true }
+    return { [self] value, expires in
+      if isThere || core.shadow(of: encoded, in: space) != nil { return false }
+      let content = try content(value, encoded, expires, core)
+      return try core.write { transaction in
+        // Under the writer lock: no other process can stamp the key's slot now.
+        guard
+          transaction.generation.table === seen.generation.table,
+          seen.generation.table.isCurrent(slot: seen.slot, seal: seen.seal)
+        else { return false }
+        try transaction.set(content, forKey: encoded, in: space)
+        return true
+      }
+    }
+  }
+}

@@ -1,0 +1,120 @@
+// Larder — an embedded, multi-process cache and object store.
+// Copyright 2026 the Larder authors. Licensed under Apache-2.0.
+// SPDX-License-Identifier: Apache-2.0
+
+public import Foundation
+internal import LarderCoding
+internal import LarderEngine
+
+extension Defaults {
+  /// All values of the suite as a property list: a dictionary by key.
+  ///
+  /// - Parameter format: XML, unless said otherwise.
+  /// - Throws: ``DefaultsError/Code/propertyList`` with the key of a value that a property list
+  ///   cannot hold; ``value(_:forKey:)``'s errors.
+  /// - Complexity: Reads every value.
+  public func propertyList(
+    format: PropertyListSerialization.PropertyListFormat = .xml
+  ) throws -> Data {
+    var values: [String: PropertyListValue] = [:]
+    for key in try keys() {
+      guard let stored = try storedValue(forKey: key) else { continue }
+      values[key] = try PropertyListValue(stored, key: key)
+    }
+    let encoder = PropertyListEncoder()
+    encoder.outputFormat = format
+    do { return try encoder.encode(values) } catch {
+      throw DefaultsError(
+        .propertyList, "The values cannot be written as a property list: \(error).",
+        underlyingError: error)
+    }
+  }
+
+  /// Stores what a property list holds, in one transaction: all of it, or nothing.
+  ///
+  /// ```swift
+  /// let file = URL(fileURLWithPath: "/etc/player/defaults.plist")
+  /// try Defaults.shared.importPropertyList(Data(contentsOf: file), replacing: false)
+  /// ```
+  ///
+  /// - Parameters:
+  ///   - list: A property list of any format whose outermost value is a dictionary.
+  ///   - replacing: Whether keys that have a value get the new one.
+  ///   - dataHoldsJSON: Whether data in the list that is JSON is to be read as the value it
+  ///     describes. That is how PropertyKit keeps most types.
+  /// - Returns: The keys that were stored.
+  /// - Throws: ``DefaultsError/Code/propertyList``; `StoreError`.
+  @discardableResult
+  public func importPropertyList(
+    _ list: Data, replacing: Bool = true, dataHoldsJSON: Bool = false
+  ) throws -> [String] {
+    try store(try Self.values(list), replacing, dataHoldsJSON, mark: nil) ?? []
+  }
+
+  /// Brings over a suite of `UserDefaults`, once: whoever is first does it, of all processes, and
+  /// later calls do nothing, also after keys were removed here.
+  ///
+  /// ```swift
+  /// try Defaults.shared.migrate(fromUserDefaults: "com.example.player", dataHoldsJSON: true)
+  /// ```
+  ///
+  /// Keys that have a value here already keep it. The old suite is left as it is.
+  ///
+  /// - Parameters:
+  ///   - name: The suite, or the domain of a program.
+  ///   - dataHoldsJSON: See ``importPropertyList(_:replacing:dataHoldsJSON:)``.
+  /// - Returns: The keys that were stored; `nil`: it was done before.
+  /// - Throws: As ``importPropertyList(_:replacing:dataHoldsJSON:)``. Then nothing was done.
+  @discardableResult
+  public func migrate(
+    fromUserDefaults name: String, dataHoldsJSON: Bool = false
+  ) throws -> [String]? {
+    let domain = UserDefaults.standard.persistentDomain(forName: name) ?? [:]
+    let list: Data
+    do {
+      list = try PropertyListSerialization.data(
+        fromPropertyList: domain, format: .binary, options: 0)
+    } catch {
+      throw DefaultsError(
+        .propertyList, "The suite \"\(name)\" cannot be read: \(error).", underlyingError: error)
+    }
+    return try store(try Self.values(list), false, dataHoldsJSON, mark: name)
+  }
+
+  private static func values(_ list: Data) throws -> [String: PropertyListValue] {
+    do {
+      return try PropertyListDecoder().decode([String: PropertyListValue].self, from: list)
+    } catch {
+      throw DefaultsError(
+        .propertyList,
+        "This is no property list of a dictionary (\(error)). Nothing was stored.",
+        underlyingError: error)
+    }
+  }
+
+  /// Stores values unless the mark says that it was done before.
+  private func store(
+    _ values: [String: PropertyListValue], _ replacing: Bool, _ dataHoldsJSON: Bool, mark: String?
+  ) throws -> [String]? {
+    let suite = try state.get()
+    let encoded = try values.sorted { $0.key < $1.key }.map { key, value in
+      (key: key, stored: try value.stored(key: key, dataHoldsJSON: dataHoldsJSON))
+    }
+    return try suite.store.write { transaction in
+      if let mark {
+        let imports = DefaultsSuite.importsNamespace
+        if try transaction.bytes(forKey: mark, in: imports) != nil { return nil }
+        try transaction.setBytes([1], forKey: mark, in: imports)
+      }
+      var done: [String] = []
+      for (name, stored) in encoded {
+        let key = EncodedKey(name)
+        if !replacing, try transaction.value(forKey: key, in: suite.space) != nil { continue }
+        let content = DefaultsStore.content(stored.codec, stored.payload, key, transaction.now)
+        try transaction.set(content, forKey: key, in: suite.space)
+        done.append(name)
+      }
+      return done
+    }
+  }
+}

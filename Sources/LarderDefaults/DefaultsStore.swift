@@ -1,0 +1,114 @@
+// Larder — an embedded, multi-process cache and object store.
+// Copyright 2026 the Larder authors. Licensed under Apache-2.0.
+// SPDX-License-Identifier: Apache-2.0
+
+internal import LarderCache
+internal import LarderCoding
+internal import LarderEngine
+
+/// The store of a suite, spoken to in keys and bytes.
+final class DefaultsStore: Sendable {
+  let store: SharedStore
+  let space: Space
+
+  init(at path: String) throws {
+    store = try SharedStore(at: path, StoreOptions(durability: .durable))
+    space = try Space(name: DefaultsSuite.namespace)
+  }
+
+  func lookup(_ key: String) throws -> Lookup {
+    try store.openCore("get").lookup(EncodedKey(key), in: space)
+  }
+
+  /// What is stored for a key; `nil`: nothing.
+  func entry(_ key: String) throws -> StoredValue? {
+    switch try lookup(key).outcome {
+    case .found(let stored): return stored
+    case .unreadable(let text): throw Self.unreadable(text, key)
+    case .absent, .unchanged: return nil
+    }
+  }
+
+  static func unreadable(_ text: String, _ key: String) -> DefaultsError {
+    DefaultsError(
+      .unreadable, key: key, "The value cannot be read: \(text). Set it again, or remove it.")
+  }
+
+  func contains(_ key: String) throws -> Bool {
+    try store.openCore("contains").contains(EncodedKey(key), in: space)
+  }
+
+  func put(codec: UInt16, payload: [UInt8], _ key: String) throws {
+    let core = try store.openCore("set")
+    let encoded = EncodedKey(key)
+    let content = Self.content(codec, payload, encoded, core.now)
+    try core.submit(WriteRecord(.put(content), space: space, key: encoded))
+  }
+
+  func remove(_ key: String) throws -> Bool {
+    let core = try store.openCore("remove")
+    let record = WriteRecord(.remove, space: space, key: EncodedKey(key))
+    guard case .done(_, let changed) = try core.submit(record) else { return false }
+    return changed
+  }
+
+  func removeAll() throws { try store.openCore("removeAll").clear(space) }
+
+  func keys() throws -> [String] {
+    let core = try store.openCore("keys")
+    var result: [String] = []
+    var position: UInt64? = 0
+    while let start = position {
+      let page = try core.page(of: space, from: start, limit: 1000)
+      for entry in page.entries where entry.key.tag == KeyTag.text.rawValue {
+        if let key = String(keyBytes: entry.key.bytes) { result.append(key) }
+      }
+      position = page.next
+    }
+    return result.sorted()
+  }
+
+  static func content(
+    _ codec: UInt16, _ payload: [UInt8], _ key: EncodedKey, _ now: Int64
+  ) -> Content {
+    Content(key: key, codec: codec, payload: payload, expires: Expiration.never.deadline(now: now))
+  }
+
+  // MARK: Observing a key
+
+  /// What was seen of a key, and where to wait for the next.
+  struct Sighting: Sendable {
+    let entry: Result<StoredValue?, any Error>
+    let slot: ObjectSlot
+    let snapshot: ObservedSnapshot
+
+    /// Whether the same is stored.
+    func isSame(as other: Sighting) -> Bool {
+      guard case .success(let one) = entry, case .success(let two) = other.entry else {
+        return false
+      }
+      return one?.codec == two?.codec && one?.payload == two?.payload
+    }
+  }
+
+  func look(at key: String) throws -> Sighting {
+    let core = try store.openCore("values")
+    // First the snapshot to wait behind, then the value: it can only be newer.
+    let mark = try core.observationMark()
+    let encoded = EncodedKey(key)
+    let (snapshot, slot) = try core.withObjects("values") { _, view in
+      (
+        core.observed(view.generation, label: view.label, mark: mark),
+        ObjectSlot.key(hash: space.hash(of: encoded, in: view.generation))
+      )
+    }
+    return Sighting(entry: Result { try entry(key) }, slot: slot, snapshot: snapshot)
+  }
+
+  /// Returns when something may have changed, the store was closed, or the task cancelled.
+  func change(since seen: Sighting) async {
+    guard let core = try? store.openCore("values") else { return }
+    await core.change(
+      of: [seen.slot], after: seen.snapshot, ObserverInterest { [store] in store.hasClosed })
+  }
+}

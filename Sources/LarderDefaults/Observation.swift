@@ -1,0 +1,179 @@
+// Larder — an embedded, multi-process cache and object store.
+// Copyright 2026 the Larder authors. Licensed under Apache-2.0.
+// SPDX-License-Identifier: Apache-2.0
+
+internal import LarderSystem
+internal import Synchronization
+
+/// One watch of one property of one object, whatever their types.
+protocol Observation: AnyObject, Sendable {
+  var id: WatchID { get }
+  var isActive: Bool { get }
+  /// Whether something can still change that it watches.
+  var isAttached: Bool { get }
+  /// Whether it is of this very object: an address may have been used before.
+  func watches(_ object: AnyObject) -> Bool
+  func isOf(_ keyPath: AnyKeyPath, on object: AnyObject, reading accesses: [Access]) -> Bool
+  /// Before a change that says so beforehand.
+  func willChange()
+  /// After a change; `announced`: ``willChange()`` was called before it.
+  func didChange(announced: Bool)
+  func end()
+  /// A source will never tell anything again.
+  func lose(_ source: any WatchSource)
+}
+
+/// How a watch is called.
+struct WatchID: Sendable, Hashable {
+  let text: String
+  /// The file the watch stands in, for ids that were made automatically.
+  let file: String?
+}
+
+/// A watch: attached to what the property reads, and held by that; it does not hold the object.
+final class PropertyObservation<Object: AnyObject, Value>: Observation {
+  typealias Handler = (Object, WatchedChange<Value>) -> Void
+
+  private struct State {
+    var isActive = true
+    var sources: [any WatchSource] = []
+    var old: Carried<Value>?
+    /// The threads its handler runs on.
+    var threads: Set<UInt64> = []
+  }
+
+  let id: WatchID
+  private let place: CarriedWeakly<Object>
+  private let identity: ObjectIdentifier
+  private let keyPath: Carried<KeyPath<Object, Value>>
+  private let options: WatchOptions
+  private let handler: Carried<Handler>
+  /// Whether the object, and so the handler, may be used on any thread.
+  private let isShared: Bool
+  private let state = Mutex(State())
+
+  init(
+    _ object: Object, _ keyPath: KeyPath<Object, Value>, id: WatchID, options: WatchOptions,
+    isShared: Bool, handler: @escaping Handler
+  ) {
+    place = CarriedWeakly(object: object)
+    identity = ObjectIdentifier(object)
+    self.keyPath = Carried(value: keyPath)
+    self.id = id
+    self.options = options
+    self.isShared = isShared
+    self.handler = Carried(value: handler)
+  }
+
+  deinit { WatchRegistry.remove(id: ObjectIdentifier(self), of: identity) }
+
+  private var object: Object? { place.object }
+  var isActive: Bool { state.withLock { $0.isActive } }
+  var isAttached: Bool { state.withLock { $0.isActive && !$0.sources.isEmpty } }
+
+  func watches(_ object: AnyObject) -> Bool { self.object === object }
+
+  func isOf(_ other: AnyKeyPath, on object: AnyObject, reading accesses: [Access]) -> Bool {
+    let keyPath: AnyKeyPath = keyPath.value
+    if keyPath == other { return true }
+    // The same property by the name of another class has another key path. What it reads tells.
+    guard type(of: keyPath).rootType != type(of: other).rootType,
+      type(of: keyPath).valueType == type(of: other).valueType, !accesses.isEmpty
+    else { return false }
+    let sources = Set(state.withLock { $0.sources }.map { ObjectIdentifier($0) })
+    return sources == Set(accesses.map { ObjectIdentifier($0.source) })
+  }
+
+  // MARK: Changes
+
+  /// Attaches it; the handler runs at once if it is to see the initial value.
+  func start() {
+    guard let object else { return }
+    let (value, isOutdated) = read(object)
+    if options.contains(.initial) {
+      call(object, WatchedChange(newValue: value, oldValue: nil, isPrior: false))
+    }
+    if isOutdated { didChange(announced: false) }
+  }
+
+  func willChange() {
+    guard let object, !options.isDisjoint(with: [.old, .prior]), mayRun else { return }
+    let old = object[keyPath: keyPath.value]
+    let carried = Carried(value: old)
+    state.withLock { $0.old = carried }
+    if options.contains(.prior) { callPrior(object, old) }
+  }
+
+  func didChange(announced: Bool) {
+    guard mayRun else { return }
+    // Whose object is gone is over, and is let go of.
+    guard let object else { return end() }
+    let old = options.contains(.old) || options.contains(.prior) ? state.withLock { $0.old } : nil
+    if !announced, options.contains(.prior), let old { callPrior(object, old.value) }
+    let (value, isOutdated) = read(object)
+    call(
+      object,
+      WatchedChange(
+        newValue: value, oldValue: options.contains(.old) ? old?.value : nil, isPrior: false))
+    if isOutdated { didChange(announced: false) }
+  }
+
+  func end() {
+    let sources = state.withLock { state in
+      state.isActive = false
+      defer { state.sources = [] }
+      return state.sources
+    }
+    for source in sources { source.remove(self) }
+  }
+
+  func lose(_ source: any WatchSource) {
+    state.withLock { state in state.sources.removeAll { $0 === source } }
+  }
+
+  /// Whether the handler may run: not after the end, and not within itself.
+  private var mayRun: Bool {
+    let thread = OSThread.token
+    return state.withLock { $0.isActive && !$0.threads.contains(thread) }
+  }
+
+  private func callPrior(_ object: Object, _ old: Value) {
+    call(
+      object,
+      WatchedChange(
+        newValue: nil, oldValue: options.contains(.old) ? old : nil, isPrior: true))
+  }
+
+  private func call(_ object: Object, _ change: WatchedChange<Value>) {
+    let thread = OSThread.token
+    guard state.withLock({ $0.isActive && $0.threads.insert(thread).inserted }) else { return }
+    handler.value(object, change)
+    _ = state.withLock { $0.threads.remove(thread) }
+  }
+
+  /// Reads the property and attaches itself to all that it read, and to nothing else.
+  ///
+  /// - Returns: The value, and whether it has changed meanwhile.
+  private func read(_ object: Object) -> (value: Value, isOutdated: Bool) {
+    let (value, all) = AccessTracker.track { object[keyPath: keyPath.value] }
+    let accesses = all.filter { isShared || !$0.source.isForeign }
+    let now = accesses.map(\.source)
+    let wantsOld = options.contains(.old) || options.contains(.prior)
+    let carried = Carried(value: value)
+    let (before, isActive) = state.withLock { state in
+      defer { if state.isActive { state.sources = now } }
+      if wantsOld { state.old = carried }
+      return (state.sources, state.isActive)
+    }
+    guard isActive else { return (value, false) }
+    for source in before where !now.contains(where: { $0 === source }) { source.remove(self) }
+    var isOutdated = false
+    for access in accesses {
+      let isNew = !before.contains { $0 === access.source }
+      if access.source.add(self, since: access.mark), isNew { isOutdated = true }
+    }
+    // Ended on another thread meanwhile: what was attached is detached by the last who sees it.
+    if !self.isActive { for source in now { source.remove(self) } }
+    return (value, isOutdated)
+  }
+}

@@ -1,0 +1,109 @@
+// Larder — an embedded, multi-process cache and object store.
+// Copyright 2026 the Larder authors. Licensed under Apache-2.0.
+// SPDX-License-Identifier: Apache-2.0
+
+internal import Synchronization
+
+/// A property whose changes can be watched by key path, on every platform.
+///
+/// ```swift
+/// final class Player: PropertyWatchable {
+///   @Watched var volume = 0.5
+///   var isMuted: Bool { volume == 0 }
+/// }
+///
+/// let player = Player()
+/// player.watch(\.isMuted) { player, change in print(change.newValue ?? false) }
+/// player.volume = 0                    // prints true before it returns
+/// ```
+///
+/// Reading and writing are each whole, on any thread; `property += 1` is a read and then a write.
+/// A write runs the handlers on its own thread before it returns, outside of all locks, and also
+/// when the new value equals the old one.
+@propertyWrapper
+public struct Watched<Value> {
+  private let box: WatchedBox<Value>
+
+  /// Starts with a value.
+  public init(wrappedValue: Value) { box = WatchedBox(wrappedValue) }
+
+  /// The value.
+  public var wrappedValue: Value {
+    get { box.value }
+    nonmutating set { box.value = newValue }
+  }
+}
+
+/// A value that is passed on where the compiler cannot see that it may be.
+// Sendable: whoever may touch the object may touch its watched values and run its handlers, and
+// nobody else gets at them. Sources of other threads are attached for Sendable objects only, whose
+// handlers are Sendable by their type.
+struct Carried<Value>: @unchecked Sendable {
+  var value: Value
+}
+
+/// The same for an object that is not to be held.
+// Sendable: as Carried.
+struct CarriedWeakly<Object: AnyObject>: @unchecked Sendable {
+  weak var object: Object?
+}
+
+/// The storage of a watched property, and who watches it.
+final class WatchedBox<Value>: WatchSource {
+  private struct State: Sendable {
+    var value: Carried<Value>
+    var changes = 0
+    var observations: [any Observation] = []
+  }
+
+  private let state: Mutex<State>
+
+  init(_ value: Value) {
+    let value = Carried(value: value)
+    state = Mutex(State(value: value))
+  }
+
+  var isForeign: Bool { false }
+
+  var value: Value {
+    get {
+      if accessTrackers.load(ordering: .relaxed) != 0 { AccessTracker.note(self) }
+      return state.withLock { $0.value }.value
+    }
+    set {
+      for observation in state.withLock({ $0.observations }) { observation.willChange() }
+      let new = Carried(value: newValue)
+      // The old value is let go outside the lock: its deinit may be anything.
+      let (old, observations) = state.withLock { state in
+        let old = state.value
+        state.value = new
+        state.changes += 1
+        return (old, state.observations)
+      }
+      withExtendedLifetime(old) {}
+      for observation in observations { observation.didChange(announced: true) }
+    }
+  }
+
+  func mark() -> Int { state.withLock { $0.changes } }
+
+  func add(_ observation: any Observation, since mark: Int) -> Bool {
+    state.withLock { state in
+      if !state.observations.contains(where: { $0 === observation }) {
+        state.observations.append(observation)
+      }
+      return state.changes != mark
+    }
+  }
+
+  func remove(_ observation: any Observation) {
+    let removed = state.withLock { state -> (any Observation)? in
+      guard let index = state.observations.firstIndex(where: { $0 === observation }) else {
+        return nil
+      }
+      return state.observations.remove(at: index)
+    }
+    // Let go of outside the lock.
+    withExtendedLifetime(removed) {}
+  }
+}

@@ -1,0 +1,64 @@
+// Larder — an embedded, multi-process cache and object store.
+// Copyright 2026 the Larder authors. Licensed under Apache-2.0.
+// SPDX-License-Identifier: Apache-2.0
+
+internal import LarderEngine
+public import LarderStorage
+
+extension ObjectCollection where Object.ID: Sendable {
+  /// The objects as a storage by id, for compositions.
+  ///
+  /// ```swift
+  /// let cars = objects.collection(Car.self).asStorage().combined(with: CarService())
+  /// ```
+  ///
+  /// What is set is saved as ``ObjectStore/save(_:children:)-(Object,_)`` does it, and must have the
+  /// key's id. An update is a transaction among all processes.
+  public func asStorage() -> Storage<Object.ID, Object> {
+    let (store, collection) = (store, self)
+    var result = StorageOperations<Object.ID, Object>(
+      read: StorageCall { try collection.object(id: $0) },
+      write: .blocking { item in
+        try Self.check(item.value, item.key)
+        try Self.write(store) { transaction in try transaction.save(item.value) }
+      })
+    result.remove = .blocking { id in
+      try Self.write(store) { transaction in _ = try transaction.delete(Object.self, id: id) }
+    }
+    result.removeAll = .blocking { _ in
+      try Self.write(store) { transaction in try transaction.deleteAll(Object.self) }
+    }
+    result.keys = .blocking { _ in try collection.objects.fetch().map(\.id) }
+    result.update = .blocking { change in
+      try Self.write(store) { transaction in
+        let known = try transaction.object(Object.self, id: change.key)
+        var value = known
+        try change.body(&value)
+        if let value {
+          try Self.check(value, change.key)
+          try transaction.save(value)
+        } else if known != nil {
+          _ = try transaction.delete(Object.self, id: change.key)
+        }
+        return value
+      }
+    }
+    return Storage(storageName: Object.storedName, operations: result)
+  }
+
+  /// The closure of an update runs under the store's writer lock, and cannot wait for it.
+  private static func write<Result: Sendable>(
+    _ store: ObjectStore, _ body: @escaping @Sendable (inout ObjectTransaction) throws -> Result
+  ) throws -> Result {
+    if store.storage.core.isInsideTransaction { throw StorageError.recursiveUpdate }
+    return try store.write(body)
+  }
+
+  private static func check(_ object: Object, _ id: Object.ID) throws {
+    guard "\(object.id)" != "\(id)" else { return }
+    throw StorageError(
+      .unsupported, during: "set",
+      "The object has the id \(object.id), and cannot be stored under \(id). Store it under its own."
+    )
+  }
+}

@@ -1,0 +1,212 @@
+// Larder — an embedded, multi-process cache and object store.
+// Copyright 2026 the Larder authors. Licensed under Apache-2.0.
+// SPDX-License-Identifier: Apache-2.0
+
+internal import LarderSystem
+
+#if canImport(FoundationEssentials)
+  public import FoundationEssentials
+#else
+  public import Foundation
+#endif
+
+/// Values in files of one folder, which any number of processes may use at the same time.
+///
+/// ```swift
+/// let images = DiskStorage.main.folder("images", in: .cachesDirectory)
+/// try await images.set(png, forKey: "https://example.com/a.png?size=../2")
+/// ```
+///
+/// Any text is a key: its file has a readable name that no other key has, and the key itself stands
+/// in the file. A value is read whole, the old or the new one, or not at all; a process that is killed
+/// leaves no half of one. An update is atomic among all processes. Values may expire.
+///
+/// A folder that vanishes is made again by the next write.
+///
+/// - Throws: Its operations throw ``StorageError``: ``StorageError/Code/undecodable`` for a file that is
+///   damaged or not of this storage, ``StorageError/Code/inaccessible`` when the system refuses.
+public final class DiskFolderStorage: SynchronousStorage {
+  private let folder: Folder
+  private let turns = Turns()
+  private let now: @Sendable () -> Date
+
+  /// Opens a folder, which is created by the first write.
+  ///
+  /// - Parameters:
+  ///   - url: The folder. It should hold nothing else.
+  ///   - creatingDirectories: Whether writing may create it; otherwise it is an error.
+  ///   - synchronization: Whether each write waits for the disk.
+  ///   - now: The clock by which values expire.
+  public init(
+    folderURL url: URL, creatingDirectories: Bool = true,
+    synchronization: DiskSynchronization = .whenIdle,
+    now: @escaping @Sendable () -> Date = { Date() }
+  ) {
+    folder = Folder(
+      path: url.path, createsDirectories: creatingDirectories, synchronization: synchronization)
+    self.now = now
+    folder.tidy()
+  }
+
+  /// The folder.
+  public var folderURL: URL { URL(fileURLWithPath: folder.path, isDirectory: true) }
+
+  public var storageName: String { folderURL.lastPathComponent }
+
+  /// The file of a key.
+  public func fileURL(forFilename key: Filename) -> URL {
+    folderURL.appendingPathComponent(key.fileName)
+  }
+
+  // MARK: Reading
+
+  /// The value of a key, or `nil`.
+  public func value(forKey key: Filename) throws -> Data? { try entry(key)?.value }
+
+  private func entry(_ key: Filename) throws -> StorageEntry<Data>? {
+    let name = key.fileName
+    guard let file = try decoded(name) else { return nil }
+    guard file.key.elementsEqual(key.rawValue.utf8) else {
+      throw undecodable(name, "is of another key than its name says")
+    }
+    if file.deadline == .infinity { return StorageEntry(Data(file.value)) }
+    let expires = Date(timeIntervalSinceReferenceDate: file.deadline)
+    return now() < expires ? StorageEntry(Data(file.value), expires: expires) : nil
+  }
+
+  private func decoded(_ name: String) throws -> DiskFile? {
+    guard let bytes = try folder.read(name) else { return nil }
+    guard let file = DiskFile(decoding: bytes) else {
+      throw undecodable(name, "is damaged, or was not written by this storage")
+    }
+    return file
+  }
+
+  private func undecodable(_ name: String, _ what: String) -> StorageError {
+    StorageError(
+      .undecodable, during: "value",
+      "The file \(folder.place(name)) \(what). Set its key again, or remove it; "
+        + "recovering(.readErrorsAsMisses) treats it as not there.")
+  }
+
+  /// The keys there are.
+  ///
+  /// - Complexity: Reads every file.
+  public func keys() throws -> [Filename] {
+    var keys: [Filename] = []
+    for name in try folder.names() {
+      // It may have been removed meanwhile.
+      guard let file = try decoded(name) else { continue }
+      guard let text = String(validating: file.key, as: UTF8.self),
+        Filename(rawValue: text).fileName == name
+      else { throw undecodable(name, "is of another key than its name says") }
+      if now().timeIntervalSinceReferenceDate < file.deadline {
+        keys.append(Filename(rawValue: text))
+      }
+    }
+    return keys
+  }
+
+  // MARK: Writing
+
+  private static func stripe(_ key: Filename) -> Int {
+    Int(XXH64.hash(Array(key.rawValue.utf8)) % UInt64(Folder.stripes))
+  }
+
+  /// Runs `body` while nobody else writes the key.
+  private func writing<Result>(
+    _ key: Filename, _ operation: String, _ body: () throws -> Result
+  ) throws -> Result {
+    let stripe = Self.stripe(key)
+    return try turns.take(stripe) {
+      try folder.locked(stripe, operation) { lock in
+        try folder.advance(lock, operation)
+        return try body()
+      }
+    }
+  }
+
+  private func put(_ entry: StorageEntry<Data>, _ key: Filename) throws {
+    let file = DiskFile(
+      key: Array(key.rawValue.utf8),
+      deadline: entry.expires?.timeIntervalSinceReferenceDate ?? .infinity,
+      value: Array(entry.value))
+    try folder.write(file.encoded, to: key.fileName)
+  }
+
+  /// Stores a value.
+  public func set(_ value: Data, forKey key: Filename) throws {
+    try writing(key, "set") { try put(StorageEntry(value), key) }
+  }
+
+  /// Removes a key; without effect when there is none.
+  public func remove(forKey key: Filename) throws {
+    guard try folder.exists() else { return }
+    try writing(key, "remove") { try folder.remove(key.fileName) }
+  }
+
+  /// Removes every key.
+  public func removeAll() throws {
+    guard try folder.exists() else { return }
+    if turns.isInside { throw StorageError.recursiveUpdate }
+    for stripe in 0..<Folder.stripes {
+      try folder.locked(stripe, "removeAll") { try folder.advance($0, "removeAll") }
+    }
+    for name in try folder.names() { try folder.remove(name) }
+    folder.tidy()
+  }
+
+  /// Removes every key, and the folder if nothing else is in it.
+  public func clear() throws {
+    try removeAll()
+    folder.removeIfEmpty()
+  }
+
+  private func update(_ change: StorageUpdate<Filename, Data>) throws -> Data? {
+    try writing(change.key, "update") {
+      let known = try entry(change.key)
+      var value = known?.value
+      try change.body(&value)
+      if let value {
+        try put(StorageEntry(value, expires: known?.expires), change.key)
+      } else {
+        try folder.remove(change.key.fileName)
+      }
+      return value
+    }
+  }
+
+  private func beginFilling(_ key: Filename) throws -> StorageFilling<Data> {
+    let stripe = Self.stripe(key)
+    let stamp = try folder.stamp(stripe)
+    return StorageFilling(
+      commit: .blocking { [self] entry in
+        try turns.take(stripe) {
+          try folder.locked(stripe, "set") { lock in
+            guard try folder.stamp(stripe) == stamp else { return false }
+            try folder.advance(lock, "set")
+            try put(entry, key)
+            return true
+          }
+        }
+      })
+  }
+
+  public var operations: StorageOperations<Filename, Data> {
+    var result = StorageOperations<Filename, Data>(
+      read: .blocking { try self.value(forKey: $0) },
+      write: .blocking { item in
+        try self.writing(item.key, "set") {
+          try self.put(StorageEntry(item.value, expires: item.expires), item.key)
+        }
+      })
+    result.remove = .blocking { try self.remove(forKey: $0) }
+    result.removeAll = .blocking { _ in try self.removeAll() }
+    result.keys = .blocking { _ in try self.keys() }
+    result.entry = .blocking { try self.entry($0) }
+    result.update = .blocking { try self.update($0) }
+    result.fill = .blocking { try self.beginFilling($0) }
+    result.keepsExpiry = true
+    return result
+  }
+}

@@ -1,0 +1,176 @@
+// Larder — an embedded, multi-process cache and object store.
+// Copyright 2026 the Larder authors. Licensed under Apache-2.0.
+// SPDX-License-Identifier: Apache-2.0
+
+internal import Synchronization
+
+#if canImport(FoundationEssentials)
+  public import FoundationEssentials
+#else
+  public import Foundation
+#endif
+
+/// A dictionary that any number of threads may use, with a bound if you like.
+///
+/// ```swift
+/// let memory = MemoryStorage<String, Data>(countLimit: 500)
+/// try await memory.set(data, forKey: "a")
+/// ```
+///
+/// When there are more values than the bounds allow, those not read for a while go (the clock
+/// algorithm: one bit a value, no list to maintain). Values may expire.
+///
+/// - Complexity: O(1) for each operation on a key.
+public final class MemoryStorage<Key: Hashable & Sendable, Value: Sendable>: SynchronousStorage {
+  @usableFromInline let state: MemoryState<Key, Value>
+  private let turns = Turns()
+  private let now: @Sendable () -> Date
+  private let cost: (@Sendable (Value) -> Int)?
+
+  /// Creates a storage.
+  ///
+  /// - Parameters:
+  ///   - storage: What it holds at first.
+  ///   - countLimit: The number of values it holds at most.
+  ///   - costLimit: What its values may cost together, as `cost` tells it.
+  ///   - cost: What a value costs, its bytes for instance.
+  ///   - now: The clock by which values expire.
+  public init(
+    storage: [Key: Value] = [:], countLimit: Int = .max, costLimit: Int = .max,
+    cost: (@Sendable (Value) -> Int)? = nil, now: @escaping @Sendable () -> Date = { Date() }
+  ) {
+    state = MemoryState(countLimit: max(countLimit, 0), costLimit: max(costLimit, 0))
+    self.cost = cost
+    self.now = now
+    for (key, value) in storage { put(key, value, expires: nil) }
+  }
+
+  /// The value of a key, or `nil`.
+  @inlinable
+  public func value(forKey key: Key) throws -> Value? { read(key) }
+
+  /// The value of a key, or `nil`.
+  @inlinable
+  public func value(forKey key: Key) async throws -> Value? { read(key) }
+
+  /// Stores a value.
+  public func set(_ value: Value, forKey key: Key) async throws {
+    try write(StorageWrite(key: key, value: value))
+  }
+
+  @inlinable
+  func read(_ key: Key) -> Value? {
+    state.read(key) { [self] deadline in isOver(deadline) }
+  }
+
+  @usableFromInline
+  func isOver(_ deadline: Double) -> Bool { now().timeIntervalSinceReferenceDate >= deadline }
+
+  /// Stores a value.
+  ///
+  /// - Throws: ``StorageError/Code/recursiveUpdate`` inside an update of the storage.
+  public func set(_ value: Value, forKey key: Key) throws {
+    try write(StorageWrite(key: key, value: value))
+  }
+
+  /// Removes a key; without effect when there is none.
+  public func remove(forKey key: Key) throws {
+    if state.removeUnlessUpdating(key) { return }
+    try turns.take(Turns.hash(key)) { state.remove(key) }
+  }
+
+  /// Removes every key.
+  public func removeAll() throws { state.removeAll() }
+
+  /// The keys there are.
+  public func keys() throws -> [Key] {
+    let time = now().timeIntervalSinceReferenceDate
+    return state.all.filter { time < $0.deadline }.map(\.key)
+  }
+
+  /// Whether there is a value for a key.
+  public func contains(_ key: Key) throws -> Bool { read(key) != nil }
+
+  /// What is stored at this moment.
+  public var storage: [Key: Value] {
+    let time = now().timeIntervalSinceReferenceDate
+    return Dictionary(
+      state.all.filter { time < $0.deadline }.map { ($0.key, $0.value) }
+    ) { $1 }
+  }
+
+  // MARK: Parts
+
+  private func put(_ key: Key, _ value: Value, expires: Date?) {
+    state.put(
+      MemoryEntry(
+        key: key, value: value, deadline: expires?.timeIntervalSinceReferenceDate ?? .infinity,
+        cost: cost?(value) ?? 0))
+  }
+
+  @usableFromInline
+  func write(_ item: StorageWrite<Key, Value>) throws {
+    let entry = MemoryEntry(
+      key: item.key, value: item.value,
+      deadline: item.expires?.timeIntervalSinceReferenceDate ?? .infinity,
+      cost: cost?(item.value) ?? 0)
+    if state.putUnlessUpdating(entry) { return }
+    try turns.take(Turns.hash(item.key)) { state.put(entry) }
+  }
+
+  @usableFromInline
+  func update(_ change: StorageUpdate<Key, Value>) throws -> Value? {
+    try turns.take(Turns.hash(change.key)) {
+      // From here on, whoever sets this key waits for the turn.
+      state.beginUpdate()
+      defer { state.endUpdate() }
+      let known = entry(change.key)
+      var value = known?.value
+      try change.body(&value)
+      if let value {
+        put(change.key, value, expires: known?.expires)
+      } else {
+        state.remove(change.key)
+      }
+      return value
+    }
+  }
+
+  @usableFromInline
+  func entry(_ key: Key) -> StorageEntry<Value>? {
+    guard let found = state.entry(key), !isOver(found.deadline) else { return nil }
+    return StorageEntry(
+      found.value,
+      expires: found.deadline == .infinity
+        ? nil : Date(timeIntervalSinceReferenceDate: found.deadline))
+  }
+
+  @usableFromInline
+  func beginFilling(_ key: Key) -> StorageFilling<Value> {
+    let stamp = state.stamp(key)
+    return StorageFilling(
+      commit: StorageCall { [self] entry in
+        state.fill(
+          MemoryEntry(
+            key: key, value: entry.value,
+            deadline: entry.expires?.timeIntervalSinceReferenceDate ?? .infinity,
+            cost: cost?(entry.value) ?? 0), ifStill: stamp)
+      })
+  }
+
+  @inlinable
+  public var operations: StorageOperations<Key, Value> {
+    var result = StorageOperations<Key, Value>(
+      read: StorageCall { [self] in read($0) }, write: StorageCall { [self] in try write($0) })
+    result.remove = StorageCall { [self] in try remove(forKey: $0) }
+    result.removeAll = StorageCall { [self] _ in try removeAll() }
+    result.keys = StorageCall { [self] _ in try keys() }
+    result.contains = StorageCall { [self] in read($0) != nil }
+    result.entry = StorageCall { [self] in entry($0) }
+    // It may wait for another's update.
+    result.update = .blocking { [self] in try update($0) }
+    result.fill = StorageCall { [self] in beginFilling($0) }
+    result.keepsExpiry = true
+    return result
+  }
+}

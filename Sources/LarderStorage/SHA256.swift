@@ -1,0 +1,73 @@
+// Larder — an embedded, multi-process cache and object store.
+// Copyright 2026 the Larder authors. Licensed under Apache-2.0.
+// SPDX-License-Identifier: Apache-2.0
+
+/// SHA-256 as in FIPS 180-4: the part of a long key's file name that tells it from all others.
+package enum SHA256 {
+  /// The digest as 64 hexadecimal digits.
+  package static func hexadecimal(_ bytes: [UInt8]) -> String {
+    var message = bytes
+    message.append(0x80)
+    while message.count % 64 != 56 { message.append(0) }
+    let bits = UInt64(bytes.count) * 8
+    for shift in stride(from: 56, through: 0, by: -8) {
+      message.append(UInt8(truncatingIfNeeded: bits >> UInt64(shift)))
+    }
+    var state: [UInt32] = [
+      0x6A09_E667, 0xBB67_AE85, 0x3C6E_F372, 0xA54F_F53A, 0x510E_527F, 0x9B05_688C, 0x1F83_D9AB,
+      0x5BE0_CD19,
+    ]
+    var words = [UInt32](repeating: 0, count: 64)
+    for block in stride(from: 0, to: message.count, by: 64) {
+      for index in 0..<16 {
+        let place = block + index * 4
+        words[index] =
+          UInt32(message[place]) << 24 | UInt32(message[place + 1]) << 16
+          | UInt32(message[place + 2]) << 8 | UInt32(message[place + 3])
+      }
+      for index in 16..<64 {
+        let (near, far) = (words[index - 2], words[index - 15])
+        let small0 = rotate(far, 7) ^ rotate(far, 18) ^ far >> 3
+        let small1 = rotate(near, 17) ^ rotate(near, 19) ^ near >> 10
+        words[index] = words[index - 16] &+ small0 &+ words[index - 7] &+ small1
+      }
+      mix(words, into: &state)
+    }
+    return state.map { word in
+      let digits = String(word, radix: 16)
+      return String(repeating: "0", count: 8 - digits.count) + digits
+    }.joined()
+  }
+
+  private static func mix(_ words: [UInt32], into state: inout [UInt32]) {
+    var v = state
+    for index in 0..<64 {
+      let (a, e) = (v[0], v[4])
+      let choice = (e & v[5]) ^ (~e & v[6])
+      let majority = (a & v[1]) ^ (a & v[2]) ^ (v[1] & v[2])
+      let sum1 = rotate(e, 6) ^ rotate(e, 11) ^ rotate(e, 25)
+      let sum0 = rotate(a, 2) ^ rotate(a, 13) ^ rotate(a, 22)
+      let first = v[7] &+ sum1 &+ choice &+ constants[index] &+ words[index]
+      v = [first &+ sum0 &+ majority, a, v[1], v[2], v[3] &+ first, e, v[5], v[6]]
+    }
+    for index in 0..<8 { state[index] &+= v[index] }
+  }
+
+  private static func rotate(_ word: UInt32, _ count: UInt32) -> UInt32 {
+    word >> count | word << (32 - count)
+  }
+
+  /// The fractional parts of the cube roots of the first 64 primes.
+  private static let constants: [UInt32] = [
+    0x428A_2F98, 0x7137_4491, 0xB5C0_FBCF, 0xE9B5_DBA5, 0x3956_C25B, 0x59F1_11F1, 0x923F_82A4,
+    0xAB1C_5ED5, 0xD807_AA98, 0x1283_5B01, 0x2431_85BE, 0x550C_7DC3, 0x72BE_5D74, 0x80DE_B1FE,
+    0x9BDC_06A7, 0xC19B_F174, 0xE49B_69C1, 0xEFBE_4786, 0x0FC1_9DC6, 0x240C_A1CC, 0x2DE9_2C6F,
+    0x4A74_84AA, 0x5CB0_A9DC, 0x76F9_88DA, 0x983E_5152, 0xA831_C66D, 0xB003_27C8, 0xBF59_7FC7,
+    0xC6E0_0BF3, 0xD5A7_9147, 0x06CA_6351, 0x1429_2967, 0x27B7_0A85, 0x2E1B_2138, 0x4D2C_6DFC,
+    0x5338_0D13, 0x650A_7354, 0x766A_0ABB, 0x81C2_C92E, 0x9272_2C85, 0xA2BF_E8A1, 0xA81A_664B,
+    0xC24B_8B70, 0xC76C_51A3, 0xD192_E819, 0xD699_0624, 0xF40E_3585, 0x106A_A070, 0x19A4_C116,
+    0x1E37_6C08, 0x2748_774C, 0x34B0_BCB5, 0x391C_0CB3, 0x4ED8_AA4A, 0x5B9C_CA4F, 0x682E_6FF3,
+    0x748F_82EE, 0x78A5_636F, 0x84C8_7814, 0x8CC7_0208, 0x90BE_FFFA, 0xA450_6CEB, 0xBEF9_A3F7,
+    0xC671_78F2,
+  ]
+}

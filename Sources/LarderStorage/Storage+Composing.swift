@@ -1,0 +1,137 @@
+// Larder — an embedded, multi-process cache and object store.
+// Copyright 2026 the Larder authors. Licensed under Apache-2.0.
+// SPDX-License-Identifier: Apache-2.0
+
+extension StorageProtocol {
+  /// This storage in front of another: both hold what is set, and the front is filled from the back.
+  ///
+  /// Reading asks the front; on a miss the back, whose value is then filled in in front, unless the key
+  /// was written or removed meanwhile. A failure of the front is a failure, not a miss: see
+  /// ``recovering(_:)``. Setting writes the front, then the back; if the back fails, the error is thrown
+  /// and the front keeps the value. Removing goes the other way. Writers of one key take turns.
+  ///
+  /// An update is made by the back, as atomic as the back can; keys are those of both.
+  @inlinable
+  public func combined<Back: StorageProtocol>(
+    with back: Back
+  ) -> Storage<Key, Value> where Back.Key == Key, Back.Value == Value {
+    let (front, back) = (asStorage(), back.asStorage())
+    let layers = Layers(front: front.operations, back: back.operations)
+    return Storage(
+      complete: layers.combined(layers.pullingRead),
+      named: front.storageName + "<->" + back.storageName)
+  }
+
+  /// This storage, filled from another on a miss. Setting and removing leave the other alone.
+  @inlinable
+  public func backed<Back: ReadableStorageProtocol>(
+    by back: Back
+  ) -> Storage<Key, Value> where Back.Key == Key, Back.Value == Value {
+    let (front, back) = (asStorage(), back.asReadOnlyStorage())
+    let layers = Layers(front: front.operations, back: back.operations)
+    return Storage(
+      storageName: front.storageName + "<-" + back.storageName,
+      operations: layers.backed(layers.pullingRead))
+  }
+
+  /// This storage, whose writes and removals go to another as well. It is read from itself only.
+  ///
+  /// ``WritableStorageProtocol/pushing(to:)`` is the form that cannot be read.
+  public func pushingOnSet<Back: WritableStorageProtocol>(
+    to back: Back
+  ) -> Storage<Key, Value> where Back.Key == Key, Back.Value == Value {
+    let (front, back) = (asStorage(), back.asWriteOnlyStorage())
+    let layers = Layers(front: front.operations, back: back.operations)
+    return Storage(
+      storageName: front.storageName + "-" + back.storageName, operations: layers.pushing(true))
+  }
+}
+
+extension WritableStorageProtocol {
+  /// Writes go to this storage, then to another.
+  ///
+  /// If this one fails, the other is left alone; if the other fails, this one keeps the value.
+  public func pushing<Back: WritableStorageProtocol>(
+    to back: Back
+  ) -> WriteOnlyStorage<Key, Value> where Back.Key == Key, Back.Value == Value {
+    let (front, back) = (asWriteOnlyStorage(), back.asWriteOnlyStorage())
+    let layers = Layers(front: front.operations, back: back.operations)
+    return WriteOnlyStorage(
+      storageName: front.storageName + "-" + back.storageName,
+      operations: layers.pushing(false))
+  }
+}
+
+extension ReadOnlyStorageProtocol {
+  /// This storage, and on a miss another.
+  public func backed<Back: ReadableStorageProtocol>(
+    by back: Back
+  ) -> ReadOnlyStorage<Key, Value> where Back.Key == Key, Back.Value == Value {
+    let (front, back) = (asReadOnlyStorage(), back.asReadOnlyStorage())
+    let layers = Layers(front: front.operations, back: back.operations)
+    let (first, second) = (front.operations.read, back.operations.read)
+    var operations = front.operations
+    operations.read = .composed(max(first.kind, second.kind)) { key in
+      try first.now!(key) ?? second.now!(key)
+    } later: { key in
+      if let value = try await first(key) { return value }
+      return try await second(key)
+    }
+    operations.contains = layers.contains
+    operations.entry = layers.entry
+    operations.keys = layers.keys
+    return ReadOnlyStorage(
+      storageName: front.storageName + "-" + back.storageName, operations: operations)
+  }
+}
+
+extension Layers {
+  @usableFromInline
+  func combined(_ read: StorageCall<Key, Value?>) -> StorageOperations<Key, Value> {
+    var result = StorageOperations(read: read, write: inTurn([frontWrite, back.write]) { $0.key })
+    if let last = back.remove, let first = front.remove {
+      result.remove = inTurn([last, first]) { $0 }
+    }
+    if let last = back.removeAll, let first = front.removeAll {
+      result.removeAll = clearing([last, first])
+    }
+    result.keys = keys
+    result.contains = contains
+    result.entry = entry
+    result.fill = fill
+    result.update = update
+    result.keepsExpiry = back.keepsExpiry && (front.keepsExpiry || front.remove != nil)
+    return result
+  }
+
+  @usableFromInline
+  func backed(_ read: StorageCall<Key, Value?>) -> StorageOperations<Key, Value> {
+    var result = StorageOperations(read: read, write: inTurn([front.write]) { $0.key })
+    result.remove = front.remove.map { remove in inTurn([remove]) { $0 } }
+    result.removeAll = front.removeAll.map { clearing([$0]) }
+    result.keys = keys
+    result.contains = contains
+    result.entry = entry
+    result.fill = front.fill
+    result.update = .inTurn(turns, read: read, write: front.write, remove: front.remove)
+    result.keepsExpiry = front.keepsExpiry
+    return result
+  }
+
+  func pushing(_ isReadable: Bool) -> StorageOperations<Key, Value> {
+    var result = StorageOperations(
+      read: front.read, write: inTurn([front.write, back.write]) { $0.key })
+    if let last = back.remove, let first = front.remove {
+      result.remove = inTurn([last, first]) { $0 }
+    }
+    if let last = back.removeAll, let first = front.removeAll {
+      result.removeAll = clearing([last, first])
+    }
+    result.keepsExpiry = front.keepsExpiry && back.keepsExpiry
+    guard isReadable else { return result }
+    result.keys = front.keys
+    result.contains = front.contains
+    result.entry = front.entry
+    return result
+  }
+}

@@ -1,0 +1,213 @@
+// Larder — an embedded, multi-process cache and object store.
+// Copyright 2026 the Larder authors. Licensed under Apache-2.0.
+// SPDX-License-Identifier: Apache-2.0
+
+// JSON in FoundationEssentials would do; property lists and encodings of text need the whole of it.
+public import Foundation
+
+/// A way to make values of bytes and back.
+struct DataCoding<Value: Sendable>: Sendable {
+  let encode: @Sendable (Value) throws -> Data
+  let decode: @Sendable (Data) throws -> Value
+
+  init(
+    _ form: String, encode: @escaping @Sendable (Value) throws -> Data,
+    decode: @escaping @Sendable (Data) throws -> Value
+  ) {
+    self.encode = encode
+    self.decode = { data in
+      do { return try decode(data) } catch {
+        throw StorageError(
+          .undecodable, during: "value",
+          "The \(data.count) bytes stored are no \(Value.self) as \(form): \(error). Set the key again, "
+            + "or treat it as a miss with recovering(.readErrorsAsMisses).",
+          underlying: error)
+      }
+    }
+  }
+}
+
+extension DataCoding where Value: Codable {
+  static func json(_ decoder: JSONDecoder, _ encoder: JSONEncoder) -> DataCoding {
+    DataCoding("JSON", encode: { try encoder.encode($0) }) {
+      try decoder.decode(Value.self, from: $0)
+    }
+  }
+
+  static func plist(_ decoder: PropertyListDecoder, _ encoder: PropertyListEncoder) -> DataCoding {
+    DataCoding("a property list", encode: { try encoder.encode($0) }) {
+      try decoder.decode(Value.self, from: $0)
+    }
+  }
+}
+
+extension DataCoding<String> {
+  static func text(_ encoding: String.Encoding) -> DataCoding {
+    DataCoding("text") { text in
+      guard let data = text.data(using: encoding) else {
+        throw StorageError(
+          .unsupported, during: "set",
+          "The text cannot be written in the encoding \(encoding). Choose .utf8.")
+      }
+      return data
+    } decode: { data in
+      guard let text = String(data: data, encoding: encoding) else { throw UndecodableText() }
+      return text
+    }
+  }
+}
+
+struct UndecodableText: Error {}
+
+private var binaryPropertyLists: PropertyListEncoder {
+  let encoder = PropertyListEncoder()
+  encoder.outputFormat = .binary
+  return encoder
+}
+
+extension StorageProtocol where Value == Data {
+  private func coded<Other>(_ coding: DataCoding<Other>) -> Storage<Key, Other> {
+    asStorage().mapped { $0.mapValues(in: coding.encode, out: coding.decode) }
+  }
+
+  /// The storage with values in JSON.
+  public func mapJSONObject<Other: Codable & Sendable>(
+    _ type: Other.Type = Other.self, decoder: JSONDecoder = JSONDecoder(),
+    encoder: JSONEncoder = JSONEncoder()
+  ) -> Storage<Key, Other> {
+    coded(.json(decoder, encoder))
+  }
+
+  /// The storage with whatever JSON can say.
+  public func mapJSON() -> Storage<Key, DocumentValue> {
+    mapJSONObject()
+  }
+
+  /// The storage with objects of JSON, by the names of their fields.
+  public func mapJSONDictionary() -> Storage<Key, [String: DocumentValue]> {
+    mapJSONObject()
+  }
+
+  /// The storage with values in property lists, binary ones unless the encoder says otherwise.
+  public func mapPlistObject<Other: Codable & Sendable>(
+    _ type: Other.Type = Other.self, decoder: PropertyListDecoder = PropertyListDecoder(),
+    encoder: PropertyListEncoder? = nil
+  ) -> Storage<Key, Other> {
+    coded(.plist(decoder, encoder ?? binaryPropertyLists))
+  }
+
+  /// The storage with whatever a property list can say.
+  public func mapPlist() -> Storage<Key, DocumentValue> {
+    mapPlistObject()
+  }
+
+  /// The storage with the dictionaries of property lists.
+  public func mapPlistDictionary() -> Storage<Key, [String: DocumentValue]> {
+    mapPlistObject()
+  }
+
+  /// The storage with texts.
+  public func mapString(
+    withEncoding encoding: String.Encoding = .utf8
+  ) -> Storage<Key, String> {
+    coded(.text(encoding))
+  }
+}
+
+extension ReadOnlyStorageProtocol where Value == Data {
+  private func coded<Other>(_ coding: DataCoding<Other>) -> ReadOnlyStorage<Key, Other> {
+    asReadOnlyStorage().mapped { $0.mapValues(in: coding.encode, out: coding.decode) }
+  }
+
+  /// The storage with values in JSON.
+  public func mapJSONObject<Other: Codable & Sendable>(
+    _ type: Other.Type = Other.self, decoder: JSONDecoder = JSONDecoder(),
+    encoder: JSONEncoder = JSONEncoder()
+  ) -> ReadOnlyStorage<Key, Other> {
+    coded(.json(decoder, encoder))
+  }
+
+  /// The storage with whatever JSON can say.
+  public func mapJSON() -> ReadOnlyStorage<Key, DocumentValue> {
+    mapJSONObject()
+  }
+
+  /// The storage with objects of JSON, by the names of their fields.
+  public func mapJSONDictionary() -> ReadOnlyStorage<Key, [String: DocumentValue]> {
+    mapJSONObject()
+  }
+
+  /// The storage with values in property lists, binary ones unless the encoder says otherwise.
+  public func mapPlistObject<Other: Codable & Sendable>(
+    _ type: Other.Type = Other.self, decoder: PropertyListDecoder = PropertyListDecoder(),
+    encoder: PropertyListEncoder? = nil
+  ) -> ReadOnlyStorage<Key, Other> {
+    coded(.plist(decoder, encoder ?? binaryPropertyLists))
+  }
+
+  /// The storage with whatever a property list can say.
+  public func mapPlist() -> ReadOnlyStorage<Key, DocumentValue> {
+    mapPlistObject()
+  }
+
+  /// The storage with the dictionaries of property lists.
+  public func mapPlistDictionary() -> ReadOnlyStorage<Key, [String: DocumentValue]> {
+    mapPlistObject()
+  }
+
+  /// The storage with texts.
+  public func mapString(
+    withEncoding encoding: String.Encoding = .utf8
+  ) -> ReadOnlyStorage<Key, String> {
+    coded(.text(encoding))
+  }
+}
+
+extension WriteOnlyStorageProtocol where Value == Data {
+  private func coded<Other>(_ coding: DataCoding<Other>) -> WriteOnlyStorage<Key, Other> {
+    asWriteOnlyStorage().mapped { $0.mapValues(in: coding.encode, out: coding.decode) }
+  }
+
+  /// The storage with values in JSON.
+  public func mapJSONObject<Other: Codable & Sendable>(
+    _ type: Other.Type = Other.self, decoder: JSONDecoder = JSONDecoder(),
+    encoder: JSONEncoder = JSONEncoder()
+  ) -> WriteOnlyStorage<Key, Other> {
+    coded(.json(decoder, encoder))
+  }
+
+  /// The storage with whatever JSON can say.
+  public func mapJSON() -> WriteOnlyStorage<Key, DocumentValue> {
+    mapJSONObject()
+  }
+
+  /// The storage with objects of JSON, by the names of their fields.
+  public func mapJSONDictionary() -> WriteOnlyStorage<Key, [String: DocumentValue]> {
+    mapJSONObject()
+  }
+
+  /// The storage with values in property lists, binary ones unless the encoder says otherwise.
+  public func mapPlistObject<Other: Codable & Sendable>(
+    _ type: Other.Type = Other.self, decoder: PropertyListDecoder = PropertyListDecoder(),
+    encoder: PropertyListEncoder? = nil
+  ) -> WriteOnlyStorage<Key, Other> {
+    coded(.plist(decoder, encoder ?? binaryPropertyLists))
+  }
+
+  /// The storage with whatever a property list can say.
+  public func mapPlist() -> WriteOnlyStorage<Key, DocumentValue> {
+    mapPlistObject()
+  }
+
+  /// The storage with the dictionaries of property lists.
+  public func mapPlistDictionary() -> WriteOnlyStorage<Key, [String: DocumentValue]> {
+    mapPlistObject()
+  }
+
+  /// The storage with texts.
+  public func mapString(
+    withEncoding encoding: String.Encoding = .utf8
+  ) -> WriteOnlyStorage<Key, String> {
+    coded(.text(encoding))
+  }
+}

@@ -1,0 +1,240 @@
+// Larder — an embedded, multi-process cache and object store.
+// Copyright 2026 the Larder authors. Licensed under Apache-2.0.
+// SPDX-License-Identifier: Apache-2.0
+
+internal import LarderSystem
+
+#if canImport(FoundationEssentials)
+  public import FoundationEssentials
+#else
+  public import Foundation
+#endif
+
+// MARK: Reading
+
+extension ReadableStorageProtocol {
+  /// The value of a key, which is expected to be there.
+  ///
+  /// - Throws: ``StorageError/Code/noValue`` when it is not; other errors when it is not known.
+  @inlinable
+  public func retrieve(forKey key: Key) async throws -> Value {
+    guard let value = try await value(forKey: key) else {
+      throw StorageError.noValue(in: storageName)
+    }
+    return value
+  }
+
+  /// Retrieves a value and calls back.
+  ///
+  /// Storages that never wait call back before this returns, on the calling thread; others later,
+  /// on a thread of the system's own. The completion may use any storage in any form.
+  public func retrieve(
+    forKey key: Key, completion: @escaping @Sendable (Result<Value, any Error>) -> Void
+  ) {
+    let name = storageName
+    asReadOnlyStorage().operations.read.map { value in
+      guard let value else { throw StorageError.noValue(in: name) }
+      return value
+    }.call(key, completion)
+  }
+
+  /// Whether there is a value for a key.
+  public func contains(_ key: Key) async throws -> Bool {
+    try await asReadOnlyStorage().operations.containing(key)
+  }
+
+  /// The keys there are, in no particular order.
+  ///
+  /// - Throws: ``StorageError/Code/unsupported`` when the storage cannot tell.
+  public func keys() async throws -> [Key] {
+    guard let keys = asReadOnlyStorage().operations.keys else {
+      throw StorageError.unsupported("keys", by: storageName)
+    }
+    return try await keys(())
+  }
+}
+
+extension ReadableStorageProtocol where Key == Void {
+  /// The value, or `nil`.
+  public func value() async throws -> Value? { try await value(forKey: ()) }
+
+  /// The value, which is expected to be there.
+  public func retrieve() async throws -> Value { try await retrieve(forKey: ()) }
+
+  /// Retrieves the value and calls back.
+  public func retrieve(completion: @escaping @Sendable (Result<Value, any Error>) -> Void) {
+    retrieve(forKey: (), completion: completion)
+  }
+}
+
+// MARK: Writing
+
+extension WritableStorageProtocol {
+  /// Stores a value and calls back, as ``ReadableStorageProtocol/retrieve(forKey:completion:)`` does.
+  public func set(
+    _ value: Value, forKey key: Key,
+    completion: @escaping @Sendable (Result<Void, any Error>) -> Void
+  ) {
+    asWriteOnlyStorage().operations.write.call(StorageWrite(key: key, value: value), completion)
+  }
+
+  /// Stores a value that is gone at a time.
+  ///
+  /// - Throws: ``StorageError/Code/unsupported`` when the storage's values do not expire.
+  public func set(_ value: Value, forKey key: Key, expires: Date) async throws {
+    let operations = asWriteOnlyStorage().operations
+    guard operations.keepsExpiry else {
+      throw StorageError.unsupported("set with an expiration", by: storageName)
+    }
+    try await operations.write(StorageWrite(key: key, value: value, expires: expires))
+  }
+
+  /// Stores a value that is gone after a time.
+  public func set(_ value: Value, forKey key: Key, expiresIn time: Duration) async throws {
+    let (seconds, attoseconds) = time.components
+    try await set(
+      value, forKey: key,
+      expires: Date(timeIntervalSinceNow: Double(seconds) + Double(attoseconds) / 1e18))
+  }
+
+  /// Removes a key; without effect when there is none.
+  ///
+  /// - Throws: ``StorageError/Code/unsupported`` when the storage cannot remove.
+  public func remove(forKey key: Key) async throws {
+    guard let remove = asWriteOnlyStorage().operations.remove else {
+      throw StorageError.unsupported("remove", by: storageName)
+    }
+    try await remove(key)
+  }
+
+  /// Removes a key and calls back.
+  public func remove(
+    forKey key: Key, completion: @escaping @Sendable (Result<Void, any Error>) -> Void
+  ) {
+    guard let remove = asWriteOnlyStorage().operations.remove else {
+      return completion(.failure(StorageError.unsupported("remove", by: storageName)))
+    }
+    remove.call(key, completion)
+  }
+
+  /// Removes every key.
+  ///
+  /// - Throws: ``StorageError/Code/unsupported`` when the storage cannot.
+  public func removeAll() async throws {
+    guard let removeAll = asWriteOnlyStorage().operations.removeAll else {
+      throw StorageError.unsupported("removeAll", by: storageName)
+    }
+    try await removeAll(())
+  }
+}
+
+extension WritableStorageProtocol where Key == Void {
+  /// Stores the value.
+  public func set(_ value: Value) async throws { try await set(value, forKey: ()) }
+
+  /// Stores the value and calls back.
+  public func set(
+    _ value: Value, completion: @escaping @Sendable (Result<Void, any Error>) -> Void
+  ) {
+    set(value, forKey: (), completion: completion)
+  }
+
+  /// Removes the value.
+  public func remove() async throws { try await remove(forKey: ()) }
+}
+
+// MARK: Changing
+
+extension StorageProtocol {
+  /// Changes the value of a key that has one, and gives the new one.
+  ///
+  /// Nothing comes between reading and writing: among processes for files and shared stores; in this
+  /// process for storages in memory; for a storage of one's own, among those who use one
+  /// ``Storage`` of it and its copies. The closure may be called again when another was faster. It
+  /// must not write to the same storage: that is ``StorageError/Code/recursiveUpdate``.
+  ///
+  /// - Throws: ``StorageError/Code/noValue`` when there is none, and then nothing is written.
+  @discardableResult
+  public func update(
+    forKey key: Key, _ modify: @escaping @Sendable (inout Value) throws -> Void
+  ) async throws -> Value {
+    try await updating(key, modify)
+  }
+
+  /// Changes a value and calls back with the new one.
+  public func update(
+    forKey key: Key, _ modify: @escaping @Sendable (inout Value) -> Void,
+    completion: @escaping @Sendable (Result<Value, any Error>) -> Void
+  ) {
+    let (storage, name) = (asStorage(), storageName)
+    storage.operations.update!.map { value -> Value in
+      guard let value else { throw StorageError.noValue(in: name) }
+      return value
+    }.call(.existing(key, in: name, modify), completion)
+  }
+
+  /// Changes the value of a key, which may be none before and after: `nil` removes.
+  ///
+  /// As ``update(forKey:_:)`` otherwise.
+  @discardableResult
+  public func updateOrInsert(
+    forKey key: Key, _ modify: @escaping @Sendable (inout Value?) throws -> Void
+  ) async throws -> Value? {
+    try await asStorage().operations.update!(StorageUpdate(key: key, body: modify))
+  }
+
+  private func updating(
+    _ key: Key, _ modify: @escaping @Sendable (inout Value) throws -> Void
+  ) async throws -> Value {
+    let storage = asStorage()
+    let value = try await storage.operations.update!(.existing(key, in: storageName, modify))
+    guard let value else { throw StorageError.noValue(in: storageName) }
+    return value
+  }
+}
+
+extension StorageProtocol where Key == Void {
+  /// Changes the value and gives the new one; see ``StorageProtocol/update(forKey:_:)``.
+  @discardableResult
+  public func update(
+    _ modify: @escaping @Sendable (inout Value) throws -> Void
+  ) async throws -> Value {
+    try await update(forKey: (), modify)
+  }
+}
+
+extension StorageUpdate {
+  /// A change of what must be there.
+  static func existing(
+    _ key: Key, in name: String, _ modify: @escaping @Sendable (inout Value) throws -> Void
+  ) -> StorageUpdate {
+    StorageUpdate(key: key) { value in
+      guard var known = value else { throw StorageError.noValue(in: name) }
+      try modify(&known)
+      value = known
+    }
+  }
+}
+
+extension StorageCall {
+  /// Calls and calls back.
+  func call(
+    _ input: Input, _ completion: @escaping @Sendable (Result<Output, any Error>) -> Void
+  ) {
+    if kind == .quick, let now { return completion(Result { try now(input) }) }
+    Task(executorPreference: BackgroundExecutor.shared) {
+      let result: Result<Output, any Error>
+      do {
+        // A thread of the background may block.
+        if let now {
+          result = .success(try now(input))
+        } else {
+          result = .success(try await self(input))
+        }
+      } catch {
+        result = .failure(error)
+      }
+      completion(result)
+    }
+  }
+}

@@ -1,0 +1,112 @@
+// Larder — an embedded, multi-process cache and object store.
+// Copyright 2026 the Larder authors. Licensed under Apache-2.0.
+// SPDX-License-Identifier: Apache-2.0
+
+/// What is done about failures of reading.
+public struct StorageRecovery: Sendable {
+  let report: @Sendable (any Error) -> Void
+
+  /// A read that fails is a miss: the layer behind is asked, or there is no value.
+  public static let readErrorsAsMisses = StorageRecovery { _ in }
+
+  /// A read that fails is a miss, and the error is told.
+  public static func readErrorsAsMisses(
+    reporting: @escaping @Sendable (any Error) -> Void
+  ) -> StorageRecovery {
+    StorageRecovery(report: reporting)
+  }
+
+  func recovering<Key, Output>(
+    _ call: StorageCall<Key, Output>, as miss: Output
+  ) -> StorageCall<Key, Output> {
+    let report = report
+    return .composed(call.kind) { key in
+      do { return try call.now!(key) } catch {
+        report(error)
+        return miss
+      }
+    } later: { key in
+      do { return try await call(key) } catch {
+        report(error)
+        return miss
+      }
+    }
+  }
+
+  func recovering<Key, Value>(
+    _ operations: StorageOperations<Key, Value>
+  ) -> StorageOperations<Key, Value> {
+    var result = operations
+    result.read = recovering(operations.read, as: nil)
+    result.entry = recovering(operations.entries, as: nil)
+    result.contains = recovering(operations.containing, as: false)
+    return result
+  }
+}
+
+extension StorageProtocol {
+  /// The storage, with failures of reading treated as told.
+  ///
+  /// ```swift
+  /// let images = disk.recovering(.readErrorsAsMisses).combined(with: remote)
+  /// ```
+  public func recovering(_ recovery: StorageRecovery) -> Storage<Key, Value> {
+    asStorage().mapped { recovery.recovering($0) }
+  }
+
+  /// The storage with a value for every key: where there is none or it cannot be read, what `produce`
+  /// makes of the error. It is not stored.
+  public func fallback(
+    with produce: @escaping @Sendable (any Error) throws -> Value
+  ) -> Storage<Key, Value> {
+    let name = storageName
+    return asStorage().mapped { $0.reading { $0.fallback(name, produce) } }
+  }
+
+  /// The storage with a value for every key: where there is none or it cannot be read, this one. It is
+  /// not stored.
+  public func defaulting(
+    to value: @autoclosure @escaping @Sendable () -> Value
+  ) -> Storage<Key, Value> {
+    fallback { _ in value() }
+  }
+}
+
+extension ReadOnlyStorageProtocol {
+  /// The storage, with failures of reading treated as told.
+  public func recovering(_ recovery: StorageRecovery) -> ReadOnlyStorage<Key, Value> {
+    asReadOnlyStorage().mapped { recovery.recovering($0) }
+  }
+
+  /// The storage with a value for every key; see ``StorageProtocol/fallback(with:)``.
+  public func fallback(
+    with produce: @escaping @Sendable (any Error) throws -> Value
+  ) -> ReadOnlyStorage<Key, Value> {
+    let name = storageName
+    return asReadOnlyStorage().mapped { $0.reading { $0.fallback(name, produce) } }
+  }
+
+  /// The storage with a value for every key; see ``StorageProtocol/defaulting(to:)``.
+  public func defaulting(
+    to value: @autoclosure @escaping @Sendable () -> Value
+  ) -> ReadOnlyStorage<Key, Value> {
+    fallback { _ in value() }
+  }
+}
+
+extension StorageCall {
+  func fallback<Value>(
+    _ name: String, _ produce: @escaping @Sendable (any Error) throws -> Value
+  ) -> StorageCall where Output == Value? {
+    let call = self
+    return .composed(kind) { key in
+      let value: Value?
+      do { value = try call.now!(key) } catch { return try produce(error) }
+      return try value ?? produce(StorageError.noValue(in: name))
+    } later: { key in
+      let value: Value?
+      do { value = try await call(key) } catch { return try produce(error) }
+      return try value ?? produce(StorageError.noValue(in: name))
+    }
+  }
+}

@@ -1,0 +1,108 @@
+// Larder — an embedded, multi-process cache and object store.
+// Copyright 2026 the Larder authors. Licensed under Apache-2.0.
+// SPDX-License-Identifier: Apache-2.0
+
+/// Two storages as one of pairs.
+///
+/// Reading gives a pair where both have a value; if a side fails, ``ZippedResultError`` says which.
+/// Setting writes both sides in any case; a side that fails does not undo the other.
+public func zip<Left: StorageProtocol, Right: StorageProtocol>(
+  _ left: Left, _ right: Right
+) -> Storage<Left.Key, (Left.Value, Right.Value)> where Left.Key == Right.Key {
+  let (left, right) = (left.asStorage(), right.asStorage())
+  return Storage(
+    storageName: left.storageName + "+" + right.storageName,
+    operations: zipped(left.operations, right.operations))
+}
+
+/// Two storages as one that gives pairs.
+public func zip<Left: ReadOnlyStorageProtocol, Right: ReadOnlyStorageProtocol>(
+  _ left: Left, _ right: Right
+) -> ReadOnlyStorage<Left.Key, (Left.Value, Right.Value)> where Left.Key == Right.Key {
+  let (left, right) = (left.asReadOnlyStorage(), right.asReadOnlyStorage())
+  return ReadOnlyStorage(
+    storageName: left.storageName + "+" + right.storageName,
+    operations: zipped(left.operations, right.operations))
+}
+
+/// Two storages as one that takes pairs.
+public func zip<Left: WriteOnlyStorageProtocol, Right: WriteOnlyStorageProtocol>(
+  _ left: Left, _ right: Right
+) -> WriteOnlyStorage<Left.Key, (Left.Value, Right.Value)> where Left.Key == Right.Key {
+  let (left, right) = (left.asWriteOnlyStorage(), right.asWriteOnlyStorage())
+  return WriteOnlyStorage(
+    storageName: left.storageName + "+" + right.storageName,
+    operations: zipped(left.operations, right.operations))
+}
+
+private func zipped<Key, A, B>(
+  _ left: StorageOperations<Key, A>, _ right: StorageOperations<Key, B>
+) -> StorageOperations<Key, (A, B)> {
+  var result = StorageOperations<Key, (A, B)>(
+    read: both(left.read, right.read) {
+      $0
+    } right: {
+      $0
+    }.map { values in
+      guard let first = values.0, let second = values.1 else { return nil }
+      return (first, second)
+    },
+    write: both(left.write, right.write) {
+      (item: StorageWrite<Key, (A, B)>) in
+      StorageWrite(key: item.key, value: item.value.0, expires: item.expires)
+    } right: {
+      StorageWrite(key: $0.key, value: $0.value.1, expires: $0.expires)
+    }.map { _ in })
+  if let first = left.remove, let second = right.remove {
+    result.remove = both(first, second) {
+      $0
+    } right: {
+      $0
+    }.map { _ in }
+  }
+  if let first = left.removeAll, let second = right.removeAll {
+    result.removeAll = both(first, second) {
+      $0
+    } right: {
+      $0
+    }.map { _ in }
+  }
+  result.contains = both(left.containing, right.containing) {
+    $0
+  } right: {
+    $0
+  }.map { $0.0 && $0.1 }
+  result.keepsExpiry = left.keepsExpiry && right.keepsExpiry
+  return result
+}
+
+/// Two calls of which both are made in any case; asynchronous ones at the same time.
+private func both<Input, I1, O1, I2, O2>(
+  _ first: StorageCall<I1, O1>, _ second: StorageCall<I2, O2>,
+  left: @escaping @Sendable (Input) -> I1, right: @escaping @Sendable (Input) -> I2
+) -> StorageCall<Input, (O1, O2)> {
+  .composed(max(first.kind, second.kind)) { input in
+    try pair(
+      Result { try first.now!(left(input)) }, Result { try second.now!(right(input)) })
+  } later: { input in
+    async let one = result(first, left(input))
+    async let other = result(second, right(input))
+    return try pair(await one, await other)
+  }
+}
+
+private func result<Input, Output>(
+  _ call: StorageCall<Input, Output>, _ input: Input
+) async -> Result<Output, any Error> {
+  do { return .success(try await call(input)) } catch { return .failure(error) }
+}
+
+private func pair<A, B>(
+  _ left: Result<A, any Error>, _ right: Result<B, any Error>
+) throws -> (A, B) {
+  if case .success(let first) = left, case .success(let second) = right { return (first, second) }
+  var (first, second): ((any Error)?, (any Error)?) = (nil, nil)
+  if case .failure(let error) = left { first = error }
+  if case .failure(let error) = right { second = error }
+  throw ZippedResultError(left: first, right: second)
+}

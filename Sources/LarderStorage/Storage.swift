@@ -1,0 +1,233 @@
+// Larder — an embedded, multi-process cache and object store.
+// Copyright 2026 the Larder authors. Licensed under Apache-2.0.
+// SPDX-License-Identifier: Apache-2.0
+
+/// Any storage of keys and values, whatever it is made of.
+///
+/// ```swift
+/// let images: Storage<String, Data> = MemoryStorage<Filename, Data>(countLimit: 200)
+///   .combined(with: DiskStorage.main.folder("images", in: .cachesDirectory))
+///   .usingStringKeys()
+/// try await images.set(data, forKey: "https://example.com/a.png")
+/// ```
+public struct Storage<Key: Sendable, Value: Sendable>: StorageProtocol {
+  public let storageName: String
+  public let operations: StorageOperations<Key, Value>
+
+  /// A storage of operations.
+  ///
+  /// If they lack an `update` or conditional pull-ups, they are completed: both then hold for what
+  /// goes through this storage and its copies.
+  public init(storageName: String, operations: StorageOperations<Key, Value>) {
+    self.storageName = storageName
+    self.operations = operations.guarded()
+  }
+
+  /// A storage whose operations are complete, as those of the module's own are.
+  @usableFromInline
+  init(complete operations: StorageOperations<Key, Value>, named name: String) {
+    self.storageName = name
+    self.operations = operations
+  }
+
+  /// The storage without its type.
+  @inlinable
+  public init(_ storage: some StorageProtocol<Key, Value>) {
+    if let same = storage as? Storage<Key, Value> {
+      self = same
+    } else {
+      let operations = storage.operations
+      if operations.update != nil, operations.fill != nil {
+        self.init(complete: operations, named: storage.storageName)
+      } else {
+        self.init(storageName: storage.storageName, operations: operations)
+      }
+    }
+  }
+
+  /// A storage of two storages, one for reading and one for writing.
+  public init(
+    read: some ReadableStorageProtocol<Key, Value>, write: some WritableStorageProtocol<Key, Value>
+  ) {
+    let (read, write) = (read.asReadOnlyStorage(), write.asWriteOnlyStorage())
+    self.init(storageName: read.storageName, read: read, write: write)
+  }
+
+  /// A storage of two storages, one for reading and one for writing.
+  public init(
+    storageName: String, read: ReadOnlyStorage<Key, Value>, write: WriteOnlyStorage<Key, Value>
+  ) {
+    var operations = write.operations
+    operations.read = read.operations.read
+    operations.keys = read.operations.keys
+    operations.contains = read.operations.contains
+    operations.entry = read.operations.entry
+    operations.update = nil
+    operations.fill = nil
+    self.init(storageName: storageName, operations: operations)
+  }
+
+  /// A storage of two closures that call back when they are done.
+  ///
+  /// `retrieve` fails with ``StorageError/Code/noValue`` (or ``MemoryStorageError/noValue``, the same)
+  /// when there is no value.
+  public init(
+    storageName: String,
+    retrieve:
+      @escaping @Sendable (
+        Key, @escaping @Sendable (Result<Value, any Error>) -> Void
+      ) -> Void,
+    set:
+      @escaping @Sendable (
+        Value, Key, @escaping @Sendable (Result<Void, any Error>) -> Void
+      ) -> Void
+  ) {
+    self.init(
+      storageName: storageName,
+      operations: StorageOperations(
+        read: .completing(retrieve),
+        write: .later({ write in
+          try await withCheckedThrowingContinuation { continuation in
+            set(write.value, write.key) { continuation.resume(with: $0) }
+          }
+        })))
+  }
+
+  /// A storage that has nothing and fails to keep anything, with ``EmptyStorageError``.
+  public static func empty() -> Storage<Key, Value> {
+    Storage(
+      storageName: "empty",
+      operations: StorageOperations(
+        read: StorageCall { _ in nil }, write: StorageCall { _ in throw EmptyStorageError() }))
+  }
+
+  @inlinable
+  public func value(forKey key: Key) async throws -> Value? { try await operations.read(key) }
+
+  @inlinable
+  public func set(_ value: Value, forKey key: Key) async throws {
+    try await operations.write(StorageWrite(key: key, value: value))
+  }
+
+  @inlinable
+  public func asStorage() -> Storage<Key, Value> { self }
+}
+
+/// Any storage that can be read, whatever it is made of.
+public struct ReadOnlyStorage<Key: Sendable, Value: Sendable>: ReadOnlyStorageProtocol {
+  public let storageName: String
+  @usableFromInline let operations: StorageOperations<Key, Value>
+
+  @usableFromInline
+  init(storageName: String, operations: StorageOperations<Key, Value>) {
+    self.storageName = storageName
+    self.operations = operations
+  }
+
+  @usableFromInline
+  init(_ storageName: String, _ read: StorageCall<Key, Value?>) {
+    self.init(
+      storageName: storageName,
+      operations: StorageOperations(
+        read: read,
+        write: StorageCall { _ in throw StorageError.unsupported("set", by: storageName) }
+      ))
+  }
+
+  /// A storage of a closure.
+  public init(
+    storageName: String, value: @escaping @Sendable (Key) async throws -> Value?
+  ) {
+    self.init(storageName, .later(value))
+  }
+
+  /// A storage of a closure that calls back when it is done.
+  public init(
+    storageName: String,
+    retrieve:
+      @escaping @Sendable (
+        Key, @escaping @Sendable (Result<Value, any Error>) -> Void
+      ) -> Void
+  ) {
+    self.init(storageName, .completing(retrieve))
+  }
+
+  /// The storage without its type, and without its writing.
+  public init(_ storage: some ReadableStorageProtocol<Key, Value>) {
+    self = storage.asReadOnlyStorage()
+  }
+
+  /// A storage that has nothing.
+  public static func empty() -> ReadOnlyStorage<Key, Value> {
+    ReadOnlyStorage("empty", StorageCall { _ in nil })
+  }
+
+  @inlinable
+  public func value(forKey key: Key) async throws -> Value? { try await operations.read(key) }
+
+  public func asReadOnlyStorage() -> ReadOnlyStorage<Key, Value> { self }
+}
+
+/// Any storage that can be written, whatever it is made of.
+public struct WriteOnlyStorage<Key: Sendable, Value: Sendable>: WriteOnlyStorageProtocol {
+  public let storageName: String
+  @usableFromInline let operations: StorageOperations<Key, Value>
+
+  @usableFromInline
+  init(storageName: String, operations: StorageOperations<Key, Value>) {
+    self.storageName = storageName
+    self.operations = operations
+  }
+
+  @usableFromInline
+  init(_ storageName: String, _ write: StorageCall<StorageWrite<Key, Value>, Void>) {
+    self.init(
+      storageName: storageName,
+      operations: StorageOperations(
+        read: StorageCall { _ in throw StorageError.unsupported("value", by: storageName) },
+        write: write))
+  }
+
+  /// A storage of a closure.
+  public init(
+    storageName: String, set: @escaping @Sendable (Value, Key) async throws -> Void
+  ) {
+    self.init(storageName, .later({ try await set($0.value, $0.key) }))
+  }
+
+  /// The storage without its type, and without its reading.
+  public init(_ storage: some WritableStorageProtocol<Key, Value>) {
+    self = storage.asWriteOnlyStorage()
+  }
+
+  /// A storage that fails to keep anything.
+  public static func empty() -> WriteOnlyStorage<Key, Value> {
+    WriteOnlyStorage("empty", StorageCall { _ in throw EmptyStorageError() })
+  }
+
+  public func set(_ value: Value, forKey key: Key) async throws {
+    try await operations.write(StorageWrite(key: key, value: value))
+  }
+
+  public func asWriteOnlyStorage() -> WriteOnlyStorage<Key, Value> { self }
+}
+
+extension StorageCall {
+  /// A read that calls back. Failing with the error of a miss is a miss.
+  static func completing<Value>(
+    _ retrieve:
+      @escaping @Sendable (
+        Input, @escaping @Sendable (Result<Value, any Error>) -> Void
+      ) -> Void
+  ) -> StorageCall where Output == Value? {
+    .later({ key in
+      do {
+        return try await withCheckedThrowingContinuation { continuation in
+          retrieve(key) { continuation.resume(with: $0) }
+        }
+      } catch StorageError.Code.noValue {
+        return nil
+      }
+    })
+  }
+}

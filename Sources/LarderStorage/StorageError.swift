@@ -1,0 +1,103 @@
+// Larder — an embedded, multi-process cache and object store.
+// Copyright 2026 the Larder authors. Licensed under Apache-2.0.
+// SPDX-License-Identifier: Apache-2.0
+
+/// Why a storage could not do what it was asked to.
+///
+/// A miss is no error: `value(forKey:)` returns `nil` for it. Only `retrieve(forKey:)`, which has
+/// nothing else to return, throws ``Code/noValue``.
+public struct StorageError: Error, Sendable, CustomStringConvertible {
+  /// What kind of failure it is. More kinds may come.
+  public struct Code: RawRepresentable, Hashable, Sendable {
+    public let rawValue: String
+    public init(rawValue: String) { self.rawValue = rawValue }
+
+    /// There is no value; only `retrieve` says so.
+    public static let noValue = Code(rawValue: "noValue")
+    /// The storage cannot do this at all.
+    public static let unsupported = Code(rawValue: "unsupported")
+    /// The closure of an update wrote to the storage that is being updated.
+    public static let recursiveUpdate = Code(rawValue: "recursiveUpdate")
+    /// What is stored is damaged, cut short, or of another program.
+    public static let undecodable = Code(rawValue: "undecodable")
+    /// A file or folder could not be read or written.
+    public static let inaccessible = Code(rawValue: "inaccessible")
+  }
+
+  /// What kind of failure it is.
+  public let code: Code
+  /// What was being done, as the name of the operation.
+  public let operation: String
+  /// What happened and what can be done, in a sentence or two.
+  public let message: String
+  /// The error below, if there is one.
+  public let underlying: (any Error)?
+
+  /// Makes an error, for storages of one's own.
+  public init(
+    _ code: Code, during operation: String, _ message: String, underlying: (any Error)? = nil
+  ) {
+    self.code = code
+    self.operation = operation
+    self.message = message
+    self.underlying = underlying
+  }
+
+  public var description: String { "\(operation): \(message) (\(code.rawValue))" }
+}
+
+/// Matches errors by their code: `catch StorageError.Code.noValue`.
+public func ~= (code: StorageError.Code, error: any Error) -> Bool {
+  (error as? StorageError)?.code == code
+}
+
+extension StorageError {
+  @usableFromInline
+  static func noValue(in storageName: String) -> StorageError {
+    StorageError(
+      .noValue, during: "retrieve",
+      "There is no value for the key in \(storageName). Where a miss is expected, ask "
+        + "value(forKey:), which returns nil for it.")
+  }
+
+  @usableFromInline
+  static func unsupported(_ operation: String, by storageName: String) -> StorageError {
+    StorageError(
+      .unsupported, during: operation,
+      "The storage \(storageName) cannot do this. Give it the operation in its `operations`, or "
+        + "use a storage that has it.")
+  }
+
+  package static let recursiveUpdate = StorageError(
+    .recursiveUpdate, during: "update",
+    "A closure that a storage runs during a write wrote to the same storage, which waits for it. "
+      + "Change the value that the closure was given, and write other keys afterwards.")
+}
+
+/// The name under which users of Shallows know the error of a miss.
+///
+/// ```swift
+/// do {
+///   _ = try MemoryStorage<String, Int>().makeSyncStorage().retrieve(forKey: "a")
+/// } catch MemoryStorageError.noValue {
+///   print("not there")
+/// }
+/// ```
+public enum MemoryStorageError {
+  /// There is no value. Every storage throws it from `retrieve`, not only those in memory.
+  public static let noValue = StorageError.Code.noValue
+}
+
+/// What a read-only part of `zip` and its siblings says when one side or both failed.
+public struct ZippedResultError: Error, Sendable {
+  /// The error of the left side, if it failed.
+  public let left: (any Error)?
+  /// The error of the right side, if it failed.
+  public let right: (any Error)?
+}
+
+/// A value was refused by ``StorageProtocol/validate(_:)``; it stays stored if it was.
+public struct ValueValidationError: Error, Sendable {}
+
+/// What is thrown by a storage made by `empty()`.
+public struct EmptyStorageError: Error, Sendable {}

@@ -1,0 +1,129 @@
+// Larder — an embedded, multi-process cache and object store.
+// Copyright 2026 the Larder authors. Licensed under Apache-2.0.
+// SPDX-License-Identifier: Apache-2.0
+
+/// What every storage is: something with a name, for messages and logs.
+public protocol StorageDesign: Sendable {
+  /// The storage's name.
+  var storageName: String { get }
+}
+
+extension StorageDesign {
+  public var storageName: String { String(describing: Self.self) }
+}
+
+/// A storage that can be read.
+public protocol ReadableStorageProtocol<Key, Value>: StorageDesign {
+  associatedtype Key: Sendable
+  associatedtype Value: Sendable
+
+  /// The value of a key; `nil` when there is none. An error means that it is not known.
+  func value(forKey key: Key) async throws -> Value?
+
+  /// The storage as one that can be read only.
+  func asReadOnlyStorage() -> ReadOnlyStorage<Key, Value>
+}
+
+/// A storage that can be written.
+public protocol WritableStorageProtocol<Key, Value>: StorageDesign {
+  associatedtype Key: Sendable
+  associatedtype Value: Sendable
+
+  /// Stores a value. When it returns, reading gives it.
+  func set(_ value: Value, forKey key: Key) async throws
+
+  /// The storage as one that can be written only.
+  func asWriteOnlyStorage() -> WriteOnlyStorage<Key, Value>
+}
+
+/// A storage that can be read and not written, and has the combinators of such.
+public protocol ReadOnlyStorageProtocol<Key, Value>: ReadableStorageProtocol {}
+
+/// A storage that can be written and not read, and has the combinators of such.
+public protocol WriteOnlyStorageProtocol<Key, Value>: WritableStorageProtocol {}
+
+/// A storage: values by key.
+///
+/// A storage of one's own needs two methods:
+///
+/// ```swift
+/// struct Remote: StorageProtocol {
+///   func value(forKey path: String) async throws -> Data? {
+///     let (data, response) = try await URLSession.shared.data(from: url(path))
+///     return (response as? HTTPURLResponse)?.statusCode == 404 ? nil : data
+///   }
+///   func set(_ data: Data, forKey path: String) async throws { … }
+/// }
+/// let images = MemoryStorage<String, Data>().combined(with: Remote())
+/// ```
+///
+/// One that never waits for asynchronous work declares ``SynchronousStorage``: then what is composed
+/// over it does not either. One that can remove, list or change in place gives ``operations``.
+public protocol StorageProtocol<Key, Value>: ReadableStorageProtocol, WritableStorageProtocol {
+  /// All the storage can do; by default reading and writing.
+  var operations: StorageOperations<Key, Value> { get }
+}
+
+/// A storage whose two methods return without waiting for asynchronous work.
+public protocol SynchronousStorage<Key, Value>: StorageProtocol {
+  func value(forKey key: Key) throws -> Value?
+  func set(_ value: Value, forKey key: Key) throws
+}
+
+extension ReadableStorageProtocol {
+  public func asReadOnlyStorage() -> ReadOnlyStorage<Key, Value> {
+    ReadOnlyStorage(
+      storageName, StorageCall<Key, Value?>.later({ try await self.value(forKey: $0) }))
+  }
+}
+
+extension WritableStorageProtocol {
+  public func asWriteOnlyStorage() -> WriteOnlyStorage<Key, Value> {
+    WriteOnlyStorage(
+      storageName,
+      StorageCall<StorageWrite<Key, Value>, Void>.later({
+        try await self.set($0.value, forKey: $0.key)
+      }))
+  }
+}
+
+extension StorageProtocol {
+  public var operations: StorageOperations<Key, Value> {
+    StorageOperations(
+      read: .later({ try await self.value(forKey: $0) }),
+      write: .later({ try await self.set($0.value, forKey: $0.key) }))
+  }
+
+  @inlinable
+  public func asReadOnlyStorage() -> ReadOnlyStorage<Key, Value> {
+    ReadOnlyStorage(storageName: storageName, operations: asStorage().operations)
+  }
+
+  @inlinable
+  public func asWriteOnlyStorage() -> WriteOnlyStorage<Key, Value> {
+    WriteOnlyStorage(storageName: storageName, operations: asStorage().operations)
+  }
+
+  /// The storage without its type.
+  @inlinable
+  public func asStorage() -> Storage<Key, Value> { Storage(self) }
+}
+
+extension SynchronousStorage {
+  public var operations: StorageOperations<Key, Value> {
+    StorageOperations(
+      read: StorageCall { try self.value(forKey: $0) },
+      write: StorageCall { try self.set($0.value, forKey: $0.key) })
+  }
+}
+
+// For asynchronous callers: every storage is called the same way there.
+extension SynchronousStorage {
+  /// The value of a key, or `nil`. What may block does so on a thread that is none of Swift's pool.
+  public func value(forKey key: Key) async throws -> Value? { try await operations.read(key) }
+
+  /// Stores a value. What may block does so on a thread that is none of Swift's pool.
+  public func set(_ value: Value, forKey key: Key) async throws {
+    try await operations.write(StorageWrite(key: key, value: value))
+  }
+}

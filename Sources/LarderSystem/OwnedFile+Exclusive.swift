@@ -1,0 +1,32 @@
+// Larder — an embedded, multi-process cache and object store.
+// Copyright 2026 the Larder authors. Licensed under Apache-2.0.
+// SPDX-License-Identifier: Apache-2.0
+
+#if canImport(Glibc)
+  internal import Glibc
+#elseif canImport(Musl)
+  internal import Musl
+#else
+  internal import Darwin
+#endif
+
+extension OwnedFile {
+  /// Waits for `flock(LOCK_EX)`. It is given back when the file is closed, or its process ends.
+  package func lockExclusively() throws(SystemError) {
+    while flock(descriptor, LOCK_EX) != 0 {
+      if currentErrno() != EINTR { throw .last("flock", path) }
+    }
+  }
+}
+
+extension FileSystem {
+  /// Removes a file.
+  ///
+  /// - Returns: Whether there was one.
+  @discardableResult
+  package static func removeFile(_ path: String) throws(SystemError) -> Bool {
+    if unsafe unlink(path) == 0 { return true }
+    if currentErrno() == ENOENT || currentErrno() == ENOTDIR { return false }
+    throw .last("unlink", path)
+  }
+}

@@ -1,0 +1,217 @@
+// Larder — an embedded, multi-process cache and object store.
+// Copyright 2026 the Larder authors. Licensed under Apache-2.0.
+// SPDX-License-Identifier: Apache-2.0
+
+import Foundation
+import LarderEngine
+import LarderObjects
+import LarderSystem
+import LarderTesting
+import Testing
+
+// Objects, struck at every point of a transaction and at every step of what takes several. A clean
+// run says which states there are; a victim that was told of so many commands leaves the state after
+// these, or after one more. Another process has the store open all the time, finds that state, and
+// goes on to the end.
+
+extension Crashes {
+  static let objectPoints: [FaultPoint] = [
+    .objectIndexed, .objectUnlinked, .catalogChanged, .migrationNoted, .numberDropped, .sweepStep,
+  ]
+
+  /// The points of every transaction, beside those of objects.
+  private static let everyPoint: [FaultPoint] =
+    objectPoints + [
+      .begin, .betweenPuts, .beforeStamps, .betweenStamps, .afterStamps, .beforeCommit,
+      .afterCommit,
+    ]
+
+  struct NoteScenario: CustomStringConvertible, Sendable {
+    let name: String
+    let script: [String]
+    var description: String { name }
+
+    static let all = [
+      NoteScenario(
+        name: "save and delete",
+        script: ["save 0 3 new", "save 400 402 more", "delete 1 3", "save 1 2 again"]),
+      NoteScenario(name: "delete everything", script: ["clear", "sweep", "save 5 9 new", "sweep"]),
+      NoteScenario(name: "build indexes", script: ["index"]),
+      NoteScenario(name: "migrate", script: ["index", "migrate", "sweep"]),
+    ]
+  }
+
+  /// A store of notes to copy, in several steps' size.
+  private static func noteGround(_ scratch: Scratch) throws -> String {
+    let path = scratch.appending("notes")
+    let outcome = try ChildProcess.run(
+      PeerExecutable.peer.path,
+      input: ["notes \(path)", "note save 0 600 old", "note save 600 1100 older"])
+    try #require(outcome.lines == ["opened", "ok", "ok"], "\(outcome)")
+    return path
+  }
+
+  private static func openNotes(
+    _ path: String, environment: [String: String] = [:]
+  ) throws -> ChildProcess {
+    let peer = try PeerExecutable.peer.start(environment: environment)
+    let answer = try peer.ask("notes \(path)", deadline: Arena.deadline)
+    try #require(answer == "opened", "\(answer)")
+    return peer
+  }
+
+  /// The states a clean run goes through, the first before any command.
+  private static func states(_ scenario: NoteScenario, _ path: String) throws -> [String] {
+    let peer = try openNotes(path)
+    var states = [try peer.ask("note state", deadline: Arena.deadline)]
+    for command in scenario.script {
+      let answer = try peer.ask("note \(command)", deadline: Arena.deadline)
+      try #require(answer == "ok", "\(command): \(answer)")
+      states.append(try peer.ask("note state", deadline: Arena.deadline))
+    }
+    try peer.dismiss()
+    return states
+  }
+
+  @Test(
+    .enabled(if: hasFaults, needsFaults), .timeLimit(.minutes(20)),
+    arguments: NoteScenario.all)
+  func `A process killed within any step of objects leaves all of it or nothing`(
+    scenario: NoteScenario
+  ) throws {
+    let scratch = try Scratch()
+    let ground = try Self.noteGround(scratch)
+    let clean = scratch.appending("clean")
+    try Files.copyTree(ground, to: clean)
+    let states = try Self.states(scenario, clean)
+    try #require(states.allSatisfy { $0.hasPrefix("state ") }, "\(states)")
+    var kills = 0
+    for point in Self.everyPoint {
+      var passage = 1
+      // Sparse beyond the first ones: a save passes some points a thousand times.
+      while passage < (Sweep.isFull ? 5000 : 40) {
+        let path = scratch.appending("struck")
+        defer { Files.removeAll(path) }
+        try Files.copyTree(ground, to: path)
+        let blow = "\(scenario), \(point):kill@\(passage)"
+        guard try Self.strike(scenario, states, path, "\(point):kill@\(passage)", blow) else {
+          break
+        }
+        kills += 1
+        passage = passage < 3 ? passage + 1 : passage * (Sweep.isFull ? 2 : 4)
+      }
+    }
+    Sweep.report("\(scenario): \(kills) kills")
+    #expect(kills >= 10)
+  }
+
+  /// - Returns: Whether the blow fell.
+  private static func strike(
+    _ scenario: NoteScenario, _ states: [String], _ path: String, _ faults: String, _ blow: String
+  ) throws -> Bool {
+    let witness = try openNotes(path)
+    let victim = try openNotes(path, environment: ["LARDER_FAULTS": faults])
+    victim.sendAll(scenario.script.map { "note \($0)" })
+    let answers = try victim.remainingLines(deadline: Arena.deadline)
+    let status = try victim.wait(deadline: Arena.deadline)
+    let hasFallen = status == .signalled(SIGKILL)
+    #expect(hasFallen || status == .exited(0), "\(blow): \(status)")
+    #expect(answers.allSatisfy { $0 == "ok" }, "\(blow): \(answers)")
+    let done = answers.count
+    let state = try witness.ask("note state", deadline: Arena.deadline)
+    #expect(
+      states[min(done, states.count - 1)...min(done + 1, states.count - 1)].contains(state),
+      "\(blow): \(state) after \(done) of \(states)")
+    #expect(try SharedStoreFindings.of(path) == [], "\(blow)")
+    for command in scenario.script.dropFirst(done) {
+      let answer = try witness.ask("note \(command)", deadline: Arena.deadline)
+      #expect(answer == "ok", "\(blow): \(command): \(answer)")
+    }
+    let judge = try openNotes(path)
+    let last = try judge.ask("note state", deadline: Arena.deadline)
+    #expect(last == states.last, "\(blow)")
+    #expect(try SharedStoreFindings.of(path) == [], "\(blow)")
+    for peer in [judge, witness] { try peer.dismiss() }
+    return hasFallen
+  }
+
+  @Test(.timeLimit(.minutes(20)))
+  func `Indexes fit the objects after a thousand random kills`() throws {
+    let seed = Seed.announce()
+    var random = seed.generator()
+    let scratch = try Scratch()
+    let path = scratch.appending("notes")
+    let judge = try Self.openNotes(path)
+    // Two at a time.
+    let count = Sweep.isFull ? 500 : 30
+    for kill in 1...count {
+      let peers = try (0..<2).map { _ in try Self.openNotes(path) }
+      for peer in peers {
+        try peer.send("note churn \(UInt32.random(in: 0...UInt32.max, using: &random))")
+        let answer = try peer.nextLine(deadline: Arena.deadline)
+        #expect(answer == "churning")
+      }
+      var spins = Int.random(in: 0...2000, using: &random)
+      while spins > 0 { spins -= sched_yield() == 0 ? 1 : 0 }
+      // One dies while the other is at work.
+      for peer in peers {
+        peer.kill()
+        _ = try peer.wait(deadline: Arena.deadline)
+      }
+      guard kill % 5 == 0 || kill == count else { continue }
+      let state = try judge.ask("note state", deadline: Arena.deadline)
+      #expect(state.hasPrefix("state "), "\(state), kill \(kill), \(seed)")
+      #expect(try SharedStoreFindings.of(path) == [], "kill \(kill), \(seed)")
+    }
+    Sweep.report("\(count * 2) random kills of processes that write objects")
+    try judge.dismiss()
+  }
+
+  @Test(.enabled(if: hasFaults, needsFaults), .timeLimit(.minutes(20)))
+  func `Eight processes that start a migration, killed at each of its steps, apply it once`() throws
+  {
+    let scratch = try Scratch()
+    let ground = try Self.noteGround(scratch)
+    let clean = scratch.appending("clean")
+    try Files.copyTree(ground, to: clean)
+    let states = try Self.states(
+      NoteScenario(name: "migrate", script: ["index", "migrate"]), clean)
+    var kills = 0
+    for step in 1...(Sweep.isFull ? 12 : 5) {
+      let path = scratch.appending("struck\(step)")
+      try Files.copyTree(ground, to: path)
+      let first = try Self.openNotes(path)
+      #expect(try first.ask("note index", deadline: Arena.deadline) == "ok")
+      for point in ["migrationNoted", "beforeCommit", "afterCommit"] {
+        let peers = try (0..<8).map { _ in
+          try Self.openNotes(path, environment: ["LARDER_FAULTS": "\(point):kill@\(step)"])
+        }
+        for peer in peers { try peer.send("note migrate") }
+        for peer in peers {
+          peer.closeInput()
+          let answers = try peer.remainingLines(deadline: Arena.deadline)
+          let status = try peer.wait(deadline: Arena.deadline)
+          if status == .signalled(SIGKILL) { kills += 1 }
+          #expect(answers.allSatisfy { $0 == "ok" }, "\(answers), step \(step)")
+        }
+        #expect(try SharedStoreFindings.of(path) == [], "step \(step) of \(point)")
+      }
+      #expect(try first.ask("note migrate", deadline: Arena.deadline) == "ok")
+      #expect(try first.ask("note state", deadline: Arena.deadline) == states.last)
+      #expect(try SharedStoreFindings.of(path) == [], "step \(step)")
+      try first.dismiss()
+      Files.removeAll(path)
+    }
+    Sweep.report("\(kills) kills of eight processes that migrate")
+    #expect(kills >= 15)
+  }
+}
+
+/// What verify() says of a store, asked by this process.
+enum SharedStoreFindings {
+  static func of(_ path: String) throws -> [String] {
+    let store = try ObjectStore(at: path)
+    defer { store.close() }
+    return try store.storage.verify().map { "\($0)" }
+  }
+}

@@ -1,0 +1,119 @@
+// Larder — an embedded, multi-process cache and object store.
+// Copyright 2026 the Larder authors. Licensed under Apache-2.0.
+// SPDX-License-Identifier: Apache-2.0
+
+import Foundation
+import LarderDefaults
+import LarderTesting
+import Testing
+
+@Suite(.timeLimit(.minutes(2)))
+struct PropertyListTests {
+  @Test(arguments: [PropertyListSerialization.PropertyListFormat.xml, .binary])
+  func `What is exported is imported again as it was`(
+    format: PropertyListSerialization.PropertyListFormat
+  ) throws {
+    let ground = try Ground()
+    let defaults = ground.defaults
+    let date = Date(timeIntervalSince1970: 1_800_000_000)
+    let profile = Profile(name: "Ada", birthday: date, picture: Data([1, 2]))
+    try defaults.setValue("text", forKey: "text")
+    try defaults.setValue(true, forKey: "bool")
+    try defaults.setValue(1, forKey: "one")
+    try defaults.setValue(UInt64.max, forKey: "most")
+    try defaults.setValue(Int64.min, forKey: "least")
+    try defaults.setValue(2.5, forKey: "double")
+    try defaults.setValue(3.0, forKey: "whole")
+    try defaults.setValue(Float(0.1), forKey: "float")
+    try defaults.setValue(date, forKey: "date")
+    try defaults.setValue(Data([0, 255]), forKey: "data")
+    try defaults.setValue(["a", "b"], forKey: "list")
+    try defaults.setValue(profile, forKey: "profile")
+    let list = try defaults.propertyList(format: format)
+    let other = try Ground()
+    #expect(try other.defaults.importPropertyList(list).count == 12)
+    #expect(try other.defaults.keys() == defaults.keys())
+    #expect(try other.defaults.value(String.self, forKey: "text") == "text")
+    #expect(try other.defaults.value(Bool.self, forKey: "bool") == true)
+    #expect(try other.defaults.value(Int.self, forKey: "one") == 1)
+    #expect(try other.defaults.value(UInt64.self, forKey: "most") == .max)
+    #expect(try other.defaults.value(Int64.self, forKey: "least") == .min)
+    #expect(try other.defaults.value(Double.self, forKey: "double") == 2.5)
+    #expect(try other.defaults.value(Double.self, forKey: "whole") == 3)
+    #expect(try other.defaults.value(Float.self, forKey: "float") == 0.1)
+    #expect(try other.defaults.value(Date.self, forKey: "date") == date)
+    #expect(try other.defaults.value(Data.self, forKey: "data") == Data([0, 255]))
+    #expect(try other.defaults.value([String].self, forKey: "list") == ["a", "b"])
+    #expect(try other.defaults.value(Profile.self, forKey: "profile") == profile)
+  }
+
+  @Test func `An import that may not replace keeps what is there`() throws {
+    let ground = try Ground()
+    let list = try PropertyListEncoder().encode(["a": 1, "b": 2])
+    try ground.defaults.setValue(9, forKey: "a")
+    #expect(try ground.defaults.importPropertyList(list, replacing: false) == ["b"])
+    #expect(try ground.defaults.value(Int.self, forKey: "a") == 9)
+    #expect(try ground.defaults.importPropertyList(list) == ["a", "b"])
+    #expect(try ground.defaults.value(Int.self, forKey: "a") == 1)
+  }
+
+  @Test func `What PropertyKit kept as JSON is read as its type`() throws {
+    let ground = try Ground()
+    let json = JSONEncoder()
+    let list = try PropertyListEncoder().encode([
+      "numbers": try json.encode([1, 2, 3]), "profile": try json.encode(Profile(name: "Ada")),
+      "picture": Data([0xFF, 0x00]),
+    ])
+    try ground.defaults.importPropertyList(list, dataHoldsJSON: true)
+    #expect(try ground.defaults.value([Int].self, forKey: "numbers") == [1, 2, 3])
+    #expect(try ground.defaults.value(Profile.self, forKey: "profile") == Profile(name: "Ada"))
+    #expect(try ground.defaults.value(Data.self, forKey: "picture") == Data([0xFF, 0x00]))
+    // As property lists go, it is a dictionary now.
+    let again = try ground.defaults.propertyList()
+    let other = try Ground()
+    try other.defaults.importPropertyList(again)
+    #expect(try other.defaults.value(Profile.self, forKey: "profile")?.name == "Ada")
+  }
+
+  @Test(arguments: ["", "no list", "<plist version=\"1.0\"><string>x</string></plist>"])
+  func `What is no property list of a dictionary is a typed error`(text: String) throws {
+    let ground = try Ground()
+    do {
+      try ground.defaults.importPropertyList(Data(text.utf8))
+      Issue.record("it was imported")
+    } catch let error as DefaultsError { #expect(error.code == .propertyList) }
+    #expect(try ground.defaults.keys() == [])
+  }
+
+  @Test func `What a property list cannot hold is an error that names the key`() throws {
+    let ground = try Ground()
+    try ground.defaults.setValue([1, nil, 3] as [Int?], forKey: "holes")
+    do {
+      _ = try ground.defaults.propertyList()
+      Issue.record("it was exported")
+    } catch let error as DefaultsError {
+      #expect(error.code == .propertyList)
+      #expect(error.key == "holes")
+    }
+  }
+
+  @Test func `A suite of UserDefaults comes over with its types`() throws {
+    let ground = try Ground()
+    let name = "larder-tests-\(UUID().uuidString)"
+    let old = try #require(UserDefaults(suiteName: name))
+    defer { UserDefaults.standard.removePersistentDomain(forName: name) }
+    old.set("hello", forKey: "greeting")
+    old.set(3, forKey: "count")
+    old.set(true, forKey: "flag")
+    old.set(0.5, forKey: "half")
+    old.set(["x", "y"], forKey: "list")
+    #expect(old.synchronize())
+    #expect(try ground.defaults.migrate(fromUserDefaults: name)?.count == 5)
+    #expect(try ground.defaults.value(String.self, forKey: "greeting") == "hello")
+    #expect(try ground.defaults.value(Int.self, forKey: "count") == 3)
+    #expect(try ground.defaults.value(Bool.self, forKey: "flag") == true)
+    #expect(try ground.defaults.value(Float.self, forKey: "half") == 0.5)
+    #expect(try ground.defaults.value([String].self, forKey: "list") == ["x", "y"])
+    #expect(try ground.defaults.migrate(fromUserDefaults: name) == nil)
+  }
+}
