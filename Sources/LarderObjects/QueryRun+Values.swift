@@ -2,6 +2,7 @@
 // Copyright 2026 the Larder authors. Licensed under Apache-2.0.
 // SPDX-License-Identifier: Apache-2.0
 
+internal import LarderCoding
 internal import LarderEngine
 internal import LarderLMDB
 internal import LarderSystem
@@ -62,16 +63,24 @@ extension QueryRun {
 }
 
 extension Kind {
-  /// The first object that decodes, as it is stored.
+  /// One of the oldest objects that is small and decodes, as it is stored.
   func sample(
     _ record: ObjectTypeRecord, _ generation: Generation,
     _ transaction: borrowing ReadTransaction
   ) throws -> [UInt8]? {
-    var first: [UInt8]?
-    try ObjectReading.scan(type: record.number, in: generation, transaction) { found in
-      if case .success(let stored) = found, (try? decode(stored)) != nil { first = stored.bytes }
-      return first == nil
+    var sample: [UInt8]?
+    var seen = 0
+    try ObjectReading.scan(
+      type: record.number, in: generation, transaction, damaged: { _ in true }
+    ) { head, id, object in
+      seen += 1
+      // It will be decoded some hundred times.
+      if object.byteCount <= 4096, head.codec == CodecIdentifier.cbor.rawValue {
+        let bytes = object.copied()
+        if (try? decode(bytes, id: id.copied(), newDecoder())) != nil { sample = bytes }
+      }
+      return sample == nil && seen < 16
     }
-    return first
+    return sample
   }
 }
