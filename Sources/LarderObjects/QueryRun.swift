@@ -198,6 +198,8 @@ struct QueryRun<Object: Storable> {
           if let goesOn = undecoded!(head, bytes) { return goesOn }
         }
       }
+      let trail = decoder.context.source?.begin()
+      defer { if let trail { _ = decoder.context.source?.end(trail) } }
       guard let object = decoded(head, id, bytes) else { return true }
       let holds = !mustJudge || query.predicate.holds(for: object)
       if let verdict, verdict != holds || (isSpot && holds && !check(object, bytes)) {
@@ -205,15 +207,23 @@ struct QueryRun<Object: Storable> {
         throw QueryJudge<Object>.Mistrust()
       }
       if !holds { return true }
-      return try body(Found(object: object, sequence: head.sequence, label: head.label))
+      if let position, !position.admits(object, head.sequence) { return true }
+      var found = Found(object: object, sequence: head.sequence, label: head.label)
+      if trail != nil {
+        // Children that are sorted by are looked at now, while it is known whose they are.
+        for sort in query.sorts { _ = sort.compare(object, object) }
+        found.related = decoder.context.source?.end([]) ?? 0
+      }
+      return try body(found)
     }
     func report(_ damage: DamagedObject) -> Bool {
       kind.core.report(kind.damaged(damage))
       return true
     }
     guard let walk = plan.walk else {
+      let first = query.sorts.isEmpty ? position.map { $0.sequence &+ 1 } : nil
       return try ObjectReading.scan(
-        type: record.number, in: generation, transaction, damaged: report, take)
+        type: record.number, from: first, in: generation, transaction, damaged: report, take)
     }
     // An object with several keys in the ranges is taken once.
     var seen: Set<UInt64> = []
