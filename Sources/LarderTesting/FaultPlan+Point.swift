@@ -99,6 +99,21 @@ extension FaultPlan {
     /// The computed value is about to be written.
     public static let leaseBeforeFill = Point(.leaseBeforeFill)
 
+    // MARK: Objects, within a transaction
+
+    /// The index keys of an object that is saved are there, the object is not.
+    public static let objectIndexed = Point(.objectIndexed)
+    /// The index keys of an object that is deleted are gone, the object is not.
+    public static let objectUnlinked = Point(.objectUnlinked)
+    /// The record of a type has been written.
+    public static let catalogChanged = Point(.catalogChanged)
+    /// How far a migration has come has been written.
+    public static let migrationNoted = Point(.migrationNoted)
+    /// What is stored under a number is given up.
+    public static let numberDropped = Point(.numberDropped)
+    /// A part of what was given up is about to be removed.
+    public static let sweepStep = Point(.sweepStep)
+
     // MARK: Healing and closing
 
     /// The files are given up; other processes are about to notice.

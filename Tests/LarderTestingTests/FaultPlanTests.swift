@@ -22,6 +22,7 @@ import Testing
     .openSlotTaken, .openDone, .begin, .afterWriterLabel, .stateDirty, .betweenPuts,
     .afterEviction, .beforeStamps, .betweenStamps, .afterStamps, .beforeCommit, .afterCommit,
     .beforeWake, .afterRenew, .beforeFill, .leaseTaken, .leaseRegistered, .leaseBeforeFill,
+    .objectIndexed, .objectUnlinked, .catalogChanged, .migrationNoted, .numberDropped, .sweepStep,
     .condemnMarked, .closeGateTaken, .closeSynced, .closeDone,
   ]
 

@@ -113,7 +113,7 @@ struct LiveDamage {
         // the writer lock: the same as a death, and for the others it has to be no more than that.
         looked = now
         for id in children.indices where board.progress(id) == before[id] {
-          guard children[id].exitStatus == nil, let new = Self.computing(children[id]) else {
+          guard children[id].exitStatus == nil, let new = Self.processorTime(children[id]) else {
             continue
           }
           guard let old = ticks.updateValue(new, forKey: id), new - old >= 5 else { continue }
@@ -136,15 +136,15 @@ struct LiveDamage {
     return true
   }
 
-  /// The processor time a process has used outside of the system, in hundredths of a second, if it
-  /// computes just now. One that does so a second later, too, waits for nothing.
-  private static func computing(_ child: ChildProcess) -> Int? {
+  /// The processor time all threads of a process have used outside of the system, in hundredths of a
+  /// second.
+  private static func processorTime(_ child: ChildProcess) -> Int? {
     guard let text = try? Files.contents(of: "/proc/\(child.processIdentifier)/stat") else {
       return nil
     }
     let fields = String(decoding: text, as: UTF8.self).split(separator: ")").last?.split(
       separator: " ")
-    guard let fields, fields.count > 11, fields[0] == "R" else { return nil }
+    guard let fields, fields.count > 11 else { return nil }
     return Int(fields[11])
   }
 
