@@ -32,10 +32,13 @@ public struct DefaultsValues<Value: Codable & Sendable>: AsyncSequence, Sendable
   /// What waits for the next value.
   public struct AsyncIterator: AsyncIteratorProtocol {
     let key: DefaultsKey<Value>
+    /// Kept: the sequence would end with the last reference to them.
+    private let defaults: Defaults
     private var entries: DefaultsEntries.AsyncIterator
 
     init(_ values: DefaultsValues) {
       key = values.key
+      defaults = values.defaults
       entries = values.defaults.entries(forKey: key.name).makeAsyncIterator()
     }
 

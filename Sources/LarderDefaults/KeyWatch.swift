@@ -85,7 +85,7 @@ final class KeyWatch: WatchSource {
       state.observations.removeAll { $0 === observation }
       guard state.observations.isEmpty else { return (removed, nil) }
       defer { state.task = nil }
-      state.seen = nil
+      // What was seen stays: who comes at this moment goes on from there.
       return (removed, state.task)
     }
     task?.cancel()

@@ -166,6 +166,10 @@ struct StoreOpener {
         return try damaged("shared.table is damaged")
       }
       if table.bootID != ProcessIdentity.bootID {
+        if try openTable(tablePath, number: number) == nil {
+          if options.durability == .cache { try condemnByPath(tablePath) }
+          return try damaged("shared.table was damaged just now")
+        }
         throw StoreError(
           .fileSystem, during: "open", path: directory.path,
           "Processes of another machine use this directory. Use one on a disk of this machine.")

@@ -156,6 +156,11 @@ extension StoreTransaction {
       hash: hash, tick: generation.table.advanceClock(milliseconds: now))
     let payload = ObjectFormat.payload(write.keys, write.bytes)
     try requireFitting(write, payload, type)
+    // Before anything is touched: whoever catches the error may go on with the transaction.
+    for key in write.keys
+    where write.uniqueIndexes.contains(key.index) && !Mutant.uniqueUnchecked.isActive {
+      try requireFree(key, for: write.id, known, type)
+    }
     var oldKeys: [ObjectIndexKey] = []
     if let known {
       switch try old(type, known) {
@@ -173,10 +178,6 @@ extension StoreTransaction {
         try link(hash, type, known)
         try removeRecord(type, known, header)
       }
-    }
-    for key in write.keys
-    where write.uniqueIndexes.contains(key.index) && !Mutant.uniqueUnchecked.isActive {
-      try requireFree(key, for: write.id, known, type)
     }
     let sequence =
       try known

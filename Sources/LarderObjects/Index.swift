@@ -3,6 +3,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 public import LarderCoding
+internal import LarderEngine
 
 /// An index over one or several properties of a stored type.
 ///
@@ -26,6 +27,8 @@ public struct Index<Object: Storable>: Sendable {
 
   /// The properties, in the order of the key.
   let paths: [AnyPath]
+  /// Their names, as the catalog has them.
+  let fields: [String]
   /// Whether an object has one key an element of a collection.
   let isMultiple: Bool
   /// Only objects for which this holds are in the index.
@@ -52,6 +55,7 @@ public struct Index<Object: Storable>: Sendable {
     for path in repeat each path { paths.append(AnyPath(path: path)) }
     for type in repeat (each Value).self { types.append("\(type)") }
     self.paths = paths
+    fields = paths.map(\.name)
     definition = Self.definition(types, "", condition)
     makeKeys = { object in
       var encoder = IndexKeyEncoder()
@@ -69,6 +73,7 @@ public struct Index<Object: Storable>: Sendable {
     isUnique = false
     isMultiple = true
     paths = [AnyPath(path: path)]
+    fields = paths.map(\.name)
     self.condition = condition
     definition = Self.definition(["\(Elements.Element.self)"], "each ", condition)
     makeKeys = { object in
@@ -86,6 +91,7 @@ public struct Index<Object: Storable>: Sendable {
     isMultiple = true
     condition = nil
     paths = [AnyPath(path: \Object.larderReferences)]
+    fields = []
     definition = ""
     makeKeys = { _ in [] }
   }
@@ -102,7 +108,14 @@ public struct Index<Object: Storable>: Sendable {
   var shape: IndexShape {
     IndexShape(
       name: name, isUnique: isUnique, isMultiple: isMultiple, isReferences: isReferences,
-      paths: paths, definition: definition, condition: condition.map { $0.node.comparisons })
+      paths: paths, fields: fields, definition: definition,
+      condition: condition.map { $0.node.isConjunction ? $0.node.comparisons : [] })
+  }
+
+  /// Whether what is stored as an index is this one.
+  func isStored(as stored: ObjectTypeRecord.Index) -> Bool {
+    stored.name == name && stored.definition == definition && stored.isUnique == isUnique
+      && stored.fields == fields
   }
 
   /// The keys an object has in this index.

@@ -102,8 +102,7 @@ final class Kind<Object: Storable>: Sendable {
     let state = State(
       record: record,
       indexes: declared.map { index in
-        record.indexes.first { $0.name == index.name && $0.definition == index.definition }?
-          .number ?? 0
+        record.indexes.first { index.isStored(as: $0) }?.number ?? 0
       }, generation: generation, label: label)
     known.withLock { old in
       if old == nil || old!.generation != generation || old!.label <= label { old = state }
@@ -161,7 +160,7 @@ final class Kind<Object: Storable>: Sendable {
     try requireWritable(record)
     try declareBudget(&record, &transaction)
     let missing = declared.filter { index in
-      !record.indexes.contains { $0.name == index.name && $0.definition == index.definition }
+      !record.indexes.contains { index.isStored(as: $0) }
     }
     let isOlder = record.version < UInt32(Object.schemaVersion)
     let foreign = record.indexes.filter { stored in
@@ -179,9 +178,7 @@ final class Kind<Object: Storable>: Sendable {
       if isOlder { try raise(&record, isEmpty: isEmpty, &transaction) }
       for stored in record.indexes
       where stored.name != ReferenceIndex.name
-        && !declared.contains(where: {
-          $0.name == stored.name && $0.definition == stored.definition
-        })
+        && !declared.contains(where: { $0.isStored(as: stored) })
       {
         try transaction.dropObjectNumber(stored.number, isIndex: true)
         record.indexes.removeAll { $0.number == stored.number }
@@ -214,7 +211,7 @@ final class Kind<Object: Storable>: Sendable {
   ) throws -> ObjectTypeRecord.Index {
     ObjectTypeRecord.Index(
       number: try transaction.newObjectNumber(), name: index.name,
-      fields: index.paths.map(\.name), isUnique: index.isUnique, definition: index.definition,
+      fields: index.fields, isUnique: index.isUnique, definition: index.definition,
       builtTo: builtTo)
   }
 

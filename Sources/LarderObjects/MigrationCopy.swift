@@ -68,7 +68,7 @@ extension MigrationCopy {
         fingerprint: 0, indexes: [], migrations: record.migrations)
       target.indexes = New.indexes.map { index in
         ObjectTypeRecord.Index(
-          number: 0, name: index.name, fields: index.paths.map(\.name), isUnique: index.isUnique,
+          number: 0, name: index.name, fields: index.fields, isUnique: index.isUnique,
           definition: index.definition, builtTo: nil)
       }
       // In the name of the older version: the first to save or prepare tells the rules of the new one.

@@ -107,7 +107,7 @@ extension Query {
   public func page(after cursor: PageCursor? = nil, size: Int) throws -> ObjectPage<Object> {
     var query = self
     if let cursor { query = query.starting(.cursor(cursor)).offset(0) }
-    let size = Swift.max(size, 1)
+    let size = Swift.min(Swift.max(size, 1), .max - 1)
     query = query.limit(size + 1)
     let found = try query.found("page")
     let objects = found.prefix(size).map(\.object)

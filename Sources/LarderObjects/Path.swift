@@ -10,11 +10,15 @@ public typealias Path<Root, Value> = any (KeyPath<Root, Value> & Sendable)
 struct AnyPath: @unchecked Sendable, Hashable {
   let path: AnyKeyPath
 
-  /// A key path as it is written.
+  /// A key path as it is written. A computed property has no name: its type stands for it, without
+  /// the address, which is another in every process.
   var name: String {
     let text = "\(path)"
     guard let dot = text.firstIndex(of: ".") else { return text }
-    return "\\" + text[dot...]
+    let name = "\\" + text[dot...]
+    guard name.contains("<computed 0x") else { return name }
+    return name.split(separator: " ", omittingEmptySubsequences: false)
+      .filter { !$0.hasPrefix("0x") }.joined(separator: " ")
   }
 }
 

@@ -114,7 +114,16 @@ public struct Predicate<Object: Storable>: Sendable, CustomStringConvertible {
 
   /// Either, or both.
   public static func || (left: Predicate, right: Predicate) -> Predicate {
-    Predicate(.or([left.node, right.node]))
+    var nodes: [Node] = []
+    for predicate in [left, right] {
+      switch predicate.node {
+      case .all: return .all
+      // A list, not a chain: thousands of alternatives are no deep recursion.
+      case .or(let inner): nodes += inner
+      default: nodes.append(predicate.node)
+      }
+    }
+    return Predicate(.or(nodes))
   }
 
   /// Not.

@@ -6,6 +6,9 @@ internal import LarderEngine
 internal import LarderLMDB
 
 extension Query {
+  /// The last result, if nothing has changed, and the store is open.
+  private var remembered: [Object]? { store.storage.hasClosed ? nil : memo.current }
+
   private func run<R>(
     _ operation: String, empty: R,
     _ body: (QueryRun<Object>, borrowing ReadTransaction, SnapshotView) throws -> R
@@ -34,7 +37,7 @@ extension Query {
   /// - Complexity: As ``explain()`` says. A kept query whose type nobody has changed costs two
   ///   loads.
   public func fetch() throws -> [Object] {
-    if let known = memo.current { return known }
+    if let known = remembered { return known }
     return try run("query", empty: []) { run, transaction, view in
       let objects = try run.objects(view.generation, transaction)
       if run.record.isBounded == true { run.kind.noteUse(of: objects, run.record.number, view) }
@@ -72,7 +75,7 @@ extension Query {
 
   /// How many objects there are.
   public func count() throws -> Int {
-    if let known = memo.current { return known.count }
+    if let known = remembered { return known.count }
     return try run("count", empty: 0) { run, transaction, view in
       try run.count(view.generation, transaction)
     }
@@ -97,7 +100,7 @@ extension Query {
   /// The values of a property, in order.
   public func values<Value: Sendable>(of path: Path<Object, Value>) throws -> [Value] {
     let property = PropertyPath(path)
-    if let known = memo.current { return known.map { property.value(of: $0) } }
+    if let known = remembered { return known.map { property.value(of: $0) } }
     let values: [Value]? = try run("values", empty: []) { run, transaction, view in
       try run.fieldValues(of: property, view.generation, transaction)
     }

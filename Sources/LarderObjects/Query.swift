@@ -47,6 +47,12 @@ public struct Query<Object: Storable>: Sendable {
   private(set) var sorts: [SortKey<Object>] = []
   private(set) var maximum: Int?
   private(set) var skipped = 0
+  /// How many have to be found, the skipped ones included.
+  var wanted: Int {
+    guard let maximum else { return .max }
+    let (sum, overflow) = maximum.addingReportingOverflow(skipped)
+    return overflow ? .max : sum
+  }
   /// Behind what the objects come.
   private(set) var start: QueryStart<Object>?
   /// What is loaded along with the objects, in the same snapshot.

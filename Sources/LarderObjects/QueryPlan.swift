@@ -33,6 +33,12 @@ struct Comparison: Sendable {
   let isExact: Bool
 
   var text: String { makeText() }
+
+  /// Whether another comparison says the same; a closure says what nobody knows.
+  func isSame(as other: Comparison) -> Bool {
+    path != nil && path == other.path && ranges == other.ranges
+      && elementRanges == other.elementRanges && isExact == other.isExact && text == other.text
+  }
 }
 
 /// An index, as the planner sees it.
@@ -42,9 +48,17 @@ struct IndexShape: Sendable {
   let isMultiple: Bool
   let isReferences: Bool
   let paths: [AnyPath]
+  let fields: [String]
   let definition: String
-  /// The comparisons its objects fit; `nil`: all objects are in it.
+  /// The comparisons its objects fit, none of them if it is no conjunction of comparisons; `nil`: all
+  /// objects are in it.
   let condition: [Comparison]?
+
+  func isStored(as stored: ObjectTypeRecord.Index) -> Bool {
+    guard stored.name == name else { return false }
+    return isReferences
+      || stored.definition == definition && stored.isUnique == isUnique && stored.fields == fields
+  }
 }
 
 /// A key of a sort, as the planner sees it.
@@ -100,8 +114,16 @@ struct QueryPlan: Sendable {
   /// `nil`: every object, in the order of insertion.
   let walk: Walk?
   /// Whether the walk's order is the order asked for.
-  let isSorted: Bool
-  let backwards: Bool
+  private(set) var isSorted: Bool
+  private(set) var backwards: Bool
+
+  /// The same, to be sorted afterwards.
+  var unsorted: QueryPlan {
+    var plan = self
+    plan.isSorted = false
+    plan.backwards = false
+    return plan
+  }
 
   init<Object>(_ query: Query<Object>, _ kind: Kind<Object>, _ record: ObjectTypeRecord) {
     var sorts: [SortShape] = []
@@ -125,9 +147,8 @@ struct QueryPlan: Sendable {
           || (maximum != nil && sorts.first?.path == first)
       else { continue }
       guard
-        let stored = record.indexes.first(where: {
-          $0.name == index.name && (index.isReferences || $0.definition == index.definition)
-        }), stored.builtTo == nil, Self.demands(index.condition, leaves)
+        let stored = record.indexes.first(where: { index.isStored(as: $0) }), stored.builtTo == nil,
+        Self.demands(index.condition, leaves)
       else { continue }
       let walk = Self.walk(index, stored.number, leaves, isAll: isAll)
       let isSorted = Self.isSorted(sorts, index, walk)
@@ -154,7 +175,7 @@ struct QueryPlan: Sendable {
   private static func demands(_ condition: [Comparison]?, _ leaves: [Comparison]) -> Bool {
     guard let condition else { return true }
     guard !condition.isEmpty else { return false }
-    return condition.allSatisfy { leaf in leaves.contains { $0.text == leaf.text } }
+    return condition.allSatisfy { leaf in leaves.contains { $0.isSame(as: leaf) } }
   }
 
   private static func walk(

@@ -40,7 +40,7 @@ extension QueryRun {
       case .unclear: nil
       }
     }
-    let wanted = query.maximum.map { $0 + query.skipped } ?? Int.max
+    let wanted = query.wanted
     if wanted == 0 { return [] }
     var found: [(sequence: UInt64, value: Scalar)] = []
     func add(_ sequence: UInt64, _ value: Scalar) -> Bool {
@@ -51,13 +51,20 @@ extension QueryRun {
       try visit(
         generation, transaction,
         undecoded: { head, object in value(object).map { add(head.sequence, $0) } },
-        check: { object, bytes in value(bytes).map { $0 == path.value(of: object) } ?? true }
+        check: { object, bytes in
+          let known = path.value(of: object)
+          // What is not equal to itself, as NaN, is no reason for doubt.
+          return value(bytes).map { $0 == known || known != known } ?? true
+        }
       ) { add($0.sequence, path.value(of: $0.object)) }
     } catch is QueryJudge<Object>.Mistrust {
       return nil
+    } catch is CutKey {
+      return nil
     }
     if !plan.isSorted { found.sort { $0.sequence < $1.sequence } }
-    let values = found.dropFirst(query.skipped).prefix(wanted - query.skipped).map { $0.value }
+    let values = found.dropFirst(query.skipped).prefix(max(wanted - query.skipped, 0))
+      .map { $0.value }
     return values as? [Value]
   }
 }

@@ -13,7 +13,7 @@ struct QueryRun<Object: Storable> {
   let kind: Kind<Object>
   let query: Query<Object>
   let record: ObjectTypeRecord
-  let plan: QueryPlan
+  private(set) var plan: QueryPlan
   /// What the references of all objects found load from.
   let decoder: LinkDecoder
 
@@ -33,6 +33,16 @@ struct QueryRun<Object: Storable> {
     plan = QueryPlan(query, kind, record)
     let isSelective = plan.walk.map { $0.isOneKey || query.maximum ?? .max <= 100 } ?? false
     memory = isSelective && plan.walk?.isExact == true && !kind.hasReferences ? view : nil
+  }
+
+  /// A walk in the order of an index has met a key that was cut: from there on the order is another.
+  struct CutKey: Error {}
+
+  /// The same, sorted afterwards.
+  private var unsorted: QueryRun {
+    var run = self
+    run.plan = plan.unsorted
+    return run
   }
 
   /// An object that fits.
@@ -65,6 +75,8 @@ struct QueryRun<Object: Storable> {
       return try collect()
     } catch is QueryJudge<Object>.Mistrust {
       return try collect()
+    } catch is CutKey {
+      return try unsorted.found(generation, transaction).map { $0.object }
     }
   }
 
@@ -76,13 +88,15 @@ struct QueryRun<Object: Storable> {
       return try foundOnce(generation, transaction)
     } catch is QueryJudge<Object>.Mistrust {
       return try foundOnce(generation, transaction)
+    } catch is CutKey {
+      return try unsorted.found(generation, transaction)
     }
   }
 
   private func foundOnce(
     _ generation: Generation, _ transaction: borrowing ReadTransaction
   ) throws -> [Found] {
-    let wanted = query.maximum.map { $0 + query.skipped } ?? Int.max
+    let wanted = query.wanted
     if wanted == 0 { return [] }
     var found: [Found] = []
     let mustSort = !plan.isSorted
@@ -100,7 +114,7 @@ struct QueryRun<Object: Storable> {
       return found.count < wanted
     }
     if mustSort { found.sort(by: precedes) }
-    return found.dropFirst(query.skipped).prefix(wanted - query.skipped).map { $0 }
+    return found.dropFirst(query.skipped).prefix(max(wanted - query.skipped, 0)).map { $0 }
   }
 
   /// The objects with what is included, and what tells the states of all their children from others.
@@ -128,6 +142,8 @@ struct QueryRun<Object: Storable> {
       return try countOnce(generation, transaction)
     } catch is QueryJudge<Object>.Mistrust {
       return try countOnce(generation, transaction)
+    } catch is CutKey {
+      return try unsorted.countOnce(generation, transaction)
     }
   }
 
@@ -135,7 +151,7 @@ struct QueryRun<Object: Storable> {
     _ generation: Generation, _ transaction: borrowing ReadTransaction
   ) throws -> Int {
     var count = 0
-    let wanted = query.maximum.map { $0 + query.skipped } ?? Int.max
+    let wanted = query.wanted
     if query.start != nil {
       try visit(generation, transaction) { _ in
         count += 1
@@ -229,11 +245,13 @@ struct QueryRun<Object: Storable> {
     var seen: Set<UInt64> = []
     var goesOn = true
     let ranges = plan.isSorted ? position?.clip(walk, plan.backwards) ?? walk.ranges : walk.ranges
+    let ordersByKey = plan.isSorted && !query.sorts.isEmpty
     for range in plan.backwards ? ranges.reversed() : ranges where goesOn {
       try ObjectReading.scanIndex(
         walk.number, from: range.lower, below: range.upper, backwards: plan.backwards,
         in: generation, transaction
-      ) { _, sequence in
+      ) { key, sequence in
+        if ordersByKey, key.byteCount > KeyRange.limit { throw CutKey() }
         if walk.mayRepeat, !seen.insert(sequence).inserted { return true }
         do {
           goesOn =

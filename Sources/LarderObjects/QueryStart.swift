@@ -104,7 +104,8 @@ struct QueryPosition<Object: Storable> {
       guard let key = value.indexKey else { return nil }
       entry += key
     }
-    guard !values.isEmpty else { return nil }
+    // Longer keys are cut in the index: there the order is another.
+    guard !values.isEmpty, entry.count <= KeyRange.limit else { return nil }
     // Entries are a key and a sequence, and are in this order.
     let next = backwards ? sequence : sequence &+ 1
     for shift in stride(from: 56, through: 0, by: -8) {

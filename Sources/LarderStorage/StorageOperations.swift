@@ -141,7 +141,25 @@ extension StorageOperations {
         try await removeAll(())
       }
     }
-    result.update = .inTurn(turns, read: read, write: write, remove: remove)
+    result.update =
+      update.map { update in
+        // The storage's own lets nothing of other processes come in between, either.
+        StorageCall.composed(update.kind) { change in
+          let hash = Turns.hash(change.key)
+          return try turns.take(hash) {
+            turns.advance(hash)
+            defer { turns.advance(hash) }
+            return try update.now!(change)
+          }
+        } later: { change in
+          let hash = Turns.hash(change.key)
+          return try await turns.take(hash) {
+            turns.advance(hash)
+            defer { turns.advance(hash) }
+            return try await update(change)
+          }
+        }
+      } ?? .inTurn(turns, read: read, write: write, remove: remove)
     result.fill = StorageCall { key in
       let hash = Turns.hash(key)
       let stamp = turns.stamp(hash)

@@ -1,0 +1,148 @@
+// Larder — an embedded, multi-process cache and object store.
+// Copyright 2026 the Larder authors. Licensed under Apache-2.0.
+// SPDX-License-Identifier: Apache-2.0
+
+import LarderEngine
+import LarderObjects
+import LarderTesting
+import Testing
+
+// One name, three declarations: what an index is, is more than its name.
+
+private struct ByModel: Storable, Equatable {
+  let id: Int
+  var model: String
+  var owner: String
+  static let storedName = "planner.Thing"
+  static let indexes = [Index<ByModel>("key", \.model)]
+}
+
+private struct ByOwner: Storable, Equatable {
+  let id: Int
+  var model: String
+  var owner: String
+  static let storedName = "planner.Thing"
+  static let indexes = [Index<ByOwner>("key", \.owner)]
+}
+
+/// A thing with an index of some of them.
+private struct Partly: Storable, Equatable {
+  let id: Int
+  var year: Int
+  var isSold: Bool
+  var isHidden: Bool
+  static let indexes = [
+    Index<Partly>("shown", \.year, where: \.isSold == false && !(\.isHidden == true)),
+    Index("closed", \.year, where: Predicate { $0.isSold }),
+  ]
+}
+
+private struct Link: Storable, Equatable {
+  let id: Int
+  var url: String
+  static let indexes = [Index<Link>("url", \.url)]
+}
+
+private struct Seat: Storable, Equatable {
+  let id: Int
+  var number: Int
+  static let indexes = [Index<Seat>("number", \.number, unique: true)]
+}
+
+@Suite(.timeLimit(.minutes(5))) struct PlannerTrapTests {
+  private let ground: Ground
+  private var store: ObjectStore { ground.store }
+
+  init() throws { ground = try Ground(StoreOptions()) }
+
+  @Test func `An index of the same name over another property is made anew`() throws {
+    try store.save((0..<20).map { ByModel(id: $0, model: "S\($0 % 2)", owner: "O\($0 % 5)") })
+    let other = try ObjectStore(at: ground.path, StoreOptions())
+    try other.save(ByOwner(id: 100, model: "M", owner: "S0"))
+    func ids(_ owner: String) throws -> [Int] {
+      try other.objects(ByOwner.self).where(\.owner == owner).fetch().map(\.id)
+    }
+    #expect(try ids("S0") == [100])
+    #expect(try ids("O0") == [0, 5, 10, 15])
+    try other.prepare(ByOwner.self)
+    #expect(try ids("S0") == [100])
+    #expect(try ids("O0") == [0, 5, 10, 15])
+    #expect(try other.objects(ByOwner.self).where(\.owner == "O0").explain().contains("key"))
+    #expect(try store.storage.verify() == [])
+  }
+
+  @Test func `An index of some objects is used only by who asks for no others`() throws {
+    let all = (0..<40).map {
+      Partly(id: $0, year: $0 % 4, isSold: $0 % 3 == 0, isHidden: $0 % 5 == 0)
+    }
+    try store.save(all)
+    let things = store.objects(Partly.self)
+    #expect(
+      try things.where(\.isSold == false && \.year == 1).fetch()
+        == all.filter { !$0.isSold && $0.year == 1 })
+    #expect(
+      try things.filter { $0.isHidden }.where(\.year == 1).fetch()
+        == all.filter { $0.isHidden && $0.year == 1 })
+  }
+
+  @Test func `Texts longer than an index keeps are in their order, with a limit and in pages`()
+    throws
+  {
+    var random = Seed.announce().generator()
+    let start = String(repeating: "x", count: 450)
+    var links = (0..<60).map {
+      Link(id: $0, url: start + "\(Int.random(in: 0...999, using: &random))")
+    }
+    links += (60..<70).map { Link(id: $0, url: "y\($0)") }
+    try store.save(links)
+    let sorted = links.sorted { $0.url < $1.url || ($0.url == $1.url && $0.id < $1.id) }
+    let query = store.objects(Link.self).sorted(by: \.url)
+    #expect(try query.limit(10).fetch() == Array(sorted.prefix(10)))
+    #expect(try query.limit(10).offset(5).fetch() == Array(sorted.dropFirst(5).prefix(10)))
+    #expect(try store.objects(Link.self).min(\.url) == sorted[0].url)
+    var pages: [Link] = []
+    var page = try query.page(size: 7)
+    pages += page.objects
+    while let next = page.next, pages.count < 200 {
+      page = try query.page(after: next, size: 7)
+      pages += page.objects
+    }
+    #expect(pages == sorted)
+  }
+
+  @Test func `A taken key that is caught leaves the object as it was`() throws {
+    try store.save([Seat(id: 1, number: 1), Seat(id: 2, number: 2)])
+    try store.write { transaction in
+      try? transaction.save(Seat(id: 2, number: 1))
+      try transaction.save(Seat(id: 3, number: 3))
+    }
+    #expect(try store.objects(Seat.self).fetch().map(\.number) == [1, 2, 3])
+    #expect(try store.object(Seat.self, id: 2)?.number == 2)
+    #expect(try store.storage.verify() == [])
+  }
+
+  @Test func `Limits and offsets of any size are no trap, nor are thousands of alternatives`()
+    throws
+  {
+    try store.save((0..<10).map { Seat(id: $0, number: $0) })
+    let seats = store.objects(Seat.self)
+    #expect(try seats.limit(20).offset(.max).fetch() == [])
+    #expect(try seats.limit(.max).offset(3).fetch().count == 7)
+    #expect(try seats.limit(.max).offset(3).count() == 7)
+    #expect(try seats.page(size: .max).objects.count == 10)
+    let some = (0..<20_000).map { \Seat.number == $0 * 3 }
+    let any = some.dropFirst().reduce(some[0]) { $0 || $1 }
+    #expect(try seats.where(any).fetch().map(\.id) == [0, 3, 6, 9])
+    #expect(try seats.where(.all || some[0]).count() == 10)
+  }
+
+  @Test func `A remembered result is not given after the store was closed`() throws {
+    try store.save(Seat(id: 1, number: 1))
+    let query = store.objects(Seat.self).where(\.number == 1)
+    #expect(try query.fetch().count == 1)
+    #expect(try query.fetch().count == 1)
+    store.close()
+    #expect(throws: StoreError.self) { try query.fetch() }
+    #expect(throws: StoreError.self) { try query.count() }
+  }
+}
