@@ -135,12 +135,13 @@ extension MigrationCopy {
     target.migration = nil
     for change in changes {
       switch change {
-      case .remove(let field): target.indexes.removeAll { $0.fields.contains(field) }
+      case .remove(let field):
+        target.indexes.removeAll { $0.fields.contains { Self.tail(of: $0, behind: field) != nil } }
       case .dropIndex(let name): target.indexes.removeAll { $0.name == name }
       case .rename(let old, let new):
         for position in target.indexes.indices {
-          target.indexes[position].fields = target.indexes[position].fields.map {
-            $0 == old ? new : $0
+          target.indexes[position].fields = target.indexes[position].fields.map { path in
+            Self.tail(of: path, behind: old).map { "\\.\(new)\($0)" } ?? path
           }
         }
       case .add, .change: break
@@ -182,6 +183,13 @@ extension MigrationCopy {
     return ReferenceIndex.keys(of: value, were: keys) { renamed($0, changes) }.map {
       ObjectIndexKey(index: new.number, bytes: $0)
     }
+  }
+
+  /// What follows a field in a key path as it is written; `nil`: the path begins with another.
+  private static func tail(of path: String, behind field: String) -> Substring? {
+    guard path.hasPrefix("\\." + field) else { return nil }
+    let tail = path.dropFirst(field.count + 2)
+    return tail.isEmpty || ".?!".contains(tail.first!) ? tail : nil
   }
 
   /// Where a property is after the changes.
