@@ -108,7 +108,7 @@ package final class Generation: Sendable {
       (FileSystem.status(ofDescriptor: environment.dataDescriptor)?.size ?? 0)
         + Generation.growthStep)
     base = Generation.base(ofGeneration: number)
-    pool = ReaderPool(capacity: min(2 * OSThread.coreCount, SharedTableLayout.insideCount - 1))
+    pool = ReaderPool(usual: 2 * OSThread.coreCount, capacity: SharedTableLayout.insideCount - 1)
   }
 
   package var path: String { directory.generation(number) }

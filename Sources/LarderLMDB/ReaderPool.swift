@@ -49,22 +49,29 @@ extension PooledReader: @unchecked Sendable {}
 
 /// The read transactions of this process in one environment.
 ///
-/// Taking one and giving it back is two atomic operations. There are at most twice as many as
-/// cores; a thread that finds all taken waits the microseconds a read takes.
+/// Taking one and giving it back is two atomic operations. Twice as many as cores are in use
+/// usually; a thread that finds all taken waits the microseconds a read takes. Those who hold one may
+/// want another, though, for a read inside a read: after a while a thread takes one of the reserve.
 package final class ReaderPool: Sendable {
   private let readers: [PooledReader]
+  /// So many are in use usually; the rest are the reserve.
+  private let usual: Int
   private let isClosed = Atomic<Bool>(false)
 
-  package init(capacity: Int) {
+  /// Rounds without a free one until the reserve is taken.
+  private static let patience = 256
+
+  package init(usual: Int, capacity: Int) {
     readers = (0..<max(capacity, 2)).map { PooledReader(index: $0) }
+    self.usual = min(max(usual, 2), readers.count)
   }
 
   /// A reader for this thread alone, or `nil` when the pool was closed.
   package func take() -> PooledReader? {
     // Threads start at different readers, so that the usual case is one exchange.
     let token = OSThread.token
-    var index = Int(truncatingIfNeeded: ((token >> 12) ^ (token >> 20)) & 0xFFFF) % readers.count
-    var tries = 0
+    var index = Int(truncatingIfNeeded: ((token >> 12) ^ (token >> 20)) & 0xFFFF) % usual
+    var (tries, rounds, count) = (0, 0, usual)
     while true {
       if isClosed.load(ordering: .relaxed) { return nil }
       let reader = readers[index]
@@ -80,11 +87,12 @@ package final class ReaderPool: Sendable {
         return reader
       }
       index += 1
-      if index == readers.count { index = 0 }
+      if index >= count { index = 0 }
       tries += 1
-      if tries >= readers.count {
+      if tries >= count {
         OSThread.yield()
-        tries = 0
+        (tries, rounds) = (0, rounds + 1)
+        if rounds == ReaderPool.patience { count = readers.count }
       }
     }
   }
