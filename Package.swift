@@ -124,7 +124,9 @@ let package = Package(
       ]),
     .testTarget(
       name: "LarderDefaultsTests",
-      dependencies: ["LarderDefaults", "LarderEngine", "LarderTesting", "LarderPeer"]),
+      dependencies: [
+        "LarderDefaults", "LarderEngine", "LarderSystem", "LarderTesting", "LarderPeer",
+      ]),
     .testTarget(
       name: "LarderCombineTests",
       dependencies: ["Larder", "LarderObjects", "LarderCombine", "LarderEngine", "LarderTesting"]),
