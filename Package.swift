@@ -147,7 +147,10 @@ let package = Package(
       ]),
     .testTarget(
       name: "LarderCLITests",
-      dependencies: ["LarderObjects", "LarderEngine", "LarderTesting", "LarderCLI"]),
+      dependencies: [
+        "LarderObjects", "LarderDefaults", "LarderCoding", "LarderEngine", "LarderTesting",
+        "LarderCLI",
+      ]),
   ],
   swiftLanguageModes: [.v6]
 )

@@ -11,18 +11,28 @@ import LarderEngine
 enum ValueKind: String, CaseIterable, ExpressibleByArgument {
   case text, bytes, json, integer, double, float, boolean, uuid, date
 
+  /// By its name, or as Swift and other tools call it.
+  init?(argument: String) {
+    let others: [String: ValueKind] = [
+      "string": .text, "data": .bytes, "int": .integer, "bool": .boolean,
+    ]
+    guard let kind = ValueKind(rawValue: argument) ?? others[argument] else { return nil }
+    self = kind
+  }
+
   /// Codec and payload of a value given as bytes.
   func encode(_ input: [UInt8]) throws -> (codec: CodecIdentifier, payload: [UInt8]) {
     if self == .bytes { return (.plainBytes, input) }
     guard let text = String(validating: input, as: UTF8.self) else {
-      throw ToolError.usage("The value is not UTF-8 text. Store it with --as bytes.")
+      throw ToolError.usage("The value is not UTF-8 text. Store it as bytes.")
     }
     let word = text.trimmingCharacters(in: .whitespacesAndNewlines)
     switch self {
     case .bytes, .text: return try plain(text)
     case .json:
       guard (try? JSONDecoder().decode(AnyValue.self, from: Data(input))) != nil else {
-        throw ToolError.usage("The value is not JSON. Store it with --as text.")
+        throw ToolError.usage(
+          "The value is not JSON. Texts in JSON have quotes; or store it as text.")
       }
       return (.json, Array(word.utf8))
     case .integer:
