@@ -18,7 +18,7 @@ extension Defaults {
   ///
   /// It is the newest any process has committed. A `Float` is read from a stored `Double` and a
   /// `Double` from a number of any kind, when nothing of it is lost; integers are read as each
-  /// other, and a `UUID` from its text.
+  /// other, and a `UUID`, a `URL` or an enumeration from the text or number it is coded as.
   ///
   /// - Throws: ``DefaultsError/Code/typeMismatch`` when what is there is of another type: it stays
   ///   there. ``DefaultsError/Code/unreadable`` when it is damaged; `StoreError`.
@@ -134,7 +134,7 @@ extension Defaults {
         type, identifier: codec, bytes: stored.payload, codec: CBORCodec())
     } catch {
       if let number = number(type, codec, stored.payload) { return number }
-      if let uuid = uuid(type, codec, stored.payload) { return uuid }
+      if let value = composed(type, codec, stored.payload) { return value }
       let isDamage = error.code == .malformed || error.code == .tooDeep
       throw DefaultsError(
         isDamage ? .unreadable : .typeMismatch, key: key,
@@ -164,13 +164,38 @@ extension Defaults {
     return (wide.isNaN ? Float.nan : Float(exactly: wide)) as? Value
   }
 
-  /// A UUID stored as its text: property lists and command lines have no other form.
-  private static func uuid<Value>(
+  /// A value of a type that is coded as a text, a number or a truth, stored as just that: a `URL`, a
+  /// `UUID`, an enumeration with raw values. Property lists and command lines have no other form.
+  private static func composed<Value: Decodable>(
     _ type: Value.Type, _ codec: CodecIdentifier, _ payload: [UInt8]
   ) -> Value? {
-    guard type == UUID.self, codec == .plainText else { return nil }
-    return UUID(uuidString: String(decoding: payload, as: UTF8.self)) as? Value
+    // A plain value is never read as another plain one.
+    guard !plainTypes.contains(ObjectIdentifier(type)) else { return nil }
+    func read<Plain: Decodable>(_ type: Plain.Type) -> Plain? {
+      try? StandardCoding.decode(type, identifier: codec, bytes: payload, codec: CBORCodec())
+    }
+    let item: CBORValue? =
+      switch codec {
+      case .plainText: read(String.self).map(CBORValue.text)
+      case .plainDouble: read(Double.self).map(CBORValue.float)
+      case .plainBoolean: read(Bool.self).map(CBORValue.boolean)
+      case .plainInteger:
+        read(UInt64.self).map(CBORValue.unsigned)
+          ?? read(Int64.self).map { CBORValue.negative(UInt64(bitPattern: ~$0)) }
+      default: nil
+      }
+    return item.flatMap { try? CBORDecoder().decode(type, from: $0.encoded) }
   }
+
+  private static let plainTypes: Set<ObjectIdentifier> = [
+    ObjectIdentifier(String.self), ObjectIdentifier(Bool.self), ObjectIdentifier(Double.self),
+    ObjectIdentifier(Float.self), ObjectIdentifier(Int.self), ObjectIdentifier(Int8.self),
+    ObjectIdentifier(Int16.self), ObjectIdentifier(Int32.self), ObjectIdentifier(Int64.self),
+    ObjectIdentifier(Int128.self), ObjectIdentifier(UInt.self), ObjectIdentifier(UInt8.self),
+    ObjectIdentifier(UInt16.self), ObjectIdentifier(UInt32.self), ObjectIdentifier(UInt64.self),
+    ObjectIdentifier(UInt128.self), ObjectIdentifier(Date.self), ObjectIdentifier(Data.self),
+    ObjectIdentifier([UInt8].self),
+  ]
 }
 
 /// What is stored for a key.

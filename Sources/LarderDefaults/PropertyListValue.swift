@@ -25,7 +25,7 @@ internal import LarderEngine
 // (1) PropertyKit keeps whatever `UserDefaults` has no type for as data with JSON in it. An import
 // that is told so stores data that is JSON under the codec of JSON, and any Codable type reads it.
 //
-// A UUID is written as its text, from which it is read again. What CBOR has and a property list has not (null in an array, keys
+// A UUID is written as its text. It is read from it again, as is all that is coded as a text or number. What CBOR has and a property list has not (null in an array, keys
 // that are no text) is an error that names the key; a field that is null is left out.
 
 /// A value of a property list.
