@@ -40,7 +40,9 @@ enum ValueKind: String, CaseIterable, ExpressibleByArgument {
       return try plain(wanted(UInt128(word), "an integer of at most 128 bits, such as -42"))
     case .double: return try plain(wanted(Double(word), "a number, such as 2.5"))
     case .float: return try plain(wanted(Float(word), "a number, such as 2.5"))
-    case .boolean: return try plain(wanted(Bool(word), "true or false"))
+    case .boolean:
+      let words = ["true": true, "yes": true, "false": false, "no": false]
+      return try plain(wanted(words[word.lowercased()], "true or false, yes or no"))
     case .uuid:
       let form = "a UUID, such as 123E4567-E89B-42D3-A456-426614174000"
       return try plain(wanted(UUID(uuidString: word), form))

@@ -89,6 +89,12 @@ extension Defaults {
   }
 
   private static func values(_ list: Data) throws -> [String: PropertyListValue] {
+    guard !PropertyListDepth.isTooDeep(list) else {
+      throw DefaultsError(
+        .propertyList,
+        "The property list nests more than \(PropertyListDepth.most) levels deep. Nothing was stored."
+      )
+    }
     do {
       return try PropertyListDecoder().decode([String: PropertyListValue].self, from: list)
     } catch {

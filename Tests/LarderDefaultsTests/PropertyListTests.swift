@@ -157,6 +157,36 @@ struct PropertyListTests {
     #expect(try ground.defaults.keys() == [])
   }
 
+  /// Foundation's reading of these ends the process.
+  @Test func `A property list that nests too deep is a typed error`() throws {
+    let ground = try Ground()
+    let levels = 100_000
+    let open = String(repeating: "<array>", count: levels)
+    let close = String(repeating: "</array>", count: levels)
+    let noise = String(repeating: "<!-- </array></array> -->", count: levels)
+    let lists = [
+      "<plist version=\"1.0\"><dict><key>a</key>\(open)\(close)</dict></plist>",
+      "<plist version=\"1.0\"><dict><key>a</key>\(noise)\(open)\(close)</dict></plist>",
+      "{ a = \(String(repeating: "(", count: levels))\(String(repeating: ")", count: levels)); }",
+    ]
+    for list in lists {
+      for data in [Data(list.utf8), try #require(list.data(using: .utf16))] {
+        do {
+          try ground.defaults.importPropertyList(data)
+          Issue.record("it was imported")
+        } catch let error as DefaultsError { #expect(error.code == .propertyList) }
+      }
+    }
+    // Brackets in texts, and many lists beside each other, are no depth.
+    let harmless = ["a": Array(repeating: ["((((<array>"], count: 1000), "b": [["{{{{"]]]
+    for format in [PropertyListSerialization.PropertyListFormat.xml, .binary] {
+      let data = try PropertyListSerialization.data(
+        fromPropertyList: harmless, format: format, options: 0)
+      #expect(try ground.defaults.importPropertyList(data) == ["a", "b"])
+    }
+    #expect(try ground.defaults.value([[String]].self, forKey: "b") == [["{{{{"]])
+  }
+
   @Test func `What a property list cannot hold is an error that names the key`() throws {
     let ground = try Ground()
     try ground.defaults.setValue([1, nil, 3] as [Int?], forKey: "holes")
