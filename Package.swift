@@ -124,7 +124,9 @@ let package = Package(
       ]),
     .testTarget(
       name: "LarderDefaultsTests",
-      dependencies: ["LarderDefaults", "LarderEngine", "LarderTesting", "LarderPeer"]),
+      dependencies: [
+        "LarderDefaults", "LarderEngine", "LarderSystem", "LarderTesting", "LarderPeer",
+      ]),
     .testTarget(
       name: "LarderCombineTests",
       dependencies: ["Larder", "LarderObjects", "LarderCombine", "LarderEngine", "LarderTesting"]),
@@ -145,7 +147,10 @@ let package = Package(
       ]),
     .testTarget(
       name: "LarderCLITests",
-      dependencies: ["LarderObjects", "LarderEngine", "LarderTesting", "LarderCLI"]),
+      dependencies: [
+        "LarderObjects", "LarderDefaults", "LarderCoding", "LarderEngine", "LarderTesting",
+        "LarderCLI",
+      ]),
   ],
   swiftLanguageModes: [.v6]
 )
