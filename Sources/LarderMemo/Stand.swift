@@ -18,7 +18,7 @@ package enum Stand {
     } catch {
       // Ignored by whoever started us, or not ours to write to: the end is the same.
       if Descriptor.isBrokenPipe(error) { SignalInbox.die(of: SignalInbox.brokenPipe) }
-      endProcess(1)
+      SignalInbox.end(1)
     }
   }
 
@@ -27,7 +27,7 @@ package enum Stand {
   /// Ends as the command ended: with its exit status, or by the same signal.
   package static func end(as end: ProcessEnd) -> Never {
     switch end {
-    case .exited(let code): endProcess(CInt(code))
+    case .exited(let code): SignalInbox.end(CInt(code))
     case .killed(let signal): SignalInbox.die(of: CInt(signal))
     }
   }

@@ -37,6 +37,3 @@ package func lastArguments(_ count: Int) -> [[UInt8]] {
     }
   }
 }
-
-/// Ends the process; whatever was to run at its end runs.
-package func endProcess(_ code: CInt) -> Never { exit(code) }

@@ -97,6 +97,9 @@ package enum SignalInbox {
     #endif
   }
 
+  /// Ends this process; whatever was to run at its end runs.
+  package static func end(_ code: CInt) -> Never { exit(code) }
+
   /// Ends this process by a signal, so that whoever waits for it sees the same as of the child.
   package static func die(of signal: CInt) -> Never {
     // The child has left its core where it should be; ours would be of no use.
