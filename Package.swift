@@ -71,10 +71,12 @@ let package = Package(
           condition: .when(platforms: [.linux, .android, .windows])),
       ]),
 
+    // Results of commands, for the tool. No Foundation: a hit is mostly the start of a process.
+    .target(name: "LarderMemo", dependencies: ["LarderEngine", "LarderCoding", "LarderSystem"]),
     .executableTarget(
       name: "LarderCLI",
       dependencies: [
-        "Larder", "LarderDefaults", "LarderUntyped", "LarderEngine", "LarderCoding",
+        "Larder", "LarderDefaults", "LarderUntyped", "LarderMemo", "LarderEngine", "LarderCoding",
         .product(name: "ArgumentParser", package: "swift-argument-parser"),
       ]),
 
@@ -148,8 +150,8 @@ let package = Package(
     .testTarget(
       name: "LarderCLITests",
       dependencies: [
-        "LarderObjects", "LarderDefaults", "LarderCoding", "LarderEngine", "LarderTesting",
-        "LarderCLI",
+        "LarderObjects", "LarderDefaults", "LarderMemo", "LarderCoding", "LarderEngine",
+        "LarderSystem", "LarderTesting", "LarderCLI",
       ]),
   ],
   swiftLanguageModes: [.v6]

@@ -121,6 +121,14 @@ package enum FileSystem {
     return unsafe String(cString: text)
   }
 
+  /// The bytes of a variable of the environment: they need not be UTF-8.
+  package static func environmentBytes(_ name: String) -> [UInt8]? {
+    guard let text = unsafe getenv(name) else { return nil }
+    return unsafe Array(UnsafeBufferPointer(start: text, count: strlen(text))).map {
+      UInt8(bitPattern: $0)
+    }
+  }
+
   package static var userID: UInt32 { UInt32(geteuid()) }
 
   /// The name of the file system below `path` when Larder must refuse it: network and FUSE file
