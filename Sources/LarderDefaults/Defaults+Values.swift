@@ -5,6 +5,7 @@
 public import LarderCache
 internal import LarderCoding
 internal import LarderEngine
+internal import LarderSystem
 public import Synchronization
 
 #if canImport(FoundationEssentials)
@@ -68,8 +69,9 @@ extension Defaults {
   ) throws -> Value? {
     let suite = try state.get()
     let encoded = EncodedKey(key)
+    let early = Mutant.defaultsUpdateUnlocked.isActive ? try suite.entry(key) : nil
     return try suite.store.write { transaction in
-      let stored = try transaction.value(forKey: encoded, in: suite.space)
+      let stored = try early ?? transaction.value(forKey: encoded, in: suite.space)
       var value = try stored.map { try Self.decode(Value.self, $0, key) }
       try change(&value)
       if let value, case let (codec, payload) = try Self.encoded(value, key),

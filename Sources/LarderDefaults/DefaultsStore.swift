@@ -5,6 +5,7 @@
 internal import LarderCache
 internal import LarderCoding
 internal import LarderEngine
+internal import LarderSystem
 
 /// The store of a suite, spoken to in keys and bytes.
 final class DefaultsStore: Sendable {
@@ -42,7 +43,9 @@ final class DefaultsStore: Sendable {
     let core = try store.openCore("set")
     let encoded = EncodedKey(key)
     let content = Self.content(codec, payload, encoded, core.now)
-    try core.submit(WriteRecord(.put(content), space: space, key: encoded))
+    let record = WriteRecord(.put(content), space: space, key: encoded)
+    if Mutant.defaultsSetBehind.isActive { return try core.submitBehind(record) }
+    try core.submit(record)
   }
 
   func remove(_ key: String) throws -> Bool {
@@ -87,6 +90,7 @@ final class DefaultsStore: Sendable {
       guard case .success(let one) = entry, case .success(let two) = other.entry else {
         return false
       }
+      if Mutant.defaultsWatchDeaf.isActive { return one?.codec == two?.codec }
       return one?.codec == two?.codec && one?.payload == two?.payload
     }
   }

@@ -128,7 +128,7 @@ struct StormRound {
     }
     totals.violations += found.map { "round \(number): \($0)" }
     say(
-      "round \(number): \(plan.durability), \(plan.roles.count) processes"
+      "round \(number): \(plan.theme), \(plan.durability), \(plan.roles.count) processes"
         + (plan.mayVanish ? ", evicting" : "") + (plan.compacts ? ", compacting" : "")
         + ", \(history.count) logged, \(found.count) violations")
   }
