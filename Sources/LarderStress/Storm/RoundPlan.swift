@@ -73,6 +73,9 @@ enum Role: String, CaseIterable, Sendable {
   case defaultsWatcher
   /// Sets and counts in storages that processes share: files, the store, one in front of the other.
   case storage
+
+  /// Whether it notices only after a while, and so is killed seldom.
+  var isPatient: Bool { self == .observer || self == .defaultsWatcher }
 }
 
 /// One round of a storm, as its seed has it.
@@ -99,14 +102,16 @@ struct RoundPlan: Sendable {
     var random = base.generator()
     self.seed = base.value
     durability = random.chance(25) ? .durable : .cache
-    hashBits = [64, 64, 64, 16, 5].randomElement(using: &random)!
+    let bits = [64, 64, 64, 16, 5].randomElement(using: &random)!
     theme = Theme.allCases[round % Theme.allCases.count]
     let isTight = theme == .cache && random.chance(25)
     budget = isTight ? 1 << 20 : 64 << 20
     usesBoardClock = random.chance(60)
-    compacts = random.chance(40)
+    let mayCompact = random.chance(40)
     endsByKill = random.chance(50)
-    judgesRecency = hashBits >= 16 && !compacts && random.chance(60)
+    judgesRecency = theme == .collections && random.chance(50)
+    hashBits = judgesRecency ? 64 : bits
+    compacts = mayCompact && !judgesRecency
     // Two are always there; then whoever makes trouble for them.
     var roles: [Role]
     var others: [Role] = []

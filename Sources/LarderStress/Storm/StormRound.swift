@@ -79,6 +79,7 @@ struct StormRound {
       let victim = Int.random(in: 0..<crew.count, using: &random)
       switch Int.random(in: 0..<100, using: &random) {
       case 0..<12:
+        if plan.roles[victim].isPatient, Int.random(in: 0..<50, using: &random) > 0 { break }
         crew[victim].child.kill()
         crew[victim].stoppedUntil = 0
       case 12..<15 where !crew.contains(where: \.isStopped):

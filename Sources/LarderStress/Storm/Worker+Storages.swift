@@ -46,12 +46,13 @@ struct StressStorage: Sendable {
       counters = folder("counters").mapJSONObject([UInt64].self).makeSyncStorage()
       front = nil
     case .store:
-      values = store.storage("values", keys: Int.self, values: StressValue.self).makeSyncStorage()
-      counters = store.storage("counters", keys: Int.self, values: [UInt64].self)
+      values = store.storage("storage values", keys: Int.self, values: StressValue.self)
+        .makeSyncStorage()
+      counters = store.storage("storage counters", keys: Int.self, values: [UInt64].self)
         .makeSyncStorage()
       front = nil
     case .layers:
-      let front = store.storage("front", keys: Int.self, values: StressValue.self)
+      let front = store.storage("storage front", keys: Int.self, values: StressValue.self)
       self.front = front.makeSyncStorage()
       values = front.combined(with: folder("behind").mapJSONObject(StressValue.self))
         .makeSyncStorage()
