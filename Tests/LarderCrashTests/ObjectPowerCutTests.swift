@@ -12,9 +12,9 @@ import Testing
 struct ObjectPowerCut {
   static let commands = [
     "note save 0 4 first", "note save 2 6 second", "note delete 1 2", "note save 50 90 many",
-    "note close", "notes STORE", "note delete 60 75", "note index", "note save 3 5 third",
+    "note close", "notes STORE", "note delete 60 75", "note save 3 5 third",
     "note save 80 95 fourth", "note clear", "note save 7 9 fifth", "note sweep",
-    "note save 8 12 sixth",
+    "note save 8 30 sixth", "note index", "note migrate",
   ]
 
   let life: RecordedLife
@@ -90,7 +90,11 @@ struct ObjectPowerCut {
     let verdict = try ask("note verify")
     let probe = try ask("note save 200 203 probe")
     let after = try ask("note verify")
-    guard try ask("note close") == "ok", verdict == "sound", probe == "ok", after == "sound" else {
+    // A program that declares fewer indexes, or is older, may not save.
+    let isWritable =
+      probe == "ok" || probe.hasSuffix("[schemaMismatch]")
+      || probe.hasSuffix("[newerSchema]")
+    guard try ask("note close") == "ok", verdict == "sound", isWritable, after == "sound" else {
       throw Arena.Surprise(
         description: "\(state), verify: \(verdict), save: \(probe), verify: \(after)")
     }

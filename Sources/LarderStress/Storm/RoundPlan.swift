@@ -109,7 +109,8 @@ struct RoundPlan: Sendable {
     usesBoardClock = random.chance(60)
     let mayCompact = random.chance(40)
     endsByKill = random.chance(50)
-    judgesRecency = theme == .collections && random.chance(50)
+    let turn = round / Theme.allCases.count
+    judgesRecency = theme == .collections && turn % 2 == 0
     hashBits = judgesRecency ? 64 : bits
     compacts = mayCompact && !judgesRecency
     // Two are always there; then whoever makes trouble for them.
@@ -130,7 +131,7 @@ struct RoundPlan: Sendable {
         [.observer, .query],
       ]
       // Two of them a round of six: three rounds have met them all.
-      let first = Int(seed % 5) + 2 * (round / Theme.allCases.count)
+      let first = Int(seed % 5) + 2 * turn
       others = groups.indices.flatMap { groups[(first + $0) % groups.count] }
       if compacts { others.insert(.keeper, at: 4) }
     case .collections:

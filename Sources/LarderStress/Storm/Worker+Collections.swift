@@ -29,7 +29,7 @@ extension Worker {
       case 12: try deleteBounded(key, objects)
       case 13: try refuseTooLarge(key, objects)
       case 14: try askBounded(objects)
-      case 15 where !plan.judgesRecency && Int.random(in: 0..<4) == 0:
+      case 15 where Int.random(in: 0..<4) == 0:
         for finding in try store.verify() { violation("verify: \(finding)") }
       default: try readBounded(Lane.bounded.keys.randomElement()!, objects)
       }
