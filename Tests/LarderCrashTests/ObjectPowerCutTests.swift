@@ -116,7 +116,7 @@ extension Crashes {
     let start = ContinuousClock.now
     let scratch = try Scratch()
     let cut = try ObjectPowerCut(in: scratch)
-    let findings = try cut.cut(Sweep.isFull ? 4000 : 120, lies: false, seed: seed, in: scratch)
+    let findings = try cut.cut(Sweep.isFull ? 4000 : 80, lies: false, seed: seed, in: scratch)
     #expect(findings.lines == [], "\(findings.lines.count) of \(findings.images)")
     #expect(findings.complete > 0 && findings.empty > 0, "\(findings)")
     Sweep.report(
@@ -128,7 +128,7 @@ extension Crashes {
   func `A disk that loses a synced write of objects is found out`() throws {
     let scratch = try Scratch()
     let cut = try ObjectPowerCut(in: scratch)
-    let findings = try cut.cut(40, lies: true, seed: Seed.announce(), in: scratch)
+    let findings = try cut.cut(30, lies: true, seed: Seed.announce(), in: scratch)
     #expect(findings.lines.count >= 3, "\(findings)")
     Sweep.report("\(findings.lines.count) of \(findings.images) lies about objects were found out")
   }
