@@ -89,8 +89,8 @@ let package = Package(
     .executableTarget(
       name: "LarderStress",
       dependencies: [
-        "Larder", "LarderCache", "LarderObjects", "LarderEngine", "LarderCoding", "LarderLMDB",
-        "LarderSystem", "LarderUntyped", "LarderTesting",
+        "Larder", "LarderCache", "LarderObjects", "LarderDefaults", "LarderStorage", "LarderEngine",
+        "LarderCoding", "LarderLMDB", "LarderSystem", "LarderUntyped", "LarderTesting",
         .product(name: "ArgumentParser", package: "swift-argument-parser"),
       ]),
     .executableTarget(

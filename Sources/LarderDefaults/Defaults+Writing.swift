@@ -2,6 +2,8 @@
 // Copyright 2026 the Larder authors. Licensed under Apache-2.0.
 // SPDX-License-Identifier: Apache-2.0
 
+internal import LarderSystem
+
 extension Defaults {
   /// Reads and writes several values in one commit: all of it is seen by everybody, or nothing.
   ///
@@ -65,7 +67,16 @@ extension Defaults {
     _ type: Value.Type = Value.self, forKey key: String,
     _ change: @escaping @Sendable (inout Value?) throws -> Void
   ) throws -> Value? {
-    try write { try $0.update(type, forKey: key, change) }
+    if Mutant.defaultsUpdateUnlocked.isActive {
+      let early = try value(type, forKey: key)
+      return try write { values in
+        var value = early
+        try change(&value)
+        try values.setValue(value, forKey: key)
+        return value
+      }
+    }
+    return try write { try $0.update(type, forKey: key, change) }
   }
 }
 

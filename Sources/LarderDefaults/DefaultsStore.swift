@@ -5,6 +5,7 @@
 internal import LarderCache
 internal import LarderCoding
 internal import LarderEngine
+internal import LarderSystem
 
 /// The store of a suite, spoken to in keys and bytes.
 final class DefaultsStore: Sendable {
@@ -42,7 +43,9 @@ final class DefaultsStore: Sendable {
 
   func put(_ content: DefaultsContent, _ key: String) throws {
     let core = try writable("set")
-    try core.submit(record(of: content, key, core))
+    let record = record(of: content, key, core)
+    if Mutant.defaultsSetBehind.isActive { return try core.submitBehind(record) }
+    try core.submit(record)
   }
 
   func put(_ content: DefaultsContent, _ key: String) async throws {
@@ -143,6 +146,7 @@ final class DefaultsStore: Sendable {
       guard case .success(let one) = entry, case .success(let two) = other.entry else {
         return false
       }
+      if Mutant.defaultsWatchDeaf.isActive { return one?.codec == two?.codec }
       return one?.codec == two?.codec && one?.payload == two?.payload
     }
 

@@ -41,7 +41,7 @@ package struct ObjectIndexKey: Sendable, Hashable {
 }
 
 package enum ObjectFormat {
-  static let keyTag: UInt8 = 32
+  package static let keyTag: UInt8 = 32
   static let objectsName = "objects"
   static let idsName = "ids"
   static let indexesName = "indexes"
@@ -91,7 +91,7 @@ package enum ObjectFormat {
   }
 
   /// The sequence at the end of a key of `indexes` that belongs to `index`.
-  static func sequence(ofIndexEntry entry: RawSpan, index: UInt32) -> UInt64? {
+  package static func sequence(ofIndexEntry entry: RawSpan, index: UInt32) -> UInt64? {
     guard
       entry.byteCount >= 12, let found: UInt32 = entry.integer(at: 0), found.byteSwapped == index,
       let sequence: UInt64 = entry.integer(at: entry.byteCount - 8)
@@ -109,7 +109,7 @@ package enum ObjectFormat {
 
   // MARK: The front of a payload
 
-  static func payload(_ keys: [ObjectIndexKey], _ object: [UInt8]) -> [UInt8] {
+  package static func payload(_ keys: [ObjectIndexKey], _ object: [UInt8]) -> [UInt8] {
     var bytes: [UInt8] = []
     bytes.reserveCapacity(4 + keys.reduce(0) { $0 + 8 + $1.bytes.count } + object.count)
     bytes.append(littleEndian: UInt32(keys.count))
@@ -122,7 +122,7 @@ package enum ObjectFormat {
   }
 
   /// The index keys at the front of a payload, and where the object begins; `nil`: damaged.
-  static func indexKeys(_ payload: RawSpan) -> (keys: [ObjectIndexKey], object: Int)? {
+  package static func indexKeys(_ payload: RawSpan) -> (keys: [ObjectIndexKey], object: Int)? {
     guard let count: UInt32 = payload.integer(at: 0), Int(count) <= payload.byteCount / 8 else {
       return nil
     }
@@ -142,7 +142,7 @@ package enum ObjectFormat {
   }
 
   /// Where the object begins in a payload, without looking at its index keys.
-  static func objectStart(_ payload: RawSpan) -> Int? {
+  package static func objectStart(_ payload: RawSpan) -> Int? {
     guard let count: UInt32 = payload.integer(at: 0), Int(count) <= payload.byteCount / 8 else {
       return nil
     }
@@ -156,7 +156,7 @@ package enum ObjectFormat {
   }
 
   /// The items of a record in `ids`.
-  static func idItems(_ record: RawSpan) -> [(type: UInt32, sequence: UInt64)] {
+  package static func idItems(_ record: RawSpan) -> [(type: UInt32, sequence: UInt64)] {
     var items: [(type: UInt32, sequence: UInt64)] = []
     var offset = 0
     while let type: UInt32 = record.integer(at: offset),

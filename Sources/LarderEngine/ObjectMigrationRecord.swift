@@ -58,7 +58,7 @@ package struct ObjectMigrationRecord: Codable, Sendable, Hashable {
     return key
   }
 
-  init?(_ bytes: RawSpan) {
+  package init?(_ bytes: RawSpan) {
     guard
       let content = CatalogSeal.opened(bytes),
       let record = try? CBORCodec().decode(ObjectMigrationRecord.self, from: content)
@@ -66,7 +66,7 @@ package struct ObjectMigrationRecord: Codable, Sendable, Hashable {
     self = record
   }
 
-  func encoded() throws -> [UInt8] { CatalogSeal.sealed(try CBORCodec().encode(self)) }
+  package func encoded() throws -> [UInt8] { CatalogSeal.sealed(try CBORCodec().encode(self)) }
 }
 
 /// An object on its way to another number.

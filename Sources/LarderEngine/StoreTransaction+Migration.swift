@@ -158,7 +158,7 @@ extension StoreTransaction {
     guard try transaction.value(forKey: key, in: generation.objects) != nil else { return }
     switch try old(type, sequence) {
     case .found(let header, let content, let keys):
-      for key in keys {
+      for key in keys where !Mutant.evictedKeysLeft.isActive {
         try transaction.remove(
           key: ObjectFormat.indexEntry(key, sequence: sequence), in: generation.indexes)
       }

@@ -140,8 +140,8 @@ extension StoreTransaction {
         try ObjectReading.scanIndex(index, from: lower, below: upper, in: generation, reading) {
           key, sequence in
           let hash = (key.integer(at: 0, as: UInt64.self) ?? 0).byteSwapped
-          result.append(
-            Candidate(hash: hash, sequence: sequence, tick: table.lastUse(hash: hash)))
+          let tick = Mutant.evictionIgnoresUse.isActive ? 0 : table.lastUse(hash: hash)
+          result.append(Candidate(hash: hash, sequence: sequence, tick: tick))
           return result.count < count
         }
       }

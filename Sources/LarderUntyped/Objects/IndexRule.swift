@@ -3,8 +3,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
 internal import Foundation
-internal import LarderCoding
-internal import LarderEngine
+package import LarderCoding
+package import LarderEngine
 
 // INDEX KEYS WITHOUT THE PROGRAM
 //
@@ -22,24 +22,24 @@ internal import LarderEngine
 // (`IndexEvidence.swift`).
 
 /// How the keys of an index are made from stored values.
-struct IndexRule: Sendable {
+package struct IndexRule: Sendable {
   let number: UInt32
   let name: String
   let isUnique: Bool
   /// One key an element of a collection.
   let isMultiple: Bool
-  let fields: [Field]
+  package let fields: [Field]
 
-  struct Field: Sendable {
+  package struct Field: Sendable {
     let path: FieldPath
     let kind: IndexedKind
     let mayBeMissing: Bool
   }
 
   /// Why there is no rule.
-  struct Foreign: Error { let reason: String }
+  package struct Foreign: Error { package let reason: String }
 
-  init(_ index: ObjectTypeRecord.Index) throws(Foreign) {
+  package init(_ index: ObjectTypeRecord.Index) throws(Foreign) {
     number = index.number
     name = index.name
     isUnique = index.isUnique
@@ -106,7 +106,7 @@ struct IndexRule: Sendable {
   struct NoKey: Error { let reason: String }
 
   /// The keys of an object.
-  func keys(of object: CBORValue) throws -> [ObjectIndexKey] {
+  package func keys(of object: CBORValue) throws -> [ObjectIndexKey] {
     if isMultiple {
       let value = fields[0].path.value(in: object)
       guard case .array(let elements)? = value?.untagged else {
