@@ -142,6 +142,6 @@ extension Worker {
     defaults.close()
   }
 
-  /// How long the last value may be under way, in time of this process.
-  private static let watchTurns = 800
+  /// How long the last value may be under way, in time of this process: well within a round.
+  private static let watchTurns = 400
 }
