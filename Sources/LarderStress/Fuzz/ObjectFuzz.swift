@@ -39,7 +39,8 @@ struct ObjectFuzz: FuzzTarget {
 
   func repair(_ bytes: inout [UInt8]) {
     let found = bytes.withRawSpan { parts(of: $0) }
-    guard var (header, id, payload) = found else { return }
+    guard let (stored, id, payload) = found else { return }
+    var header = stored
     let hash = EntryHeader.contentHash(key: id, payload: payload)
     bytes.replaceSubrange(0..<EntryHeader.size, with: header.sealed(contentHash: hash))
   }
