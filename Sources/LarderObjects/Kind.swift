@@ -175,6 +175,7 @@ final class Kind<Object: Storable>: Sendable {
     if isOlder || !missing.isEmpty {
       try validate()
       let isEmpty = try transaction.objectBooks(record.number).count == 0
+      if !isOlder, !isEmpty { try requireAgreement(of: missing, with: record) }
       if isOlder { try raise(&record, isEmpty: isEmpty, &transaction) }
       for stored in record.indexes
       where stored.name != ReferenceIndex.name
@@ -191,6 +192,27 @@ final class Kind<Object: Storable>: Sendable {
     }
     transaction.objectTypes[name] = record
     return record
+  }
+
+  /// Two programs of one version that declare an index differently would build it anew in turns.
+  private func requireAgreement(
+    of indexes: [Index<Object>], with record: ObjectTypeRecord
+  ) throws {
+    for index in indexes {
+      guard let stored = record.indexes.first(where: { $0.name == index.name }),
+        stored.isUnique != index.isUnique || stored.definition != index.definition
+          || stored.fields != index.fields
+      else { continue }
+      func text(_ isUnique: Bool, _ fields: [String], _ definition: String) -> String {
+        "\(isUnique ? "unique " : "")over \(fields.joined(separator: ", ")) (\(definition))"
+      }
+      throw ObjectError(
+        .schemaMismatch, type: name,
+        "The index \"\(index.name)\" is stored \(text(stored.isUnique, stored.fields, stored.definition)), "
+          + "and this program declares it \(text(index.isUnique, index.fields, index.definition)), "
+          + "both in version \(record.version). Declare it alike, or give the changed index another "
+          + "name, or raise schemaVersion where it is changed.", index: index.name)
+    }
   }
 
   private func declare(_ transaction: inout StoreTransaction) throws -> ObjectTypeRecord {
