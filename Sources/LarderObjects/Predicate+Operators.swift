@@ -91,6 +91,8 @@ extension Predicate {
   static func literal(_ value: some Sendable) -> String {
     switch value {
     case let text as String: "\"\(text)\""
+    // In words it would lose its fraction, and trap where the calendar ends.
+    case let date as Date: "Date(\(date.timeIntervalSinceReferenceDate))"
     default: "\(value)"
     }
   }

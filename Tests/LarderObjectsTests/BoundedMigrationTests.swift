@@ -84,6 +84,8 @@ struct BoundedMigrationTests {
     let ground = try Ground(StoreOptions())
     try ground.store.setBudget(ObjectBudget(count: 10), for: Thumb.self)
     for id in 0..<10 { try ground.store.save(Thumb(id: id, name: "n\(id)")) }
+    // Uses between two writes are one moment to the clock.
+    try ground.store.save(Plate(id: 0, text: "zero"))
     #expect(try ground.store.object(Thumb.self, id: 0) != nil)
     try ground.store.save(Plate(id: 1, text: "one"))
     #expect(try ground.store.object(Thumb.self, id: 3) != nil)

@@ -78,7 +78,7 @@ struct DateIndexTests {
     let seed = Seed.announce()
     var random = seed.generator()
     let edges: [Double] = [
-      0, 1, -1, .infinity, -.infinity, 5e-324, -5e-324, 978_307_200, -978_307_200,
+      0, 1, -1, .infinity, -.infinity, .leastNonzeroMagnitude, 978_307_200, -978_307_200,
       .greatestFiniteMagnitude,
     ]
     func some() -> Double {
