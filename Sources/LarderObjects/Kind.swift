@@ -194,24 +194,22 @@ final class Kind<Object: Storable>: Sendable {
     return record
   }
 
-  /// Two programs of one version that declare an index differently would build it anew in turns.
+  /// Two programs of one version, of which one wants an index to be unique and the other does not,
+  /// would build it anew in turns.
   private func requireAgreement(
     of indexes: [Index<Object>], with record: ObjectTypeRecord
   ) throws {
     for index in indexes {
       guard let stored = record.indexes.first(where: { $0.name == index.name }),
-        stored.isUnique != index.isUnique || stored.definition != index.definition
-          || stored.fields != index.fields
+        stored.isUnique != index.isUnique, stored.definition == index.definition,
+        stored.fields == index.fields
       else { continue }
-      func text(_ isUnique: Bool, _ fields: [String], _ definition: String) -> String {
-        "\(isUnique ? "unique " : "")over \(fields.joined(separator: ", ")) (\(definition))"
-      }
       throw ObjectError(
         .schemaMismatch, type: name,
-        "The index \"\(index.name)\" is stored \(text(stored.isUnique, stored.fields, stored.definition)), "
-          + "and this program declares it \(text(index.isUnique, index.fields, index.definition)), "
-          + "both in version \(record.version). Declare it alike, or give the changed index another "
-          + "name, or raise schemaVersion where it is changed.", index: index.name)
+        "The index \"\(index.name)\" is stored \(stored.isUnique ? "unique" : "not unique"), and this "
+          + "program declares it the other way, both in version \(record.version). Write unique: "
+          + "\(stored.isUnique) here too, or raise schemaVersion where it is changed.",
+        index: index.name)
     }
   }
 
