@@ -32,10 +32,12 @@ package struct ObjectTypeRecord: Codable, Sendable, Hashable {
     package var definition: String
     /// Objects up to this sequence are in the index; `nil`: all are.
     package var builtTo: UInt64?
+    /// The revision of the encoding its keys have (`IndexKeyEncoder.revision`); `nil`: the first.
+    package var keyRevision: UInt32?
 
     package init(
       number: UInt32, name: String, fields: [String], isUnique: Bool, definition: String,
-      builtTo: UInt64?
+      builtTo: UInt64?, keyRevision: UInt32? = IndexKeyEncoder.revision
     ) {
       self.number = number
       self.name = name
@@ -43,7 +45,11 @@ package struct ObjectTypeRecord: Codable, Sendable, Hashable {
       self.isUnique = isUnique
       self.definition = definition
       self.builtTo = builtTo
+      self.keyRevision = keyRevision
     }
+
+    /// Whether keys that are made now compare with those it has.
+    package var hasKeysOfToday: Bool { keyRevision == IndexKeyEncoder.revision }
   }
 
   /// What becomes of objects when those they refer to are deleted, or the other way round.
@@ -120,7 +126,7 @@ package struct ObjectTypeRecord: Codable, Sendable, Hashable {
 }
 
 /// The checksum behind a record of the catalog: what is not what was written is not believed.
-enum CatalogSeal {
+package enum CatalogSeal {
   static func sealed(_ content: [UInt8]) -> [UInt8] {
     var bytes = content
     bytes.append(littleEndian: XXH64.hash(content))
@@ -134,6 +140,20 @@ enum CatalogSeal {
       XXH64.hash(content) == check
     else { return nil }
     return content.copied()
+  }
+
+  /// Why a record is not believed: it is damaged, or of a time when there were no checksums.
+  package static func flaw<Record: Codable>(
+    of type: Record.Type, _ bytes: RawSpan, _ what: String
+  ) -> any Error {
+    guard (try? CBORCodec().decode(type, from: bytes.copied())) != nil else {
+      return LMDBError(.corrupted, during: what)
+    }
+    return StoreError(
+      .damaged, during: "read",
+      "There is no checksum behind \(what): a development version from before the first release wrote "
+        + "it. Export the objects with that version (`larder export`), remove the store's directory, "
+        + "and import them again.")
   }
 }
 

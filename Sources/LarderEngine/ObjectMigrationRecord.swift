@@ -109,7 +109,8 @@ extension ObjectReading {
     let key = ObjectMigrationRecord.key(name)
     guard let bytes = try transaction.value(forKey: key, in: .main) else { return nil }
     guard let record = ObjectMigrationRecord(bytes) else {
-      throw LMDBError(.corrupted, during: "the record of a migration")
+      throw CatalogSeal.flaw(
+        of: ObjectMigrationRecord.self, bytes, "the record of the migration \"\(name)\"")
     }
     return record
   }

@@ -44,7 +44,7 @@ package enum ObjectReading {
     }
     // Not "none": whoever declared the type anew would hide what is stored.
     guard let record = ObjectTypeRecord(bytes) else {
-      throw LMDBError(.corrupted, during: "the record of a type")
+      throw CatalogSeal.flaw(of: ObjectTypeRecord.self, bytes, "the record of the type \"\(name)\"")
     }
     return record
   }

@@ -43,6 +43,12 @@ extension StoreTransaction {
     force()
   }
 
+  /// Lets the sample of a type that has no objects yet grow with them, so that a budget can come into
+  /// force later without a walk.
+  package mutating func beginObjectSample(_ type: UInt32) throws {
+    if try objectBooks(type).sample == 0 { try buildSample(type) }
+  }
+
   /// Takes the next step down to a budget that is not in force yet, before the commit.
   ///
   /// - Returns: Whether there is anything to do.

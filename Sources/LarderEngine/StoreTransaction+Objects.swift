@@ -143,17 +143,20 @@ extension StoreTransaction {
 
   /// Stores an object with its index entries, replacing the one of the same id.
   ///
+  /// - Parameter since: When the object was stored that is only written anew: it was not used.
   /// - Throws: ``ObjectKeyTaken``; nothing of the object is stored then.
   package mutating func save(
-    _ write: ObjectWrite, type: UInt32, keepsExisting: Bool = false
+    _ write: ObjectWrite, type: UInt32, keepsExisting: Bool = false, since: Int64? = nil
   ) throws -> ObjectSaved {
     let hash = ObjectFormat.hash(type: type, id: write.id, in: generation)
     let known = try transaction.withReading { reading in
       try ObjectReading.sequence(type: type, id: write.id, in: generation, reading)
     }
     if let known, keepsExisting { return .kept(known) }
-    generation.table.setLastUse(
-      hash: hash, tick: generation.table.advanceClock(milliseconds: now))
+    if since == nil {
+      generation.table.setLastUse(
+        hash: hash, tick: generation.table.advanceClock(milliseconds: now))
+    }
     let payload = ObjectFormat.payload(write.keys, write.bytes)
     try requireFitting(write, payload, type)
     // Before anything is touched: whoever catches the error may go on with the transaction.
@@ -199,7 +202,7 @@ extension StoreTransaction {
       }
     }
     try fault(throwing: .objectIndexed)
-    try put(write, payload, type, sequence)
+    try put(write, payload, type, sequence, created: since)
     if known != nil { try noteObjectChange(type, sequence) }
     touch(hash: hash)
     touchObjectType(type)

@@ -175,6 +175,7 @@ final class Kind<Object: Storable>: Sendable {
     if isOlder || !missing.isEmpty {
       try validate()
       let isEmpty = try transaction.objectBooks(record.number).count == 0
+      if !isOlder, !isEmpty { try requireAgreement(of: missing, with: record) }
       if isOlder { try raise(&record, isEmpty: isEmpty, &transaction) }
       for stored in record.indexes
       where stored.name != ReferenceIndex.name
@@ -191,6 +192,25 @@ final class Kind<Object: Storable>: Sendable {
     }
     transaction.objectTypes[name] = record
     return record
+  }
+
+  /// Two programs of one version, of which one wants an index to be unique and the other does not,
+  /// would build it anew in turns.
+  private func requireAgreement(
+    of indexes: [Index<Object>], with record: ObjectTypeRecord
+  ) throws {
+    for index in indexes {
+      guard let stored = record.indexes.first(where: { $0.name == index.name }),
+        stored.isUnique != index.isUnique, stored.definition == index.definition,
+        stored.fields == index.fields
+      else { continue }
+      throw ObjectError(
+        .schemaMismatch, type: name,
+        "The index \"\(index.name)\" is stored \(stored.isUnique ? "unique" : "not unique"), and this "
+          + "program declares it the other way, both in version \(record.version). Write unique: "
+          + "\(stored.isUnique) here too, or raise schemaVersion where it is changed.",
+        index: index.name)
+    }
   }
 
   private func declare(_ transaction: inout StoreTransaction) throws -> ObjectTypeRecord {
