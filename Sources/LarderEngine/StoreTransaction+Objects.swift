@@ -156,6 +156,8 @@ extension StoreTransaction {
       hash: hash, tick: generation.table.advanceClock(milliseconds: now))
     let payload = ObjectFormat.payload(write.keys, write.bytes)
     try requireFitting(write, payload, type)
+    // What looks into the indexes finds everything there.
+    if known != nil || !write.uniqueIndexes.isEmpty { try putHeldEntries() }
     // Before anything is touched: whoever catches the error may go on with the transaction.
     for key in write.keys
     where write.uniqueIndexes.contains(key.index) && !Mutant.uniqueUnchecked.isActive {
@@ -194,8 +196,12 @@ extension StoreTransaction {
           key: ObjectFormat.indexEntry(key, sequence: sequence), in: generation.indexes)
       }
       for key in write.keys where !oldKeys.contains(key) {
-        try transaction.put(
-          [], forKey: ObjectFormat.indexEntry(key, sequence: sequence), in: generation.indexes)
+        let entry = ObjectFormat.indexEntry(key, sequence: sequence)
+        if known == nil {
+          try putNewEntry(entry)
+        } else {
+          try transaction.put([], forKey: entry, in: generation.indexes)
+        }
       }
     }
     try fault(throwing: .objectIndexed)
