@@ -202,8 +202,9 @@ extension StoreTransaction {
     var cursor = try Cursor(over: generation.ids, in: reading)
     var more = try cursor.move(atLeast: start)
     while more {
-      let hash = cursor.currentInteger
-      if found.count >= limit { return (found, hash) }
+      let place = cursor.currentInteger
+      if found.count >= limit { return (found, place) }
+      let hash = ObjectFormat.hash(ofIDKey: place, generation.meta)
       do {
         let items = cursor.currentValue
         var offset = 0

@@ -159,6 +159,8 @@ extension StoreTransaction {
     }
     let payload = ObjectFormat.payload(write.keys, write.bytes)
     try requireFitting(write, payload, type)
+    // What looks into the indexes finds everything there.
+    if known != nil || !write.uniqueIndexes.isEmpty { try putHeldEntries() }
     // Before anything is touched: whoever catches the error may go on with the transaction.
     for key in write.keys
     where write.uniqueIndexes.contains(key.index) && !Mutant.uniqueUnchecked.isActive {
@@ -197,8 +199,12 @@ extension StoreTransaction {
           key: ObjectFormat.indexEntry(key, sequence: sequence), in: generation.indexes)
       }
       for key in write.keys where !oldKeys.contains(key) {
-        try transaction.put(
-          [], forKey: ObjectFormat.indexEntry(key, sequence: sequence), in: generation.indexes)
+        let entry = ObjectFormat.indexEntry(key, sequence: sequence)
+        if known == nil {
+          try putNewEntry(entry)
+        } else {
+          try transaction.put([], forKey: entry, in: generation.indexes)
+        }
       }
     }
     try fault(throwing: .objectIndexed)
@@ -344,21 +350,23 @@ extension StoreTransaction {
 
   mutating func link(_ hash: UInt64, _ type: UInt32, _ sequence: UInt64) throws {
     try linkSample(hash, type, sequence)
+    let key = ObjectFormat.idKey(hash, generation.meta)
     var items: [UInt8] = []
-    if let found = try transaction.value(forKey: hash, in: generation.ids) {
+    if let found = try transaction.value(forKey: key, in: generation.ids) {
       items = found.copied()
     }
     items.append(littleEndian: type)
     items.append(littleEndian: sequence)
     try items.withRawSpan { items throws(LMDBError) in
-      try transaction.put(items, forKey: hash, in: generation.ids)
+      try transaction.put(items, forKey: key, in: generation.ids)
     }
   }
 
   mutating func unlink(_ hash: UInt64, _ type: UInt32, _ sequence: UInt64) throws {
     try unlinkSample(hash, type, sequence)
+    let key = ObjectFormat.idKey(hash, generation.meta)
     var kept: [UInt8] = []
-    if let items = try transaction.value(forKey: hash, in: generation.ids) {
+    if let items = try transaction.value(forKey: key, in: generation.ids) {
       var offset = 0
       while let item = items.slice(offset..<(offset + ObjectFormat.idItemSize)) {
         if item.integer(at: 0) != type || item.integer(at: 4) != sequence { kept.append(item) }
@@ -366,10 +374,10 @@ extension StoreTransaction {
       }
     }
     if kept.isEmpty {
-      try transaction.remove(key: hash, in: generation.ids)
+      try transaction.remove(key: key, in: generation.ids)
     } else {
       try kept.withRawSpan { kept throws(LMDBError) in
-        try transaction.put(kept, forKey: hash, in: generation.ids)
+        try transaction.put(kept, forKey: key, in: generation.ids)
       }
     }
   }

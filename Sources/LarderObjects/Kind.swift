@@ -27,6 +27,8 @@ final class Kind<Object: Storable>: Sendable {
   /// What a query may walk: the declared indexes, and that of references.
   let walkable: [IndexShape]
   @usableFromInline let tier: MemoryTier<String, DecodedObject>
+  /// Where in `tier` the objects of sequences are.
+  let spots = ObjectSpots()
   private let known = Mutex<State?>(nil)
   private weak let store: ObjectStore?
   private let refers = Atomic<Bool>(false)
@@ -43,9 +45,9 @@ final class Kind<Object: Storable>: Sendable {
   final class Decoded: DecodedObject, @unchecked Sendable {
     @usableFromInline let object: Object
 
-    init(object: Object, context: LinkContext?) {
+    init(object: Object, context: LinkContext?, type: UInt32 = 0, sequence: UInt64 = 0) {
       self.object = object
-      super.init(context)
+      super.init(context, type: type, sequence: sequence)
     }
   }
 
@@ -321,11 +323,17 @@ final class Kind<Object: Storable>: Sendable {
     try decode(stored.bytes, id: stored.id, decoder)
   }
 
-  func decode(_ bytes: [UInt8], id: [UInt8], _ decoder: LinkDecoder) throws -> Decoded {
+  /// - Parameters:
+  ///   - type: The type's number, where the object can be found by its sequence, too.
+  func decode(
+    _ bytes: [UInt8], id: [UInt8], _ decoder: LinkDecoder, type: UInt32 = 0, sequence: UInt64 = 0
+  ) throws -> Decoded {
     do {
       let object = try decoder.cbor.decode(Object.self, from: bytes)
       let context = decoder.context
-      guard context.wasUsed else { return Decoded(object: object, context: nil) }
+      guard context.wasUsed else {
+        return Decoded(object: object, context: nil, type: type, sequence: sequence)
+      }
       markReferences()
       return Decoded(object: object, context: context)
     } catch {
