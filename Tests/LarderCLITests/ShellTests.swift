@@ -84,7 +84,7 @@ struct ShellTests {
       guard Self.isInstalled("groff") else { return }
       let file = tool.store + ".1"
       try Data(page.utf8).write(to: URL(fileURLWithPath: file))
-      let roff = try ChildProcess.run("groff", ["-man", "-Tascii", "-ww", "-z", file])
+      let roff = try ChildProcess.run("groff", ["-man", "-Tutf8", "-ww", "-z", file])
       #expect(roff.standardError == "")
     }
   }
@@ -109,7 +109,7 @@ struct ShellTests {
           environment: ["TERM": "xterm", "COLUMNS": "70", "NO_COLOR": ""].merging(environment) {
             $1
           }
-        ).output.replacing("\r", with: "")
+        ).lines.map { $0.filter { $0 != "\r" } + "\n" }.joined()
       }
       #expect(try list([:]).contains("\u{1B}[1m"))
       let plain = try list(["NO_COLOR": "1"])
