@@ -2,9 +2,8 @@
 // Copyright 2026 the Larder authors. Licensed under Apache-2.0.
 // SPDX-License-Identifier: Apache-2.0
 
-internal import Synchronization
-
 internal import CLarderLMDB
+internal import Synchronization
 
 #if canImport(Glibc)
   internal import Glibc

@@ -14,7 +14,7 @@ struct MemoStoreTests {
   @Test func `A variable that is not set, one that is empty and each value are different keys`()
     throws
   {
-    try withMemo { ground in
+    try withMemo { (ground) throws in
       let script = MemoGround.counting + "echo \"${WORD-unset}\""
       let options = ["--env", "WORD"]
       for _ in 0..<2 {
@@ -27,7 +27,7 @@ struct MemoStoreTests {
   }
 
   @Test func `The working directory counts only if asked`() throws {
-    try withMemo { ground in
+    try withMemo { (ground) throws in
       let other = ground.directory + "/other"
       try FileManager.default.createDirectory(
         atPath: other, withIntermediateDirectories: true)
@@ -45,7 +45,7 @@ struct MemoStoreTests {
   }
 
   @Test func `Output of more than may be kept is passed on whole and not kept`() throws {
-    try withMemo { ground in
+    try withMemo { (ground) throws in
       let script = MemoGround.counting + "head -c 3000000 /dev/zero | tr '\\0' z"
       for _ in 0..<2 {
         let outcome = try ground.memo(["--max-size", "1M"], script)
@@ -63,7 +63,7 @@ struct MemoStoreTests {
   }
 
   @Test func `A reader that goes ends the command, and nothing is kept`() throws {
-    try withMemo { ground in
+    try withMemo { (ground) throws in
       let outcome = try ChildProcess.run(
         "sh",
         [
@@ -77,8 +77,8 @@ struct MemoStoreTests {
   }
 
   @Test func `Without a store the command runs all the same and a line says why`() throws {
-    try withMemo { ground in
-      FileManager.default.createFile(atPath: ground.tool.store, contents: Data("mine".utf8))
+    try withMemo { (ground) throws in
+      _ = FileManager.default.createFile(atPath: ground.tool.store, contents: Data("mine".utf8))
       let outcome = try ground.memo([], "echo out; exit 5")
       #expect(outcome.status == .exited(5))
       #expect(outcome.lines == ["out"])
@@ -93,7 +93,7 @@ struct MemoStoreTests {
   @Test func `Warming runs the command though it is fresh, and a failure leaves the old result`()
     throws
   {
-    try withMemo { ground in
+    try withMemo { (ground) throws in
       let script = MemoGround.counting + "[ ! -e bad ] || { echo no >&2; exit 9; }; wc -c < runs"
       func warm() throws -> ChildProcess.Outcome {
         try ChildProcess.run(
@@ -114,7 +114,7 @@ struct MemoStoreTests {
   }
 
   @Test func `The store is that of --store, else that of LARDER_STORE`() throws {
-    try withMemo { ground in
+    try withMemo { (ground) throws in
       let named = ground.directory + "/named"
       let environment = ["LARDER_STORE": named]
       let outcome = try ChildProcess.run(

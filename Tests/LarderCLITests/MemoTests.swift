@@ -39,12 +39,12 @@ struct MemoGround {
   static let counting = "printf x >> runs; "
 
   func make(_ name: String) {
-    FileManager.default.createFile(atPath: directory + "/" + name, contents: nil)
+    _ = FileManager.default.createFile(atPath: directory + "/" + name, contents: nil)
   }
 }
 
 func withMemo(_ body: (MemoGround) throws -> Void) throws {
-  try withTemporaryDirectory { path in
+  try withTemporaryDirectory { (path) throws in
     let directory = path + "/work"
     try FileManager.default.createDirectory(
       atPath: directory, withIntermediateDirectories: true)
@@ -55,7 +55,7 @@ func withMemo(_ body: (MemoGround) throws -> Void) throws {
 @Suite(.timeLimit(.minutes(10)))
 struct MemoTests {
   @Test func `A command runs once and its outputs are replayed from then on`() throws {
-    try withMemo { ground in
+    try withMemo { (ground) throws in
       let script = MemoGround.counting + "echo out; echo err >&2; echo more"
       for _ in 0..<3 {
         let outcome = try ground.memo([], script)
@@ -70,7 +70,7 @@ struct MemoTests {
   }
 
   @Test func `What a command writes comes back byte for byte`() throws {
-    try withMemo { ground in
+    try withMemo { (ground) throws in
       let given = ground.directory + "/given"
       var random = SeededRandom(seed: Seed.announce().value)
       let bytes = (0..<300_000).map { _ in UInt8.random(in: 0...255, using: &random) }
@@ -92,7 +92,7 @@ struct MemoTests {
   }
 
   @Test func `Of eight callers at once one runs the command and all get its result`() throws {
-    try withMemo { ground in
+    try withMemo { (ground) throws in
       let script =
         MemoGround.counting + "while [ ! -e go ]; do sleep 0.02; done; echo done; echo told >&2"
       let callers = try (0..<8).map { _ in try ground.start([], script) }
@@ -107,7 +107,7 @@ struct MemoTests {
   }
 
   @Test func `A killed runner is replaced by a caller that waits`() throws {
-    try withMemo { ground in
+    try withMemo { (ground) throws in
       let script = """
         if [ -e started ]; then echo done; exit; fi
         touch started; echo $$; exec sleep 600
@@ -126,7 +126,7 @@ struct MemoTests {
   }
 
   @Test func `A stale result is served at once while the command runs in the background`() throws {
-    try withMemo { ground in
+    try withMemo { (ground) throws in
       let options = ["--ttl", "1ms", "--stale", "1h"]
       // The second run waits until it is let go; by then nobody holds the caller's output open.
       let script =
@@ -148,7 +148,7 @@ struct MemoTests {
   }
 
   @Test func `A result too old is not served`() throws {
-    try withMemo { ground in
+    try withMemo { (ground) throws in
       let script = MemoGround.counting + "wc -c < runs"
       #expect(try ground.memo(["--ttl", "never"], script).lines == ["1"])
       #expect(try ground.memo(["--ttl", "1h"], script).lines == ["1"])
@@ -157,7 +157,7 @@ struct MemoTests {
   }
 
   @Test func `An exit status is passed on, and a failure is kept only if asked`() throws {
-    try withMemo { ground in
+    try withMemo { (ground) throws in
       let script = MemoGround.counting + "echo why >&2; exit 3"
       for _ in 0..<2 { #expect(try ground.memo([], script).status == .exited(3)) }
       #expect(ground.runs == 2)
@@ -175,7 +175,7 @@ struct MemoTests {
   @Test func `A command that a signal ends ends the tool by the same signal, replayed as well`()
     throws
   {
-    try withMemo { ground in
+    try withMemo { (ground) throws in
       let script = MemoGround.counting + "echo said; kill -TERM $$"
       for _ in 0..<2 {
         let outcome = try ground.memo(["--keep-failures"], script)
@@ -188,7 +188,7 @@ struct MemoTests {
 
   @Test(arguments: [SIGTERM, SIGINT, SIGHUP])
   func `A signal that is sent to the tool goes to the command`(signal: Int32) throws {
-    try withMemo { ground in
+    try withMemo { (ground) throws in
       let script = """
         trap 'echo caught; exit 7' TERM INT HUP
         echo ready; while :; do sleep 0.02; done
@@ -202,7 +202,7 @@ struct MemoTests {
   }
 
   @Test func `Standard input is empty unless it is wanted`() throws {
-    try withMemo { ground in
+    try withMemo { (ground) throws in
       #expect(try ground.tool.output("memo", "--", "cat", input: ["unread"]) == "")
       #expect(try ground.tool.output("memo", "--stdin", "--", "cat", input: ["read"]) == "read\n")
     }
@@ -211,7 +211,7 @@ struct MemoTests {
   @Test func `A command that is not there or may not run ends as in a shell, without a store`()
     throws
   {
-    try withMemo { ground in
+    try withMemo { (ground) throws in
       ground.make("plain")
       for (command, code) in [("no-such-command", 127), ("./nothing", 127), ("./plain", 126)] {
         let outcome = try ChildProcess.run(
@@ -228,7 +228,7 @@ struct MemoTests {
     "--ttl=5x", "--ttl=", "--ttl=0s", "--stale=never", "--max-size=7Q", "--env=A=B",
   ])
   func `A time or a size that is none is refused as usage`(option: String) throws {
-    try withMemo { ground in
+    try withMemo { (ground) throws in
       let outcome = try ground.memo([option], MemoGround.counting)
       #expect(outcome.status == .exited(64))
       #expect(ground.runs == 0)

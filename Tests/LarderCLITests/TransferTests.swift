@@ -10,13 +10,13 @@ import Testing
 struct TransferTests {
   /// A store with an entry of each sort, and another one beside.
   private func withStores(_ body: (Tool, Tool, _ directory: String) throws -> Void) throws {
-    try withTemporaryDirectory { path in
+    try withTemporaryDirectory { (path) throws in
       let tool = try Tool(store: path + "/store")
       _ = try tool.output("set", "plain", "Grüße \"x\" \\ \u{1}\nline")
       _ = try tool.output("set", "42", "hello", "--key-type", "integer", "--expires", "1h")
       _ = try tool.output("set", "00ff", "x", "--key-type", "bytes", "--namespace", "other")
       _ = try tool.output("set", "limits", "{\"a\":[1,2.5]}", "--as", "json")
-      _ = try tool.output("set", "number", "-7", "--as", "integer")
+      _ = try tool.output("set", "number", "7", "--as", "integer")
       _ = try tool.output("memo", "--", "echo", "a composite key")
       let raw = path + "/raw"
       var random = SeededRandom(seed: Seed.announce().value)
@@ -41,7 +41,7 @@ struct TransferTests {
   func `What was exported and imported is the same, with its expiry and its kind of key`(
     name: String
   ) throws {
-    try withStores { tool, other, path in
+    try withStores { (tool, other, path) throws in
       let file = path + "/" + name
       #expect(try tool.output("export", file) == "Exported 7 entries to \(file).\n")
       #expect(try other.output("import", file) == "Imported 7 entries.\n")
@@ -54,7 +54,7 @@ struct TransferTests {
   }
 
   @Test func `A namespace can be exported alone, and imported into another`() throws {
-    try withStores { tool, other, path in
+    try withStores { (tool, other, path) throws in
       let file = path + "/file"
       _ = try tool.output("export", file, "--namespace", "other", "--format", "cbor")
       _ = try other.output("import", file, "--namespace", "third")
@@ -69,7 +69,7 @@ struct TransferTests {
   func `Of a file that is cut what was read is kept, and the error names the place`(
     name: String, unit: String
   ) throws {
-    try withStores { tool, _, path in
+    try withStores { (tool, _, path) throws in
       let file = path + "/" + name
       _ = try tool.output("export", file)
       let whole = try Data(contentsOf: URL(fileURLWithPath: file))
@@ -89,7 +89,7 @@ struct TransferTests {
   }
 
   @Test func `An export under heavy writing is of one moment`() throws {
-    try withTemporaryDirectory { path in
+    try withTemporaryDirectory { (path) throws in
       let tool = try Tool(store: path + "/store")
       let first = path + "/first"
       let second = path + "/second"
@@ -112,7 +112,7 @@ struct TransferTests {
         let values = Set(lines.map { $0.suffix(3) })
         #expect(values.count == 1)
       }
-      FileManager.default.createFile(atPath: path + "/stop", contents: nil)
+      _ = FileManager.default.createFile(atPath: path + "/stop", contents: nil)
       #expect(try writer.wait(deadline: .seconds(120)).isSuccess)
     }
   }
@@ -137,7 +137,7 @@ struct TransferTests {
 
   @Test(arguments: [[], ["--compact"]])
   func `A copy is a whole store of its own, and never put over another`(flags: [String]) throws {
-    try withStores { tool, other, _ in
+    try withStores { (tool, other, _) throws in
       let arguments = ["copy", other.store, "--store", tool.store] + flags
       #expect(try ChildProcess.run(tool.path, arguments).status == .exited(0))
       #expect(try lines(other) == lines(tool))

@@ -128,9 +128,19 @@ struct ManualPage {
     if isPlain { line(".fi") }
   }
 
+  private func hexadecimal(_ value: UInt32) -> String {
+    let digits = String(value, radix: 16, uppercase: true)
+    return String(repeating: "0", count: max(0, 4 - digits.count)) + digits
+  }
+
   private func escaped(_ text: String, bold: Bool = false) -> String {
-    let plain = text.replacing("\\", with: "\\e").replacing("-", with: "\\-")
+    let marked = text.replacing("\\", with: "\\e").replacing("-", with: "\\-")
       .replacing("\"", with: "\\(dq").replacing("'", with: "\\(aq")
+    // By their numbers: not every roff reads UTF-8.
+    let plain = String(
+      decoding: marked.unicodeScalars.flatMap { scalar in
+        scalar.isASCII ? Array("\(scalar)".utf8) : Array("\\[u\(hexadecimal(scalar.value))]".utf8)
+      }, as: UTF8.self)
     if bold { return "\\fB\(plain)\\fR" }
     return plain.hasPrefix(".") ? "\\&" + plain : plain
   }
