@@ -207,6 +207,10 @@ package final class Generation: Sendable {
   /// The size of `data.mdb` now, for the same.
   var dataSize: Int { dataStatus?.size ?? 0 }
 
+  /// Whether the last transaction of this process was written through the map. For tests, which know
+  /// that nobody else writes at the moment.
+  package var writesThroughMap: Bool { environment.writesThroughMap }
+
   /// Keeps the environment open for as long as `body` runs, which may wait for nothing.
   ///
   /// Whoever closes waits for the readers of the pool: this counts as one, without a snapshot.

@@ -33,10 +33,31 @@ extension StoreCore {
     defer { generation.table.setInside(process: generation.process, index: inside, false) }
     if ResourceLimits.fileSize != nil {
       return try OSThread.withoutFileSizeSignal { () throws(any Error) in
-        try perform(in: generation, body)
+        try performWithRoom(in: generation, body)
       }
     }
-    return try perform(in: generation, body)
+    return try performWithRoom(in: generation, body)
+  }
+
+  /// Through the map, where that is allowed; and with `pwrite`, from the beginning, when the disk has
+  /// no room for what it may need.
+  private func performWithRoom<R>(
+    in generation: Generation, _ body: (inout StoreTransaction) throws -> R
+  ) throws -> (result: R, label: UInt64) {
+    let environment = generation.environment
+    environment.chooseWriting(
+      throughMap: options.writesThroughMap && options.durability == .cache)
+    do {
+      return try perform(in: generation, body)
+    } catch {
+      // What was given up has changed the file through the map all the same, where nothing lives.
+      if environment.writesThroughMap, let status = generation.dataStatus {
+        generation.table.raiseDataChanged(to: status.changed)
+      }
+      guard environment.lacksRoomInMap else { throw error }
+      environment.chooseWriting(throughMap: false)
+      return try perform(in: generation, body)
+    }
   }
 
   private func perform<R>(
