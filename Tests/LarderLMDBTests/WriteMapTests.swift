@@ -38,9 +38,9 @@ import Testing
         return environment.close()
       }
       var write = try WriteTransaction(in: environment)
-      let isLarge = random.chance(12)
+      let isLarge = random.chance(8)
       for _ in 0..<(isLarge ? 700 : Int.random(in: 1...12, using: &random)) {
-        let table = random.chance(2) ? integers : bytes
+        let table = random.chance(50) ? integers : bytes
         let depth = try write.statistics(of: table).depth
         let start = write.nextPage ?? 0
         let length = [0, 20, 300, 1500, 5000, 32_768].randomElement(using: &random)!
@@ -48,7 +48,7 @@ import Testing
         let key = [UInt8](repeating: UInt8(number & 3), count: 40 + Int(number % 440))
           + [UInt8(number & 255), UInt8(number >> 8)]
         var overflow = 0
-        if random.chance(round < 400 ? 4 : 2) {
+        if random.chance(round < 400 ? 25 : 60) {
           if table == integers {
             try write.remove(key: number, in: table)
           } else {
@@ -70,9 +70,9 @@ import Testing
         #expect(grown <= bound, "\(grown) pages at depth \(depth), \(seed)")
         most = max(most, Double(grown) / Double(bound))
       }
-      if random.chance(100) { try write.empty(random.chance(2) ? integers : bytes) }
+      if random.chance(1) { try write.empty(random.chance(50) ? integers : bytes) }
       let (next, bound) = (write.nextPage ?? 0, write.commitPages)
-      if random.chance(20) { continue }
+      if random.chance(5) { continue }
       try write.commit()
       let grown = environment.information.lastPage + 1 - next
       #expect(grown <= bound, "a commit of \(grown) pages, \(seed)")

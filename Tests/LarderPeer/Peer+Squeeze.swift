@@ -37,10 +37,10 @@ extension Peer {
           try store.write { transaction in
             for (key, value) in values { try transaction.setBytes(value, forKey: key) }
           }
-        case 16 where random.chance(30): try store.removeAll()
+        case 16 where random.chance(10): try store.removeAll()
         case 17:
           let cache = try numbers
-          for key in 0..<10 { cache[key] = String(repeating: "x", count: 3000) }
+          for key in 5000..<5010 { cache[key] = String(repeating: "x", count: 3000) }
         default: break
         }
         writes += 1
@@ -64,15 +64,15 @@ extension Peer {
     let block = [UInt8](repeating: 1, count: 1 << 16)
     while !stop.hasCome {
       var size = try file.status.size
-      if random.chance(2) {
+      if random.chance(50) {
         // To the last byte: a call that fails may have written some.
-        var count = random.chance(3) ? 20 : Int.max
+        var count = random.chance(33) ? 20 : Int.max
         while count > 0, (try? file.write(block, at: size)) != nil {
           size += block.count
           count -= 1
         }
       } else {
-        try file.truncate(to: random.chance(3) ? 0 : Int.random(in: 0...size, using: &random))
+        try file.truncate(to: random.chance(33) ? 0 : Int.random(in: 0...size, using: &random))
       }
       OSThread.yield()
     }

@@ -67,7 +67,7 @@ extension Processes {
           try peer.send("squeeze \(UInt32.random(in: 0...UInt32.max, using: &random)) 150")
         }
         // Whoever is killed is so while others write.
-        let victim = random.chance(2) ? Int.random(in: 1..<4, using: &random) : nil
+        let victim = random.chance(50) ? Int.random(in: 1..<4, using: &random) : nil
         for index in peers.indices where index != victim {
           let answer = try peers[index].nextLine(deadline: .seconds(60))
           if index == 0, let victim { peers[victim].kill() }
