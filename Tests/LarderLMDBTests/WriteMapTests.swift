@@ -45,7 +45,8 @@ import Testing
         let start = write.nextPage ?? 0
         let length = [0, 20, 300, 1500, 5000, 32_768].randomElement(using: &random)!
         let number = UInt64.random(in: 0..<6000, using: &random)
-        let key = [UInt8](repeating: UInt8(number & 3), count: 40 + Int(number % 440))
+        let key =
+          [UInt8](repeating: UInt8(number & 3), count: 40 + Int(number % 440))
           + [UInt8(number & 255), UInt8(number >> 8)]
         var overflow = 0
         if random.chance(round < 400 ? 25 : 60) {
