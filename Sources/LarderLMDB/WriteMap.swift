@@ -104,8 +104,11 @@ package final class WriteMap {
     let wanted = min(wanted, mapPages)
     if wanted <= pages { return true }
     let step = min(max(wanted / 8, 64), 4096)
+    let limit = ResourceLimits.fileSize ?? .max
     for target in [min(wanted + step, mapPages), wanted] {
       let start = Int64(pages * pageSize)
+      // Beyond a limit on files the call would be a signal.
+      if target * pageSize > limit { continue }
       if larder_allocate(descriptor, start, Int64(target * pageSize) - start) == 0 {
         pages = target
         return true
