@@ -46,6 +46,9 @@ internal import LarderSystem
 // releases 0.9, and that is not believed but checked against what LMDB's own functions say, of each
 // environment and each transaction. Where it differs, `pwrite` it stays.
 //
+// What stays: a disk that fails, or a file system that the kernel makes read-only because of it, may
+// be a SIGBUS, as it may be for every reader of a map.
+//
 // What it costs: a store of the program through a wild pointer can reach the file now, in processes
 // that write. Checksums find that in entries, and the verifier finds it in the trees.
 

@@ -35,16 +35,17 @@ enum SmallDisk: String, CaseIterable {
 }
 
 extension Processes {
-  @Test(.timeLimit(.minutes(15)), arguments: SmallDisk.allCases)
+  @Test(.timeLimit(.minutes(15)), arguments: SmallDisk.allCases, [6, 64])
   func `A disk that fills and empties costs errors and evictions, never a process`(
-    disk: SmallDisk
+    disk: SmallDisk, megabytes: Int
   ) throws {
-    let seconds = Int(FileSystem.environment("LARDER_FULL_DISK_SECONDS") ?? "") ?? 6
+    // With the small budget the disk is filled by others, with the large one by the store.
+    let seconds = Int(FileSystem.environment("LARDER_FULL_DISK_SECONDS") ?? "") ?? 4
     let seed = Seed.announce()
     var random = seed.generator()
     try disk.with(in: TemporaryDirectory()) { place in
       let path = place + "/store"
-      let store = try SharedStore(at: path, .init(budget: .megabytes(64)))
+      let store = try SharedStore(at: path, .init(budget: .megabytes(megabytes)))
       func start(_ index: Int) throws -> ChildProcess {
         let peer = try PeerExecutable.peer.start()
         // The last one writes as on a file system where nothing may be written through the map.
@@ -93,7 +94,7 @@ extension Processes {
       try ballast.dismiss()
       let evictions = try store.statistics().evictions
       print(
-        "\(disk): \(writes) writes, \(full) refused, \(mapped) through the map, \(evictions) "
+        "\(disk), \(megabytes) MB: \(writes) writes, \(full) refused, \(mapped) through the map, \(evictions) "
           + "evictions, \(kills) kills, sound \(verified) times, generation "
           + "\(try store.statistics().generation)")
       #expect(writes > 0 && mapped > 0 && full + evictions > 0)
