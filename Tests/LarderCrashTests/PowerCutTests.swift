@@ -7,9 +7,8 @@ import LarderEngine
 import LarderTesting
 import Testing
 
-/// A peer's life, recorded, and what the disk may look like when the power fails in it.
-struct PowerCut {
-  let durability: Durability
+/// A peer's life, recorded: what it did to the disk.
+struct RecordedLife {
   let commands: [String]
   let events: [DiskEvent]
   /// `shared.table` and `lock.mdb` in the end.
@@ -17,26 +16,10 @@ struct PowerCut {
   /// The directory the store was in: all is below it.
   let root: String
 
-  /// Creates a store, fills it, closes it, opens it again, compacts it, goes on, and never
-  /// closes it.
-  static func script(_ path: String, _ open: String) -> [String] {
-    let first =
-      (0..<6).map { "set \($0) first\($0)" } + ["large 6 12000", "pair first", "remove 2"]
-    let second =
-      ["set 1 second1", "compact", "large 6 14000", "pair second"]
-      + (7..<12).map { "set \($0) second\($0)" }
-      + ["removeall", "pair third", "set 1 third1", "large 8 11000", "set 2 third2"]
-    return ["open \(path) \(open)"] + first + ["close", "open \(path) \(open)"] + second
-  }
-
-  init(_ durability: Durability, in scratch: Scratch) throws {
-    self.durability = durability
-    root = scratch.appending("recorded-\(durability)")
-    try Files.makeDirectory(root)
-    let path = root + "/store"
-    let log = scratch.appending("log-\(durability)")
-    // What is stored through a map, no record of system calls shows.
-    commands = Self.script(path, durability == .durable ? "durable" : "unmapped")
+  /// Runs a peer that is told `commands` of a store at `root`/store.
+  init(_ commands: [String], root: String, log: String) throws {
+    self.commands = commands
+    self.root = root
     let peer = try Strace.shared.start(
       recording: DiskRecording.calls, to: log, withData: true, environment: Arena.otherBoot)
     peer.sendAll(commands)
@@ -46,64 +29,17 @@ struct PowerCut {
       !answers.contains(where: { $0.hasPrefix("error") })
     else { throw Arena.Surprise(description: "The recording failed: \(status), \(answers)") }
     events = DiskRecording(log: try Files.contents(of: log), root: root).events
-    let files = try StorePaths(path)
+    let files = try StorePaths(root + "/store")
     mapped = [
       "shared.table": try Files.contents(of: files.table),
       "lock.mdb": try Files.contents(of: files.lock),
     ]
   }
 
-  /// What has been found in many images.
-  struct Findings {
-    var images = 0
-    var empty = 0
-    var complete = 0
-    var lines: [String] = []
-  }
-
-  /// Cuts the power `count` times and looks at what is left.
-  ///
-  /// - Parameter lies: Whether the disk loses, once in each image, a write that was synced.
-  func cut(_ count: Int, lies: Bool, seed: Seed, in scratch: Scratch) throws -> Findings {
-    var random = seed.generator()
-    let cuts = (0..<count).map { _ in moment(using: &random) }.sorted()
-    var findings = Findings()
-    var judge: ChildProcess?
-    var disk = Disk(root: root)
-    var done = 0
-    for (number, cut) in cuts.enumerated() {
-      let trial = seed.derived(UInt64(number + 1))
-      var image: Disk
-      if lies {
-        image = lyingDisk(upTo: cut, trial)
-      } else {
-        while done < cut {
-          disk.apply(events[done])
-          done += 1
-        }
-        image = disk
-      }
-      let path = scratch.appending("image")
-      defer { Files.removeAll(path) }
-      var fate = DiskFate(mapped: mapped, random: trial.generator(stream: 1))
-      try image.write(&fate, to: path)
-      findings.images += 1
-      do {
-        let peer = try judge ?? PeerExecutable.peer.start(environment: Arena.boot)
-        judge = peer
-        try examine(path + "/store", cut, fate, peer, &findings)
-      } catch {
-        judge = nil
-        findings.lines.append("\(durability), cut after event \(cut), \(fate), \(trial): \(error)")
-      }
-    }
-    return findings
-  }
-
   /// When the power fails: anywhere, but more often once there is a store, and around its closing.
-  private func moment(using random: inout SeededRandom) -> Int {
+  func moment(using random: inout SeededRandom) -> Int {
     let outputs = events.indices.filter { if case .output = events[$0] { true } else { false } }
-    let closing = outputs[commands.firstIndex(of: "close")!]
+    let closing = outputs[commands.firstIndex { $0 == "close" || $0 == "note close" }!]
     return switch Int.random(in: 0..<10, using: &random) {
     case 0..<3: Int.random(in: 1...events.count, using: &random)
     case 3..<5: Int.random(in: (closing - 3)...(closing + 3), using: &random)
@@ -111,8 +47,13 @@ struct PowerCut {
     }
   }
 
+  /// How many commands were answered by then.
+  func answered(_ cut: Int) -> Int {
+    events[..<cut].count { if case .output = $0 { true } else { false } }
+  }
+
   /// The disk after `cut` events, one of whose syncs of `data.mdb` lost a write.
-  private func lyingDisk(upTo cut: Int, _ trial: Seed) -> Disk {
+  func lyingDisk(upTo cut: Int, _ trial: Seed) -> Disk {
     var random = trial.generator(stream: 2)
     let syncs = events[..<cut].indices.filter { index in
       if case .sync(let path) = events[index] { path.hasSuffix("/data.mdb") } else { false }
@@ -129,15 +70,90 @@ struct PowerCut {
     }
     return disk
   }
+}
+
+/// What the disk may look like when the power fails in a peer's life.
+struct PowerCut {
+  let durability: Durability
+  let life: RecordedLife
+  private var commands: [String] { life.commands }
+  private var events: [DiskEvent] { life.events }
+  private var root: String { life.root }
+
+  /// Creates a store, fills it, closes it, opens it again, compacts it, goes on, and never
+  /// closes it.
+  static func script(_ path: String, _ open: String) -> [String] {
+    let first =
+      (0..<6).map { "set \($0) first\($0)" } + ["large 6 12000", "pair first", "remove 2"]
+    let second =
+      ["set 1 second1", "compact", "large 6 14000", "pair second"]
+      + (7..<12).map { "set \($0) second\($0)" }
+      + ["removeall", "pair third", "set 1 third1", "large 8 11000", "set 2 third2"]
+    return ["open \(path) \(open)"] + first + ["close", "open \(path) \(open)"] + second
+  }
+
+  init(_ durability: Durability, in scratch: Scratch) throws {
+    self.durability = durability
+    let root = scratch.appending("recorded-\(durability)")
+    try Files.makeDirectory(root)
+    // What is stored through a map, no record of system calls shows.
+    life = try RecordedLife(
+      Self.script(root + "/store", durability == .durable ? "durable" : "unmapped"), root: root,
+      log: scratch.appending("log-\(durability)"))
+  }
+
+  /// What has been found in many images.
+  struct Findings {
+    var images = 0
+    var empty = 0
+    var complete = 0
+    var lines: [String] = []
+  }
+
+  /// Cuts the power `count` times and looks at what is left.
+  ///
+  /// - Parameter lies: Whether the disk loses, once in each image, a write that was synced.
+  func cut(_ count: Int, lies: Bool, seed: Seed, in scratch: Scratch) throws -> Findings {
+    var random = seed.generator()
+    let cuts = (0..<count).map { _ in life.moment(using: &random) }.sorted()
+    var findings = Findings()
+    var judge: ChildProcess?
+    var disk = Disk(root: root)
+    var done = 0
+    for (number, cut) in cuts.enumerated() {
+      let trial = seed.derived(UInt64(number + 1))
+      var image: Disk
+      if lies {
+        image = life.lyingDisk(upTo: cut, trial)
+      } else {
+        while done < cut {
+          disk.apply(events[done])
+          done += 1
+        }
+        image = disk
+      }
+      let path = scratch.appending("image")
+      defer { Files.removeAll(path) }
+      var fate = DiskFate(mapped: life.mapped, random: trial.generator(stream: 1))
+      try image.write(&fate, to: path)
+      findings.images += 1
+      do {
+        let peer = try judge ?? PeerExecutable.peer.start(environment: Arena.boot)
+        judge = peer
+        try examine(path + "/store", cut, fate, peer, &findings)
+      } catch {
+        judge = nil
+        findings.lines.append("\(durability), cut after event \(cut), \(fate), \(trial): \(error)")
+      }
+    }
+    return findings
+  }
 
   /// The state the store has to be in, as far as it had answered by then.
   private func model(_ cut: Int) -> StoreModel {
     var model = StoreModel()
-    var answered = 0
-    for case .output in events[..<cut] {
-      model.acknowledge(commands[answered])
-      answered += 1
-    }
+    let answered = life.answered(cut)
+    for command in commands.prefix(answered) { model.acknowledge(command) }
     if answered < commands.count { model.attempt(commands[answered]) }
     return model
   }
@@ -189,7 +205,7 @@ extension Crashes {
     #expect(findings.lines == [], "\(findings.lines.count) of \(findings.images)")
     #expect(findings.complete > 0 && findings.empty > 0, "\(findings)")
     Sweep.report(
-      "\(durability): \(findings.images) power cuts in \(cut.events.count) events, "
+      "\(durability): \(findings.images) power cuts in \(cut.life.events.count) events, "
         + "\(findings.empty) found empty, \(findings.complete) complete, \(start.age)")
   }
 
