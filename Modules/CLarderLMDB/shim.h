@@ -128,6 +128,43 @@ static inline void *larder_map(size_t length, int protection, int flags, int fd)
   return address == MAP_FAILED ? (void *)0 : address;
 }
 
+// Linux only: fallocate is hidden behind _GNU_SOURCE, and posix_fallocate writes to the file where
+// the file system cannot allocate. 0 or errno.
+static inline int larder_allocate(int fd, int64_t start, int64_t length) {
+#if defined(__linux__)
+  for (;;) {
+    if (syscall(SYS_fallocate, fd, 0, start, length) == 0) return 0;
+    if (errno != EINTR) return errno;
+  }
+#else
+  (void)fd, (void)start, (void)length;
+  return ENOTSUP;
+#endif
+}
+
+// Whether memory is mapped, without touching it. 1 or 0.
+static inline int larder_is_mapped(void *address, size_t length) {
+#if defined(__linux__)
+  return msync(address, length, MS_ASYNC) == 0;
+#else
+  (void)address, (void)length;
+  return 0;
+#endif
+}
+
+// Words of liblmdb's own structures, in all releases 0.9 where they are here. WriteMap.swift says
+// what for, and checks them against what the library's functions say.
+static inline int larder_env_descriptor(MDB_env *env) { return ((int *)(void *)env)[0]; }
+static inline uint32_t larder_env_flags(MDB_env *env) { return ((uint32_t *)(void *)env)[3]; }
+static inline void larder_env_set_flag(MDB_env *env, uint32_t flag, int on) {
+  uint32_t *flags = (uint32_t *)(void *)env + 3;
+  if (on) __atomic_fetch_or(flags, flag, __ATOMIC_RELAXED);
+  else __atomic_fetch_and(flags, ~flag, __ATOMIC_RELAXED);
+}
+static inline uint64_t larder_txn_next_page(MDB_txn *txn) {
+  return ((size_t *)(void *)txn)[2];
+}
+
 // Linux only: the file system's magic number. Darwin names its file systems (f_fstypename).
 static inline int64_t larder_file_system_type(const char *path) {
 #if defined(__linux__)
