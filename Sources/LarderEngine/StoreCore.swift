@@ -26,6 +26,7 @@ package final class StoreCore: Sendable {
   let stuckSince = Atomic<UInt64>(0)
   let worker = StoreWorker()
   let watcher = StoreWatcher()
+  let syncer = StoreSyncer()
   let lastTick = Atomic<UInt64>(0)
   private let movingThread = Mutex<Void>(())
   /// The threads that run a user's closure inside a snapshot, and how many each.
@@ -153,7 +154,7 @@ package final class StoreCore: Sendable {
 
   /// Condemns the generation because of what LMDB said about its file; a durable store throws.
   func condemn(_ generation: Generation, because error: any Error) throws -> Never {
-    if options.durability == .durable {
+    if options.durability.isKept {
       throw StoreError(wrapping: error, during: "use", path: directory.path)
     }
     generation.table.condemn()
@@ -170,6 +171,7 @@ package final class StoreCore: Sendable {
     }
     worker.stop()
     watcher.stop()
+    syncer.stop()
     let generation = current.withLock { current in
       defer { current = nil }
       return current

@@ -68,7 +68,7 @@ struct RoundPlan: Sendable {
     let base = Seed(seed).derived(UInt64(round))
     var random = base.generator()
     self.seed = base.value
-    durability = random.chance(25) ? .durable : .cache
+    durability = random.chance(25) ? .durable : random.chance(25) ? .relaxed : .cache
     hashBits = [64, 64, 64, 16, 5].randomElement(using: &random)!
     hasObjects = round % 2 == 1
     let isTight = !hasObjects && random.chance(25)

@@ -1,0 +1,96 @@
+// Larder — an embedded, multi-process cache and object store.
+// Copyright 2026 the Larder authors. Licensed under Apache-2.0.
+// SPDX-License-Identifier: Apache-2.0
+
+import LarderEngine
+import LarderTesting
+import Testing
+
+extension DiskEvent {
+  var isOutput: Bool { if case .output = self { true } else { false } }
+}
+
+// A relaxed store may be as it was after any command since the last one that is known to be on the
+// disk: whose sync, closing or compaction was answered, or which was answered before a sync of
+// data.mdb began that was recorded in `synced`. After a command, whole: nothing of a later one.
+extension PowerCut {
+  /// How many commands have to be in the store at least.
+  private func floor(_ cut: Int) -> Int {
+    var answered = 0
+    var floor = 0
+    /// Commands answered before each event.
+    var counts: [Int] = []
+    var synced = 0
+    for event in events[..<cut] {
+      counts.append(answered)
+      switch event {
+      case .output:
+        let command = commands[answered]
+        answered += 1
+        if ["sync", "close", "compact"].contains(command) { floor = answered }
+      case .sync(let path, let begun) where !path.contains(".tmp/"):
+        if path.hasSuffix("/data.mdb") { synced = counts[min(begun, counts.count - 1)] }
+        if path.hasSuffix("/synced") { floor = max(floor, synced) }
+      default: break
+      }
+    }
+    return floor
+  }
+
+  func examineRelaxed(
+    _ state: StoreModel.State, _ cut: Int, _ newest: StoreModel, _ findings: inout Findings
+  ) throws {
+    let answered = events[..<cut].count(where: \.isOutput)
+    let floor = floor(cut)
+    var model = StoreModel()
+    var allowed: Set<StoreModel.State> = floor == 0 ? model.states : []
+    for (index, command) in commands.prefix(answered + 1).enumerated() {
+      model.acknowledge(command)
+      if index + 1 >= floor { allowed.formUnion(model.states) }
+    }
+    guard allowed.contains(state) else {
+      throw Arena.Surprise(
+        description: "It holds \(state), which it did after no command from \(floor) to \(answered).")
+    }
+    if newest.admits(state, mayForget: false) {
+      findings.complete += 1
+    } else {
+      findings.older += 1
+    }
+    if state.isEmpty { findings.empty += 1 }
+  }
+}
+
+extension Crashes {
+  @Test(
+    .enabled(if: Strace.isAvailable, needsStrace), .timeLimit(.minutes(10)),
+    arguments: [3_600_000, 2])
+  func `After a power cut a relaxed store is as it was after a commit that is not older than the last sync`(
+    interval: Int
+  ) throws {
+    let seed = Seed.announce()
+    let start = ContinuousClock.now
+    let scratch = try Scratch()
+    let cut = try PowerCut(.relaxed, interval: interval, in: scratch)
+    let findings = try cut.cut(Sweep.isFull ? 5000 : 150, lies: false, seed: seed, in: scratch)
+    #expect(findings.lines == [], "\(findings.lines.count) of \(findings.images)")
+    #expect(findings.complete > 0 && findings.older > 0, "\(findings)")
+    Sweep.report(
+      "relaxed, \(interval) ms: \(findings.images) power cuts in \(cut.events.count) events, "
+        + "\(findings.complete) found complete, \(findings.older) older, \(start.age)")
+  }
+
+  @Test(
+    .enabled(if: Strace.isAvailable && hasFaults, "needs strace and fault points"),
+    .timeLimit(.minutes(10)), arguments: ["recordUnpinned", "recordedUnsynced"])
+  func `A rule of relaxed stores that is broken is noticed after a power cut`(
+    mutant: String
+  ) throws {
+    let seed = Seed.announce()
+    let scratch = try Scratch()
+    let cut = try PowerCut(.relaxed, environment: ["LARDER_MUTANT": mutant], in: scratch)
+    let findings = try cut.cut(150, lies: false, seed: seed, in: scratch)
+    #expect(findings.lines.count >= 5, "\(findings)")
+    Sweep.report("\(mutant): \(findings.lines.count) of \(findings.images) were found out")
+  }
+}
