@@ -3,6 +3,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 import LarderEngine
+import LarderSystem
 import LarderTesting
 import Testing
 
@@ -11,26 +12,34 @@ extension DiskEvent {
 }
 
 // A relaxed store may be as it was after any command since the last one that is known to be on the
-// disk: whose sync, closing or compaction was answered, or which was answered before a sync of
-// data.mdb began that was recorded in `synced`. After a command, whole: nothing of a later one.
+// disk: whose sync, closing or compaction was answered, or which was answered before the transaction
+// was committed that a synced record in `synced` names. After a command, whole: nothing of a later
+// one.
 extension PowerCut {
   /// How many commands have to be in the store at least.
   private func floor(_ cut: Int) -> Int {
     var answered = 0
     var floor = 0
-    /// Commands answered before each event.
-    var counts: [Int] = []
-    var synced = 0
+    // Commands answered before each commit, by the generation's directory.
+    var before: [String: [UInt64: Int]] = [:]
+    var recorded: [String: UInt64] = [:]
+    func directory(_ path: String) -> String { String(path[..<path.lastIndex(of: "/")!]) }
     for event in events[..<cut] {
-      counts.append(answered)
       switch event {
       case .output:
         let command = commands[answered]
         answered += 1
         if ["sync", "close", "compact"].contains(command) { floor = answered }
-      case .sync(let path, let begun) where !path.contains(".tmp/"):
-        if path.hasSuffix("/data.mdb") { synced = counts[min(begun, counts.count - 1)] }
-        if path.hasSuffix("/synced") { floor = max(floor, synced) }
+      case .write(let path, _, let bytes, _) where path.hasSuffix("/data.mdb"):
+        // LMDB writes a meta from its map size on; the transaction comes last.
+        guard bytes.count == 120, let id: UInt64 = bytes.integer(at: 112) else { continue }
+        before[directory(path), default: [:]][id] = answered
+      case .write(let path, _, let bytes, _) where path.hasSuffix("/synced"):
+        if let record = SyncRecord(bytes) { recorded[directory(path)] = record.transaction }
+      case .sync(let path, _) where path.hasSuffix("/synced"):
+        let known = recorded[directory(path)].flatMap { before[directory(path)]?[$0] }
+        // One that is still being built counts only once it is in force.
+        if let known, !path.contains(".tmp/") { floor = max(floor, known) }
       default: break
       }
     }
