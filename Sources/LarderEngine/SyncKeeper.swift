@@ -92,10 +92,11 @@ final class SyncKeeper: Sendable {
         try record(page, of: snapshot, in: generation)
       }
     }
-    if Mutant.recordUnpinned.isActive { return }
-    pins.withLock { pins in
-      pins.held = snapshot
-      pins.next = nil
+    if !Mutant.recordUnpinned.isActive {
+      pins.withLock { pins in
+        pins.held = snapshot
+        pins.next = nil
+      }
     }
     isPinned.store(true, ordering: .releasing)
   }
@@ -205,7 +206,6 @@ final class SyncKeeper: Sendable {
   // MARK: Pins
 
   private func adopt(_ snapshot: KeptSnapshot) {
-    if Mutant.recordUnpinned.isActive { return }
     pins.withLock { pins in
       // Who does not write needs none.
       guard let held = pins.held, !pins.isClosed, held.id < snapshot.id else { return }
