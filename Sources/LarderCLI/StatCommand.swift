@@ -62,7 +62,9 @@ struct StatCommand: ParsableCommand {
       ("maximumReaders", CBORValue(statistics.maximumReaders)),
       ("processes", .array(statistics.processes.map { CBORValue(Int($0)) })),
       ("pendingWrites", CBORValue(statistics.pendingWrites)),
-      ("syncMilliseconds", statistics.syncInterval.map { CBORValue(Int($0.milliseconds)) } ?? .null),
+      (
+        "syncMilliseconds", statistics.syncInterval.map { CBORValue(Int($0.milliseconds)) } ?? .null
+      ),
       ("unsyncedCommits", statistics.unsyncedCommits.map { CBORValue($0) } ?? .null),
       ("namespaces", .array(namespaces)),
     ])

@@ -35,7 +35,9 @@ extension StoreOpener {
     let state = try StoreState.read(from: path + "/state")
     guard
       let record = try SyncFile.newest(in: path, generation: number, storeID: state?.storeID)
-    else { return .failure(NoRecord(reason: "`synced`, which says what was, is missing or damaged")) }
+    else {
+      return .failure(NoRecord(reason: "`synced`, which says what was, is missing or damaged"))
+    }
     let report = try StructuralVerifier.verify(path: path + "/data.mdb", from: record.meta)
     guard report.isSound else {
       return .failure(NoRecord(reason: "data.mdb is damaged: \(report.findings[0])"))

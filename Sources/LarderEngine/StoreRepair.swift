@@ -203,7 +203,8 @@ struct StoreRepair {
     report.findings = [
       StoreFinding(
         severity: .warning, place: "state",
-        message: "the system went down while the store was in use: opening it goes back to the last sync")
+        message:
+          "the system went down while the store was in use: opening it goes back to the last sync")
     ]
     return report
   }

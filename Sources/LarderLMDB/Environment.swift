@@ -128,7 +128,8 @@ package final class Environment: Sendable {
 
   /// The meta page a transaction wrote; see ``MetaPage/read(of:from:)``.
   package func metaPage(of transaction: UInt64) throws(SystemError) -> MetaPage? {
-    try MetaPage.read(of: transaction, fromDescriptor: dataDescriptor, pageSize: information.pageSize)
+    try MetaPage.read(
+      of: transaction, fromDescriptor: dataDescriptor, pageSize: information.pageSize)
   }
 
   package struct Information: Sendable, Hashable {

@@ -53,7 +53,8 @@ extension Crashes {
       .stateDirty: at(["commit alone", "close alone", "close a durable store"], 1),
       .syncBegun: at(syncs, 1, 2), .beforeRecord: at(syncs, 1, 2), .afterRecord: at(syncs, 1, 2),
       .restoreWritten: at(restorations, 1), .restoreSynced: at(restorations, 1),
-      .restoreRecorded: at(restorations, 1), .leaseTaken: at(["compute"], 1), .leaseRegistered: at(["compute"], 1),
+      .restoreRecorded: at(restorations, 1), .leaseTaken: at(["compute"], 1),
+      .leaseRegistered: at(["compute"], 1),
       .leaseBeforeFill: at(["compute"], 1),
     ]
   }()

@@ -36,7 +36,10 @@ struct PowerCut {
   static func relaxedScript(_ path: String, _ open: String) -> [String] {
     func rounds(_ name: String) -> [String] {
       (0..<8).flatMap { round in
-        ["set \(round % 4) \(name)\(round)", "large 6 \(12000 + 100 * round)", "pair \(name)\(round)"]
+        [
+          "set \(round % 4) \(name)\(round)", "large 6 \(12000 + 100 * round)",
+          "pair \(name)\(round)",
+        ]
       }
     }
     return ["open \(path) \(open)"] + rounds("a") + ["sync"] + rounds("b") + ["remove 2", "close"]

@@ -59,7 +59,8 @@ extension PowerCut {
     }
     guard allowed.contains(state) else {
       throw Arena.Surprise(
-        description: "It holds \(state), which it did after no command from \(floor) to \(answered).")
+        description:
+          "It holds \(state), which it did after no command from \(floor) to \(answered).")
     }
     if newest.admits(state, mayForget: false) {
       findings.complete += 1
@@ -74,9 +75,11 @@ extension Crashes {
   @Test(
     .enabled(if: Strace.isAvailable, needsStrace), .timeLimit(.minutes(10)),
     arguments: [3_600_000, 2])
-  func `After a power cut a relaxed store is as it was after a commit that is not older than the last sync`(
-    interval: Int
-  ) throws {
+  func
+    `After a power cut a relaxed store is as it was after a commit that is not older than the last sync`(
+      interval: Int
+    ) throws
+  {
     let seed = Seed.announce()
     let start = ContinuousClock.now
     let scratch = try Scratch()

@@ -122,7 +122,8 @@ import Testing
       #expect(error?.code == .invalidOption, "\(wrong)")
     }
     let error = #expect(throws: StoreError.self) {
-      try SharedStore(at: directory.path + "/durable", .init(durability: .durable, syncInterval: .seconds(1)))
+      try SharedStore(
+        at: directory.path + "/durable", .init(durability: .durable, syncInterval: .seconds(1)))
     }
     #expect(error?.code == .invalidOption)
   }
@@ -166,7 +167,8 @@ import Testing
     #expect(try open(try crashed("last")).bytes(forKey: 1) == [2])
   }
 
-  @Test func `Without a record a crash of the system is an error, and a repair keeps what is readable`()
+  @Test
+  func `Without a record a crash of the system is an error, and a repair keeps what is readable`()
     throws
   {
     let store = try open()
