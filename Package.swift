@@ -71,10 +71,12 @@ let package = Package(
           condition: .when(platforms: [.linux, .android, .windows])),
       ]),
 
+    // Results of commands, for the tool. No Foundation: a hit is mostly the start of a process.
+    .target(name: "LarderMemo", dependencies: ["LarderEngine", "LarderCoding", "LarderSystem"]),
     .executableTarget(
       name: "LarderCLI",
       dependencies: [
-        "Larder", "LarderDefaults", "LarderUntyped", "LarderEngine", "LarderCoding",
+        "Larder", "LarderDefaults", "LarderUntyped", "LarderMemo", "LarderEngine", "LarderCoding",
         .product(name: "ArgumentParser", package: "swift-argument-parser"),
       ]),
 
@@ -87,8 +89,8 @@ let package = Package(
     .executableTarget(
       name: "LarderStress",
       dependencies: [
-        "Larder", "LarderCache", "LarderObjects", "LarderEngine", "LarderCoding", "LarderLMDB",
-        "LarderSystem", "LarderUntyped", "LarderTesting",
+        "Larder", "LarderCache", "LarderObjects", "LarderDefaults", "LarderStorage", "LarderEngine",
+        "LarderCoding", "LarderLMDB", "LarderSystem", "LarderUntyped", "LarderTesting",
         .product(name: "ArgumentParser", package: "swift-argument-parser"),
       ]),
     .executableTarget(
@@ -124,7 +126,9 @@ let package = Package(
       ]),
     .testTarget(
       name: "LarderDefaultsTests",
-      dependencies: ["LarderDefaults", "LarderEngine", "LarderTesting", "LarderPeer"]),
+      dependencies: [
+        "LarderDefaults", "LarderEngine", "LarderSystem", "LarderTesting", "LarderPeer",
+      ]),
     .testTarget(
       name: "LarderCombineTests",
       dependencies: ["Larder", "LarderObjects", "LarderCombine", "LarderEngine", "LarderTesting"]),
@@ -145,7 +149,10 @@ let package = Package(
       ]),
     .testTarget(
       name: "LarderCLITests",
-      dependencies: ["LarderObjects", "LarderEngine", "LarderTesting", "LarderCLI"]),
+      dependencies: [
+        "LarderObjects", "LarderDefaults", "LarderMemo", "LarderCoding", "LarderEngine",
+        "LarderSystem", "LarderTesting", "LarderCLI",
+      ]),
   ],
   swiftLanguageModes: [.v6]
 )

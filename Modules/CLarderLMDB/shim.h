@@ -63,6 +63,9 @@ static inline int larder_range_is_locked(int fd, short type, int64_t start, int6
 static inline int larder_open(const char *path, int flags, int mode) {
   return open(path, flags | O_CLOEXEC, (mode_t)mode);
 }
+static inline int larder_open_at(int directory, const char *name, int flags) {
+  return openat(directory, name, flags | O_CLOEXEC);
+}
 // A copy of a descriptor with a high number: a dying process closes its files in ascending order.
 static inline int larder_move_high(int fd) {
   int high = fcntl(fd, F_DUPFD_CLOEXEC, 512);

@@ -28,42 +28,66 @@ extension PersistentCache {
   }
 
   private var algebra: StorageOperations<Key, Value> {
+    let turns: Turns
+    if let storage {
+      turns = SharedTurns.of(ObjectIdentifier(storage.core))
+    } else {
+      turns = SharedTurns.of(ObjectIdentifier(self))
+    }
     var result = StorageOperations<Key, Value>(
       read: StorageCall { try self.value(forKey: $0) },
       write: .blocking { item in
-        try self.refuseInsideTransaction()
-        try self.setValue(
-          item.value, forKey: item.key, expires: item.expires.map { .at($0) } ?? .never)
+        try self.inOrder(turns) {
+          try self.setValue(
+            item.value, forKey: item.key, expires: item.expires.map { .at($0) } ?? .never)
+        }
       })
-    result.remove = .blocking {
-      try self.refuseInsideTransaction()
-      try self.removeValue(forKey: $0)
+    result.remove = .blocking { key in
+      _ = try self.inOrder(turns) { try self.removeValue(forKey: key) }
     }
     result.removeAll = .blocking { _ in
-      try self.refuseInsideTransaction()
-      try self.removeAll()
+      try self.inOrder(turns) { try self.removeAll() }
     }
     result.contains = StorageCall { try self.contains($0) }
     result.entry = StorageCall { key in
-      guard let value = try self.value(forKey: key) else { return nil }
-      guard let item = self[item: key] else { return StorageEntry(value) }
-      return StorageEntry(item.value, expires: item.expiration)
+      try self.item(forKey: key).map { StorageEntry($0.value, expires: $0.expiration) }
     }
     result.keepsExpiry = true
     // Without a store there is nothing to share an update with: the algebra's own turns do.
-    guard storage != nil else { return result }
-    result.update = .blocking {
-      try self.refuseInsideTransaction()
-      return try self.change($0.key, $0.body)
+    guard storage != nil else { return result.guarded(by: turns) }
+    result.update = .blocking { update in
+      try turns.take(0) {
+        try self.refuseInsideTransaction()
+        return try self.change(update.key) { read in
+          try update.applied {
+            try read().map { StorageEntry($0.value, expires: $0.expiration) }
+          }.map { Item($0.value, expiration: $0.expires) }
+        }
+      }.map { StorageEntry($0.value, expires: $0.expiration) }
     }
     result.fill = StorageCall { key in
       let fill = try self.beginFilling(key)
       return StorageFilling(
         commit: .blocking { entry in
-          try fill(entry.value, entry.expires.map { .at($0) } ?? .never)
+          try self.inOrder(turns) {
+            try fill(entry.value, entry.expires.map { .at($0) } ?? .never)
+          }
         })
     }
     return result
+  }
+
+  /// Writes, and lets it be known to whom the write may have to wait for when it is made inside
+  /// another storage's update. Others need not: they hold nothing that anybody waits for.
+  private func inOrder<Result>(_ turns: Turns, _ body: () throws -> Result) throws -> Result {
+    guard storage != nil, Turns.isInsideAny else {
+      try refuseInsideTransaction()
+      return try body()
+    }
+    return try turns.take(0) {
+      try refuseInsideTransaction()
+      return try body()
+    }
   }
 
   /// The closure of an update runs under the store's writer lock, and cannot wait for it.

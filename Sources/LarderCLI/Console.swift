@@ -114,9 +114,9 @@ enum Console {
       if let path { fields.append(("path", .text(path))) }
       complain(CBORValue.object(fields + details).jsonText())
     } else if let path, !message.contains(path) {
-      complain("larder: \(path): \(message)")
+      complain("\(Style.alarm("larder:")) \(path): \(message)")
     } else {
-      complain("larder: \(message)")
+      complain("\(Style.alarm("larder:")) \(message)")
     }
     return exit
   }

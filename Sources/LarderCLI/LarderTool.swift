@@ -26,6 +26,7 @@ struct LarderTool: AsyncParsableCommand {
         larder repair /var/lib/app                   salvage what is readable
         larder query Car 'year >= 2020' --sort model --limit 10
         larder defaults read com.example.app theme
+        larder memo --ttl 10m -- curl -fsS https://example.com/rates.json
         larder demo                                  see four processes share a store
 
       EXIT CODES
@@ -42,6 +43,9 @@ struct LarderTool: AsyncParsableCommand {
       GetCommand.self, SetCommand.self, RemoveCommand.self, ListCommand.self, StatCommand.self,
       VerifyCommand.self, RepairCommand.self, ClearCommand.self, ObjectsCommand.self,
       QueryCommand.self, MigrateCommand.self, ExportCommand.self, ImportCommand.self,
-      DefaultsCommand.self, DemoCommand.self, DemoWorkerCommand.self,
+      CopyCommand.self,
+      DefaultsCommand.self, MemoCommand.self, WarmCommand.self, CompletionsCommand.self,
+      ManualCommand.self,
+      DemoCommand.self, DemoWorkerCommand.self,
     ])
 }

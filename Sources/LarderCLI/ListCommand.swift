@@ -119,15 +119,15 @@ struct ListCommand: ParsableCommand {
       return
     }
     let now = Moment.now
-    // A terminal of 80 columns gets whole rows; a pipe whole keys.
+    // A terminal gets whole rows; a pipe whole keys.
     let showsNamespace = namespace == nil && Set(rows.map(\.info.namespace)).count > 1
-    let room = Console.isTerminal ? (showsNamespace ? 18 : 34) : .max
+    let room = Style.width.map { max(8, $0 - (showsNamespace ? 16 : 0) - 46) } ?? .max
     let width = max(3, min(room, rows.map(\.key.count).max() ?? 0)) + 2
     var text = Columns.left("KEY", width: width)
     if showsNamespace { text += Columns.left("NAMESPACE", width: 16) }
     text += Columns.left("VALUE", width: 8)
     for title in ["SIZE", "AGE", "EXPIRES", "USED"] { text += Columns.right(title, width: 9) }
-    text += "\n"
+    text = Style.heading(text) + "\n"
     for row in rows {
       let info = row.info
       text += Columns.left(Columns.shortened(row.key, to: room), width: width)

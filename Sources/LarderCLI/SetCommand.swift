@@ -11,18 +11,28 @@ import LarderEngine
 enum ValueKind: String, CaseIterable, ExpressibleByArgument {
   case text, bytes, json, integer, double, float, boolean, uuid, date
 
+  /// By its name, or as Swift and other tools call it.
+  init?(argument: String) {
+    let others: [String: ValueKind] = [
+      "string": .text, "data": .bytes, "int": .integer, "bool": .boolean,
+    ]
+    guard let kind = ValueKind(rawValue: argument) ?? others[argument] else { return nil }
+    self = kind
+  }
+
   /// Codec and payload of a value given as bytes.
   func encode(_ input: [UInt8]) throws -> (codec: CodecIdentifier, payload: [UInt8]) {
     if self == .bytes { return (.plainBytes, input) }
     guard let text = String(validating: input, as: UTF8.self) else {
-      throw ToolError.usage("The value is not UTF-8 text. Store it with --as bytes.")
+      throw ToolError.usage("The value is not UTF-8 text. Store it as bytes.")
     }
     let word = text.trimmingCharacters(in: .whitespacesAndNewlines)
     switch self {
     case .bytes, .text: return try plain(text)
     case .json:
       guard (try? JSONDecoder().decode(AnyValue.self, from: Data(input))) != nil else {
-        throw ToolError.usage("The value is not JSON. Store it with --as text.")
+        throw ToolError.usage(
+          "The value is not JSON. Texts in JSON have quotes; or store it as text.")
       }
       return (.json, Array(word.utf8))
     case .integer:
@@ -30,7 +40,9 @@ enum ValueKind: String, CaseIterable, ExpressibleByArgument {
       return try plain(wanted(UInt128(word), "an integer of at most 128 bits, such as -42"))
     case .double: return try plain(wanted(Double(word), "a number, such as 2.5"))
     case .float: return try plain(wanted(Float(word), "a number, such as 2.5"))
-    case .boolean: return try plain(wanted(Bool(word), "true or false"))
+    case .boolean:
+      let words = ["true": true, "yes": true, "false": false, "no": false]
+      return try plain(wanted(words[word.lowercased()], "true or false, yes or no"))
     case .uuid:
       let form = "a UUID, such as 123E4567-E89B-42D3-A456-426614174000"
       return try plain(wanted(UUID(uuidString: word), form))

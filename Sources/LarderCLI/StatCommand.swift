@@ -109,11 +109,15 @@ struct StatCommand: ParsableCommand {
     let processes = statistics.processes.map(String.init).joined(separator: " ")
     text += line("processes", "\(statistics.processes.count) present: \(processes)")
     guard !statistics.namespaces.isEmpty else { return text }
-    text += "\n" + Columns.left("NAMESPACE", width: 40)
-    text += Columns.right("ENTRIES", width: 12) + Columns.right("BYTES", width: 12) + "\n"
+    // Two numbers of twelve columns stand behind the name.
+    let width = Style.width.map { max(12, min(40, $0 - 25)) } ?? 40
+    let heading =
+      Columns.left("NAMESPACE", width: width) + Columns.right("ENTRIES", width: 12)
+      + Columns.right("BYTES", width: 12)
+    text += "\n" + Style.heading(heading) + "\n"
     for namespace in statistics.namespaces.sorted(by: { $0.name < $1.name }) {
       let name = namespace.name.isEmpty ? "(without a name)" : namespace.name
-      text += Columns.left(Columns.shortened(name, to: 38), width: 40)
+      text += Columns.left(Columns.shortened(name, to: width - 2), width: width)
       text += Columns.right(Columns.grouped(namespace.entries), width: 12)
       text += Columns.right("\(ByteCount(bytes: namespace.bytes))", width: 12) + "\n"
     }

@@ -4,18 +4,34 @@
 
 // Public, because the two conformances below are.
 public import ArgumentParser
+import Foundation
 public import LarderCoding
 public import LarderEngine
 
 extension Durability: ExpressibleByArgument {}
 extension KeyType: ExpressibleByArgument {}
 
+/// Where the store is when nobody says.
+enum StorePlace {
+  /// The directory given, else `LARDER_STORE`, else the default one.
+  static func path(_ option: String?) -> String {
+    if let option { return option }
+    if let named = environment("LARDER_STORE"), !named.isEmpty { return named }
+    return SharedStore.defaultPath
+  }
+
+  private static func environment(_ name: String) -> String? {
+    ProcessInfo.processInfo.environment[name]
+  }
+}
+
 /// Which store, and how the answer is to be written: options of every command.
 struct StoreArguments: ParsableArguments {
   @Option(
     name: .long,
     help: ArgumentHelp(
-      "The store's directory. (default: \(SharedStore.defaultPath))", valueName: "path"))
+      "The store's directory. (default: $LARDER_STORE, else \(SharedStore.defaultPath))",
+      valueName: "path"))
   var store: String?
 
   @Option(
@@ -30,7 +46,18 @@ struct StoreArguments: ParsableArguments {
   @Flag(name: .long, help: "Write answers and errors as JSON.")
   var json = false
 
-  var path: String { store ?? SharedStore.defaultPath }
+  @Option(
+    name: .long,
+    help: ArgumentHelp(
+      """
+      auto, always or never: whether answers for people have colours. auto: on a terminal, unless \
+      NO_COLOR is set or TERM is dumb.
+      """, valueName: "when"))
+  var color = ColorChoice.auto
+
+  func validate() { Style.choose(color) }
+
+  var path: String { StorePlace.path(store) }
 
   /// The same with a directory that was named without an option.
   func at(_ path: String?) -> StoreArguments {

@@ -8,31 +8,34 @@ package import LarderEngine
 extension PersistentCache {
   /// Changes a value in a transaction among all processes; `nil` is none, before and after.
   ///
-  /// The entry's expiration stays. The closure runs under the store's writer lock.
-  ///
-  /// - Returns: The new value. The cache must have a store.
+  /// The closure runs under the store's writer lock. It is given what reads the value with the time it
+  /// expires, and gives what is to be stored. The cache must have a store.
   package func change(
-    _ key: Key, _ body: @escaping @Sendable (inout Value?) throws -> Void
-  ) throws -> Value? {
+    _ key: Key,
+    _ body: @escaping @Sendable (_ read: () throws -> Item<Value>?) throws -> Item<Value>?
+  ) throws -> Item<Value>? {
     guard let (core, space) = try engine("update") else {
       preconditionFailure("A cache without a store has no transactions.")
     }
     let encoded = EncodedKey(key)
     if core.shadow(of: encoded, in: space) != nil { try core.flush() }
     return try core.write { [self] transaction in
-      let stored = try transaction.value(forKey: encoded, in: space)
-      var value = try stored.map { try decode($0.payload, codec: $0.codec) }
-      try body(&value)
-      guard let value else {
+      let stored = Result { try transaction.value(forKey: encoded, in: space) }
+      let item = try body {
+        try stored.get().map {
+          Item(try decode($0.payload, codec: $0.codec), expiration: Self.date($0.expires))
+        }
+      }
+      guard let item else {
         _ = try transaction.unset(encoded, in: space)
         return nil
       }
-      let (codec, payload) = try StandardCoding.encode(value, codec: options.codec)
+      let (codec, payload) = try StandardCoding.encode(item.value, codec: options.codec)
       let content = Content(
         key: encoded, codec: codec.rawValue, payload: payload,
-        expires: stored?.expires ?? Expiration.never.deadline(now: core.now))
+        expires: item.expires.deadline(now: core.now))
       try transaction.set(content, forKey: encoded, in: space)
-      return value
+      return item
     }
   }
 

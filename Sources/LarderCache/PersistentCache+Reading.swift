@@ -42,6 +42,11 @@ extension PersistentCache {
     return try core.contains(EncodedKey(key), in: space)
   }
 
+  /// The value of a key with the time it expires, read at once.
+  package func item(forKey key: Key) throws -> Item<Value>? {
+    try load(key).map { Item($0.value, expiration: Self.date($0.expires)) }
+  }
+
   // MARK: Loading
 
   struct Loaded {
@@ -56,9 +61,13 @@ extension PersistentCache {
   /// Reads past the memory tier, filing what is found.
   func load(_ key: Key) throws -> Loaded? {
     guard let (core, space) = try engine("get") else {
-      guard let value = tier.hit(key) else { return nil }
-      return Loaded(
-        value: value, expires: tier.withEntry(key) { entry, _ in entry.expires } ?? .max)
+      while let before = tier.withEntry(key, { entry, _ in entry.expires }) {
+        guard let value = tier.hit(key) else { return nil }
+        // Replaced between the two looks: the time would be another value's.
+        let after = tier.withEntry(key) { entry, _ in entry.expires }
+        if after == before { return Loaded(value: value, expires: before) }
+      }
+      return nil
     }
     let encoded = EncodedKey(key)
     if let record = core.shadow(of: encoded, in: space),

@@ -18,29 +18,26 @@
 // a microsecond, and one that adds it has the very date.
 
 #if canImport(FoundationEssentials)
-  import FoundationEssentials
+  package import FoundationEssentials
 #else
-  import Foundation
+  package import Foundation
 #endif
 
-enum CBORDate {
+package enum CBORDate {
   /// The key 1 is its own encoding.
   static let baseTimeKey: UInt8 = 1
-  static let residualKey = "residual"
+  package static let residualKey = "residual"
 
   private static let offset = Date.timeIntervalBetween1970AndReferenceDate
 
   static func write(_ date: Date, to writer: inout CBORWriter) {
     let reference = date.timeIntervalSinceReferenceDate
-    let seconds = reference + offset
+    let (seconds, residual) = epochSeconds(of: reference)
     if seconds - offset == reference || !seconds.isFinite {
       writer.write(tag: CBORTag.epochTime)
       writer.write(seconds)
       return
     }
-    // Knuth's two-sum: sum and error together are the exact sum.
-    let part = seconds - reference
-    let residual = (reference - (seconds - part)) + (offset - part)
     writer.write(tag: CBORTag.extendedTime)
     writer.beginMap(count: 2)
     writer.write(UInt64(baseTimeKey))
@@ -49,7 +46,16 @@ enum CBORDate {
     writer.write(residual)
   }
 
-  static func date(epochSeconds seconds: Double, residual: Double) -> Date {
+  /// Seconds since 1970 of seconds since 2001, and what they lack.
+  package static func epochSeconds(of reference: Double) -> (seconds: Double, residual: Double) {
+    let seconds = reference + offset
+    // Knuth's two-sum: sum and error together are the exact sum.
+    let part = seconds - reference
+    let residual = (reference - (seconds - part)) + (offset - part)
+    return (seconds, residual)
+  }
+
+  package static func date(epochSeconds seconds: Double, residual: Double) -> Date {
     var reference = seconds - offset
     if residual != 0 {
       // The difference as an exact pair again, so that nothing is lost before the residual.

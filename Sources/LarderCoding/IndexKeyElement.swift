@@ -2,6 +2,12 @@
 // Copyright 2026 the Larder authors. Licensed under Apache-2.0.
 // SPDX-License-Identifier: Apache-2.0
 
+#if canImport(FoundationEssentials)
+  package import FoundationEssentials
+#else
+  package import Foundation
+#endif
+
 /// One element of an index key, read back from its bytes (`IndexKeyEncoder.swift`).
 ///
 /// Elements compare like the bytes of keys do.
@@ -13,6 +19,7 @@ package enum IndexKeyElement: Sendable, Hashable {
   case real(Double)
   case boolean(Bool)
   case uuid([UInt8])
+  case date(Date)
 
   /// The elements of a key; `nil`: no encoder wrote these bytes. A key that was cut is none.
   package static func elements(of key: [UInt8]) -> [IndexKeyElement]? {
@@ -40,6 +47,9 @@ package enum IndexKeyElement: Sendable, Hashable {
         guard rest.count >= 16 else { return nil }
         elements.append(.uuid(Array(rest.prefix(16))))
         rest = rest.dropFirst(16)
+      case 0x40:
+        guard let number = real(&rest) else { return nil }
+        elements.append(.date(Date(timeIntervalSinceReferenceDate: number)))
       default: return nil
       }
     }
@@ -102,6 +112,7 @@ package enum IndexKeyElement: Sendable, Hashable {
     case .real(let number): encoder.append(number)
     case .boolean(let value): encoder.append(value)
     case .uuid(let bytes): encoder.append(PlainBytes.uuid(bytes, at: 0)!)
+    case .date(let date): encoder.append(date)
     }
   }
 }
@@ -116,6 +127,7 @@ extension IndexKeyElement: Comparable {
     case .real: 4
     case .boolean: 5
     case .uuid: 6
+    case .date: 7
     }
   }
 
@@ -126,10 +138,16 @@ extension IndexKeyElement: Comparable {
     case (.text(let left), .text(let right)):
       left.unicodeScalars.lexicographicallyPrecedes(right.unicodeScalars)
     case (.integer(let left), .integer(let right)): left < right
-    case (.real(let left), .real(let right)): right.isNaN ? !left.isNaN : left < right
+    case (.real(let left), .real(let right)): precedes(left, right)
+    case (.date(let left), .date(let right)):
+      precedes(left.timeIntervalSinceReferenceDate, right.timeIntervalSinceReferenceDate)
     case (.boolean(let left), .boolean(let right)): !left && right
     default: left.rank < right.rank
     }
+  }
+
+  private static func precedes(_ left: Double, _ right: Double) -> Bool {
+    right.isNaN ? !left.isNaN : left < right
   }
 }
 
@@ -143,6 +161,7 @@ extension IndexKeyElement: CustomStringConvertible {
     case .real(let number): "\(number)"
     case .boolean(let value): "\(value)"
     case .uuid(let bytes): KeyType.display(tag: .uuid, bytes: bytes)
+    case .date(let date): "\(date.timeIntervalSinceReferenceDate) s since 2001"
     }
   }
 }

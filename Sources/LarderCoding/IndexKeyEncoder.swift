@@ -23,10 +23,12 @@
 //     21 eight bytes         double, big-endian; sign flipped, negative ones all bits flipped
 //     26, 27                 false, true
 //     30 sixteen bytes       UUID
+//     40 eight bytes         date: its seconds since 2001, as a double
 //
 // Every element ends where the next begins, so a tuple's encoding is its elements' one behind the
-// other, and a prefix of a tuple is a prefix of the bytes. A date is its seconds since 1970, a
-// double. Text is composed first (Unicode NFC), as Swift's own comparison has it: what is equal is
+// other, and a prefix of a tuple is a prefix of the bytes. A date has the first of the codes that are
+// left to users: `Date` counts from 2001, and in seconds from 1970 every second date with a fraction
+// would be its neighbour. Text is composed first (Unicode NFC), as Swift's own comparison has it: what is equal is
 // the same bytes, and the order is that of the scalars, in no locale.
 
 /// Builds the bytes of an index key, element by element.
@@ -38,6 +40,10 @@
 /// let key = encoder.bytes
 /// ```
 public struct IndexKeyEncoder: Sendable {
+  /// Another number whenever some value gets another key, so that indexes with keys of before are built
+  /// anew. 2: dates have a code of their own.
+  package static let revision: UInt32 = 2
+
   /// What has been appended so far.
   public private(set) var bytes: [UInt8] = []
 
@@ -90,6 +96,16 @@ public struct IndexKeyEncoder: Sendable {
   /// Appends a floating-point number. NaN comes last; 0 and -0 are one.
   public mutating func append(_ number: Double) {
     bytes.append(0x21)
+    appendOrdered(number)
+  }
+
+  /// Appends a date, exactly. One that is no number comes last; 0 and -0 are one.
+  public mutating func append(_ date: Date) {
+    bytes.append(0x40)
+    appendOrdered(date.timeIntervalSinceReferenceDate)
+  }
+
+  private mutating func appendOrdered(_ number: Double) {
     var bits = (number == 0 ? 0 : number.isNaN ? Double.nan : number).bitPattern
     bits = bits >> 63 == 1 ? ~bits : bits | 1 << 63
     for index in (0..<8).reversed() {
@@ -171,10 +187,8 @@ extension UUID: IndexValue {
 }
 
 extension Date: IndexValue {
-  /// Appends the seconds since 1970 as one element.
-  public func encodeIndexKey(into encoder: inout IndexKeyEncoder) {
-    encoder.append(timeIntervalSince1970)
-  }
+  /// Appends the date as one element.
+  public func encodeIndexKey(into encoder: inout IndexKeyEncoder) { encoder.append(self) }
 }
 
 extension Data: IndexValue {

@@ -44,18 +44,23 @@ struct Access: Sendable {
 
 /// Who reads what.
 enum AccessTracker {
+  private struct Reading {
+    var accesses: [Access] = []
+    var known: Set<ObjectIdentifier> = []
+  }
+
   /// Readings under way, by thread; the innermost last.
-  private static let readings = Mutex<[UInt64: [[Access]]]>([:])
+  private static let readings = Mutex<[UInt64: [Reading]]>([:])
 
   /// Runs a getter and returns what it read.
   static func track<R>(_ body: () -> R) -> (result: R, accesses: [Access]) {
     let thread = OSThread.token
     accessTrackers.wrappingAdd(1, ordering: .relaxed)
-    readings.withLock { $0[thread, default: []].append([]) }
+    readings.withLock { $0[thread, default: []].append(Reading()) }
     let result = body()
     accessTrackers.wrappingSubtract(1, ordering: .relaxed)
     let accesses = readings.withLock { readings in
-      let last = readings[thread]?.popLast() ?? []
+      let last = readings[thread]?.popLast()?.accesses ?? []
       if readings[thread]?.isEmpty == true { readings[thread] = nil }
       return last
     }
@@ -71,8 +76,10 @@ enum AccessTracker {
     let mark = source.mark()
     readings.withLock { readings in
       guard let count = readings[thread]?.count else { return }
-      if readings[thread]![count - 1].contains(where: { $0.source === source }) { return }
-      readings[thread]![count - 1].append(Access(source: source, mark: mark))
+      guard readings[thread]![count - 1].known.insert(ObjectIdentifier(source)).inserted else {
+        return
+      }
+      readings[thread]![count - 1].accesses.append(Access(source: source, mark: mark))
     }
   }
 }

@@ -7,18 +7,25 @@ internal import LarderCoding
 internal import LarderEngine
 
 extension Defaults {
-  /// All values of the suite as a property list: a dictionary by key.
+  /// The values of the suite as a property list: a dictionary by key.
   ///
-  /// - Parameter format: XML, unless said otherwise.
+  /// - Parameters:
+  ///   - keys: Those wanted, which may have no value; `nil`: all.
+  ///   - format: XML, unless said otherwise.
   /// - Throws: ``DefaultsError/Code/propertyList`` with the key of a value that a property list
   ///   cannot hold; ``value(_:forKey:)``'s errors.
   /// - Complexity: Reads every value.
   public func propertyList(
-    format: PropertyListSerialization.PropertyListFormat = .xml
+    of keys: [String]? = nil, format: PropertyListSerialization.PropertyListFormat = .xml
   ) throws -> Data {
     var values: [String: PropertyListValue] = [:]
-    for key in try keys() {
+    for key in try keys ?? self.keys() {
       guard let stored = try storedValue(forKey: key) else { continue }
+      // Swift calls texts equal that differ in normalisation, and a dictionary has one of them.
+      guard values[key] == nil || keys != nil else {
+        throw PropertyListValue.refused(
+          key, "another key differs from it only in its form of Unicode")
+      }
       values[key] = try PropertyListValue(stored, key: key)
     }
     let encoder = PropertyListEncoder()
@@ -82,6 +89,12 @@ extension Defaults {
   }
 
   private static func values(_ list: Data) throws -> [String: PropertyListValue] {
+    guard !PropertyListDepth.isTooDeep(list) else {
+      throw DefaultsError(
+        .propertyList,
+        "The property list nests more than \(PropertyListDepth.most) levels deep. Nothing was stored."
+      )
+    }
     do {
       return try PropertyListDecoder().decode([String: PropertyListValue].self, from: list)
     } catch {
@@ -98,20 +111,14 @@ extension Defaults {
   ) throws -> [String]? {
     let suite = try state.get()
     let encoded = try values.sorted { $0.key < $1.key }.map { key, value in
-      (key: key, stored: try value.stored(key: key, dataHoldsJSON: dataHoldsJSON))
+      (key: key, content: try value.content(key: key, dataHoldsJSON: dataHoldsJSON))
     }
-    return try suite.store.write { transaction in
-      if let mark {
-        let imports = DefaultsSuite.importsNamespace
-        if try transaction.bytes(forKey: mark, in: imports) != nil { return nil }
-        try transaction.setBytes([1], forKey: mark, in: imports)
-      }
+    return try suite.write { transaction in
+      if let mark, try !transaction.markImport(of: mark) { return nil }
       var done: [String] = []
-      for (name, stored) in encoded {
-        let key = EncodedKey(name)
-        if !replacing, try transaction.value(forKey: key, in: suite.space) != nil { continue }
-        let content = DefaultsStore.content(stored.codec, stored.payload, key, transaction.now)
-        try transaction.set(content, forKey: key, in: suite.space)
+      for (name, content) in encoded {
+        if !replacing, try transaction.entry(name) != nil { continue }
+        try transaction.put(content, name)
         done.append(name)
       }
       return done

@@ -18,7 +18,7 @@ extension Defaults {
   ///
   /// It is the newest any process has committed. A `Float` is read from a stored `Double` and a
   /// `Double` from a number of any kind, when nothing of it is lost; integers are read as each
-  /// other.
+  /// other, and a `UUID`, a `URL` or an enumeration from the text or number it is coded as.
   ///
   /// - Throws: ``DefaultsError/Code/typeMismatch`` when what is there is of another type: it stays
   ///   there. ``DefaultsError/Code/unreadable`` when it is damaged; `StoreError`.
@@ -49,41 +49,6 @@ extension Defaults {
   @discardableResult
   public func removeValue(forKey key: String) throws -> Bool { try state.get().remove(key) }
 
-  /// Changes a value with nobody in between: read, change and write are one transaction.
-  ///
-  /// ```swift
-  /// let starts = try Defaults.shared.update(Int.self, forKey: "starts") { $0 = ($0 ?? 0) + 1 }
-  /// ```
-  ///
-  /// The closure runs under the store's writer lock: keep it short, and write nothing to the same
-  /// suite in it (that is a trap). `nil` is "none", before and after.
-  ///
-  /// - Returns: The new value.
-  /// - Throws: As ``value(_:forKey:)`` and ``setValue(_:forKey:)``; what the closure throws. Then
-  ///   nothing has changed.
-  @discardableResult
-  public func update<Value: Codable & Sendable>(
-    _ type: Value.Type = Value.self, forKey key: String,
-    _ change: @escaping @Sendable (inout Value?) throws -> Void
-  ) throws -> Value? {
-    let suite = try state.get()
-    let encoded = EncodedKey(key)
-    return try suite.store.write { transaction in
-      let stored = try transaction.value(forKey: encoded, in: suite.space)
-      var value = try stored.map { try Self.decode(Value.self, $0, key) }
-      try change(&value)
-      if let value, case let (codec, payload) = try Self.encoded(value, key),
-        !Self.isNull(codec, payload)
-      {
-        let content = DefaultsStore.content(codec, payload, encoded, transaction.now)
-        try transaction.set(content, forKey: encoded, in: suite.space)
-      } else if stored != nil {
-        _ = try transaction.unset(encoded, in: suite.space)
-      }
-      return value
-    }
-  }
-
   /// The value of a key; where there is none, `initial` is stored and returned.
   ///
   /// Processes that do this at the same time all get the one value that was stored.
@@ -110,20 +75,14 @@ extension Defaults {
   ///
   /// - Throws: As ``setValue(_:forKey:)``.
   public func encode<Value: Encodable>(_ value: Value, forKey key: String) throws {
-    let (codec, payload) = try Self.encoded(value, key)
-    if Self.isNull(codec, payload) {
-      try removeValue(forKey: key)
+    if let content = try Self.content(of: value, key) {
+      try state.get().put(content, key)
     } else {
-      try state.get().put(codec: codec, payload: payload, key)
+      try removeValue(forKey: key)
     }
   }
 
   // MARK: Parts
-
-  /// Whether it is the null of CBOR: an Optional that is nil.
-  private static func isNull(_ codec: UInt16, _ payload: [UInt8]) -> Bool {
-    codec == CodecIdentifier.cbor.rawValue && payload == [0xF6]
-  }
 
   @usableFromInline
   func load<Value: Codable & Sendable>(
@@ -148,12 +107,16 @@ extension Defaults {
     }
   }
 
-  static func encoded<Value: Encodable>(
-    _ value: Value, _ key: String
-  ) throws -> (codec: UInt16, payload: [UInt8]) {
+  /// What is stored for a value; `nil`: nothing, because it is an Optional that is `nil`.
+  @usableFromInline
+  static func content<Value: Encodable>(
+    of value: Value, _ key: String
+  ) throws -> DefaultsContent? {
     do {
       let (codec, payload) = try StandardCoding.encode(value, codec: CBORCodec())
-      return (codec.rawValue, payload)
+      // The null of CBOR.
+      if codec == .cbor, payload == [0xF6] { return nil }
+      return DefaultsContent(codec: codec.rawValue, payload: payload)
     } catch {
       throw DefaultsError(
         .notEncodable, key: key,
@@ -171,6 +134,7 @@ extension Defaults {
         type, identifier: codec, bytes: stored.payload, codec: CBORCodec())
     } catch {
       if let number = number(type, codec, stored.payload) { return number }
+      if let value = composed(type, codec, stored.payload) { return value }
       let isDamage = error.code == .malformed || error.code == .tooDeep
       throw DefaultsError(
         isDamage ? .unreadable : .typeMismatch, key: key,
@@ -199,4 +163,44 @@ extension Defaults {
     if type == Double.self { return wide as? Value }
     return (wide.isNaN ? Float.nan : Float(exactly: wide)) as? Value
   }
+
+  /// A value of a type that is coded as a text, a number or a truth, stored as just that: a `URL`, a
+  /// `UUID`, an enumeration with raw values. Property lists and command lines have no other form.
+  private static func composed<Value: Decodable>(
+    _ type: Value.Type, _ codec: CodecIdentifier, _ payload: [UInt8]
+  ) -> Value? {
+    // A plain value is never read as another plain one.
+    guard !plainTypes.contains(ObjectIdentifier(type)) else { return nil }
+    func read<Plain: Decodable>(_ type: Plain.Type) -> Plain? {
+      try? StandardCoding.decode(type, identifier: codec, bytes: payload, codec: CBORCodec())
+    }
+    let item: CBORValue? =
+      switch codec {
+      case .plainText: read(String.self).map(CBORValue.text)
+      case .plainDouble: read(Double.self).map(CBORValue.float)
+      case .plainBoolean: read(Bool.self).map(CBORValue.boolean)
+      case .plainInteger:
+        read(UInt64.self).map(CBORValue.unsigned)
+          ?? read(Int64.self).map { CBORValue.negative(UInt64(bitPattern: ~$0)) }
+      default: nil
+      }
+    return item.flatMap { try? CBORDecoder().decode(type, from: $0.encoded) }
+  }
+
+  private static let plainTypes: Set<ObjectIdentifier> = [
+    ObjectIdentifier(String.self), ObjectIdentifier(Bool.self), ObjectIdentifier(Double.self),
+    ObjectIdentifier(Float.self), ObjectIdentifier(Int.self), ObjectIdentifier(Int8.self),
+    ObjectIdentifier(Int16.self), ObjectIdentifier(Int32.self), ObjectIdentifier(Int64.self),
+    ObjectIdentifier(Int128.self), ObjectIdentifier(UInt.self), ObjectIdentifier(UInt8.self),
+    ObjectIdentifier(UInt16.self), ObjectIdentifier(UInt32.self), ObjectIdentifier(UInt64.self),
+    ObjectIdentifier(UInt128.self), ObjectIdentifier(Date.self), ObjectIdentifier(Data.self),
+    ObjectIdentifier([UInt8].self),
+  ]
+}
+
+/// What is stored for a key.
+@usableFromInline
+struct DefaultsContent: Sendable, Hashable {
+  let codec: UInt16
+  let payload: [UInt8]
 }

@@ -126,6 +126,6 @@ public final class Defaults: Sendable {
 
   /// Stores what a tool has encoded itself.
   package func setStored(codec: UInt16, payload: [UInt8], forKey key: String) throws {
-    try state.get().put(codec: codec, payload: payload, key)
+    try state.get().put(DefaultsContent(codec: codec, payload: payload), key)
   }
 }

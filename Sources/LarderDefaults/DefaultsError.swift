@@ -33,6 +33,8 @@ public struct DefaultsError: Error, Sendable, CustomStringConvertible {
     public static let unreadable = Code(rawValue: "unreadable")
     /// The value refused to be encoded.
     public static let notEncodable = Code(rawValue: "notEncodable")
+    /// The suite was to be written within its own ``Defaults/write(_:)`` or `update`.
+    public static let nestedWrite = Code(rawValue: "nestedWrite")
     /// A property list cannot hold it, or what was given is no property list of a dictionary.
     public static let propertyList = Code(rawValue: "propertyList")
   }
@@ -57,7 +59,13 @@ public struct DefaultsError: Error, Sendable, CustomStringConvertible {
 
   /// The failure in one line.
   public var description: String {
-    let place = key.map { "\"\($0)\": " } ?? ""
+    let place = key.map { "\(Self.shown($0)): " } ?? ""
     return "\(place)\(message) [\(code)]"
+  }
+
+  /// A key or name in quotes as it fits in a line: not too long, and without control characters.
+  static func shown(_ text: String) -> String {
+    let beginning = String(String.UnicodeScalarView(text.unicodeScalars.prefix(80)))
+    return String(reflecting: beginning) + (beginning.utf8.count < text.utf8.count ? "…" : "")
   }
 }

@@ -29,7 +29,7 @@ public final class DefaultsKey<Value: Codable & Sendable>: DefaultsKeys, @unchec
   /// Whether `read` is there for more than a plain read, which costs less without it.
   @usableFromInline let isOptional: Bool
   @usableFromInline let read: @Sendable (Defaults, String) throws -> Value?
-  let write: @Sendable (Defaults, String, Value) throws -> Void
+  let encode: @Sendable (Value, String) throws -> DefaultsContent?
   let decode: @Sendable (DefaultsEntry) throws -> Value
 
   /// Makes a key.
@@ -37,7 +37,7 @@ public final class DefaultsKey<Value: Codable & Sendable>: DefaultsKeys, @unchec
   public convenience init(_ name: String, default value: Value) {
     self.init(
       name, value, isOptional: false, read: { try $0.value(Value.self, forKey: $1) },
-      write: { try $0.setValue($2, forKey: $1) }, decode: { try $0.value(Value.self) })
+      encode: { try Defaults.content(of: $0, $1) }, decode: { try $0.value(Value.self) })
   }
 
   /// Makes a key whose value may be missing.
@@ -49,26 +49,21 @@ public final class DefaultsKey<Value: Codable & Sendable>: DefaultsKeys, @unchec
     self.init(
       name, value, isOptional: true,
       read: { try $0.value(Wrapped.self, forKey: $1).map { .some($0) } },
-      write: { defaults, key, value in
-        if let value {
-          try defaults.setValue(value, forKey: key)
-        } else {
-          try defaults.removeValue(forKey: key)
-        }
-      }, decode: { try $0.value(Wrapped.self) })
+      encode: { value, key in try value.flatMap { try Defaults.content(of: $0, key) } },
+      decode: { try $0.value(Wrapped.self) })
   }
 
   @usableFromInline
   init(
     _ name: String, _ value: Value, isOptional: Bool,
     read: @escaping @Sendable (Defaults, String) throws -> Value?,
-    write: @escaping @Sendable (Defaults, String, Value) throws -> Void,
+    encode: @escaping @Sendable (Value, String) throws -> DefaultsContent?,
     decode: @escaping @Sendable (DefaultsEntry) throws -> Value
   ) {
     defaultValue = value
     self.isOptional = isOptional
     self.read = read
-    self.write = write
+    self.encode = encode
     self.decode = decode
     super.init(name: name)
   }
@@ -78,6 +73,9 @@ extension Defaults {
   /// The value of a key, or its default. Setting is one commit.
   ///
   /// What cannot be read is told to ``onError(_:)`` and reads as the default.
+  ///
+  /// Changing a value in place (`defaults[.count] += 1`) is a read and then a write: what another
+  /// thread or process writes in between is lost. ``update(_:_:)`` loses nothing.
   @inlinable
   public subscript<Value: Codable & Sendable>(key: DefaultsKey<Value>) -> Value {
     get {
@@ -107,7 +105,12 @@ extension Defaults {
   ///
   /// - Throws: As ``setValue(_:forKey:)``.
   public func set<Value: Codable & Sendable>(_ value: Value, for key: DefaultsKey<Value>) throws {
-    try key.write(self, key.name, value)
+    let suite = try state.get()
+    if let content = try key.encode(value, key.name) {
+      try suite.put(content, key.name)
+    } else {
+      _ = try suite.remove(key.name)
+    }
   }
 
   /// Removes the value of a key, so that it has its default again.

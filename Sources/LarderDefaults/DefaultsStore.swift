@@ -5,6 +5,7 @@
 internal import LarderCache
 internal import LarderCoding
 internal import LarderEngine
+internal import LarderSystem
 
 /// The store of a suite, spoken to in keys and bytes.
 final class DefaultsStore: Sendable {
@@ -38,21 +39,78 @@ final class DefaultsStore: Sendable {
     try store.openCore("contains").contains(EncodedKey(key), in: space)
   }
 
-  func put(codec: UInt16, payload: [UInt8], _ key: String) throws {
-    let core = try store.openCore("set")
-    let encoded = EncodedKey(key)
-    let content = Self.content(codec, payload, encoded, core.now)
-    try core.submit(WriteRecord(.put(content), space: space, key: encoded))
+  // MARK: Writing
+
+  func put(_ content: DefaultsContent, _ key: String) throws {
+    let core = try writable("set")
+    let record = record(of: content, key, core)
+    if Mutant.defaultsSetBehind.isActive { return try core.submitBehind(record) }
+    try core.submit(record)
+  }
+
+  func put(_ content: DefaultsContent, _ key: String) async throws {
+    let core = try writable("set")
+    let record = record(of: content, key, core)
+    _ = try await core.submitAsync(record.kind, space: space, key: record.key)
   }
 
   func remove(_ key: String) throws -> Bool {
-    let core = try store.openCore("remove")
-    let record = WriteRecord(.remove, space: space, key: EncodedKey(key))
+    let core = try writable("remove")
+    let record = WriteRecord(.remove, space: space, key: noted(key, nil, core))
     guard case .done(_, let changed) = try core.submit(record) else { return false }
     return changed
   }
 
-  func removeAll() throws { try store.openCore("removeAll").clear(space) }
+  func remove(_ key: String) async throws -> Bool {
+    let core = try writable("remove")
+    let encoded = noted(key, nil, core)
+    let result = try await core.submitAsync(.remove, space: space, key: encoded)
+    guard case .done(_, let changed) = result else { return false }
+    return changed
+  }
+
+  func removeAll() throws { try writable("removeAll").clear(space) }
+
+  func write<R: Sendable>(
+    _ body: @escaping @Sendable (inout DefaultsTransaction) throws -> R
+  ) throws -> R {
+    _ = try writable("write")
+    return try store.write { [self] in try DefaultsTransaction.run(body, in: &$0, of: self) }
+  }
+
+  func write<R: Sendable>(
+    _ body: @escaping @Sendable (inout DefaultsTransaction) throws -> R
+  ) async throws -> R {
+    _ = try writable("write")
+    return try await store.write { [self] in try DefaultsTransaction.run(body, in: &$0, of: self) }
+  }
+
+  /// - Throws: ``DefaultsError/Code/nestedWrite`` within a transaction of the suite: the writer's
+  ///   lock is ours already, and waiting for it would be for ever.
+  private func writable(_ operation: String) throws -> StoreCore {
+    let core = try store.openCore(operation)
+    guard !core.isInsideTransaction else {
+      throw DefaultsError(
+        .nestedWrite,
+        "A suite cannot be written within its own `update` or `write`, which would wait for "
+          + "itself. Use what the closure is given. Nothing was stored.")
+    }
+    return core
+  }
+
+  private func record(
+    of content: DefaultsContent, _ key: String, _ core: StoreCore
+  ) -> WriteRecord {
+    let key = noted(key, content, core)
+    return WriteRecord(.put(Self.content(content, key, core.now)), space: space, key: key)
+  }
+
+  /// The key, after the handlers that run on this thread were told that this write is theirs.
+  func noted(_ key: String, _ content: DefaultsContent?, _ core: StoreCore) -> EncodedKey {
+    let key = EncodedKey(key)
+    RunningHandlers.note(OwnWrite(place: KeyPlace(core, key), content: content))
+    return key
+  }
 
   func keys() throws -> [String] {
     let core = try store.openCore("keys")
@@ -68,10 +126,10 @@ final class DefaultsStore: Sendable {
     return result.sorted()
   }
 
-  static func content(
-    _ codec: UInt16, _ payload: [UInt8], _ key: EncodedKey, _ now: Int64
-  ) -> Content {
-    Content(key: key, codec: codec, payload: payload, expires: Expiration.never.deadline(now: now))
+  static func content(_ content: DefaultsContent, _ key: EncodedKey, _ now: Int64) -> Content {
+    Content(
+      key: key, codec: content.codec, payload: content.payload,
+      expires: Expiration.never.deadline(now: now))
   }
 
   // MARK: Observing a key
@@ -79,6 +137,7 @@ final class DefaultsStore: Sendable {
   /// What was seen of a key, and where to wait for the next.
   struct Sighting: Sendable {
     let entry: Result<StoredValue?, any Error>
+    let place: KeyPlace
     let slot: ObjectSlot
     let snapshot: ObservedSnapshot
 
@@ -87,7 +146,16 @@ final class DefaultsStore: Sendable {
       guard case .success(let one) = entry, case .success(let two) = other.entry else {
         return false
       }
+      if Mutant.defaultsWatchDeaf.isActive { return one?.codec == two?.codec }
       return one?.codec == two?.codec && one?.payload == two?.payload
+    }
+
+    /// What a handler would have written to make it so; `nil`: nobody can have.
+    var write: OwnWrite? {
+      guard case .success(let stored) = entry else { return nil }
+      return OwnWrite(
+        place: place,
+        content: stored.map { DefaultsContent(codec: $0.codec, payload: $0.payload) })
     }
   }
 
@@ -102,7 +170,9 @@ final class DefaultsStore: Sendable {
         ObjectSlot.key(hash: space.hash(of: encoded, in: view.generation))
       )
     }
-    return Sighting(entry: Result { try entry(key) }, slot: slot, snapshot: snapshot)
+    return Sighting(
+      entry: Result { try entry(key) }, place: KeyPlace(core, encoded), slot: slot,
+      snapshot: snapshot)
   }
 
   /// Returns when something may have changed, the store was closed, or the task cancelled.

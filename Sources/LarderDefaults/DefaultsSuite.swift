@@ -47,7 +47,7 @@ package enum DefaultsSuite {
     func refuse(_ reason: String) -> DefaultsError {
       DefaultsError(
         .invalidSuiteName,
-        "\"\(name.prefix(80))\" cannot name a suite: \(reason). Choose a name such as "
+        "\(DefaultsError.shown(name)) cannot name a suite: \(reason). Choose a name such as "
           + "\"com.example.app\".")
     }
     guard !name.isEmpty else { throw refuse("it is empty") }

@@ -6,26 +6,42 @@ internal import LarderEngine
 internal import Synchronization
 
 /// The keys of a suite that somebody watches.
+///
+/// A key is held by its watches and goes with the last one: a program may have any number of keys.
 final class KeyWatches: Sendable {
-  private let watches = Mutex<[String: KeyWatch]>([:])
+  private struct Entry: Sendable {
+    weak let watch: KeyWatch?
+    let number: UInt64
+  }
+
+  // By bytes: two texts that Swift calls equal may be two keys.
+  private let entries = Mutex<[EncodedKey: Entry]>([:])
 
   func watch(of key: String, in store: DefaultsStore) -> KeyWatch {
-    watches.withLock { watches in
-      if let watch = watches[key] { return watch }
-      let watch = KeyWatch(key: key, store: store)
-      watches[key] = watch
+    let encoded = EncodedKey(key)
+    return entries.withLock { entries in
+      if let watch = entries[encoded]?.watch { return watch }
+      let watch = KeyWatch(key: key, store: store, watches: self)
+      entries[encoded] = Entry(watch: watch, number: watch.number)
       return watch
+    }
+  }
+
+  /// A watch has gone, unless another one came in its place.
+  func forget(_ key: String, number: UInt64) {
+    entries.withLock { entries in
+      let key = EncodedKey(key)
+      if entries[key]?.number == number { entries[key] = nil }
     }
   }
 
   /// Ends all tasks; nobody hears anything from now on.
   func end() {
-    let all = watches.withLock { watches in
-      defer { watches = [:] }
-      return Array(watches.values)
-    }
+    let all = entries.withLock { entries in entries.values.compactMap(\.watch) }
     for watch in all { watch.end() }
   }
+
+  var count: Int { entries.withLock { $0.count } }
 }
 
 /// A key of a suite as something that changes, by any process.
@@ -36,25 +52,32 @@ final class KeyWatch: WatchSource {
     /// What was seen last: by the task or, while there is none, when the value was last read.
     var seen: DefaultsStore.Sighting?
     var changes = 0
-    var observations: [any Observation] = []
+    var watches = WatchList()
     var task: Task<Void, Never>?
+    var hasEnded = false
   }
 
+  let number = WatchRegistry.newNumber()
   private let key: String
   private let store: DefaultsStore
+  private let watches: KeyWatches
   private let state = Mutex(State())
 
-  init(key: String, store: DefaultsStore) {
+  init(key: String, store: DefaultsStore, watches: KeyWatches) {
     self.key = key
     self.store = store
+    self.watches = watches
   }
 
-  deinit { state.withLock { $0.task }?.cancel() }
+  deinit {
+    state.withLock { $0.task }?.cancel()
+    watches.forget(key, number: number)
+  }
 
   var isForeign: Bool { true }
 
   func mark() -> Int {
-    let needsLook = state.withLock { $0.task == nil }
+    let needsLook = state.withLock { $0.task == nil && !$0.hasEnded }
     let seen = needsLook ? try? store.look(at: key) : nil
     return state.withLock { state in
       if state.task == nil, let seen {
@@ -66,24 +89,27 @@ final class KeyWatch: WatchSource {
   }
 
   func add(_ observation: any Observation, since mark: Int) -> Bool {
-    state.withLock { state in
-      if !state.observations.contains(where: { $0 === observation }) {
-        state.observations.append(observation)
-      }
+    let (hasChanged, suspects) = state.withLock { state -> (Bool, [any Observation]?) in
+      guard !state.hasEnded else { return (false, nil) }
+      state.watches.add(observation)
       if state.task == nil, let seen = state.seen {
         state.task = Task.detached { [weak self, store, key] in
           await KeyWatch.run(after: seen, store, key) { [weak self] in self?.tell($0) ?? false }
         }
       }
-      return state.changes != mark
+      return (state.changes != mark, state.watches.startSweep())
     }
+    if let suspects {
+      for suspect in suspects where suspect.isOver { suspect.end() }
+      state.withLock { $0.watches.endSweep() }
+    }
+    return hasChanged
   }
 
   func remove(_ observation: any Observation) {
-    let (removed, task) = state.withLock { state -> ([any Observation], Task<Void, Never>?) in
-      let removed = state.observations.filter { $0 === observation }
-      state.observations.removeAll { $0 === observation }
-      guard state.observations.isEmpty else { return (removed, nil) }
+    let (removed, task) = state.withLock { state in
+      let removed = state.watches.remove(observation)
+      guard state.watches.isEmpty else { return (removed, nil as Task<Void, Never>?) }
       defer { state.task = nil }
       // What was seen stays: who comes at this moment goes on from there.
       return (removed, state.task)
@@ -95,11 +121,11 @@ final class KeyWatch: WatchSource {
   func end() {
     let (removed, task) = state.withLock { state in
       defer {
-        state.observations = []
         state.task = nil
         state.seen = nil
+        state.hasEnded = true
       }
-      return (state.observations, state.task)
+      return (state.watches.removeAll(), state.task)
     }
     task?.cancel()
     for observation in removed { observation.lose(self) }
@@ -132,9 +158,9 @@ final class KeyWatch: WatchSource {
     let observations = state.withLock { state in
       state.seen = seen
       state.changes += 1
-      return state.observations
+      return state.watches.all
     }
-    for observation in observations { observation.didChange(announced: false) }
+    for observation in observations { observation.didChange(by: seen.write) }
     return !observations.isEmpty
   }
 }
@@ -142,9 +168,12 @@ final class KeyWatch: WatchSource {
 extension Defaults {
   /// Tells who tracks the calling thread that a key is about to be read.
   @usableFromInline func noteRead(of key: String) {
-    guard let store = try? state.get() else { return }
+    guard let store = try? state.get(), !store.store.hasClosed else { return }
     AccessTracker.note(watches.watch(of: key, in: store))
   }
 }
 
-extension Defaults: PropertyWatchable {}
+extension Defaults: PropertyWatchable {
+  /// How many keys are known to be watched; for tests of what is left behind.
+  package var watchedKeyCount: Int { watches.count }
+}

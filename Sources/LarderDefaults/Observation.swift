@@ -8,19 +8,32 @@ internal import Synchronization
 /// One watch of one property of one object, whatever their types.
 protocol Observation: AnyObject, Sendable {
   var id: WatchID { get }
+  /// Which of all watches there ever were.
+  var number: UInt64 { get }
   var isActive: Bool { get }
   /// Whether something can still change that it watches.
   var isAttached: Bool { get }
+  /// Whether its object is gone, or going.
+  var isGone: Bool { get }
   /// Whether it is of this very object: an address may have been used before.
   func watches(_ object: AnyObject) -> Bool
-  func isOf(_ keyPath: AnyKeyPath, on object: AnyObject, reading accesses: [Access]) -> Bool
+  func isOf(_ keyPath: AnyKeyPath, reading accesses: [Access]) -> Bool
   /// Before a change that says so beforehand.
   func willChange()
   /// After a change; `announced`: ``willChange()`` was called before it.
   func didChange(announced: Bool)
+  /// After a default has come to hold what `write` makes of it; `nil`: something unreadable.
+  func didChange(by write: OwnWrite?)
+  /// The handler is about to write this.
+  func note(_ write: OwnWrite)
   func end()
   /// A source will never tell anything again.
   func lose(_ source: any WatchSource)
+}
+
+extension Observation {
+  /// Whether it will never be called again.
+  var isOver: Bool { !isActive || isGone }
 }
 
 /// How a watch is called.
@@ -40,9 +53,12 @@ final class PropertyObservation<Object: AnyObject, Value>: Observation {
     var old: Carried<Value>?
     /// The threads its handler runs on.
     var threads: Set<UInt64> = []
+    /// What its handler wrote and has not been seen yet.
+    var ownWrites: [KeyPlace: OwnWrite] = [:]
   }
 
   let id: WatchID
+  let number = WatchRegistry.newNumber()
   private let place: CarriedWeakly<Object>
   private let identity: ObjectIdentifier
   private let keyPath: Carried<KeyPath<Object, Value>>
@@ -65,15 +81,16 @@ final class PropertyObservation<Object: AnyObject, Value>: Observation {
     self.handler = Carried(value: handler)
   }
 
-  deinit { WatchRegistry.remove(id: ObjectIdentifier(self), of: identity) }
+  deinit { WatchRegistry.remove(number: number, id: id, of: identity) }
 
   private var object: Object? { place.object }
   var isActive: Bool { state.withLock { $0.isActive } }
   var isAttached: Bool { state.withLock { $0.isActive && !$0.sources.isEmpty } }
+  var isGone: Bool { object == nil }
 
   func watches(_ object: AnyObject) -> Bool { self.object === object }
 
-  func isOf(_ other: AnyKeyPath, on object: AnyObject, reading accesses: [Access]) -> Bool {
+  func isOf(_ other: AnyKeyPath, reading accesses: [Access]) -> Bool {
     let keyPath: AnyKeyPath = keyPath.value
     if keyPath == other { return true }
     // The same property by the name of another class has another key path. What it reads tells.
@@ -118,6 +135,19 @@ final class PropertyObservation<Object: AnyObject, Value>: Observation {
     if isOutdated { didChange(announced: false) }
   }
 
+  func note(_ write: OwnWrite) { state.withLock { $0.ownWrites[write.place] = write } }
+
+  func didChange(by write: OwnWrite?) {
+    let isOwn = state.withLock { state in
+      guard let write else { return false }
+      return state.ownWrites.removeValue(forKey: write.place) == write
+    }
+    guard isOwn else { return didChange(announced: false) }
+    // Not called, but what was read is another value now.
+    guard mayRun, let object else { return }
+    if read(object).isOutdated { didChange(announced: false) }
+  }
+
   func end() {
     let sources = state.withLock { state in
       state.isActive = false
@@ -147,7 +177,7 @@ final class PropertyObservation<Object: AnyObject, Value>: Observation {
   private func call(_ object: Object, _ change: WatchedChange<Value>) {
     let thread = OSThread.token
     guard state.withLock({ $0.isActive && $0.threads.insert(thread).inserted }) else { return }
-    handler.value(object, change)
+    RunningHandlers.run(self) { handler.value(object, change) }
     _ = state.withLock { $0.threads.remove(thread) }
   }
 
@@ -166,10 +196,12 @@ final class PropertyObservation<Object: AnyObject, Value>: Observation {
       return (state.sources, state.isActive)
     }
     guard isActive else { return (value, false) }
-    for source in before where !now.contains(where: { $0 === source }) { source.remove(self) }
+    let kept = Set(now.map { ObjectIdentifier($0) })
+    for source in before where !kept.contains(ObjectIdentifier(source)) { source.remove(self) }
+    let known = Set(before.map { ObjectIdentifier($0) })
     var isOutdated = false
     for access in accesses {
-      let isNew = !before.contains { $0 === access.source }
+      let isNew = !known.contains(ObjectIdentifier(access.source))
       if access.source.add(self, since: access.mark), isNew { isOutdated = true }
     }
     // Ended on another thread meanwhile: what was attached is detached by the last who sees it.

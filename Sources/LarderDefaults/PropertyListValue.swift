@@ -25,7 +25,7 @@ internal import LarderEngine
 // (1) PropertyKit keeps whatever `UserDefaults` has no type for as data with JSON in it. An import
 // that is told so stores data that is JSON under the codec of JSON, and any Codable type reads it.
 //
-// A UUID is written as its text. What CBOR has and a property list has not (null in an array, keys
+// A UUID is written as its text. It is read from it again, as is all that is coded as a text or number. What CBOR has and a property list has not (null in an array, keys
 // that are no text) is an error that names the key; a field that is null is left out.
 
 /// A value of a property list.
@@ -98,21 +98,30 @@ extension PropertyListValue: Codable {
 
 extension PropertyListValue {
   /// What it is stored as.
-  func stored(key: String, dataHoldsJSON: Bool) throws -> (codec: UInt16, payload: [UInt8]) {
+  func content(key: String, dataHoldsJSON: Bool) throws -> DefaultsContent {
     switch self {
-    case .string(let value): return try Defaults.encoded(value, key)
-    case .integer(let value): return try Defaults.encoded(value, key)
-    case .unsigned(let value): return try Defaults.encoded(value, key)
-    case .real(let value): return try Defaults.encoded(value, key)
-    case .boolean(let value): return try Defaults.encoded(value, key)
-    case .date(let value): return try Defaults.encoded(value, key)
+    case .string(let value): return try Self.content(value, key)
+    case .integer(let value): return try Self.content(value, key)
+    case .unsigned(let value): return try Self.content(value, key)
+    case .real(let value): return try Self.content(value, key)
+    case .boolean(let value): return try Self.content(value, key)
+    case .date(let value): return try Self.content(value, key)
     case .data(let value):
       if dataHoldsJSON, (try? JSONDecoder().decode(PropertyListValue.self, from: value)) != nil {
-        return (CodecIdentifier.json.rawValue, Array(value))
+        return DefaultsContent(codec: CodecIdentifier.json.rawValue, payload: Array(value))
       }
-      return try Defaults.encoded(value, key)
-    case .array, .dictionary: return try Defaults.encoded(self, key)
+      return try Self.content(value, key)
+    case .array, .dictionary: return try Self.content(self, key)
     }
+  }
+
+  private static func content<Value: Encodable>(
+    _ value: Value, _ key: String
+  ) throws -> DefaultsContent {
+    guard let content = try Defaults.content(of: value, key) else {
+      throw refused(key, "it is null")
+    }
+    return content
   }
 
   /// The value of an entry.
@@ -138,7 +147,12 @@ extension PropertyListValue {
         throw Self.refused(key, "the integer has more than 64 bits")
       }
     case .cbor:
-      let value = try CBORValue(parsing: stored.payload)
+      let value: CBORValue
+      do { value = try CBORValue(parsing: stored.payload) } catch {
+        throw DefaultsError(
+          .unreadable, key: key,
+          "The value cannot be read: \(error) Set it again, or remove it.", underlyingError: error)
+      }
       self = try Self(value, key: key) ?? { throw Self.refused(key, "it is null") }()
     default: self = try read(PropertyListValue.self)
     }

@@ -26,7 +26,7 @@ extension PropertyWatchable {
   public func unwatch<Value>(
     _ keyPath: KeyPath<Self, Value>, forIds ids: [String]? = nil
   ) -> [String: Bool] {
-    end(observations(of: keyPath), ids)
+    end(observations(of: keyPath, includingGone: true), ids)
   }
 
   /// Ends the watches with these ids, of whatever property of this object.
@@ -34,7 +34,7 @@ extension PropertyWatchable {
   /// - Returns: For each id, whether there was a watch to end.
   @discardableResult
   public func unwatch(forIds ids: [String]) -> [String: Bool] {
-    end(WatchRegistry.observations(of: self), ids)
+    end(WatchRegistry.observations(of: self, includingGone: true), ids)
   }
 
   /// Ends the watches of this object that stand in the calling file and have automatic ids.
@@ -42,14 +42,21 @@ extension PropertyWatchable {
   /// - Returns: Whether there were any.
   @discardableResult
   public func unwatchAllFilePrivate(_file: String = #fileID) -> Bool {
-    let found = WatchRegistry.observations(of: self).filter { $0.id.file == _file }
+    let found = WatchRegistry.observations(of: self, includingGone: true).filter {
+      $0.id.file == _file
+    }
     for observation in found { observation.end() }
     return !found.isEmpty
   }
 
   /// Ends all watches of this object.
+  ///
+  /// In a `deinit` it lets go at once of what the handlers hold; otherwise that goes with the next
+  /// change of what was watched, or the next watches of it.
   public func unwatchAll() {
-    for observation in WatchRegistry.observations(of: self) { observation.end() }
+    for observation in WatchRegistry.observations(of: self, includingGone: true) {
+      observation.end()
+    }
   }
 
   // MARK: Parts
@@ -67,7 +74,7 @@ extension PropertyWatchable {
     _ keyPath: KeyPath<Self, Value>, _ id: WatchID, _ options: WatchOptions, isShared: Bool,
     _ handler: @escaping (Self, WatchedChange<Value>) -> Void
   ) -> PropertyWatcherInfo {
-    for old in observations(of: keyPath) where old.id == id { old.end() }
+    for old in observations(of: keyPath, id: id) { old.end() }
     let observation = PropertyObservation(
       self, keyPath, id: id, options: options, isShared: isShared, handler: handler)
     WatchRegistry.add(observation, of: self)
@@ -75,11 +82,13 @@ extension PropertyWatchable {
     return withExtendedLifetime(observation) { PropertyWatcherInfo(observation) }
   }
 
-  private func observations<Value>(of keyPath: KeyPath<Self, Value>) -> [any Observation] {
-    let all = WatchRegistry.observations(of: self)
+  private func observations<Value>(
+    of keyPath: KeyPath<Self, Value>, id: WatchID? = nil, includingGone: Bool = false
+  ) -> [any Observation] {
+    let all = WatchRegistry.observations(of: self, id: id, includingGone: includingGone)
     guard !all.isEmpty else { return [] }
     let accesses = AccessTracker.track { self[keyPath: keyPath] }.accesses
-    return all.filter { $0.isOf(keyPath, on: self, reading: accesses) }
+    return all.filter { $0.isOf(keyPath, reading: accesses) }
   }
 
   private func end(_ observations: [any Observation], _ ids: [String]?) -> [String: Bool] {

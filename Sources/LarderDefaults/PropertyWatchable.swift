@@ -27,13 +27,17 @@
 /// pool soon after the commit, one change after the other, the newest value only, and not when the
 /// same is stored again.
 ///
-/// **What a handler may do.** Anything. It is not called for what changes on its thread while it
-/// runs: a handler that sets the property it watches is not called for that, and other handlers
-/// are. One that ends its own watch is not called again.
+/// **What a handler may do.** Anything, such as to end watches, or to let go of the object or close
+/// the defaults it watches. It is not called for what changes on its thread while it runs: a handler
+/// that sets the property it watches is not called for that, and other handlers are. That holds for
+/// a default as well, whose change is heard of later. One that ends its own watch is not called
+/// again. Two handlers that answer each other's change of a default go on for ever.
 ///
 /// **What is held.** A watch does not hold the object; it ends with it. What the handler captures is
 /// held until then: use the object it is given, because a handler that captures the object keeps it
-/// alive until the watch is ended.
+/// alive until the watch is ended. A watch of something that outlives the object lets go of what it
+/// captures at its next change, when others watch it, or when the object ends its watches in its
+/// `deinit`; never does a source keep more than twice the watches that are alive, and a few.
 public protocol PropertyWatchable: AnyObject {}
 
 /// When a handler runs and what it is given. The new value is always there.

@@ -53,7 +53,7 @@ final class WatchedBox<Value>: WatchSource {
   private struct State: Sendable {
     var value: Carried<Value>
     var changes = 0
-    var observations: [any Observation] = []
+    var watches = WatchList()
   }
 
   private let state: Mutex<State>
@@ -71,14 +71,14 @@ final class WatchedBox<Value>: WatchSource {
       return state.withLock { $0.value }.value
     }
     set {
-      for observation in state.withLock({ $0.observations }) { observation.willChange() }
+      for observation in state.withLock({ $0.watches.all }) { observation.willChange() }
       let new = Carried(value: newValue)
       // The old value is let go outside the lock: its deinit may be anything.
       let (old, observations) = state.withLock { state in
         let old = state.value
         state.value = new
         state.changes += 1
-        return (old, state.observations)
+        return (old, state.watches.all)
       }
       withExtendedLifetime(old) {}
       for observation in observations { observation.didChange(announced: true) }
@@ -88,22 +88,27 @@ final class WatchedBox<Value>: WatchSource {
   func mark() -> Int { state.withLock { $0.changes } }
 
   func add(_ observation: any Observation, since mark: Int) -> Bool {
-    state.withLock { state in
-      if !state.observations.contains(where: { $0 === observation }) {
-        state.observations.append(observation)
-      }
-      return state.changes != mark
+    let (hasChanged, suspects) = state.withLock { state in
+      state.watches.add(observation)
+      return (state.changes != mark, state.watches.startSweep())
     }
+    if let suspects {
+      for suspect in suspects where suspect.isOver { suspect.end() }
+      state.withLock { $0.watches.endSweep() }
+    }
+    return hasChanged
   }
 
   func remove(_ observation: any Observation) {
-    let removed = state.withLock { state -> (any Observation)? in
-      guard let index = state.observations.firstIndex(where: { $0 === observation }) else {
-        return nil
-      }
-      return state.observations.remove(at: index)
-    }
+    let removed = state.withLock { $0.watches.remove(observation) }
     // Let go of outside the lock.
     withExtendedLifetime(removed) {}
   }
+
+  var watchCount: Int { state.withLock { $0.watches.count } }
+}
+
+extension Watched {
+  /// How many watches the property holds; for tests of what is left behind.
+  package var watchCount: Int { box.watchCount }
 }

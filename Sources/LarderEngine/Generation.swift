@@ -125,7 +125,7 @@ package final class Generation: Sendable {
   package func withSnapshot<R>(
     _ body: (borrowing ReadTransaction, UInt64) throws -> R
   ) throws -> R {
-    guard let reader = pool.take() else { throw EngineSignal.moved }
+    let reader = try takeReader()
     table.setInside(process: process, index: reader.index, true)
     defer {
       table.setInside(process: process, index: reader.index, false)
@@ -141,6 +141,19 @@ package final class Generation: Sendable {
       throw error
     }
   }
+
+  @inline(__always)
+  private func takeReader() throws -> PooledReader {
+    do throws(ReaderPool.Exhausted) {
+      if let reader = try pool.take() { return reader }
+    } catch {
+      throw StoreError.tooManyReaders(error, path: path)
+    }
+    throw EngineSignal.moved
+  }
+
+  /// Whether this thread is inside a read of it: then it cannot wait until all reads are over.
+  var isReadHere: Bool { pool.isHeldHere }
 
   private func renew(_ reader: PooledReader) throws -> UInt64 {
     var tries = 0
@@ -214,7 +227,7 @@ package final class Generation: Sendable {
   ///
   /// Whoever closes waits for the readers of the pool: this counts as one, without a snapshot.
   package func whileOpen<R>(_ body: (Environment) throws -> R) throws -> R {
-    guard let reader = pool.take() else { throw EngineSignal.moved }
+    let reader = try takeReader()
     defer { pool.giveBack(reader) }
     return try body(environment)
   }

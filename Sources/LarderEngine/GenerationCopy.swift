@@ -61,6 +61,24 @@ extension GenerationBuilder {
     old.table.supersede()
   }
 
+  /// Copies one snapshot of `old` into this builder's directory, where there is no generation. The
+  /// caller has the gate of that directory, and keeps `environment` open.
+  func duplicate(_ old: Generation, _ environment: Environment, compacting: Bool) throws {
+    let temporary = directory.generation(old.number) + ".tmp"
+    FileSystem.removeTree(temporary)
+    do {
+      try FileSystem.makeDirectory(temporary)
+      try environment.copy(to: temporary, compacting: compacting)
+      var meta = old.meta
+      meta.budget = old.table.budget
+      try complete(meta, in: temporary, inheriting: old.table)
+      try put(temporary, inForceAs: old.number)
+    } catch {
+      FileSystem.removeTree(temporary)
+      throw error
+    }
+  }
+
   /// Gives a copied data file its number and everything beside it.
   private func complete(_ meta: StoreMeta, in path: String, inheriting old: SharedTable) throws {
     let environment = try Environment(
@@ -117,6 +135,32 @@ extension StoreCore {
       if let old = try core.copyGeneration() { box.value.withLock { $0 = .success(old) } }
     }
     if let old = try box.value.withLock({ $0 })?.get() { try move(from: old) }
+  }
+
+  /// Copies one snapshot of the store into a directory without one, while everybody goes on.
+  package func copy(to path: String, compacting: Bool) throws {
+    let target = try StoreDirectory.prepare(path, durability: options.durability)
+    let gate = try Gate.enter(target, timeout: options.openTimeout)
+    defer { gate.leave() }
+    do {
+      guard try CurrentFile.generations(in: target).isEmpty,
+        try CurrentFile.read(in: target) == nil
+      else {
+        throw StoreError(
+          .directory, during: "copy", path: path,
+          "There is a store already, and nothing of it was touched. Name another directory.")
+      }
+      try withGeneration { generation in
+        let builder = GenerationBuilder(directory: target, options: options)
+        try generation.whileOpen { environment in
+          try OSThread.withoutFileSizeSignal { () throws(any Error) in
+            try builder.duplicate(generation, environment, compacting: compacting)
+          }
+        }
+      }
+    } catch {
+      throw StoreError(wrapping: error, during: "copy", path: path)
+    }
   }
 
   /// K1 to K7. The caller has the writer's role.

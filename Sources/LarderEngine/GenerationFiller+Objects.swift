@@ -14,22 +14,23 @@ extension GenerationFiller {
   /// - Parameter indexes: Those that are still kept.
   func append(_ object: SalvagedObject, indexes: Set<UInt32>) throws {
     try prepareForMore()
-    let hash = ObjectFormat.hash(type: object.type, id: object.id, meta: meta)
+    let idKey = ObjectFormat.idKey(
+      ObjectFormat.hash(type: object.type, id: object.id, meta: meta), meta)
     let place = ObjectFormat.objectKey(type: object.type, sequence: object.sequence)
-    var others: [(key: [UInt8], hash: UInt64)] = []
+    var others: [[UInt8]] = []
     let known = try value(place, in: tables.objects)
-    if known != nil { others.append((place, 0)) }
-    let items = try value(hash, in: tables.ids) ?? []
+    if known != nil { others.append(place) }
+    let items = try value(idKey, in: tables.ids) ?? []
     for item in items.withRawSpan({ ObjectFormat.idItems($0) }) where item.type == object.type {
       let key = ObjectFormat.objectKey(type: item.type, sequence: item.sequence)
-      if key != place { others.append((key, hash)) }
+      if key != place { others.append(key) }
     }
     for other in others {
-      guard let stored = try stored(other.key) else { continue }
-      // Of one hash only: another object.
-      if other.key != place, stored.id != object.id { continue }
+      guard let stored = try stored(other) else { continue }
+      // Of one place in `ids` only: another object.
+      if other != place, stored.id != object.id { continue }
       if stored.header.label >= object.header.label { return }
-      try remove(stored, other.key, indexes)
+      try remove(stored, other, indexes)
     }
     var header = object.header
     header.label = min(header.label, Generation.base(ofGeneration: meta.generation))
@@ -43,7 +44,7 @@ extension GenerationFiller {
         }
       }
     }
-    try link(hash, object.type, object.sequence)
+    try link(idKey, object.type, object.sequence)
     for key in object.keys where indexes.contains(key.index) {
       try transaction!.put(
         [], forKey: ObjectFormat.indexEntry(key, sequence: object.sequence), in: tables.indexes)
@@ -56,12 +57,12 @@ extension GenerationFiller {
     account(pending: header.cost)
   }
 
-  private func link(_ hash: UInt64, _ type: UInt32, _ sequence: UInt64) throws {
-    var items = try value(hash, in: tables.ids) ?? []
+  private func link(_ idKey: UInt64, _ type: UInt32, _ sequence: UInt64) throws {
+    var items = try value(idKey, in: tables.ids) ?? []
     items.append(littleEndian: type)
     items.append(littleEndian: sequence)
     try items.withRawSpan { items throws(LMDBError) in
-      try transaction!.put(items, forKey: hash, in: tables.ids)
+      try transaction!.put(items, forKey: idKey, in: tables.ids)
     }
   }
 
@@ -104,12 +105,13 @@ extension GenerationFiller {
       try transaction!.remove(
         key: ObjectFormat.indexEntry(key, sequence: stored.sequence), in: tables.indexes)
     }
-    let hash = ObjectFormat.hash(type: stored.type, id: stored.id, meta: meta)
-    let items = try value(hash, in: tables.ids) ?? []
-    try transaction!.remove(key: hash, in: tables.ids)
+    let idKey = ObjectFormat.idKey(
+      ObjectFormat.hash(type: stored.type, id: stored.id, meta: meta), meta)
+    let items = try value(idKey, in: tables.ids) ?? []
+    try transaction!.remove(key: idKey, in: tables.ids)
     for item in items.withRawSpan({ ObjectFormat.idItems($0) })
     where item.type != stored.type || item.sequence != stored.sequence {
-      try link(hash, item.type, item.sequence)
+      try link(idKey, item.type, item.sequence)
     }
     try transaction!.remove(key: key, in: tables.objects)
     objectBooks[stored.type]!.count -= 1

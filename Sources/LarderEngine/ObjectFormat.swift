@@ -11,8 +11,8 @@ internal import LarderSystem
 // `ObjectCatalog.swift`); numbers are never used again.
 //
 //     objects   type u32, sequence u64, both big-endian  ->  record
-//     ids       keyed hash of type number and id (integer key)  ->  items of 12 bytes:
-//                   0 type u32   4 sequence u64, little-endian; several where hashes collide
+//     ids       place of type number and id (integer key)  ->  items of 12 bytes:
+//                   0 type u32   4 sequence u64, little-endian; several where places collide
 //     indexes   index u32 big-endian, the key's bytes, sequence u64 big-endian  ->  nothing
 //
 // The sequence is given when an object is first saved and kept while it exists: the order of
@@ -25,6 +25,11 @@ internal import LarderSystem
 //
 // followed by the object itself. So any process can replace or delete a record together with its
 // index entries without knowing the Swift type, or the index, at all.
+//
+// The place of an id is 48 bits of the keyed hash of all of it but its last two bytes, and these two
+// bytes. Ids that are counted up (numbers, "part-0000123") stand side by side, a hundred in a page: a
+// thousand new ones change a few pages and not a thousand. Everything else goes by the id's hash,
+// which is its place with the bits mixed, so that each follows from the other.
 //
 // Keys in `indexes` are order-preserving bytes of at most 448; a longer one is cut, and eight bytes of
 // its hash stand behind the cut: what is equal stays equal, and order is exact up to there.
@@ -41,7 +46,7 @@ package struct ObjectIndexKey: Sendable, Hashable {
 }
 
 package enum ObjectFormat {
-  static let keyTag: UInt8 = 32
+  package static let keyTag: UInt8 = 32
   static let objectsName = "objects"
   static let idsName = "ids"
   static let indexesName = "indexes"
@@ -91,7 +96,7 @@ package enum ObjectFormat {
   }
 
   /// The sequence at the end of a key of `indexes` that belongs to `index`.
-  static func sequence(ofIndexEntry entry: RawSpan, index: UInt32) -> UInt64? {
+  package static func sequence(ofIndexEntry entry: RawSpan, index: UInt32) -> UInt64? {
     guard
       entry.byteCount >= 12, let found: UInt32 = entry.integer(at: 0), found.byteSwapped == index,
       let sequence: UInt64 = entry.integer(at: entry.byteCount - 8)
@@ -109,7 +114,7 @@ package enum ObjectFormat {
 
   // MARK: The front of a payload
 
-  static func payload(_ keys: [ObjectIndexKey], _ object: [UInt8]) -> [UInt8] {
+  package static func payload(_ keys: [ObjectIndexKey], _ object: [UInt8]) -> [UInt8] {
     var bytes: [UInt8] = []
     bytes.reserveCapacity(4 + keys.reduce(0) { $0 + 8 + $1.bytes.count } + object.count)
     bytes.append(littleEndian: UInt32(keys.count))
@@ -122,7 +127,7 @@ package enum ObjectFormat {
   }
 
   /// The index keys at the front of a payload, and where the object begins; `nil`: damaged.
-  static func indexKeys(_ payload: RawSpan) -> (keys: [ObjectIndexKey], object: Int)? {
+  package static func indexKeys(_ payload: RawSpan) -> (keys: [ObjectIndexKey], object: Int)? {
     guard let count: UInt32 = payload.integer(at: 0), Int(count) <= payload.byteCount / 8 else {
       return nil
     }
@@ -142,7 +147,7 @@ package enum ObjectFormat {
   }
 
   /// Where the object begins in a payload, without looking at its index keys.
-  static func objectStart(_ payload: RawSpan) -> Int? {
+  package static func objectStart(_ payload: RawSpan) -> Int? {
     guard let count: UInt32 = payload.integer(at: 0), Int(count) <= payload.byteCount / 8 else {
       return nil
     }
@@ -156,7 +161,7 @@ package enum ObjectFormat {
   }
 
   /// The items of a record in `ids`.
-  static func idItems(_ record: RawSpan) -> [(type: UInt32, sequence: UInt64)] {
+  package static func idItems(_ record: RawSpan) -> [(type: UInt32, sequence: UInt64)] {
     var items: [(type: UInt32, sequence: UInt64)] = []
     var offset = 0
     while let type: UInt32 = record.integer(at: offset),
@@ -180,10 +185,40 @@ package enum ObjectFormat {
     // No namespace has a name of this length: objects and entries never share their hashes' input.
     hasher.combine(word: UInt64.max)
     hasher.combine(word: UInt64(type) << 32 | UInt64(id.count))
-    hasher.combine(bytes: id)
-    let hash = hasher.finish()
-    let bits = meta.hashBits
-    return bits == 64 ? hash : hash & (1 << UInt64(bits) - 1)
+    guard meta.hashBits == 64 else {
+      hasher.combine(bytes: id)
+      return hasher.finish() & (1 << UInt64(meta.hashBits) - 1)
+    }
+    let front = max(id.count - 2, 0)
+    id.withRawSpan { hasher.combine($0.slice(0..<front)!) }
+    var end: UInt64 = 0
+    for position in front..<id.count { end = end << 8 | UInt64(id[position]) }
+    return mixed(hasher.finish() & ~0xFFFF | end)
+  }
+
+  /// The key in `ids` of an id's hash.
+  static func idKey(_ hash: UInt64, _ meta: StoreMeta) -> UInt64 {
+    meta.hashBits == 64 ? unmixed(hash) : hash
+  }
+
+  /// The hash of the ids at a key of `ids`.
+  static func hash(ofIDKey key: UInt64, _ meta: StoreMeta) -> UInt64 {
+    meta.hashBits == 64 ? mixed(key) : key
+  }
+
+  // The finaliser of MurmurHash3: every bit of the result depends on every bit, and it can be undone.
+  private static func mixed(_ word: UInt64) -> UInt64 {
+    var word = word
+    word = (word ^ (word &>> 33)) &* 0xFF51_AFD7_ED55_8CCD
+    word = (word ^ (word &>> 33)) &* 0xC4CE_B9FE_1A85_EC53
+    return word ^ (word &>> 33)
+  }
+
+  private static func unmixed(_ word: UInt64) -> UInt64 {
+    var word = word
+    word = (word ^ (word &>> 33)) &* 0x9CB4_B2F8_1293_37DB
+    word = (word ^ (word &>> 33)) &* 0x4F74_430C_22A5_4005
+    return word ^ (word &>> 33)
   }
 
   /// The stamp slot that every write to a type touches.

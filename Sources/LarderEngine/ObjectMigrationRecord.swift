@@ -58,7 +58,7 @@ package struct ObjectMigrationRecord: Codable, Sendable, Hashable {
     return key
   }
 
-  init?(_ bytes: RawSpan) {
+  package init?(_ bytes: RawSpan) {
     guard
       let content = CatalogSeal.opened(bytes),
       let record = try? CBORCodec().decode(ObjectMigrationRecord.self, from: content)
@@ -66,7 +66,7 @@ package struct ObjectMigrationRecord: Codable, Sendable, Hashable {
     self = record
   }
 
-  func encoded() throws -> [UInt8] { CatalogSeal.sealed(try CBORCodec().encode(self)) }
+  package func encoded() throws -> [UInt8] { CatalogSeal.sealed(try CBORCodec().encode(self)) }
 }
 
 /// An object on its way to another number.
@@ -109,7 +109,8 @@ extension ObjectReading {
     let key = ObjectMigrationRecord.key(name)
     guard let bytes = try transaction.value(forKey: key, in: .main) else { return nil }
     guard let record = ObjectMigrationRecord(bytes) else {
-      throw LMDBError(.corrupted, during: "the record of a migration")
+      throw CatalogSeal.flaw(
+        of: ObjectMigrationRecord.self, bytes, "the record of the migration \"\(name)\"")
     }
     return record
   }

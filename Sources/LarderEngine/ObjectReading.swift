@@ -44,7 +44,7 @@ package enum ObjectReading {
     }
     // Not "none": whoever declared the type anew would hide what is stored.
     guard let record = ObjectTypeRecord(bytes) else {
-      throw LMDBError(.corrupted, during: "the record of a type")
+      throw CatalogSeal.flaw(of: ObjectTypeRecord.self, bytes, "the record of the type \"\(name)\"")
     }
     return record
   }
@@ -85,7 +85,8 @@ package enum ObjectReading {
     _ transaction: borrowing ReadTransaction
   ) throws -> UInt64? {
     let hash = ObjectFormat.hash(type: type, id: id, in: generation)
-    guard let items = try transaction.value(forKey: hash, in: generation.ids) else { return nil }
+    let key = ObjectFormat.idKey(hash, generation.meta)
+    guard let items = try transaction.value(forKey: key, in: generation.ids) else { return nil }
     var offset = 0
     while let found: UInt32 = items.integer(at: offset),
       let sequence: UInt64 = items.integer(at: offset + 4)
@@ -108,7 +109,8 @@ package enum ObjectReading {
     _ transaction: borrowing ReadTransaction,
     _ body: (_ head: ObjectHead, _ id: RawSpan, _ object: RawSpan) throws -> R
   ) throws -> R? {
-    guard let items = try transaction.value(forKey: hash, in: generation.ids) else { return nil }
+    let key = ObjectFormat.idKey(hash, generation.meta)
+    guard let items = try transaction.value(forKey: key, in: generation.ids) else { return nil }
     var offset = 0
     while let found: UInt32 = items.integer(at: offset),
       let sequence: UInt64 = items.integer(at: offset + 4)

@@ -35,7 +35,8 @@ extension RepairSurvey {
       objectTallies[found.type]!.bytes += UInt64(object.header.cost)
       if let meta = salvage.meta {
         let hash = ObjectFormat.hash(type: object.type, id: object.id, meta: meta)
-        ids.add(StoreSalvage.idKey(hash, object.type, object.sequence))
+        let place = ObjectFormat.idKey(hash, meta)
+        ids.add(StoreSalvage.idItem(at: place, object.type, object.sequence))
       }
       for key in object.keys where indexes.contains(key.index) {
         keys.add(ObjectFormat.indexEntry(key, sequence: object.sequence))

@@ -105,6 +105,18 @@ extension StoreCore {
       hash: hash, table: generation.table)
   }
 
+  /// Whether another process computes the key right now. May have changed when it returns.
+  package func isLedElsewhere(_ key: EncodedKey, in space: Space) throws -> Bool {
+    let hash = space.hash(of: key, in: try generation())
+    do {
+      guard try leases.tryLock(hash: hash) else { return true }
+    } catch {
+      throw StoreError(wrapping: error, during: "compute", path: directory.path)
+    }
+    leases.unlock(hash: hash)
+    return false
+  }
+
   /// Gives the right back, whatever came of it, and lets those who wait look again.
   package func endLeading(_ leadership: Leadership) {
     if let lease = leadership.permit.lease { leadership.table.dropLease(lease) }

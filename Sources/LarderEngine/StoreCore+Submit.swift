@@ -103,7 +103,12 @@ extension StoreCore {
         "a write through another handle of the store inside store.write { } would wait for itself; "
           + "use the transaction the closure is given")
     }
-    return try generation()
+    let generation = try generation()
+    // The writer moves first, and waits for this thread's read to end.
+    if generation.table.isCondemned, generation.isReadHere {
+      throw .insideSnapshot(path: directory.path)
+    }
+    return generation
   }
 
   /// What can be known of a write before it costs anybody else anything.

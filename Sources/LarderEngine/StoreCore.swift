@@ -29,8 +29,6 @@ package final class StoreCore: Sendable {
   let syncer = StoreSyncer()
   let lastTick = Atomic<UInt64>(0)
   private let movingThread = Mutex<Void>(())
-  /// The threads that run a user's closure inside a snapshot, and how many each.
-  private let snapshotThreads = Mutex<[UInt64: Int]>([:])
   let notices: StoreNotices
   /// The thread that has the writer's role; zero: none.
   let leader = Atomic<UInt64>(0)
@@ -74,12 +72,7 @@ package final class StoreCore: Sendable {
   package func move(from old: Generation) throws(StoreError) -> Generation {
     if ForkGuard.isForkedChild { throw .usedAfterFork("use") }
     // Leaving waits for readers, of whom this thread is one.
-    if snapshotThreads.withLock({ $0[OSThread.token] != nil }) {
-      throw StoreError(
-        .insideSnapshot, during: "use", path: directory.path,
-        "The store's files were replaced while this thread reads a snapshot of the old ones. Use "
-          + "the snapshot inside of its closure, not the store.")
-    }
+    if old.isReadHere { throw .insideSnapshot(path: directory.path) }
     // Told when the lock is free: whoever is told may use the store.
     notices.hold()
     let outcome: Result<Generation, StoreError> = movingThread.withLock { _ in
@@ -106,14 +99,6 @@ package final class StoreCore: Sendable {
     notices.endHold()
     deliverNotices()
     return try outcome.get()
-  }
-
-  /// This thread begins, or ends, to run a user's closure inside a snapshot.
-  package func noteSnapshot(isHeld: Bool) {
-    snapshotThreads.withLock { threads in
-      let count = threads[OSThread.token, default: 0] + (isHeld ? 1 : -1)
-      threads[OSThread.token] = count > 0 ? count : nil
-    }
   }
 
   /// The directory itself may have been deleted together with the store.

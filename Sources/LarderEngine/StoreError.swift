@@ -59,7 +59,9 @@ public struct StoreError: Error, Sendable, Hashable, CustomStringConvertible {
     public static let usedAfterFork = Code(rawValue: "usedAfterFork")
     /// A computation asked for the key it computes.
     public static let recursiveComputation = Code(rawValue: "recursiveComputation")
-    /// The store was used inside the closure of a snapshot while its files were replaced.
+    /// Reads of this process inside of other reads have used up its readers.
+    public static let tooManyReaders = Code(rawValue: "tooManyReaders")
+    /// The store was used inside the closure of a read while its files were replaced.
     public static let insideSnapshot = Code(rawValue: "insideSnapshot")
     /// An option has a value that makes no sense.
     public static let invalidOption = Code(rawValue: "invalidOption")
@@ -127,6 +129,23 @@ extension StoreError {
         .system, during: operation, path: path, "\(error).",
         errorNumber: error.code.rawValue > 0 ? error.code.rawValue : nil)
     }
+  }
+
+  static func tooManyReaders(_ error: ReaderPool.Exhausted, path: String) -> StoreError {
+    StoreError(
+      .tooManyReaders, during: "read", path: path,
+      error.isNested
+        ? "All \(error.capacity) readers of this process are taken by reads that wait for one more. "
+          + "Read less inside of closures that the store calls: fetch first, or use the snapshot."
+        : "All \(error.capacity) readers of this process have been taken for a minute. Let closures "
+          + "that the store calls end sooner.")
+  }
+
+  static func insideSnapshot(path: String) -> StoreError {
+    StoreError(
+      .insideSnapshot, during: "use", path: path,
+      "The store's files were replaced while this thread reads the old ones, in a closure that the "
+        + "store called. Use what the closure is given, not the store; or fetch first.")
   }
 
   private static func storageFull(

@@ -66,11 +66,11 @@ extension StoreSalvage {
     let (catalog, values) = (catalog, values)
     let indexes = catalog.indexes
     try reader.forEachNode(of: .table(ObjectFormat.idsName)) { node in
-      guard let hash: UInt64 = node.key.integer(at: 0), let record = values.bytes(of: node.value)
+      guard let place: UInt64 = node.key.integer(at: 0), let record = values.bytes(of: node.value)
       else { return }
       for item in record.withRawSpan({ ObjectFormat.idItems($0) })
       where catalog.isLive(item.type) {
-        ids.add(Self.idKey(hash, item.type, item.sequence))
+        ids.add(Self.idItem(at: place, item.type, item.sequence))
       }
     }
     try reader.forEachNode(of: .table(ObjectFormat.indexesName)) { node in
@@ -82,9 +82,9 @@ extension StoreSalvage {
     return (ids, keys)
   }
 
-  static func idKey(_ hash: UInt64, _ type: UInt32, _ sequence: UInt64) -> [UInt8] {
+  static func idItem(at place: UInt64, _ type: UInt32, _ sequence: UInt64) -> [UInt8] {
     var key: [UInt8] = []
-    key.append(littleEndian: hash)
+    key.append(littleEndian: place)
     key.append(littleEndian: type)
     key.append(littleEndian: sequence)
     return key

@@ -93,6 +93,18 @@ extension StoreTransaction {
     try transaction.remove(key: Self.note(watch, sequence), in: generation.indexes)
   }
 
+  /// How many entries an index has.
+  package func countIndexEntries(_ index: UInt32) throws -> UInt64 {
+    var count: UInt64 = 0
+    try transaction.withReading { reading in
+      try ObjectReading.scanIndex(index, in: generation, reading) { _, _ in
+        count += 1
+        return true
+      }
+    }
+    return count
+  }
+
   // MARK: Moving
 
   package func objectBatch(
@@ -152,13 +164,24 @@ extension StoreTransaction {
     touchObjectType(type)
   }
 
+  /// Lets an object that was copied have been used when the one it was made of was.
+  package func carryUse(of old: [UInt8], _ source: UInt32, to new: [UInt8], _ target: UInt32) {
+    let from = ObjectFormat.hash(type: source, id: old, in: generation)
+    let to = ObjectFormat.hash(type: target, id: new, in: generation)
+    let tick = generation.table.lastUse(hash: from)
+    // Another key in the same place may have been used since.
+    if tick > generation.table.lastUse(hash: to) {
+      generation.table.setLastUse(hash: to, tick: tick)
+    }
+  }
+
   /// Removes the object of a sequence, if there is one.
   package mutating func removeObject(type: UInt32, sequence: UInt64) throws {
     let key = ObjectFormat.objectKey(type: type, sequence: sequence)
     guard try transaction.value(forKey: key, in: generation.objects) != nil else { return }
     switch try old(type, sequence) {
     case .found(let header, let content, let keys):
-      for key in keys {
+      for key in keys where !Mutant.evictedKeysLeft.isActive {
         try transaction.remove(
           key: ObjectFormat.indexEntry(key, sequence: sequence), in: generation.indexes)
       }

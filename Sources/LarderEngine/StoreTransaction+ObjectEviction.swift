@@ -43,6 +43,12 @@ extension StoreTransaction {
     force()
   }
 
+  /// Lets the sample of a type that has no objects yet grow with them, so that a budget can come into
+  /// force later without a walk.
+  package mutating func beginObjectSample(_ type: UInt32) throws {
+    if try objectBooks(type).sample == 0 { try buildSample(type) }
+  }
+
   /// Takes the next step down to a budget that is not in force yet, before the commit.
   ///
   /// - Returns: Whether there is anything to do.
@@ -140,8 +146,8 @@ extension StoreTransaction {
         try ObjectReading.scanIndex(index, from: lower, below: upper, in: generation, reading) {
           key, sequence in
           let hash = (key.integer(at: 0, as: UInt64.self) ?? 0).byteSwapped
-          result.append(
-            Candidate(hash: hash, sequence: sequence, tick: table.lastUse(hash: hash)))
+          let tick = Mutant.evictionIgnoresUse.isActive ? 0 : table.lastUse(hash: hash)
+          result.append(Candidate(hash: hash, sequence: sequence, tick: tick))
           return result.count < count
         }
       }
@@ -196,8 +202,9 @@ extension StoreTransaction {
     var cursor = try Cursor(over: generation.ids, in: reading)
     var more = try cursor.move(atLeast: start)
     while more {
-      let hash = cursor.currentInteger
-      if found.count >= limit { return (found, hash) }
+      let place = cursor.currentInteger
+      if found.count >= limit { return (found, place) }
+      let hash = ObjectFormat.hash(ofIDKey: place, generation.meta)
       do {
         let items = cursor.currentValue
         var offset = 0

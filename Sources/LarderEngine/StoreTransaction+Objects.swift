@@ -143,19 +143,24 @@ extension StoreTransaction {
 
   /// Stores an object with its index entries, replacing the one of the same id.
   ///
+  /// - Parameter since: When the object was stored that is only written anew: it was not used.
   /// - Throws: ``ObjectKeyTaken``; nothing of the object is stored then.
   package mutating func save(
-    _ write: ObjectWrite, type: UInt32, keepsExisting: Bool = false
+    _ write: ObjectWrite, type: UInt32, keepsExisting: Bool = false, since: Int64? = nil
   ) throws -> ObjectSaved {
     let hash = ObjectFormat.hash(type: type, id: write.id, in: generation)
     let known = try transaction.withReading { reading in
       try ObjectReading.sequence(type: type, id: write.id, in: generation, reading)
     }
     if let known, keepsExisting { return .kept(known) }
-    generation.table.setLastUse(
-      hash: hash, tick: generation.table.advanceClock(milliseconds: now))
+    if since == nil {
+      generation.table.setLastUse(
+        hash: hash, tick: generation.table.advanceClock(milliseconds: now))
+    }
     let payload = ObjectFormat.payload(write.keys, write.bytes)
     try requireFitting(write, payload, type)
+    // What looks into the indexes finds everything there.
+    if known != nil || !write.uniqueIndexes.isEmpty { try putHeldEntries() }
     // Before anything is touched: whoever catches the error may go on with the transaction.
     for key in write.keys
     where write.uniqueIndexes.contains(key.index) && !Mutant.uniqueUnchecked.isActive {
@@ -194,12 +199,16 @@ extension StoreTransaction {
           key: ObjectFormat.indexEntry(key, sequence: sequence), in: generation.indexes)
       }
       for key in write.keys where !oldKeys.contains(key) {
-        try transaction.put(
-          [], forKey: ObjectFormat.indexEntry(key, sequence: sequence), in: generation.indexes)
+        let entry = ObjectFormat.indexEntry(key, sequence: sequence)
+        if known == nil {
+          try putNewEntry(entry)
+        } else {
+          try transaction.put([], forKey: entry, in: generation.indexes)
+        }
       }
     }
     try fault(throwing: .objectIndexed)
-    try put(write, payload, type, sequence)
+    try put(write, payload, type, sequence, created: since)
     if known != nil { try noteObjectChange(type, sequence) }
     touch(hash: hash)
     touchObjectType(type)
@@ -341,21 +350,23 @@ extension StoreTransaction {
 
   mutating func link(_ hash: UInt64, _ type: UInt32, _ sequence: UInt64) throws {
     try linkSample(hash, type, sequence)
+    let key = ObjectFormat.idKey(hash, generation.meta)
     var items: [UInt8] = []
-    if let found = try transaction.value(forKey: hash, in: generation.ids) {
+    if let found = try transaction.value(forKey: key, in: generation.ids) {
       items = found.copied()
     }
     items.append(littleEndian: type)
     items.append(littleEndian: sequence)
     try items.withRawSpan { items throws(LMDBError) in
-      try transaction.put(items, forKey: hash, in: generation.ids)
+      try transaction.put(items, forKey: key, in: generation.ids)
     }
   }
 
   mutating func unlink(_ hash: UInt64, _ type: UInt32, _ sequence: UInt64) throws {
     try unlinkSample(hash, type, sequence)
+    let key = ObjectFormat.idKey(hash, generation.meta)
     var kept: [UInt8] = []
-    if let items = try transaction.value(forKey: hash, in: generation.ids) {
+    if let items = try transaction.value(forKey: key, in: generation.ids) {
       var offset = 0
       while let item = items.slice(offset..<(offset + ObjectFormat.idItemSize)) {
         if item.integer(at: 0) != type || item.integer(at: 4) != sequence { kept.append(item) }
@@ -363,10 +374,10 @@ extension StoreTransaction {
       }
     }
     if kept.isEmpty {
-      try transaction.remove(key: hash, in: generation.ids)
+      try transaction.remove(key: key, in: generation.ids)
     } else {
       try kept.withRawSpan { kept throws(LMDBError) in
-        try transaction.put(kept, forKey: hash, in: generation.ids)
+        try transaction.put(kept, forKey: key, in: generation.ids)
       }
     }
   }

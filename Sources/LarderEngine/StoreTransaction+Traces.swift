@@ -36,7 +36,9 @@ extension StoreTransaction {
       var more = try cursor.moveToFirst()
       while more {
         let isFound = ObjectFormat.idItems(cursor.currentValue).contains { $0 == (type, sequence) }
-        if isFound { hashes.append(cursor.currentInteger) }
+        if isFound {
+          hashes.append(ObjectFormat.hash(ofIDKey: cursor.currentInteger, generation.meta))
+        }
         more = try cursor.moveToNext()
       }
     }

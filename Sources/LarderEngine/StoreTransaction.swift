@@ -43,6 +43,8 @@ public struct StoreTransaction: ~Copyable {
   var objectBooks: [UInt32: (books: ObjectTypeBooks, isChanged: Bool)] = [:]
   /// The books as they were when a type was first touched.
   var objectsBefore: [UInt32: ObjectTypeBooks] = [:]
+  /// Index entries that wait for others; `nil`: none have to.
+  var heldEntries: HeldIndexEntries?
   private var isForced = false
   var evicted: UInt64 = 0
   var expired: UInt64 = 0

@@ -93,12 +93,12 @@ extension StoreVerification {
     var cursor = try Cursor(over: generation.ids, in: transaction)
     var more = try cursor.moveToFirst()
     while more {
-      let hash = cursor.currentInteger
+      let place = cursor.currentInteger
       for item in ObjectFormat.idItems(cursor.currentValue) {
         let key = ObjectFormat.objectKey(type: item.type, sequence: item.sequence)
         if try transaction.value(forKey: key, in: generation.objects) == nil {
           find(
-            .error, "id \(String(hash, radix: 16))",
+            .error, "id \(String(place, radix: 16))",
             "it leads to object \(item.type)/\(item.sequence), which is not there")
         }
       }

@@ -158,8 +158,9 @@ package final class Environment: Sendable {
   }
 
   /// Writes a copy without free pages to a directory that exists and is empty.
-  package func copy(to directory: String) throws(LMDBError) {
-    let status = unsafe mdb_env_copy2(pointer, directory, UInt32(MDB_CP_COMPACT))
+  package func copy(to directory: String, compacting: Bool = true) throws(LMDBError) {
+    let status = unsafe mdb_env_copy2(
+      pointer, directory, compacting ? UInt32(MDB_CP_COMPACT) : 0)
     // So LMDB says that pages are neither in use nor free: somebody shortened the free list.
     if status == MDB_INCOMPATIBLE {
       throw LMDBError(.corrupted, during: "mdb_env_copy2 (pages are neither used nor free)")

@@ -8,8 +8,9 @@ internal import Synchronization
 /// A read transaction that rests between reads, keeping its reader slot.
 package final class PooledReader {
   package let index: Int
-  let isTaken = Atomic<Bool>(false)
-  // Owned by whoever set `isTaken`.
+  /// The token of the thread that has it; zero: it is free.
+  fileprivate let holder = Atomic<UInt64>(0)
+  // Owned by the holder.
   private var transaction: ReadTransaction?
   private var isBegun = false
 
@@ -29,6 +30,14 @@ package final class PooledReader {
 
   package func reset() { transaction?.reset() }
 
+  /// Takes it for a thread, if it is free.
+  fileprivate func take(for thread: UInt64) -> Bool {
+    holder.load(ordering: .relaxed) == 0
+      && holder.compareExchange(expected: 0, desired: thread, ordering: .acquiring).exchanged
+  }
+
+  fileprivate func giveBack() { holder.store(0, ordering: .releasing) }
+
   /// Ends the transaction and gives its reader slot back.
   package func drop() {
     isBegun = false
@@ -44,7 +53,7 @@ package final class PooledReader {
   }
 }
 
-// The transaction is touched only by the thread that won `isTaken`, with acquire and release.
+// The transaction is touched only by the thread that became the holder, with acquire and release.
 extension PooledReader: @unchecked Sendable {}
 
 /// The read transactions of this process in one environment.
@@ -52,75 +61,120 @@ extension PooledReader: @unchecked Sendable {}
 /// Taking one and giving it back is two atomic operations. Twice as many as cores are in use
 /// usually; a thread that finds all taken waits the microseconds a read takes. Those who hold one may
 /// want another, though, for a read inside a read: after a while a thread takes one of the reserve.
+/// Where that is used up as well, and every holder waits for one more, one of them is refused: the
+/// others go on with what it gives back. Nobody waits for longer than the time limit.
 package final class ReaderPool: Sendable {
   private let readers: [PooledReader]
   /// So many are in use usually; the rest are the reserve.
   private let usual: Int
   private let isClosed = Atomic<Bool>(false)
+  /// How many readers are held by threads that wait for another.
+  private let stuck = Atomic<Int>(0)
+  private let timeLimit: UInt64
 
   /// Rounds without a free one until the reserve is taken.
   private static let patience = 256
 
-  package init(usual: Int, capacity: Int) {
+  /// No reader is to be had.
+  package struct Exhausted: Error {
+    package let capacity: Int
+    /// Whether the thread itself holds some.
+    package let isNested: Bool
+  }
+
+  package init(usual: Int, capacity: Int, timeLimit: Duration = .seconds(60)) {
     readers = (0..<max(capacity, 2)).map { PooledReader(index: $0) }
     self.usual = min(max(usual, 2), readers.count)
+    self.timeLimit = UInt64(max(timeLimit.components.seconds, 0)) * 1_000_000_000
+  }
+
+  /// Whether this thread holds a reader: it is inside a read.
+  package var isHeldHere: Bool { heldHere > 0 }
+
+  private var heldHere: Int {
+    let token = OSThread.token
+    return readers.count { $0.holder.load(ordering: .relaxed) == token }
   }
 
   /// A reader for this thread alone, or `nil` when the pool was closed.
-  package func take() -> PooledReader? {
+  @inline(__always)
+  package func take() throws(Exhausted) -> PooledReader? {
     // Threads start at different readers, so that the usual case is one exchange.
     let token = OSThread.token
-    var index = Int(truncatingIfNeeded: ((token >> 12) ^ (token >> 20)) & 0xFFFF) % usual
-    var (tries, rounds, count) = (0, 0, usual)
-    while true {
-      if isClosed.load(ordering: .relaxed) { return nil }
-      let reader = readers[index]
-      if !reader.isTaken.load(ordering: .relaxed),
-        reader.isTaken.compareExchange(
-          expected: false, desired: true, ordering: .acquiring
-        ).exchanged
-      {
-        if isClosed.load(ordering: .acquiring) {
-          reader.isTaken.store(false, ordering: .releasing)
-          return nil
-        }
-        return reader
-      }
-      index += 1
-      if index >= count { index = 0 }
-      tries += 1
-      if tries >= count {
-        OSThread.yield()
-        (tries, rounds) = (0, rounds + 1)
-        if rounds == ReaderPool.patience { count = readers.count }
-      }
-    }
+    let start = Int(truncatingIfNeeded: ((token >> 12) ^ (token >> 20)) & 0xFFFF) % usual
+    let reader = readers[start]
+    if reader.take(for: token) { return admitted(reader) }
+    return try search(token, from: start)
   }
 
-  package func giveBack(_ reader: PooledReader) {
-    reader.isTaken.store(false, ordering: .releasing)
+  /// Who closes takes all readers after it has said so.
+  @inline(__always)
+  private func admitted(_ reader: PooledReader) -> PooledReader? {
+    if isClosed.load(ordering: .acquiring) {
+      reader.giveBack()
+      return nil
+    }
+    return reader
   }
+
+  private func search(_ token: UInt64, from start: Int) throws(Exhausted) -> PooledReader? {
+    for _ in 0..<Self.patience {
+      for offset in 0..<usual {
+        if isClosed.load(ordering: .relaxed) { return nil }
+        let reader = readers[(start + offset) % usual]
+        if reader.take(for: token) { return admitted(reader) }
+      }
+      OSThread.yield()
+    }
+    if let reader = anyFree(token) { return admitted(reader) }
+    // All are taken, and there is time: is there a way on at all?
+    let held = heldHere
+    stuck.add(held, ordering: .sequentiallyConsistent)
+    let deadline = Clocks.monotonicNanoseconds() &+ timeLimit
+    var rounds = 0
+    while !isClosed.load(ordering: .relaxed) {
+      if let reader = anyFree(token) {
+        stuck.subtract(held, ordering: .sequentiallyConsistent)
+        return admitted(reader)
+      }
+      // Only one of those who wait is refused, whoever is first.
+      let isHopeless =
+        held > 0
+        && stuck.compareExchange(
+          expected: readers.count, desired: readers.count - held,
+          ordering: .sequentiallyConsistent
+        ).exchanged
+      if isHopeless { throw Exhausted(capacity: readers.count, isNested: true) }
+      if Clocks.monotonicNanoseconds() > deadline {
+        stuck.subtract(held, ordering: .sequentiallyConsistent)
+        throw Exhausted(capacity: readers.count, isNested: held > 0)
+      }
+      rounds += 1
+      if rounds < Self.patience { OSThread.yield() } else { Event().wait(nanoseconds: 1_000_000) }
+    }
+    stuck.subtract(held, ordering: .sequentiallyConsistent)
+    return nil
+  }
+
+  private func anyFree(_ token: UInt64) -> PooledReader? { readers.first { $0.take(for: token) } }
+
+  package func giveBack(_ reader: PooledReader) { reader.giveBack() }
 
   /// Gives the slots of resting readers back to LMDB.
   package func releaseIdle() {
-    for reader in readers
-    where reader.isTaken.compareExchange(
-      expected: false, desired: true, ordering: .acquiring
-    ).exchanged {
+    let token = OSThread.token
+    for reader in readers where reader.take(for: token) {
       reader.drop()
-      reader.isTaken.store(false, ordering: .releasing)
+      reader.giveBack()
     }
   }
 
   /// Lets nobody in any more, waits for those who are, and ends every transaction.
   package func close() {
     isClosed.store(true, ordering: .sequentiallyConsistent)
+    let token = OSThread.token
     for reader in readers {
-      while !reader.isTaken.compareExchange(
-        expected: false, desired: true, ordering: .acquiring
-      ).exchanged {
-        OSThread.yield()
-      }
+      while !reader.take(for: token) { OSThread.yield() }
       reader.drop()
     }
   }

@@ -10,8 +10,15 @@
 // Sound: it and what it is a part of never change.
 class DecodedObject: @unchecked Sendable {
   @usableFromInline let context: LinkContext?
+  /// The number of its type and its sequence; zero: whoever filed it did not know.
+  let type: UInt32
+  let sequence: UInt64
 
-  init(_ context: LinkContext?) { self.context = context }
+  init(_ context: LinkContext?, type: UInt32, sequence: UInt64) {
+    self.context = context
+    self.type = type
+    self.sequence = sequence
+  }
 
   /// Whether it may be handed out again: none of its references shows what may be old.
   @inlinable final var isFresh: Bool { context.map { !$0.wasLoaded } ?? true }

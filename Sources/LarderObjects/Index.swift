@@ -115,7 +115,7 @@ public struct Index<Object: Storable>: Sendable {
   /// Whether what is stored as an index is this one.
   func isStored(as stored: ObjectTypeRecord.Index) -> Bool {
     stored.name == name && stored.definition == definition && stored.isUnique == isUnique
-      && stored.fields == fields
+      && stored.fields == fields && stored.hasKeysOfToday
   }
 
   /// The keys an object has in this index.

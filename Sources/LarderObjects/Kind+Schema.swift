@@ -158,7 +158,21 @@ extension Kind {
   }
 
   /// The first error in a sample of what is stored: the oldest objects and the newest.
+  ///
+  /// An object may come with others that it cannot be without; their types are judged as well, but
+  /// none inside of its own judgement, so that the depth is bounded by the types.
   private func undecodable(
+    _ record: ObjectTypeRecord, _ generation: Generation,
+    _ transaction: borrowing ReadTransaction
+  ) throws -> ObjectError? {
+    let judged = LinkPath.judgedTypes
+    if judged.contains(name) { return nil }
+    return try LinkPath.$judgedTypes.withValue(judged.union([name])) {
+      try firstUndecodable(record, generation, transaction)
+    }
+  }
+
+  private func firstUndecodable(
     _ record: ObjectTypeRecord, _ generation: Generation,
     _ transaction: borrowing ReadTransaction
   ) throws -> ObjectError? {

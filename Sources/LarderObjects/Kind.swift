@@ -27,6 +27,8 @@ final class Kind<Object: Storable>: Sendable {
   /// What a query may walk: the declared indexes, and that of references.
   let walkable: [IndexShape]
   @usableFromInline let tier: MemoryTier<String, DecodedObject>
+  /// Where in `tier` the objects of sequences are.
+  let spots = ObjectSpots()
   private let known = Mutex<State?>(nil)
   private weak let store: ObjectStore?
   private let refers = Atomic<Bool>(false)
@@ -43,9 +45,9 @@ final class Kind<Object: Storable>: Sendable {
   final class Decoded: DecodedObject, @unchecked Sendable {
     @usableFromInline let object: Object
 
-    init(object: Object, context: LinkContext?) {
+    init(object: Object, context: LinkContext?, type: UInt32 = 0, sequence: UInt64 = 0) {
       self.object = object
-      super.init(context)
+      super.init(context, type: type, sequence: sequence)
     }
   }
 
@@ -175,6 +177,7 @@ final class Kind<Object: Storable>: Sendable {
     if isOlder || !missing.isEmpty {
       try validate()
       let isEmpty = try transaction.objectBooks(record.number).count == 0
+      if !isOlder, !isEmpty { try requireAgreement(of: missing, with: record) }
       if isOlder { try raise(&record, isEmpty: isEmpty, &transaction) }
       for stored in record.indexes
       where stored.name != ReferenceIndex.name
@@ -191,6 +194,25 @@ final class Kind<Object: Storable>: Sendable {
     }
     transaction.objectTypes[name] = record
     return record
+  }
+
+  /// Two programs of one version, of which one wants an index to be unique and the other does not,
+  /// would build it anew in turns.
+  private func requireAgreement(
+    of indexes: [Index<Object>], with record: ObjectTypeRecord
+  ) throws {
+    for index in indexes {
+      guard let stored = record.indexes.first(where: { $0.name == index.name }),
+        stored.isUnique != index.isUnique, stored.definition == index.definition,
+        stored.fields == index.fields
+      else { continue }
+      throw ObjectError(
+        .schemaMismatch, type: name,
+        "The index \"\(index.name)\" is stored \(stored.isUnique ? "unique" : "not unique"), and this "
+          + "program declares it the other way, both in version \(record.version). Write unique: "
+          + "\(stored.isUnique) here too, or raise schemaVersion where it is changed.",
+        index: index.name)
+    }
   }
 
   private func declare(_ transaction: inout StoreTransaction) throws -> ObjectTypeRecord {
@@ -301,11 +323,17 @@ final class Kind<Object: Storable>: Sendable {
     try decode(stored.bytes, id: stored.id, decoder)
   }
 
-  func decode(_ bytes: [UInt8], id: [UInt8], _ decoder: LinkDecoder) throws -> Decoded {
+  /// - Parameters:
+  ///   - type: The type's number, where the object can be found by its sequence, too.
+  func decode(
+    _ bytes: [UInt8], id: [UInt8], _ decoder: LinkDecoder, type: UInt32 = 0, sequence: UInt64 = 0
+  ) throws -> Decoded {
     do {
       let object = try decoder.cbor.decode(Object.self, from: bytes)
       let context = decoder.context
-      guard context.wasUsed else { return Decoded(object: object, context: nil) }
+      guard context.wasUsed else {
+        return Decoded(object: object, context: nil, type: type, sequence: sequence)
+      }
       markReferences()
       return Decoded(object: object, context: context)
     } catch {

@@ -137,6 +137,8 @@ struct LinkDecoder: Sendable {
 /// The way down while values are coded within each other.
 enum LinkPath {
   @TaskLocal static var depth = 0
+  /// The types of which samples are being decoded.
+  @TaskLocal static var judgedTypes: Set<String> = []
   @TaskLocal private static var path: [ObjectReference] = []
 
   /// Encodes objects inside the object that refers to them, outside of a store; a cycle would have

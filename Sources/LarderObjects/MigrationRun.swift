@@ -14,7 +14,9 @@ internal import LarderSystem
 // took the step before. A killed process leaves a whole number of steps.
 //
 // The last transaction finds no object that is not copied and no change that is not followed, and
-// gives the name to the new numbers in the same breath. Until then nobody sees anything of them.
+// gives the name to the new numbers in the same breath. Until then nobody sees anything of them. It
+// does not depend on how many there are: of a type with a budget, what eviction chooses from grows
+// with the copy.
 
 /// A migration being applied, for the length of a transaction.
 struct MigrationRun {
@@ -205,12 +207,15 @@ struct MigrationRun {
   ) throws -> ObjectMigrationRecord {
     try requireRest(source)
     var planned = copy.plan(source)
+    let isBounded = try transaction.objectBooks(source.number).isBounded
     if let known, let target = known.target {
       var bare = target
       bare.number = 0
       for position in bare.indexes.indices { bare.indexes[position].number = 0 }
-      if known.source == source.number, bare == planned { return known }
-      // Everything was deleted meanwhile, or another version of the program began.
+      let canBeBounded = try !isBounded || transaction.objectBooks(target.number).sample != 0
+      if known.source == source.number, bare == planned, canBeBounded { return known }
+      // Everything was deleted meanwhile, the type got its first budget, or another version of the
+      // program began.
       try transaction.dropObjects(of: target)
       try transaction.dropObjectNumber(known.watch, isIndex: true)
     }
@@ -219,6 +224,7 @@ struct MigrationRun {
     for position in planned.indexes.indices {
       planned.indexes[position].number = try transaction.newObjectNumber()
     }
+    if isBounded { try transaction.beginObjectSample(planned.number) }
     record.target = planned
     record.watch = try transaction.newObjectNumber()
     if copy.source != copy.target {
@@ -273,8 +279,10 @@ struct MigrationRun {
       let holder: UInt64
       let index: UInt32?
       do {
-        return try transaction.place(
+        try transaction.place(
           write, type: type, sequence: sequence, created: moving.stored.created)
+        return transaction.carryUse(
+          of: moving.stored.id, types.source.number, to: write.id, type)
       } catch let taken as ObjectIDTaken {
         (holder, index) = (taken.holder, nil)
       } catch let taken as ObjectKeyTaken {

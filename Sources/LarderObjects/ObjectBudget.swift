@@ -14,8 +14,9 @@ internal import Synchronization
 // deletions by programs, not against eviction. A reference to an object that was evicted is a reference
 // to one that is gone: visible as missing. Bound the children too if parents are bounded.
 //
-// Use is what the shared table knows of it: a save, a look-up by id or through a reference, also from
-// memory, and coming out of a query that was read from the store. It costs at most one store to memory
+// Use is what the shared table knows of it: a save, a look-up by id or through a reference, and coming
+// out of a query, each also from memory. Counting is none, nor is building an index or migrating: what
+// these write anew was used when it was before. It costs at most one store to memory
 // and no write to the database. Times are those of the last write to the store or of the last second,
 // whichever is later; and of two keys that share one of the table's slots (65,536, or as many as the
 // store's budget asks for) both were used when one was.
@@ -99,10 +100,14 @@ extension Kind {
   }
 
   /// Tells the shared table that a query has given objects out.
-  func noteUse(of objects: [Object], _ type: UInt32, _ view: SnapshotView) {
-    for object in objects {
-      view.generation.table.touch(
-        hash: view.generation.objectHash(type: type, id: Self.bytes(of: object.id)))
+  ///
+  /// - Returns: Where it is noted, for when they are given out again.
+  @discardableResult
+  func noteUse(of objects: [Object], _ type: UInt32, _ view: SnapshotView) -> [UInt64] {
+    objects.map { object in
+      let hash = view.generation.objectHash(type: type, id: Self.bytes(of: object.id))
+      view.generation.table.touch(hash: hash)
+      return hash
     }
   }
 }

@@ -16,40 +16,54 @@ extension ObjectCollection where Object.ID: Sendable {
   /// key's id. An update is a transaction among all processes.
   public func asStorage() -> Storage<Object.ID, Object> {
     let (store, collection) = (store, self)
+    let turns = SharedTurns.of(ObjectIdentifier(store.storage.core))
     var result = StorageOperations<Object.ID, Object>(
       read: StorageCall { try collection.object(id: $0) },
       write: .blocking { item in
         try Self.check(item.value, item.key)
-        try Self.write(store) { transaction in try transaction.save(item.value) }
+        try Self.write(store, turns) { transaction in try transaction.save(item.value) }
       })
     result.remove = .blocking { id in
-      try Self.write(store) { transaction in _ = try transaction.delete(Object.self, id: id) }
+      try Self.write(store, turns) { transaction in _ = try transaction.delete(Object.self, id: id)
+      }
     }
     result.removeAll = .blocking { _ in
-      try Self.write(store) { transaction in try transaction.deleteAll(Object.self) }
+      try Self.write(store, turns) { transaction in try transaction.deleteAll(Object.self) }
     }
     result.keys = .blocking { _ in try collection.objects.fetch().map(\.id) }
     result.update = .blocking { change in
-      try Self.write(store) { transaction in
-        let known = try transaction.object(Object.self, id: change.key)
-        var value = known
-        try change.body(&value)
-        if let value {
-          try Self.check(value, change.key)
-          try transaction.save(value)
-        } else if known != nil {
-          _ = try transaction.delete(Object.self, id: change.key)
+      try turns.take(0) {
+        try Self.write(store, nil) { transaction in
+          let known = try change.known {
+            try transaction.object(Object.self, id: change.key).map { StorageEntry($0) }
+          }
+          var entry = known
+          try change.change(&entry)
+          guard let entry else {
+            if known != nil { _ = try transaction.delete(Object.self, id: change.key) }
+            return nil
+          }
+          if entry.expires != nil {
+            throw StorageError(
+              .unsupported, during: "update", "Objects do not expire. Leave `expires` empty.")
+          }
+          try Self.check(entry.value, change.key)
+          try transaction.save(entry.value)
+          return entry
         }
-        return value
       }
     }
     return Storage(storageName: Object.storedName, operations: result)
   }
 
-  /// The closure of an update runs under the store's writer lock, and cannot wait for it.
+  /// Writes; inside another storage's update in the store's turn, so that updates that cross are found
+  /// out.
   private static func write<Result: Sendable>(
-    _ store: ObjectStore, _ body: @escaping @Sendable (inout ObjectTransaction) throws -> Result
+    _ store: ObjectStore, _ turns: Turns?,
+    _ body: @escaping @Sendable (inout ObjectTransaction) throws -> Result
   ) throws -> Result {
+    if let turns, Turns.isInsideAny { return try turns.take(0) { try write(store, nil, body) } }
+    // The closure of an update runs under the store's writer lock, and cannot wait for it.
     if store.storage.core.isInsideTransaction { throw StorageError.recursiveUpdate }
     return try store.write(body)
   }

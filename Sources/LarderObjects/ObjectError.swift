@@ -38,6 +38,8 @@ public struct ObjectError: Error, Sendable, Hashable, CustomStringConvertible {
     public static let migrating = Code(rawValue: "migrating")
     /// A page's cursor is damaged, or of another query.
     public static let invalidCursor = Code(rawValue: "invalidCursor")
+    /// The sum of integers does not fit their type.
+    public static let overflow = Code(rawValue: "overflow")
     /// A snapshot was read for longer than it may.
     public static let snapshotExpired = Code(rawValue: "snapshotExpired")
   }

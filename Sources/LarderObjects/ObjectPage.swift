@@ -14,6 +14,12 @@ internal import LarderSystem
 /// A place in a query's result, to go on from: in another process, after a restart, after changes.
 ///
 /// Its text is opaque, of letters, digits, `-` and `_`, and contains the values the query sorts by.
+///
+/// A query refuses the cursor of another with ``ObjectError/Code/invalidCursor``. What it knows queries
+/// by is the type, the predicate with its constants, and the sort. A closure (``Query/filter(_:fileID:line:column:)``)
+/// it knows by the place in the source where it stands. So a cursor is refused by another closure, and
+/// once the source around a closure has changed; but one closure with other *captured* values is the
+/// same to it. Go on with a cursor only under the values it was made with, or use comparisons.
 public struct PageCursor: Sendable, Hashable, Codable, LosslessStringConvertible {
   /// The text.
   public let description: String
@@ -119,7 +125,7 @@ extension Query {
 
   /// What tells the query from others, the same in every process: without limits.
   private var fingerprint: UInt64 {
-    let text = ([Object.storedName, "\(predicate)"] + sorts.map(\.text)).joined(separator: "\n")
+    let text = ([Object.storedName, predicate.identity] + sorts.map(\.text)).joined(separator: "\n")
     return XXH64.hash(Array(text.utf8))
   }
 

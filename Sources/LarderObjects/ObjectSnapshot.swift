@@ -34,7 +34,8 @@ public struct ObjectSnapshot: ~Copyable {
 
   /// The objects a query wants, with what it includes.
   public func fetch<Object: Storable>(_ query: Query<Object>) throws -> [Object] {
-    try run(query, empty: []) { run, transaction in
+    if Mutant.snapshotMoves.isActive { return try query.fetch() }
+    return try run(query, empty: []) { run, transaction in
       let objects = try run.foundWithChildren(view.generation, transaction).map(\.object)
       if run.record.isBounded == true { run.kind.noteUse(of: objects, run.record.number, view) }
       return objects
@@ -106,7 +107,9 @@ extension ObjectStore {
   /// ``ObjectError/Code/snapshotExpired``. The closure may run again, when another process has
   /// replaced the store's files meanwhile: let it do nothing but read. Let it use the snapshot and not
   /// the store: that fails with ``LarderEngine/StoreError/Code/insideSnapshot`` once the files have
-  /// been replaced, and each read through the store takes one of the few readers of the process.
+  /// been replaced, and each read through the store takes one of the 63 readers of the process. The
+  /// same holds in every closure that is called while the store is being read, as a query's filter:
+  /// when the readers are used up, ``LarderEngine/StoreError/Code/tooManyReaders``.
   ///
   /// - Parameter limit: How long after its beginning reads may begin.
   public func read<R>(
@@ -115,11 +118,7 @@ extension ObjectStore {
     let core = try storage.openCore("read")
     return try core.withObjects("read") { transaction, view in
       let source = SnapshotSource(transaction, view)
-      core.noteSnapshot(isHeld: true)
-      defer {
-        core.noteSnapshot(isHeld: false)
-        source.close()
-      }
+      defer { source.close() }
       let (seconds, attoseconds) = limit.components
       let nanoseconds = max(seconds, 0).multipliedReportingOverflow(by: 1_000_000_000)
       let allowed =

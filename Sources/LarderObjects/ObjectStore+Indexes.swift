@@ -87,7 +87,8 @@ extension Kind {
       }
       do {
         _ = try transaction.entries.save(
-          try write(object, &record, in: &transaction.entries), type: record.number)
+          try write(object, &record, in: &transaction.entries), type: record.number,
+          since: stored.created)
       } catch let error as ObjectKeyTaken {
         throw taken(error, record)
       }

@@ -77,7 +77,14 @@ public struct ObjectTransaction: ~Copyable {
     _ objects: [Object], children: ChildPolicy = .overwrite
   ) throws {
     var pending: [any PendingChild] = []
-    for object in objects { pending += try store(object) }
+    entries.beginIndexBatch()
+    do {
+      for object in objects { pending += try store(object) }
+    } catch {
+      try entries.endIndexBatch()
+      throw error
+    }
+    try entries.endIndexBatch()
     try saveChildren(pending, of: objects, children)
   }
 

@@ -4,6 +4,12 @@
 
 internal import LarderCoding
 
+#if canImport(FoundationEssentials)
+  internal import FoundationEssentials
+#else
+  internal import Foundation
+#endif
+
 // The comparisons that key paths have by themselves: `\.year >= 2020`.
 
 extension KeyRange {
@@ -39,7 +45,8 @@ extension KeyRange {
     guard key.count <= limit else { return false }
     // The frequent types first: asking for a conformance costs more than these.
     if Value.self == Int.self || Value.self == String.self { return true }
-    return !(value is any FloatingPoint)
+    // What is no number has a key behind all others, and is neither equal to nor above anything.
+    return !(value is any FloatingPoint || value is Date)
   }
 }
 
@@ -57,9 +64,21 @@ extension Predicate {
   ) -> Predicate {
     let key = indexKey(value)
     return Predicate(
-      of: path, "\(path.name) \(sign) \(literal(value))", ranges: key.map { [range($0)] },
+      of: path, "\(path.name) \(sign) \(literal(value))",
+      ranges: key.map { [range($0)] }.flatMap { dates($0, sign, value) },
       isExact: key.map { KeyRange.isExact($0, value) } ?? false
     ) { holds($0) }
+  }
+
+  /// To `Date` one that is no number is at most, and at least, every other: Swift's `<=` is "not above".
+  private static func dates(
+    _ ranges: [KeyRange], _ sign: String, _ value: some Sendable
+  ) -> [KeyRange]? {
+    guard let date = value as? Date else { return ranges }
+    let isNumber = !date.timeIntervalSinceReferenceDate.isNaN
+    let nothing = Date(timeIntervalSinceReferenceDate: .nan)
+    if sign == "<=" { return isNumber ? ranges + [.exactly(nothing.indexKey)] : nil }
+    return isNumber ? ranges : nil
   }
 
   static func different<Value: Equatable & Sendable>(
@@ -72,6 +91,8 @@ extension Predicate {
   static func literal(_ value: some Sendable) -> String {
     switch value {
     case let text as String: "\"\(text)\""
+    // In words it would lose its fraction, and trap where the calendar ends.
+    case let date as Date: "Date(\(date.timeIntervalSinceReferenceDate))"
     default: "\(value)"
     }
   }

@@ -32,6 +32,8 @@ public struct Predicate<Object: Storable>: Sendable, CustomStringConvertible {
     let holds: @Sendable (Object) -> Bool
     /// The same about the property's field in a record; made when objects have to be judged.
     let stored: (@Sendable () -> StoredProperty<Object>?)?
+    /// Where a closure stands in the program: all that tells it from another.
+    var origin: String?
   }
 
   let node: Node
@@ -65,8 +67,18 @@ public struct Predicate<Object: Storable>: Sendable, CustomStringConvertible {
   }
 
   /// A predicate no index can help: every object is decoded and judged.
-  public init(_ holds: @escaping @Sendable (Object) -> Bool) {
-    self.init(nil, "a closure", isExact: false, holds: holds)
+  ///
+  /// - Parameters:
+  ///   - fileID: With `line` and `column`, where the closure stands; see ``PageCursor``.
+  public init(
+    _ holds: @escaping @Sendable (Object) -> Bool, fileID: String = #fileID, line: UInt = #line,
+    column: UInt = #column
+  ) {
+    node = .leaf(
+      Leaf(
+        comparison: Comparison(
+          path: nil, makeText: { "a closure" }, ranges: nil, elementRanges: nil, isExact: false),
+        holds: holds, stored: nil, origin: "\(fileID):\(line):\(column)"))
   }
 
   /// Every object.
@@ -87,13 +99,16 @@ public struct Predicate<Object: Storable>: Sendable, CustomStringConvertible {
 
   public var description: String { Self.text(node) }
 
-  static func text(_ node: Node) -> String {
+  /// What tells it from other predicates, in every process that runs the same program.
+  var identity: String { Self.text(node) { $0.origin.map { " at \($0)" } ?? "" } }
+
+  static func text(_ node: Node, _ suffix: (Leaf) -> String = { _ in "" }) -> String {
     switch node {
     case .all: "all"
-    case .leaf(let leaf): leaf.comparison.text
-    case .and(let nodes): "(" + nodes.map { text($0) }.joined(separator: " && ") + ")"
-    case .or(let nodes): "(" + nodes.map { text($0) }.joined(separator: " || ") + ")"
-    case .not(let node): "!" + text(node)
+    case .leaf(let leaf): leaf.comparison.text + suffix(leaf)
+    case .and(let nodes): "(" + nodes.map { text($0, suffix) }.joined(separator: " && ") + ")"
+    case .or(let nodes): "(" + nodes.map { text($0, suffix) }.joined(separator: " || ") + ")"
+    case .not(let node): "!" + text(node, suffix)
     }
   }
 

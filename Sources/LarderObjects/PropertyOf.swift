@@ -54,7 +54,9 @@ extension PropertyOf where Value: Equatable {
     let ranges = keys.allSatisfy { $0 != nil } ? keys.map { KeyRange.equal($0!) } : nil
     let path = path
     return Predicate(
-      of: path, "\(name) in \(values)", ranges: ranges,
+      of: path,
+      "\(name) in [\(values.map { Predicate<Object>.literal($0) }.joined(separator: ", "))]",
+      ranges: ranges,
       isExact: zip(keys, values).allSatisfy { key, value in
         key.map { KeyRange.isExact($0, value) } ?? false
       }

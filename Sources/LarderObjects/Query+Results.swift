@@ -16,7 +16,8 @@ extension Query {
     let kind = store.kind(Object.self)
     return try store.storage.openCore(operation).withObjects(operation) { transaction, view in
       guard let state = try kind.state(transaction, view) else { return empty }
-      guard !inclusions.isEmpty || kind.hasReferences else {
+      // What the catalog says counts: this process may not have met a reference of the type yet.
+      guard !inclusions.isEmpty || kind.hasReferences || state.record.references != nil else {
         return try body(
           QueryRun(kind: kind, query: self, record: state.record, view: view), transaction, view)
       }
@@ -40,7 +41,9 @@ extension Query {
     if let known = remembered { return known }
     return try run("query", empty: []) { run, transaction, view in
       let objects = try run.objects(view.generation, transaction)
-      if run.record.isBounded == true { run.kind.noteUse(of: objects, run.record.number, view) }
+      let uses =
+        run.record.isBounded == true
+        ? run.kind.noteUse(of: objects, run.record.number, view) : []
       for inclusion in inclusions { _ = try inclusion.load(objects, view.generation, transaction) }
       let context = run.decoder.context
       if context.source == nil, context.wasLoaded { return objects }
@@ -48,7 +51,7 @@ extension Query {
         .init(
           objects: objects, context: context, generation: view.generation,
           slots: context.source?.slots ?? [.type(run.record.number, in: view.generation)],
-          label: view.label))
+          label: view.label, uses: uses))
       return objects
     }
   }
@@ -146,10 +149,28 @@ extension Query {
   }
 
   /// The sum of a property.
+  ///
+  /// Of integers it is exact: parts of it may be larger than the type holds. Other types are added with
+  /// their own `+`, in the query's order.
+  ///
+  /// - Throws: ``ObjectError/Code/overflow`` when the sum of integers does not fit their type.
   public func sum<Value: AdditiveArithmetic & Sendable>(
     _ path: Path<Object, Value>
   ) throws -> Value {
-    try values(of: path).reduce(.zero, +)
+    let values = try values(of: path)
+    func exact<Integer: FixedWidthInteger>(_ type: Integer.Type) -> Value? {
+      IntegerSum.of(values as! [Integer]).map { $0 as! Value }
+    }
+    guard let type = Value.self as? any FixedWidthInteger.Type else {
+      return values.reduce(.zero, +)
+    }
+    guard let sum = exact(type) else {
+      throw ObjectError(
+        .overflow, type: Object.storedName,
+        "The sum of \(values.count) values of \(PropertyPath(path).name) does not fit \(type). Sum a "
+          + "part of them, or as a wider type.")
+    }
+    return sum
   }
 
   // MARK: Explaining

@@ -85,8 +85,14 @@ public struct Query<Object: Storable>: Sendable {
   }
 
   /// Only objects for which a closure holds. Every one is decoded: the last resort.
-  public func filter(_ holds: @escaping @Sendable (Object) -> Bool) -> Query {
-    self.where(Predicate(holds))
+  ///
+  /// - Parameters:
+  ///   - fileID: With `line` and `column`, where the closure stands; see ``PageCursor``.
+  public func filter(
+    _ holds: @escaping @Sendable (Object) -> Bool, fileID: String = #fileID, line: UInt = #line,
+    column: UInt = #column
+  ) -> Query {
+    self.where(Predicate(holds, fileID: fileID, line: line, column: column))
   }
 
   /// In the order of a property, instead of any order before.
@@ -196,6 +202,8 @@ final class QueryMemo<Object: Storable>: Sendable {
     let slots: [ObjectSlot]
     /// The snapshot the result was made in.
     let label: UInt64
+    /// Of a type with a budget: where it is noted that the objects were used.
+    var uses: [UInt64] = []
   }
 
   private let last = Mutex<Result?>(nil)
@@ -210,6 +218,7 @@ final class QueryMemo<Object: Storable>: Sendable {
       else {
         return nil
       }
+      for hash in result.uses { result.generation.table.touch(hash: hash) }
       return result.objects
     }
   }

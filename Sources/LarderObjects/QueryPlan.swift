@@ -58,6 +58,7 @@ struct IndexShape: Sendable {
     guard stored.name == name else { return false }
     return isReferences
       || stored.definition == definition && stored.isUnique == isUnique && stored.fields == fields
+        && stored.hasKeysOfToday
   }
 }
 

@@ -246,6 +246,8 @@ struct QueryRun<Object: Storable> {
     var goesOn = true
     let ranges = plan.isSorted ? position?.clip(walk, plan.backwards) ?? walk.ranges : walk.ranges
     let ordersByKey = plan.isSorted && !query.sorts.isEmpty
+    // Where nothing is left to judge, an object that is in memory is all there is to know.
+    let shared = undecoded == nil && position == nil && !mustJudge ? memory : nil
     for range in plan.backwards ? ranges.reversed() : ranges where goesOn {
       try ObjectReading.scanIndex(
         walk.number, from: range.lower, below: range.upper, backwards: plan.backwards,
@@ -253,6 +255,10 @@ struct QueryRun<Object: Storable> {
       ) { key, sequence in
         if ordersByKey, key.byteCount > KeyRange.limit { throw CutKey() }
         if walk.mayRepeat, !seen.insert(sequence).inserted { return true }
+        if let shared, let known = kind.remembered(sequence, record.number, shared) {
+          goesOn = try body(Found(object: known.object, sequence: sequence, label: known.label))
+          return goesOn
+        }
         do {
           goesOn =
             try ObjectReading.look(
@@ -269,22 +275,27 @@ struct QueryRun<Object: Storable> {
   private func decoded(_ head: ObjectHead, _ id: RawSpan, _ bytes: RawSpan) -> Object? {
     let text = memory == nil ? nil : id.text()
     if let memory, let text,
-      let known = kind.object(
-        in: kind.tier.renew(
-          text, label: head.label, seal: memory.seal, table: memory.generation.table))
+      let found = kind.tier.renew(
+        text, label: head.label, seal: memory.seal, table: memory.generation.table),
+      let known = kind.object(in: found)
     {
+      if found.sequence == head.sequence, found.type == record.number {
+        kind.noteSpot(of: text, head.sequence)
+      } else if found.context == nil {
+        // Filed by one who looked for the id.
+        let placed = Kind<Object>.Decoded(
+          object: known, context: nil, type: record.number, sequence: head.sequence)
+        kind.file(placed, text, id.copied(), head, cost: bytes.byteCount + 64, memory)
+      }
       return known
     }
     let id = id.copied()
     let bytes = bytes.copied()
     do {
-      let decoded = try kind.decode(bytes, id: id, decoder)
+      let decoded = try kind.decode(
+        bytes, id: id, decoder, type: record.number, sequence: head.sequence)
       if let memory, let text, decoded.context == nil {
-        kind.tier.file(
-          decoded, forKey: text, seal: memory.seal, label: head.label, expires: .max,
-          cost: bytes.count + 64,
-          storeHash: memory.generation.objectHash(type: record.number, id: id),
-          table: memory.generation.table)
+        kind.file(decoded, text, id, head, cost: bytes.count + 64, memory)
       }
       return decoded.object
     } catch {

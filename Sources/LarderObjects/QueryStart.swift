@@ -93,6 +93,7 @@ struct QueryPosition<Object: Storable> {
       let order = value.compare(object)
       if order != 0 { return sort.direction == .ascending ? order > 0 : order < 0 }
     }
+    if Mutant.cursorSkipsEquals.isActive, !sorts.isEmpty { return false }
     return sorts.first?.direction == .descending
       ? sequence < self.sequence : sequence > self.sequence
   }

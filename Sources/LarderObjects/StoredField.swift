@@ -10,11 +10,14 @@ internal import LarderSystem
 // A query that judges a hundred thousand objects to find ten needs one or two fields of each. These
 // are read where they lie: the object is a CBOR map (RFC 8949), its fields are passed over until the
 // one sought, and that alone is made into a value. Nothing is trusted that a checksum does not cover,
-// and nothing is guessed: whatever is not plain (tags, indefinite lengths, a field written twice as
-// another writer may) is `unclear`, and the object is decoded.
+// and nothing is guessed: whatever is not plain is `unclear`, and the object is decoded. Plain is a map
+// as Larder writes it: its keys are texts with the shortest heads, in ascending order, so that none is
+// there twice, and nothing is behind it. The decoder takes more than that and refuses some of it; it
+// never finds another value under a name than is found here. What lies inside of other fields is
+// passed over.
 
 /// Where a field of a stored object is.
-enum StoredField {
+package enum StoredField {
   case found(Range<Int>)
   case missing
   case unclear
@@ -23,15 +26,34 @@ enum StoredField {
   static func find(_ name: [UInt8], in object: RawSpan) -> StoredField {
     guard let map = head(object, 0), map.major == 5 else { return .unclear }
     var offset = map.end
+    var last = offset..<offset
+    var found = StoredField.missing
     for _ in 0..<map.argument {
-      guard let value = skip(object, offset, depth: 0), let end = skip(object, value, depth: 0)
+      guard let key = head(object, offset), key.major == 3, key.isShortest,
+        let value = skip(object, offset, depth: 0), isAscending(object, last, offset..<value),
+        let end = skip(object, value, depth: 0)
       else { return .unclear }
       if value - offset == name.count, object.slice(offset..<value)!.equals(name) {
-        return .found(value..<end)
+        found = .found(value..<end)
       }
+      last = offset..<value
       offset = end
     }
-    return .missing
+    return offset == object.byteCount ? found : .unclear
+  }
+
+  /// Whether a key comes before another, byte by byte; mostly their heads tell.
+  private static func isAscending(_ bytes: RawSpan, _ left: Range<Int>, _ right: Range<Int>) -> Bool
+  {
+    var (first, second) = (left.lowerBound, right.lowerBound)
+    while first < left.upperBound, second < right.upperBound {
+      guard let one: UInt8 = bytes.integer(at: first), let other: UInt8 = bytes.integer(at: second)
+      else { return false }
+      if one != other { return one < other }
+      first += 1
+      second += 1
+    }
+    return first == left.upperBound && second < right.upperBound
   }
 
   struct Head {
@@ -40,6 +62,17 @@ enum StoredField {
     let info: UInt8
     let argument: UInt64
     let end: Int
+
+    /// Whether no shorter head says the same.
+    var isShortest: Bool {
+      switch info {
+      case 24: argument >= 24
+      case 25: argument > 0xFF
+      case 26: argument > 0xFFFF
+      case 27: argument > 0xFFFF_FFFF
+      default: true
+      }
+    }
   }
 
   /// The head of an item; `nil`: there is none, or its length is indefinite.
@@ -72,7 +105,9 @@ enum StoredField {
   private static func skip(_ bytes: RawSpan, _ offset: Int, depth: Int) -> Int? {
     guard depth < 64, let head = head(bytes, offset) else { return nil }
     switch head.major {
-    case 0, 1, 7: return head.end
+    case 0, 1: return head.end
+    // A simple value in two bytes is one of the upper ones.
+    case 7: return head.info == 24 && head.argument < 32 ? nil : head.end
     case 2, 3:
       guard head.argument <= UInt64(bytes.byteCount - head.end) else { return nil }
       return head.end + Int(head.argument)
@@ -86,6 +121,25 @@ enum StoredField {
       }
       return end
     }
+  }
+}
+
+extension StoredField {
+  /// A value under a name in an object: `nil`, if that is not plain; `nil` in it, if it is missing.
+  package static func read<Value>(
+    _ type: Value.Type, _ name: String, in object: [UInt8]
+  ) -> Value?? {
+    func read<Scalar: StoredScalar>(_ type: Scalar.Type) -> Value?? {
+      object.withRawSpan { object in
+        switch find(CBORValue.text(name).encoded, in: object) {
+        case .found(let range):
+          (Scalar?.read(object.slice(range)!) as Scalar??).map { $0 as! Value? }
+        case .missing: .some(nil)
+        case .unclear: nil
+        }
+      }
+    }
+    return (type as? any StoredScalar.Type).flatMap { read($0) }
   }
 }
 

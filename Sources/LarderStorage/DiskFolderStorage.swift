@@ -21,13 +21,19 @@ internal import LarderSystem
 /// in the file. A value is read whole, the old or the new one, or not at all; a process that is killed
 /// leaves no half of one. An update is atomic among all processes. Values may expire.
 ///
-/// A folder that vanishes is made again by the next write.
+/// A folder that vanishes is made again by the next write. What was in it is gone; a write that meets the
+/// moment goes with it, or is the first of the new folder.
+///
+/// Updates of two folders, or of a folder and a store, whose closures write each other wait for each other.
+/// Within a process that is found out at once, and one fails with ``StorageError/Code/crossingUpdate``.
+/// Among processes one fails with ``StorageError/Code/busy`` when its patience is over, naming the other:
+/// write several storages in the same order everywhere.
 ///
 /// - Throws: Its operations throw ``StorageError``: ``StorageError/Code/undecodable`` for a file that is
-///   damaged or not of this storage, ``StorageError/Code/inaccessible`` when the system refuses.
+///   damaged or not of this storage, ``StorageError/Code/inaccessible`` when the system refuses,
+///   ``StorageError/Code/busy`` when another process holds a lock and does not go on.
 public final class DiskFolderStorage: SynchronousStorage {
   private let folder: Folder
-  private let turns = Turns()
   private let now: @Sendable () -> Date
 
   /// Opens a folder, which is created by the first write.
@@ -36,14 +42,17 @@ public final class DiskFolderStorage: SynchronousStorage {
   ///   - url: The folder. It should hold nothing else.
   ///   - creatingDirectories: Whether writing may create it; otherwise it is an error.
   ///   - synchronization: Whether each write waits for the disk.
+  ///   - patience: How long a write waits for another process that writes the same keys, before it fails
+  ///     with ``StorageError/Code/busy``.
   ///   - now: The clock by which values expire.
   public init(
     folderURL url: URL, creatingDirectories: Bool = true,
-    synchronization: DiskSynchronization = .whenIdle,
+    synchronization: DiskSynchronization = .whenIdle, patience: Duration = .seconds(30),
     now: @escaping @Sendable () -> Date = { Date() }
   ) {
     folder = Folder(
-      path: url.path, createsDirectories: creatingDirectories, synchronization: synchronization)
+      path: url.path, createsDirectories: creatingDirectories, synchronization: synchronization,
+      patience: patience)
     self.now = now
     folder.tidy()
   }
@@ -117,13 +126,7 @@ public final class DiskFolderStorage: SynchronousStorage {
   private func writing<Result>(
     _ key: Filename, _ operation: String, _ body: () throws -> Result
   ) throws -> Result {
-    let stripe = Self.stripe(key)
-    return try turns.take(stripe) {
-      try folder.locked(stripe, operation) { lock in
-        try folder.advance(lock, operation)
-        return try body()
-      }
-    }
+    try folder.writing(Self.stripe(key), operation, body)!
   }
 
   private func put(_ entry: StorageEntry<Data>, _ key: Filename) throws {
@@ -145,34 +148,29 @@ public final class DiskFolderStorage: SynchronousStorage {
     try writing(key, "remove") { try folder.remove(key.fileName) }
   }
 
-  /// Removes every key.
+  /// Removes every key. Nobody writes meanwhile.
   public func removeAll() throws {
     guard try folder.exists() else { return }
-    if turns.isInside { throw StorageError.recursiveUpdate }
-    for stripe in 0..<Folder.stripes {
-      try folder.locked(stripe, "removeAll") { try folder.advance($0, "removeAll") }
-    }
-    for name in try folder.names() { try folder.remove(name) }
-    folder.tidy()
+    try folder.removeAll("removeAll", withFolder: false)
   }
 
   /// Removes every key, and the folder if nothing else is in it.
   public func clear() throws {
-    try removeAll()
-    folder.removeIfEmpty()
+    guard try folder.exists() else { return }
+    try folder.removeAll("clear", withFolder: true)
   }
 
-  private func update(_ change: StorageUpdate<Filename, Data>) throws -> Data? {
-    try writing(change.key, "update") {
-      let known = try entry(change.key)
-      var value = known?.value
-      try change.body(&value)
-      if let value {
-        try put(StorageEntry(value, expires: known?.expires), change.key)
+  private func update(
+    _ update: StorageUpdate<Filename, Data>
+  ) throws -> StorageEntry<Data>? {
+    try writing(update.key, "update") {
+      let entry = try update.applied { try self.entry(update.key) }
+      if let entry {
+        try put(entry, update.key)
       } else {
-        try folder.remove(change.key.fileName)
+        try folder.remove(update.key.fileName)
       }
-      return value
+      return entry
     }
   }
 
@@ -181,14 +179,7 @@ public final class DiskFolderStorage: SynchronousStorage {
     let stamp = try folder.stamp(stripe)
     return StorageFilling(
       commit: .blocking { [self] entry in
-        try turns.take(stripe) {
-          try folder.locked(stripe, "set") { lock in
-            guard try folder.stamp(stripe) == stamp else { return false }
-            try folder.advance(lock, "set")
-            try put(entry, key)
-            return true
-          }
-        }
+        try folder.writing(stripe, "set", ifStill: stamp) { try put(entry, key) } != nil
       })
   }
 

@@ -7,7 +7,8 @@ internal import LarderSystem
 
 /// Plain files: the keys are their URLs, the values what is in them.
 ///
-/// A file is replaced at once: readers have all of the old or all of the new. For values under keys of
+/// A file is replaced at once: readers have all of the old or all of the new. An update is atomic among
+/// all processes that write by a `DiskStorage`. For values under keys of
 /// any kind use a ``DiskFolderStorage``.
 ///
 /// ```swift
@@ -17,6 +18,7 @@ internal import LarderSystem
 public final class DiskStorage: SynchronousStorage {
   private let creatingDirectories: Bool
   private let synchronization: DiskSynchronization
+  private let patience: Duration
 
   /// The storage of all files.
   public static let main = DiskStorage()
@@ -26,10 +28,14 @@ public final class DiskStorage: SynchronousStorage {
   /// - Parameters:
   ///   - creatingDirectories: Whether writing creates missing folders; otherwise it is an error.
   ///   - synchronization: Whether each write waits for the disk.
+  ///   - patience: How long a write waits for another process, before it fails with
+  ///     ``StorageError/Code/busy``.
   public init(
-    creatingDirectories: Bool = true, synchronization: DiskSynchronization = .whenIdle
+    creatingDirectories: Bool = true, synchronization: DiskSynchronization = .whenIdle,
+    patience: Duration = .seconds(30)
   ) {
     self.creatingDirectories = creatingDirectories
+    self.patience = patience
     self.synchronization = synchronization
   }
 
@@ -47,7 +53,8 @@ public final class DiskStorage: SynchronousStorage {
   /// A folder, for values under keys of any kind.
   public func folder(at url: URL) -> DiskFolderStorage {
     DiskFolderStorage(
-      folderURL: url, creatingDirectories: creatingDirectories, synchronization: synchronization)
+      folderURL: url, creatingDirectories: creatingDirectories, synchronization: synchronization,
+      patience: patience)
   }
 
   /// Where a folder of a name is. Names with slashes or dots stay below the directory.
@@ -68,25 +75,76 @@ public final class DiskStorage: SynchronousStorage {
 
   /// Replaces a file, or creates it.
   public func set(_ value: Data, forKey url: URL) throws {
-    let folder = Folder(
-      path: url.deletingLastPathComponent().path, createsDirectories: creatingDirectories,
-      synchronization: synchronization)
-    try folder.write(Array(value), toPath: url.path)
+    try operations.write.wait(StorageWrite(key: url, value: value))
   }
 
   /// Removes a file; without effect when there is none.
-  public func remove(forKey url: URL) throws {
-    let folder = Folder(
-      path: url.deletingLastPathComponent().path, createsDirectories: false,
-      synchronization: synchronization)
-    try folder.remove(url.lastPathComponent)
+  public func remove(forKey url: URL) throws { try operations.remove!.wait(url) }
+
+  // MARK: Parts
+
+  /// One for all handles: files have no other order in a process.
+  private static let turns = Turns()
+
+  private func folder(of url: URL, creating: Bool) -> Folder {
+    Folder(
+      path: url.deletingLastPathComponent().path, createsDirectories: creating,
+      synchronization: synchronization, patience: patience)
+  }
+
+  private func put(_ value: Data, _ url: URL) throws {
+    try folder(of: url, creating: creatingDirectories).write(Array(value), toPath: url.path)
+  }
+
+  private func take(_ url: URL) throws {
+    try folder(of: url, creating: false).remove(url.lastPathComponent)
+  }
+
+  private func update(_ update: StorageUpdate<URL, Data>) throws -> StorageEntry<Data>? {
+    try writing(update.key, "update", creating: creatingDirectories) {
+      let known = try update.known { try value(forKey: update.key).map { StorageEntry($0) } }
+      var entry = known
+      try update.change(&entry)
+      if entry?.expires != nil {
+        throw StorageError.unsupported("update of a value that expires", by: storageName)
+      }
+      if let entry { try put(entry.value, update.key) } else { try take(update.key) }
+      return entry
+    }
+  }
+
+  /// Runs `body` while no other process that writes by a `DiskStorage` writes in the file's folder:
+  /// under a lock on the folder itself, which leaves nothing behind.
+  private func writing<Result>(
+    _ url: URL, _ operation: String, creating: Bool, _ body: () throws -> Result
+  ) throws -> Result {
+    let path = url.deletingLastPathComponent().path
+    let lock: OwnedFile
+    do throws(SystemError) {
+      if creating { try FileSystem.makeDirectories(path) }
+      lock = try OwnedFile(path: FileSystem.resolved(path) ?? path, writable: false)
+    } catch {
+      // Nothing can be in the way where there is no folder; the body says what is wrong, if anything.
+      if error.saysNoSuchFile { return try body() }
+      throw Folder.inaccessible(operation, error)
+    }
+    try Folder.lock(lock, operation, patience: patience) { nil }
+    defer { lock.unlock() }
+    return try body()
   }
 
   public var operations: StorageOperations<URL, Data> {
     var result = StorageOperations<URL, Data>(
       read: .blocking { try self.value(forKey: $0) },
-      write: .blocking { try self.set($0.value, forKey: $0.key) })
-    result.remove = .blocking { try self.remove(forKey: $0) }
-    return result
+      write: .blocking { item in
+        try self.writing(item.key, "set", creating: self.creatingDirectories) {
+          try self.put(item.value, item.key)
+        }
+      })
+    result.remove = .blocking { url in
+      try self.writing(url, "remove", creating: false) { try self.take(url) }
+    }
+    result.update = .blocking { try self.update($0) }
+    return result.guarded(by: Self.turns)
   }
 }

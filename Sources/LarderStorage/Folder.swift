@@ -10,12 +10,20 @@ internal import Synchronization
 // * A file is written under a name of its own, beginning `.new-`, and renamed into its place. The writer
 //   holds a lock on it until then; a file of that name without a lock was left behind by a process that
 //   was killed, and the next to open the folder or clear it removes it.
-// * Writers of one stripe of keys take turns across processes, by `flock` on one of 16 files `.lock-…`,
-//   which are opened for each write: the kernel gives the lock of a killed process back. Readers need
-//   none.
-// * A lock file holds a number, advanced by every write of its stripe: a conditional pull-up compares it.
+// * Writers of one stripe of keys take turns: in this process by the turns of the folder's device and
+//   inode, whatever path leads there; among processes by `flock` on one of 16 files `.lock-…`, which are
+//   opened for each write: the kernel gives the lock of a killed process back. What removes everything
+//   holds all 16, taken in their order. Readers need none.
+// * A lock is not waited for without end: after some seconds the writer fails, naming the process that
+//   has it.
+// * A lock file holds, in little-endian, a stamp (0..<8), advanced by every write of its stripe and
+//   compared by a conditional pull-up, and the number of the process that holds the lock or held it last
+//   (8..<16). The stamps of a new lock file begin anywhere: those of a folder that vanished and was made
+//   again are not met a second time.
 // * A folder that vanishes while it is in use is made again by the next write; what was in it is gone,
-//   for readers too.
+//   for readers too. A write that meets the moment goes with the old folder or is the first of the new.
+// * Nothing follows a link but the path to the folder itself, and nothing is removed by it but the names
+//   that are ours, each by itself.
 
 /// When files reach the disk itself.
 public enum DiskSynchronization: Sendable {
@@ -33,12 +41,19 @@ final class Folder: Sendable {
   let path: String
   let createsDirectories: Bool
   let synchronization: DiskSynchronization
+  private let patience: Duration
   private let counter = Atomic<UInt64>(0)
+  /// The turns last used, kept so that they stay the same.
+  private let turns = Mutex<(identity: FileIdentity, turns: Turns)?>(nil)
 
-  init(path: String, createsDirectories: Bool, synchronization: DiskSynchronization) {
+  init(
+    path: String, createsDirectories: Bool, synchronization: DiskSynchronization,
+    patience: Duration
+  ) {
     self.path = path
     self.createsDirectories = createsDirectories
     self.synchronization = synchronization
+    self.patience = patience
   }
 
   func place(_ name: String) -> String { path + "/" + name }
@@ -81,29 +96,104 @@ final class Folder: Sendable {
 
   // MARK: Writing
 
-  /// Runs `body` while no other process and no other thread writes keys of the stripe.
-  func locked<Result>(
-    _ stripe: Int, _ operation: String, _ body: (_ lock: OwnedFile) throws -> Result
-  ) throws -> Result {
+  /// Runs `body` while no other process and no other thread writes keys of the stripe, if
+  /// nothing was written there since the stamp.
+  ///
+  /// - Returns: `nil` when something was.
+  func writing<Result>(
+    _ stripe: Int, _ operation: String, ifStill stamp: UInt64? = nil, _ body: () throws -> Result
+  ) throws -> Result? {
+    try sharedTurns(operation).take(stripe) {
+      let lock = try locked(stripe, operation)
+      defer { lock.unlock() }
+      if let stamp, try Self.stamp(in: lock, operation) != stamp { return nil }
+      try advance(lock, operation)
+      return try body()
+    }
+  }
+
+  /// Runs `body` while nobody else writes anything, all stamps being advanced.
+  func writingAll(
+    _ operation: String, _ body: (_ locks: [OwnedFile]) throws -> Void
+  ) throws {
+    try sharedTurns(operation).takeAll {
+      var locks: [OwnedFile] = []
+      defer { for lock in locks { lock.unlock() } }
+      for stripe in 0..<Self.stripes {
+        let lock = try locked(stripe, operation)
+        locks.append(lock)
+        try advance(lock, operation)
+      }
+      try body(locks)
+    }
+  }
+
+  /// The turns of all handles of this folder in this process.
+  private func sharedTurns(_ operation: String) throws -> Turns {
+    let identity: FileIdentity
+    do throws(SystemError) {
+      if createsDirectories { try FileSystem.makeDirectories(path) }
+      guard let status = try FileSystem.status(of: path) else {
+        throw SystemError(errno: 2, operation: "stat", path: path)
+      }
+      identity = status.identity
+    } catch {
+      throw Self.inaccessible(operation, error)
+    }
+    return turns.withLock { known in
+      if let known, known.identity == identity { return known.turns }
+      let turns = SharedTurns.of(identity)
+      known = (identity, turns)
+      return turns
+    }
+  }
+
+  /// A lock file with its lock, which is in its place.
+  private func locked(_ stripe: Int, _ operation: String) throws -> OwnedFile {
     while true {
       let lock = try openLock(stripe, operation)
-      do throws(SystemError) {
-        try lock.lockExclusively()
-        // A folder that was removed meanwhile has another lock file now.
-        guard
-          try FileSystem.status(of: lock.path, followingLinks: false)?.identity
-            == lock.status.identity
-        else { continue }
-      } catch {
-        throw Self.inaccessible(operation, error)
+      if !Mutant.folderUnlocked.isActive {
+        try Self.lock(lock, operation, patience: patience) {
+          let bytes = (try? lock.read(count: 16, at: 0)) ?? []
+          return bytes.count == 16 ? DiskFile.word(bytes, 8) : nil
+        }
       }
-      defer { lock.unlock() }
-      return try body(lock)
+      do throws(SystemError) {
+        // A folder that was removed meanwhile has another lock file now, or none.
+        let status = try FileSystem.status(of: lock.path, followingLinks: false)
+        if status?.identity == (try lock.status).identity { return lock }
+      } catch {
+        guard error.saysNoSuchFile else { throw Self.inaccessible(operation, error) }
+      }
+    }
+  }
+
+  /// Waits for the lock of a file, but not for ever, and not at all while a pull-up is stored.
+  static func lock(
+    _ file: OwnedFile, _ operation: String, patience: Duration, holder: () -> UInt64?
+  ) throws {
+    let begin = ContinuousClock.now
+    var pause: UInt64 = 20_000
+    while true {
+      do throws(SystemError) { if try file.tryExclusiveLock() { return } } catch {
+        throw inaccessible(operation, error)
+      }
+      if Turns.isFilling { throw StorageError.fillingWaits }
+      if ContinuousClock.now - begin > patience {
+        let process = holder().map { "The process \($0)" } ?? "Another process"
+        throw StorageError(
+          .busy, during: operation,
+          "\(process) has held the lock \(file.path) for \(patience) and does not go on. If it is "
+            + "stopped, continue it or end it; if it waits for what this one holds, write both in "
+            + "one order.")
+      }
+      Event().wait(nanoseconds: pause)
+      pause = min(pause * 2, 4_000_000)
     }
   }
 
   private func openLock(_ stripe: Int, _ operation: String) throws -> OwnedFile {
-    let name = place(".lock-" + String(stripe, radix: 16))
+    let name = place(Self.lockName(stripe))
     do throws(SystemError) {
       return try OwnedFile(path: name, creation: .createIfMissing)
     } catch {
@@ -119,17 +209,31 @@ final class Folder: Sendable {
     }
   }
 
-  /// The number of writes of a stripe so far.
+  private static func lockName(_ stripe: Int) -> String { ".lock-" + String(stripe, radix: 16) }
+
+  /// The stamp of a stripe's last write; one is made where there is none yet.
   func stamp(_ stripe: Int) throws -> UInt64 {
-    let bytes = try Self.read(place(".lock-" + String(stripe, radix: 16))) ?? []
-    return bytes.count == 8 ? DiskFile.word(bytes, 0) : 0
+    while true {
+      let bytes = try Self.read(place(Self.lockName(stripe))) ?? []
+      if bytes.count == 16 { return DiskFile.word(bytes, 0) }
+      _ = try writing(stripe, "set") {}
+    }
   }
 
-  func advance(_ lock: OwnedFile, _ operation: String) throws {
+  private static func stamp(in lock: OwnedFile, _ operation: String) throws -> UInt64? {
     do throws(SystemError) {
-      let bytes = try lock.read(count: 8, at: 0)
-      let stamp = bytes.count == 8 ? DiskFile.word(bytes, 0) : 0
-      try lock.write(DiskFile.bytes(stamp &+ 1), at: 0)
+      let bytes = try lock.read(count: 16, at: 0)
+      return bytes.count == 16 ? DiskFile.word(bytes, 0) : nil
+    } catch {
+      throw inaccessible(operation, error)
+    }
+  }
+
+  private func advance(_ lock: OwnedFile, _ operation: String) throws {
+    let stamp = try Self.stamp(in: lock, operation) ?? UInt64.random(in: 0 ... .max)
+    do throws(SystemError) {
+      try lock.write(
+        DiskFile.bytes(stamp &+ 1) + DiskFile.bytes(UInt64(ProcessIdentity.pid)), at: 0)
     } catch {
       throw Self.inaccessible(operation, error)
     }
@@ -157,6 +261,9 @@ final class Folder: Sendable {
   }
 
   private func writeOnce(_ bytes: [UInt8], _ destination: String) throws(SystemError) {
+    if Mutant.folderWritesInPlace.isActive {
+      return try OwnedFile(path: destination, creation: .createIfMissing).write(bytes, at: 0)
+    }
     let number = counter.wrappingAdd(1, ordering: .relaxed).newValue
     let new = place(
       ".new-\(ProcessIdentity.pid)-\(String(UInt64.random(in: 0 ... .max), radix: 36))-\(number)")
@@ -200,12 +307,20 @@ final class Folder: Sendable {
     }
   }
 
-  /// Removes the folder unless there is something in it that is not ours.
-  func removeIfEmpty() {
-    guard let names = try? FileSystem.names(in: path),
-      names.allSatisfy({ $0.hasPrefix(".lock-") })
-    else { return }
-    FileSystem.removeTree(path)
+  /// Removes all values, and the folder if nothing else is in it.
+  func removeAll(_ operation: String, withFolder: Bool) throws {
+    try writingAll(operation) { locks in
+      for name in try names() { try remove(name) }
+      tidy()
+      guard withFolder else { return }
+      // Whoever waits for one of the locks sees that it is gone, and begins anew.
+      do throws(SystemError) {
+        for lock in locks { try FileSystem.removeFile(lock.path) }
+        try FileSystem.removeDirectoryIfEmpty(path)
+      } catch {
+        throw Self.inaccessible(operation, error)
+      }
+    }
   }
 
   static func inaccessible(_ operation: String, _ error: SystemError) -> StorageError {

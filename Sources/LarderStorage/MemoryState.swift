@@ -96,13 +96,13 @@ final class MemoryState<Key: Hashable & Sendable, Value: Sendable>: Sendable {
     }
   }
 
-  func removeAll() {
+  func removeAll() { contents.withLock { removeAll(&$0) } }
+
+  func removeAllUnlessUpdating() -> Bool {
     contents.withLock { contents in
-      contents.places = [:]
-      contents.entries = []
-      contents.cost = 0
-      contents.hand = 0
-      for stripe in 0..<Turns.count { contents.stamps[stripe] &+= 1 }
+      guard contents.updates == 0 else { return false }
+      removeAll(&contents)
+      return true
     }
   }
 
@@ -149,6 +149,14 @@ final class MemoryState<Key: Hashable & Sendable, Value: Sendable>: Sendable {
   private func remove(_ key: Key, _ contents: inout Contents) {
     contents.stamps[Self.stripe(key)] &+= 1
     if let place = contents.places[key] { take(place, &contents) }
+  }
+
+  private func removeAll(_ contents: inout Contents) {
+    contents.places = [:]
+    contents.entries = []
+    contents.cost = 0
+    contents.hand = 0
+    for stripe in 0..<Turns.count { contents.stamps[stripe] &+= 1 }
   }
 
   private func take(_ place: Int, _ contents: inout Contents) {

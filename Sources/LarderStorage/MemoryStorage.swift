@@ -80,7 +80,10 @@ public final class MemoryStorage<Key: Hashable & Sendable, Value: Sendable>: Syn
   }
 
   /// Removes every key.
-  public func removeAll() throws { state.removeAll() }
+  public func removeAll() throws {
+    if state.removeAllUnlessUpdating() { return }
+    try turns.takeAll { state.removeAll() }
+  }
 
   /// The keys there are.
   public func keys() throws -> [Key] {
@@ -119,20 +122,18 @@ public final class MemoryStorage<Key: Hashable & Sendable, Value: Sendable>: Syn
   }
 
   @usableFromInline
-  func update(_ change: StorageUpdate<Key, Value>) throws -> Value? {
-    try turns.take(Turns.hash(change.key)) {
+  func update(_ update: StorageUpdate<Key, Value>) throws -> StorageEntry<Value>? {
+    try turns.take(Turns.hash(update.key)) {
       // From here on, whoever sets this key waits for the turn.
       state.beginUpdate()
       defer { state.endUpdate() }
-      let known = entry(change.key)
-      var value = known?.value
-      try change.body(&value)
-      if let value {
-        put(change.key, value, expires: known?.expires)
+      let entry = try update.applied { self.entry(update.key) }
+      if let entry {
+        put(update.key, entry.value, expires: entry.expires)
       } else {
-        state.remove(change.key)
+        state.remove(update.key)
       }
-      return value
+      return entry
     }
   }
 

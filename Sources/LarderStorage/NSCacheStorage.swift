@@ -29,32 +29,34 @@ public final class NSCacheStorage<Key: Hashable & Sendable, Value: Sendable>: Sy
   }
 
   private let cache = Cache()
+  /// All that is done to the storage, in turns.
+  public let operations: StorageOperations<Key, Value>
 
   /// Creates a storage that holds at most a number of values; 0: as many as there is room for.
-  public init(countLimit: Int = 0) { cache.values.countLimit = countLimit }
+  public init(countLimit: Int = 0) {
+    let cache = cache
+    cache.values.countLimit = countLimit
+    var operations = StorageOperations<Key, Value>(
+      read: StorageCall { cache.values.object(forKey: KeyBox($0))?.value },
+      write: StorageCall { item in
+        cache.values.setObject(ValueBox(item.value), forKey: KeyBox(item.key))
+      })
+    operations.remove = StorageCall { cache.values.removeObject(forKey: KeyBox($0)) }
+    operations.removeAll = StorageCall { _ in cache.values.removeAllObjects() }
+    self.operations = operations.guarded()
+  }
 
   /// The value of a key, or `nil`.
-  public func value(forKey key: Key) throws -> Value? {
-    cache.values.object(forKey: KeyBox(key))?.value
-  }
+  public func value(forKey key: Key) throws -> Value? { try operations.read.wait(key) }
 
   /// Stores a value, which the system may let go at any time.
   public func set(_ value: Value, forKey key: Key) throws {
-    cache.values.setObject(ValueBox(value), forKey: KeyBox(key))
+    try operations.write.wait(StorageWrite(key: key, value: value))
   }
 
   /// Removes a key; without effect when there is none.
-  public func remove(forKey key: Key) throws { cache.values.removeObject(forKey: KeyBox(key)) }
+  public func remove(forKey key: Key) throws { try operations.remove!.wait(key) }
 
   /// Removes every key.
-  public func removeAll() throws { cache.values.removeAllObjects() }
-
-  public var operations: StorageOperations<Key, Value> {
-    var result = StorageOperations<Key, Value>(
-      read: StorageCall { try self.value(forKey: $0) },
-      write: StorageCall { try self.set($0.value, forKey: $0.key) })
-    result.remove = StorageCall { try self.remove(forKey: $0) }
-    result.removeAll = StorageCall { _ in try self.removeAll() }
-    return result
-  }
+  public func removeAll() throws { try operations.removeAll!.wait(()) }
 }

@@ -10,7 +10,12 @@ extension StorageProtocol {
   /// ``recovering(_:)``. Setting writes the front, then the back; if the back fails, the error is thrown
   /// and the front keeps the value. Removing goes the other way. Writers of one key take turns.
   ///
-  /// An update is made by the back, as atomic as the back can; keys are those of both.
+  /// An update is made by the back, as atomic as the back can, and the front follows; keys are those of
+  /// both. What the back has is what counts: if it was changed and the front fails, the front forgets the
+  /// key; if it cannot even do that, the error is ``StorageError/Code/staleFront`` and reading goes around
+  /// the front until it can.
+  ///
+  /// No value outlives its time: a front that does not keep times does not hold what expires.
   @inlinable
   public func combined<Back: StorageProtocol>(
     with back: Back
@@ -23,6 +28,9 @@ extension StorageProtocol {
   }
 
   /// This storage, filled from another on a miss. Setting and removing leave the other alone.
+  ///
+  /// An update is made by this storage, as atomic as it can; where it has no value, the other's is
+  /// changed.
   @inlinable
   public func backed<Back: ReadableStorageProtocol>(
     by back: Back
@@ -79,6 +87,7 @@ extension ReadOnlyStorageProtocol {
     }
     operations.contains = layers.contains
     operations.entry = layers.entry
+    operations.hidesExpiry = layers.hidesExpiry
     operations.keys = layers.keys
     return ReadOnlyStorage(
       storageName: front.storageName + "-" + back.storageName, operations: operations)
@@ -89,15 +98,12 @@ extension Layers {
   @usableFromInline
   func combined(_ read: StorageCall<Key, Value?>) -> StorageOperations<Key, Value> {
     var result = StorageOperations(read: read, write: inTurn([frontWrite, back.write]) { $0.key })
-    if let last = back.remove, let first = front.remove {
-      result.remove = inTurn([last, first]) { $0 }
-    }
-    if let last = back.removeAll, let first = front.removeAll {
-      result.removeAll = clearing([last, first])
-    }
+    result.remove = remove
+    result.removeAll = removeAll
     result.keys = keys
     result.contains = contains
     result.entry = entry
+    result.hidesExpiry = hidesExpiry
     result.fill = fill
     result.update = update
     result.keepsExpiry = back.keepsExpiry && (front.keepsExpiry || front.remove != nil)
@@ -108,12 +114,13 @@ extension Layers {
   func backed(_ read: StorageCall<Key, Value?>) -> StorageOperations<Key, Value> {
     var result = StorageOperations(read: read, write: inTurn([front.write]) { $0.key })
     result.remove = front.remove.map { remove in inTurn([remove]) { $0 } }
-    result.removeAll = front.removeAll.map { clearing([$0]) }
+    result.removeAll = front.removeAll.map { inTurnOfAll([$0]) }
     result.keys = keys
     result.contains = contains
     result.entry = entry
+    result.hidesExpiry = hidesExpiry
     result.fill = front.fill
-    result.update = .inTurn(turns, read: read, write: front.write, remove: front.remove)
+    result.update = updateInFront
     result.keepsExpiry = front.keepsExpiry
     return result
   }
@@ -125,13 +132,15 @@ extension Layers {
       result.remove = inTurn([last, first]) { $0 }
     }
     if let last = back.removeAll, let first = front.removeAll {
-      result.removeAll = clearing([last, first])
+      result.removeAll = inTurnOfAll([last, first])
     }
     result.keepsExpiry = front.keepsExpiry && back.keepsExpiry
     guard isReadable else { return result }
     result.keys = front.keys
     result.contains = front.contains
     result.entry = front.entry
+    result.hidesExpiry = front.hidesExpiry
+    result.update = updatePushing
     return result
   }
 }

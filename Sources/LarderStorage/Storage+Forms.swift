@@ -167,9 +167,9 @@ extension StorageProtocol {
     completion: @escaping @Sendable (Result<Value, any Error>) -> Void
   ) {
     let (storage, name) = (asStorage(), storageName)
-    storage.operations.update!.map { value -> Value in
-      guard let value else { throw StorageError.noValue(in: name) }
-      return value
+    storage.operations.update!.map { entry -> Value in
+      guard let entry else { throw StorageError.noValue(in: name) }
+      return entry.value
     }.call(.existing(key, in: name, modify), completion)
   }
 
@@ -180,16 +180,16 @@ extension StorageProtocol {
   public func updateOrInsert(
     forKey key: Key, _ modify: @escaping @Sendable (inout Value?) throws -> Void
   ) async throws -> Value? {
-    try await asStorage().operations.update!(StorageUpdate(key: key, body: modify))
+    try await asStorage().operations.update!(StorageUpdate(key: key, body: modify))?.value
   }
 
   private func updating(
     _ key: Key, _ modify: @escaping @Sendable (inout Value) throws -> Void
   ) async throws -> Value {
     let storage = asStorage()
-    let value = try await storage.operations.update!(.existing(key, in: storageName, modify))
-    guard let value else { throw StorageError.noValue(in: storageName) }
-    return value
+    let entry = try await storage.operations.update!(.existing(key, in: storageName, modify))
+    guard let entry else { throw StorageError.noValue(in: storageName) }
+    return entry.value
   }
 }
 

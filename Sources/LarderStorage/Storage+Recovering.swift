@@ -37,9 +37,20 @@ public struct StorageRecovery: Sendable {
     _ operations: StorageOperations<Key, Value>
   ) -> StorageOperations<Key, Value> {
     var result = operations
+    let report = report
     result.read = recovering(operations.read, as: nil)
-    result.entry = recovering(operations.entries, as: nil)
+    result.entry = operations.entry.map { recovering($0, as: nil) }
     result.contains = recovering(operations.containing, as: false)
+    result.update = operations.update?.pullback { update in
+      var update = update
+      let recover = update.recover
+      update.recover = { error in
+        report(error)
+        guard let recover else { return nil }
+        return try recover(StorageError.noValue(in: "recovered"))
+      }
+      return update
+    }
     return result
   }
 }
@@ -55,16 +66,20 @@ extension StorageProtocol {
   }
 
   /// The storage with a value for every key: where there is none or it cannot be read, what `produce`
-  /// makes of the error. It is not stored.
+  /// makes of the error. Reading does not store it; an update begins with it.
   public func fallback(
     with produce: @escaping @Sendable (any Error) throws -> Value
   ) -> Storage<Key, Value> {
     let name = storageName
-    return asStorage().mapped { $0.reading { $0.fallback(name, produce) } }
+    return asStorage().mapped { $0.fallback(name, produce) }
   }
 
-  /// The storage with a value for every key: where there is none or it cannot be read, this one. It is
-  /// not stored.
+  /// The storage with a value for every key: where there is none or it cannot be read, this one.
+  /// Reading does not store it; an update begins with it:
+  ///
+  /// ```swift
+  /// try await visits.defaulting(to: 0).update(forKey: "home") { $0 += 1 }
+  /// ```
   public func defaulting(
     to value: @autoclosure @escaping @Sendable () -> Value
   ) -> Storage<Key, Value> {
@@ -83,7 +98,7 @@ extension ReadOnlyStorageProtocol {
     with produce: @escaping @Sendable (any Error) throws -> Value
   ) -> ReadOnlyStorage<Key, Value> {
     let name = storageName
-    return asReadOnlyStorage().mapped { $0.reading { $0.fallback(name, produce) } }
+    return asReadOnlyStorage().mapped { $0.fallback(name, produce) }
   }
 
   /// The storage with a value for every key; see ``StorageProtocol/defaulting(to:)``.
@@ -91,6 +106,31 @@ extension ReadOnlyStorageProtocol {
     to value: @autoclosure @escaping @Sendable () -> Value
   ) -> ReadOnlyStorage<Key, Value> {
     fallback { _ in value() }
+  }
+}
+
+extension StorageOperations {
+  func fallback(
+    _ name: String, _ produce: @escaping @Sendable (any Error) throws -> Value
+  ) -> StorageOperations {
+    var result = self
+    result.read = read.fallback(name, produce)
+    result.entry = entry?.fallback(name) { StorageEntry(try produce($0)) }
+    result.contains = nil
+    result.update = update?.pullback { update in
+      var update = update
+      let (change, recover) = (update.change, update.recover)
+      update.recover = { error in
+        if let recover { return try recover(error) ?? StorageEntry(produce(error)) }
+        return StorageEntry(try produce(error))
+      }
+      update.change = { entry in
+        if entry == nil { entry = StorageEntry(try produce(StorageError.noValue(in: name))) }
+        try change(&entry)
+      }
+      return update
+    }
+    return result
   }
 }
 

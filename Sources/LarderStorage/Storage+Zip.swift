@@ -72,7 +72,20 @@ private func zipped<Key, A, B>(
   } right: {
     $0
   }.map { $0.0 && $0.1 }
+  if left.tellsExpiry, right.tellsExpiry {
+    result.entry = both(left.entries, right.entries) {
+      $0
+    } right: {
+      $0
+    }.map { entries in
+      guard let first = entries.0, let second = entries.1 else { return nil }
+      // A pair is whole until the first of its halves goes.
+      let expires = [first.expires, second.expires].compactMap { $0 }.min()
+      return StorageEntry((first.value, second.value), expires: expires)
+    }
+  }
   result.keepsExpiry = left.keepsExpiry && right.keepsExpiry
+  result.hidesExpiry = !left.tellsExpiry || !right.tellsExpiry
   return result
 }
 

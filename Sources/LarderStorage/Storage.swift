@@ -40,9 +40,21 @@ public struct Storage<Key: Sendable, Value: Sendable>: StorageProtocol {
       if operations.update != nil, operations.fill != nil {
         self.init(complete: operations, named: storage.storageName)
       } else {
-        self.init(storageName: storage.storageName, operations: operations)
+        // An object is one storage, however often it is asked for its form without a type.
+        self.init(
+          complete: type(of: storage) is AnyObject.Type
+            ? Self.guarded(operations, storage) : Self.guarded(operations),
+          named: storage.storageName)
       }
     }
+  }
+
+  @usableFromInline
+  static func guarded(
+    _ operations: StorageOperations<Key, Value>, _ object: (any Sendable)? = nil
+  ) -> StorageOperations<Key, Value> {
+    operations.guarded(
+      by: object.map { SharedTurns.of(ObjectIdentifier($0 as AnyObject)) })
   }
 
   /// A storage of two storages, one for reading and one for writing.
@@ -62,6 +74,7 @@ public struct Storage<Key: Sendable, Value: Sendable>: StorageProtocol {
     operations.keys = read.operations.keys
     operations.contains = read.operations.contains
     operations.entry = read.operations.entry
+    operations.hidesExpiry = !read.operations.tellsExpiry
     operations.update = nil
     operations.fill = nil
     self.init(storageName: storageName, operations: operations)

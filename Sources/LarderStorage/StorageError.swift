@@ -18,6 +18,12 @@ public struct StorageError: Error, Sendable, CustomStringConvertible {
     public static let unsupported = Code(rawValue: "unsupported")
     /// The closure of an update wrote to the storage that is being updated.
     public static let recursiveUpdate = Code(rawValue: "recursiveUpdate")
+    /// Two updates wait for each other: the closure of each writes the storage of the other.
+    public static let crossingUpdate = Code(rawValue: "crossingUpdate")
+    /// Another process, or another handle, holds what has to be written, and does not go on.
+    public static let busy = Code(rawValue: "busy")
+    /// The back of a layer was changed, and its front could neither take that nor forget what it has.
+    public static let staleFront = Code(rawValue: "staleFront")
     /// What is stored is damaged, cut short, or of another program.
     public static let undecodable = Code(rawValue: "undecodable")
     /// A file or folder could not be read or written.
@@ -72,6 +78,23 @@ extension StorageError {
     .recursiveUpdate, during: "update",
     "A closure that a storage runs during a write wrote to the same storage, which waits for it. "
       + "Change the value that the closure was given, and write other keys afterwards.")
+
+  static let crossingUpdate = StorageError(
+    .crossingUpdate, during: "update",
+    "Two updates wait for each other: the closure of each writes the storage that the other one "
+      + "changes. Write all storages in one order, or write the other one after the update.")
+
+  /// Met by fillings only, which nobody hears of.
+  static let fillingWaits = StorageError(
+    .busy, during: "set", "The front is being written, and is not filled now.")
+
+  static func staleFront(_ operation: String, _ error: any Error) -> StorageError {
+    StorageError(
+      .staleFront, during: operation,
+      "The back was changed, but the front could neither take that nor forget what it has: "
+        + "\(error). Reading goes around the front until the key is set or removed in both.",
+      underlying: error)
+  }
 }
 
 /// The name under which users of Shallows know the error of a miss.

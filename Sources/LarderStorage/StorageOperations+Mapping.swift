@@ -18,10 +18,13 @@ extension StorageOperations {
     result.removeAll = removeAll
     result.contains = contains?.pullback(transform)
     result.entry = entry?.pullback(transform)
-    result.update = update?.pullback { StorageUpdate(key: try transform($0.key), body: $0.body) }
+    result.update = update?.pullback {
+      StorageUpdate(key: try transform($0.key), changing: $0.change, recovering: $0.recover)
+    }
     result.fill = fill?.pullback(transform)
     if let back { result.keys = keys?.map { try $0.compactMap(back) } }
     result.keepsExpiry = keepsExpiry
+    result.hidesExpiry = hidesExpiry
     return result
   }
 
@@ -43,18 +46,19 @@ extension StorageOperations {
     result.removeAll = removeAll
     result.keys = keys
     result.contains = contains
-    result.entry = entry?.map { entry in
-      guard let entry else { return nil }
-      return StorageEntry(try transformOut(entry.value), expires: entry.expires)
-    }
+    result.entry = entry?.map { try $0?.map(transformOut) }
     result.update = update.map { update in
       update.pullback { (change: StorageUpdate<Key, Other>) in
-        StorageUpdate(key: change.key) { value in
-          var other = try value.map(transformOut)
-          try change.body(&other)
-          value = try other.map(transformIn)
+        StorageUpdate(key: change.key) { entry in
+          let stored = entry
+          let other = try change.applied { try stored?.map(transformOut) }
+          entry = try other?.map(transformIn)
+        } recovering: { error in
+          // What cannot be read below is made up above, and goes down to be changed there.
+          guard let recover = change.recover else { throw error }
+          return try recover(error)?.map(transformIn)
         }
-      }.map { try $0.map(transformOut) }
+      }.map { try $0?.map(transformOut) }
     }
     result.fill = fill?.map { filling in
       StorageFilling(
@@ -63,17 +67,7 @@ extension StorageOperations {
         })
     }
     result.keepsExpiry = keepsExpiry
-    return result
-  }
-
-  /// The operations with the reading replaced: the same for everything else.
-  func reading(_ transform: (StorageCall<Key, Value?>) -> StorageCall<Key, Value?>)
-    -> StorageOperations
-  {
-    var result = self
-    result.read = transform(read)
-    result.entry = nil
-    result.contains = nil
+    result.hidesExpiry = hidesExpiry
     return result
   }
 
@@ -94,39 +88,32 @@ extension StorageOperations {
     result.contains = contains.map { contains in .later { try await contains(transform($0)) } }
     result.entry = entry.map { entry in .later { try await entry(transform($0)) } }
     result.update = update.map { update in
-      .later { try await update(StorageUpdate(key: transform($0.key), body: $0.body)) }
-    }
-    result.keepsExpiry = keepsExpiry
-    return result
-  }
-
-  /// The operations with asynchronous conversions of values. `update` is made anew of reading and
-  /// writing: nothing asynchronous can happen inside the one below.
-  func asyncMapValues<Other: Sendable>(
-    in transformIn: @escaping @Sendable (Other) async throws -> Value,
-    out transformOut: @escaping @Sendable (Value) async throws -> Other
-  ) -> StorageOperations<Key, Other> {
-    let (read, write, entry) = (read, write, entry)
-    var result = StorageOperations<Key, Other>(
-      read: .later { key in
-        guard let value = try await read(key) else { return nil }
-        return try await transformOut(value)
-      },
-      write: .later {
-        try await write(
-          StorageWrite(key: $0.key, value: transformIn($0.value), expires: $0.expires))
-      })
-    result.remove = remove
-    result.removeAll = removeAll
-    result.keys = keys
-    result.contains = contains
-    result.entry = entry.map { entry in
-      .later { key in
-        guard let known = try await entry(key) else { return nil }
-        return StorageEntry(try await transformOut(known.value), expires: known.expires)
+      .later {
+        try await update(
+          StorageUpdate(
+            key: transform($0.key), changing: $0.change, recovering: $0.recover))
       }
     }
+    result.fill = fill.map { fill in .later { try await fill(transform($0)) } }
     result.keepsExpiry = keepsExpiry
+    result.hidesExpiry = hidesExpiry
     return result
+  }
+}
+
+extension StorageEntry {
+  /// The entry with another value.
+  @inlinable
+  func map<Other>(
+    _ transform: (Value) throws -> Other
+  ) rethrows -> StorageEntry<Other> {
+    StorageEntry<Other>(try transform(value), expires: expires)
+  }
+
+  /// The entry with another value.
+  func map<Other>(
+    _ transform: @Sendable (Value) async throws -> Other
+  ) async throws -> StorageEntry<Other> {
+    StorageEntry<Other>(try await transform(value), expires: expires)
   }
 }

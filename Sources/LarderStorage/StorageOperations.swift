@@ -21,6 +21,10 @@ public struct StorageWrite<Key: Sendable, Value: Sendable>: Sendable {
     self.value = value
     self.expires = expires
   }
+
+  init(_ key: Key, _ entry: StorageEntry<Value>) {
+    self.init(key: key, value: entry.value, expires: entry.expires)
+  }
 }
 
 /// A value as a storage has it.
@@ -37,15 +41,90 @@ public struct StorageEntry<Value: Sendable>: Sendable {
 }
 
 /// A change of a key's value that must not be interleaved with others.
+///
+/// A storage that has an `update` of its own reads the key, has the change applied, and stores what
+/// comes out, nothing coming in between:
+///
+/// ```swift
+/// operations.update = .blocking { update in
+///   try lock.withLock {
+///     let entry = try update.applied { try self.read(update.key) }
+///     try self.put(entry, update.key)                   // nil: remove
+///     return entry
+///   }
+/// }
+/// ```
 public struct StorageUpdate<Key: Sendable, Value: Sendable>: Sendable {
   public var key: Key
   /// Changes the value; `nil` is none, before and after. It may be called more than once.
-  public var body: @Sendable (inout Value?) throws -> Void
+  public var change: @Sendable (inout StorageEntry<Value>?) throws -> Void
+  /// What to go on with when the value cannot be read. Without it, the update fails.
+  public var recover: (@Sendable (any Error) throws -> StorageEntry<Value>?)?
 
+  /// A change of the value with the time it expires.
+  @inlinable
+  public init(
+    key: Key, changing change: @escaping @Sendable (inout StorageEntry<Value>?) throws -> Void,
+    recovering recover: (@Sendable (any Error) throws -> StorageEntry<Value>?)? = nil
+  ) {
+    self.key = key
+    self.change = change
+    self.recover = recover
+  }
+
+  /// A change of the value; the time it expires stays.
   @inlinable
   public init(key: Key, body: @escaping @Sendable (inout Value?) throws -> Void) {
-    self.key = key
-    self.body = body
+    self.init(
+      key: key,
+      changing: { entry in
+        var value = entry?.value
+        try body(&value)
+        entry = value.map { [entry] in StorageEntry($0, expires: entry?.expires) }
+      })
+  }
+
+  /// The value that is stored, after the change. `read` reads it.
+  public func applied(
+    to read: () throws -> StorageEntry<Value>?
+  ) throws -> StorageEntry<Value>? {
+    var entry = try known(read)
+    try change(&entry)
+    return entry
+  }
+
+  /// The value that is stored, or what to go on with. `read` reads it.
+  package func known(_ read: () throws -> StorageEntry<Value>?) throws -> StorageEntry<Value>? {
+    guard let recover else { return try read() }
+    let error: any Error
+    do { return try read() } catch let failure { error = failure }
+    return try recover(error)
+  }
+
+  func known(
+    _ read: @Sendable () async throws -> StorageEntry<Value>?
+  ) async throws -> StorageEntry<Value>? {
+    guard let recover else { return try await read() }
+    let error: any Error
+    do { return try await read() } catch let failure { error = failure }
+    return try recover(error)
+  }
+
+  /// The same with more done to what the change leaves.
+  func then(
+    _ more:
+      @escaping @Sendable (
+        _ before: StorageEntry<Value>?, _ after: inout StorageEntry<Value>?
+      ) throws -> Void
+  ) -> StorageUpdate {
+    var result = self
+    let change = change
+    result.change = { entry in
+      let before = entry
+      try change(&entry)
+      try more(before, &entry)
+    }
+    return result
   }
 }
 
@@ -72,14 +151,17 @@ public struct StorageOperations<Key: Sendable, Value: Sendable>: Sendable {
   public var keys: StorageCall<Void, [Key]>?
   /// Whether there is a value; without it, a value is read to find out.
   public var contains: StorageCall<Key, Bool>?
-  /// The value with the time it expires, for pull-ups into storages in front.
+  /// The value with the time it expires, for pull-ups into storages in front. A storage whose values
+  /// expire and that does not tell when is never pulled up from.
   public var entry: StorageCall<Key, StorageEntry<Value>?>?
   /// Changes a value such that nothing comes in between, and gives the new one.
-  public var update: StorageCall<StorageUpdate<Key, Value>, Value?>?
+  public var update: StorageCall<StorageUpdate<Key, Value>, StorageEntry<Value>?>?
   /// Begins a conditional pull-up.
   public var fill: StorageCall<Key, StorageFilling<Value>>?
   /// Whether values may expire.
   public var keepsExpiry = false
+  /// Whether what is read may expire at a time that is not told, because a part does not.
+  @usableFromInline var hidesExpiry = false
 
   @inlinable
   public init(
@@ -93,10 +175,12 @@ public struct StorageOperations<Key: Sendable, Value: Sendable>: Sendable {
 extension StorageOperations {
   /// The operations of a storage without an `update` or conditional pull-ups of its own, with both:
   /// they hold for all that is done through these operations.
-  func guarded() -> StorageOperations {
+  ///
+  /// - Parameter turns: Those of the storage, for all its forms; none: new ones.
+  package func guarded(by turns: Turns? = nil) -> StorageOperations {
     if update != nil, fill != nil { return self }
-    let turns = Turns()
-    let (read, write, remove) = (read, write, remove)
+    let turns = turns ?? Turns()
+    let (write, remove) = (write, remove)
     var result = self
     result.write = StorageCall.composed(write.kind) { item in
       let hash = Turns.hash(item.key)
@@ -132,13 +216,17 @@ extension StorageOperations {
     }
     result.removeAll = removeAll.map { removeAll in
       StorageCall.composed(removeAll.kind) { _ in
-        turns.advanceAll()
-        defer { turns.advanceAll() }
-        try removeAll.now!(())
+        try turns.takeAll {
+          turns.advanceAll()
+          defer { turns.advanceAll() }
+          try removeAll.now!(())
+        }
       } later: { _ in
-        turns.advanceAll()
-        defer { turns.advanceAll() }
-        try await removeAll(())
+        try await turns.takeAll {
+          turns.advanceAll()
+          defer { turns.advanceAll() }
+          try await removeAll(())
+        }
       }
     }
     result.update =
@@ -159,7 +247,7 @@ extension StorageOperations {
             return try await update(change)
           }
         }
-      } ?? .inTurn(turns, read: read, write: write, remove: remove)
+      } ?? .inTurn(turns, self)
     result.fill = StorageCall { key in
       let hash = Turns.hash(key)
       let stamp = turns.stamp(hash)
@@ -186,47 +274,55 @@ extension StorageOperations {
   var entries: StorageCall<Key, StorageEntry<Value>?> {
     entry ?? read.map { $0.map { StorageEntry($0) } }
   }
+
+  /// Whether what is read can be kept elsewhere without outliving its time.
+  var tellsExpiry: Bool { !hidesExpiry && (entry != nil || !keepsExpiry) }
+
+  /// Refuses what an update leaves and this storage cannot take.
+  @Sendable
+  func check(_ before: StorageEntry<Value>?, _ after: inout StorageEntry<Value>?) throws {
+    if after == nil, before != nil, remove == nil {
+      throw StorageError.unsupported("remove", by: "to be updated")
+    }
+    if after?.expires != nil, !keepsExpiry {
+      throw StorageError.unsupported("update of a value that expires", by: "to be updated")
+    }
+  }
 }
 
 extension StorageCall {
   /// Reads, changes and writes back while it is the key's turn.
   static func inTurn<Key, Value>(
-    _ turns: Turns, read: StorageCall<Key, Value?>,
-    write: StorageCall<StorageWrite<Key, Value>, Void>, remove: StorageCall<Key, Void>?
-  ) -> StorageCall<StorageUpdate<Key, Value>, Value?>
-  where Input == StorageUpdate<Key, Value>, Output == Value? {
-    let kind = max(read.kind, write.kind, remove?.kind ?? .quick)
-    return StorageCall.composed(kind) { update in
+    _ turns: Turns, _ operations: StorageOperations<Key, Value>
+  ) -> StorageCall<StorageUpdate<Key, Value>, StorageEntry<Value>?>
+  where Input == StorageUpdate<Key, Value>, Output == StorageEntry<Value>? {
+    let (read, write, remove) = (operations.entries, operations.write, operations.remove)
+    return StorageCall.composed(max(read.kind, write.kind, remove?.kind ?? .quick)) { update in
       let hash = Turns.hash(update.key)
       return try turns.take(hash) {
         turns.advance(hash)
         defer { turns.advance(hash) }
-        var value = try read.now!(update.key)
-        let wasThere = value != nil
-        try update.body(&value)
-        if let value {
-          try write.now!(StorageWrite(key: update.key, value: value))
-        } else if wasThere {
-          guard let remove else { throw StorageError.unsupported("remove", by: "to be updated") }
-          try remove.now!(update.key)
+        let entry = try update.then(operations.check).applied { try read.now!(update.key) }
+        if let entry {
+          try write.now!(StorageWrite(update.key, entry))
+        } else {
+          try remove?.now!(update.key)
         }
-        return value
+        return entry
       }
     } later: { update in
       let hash = Turns.hash(update.key)
       return try await turns.take(hash) {
         turns.advance(hash)
         defer { turns.advance(hash) }
-        var value = try await read(update.key)
-        let wasThere = value != nil
-        try update.body(&value)
-        if let value {
-          try await write(StorageWrite(key: update.key, value: value))
-        } else if wasThere {
-          guard let remove else { throw StorageError.unsupported("remove", by: "to be updated") }
-          try await remove(update.key)
+        var entry = try await update.known { try await read(update.key) }
+        try update.then(operations.check).change(&entry)
+        if let entry {
+          try await write(StorageWrite(update.key, entry))
+        } else {
+          try await remove?(update.key)
         }
-        return value
+        return entry
       }
     }
   }

@@ -80,9 +80,9 @@ public struct SyncStorage<Key: Sendable, Value: Sendable>: Sendable {
     forKey key: Key, _ modify: @escaping @Sendable (inout Value) throws -> Void
   ) throws -> Value {
     guard
-      let value = try operations.update!.wait(.existing(key, in: storageName, modify))
+      let entry = try operations.update!.wait(.existing(key, in: storageName, modify))
     else { throw StorageError.noValue(in: storageName) }
-    return value
+    return entry.value
   }
 
   /// Changes a value, which may be none before and after.
@@ -90,7 +90,7 @@ public struct SyncStorage<Key: Sendable, Value: Sendable>: Sendable {
   public func updateOrInsert(
     forKey key: Key, _ modify: @escaping @Sendable (inout Value?) throws -> Void
   ) throws -> Value? {
-    try operations.update!.wait(StorageUpdate(key: key, body: modify))
+    try operations.update!.wait(StorageUpdate(key: key, body: modify))?.value
   }
 }
 

@@ -12,26 +12,26 @@ internal import Synchronization
 // the back and then filled the front could bury a value written meanwhile. So:
 //
 // * Keys are spread over 64 stripes by their hash. A writer holds its key's stripe while it writes all
-//   layers.
+//   layers; what removes everything holds all stripes.
 // * Each stripe has a stamp, which every write advances before its first and after its last layer. A
 //   reader that misses takes the stamp *before* it asks the back, and fills the front only if the stamp
 //   is still the same, holding the stripe meanwhile. If the stripe is not free, a write is on its way:
-//   the reader does not wait but leaves the front alone.
+//   the reader does not wait but leaves the front alone. Whatever a filling would have to wait for
+//   further down, it gives up as well: only writers wait.
 //
 // Removing goes from the back to the front, setting from the front to the back; with the second stamp,
 // a pull-up that read the back before either was done is refused in both cases.
 //
-// No deadlocks. A stripe is held by a thread that runs, or by a task on threads of its own
-// (BackgroundExecutor): it never waits for a free thread of Swift's pool, so threads of the pool may wait
-// for it. A write by the closure of a write of the same storage would wait for itself, or two such for
-// each other; it is an error, told by a task-local mark.
+// A stripe is held by a thread that runs, or by a task on threads of its own (BackgroundExecutor): it
+// never waits for a free thread of Swift's pool, so threads of the pool may wait for it. Turns that wait
+// for each other are found out: TurnGraph.swift.
 
 /// Lets writers of one key take turns, and tells pull-ups whether anything was written meanwhile.
-@usableFromInline
-final class Turns: Sendable {
-  private enum Waiter {
+package final class Turns: Sendable {
+  /// Who waits for a stripe.
+  enum Waiter {
     case thread(Event)
-    case task(CheckedContinuation<Void, Never>)
+    case task(CheckedContinuation<Void, any Error>)
 
     func resume() {
       switch self {
@@ -42,16 +42,21 @@ final class Turns: Sendable {
   }
 
   private struct Stripe {
-    var isTaken = false
-    var waiters: [Waiter] = []
+    var holder: Mark?
+    var waiting: [(mark: Mark, waiter: Waiter)] = []
     var stamp: UInt64 = 0
   }
 
-  /// The mark of a turn in progress, seen by whatever runs inside it.
-  private final class Mark: Sendable {
+  /// The mark of a turn, seen by whatever runs inside it.
+  final class Mark: Sendable {
     let turns: ObjectIdentifier
+    let isFilling: Bool
     let isOver = Atomic<Bool>(false)
-    init(_ turns: Turns) { self.turns = ObjectIdentifier(turns) }
+
+    init(_ turns: Turns, isFilling: Bool = false) {
+      self.turns = ObjectIdentifier(turns)
+      self.isFilling = isFilling
+    }
   }
 
   @TaskLocal private static var marks: [Mark] = []
@@ -59,7 +64,7 @@ final class Turns: Sendable {
   static let count = 64
   private let stripes = Mutex([Stripe](repeating: Stripe(), count: Turns.count))
 
-  init() {}
+  package init() {}
 
   /// A number for a key: 0 for all keys of types that are not hashable.
   static func hash<Key>(_ key: Key) -> Int { (key as? any Hashable)?.hashValue ?? 0 }
@@ -78,103 +83,194 @@ final class Turns: Sendable {
     stripes.withLock { for index in 0..<Self.count { $0[index].stamp &+= 1 } }
   }
 
+  // MARK: Where the caller is
+
+  /// The turns in which the caller runs.
+  private static var current: [Mark] { marks.filter { !$0.isOver.load(ordering: .acquiring) } }
+
+  /// Whether the caller runs in a turn of any storage.
+  package static var isInsideAny: Bool { !marks.isEmpty && !current.isEmpty }
+
+  /// Whether the caller fills a storage, and so must not wait for anybody.
+  static var isFilling: Bool { current.contains { $0.isFilling } }
+
+  /// The turns in which the caller runs, none of them of this storage.
+  private func outside() throws -> [Mark] {
+    if Self.marks.isEmpty { return [] }
+    let current = Self.current
+    if current.contains(where: { $0.turns == ObjectIdentifier(self) }) {
+      throw StorageError.recursiveUpdate
+    }
+    return current
+  }
+
   // MARK: Turns
 
-  /// Whether the caller runs inside a turn.
-  var isInside: Bool {
-    let me = ObjectIdentifier(self)
-    return Self.marks.contains { $0.turns == me && !$0.isOver.load(ordering: .acquiring) }
-  }
-
-  private func mark() throws -> (Mark, [Mark]) {
-    if isInside { throw StorageError.recursiveUpdate }
-    let mark = Mark(self)
-    return (mark, Self.marks.filter { !$0.isOver.load(ordering: .relaxed) } + [mark])
-  }
-
   /// Runs `body` when it is the key's turn; the thread waits for it.
-  func take<Result>(_ hash: Int, _ body: () throws -> Result) throws -> Result {
-    let (mark, marks) = try mark()
+  package func take<Result>(_ hash: Int, _ body: () throws -> Result) throws -> Result {
+    let outer = try outside()
+    let mark = Mark(self)
     let stripe = Self.stripe(hash)
-    let event: Event? = stripes.withLock { stripes in
-      if !stripes[stripe].isTaken {
-        stripes[stripe].isTaken = true
-        return nil
-      }
-      let event = Event()
-      stripes[stripe].waiters.append(.thread(event))
-      return event
-    }
-    event?.wait()
-    defer {
-      mark.isOver.store(true, ordering: .releasing)
-      give(stripe)
-    }
-    return try Self.$marks.withValue(marks) { try body() }
+    try enter(stripe, mark, outer)
+    defer { leave([stripe], mark) }
+    return try Self.$marks.withValue(outer + [mark]) { try body() }
   }
 
   /// Runs `body` when it is the key's turn, on threads that are none of Swift's pool.
   func take<Result: Sendable>(
     _ hash: Int, _ body: @Sendable () async throws -> Result
   ) async throws -> Result {
-    let (mark, marks) = try mark()
+    let outer = try outside()
+    let mark = Mark(self)
     let stripe = Self.stripe(hash)
-    await withCheckedContinuation { continuation in
-      let isFree = stripes.withLock { stripes in
-        let isFree = !stripes[stripe].isTaken
-        stripes[stripe].isTaken = true
-        if !isFree { stripes[stripe].waiters.append(.task(continuation)) }
-        return isFree
-      }
-      if isFree { continuation.resume() }
+    try await enterLater(stripe, mark, outer)
+    defer { leave([stripe], mark) }
+    return try await withTaskExecutorPreference(BackgroundExecutor.shared) {
+      try await Self.$marks.withValue(outer + [mark]) { try await body() }
     }
-    defer {
-      mark.isOver.store(true, ordering: .releasing)
-      give(stripe)
+  }
+
+  /// Runs `body` when it is the turn of all keys; the thread waits for it.
+  func takeAll<Result>(_ body: () throws -> Result) throws -> Result {
+    let outer = try outside()
+    let mark = Mark(self)
+    var held: [Int] = []
+    defer { leave(held, mark) }
+    for stripe in 0..<Self.count {
+      try enter(stripe, mark, held.isEmpty ? outer : outer + [mark])
+      held.append(stripe)
+    }
+    return try Self.$marks.withValue(outer + [mark]) { try body() }
+  }
+
+  /// Runs `body` when it is the turn of all keys, on threads that are none of Swift's pool.
+  func takeAll<Result: Sendable>(
+    _ body: @Sendable () async throws -> Result
+  ) async throws -> Result {
+    let outer = try outside()
+    let mark = Mark(self)
+    var held: [Int] = []
+    defer { leave(held, mark) }
+    for stripe in 0..<Self.count {
+      try await enterLater(stripe, mark, held.isEmpty ? outer : outer + [mark])
+      held.append(stripe)
     }
     return try await withTaskExecutorPreference(BackgroundExecutor.shared) {
-      try await Self.$marks.withValue(marks) { try await body() }
+      try await Self.$marks.withValue(outer + [mark]) { try await body() }
     }
+  }
+
+  private func enter(_ stripe: Int, _ mark: Mark, _ holding: [Mark]) throws {
+    if enterIfFree(stripe, mark) { return }
+    let event = Event()
+    if try queue(.thread(event), stripe, mark, holding) { return }
+    event.wait()
+    TurnGraph.remove(mark)
+  }
+
+  private func enterLater(_ stripe: Int, _ mark: Mark, _ holding: [Mark]) async throws {
+    if enterIfFree(stripe, mark) { return }
+    try await withCheckedThrowingContinuation { continuation in
+      do {
+        if try queue(.task(continuation), stripe, mark, holding) { continuation.resume() }
+      } catch {
+        continuation.resume(throwing: error)
+      }
+    }
+    TurnGraph.remove(mark)
+  }
+
+  /// Takes a stripe that is free.
+  private func enterIfFree(_ stripe: Int, _ mark: Mark) -> Bool {
+    stripes.withLock { stripes in
+      guard stripes[stripe].holder == nil else { return false }
+      stripes[stripe].holder = mark
+      return true
+    }
+  }
+
+  /// Puts a waiter into the queue; `true`: there is nothing to wait for any more.
+  private func queue(
+    _ waiter: Waiter, _ stripe: Int, _ mark: Mark, _ holding: [Mark]
+  ) throws -> Bool {
+    func append() -> Bool {
+      stripes.withLock { stripes in
+        if stripes[stripe].holder == nil {
+          stripes[stripe].holder = mark
+          return true
+        }
+        stripes[stripe].waiting.append((mark, waiter))
+        return false
+      }
+    }
+    // Who holds nothing is waited for by nobody.
+    if holding.isEmpty { return append() }
+    if holding.contains(where: { $0.isFilling }) { throw StorageError.fillingWaits }
+    let request = TurnGraph.Request(mark: mark, holding: holding, turns: self, stripe: stripe)
+    return try TurnGraph.wait(request) {
+      append()
+    } giveUp: {
+      stripes.withLock { stripes in
+        guard let index = stripes[stripe].waiting.firstIndex(where: { $0.mark === mark }) else {
+          return false
+        }
+        stripes[stripe].waiting.remove(at: index)
+        return true
+      }
+    }
+  }
+
+  func holder(of stripe: Int) -> Mark? { stripes.withLock { $0[stripe].holder } }
+
+  private func leave(_ held: [Int], _ mark: Mark) {
+    mark.isOver.store(true, ordering: .releasing)
+    for stripe in held { give(stripe) }
   }
 
   private func give(_ stripe: Int) {
     let next: Waiter? = stripes.withLock { stripes in
-      if stripes[stripe].waiters.isEmpty {
-        stripes[stripe].isTaken = false
+      if stripes[stripe].waiting.isEmpty {
+        stripes[stripe].holder = nil
         return nil
       }
-      return stripes[stripe].waiters.removeFirst()
+      let next = stripes[stripe].waiting.removeFirst()
+      stripes[stripe].holder = next.mark
+      return next.waiter
     }
     next?.resume()
   }
 
   // MARK: Pull-ups
 
-  private func begin(_ hash: Int, ifStill stamp: UInt64) -> Bool {
-    if isInside { return false }
-    return stripes.withLock { stripes in
-      let stripe = Self.stripe(hash)
-      guard !stripes[stripe].isTaken, stripes[stripe].stamp == stamp else { return false }
-      stripes[stripe].isTaken = true
+  private func begin(_ hash: Int, ifStill stamp: UInt64) -> (mark: Mark, marks: [Mark])? {
+    guard let outer = try? outside() else { return nil }
+    let mark = Mark(self, isFilling: true)
+    let stripe = Self.stripe(hash)
+    let isFree = stripes.withLock { stripes in
+      guard stripes[stripe].holder == nil, stripes[stripe].stamp == stamp else { return false }
+      stripes[stripe].holder = mark
       return true
     }
+    return isFree ? (mark, outer + [mark]) : nil
   }
 
   /// Runs `body` if nothing was written under the key's stripe since the stamp, and nothing is.
   func fill(
     _ hash: Int, ifStill stamp: UInt64, _ body: () throws -> Bool
   ) rethrows -> Bool {
-    guard begin(hash, ifStill: stamp) else { return false }
-    defer { give(Self.stripe(hash)) }
-    return try body()
+    guard let (mark, marks) = begin(hash, ifStill: stamp) else { return false }
+    defer { leave([Self.stripe(hash)], mark) }
+    return try Self.$marks.withValue(marks) { try body() }
   }
 
   /// Runs `body` if nothing was written under the key's stripe since the stamp, and nothing is.
   func fill(
     _ hash: Int, ifStill stamp: UInt64, _ body: @Sendable () async throws -> Bool
   ) async throws -> Bool {
-    guard begin(hash, ifStill: stamp) else { return false }
-    defer { give(Self.stripe(hash)) }
-    return try await withTaskExecutorPreference(BackgroundExecutor.shared) { try await body() }
+    guard let (mark, marks) = begin(hash, ifStill: stamp) else { return false }
+    defer { leave([Self.stripe(hash)], mark) }
+    return try await withTaskExecutorPreference(BackgroundExecutor.shared) {
+      try await Self.$marks.withValue(marks) { try await body() }
+    }
   }
 }

@@ -44,6 +44,9 @@ struct Run: AsyncParsableCommand {
   @Option(help: "Only this round of the storm, over and over.")
   var round: Int?
 
+  @Option(help: "Only rounds of one theme: cache, objects, collections, facades; no scenarios.")
+  var theme: Theme?
+
   @Flag(help: "Damaged files only.")
   var damage = false
 
@@ -81,16 +84,18 @@ struct Run: AsyncParsableCommand {
       say("built without fault points: processes are killed from outside only")
     #endif
     if !damage {
-      if round == nil { try Scenarios.runAll(&totals, say) }
-      let share = noDamage || round != nil ? 1.0 : 0.65
+      if round == nil, theme == nil { try Scenarios.runAll(&totals, say) }
+      let isStormOnly = noDamage || round != nil || theme != nil
+      let share = isStormOnly ? 1.0 : 0.65
       if totals.violations.isEmpty {
         let left = max(seconds * share - elapsed(), min(seconds, 2))
-        try Storm(seed: seed, seconds: left, processes: processes, only: round, say: say)
-          .run(&totals)
+        try Storm(
+          seed: seed, seconds: left, processes: processes, only: round, theme: theme, say: say
+        ).run(&totals)
         if totals.rounds == 0 { totals.violations.append("there was no time for a storm") }
       }
     }
-    if round == nil, !noDamage, totals.violations.isEmpty {
+    if round == nil, theme == nil, !noDamage, totals.violations.isEmpty {
       let outcome = try await DamageRun.run(
         seconds: max(seconds - elapsed(), 1), minimumFiles: 0, seed: seed, workers: 2,
         report: say)

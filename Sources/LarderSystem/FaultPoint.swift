@@ -94,6 +94,15 @@ package enum Mutant: String, CaseIterable, Sendable {
   // stamp, a unique index is not asked, children outlive what cascades, a migration does not follow
   // changes.
   case indexKeyLeft, memoIgnoresStamp, uniqueUnchecked, cascadeForgotten, changesUnnoticed
+  // Of bounded types: one object too many stays, what is evicted leaves its index keys behind, use
+  // counts for nothing. A snapshot's reads are of several states; a page begins behind all that are
+  // equal to where the last one ended.
+  case objectBudgetOffByOne, evictedKeysLeft, evictionIgnoresUse, snapshotMoves, cursorSkipsEquals
+  // Of defaults: an update reads before its transaction, a write is acknowledged before its commit,
+  // a watch takes every number for the same.
+  case defaultsUpdateUnlocked, defaultsSetBehind, defaultsWatchDeaf
+  // Of files in a folder: writers do not wait for each other, a file is written in its place.
+  case folderUnlocked, folderWritesInPlace
 
   #if FAULTS
     package static let active: Mutant? = FileSystem.environment("LARDER_MUTANT").flatMap {

@@ -82,6 +82,16 @@ package enum FileSystem {
       throw .last("opendir", directory)
     }
     defer { unsafe closedir(stream) }
+    return unsafe names(of: stream)
+  }
+
+  #if canImport(Darwin)
+    private typealias DirectoryStream = UnsafeMutablePointer<DIR>
+  #else
+    private typealias DirectoryStream = OpaquePointer
+  #endif
+
+  private static func names(of stream: DirectoryStream) -> [String] {
     var names: [String] = []
     while let entry = unsafe readdir(stream) {
       let name = unsafe withUnsafeBytes(of: &entry.pointee.d_name) { bytes in
@@ -92,15 +102,26 @@ package enum FileSystem {
     return names
   }
 
-  /// Removes a directory and the plain files and directories below it. Links are not followed.
-  package static func removeTree(_ path: String) {
-    guard let info = try? status(of: path, followingLinks: false) else { return }
-    if info.isDirectory {
-      for name in (try? names(in: path)) ?? [] { removeTree(path + "/" + name) }
-      unsafe rmdir(path)
-    } else {
-      unsafe unlink(path)
+  /// Removes a directory and the plain files and directories below it. Links are removed, not
+  /// followed, also when one is put in a directory's place meanwhile: each directory is opened as
+  /// itself, and what is in it is named by the open directory.
+  package static func removeTree(_ path: String) { removeTree(path, in: AT_FDCWD) }
+
+  private static func removeTree(_ name: String, in parent: CInt) {
+    let descriptor = unsafe larder_open_at(
+      parent, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_NONBLOCK)
+    guard descriptor >= 0 else {
+      // No directory: a file or a link.
+      unsafe unlinkat(parent, name, 0)
+      return
     }
+    guard let stream = unsafe fdopendir(descriptor) else {
+      close(descriptor)
+      return
+    }
+    for name in unsafe names(of: stream) { removeTree(name, in: descriptor) }
+    unsafe closedir(stream)
+    unsafe unlinkat(parent, name, CInt(AT_REMOVEDIR))
   }
 
   /// The path with links resolved, or `nil` when it cannot be.
@@ -119,6 +140,14 @@ package enum FileSystem {
   package static func environment(_ name: String) -> String? {
     guard let text = unsafe getenv(name) else { return nil }
     return unsafe String(cString: text)
+  }
+
+  /// The bytes of a variable of the environment: they need not be UTF-8.
+  package static func environmentBytes(_ name: String) -> [UInt8]? {
+    guard let text = unsafe getenv(name) else { return nil }
+    return unsafe Array(UnsafeBufferPointer(start: text, count: strlen(text))).map {
+      UInt8(bitPattern: $0)
+    }
   }
 
   package static var userID: UInt32 { UInt32(geteuid()) }

@@ -26,3 +26,14 @@ package func writeToStandardError(_ line: String) {
   let bytes = Array((line + "\n").utf8)
   _ = unsafe bytes.withUnsafeBytes { unsafe write(2, $0.baseAddress!, $0.count) }
 }
+
+/// The last `count` arguments this process was started with, as bytes: they need not be UTF-8.
+package func lastArguments(_ count: Int) -> [[UInt8]] {
+  let all = Int(CommandLine.argc)
+  return (max(all - count, 0)..<all).map { index in
+    guard let text = unsafe CommandLine.unsafeArgv[index] else { return [] }
+    return unsafe UnsafeBufferPointer(start: text, count: strlen(text)).map {
+      UInt8(bitPattern: $0)
+    }
+  }
+}

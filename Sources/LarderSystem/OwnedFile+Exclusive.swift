@@ -50,4 +50,12 @@ extension FileSystem {
     if currentErrno() == ENOENT || currentErrno() == ENOTDIR { return false }
     throw .last("unlink", path)
   }
+
+  /// Removes a directory; without effect when something is in it, or when it is none.
+  package static func removeDirectoryIfEmpty(_ path: String) throws(SystemError) {
+    if unsafe rmdir(path) == 0 { return }
+    let code = currentErrno()
+    if [ENOENT, ENOTDIR, ENOTEMPTY, EEXIST].contains(code) { return }
+    throw SystemError(errno: code, operation: "rmdir", path: path)
+  }
 }

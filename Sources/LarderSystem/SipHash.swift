@@ -79,6 +79,11 @@ public struct SipHash13: Sendable {
     unsafe bytes.withUnsafeBytes { unsafe combine($0) }
   }
 
+  /// Feeds bytes that were lent.
+  package mutating func combine(_ bytes: RawSpan) {
+    unsafe bytes.withUnsafeBytes { unsafe combine($0) }
+  }
+
   package mutating func combine(_ bytes: UnsafeRawBufferPointer) {
     var index = 0
     while index &+ 8 <= bytes.count {

@@ -2,7 +2,6 @@
 // Copyright 2026 the Larder authors. Licensed under Apache-2.0.
 // SPDX-License-Identifier: Apache-2.0
 
-internal import Dispatch
 internal import Synchronization
 
 // What is written once, as an asynchronous function, must also run where nobody may wait for Swift's
@@ -51,7 +50,7 @@ package final class ThreadExecutor: TaskExecutor {
       return state.isLeft
     }
     guard isLate else { return news.set() }
-    DispatchQueue.global().async {
+    BackgroundExecutor.shared.add {
       unsafe job.runSynchronously(on: self.asUnownedTaskExecutor())
     }
   }
@@ -73,31 +72,6 @@ package final class ThreadExecutor: TaskExecutor {
       if isDone { return }
       news.wait(nanoseconds: 1_000_000_000)
       news.reset()
-    }
-  }
-}
-
-/// Runs tasks on threads of the system's own, which are none of Swift's pool.
-///
-/// Work that others wait for with blocked threads must go on here: all threads of the pool may be
-/// among those that wait.
-package final class BackgroundExecutor: TaskExecutor {
-  package static let shared = BackgroundExecutor()
-  private let queue = DispatchQueue(label: "larder.background", attributes: .concurrent)
-
-  private init() {}
-
-  package func enqueue(_ job: consuming ExecutorJob) {
-    let job = UnownedJob(job)
-    queue.async { unsafe job.runSynchronously(on: self.asUnownedTaskExecutor()) }
-  }
-
-  /// Runs what may block, so that no thread of the pool does.
-  package func run<Result: Sendable>(
-    _ body: @escaping @Sendable () throws -> Result
-  ) async throws -> Result {
-    try await withCheckedThrowingContinuation { continuation in
-      queue.async { continuation.resume(with: Swift.Result { try body() }) }
     }
   }
 }

@@ -3,6 +3,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
 import Foundation
+import LarderCoding
+import LarderDefaults
 import LarderTesting
 import Testing
 
@@ -69,6 +71,58 @@ struct DefaultsCommandTests {
     #expect(outcome.status == .exited(64))
     #expect(outcome.standardError.contains("cannot name a suite"))
     #expect(try FileManager.default.contentsOfDirectory(atPath: suites.directory.path) == [])
+  }
+
+  @Test func `Without a type, a value keeps that of the one it replaces`() throws {
+    let suites = try Suites()
+    _ = try suites.output("write", "app", "volume", "0.5", "--type", "double")
+    _ = try suites.output("write", "app", "volume", "0.75")
+    let volume = try Tool.object(try suites.output("read", "app", "volume", "--json"))
+    #expect(volume["type"] as? String == "double")
+    #expect(volume["value"] as? Double == 0.75)
+    let refused = try suites.run("write", "app", "volume", "loud")
+    #expect(refused.status == .exited(64))
+    #expect(refused.standardError.contains("type double"))
+    #expect(refused.standardError.contains("--type"))
+    #expect(try suites.output("read", "app", "volume") == "0.75\n")
+    _ = try suites.output("write", "app", "volume", "loud", "--type", "string")
+    #expect(try suites.output("read", "app", "volume") == "loud\n")
+    // As Swift calls them.
+    _ = try suites.output("write", "app", "count", "3", "--type", "int")
+    _ = try suites.output("write", "app", "isOn", "true", "--type", "bool")
+    _ = try suites.output("write", "app", "sizes", "[1,2]", "--type", "json")
+    #expect(try suites.run("write", "app", "sizes", "[1,").status == .exited(64))
+    _ = try suites.output("write", "app", "sizes", "[3]")
+    let all = try Tool.object(try suites.output("read", "app", "--json"))
+    #expect(all["count"] as? Int == 3)
+    #expect(all["isOn"] as? Bool == true)
+    #expect(all["sizes"] as? [Int] == [3])
+    #expect(try suites.run("write", "app", "count", "1", "--type", "color").status == .exited(64))
+  }
+
+  @Test func `A value that makes no sense creates no suite`() throws {
+    let suites = try Suites()
+    #expect(try suites.run("write", "app", "n", "x", "--type", "integer").status == .exited(64))
+    #expect(try FileManager.default.contentsOfDirectory(atPath: suites.directory.path) == [])
+  }
+
+  @Test func `A value that cannot be read is named, and the others are shown`() throws {
+    let suites = try Suites()
+    _ = try suites.output("write", "app", "good", "yes")
+    let defaults = try Defaults(at: suites.directory.path + "/larder/defaults/app")
+    try defaults.setStored(codec: CodecIdentifier.cbor.rawValue, payload: [0xBF], forKey: "bad")
+    defaults.close()
+    for options in [[], ["--json"]] {
+      let outcome = try ChildProcess.run(
+        suites.path, ["defaults", "read", "app"] + options, environment: suites.environment)
+      #expect(outcome.status == .exited(1))
+      #expect(outcome.output.contains("yes"))
+      #expect(outcome.standardError.contains("bad"))
+    }
+    #expect(try !suites.run("read", "app", "bad").status.isSuccess)
+    #expect(try suites.output("list", "app").contains("bad"))
+    _ = try suites.output("write", "app", "bad", "\"good\"")
+    #expect(try suites.output("read", "app", "bad") == "\"good\"\n")
   }
 
   @Test func `Watching a default prints what becomes of it`() throws {

@@ -31,7 +31,7 @@ import Testing
     let directory = try TemporaryDirectory()
     let names = [
       "entry", "records", "cbor", "state", "current", "key", "table", "verifier", "query", "line",
-      "indexkey",
+      "indexkey", "object", "catalog",
     ]
     let outcome = try FuzzRun.run(
       targets: names, seconds: 4, seed: seed, corpus: directory.path, report: { print($0) })

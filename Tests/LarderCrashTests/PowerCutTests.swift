@@ -7,17 +7,85 @@ import LarderEngine
 import LarderTesting
 import Testing
 
-/// A peer's life, recorded, and what the disk may look like when the power fails in it.
-struct PowerCut {
-  let durability: Durability
+/// A peer's life, recorded: what it did to the disk.
+struct RecordedLife {
   let commands: [String]
   let events: [DiskEvent]
   /// `shared.table` and `lock.mdb` in the end.
   let mapped: [String: [UInt8]]
   /// The directory the store was in: all is below it.
   let root: String
-  /// How a relaxed store is opened; of others nothing.
-  let options: String
+
+  /// Runs a peer that is told `commands` of a store at `root`/store.
+  ///
+  /// - Parameter environment: A rule that the recorded process breaks, perhaps.
+  init(
+    _ commands: [String], root: String, log: String, environment: [String: String] = [:]
+  ) throws {
+    self.commands = commands
+    self.root = root
+    let peer = try Strace.shared.start(
+      recording: DiskRecording.calls, to: log, withData: true,
+      environment: Arena.otherBoot.merging(environment) { $1 })
+    peer.sendAll(commands)
+    let answers = try peer.remainingLines()
+    let status = try peer.wait()
+    guard status.isSuccess, answers.count == commands.count,
+      !answers.contains(where: { $0.hasPrefix("error") })
+    else { throw Arena.Surprise(description: "The recording failed: \(status), \(answers)") }
+    events = DiskRecording(log: try Files.contents(of: log), root: root).events
+    let files = try StorePaths(root + "/store")
+    mapped = [
+      "shared.table": try Files.contents(of: files.table),
+      "lock.mdb": try Files.contents(of: files.lock),
+    ]
+  }
+
+  /// When the power fails: anywhere, but more often once there is a store, and around its closing.
+  func moment(using random: inout SeededRandom) -> Int {
+    let outputs = events.indices.filter { if case .output = events[$0] { true } else { false } }
+    let closing = outputs[commands.firstIndex { $0 == "close" || $0 == "note close" }!]
+    return switch Int.random(in: 0..<10, using: &random) {
+    case 0..<3: Int.random(in: 1...events.count, using: &random)
+    case 3..<5: Int.random(in: (closing - 3)...(closing + 3), using: &random)
+    default: Int.random(in: outputs[0]...events.count, using: &random)
+    }
+  }
+
+  /// How many commands were answered by then.
+  func answered(_ cut: Int) -> Int {
+    events[..<cut].count { if case .output = $0 { true } else { false } }
+  }
+
+  /// The disk after `cut` events, one of whose syncs of `data.mdb` lost a write.
+  func lyingDisk(upTo cut: Int, _ trial: Seed) -> Disk {
+    var random = trial.generator(stream: 2)
+    let syncs = events[..<cut].indices.filter { index in
+      if case .sync(let path, _) = events[index] { path.hasSuffix("/data.mdb") } else { false }
+    }
+    let lie = syncs.suffix(3).randomElement(using: &random)
+    var disk = Disk(root: root)
+    for index in 0..<cut {
+      var losing: Int?
+      if index == lie, case .sync(let path, _) = events[index] {
+        let count = disk.unsyncedWrites(path)
+        if count > 0 { losing = Int.random(in: 0..<count, using: &random) }
+      }
+      disk.apply(events[index], losing: losing)
+    }
+    return disk
+  }
+}
+
+/// What the disk may look like when the power fails in a peer's life.
+struct PowerCut {
+  let durability: Durability
+  let life: RecordedLife
+  /// How the store is opened.
+  private let options: String
+  private var commands: [String] { life.commands }
+  private var events: [DiskEvent] { life.events }
+  private var root: String { life.root }
 
   /// Creates a store, fills it, closes it, opens it again, compacts it, goes on, and never
   /// closes it.
@@ -31,23 +99,7 @@ struct PowerCut {
     return ["open \(path) \(open)"] + first + ["close", "open \(path) \(open)"] + second
   }
 
-  /// The same for a relaxed store: syncs, and between them so many commits that LMDB would use the
-  /// pages again that the last one synced, if it were not kept from that.
-  static func relaxedScript(_ path: String, _ open: String) -> [String] {
-    func rounds(_ name: String) -> [String] {
-      (0..<8).flatMap { round in
-        [
-          "set \(round % 4) \(name)\(round)", "large 6 \(12000 + 100 * round)",
-          "pair \(name)\(round)",
-        ]
-      }
-    }
-    return ["open \(path) \(open)"] + rounds("a") + ["sync"] + rounds("b") + ["remove 2", "close"]
-      + ["open \(path) \(open)"] + rounds("c") + ["sync"] + rounds("d") + ["compact"]
-      + rounds("e") + ["removeall"] + rounds("f") + ["sync"] + rounds("g")
-  }
-
-  /// - Parameter environment: A rule that the recorded process breaks, perhaps.
+  /// - Parameter interval: Of a relaxed store, in milliseconds: usually none is over.
   init(
     _ durability: Durability, interval: Int = 3_600_000, environment: [String: String] = [:],
     in scratch: Scratch
@@ -59,27 +111,12 @@ struct PowerCut {
       case .durable: "durable"
       case .relaxed: "relaxed interval=\(interval)"
       }
-    root = scratch.appending("recorded-\(durability)")
+    let root = scratch.appending("recorded-\(durability)")
     try Files.makeDirectory(root)
-    let path = root + "/store"
-    let log = scratch.appending("log-\(durability)")
-    commands =
-      durability == .relaxed ? Self.relaxedScript(path, options) : Self.script(path, options)
-    let peer = try Strace.shared.start(
-      recording: DiskRecording.calls, to: log, withData: true,
-      environment: Arena.otherBoot.merging(environment) { $1 })
-    peer.sendAll(commands)
-    let answers = try peer.remainingLines()
-    let status = try peer.wait()
-    guard status.isSuccess, answers.count == commands.count,
-      !answers.contains(where: { $0.hasPrefix("error") })
-    else { throw Arena.Surprise(description: "The recording failed: \(status), \(answers)") }
-    events = DiskRecording(log: try Files.contents(of: log), root: root).events
-    let files = try StorePaths(path)
-    mapped = [
-      "shared.table": try Files.contents(of: files.table),
-      "lock.mdb": try Files.contents(of: files.lock),
-    ]
+    life = try RecordedLife(
+      durability == .relaxed
+        ? Self.relaxedScript(root + "/store", options) : Self.script(root + "/store", options),
+      root: root, log: scratch.appending("log-\(durability)"), environment: environment)
   }
 
   /// What has been found in many images.
@@ -97,7 +134,7 @@ struct PowerCut {
   /// - Parameter lies: Whether the disk loses, once in each image, a write that was synced.
   func cut(_ count: Int, lies: Bool, seed: Seed, in scratch: Scratch) throws -> Findings {
     var random = seed.generator()
-    let cuts = (0..<count).map { _ in moment(using: &random) }.sorted()
+    let cuts = (0..<count).map { _ in life.moment(using: &random) }.sorted()
     var findings = Findings()
     var judge: ChildProcess?
     var disk = Disk(root: root)
@@ -106,7 +143,7 @@ struct PowerCut {
       let trial = seed.derived(UInt64(number + 1))
       var image: Disk
       if lies {
-        image = lyingDisk(upTo: cut, trial)
+        image = life.lyingDisk(upTo: cut, trial)
       } else {
         while done < cut {
           disk.apply(events[done])
@@ -116,7 +153,7 @@ struct PowerCut {
       }
       let path = scratch.appending("image")
       defer { Files.removeAll(path) }
-      var fate = DiskFate(mapped: mapped, random: trial.generator(stream: 1))
+      var fate = DiskFate(mapped: life.mapped, random: trial.generator(stream: 1))
       try image.write(&fate, to: path)
       findings.images += 1
       do {
@@ -131,44 +168,11 @@ struct PowerCut {
     return findings
   }
 
-  /// When the power fails: anywhere, but more often once there is a store, and around its closing.
-  private func moment(using random: inout SeededRandom) -> Int {
-    let outputs = events.indices.filter { if case .output = events[$0] { true } else { false } }
-    let closing = outputs[commands.firstIndex(of: "close")!]
-    return switch Int.random(in: 0..<10, using: &random) {
-    case 0..<3: Int.random(in: 1...events.count, using: &random)
-    case 3..<5: Int.random(in: (closing - 3)...(closing + 3), using: &random)
-    default: Int.random(in: outputs[0]...events.count, using: &random)
-    }
-  }
-
-  /// The disk after `cut` events, one of whose syncs of `data.mdb` lost a write.
-  private func lyingDisk(upTo cut: Int, _ trial: Seed) -> Disk {
-    var random = trial.generator(stream: 2)
-    let syncs = events[..<cut].indices.filter { index in
-      if case .sync(let path, _) = events[index] { path.hasSuffix("/data.mdb") } else { false }
-    }
-    let lie = syncs.suffix(3).randomElement(using: &random)
-    var disk = Disk(root: root)
-    for index in 0..<cut {
-      var losing: Int?
-      if index == lie, case .sync(let path, _) = events[index] {
-        let count = disk.unsyncedWrites(path)
-        if count > 0 { losing = Int.random(in: 0..<count, using: &random) }
-      }
-      disk.apply(events[index], losing: losing)
-    }
-    return disk
-  }
-
   /// The state the store has to be in, as far as it had answered by then.
   private func model(_ cut: Int) -> StoreModel {
     var model = StoreModel()
-    var answered = 0
-    for case .output in events[..<cut] {
-      model.acknowledge(commands[answered])
-      answered += 1
-    }
+    let answered = life.answered(cut)
+    for command in commands.prefix(answered) { model.acknowledge(command) }
     if answered < commands.count { model.attempt(commands[answered]) }
     return model
   }
@@ -221,7 +225,7 @@ extension Crashes {
     #expect(findings.lines == [], "\(findings.lines.count) of \(findings.images)")
     #expect(findings.complete > 0 && findings.empty > 0, "\(findings)")
     Sweep.report(
-      "\(durability): \(findings.images) power cuts in \(cut.events.count) events, "
+      "\(durability): \(findings.images) power cuts in \(cut.life.events.count) events, "
         + "\(findings.empty) found empty, \(findings.complete) complete, \(start.age)")
   }
 

@@ -7,10 +7,6 @@ import LarderSystem
 import LarderTesting
 import Testing
 
-extension DiskEvent {
-  var isOutput: Bool { if case .output = self { true } else { false } }
-}
-
 // A relaxed store may be as it was after any command since the last one that is known to be on the
 // disk: whose sync, closing or compaction was answered, or which was answered before the transaction
 // was committed that a synced record in `synced` names. After a command, whole: nothing of a later
@@ -24,10 +20,10 @@ extension PowerCut {
     var before: [String: [UInt64: Int]] = [:]
     var recorded: [String: UInt64] = [:]
     func directory(_ path: String) -> String { String(path[..<path.lastIndex(of: "/")!]) }
-    for event in events[..<cut] {
+    for event in life.events[..<cut] {
       switch event {
       case .output:
-        let command = commands[answered]
+        let command = life.commands[answered]
         answered += 1
         if ["sync", "close", "compact"].contains(command) { floor = answered }
       case .write(let path, _, let bytes, _) where path.hasSuffix("/data.mdb"):
@@ -46,14 +42,30 @@ extension PowerCut {
     return floor
   }
 
+  /// Syncs, and between them so many commits that LMDB would use the pages again that the last one
+  /// synced, if it were not kept from that.
+  static func relaxedScript(_ path: String, _ open: String) -> [String] {
+    func rounds(_ name: String) -> [String] {
+      (0..<8).flatMap { round in
+        [
+          "set \(round % 4) \(name)\(round)", "large 6 \(12000 + 100 * round)",
+          "pair \(name)\(round)",
+        ]
+      }
+    }
+    return ["open \(path) \(open)"] + rounds("a") + ["sync"] + rounds("b") + ["remove 2", "close"]
+      + ["open \(path) \(open)"] + rounds("c") + ["sync"] + rounds("d") + ["compact"]
+      + rounds("e") + ["removeall"] + rounds("f") + ["sync"] + rounds("g")
+  }
+
   func examineRelaxed(
     _ state: StoreModel.State, _ cut: Int, _ newest: StoreModel, _ findings: inout Findings
   ) throws {
-    let answered = events[..<cut].count(where: \.isOutput)
+    let answered = life.answered(cut)
     let floor = floor(cut)
     var model = StoreModel()
     var allowed: Set<StoreModel.State> = floor == 0 ? model.states : []
-    for (index, command) in commands.prefix(answered + 1).enumerated() {
+    for (index, command) in life.commands.prefix(answered + 1).enumerated() {
       model.acknowledge(command)
       if index + 1 >= floor { allowed.formUnion(model.states) }
     }
@@ -88,7 +100,7 @@ extension Crashes {
     #expect(findings.lines == [], "\(findings.lines.count) of \(findings.images)")
     #expect(findings.complete > 0 && findings.older > 0, "\(findings)")
     Sweep.report(
-      "relaxed, \(interval) ms: \(findings.images) power cuts in \(cut.events.count) events, "
+      "relaxed, \(interval) ms: \(findings.images) power cuts in \(cut.life.events.count) events, "
         + "\(findings.complete) found complete, \(findings.older) older, \(start.age)")
   }
 

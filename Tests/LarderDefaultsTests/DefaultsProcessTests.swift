@@ -97,7 +97,7 @@ struct DefaultsProcessTests {
     try peer.send("defaults remove theme")
     try peer.expect("ok")
     #expect(try await values.next() == "light")
-    try ground.defaults.setValue(3, forKey: "theme")
+    try await ground.defaults.setValue(3, forKey: "theme")
     await #expect(throws: DefaultsError.self) { _ = try await values.next() }
   }
 

@@ -47,6 +47,78 @@ struct PropertyListTests {
     #expect(try other.defaults.value(Profile.self, forKey: "profile") == profile)
   }
 
+  @Test func `UUIDs, URLs and enumerations come back from what they are coded as`() throws {
+    enum Theme: String, Codable, Sendable { case light, dark }
+    enum Level: Int, Codable, Sendable { case low = -1, high = 7 }
+    struct Ticket: Codable, Sendable, Equatable {
+      var id: UUID
+      var others: [UUID]
+      var byName: [String: UUID]
+      var link: URL
+      var ratio: Float
+    }
+    let ground = try Ground()
+    let id = UUID()
+    let link = try #require(URL(string: "https://example.com/a?b"))
+    let ticket = Ticket(
+      id: id, others: [UUID(), id], byName: ["me": id], link: link, ratio: 0.1)
+    try ground.defaults.setValue(id, forKey: "id")
+    try ground.defaults.setValue([id], forKey: "list")
+    try ground.defaults.setValue(ticket, forKey: "ticket")
+    try ground.defaults.setValue(link, forKey: "link")
+    try ground.defaults.setValue(Theme.dark, forKey: "theme")
+    try ground.defaults.setValue(Level.low, forKey: "level")
+    for format in [PropertyListSerialization.PropertyListFormat.xml, .binary] {
+      let list = try ground.defaults.propertyList(format: format)
+      let other = try Ground()
+      try other.defaults.importPropertyList(list)
+      #expect(try other.defaults.value(UUID.self, forKey: "id") == id)
+      #expect(try other.defaults.value(String.self, forKey: "id") == id.uuidString)
+      #expect(try other.defaults.value([UUID].self, forKey: "list") == [id])
+      #expect(try other.defaults.value(Ticket.self, forKey: "ticket") == ticket)
+      #expect(try other.defaults.value(URL.self, forKey: "link") == link)
+      #expect(try other.defaults.value(Theme.self, forKey: "theme") == .dark)
+      #expect(try other.defaults.value(Level.self, forKey: "level") == .low)
+      try other.defaults.setValue("blue", forKey: "theme")
+      #expect(throws: DefaultsError.self) { try other.defaults.value(Theme.self, forKey: "theme") }
+      #expect(throws: DefaultsError.self) { try other.defaults.value(Level.self, forKey: "theme") }
+      #expect(throws: DefaultsError.self) { try other.defaults.value(Int.self, forKey: "theme") }
+      #expect(throws: DefaultsError.self) { try other.defaults.value([Int].self, forKey: "level") }
+      #expect(try other.defaults.update(UUID.self, forKey: "id") { $0 = $0 } == id)
+    }
+    try ground.defaults.setValue("no UUID", forKey: "id")
+    #expect(throws: DefaultsError.self) { try ground.defaults.value(UUID.self, forKey: "id") }
+  }
+
+  @Test func `A list holds the keys that are wanted`() throws {
+    let ground = try Ground()
+    try ground.defaults.setValue(1, forKey: "a")
+    try ground.defaults.setValue([1, nil] as [Int?], forKey: "holes")
+    let list = try ground.defaults.propertyList(of: ["a", "none", "a"])
+    let values = try PropertyListDecoder().decode([String: Int].self, from: list)
+    #expect(values == ["a": 1])
+  }
+
+  @Test func `What PropertyKit kept of a UUID, a date, a URL and a Set is read as that`() throws {
+    let ground = try Ground()
+    let id = UUID()
+    let date = Date(timeIntervalSinceReferenceDate: 1234.5)
+    let json = JSONEncoder()
+    let link = try #require(URL(string: "https://example.com"))
+    let list = try PropertyListEncoder().encode([
+      "ids": try json.encode([id]), "dates": try json.encode([date]), "id": try json.encode(id),
+      "set": try json.encode(Set([1, 2])), "links": try json.encode([link]),
+      "wide": try json.encode([Int64.max]),
+    ])
+    try ground.defaults.importPropertyList(list, dataHoldsJSON: true)
+    #expect(try ground.defaults.value([UUID].self, forKey: "ids") == [id])
+    #expect(try ground.defaults.value(UUID.self, forKey: "id") == id)
+    #expect(try ground.defaults.value([Date].self, forKey: "dates") == [date])
+    #expect(try ground.defaults.value(Set<Int>.self, forKey: "set") == [1, 2])
+    #expect(try ground.defaults.value([URL].self, forKey: "links") == [link])
+    #expect(try ground.defaults.value([Int64].self, forKey: "wide") == [.max])
+  }
+
   @Test func `An import that may not replace keeps what is there`() throws {
     let ground = try Ground()
     let list = try PropertyListEncoder().encode(["a": 1, "b": 2])
@@ -83,6 +155,36 @@ struct PropertyListTests {
       Issue.record("it was imported")
     } catch let error as DefaultsError { #expect(error.code == .propertyList) }
     #expect(try ground.defaults.keys() == [])
+  }
+
+  /// Foundation's reading of these ends the process.
+  @Test func `A property list that nests too deep is a typed error`() throws {
+    let ground = try Ground()
+    let levels = 100_000
+    let open = String(repeating: "<array>", count: levels)
+    let close = String(repeating: "</array>", count: levels)
+    let noise = String(repeating: "<!-- </array></array> -->", count: levels)
+    let lists = [
+      "<plist version=\"1.0\"><dict><key>a</key>\(open)\(close)</dict></plist>",
+      "<plist version=\"1.0\"><dict><key>a</key>\(noise)\(open)\(close)</dict></plist>",
+      "{ a = \(String(repeating: "(", count: levels))\(String(repeating: ")", count: levels)); }",
+    ]
+    for list in lists {
+      for data in [Data(list.utf8), try #require(list.data(using: .utf16))] {
+        do {
+          try ground.defaults.importPropertyList(data)
+          Issue.record("it was imported")
+        } catch let error as DefaultsError { #expect(error.code == .propertyList) }
+      }
+    }
+    // Brackets in texts, and many lists beside each other, are no depth.
+    let harmless = ["a": Array(repeating: ["((((<array>"], count: 1000), "b": [["{{{{"]]]
+    for format in [PropertyListSerialization.PropertyListFormat.xml, .binary] {
+      let data = try PropertyListSerialization.data(
+        fromPropertyList: harmless, format: format, options: 0)
+      #expect(try ground.defaults.importPropertyList(data) == ["a", "b"])
+    }
+    #expect(try ground.defaults.value([[String]].self, forKey: "b") == [["{{{{"]])
   }
 
   @Test func `What a property list cannot hold is an error that names the key`() throws {

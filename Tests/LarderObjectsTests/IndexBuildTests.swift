@@ -93,6 +93,40 @@ struct TwiceIndexed: Storable {
   }
 
   @Test(.timeLimit(.minutes(10)))
+  func `Programs that disagree whether an index is unique do not undo each other's`() throws
+  {
+    let ground = try Ground(StoreOptions())
+    let books = [UniqueBook(id: 1, title: "a"), UniqueBook(id: 2, title: "b")]
+    try ground.store.save(books)
+    for _ in 0..<2 {
+      for attempt in [
+        { try ground.store.save(IndexedBook(id: 3, title: "c")) },
+        { try ground.store.prepare(IndexedBook.self) },
+      ] {
+        let error = #expect(throws: ObjectError.self, performing: attempt)
+        #expect(error?.code == .schemaMismatch && error?.index == "title")
+        #expect(error?.message.contains("stored unique") == true)
+        #expect(error?.message.contains("raise schemaVersion") == true)
+      }
+      // Reading does without the index.
+      #expect(try ground.store.objects(IndexedBook.self).where(\.title == "b").fetch().count == 1)
+    }
+    let walk = ground.store.objects(UniqueBook.self).where(\.title == "b")
+    #expect(try walk.explain().hasPrefix("walk the index \"title\""))
+    try ground.store.save(IndexedBook2(id: 3, title: "a"))
+    #expect(try ground.store.objects(IndexedBook2.self).count() == 3)
+    #expect(try ground.store.storage.verify() == [])
+  }
+
+  private struct IndexedBook2: Storable {
+    let id: Int
+    var title: String
+    static let storedName = "Book"
+    static let schemaVersion = 2
+    static let indexes = [Index<IndexedBook2>("title", \.title)]
+  }
+
+  @Test(.timeLimit(.minutes(10)))
   func `An index declared twice is an error that says so`() throws {
     let ground = try Ground(StoreOptions())
     let error = #expect(throws: ObjectError.self) { try ground.store.save(TwiceIndexed(id: 1)) }

@@ -2,6 +2,7 @@
 // Copyright 2026 the Larder authors. Licensed under Apache-2.0.
 // SPDX-License-Identifier: Apache-2.0
 
+import Foundation
 import LarderEngine
 import LarderObjects
 import LarderTesting
@@ -29,5 +30,104 @@ import Testing
     }
     for reader in readers { #expect(try reader.join().get() == 2) }
     #expect(try ground.store.storage.verify() == [])
+  }
+
+  /// As many readers as a process has in a store.
+  private static let readers = 63
+
+  /// Reads inside of so many other reads.
+  private func count(inside depth: Int, _ store: ObjectStore) throws -> Int {
+    if depth == 0 { return try store.collection(Plate.self).count() }
+    return try store.read { _ in try count(inside: depth - 1, store) }
+  }
+
+  @Test(.timeLimit(.minutes(10)))
+  func `More reads inside of each other than there are readers are a typed error`() throws {
+    let ground = try Ground(StoreOptions())
+    try ground.store.save([Plate(id: 1, text: "A"), Plate(id: 2, text: "B")])
+    for _ in 0..<2 {
+      #expect(try count(inside: Self.readers - 1, ground.store) == 2)
+      let error = #expect(throws: StoreError.self) {
+        try count(inside: Self.readers, ground.store)
+      }
+      #expect(error?.code == .tooManyReaders && error?.message.contains("63") == true)
+    }
+    try ground.store.save(Plate(id: 3, text: "C"))
+    #expect(try ground.store.storage.verify() == [])
+  }
+
+  @Test(.timeLimit(.minutes(10)))
+  func `Threads that hold all readers and want one more each do not wait for ever`() throws {
+    let ground = try Ground(StoreOptions())
+    try ground.store.save([Plate(id: 1, text: "A"), Plate(id: 2, text: "B")])
+    let meeting = Meeting(of: Self.readers)
+    let readers = (0..<Self.readers).map { _ in
+      OwnThread { [store = ground.store] in
+        Result {
+          try store.read { _ in
+            meeting.wait()
+            return try store.collection(Plate.self).count()
+          }
+        }
+      }
+    }
+    var codes: [StoreError.Code] = []
+    for reader in readers {
+      do {
+        #expect(try reader.join().get() == 2)
+      } catch let error as StoreError {
+        codes.append(error.code)
+      }
+    }
+    #expect(codes.count >= 1 && codes.count < Self.readers)
+    #expect(codes.allSatisfy { $0 == .tooManyReaders })
+    #expect(try count(inside: Self.readers - 1, ground.store) == 2)
+  }
+
+  /// Where so many threads wait for each other.
+  private final class Meeting: @unchecked Sendable {
+    // Guarded by `condition`.
+    private var missing: Int
+    private let condition = NSCondition()
+
+    init(of count: Int) { missing = count }
+
+    func wait() {
+      condition.lock()
+      defer { condition.unlock() }
+      missing -= 1
+      condition.broadcast()
+      while missing > 0 { condition.wait() }
+    }
+  }
+
+  private struct TicketOfMore: Storable {
+    let id: Int
+    @HasOne var holder: Person
+    var price: Int?
+    static let storedName = Ticket.storedName
+  }
+
+  @Test(.timeLimit(.minutes(10)))
+  func `The first query of a type with references takes no more readers than the next`() throws {
+    let ground = try Ground(StoreOptions())
+    let maker = Maker(id: "m", name: "M")
+    let person = Person(id: 1, name: "Ada", employer: maker)
+    try ground.store.save((0..<40).map { Ticket(id: $0, holder: person) })
+    func inside<R>(_ depth: Int, _ body: () throws -> R) throws -> R {
+      if depth == 0 { return try body() }
+      return try ground.store.read { _ in try inside(depth - 1, body) }
+    }
+    // Each store knows nothing of its types yet.
+    try inside(Self.readers - 1) {
+      let fresh = try ObjectStore(at: ground.path, StoreOptions())
+      let tickets = try fresh.objects(Ticket.self).fetch()
+      #expect(tickets.count == 40 && tickets.allSatisfy { $0.holder.employer?.name == "M" })
+    }
+    // A declaration that differs is judged by a sample: one reader for it, one for what comes with it.
+    try inside(Self.readers - 2) {
+      let fresh = try ObjectStore(at: ground.path, StoreOptions())
+      #expect(try fresh.objects(TicketOfMore.self).fetch().map(\.holder.name).count == 40)
+    }
   }
 }

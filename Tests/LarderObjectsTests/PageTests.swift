@@ -59,6 +59,28 @@ import Testing
     }
   }
 
+  @Test func `A cursor of a query with one closure is refused by a query with another`() throws {
+    try store.save((0..<20).map { Car(id: "\($0)", model: "m", year: $0) })
+    let all = store.objects(Car.self)
+    func even() -> Query<Car> { all.filter { $0.year % 2 == 0 } }
+    let odd = all.filter { $0.year % 2 == 1 }
+    let next = try #require(try even().page(size: 3).next)
+    // The same closure, made anew.
+    #expect(try even().page(after: next, size: 3).objects.map(\.year) == [6, 8, 10])
+    let twice = [all.filter { $0.year > 1 }, all.filter { $0.year > 2 }]
+    for query in [odd, all, even().filter { $0.year > 0 }, all.where(Predicate { $0.year > 0 })]
+      + twice
+    {
+      let error = #expect(throws: ObjectError.self) { try query.page(after: next, size: 3) }
+      #expect(error?.code == .invalidCursor)
+    }
+    // Captured values are nothing a query can tell.
+    func above(_ year: Int) -> Query<Car> { all.filter { $0.year > year } }
+    let behind = try #require(try above(5).page(size: 2).next)
+    #expect(try above(0).page(after: behind, size: 2).objects.map(\.year) == [8, 9])
+    #expect(try even().explain().contains("judge each object: a closure"))
+  }
+
   @Test func `Inserts and deletions between two pages repeat nothing and leave nothing out`() throws
   {
     var random = Seed.announce().generator()

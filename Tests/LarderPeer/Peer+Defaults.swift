@@ -10,6 +10,8 @@
 //   get K                 -> value TEXT | none
 //   number K              a Float -> value NUMBER | none
 //   own PREFIX COUNT      sets COUNT keys of its own, each to its number -> ok
+//   acked PREFIX FROM TO  sets keys of its own, and in the same commit PREFIX to the number
+//                         -> ack NUMBER, for each
 //   bump K COUNT          adds one COUNT times -> ok
 //   initial K TEXT        get(or:) -> value TEXT
 //   migrate NAME          brings over a suite of UserDefaults -> migrated KEYS | done
@@ -45,6 +47,14 @@ extension Peer {
       return try defaults.value(Float.self, forKey: key).map { "value \($0)" } ?? "none"
     case "own":
       for index in 0..<(try number(words[2])) { defaults.set(index, key: "\(key)\(index)") }
+    case "acked":
+      for index in try number(words[2])..<number(words[3]) {
+        try defaults.write { values in
+          try values.setValue(index, forKey: "\(key)\(index)")
+          try values.setValue(index, forKey: key)
+        }
+        ParentProcess.send("ack \(index)")
+      }
     case "bump":
       for _ in 0..<(try number(words[2])) {
         try defaults.update(Int.self, forKey: key) { $0 = ($0 ?? 0) + 1 }

@@ -12,6 +12,8 @@
 //   note migrate         to version 2 -> ok
 //   note state           -> state VERSION COUNT HASH, or what is wrong: an index and the objects
 //                        disagree
+//   note verify          -> sound, or what verify() says
+//   note close           -> ok; `notes` opens again
 //   note churn SEED      -> churning, and then saves, merges and deletes until it is killed
 
 import LarderEngine
@@ -79,6 +81,12 @@ extension Peer {
       ParentProcess.send("churning")
       try churn(SeededRandom(seed: UInt64(try number(words[1]))))
     case "state": return try state()
+    case "verify":
+      let findings = try objects.storage.verify()
+      return findings.isEmpty ? "sound" : "\(findings)"
+    case "close":
+      try objects.close()
+      openedObjects = nil
     default: return try refuse("no command \(words)")
     }
     return "ok"

@@ -6,6 +6,7 @@ import Larder
 import LarderEngine
 import LarderObjects
 import LarderTesting
+import Synchronization
 import Testing
 
 // The types are those of `Peer+Objects.swift`, under the same stored names.
@@ -130,6 +131,43 @@ extension Processes {
         }
         #expect(try snapshot.fetch(store.objects(Person.self)).count == 50)
       }
+      #expect(try store.collection(Person.self).count() == 51)
+      try peer.dismiss()
+    }
+
+    @Test
+    func `In a query's closure the store fails instead of hanging once its files are replaced`()
+      throws
+    {
+      let peer = try peer()
+      try store.save((0..<50).map { Person(id: $0, name: "n\($0)", age: "1") })
+      let opened = try peer.ask("open \(path)")
+      try #require(opened.hasPrefix("opened"), "\(opened)")
+      let codes = Mutex<[StoreError.Code?]>([])
+      let found = try store.objects(Person.self).filter { [store] person in
+        if person.id == 7 {
+          #expect(throws: Never.self) {
+            try peer.order("compact")
+            try peer.order("older 99")
+          }
+          for attempt in [
+            { _ = try store.collection(Person.self).count() },
+            { _ = try store.read { try $0.count(Person.self) } },
+            { _ = try store.objects(Person.self).where(\.name == "n1").count() },
+            { try store.save(Person(id: 100, name: "inside", age: "1")) },
+          ] as [() throws -> Void] {
+            do {
+              try attempt()
+              codes.withLock { $0.append(nil) }
+            } catch {
+              codes.withLock { $0.append((error as? StoreError)?.code) }
+            }
+          }
+        }
+        return person.id < 40
+      }.fetch()
+      #expect(found.count == 40)
+      #expect(codes.withLock { $0 } == Array(repeating: .insideSnapshot, count: 4))
       #expect(try store.collection(Person.self).count() == 51)
       try peer.dismiss()
     }

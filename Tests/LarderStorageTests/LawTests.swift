@@ -104,6 +104,34 @@ struct LawTests {
         .mapValues(transformIn: { $0.0 }, transformOut: { ($0, $0) }))
   }
 
+  @Test func `Plain files and single keys keep the laws`() async throws {
+    let directory = try TemporaryDirectory()
+    let path = directory.appending("files")
+    let files = DiskStorage.main.mapKeys(to: String.self) {
+      URL(fileURLWithPath: path + "/" + Filename(rawValue: $0).fileName)
+    }
+    var operations = files.operations
+    operations.removeAll = .blocking { _ in try FileManager.default.removeItem(atPath: path) }
+    let clearing = operations.removeAll!
+    operations.removeAll = .blocking { _ in
+      if FileManager.default.fileExists(atPath: path) { try clearing.wait(()) }
+    }
+    await expectLaws(Storage(storageName: "files", operations: operations), operations: 60)
+    // Each key by a storage of its own.
+    let memory = MemoryStorage<Filename, Data>().usingStringKeys()
+    var single = StorageOperations<String, Data>(
+      read: .later { try await memory.singleKey($0).value() },
+      write: .later { try await memory.singleKey($0.key).set($0.value) })
+    single.remove = .later { try await memory.singleKey($0).removeAll() }
+    single.removeAll = memory.operations.removeAll
+    single.keys = memory.operations.keys
+    single.update = .later { update in
+      try await memory.singleKey(update.key).operations.update!(
+        StorageUpdate(key: (), changing: update.change, recovering: update.recover))
+    }
+    await expectLaws(Storage(storageName: "single", operations: single))
+  }
+
   @Test func `Objects keep the laws`() async throws {
     struct Note: Storable {
       let id: String
@@ -125,6 +153,22 @@ struct LawTests {
     #expect(try await notes.contains("a"))
     try await notes.remove(forKey: "a")
     #expect(try await notes.value(forKey: "a") == nil)
+    // As texts and bytes, by nothing but the storage's own operations.
+    let sync = notes.makeSyncStorage()
+    var operations = StorageOperations<String, Data>(
+      read: StorageCall { try sync.value(forKey: $0)?.body },
+      write: .blocking { try sync.set(Note(id: $0.key, body: $0.value), forKey: $0.key) })
+    operations.remove = .blocking { try sync.remove(forKey: $0) }
+    operations.removeAll = .blocking { _ in try sync.removeAll() }
+    operations.keys = .blocking { _ in try sync.keys() }
+    operations.contains = .blocking { try sync.contains($0) }
+    operations.update = .blocking { update in
+      try sync.updateOrInsert(forKey: update.key) { note in
+        let known = note.map { StorageEntry($0.body) }
+        note = try update.applied { known }.map { Note(id: update.key, body: $0.value) }
+      }.map { StorageEntry($0.body) }
+    }
+    await expectLaws(Storage(storageName: "notes", operations: operations), operations: 60)
     objects.close()
   }
 }

@@ -21,11 +21,12 @@ let needsFaults: Comment = "needs swift test --traits FaultInjection"
 @Suite(.serialized) struct StormTests {
   /// Runs the stress tool without damaged files.
   func stress(
-    seconds: Int, mutant: String? = nil, seed: Seed
+    seconds: Int, mutant: String? = nil, theme: String? = nil, seed: Seed
   ) throws -> (status: ChildProcess.ExitStatus, line: String, log: String) {
     let outcome = try ChildProcess.run(
       PeerExecutable("larder-stress").path,
-      ["--seconds", "\(seconds)", "--no-damage", "--seed", "\(seed.value % 1_000_000)"],
+      ["--seconds", "\(seconds)", "--no-damage", "--seed", "\(seed.value % 1_000_000)"]
+        + (theme.map { ["--theme", $0] } ?? []),
       environment: mutant.map { ["LARDER_MUTANT": $0] } ?? [:], deadline: .seconds(seconds + 300))
     print("storm of \(mutant ?? "no mutant"): \(outcome.lines.last ?? "")")
     return (outcome.status, outcome.lines.last ?? "", outcome.standardError)
@@ -46,16 +47,36 @@ let needsFaults: Comment = "needs swift test --traits FaultInjection"
     #expect((number("memory_hits_checked", in: line) ?? 0) > 10_000)
   }
 
-  static let mutants = [
-    "stampsAfterCommit", "stampsOneLow", "filedOneHigh", "noRenewCheck", "combinerFilesFirst",
-    "labelsWithoutBase", "condemnWithoutFloor", "noBump", "fillIgnoresCancel", "budgetOffByOne",
-    "leaseOutlivesHolder", "indexKeyLeft", "memoIgnoresStamp", "uniqueUnchecked",
-    "cascadeForgotten", "changesUnnoticed",
-  ]
+  /// A broken rule, and the theme of the rounds that watch it; `nil`: the scenarios, or many.
+  struct Broken: Sendable, CustomTestStringConvertible {
+    let mutant: String
+    let theme: String?
+    var testDescription: String { mutant }
+  }
+
+  private static func broken(_ theme: String?, _ mutants: String...) -> [Broken] {
+    mutants.map { Broken(mutant: $0, theme: theme) }
+  }
+
+  static let mutants =
+    broken(
+      nil, "stampsAfterCommit", "stampsOneLow", "filedOneHigh", "noRenewCheck",
+      "combinerFilesFirst", "labelsWithoutBase", "condemnWithoutFloor", "noBump",
+      "fillIgnoresCancel", "budgetOffByOne", "leaseOutlivesHolder")
+    + broken(
+      "objects", "indexKeyLeft", "memoIgnoresStamp", "uniqueUnchecked", "cascadeForgotten",
+      "changesUnnoticed")
+    + broken(
+      "collections", "objectBudgetOffByOne", "evictedKeysLeft", "evictionIgnoresUse",
+      "snapshotMoves", "cursorSkipsEquals")
+    + broken(
+      "facades", "defaultsUpdateUnlocked", "defaultsSetBehind", "defaultsWatchDeaf",
+      "folderUnlocked", "folderWritesInPlace")
 
   @Test(.enabled(if: hasFaults, needsFaults), .timeLimit(.minutes(10)), arguments: mutants)
-  func `Storm: a rule that is broken is noticed within a minute`(mutant: String) throws {
-    let (status, line, log) = try stress(seconds: 60, mutant: mutant, seed: Seed.announce())
+  func `Storm: a rule that is broken is noticed within a minute`(broken: Broken) throws {
+    let (status, line, log) = try stress(
+      seconds: 60, mutant: broken.mutant, theme: broken.theme, seed: Seed.announce())
     #expect(status == .exited(1), "\(log.suffix(4000))")
     #expect((number("violations", in: line) ?? 0) > 0)
   }

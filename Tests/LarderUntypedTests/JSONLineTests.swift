@@ -81,7 +81,7 @@ struct JSONLineTests {
     let seed = Seed.announce()
     var random = seed.generator()
     func element() -> IndexKeyElement {
-      switch Int.random(in: 0..<8, using: &random) {
+      switch Int.random(in: 0..<9, using: &random) {
       case 0: .nothing
       case 1: .bytes(random.bytes(Int.random(in: 0...3, using: &random)).map { $0 & 1 })
       case 2:
@@ -91,7 +91,12 @@ struct JSONLineTests {
         .integer([Int128(UInt64.max), Int128(Int64.min), 0, -1].randomElement(using: &random)!)
       case 5: .real([0, -1, 0.5, .infinity, -.infinity, .nan].randomElement(using: &random)!)
       case 6: .boolean(random.chance(50))
-      default: .uuid(random.bytes(16))
+      case 7: .uuid(random.bytes(16))
+      default:
+        .date(
+          Date(
+            timeIntervalSinceReferenceDate: [0, -1, 8e8, 8e8.nextUp, 8e8.nextDown, .infinity, .nan]
+              .randomElement(using: &random)!))
       }
     }
     for _ in 0..<5000 {

@@ -158,6 +158,35 @@ struct UntypedQueryTests {
     #expect(walks > 150, "\(seed): the indexes were hardly used")
   }
 
+  @Test func `Dates that differ in their last bit are told apart, as the program does`() throws {
+    let ground = try Ground()
+    var seconds = 786_000_000.123
+    let people = (0..<8).map { id in
+      defer { seconds = seconds.nextUp }
+      return Person(
+        id: id, name: "", age: 0, born: Date(timeIntervalSinceReferenceDate: seconds), token: UUID()
+      )
+    }
+    #expect(Set(people.map(\.born.timeIntervalSince1970)).count < 8)
+    try ground.store.save(people.reversed())
+    for (position, person) in people.enumerated() {
+      // 2025-11-28, and as many digits as say which date it is.
+      let fraction = person.born.timeIntervalSinceReferenceDate - 786_000_000
+      let literal = "2025-11-28T05:20:00" + String(format: "%.9f", fraction).dropFirst() + "Z"
+      #expect(try ground.ids("born == \(literal)") == ["\(position)"])
+      #expect(
+        try Set(ground.ids("born > \(literal)")) == Set((position..<8).dropFirst().map { "\($0)" }))
+      #expect(try ground.ids("born <= \(literal)").count == position + 1)
+      let whole = person.born.timeIntervalSince1970
+      let isNumber = Date(timeIntervalSince1970: whole) == person.born
+      #expect(try ground.ids("born == \(whole)").contains("\(position)") == isNumber)
+    }
+    #expect(try ground.ids("", sort: "born") == (0..<8).map { "\($0)" })
+    #expect(try ground.ids("", sort: "-born") == (0..<8).reversed().map { "\($0)" })
+    #expect(try ground.ids("born > 1764307200").count == 8)
+    #expect(try ground.ids("1764307201 < born").isEmpty)
+  }
+
   @Test func `The index that says most is walked, and explained`() throws {
     let ground = try Ground()
     try ground.store.save(

@@ -118,7 +118,7 @@ struct QueryParserTests {
       ("0001-01-01", -62_135_596_800), ("2100-03-01", 4_107_542_400),
     ] as [(String, Double)])
   func `Dates are those of the calendar`(text: String, seconds: Double) {
-    #expect(CalendarDate.seconds(text) == seconds)
+    #expect(CalendarDate.seconds(text) == seconds - 978_307_200)
   }
 
   @Test func `Random words never end in anything but a condition or a typed error`() throws {

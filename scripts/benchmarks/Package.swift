@@ -28,6 +28,9 @@ let package = Package(
         .product(name: "LarderDefaults", package: "larder"),
       ],
       path: "Sources/LarderBench"),
+    // The tool from outside. Builds without Larder and its rivals.
+    .executableTarget(
+      name: "larder-tool-bench", dependencies: ["LMDBRival"], path: "Sources/ToolBench"),
   ],
   swiftLanguageModes: [.v6]
 )

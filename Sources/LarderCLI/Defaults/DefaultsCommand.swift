@@ -97,13 +97,26 @@ struct DefaultsReadCommand: ParsableCommand {
         return
       }
       var values: [(String, CBORValue)] = []
+      var unreadable: [String] = []
       for key in try defaults.keys() {
-        guard let stored = try defaults.storedValue(forKey: key) else { continue }
-        let value = try EntryValue(stored)
-        if !suite.json { Console.line("\(key) = \(value.line)") }
-        values.append((key, value.jsonValue))
+        do {
+          guard let stored = try defaults.storedValue(forKey: key) else { continue }
+          let value = try EntryValue(stored)
+          if !suite.json { Console.line("\(key) = \(value.line)") }
+          values.append((key, value.jsonValue))
+        } catch  where error is CodingFailure || error is DefaultsError {
+          unreadable.append(key)
+        }
       }
       if suite.json { Console.json(.object(values)) }
+      guard unreadable.isEmpty else {
+        // The others were shown.
+        throw ToolError(
+          "unreadable",
+          "There is a value that cannot be read for \(unreadable.map { "\"\($0)\"" }.joined(separator: ", ")). "
+            + "Write it again, or delete it.",
+          exit: Exit.negative, details: [("keys", .array(unreadable.map(CBORValue.text)))])
+      }
     }
   }
 }
@@ -118,8 +131,13 @@ struct DefaultsWriteCommand: ParsableCommand {
       is created. A program reads what is of the type it asks for: an integer where it keeps Int, \
       json where it keeps a structure or a list.
 
+      Without --type, the value gets the type of the one it replaces, and is refused if it is none of \
+      that type; what is new is text.
+
       EXAMPLES
         larder defaults write com.example.app theme dark
+        larder defaults write com.example.app volume 0.5 --type double
+        larder defaults write com.example.app volume 0.7
         larder defaults write com.example.app sizes '[1, 2, 3]' --type json
       """)
 
@@ -130,14 +148,18 @@ struct DefaultsWriteCommand: ParsableCommand {
   @Option(
     name: .shortAndLong,
     help: ArgumentHelp(
-      "text, bytes, json, integer, double, float, boolean, uuid or date.", valueName: "kind"))
-  var type = ValueKind.text
+      "text, bytes, json, integer, double, float, boolean, uuid or date; left out: that of the "
+        + "value there is, or text.", valueName: "kind"))
+  var type: ValueKind?
 
   func run() throws {
     try Console.reporting(json: suite.json) {
-      let (codec, payload) = try type.encode(Array(value.utf8))
+      let path = try DefaultsSuite.path(of: suite.suite)
+      // What makes no sense is refused before a suite is created for it.
+      if SharedStore.durability(ofStoreAt: path) == nil { _ = try encoded(as: type ?? .text) }
       let defaults = try Defaults(suiteName: suite.suite)
       defer { defaults.close() }
+      let (codec, payload) = try encoded(in: defaults)
       try defaults.setStored(codec: codec.rawValue, payload: payload, forKey: key)
       guard suite.json else { return }
       Console.json(
@@ -145,6 +167,41 @@ struct DefaultsWriteCommand: ParsableCommand {
           ("suite", .text(suite.suite)), ("key", .text(key)),
           ("type", .text(EntryValue.name(of: codec))),
         ]))
+    }
+  }
+}
+
+extension DefaultsWriteCommand {
+  private func encoded(
+    as kind: ValueKind
+  ) throws -> (codec: CodecIdentifier, payload: [UInt8]) {
+    try kind.encode(Array(value.utf8))
+  }
+
+  /// The value as what was said, or else as what is there.
+  private func encoded(
+    in defaults: Defaults
+  ) throws -> (codec: CodecIdentifier, payload: [UInt8]) {
+    if let type { return try encoded(as: type) }
+    // What cannot be read has no type that counts.
+    let stored = try? defaults.storedValue(forKey: key)
+    guard let codec = stored.map({ CodecIdentifier(rawValue: $0.codec) }),
+      let kind = ValueKind(replacing: codec)
+    else { return try encoded(as: .text) }
+    do { return try encoded(as: kind) } catch let error as ToolError {
+      throw ToolError.usage(
+        "\"\(key)\" has a value of the type \(EntryValue.name(of: codec)). \(error.message) "
+          + "With --type it can become another.")
+    }
+  }
+}
+
+extension ValueKind {
+  /// The kind of value that may take the place of one of a codec; `nil`: any.
+  fileprivate init?(replacing codec: CodecIdentifier) {
+    switch codec {
+    case .cbor, .json, .propertyList: self = .json
+    default: self.init(rawValue: EntryValue.name(of: codec))
     }
   }
 }

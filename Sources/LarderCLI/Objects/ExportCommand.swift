@@ -8,61 +8,83 @@ import LarderCoding
 import LarderEngine
 import LarderUntyped
 
-/// `larder export`: the objects of a type as lines of JSON.
+/// `larder export`: the entries of a store, or the objects of a type, as a file.
 struct ExportCommand: ParsableCommand {
   static let configuration = CommandConfiguration(
     commandName: "export",
-    abstract: "Write all objects of a type to a file, as lines of JSON that lose nothing.",
+    abstract: "Write the cache entries, or all objects of a type, to a file that loses nothing.",
     discussion: """
-      All lines are of one moment, in the order of insertion, however long it takes; meanwhile \
-      others write on, and the file of the store may grow by that. Memory is bounded.
+      With FILE alone the entries are written: of --namespace, or of all. Each is a line of JSON with \
+      namespace, key, keyType, codec, expires and text or base64; or, with --format cbor (or a file \
+      that ends in .cbor), an item of a CBOR sequence. With TYPE and FILE the objects of the type \
+      are, as lines of JSON.
 
-      What JSON has not is written as an object with one field: {"$date": seconds since 1970}, \
+      All of it is of one moment, however long it takes; objects are in the order of insertion. \
+      Meanwhile others write on, and the file of the store may grow by that. Memory is bounded.
+
+      What JSON has not is, in objects, written as an object with one field: {"$date": seconds since 1970}, \
       {"$uuid": …}, {"$bytes": base64} and {"$cbor": base64}. `larder import` reads it back exactly.
 
-      A file is written beside its place and put there when it is whole. Objects that are damaged \
-      are left out and named on standard error; the exit code is 1 then.
+      A file is written beside its place and put there when it is whole. What is damaged \
+      is left out and named on standard error; the exit code is 1 then.
 
       EXAMPLES
+        larder export entries.jsonl
+        larder export --namespace profiles --format cbor - | zstd > profiles.cbor.zst
         larder export Car cars.jsonl
         larder export Car - | gzip > cars.jsonl.gz
       """)
 
-  @OptionGroup var type: TypeArgument
-
-  @Argument(help: "The file; - is standard output.")
-  var file: String
+  @OptionGroup var operands: TransferOperands
 
   @OptionGroup var arguments: StoreArguments
 
+  private var file: String { operands.file }
+
   func run() throws {
     try Console.reporting(json: arguments.json) {
+      guard let type = operands.type else {
+        let store = try arguments.openExisting()
+        defer { store.close() }
+        return try toFile(
+          { try EntryTransfer(operands, arguments).export(store, to: $0) },
+          { count, leftOut in say(entries: count, leftOut) })
+      }
       let objects = try Objects.open(arguments)
       defer { objects.store.close() }
-      let record = try Objects.type(type.type, in: objects)
-      let part = file + ".part"
-      let output: FileHandle
-      if file == "-" {
-        output = .standardOutput
-      } else {
-        guard FileManager.default.createFile(atPath: part, contents: nil),
-          let handle = FileHandle(forWritingAtPath: part)
-        else { throw ToolError("file", "\(part) cannot be written.") }
-        output = handle
+      let record = try Objects.type(type, in: objects)
+      try toFile(
+        { try write(objects, record, to: $0) },
+        { count, leftOut in say(record, count, leftOut) })
+    }
+  }
+
+  /// Runs what writes, on a file beside the place it gets when it is whole.
+  private func toFile(
+    _ body: (FileHandle) throws -> (count: Int, leftOut: Int), _ say: (Int, Int) -> Void
+  ) throws {
+    let part = file + ".part"
+    let output: FileHandle
+    if file == "-" {
+      output = .standardOutput
+    } else {
+      guard FileManager.default.createFile(atPath: part, contents: nil),
+        let handle = FileHandle(forWritingAtPath: part)
+      else { throw ToolError("file", "\(part) cannot be written.") }
+      output = handle
+    }
+    do {
+      let (count, leftOut) = try body(output)
+      if file != "-" {
+        try output.synchronize()
+        try output.close()
+        try place(part)
+        say(count, leftOut)
       }
-      do {
-        let (count, leftOut) = try write(objects, record, to: output)
-        if file != "-" {
-          try output.synchronize()
-          try output.close()
-          try place(part)
-          say(record, count, leftOut)
-        }
-        if leftOut > 0 { throw Exit.negative }
-      } catch {
-        if file != "-" { try? FileManager.default.removeItem(atPath: part) }
-        throw error
-      }
+      if leftOut > 0 { throw Exit.negative }
+    } catch {
+      if file != "-" { try? FileManager.default.removeItem(atPath: part) }
+      throw error
     }
   }
 
@@ -77,6 +99,19 @@ struct ExportCommand: ParsableCommand {
       }
     } catch {
       throw ToolError("file", "\(part) cannot be renamed to \(file): \(error)")
+    }
+  }
+
+  private func say(entries count: Int, _ leftOut: Int) {
+    if arguments.json {
+      Console.json(
+        .object([
+          ("file", .text(file)), ("exported", CBORValue(count)), ("leftOut", CBORValue(leftOut)),
+        ]))
+    } else {
+      Console.line(
+        "Exported \(Columns.count(count, "entry", "entries")) to \(file)"
+          + (leftOut > 0 ? ", left out \(Columns.grouped(leftOut)) that are damaged." : "."))
     }
   }
 

@@ -8,13 +8,17 @@ import LarderCoding
 import LarderEngine
 import LarderUntyped
 
-/// `larder import`: objects of a type from lines of JSON.
+/// `larder import`: entries, or objects of a type, from a file.
 struct ImportCommand: ParsableCommand {
   static let configuration = CommandConfiguration(
     commandName: "import",
-    abstract: "Save objects of a type from a file of JSON lines, with their index entries.",
+    abstract: "Store the entries, or the objects of a type, of a file that `larder export` wrote.",
     discussion: """
-      Each line is one object with its fields, as `larder export` writes it; dates, UUIDs and bytes \
+      With FILE alone it holds entries, as lines of JSON or as a CBOR sequence; which of the two is \
+      seen by its first byte. They go to the namespaces they name, or all to --namespace; what has \
+      expired meanwhile is left out. A missing store is created.
+
+      With TYPE and FILE each line is one object with its fields, as `larder export` writes it; dates, UUIDs and bytes \
       may be plain texts or numbers where the program declares such a field. An object with the id \
       of a stored one replaces it.
 
@@ -23,7 +27,8 @@ struct ImportCommand: ParsableCommand {
       over a type of the program's own, references to other objects), nothing is written.
 
       A line that is refused ends the import and is named by its number; the lines before it are \
-      stored. Lines are stored a thousand at a time, and readers see each thousand at once.
+      stored. Objects are stored a thousand at a time, entries eight thousand, and readers see each \
+      batch at once.
 
       EXIT CODES
         0   every line was stored
@@ -31,19 +36,19 @@ struct ImportCommand: ParsableCommand {
         70  a line was refused, or the whole import was; the sentence says which
 
       EXAMPLES
+        larder import entries.jsonl
         larder import Car cars.jsonl
         gunzip -c cars.jsonl.gz | larder import Car - --keep-existing
       """)
 
-  @OptionGroup var type: TypeArgument
+  @OptionGroup var operands: TransferOperands
 
-  @Argument(help: "The file; - is standard input.")
-  var file: String
-
-  @Flag(name: .long, help: "Leave objects alone that are stored already.")
+  @Flag(name: .long, help: "Leave alone what is stored already.")
   var keepExisting = false
 
   @OptionGroup var arguments: StoreArguments
+
+  private var file: String { operands.file }
 
   func run() throws {
     try Console.reporting(json: arguments.json) {
@@ -56,9 +61,15 @@ struct ImportCommand: ParsableCommand {
         }
         input = handle
       }
+      guard let type = operands.type else {
+        let store = try arguments.openOrCreate()
+        defer { store.close() }
+        return try EntryTransfer(operands, arguments).importing(
+          input, into: store, keepsExisting: keepExisting)
+      }
       let objects = try Objects.open(arguments)
       defer { objects.store.close() }
-      let record = try Objects.type(type.type, in: objects)
+      let record = try Objects.type(type, in: objects)
       var importing = try ObjectImport(objects, record, keepsExisting: keepExisting)
       do {
         try read(input, into: &importing)

@@ -55,21 +55,34 @@ struct ObjectTable {
     }
   }
 
-  /// A terminal gets short cells; a pipe whole ones.
-  func text(isTerminal: Bool) -> String {
-    let room = isTerminal ? 28 : Int.max
-    let cells = ([names] + rows).map { row in row.map { Columns.shortened($0, to: room) } }
-    let widths = names.indices.map { column in
-      cells.map { column < $0.count ? $0[column].count : 0 }.max() ?? 0
+  /// A terminal gets cells as short as its width asks; a pipe whole ones.
+  ///
+  /// - Parameter width: The columns of the terminal; `nil`: it is none.
+  func text(width: Int?) -> String {
+    let all = ([names] + rows).map { row in row.map { Columns.shortened($0, to: .max) } }
+    var widths = names.indices.map { column in
+      all.map { column < $0.count ? $0[column].count : 0 }.max() ?? 0
+    }
+    if let width {
+      widths = widths.map { min($0, max(width, 8)) }
+      // The widest gives way first, down to what still can be told apart.
+      while widths.reduce(0, { $0 + $1 + 2 }) - 2 > width, let widest = widths.max(), widest > 8 {
+        widths[widths.firstIndex(of: widest)!] -= 1
+      }
+    }
+    let cells = all.map { row in
+      row.enumerated().map { column, cell in
+        column < widths.count ? Columns.shortened(cell, to: widths[column]) : cell
+      }
     }
     var text = ""
-    for row in cells {
+    for (number, row) in cells.enumerated() {
       var line = ""
       for (column, cell) in row.enumerated() {
         line += column == row.count - 1 ? cell : Columns.left(cell, width: widths[column] + 2)
       }
       while line.hasSuffix(" ") { line.removeLast() }
-      text += line + "\n"
+      text += (number == 0 ? Style.heading(line) : line) + "\n"
     }
     return text
   }

@@ -132,7 +132,7 @@ struct QueryCommand: ParsableCommand {
       Console.complain("No object fits.")
       return
     }
-    Console.write(ObjectTable(rows).text(isTerminal: Console.isTerminal))
+    Console.write(ObjectTable(rows).text(width: Style.width))
     if isCut { Console.complain("There are more. Show them with --limit or --offset.") }
   }
 }

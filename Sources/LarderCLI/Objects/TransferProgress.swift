@@ -8,12 +8,17 @@ import LarderEngine
 /// away in the end. Elsewhere nothing.
 struct TransferProgress {
   private let title: String
+  private let nouns: (one: String, many: String)
   private let isShown: Bool
   private let start = ContinuousClock.now
   private var last: ContinuousClock.Instant?
 
-  init(_ title: String, isShown: Bool = Console.isErrorTerminal) {
+  init(
+    _ title: String, of nouns: (one: String, many: String) = ("object", "objects"),
+    isShown: Bool = Console.isErrorTerminal && !Style.isDumb
+  ) {
     self.title = title
+    self.nouns = nouns
     self.isShown = isShown
   }
 
@@ -24,7 +29,7 @@ struct TransferProgress {
     if let last, now - last < .milliseconds(100) { return }
     last = now
     Console.complain(
-      "\r\(Self.line(title, count, share, elapsed: start.duration(to: now)))\u{1B}[K",
+      "\r\(line(count, share, elapsed: start.duration(to: now)))\u{1B}[K",
       terminator: "")
   }
 
@@ -33,16 +38,14 @@ struct TransferProgress {
   }
 
   /// `importing  ██████░░░░  60 %  12,000 objects  24,000/s  0:03 left`
-  static func line(
-    _ title: String, _ count: Int, _ share: Double?, elapsed: Duration
-  ) -> String {
+  private func line(_ count: Int, _ share: Double?, elapsed: Duration) -> String {
     var line = title + "  "
     if let share {
       let filled = Int(max(0, min(share, 1)) * 20)
       line += String(repeating: "█", count: filled) + String(repeating: "░", count: 20 - filled)
       line += Columns.right("\(Int(share * 100)) %", width: 6)
     }
-    line += "  \(Columns.count(count, "object", "objects"))"
+    line += "  \(Columns.count(count, nouns.one, nouns.many))"
     let seconds =
       Double(elapsed.components.seconds) + Double(elapsed.components.attoseconds) / 1e18
     guard seconds > 0.2 else { return line }

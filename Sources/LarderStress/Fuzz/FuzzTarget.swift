@@ -33,7 +33,7 @@ extension FuzzTarget {
 enum FuzzTargets {
   static let all: [any FuzzTarget] = [
     EntryFuzz(), RecordsFuzz(), CBORFuzz(), StateFuzz(), CurrentFuzz(), KeyFuzz(), TableFuzz(),
-    VerifierFuzz(), QueryFuzz(), LineFuzz(), IndexKeyFuzz(),
+    VerifierFuzz(), QueryFuzz(), LineFuzz(), IndexKeyFuzz(), ObjectFuzz(), CatalogFuzz(),
   ]
 
   static func named(_ name: String) -> (any FuzzTarget)? {

@@ -67,13 +67,17 @@ enum Audit {
         if value.version < invalidated { violation("flight \(key) was resurrected") }
       }
     }
-    if plan.hasObjects {
+    switch plan.theme {
+    case .cache: break
+    case .objects:
       try Audit.objects(worker, violation) { what, body in
         let begin = Clocks.monotonicNanoseconds()
         try body()
         let milliseconds = (Clocks.monotonicNanoseconds() - begin) / 1_000_000
         if milliseconds > 10_000 { violation("\(what) took \(milliseconds) ms") }
       }
+    case .collections: try Audit.collections(worker, violation)
+    case .facades: try Audit.facades(worker, violation)
     }
     for finding in try store.verify() { violation("verify: \(finding)") }
     ParentProcess.send("hits \(statistics.memoryHits)")

@@ -17,6 +17,7 @@ import Synchronization
 //           128 … 143  flight keys: version, invalidated, computing process
 //           144 … 151  counters: issued, acknowledged
 //           160 … 255  objects, see `Board+Objects.swift`
+//           256 … 575  collections and facades, see `Board+Lanes.swift`
 //
 // A word is raised before what it announces is done (issued) or after (acknowledged), so a reader
 // that looks before its read, and again after it, knows what it may see.
@@ -43,7 +44,7 @@ final class Board: Sendable {
     case acknowledged
   }
 
-  static let size = 16_384
+  static let size = 36_864
   static let workerCount = 63
   static let ledgerCount = 64
   static let flightCount = 16

@@ -2,6 +2,7 @@
 // Copyright 2026 the Larder authors. Licensed under Apache-2.0.
 // SPDX-License-Identifier: Apache-2.0
 
+import ArgumentParser
 import Larder
 import LarderEngine
 import LarderTesting
@@ -9,6 +10,15 @@ import LarderTesting
 // A storm is a row of rounds. Each has a fresh store and options of its own, drawn from the storm's
 // seed and its number: what a round does, who is in it, when it kills whom. The scheduler of the
 // machine is not part of the plan, so a round that failed may have to be run a few times.
+
+/// What a round is about; they take turns.
+enum Theme: String, CaseIterable, Sendable, ExpressibleByArgument {
+  case cache, objects
+  /// Types with a budget, snapshots over several types, pages.
+  case collections
+  /// Defaults and storages.
+  case facades
+}
 
 /// What a process of a storm does.
 enum Role: String, CaseIterable, Sendable {
@@ -29,7 +39,7 @@ enum Role: String, CaseIterable, Sendable {
   /// Compacts, verifies, looks at the statistics.
   case keeper
 
-  // Of objects; every other round is theirs.
+  // Of objects.
 
   /// Saves, merges and deletes objects that are its own.
   case objectWriter
@@ -45,6 +55,27 @@ enum Role: String, CaseIterable, Sendable {
   case oldProgram, newProgram
   /// Watches an object and a query.
   case observer
+
+  // Of collections.
+
+  /// Saves, reads and deletes objects of a type with a budget, and watches its books.
+  case bounded
+  /// Moves amounts between two types, and looks at both in one snapshot.
+  case teller
+  /// Walks page by page while it and others insert and delete.
+  case pager
+
+  // Of the facades.
+
+  /// Sets and counts defaults.
+  case defaults
+  /// Watches defaults.
+  case defaultsWatcher
+  /// Sets and counts in storages that processes share: files, the store, one in front of the other.
+  case storage
+
+  /// Whether it notices only after a while, and so is killed seldom.
+  var isPatient: Bool { self == .observer || self == .defaultsWatcher }
 }
 
 /// One round of a storm, as its seed has it.
@@ -59,8 +90,10 @@ struct RoundPlan: Sendable {
   let compacts: Bool
   /// At the end everybody is killed at once, instead of being asked to end.
   let endsByKill: Bool
-  /// Whether the round is about objects.
-  let hasObjects: Bool
+  let theme: Theme
+  /// Whether no bounded object that is always in use may be evicted: that can be told only while
+  /// nobody reads all of them, and where no hash or move of files makes the uses of many one.
+  let judgesRecency: Bool
 
   var mayVanish: Bool { budget < 8 << 20 }
 
@@ -69,31 +102,45 @@ struct RoundPlan: Sendable {
     var random = base.generator()
     self.seed = base.value
     durability = random.chance(25) ? .durable : random.chance(25) ? .relaxed : .cache
-    hashBits = [64, 64, 64, 16, 5].randomElement(using: &random)!
-    hasObjects = round % 2 == 1
-    let isTight = !hasObjects && random.chance(25)
+    let bits = [64, 64, 64, 16, 5].randomElement(using: &random)!
+    theme = Theme.allCases[round % Theme.allCases.count]
+    let isTight = theme == .cache && random.chance(25)
     budget = isTight ? 1 << 20 : 64 << 20
     usesBoardClock = random.chance(60)
-    compacts = random.chance(40)
+    let mayCompact = random.chance(40)
     endsByKill = random.chance(50)
-    // A writer and a reader are always there; then whoever makes trouble for them.
-    var roles: [Role] = hasObjects ? [.objectWriter, .objectReader] : [.writer, .reader]
+    let turn = round / Theme.allCases.count
+    judgesRecency = theme == .collections && turn % 2 == 0
+    hashBits = judgesRecency ? 64 : bits
+    compacts = mayCompact && !judgesRecency
+    // Two are always there; then whoever makes trouble for them.
+    var roles: [Role]
     var others: [Role] = []
-    if hasObjects {
+    switch theme {
+    case .cache:
+      roles = [.writer, .reader]
+      others = [.writer, .reader, .flight, .opener]
+      others += isTight ? [.hog, .hog] : [.counter, .register, .register]
+      if compacts || random.chance(50) { others.append(.keeper) }
+      others.shuffle(using: &random)
+    case .objects:
+      roles = [.objectWriter, .objectReader]
       // A program of each version, or neither.
       let groups: [[Role]] = [
         [.query, .objectWriter], [.index, .index], [.family, .family], [.oldProgram, .newProgram],
         [.observer, .query],
       ]
       // Two of them a round of six: three rounds have met them all.
-      let first = Int(seed % 5) + round
+      let first = Int(seed % 5) + 2 * turn
       others = groups.indices.flatMap { groups[(first + $0) % groups.count] }
       if compacts { others.insert(.keeper, at: 4) }
-    } else {
-      others += [.writer, .reader, .flight, .opener]
-      others += isTight ? [.hog, .hog] : [.counter, .register, .register]
-      if compacts || random.chance(50) { others.append(.keeper) }
-      others.shuffle(using: &random)
+    case .collections:
+      roles = [.bounded, .bounded]
+      others = [.teller, .pager, .teller, .pager]
+      if compacts { others.insert(.keeper, at: 3) }
+    case .facades:
+      roles = [.defaults, .storage]
+      others = [.storage, .defaults, .defaultsWatcher, .storage]
     }
     while roles.count < processes { roles.append(others[(roles.count - 2) % others.count]) }
     self.roles = roles

@@ -12,9 +12,14 @@ struct Storm {
   let processes: Int
   /// One round only, to repeat it.
   let only: Int?
+  /// Rounds of this theme only.
+  let theme: Theme?
   let say: (String) -> Void
 
-  static let roundMilliseconds = 8000
+  /// A short storm has a round of each theme.
+  private var roundMilliseconds: Int {
+    theme == nil && only == nil ? min(8000, max(2000, Int(seconds * 200))) : 8000
+  }
 
   /// Kills and delays at the named points, where the build has them.
   static var faults: String {
@@ -37,12 +42,16 @@ struct Storm {
     let end = Clocks.monotonicNanoseconds() + UInt64(seconds * 1_000_000_000)
     var number = only ?? 0
     repeat {
+      let plan = RoundPlan(seed: seed, round: number, processes: processes)
+      if only == nil, let theme, plan.theme != theme {
+        number += 1
+        continue
+      }
       let left = end.subtractingReportingOverflow(Clocks.monotonicNanoseconds())
       if left.overflow || left.partialValue < 500_000_000 { break }
       let round = StormRound(
         storm: seed, number: number,
-        plan: RoundPlan(seed: seed, round: number, processes: processes),
-        milliseconds: min(Storm.roundMilliseconds, Int(left.partialValue / 1_000_000)),
+        plan: plan, milliseconds: min(roundMilliseconds, Int(left.partialValue / 1_000_000)),
         faults: Storm.faults, say: say)
       try round.run(&totals)
       if only == nil, totals.violations.isEmpty { number += 1 }

@@ -79,6 +79,7 @@ struct StormRound {
       let victim = Int.random(in: 0..<crew.count, using: &random)
       switch Int.random(in: 0..<100, using: &random) {
       case 0..<12:
+        if plan.roles[victim].isPatient, Int.random(in: 0..<50, using: &random) > 0 { break }
         crew[victim].child.kill()
         crew[victim].stoppedUntil = 0
       case 12..<15 where !crew.contains(where: \.isStopped):
@@ -128,7 +129,7 @@ struct StormRound {
     }
     totals.violations += found.map { "round \(number): \($0)" }
     say(
-      "round \(number): \(plan.durability), \(plan.roles.count) processes"
+      "round \(number): \(plan.theme), \(plan.durability), \(plan.roles.count) processes"
         + (plan.mayVanish ? ", evicting" : "") + (plan.compacts ? ", compacting" : "")
         + ", \(history.count) logged, \(found.count) violations")
   }

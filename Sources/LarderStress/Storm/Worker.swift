@@ -64,6 +64,12 @@ final class Worker: Sendable {
     case .family: try raise()
     case .oldProgram, .newProgram: try meetPrograms()
     case .observer: try await observe()
+    case .bounded: keepBounded()
+    case .teller: move()
+    case .pager: turnPages()
+    case .defaults: try setDefaults()
+    case .defaultsWatcher: try await watchDefaults()
+    case .storage: try useStorages()
     }
     store.close()
   }

@@ -30,11 +30,17 @@ enum ExactDate {
     guard let decimal = Decimal(string: digits),
       let seconds = Double((decimal - offset).description)
     else { return nil }
-    return stored(Date(timeIntervalSinceReferenceDate: seconds))
+    return stored(seconds)
   }
 
+  /// A date in seconds since 1970.
   static func stored(seconds: Double) -> CBORValue? {
     stored(Date(timeIntervalSince1970: seconds))
+  }
+
+  /// A date in seconds since 2001.
+  static func stored(_ seconds: Double) -> CBORValue? {
+    stored(Date(timeIntervalSinceReferenceDate: seconds))
   }
 
   private static func stored(_ date: Date) -> CBORValue? {

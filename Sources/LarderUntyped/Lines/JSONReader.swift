@@ -137,7 +137,7 @@ package struct JSONReader {
   private static func special(_ name: String, _ value: CBORValue) -> CBORValue? {
     guard case .text(let text) = value else { return nil }
     switch name {
-    case "$date": return CalendarDate.seconds(text).flatMap { ExactDate.stored(seconds: $0) }
+    case "$date": return CalendarDate.seconds(text).flatMap { ExactDate.stored($0) }
     case "$uuid": return PlainValue.uuid(text).map { .tagged(37, .bytes($0)) }
     case "$bytes": return Base64Text.bytes(text).map { .bytes($0) }
     case "$cbor": return Base64Text.bytes(text).flatMap { try? CBORValue(parsing: $0) }

@@ -75,7 +75,7 @@ struct DeclaredFields: Sendable {
     case ("number", .negative(let number)): return .float(-1 - Double(number))
     case ("number", .float), ("boolean", .boolean), ("text", .text): return value
     case ("date", .text(let text)):
-      return CalendarDate.seconds(text).flatMap { ExactDate.stored(seconds: $0) }
+      return CalendarDate.seconds(text).flatMap { ExactDate.stored($0) }
     case ("date", .unsigned(let number)): return ExactDate.stored(seconds: Double(number))
     case ("date", .negative(let number)): return ExactDate.stored(seconds: -1 - Double(number))
     case ("date", .float(let number)) where value == plain: return ExactDate.stored(seconds: number)

@@ -3,8 +3,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
 internal import Foundation
-internal import LarderCoding
-internal import LarderEngine
+package import LarderCoding
+package import LarderEngine
 
 // INDEX KEYS WITHOUT THE PROGRAM
 //
@@ -22,27 +22,30 @@ internal import LarderEngine
 // (`IndexEvidence.swift`).
 
 /// How the keys of an index are made from stored values.
-struct IndexRule: Sendable {
+package struct IndexRule: Sendable {
   let number: UInt32
   let name: String
   let isUnique: Bool
   /// One key an element of a collection.
   let isMultiple: Bool
-  let fields: [Field]
+  package let fields: [Field]
 
-  struct Field: Sendable {
+  package struct Field: Sendable {
     let path: FieldPath
     let kind: IndexedKind
     let mayBeMissing: Bool
   }
 
   /// Why there is no rule.
-  struct Foreign: Error { let reason: String }
+  package struct Foreign: Error { package let reason: String }
 
-  init(_ index: ObjectTypeRecord.Index) throws(Foreign) {
+  package init(_ index: ObjectTypeRecord.Index) throws(Foreign) {
     number = index.number
     name = index.name
     isUnique = index.isUnique
+    guard index.hasKeysOfToday else {
+      throw Foreign(reason: "its keys are of an older version; the program builds it anew")
+    }
     var definition = Substring(index.definition)
     if definition.contains(" where ") {
       throw Foreign(reason: "only the program knows which objects are in it (it is partial)")
@@ -106,7 +109,7 @@ struct IndexRule: Sendable {
   struct NoKey: Error { let reason: String }
 
   /// The keys of an object.
-  func keys(of object: CBORValue) throws -> [ObjectIndexKey] {
+  package func keys(of object: CBORValue) throws -> [ObjectIndexKey] {
     if isMultiple {
       let value = fields[0].path.value(in: object)
       guard case .array(let elements)? = value?.untagged else {
@@ -158,7 +161,7 @@ struct IndexedKind: Sendable {
       integer(Int64.self), integer(UInt.self), integer(UInt8.self), integer(UInt16.self),
       integer(UInt32.self), integer(UInt64.self),
       kind(Double.self) { real($0) }, kind(Float.self) { real($0) },
-      kind(Date.self) { real($0) },
+      kind(Date.self) { date($0) },
       kind(String.self) { if case .text(let text) = $0 { text.indexKey } else { nil } },
       kind(Bool.self) { if case .boolean(let value) = $0 { value.indexKey } else { nil } },
       kind(UUID.self) { value in
@@ -194,7 +197,8 @@ struct IndexedKind: Sendable {
       let number: Int128?
       switch value {
       case .integer(let integer): number = integer
-      case .real(let real), .date(let real): number = Int128(exactly: real)
+      case .real(let real): number = Int128(exactly: real)
+      case .date(let date): number = epochSeconds(date).flatMap { Int128(exactly: $0) }
       default: number = nil
       }
       guard let number else { return nil }
@@ -205,8 +209,31 @@ struct IndexedKind: Sendable {
   private static func real(_ value: PlainValue) -> [UInt8]? {
     switch value {
     case .integer(let integer): Double(exactly: integer)?.indexKey
-    case .real(let real), .date(let real): real.indexKey
+    case .real(let real): real.indexKey
+    case .date(let date): epochSeconds(date)?.indexKey
     default: nil
     }
+  }
+
+  /// Seconds since 1970; `nil`: no such number is the date.
+  private static func epochSeconds(_ date: Double) -> Double? {
+    let (seconds, residual) = CBORDate.epochSeconds(of: date)
+    return residual == 0 ? seconds : nil
+  }
+
+  private static func date(_ value: PlainValue) -> [UInt8]? {
+    let offset = Date.timeIntervalBetween1970AndReferenceDate
+    let reference: Double?
+    switch value {
+    case .date(let date): reference = date
+    case .integer(let integer):
+      let (whole, overflow) = integer.subtractingReportingOverflow(Int128(offset))
+      reference = overflow ? nil : Double(exactly: whole)
+    case .real(let seconds):
+      let date = seconds - offset
+      reference = epochSeconds(date) == seconds ? date : nil
+    default: reference = nil
+    }
+    return reference.map { Date(timeIntervalSinceReferenceDate: $0).indexKey }
   }
 }

@@ -2,7 +2,9 @@
 // Copyright 2026 the Larder authors. Licensed under Apache-2.0.
 // SPDX-License-Identifier: Apache-2.0
 
-/// Dates as RFC 3339 writes them, without a time as well, in seconds since 1970.
+// Whole seconds are counted apart from the fraction, so that it is rounded once, to the very date.
+
+/// Dates as RFC 3339 writes them, without a time as well, in seconds since 2001, as `Date` counts.
 package enum CalendarDate {
   /// `nil`: not such a date. Without an offset the time is UTC.
   package static func seconds(_ text: String) -> Double? {
@@ -12,31 +14,34 @@ package enum CalendarDate {
       drop(&rest, "-"), let day = digits(&rest, 2),
       (1...12).contains(month), (1...days(in: month, of: year)).contains(day)
     else { return nil }
-    var seconds = Double(dayNumber(year, month, day)) * 86_400
-    if rest.isEmpty { return seconds }
+    var seconds = dayNumber(year, month, day) * 86_400
+    var fraction = 0.0
+    if rest.isEmpty { return Double(seconds) }
     guard
       drop(&rest, "T") || drop(&rest, "t"), let hour = digits(&rest, 2), drop(&rest, ":"),
       let minute = digits(&rest, 2), hour < 24, minute < 60
     else { return nil }
-    seconds += Double(hour * 3600 + minute * 60)
+    seconds += hour * 3600 + minute * 60
     if drop(&rest, ":") {
       guard let second = digits(&rest, 2), second < 60 else { return nil }
-      seconds += Double(second)
+      seconds += second
       if drop(&rest, ".") {
-        let fraction = rest.prefix { $0.isASCII && $0.isNumber }
-        guard !fraction.isEmpty, let part = Double("0.\(fraction)") else { return nil }
-        seconds += part
-        rest = rest.dropFirst(fraction.count)
+        let digits = rest.prefix { $0.isASCII && $0.isNumber }
+        guard !digits.isEmpty, let part = Double("0.\(digits)") else { return nil }
+        fraction = part
+        rest = rest.dropFirst(digits.count)
       }
     }
-    if rest.isEmpty || drop(&rest, "Z") || drop(&rest, "z") { return rest.isEmpty ? seconds : nil }
+    if rest.isEmpty || drop(&rest, "Z") || drop(&rest, "z") {
+      return rest.isEmpty ? Double(seconds) + fraction : nil
+    }
     let isAhead = rest.first == "+"
     guard
       drop(&rest, "+") || drop(&rest, "-"), let hours = digits(&rest, 2), drop(&rest, ":"),
       let minutes = digits(&rest, 2), hours < 24, minutes < 60, rest.isEmpty
     else { return nil }
-    let offset = Double(hours * 3600 + minutes * 60)
-    return isAhead ? seconds - offset : seconds + offset
+    let offset = hours * 3600 + minutes * 60
+    return Double(isAhead ? seconds - offset : seconds + offset) + fraction
   }
 
   private static func digits(_ text: inout Substring, _ count: Int) -> Int? {
@@ -60,12 +65,12 @@ package enum CalendarDate {
     }
   }
 
-  /// Days since 1970-01-01 in the Gregorian calendar: whole years from March on, so that the day
+  /// Days since 2001-01-01 in the Gregorian calendar: whole years from March on, so that the day
   /// that comes and goes is the last of them.
   private static func dayNumber(_ year: Int, _ month: Int, _ day: Int) -> Int {
     let shifted = month > 2 ? year : year - 1
     let monthFromMarch = month > 2 ? month - 3 : month + 9
     let leapDays = shifted / 4 - shifted / 100 + shifted / 400
-    return shifted * 365 + leapDays + (monthFromMarch * 153 + 2) / 5 + day - 1 - 719_468
+    return shifted * 365 + leapDays + (monthFromMarch * 153 + 2) / 5 + day - 1 - 730_791
   }
 }

@@ -2,6 +2,7 @@
 // Copyright 2026 the Larder authors. Licensed under Apache-2.0.
 // SPDX-License-Identifier: Apache-2.0
 
+internal import Foundation
 internal import LarderCoding
 
 // WHAT STORED VALUES COMPARE LIKE
@@ -22,7 +23,7 @@ enum PlainValue: Sendable, Hashable {
   case boolean(Bool)
   case integer(Int128)
   case real(Double)
-  /// Seconds since 1970.
+  /// Seconds since 2001, as `Date` counts them: those since 1970 do not tell all dates apart.
   case date(Double)
   case text(String)
   case uuid([UInt8])
@@ -50,9 +51,7 @@ enum PlainValue: Sendable, Hashable {
   private static func tagged(_ tag: UInt64, _ content: CBORValue) -> PlainValue {
     switch (tag, content) {
     case (0, .text(let text)): return CalendarDate.seconds(text).map(PlainValue.date) ?? .text(text)
-    case (1, .float(let seconds)): return .date(seconds)
-    case (1, .unsigned(let seconds)): return .date(Double(seconds))
-    case (1, .negative(let seconds)): return .date(-1 - Double(seconds))
+    case (1, _): return number(content).map { date($0, 0) } ?? PlainValue(content)
     case (2, .bytes(let bytes)) where bytes.count < 16: return .integer(magnitude(bytes))
     case (3, .bytes(let bytes)) where bytes.count < 16: return .integer(-1 - magnitude(bytes))
     case (4, .array(let parts)) where parts.count == 2:
@@ -62,10 +61,28 @@ enum PlainValue: Sendable, Hashable {
       return Double("\(digits)e\(exponent)").map(PlainValue.real) ?? .other
     case (37, .bytes(let bytes)) where bytes.count == 16: return .uuid(bytes)
     case (1001, .map(let pairs)):
-      guard let base = pairs.first(where: { $0.key == .unsigned(1) }) else { return .other }
-      return tagged(1, base.value)
+      // As the decoder has it, the last of several.
+      guard let base = pairs.last(where: { $0.key == .unsigned(1) }),
+        let seconds = number(base.value)
+      else { return .other }
+      let residual = pairs.last { $0.key == .text(CBORDate.residualKey) }.map { number($0.value) }
+      return residual == .some(nil) ? .other : date(seconds, (residual ?? 0) ?? 0)
     default: return PlainValue(content)
     }
+  }
+
+  private static func number(_ value: CBORValue) -> Double? {
+    switch value {
+    case .float(let number): number
+    case .unsigned(let number): Double(number)
+    case .negative(let number): -1 - Double(number)
+    default: nil
+    }
+  }
+
+  private static func date(_ seconds: Double, _ residual: Double) -> PlainValue {
+    .date(
+      CBORDate.date(epochSeconds: seconds, residual: residual).timeIntervalSinceReferenceDate)
   }
 
   private static func magnitude(_ bytes: [UInt8]) -> Int128 {
@@ -118,12 +135,23 @@ enum PlainValue: Sendable, Hashable {
     }
   }
 
+  /// The seconds between 1970 and 2001.
+  private static let epoch = Int(Date.timeIntervalBetween1970AndReferenceDate)
+
   /// Numbers of which at least one is floating; exact.
   private static func compare(_ left: PlainValue, _ right: PlainValue) -> Int? {
     switch (left, right) {
+    case (.integer(let integer), .date(let date)):
+      let (whole, overflow) = integer.subtractingReportingOverflow(Int128(epoch))
+      return compare(overflow ? .min : whole, date)
     case (.integer(let integer), _): return right.double.flatMap { compare(integer, $0) }
-    case (_, .integer(let integer)):
-      return left.double.flatMap { compare(integer, $0) }.map { -$0 }
+    case (_, .integer): return compare(right, left).map { -$0 }
+    case (.real(let real), .date(let date)):
+      let (seconds, residual) = CBORDate.epochSeconds(of: date)
+      if real.isNaN || seconds.isNaN { return nil }
+      let order = order(real, seconds)
+      return order != 0 || !seconds.isFinite ? order : Self.order(0, residual)
+    case (.date, .real): return compare(right, left).map { -$0 }
     default:
       guard let left = left.double, let right = right.double, !left.isNaN, !right.isNaN else {
         return nil

@@ -334,7 +334,7 @@ extension PlainValue {
         UInt64(exactly: -1 - number).map(CBORValue.negative) ?? .float(Double(number))
       }
     case .real(let number): .float(number)
-    case .date(let seconds): .tagged(1, .float(seconds))
+    case .date(let seconds): ExactDate.stored(seconds) ?? .null
     case .text(let text): .text(text)
     case .uuid(let bytes): .tagged(37, .bytes(bytes))
     case .bytes(let bytes): .bytes(bytes)

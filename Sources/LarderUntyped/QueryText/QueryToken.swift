@@ -13,6 +13,7 @@ struct QueryToken: Sendable, Hashable {
     case integer(Int128)
     case real(Double)
     /// Seconds since 1970.
+    /// Seconds since 2001.
     case date(Double)
     case symbol(String)
     case end

@@ -1,0 +1,60 @@
+// Larder — an embedded, multi-process cache and object store.
+// Copyright 2026 the Larder authors. Licensed under Apache-2.0.
+// SPDX-License-Identifier: Apache-2.0
+
+import ArgumentParser
+import LarderCoding
+import LarderEngine
+
+/// `larder copy`: the store once more, in another directory.
+struct CopyCommand: ParsableCommand {
+  static let configuration = CommandConfiguration(
+    commandName: "copy",
+    abstract: "Copy the store into another directory, as it is at one moment.",
+    discussion: """
+      The copy is a whole store of its own, with everything in it: entries, objects, indexes, \
+      defaults. Nobody waits: other processes read and write on, and what they write after the \
+      copy began is not in it.
+
+      With --compact pages that are free are left out, so the copy is as small as it can be; it \
+      takes longer. There must be no store at the destination.
+
+      EXAMPLES
+        larder copy --compact /var/backups/app
+        larder copy --store /var/lib/app /mnt/app --json
+      """)
+
+  @Argument(
+    help: ArgumentHelp("The directory of the copy; it is created.", valueName: "destination"),
+    completion: .directory)
+  var destination: String
+
+  @Flag(name: .long, help: "Leave out the pages that are free.")
+  var compact = false
+
+  @OptionGroup var arguments: StoreArguments
+
+  func run() throws {
+    try Console.reporting(json: arguments.json) {
+      let store = try arguments.openExisting()
+      defer { store.close() }
+      try store.core.copy(to: destination, compacting: compact)
+      let copy = try SharedStore(
+        at: destination, StoreOptions(durability: store.core.options.durability))
+      defer { copy.close() }
+      let (old, new) = (try store.statistics(), try copy.statistics())
+      if arguments.json {
+        Console.json(
+          .object([
+            ("path", .text(new.path)), ("entries", CBORValue(new.entries)),
+            ("fileBytes", CBORValue(new.fileBytes)), ("originalBytes", CBORValue(old.fileBytes)),
+          ]))
+      } else {
+        Console.line(
+          "Copied \(Columns.count(new.entries, "entry", "entries")) to \(new.path): "
+            + "\(ByteCount(bytes: new.fileBytes)), where the original has "
+            + "\(ByteCount(bytes: old.fileBytes)).")
+      }
+    }
+  }
+}

@@ -1,0 +1,64 @@
+// Larder — an embedded, multi-process cache and object store.
+// Copyright 2026 the Larder authors. Licensed under Apache-2.0.
+// SPDX-License-Identifier: Apache-2.0
+
+import ArgumentParser
+import LarderEngine
+import LarderMemo
+
+/// `larder warm`: a remembered command's result, renewed ahead of time.
+struct WarmCommand: AsyncParsableCommand {
+  static let configuration = CommandConfiguration(
+    commandName: "warm",
+    abstract: "Run a command now and store its result for `larder memo`, for schedules.",
+    discussion: """
+      For cron and systemd timers: the command is run even if a fresh result is stored, after \
+      whoever runs it right now. Give the same --env and --cwd as `larder memo` gives, and a --ttl \
+      somewhat longer than the schedule's interval.
+
+      It writes nothing while all goes well. A command that fails is not stored: the old result \
+      stays, what the command wrote is shown, and its exit status is this one's.
+
+      EXIT CODES
+        those of the command, and
+        126, 127  as of `larder memo`
+        64        the command line makes no sense
+        70        the result could not be stored
+
+      EXAMPLES
+        */5 * * * *  larder warm --ttl 10m -- curl -fsS https://example.com/rates.json
+      """)
+
+  @OptionGroup var options: MemoOptions
+
+  func run() async throws {
+    let call: MemoCall
+    do { call = try options.call() } catch { throw MemoOptions.refuse(error) }
+    let answer: Memo.Answer?
+    do {
+      let store = try options.openStore()
+      defer { store.close() }
+      answer = try await Memo(call, options.policy, in: store).answer(force: true, relays: false)
+    } catch let error as Memo.NotStarted {
+      Console.complain("larder: \(error.message)")
+      throw ExitCode(126)
+    } catch {
+      return try Console.reporting(json: false) { throw error }
+    }
+    guard case .ran(let result, let end, let storing)? = answer else { return }
+    if !Stand.isSuccess(end) {
+      if let result { Stand.replay(result) }
+      Console.complain("larder warm: \(options.command[0]) failed; an older result stays")
+      Stand.end(as: end)
+    }
+    switch storing {
+    case .stored, .failure, .overtaken: return
+    case .cut, .tooLarge:
+      Console.complain(
+        "larder warm: the output has more than --max-size \(options.maxSize) or than the store has "
+          + "room for")
+    case .error(let message): Console.complain("larder warm: \(message)")
+    }
+    throw Exit.failure
+  }
+}

@@ -1,0 +1,120 @@
+// Larder — an embedded, multi-process cache and object store.
+// Copyright 2026 the Larder authors. Licensed under Apache-2.0.
+// SPDX-License-Identifier: Apache-2.0
+
+package import LarderSystem
+
+// A RESULT
+//
+//      0  version   u8   1
+//      1  kind      u8   0: exited, 1: ended by a signal
+//      2  number    u8   the exit status, or the signal
+//      3  zero      5 bytes
+//      8  duration  u64  milliseconds the command ran, little-endian
+//     16  segments, in the order in which they arrived:
+//           descriptor  u8   1: standard output, 2: standard error
+//           length      u32  little-endian
+//           bytes
+
+/// What a command wrote, as it comes, in the form in which it is stored: it is held once.
+package struct MemoRecording: Sendable {
+  private static let headSize = 16
+  private static let segmentHeadSize = 5
+
+  private var bytes = [UInt8](repeating: 0, count: headSize)
+  /// Where the last segment's head is; zero: there is none.
+  private var last = 0
+  private let limit: Int
+  /// Whether there was more than the limit: then it is no result.
+  package private(set) var isTooLarge = false
+
+  package init(limit: Int) { self.limit = limit }
+
+  /// Adds what came from a descriptor.
+  package mutating func append(_ piece: [UInt8], of descriptor: UInt8) {
+    guard !isTooLarge, !piece.isEmpty else { return }
+    guard bytes.count + piece.count <= limit else {
+      isTooLarge = true
+      return
+    }
+    if last > 0, bytes[last] == descriptor {
+      setLength(bytes.count - last - Self.segmentHeadSize + piece.count)
+    } else {
+      last = bytes.count
+      bytes += [descriptor, 0, 0, 0, 0]
+      setLength(piece.count)
+    }
+    bytes += piece
+  }
+
+  private mutating func setLength(_ length: Int) {
+    for index in 0..<4 {
+      bytes[last + 1 + index] = UInt8(truncatingIfNeeded: length >> (8 * index))
+    }
+  }
+
+  /// Forgets what was recorded; nothing more is kept.
+  package mutating func drop() {
+    bytes = []
+    isTooLarge = true
+  }
+
+  /// The whole result.
+  package consuming func finish(_ end: ProcessEnd, milliseconds: UInt64) -> MemoResult {
+    bytes[0] = 1
+    switch end {
+    case .exited(let code): bytes[2] = code
+    case .killed(let signal): (bytes[1], bytes[2]) = (1, signal)
+    }
+    for index in 0..<8 { bytes[8 + index] = UInt8(truncatingIfNeeded: milliseconds >> (8 * index)) }
+    return MemoResult(bytes: bytes, end: end)
+  }
+}
+
+/// A command's result: what it wrote, in order, and how it ended.
+package struct MemoResult: Sendable {
+  package let bytes: [UInt8]
+  package let end: ProcessEnd
+
+  fileprivate init(bytes: [UInt8], end: ProcessEnd) {
+    self.bytes = bytes
+    self.end = end
+  }
+
+  /// Reads stored bytes; `nil`: they are no result, or one of a newer version.
+  package init?(_ bytes: [UInt8]) {
+    guard bytes.count >= 16, bytes[0] == 1, bytes[1] <= 1 else { return nil }
+    self.bytes = bytes
+    end = bytes[1] == 0 ? .exited(bytes[2]) : .killed(signal: bytes[2])
+    var position = 16
+    while position < bytes.count {
+      guard let segment = Self.segment(bytes, at: position),
+        segment.descriptor == 1
+          || segment.descriptor == 2
+      else { return nil }
+      position = segment.range.upperBound
+    }
+  }
+
+  private static func segment(
+    _ bytes: [UInt8], at position: Int
+  ) -> (descriptor: UInt8, range: Range<Int>)? {
+    let start = position + 5
+    guard start <= bytes.count else { return nil }
+    var length = 0
+    for index in 0..<4 { length |= Int(bytes[position + 1 + index]) << (8 * index) }
+    guard start + length <= bytes.count else { return nil }
+    return (bytes[position], start..<(start + length))
+  }
+
+  /// Gives every piece with the descriptor it was written to, in order.
+  package func forEachSegment<E: Error>(
+    _ body: (UInt8, ArraySlice<UInt8>) throws(E) -> Void
+  ) throws(E) {
+    var position = 16
+    while position < bytes.count, let segment = Self.segment(bytes, at: position) {
+      try body(segment.descriptor, bytes[segment.range])
+      position = segment.range.upperBound
+    }
+  }
+}

@@ -1,0 +1,302 @@
+// Larder — an embedded, multi-process cache and object store.
+// Copyright 2026 the Larder authors. Licensed under Apache-2.0.
+// SPDX-License-Identifier: Apache-2.0
+
+// All writing goes on in the key's turn, the stamp being advanced before and after. What the back has is
+// what counts: when the back was changed and the front cannot follow, the front is made to forget the
+// key, and if it cannot do that either, it is gone around.
+
+extension Layers {
+  /// Runs parts in the key's turn, one after the other.
+  func inTurn<Input: Sendable>(
+    _ parts: [StorageCall<Input, Void>], key: @escaping @Sendable (Input) -> Key
+  ) -> StorageCall<Input, Void> {
+    let turns = turns
+    return .composed(parts.map(\.kind).max() ?? .quick) { input in
+      let hash = Turns.hash(key(input))
+      try turns.take(hash) {
+        turns.advance(hash)
+        defer { turns.advance(hash) }
+        for part in parts { try part.now!(input) }
+      }
+    } later: { input in
+      let hash = Turns.hash(key(input))
+      try await turns.take(hash) {
+        turns.advance(hash)
+        defer { turns.advance(hash) }
+        for part in parts { try await part(input) }
+      }
+    }
+  }
+
+  /// Runs parts in the turn of all keys, one after the other.
+  func inTurnOfAll(_ parts: [StorageCall<Void, Void>]) -> StorageCall<Void, Void> {
+    let turns = turns
+    return .composed(parts.map(\.kind).max() ?? .quick) { _ in
+      try turns.takeAll {
+        turns.advanceAll()
+        defer { turns.advanceAll() }
+        for part in parts { try part.now!(()) }
+      }
+    } later: { _ in
+      try await turns.takeAll {
+        turns.advanceAll()
+        defer { turns.advanceAll() }
+        for part in parts { try await part(()) }
+      }
+    }
+  }
+
+  // MARK: The front
+
+  /// How the front takes what may expire: if it cannot, it forgets the key.
+  private var frontTakes: StorageCall<StorageWrite<Key, Value>, Void> {
+    guard !front.keepsExpiry, let remove = front.remove else { return front.write }
+    let write = front.write
+    return .composed(max(write.kind, remove.kind)) { item in
+      if item.expires == nil { try write.now!(item) } else { try remove.now!(item.key) }
+    } later: { item in
+      if item.expires == nil { try await write(item) } else { try await remove(item.key) }
+    }
+  }
+
+  /// Writes the front, before the back is.
+  var frontWrite: StorageCall<StorageWrite<Key, Value>, Void> {
+    let (write, bypass) = (frontTakes, bypass)
+    return .composed(write.kind) { item in
+      try write.now!(item)
+      bypass.remove(item.key)
+    } later: { item in
+      try await write(item)
+      bypass.remove(item.key)
+    }
+  }
+
+  /// Lets the front follow what became of a key in the back.
+  private var frontFollows: StorageCall<(Key, StorageEntry<Value>?), Void> {
+    let (write, remove, bypass) = (frontTakes, front.remove, bypass)
+    return .composed(max(write.kind, remove?.kind ?? .quick)) { (key, entry) in
+      do {
+        if let entry { try write.now!(StorageWrite(key, entry)) } else { try remove?.now!(key) }
+      } catch {
+        do {
+          guard let remove, entry != nil else { throw error }
+          try remove.now!(key)
+        } catch {
+          bypass.add(key)
+          throw StorageError.staleFront(entry == nil ? "remove" : "update", error)
+        }
+      }
+      bypass.remove(key)
+    } later: { (key, entry) in
+      do {
+        if let entry {
+          try await write(StorageWrite(key, entry))
+        } else {
+          try await remove?(key)
+        }
+      } catch {
+        do {
+          guard let remove, entry != nil else { throw error }
+          try await remove(key)
+        } catch {
+          bypass.add(key)
+          throw StorageError.staleFront(entry == nil ? "remove" : "update", error)
+        }
+      }
+      bypass.remove(key)
+    }
+  }
+
+  /// Removes everything in front, the back being empty.
+  private func frontClears(_ removeAll: StorageCall<Void, Void>) -> StorageCall<Void, Void> {
+    let bypass = bypass
+    return .composed(removeAll.kind) { _ in
+      do { try removeAll.now!(()) } catch {
+        bypass.addAll()
+        throw StorageError.staleFront("removeAll", error)
+      }
+      bypass.removeAll()
+    } later: { _ in
+      do { try await removeAll(()) } catch {
+        bypass.addAll()
+        throw StorageError.staleFront("removeAll", error)
+      }
+      bypass.removeAll()
+    }
+  }
+
+  // MARK: Both
+
+  /// Removes a key, from the back to the front.
+  var remove: StorageCall<Key, Void>? {
+    guard let last = back.remove, front.remove != nil else { return nil }
+    return inTurn([last, frontFollows.pullback { ($0, nil) }]) { $0 }
+  }
+
+  /// Removes everything, from the back to the front.
+  var removeAll: StorageCall<Void, Void>? {
+    guard let last = back.removeAll, let first = front.removeAll else { return nil }
+    return inTurnOfAll([last, frontClears(first)])
+  }
+
+  /// Changes the value in the back as the back does it; the front follows.
+  var update: StorageCall<StorageUpdate<Key, Value>, StorageEntry<Value>?> {
+    let (turns, change, follow, front) = (turns, back.update!, frontFollows, front)
+    // What the front could never follow is refused before the back is changed.
+    @Sendable func check(
+      _ before: StorageEntry<Value>?, _ after: inout StorageEntry<Value>?
+    ) throws {
+      guard front.remove == nil else { return }
+      try front.check(before, &after)
+    }
+    return .composed(max(change.kind, follow.kind)) { update in
+      let hash = Turns.hash(update.key)
+      return try turns.take(hash) {
+        turns.advance(hash)
+        defer { turns.advance(hash) }
+        let entry = try change.now!(update.then(check))
+        try follow.now!((update.key, entry))
+        return entry
+      }
+    } later: { update in
+      let hash = Turns.hash(update.key)
+      return try await turns.take(hash) {
+        turns.advance(hash)
+        defer { turns.advance(hash) }
+        let entry = try await change(update.then(check))
+        try await follow((update.key, entry))
+        return entry
+      }
+    }
+  }
+
+  /// Changes the value in front as the front does it, beginning with the back's where there is none.
+  ///
+  /// The front's update cannot wait for the back. So when it meets no value it is left, the back is
+  /// asked, and it is done again: if there is a value in front by then, that counts.
+  var updateInFront: StorageCall<StorageUpdate<Key, Value>, StorageEntry<Value>?> {
+    let (turns, change, entries) = (turns, front.update!, back.entries)
+    let (check, tellsExpiry) = (front.check, back.tellsExpiry)
+    @Sendable func looking(
+      _ update: StorageUpdate<Key, Value>, _ isMissing: Flag
+    ) -> StorageUpdate<Key, Value> {
+      var update = update
+      let change = update.change
+      update.change = { entry in
+        guard entry != nil else {
+          isMissing.raise()
+          throw MissingInFront()
+        }
+        try change(&entry)
+      }
+      return update
+    }
+    @Sendable func filling(
+      _ update: StorageUpdate<Key, Value>, _ found: StorageEntry<Value>?
+    ) throws -> StorageUpdate<Key, Value> {
+      if found != nil, !tellsExpiry {
+        throw StorageError.unsupported("update of a value that may expire", by: "to be updated")
+      }
+      var result = update.then(check)
+      let change = result.change
+      result.change = { entry in
+        entry = entry ?? found
+        try change(&entry)
+      }
+      return result
+    }
+    return .composed(max(change.kind, entries.kind)) { update in
+      let hash = Turns.hash(update.key)
+      return try turns.take(hash) {
+        turns.advance(hash)
+        defer { turns.advance(hash) }
+        let isMissing = Flag()
+        do { return try change.now!(looking(update, isMissing)) } catch  where isMissing.isRaised {
+          let found = try update.known { try entries.now!(update.key) }
+          return try change.now!(filling(update, found))
+        }
+      }
+    } later: { update in
+      let hash = Turns.hash(update.key)
+      return try await turns.take(hash) {
+        turns.advance(hash)
+        defer { turns.advance(hash) }
+        let isMissing = Flag()
+        do { return try await change(looking(update, isMissing)) } catch  where isMissing.isRaised {
+          let found = try await update.known { try await entries(update.key) }
+          return try await change(filling(update, found))
+        }
+      }
+    }
+  }
+
+  /// Changes the value in front as the front does it, and pushes it to the back.
+  var updatePushing: StorageCall<StorageUpdate<Key, Value>, StorageEntry<Value>?> {
+    let (turns, change, write, remove) = (turns, front.update!, back.write, back.remove)
+    let check = back.check
+    return .composed(max(change.kind, write.kind, remove?.kind ?? .quick)) { update in
+      let hash = Turns.hash(update.key)
+      return try turns.take(hash) {
+        turns.advance(hash)
+        defer { turns.advance(hash) }
+        let entry = try change.now!(update.then(check))
+        if let entry {
+          try write.now!(StorageWrite(update.key, entry))
+        } else {
+          try remove?.now!(update.key)
+        }
+        return entry
+      }
+    } later: { update in
+      let hash = Turns.hash(update.key)
+      return try await turns.take(hash) {
+        turns.advance(hash)
+        defer { turns.advance(hash) }
+        let entry = try await change(update.then(check))
+        if let entry {
+          try await write(StorageWrite(update.key, entry))
+        } else {
+          try await remove?(update.key)
+        }
+        return entry
+      }
+    }
+  }
+
+  /// Fills both, the back first: what the back refuses, the front does not have.
+  var fill: StorageCall<Key, StorageFilling<Value>>? {
+    guard let first = back.fill, let second = front.fill else { return nil }
+    let (turns, keepsExpiry) = (turns, front.keepsExpiry)
+    @Sendable func filling(
+      _ key: Key, _ stamp: UInt64, _ back: StorageFilling<Value>, _ front: StorageFilling<Value>
+    ) -> StorageFilling<Value> {
+      let hash = Turns.hash(key)
+      return StorageFilling(
+        commit: .composed(max(back.commit.kind, front.commit.kind)) { entry in
+          try turns.fill(hash, ifStill: stamp) {
+            guard try back.commit.now!(entry) else { return false }
+            // What expires stays where it can.
+            return try entry.expires != nil && !keepsExpiry || front.commit.now!(entry)
+          }
+        } later: { entry in
+          try await turns.fill(hash, ifStill: stamp) {
+            guard try await back.commit(entry) else { return false }
+            if entry.expires != nil, !keepsExpiry { return true }
+            return try await front.commit(entry)
+          }
+        })
+    }
+    return .composed(max(first.kind, second.kind)) { key in
+      let stamp = turns.stamp(Turns.hash(key))
+      return filling(key, stamp, try first.now!(key), try second.now!(key))
+    } later: { key in
+      let stamp = turns.stamp(Turns.hash(key))
+      let back = try await first(key)
+      return filling(key, stamp, back, try await second(key))
+    }
+  }
+}
+
+/// The front has no value to change.
+private struct MissingInFront: Error {}

@@ -1,0 +1,27 @@
+// Larder — an embedded, multi-process cache and object store.
+// Copyright 2026 the Larder authors. Licensed under Apache-2.0.
+// SPDX-License-Identifier: Apache-2.0
+
+import LarderCoding
+import LarderEngine
+import LarderLMDB
+import LarderSystem
+import Testing
+
+@Suite struct CatalogSealTests {
+  @Test func `A record of the catalog without a checksum says what to do about it`() throws {
+    let record = ObjectTypeRecord(
+      number: 1, name: "Car", version: 1, fingerprint: 0, indexes: [], migrations: [])
+    func flaw(_ bytes: [UInt8]) -> any Error {
+      bytes.withRawSpan { CatalogSeal.flaw(of: ObjectTypeRecord.self, $0, "the record of a type") }
+    }
+    let bytes = try CBOREncoder().encode(record)
+    let error = try #require(flaw(bytes) as? StoreError)
+    #expect(error.code == .damaged)
+    #expect(error.message.contains("no checksum") && error.message.contains("larder export"))
+    // One with a checksum, and bytes that are none at all, are damaged and nothing else.
+    for damaged in [bytes + [1, 2, 3, 4, 5, 6, 7, 8], [], [0xFF]] {
+      #expect((flaw(damaged) as? LMDBError)?.isDamage == true)
+    }
+  }
+}
