@@ -14,7 +14,8 @@ internal import Synchronization
 // interval, plus the length of a sync, whoever of those who have the store open is still alive then.
 //
 // One process syncs for all: the one that gets the lock of `Presence.syncer`, which dies with its
-// holder. The others look again soon, and do it themselves when the holder seems to be stopped.
+// holder. The others look again soon, and do it themselves when it is overdue by another interval, or a
+// second: the holder is stopped.
 //
 // Much written within an interval is synced before it is over: until then none of the pages that the
 // recorded snapshot reaches are used again, and the file grows by what is written.
@@ -31,8 +32,6 @@ final class StoreSyncer: Sendable {
   private let ended = Event()
   private let isAwake = Atomic<Bool>(false)
   private let thread = Atomic<UInt64>(0)
-  /// When a sync came to be wanted that somebody else has the lock for; zero: none.
-  private let waitingSince = Atomic<UInt64>(0)
 
   func start(_ core: StoreCore) throws(SystemError) {
     let mustStart = state.withLock { state in
@@ -40,13 +39,18 @@ final class StoreSyncer: Sendable {
       return !state.isStarted && !state.isStopped
     }
     guard mustStart else { return }
-    try OSThread.start { [core, work, ended] in
-      core.syncer.thread.store(OSThread.token, ordering: .relaxed)
-      while !core.syncer.state.withLock({ $0.isStopped }) {
-        work.wait(nanoseconds: core.syncer.turn(core))
-        work.reset()
+    do {
+      try OSThread.start { [core, work, ended] in
+        core.syncer.thread.store(OSThread.token, ordering: .relaxed)
+        while !core.syncer.state.withLock({ $0.isStopped }) {
+          work.wait(nanoseconds: core.syncer.turn(core))
+          work.reset()
+        }
+        ended.set()
       }
-      ended.set()
+    } catch {
+      state.withLock { $0.isStarted = false }
+      throw error
     }
   }
 
@@ -64,18 +68,6 @@ final class StoreSyncer: Sendable {
     // A commit that came before that store has woken nobody.
     return core.syncIfDue() ?? core.syncPause
   }
-
-  /// Whether another process has had the lock for long, and a sync is wanted since.
-  func isPatienceOver(_ now: UInt64, limit: UInt64) -> Bool {
-    let since = waitingSince.load(ordering: .relaxed)
-    if since == 0 {
-      waitingSince.store(now, ordering: .relaxed)
-      return false
-    }
-    return now &- since >= limit
-  }
-
-  func noteSync() { waitingSince.store(0, ordering: .relaxed) }
 
   func stop() {
     let mustWait = state.withLock { state in
@@ -112,10 +104,7 @@ extension StoreCore {
     let interval = table.syncInterval
     do {
       try keeper.advance(in: generation)
-      guard try keeper.hasUnsynced(in: generation) else {
-        syncer.noteSync()
-        return nil
-      }
+      guard try keeper.hasUnsynced(in: generation) else { return nil }
       if table.hasFailedSync {
         try submitBehind(
           WriteRecord(
@@ -134,12 +123,15 @@ extension StoreCore {
       defer {
         if isElected { _ = try? generation.presence.tryLock(.none, at: Presence.syncer) }
       }
-      guard isElected || syncer.isPatienceOver(now, limit: max(interval, 1000)) else {
+      // Overdue by so much: whoever has the lock is stopped.
+      guard isElected || age >= interval &+ max(interval, 1000) else {
         return min(interval, 20) * 1_000_000
       }
+      let start = Clocks.monotonicNanoseconds()
       try keeper.synchronize(generation)
-      syncer.noteSync()
-      return interval * 1_000_000
+      // The next one is due an interval after this one began; what was committed meanwhile waits.
+      let length = Clocks.monotonicNanoseconds() &- start
+      return max(interval * 1_000_000, length &+ 1_000_000) &- length
     } catch EngineSignal.moved {
       return nil
     } catch {
@@ -153,18 +145,22 @@ extension StoreCore {
   package func synchronize() throws {
     try flush()
     guard options.durability == .relaxed else { return }
-    let failed: Generation? = try withGeneration { generation in
-      do {
-        try generation.keeper?.synchronize(generation)
-      } catch let error as StoreError {
-        guard generation.table.hasFailedSync else { throw error }
-        return generation
+    do {
+      let failed: Generation? = try withGeneration { generation in
+        do {
+          try generation.keeper?.synchronize(generation)
+        } catch let error as StoreError {
+          guard generation.table.hasFailedSync else { throw error }
+          return generation
+        }
+        return nil
       }
-      return nil
+      guard let failed else { return }
+      // What is stored is written anew, and is on the disk when the copy is in force.
+      try exclusively { core in _ = try core.copyGeneration(failed) }
+    } catch {
+      throw StoreError(wrapping: error, during: "sync", path: directory.path)
     }
-    guard let failed else { return }
-    // What is stored is written anew, and is on the disk when the copy is in force.
-    try exclusively { core in _ = try core.copyGeneration(failed) }
   }
 
   /// Changes the interval for everybody.

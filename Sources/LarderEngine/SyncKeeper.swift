@@ -89,7 +89,7 @@ final class SyncKeeper: Sendable {
         guard let page = try generation.environment.metaPage(of: snapshot.id) else {
           throw LMDBError(.corrupted, during: "reading the meta page")
         }
-        try record(page, of: snapshot, in: generation)
+        try record(page, of: snapshot, in: generation, began: SyncKeeper.now)
       }
     }
     if !Mutant.recordUnpinned.isActive {
@@ -133,8 +133,10 @@ final class SyncKeeper: Sendable {
     try turn.withLock { _ in
       // Whoever had the turn before may have done it.
       if generation.table.recordedLabel >= wanted { return }
+      // Before the snapshot is taken: what is committed from here on is of the next interval.
+      let began = SyncKeeper.now
       let (snapshot, page) = try newestSnapshot(in: generation)
-      try record(page, of: snapshot, in: generation)
+      try record(page, of: snapshot, in: generation, began: began)
       adopt(snapshot)
     }
   }
@@ -161,11 +163,10 @@ final class SyncKeeper: Sendable {
 
   /// Syncs and records a snapshot that is kept. Inside the turn.
   private func record(
-    _ page: MetaPage, of snapshot: KeptSnapshot, in generation: Generation
+    _ page: MetaPage, of snapshot: KeptSnapshot, in generation: Generation, began: UInt64
   ) throws {
     let table = generation.table
     if table.hasFailedSync { throw SyncKeeper.failure(generation, nil) }
-    let milliseconds = Clocks.monotonicNanoseconds() / 1_000_000
     let record = SyncRecord(
       storeID: generation.meta.storeID, generation: generation.number,
       time: Clocks.wallMilliseconds(), dataBytes: UInt64(generation.dataSize), meta: page)
@@ -192,8 +193,11 @@ final class SyncKeeper: Sendable {
       throw SyncKeeper.failure(generation, error.errno)
     }
     fault(.afterRecord)
-    table.raiseRecorded(to: generation.base &+ snapshot.id, at: milliseconds)
+    table.raiseRecorded(to: generation.base &+ snapshot.id, at: began)
   }
+
+  /// Milliseconds of the clock that all processes share.
+  private static var now: UInt64 { Clocks.monotonicNanoseconds() / 1_000_000 }
 
   static func failure(_ generation: Generation, _ code: Int32?) -> StoreError {
     StoreError(

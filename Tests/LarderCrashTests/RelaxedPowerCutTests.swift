@@ -87,11 +87,9 @@ extension Crashes {
   @Test(
     .enabled(if: Strace.isAvailable, needsStrace), .timeLimit(.minutes(10)),
     arguments: [3_600_000, 2])
-  func
-    `After a power cut a relaxed store is as it was after a commit that is not older than the last sync`(
-      interval: Int
-    ) throws
-  {
+  func `After a power cut a relaxed store is as after a commit, at its last sync or later`(
+    interval: Int
+  ) throws {
     let seed = Seed.announce()
     let start = ContinuousClock.now
     let scratch = try Scratch()
