@@ -63,6 +63,10 @@ struct StatCommand: ParsableCommand {
       ("maximumReaders", CBORValue(statistics.maximumReaders)),
       ("processes", .array(statistics.processes.map { CBORValue(Int($0)) })),
       ("pendingWrites", CBORValue(statistics.pendingWrites)),
+      (
+        "syncMilliseconds", statistics.syncInterval.map { CBORValue(Int($0.milliseconds)) } ?? .null
+      ),
+      ("unsyncedCommits", statistics.unsyncedCommits.map { CBORValue($0) } ?? .null),
       ("namespaces", .array(namespaces)),
     ])
   }
@@ -74,6 +78,9 @@ struct StatCommand: ParsableCommand {
     func line(_ name: String, _ value: Int) -> String { line(name, Columns.grouped(value)) }
     var text = line("store", statistics.path)
     text += line("kind", "\(statistics.durability), generation \(statistics.generation)")
+    if let interval = statistics.syncInterval, let commits = statistics.unsyncedCommits {
+      text += line("synced", "every \(interval), \(Columns.grouped(commits)) commits since")
+    }
     text += line("entries", statistics.entries)
     var bytes = "\(ByteCount(bytes: statistics.bytes))"
     if let budget = statistics.budget {

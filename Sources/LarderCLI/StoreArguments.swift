@@ -38,7 +38,7 @@ struct StoreArguments: ParsableArguments {
     name: .long,
     help: ArgumentHelp(
       """
-      cache or durable. Normally left out: an existing store says itself what it is. `set` creates \
+      cache, durable or relaxed. Normally left out: an existing store says itself what it is. `set` creates \
       a missing store with it. (default: cache)
       """, valueName: "kind"))
   var durability: Durability?

@@ -29,6 +29,8 @@ package final class Generation: Sendable {
   let environment: Environment
   let presence: OwnedFile
   let pool: ReaderPool
+  /// Of a relaxed store.
+  let keeper: SyncKeeper?
   /// Labels are LMDB's transaction ids plus this.
   package let base: UInt64
 
@@ -106,6 +108,7 @@ package final class Generation: Sendable {
     objects = tables.objects
     ids = tables.ids
     indexes = tables.indexes
+    keeper = meta.durability == .relaxed ? SyncKeeper() : nil
     growthMark = Atomic(
       (FileSystem.status(ofDescriptor: environment.dataDescriptor)?.size ?? 0)
         + Generation.growthStep)
@@ -290,6 +293,7 @@ package final class Generation: Sendable {
   func closeUnused() {
     guard !isClosed.exchange(true, ordering: .acquiringAndReleasing) else { return }
     pool.close()
+    keeper?.close()
     environment.close()
     table.leave(process: process)
     _ = try? presence.tryLock(.none, at: 0, count: 0)
@@ -323,7 +327,7 @@ package final class Generation: Sendable {
     guard takeWriterTurn(nanoseconds: 1_000_000_000, toClose: true) else { return false }
     let alone = (try? presence.tryLock(.exclusive, at: Presence.everybody)) == true
     if alone, canSynchronize, table.isDirty, !table.isCondemned {
-      if (try? environment.synchronize()) != nil {
+      if synchronizeToClose() {
         let changed = dataStatus?.changed ?? 0
         table.dataChanged = changed
         // First here, then in the file: whoever dies in between costs the next writer a needless
@@ -331,17 +335,26 @@ package final class Generation: Sendable {
         table.isDirty = false
         let state = StoreState(
           isDirty: false, bootID: ProcessIdentity.bootID, storeID: meta.storeID,
-          dataChanged: changed)
+          dataChanged: changed, durability: meta.durability)
         try? state.write(to: path + "/state")
       }
     }
     fault(.closeSynced)
     if environment.writesThroughMap { recordChange() }
+    keeper?.close()
     environment.close()
     table.leave(process: process)
     _ = try? presence.tryLock(.none, at: 0, count: 0)
     fault(.closeDone)
     return true
+  }
+}
+
+extension Generation {
+  /// Whether everything committed is on the disk, and of a relaxed store recorded.
+  private func synchronizeToClose() -> Bool {
+    guard let keeper else { return (try? environment.synchronize()) != nil }
+    return !table.hasFailedSync && (try? keeper.synchronize(self)) != nil
   }
 }
 

@@ -39,13 +39,13 @@ struct GenerationBuilder {
 
   /// Names a complete generation in `CURRENT`.
   func put(_ temporary: String, inForceAs number: UInt64) throws {
-    let isDurable = options.durability == .durable
-    if isDurable { try synchronizeNames(in: temporary) }
+    let isKept = options.durability.isKept
+    if isKept { try synchronizeNames(in: temporary) }
     try fault(throwing: .openGenerationBuilt)
     try FileSystem.rename(temporary, to: directory.generation(number))
-    if isDurable { try FileSystem.synchronizeDirectory(directory.root) }
+    if isKept { try FileSystem.synchronizeDirectory(directory.root) }
     try fault(throwing: .openGenerationRenamed)
-    try CurrentFile.write(number, in: directory, synchronous: isDurable)
+    try CurrentFile.write(number, in: directory, synchronous: isKept)
     try fault(throwing: .openCurrentWritten)
   }
 
@@ -62,7 +62,8 @@ struct GenerationBuilder {
       storeID: heritage?.storeID ?? (random.next(), random.next()), generation: number,
       secret: heritage?.secret ?? (random.next(), random.next()), budget: budget,
       mapSize: UInt64(GenerationBuilder.mapSize(budget: Int(budget))),
-      recencySlots: UInt64(slots), created: options.clock.now())
+      recencySlots: UInt64(slots), created: options.clock.now(),
+      syncInterval: requestedInterval)
     if let limit = ResourceLimits.fileSize,
       limit < max(SharedTableLayout.fileSize(recencySlots: slots), 1 << 20)
     {
@@ -73,7 +74,7 @@ struct GenerationBuilder {
     let environment = try Environment(
       path: path,
       options: .init(
-        mapSize: Int(meta.mapSize), synchronous: options.durability == .durable))
+        mapSize: Int(meta.mapSize), synchronous: meta.durability.isKept))
     do {
       var transaction = try WriteTransaction(in: environment)
       _ = try Generation.Tables(in: &transaction)
@@ -87,6 +88,13 @@ struct GenerationBuilder {
     try furnish(path, meta, closing: environment, inheriting: nil)
   }
 
+  /// One that makes no sense is refused when the store is open.
+  private var requestedInterval: UInt64 {
+    let wanted = options.syncInterval.map { UInt64(clamping: $0.milliseconds) }
+    return wanted.flatMap { StoreMeta.syncIntervals.contains($0) ? $0 : nil }
+      ?? StoreMeta.usualSyncInterval
+  }
+
   /// Closes the environment of a new generation and makes the files beside it.
   func furnish(
     _ path: String, _ meta: StoreMeta, closing environment: Environment,
@@ -96,18 +104,33 @@ struct GenerationBuilder {
       Generation.base(ofGeneration: meta.generation) + environment.information.lastTransaction
     let changed = FileSystem.status(ofDescriptor: environment.dataDescriptor)?.changed ?? 0
     environment.close()
+    if meta.durability == .relaxed { try recordBuilt(meta, in: path) }
 
     try OwnedFile(path: path + "/lock.mdb").preallocate(GenerationBuilder.lockFileSize)
     let tableFile = try OwnedFile(path: path + "/shared.table", creation: .createNew)
     try SharedTable.create(
       in: tableFile, binding: .init(storeID: meta.storeID, generation: meta.generation),
       recencySlots: Int(meta.recencySlots), label: label, budget: meta.budget, dirty: true,
-      dataChanged: changed)
+      dataChanged: changed, syncInterval: meta.syncInterval)
     if let old { try SharedTable(mapping: tableFile)?.inherit(from: old) }
     _ = try OwnedFile(path: path + "/presence", creation: .createNew)
     let state = StoreState(
-      isDirty: true, bootID: ProcessIdentity.bootID, storeID: meta.storeID)
+      isDirty: true, bootID: ProcessIdentity.bootID, storeID: meta.storeID,
+      durability: meta.durability)
     try state.write(to: path + "/state")
+  }
+
+  /// Brings what was built to the disk and records it: a relaxed store has a record from the first.
+  private func recordBuilt(_ meta: StoreMeta, in path: String) throws {
+    let data = try OwnedFile(path: path + "/data.mdb")
+    try data.synchronize()
+    guard let page = try MetaPage.newest(in: data) else {
+      throw StoreError(.damaged, during: "create", path: path, "data.mdb cannot be read again.")
+    }
+    let record = SyncRecord(
+      storeID: meta.storeID, generation: meta.generation, time: Clocks.wallMilliseconds(),
+      dataBytes: UInt64(try data.status.size), meta: page)
+    try SyncFile.create(record, in: path)
   }
 
   /// Makes the names of the files durable, not only what is in them, up to the first directory that

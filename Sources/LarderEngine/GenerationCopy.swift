@@ -16,7 +16,7 @@ internal import Synchronization
 //     K1  take the gate: nobody opens, closes or copies meanwhile
 //     K2  begin a write transaction: nobody commits meanwhile, and what was committed is in the copy
 //     K3  successor = n + 1, in the old table
-//     K4  copy g-n to g-<n+1>.tmp, give it its number, its table, its state; sync if durable
+//     K4  copy g-n to g-<n+1>.tmp, give it its number, its table, its state; sync unless it is a cache
 //     K5  rename g-<n+1>.tmp; write CURRENT
 //     K6  condemned = 2 ("superseded"), floor = infinity, in the old table
 //     K7  end the write transaction, leave the gate, move
@@ -49,6 +49,7 @@ extension GenerationBuilder {
       var meta = old.meta
       meta.generation = number
       meta.budget = old.table.budget
+      if meta.durability == .relaxed { meta.syncInterval = old.table.syncInterval }
       try complete(meta, in: temporary, inheriting: old.table)
       try put(temporary, inForceAs: number)
     } catch {
@@ -81,12 +82,12 @@ extension GenerationBuilder {
   /// Gives a copied data file its number and everything beside it.
   private func complete(_ meta: StoreMeta, in path: String, inheriting old: SharedTable) throws {
     let environment = try Environment(
-      path: path, options: .init(mapSize: nil, synchronous: meta.durability == .durable))
+      path: path, options: .init(mapSize: nil, synchronous: meta.durability.isKept))
     do {
       var transaction = try WriteTransaction(in: environment)
       try transaction.put(meta.bytes(), forKey: StoreMeta.key, in: .main)
       try transaction.commit()
-      if meta.durability == .durable { try environment.synchronize() }
+      if meta.durability.isKept { try environment.synchronize() }
     } catch {
       environment.close()
       throw error
@@ -105,7 +106,7 @@ extension Generation {
     switch try CurrentFile.read(in: directory) {
     case number: table.successor = 0
     case successor: table.supersede()
-    case nil where meta.durability == .durable:
+    case nil where meta.durability.isKept:
       throw StoreError(
         .damaged, during: "write", path: directory.path,
         "CURRENT is missing or damaged. Close the store everywhere and run `larder repair`.")

@@ -10,7 +10,7 @@ internal import LarderSystem
 // a deadline for each that expires, exact books. Of two entries of one key the newer stays.
 //
 // The directory belongs to the filler alone until it is put in force, so nothing in it needs a stamp,
-// and no commit waits for the disk: a durable generation is synchronised once, at the end. Commits
+// and no commit waits for the disk: one that is kept is synchronised once, at the end. Commits
 // only bound what a transaction holds in memory.
 //
 // Entries keep the label they were written under; the generation's own label, which its table begins
@@ -307,9 +307,9 @@ final class GenerationFiller {
       try last.put(totals.encoded(), forKey: StoreTotals.key, in: .main)
       try last.commit()
     }
-    if meta.durability == .durable { try environment.synchronize() }
+    if meta.durability.isKept { try environment.synchronize() }
     try builder.furnish(path, meta, closing: environment, inheriting: old)
-    guard meta.durability == .durable else { return }
+    guard meta.durability.isKept else { return }
     for name in try FileSystem.names(in: path) where name != "lock.mdb" {
       try OwnedFile(path: path + "/" + name).synchronize()
     }

@@ -33,7 +33,12 @@ final class RepairSurvey {
     (path, durability, isNamed) = (repair.path, repair.durability, repair.isNamed)
     let storePath = repair.directory.path
     report = RepairReport(outcome: .sound, path: storePath, durability: durability)
-    report.mayMissCommits = repair.isOlder
+    report.mayMissCommits = repair.isOlder || repair.wasInUse
+    if repair.wasInUse {
+      findings.add(
+        .error, SyncFile.name,
+        "the system went down while the store was in use, and what was synced last is not readable")
+    }
     let opener = StoreOpener(directory: repair.directory, options: StoreOptions())
     oldTable = (try? opener.openTable(path + "/shared.table", number: repair.number)) ?? nil
     salvage = try StoreSalvage(path: path + "/data.mdb", number: repair.number)

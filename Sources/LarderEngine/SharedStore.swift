@@ -75,9 +75,10 @@ public final class SharedStore: Sendable {
     return core
   }
 
-  /// Waits until every `cache[key] = value` of this process so far is committed.
+  /// Waits until every `cache[key] = value` of this process so far is committed; and of a `.relaxed`
+  /// store, until every commit so far, of any process, is on the disk.
   public func sync() throws {
-    try openCore("sync").flush()
+    try openCore("sync").synchronize()
   }
 
   // MARK: Bytes

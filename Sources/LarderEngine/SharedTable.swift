@@ -67,7 +67,7 @@ package final class SharedTable: Sendable {
   /// Writes a fresh table into a file: every stamp, the floor and the writer's labels are `label`.
   package static func create(
     in file: OwnedFile, binding: Binding, recencySlots: Int, label: UInt64, budget: UInt64,
-    dirty: Bool, dataChanged: UInt64
+    dirty: Bool, dataChanged: UInt64, syncInterval: UInt64
   ) throws(SystemError) {
     let size = SharedTableLayout.fileSize(recencySlots: recencySlots)
     // The magic goes first and comes back last: a half-written table is no table.
@@ -89,6 +89,7 @@ package final class SharedTable: Sendable {
     header.store(label, at: SharedTableLayout.lastStamped)
     header.store(budget, at: SharedTableLayout.budget)
     header.store(dataChanged, at: SharedTableLayout.dataChanged)
+    header.store(syncInterval, at: SharedTableLayout.syncInterval)
     try file.write(header, at: 0)
     var middle = [UInt8](repeating: 0, count: SharedTableLayout.stamps - 1024)
     for index in 0..<SharedTableLayout.namespaceStampCount {

@@ -35,6 +35,10 @@
 //      320  clock           u64   the hybrid recency clock, advanced by writers
 //      384  wake word       u32   advanced after commits somebody may wait for
 //      388  waiters         u32   sleepers on the wake word, at least
+//      400  recorded        u64   of a relaxed store: label of the newest snapshot that `synced` names
+//      408  synced at       u64   when the sync of it began; milliseconds of the monotonic clock
+//      416  sync interval   u64   milliseconds
+//      424  sync failed     u32   1: a sync of this generation failed; it is copied, not synced again
 //      448  data bytes      u64   the largest size of data.mdb any writer has seen
 //      456  budget          u64   bytes; 0: none
 //      464  leases in use   u32   upper bound of used lease slots
@@ -79,6 +83,10 @@ package enum SharedTableLayout {
   package static let clock = 320
   package static let wakeWord = 384
   package static let waiters = 388
+  package static let recorded = 400
+  package static let syncedAt = 408
+  package static let syncInterval = 416
+  package static let syncFailed = 424
   package static let dataBytes = 448
   package static let budget = 456
   package static let leasesInUse = 464

@@ -25,6 +25,11 @@ extension StoreCore {
   func transact<R>(
     in generation: Generation, _ body: (inout StoreTransaction) throws -> R
   ) throws -> (result: R, label: UInt64) {
+    if generation.keeper != nil, generation.table.hasFailedSync {
+      // What is on the disk is not known any more: everything is written anew.
+      try copyGeneration(generation)
+      throw EngineSignal.moved
+    }
     guard generation.takeWriterTurn() else { throw EngineSignal.moved }
     defer { generation.endWriterTurn() }
     if generation.isClosing { throw EngineSignal.moved }
@@ -85,6 +90,7 @@ extension StoreCore {
       defer { table.writerDone() }
       try fault(throwing: .afterWriterLabel)
       try makeDirty(generation)
+      try generation.keeper?.pin(for: transaction.id, in: generation)
 
       var context = try StoreTransaction(transaction, in: generation, label: label, now: now)
       let result = try body(&context)
@@ -101,6 +107,9 @@ extension StoreCore {
         table.raiseDataBytes(to: UInt64(status.size))
         table.raiseDataChanged(to: status.changed)
         generation.noteGrowth(to: status.size, self)
+        if let keeper = generation.keeper {
+          syncer.noteCommit(isUrgent: keeper.noteCommit(size: status.size))
+        }
       }
       afterwards.publish(in: generation)
       if table.isCondemned, !table.isSuperseded {
@@ -175,7 +184,8 @@ extension StoreCore {
   private func makeDirty(_ generation: Generation) throws {
     guard !generation.table.isDirty else { return }
     let state = StoreState(
-      isDirty: true, bootID: ProcessIdentity.bootID, storeID: generation.meta.storeID)
+      isDirty: true, bootID: ProcessIdentity.bootID, storeID: generation.meta.storeID,
+      durability: generation.meta.durability)
     try state.write(to: generation.path + "/state")
     try fault(throwing: .stateDirty)
     generation.table.isDirty = true
@@ -187,6 +197,26 @@ extension StoreCore {
   func bump() throws {
     _ = try withGeneration { generation in
       try transact(in: generation) { $0.force() }
+    }
+  }
+
+  /// Writes the store's own record with a change. The caller has the writer's role.
+  private func putMeta(in generation: Generation, _ change: (inout StoreMeta) -> Void) throws {
+    _ = try transact(in: generation) { transaction in
+      var meta = generation.meta
+      // These two may have been changed since the store was opened here.
+      meta.budget = generation.table.budget
+      meta.syncInterval = generation.table.syncInterval
+      change(&meta)
+      try transaction.transaction.put(meta.bytes(), forKey: StoreMeta.key, in: .main)
+      transaction.force()
+    }
+  }
+
+  /// Changes what the store is, for everybody.
+  func changeMeta(_ change: @escaping @Sendable (inout StoreMeta) -> Void) throws {
+    try exclusively { core in
+      try core.withGeneration { try core.putMeta(in: $0, change) }
     }
   }
 
@@ -202,12 +232,7 @@ extension StoreCore {
             "The store's map holds budgets up to \(ByteCount(bytes: Int(generation.meta.mapSize / 2)))"
               + "; \(budget) needs a new store in another directory.")
         }
-        let (_, _) = try core.transact(in: generation) { transaction in
-          var meta = generation.meta
-          meta.budget = bytes
-          try transaction.transaction.put(meta.bytes(), forKey: StoreMeta.key, in: .main)
-          transaction.force()
-        }
+        try core.putMeta(in: generation) { $0.budget = bytes }
         generation.table.budget = bytes
         while try !core.transact(in: generation, { try $0.trim(limit: 1000) }).result {}
         return true

@@ -73,7 +73,9 @@ extension StoreCore {
     notices.deliver()
     let core = try outcome.get()
     do {
+      if options.durability == .relaxed { try core.syncer.start(core) }
       if let budget = options.budget { try core.setBudget(budget) }
+      if let interval = options.syncInterval { try core.setSyncInterval(interval) }
     } catch {
       core.release()
       throw StoreError(wrapping: error, during: "open", path: path)
@@ -99,12 +101,12 @@ extension StoreCore {
     deliverNotices()
   }
 
-  /// An orderly exit commits what waits; it does not close, which the kernel does as well.
+  /// An orderly exit commits what waits, and brings a relaxed store to the disk; it does not close, which the kernel does as well.
   private static func flushAll() {
     if ForkGuard.isForkedChild { return }
     let cores = registry.withLock { $0.values.map(\.core) }
     for core in cores where core.bodyThread.load(ordering: .relaxed) != OSThread.token {
-      try? core.flush()
+      try? core.synchronize()
     }
   }
 }

@@ -26,6 +26,7 @@ package final class StoreCore: Sendable {
   let stuckSince = Atomic<UInt64>(0)
   let worker = StoreWorker()
   let watcher = StoreWatcher()
+  let syncer = StoreSyncer()
   let lastTick = Atomic<UInt64>(0)
   private let movingThread = Mutex<Void>(())
   let notices: StoreNotices
@@ -138,7 +139,7 @@ package final class StoreCore: Sendable {
 
   /// Condemns the generation because of what LMDB said about its file; a durable store throws.
   func condemn(_ generation: Generation, because error: any Error) throws -> Never {
-    if options.durability == .durable {
+    if options.durability.isKept {
       throw StoreError(wrapping: error, during: "use", path: directory.path)
     }
     generation.table.condemn()
@@ -155,6 +156,7 @@ package final class StoreCore: Sendable {
     }
     worker.stop()
     watcher.stop()
+    syncer.stop()
     let generation = current.withLock { current in
       defer { current = nil }
       return current

@@ -7,8 +7,8 @@ package import LarderSystem
 // THE DIRECTORY OF A STORE
 //
 //     <path>/                  mode 0700, owned by the user
-//       v1/                    the root of a `.cache` store of format 1; a durable store's root is
-//                              <path> itself
+//       v1/                    the root of a `.cache` store of format 1; the root of a durable or
+//                              relaxed store is <path> itself
 //         gate                 flock'ed around every open, close and creation; never deleted
 //         CURRENT              "larder 1 g-<number> <checksum>\n"; replaced by rename
 //         leases               byte-range locks, one byte a key's hash
@@ -16,9 +16,12 @@ package import LarderSystem
 //           data.mdb lock.mdb  LMDB
 //           shared.table       SharedTableLayout.swift
 //           state              StoreState.swift
+//           synced             of a relaxed store: SyncRecord.swift
 //           presence           byte 0: read-locked by every process that has it open;
 //                              1,000 + n: write-locked by the process in slot n of the table;
-//                              2^40 + pid: write-locked by the process itself
+//                              2^40 + pid: write-locked by the process itself; of a relaxed
+//                              store, 2: by who brings it to the disk, 16 + n: by who writes in
+//                              lane n of `synced`
 //           set-aside          a repair has read this generation: keep it when it is left
 //       damaged-g-<number>/    what was kept of a generation that was repaired
 //
@@ -95,13 +98,16 @@ package struct StoreDirectory: Sendable, Hashable {
     }
     let versioned = path + "/v\(formatVersion)"
     switch durability {
-    case .durable:
+    case .durable, .relaxed:
       if exists(versioned + "/CURRENT") {
-        throw mismatch(path, wanted: .durable, found: .cache)
+        throw mismatch(path, wanted: durability, found: .cache)
       }
       return StoreDirectory(path: path, root: path)
     case .cache:
-      if exists(path + "/CURRENT") { throw mismatch(path, wanted: .cache, found: .durable) }
+      let directory = StoreDirectory(path: path, root: path)
+      if exists(directory.current) {
+        throw mismatch(path, wanted: .cache, found: directory.keptDurability)
+      }
       do throws(SystemError) {
         if try FileSystem.status(of: versioned, followingLinks: false) == nil {
           try FileSystem.makeDirectory(versioned)
@@ -114,10 +120,24 @@ package struct StoreDirectory: Sendable, Hashable {
     }
   }
 
-  /// Where an existing store of either kind is, and of which kind; `nil` when there is none.
+  /// Of which of the two kinds a store is whose root this is and that is no cache.
+  ///
+  /// A guess if its files are damaged; whoever opens it with the wrong one is told the right one.
+  private var keptDurability: Durability {
+    let existing = (try? CurrentFile.generations(in: self)) ?? []
+    guard let number = ((try? CurrentFile.read(in: self)) ?? nil) ?? existing.last else {
+      return .durable
+    }
+    let state = (try? StoreState.read(from: generation(number) + "/state")) ?? nil
+    if let known = state?.durability, known != .cache { return known }
+    return StoreDirectory.exists(generation(number) + "/" + SyncFile.name) ? .relaxed : .durable
+  }
+
+  /// Where an existing store of any kind is, and of which kind; `nil` when there is none.
   package static func find(_ path: String) -> (StoreDirectory, Durability)? {
     let path = absolute(path)
-    if exists(path + "/CURRENT") { return (StoreDirectory(path: path, root: path), .durable) }
+    let plain = StoreDirectory(path: path, root: path)
+    if exists(plain.current) { return (plain, plain.keptDurability) }
     let versioned = path + "/v\(formatVersion)"
     if exists(versioned + "/CURRENT") {
       return (StoreDirectory(path: path, root: versioned), .cache)
@@ -129,12 +149,10 @@ package struct StoreDirectory: Sendable, Hashable {
   static func findDamaged(_ path: String) -> (StoreDirectory, Durability)? {
     if let found = find(path) { return found }
     let path = absolute(path)
-    for (root, durability) in [
-      (path, Durability.durable), (path + "/v\(formatVersion)", .cache),
-    ] {
+    for root in [path, path + "/v\(formatVersion)"] {
       let directory = StoreDirectory(path: path, root: root)
       if (try? CurrentFile.generations(in: directory))?.isEmpty == false {
-        return (directory, durability)
+        return (directory, root == path ? directory.keptDurability : .cache)
       }
     }
     return nil
@@ -159,7 +177,7 @@ package struct StoreDirectory: Sendable, Hashable {
     ((try? FileSystem.status(of: path)) ?? nil) != nil
   }
 
-  private static func mismatch(
+  static func mismatch(
     _ path: String, wanted: Durability, found: Durability
   ) -> StoreError {
     StoreError(

@@ -46,6 +46,11 @@ extension StoreOpener {
     if table.successor == number { table.supersede() } else { table.condemn() }
   }
 
+  func require(_ found: Durability) throws(StoreError) {
+    if found == options.durability { return }
+    throw StoreDirectory.mismatch(directory.path, wanted: options.durability, found: found)
+  }
+
   /// The budget a generation had, as far as its table still tells.
   func lastBudget(of number: UInt64) -> UInt64? {
     let path = directory.generation(number) + "/shared.table"
@@ -62,7 +67,7 @@ extension StoreOpener {
   /// The name of something in a generation's directory that is not the file it should be: another
   /// directory, a link, a pipe. None of them is followed or opened.
   func stranger(in path: String) throws -> String? {
-    for name in ["data.mdb", "lock.mdb", "shared.table", "state", "presence"] {
+    for name in ["data.mdb", "lock.mdb", "shared.table", "state", "presence", SyncFile.name] {
       let status = try FileSystem.status(of: path + "/" + name, followingLinks: false)
       if let status, !status.isRegularFile { return name }
     }
@@ -123,7 +128,8 @@ extension StoreOpener {
     try SharedTable.create(
       in: file, binding: .init(storeID: meta.storeID, generation: meta.generation),
       recencySlots: Int(meta.recencySlots), label: label, budget: meta.budget, dirty: dirty,
-      dataChanged: FileSystem.status(ofDescriptor: environment.dataDescriptor)?.changed ?? 0)
+      dataChanged: FileSystem.status(ofDescriptor: environment.dataDescriptor)?.changed ?? 0,
+      syncInterval: meta.syncInterval)
     try FileSystem.rename(temporary, to: path + "/shared.table")
     guard
       let table = try SharedTable(mapping: OwnedFile(path: path + "/shared.table"))
@@ -177,7 +183,7 @@ extension StoreOpener {
       if !isUnfinished, StoreDirectory.exists(mark) {
         // A repair was killed before it could.
         if (try? directory.setAside(old)) != nil { continue }
-        if options.durability == .durable { continue }
+        if options.durability.isKept { continue }
       }
       FileSystem.removeTree(path)
     }

@@ -15,7 +15,8 @@ internal import LarderSystem
 //   3  shared.table: whole, of this version and generation? Alone it may be made anew; otherwise it
 //      says whether the others are of this boot, this PID namespace, and not condemned.
 //   4  alone: `state`, the count of failed openings and of deaths inside LMDB decide between trust,
-//      verification of every page, and (a cache) starting empty.
+//      verification of every page, (a cache) starting empty, and (a relaxed store) going back to
+//      what was synced last.
 //   5  the cheap guard, always: both meta pages are sane, the file is as long as it was.
 //   6  LMDB opens the file; `meta` must agree with the table and with what was asked for.
 //   7  this process takes a slot, its bytes in presence, and lets the gate go.
@@ -71,7 +72,7 @@ struct StoreOpener {
       }
       if named == nil, existing.count > 1 {
         // One of them may be a copy that never came into force, or has been left.
-        if options.durability == .durable {
+        if options.durability.isKept {
           throw StoreError(
             .damaged, during: "open", path: directory.path,
             "CURRENT is missing or damaged, and there are generations "
@@ -134,6 +135,8 @@ struct StoreOpener {
     if let name = try stranger(in: path) {
       return try damaged("\(name) of g-\(number) is not a regular file")
     }
+    // Before anything is judged: each kind is judged in its own way.
+    if let kind = try StoreState.read(from: path + "/state")?.durability { try require(kind) }
     let presence = try OwnedFile(
       path: path + "/presence", creation: .createIfMissing, closesInForkedChild: true)
     let alone = try presence.tryLock(.exclusive, at: Presence.everybody)
@@ -151,7 +154,7 @@ struct StoreOpener {
     }
     if let found = table {
       if found.isCondemned {
-        if alone, options.durability == .durable {
+        if alone, options.durability.isKept {
           table = nil
         } else {
           return try damaged("generation \(number) was condemned")
@@ -186,6 +189,13 @@ struct StoreOpener {
       let changed = dataStatus?.changed ?? 0
       if let reason = try suspicion(path, table, changed: changed) {
         if reason.mustDiscard { return try damaged(reason.text) }
+        if reason.mustRestore {
+          switch try StoreOpener.soundRecord(in: path, generation: number) {
+          case .success(let record): try StoreOpener.restore(record, in: path)
+          case .failure(let none): return try damaged("\(reason.text), and \(none.reason)")
+          }
+          return try openJudged(number, path, presence, nil, alone: alone)
+        }
         let report = try StructuralVerifier.verify(path: dataPath)
         if !report.isSound {
           return try damaged("\(reason.text), and data.mdb is damaged: \(report.findings[0])")
@@ -193,6 +203,16 @@ struct StoreOpener {
         table?.deathsInside = 0
         table?.dataChanged = changed
       }
+    }
+    return try openJudged(number, path, presence, table, alone: alone)
+  }
+
+  /// Opens a file that was found good, or is only looked at quickly.
+  private func openJudged(
+    _ number: UInt64, _ path: String, _ presence: OwnedFile, _ table: SharedTable?, alone: Bool
+  ) throws -> Outcome {
+    let dataPath = path + "/data.mdb"
+    if alone {
       let lock = try OwnedFile(path: path + "/lock.mdb", creation: .createIfMissing)
       if try lock.status.size != GenerationBuilder.lockFileSize {
         try lock.truncate(to: 0)
@@ -225,7 +245,7 @@ struct StoreOpener {
     do {
       environment = try Environment(
         path: path,
-        options: .init(mapSize: nil, synchronous: options.durability == .durable))
+        options: .init(mapSize: nil, synchronous: options.durability.waitsForDisk))
     } catch {
       guard error.isDamage else { throw error }
       if !alone { found?.condemn() }
@@ -255,12 +275,7 @@ struct StoreOpener {
         "The store has format \(meta.version); this version writes format \(StoreMeta.version). "
           + "Update the program.")
     }
-    if meta.durability != options.durability {
-      throw StoreError(
-        .durabilityMismatch, during: "open", path: directory.path,
-        "The store is .\(meta.durability) and was to be opened as .\(options.durability). Open it "
-          + "as .\(meta.durability), or use another directory.")
-    }
+    try require(meta.durability)
     guard meta.generation == number else {
       // Its labels are of other transactions than those the table and the other processes speak of.
       environment.close()
@@ -300,6 +315,10 @@ struct StoreOpener {
     if alone {
       table.writerDone()
       table.budget = meta.budget
+      if meta.durability == .relaxed {
+        table.syncInterval = meta.syncInterval
+        try resetRecord(of: table, in: path, newest: newest)
+      }
     }
     guard let process = try takeSlot(table, presence) else {
       throw StoreError(
@@ -323,39 +342,53 @@ struct StoreOpener {
     let text: String
     /// A cache starts empty without looking further.
     let mustDiscard: Bool
+    /// A relaxed store goes back to what was synced last.
+    let mustRestore: Bool
+
+    init(_ text: String, mustDiscard: Bool = false, mustRestore: Bool = false) {
+      self.text = text
+      self.mustDiscard = mustDiscard
+      self.mustRestore = mustRestore
+    }
+  }
+
+  /// What is recorded stands in the file; of a snapshot that is none, nothing is.
+  private func resetRecord(of table: SharedTable, in path: String, newest: UInt64) throws {
+    let generation = table.generation
+    let record = try SyncFile.newest(
+      in: path, generation: generation, storeID: table.storeID)
+    let label = record.map { Generation.base(ofGeneration: generation) &+ $0.transaction }
+    table.resetRecorded(to: label.map { $0 <= newest ? $0 : 0 } ?? 0)
   }
 
   private func suspicion(
     _ path: String, _ table: SharedTable?, changed: UInt64
   ) throws -> Suspicion? {
     let isCache = options.durability == .cache
+    let isRelaxed = options.durability == .relaxed
     guard let state = try StoreState.read(from: path + "/state") else {
       // A table of this boot is proof that the system has been up all the time. Without it pages
       // may be missing, and what their older versions say passes for the truth.
-      let isOfThisBoot = table?.bootID == ProcessIdentity.bootID
+      let isUnknown = table?.bootID != ProcessIdentity.bootID
       return Suspicion(
-        text: "the state file is missing or damaged", mustDiscard: isCache && !isOfThisBoot)
+        "the state file is missing or damaged", mustDiscard: isCache && isUnknown,
+        mustRestore: isRelaxed && isUnknown)
     }
     if state.isDirty, state.bootID != ProcessIdentity.bootID {
       return Suspicion(
-        text: "the system went down while the store was in use", mustDiscard: isCache)
+        "the system went down while the store was in use", mustDiscard: isCache,
+        mustRestore: isRelaxed)
     }
-    guard let table else {
-      return Suspicion(text: "shared.table is missing or damaged", mustDiscard: false)
-    }
+    guard let table else { return Suspicion("shared.table is missing or damaged") }
     if table.openAttempts >= 2 {
-      return Suspicion(text: "two processes died opening the store", mustDiscard: isCache)
+      return Suspicion("two processes died opening the store", mustDiscard: isCache)
     }
-    if table.deathsInside >= 2 {
-      return Suspicion(text: "two processes died inside LMDB", mustDiscard: false)
-    }
+    if table.deathsInside >= 2 { return Suspicion("two processes died inside LMDB") }
     // What the last process knew of the file: in this boot the table has it, a clean `state` also
     // across boots. A writer killed in a commit leaves a difference as well; looking costs time
     // only.
     let known = table.bootID == ProcessIdentity.bootID ? table.dataChanged : state.dataChanged
-    if known != changed {
-      return Suspicion(text: "data.mdb was changed since it was closed", mustDiscard: false)
-    }
+    if known != changed { return Suspicion("data.mdb was changed since it was closed") }
     return nil
   }
 }

@@ -6,7 +6,7 @@ internal import LarderSystem
 
 /// What a store keeps when the operating system or the machine fails.
 ///
-/// It is fixed when the store is created. Both kinds keep every committed write when processes are
+/// It is fixed when the store is created. All kinds keep every committed write when processes are
 /// killed, at any instruction.
 public enum Durability: String, Sendable, Hashable, CaseIterable {
   /// No write waits for the disk. After a crash of the operating system the store is recognised by
@@ -14,6 +14,32 @@ public enum Durability: String, Sendable, Hashable, CaseIterable {
   case cache
   /// Each commit is on the disk before it returns.
   case durable
+  /// No write waits for the disk; all of them are brought there in the background, at an interval
+  /// that is the store's (``StoreOptions/syncInterval``). After a crash of the operating system the
+  /// store opens as it was after some commit that is at most the interval, and the length of one
+  /// sync, older than the crash: every commit before it is there, and nothing of any after it. That
+  /// needs a process that has the store open; ``SharedStore/sync()`` and closing wait for the disk.
+  case relaxed
+
+  /// Whether the store outlives a crash of the system.
+  package var isKept: Bool { self != .cache }
+
+  /// Whether a commit is on the disk when it returns.
+  var waitsForDisk: Bool { self == .durable }
+
+  /// The number of the kind in files.
+  var code: UInt8 {
+    switch self {
+    case .cache: 1
+    case .durable: 2
+    case .relaxed: 3
+    }
+  }
+
+  init?(code: UInt8) {
+    guard let found = Durability.allCases.first(where: { $0.code == code }) else { return nil }
+    self = found
+  }
 }
 
 /// An amount of storage in bytes.
@@ -77,15 +103,19 @@ public struct StoreClock: Sendable {
 
 /// How a store is opened.
 ///
-/// Durability and budget are properties of the store: the first process creates it with them and
-/// the others find them.
+/// Durability, budget and interval are properties of the store: the first process creates it with
+/// them and the others find them.
 public struct StoreOptions: Sendable {
-  /// What survives a crash of the operating system. A store that was created with the other kind
+  /// What survives a crash of the operating system. A store that was created with another kind
   /// is not opened.
   public var durability: Durability
   /// The most the stored entries may take, in all processes together. `nil`: as the store was
   /// created with (256 MiB for a new cache, without limit for a new durable store).
   public var budget: ByteCount?
+  /// How often a `.relaxed` store is brought to the disk while it is written to: from a millisecond
+  /// to a day. `nil`: as the store was created with (a second for a new one). Another interval than
+  /// the store's changes it for everybody.
+  public var syncInterval: Duration?
   /// Where the time comes from.
   public var clock: StoreClock
   /// How long to wait for another process that is opening or closing the same store.
@@ -118,13 +148,15 @@ public struct StoreOptions: Sendable {
   package var hashBits = 64
 
   public init(
-    durability: Durability = .cache, budget: ByteCount? = nil, clock: StoreClock = .system,
+    durability: Durability = .cache, budget: ByteCount? = nil, syncInterval: Duration? = nil,
+    clock: StoreClock = .system,
     openTimeout: Duration = .seconds(10), writeTimeout: Duration = .seconds(30),
     onError: (@Sendable (any Error) -> Void)? = nil,
     onEvent: (@Sendable (StoreEvent) -> Void)? = nil
   ) {
     self.durability = durability
     self.budget = budget
+    self.syncInterval = syncInterval
     self.clock = clock
     self.openTimeout = openTimeout
     self.writeTimeout = writeTimeout

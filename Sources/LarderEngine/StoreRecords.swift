@@ -9,10 +9,12 @@ internal import LarderSystem
 // LMDB's unnamed table also holds the store's own records. Its one leaf page is written by every
 // commit anyway (it holds the roots of the named tables), so records kept here cost no page.
 //
-//   "meta"            what the store is; written once, but for the budget:
-//        0 version u32   4 durability u8 (1 cache, 2 durable)   5 policy u8 (1 lru)   6 hash bits u8
+//   "meta"            what the store is; written once, but for budget and interval:
+//        0 version u32   4 durability u8 (1 cache, 2 durable, 3 relaxed)   5 policy u8 (1 lru)
+//        6 hash bits u8
 //        8 store id 16 bytes   24 generation u64   32 hash secret 16 bytes   48 budget u64 (0 none)
 //       56 map size u64   64 recency slots u64   72 created i64   80 checksum u64
+//       and of a relaxed store   88 interval between syncs u64, milliseconds   96 checksum u64
 //   "totals"          rewritten by every commit:
 //        0 bytes u64   8 entries u64   16 next chunk id u64   24 next namespace u32   28 zero u32
 //       32 checksum u64
@@ -41,12 +43,18 @@ package struct StoreMeta: Sendable {
   package var mapSize: UInt64
   package var recencySlots: UInt64
   package var created: Int64
+  /// Milliseconds between syncs; of a relaxed store only.
+  package var syncInterval: UInt64
+
+  package static let syncIntervals: ClosedRange<UInt64> = 1...86_400_000
+  package static let usualSyncInterval: UInt64 = 1000
 
   package static var key: [UInt8] { Array("meta".utf8) }
 
   package init(
     durability: Durability, hashBits: UInt8, storeID: (UInt64, UInt64), generation: UInt64,
-    secret: (UInt64, UInt64), budget: UInt64, mapSize: UInt64, recencySlots: UInt64, created: Int64
+    secret: (UInt64, UInt64), budget: UInt64, mapSize: UInt64, recencySlots: UInt64, created: Int64,
+    syncInterval: UInt64 = StoreMeta.usualSyncInterval
   ) {
     self.durability = durability
     self.hashBits = hashBits
@@ -57,6 +65,7 @@ package struct StoreMeta: Sendable {
     self.mapSize = mapSize
     self.recencySlots = recencySlots
     self.created = created
+    self.syncInterval = syncInterval
   }
 
   package init?(_ bytes: RawSpan) {
@@ -71,10 +80,16 @@ package struct StoreMeta: Sendable {
       let mapSize: UInt64 = bytes.integer(at: 56), mapSize >= 1 << 20, mapSize <= 1 << 46
     else { return nil }
     self.version = version
-    switch kind {
-    case 1: durability = .cache
-    case 2: durability = .durable
-    default: return nil
+    guard let durability = Durability(code: kind) else { return nil }
+    self.durability = durability
+    syncInterval = StoreMeta.usualSyncInterval
+    if durability == .relaxed {
+      guard
+        bytes.byteCount >= 104,
+        bytes.integer(at: 96, as: UInt64.self) == XXH64.hash(bytes.slice(0..<96)!),
+        let interval: UInt64 = bytes.integer(at: 88), StoreMeta.syncIntervals.contains(interval)
+      else { return nil }
+      syncInterval = interval
     }
     self.hashBits = hashBits
     storeID = (bytes.integer(at: 8)!, bytes.integer(at: 16)!)
@@ -89,7 +104,7 @@ package struct StoreMeta: Sendable {
   package func bytes() -> [UInt8] {
     var bytes = [UInt8](repeating: 0, count: 88)
     bytes.store(version, at: 0)
-    bytes[4] = durability == .cache ? 1 : 2
+    bytes[4] = durability.code
     bytes[5] = 1
     bytes[6] = hashBits
     bytes.store(storeID.0, at: 8)
@@ -102,6 +117,10 @@ package struct StoreMeta: Sendable {
     bytes.store(recencySlots, at: 64)
     bytes.store(created, at: 72)
     bytes.store(XXH64.hash(Array(bytes[..<80])), at: 80)
+    if durability == .relaxed {
+      bytes.append(littleEndian: syncInterval)
+      bytes.append(littleEndian: XXH64.hash(bytes))
+    }
     return bytes
   }
 }

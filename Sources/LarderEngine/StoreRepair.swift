@@ -146,6 +146,11 @@ struct StoreRepair {
 
   func run(dryRun: Bool, keepsDamagedFiles: Bool) throws -> RepairReport {
     defer { gate.leave() }
+    if let record = try restorable() {
+      if dryRun { return restorableReport(record) }
+      try StoreOpener.restore(record, in: path)
+      FileSystem.removeTree(path + "/shared.table")
+    }
     let survey = try RepairSurvey(self)
     try survey.run()
     if survey.report.outcome == .sound || dryRun { return survey.report }
@@ -162,7 +167,7 @@ struct StoreRepair {
     FileSystem.removeTree(temporary)
     do {
       try fill(survey, temporary, newest + 1, builder, &report)
-      let keeps = durability == .durable || keepsDamagedFiles
+      let keeps = durability.isKept || keepsDamagedFiles
       if keeps { try markSetAside() }
       try builder.put(temporary, inForceAs: newest + 1)
       if keeps {
@@ -176,6 +181,31 @@ struct StoreRepair {
     }
     let options = StoreOptions(durability: durability)
     try StoreOpener(directory: directory, options: options).removeOldGenerations(but: newest + 1)
+    return report
+  }
+
+  /// Of a relaxed store that was in use when the system went down: what opening goes back to.
+  private func restorable() throws -> SyncRecord? {
+    guard wasInUse else { return nil }
+    return try? StoreOpener.soundRecord(in: path, generation: number).get()
+  }
+
+  /// Whether it is a relaxed store whose metas cannot be believed.
+  var wasInUse: Bool {
+    guard durability == .relaxed, let state = (try? StoreState.read(from: path + "/state")) ?? nil
+    else { return false }
+    return state.isDirty && state.bootID != ProcessIdentity.bootID
+  }
+
+  private func restorableReport(_ record: SyncRecord) -> RepairReport {
+    var report = RepairReport(outcome: .repairable, path: directory.path, durability: durability)
+    report.mayMissCommits = true
+    report.findings = [
+      StoreFinding(
+        severity: .warning, place: "state",
+        message:
+          "the system went down while the store was in use: opening it goes back to the last sync")
+    ]
     return report
   }
 
@@ -198,7 +228,7 @@ struct StoreRepair {
         try filler.write(survey.catalog)
       }
       switch durability {
-      case .durable: filler.raiseBudget()
+      case .durable, .relaxed: filler.raiseBudget()
       case .cache:
         report.evicted = try filler.trim()
         report.kept -= report.evicted

@@ -12,7 +12,7 @@ package import LarderSystem
 //     16  boot id   u64   the boot it was written in
 //     24  store id  16 bytes
 //     40  changed   u64   clean: when data.mdb was last changed then; nanoseconds of its status
-//     48  zero      u64
+//     48  kind      u64   1 cache, 2 durable, 3 relaxed; 0: not known
 //     56  checksum  u64   XXH64 of the first 56 bytes
 //
 // It decides what the next opener makes of `data.mdb`. Dirty is made durable before the first
@@ -31,14 +31,18 @@ package struct StoreState: Sendable {
   package var storeID: (UInt64, UInt64)
   /// When `data.mdb` was last changed, of a clean one; zero: not known.
   package var dataChanged: UInt64
+  /// Of which kind the store is, for whoever has to know before it is opened.
+  package var durability: Durability?
 
   package init(
-    isDirty: Bool, bootID: UInt64, storeID: (UInt64, UInt64), dataChanged: UInt64 = 0
+    isDirty: Bool, bootID: UInt64, storeID: (UInt64, UInt64), dataChanged: UInt64 = 0,
+    durability: Durability? = nil
   ) {
     self.isDirty = isDirty
     self.bootID = bootID
     self.storeID = storeID
     self.dataChanged = dataChanged
+    self.durability = durability
   }
 
   /// `nil` when the bytes are not a state file; then the data is verified before it is trusted.
@@ -54,6 +58,7 @@ package struct StoreState: Sendable {
     bootID = bytes.integer(at: 16)!
     storeID = (bytes.integer(at: 24)!, bytes.integer(at: 32)!)
     dataChanged = bytes.integer(at: 40)!
+    durability = bytes.integer(at: 48, as: UInt8.self).flatMap(Durability.init(code:))
   }
 
   package func bytes() -> [UInt8] {
@@ -65,6 +70,7 @@ package struct StoreState: Sendable {
     bytes.store(storeID.0, at: 24)
     bytes.store(storeID.1, at: 32)
     bytes.store(dataChanged, at: 40)
+    bytes[48] = durability?.code ?? 0
     bytes.store(XXH64.hash(Array(bytes[..<56])), at: 56)
     return bytes
   }

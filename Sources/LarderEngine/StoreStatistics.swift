@@ -59,12 +59,18 @@ public struct StoreStatistics: Sendable, Hashable {
   /// LMDB's reader slots in use, and how many there are.
   public let readers: Int
   public let maximumReaders: Int
-  /// The reader whose snapshot is oldest; `nil` when nobody reads anything but the newest.
+  /// The reader whose snapshot is oldest; `nil` when nobody reads anything but the newest. Of a
+  /// `.relaxed` store also a process that keeps the snapshot synced last.
   public let oldestReader: Reader?
   /// The processes that have the store open.
   public let processes: [Int32]
   /// Writes behind of this process that are not committed yet.
   public let pendingWrites: Int
+  /// How often a `.relaxed` store is brought to the disk while it is written to; `nil` for others.
+  public let syncInterval: Duration?
+  /// The commits, of all processes, that a crash of the system now would undo; `nil` for stores that
+  /// are not `.relaxed`.
+  public let unsyncedCommits: Int?
 
   /// The share of reads that were hits, from 0 to 1; `nil` before the first read.
   public var hitRatio: Double? {
@@ -110,7 +116,13 @@ extension StoreCore {
         fillsRefused: total(.fillsRefused), readers: information.usedReaders,
         maximumReaders: information.maximumReaders, oldestReader: oldestReader,
         processes: generation.presentProcesses,
-        pendingWrites: queue.state.withLock { $0.behindCount })
+        pendingWrites: queue.state.withLock { $0.behindCount },
+        syncInterval: generation.keeper == nil ? nil : .milliseconds(table.syncInterval),
+        unsyncedCommits: generation.keeper == nil
+          ? nil
+          : Int(
+            clamping: generation.base &+ information.lastTransaction
+              &- min(table.recordedLabel, generation.base &+ information.lastTransaction)))
     }
   }
 }

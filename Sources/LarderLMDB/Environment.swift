@@ -160,6 +160,12 @@ package final class Environment: Sendable {
     return descriptor
   }
 
+  /// The meta page a transaction wrote; see ``MetaPage/read(of:from:)``.
+  package func metaPage(of transaction: UInt64) throws(SystemError) -> MetaPage? {
+    try MetaPage.read(
+      of: transaction, fromDescriptor: dataDescriptor, pageSize: information.pageSize)
+  }
+
   package struct Information: Sendable, Hashable {
     package let mapSize: Int
     package let lastPage: Int

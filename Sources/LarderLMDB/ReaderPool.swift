@@ -177,5 +177,7 @@ package final class ReaderPool: Sendable {
       while !reader.take(for: token) { OSThread.yield() }
       reader.drop()
     }
+    // Whoever takes one now gives it back at once; this thread is not inside a read for good.
+    for reader in readers { reader.giveBack() }
   }
 }

@@ -174,6 +174,18 @@ extension StructuralVerifier {
       return true
     }
 
+    /// The same for a snapshot whose meta is not, or no longer, in the file.
+    mutating func run(from meta: MetaRecord) throws(LMDBFileError) {
+      guard isRegularFile else { return note(.notAFile, nil, "is not a regular file") }
+      pageSize = meta.pageSize
+      if let wrong = whatIsWrong(with: meta, number: meta.number) {
+        return note(.meta, meta.number, wrong)
+      }
+      report.lastPage = meta.lastPage
+      report.transactionID = meta.transactionID
+      try check(meta)
+    }
+
     /// Walks what a meta leads to.
     mutating func check(_ meta: MetaRecord) throws(LMDBFileError) {
       guard prepare(lastPage: meta.lastPage) else { return }

@@ -50,6 +50,9 @@ package enum FaultPoint: String, CaseIterable, Sendable {
   case condemnMarked, closeGateTaken, closeSynced, closeDone
   // The first write of a boot makes `state` dirty.
   case stateDirty
+  // A relaxed store's sync: before the data are synced, before and after that is recorded. After a
+  // crash of the system: the snapshot recorded is in both metas, is synced, is recorded anew.
+  case syncBegun, beforeRecord, afterRecord, restoreWritten, restoreSynced, restoreRecorded
   // Single flight.
   case leaseTaken, leaseRegistered, leaseBeforeFill
   // Objects, each within a transaction: the keys of a saved one are there, of a deleted one gone;
@@ -66,12 +69,13 @@ package enum FaultPoint: String, CaseIterable, Sendable {
       true
     case .begin, .afterWriterLabel, .stateDirty, .betweenPuts, .afterEviction, .beforeStamps,
       .beforeCommit, .objectIndexed, .objectUnlinked, .catalogChanged, .migrationNoted,
-      .numberDropped, .sweepStep:
+      .numberDropped, .sweepStep, .syncBegun, .beforeRecord:
       true
     case .afterRenew, .closeGateTaken, .leaseTaken, .leaseRegistered, .leaseBeforeFill: true
     // Stamps are out, or the commit is, or nobody is told: there is nothing to fail.
     case .openDone, .betweenStamps, .afterStamps, .afterCommit, .beforeWake, .beforeFill,
-      .condemnMarked, .closeSynced, .closeDone:
+      .condemnMarked, .closeSynced, .closeDone, .afterRecord, .restoreWritten, .restoreSynced,
+      .restoreRecorded:
       false
     }
   }
@@ -83,6 +87,9 @@ package enum Mutant: String, CaseIterable, Sendable {
   case stampsAfterCommit, stampsOneLow, filedOneHigh, noRenewCheck, fillIgnoresCancel
   case combinerFilesFirst, labelsWithoutBase, condemnWithoutFloor, noBump
   case budgetOffByOne, leaseOutlivesHolder
+  // Of relaxed stores, whose judge is the power cut: the snapshot recorded is not kept from being
+  // written over, it is recorded before it is synced.
+  case recordUnpinned, recordedUnsynced
   // Of objects: an update leaves the old index key behind, a repeated query does not look at the
   // stamp, a unique index is not asked, children outlive what cascades, a migration does not follow
   // changes.

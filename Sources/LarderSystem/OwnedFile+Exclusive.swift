@@ -20,6 +20,27 @@ extension OwnedFile {
 }
 
 extension FileSystem {
+  /// Reads up to `count` bytes of an open file; fewer at its end.
+  package static func read(
+    _ descriptor: CInt, count: Int, at offset: Int, path: String? = nil
+  ) throws(SystemError) -> [UInt8] {
+    var bytes = [UInt8](repeating: 0, count: count)
+    var done = 0
+    while done < count {
+      let result = unsafe bytes.withUnsafeMutableBytes { buffer in
+        unsafe pread(descriptor, buffer.baseAddress! + done, count - done, off_t(offset + done))
+      }
+      if result == 0 { break }
+      guard result > 0 else {
+        if currentErrno() == EINTR { continue }
+        throw .last("pread", path)
+      }
+      done += result
+    }
+    bytes.removeLast(count - done)
+    return bytes
+  }
+
   /// Removes a file.
   ///
   /// - Returns: Whether there was one.

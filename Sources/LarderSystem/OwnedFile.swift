@@ -67,21 +67,7 @@ package final class OwnedFile: Sendable {
 
   /// Reads up to `count` bytes; fewer at the end of the file.
   package func read(count: Int, at offset: Int) throws(SystemError) -> [UInt8] {
-    var bytes = [UInt8](repeating: 0, count: count)
-    var done = 0
-    while done < count {
-      let result = unsafe bytes.withUnsafeMutableBytes { buffer in
-        unsafe pread(descriptor, buffer.baseAddress! + done, count - done, off_t(offset + done))
-      }
-      if result == 0 { break }
-      guard result > 0 else {
-        if currentErrno() == EINTR { continue }
-        throw .last("pread", path)
-      }
-      done += result
-    }
-    bytes.removeLast(count - done)
-    return bytes
+    try FileSystem.read(descriptor, count: count, at: offset, path: path)
   }
 
   package func write(_ bytes: [UInt8], at offset: Int) throws(SystemError) {
@@ -131,6 +117,15 @@ package final class OwnedFile: Sendable {
       guard fcntl(descriptor, F_FULLFSYNC) == 0 else { throw .last("fcntl(F_FULLFSYNC)", path) }
     #else
       guard fsync(descriptor) == 0 else { throw .last("fsync", path) }
+    #endif
+  }
+
+  /// The same for content only: not for when it was changed.
+  package func synchronizeContent() throws(SystemError) {
+    #if canImport(Darwin)
+      try synchronize()
+    #else
+      guard fdatasync(descriptor) == 0 else { throw .last("fdatasync", path) }
     #endif
   }
 

@@ -83,6 +83,21 @@ extension FaultPlan {
     /// Those who wait for a commit have not been woken.
     public static let beforeWake = Point(.beforeWake)
 
+    // MARK: Bringing a relaxed store to the disk
+
+    /// A sync is about to begin. An error here is one of the sync.
+    public static let syncBegun = Point(.syncBegun)
+    /// A snapshot is on the disk, and nothing there says so.
+    public static let beforeRecord = Point(.beforeRecord)
+    /// That is recorded, and the processes do not know.
+    public static let afterRecord = Point(.afterRecord)
+    /// After a crash of the system: the snapshot recorded last is in force, not synced.
+    public static let restoreWritten = Point(.restoreWritten)
+    /// It is synced.
+    public static let restoreSynced = Point(.restoreSynced)
+    /// It is recorded under its new number.
+    public static let restoreRecorded = Point(.restoreRecorded)
+
     // MARK: Reading
 
     /// A read has its snapshot.

@@ -26,6 +26,8 @@ struct Disk {
   private struct File {
     var stable: [UInt8] = []
     var pending: [Change] = []
+    /// Which event each of them was.
+    var moments: [Int] = []
     /// The length for those who run.
     var size = 0
   }
@@ -45,6 +47,7 @@ struct Disk {
   private var files: [Int: File] = [:]
   private var directories: [Int: Directory] = [0: Directory()]
   private var count = 1
+  private var eventCount = 0
   private let root: String
 
   /// An empty directory, itself safe.
@@ -55,6 +58,7 @@ struct Disk {
   /// - Parameter losing: For a sync: which of the file's unsynced writes the disk forgets, though
   ///   it says that all are there.
   mutating func apply(_ event: DiskEvent, losing: Int? = nil) {
+    defer { eventCount += 1 }
     switch event {
     case .makeDirectory(let path): add(path) { disk, node in disk.directories[node] = Directory() }
     case .create(let path): add(path) { disk, node in disk.files[node] = File() }
@@ -67,7 +71,7 @@ struct Disk {
       if isStable {
         Self.write(bytes[...], at: offset, to: &files[node]!.stable)
       } else {
-        files[node]!.pending.append(.write(offset: offset, bytes: bytes))
+        append(.write(offset: offset, bytes: bytes), to: node)
       }
     case .rename(let path, let target):
       let (parent, name) = split(path)
@@ -80,13 +84,13 @@ struct Disk {
     case .remove(let path):
       let (parent, name) = split(path)
       alter(parent) { $0[name] = nil }
-    case .sync(let path):
+    case .sync(let path, let begun):
       guard let node = node(path) else { return }
       if directories[node] != nil {
         directories[node]!.stable = directories[node]!.now
         directories[node]!.pending = []
       } else {
-        synchronize(node, losing: losing)
+        synchronize(node, begun: begun, losing: losing)
       }
     case .output: break
     }
@@ -97,9 +101,11 @@ struct Disk {
     node(path).flatMap { files[$0]?.pending.count } ?? 0
   }
 
-  private mutating func synchronize(_ node: Int, losing: Int?) {
+  private mutating func synchronize(_ node: Int, begun: Int, losing: Int?) {
     guard var file = files[node] else { return }
-    for (index, change) in file.pending.enumerated() {
+    // What came after it had begun need not be in it.
+    let count = file.moments.prefix { $0 < begun }.count
+    for (index, change) in file.pending[..<count].enumerated() {
       switch change {
       case .write(let offset, let bytes):
         if index == losing {
@@ -111,14 +117,20 @@ struct Disk {
       case .resize(let size): Self.resize(&file.stable, to: size)
       }
     }
-    file.pending = []
+    file.pending.removeFirst(count)
+    file.moments.removeFirst(count)
     files[node] = file
   }
 
   private mutating func change(_ path: String, _ change: Change) {
     guard let node = node(path), files[node] != nil else { return }
     if case .resize(let size) = change { files[node]!.size = size }
+    append(change, to: node)
+  }
+
+  private mutating func append(_ change: Change, to node: Int) {
     files[node]!.pending.append(change)
+    files[node]!.moments.append(eventCount)
   }
 
   private mutating func add(_ path: String, _ make: (inout Disk, Int) -> Void) {

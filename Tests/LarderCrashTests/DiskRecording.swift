@@ -15,8 +15,9 @@ enum DiskEvent {
   case write(String, offset: Int, bytes: [UInt8], isStable: Bool)
   case rename(String, to: String)
   case remove(String)
-  /// `fsync` or `fdatasync` of a file or of a directory.
-  case sync(String)
+  /// `fsync` or `fdatasync` of a file or of a directory, and after how many events it began: what
+  /// was written since may have been too late for it.
+  case sync(String, begun: Int = .max)
   /// A line on standard output: an acknowledgement.
   case output(String)
 }
@@ -33,11 +34,16 @@ struct DiskRecording {
   private let root: String
   private var position: [Int: Int] = [:]
   private var stable: Set<Int> = []
+  /// How many events there were before each call ended.
+  private var counts: [Int] = []
 
   /// - Parameter root: The directory below which files count, without a slash at the end.
   init(log: [UInt8], root: String) {
     self.root = root
-    for call in StraceLog.parse(log) where (call.result ?? -1) >= 0 { record(call) }
+    for call in StraceLog.parse(log) {
+      counts.append(events.count)
+      if (call.result ?? -1) >= 0 { record(call) }
+    }
   }
 
   private mutating func record(_ call: SystemCall) {
@@ -62,7 +68,9 @@ struct DiskRecording {
       let offset = position[descriptor, default: 0]
       position[descriptor] = offset + result
       recordWrite(call, at: offset, result)
-    case "fsync", "fdatasync": add(call.path(behind: 0)) { .sync($0) }
+    case "fsync", "fdatasync":
+      let begun = counts[call.begun]
+      add(call.path(behind: 0)) { .sync($0, begun: begun) }
     case "ftruncate": add(call.path(behind: 0)) { .resize($0, call.number(1)!) }
     case "fallocate":
       add(call.path(behind: 0)) { .extend($0, call.number(2)! + call.number(3)!) }

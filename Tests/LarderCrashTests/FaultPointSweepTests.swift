@@ -9,22 +9,27 @@ import Testing
 extension Crashes {
   /// Where each point is passed: a scenario, and the passages of it to strike at.
   static let passages: [FaultPoint: [(scenario: String, numbers: [Int])]] = {
-    let creations = ["create a cache", "create a durable store"]
+    let creations = ["create a cache", "create a durable store", "create a relaxed store"]
     let condemnations = [
       "condemn a damaged file", "condemn beside another", "condemn a damaged table beside another",
       "a cache after a crash of the system", "compact beside another", "compact a durable store",
-      "compact a durable store beside another",
+      "compact a durable store beside another", "compact a relaxed store beside another",
     ]
     let openings =
       creations + condemnations + [
         "open alone", "open beside another", "remake a table that is gone",
         "remake the table of another boot", "a durable store after a crash of the system",
+        "a relaxed store after a crash of the system",
       ]
     let commits = [
       "commit to a cache", "commit alone", "commit to a durable store", "write behind",
-      "remove everything",
+      "remove everything", "commit to a relaxed store",
     ]
-    let closings = ["close alone", "close a durable store", "close beside another"]
+    let closings = [
+      "close alone", "close a durable store", "close beside another", "close a relaxed store",
+    ]
+    let syncs = ["sync a relaxed store", "sync a relaxed store beside another"]
+    let restorations = ["a relaxed store after a crash of the system"]
     func at(_ scenarios: [String], _ numbers: Int...) -> [(scenario: String, numbers: [Int])] {
       scenarios.map { ($0, numbers) }
     }
@@ -46,7 +51,10 @@ extension Crashes {
       .condemnMarked: at(["condemn beside another", "compact beside another"], 1),
       .closeGateTaken: at(closings, 1), .closeSynced: at(closings, 1), .closeDone: at(closings, 1),
       .stateDirty: at(["commit alone", "close alone", "close a durable store"], 1),
-      .leaseTaken: at(["compute"], 1), .leaseRegistered: at(["compute"], 1),
+      .syncBegun: at(syncs, 1, 2), .beforeRecord: at(syncs, 1, 2), .afterRecord: at(syncs, 1, 2),
+      .restoreWritten: at(restorations, 1), .restoreSynced: at(restorations, 1),
+      .restoreRecorded: at(restorations, 1), .leaseTaken: at(["compute"], 1),
+      .leaseRegistered: at(["compute"], 1),
       .leaseBeforeFill: at(["compute"], 1),
     ]
   }()

@@ -35,7 +35,16 @@ struct Scenario: Sendable, CustomStringConvertible {
     ["open \(path) \(openOptions)"] + script.map { $0.replacing("LOG", with: log) }
   }
 
-  var openOptions: String { options + (durability == .durable ? " durable" : "") }
+  var openOptions: String { options + Scenario.option(durability) }
+
+  /// A relaxed store's background syncs would come as chance has it: there are none within an hour.
+  static func option(_ durability: Durability) -> String {
+    switch durability {
+    case .cache: ""
+    case .durable: " durable"
+    case .relaxed: " relaxed interval=3600000"
+    }
+  }
 
   /// What a ground that is a store holds.
   static let groundScript =
@@ -91,9 +100,28 @@ struct Scenario: Sendable, CustomStringConvertible {
     Scenario(
       name: "compact a durable store beside another", durability: .durable, hasWitness: true,
       script: ["set 20 new", "compact", "set 21 new", "get 20"]),
+    Scenario(
+      name: "create a relaxed store", durability: .relaxed, ground: .nothing,
+      script: ["set 1 one", "close"]),
+    Scenario(
+      name: "commit to a relaxed store", durability: .relaxed, hasWitness: true, script: commits),
+    Scenario(
+      name: "sync a relaxed store", durability: .relaxed,
+      script: ["set 20 new20", "sync", "set 1 new1", "remove 2", "sync", "set 21 new21"]),
+    Scenario(
+      name: "sync a relaxed store beside another", durability: .relaxed, hasWitness: true,
+      script: ["set 20 new20", "sync", "set 1 new1", "sync", "get 20"]),
+    Scenario(
+      name: "a relaxed store after a crash of the system", durability: .relaxed,
+      ground: .store(sameBoot: false), tamper: dirty, script: ["set 20 new", "close"]),
+    Scenario(
+      name: "compact a relaxed store beside another", durability: .relaxed, hasWitness: true,
+      script: ["set 20 new", "compact", "set 21 new", "get 20"]),
     Scenario(name: "close alone", script: ["set 20 new", "close"]),
     Scenario(
       name: "close a durable store", durability: .durable, script: ["set 20 new", "close"]),
+    Scenario(
+      name: "close a relaxed store", durability: .relaxed, script: ["set 20 new", "close"]),
     Scenario(name: "close beside another", hasWitness: true, script: ["set 20 new", "close"]),
     Scenario(name: "compute", hasWitness: true, script: ["compute 20 new LOG", "set 21 new"]),
   ]

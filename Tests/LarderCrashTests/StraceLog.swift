@@ -24,6 +24,8 @@ struct SystemCall {
   let arguments: [ArraySlice<UInt8>]
   /// What it returned, negative after an error; nil if the process died in it.
   let result: Int?
+  /// How many calls had ended when it began.
+  var begun = 0
 
   /// An argument that is a number or begins with one, as a descriptor with its path does.
   func number(_ index: Int) -> Int? {
@@ -68,7 +70,7 @@ enum StraceLog {
   /// The calls, in the order in which they ended.
   static func parse(_ log: [UInt8]) -> [SystemCall] {
     var calls: [SystemCall] = []
-    var unfinished: [Int: [UInt8]] = [:]
+    var unfinished: [Int: (text: [UInt8], begun: Int)] = [:]
     for line in log.split(separator: UInt8(ascii: "\n")) {
       guard let space = line.firstIndex(of: UInt8(ascii: " ")),
         let thread = Int(String(decoding: line[..<space], as: UTF8.self))
@@ -78,16 +80,24 @@ enum StraceLog {
         guard let start = unfinished.removeValue(forKey: thread),
           let end = rest.firstIndex(of: UInt8(ascii: ">"))
         else { continue }
-        rest = (start + rest[(end + 1)...])[...]
+        if var call = parse((start.text + rest[(end + 1)...])[...], thread: thread) {
+          call.begun = start.begun
+          calls.append(call)
+        }
+        continue
       } else if rest.suffix(16).elementsEqual("<unfinished ...>".utf8) {
-        unfinished[thread] = Array(rest.dropLast(16))
+        unfinished[thread] = (Array(rest.dropLast(16)), calls.count)
         continue
       }
-      if let call = parse(rest, thread: thread) { calls.append(call) }
+      if var call = parse(rest, thread: thread) {
+        call.begun = calls.count
+        calls.append(call)
+      }
     }
     // Whoever died in a call has at least begun it.
     for (thread, start) in unfinished {
-      if let call = parse(start[...] + Array(") = ?".utf8)[...], thread: thread) {
+      if var call = parse(start.text[...] + Array(") = ?".utf8)[...], thread: thread) {
+        call.begun = start.begun
         calls.append(call)
       }
     }

@@ -32,7 +32,9 @@ import Testing
     let generation = root + "/g-1"
     if durability == .cache { #expect(Files.names(in: path) == ["v1"]) }
     #expect(Files.names(in: root) == ["CURRENT", "g-1", "gate", "leases"])
-    let inside = ["data.mdb", "lock.mdb", "presence", "shared.table", "state"]
+    let inside =
+      ["data.mdb", "lock.mdb", "presence", "shared.table", "state"]
+      + (durability == .relaxed ? ["synced"] : [])
     #expect(Files.names(in: generation) == inside)
     for made in [path, root, generation] { #expect(try Files.mode(made) == 0o700, "\(made)") }
     for file in ["CURRENT", "gate", "leases"].map({ "\(root)/\($0)" })

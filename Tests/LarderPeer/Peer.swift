@@ -5,7 +5,7 @@
 // THE PEER'S LANGUAGE
 //
 //   open PATH [budget=N] [bits=4] [clock=MS] [shared=FILE] [timeout=MS] [wait=MS] [durable] [meet]
-//        [unmapped]
+//        [relaxed] [interval=MS] [unmapped]
 //                              -> opened GENERATION    (meet: says `ready`, opens after `go`)
 //   get K                      -> value TEXT | none
 //   set K TEXT, behind K TEXT  -> ok
@@ -132,6 +132,8 @@ final class Peer {
       case "timeout": options.writeTimeout = .milliseconds(value)
       case "wait": options.openTimeout = .milliseconds(value)
       case "durable": options.durability = .durable
+      case "relaxed": options.durability = .relaxed
+      case "interval": options.syncInterval = .milliseconds(value)
       case "unmapped": options.writesThroughMap = false
       case "clock":
         clock.set(to: Int64(value))

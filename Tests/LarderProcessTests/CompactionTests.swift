@@ -51,10 +51,10 @@ extension Processes {
     #expect(Files.names(in: ground.path + "/v1").filter { $0.hasPrefix("g-") }.count == 1)
   }
 
-  @Test(.timeLimit(.minutes(10)), arguments: [Durability.cache, .durable])
+  @Test(.timeLimit(.minutes(10)), arguments: Durability.allCases)
   func `Others write on across compactions and nothing is lost`(durability: Durability) throws {
     let ground = try Ground(StoreOptions(durability: durability))
-    let option = durability == .durable ? "durable" : ""
+    let option = durability == .cache ? "" : "\(durability)"
     let writers = try (0..<2).map { _ in try ground.peer(option) }
     for (index, writer) in writers.enumerated() {
       try writer.send("churn \(index * 1000) 20" + (index == 1 ? " behind" : ""))
@@ -115,12 +115,12 @@ extension Processes {
     .enabled(if: hasFaults, needsFaults), .timeLimit(.minutes(10)),
     arguments: [
       "openGenerationBuilt", "openGenerationRenamed", "openCurrentWritten", "condemnMarked",
-    ], [Durability.cache, .durable])
+    ], Durability.allCases)
   func `A compaction killed at any step has been done or not`(
     point: String, durability: Durability
   ) throws {
     let ground = try Ground(StoreOptions(durability: durability))
-    let option = durability == .durable ? "durable" : ""
+    let option = durability == .cache ? "" : "\(durability)"
     for key in 0..<100 { try ground.numbers.setValue("v\(key)", forKey: key) }
     let killed = try ground.peer(option, environment: ["LARDER_FAULTS": "\(point):kill@1"])
     let live = try ground.peer(option)

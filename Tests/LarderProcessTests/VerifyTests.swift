@@ -12,7 +12,7 @@ extension Processes {
   @Test(.timeLimit(.minutes(10)), arguments: Durability.allCases)
   func `A store under two busy writers is sound whenever one looks`(durability: Durability) throws {
     let ground = try Ground(StoreOptions(durability: durability, budget: .megabytes(6)))
-    let option = durability == .durable ? "durable" : ""
+    let option = durability == .cache ? "" : "\(durability)"
     for key in 0..<2000 { ground.numbers[key] = Filling.make(key) }
     try ground.store.sync()
     let (fast, wild) = (try ground.peer(option), try ground.peer(option))

@@ -23,7 +23,8 @@ import Testing
     .afterEviction, .beforeStamps, .betweenStamps, .afterStamps, .beforeCommit, .afterCommit,
     .beforeWake, .afterRenew, .beforeFill, .leaseTaken, .leaseRegistered, .leaseBeforeFill,
     .objectIndexed, .objectUnlinked, .catalogChanged, .migrationNoted, .numberDropped, .sweepStep,
-    .condemnMarked, .closeGateTaken, .closeSynced, .closeDone,
+    .condemnMarked, .closeGateTaken, .closeSynced, .closeDone, .syncBegun, .beforeRecord,
+    .afterRecord, .restoreWritten, .restoreSynced, .restoreRecorded,
   ]
 
   @Test func `The documented fault points are the engine's`() {

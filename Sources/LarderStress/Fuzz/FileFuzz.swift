@@ -120,7 +120,8 @@ struct TableFuzz: FuzzTarget {
     let file = try OwnedFile(path: path, creation: .createIfMissing)
     try SharedTable.create(
       in: file, binding: .init(storeID: (1, 2), generation: 3), recencySlots: 65_536,
-      label: 3 << 40 + 17, budget: 1 << 20, dirty: false, dataChanged: 0)
+      label: 3 << 40 + 17, budget: 1 << 20, dirty: false, dataChanged: 0,
+      syncInterval: StoreMeta.usualSyncInterval)
     let head = try file.read(count: Self.head, at: 0)
     return [Array(head.prefix(512)), Array(head.prefix(1200)), head]
   }

@@ -101,7 +101,7 @@ struct RoundPlan: Sendable {
     let base = Seed(seed).derived(UInt64(round))
     var random = base.generator()
     self.seed = base.value
-    durability = random.chance(25) ? .durable : .cache
+    durability = random.chance(25) ? .durable : random.chance(25) ? .relaxed : .cache
     let bits = [64, 64, 64, 16, 5].randomElement(using: &random)!
     theme = Theme.allCases[round % Theme.allCases.count]
     let isTight = theme == .cache && random.chance(25)

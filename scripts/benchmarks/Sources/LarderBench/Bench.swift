@@ -135,7 +135,10 @@ struct Bench {
     try measure("core.cbor_decode", codecs.decode)
     try measure("core.cbor_encode", codecs.encode)
     let processes = ProcessFigures(directory: directory, isQuick: isQuick)
-    let storeIDs = ["core.store_get", "core.two_readers", "core.set_batch", "core.set_committed"]
+    let storeIDs = [
+      "core.store_get", "core.two_readers", "core.set_batch", "core.set_committed",
+      "core.set_relaxed",
+    ]
     if storeIDs.contains(where: isWanted) {
       let population = try Population(in: directory)
       let stores = StoreFigures(population, isQuick: isQuick)
@@ -143,6 +146,8 @@ struct Bench {
       try measure("core.two_readers") { try processes.twoReaders(population) }
       try measure("core.set_batch", stores.setBatch)
       try measure("core.set_committed", stores.setCommitted)
+      // The last one: it leaves the store and its rival with different values.
+      try measure("core.set_relaxed") { try stores.setRelaxed(in: directory) }
     }
     try measure("core.open_1gb", processes.open)
   }

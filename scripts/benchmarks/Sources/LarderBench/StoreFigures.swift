@@ -67,6 +67,41 @@ struct StoreFigures {
       rivalValue: result.rival / 1000, rivalUnit: "us")
   }
 
+  /// The same to a relaxed store, which is synced in the background meanwhile, against a cache.
+  func setRelaxed(in directory: String) throws -> Figure {
+    let relaxed = try SharedStore(
+      at: directory + "/relaxed", .init(durability: .relaxed, budget: .megabytes(256)))
+    defer { relaxed.close() }
+    let namespace = try relaxed.namespace("values")
+    let (keys, values) = (population.keys, population.values)
+    for start in stride(from: 0, to: Population.count, by: 1000) {
+      try relaxed.write { transaction in
+        for key in start..<start + 1000 {
+          try transaction.setBytes(values[key], forKey: keys[key], in: "values")
+        }
+      }
+    }
+    let writes = isQuick ? 1000 : 2000
+    func time(_ namespace: StoreNamespace, _ round: Int) throws -> Double {
+      let order = Population.order(round)
+      return try Rounds.nanoseconds {
+        for index in 0..<writes {
+          let key = Int(order[index])
+          try namespace.setBytes(values[(key + round) % Population.count], forKey: keys[key])
+        }
+      } / Double(writes)
+    }
+    let result = try Rounds.compare(count: isQuick ? 5 : 21) { round in
+      try time(namespace, round)
+    } rival: { round in
+      try time(population.namespace, round)
+    }
+    return Figure(
+      id: "core.set_relaxed", value: result.ratio, unit: "x", bar: .atMost(1.3),
+      own: result.own / 1000, rival: "Larder: the same writes to a .cache store",
+      rivalValue: result.rival / 1000, rivalUnit: "us")
+  }
+
   /// 1,000 writes in one transaction, over the existing keys.
   func setBatch() throws -> Figure {
     let (keys, values, store) = (population.keys, population.values, population.store)

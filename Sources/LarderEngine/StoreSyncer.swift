@@ -1,0 +1,180 @@
+// Larder — an embedded, multi-process cache and object store.
+// Copyright 2026 the Larder authors. Licensed under Apache-2.0.
+// SPDX-License-Identifier: Apache-2.0
+
+internal import LarderLMDB
+internal import LarderSystem
+internal import Synchronization
+
+// WHO SYNCS A RELAXED STORE, AND WHEN
+//
+// Each process that has the store open has a thread for it. It looks at least once an interval whether
+// there are commits, anybody's, that are newer than the record; if so, the sync is due an interval
+// after the last one began. A commit after time B, when that sync began, is so on the disk by B +
+// interval, plus the length of a sync, whoever of those who have the store open is still alive then.
+//
+// One process syncs for all: the one that gets the lock of `Presence.syncer`, which dies with its
+// holder. The others look again soon, and do it themselves when it is overdue by another interval, or a
+// second: the holder is stopped.
+//
+// Much written within an interval is synced before it is over: until then none of the pages that the
+// recorded snapshot reaches are used again, and the file grows by what is written.
+
+/// The thread of a process that brings a relaxed store to the disk.
+final class StoreSyncer: Sendable {
+  private struct State {
+    var isStarted = false
+    var isStopped = false
+  }
+
+  private let state = Mutex(State())
+  private let work = Event()
+  private let ended = Event()
+  private let isAwake = Atomic<Bool>(false)
+  private let thread = Atomic<UInt64>(0)
+
+  func start(_ core: StoreCore) throws(SystemError) {
+    let mustStart = state.withLock { state in
+      defer { state.isStarted = true }
+      return !state.isStarted && !state.isStopped
+    }
+    guard mustStart else { return }
+    do {
+      try OSThread.start { [core, work, ended] in
+        core.syncer.thread.store(OSThread.token, ordering: .relaxed)
+        while !core.syncer.state.withLock({ $0.isStopped }) {
+          work.wait(nanoseconds: core.syncer.turn(core))
+          work.reset()
+        }
+        ended.set()
+      }
+    } catch {
+      state.withLock { $0.isStarted = false }
+      throw error
+    }
+  }
+
+  /// After a commit. One system call an idle period, not one a commit.
+  func noteCommit(isUrgent: Bool) {
+    if isUrgent { return work.set() }
+    guard !isAwake.load(ordering: .relaxed) else { return }
+    if !isAwake.exchange(true, ordering: .acquiringAndReleasing) { work.set() }
+  }
+
+  /// Looks, syncs if need be; the nanoseconds until the next look.
+  private func turn(_ core: StoreCore) -> UInt64 {
+    if let wait = core.syncIfDue() { return wait }
+    isAwake.store(false, ordering: .sequentiallyConsistent)
+    // A commit that came before that store has woken nobody.
+    return core.syncIfDue() ?? core.syncPause
+  }
+
+  func stop() {
+    let mustWait = state.withLock { state in
+      let wasRunning = state.isStarted && !state.isStopped
+      state.isStopped = true
+      return wasRunning
+    }
+    guard mustWait else { return }
+    work.set()
+    if thread.load(ordering: .relaxed) == OSThread.token { return }
+    ended.wait(nanoseconds: 5_000_000_000)
+  }
+}
+
+extension StoreCore {
+  /// How long a process may go without a look, in nanoseconds.
+  fileprivate var syncPause: UInt64 {
+    ((try? generation().table.syncInterval) ?? StoreMeta.usualSyncInterval) * 1_000_000
+  }
+
+  /// Syncs if there are commits that have waited for an interval, whoever's they are.
+  ///
+  /// - Parameter now: Milliseconds of the monotonic clock, which tests advance.
+  /// - Returns: The nanoseconds after which to look again; `nil`: nothing waits.
+  @discardableResult
+  package func syncIfDue(
+    now: UInt64 = Clocks.monotonicNanoseconds() / 1_000_000
+  ) -> UInt64? {
+    guard
+      !ForkGuard.isForkedChild, let generation = try? generation(), let keeper = generation.keeper,
+      !generation.table.isCondemned
+    else { return nil }
+    let table = generation.table
+    let interval = table.syncInterval
+    do {
+      try keeper.advance(in: generation)
+      guard try keeper.hasUnsynced(in: generation) else { return nil }
+      if table.hasFailedSync {
+        try submitBehind(
+          WriteRecord(
+            .exclusive { core in
+              do { try core.copyGeneration(generation) } catch { core.report(error) }
+            }))
+        return max(interval, 10_000) * 1_000_000
+      }
+      // Later than now: of a clock that is another's. Better too early.
+      let age = now &- table.syncedAt
+      let isDue = now < table.syncedAt || age >= interval
+      guard isDue || keeper.isUrgent.load(ordering: .acquiring) else {
+        return (interval - age) * 1_000_000
+      }
+      let isElected = try generation.presence.tryLock(.exclusive, at: Presence.syncer)
+      defer {
+        if isElected { _ = try? generation.presence.tryLock(.none, at: Presence.syncer) }
+      }
+      // Overdue by so much: whoever has the lock is stopped.
+      guard isElected || age >= interval &+ max(interval, 1000) else {
+        return min(interval, 20) * 1_000_000
+      }
+      let start = Clocks.monotonicNanoseconds()
+      try keeper.synchronize(generation)
+      // The next one is due an interval after this one began; what was committed meanwhile waits.
+      let length = Clocks.monotonicNanoseconds() &- start
+      return max(interval * 1_000_000, length &+ 1_000_000) &- length
+    } catch EngineSignal.moved {
+      return nil
+    } catch {
+      report(StoreError(wrapping: error, during: "sync", path: directory.path))
+      return max(interval, 1000) * 1_000_000
+    }
+  }
+
+  /// Waits until everything this process has set is committed, and everything committed to a
+  /// relaxed store is on the disk.
+  package func synchronize() throws {
+    try flush()
+    guard options.durability == .relaxed else { return }
+    do {
+      let failed: Generation? = try withGeneration { generation in
+        do {
+          try generation.keeper?.synchronize(generation)
+        } catch let error as StoreError {
+          guard generation.table.hasFailedSync else { throw error }
+          return generation
+        }
+        return nil
+      }
+      guard let failed else { return }
+      // What is stored is written anew, and is on the disk when the copy is in force.
+      try exclusively { core in _ = try core.copyGeneration(failed) }
+    } catch {
+      throw StoreError(wrapping: error, during: "sync", path: directory.path)
+    }
+  }
+
+  /// Changes the interval for everybody.
+  func setSyncInterval(_ interval: Duration) throws {
+    let milliseconds = UInt64(clamping: interval.milliseconds)
+    guard StoreMeta.syncIntervals.contains(milliseconds), options.durability == .relaxed else {
+      throw StoreError(
+        .invalidOption, during: "open", path: directory.path,
+        options.durability == .relaxed
+          ? "The interval between syncs is \(interval); it is from a millisecond to a day."
+          : "An interval between syncs is for .relaxed stores; this one is .\(options.durability).")
+    }
+    guard try generation().table.syncInterval != milliseconds else { return }
+    try changeMeta { $0.syncInterval = milliseconds }
+    try generation().table.syncInterval = milliseconds
+  }
+}

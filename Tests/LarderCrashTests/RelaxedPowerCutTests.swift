@@ -1,0 +1,118 @@
+// Larder — an embedded, multi-process cache and object store.
+// Copyright 2026 the Larder authors. Licensed under Apache-2.0.
+// SPDX-License-Identifier: Apache-2.0
+
+import LarderEngine
+import LarderSystem
+import LarderTesting
+import Testing
+
+// A relaxed store may be as it was after any command since the last one that is known to be on the
+// disk: whose sync, closing or compaction was answered, or which was answered before the transaction
+// was committed that a synced record in `synced` names. After a command, whole: nothing of a later
+// one.
+extension PowerCut {
+  /// How many commands have to be in the store at least.
+  private func floor(_ cut: Int) -> Int {
+    var answered = 0
+    var floor = 0
+    // Commands answered before each commit, by the generation's directory.
+    var before: [String: [UInt64: Int]] = [:]
+    var recorded: [String: UInt64] = [:]
+    func directory(_ path: String) -> String { String(path[..<path.lastIndex(of: "/")!]) }
+    for event in life.events[..<cut] {
+      switch event {
+      case .output:
+        let command = life.commands[answered]
+        answered += 1
+        if ["sync", "close", "compact"].contains(command) { floor = answered }
+      case .write(let path, _, let bytes, _) where path.hasSuffix("/data.mdb"):
+        // LMDB writes a meta from its map size on; the transaction comes last.
+        guard bytes.count == 120, let id: UInt64 = bytes.integer(at: 112) else { continue }
+        before[directory(path), default: [:]][id] = answered
+      case .write(let path, _, let bytes, _) where path.hasSuffix("/synced"):
+        if let record = SyncRecord(bytes) { recorded[directory(path)] = record.transaction }
+      case .sync(let path, _) where path.hasSuffix("/synced"):
+        let known = recorded[directory(path)].flatMap { before[directory(path)]?[$0] }
+        // One that is still being built counts only once it is in force.
+        if let known, !path.contains(".tmp/") { floor = max(floor, known) }
+      default: break
+      }
+    }
+    return floor
+  }
+
+  /// Syncs, and between them so many commits that LMDB would use the pages again that the last one
+  /// synced, if it were not kept from that.
+  static func relaxedScript(_ path: String, _ open: String) -> [String] {
+    func rounds(_ name: String) -> [String] {
+      (0..<8).flatMap { round in
+        [
+          "set \(round % 4) \(name)\(round)", "large 6 \(12000 + 100 * round)",
+          "pair \(name)\(round)",
+        ]
+      }
+    }
+    return ["open \(path) \(open)"] + rounds("a") + ["sync"] + rounds("b") + ["remove 2", "close"]
+      + ["open \(path) \(open)"] + rounds("c") + ["sync"] + rounds("d") + ["compact"]
+      + rounds("e") + ["removeall"] + rounds("f") + ["sync"] + rounds("g")
+  }
+
+  func examineRelaxed(
+    _ state: StoreModel.State, _ cut: Int, _ newest: StoreModel, _ findings: inout Findings
+  ) throws {
+    let answered = life.answered(cut)
+    let floor = floor(cut)
+    var model = StoreModel()
+    var allowed: Set<StoreModel.State> = floor == 0 ? model.states : []
+    for (index, command) in life.commands.prefix(answered + 1).enumerated() {
+      model.acknowledge(command)
+      if index + 1 >= floor { allowed.formUnion(model.states) }
+    }
+    guard allowed.contains(state) else {
+      throw Arena.Surprise(
+        description:
+          "It holds \(state), which it did after no command from \(floor) to \(answered).")
+    }
+    if newest.admits(state, mayForget: false) {
+      findings.complete += 1
+    } else {
+      findings.older += 1
+    }
+    if state.isEmpty { findings.empty += 1 }
+  }
+}
+
+extension Crashes {
+  @Test(
+    .enabled(if: Strace.isAvailable, needsStrace), .timeLimit(.minutes(10)),
+    arguments: [3_600_000, 2])
+  func `After a power cut a relaxed store is as after a commit, at its last sync or later`(
+    interval: Int
+  ) throws {
+    let seed = Seed.announce()
+    let start = ContinuousClock.now
+    let scratch = try Scratch()
+    let cut = try PowerCut(.relaxed, interval: interval, in: scratch)
+    let findings = try cut.cut(Sweep.isFull ? 5000 : 150, lies: false, seed: seed, in: scratch)
+    #expect(findings.lines == [], "\(findings.lines.count) of \(findings.images)")
+    #expect(findings.complete > 0 && findings.older > 0, "\(findings)")
+    Sweep.report(
+      "relaxed, \(interval) ms: \(findings.images) power cuts in \(cut.life.events.count) events, "
+        + "\(findings.complete) found complete, \(findings.older) older, \(start.age)")
+  }
+
+  @Test(
+    .enabled(if: Strace.isAvailable && hasFaults, "needs strace and fault points"),
+    .timeLimit(.minutes(10)), arguments: ["recordUnpinned", "recordedUnsynced"])
+  func `A rule of relaxed stores that is broken is noticed after a power cut`(
+    mutant: String
+  ) throws {
+    let seed = Seed.announce()
+    let scratch = try Scratch()
+    let cut = try PowerCut(.relaxed, environment: ["LARDER_MUTANT": mutant], in: scratch)
+    let findings = try cut.cut(150, lies: false, seed: seed, in: scratch)
+    #expect(findings.lines.count >= 5, "\(findings)")
+    Sweep.report("\(mutant): \(findings.lines.count) of \(findings.images) were found out")
+  }
+}

@@ -1,0 +1,267 @@
+// Larder — an embedded, multi-process cache and object store.
+// Copyright 2026 the Larder authors. Licensed under Apache-2.0.
+// SPDX-License-Identifier: Apache-2.0
+
+import Larder
+import LarderEngine
+import LarderTesting
+import Testing
+
+@Suite(.timeLimit(.minutes(10))) struct RelaxedTests {
+  let directory: TemporaryDirectory
+  init() throws { directory = try TemporaryDirectory() }
+  var path: String { directory.path + "/store" }
+
+  /// Nothing is synced in the background within an hour.
+  static let options = StoreOptions(durability: .relaxed, syncInterval: .seconds(3600))
+
+  func open(_ path: String? = nil) throws -> SharedStore {
+    try SharedStore(at: path ?? self.path, Self.options)
+  }
+
+  /// The store's files as they are now, and every page of them on the disk, after a crash of the
+  /// system.
+  func crashed(_ name: String = "crashed") throws -> String {
+    let copy = directory.path + "/" + name
+    try run("/bin/cp", "-a", path, copy)
+    let file = try StoreFiles(of: copy).state
+    var state = try #require(try StoreState.read(from: file))
+    state.bootID = state.bootID &+ 1
+    try state.write(to: file)
+    return copy
+  }
+
+  func synced(_ path: String) throws -> String { try StoreFiles(of: path).generation + "/synced" }
+
+  @Test func `After a crash of the system a relaxed store is as it was at its last sync`() throws {
+    let store = try open()
+    for key in 0..<40 { try store.setBytes(.init(repeating: 1, count: key * 300), forKey: key) }
+    try store.sync()
+    for key in 0..<40 { try store.setBytes(.init(repeating: 2, count: key * 300), forKey: key) }
+    try store.remove(forKey: 7)
+    let label = try store.core.generation().table.lastStamped
+    let path = try crashed()
+    let log = EventLog()
+    var options = log.options(.relaxed)
+    options.syncInterval = .seconds(3600)
+    let again = try SharedStore(at: path, options)
+    for key in 0..<40 {
+      #expect(try again.bytes(forKey: key) == .init(repeating: 1, count: key * 300))
+    }
+    #expect(try again.verify() == [])
+    #expect(log.events == [])
+    // Labels only grow: nobody takes a new commit for one that was lost.
+    try again.setBytes([3], forKey: 1)
+    #expect(try again.core.generation().table.lastStamped > label)
+    again.close()
+    #expect(try open(path).bytes(forKey: 1) == [3])
+  }
+
+  @Test func `A crash right after a restoration changes nothing`() throws {
+    let store = try open()
+    try store.setBytes([1], forKey: 1)
+    try store.sync()
+    try store.setBytes([2], forKey: 1)
+    let path = try crashed()
+    let files = try StoreFiles(of: path)
+    let record = try Files.contents(of: synced(path))
+    let state = try Files.contents(of: files.state)
+    for hasRecorded in [false, true, true] {
+      try open(path).close()
+      // As far as the metas, or the record, and not to the state.
+      if !hasRecorded { try Files.write(record, to: synced(path)) }
+      try Files.write(state, to: files.state)
+    }
+    let again = try open(path)
+    #expect(try again.bytes(forKey: 1) == [1])
+    #expect(try again.verify() == [])
+  }
+
+  @Test func `A sync that was not done is due after the interval, and shown`() throws {
+    let store = try open()
+    try store.sync()
+    #expect(try store.statistics().syncInterval == .seconds(3600))
+    #expect(try store.statistics().unsyncedCommits == 0)
+    let table = try store.core.generation().table
+    let now = table.syncedAt
+    #expect(store.core.syncIfDue(now: now + 10_000_000) == nil)
+    try store.setBytes([1], forKey: 1)
+    try store.setBytes([2], forKey: 2)
+    #expect(try store.statistics().unsyncedCommits == 2)
+    #expect(store.core.syncIfDue(now: now + 3_599_000) == 1_000_000_000)
+    #expect(try store.statistics().unsyncedCommits == 2)
+    #expect(store.core.syncIfDue(now: now + 3_600_000) != nil)
+    #expect(try store.statistics().unsyncedCommits == 0)
+    #expect(store.core.syncIfDue(now: now + 10_000_000) == nil)
+    try store.setBytes([3], forKey: 3)
+    try store.sync()
+    #expect(try store.statistics().unsyncedCommits == 0)
+    // Other kinds have neither.
+    let cache = try SharedStore(at: directory.path + "/cache")
+    #expect(try cache.statistics().syncInterval == nil)
+    #expect(try cache.statistics().unsyncedCommits == nil)
+  }
+
+  @Test func `The interval is the store's, and another one changes it for everybody`() throws {
+    try open().close()
+    let store = try SharedStore(at: path, .init(durability: .relaxed))
+    #expect(try store.statistics().syncInterval == .seconds(3600))
+    let other = try SharedStore(
+      at: path, .init(durability: .relaxed, syncInterval: .milliseconds(1500)))
+    #expect(try store.statistics().syncInterval == .milliseconds(1500))
+    other.close()
+    store.close()
+    let again = try SharedStore(at: path, .init(durability: .relaxed))
+    #expect(try again.statistics().syncInterval == .milliseconds(1500))
+    try again.compact()
+    #expect(try again.statistics().syncInterval == .milliseconds(1500))
+    for wrong in [Duration.zero, .seconds(-1), .seconds(86_401), .nanoseconds(3)] {
+      let error = #expect(throws: StoreError.self) {
+        try SharedStore(at: path, .init(durability: .relaxed, syncInterval: wrong))
+      }
+      #expect(error?.code == .invalidOption, "\(wrong)")
+    }
+    let error = #expect(throws: StoreError.self) {
+      try SharedStore(
+        at: directory.path + "/durable", .init(durability: .durable, syncInterval: .seconds(1)))
+    }
+    #expect(error?.code == .invalidOption)
+  }
+
+  @Test func `Another durability than relaxed is an error that names both`() throws {
+    for kind in Durability.allCases {
+      let path = directory.path + "/\(kind)"
+      try SharedStore(at: path, .init(durability: kind)).close()
+      #expect(SharedStore.durability(ofStoreAt: path) == kind)
+      for other in Durability.allCases where other != kind {
+        let error = #expect(throws: StoreError.self) {
+          try SharedStore(at: path, .init(durability: other))
+        }
+        #expect(error?.code == .durabilityMismatch)
+        #expect(error?.message.contains(".\(kind)") == true, "\(error?.message ?? "")")
+        #expect(error?.message.contains(".\(other)") == true, "\(error?.message ?? "")")
+      }
+    }
+  }
+
+  @Test func `Records that are lost while the system runs cost nothing and come again`() throws {
+    let store = try open()
+    try store.setBytes([1], forKey: 1)
+    try store.sync()
+    let file = try synced(path)
+    for damage in [[], [UInt8](repeating: 0x5a, count: 100)] {
+      Files.removeAll(file)
+      if !damage.isEmpty { try Files.write(damage, to: file) }
+      try store.setBytes([2], forKey: 1)
+      try store.sync()
+      #expect(try Files.size(file) == SyncFile.size)
+      let copy = try crashed("crashed-\(damage.count)")
+      #expect(try open(copy).bytes(forKey: 1) == [2])
+    }
+    store.close()
+    Files.removeAll(file)
+    let again = try open()
+    #expect(try again.bytes(forKey: 1) == [2])
+    // The first write needs a record before it.
+    try again.setBytes([3], forKey: 1)
+    #expect(try open(try crashed("last")).bytes(forKey: 1) == [2])
+  }
+
+  @Test
+  func `Without a record a crash of the system is an error, and a repair keeps what is readable`()
+    throws
+  {
+    let store = try open()
+    for key in 0..<20 { try store.setBytes([UInt8(key)], forKey: key) }
+    let path = try crashed()
+    let files = try StoreFiles(of: path)
+    try Files.overwrite(.init(repeating: 0, count: SyncFile.size), at: 0, in: synced(path))
+    let before = try Files.contents(of: files.data)
+    let error = #expect(throws: StoreError.self) { try open(path) }
+    #expect(error?.code == .damaged && error?.message.contains("larder repair") == true)
+    #expect(try Files.contents(of: files.data) == before)
+    let report = try SharedStore.repair(at: path)
+    #expect(report.outcome == .repaired && report.mayMissCommits && report.kept == 20)
+    #expect(report.durability == .relaxed)
+    let again = try open(path)
+    for key in 0..<20 { #expect(try again.bytes(forKey: key) == [UInt8(key)]) }
+    #expect(try again.verify() == [])
+  }
+
+  @Test func `A repair after a crash of the system goes back to the last sync as well`() throws {
+    let store = try open()
+    try store.setBytes([1], forKey: 1)
+    try store.sync()
+    try store.setBytes([2], forKey: 1)
+    let path = try crashed()
+    let before = try Files.contents(of: StoreFiles(of: path).data)
+    #expect(try SharedStore.repair(at: path, dryRun: true).outcome == .repairable)
+    #expect(try Files.contents(of: StoreFiles(of: path).data) == before)
+    #expect(try SharedStore.repair(at: path).outcome == .sound)
+    #expect(try open(path).bytes(forKey: 1) == [1])
+  }
+
+  @Test func `After a sync that failed the next write goes into new files`() throws {
+    let store = try open()
+    try store.setBytes([1], forKey: 1)
+    let before = try store.core.generation()
+    before.table.noteFailedSync()
+    try store.setBytes([2], forKey: 2)
+    #expect(try store.statistics().generation == before.number + 1)
+    #expect(try !store.core.generation().table.hasFailedSync)
+    try store.core.generation().table.noteFailedSync()
+    try store.sync()
+    #expect(try store.statistics().unsyncedCommits == 0)
+    #expect(try store.statistics().generation == before.number + 2)
+    let again = try open(try crashed())
+    #expect(try again.bytes(forKey: 1) == [1] && again.bytes(forKey: 2) == [2])
+  }
+
+  @Test func `The pages of the snapshot synced last are kept, and used again after the next sync`()
+    throws
+  {
+    let store = try open()
+    func rounds(_ count: Int, sync: Bool) throws {
+      for round in 0..<count {
+        try store.setBytes(.init(repeating: UInt8(round), count: 20_000), forKey: round % 3)
+        if sync { try store.sync() }
+      }
+    }
+    try rounds(20, sync: true)
+    let small = try store.statistics().fileBytes
+    try rounds(200, sync: true)
+    #expect(try store.statistics().fileBytes < 2 * small)
+    try rounds(200, sync: false)
+    let large = try store.statistics().fileBytes
+    #expect(large > small + 200 * 20_000)
+    try store.sync()
+    try rounds(150, sync: false)
+    #expect(try store.statistics().fileBytes == large)
+  }
+
+  @Test func `Much that is written is synced before the interval is over`() throws {
+    let store = try open()
+    try store.sync()
+    let value = [UInt8](repeating: 1, count: 1_000_000)
+    var rounds = 0
+    // The thread that is woken for it needs a moment.
+    while try store.statistics().unsyncedCommits == rounds, rounds < 2000 {
+      try store.setBytes(value, forKey: rounds % 3)
+      rounds += 1
+    }
+    #expect(rounds >= 20 && rounds < 2000)
+  }
+
+  @Test func `A sync record that lost a byte is none`() throws {
+    try open().close()
+    let bytes = try Files.contents(of: synced(path))
+    let record = try #require(SyncRecord(bytes))
+    #expect(record.bytes() == Array(bytes[..<SyncRecord.size]))
+    for index in 0..<SyncRecord.size {
+      var damaged = bytes
+      damaged[index] ^= 0x10
+      #expect(SyncRecord(damaged) == nil, "byte \(index)")
+    }
+    #expect(SyncRecord([]) == nil)
+  }
+}

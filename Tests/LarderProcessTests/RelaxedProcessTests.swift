@@ -1,0 +1,66 @@
+// Larder — an embedded, multi-process cache and object store.
+// Copyright 2026 the Larder authors. Licensed under Apache-2.0.
+// SPDX-License-Identifier: Apache-2.0
+
+import Larder
+import LarderEngine
+import LarderSystem
+import LarderTesting
+import Testing
+
+extension Processes {
+  @Test(.timeLimit(.minutes(10)))
+  func `What a killed process committed is synced by another one when its time has come`() throws {
+    let hour = 3_600_000 as UInt64
+    let ground = try Ground(StoreOptions(durability: .relaxed, syncInterval: .seconds(3600)))
+    let writer = try ground.peer("relaxed")
+    try writer.order("set 1 one")
+    try writer.order("set 2 two")
+    writer.kill()
+    _ = try writer.wait()
+    let core = ground.store.core
+    let table = try core.generation().table
+    #expect(try ground.store.statistics().unsyncedCommits ?? 0 >= 2)
+    #expect(core.syncIfDue(now: table.syncedAt + hour - 1) != nil)
+    #expect(try ground.store.statistics().unsyncedCommits ?? 0 >= 2)
+    core.syncIfDue(now: table.syncedAt + hour)
+    #expect(try ground.store.statistics().unsyncedCommits == 0)
+    #expect(ground.numbers[1] == "one" && ground.numbers[2] == "two")
+  }
+
+  @Test(.timeLimit(.minutes(10)))
+  func `A process that only reads syncs by itself what a killed one committed`() throws {
+    let ground = try Ground(StoreOptions(durability: .relaxed, syncInterval: .milliseconds(20)))
+    let reader = try ground.peer("relaxed")
+    let writer = try ground.peer("relaxed")
+    try writer.order("set 1 one")
+    writer.kill()
+    _ = try writer.wait()
+    let table = try ground.store.core.generation().table
+    let label = table.lastStamped
+    let deadline = ContinuousClock.now + .seconds(60)
+    while table.recordedLabel < label, ContinuousClock.now < deadline { OSThread.yield() }
+    #expect(table.recordedLabel >= label)
+    try reader.dismiss()
+  }
+
+  @Test(.timeLimit(.minutes(10)))
+  func `A process that is stopped in the middle of a sync holds up nobody's`() throws {
+    let ground = try Ground(StoreOptions(durability: .relaxed, syncInterval: .seconds(3600)))
+    let presence = try OwnedFile(path: try ground.store.core.generation().path + "/presence")
+    // What a stopped process has in its hands: the lock of who syncs, and a lane.
+    #expect(try presence.tryLock(.exclusive, at: 2))
+    #expect(try presence.tryLock(.exclusive, at: 16))
+    let core = ground.store.core
+    let table = try core.generation().table
+    try ground.numbers.setValue("one", forKey: 1)
+    let due = table.syncedAt + 3_600_000
+    #expect(core.syncIfDue(now: due) == 20_000_000)
+    #expect(try ground.store.statistics().unsyncedCommits == 1)
+    core.syncIfDue(now: due + 3_600_000)
+    #expect(try ground.store.statistics().unsyncedCommits == 0)
+    try ground.numbers.setValue("two", forKey: 1)
+    try ground.store.sync()
+    #expect(try ground.store.statistics().unsyncedCommits == 0)
+  }
+}
