@@ -144,10 +144,9 @@ public final class StoreMetrics: Sendable {
   /// A store's count may be seen a little too low while a process goes, or start again with new
   /// files. A counter must neither count twice what it counted before nor go back.
   private func count(_ value: Int, _ key: Key, isOfNewFiles: Bool, _ state: inout State) {
-    guard var (counter, highest) = state.counters[key] else { return }
+    guard let (counter, highest) = state.counters[key] else { return }
     if value > highest { counter.increment(by: value - highest) }
-    highest = isOfNewFiles ? value : max(value, highest)
-    state.counters[key] = (counter, highest)
+    state.counters[key]?.highest = isOfNewFiles ? value : max(value, highest)
   }
 
   private func gauge(_ key: Key, _ state: inout State) -> Gauge {
