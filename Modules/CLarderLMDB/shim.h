@@ -67,8 +67,15 @@ static inline int larder_open_at(int directory, const char *name, int flags) {
   return openat(directory, name, flags | O_CLOEXEC);
 }
 // A copy of a descriptor with a high number: a dying process closes its files in ascending order.
+// Linux begins with room for 64 numbers, and to make more takes it some ten milliseconds in a process
+// with threads (it waits for all processors): who has few files open gets one of the last of these.
 static inline int larder_move_high(int fd) {
-  int high = fcntl(fd, F_DUPFD_CLOEXEC, 512);
+  int high = fd < 24 ? fcntl(fd, F_DUPFD_CLOEXEC, 48) : -1;
+  if (high >= 64) {
+    close(high);
+    high = -1;
+  }
+  if (high < 0) high = fcntl(fd, F_DUPFD_CLOEXEC, 512);
   if (high < 0) return fd;
   close(fd);
   return high;
@@ -119,6 +126,43 @@ static inline void larder_prefetch(const void *address, size_t length) {
 static inline void *larder_map(size_t length, int protection, int flags, int fd) {
   void *address = mmap((void *)0, length, protection, flags, fd, 0);
   return address == MAP_FAILED ? (void *)0 : address;
+}
+
+// Linux only: fallocate is hidden behind _GNU_SOURCE, and posix_fallocate writes to the file where
+// the file system cannot allocate. 0 or errno.
+static inline int larder_allocate(int fd, int64_t start, int64_t length) {
+#if defined(__linux__)
+  for (;;) {
+    if (syscall(SYS_fallocate, fd, 0, start, length) == 0) return 0;
+    if (errno != EINTR) return errno;
+  }
+#else
+  (void)fd, (void)start, (void)length;
+  return ENOTSUP;
+#endif
+}
+
+// Whether memory is mapped, without touching it. 1 or 0.
+static inline int larder_is_mapped(void *address, size_t length) {
+#if defined(__linux__)
+  return msync(address, length, MS_ASYNC) == 0;
+#else
+  (void)address, (void)length;
+  return 0;
+#endif
+}
+
+// Words of liblmdb's own structures, in all releases 0.9 where they are here. WriteMap.swift says
+// what for, and checks them against what the library's functions say.
+static inline int larder_env_descriptor(MDB_env *env) { return ((int *)(void *)env)[0]; }
+static inline uint32_t larder_env_flags(MDB_env *env) { return ((uint32_t *)(void *)env)[3]; }
+static inline void larder_env_set_flag(MDB_env *env, uint32_t flag, int on) {
+  uint32_t *flags = (uint32_t *)(void *)env + 3;
+  if (on) __atomic_fetch_or(flags, flag, __ATOMIC_RELAXED);
+  else __atomic_fetch_and(flags, ~flag, __ATOMIC_RELAXED);
+}
+static inline uint64_t larder_txn_next_page(MDB_txn *txn) {
+  return ((size_t *)(void *)txn)[2];
 }
 
 // Linux only: the file system's magic number. Darwin names its file systems (f_fstypename).

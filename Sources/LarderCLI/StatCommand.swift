@@ -62,6 +62,7 @@ struct StatCommand: ParsableCommand {
       ("entries", CBORValue(statistics.entries)), ("bytes", CBORValue(statistics.bytes)),
       ("budget", statistics.budget.map { CBORValue($0) } ?? .null),
       ("fileBytes", CBORValue(statistics.fileBytes)),
+      ("writesThroughMap", .boolean(statistics.writesThroughMap)),
       ("hitRatio", statistics.hitRatio.map(CBORValue.float) ?? .null),
       ("memoryHits", CBORValue(statistics.memoryHits)),
       ("storeHits", CBORValue(statistics.storeHits)), ("misses", CBORValue(statistics.misses)),
@@ -96,7 +97,10 @@ struct StatCommand: ParsableCommand {
       bytes += ", no budget"
     }
     text += line("bytes", bytes)
-    text += line("file", "\(ByteCount(bytes: statistics.fileBytes))")
+    text += line(
+      "file",
+      "\(ByteCount(bytes: statistics.fileBytes))"
+        + (statistics.writesThroughMap ? ", written through the map" : ""))
     text += line(
       "hit ratio",
       "\(Columns.percent(statistics.hitRatio)) "

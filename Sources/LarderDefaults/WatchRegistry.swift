@@ -15,6 +15,8 @@ enum WatchRegistry {
   }
 
   private struct Watches: Sendable {
+    /// Whose they are: another object may be where a former one was.
+    let owner: CarriedWeakly<AnyObject>
     var entries: [UInt64: Entry] = [:]
     var numbers: [WatchID: Set<UInt64>] = [:]
   }
@@ -43,9 +45,14 @@ enum WatchRegistry {
   static func add(_ observation: any Observation, of object: AnyObject) {
     let entry = Entry(observation: observation, id: observation.id)
     let number = observation.number
+    let owner = CarriedWeakly<AnyObject>(object: object)
+    let place = ObjectIdentifier(object)
     objects.withLock { objects in
-      objects[ObjectIdentifier(object), default: Watches()].entries[number] = entry
-      objects[ObjectIdentifier(object)]!.numbers[entry.id, default: []].insert(number)
+      if objects[place] == nil || objects[place]!.owner.object !== owner.object {
+        objects[place] = Watches(owner: owner)
+      }
+      objects[place]!.entries[number] = entry
+      objects[place]!.numbers[entry.id, default: []].insert(number)
     }
   }
 

@@ -38,6 +38,8 @@ package final class Generation: Sendable {
   /// The size of `data.mdb` at which to look who keeps it from being used again.
   let growthMark: Atomic<Int>
   let isGrowthNoted = Atomic<Bool>(false)
+  /// When the status of `data.mdb` was last asked for by a transaction through the map.
+  private let lastLook = Atomic<Int64>(0)
 
   var isClosing: Bool { isClosed.load(ordering: .acquiring) }
 
@@ -220,6 +222,27 @@ package final class Generation: Sendable {
   /// The size of `data.mdb` now, for the same.
   var dataSize: Int { dataStatus?.size ?? 0 }
 
+  /// Whether a transaction has to look at the file's status, in whose hands the writer's turn is.
+  func takesLook(at milliseconds: Int64) -> Bool {
+    guard environment.writesThroughMap else { return true }
+    return lastLook.exchange(milliseconds, ordering: .relaxed) != milliseconds
+  }
+
+  /// Whether the file is longer by now than the table knows, for the same.
+  var hasReservedMore: Bool {
+    UInt64(environment.reservedPages * environment.information.pageSize) > table.dataBytes
+  }
+
+  /// Makes known that the file was changed by this process, for the same.
+  func recordChange() {
+    guard let status = dataStatus else { return }
+    table.raiseDataChanged(to: status.changed)
+  }
+
+  /// Whether the last transaction of this process was written through the map. For tests, which know
+  /// that nobody else writes at the moment.
+  package var writesThroughMap: Bool { environment.writesThroughMap }
+
   /// Keeps the environment open for as long as `body` runs, which may wait for nothing.
   ///
   /// Whoever closes waits for the readers of the pool: this counts as one, without a snapshot.
@@ -313,6 +336,7 @@ package final class Generation: Sendable {
       }
     }
     fault(.closeSynced)
+    if environment.writesThroughMap { recordChange() }
     environment.close()
     table.leave(process: process)
     _ = try? presence.tryLock(.none, at: 0, count: 0)

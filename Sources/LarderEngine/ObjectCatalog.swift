@@ -127,9 +127,13 @@ package struct ObjectTypeRecord: Codable, Sendable, Hashable {
 
 /// The checksum behind a record of the catalog: what is not what was written is not believed.
 package enum CatalogSeal {
+  /// The revision of where objects stand (`ObjectFormat.swift`), as a part of the checksum: a record
+  /// of another is not believed, because its ids would not be found. 1: places by the whole hash.
+  private static let revision: UInt64 = 2
+
   static func sealed(_ content: [UInt8]) -> [UInt8] {
     var bytes = content
-    bytes.append(littleEndian: XXH64.hash(content))
+    bytes.append(littleEndian: XXH64.hash(content) &+ revision)
     return bytes
   }
 
@@ -137,22 +141,25 @@ package enum CatalogSeal {
   static func opened(_ bytes: RawSpan) -> [UInt8]? {
     let end = bytes.byteCount - 8
     guard end >= 0, let content = bytes.slice(0..<end), let check: UInt64 = bytes.integer(at: end),
-      XXH64.hash(content) == check
+      XXH64.hash(content) &+ revision == check
     else { return nil }
     return content.copied()
   }
 
-  /// Why a record is not believed: it is damaged, or of a time when there were no checksums.
+  /// Why a record is not believed: it is damaged, or of an earlier revision.
   package static func flaw<Record: Codable>(
     of type: Record.Type, _ bytes: RawSpan, _ what: String
   ) -> any Error {
-    guard (try? CBORCodec().decode(type, from: bytes.copied())) != nil else {
-      return LMDBError(.corrupted, during: what)
+    let end = bytes.byteCount - 8
+    var isOlder = (try? CBORCodec().decode(type, from: bytes.copied())) != nil
+    if end >= 0, let content = bytes.slice(0..<end), let check: UInt64 = bytes.integer(at: end) {
+      isOlder = isOlder || XXH64.hash(content) == check
     }
+    guard isOlder else { return LMDBError(.corrupted, during: what) }
     return StoreError(
       .damaged, during: "read",
-      "There is no checksum behind \(what): a development version from before the first release wrote "
-        + "it. Export the objects with that version (`larder export`), remove the store's directory, "
+      "A development version from before the first release wrote \(what), in a form that is no longer "
+        + "read. Export the objects with that version (`larder export`), remove the store's directory, "
         + "and import them again.")
   }
 }

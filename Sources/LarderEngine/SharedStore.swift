@@ -137,6 +137,8 @@ public final class SharedStore: Sendable {
   ///
   /// The closure runs on one thread, under the store's writer lock: keep it short. A write through
   /// another handle of the store inside it is a trap. An error thrown inside undoes everything.
+  /// It may be run again from the beginning, when nothing of the first run can be kept: the store's
+  /// files were replaced meanwhile, or the disk is full.
   ///
   /// After a `kill -9` all of it is kept, or none of it was ever visible.
   public func write<R: Sendable>(

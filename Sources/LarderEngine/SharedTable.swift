@@ -13,6 +13,7 @@ package final class SharedTable: Sendable {
   // Fixed at open.
   private let region: MappedRegion
   private let file: OwnedFile
+  private let pid = ProcessIdentity.pid
   package let recencySlots: Int
   package let generation: UInt64
   @usableFromInline let recencyMask: UInt64
@@ -220,7 +221,7 @@ package final class SharedTable: Sendable {
   /// W1: makes `label` known before anything of the transaction can be seen.
   package func announceWriter(label: UInt64, milliseconds: Int64) {
     unsafe word(SharedTableLayout.writerPID).pointee.store(
-      UInt64(UInt32(bitPattern: ProcessIdentity.pid)), ordering: .releasing)
+      UInt64(UInt32(bitPattern: pid)), ordering: .releasing)
     unsafe word(SharedTableLayout.writerStart).pointee.store(
       ProcessIdentity.startTime, ordering: .releasing)
     unsafe word(SharedTableLayout.writingSince).pointee.store(

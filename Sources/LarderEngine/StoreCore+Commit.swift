@@ -31,12 +31,31 @@ extension StoreCore {
     let inside = SharedTableLayout.insideCount - 1
     generation.table.setInside(process: generation.process, index: inside, true)
     defer { generation.table.setInside(process: generation.process, index: inside, false) }
-    if ResourceLimits.fileSize != nil {
-      return try OSThread.withoutFileSizeSignal { () throws(any Error) in
-        try perform(in: generation, body)
+    return try performWithRoom(in: generation, body)
+  }
+
+  /// Through the map, where that is allowed; and with `pwrite`, from the beginning, when the disk has
+  /// no room for what it may need.
+  private func performWithRoom<R>(
+    in generation: Generation, _ body: (inout StoreTransaction) throws -> R
+  ) throws -> (result: R, label: UInt64) {
+    let environment = generation.environment
+    environment.chooseWriting(
+      throughMap: options.writesThroughMap && options.durability == .cache)
+    if environment.writesThroughMap {
+      do {
+        return try perform(in: generation, body)
+      } catch {
+        // What was given up has changed the file through the map all the same, where nothing lives.
+        generation.recordChange()
+        guard environment.lacksRoomInMap else { throw error }
       }
+      environment.chooseWriting(throughMap: false)
     }
-    return try perform(in: generation, body)
+    guard ResourceLimits.fileSize != nil else { return try perform(in: generation, body) }
+    return try OSThread.withoutFileSizeSignal { () throws(any Error) in
+      try perform(in: generation, body)
+    }
   }
 
   private func perform<R>(
@@ -49,14 +68,20 @@ extension StoreCore {
       let label = generation.base &+ transaction.id
       try generation.settleSuccession()
       if table.isCondemned { throw EngineSignal.moved }
-      let size = UInt64(generation.dataSize)
-      guard size >= table.dataBytes else {
-        throw LMDBError(.corrupted, during: "the size of data.mdb (it shrank)")
+      let milliseconds = Clocks.wallMilliseconds()
+      // Through the map a transaction takes no longer than asking for the status of the file does:
+      // there it is asked once a millisecond. Its size changes with what is reserved only.
+      let isLooking = generation.takesLook(at: milliseconds)
+      if isLooking {
+        let size = UInt64(generation.dataSize)
+        guard size >= table.dataBytes else {
+          throw LMDBError(.corrupted, during: "the size of data.mdb (it shrank)")
+        }
+        table.raiseDataBytes(to: size)
       }
-      table.raiseDataBytes(to: size)
       if table.lastStamped < label &- 1 { table.raiseFloor(to: label) }
       let now = options.clock.now()
-      table.announceWriter(label: label, milliseconds: Clocks.wallMilliseconds())
+      table.announceWriter(label: label, milliseconds: milliseconds)
       defer { table.writerDone() }
       try fault(throwing: .afterWriterLabel)
       try makeDirty(generation)
@@ -72,7 +97,7 @@ extension StoreCore {
       try commit(context)
       fault(.afterCommit)
       // Now, not with the next commit: a file cut short after this one is to be recognised.
-      if let status = generation.dataStatus {
+      if isLooking || generation.hasReservedMore, let status = generation.dataStatus {
         table.raiseDataBytes(to: UInt64(status.size))
         table.raiseDataChanged(to: status.changed)
         generation.noteGrowth(to: status.size, self)

@@ -99,6 +99,16 @@ public struct StoreOptions: Sendable {
   /// Called with what happens to the store as a whole.
   public var onEvent: (@Sendable (StoreEvent) -> Void)?
 
+  /// Whether this process may commit through LMDB's map instead of with calls of the system: several
+  /// times as fast.
+  ///
+  /// It does so for a `.cache` store on ext4 or tmpfs, once it writes, and as long as the disk has
+  /// room for what a transaction may need; a full disk is an error or an eviction as ever. The map
+  /// can be written to then, by a wild pointer of the program as well; such damage is found as any
+  /// other. The pages count as shared memory of the process, and are in no core dump unless asked
+  /// for. Processes with and without it share a store freely.
+  public var writesThroughMap = true
+
   /// Whether to open a store where LMDB's locks outlive a killed writer (macOS), so that all
   /// writers of all processes would wait for ever. On Linux the locks are robust and this is
   /// without meaning.

@@ -32,8 +32,12 @@ public struct StoreStatistics: Sendable, Hashable {
   public let bytes: Int
   /// The most ``bytes`` may be; `nil` without a budget.
   public let budget: Int?
-  /// The size of `data.mdb`, which never shrinks and may reach about twice the budget.
+  /// The size of `data.mdb`, which never shrinks and may reach about twice the budget. Where it is
+  /// written through the map, it is up to an eighth, at most 16 MiB, ahead of what is in use.
   public let fileBytes: Int
+  /// Whether a process that writes with options like this one's commits through the map, as long as
+  /// the disk has room. ``StoreOptions/writesThroughMap``
+  public let writesThroughMap: Bool
   public let namespaces: [Namespace]
 
   /// Reads answered from a process's memory, as far as the processes have reported.
@@ -91,6 +95,8 @@ extension StoreCore {
         entries: Int(clamping: totals.entries), bytes: Int(clamping: totals.bytes),
         budget: table.budget == 0 ? nil : Int(clamping: table.budget),
         fileBytes: size,
+        writesThroughMap: options.writesThroughMap && options.durability == .cache
+          && FileSystem.keepsBlocks(below: generation.path),
         namespaces: namespaces.map { namespace in
           .init(
             name: String(decoding: namespace.record.name, as: UTF8.self),

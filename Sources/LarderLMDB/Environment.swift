@@ -37,6 +37,9 @@ package final class Environment: Sendable {
   package let identity: FileIdentity
   // Set once in `init`, cleared once in `close`, which the owner calls when nothing else runs.
   private nonisolated(unsafe) var handle: OpaquePointer?
+  // Both used only by whoever has the process's turn to write.
+  private nonisolated(unsafe) var writeMap: WriteMap?
+  private nonisolated(unsafe) var hasTriedWriteMap = false
 
   private static let open = Mutex<Set<FileIdentity>>([])
 
@@ -116,6 +119,37 @@ package final class Environment: Sendable {
     }
     return unsafe handle
   }
+
+  // MARK: Writing
+
+  /// Chooses how the next write transaction of this process writes. `WriteMap.swift` has the rules.
+  ///
+  /// - Parameter throughMap: Through the map, where that is possible and the disk has room ahead.
+  ///   Only for environments that are not synchronous. Whoever calls this is the only one of the
+  ///   process to write until that transaction has ended.
+  package func chooseWriting(throughMap: Bool) {
+    if throughMap, !hasTriedWriteMap {
+      hasTriedWriteMap = true
+      writeMap = WriteMap(self)
+    }
+    guard let writeMap else { return }
+    writeMap.choose(throughMap: throughMap, after: information.lastPage)
+  }
+
+  /// Where the next transaction writes to; `nil`: to the file.
+  var currentWriteMap: WriteMap? {
+    guard let writeMap, writeMap.isOn else { return nil }
+    return writeMap
+  }
+
+  /// Whether this process's transactions write through the map. For whoever has the turn to write.
+  package var writesThroughMap: Bool { writeMap?.isOn ?? false }
+
+  /// Whether a transaction was given up for want of room to write through the map. For the same.
+  package var lacksRoomInMap: Bool { writeMap?.hasRefused ?? false }
+
+  /// The pages that have blocks on the disk as far as this process has seen to it. For the same.
+  package var reservedPages: Int { writeMap?.pages ?? 0 }
 
   // MARK: Information
 

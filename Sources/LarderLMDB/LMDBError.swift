@@ -31,7 +31,7 @@ package struct LMDBError: Error, Hashable, Sendable, CustomStringConvertible {
   package var isDamage: Bool {
     switch code {
     case .notFound, .mapFull, .tablesFull, .readersFull, .transactionFull, .badReaderSlot,
-      .alreadyOpen:
+      .alreadyOpen, .noRoomInMap:
       false
     // All that LMDB says otherwise means a page that is none: tables are opened once and as they
     // were made, keys have their sizes, nobody goes on in a transaction that failed. EINVAL is a
@@ -72,11 +72,15 @@ extension LMDBError.Code: CustomStringConvertible {
   package static var badTransaction: Self { Self(rawValue: MDB_BAD_TXN) }
   /// The environment is open in this process already. Larder's own code.
   package static var alreadyOpen: Self { Self(rawValue: -1) }
+  /// The disk has no room for what the transaction may need; it can write to the file. Larder's own
+  /// code.
+  package static var noRoomInMap: Self { Self(rawValue: -2) }
   /// LMDB met a state it does not explain. `MDB_PROBLEM`, which 0.9.24 has not yet.
   package static var problem: Self { Self(rawValue: -30779) }
 
   package var description: String {
     if self == .alreadyOpen { return "the environment is already open in this process" }
+    if self == .noRoomInMap { return "the disk has no room to write through the map" }
     guard let text = unsafe mdb_strerror(rawValue) else { return "code \(rawValue)" }
     return unsafe String(cString: text)
   }

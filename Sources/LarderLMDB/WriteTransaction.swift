@@ -13,13 +13,34 @@ internal import LarderSystem
 package struct WriteTransaction: ~Copyable {
   let handle: OpaquePointer
   private let thread: UInt64
+  // Sound: the environment keeps it, and outlives its transactions.
+  private let map: Unmanaged<WriteMap>?
+  /// The pages of the free list's tree, which the commit changes.
+  private let freeTreePages: Int
+  /// A change was refused, perhaps half-way through something larger: nothing may be published.
+  private var isRefused = false
 
   /// Waits for the writer lock, without a time limit.
   package init(in environment: borrowing Environment) throws(LMDBError) {
     var created: OpaquePointer?
     try unsafe check(mdb_txn_begin(environment.pointer, nil, 0, &created), "mdb_txn_begin")
-    unsafe self.handle = created!
-    self.thread = OSThread.token
+    let handle = unsafe created!
+    var free = unsafe MDB_stat()
+    if let map = environment.currentWriteMap {
+      let status = unsafe mdb_stat(handle, 0, &free)
+      let next = unsafe larder_txn_next_page(handle)
+      guard status == MDB_SUCCESS, next == UInt64(environment.information.lastPage + 1) else {
+        map.ruleOut()
+        unsafe mdb_txn_abort(handle)
+        throw LMDBError(.noRoomInMap, during: "mdb_txn_begin")
+      }
+      unsafe self.map = Unmanaged.passUnretained(map)
+    } else {
+      unsafe self.map = nil
+    }
+    unsafe self.handle = handle
+    freeTreePages = unsafe free.ms_branch_pages + free.ms_leaf_pages + free.ms_overflow_pages
+    thread = OSThread.token
   }
 
   deinit {
@@ -38,11 +59,51 @@ package struct WriteTransaction: ~Copyable {
   package consuming func commit() throws(LMDBError) {
     requireOwnThread()
     let handle = unsafe self.handle
+    let isRefused = isRefused
     discard self
+    if isRefused {
+      unsafe mdb_txn_abort(handle)
+      throw LMDBError(.noRoomInMap, during: "mdb_txn_commit")
+    }
     try unsafe check(mdb_txn_commit(handle), "mdb_txn_commit")
   }
 
   package var id: UInt64 { unsafe UInt64(mdb_txn_id(handle)) }
+
+  // MARK: Room
+
+  /// The page at which the transaction would extend the file, if it writes through the map.
+  package var nextPage: Int? {
+    unsafe map == nil ? nil : Int(larder_txn_next_page(handle))
+  }
+
+  /// The most pages by which committing now can extend the file.
+  package var commitPages: Int {
+    WriteMap.commitPages(
+      next: unsafe Int(larder_txn_next_page(handle)), freeTree: freeTreePages)
+  }
+
+  /// Before any change: what it and the commit may extend the file by has its blocks on the disk.
+  @inline(__always)
+  private mutating func makeRoom(_ table: Table, bytes: Int = 0) throws(LMDBError) {
+    guard let map = unsafe map else { return }
+    let start = unsafe Int(larder_txn_next_page(handle))
+    // Overflow pages hold at least 4 kB; a small value takes none.
+    let wanted = start + commitPages + (bytes > 1024 ? bytes / 4096 + 2 : 0)
+    let pages = unsafe map._withUnsafeGuaranteedRef { $0.pages }
+    if wanted + WriteMap.anyOperationPages > pages { try makeMoreRoom(table, wanted) }
+  }
+
+  private mutating func makeMoreRoom(_ table: Table, _ wanted: Int) throws(LMDBError) {
+    guard let map = unsafe map?.takeUnretainedValue() else { return }
+    var stat = unsafe MDB_stat()
+    try unsafe check(mdb_stat(handle, table.handle, &stat), "mdb_stat")
+    let depth = unsafe Int(stat.ms_depth)
+    if isRefused || !map.extend(to: wanted + WriteMap.operationPages(depth: depth)) {
+      isRefused = true
+      throw LMDBError(.noRoomInMap, during: "fallocate(data.mdb)")
+    }
+  }
 
   // MARK: Tables
 
@@ -50,6 +111,7 @@ package struct WriteTransaction: ~Copyable {
   package mutating func makeTable(
     _ name: String, keys: Table.Keys
   ) throws(LMDBError) -> Table {
+    try makeRoom(.main)
     var dbi: MDB_dbi = 0
     try unsafe check(
       mdb_dbi_open(handle, name, UInt32(MDB_CREATE) | keys.flags, &dbi), "mdb_dbi_open(\(name))")
@@ -58,6 +120,7 @@ package struct WriteTransaction: ~Copyable {
 
   /// Removes every entry of a table.
   package mutating func empty(_ table: Table) throws(LMDBError) {
+    try makeRoom(table)
     try unsafe check(mdb_drop(handle, table.handle, 0), "mdb_drop")
   }
 
@@ -113,6 +176,7 @@ package struct WriteTransaction: ~Copyable {
     var value = unsafe MDB_val(
       mv_size: first.byteCount + second.byteCount + third.byteCount, mv_data: nil)
     requireOwnThread()
+    try makeRoom(table, bytes: unsafe value.mv_size)
     let handle = unsafe handle
     let flags = UInt32(MDB_RESERVE) | (appending ? UInt32(MDB_APPEND) : 0)
     let status = unsafe withKey(key) {
@@ -129,6 +193,7 @@ package struct WriteTransaction: ~Copyable {
     var value = unsafe MDB_val(
       mv_size: first.byteCount + second.byteCount + third.byteCount, mv_data: nil)
     requireOwnThread()
+    try makeRoom(table, bytes: unsafe value.mv_size)
     let handle = unsafe handle
     let status = key.withRawSpan { key in
       unsafe withValue(key) {
@@ -160,6 +225,7 @@ package struct WriteTransaction: ~Copyable {
     _ bytes: RawSpan, forKey key: UInt64, in table: Table
   ) throws(LMDBError) {
     requireOwnThread()
+    try makeRoom(table, bytes: bytes.byteCount)
     let handle = unsafe handle
     let status = unsafe withKey(key) { key in
       unsafe withValue(bytes) { value in unsafe mdb_put(handle, table.handle, key, value, 0) }
@@ -171,6 +237,7 @@ package struct WriteTransaction: ~Copyable {
     _ bytes: [UInt8], forKey key: [UInt8], in table: Table
   ) throws(LMDBError) {
     requireOwnThread()
+    try makeRoom(table, bytes: bytes.count)
     let handle = unsafe handle
     let status = key.withRawSpan { key in
       bytes.withRawSpan { bytes in
@@ -186,6 +253,7 @@ package struct WriteTransaction: ~Copyable {
   @discardableResult
   package mutating func remove(key: [UInt8], in table: Table) throws(LMDBError) -> Bool {
     requireOwnThread()
+    try makeRoom(table)
     let handle = unsafe handle
     let status = key.withRawSpan { key in
       unsafe withValue(key) { unsafe mdb_del(handle, table.handle, $0, nil) }
@@ -197,6 +265,7 @@ package struct WriteTransaction: ~Copyable {
   @discardableResult
   package mutating func remove(key: UInt64, in table: Table) throws(LMDBError) -> Bool {
     requireOwnThread()
+    try makeRoom(table)
     let handle = unsafe handle
     let status = unsafe withKey(key) { unsafe mdb_del(handle, table.handle, $0, nil) }
     return try found(status, "mdb_del")

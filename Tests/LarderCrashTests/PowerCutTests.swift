@@ -96,8 +96,9 @@ struct PowerCut {
     self.durability = durability
     let root = scratch.appending("recorded-\(durability)")
     try Files.makeDirectory(root)
+    // What is stored through a map, no record of system calls shows.
     life = try RecordedLife(
-      Self.script(root + "/store", durability == .durable ? "durable" : ""), root: root,
+      Self.script(root + "/store", durability == .durable ? "durable" : "unmapped"), root: root,
       log: scratch.appending("log-\(durability)"))
   }
 

@@ -40,8 +40,11 @@ import Testing
           #expect(found == nil)
         }
       }
-      #expect(failures > 0)
-      #expect(try store.bytes(forKey: 0) == Self.value(0))
+      // What was reserved for a cache's file goes on taking what the budget allows.
+      let evictions = try store.statistics().evictions
+      #expect(failures > 0 || evictions > 0)
+      let first = try store.bytes(forKey: 0)
+      #expect(first == Self.value(0) || (first == nil && evictions > 0))
 
       Files.removeAll(ballast)
       for key in 100..<120 {

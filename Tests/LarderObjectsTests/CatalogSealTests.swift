@@ -9,16 +9,19 @@ import LarderSystem
 import Testing
 
 @Suite struct CatalogSealTests {
-  @Test func `A record of the catalog without a checksum says what to do about it`() throws {
+  @Test func `A record of the catalog of an earlier form says what to do about it`() throws {
     let record = ObjectTypeRecord(
       number: 1, name: "Car", version: 1, fingerprint: 0, indexes: [], migrations: [])
     func flaw(_ bytes: [UInt8]) -> any Error {
       bytes.withRawSpan { CatalogSeal.flaw(of: ObjectTypeRecord.self, $0, "the record of a type") }
     }
     let bytes = try CBOREncoder().encode(record)
-    let error = try #require(flaw(bytes) as? StoreError)
-    #expect(error.code == .damaged)
-    #expect(error.message.contains("no checksum") && error.message.contains("larder export"))
+    var checked = bytes
+    checked.append(littleEndian: XXH64.hash(bytes))
+    for older in [bytes, checked] {
+      let error = try #require(flaw(older) as? StoreError)
+      #expect(error.code == .damaged && error.message.contains("larder export"))
+    }
     // One with a checksum, and bytes that are none at all, are damaged and nothing else.
     for damaged in [bytes + [1, 2, 3, 4, 5, 6, 7, 8], [], [0xFF]] {
       #expect((flaw(damaged) as? LMDBError)?.isDamage == true)

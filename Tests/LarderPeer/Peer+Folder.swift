@@ -9,10 +9,14 @@
 //                                                if N is 0
 //   folder PATH hold 1         -> holding        stays in an update of `held` until it is killed
 //   folder PATH plain N        -> ok             adds 1 to the plain file PATH, N times
+//   folder PATH blocked 1      -> 123            steps of a layered storage, asynchronous ones too, while
+//                                                all threads of Swift's pool are blocked
 
 import Foundation
 import Larder
+import LarderSystem
 import LarderTesting
+import Synchronization
 
 extension Peer {
   func folder(_ words: [Substring]) throws -> String {
@@ -24,6 +28,7 @@ extension Peer {
       }
       return "ok"
     }
+    if words[1] == "blocked" { return blocked(DiskFolderStorage(folderURL: url)) }
     let storage = DiskFolderStorage(folderURL: url).makeSyncStorage()
     if words[1] == "hold" {
       try storage.updateOrInsert(forKey: "held") { _ in
@@ -44,6 +49,38 @@ extension Peer {
       done += 1
     }
     return "ok"
+  }
+
+  private func blocked(_ folder: DiskFolderStorage) -> String {
+    let layered = MemoryStorage<String, Data>().combined(
+      with: folder.usingStringKeys().asyncMapValues(transformIn: { $0 }, transformOut: { $0 }))
+    let count = ProcessInfo.processInfo.activeProcessorCount
+    let held = Held()
+    // Some of these wait in the queue of the pool; all of its threads are held.
+    for _ in 0..<count * 2 { Task.detached { held.hold() } }
+    while held.count < count { OSThread.yield() }
+    let sync = layered.makeSyncStorage()
+    try? sync.set(Data("1".utf8), forKey: "a")
+    let done = Event()
+    layered.update(forKey: "a", { $0 += Data("2".utf8) }) { result in
+      // In a completion, with the pool still blocked.
+      _ = try? sync.updateOrInsert(forKey: "a") { $0? += Data("3".utf8) }
+      done.set()
+    }
+    done.wait()
+    return (try? sync.value(forKey: "a")).flatMap { $0.map { String(decoding: $0, as: UTF8.self) } }
+      ?? "nothing"
+  }
+}
+
+/// Blocks threads for good, as the process ends after.
+private final class Held: Sendable {
+  private let value = Atomic<Int>(0)
+  private let never = Event()
+  var count: Int { value.load(ordering: .acquiring) }
+  func hold() {
+    value.wrappingAdd(1, ordering: .acquiringAndReleasing)
+    never.wait()
   }
 }
 

@@ -74,6 +74,7 @@ extension Peer {
       return "ok"
     case "stir": return try stir(number(words[0]), number(words[1]))
     case "fill": return try fill(number(words[0]), number(words[1]), size: number(words[2]))
+    case "squeeze", "ballast": return try squeeze([Substring(command)] + words)
     case "read": return try read(number(words[0]), number(words[1]))
     case "compute":
       return try compute(

@@ -5,6 +5,7 @@
 // THE PEER'S LANGUAGE
 //
 //   open PATH [budget=N] [bits=4] [clock=MS] [shared=FILE] [timeout=MS] [wait=MS] [durable] [meet]
+//        [unmapped]
 //                              -> opened GENERATION    (meet: says `ready`, opens after `go`)
 //   get K                      -> value TEXT | none
 //   set K TEXT, behind K TEXT  -> ok
@@ -15,7 +16,8 @@
 //   verify                     -> sound | the findings
 //   hold                       -> holding, and after the next line: ok
 //   numbers FROM TO            -> ack K for each key that is committed
-//   and those of `Peer+Loops.swift`, `Peer+Whole.swift`, `Peer+Folder.swift`, `Peer+Defaults.swift`
+//   and those of `Peer+Loops.swift`, `Peer+Whole.swift`, `Peer+Squeeze.swift`,
+//   `Peer+Folder.swift`, `Peer+Defaults.swift`
 //   and, with objects,
 //   `Peer+Objects.swift` and `Peer+Notes.swift`
 //   exit                       no answer
@@ -130,6 +132,7 @@ final class Peer {
       case "timeout": options.writeTimeout = .milliseconds(value)
       case "wait": options.openTimeout = .milliseconds(value)
       case "durable": options.durability = .durable
+      case "unmapped": options.writesThroughMap = false
       case "clock":
         clock.set(to: Int64(value))
         options.clock = StoreClock { [clock] in clock.now }

@@ -301,47 +301,11 @@ struct CrossingTests {
 
   @Test func `With all threads of Swift's pool blocked, storages go on`() throws {
     let directory = try TemporaryDirectory()
-    let layered = MemoryStorage<String, Data>().combined(
-      with: directory.folder().usingStringKeys().asyncMapValues(
-        transformIn: { $0 }, transformOut: { $0 }))
-    let count = ProcessInfo.processInfo.activeProcessorCount * 2
-    let release = Event()
-    let blocked = Tally()
-    // Some of these wait in the queue of the pool; all of its threads are held.
-    for _ in 0..<count {
-      Task.detached {
-        blocked.add()
-        hold(release)
-      }
-    }
-    // The test itself runs on one of them, and waits below. It is a matter of milliseconds.
-    while blocked.count < ProcessInfo.processInfo.activeProcessorCount - 1 { OSThread.yield() }
-    defer {
-      release.set()
-    }
-    let result = OwnThread { () -> Data? in
-      let sync = layered.makeSyncStorage()
-      try? sync.set(text("1"), forKey: "a")
-      let done = Event()
-      let seen = Mutex<Data?>(nil)
-      layered.update(forKey: "a", { $0 += text("2") }) { result in
-        // In a completion, with the pool still blocked.
-        _ = try? sync.updateOrInsert(forKey: "a") { $0? += text("3") }
-        seen.withLock { $0 = try? sync.value(forKey: "a") }
-        done.set()
-      }
-      done.wait()
-      return seen.withLock { $0 }
-    }.join()
-    #expect(result == text("123"))
+    // In a process of its own: other tests need the pool of this one.
+    let peer = try PeerExecutable.peer.start()
+    try peer.send("folder \(directory.appending("folder")) blocked 1")
+    try peer.expect("123", deadline: .seconds(120))
+    peer.closeInput()
+    #expect(try peer.wait() == .exited(0))
   }
-}
-
-/// Blocks a thread of the pool, which nothing but a test may do.
-private func hold(_ event: Event) { event.wait() }
-
-private final class Tally: Sendable {
-  private let value = Atomic<Int>(0)
-  var count: Int { value.load(ordering: .acquiring) }
-  func add() { value.wrappingAdd(1, ordering: .acquiringAndReleasing) }
 }

@@ -44,7 +44,7 @@ static void put(rival *rival, MDB_txn *transaction, uint32_t key, uint32_t value
 }
 
 rival *rival_open(const char *directory, size_t map_size, uint32_t keys, const uint8_t *values,
-                  size_t size, const uint32_t *order) {
+                  size_t size, const uint32_t *order, int through_map) {
   rival *rival = calloc(1, sizeof *rival);
   MDB_txn *transaction = NULL;
   if (rival == NULL || size > MAXIMUM_VALUE) abort();
@@ -59,7 +59,9 @@ rival *rival_open(const char *directory, size_t map_size, uint32_t keys, const u
   check(mdb_env_create(&rival->environment), "mdb_env_create");
   check(mdb_env_set_mapsize(rival->environment, map_size), "mdb_env_set_mapsize");
   check(mdb_env_set_maxdbs(rival->environment, 8), "mdb_env_set_maxdbs");
-  check(mdb_env_open(rival->environment, directory, MDB_NOSYNC | MDB_NOTLS, 0600), "mdb_env_open");
+  check(mdb_env_open(rival->environment, directory,
+                     MDB_NOSYNC | MDB_NOTLS | (through_map ? MDB_WRITEMAP : 0), 0600),
+        "mdb_env_open");
   check(mdb_txn_begin(rival->environment, NULL, 0, &transaction), "mdb_txn_begin");
   check(mdb_dbi_open(transaction, "values", MDB_CREATE, &rival->table), "mdb_dbi_open");
   for (uint32_t i = 0; i < keys; i++) {

@@ -11,6 +11,8 @@ final class Population {
   static let size = 256
 
   let store: SharedStore
+  /// Whether both write through LMDB's map: the rival does as the store does.
+  let writesThroughMap: Bool
   let namespace: StoreNamespace
   let rival: OpaquePointer
   let keys: [String]
@@ -31,13 +33,15 @@ final class Population {
     self.values = values
     self.keys = keys
     let order = Self.order(0)
+    store = try SharedStore(at: directory + "/store", .init(budget: .megabytes(256)))
+    writesThroughMap = try store.statistics().writesThroughMap
     try Files.make(directory + "/rival")
     guard
       let opened = rival_open(
-        directory + "/rival", 4 << 30, UInt32(count), flat.baseAddress!, size, order)
+        directory + "/rival", 4 << 30, UInt32(count), flat.baseAddress!, size, order,
+        writesThroughMap ? 1 : 0)
     else { throw BenchFailure("The rival could not be opened.") }
     rival = opened
-    store = try SharedStore(at: directory + "/store", .init(budget: .megabytes(256)))
     namespace = try store.namespace("values")
     for start in stride(from: 0, to: count, by: 1000) {
       try store.write { transaction in

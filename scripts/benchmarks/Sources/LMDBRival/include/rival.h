@@ -18,11 +18,11 @@ uint64_t bench_now(void);
 
 const char *rival_version(void);
 
-// An environment with MDB_NOSYNC | MDB_NOTLS and one named table (what a program with more than one
-// kind of data has), keys "key-000000" up to `keys`. `values` holds keys * size bytes; key i is
+// An environment with MDB_NOSYNC | MDB_NOTLS, and MDB_WRITEMAP if wanted, and one named table (what
+// a program with more than one kind of data has), keys "key-000000" up to `keys`. `values` holds keys * size bytes; key i is
 // stored with value i, in the order given, 1,000 a transaction.
 rival *rival_open(const char *directory, size_t map_size, uint32_t keys, const uint8_t *values,
-                  size_t size, const uint32_t *order);
+                  size_t size, const uint32_t *order, int through_map);
 void rival_close(rival *rival);
 
 // For each key: mdb_txn_renew, mdb_get, all bytes of the value copied out, mdb_txn_reset. `sum` gets

@@ -1,0 +1,165 @@
+// Larder — an embedded, multi-process cache and object store.
+// Copyright 2026 the Larder authors. Licensed under Apache-2.0.
+// SPDX-License-Identifier: Apache-2.0
+
+import LarderLMDB
+import LarderSystem
+import LarderTesting
+import Testing
+
+/// Writing through the map: what is reserved, and that no transaction goes beyond it.
+@Suite(.timeLimit(.minutes(10))) struct WriteMapTests {
+  let directory: TemporaryDirectory
+  init() throws { directory = try TemporaryDirectory() }
+
+  /// An environment with an entry in the main table, as every store has.
+  private func environment(mapSize: Int = 1 << 30) throws -> Environment {
+    let environment = try Environment(
+      path: directory.path, options: .init(mapSize: mapSize, synchronous: false))
+    var write = try WriteTransaction(in: environment)
+    try write.put([1, 2, 3], forKey: [1], in: .main)
+    try write.commit()
+    return environment
+  }
+
+  @Test func `The bounds of changes and commits hold, whatever is changed`() throws {
+    let seed = Seed.announce()
+    var random = seed.generator()
+    let environment = try environment()
+    var setup = try WriteTransaction(in: environment)
+    let integers = try setup.makeTable("integers", keys: .integers)
+    let bytes = try setup.makeTable("bytes", keys: .bytes)
+    try setup.commit()
+    var most = 0.0
+    for round in 0..<600 {
+      environment.chooseWriting(throughMap: true)
+      guard environment.writesThroughMap else {
+        print("Skipped: nothing is written through the map here.")
+        return environment.close()
+      }
+      var write = try WriteTransaction(in: environment)
+      let isLarge = random.chance(8)
+      for _ in 0..<(isLarge ? 700 : Int.random(in: 1...12, using: &random)) {
+        let table = random.chance(50) ? integers : bytes
+        let depth = try write.statistics(of: table).depth
+        let start = write.nextPage ?? 0
+        let length = [0, 20, 300, 1500, 5000, 32_768].randomElement(using: &random)!
+        let number = UInt64.random(in: 0..<6000, using: &random)
+        let key =
+          [UInt8](repeating: UInt8(number & 3), count: 40 + Int(number % 440))
+          + [UInt8(number & 255), UInt8(number >> 8)]
+        var overflow = 0
+        if random.chance(round < 400 ? 25 : 60) {
+          if table == integers {
+            try write.remove(key: number, in: table)
+          } else {
+            try write.remove(key: key, in: table)
+          }
+        } else {
+          let value = [UInt8](repeating: 7, count: length)
+          overflow = length > 1024 ? length / 4096 + 2 : 0
+          if table == integers {
+            try value.withRawSpan { span throws(LMDBError) in
+              try write.put(span, forKey: number, in: table)
+            }
+          } else {
+            try write.put(value, forKey: key, in: table)
+          }
+        }
+        let grown = (write.nextPage ?? .max) - start - overflow
+        let bound = WriteMap.operationPages(depth: depth)
+        #expect(grown <= bound, "\(grown) pages at depth \(depth), \(seed)")
+        most = max(most, Double(grown) / Double(bound))
+      }
+      if random.chance(1) { try write.empty(random.chance(50) ? integers : bytes) }
+      let (next, bound) = (write.nextPage ?? 0, write.commitPages)
+      if random.chance(5) { continue }
+      try write.commit()
+      let grown = environment.information.lastPage + 1 - next
+      #expect(grown <= bound, "a commit of \(grown) pages, \(seed)")
+      #expect(environment.information.lastPage < environment.reservedPages)
+      // Something goes back to the file now and then.
+      if random.chance(10) {
+        environment.chooseWriting(throughMap: false)
+        var write = try WriteTransaction(in: environment)
+        let next = write.nextPage
+        #expect(next == nil)
+        try write.put([UInt8(round & 255)], forKey: [1], in: .main)
+        try write.commit()
+      }
+    }
+    print("a change took \(Int(most * 100)) % of its bound at most")
+    environment.close()
+    #expect(try StructuralVerifier.verify(path: directory.path + "/data.mdb").findings == [])
+  }
+
+  @Test func `Only a writer makes the file longer, and by what it reserves`() throws {
+    let environment = try environment()
+    let path = directory.path + "/data.mdb"
+    let before = try Files.size(path)
+    #expect(before < 1 << 20)
+    environment.chooseWriting(throughMap: true)
+    guard environment.writesThroughMap else { return environment.close() }
+    #expect(try Files.size(path) == environment.reservedPages * 4096)
+    #expect(try Files.size(path) < 4 << 20)
+    let status = try #require(try FileSystem.status(of: path))
+    environment.chooseWriting(throughMap: true)
+    var write = try WriteTransaction(in: environment)
+    try write.put([9], forKey: [1], in: .main)
+    try write.commit()
+    #expect(try FileSystem.status(of: path)?.size == status.size)
+    environment.close()
+    let again = try Environment(
+      path: directory.path, options: .init(mapSize: nil, synchronous: false))
+    #expect(!again.writesThroughMap)
+    #expect(try FileSystem.status(of: path)?.size == status.size)
+    do {
+      let read = try ReadTransaction(in: again)
+      let found = try read.value(forKey: [1], in: .main)?.copied()
+      #expect(found == [9])
+    }
+    again.close()
+  }
+
+  @Test func `A transaction that was refused room publishes nothing, whoever goes on`() throws {
+    let options = ["-t", "tmpfs", "-o", "size=4m,mode=700", "tmpfs", directory.path]
+    guard try ChildProcess.run("/bin/mount", options).status.isSuccess else {
+      return print("Skipped: a small file system cannot be mounted.")
+    }
+    defer { _ = try? ChildProcess.run("/bin/umount", ["-l", directory.path]) }
+    let environment = try environment()
+    environment.chooseWriting(throughMap: true)
+    #expect(environment.writesThroughMap)
+    var write = try WriteTransaction(in: environment)
+    try write.put([4], forKey: [1], in: .main)
+    var refusal: LMDBError?
+    do {
+      try write.put([UInt8](repeating: 1, count: 16 << 20), forKey: [2], in: .main)
+    } catch {
+      refusal = error
+    }
+    #expect(refusal?.code == .noRoomInMap && refusal?.isDamage == false)
+    #expect(environment.lacksRoomInMap)
+    var outcome: LMDBError?
+    do { try write.commit() } catch { outcome = error }
+    #expect(outcome?.code == .noRoomInMap)
+    do {
+      let read = try ReadTransaction(in: environment)
+      let found = try read.value(forKey: [1], in: .main)?.copied()
+      #expect(found == [1, 2, 3])
+    }
+    // On a disk without any room it goes on with the file, and with the map when there is some.
+    _ = try ChildProcess.run("/bin/cp", ["/dev/zero", directory.path + "/ballast"])
+    environment.chooseWriting(throughMap: true)
+    #expect(environment.writesThroughMap && !environment.lacksRoomInMap)
+    var small = try WriteTransaction(in: environment)
+    try small.put([5], forKey: [1], in: .main)
+    try small.commit()
+    do {
+      let read = try ReadTransaction(in: environment)
+      let found = try read.value(forKey: [1], in: .main)?.copied()
+      #expect(found == [5])
+    }
+    environment.close()
+  }
+}

@@ -1,0 +1,110 @@
+// Larder — an embedded, multi-process cache and object store.
+// Copyright 2026 the Larder authors. Licensed under Apache-2.0.
+// SPDX-License-Identifier: Apache-2.0
+
+import Larder
+import LarderEngine
+import LarderSystem
+import LarderTesting
+import Testing
+
+/// File systems of their own, for tests that fill them.
+enum SmallDisk: String, CaseIterable {
+  case tmpfs, ext4, ext4WithoutDelayedAllocation
+
+  /// Runs `body` with the path of one of 24 MiB; prints a line where that may not be.
+  func with(in directory: TemporaryDirectory, _ body: (_ path: String) throws -> Void) throws {
+    let disk = directory.path + "/disk"
+    let image = directory.path + "/image"
+    try Files.makeDirectory(disk)
+    var options = ["-t", "tmpfs", "-o", "size=24m,mode=700", "tmpfs", disk]
+    if self != .tmpfs {
+      // The journal takes some.
+      try Files.write([], to: image)
+      try Files.truncate(image, to: 32 << 20)
+      _ = try? ChildProcess.run("/sbin/mkfs.ext4", ["-q", "-F", image])
+      let mode = self == .ext4 ? "loop" : "loop,nodelalloc"
+      options = ["-t", "ext4", "-o", mode, image, disk]
+    }
+    guard try ChildProcess.run("/bin/mount", options).status.isSuccess else {
+      return print("Skipped: a small \(rawValue) cannot be mounted.")
+    }
+    defer { _ = try? ChildProcess.run("/bin/umount", ["-l", disk]) }
+    try body(disk)
+  }
+}
+
+extension Processes {
+  @Test(.timeLimit(.minutes(15)), arguments: SmallDisk.allCases, [6, 64])
+  func `A disk that fills and empties costs errors and evictions, never a process`(
+    disk: SmallDisk, megabytes: Int
+  ) throws {
+    // With the small budget the disk is filled by others, with the large one by the store.
+    let seconds = Int(FileSystem.environment("LARDER_FULL_DISK_SECONDS") ?? "") ?? 4
+    let seed = Seed.announce()
+    var random = seed.generator()
+    try disk.with(in: TemporaryDirectory()) { place in
+      let path = place + "/store"
+      let store = try SharedStore(at: path, .init(budget: .megabytes(megabytes)))
+      func start(_ index: Int) throws -> ChildProcess {
+        let peer = try PeerExecutable.peer.start()
+        // The last one writes as on a file system where nothing may be written through the map.
+        // No room even to open is an error as well.
+        for _ in 0..<1000 {
+          let answer = try peer.ask("open \(path)" + (index == 3 ? " unmapped" : ""))
+          if answer == "opened 1" { return peer }
+          try #require(answer.hasPrefix("error storageFull"), "\(answer)")
+        }
+        throw StoreError(.storageFull, during: "open", path: path, "There never was room.")
+      }
+      var peers = try (0..<4).map { try start($0) }
+      let ballast = try PeerExecutable.peer.start()
+      try ballast.send("ballast \(place)/ballast \(seed.value & 0xFFFF)")
+
+      var (writes, full, mapped, kills, verified) = (0, 0, 0, 0, 0)
+      let end = ContinuousClock.now + .seconds(seconds)
+      while ContinuousClock.now < end {
+        for peer in peers {
+          try peer.send("squeeze \(UInt32.random(in: 0...UInt32.max, using: &random)) 150")
+        }
+        // Whoever is killed is so while others write.
+        let victim = random.chance(50) ? Int.random(in: 1..<4, using: &random) : nil
+        for index in peers.indices where index != victim {
+          let answer = try peers[index].nextLine(deadline: .seconds(60))
+          if index == 0, let victim { peers[victim].kill() }
+          let words = answer.split(separator: " ")
+          try #require(words[0] == "squeezed", "\(answer), \(peers[index]), \(seed)")
+          writes += try #require(Int(words[1]))
+          full += try #require(Int(words[2]))
+          #expect(words[3] == "0", "\(answer), \(seed)")
+          if index < 3 { mapped += try #require(Int(words[4])) }
+          if index == 3 { #expect(words[4] == "0") }
+        }
+        if let victim {
+          _ = try peers[victim].wait()
+          kills += 1
+          peers[victim] = try start(victim)
+        }
+        let findings = try store.verify()
+        try #require(findings == [], "\(seed)")
+        verified += 1
+      }
+      try ballast.order("stop")
+      for peer in peers { try peer.dismiss() }
+      try ballast.dismiss()
+      let evictions = try store.statistics().evictions
+      print(
+        "\(disk), \(megabytes) MB: \(writes) writes, \(full) refused, \(mapped) through the map, \(evictions) "
+          + "evictions, \(kills) kills, sound \(verified) times, generation "
+          + "\(try store.statistics().generation)")
+      #expect(writes > 0 && mapped > 0 && full + evictions > 0)
+      // Now that there is room, everything works.
+      for key in 0..<100 {
+        try store.setBytes([UInt8](repeating: 1, count: 1000), forKey: key, in: "after")
+      }
+      #expect(try store.verify() == [])
+      #expect(try store.statistics().generation == 1)
+      store.close()
+    }
+  }
+}
