@@ -15,6 +15,8 @@ let package = Package(
     .library(name: "LarderDefaults", targets: ["LarderDefaults"]),
     .library(name: "LarderCombine", targets: ["LarderCombine"]),
     .library(name: "LarderStorage", targets: ["LarderStorage"]),
+    .library(name: "LarderLogging", targets: ["LarderLogging"]),
+    .library(name: "LarderMetrics", targets: ["LarderMetrics"]),
     .library(name: "LarderTesting", targets: ["LarderTesting"]),
     .executable(name: "larder", targets: ["LarderCLI"]),
     .executable(name: "larder-stress", targets: ["LarderStress"]),
@@ -29,6 +31,9 @@ let package = Package(
     .package(url: "https://github.com/apple/swift-argument-parser", from: "1.8.0"),
     // LarderCombine only, where the system has no Combine.
     .package(url: "https://github.com/OpenCombine/OpenCombine", from: "0.14.0"),
+    // LarderLogging and LarderMetrics only.
+    .package(url: "https://github.com/apple/swift-log", from: "1.16.0"),
+    .package(url: "https://github.com/apple/swift-metrics", from: "2.13.0"),
   ],
   targets: [
     .systemLibrary(
@@ -70,6 +75,14 @@ let package = Package(
           name: "OpenCombine", package: "OpenCombine",
           condition: .when(platforms: [.linux, .android, .windows])),
       ]),
+
+    // What a store tells, to a log and to metrics. Whoever does not import them builds neither.
+    .target(
+      name: "LarderLogging",
+      dependencies: ["LarderEngine", .product(name: "Logging", package: "swift-log")]),
+    .target(
+      name: "LarderMetrics",
+      dependencies: ["LarderEngine", .product(name: "CoreMetrics", package: "swift-metrics")]),
 
     // Results of commands, for the tool. No Foundation: a hit is mostly the start of a process.
     .target(name: "LarderMemo", dependencies: ["LarderEngine", "LarderCoding", "LarderSystem"]),
@@ -132,6 +145,20 @@ let package = Package(
     .testTarget(
       name: "LarderCombineTests",
       dependencies: ["Larder", "LarderObjects", "LarderCombine", "LarderEngine", "LarderTesting"]),
+    .testTarget(
+      name: "LarderLoggingTests",
+      dependencies: [
+        "Larder", "LarderLogging", "LarderEngine", "LarderTesting",
+        .product(name: "Logging", package: "swift-log"),
+        .product(name: "InMemoryLogging", package: "swift-log"),
+      ]),
+    .testTarget(
+      name: "LarderMetricsTests",
+      dependencies: [
+        "Larder", "LarderMetrics", "LarderEngine", "LarderTesting", "LarderCLI",
+        .product(name: "CoreMetrics", package: "swift-metrics"),
+        .product(name: "MetricsTestKit", package: "swift-metrics"),
+      ]),
     .testTarget(
       name: "LarderProcessTests",
       dependencies: ["Larder", "LarderObjects", "LarderEngine", "LarderTesting", "LarderPeer"]),

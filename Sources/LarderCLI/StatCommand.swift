@@ -18,16 +18,30 @@ struct StatCommand: ParsableCommand {
       EXAMPLES
         larder stat
         larder stat --store /var/tmp/app --json | jq .hitRatio
+        larder stat --prometheus > larder.prom
       """)
 
   @OptionGroup var arguments: StoreArguments
+
+  @Flag(
+    name: .long,
+    help: "Write Prometheus' text format; the names are those of the product LarderMetrics.")
+  var prometheus = false
+
+  func validate() throws {
+    if prometheus, arguments.json {
+      throw ValidationError("--prometheus and --json exclude each other.")
+    }
+  }
 
   func run() throws {
     try Console.reporting(json: arguments.json) {
       let store = try arguments.openExisting()
       defer { store.close() }
       let statistics = try store.statistics()
-      if arguments.json {
+      if prometheus {
+        Console.write(statistics.prometheusText())
+      } else if arguments.json {
         Console.json(json(statistics))
       } else {
         Console.write(text(statistics))

@@ -1,0 +1,92 @@
+// Larder — an embedded, multi-process cache and object store.
+// Copyright 2026 the Larder authors. Licensed under Apache-2.0.
+// SPDX-License-Identifier: Apache-2.0
+
+public import LarderEngine
+public import Logging
+
+extension StoreOptions {
+  /// The same options, with everything the store has to say written to a log as well.
+  ///
+  /// ```swift
+  /// let store = try SharedStore(at: path, StoreOptions().logging(to: Logger(label: "app.cache")))
+  /// ```
+  ///
+  /// Handlers that were set before (`onError`, `onEvent`) are called as before, after the log;
+  /// handlers set afterwards replace it. Each process logs what happens to it: an event that concerns
+  /// all (`moved`) is in the log of each.
+  ///
+  /// | level | what |
+  /// |---|---|
+  /// | critical | errors with the code `damaged` or `outcomeUnknown` |
+  /// | error | all other errors that have no caller; the event `startedEmpty` |
+  /// | warning | errors with the code `unreadableEntry` or `valueTooLarge`; the events `damagedEntry`, `readerStalled` |
+  /// | notice | the event `separateNamespace` |
+  /// | info | the event `moved` |
+  ///
+  /// Metadata of errors: `larder.code`, `larder.operation`, `larder.path`, `larder.pid` (the process
+  /// in the way) and `larder.errno`, as far as the error has them; the error itself is attached. Of
+  /// events: `larder.event` (the name of the case), and by event `larder.detail`,
+  /// `larder.generation`, `larder.path`, `larder.pid`, `larder.transactions_behind`. A path's
+  /// metadata is the place the message is about; name the store in the logger's own metadata if
+  /// a process has several.
+  ///
+  /// Nothing is done on reads and writes that succeed. The log is written on a thread of the store
+  /// or of the caller: a log handler that waits holds that thread up.
+  ///
+  /// - Parameter logger: Where to. Its level counts when the message is written.
+  public func logging(to logger: Logger) -> StoreOptions {
+    var options = self
+    let (onError, onEvent) = (self.onError, self.onEvent)
+    options.onError = { error in
+      logger.log(error)
+      onError?(error)
+    }
+    options.onEvent = { event in
+      logger.log(event)
+      onEvent?(event)
+    }
+    return options
+  }
+}
+
+extension Logger {
+  fileprivate func log(_ error: any Error) {
+    guard let error = error as? StoreError else {
+      // Of objects, values and the program's own code: their text says what failed and what to do.
+      self.error("\(error)", error: error)
+      return
+    }
+    var metadata: Metadata = [
+      "larder.code": "\(error.code)", "larder.operation": "\(error.operation)",
+    ]
+    if let path = error.path { metadata["larder.path"] = "\(path)" }
+    if let pid = error.pid { metadata["larder.pid"] = "\(pid)" }
+    if let number = error.errorNumber { metadata["larder.errno"] = "\(number)" }
+    let level: Level =
+      switch error.code {
+      case .damaged, .outcomeUnknown: .critical
+      case .unreadableEntry, .valueTooLarge: .warning
+      default: .error
+      }
+    log(level: level, "\(error.message)", error: error, metadata: metadata)
+  }
+
+  fileprivate func log(_ event: StoreEvent) {
+    let (level, name, details): (Level, String, Metadata) =
+      switch event {
+      case .damagedEntry(let text): (.warning, "damagedEntry", ["larder.detail": "\(text)"])
+      case .startedEmpty(let reason): (.error, "startedEmpty", ["larder.detail": "\(reason)"])
+      case .moved(let generation): (.info, "moved", ["larder.generation": "\(generation)"])
+      case .separateNamespace(let path): (.notice, "separateNamespace", ["larder.path": "\(path)"])
+      case .readerStalled(let pid, let count):
+        (
+          .warning, "readerStalled",
+          ["larder.pid": "\(pid)", "larder.transactions_behind": "\(count)"]
+        )
+      }
+    log(
+      level: level, "\(event)",
+      metadata: details.merging(["larder.event": "\(name)"]) { detail, _ in detail })
+  }
+}

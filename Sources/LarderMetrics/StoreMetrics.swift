@@ -1,0 +1,158 @@
+// Larder — an embedded, multi-process cache and object store.
+// Copyright 2026 the Larder authors. Licensed under Apache-2.0.
+// SPDX-License-Identifier: Apache-2.0
+
+public import CoreMetrics
+public import LarderEngine
+internal import Synchronization
+
+/// Hands a store's statistics to swift-metrics.
+///
+/// ```swift
+/// let metrics = try StoreMetrics(store)
+/// try await metrics.run(every: .seconds(15))      // in a task of its own; or metrics.record()
+/// ```
+///
+/// Nothing is added to reads and writes: the numbers are those the store keeps anyway, read when
+/// ``record()`` is called. They are of all processes that share the store, so let *one* process
+/// record them; several would report the same things several times.
+///
+/// Counters count from the moment this object was made. Everything has the dimension `store`, the
+/// store's path. The names are those of `larder stat --prometheus`; LarderMetrics' article lists
+/// them. There are no timers: the store times nothing, because a clock costs more than a hit.
+///
+/// It keeps the store's handle. When it goes, its metrics are destroyed in the metrics system.
+public final class StoreMetrics: Sendable {
+  private struct Key: Hashable {
+    let name: String
+    let labels: [StoreMeasure.Label]
+  }
+
+  private struct State {
+    var generation: UInt64 = 0
+    var counters: [Key: (counter: CoreMetrics.Counter, highest: Int)] = [:]
+    var gauges: [Key: Gauge] = [:]
+  }
+
+  private let store: SharedStore
+  private let measures: [StoreMeasure]
+  private let dimensions: [(String, String)]
+  private let factory: any MetricsFactory
+  private let state = Mutex(State())
+
+  /// Takes the counters' values now for zero. Nothing is recorded yet.
+  ///
+  /// - Parameters:
+  ///   - namespaces: Whether there are gauges for each namespace. Say `false` where a program makes
+  ///     namespaces without end (one for each user).
+  ///   - dimensions: More dimensions, for every metric.
+  ///   - factory: Where to; the system's when left out.
+  /// - Throws: ``StoreError`` when the store cannot be read.
+  public init(
+    _ store: SharedStore, namespaces: Bool = true, dimensions: [(String, String)] = [],
+    factory: (any MetricsFactory)? = nil
+  ) throws {
+    self.store = store
+    self.measures = StoreMeasure.all.filter { namespaces || !$0.isOfNamespaces }
+    self.dimensions = [("store", store.path)] + dimensions
+    self.factory = factory ?? MetricsSystem.factory
+    let statistics = try store.statistics()
+    state.withLock { state in
+      state.generation = statistics.generation
+      for measure in measures where measure.kind == .counter {
+        for sample in measure.samples(statistics) {
+          let key = Key(name: measure.name, labels: sample.labels)
+          let counter = CoreMetrics.Counter(
+            label: key.name, dimensions: allDimensions(key), factory: self.factory)
+          state.counters[key] = (counter, sample.value)
+        }
+      }
+    }
+  }
+
+  deinit {
+    state.withLock { state in
+      for (counter, _) in state.counters.values { counter.destroy() }
+      for gauge in state.gauges.values { gauge.destroy() }
+    }
+  }
+
+  /// Reads the statistics and records every counter and gauge.
+  ///
+  /// May be called from any thread. It reads the store's file: cheap, but not for the main thread.
+  ///
+  /// - Throws: ``StoreError``, ``StoreError/Code/closed`` when the store was closed.
+  /// - Complexity: O(number of namespaces).
+  public func record() throws {
+    // Not under the lock: reading may call the store's handlers, and those may call this.
+    let statistics = try store.statistics()
+    state.withLock { state in
+      // Read before the files were replaced, by a thread that was overtaken.
+      guard statistics.generation >= state.generation else { return }
+      let isOfNewFiles = statistics.generation > state.generation
+      state.generation = statistics.generation
+      var gauges: Set<Key> = []
+      for measure in measures {
+        for sample in measure.samples(statistics) {
+          let key = Key(name: measure.name, labels: sample.labels)
+          switch measure.kind {
+          case .counter: count(sample.value, key, isOfNewFiles: isOfNewFiles, &state)
+          case .gauge:
+            gauges.insert(key)
+            gauge(key, &state).record(sample.value)
+          }
+        }
+      }
+      // Namespaces that are gone, a budget that was lifted: their last values would stay for ever.
+      for key in state.gauges.keys where !gauges.contains(key) {
+        state.gauges.removeValue(forKey: key)?.destroy()
+      }
+    }
+  }
+
+  /// Records at once and then at every interval, until the task is cancelled or the store closed.
+  ///
+  /// It returns then. Other errors go to the store's `onError`, and the next interval tries again.
+  ///
+  /// - Throws: ``StoreError/Code/invalidOption`` when the interval is not longer than nothing.
+  @concurrent
+  public func run(
+    every interval: Duration, clock: some Clock<Duration> = ContinuousClock()
+  ) async throws {
+    guard interval > .zero else {
+      throw StoreError(
+        .invalidOption, during: "record metrics", path: store.path,
+        "An interval of \(interval) would never wait. Give one of some seconds.")
+    }
+    while !Task.isCancelled {
+      do {
+        try record()
+      } catch let error as StoreError where error.code == .closed {
+        return
+      } catch {
+        store.core.report(error)
+      }
+      // The only error of a sleep is that the task was cancelled.
+      do { try await clock.sleep(for: interval) } catch { return }
+    }
+  }
+
+  private func allDimensions(_ key: Key) -> [(String, String)] {
+    dimensions + key.labels.map { ($0.name, $0.value) }
+  }
+
+  /// A store's count may be seen a little too low while a process goes, or start again with new
+  /// files. A counter must neither count twice what it counted before nor go back.
+  private func count(_ value: Int, _ key: Key, isOfNewFiles: Bool, _ state: inout State) {
+    guard let (counter, highest) = state.counters[key] else { return }
+    if value > highest { counter.increment(by: value - highest) }
+    state.counters[key]?.highest = isOfNewFiles ? value : max(value, highest)
+  }
+
+  private func gauge(_ key: Key, _ state: inout State) -> Gauge {
+    if let gauge = state.gauges[key] { return gauge }
+    let gauge = Gauge(label: key.name, dimensions: allDimensions(key), factory: factory)
+    state.gauges[key] = gauge
+    return gauge
+  }
+}
