@@ -72,13 +72,17 @@ import Testing
   }
 
   @Test func `Without a queue it is the main one`() async throws {
+    // The queue and not the thread: a program that serves it by `dispatchMain` has none of its own.
+    let mark = DispatchSpecificKey<Bool>()
+    DispatchQueue.main.setSpecific(key: mark, value: true)
+    defer { DispatchQueue.main.setSpecific(key: mark, value: nil) }
     let cache = PersistentCache<String, Int>(storage: nil)
     for round in 0..<2 {
       let isMain = await withCheckedContinuation { continuation in
         cache.fetch(
           "k", fallback: { 1 },
           completion: { _ in
-            continuation.resume(returning: Thread.isMainThread)
+            continuation.resume(returning: DispatchQueue.getSpecific(key: mark) == true)
           })
       }
       #expect(isMain, "round \(round)")
