@@ -177,8 +177,8 @@ let package = Package(
     .testTarget(
       name: "LarderCLITests",
       dependencies: [
-        "LarderObjects", "LarderDefaults", "LarderMemo", "LarderCoding", "LarderEngine",
-        "LarderSystem", "LarderTesting", "LarderCLI",
+        "Larder", "LarderObjects", "LarderDefaults", "LarderUntyped", "LarderMemo", "LarderCoding",
+        "LarderEngine", "LarderSystem", "LarderTesting", "LarderCLI",
       ]),
   ],
   swiftLanguageModes: [.v6]

@@ -32,7 +32,7 @@ extension PersistentCache {
     if let storage {
       turns = SharedTurns.of(ObjectIdentifier(storage.core))
     } else {
-      turns = SharedTurns.of(ObjectIdentifier(self))
+      turns = SharedTurns.of(localIdentity)
     }
     var result = StorageOperations<Key, Value>(
       read: StorageCall { try self.value(forKey: $0) },

@@ -15,7 +15,7 @@ extension PersistentCache {
   public func values(forKeys keys: some Sequence<Key>) throws -> [Key: Value] {
     var result: [Key: Value] = [:]
     guard let (core, space) = try engine("get") else {
-      for key in keys { result[key] = tier.hit(key) }
+      for key in keys { result[key] = try load(key)?.value }
       return result
     }
     var wanted: [(key: Key, encoded: EncodedKey)] = []
@@ -70,7 +70,7 @@ extension PersistentCache {
     _ values: some Sequence<(key: Key, value: Value)>, _ expires: Expiration
   ) throws -> (StoreCore, Space, [(EncodedKey, Content)])? {
     guard let (core, space) = try engine("set") else {
-      for (key, value) in values { setMemory(value, key, expires) }
+      for (key, value) in values { try setLocal(value, key, expires) }
       return nil
     }
     let contents = try values.map { key, value in
@@ -89,7 +89,12 @@ extension PersistentCache where Key: RestorableKey {
   ///
   /// - Complexity: O(*n*) for *n* entries of the whole store.
   public func keys() throws -> [Key] {
-    guard let (core, space) = try engine("keys") else { return tier.keys }
+    guard let (core, space) = try engine("keys") else {
+      guard foreign == nil else {
+        throw StoreError.unsupported("keys", "Keep a list of the keys beside the cache.")
+      }
+      return tier.keys
+    }
     try core.flush()
     var result: [Key] = []
     var position: UInt64? = 0

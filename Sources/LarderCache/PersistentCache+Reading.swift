@@ -38,7 +38,9 @@ extension PersistentCache {
   /// Whether a key has a value.
   public func contains(_ key: Key) throws -> Bool {
     if tier.hit(key) != nil { return true }
-    guard let (core, space) = try engine("contains") else { return false }
+    guard let (core, space) = try engine("contains") else {
+      return try foreign.map { try containsForeign(key, $0.store) } ?? false
+    }
     return try core.contains(EncodedKey(key), in: space)
   }
 
@@ -62,12 +64,12 @@ extension PersistentCache {
   func load(_ key: Key) throws -> Loaded? {
     guard let (core, space) = try engine("get") else {
       while let before = tier.withEntry(key, { entry, _ in entry.expires }) {
-        guard let value = tier.hit(key) else { return nil }
+        guard let value = tier.hit(key) else { break }
         // Replaced between the two looks: the time would be another value's.
         let after = tier.withEntry(key) { entry, _ in entry.expires }
         if after == before { return Loaded(value: value, expires: before) }
       }
-      return nil
+      return try foreign.flatMap { try loadForeign(key, $0.store) }
     }
     let encoded = EncodedKey(key)
     if let record = core.shadow(of: encoded, in: space),

@@ -60,7 +60,7 @@ extension PersistentCache {
     _ compute: @Sendable () async throws -> Value
   ) async throws -> Value {
     guard let (core, space) = try engine("compute") else {
-      if let value = tier.hit(key) { return value }
+      if let value = try loadForCompute(key) { return value }
       let writes = memoryWrites.begin(key)
       let value: Value
       do {

@@ -12,7 +12,7 @@ extension PersistentCache {
   ///
   /// - Throws: ``LarderEngine/StoreError``, or the error of the value's own encoding.
   public func setValue(_ value: Value, forKey key: Key, expires: Expiration = .never) throws {
-    guard let (core, space) = try engine("set") else { return setMemory(value, key, expires) }
+    guard let (core, space) = try engine("set") else { return try setLocal(value, key, expires) }
     let encoded = EncodedKey(key)
     let content = try content(value, encoded, expires, core)
     let record = WriteRecord(.put(content), space: space, key: encoded)
@@ -26,7 +26,7 @@ extension PersistentCache {
   public func setValue(
     _ value: Value, forKey key: Key, expires: Expiration = .never
   ) async throws {
-    guard let (core, space) = try engine("set") else { return setMemory(value, key, expires) }
+    guard let (core, space) = try engine("set") else { return try setLocal(value, key, expires) }
     let encoded = EncodedKey(key)
     let content = try content(value, encoded, expires, core)
     _ = try await core.submitAsync(.put(content), space: space, key: encoded)
@@ -37,7 +37,7 @@ extension PersistentCache {
   /// - Returns: Whether there was a value.
   @discardableResult
   public func removeValue(forKey key: Key) throws -> Bool {
-    guard let (core, space) = try engine("remove") else { return removeMemory(key) }
+    guard let (core, space) = try engine("remove") else { return try removeLocal(key) }
     let result = try core.submit(WriteRecord(.remove, space: space, key: EncodedKey(key)))
     return removed(result, key)
   }
@@ -47,27 +47,17 @@ extension PersistentCache {
   /// - Returns: Whether there was a value.
   @discardableResult
   public func removeValue(forKey key: Key) async throws -> Bool {
-    guard let (core, space) = try engine("remove") else { return removeMemory(key) }
+    guard let (core, space) = try engine("remove") else { return try removeLocal(key) }
     return removed(
       try await core.submitAsync(.remove, space: space, key: EncodedKey(key)), key)
   }
 
   /// Removes every value of the cache's namespace, for every process: gone at once.
   public func removeAll() throws {
+    if let foreign { return try removeAllForeign(foreign.store) }
     defer { clearMemoryCache() }
     guard let (core, space) = try engine("removeAll") else { return memoryWrites.noteAll() }
     try core.clear(space)
-  }
-
-  /// The value of a key, or what `fallback` makes, which is stored then.
-  ///
-  /// Threads and processes that miss at the same time each call their `fallback`; the asynchronous
-  /// ``value(forKey:expires:_:)`` computes once per machine.
-  public func fetch(_ key: Key, fallback: () throws -> Value) rethrows -> Value {
-    if let value = self[key] { return value }
-    let value = try fallback()
-    self[key] = value
-    return value
   }
 
   // MARK: Parts
@@ -86,7 +76,9 @@ extension PersistentCache {
     return changed
   }
 
-  func setMemory(_ value: Value, _ key: Key, _ expires: Expiration) {
+  /// Sets in memory, or in a storage that is not ours.
+  func setLocal(_ value: Value, _ key: Key, _ expires: Expiration) throws {
+    if let foreign { return try setForeign(value, key, expires, foreign.store) }
     memoryWrites.note(key)
     tier.file(
       value, forKey: key, seal: 0, label: 0, expires: expires.deadline(now: systemMilliseconds()),
@@ -94,7 +86,8 @@ extension PersistentCache {
     memoryWatch.note(key)
   }
 
-  private func removeMemory(_ key: Key) -> Bool {
+  private func removeLocal(_ key: Key) throws -> Bool {
+    if let foreign { return try removeForeign(key, foreign.store) }
     memoryWrites.note(key)
     let existed = tier.hit(key) != nil
     tier.remove(key)
@@ -135,7 +128,7 @@ extension PersistentCache {
   func queueBehind(_ value: Value?, forKey key: Key, expires: Expiration) -> QueuedWrite? {
     do {
       guard let (core, space) = try engine("set") else {
-        if let value { setMemory(value, key, expires) } else { _ = removeMemory(key) }
+        if let value { try setLocal(value, key, expires) } else { _ = try removeLocal(key) }
         return nil
       }
       let encoded = EncodedKey(key)

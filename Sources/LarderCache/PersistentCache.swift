@@ -2,6 +2,7 @@
 // Copyright 2026 the Larder authors. Licensed under Apache-2.0.
 // SPDX-License-Identifier: Apache-2.0
 
+internal import Dispatch
 public import LarderCoding
 public import LarderEngine
 
@@ -18,11 +19,14 @@ public import LarderEngine
 /// each hit is checked against a table all processes map, which costs a few nanoseconds and no
 /// system call.
 ///
+/// Without a store it is a cache of this process, in memory; over a ``CacheStorage`` it keeps values
+/// wherever one likes.
+///
 /// Caches of one namespace agree, in one process and in many. Keys of different types never meet
 /// (`1` and `"1"` are two keys); values of another type than asked for are misses of the subscript
 /// and errors of ``value(forKey:)-(Key)``.
 public final class PersistentCache<Key: CacheKey, Value: Codable & Sendable>: Sendable {
-  /// The store behind the cache; `nil`: memory only.
+  /// The store behind the cache; `nil`: memory only, or ``customStorage``.
   public let storage: SharedStore?
   /// The namespace of the cache's keys in the store.
   public let namespace: String
@@ -30,6 +34,7 @@ public final class PersistentCache<Key: CacheKey, Value: Codable & Sendable>: Se
   @usableFromInline let tier: MemoryTier<Key, Value>
   let options: CacheOptions
   let backing: CacheBacking?
+  let foreign: ForeignBacking?
   let flights: FlightTable
   let memoryWrites = MemoryWrites<Key>()
   let memoryWatch = MemoryWatch<Key>()
@@ -50,6 +55,7 @@ public final class PersistentCache<Key: CacheKey, Value: Codable & Sendable>: Se
     self.storage = storage
     self.namespace = namespace ?? ""
     self.options = options
+    foreign = nil
     if let storage {
       let name = self.namespace
       let space: Result<Space, StoreError>
@@ -67,13 +73,44 @@ public final class PersistentCache<Key: CacheKey, Value: Codable & Sendable>: Se
     }
   }
 
+  /// Creates a cache over a storage of one's own; see ``CacheStorage`` for what holds then.
+  ///
+  /// Reads that miss in memory, writes and removals call the storage before they return. Values
+  /// expire as in a store, by the system's clock; what has expired stays in the storage until its key
+  /// is written again or removed. Keys cannot be listed, and a batch is stored one by one.
+  ///
+  /// - Parameters:
+  ///   - storage: Where values are kept.
+  ///   - namespace: Caches of different namespaces never see each other's keys.
+  ///   - options: Bounds of the tier in memory, and the codec.
+  ///   - onError: Called with errors that have no caller to go to, those of subscripts.
+  public init(
+    storage: some CacheStorage, namespace: String? = nil, options: CacheOptions = CacheOptions(),
+    onError: (@Sendable (any Error) -> Void)? = nil
+  ) {
+    self.storage = nil
+    self.namespace = namespace ?? ""
+    self.options = options
+    let store = ForeignStore.of(storage)
+    foreign = ForeignBacking(store: store, onError: onError)
+    backing = nil
+    tier = MemoryTier(core: nil, options: options)
+    flights = store.flights
+    store.add(self)
+  }
+
+  /// The storage of one's own behind the cache, if it was made with one.
+  public var customStorage: (any CacheStorage)? { foreign?.store.storage }
+
   /// The open engine and the namespace, or why there is none.
   func engine(_ operation: String) throws -> (core: StoreCore, space: Space)? {
     guard let backing else { return nil }
     return (try backing.store.openCore(operation), try backing.space.get())
   }
 
-  package func report(_ error: any Error) { storage?.core.report(error) }
+  package func report(_ error: any Error) {
+    if let foreign { foreign.onError?(error) } else { storage?.core.report(error) }
+  }
 
   // MARK: Subscripts
 
@@ -91,7 +128,9 @@ public final class PersistentCache<Key: CacheKey, Value: Codable & Sendable>: Se
     set { setBehind(newValue, forKey: key) }
   }
 
-  /// The value of a key with its expiration. An item read here has not expired.
+  /// The value of a key with its expiration.
+  ///
+  /// An item read here has not expired: what has is gone, for this subscript as for the other.
   public subscript(item key: Key) -> Item<Value>? {
     get {
       do {
@@ -124,14 +163,23 @@ public final class PersistentCache<Key: CacheKey, Value: Codable & Sendable>: Se
   // MARK: Memory
 
   /// Forgets what this process holds in memory. The store is not touched.
-  public func clearMemoryCache() {
+  ///
+  /// In a cache without one that is everything.
+  ///
+  /// - Parameter completion: Called afterwards, on a thread of Dispatch's global queue. When the call
+  ///   itself returns it is done as well.
+  public func clearMemoryCache(completion: (@Sendable () -> Void)? = nil) {
     tier.removeAll()
     if backing == nil { memoryWatch.note(nil) }
+    if let completion { DispatchQueue.global().async(execute: completion) }
   }
 
   /// Waits until everything set so far by this process is committed.
   public func sync() throws {
-    guard let (core, _) = try engine("sync") else { return }
+    guard let (core, _) = try engine("sync") else {
+      foreign?.store.storage.sync()
+      return
+    }
     try core.flush()
   }
 }

@@ -86,3 +86,31 @@ extension PersistentCache {
     }.eraseToAnyPublisher()
   }
 }
+
+extension MixedCacheValues {
+  /// The values as a publisher; see ``StoredValues/publisher()``.
+  public func publisher() -> AnyPublisher<Value?, any Error> {
+    SequencePublisher(values: self) { $0 }.eraseToAnyPublisher()
+  }
+}
+
+extension MixedPersistentCache {
+  /// The value of a key as it is and as it becomes, in the form `PersistentCacheKit` has it: an error
+  /// is told to the store's `onError`, and the publisher finishes.
+  public func publisher<Value>(for key: Key<Value>) -> AnyPublisher<Value?, Never> {
+    reporting(values(forKey: key))
+  }
+
+  /// The changes of a key's value from this call on.
+  public func updates<Value>(for key: Key<Value>) -> AnyPublisher<Value?, Never> {
+    reporting(updates(forKey: key))
+  }
+
+  private func reporting<Value>(_ values: MixedCacheValues<Value>) -> AnyPublisher<Value?, Never> {
+    let cache = cache
+    return SequencePublisher(values: values) { error -> Never? in
+      cache.report(error)
+      return nil
+    }.eraseToAnyPublisher()
+  }
+}

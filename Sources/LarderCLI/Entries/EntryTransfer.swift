@@ -56,8 +56,8 @@ struct TransferOperands: ParsableArguments {
 
 /// Entries on their way into a file and out of it.
 struct EntryTransfer {
-  private let operands: TransferOperands
-  private let arguments: StoreArguments
+  let operands: TransferOperands
+  let arguments: StoreArguments
 
   init(_ operands: TransferOperands, _ arguments: StoreArguments) {
     self.operands = operands
@@ -103,7 +103,7 @@ struct EntryTransfer {
 
   // MARK: Importing
 
-  private struct Batch {
+  struct Batch {
     let core: StoreCore
     let keepsExisting: Bool
     let namespace: String?
@@ -140,7 +140,11 @@ struct EntryTransfer {
   }
 
   /// Stores what a file holds. What was read before something that is wrong is kept.
-  func importing(_ input: FileHandle, into store: SharedStore, keepsExisting: Bool) throws {
+  ///
+  /// - Parameter items: How the items of an SQLite file are to be taken; given, it must be one.
+  func importing(
+    _ input: FileHandle, into store: SharedStore, keepsExisting: Bool, items: ItemOptions? = nil
+  ) throws {
     let file = operands.file
     func read() throws -> [UInt8] {
       do { return Array(try input.read(upToCount: 1 << 16) ?? Data()) } catch {
@@ -148,12 +152,18 @@ struct EntryTransfer {
       }
     }
     let first = try read()
+    var batch = Batch(
+      core: store.core, keepsExisting: keepsExisting, namespace: operands.namespace)
+    if operands.format == nil, first.starts(with: SQLiteTable.magic) {
+      return try importItems(first, read, into: &batch, items ?? ItemOptions(.text))
+    }
+    if items != nil {
+      throw ToolError("file", "\(file) is no SQLite file; --key-type and --mixed are for these.")
+    }
     let format = operands.format ?? (first.first == EntryItem.start ? .cbor : .jsonl)
     let size = (try? FileManager.default.attributesOfItem(atPath: file)[.size] as? Int) ?? nil
     var progress = TransferProgress("importing", of: Self.nouns)
     defer { progress.clear() }
-    var batch = Batch(
-      core: store.core, keepsExisting: keepsExisting, namespace: operands.namespace)
     func share(_ position: Int) -> Double? {
       size.map { Double(position) / Double(max($0, 1)) }
     }

@@ -18,6 +18,11 @@ struct ImportCommand: ParsableCommand {
       seen by its first byte. They go to the namespaces they name, or all to --namespace; what has \
       expired meanwhile is left out. A missing store is created.
 
+      FILE may also be the storage.sqlite of PersistentCacheKit, which is seen by its first bytes. Its \
+      keys run namespace and key together, so name the namespace: keys that begin with it are \
+      taken, without it, into the namespace of that name; and say with --key-type what the cache's \
+      keys are. Removed and expired values, and keys of other namespaces, are left out and counted.
+
       With TYPE and FILE each line is one object with its fields, as `larder export` writes it; dates, UUIDs and bytes \
       may be plain texts or numbers where the program declares such a field. An object with the id \
       of a stored one replaces it.
@@ -37,6 +42,8 @@ struct ImportCommand: ParsableCommand {
 
       EXAMPLES
         larder import entries.jsonl
+        larder import ~/Library/Caches/SQLiteCacheStorage.shared/storage.sqlite \
+          --namespace messages --key-type uuid
         larder import Car cars.jsonl
         gunzip -c cars.jsonl.gz | larder import Car - --keep-existing
       """)
@@ -46,9 +53,28 @@ struct ImportCommand: ParsableCommand {
   @Flag(name: .long, help: "Leave alone what is stored already.")
   var keepExisting = false
 
+  @Option(
+    name: .shortAndLong,
+    help: ArgumentHelp(
+      "Of an SQLite file: what its keys are. (default: text)", valueName: "type"))
+  var keyType: KeyType?
+
+  @Flag(
+    name: .long, help: "Of an SQLite file: its values are for a MixedPersistentCache.")
+  var mixed = false
+
   @OptionGroup var arguments: StoreArguments
 
   private var file: String { operands.file }
+
+  func validate() throws {
+    if operands.type != nil, keyType != nil || mixed {
+      throw ValidationError("--key-type and --mixed are for SQLite files of PersistentCacheKit.")
+    }
+    if mixed, keyType ?? .text != .text {
+      throw ValidationError("The keys of a MixedPersistentCache are texts.")
+    }
+  }
 
   func run() throws {
     try Console.reporting(json: arguments.json) {
@@ -64,8 +90,9 @@ struct ImportCommand: ParsableCommand {
       guard let type = operands.type else {
         let store = try arguments.openOrCreate()
         defer { store.close() }
+        let items = keyType != nil || mixed ? ItemOptions(keyType ?? .text, isMixed: mixed) : nil
         return try EntryTransfer(operands, arguments).importing(
-          input, into: store, keepsExisting: keepExisting)
+          input, into: store, keepsExisting: keepExisting, items: items)
       }
       let objects = try Objects.open(arguments)
       defer { objects.store.close() }

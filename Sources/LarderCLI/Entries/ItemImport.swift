@@ -1,0 +1,96 @@
+// Larder — an embedded, multi-process cache and object store.
+// Copyright 2026 the Larder authors. Licensed under Apache-2.0.
+// SPDX-License-Identifier: Apache-2.0
+
+import Foundation
+import Larder
+import LarderCoding
+import LarderEngine
+import LarderUntyped
+
+/// How the items of an SQLite file of PersistentCacheKit are taken.
+struct ItemOptions {
+  let keyType: KeyType
+  /// Whether a MixedPersistentCache is to read them.
+  let isMixed: Bool
+
+  init(_ keyType: KeyType, isMixed: Bool = false) {
+    self.keyType = keyType
+    self.isMixed = isMixed
+  }
+}
+
+extension EntryTransfer {
+  /// Stores what an SQLite file of PersistentCacheKit holds.
+  func importItems(
+    _ first: [UInt8], _ read: () throws -> [UInt8], into batch: inout Batch, _ options: ItemOptions
+  ) throws {
+    let file = operands.file == "-" ? "standard input" : operands.file
+    try refuseUnfinished()
+    var bytes = first
+    while true {
+      let more = try read()
+      if more.isEmpty { break }
+      bytes += more
+    }
+    let tally: ItemFile.Tally
+    do {
+      tally = try ItemFile(bytes).entries(
+        namespace: operands.namespace ?? "", type: options.keyType
+      ) { entry in
+        var entry = entry
+        if options.isMixed {
+          let value = MixedValue(importing: entry.payload, codec: .propertyList)
+          entry.payload = try CBORCodec().encode(value)
+          entry.codec = CodecIdentifier.cbor.rawValue
+        }
+        try batch.add(entry)
+      }
+      try batch.flush()
+    } catch let error as UntypedError {
+      try batch.flush()
+      throw ToolError(
+        error.code.rawValue,
+        "\(file): \(error.message) (\(Columns.count(batch.stored, "entry", "entries")) stored)",
+        details: [("stored", CBORValue(batch.stored))])
+    }
+    say(tally, stored: batch.stored)
+  }
+
+  /// What SQLite has not yet written into the file would be missing, or half there.
+  private func refuseUnfinished() throws {
+    for suffix in ["-wal", "-journal"] where operands.file != "-" {
+      let path = operands.file + suffix
+      let size = try? FileManager.default.attributesOfItem(atPath: path)[.size] as? Int
+      if let size, size > 0 {
+        throw ToolError(
+          "file",
+          "\(operands.file) has changes beside it, in \(path). End the program that uses it; if it "
+            + "was killed, open the file with `sqlite3` once, with any query.")
+      }
+    }
+  }
+
+  private func say(_ tally: ItemFile.Tally, stored: Int) {
+    let expired = tally.taken - stored
+    if arguments.json {
+      Console.json(
+        .object([
+          ("stored", CBORValue(stored)), ("leftOut", CBORValue(expired)),
+          ("removed", CBORValue(tally.removed)), ("others", CBORValue(tally.others)),
+          ("unreadable", CBORValue(tally.unreadable)),
+        ]))
+      return
+    }
+    var parts: [String] = []
+    if expired > 0 { parts.append("\(Columns.grouped(expired)) expired or stored already") }
+    if tally.removed > 0 { parts.append("\(Columns.grouped(tally.removed)) removed") }
+    if tally.others > 0 {
+      parts.append("\(Columns.grouped(tally.others)) of other namespaces or kinds of key")
+    }
+    if tally.unreadable > 0 { parts.append("\(Columns.grouped(tally.unreadable)) unreadable") }
+    Console.line(
+      "Imported \(Columns.count(stored, "entry", "entries"))"
+        + (parts.isEmpty ? "." : ", left out: " + parts.joined(separator: ", ") + "."))
+  }
+}

@@ -1,0 +1,174 @@
+// Larder — an embedded, multi-process cache and object store.
+// Copyright 2026 the Larder authors. Licensed under Apache-2.0.
+// SPDX-License-Identifier: Apache-2.0
+
+internal import LarderCoding
+public import LarderEngine
+
+#if canImport(FoundationEssentials)
+  public import FoundationEssentials
+#else
+  public import Foundation
+#endif
+
+/// A storage of one's own behind a ``PersistentCache``: bytes by text.
+///
+/// ```swift
+/// final class Files: CacheStorage {
+///   subscript(key: String) -> Data? {
+///     get { try? Data(contentsOf: place(of: key)) }
+///     set { /* write, or remove when it is nil */ }
+///   }
+/// }
+/// let cache = PersistentCache<String, [Int]>(storage: Files(), namespace: "scores")
+/// ```
+///
+/// It is called on the threads of the cache's callers, several at a time, and must be safe for that.
+/// What is set must be what is read from then on. It may use other caches; of the cache that calls
+/// it, it may use other keys.
+///
+/// ## Coherence
+///
+/// Caches of this process over the same object agree: what one writes, the others never read old.
+/// What another process writes into the same files or the same server is seen when the value is not in
+/// memory (``PersistentCache/clearMemoryCache(completion:)``). Caches over a
+/// ``LarderEngine/SharedStore`` are never stale, whoever writes.
+///
+/// ## Keys
+///
+/// A key's text is `namespace/tag/key`, in ASCII. The namespace, and texts and descriptions as keys, are
+/// their UTF-8, in which each byte but `A-Z a-z 0-9 . _ -` is `%` and two hexadecimal digits. The tag
+/// is the number of ``LarderCoding/KeyTag``; keys of other tags are the bytes in hexadecimal. So no two
+/// keys ever have one text, whatever their namespaces, and none contains a second `/` of its own.
+public protocol CacheStorage: AnyObject, Sendable {
+  /// The bytes of a key; `nil`: none, before and after.
+  subscript(key: String) -> Data? { get set }
+
+  /// Waits until everything set so far is where it is kept.
+  func sync()
+
+  /// Removes every key whose text begins with `prefix`: those of a namespace.
+  ///
+  /// Needed for ``PersistentCache/removeAll()`` alone.
+  func removeAll(withPrefix prefix: String) throws
+}
+
+extension CacheStorage {
+  /// Does nothing: a storage that has stored when its subscript returns need not wait.
+  public func sync() {}
+
+  /// Fails with ``LarderEngine/StoreError/Code/unsupportedByStorage``.
+  public func removeAll(withPrefix prefix: String) throws {
+    throw StoreError.unsupported("removeAll", "Give it removeAll(withPrefix:), or remove keys.")
+  }
+}
+
+extension StoreError.Code {
+  /// A ``CacheStorage`` cannot do what was asked for.
+  public static let unsupportedByStorage = StoreError.Code(rawValue: "unsupportedByStorage")
+}
+
+extension StoreError {
+  static func unsupported(_ operation: String, _ remedy: String) -> StoreError {
+    StoreError(
+      .unsupportedByStorage, during: operation,
+      "The cache's storage, which is not a SharedStore, cannot do this. \(remedy)")
+  }
+}
+
+/// The texts under which a foreign storage keeps keys. Injective, and of characters that no storage
+/// confuses: in ASCII there are no two forms of one letter, and no text begins another's namespace.
+enum ForeignKey {
+  static func prefix(_ namespace: String) -> String { escaped(namespace.utf8) + "/" }
+
+  static func text(_ key: EncodedKey, in namespace: String) -> String {
+    let isText =
+      key.tag == KeyTag.text.rawValue || key.tag == KeyTag.described.rawValue
+    return prefix(namespace) + "\(key.tag)/"
+      + (isText ? escaped(key.bytes) : hexadecimal(key.bytes))
+  }
+
+  private static let digits = Array("0123456789abcdef".utf8)
+
+  private static func escaped(_ bytes: some Sequence<UInt8>) -> String {
+    var result: [UInt8] = []
+    for byte in bytes {
+      switch byte {
+      case 0x30...0x39, 0x41...0x5A, 0x61...0x7A, 0x2D, 0x2E, 0x5F: result.append(byte)
+      default: result += [0x25, digits[Int(byte >> 4)], digits[Int(byte & 15)]]
+      }
+    }
+    return String(decoding: result, as: UTF8.self)
+  }
+
+  private static func hexadecimal(_ bytes: [UInt8]) -> String {
+    String(decoding: bytes.flatMap { [digits[Int($0 >> 4)], digits[Int($0 & 15)]] }, as: UTF8.self)
+  }
+}
+
+// The bytes of a value in a foreign storage; integers are little-endian.
+//
+//      0  magic      u8   0x4C
+//      1  version    u8   1
+//      2  codec      u16  as in a store's entry
+//      4  expires    i64  milliseconds since 1970; the largest number: never
+//     12  checksum   u64  FNV-1a over the key's text, the 12 bytes above, and the payload
+//     20  payload
+
+/// A value as a foreign storage keeps it.
+struct ForeignEntry {
+  var codec: UInt16
+  var expires: Int64
+  var payload: [UInt8]
+
+  private static let headerSize = 20
+
+  func data(forKey text: String) -> Data {
+    var result = Data(capacity: Self.headerSize + payload.count)
+    result.append(contentsOf: [0x4C, 1, UInt8(truncatingIfNeeded: codec), UInt8(codec >> 8)])
+    Self.append(UInt64(bitPattern: expires), to: &result)
+    Self.append(Self.checksum(text, Array(result), payload[...]), to: &result)
+    result.append(contentsOf: payload)
+    return result
+  }
+
+  /// `nil`: these bytes were not written for this key, or are damaged.
+  init?(_ data: Data, forKey text: String) {
+    let bytes = Array(data)
+    guard bytes.count >= Self.headerSize, bytes[0] == 0x4C, bytes[1] == 1 else { return nil }
+    codec = UInt16(bytes[2]) | UInt16(bytes[3]) << 8
+    expires = Int64(bitPattern: Self.word(bytes[4..<12]))
+    payload = Array(bytes[Self.headerSize...])
+    guard
+      Self.word(bytes[12..<20])
+        == Self.checksum(text, Array(bytes[..<12]), bytes[Self.headerSize...])
+    else { return nil }
+  }
+
+  init(codec: UInt16, expires: Int64, payload: [UInt8]) {
+    self.codec = codec
+    self.expires = expires
+    self.payload = payload
+  }
+
+  private static func append(_ word: UInt64, to data: inout Data) {
+    data.append(contentsOf: (0..<8).map { UInt8(truncatingIfNeeded: word >> (8 * UInt64($0))) })
+  }
+
+  private static func word(_ bytes: ArraySlice<UInt8>) -> UInt64 {
+    bytes.reversed().reduce(0) { $0 << 8 | UInt64($1) }
+  }
+
+  private static func checksum(
+    _ text: String, _ header: [UInt8], _ payload: ArraySlice<UInt8>
+  ) -> UInt64 {
+    var hash: UInt64 = 0xCBF2_9CE4_8422_2325
+    func add(_ bytes: some Sequence<UInt8>) {
+      for byte in bytes { hash = (hash ^ UInt64(byte)) &* 0x100_0000_01B3 }
+    }
+    add(text.utf8)
+    add(header)
+    add(payload)
+    return hash
+  }
+}

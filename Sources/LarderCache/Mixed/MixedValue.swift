@@ -1,0 +1,89 @@
+// Larder — an embedded, multi-process cache and object store.
+// Copyright 2026 the Larder authors. Licensed under Apache-2.0.
+// SPDX-License-Identifier: Apache-2.0
+
+package import LarderCoding
+internal import LarderEngine
+internal import Synchronization
+
+#if canImport(FoundationEssentials)
+  internal import FoundationEssentials
+#else
+  internal import Foundation
+#endif
+
+/// A value of any type, with the name of its type, as a ``MixedPersistentCache`` stores it.
+///
+/// Stored as an array of the type's name, the codec's number and the encoded value. An empty name is
+/// of an import, which does not know the type: any that can be decoded may be asked for.
+package final class MixedValue: Codable, Equatable, Sendable {
+  let typeName: String
+  let codec: UInt16
+  let bytes: [UInt8]
+  /// The value, once somebody has set or decoded it here.
+  private let live: Mutex<(any Sendable)?>
+
+  init<Value: Codable & Sendable>(_ value: Value, codec: any ValueCodec) throws {
+    let (identifier, bytes) = try StandardCoding.encode(value, codec: codec)
+    typeName = Self.name(of: Value.self)
+    self.codec = identifier.rawValue
+    self.bytes = bytes
+    live = Mutex(value)
+  }
+
+  /// A value of a type that is not known.
+  package init(importing bytes: [UInt8], codec: CodecIdentifier) {
+    typeName = ""
+    self.codec = codec.rawValue
+    self.bytes = bytes
+    live = Mutex(nil)
+  }
+
+  package init(from decoder: any Decoder) throws {
+    var container = try decoder.unkeyedContainer()
+    typeName = try container.decode(String.self)
+    codec = try container.decode(UInt16.self)
+    bytes = Array(try container.decode(Data.self))
+    live = Mutex(nil)
+  }
+
+  package func encode(to encoder: any Encoder) throws {
+    var container = encoder.unkeyedContainer()
+    try container.encode(typeName)
+    try container.encode(codec)
+    try container.encode(Data(bytes))
+  }
+
+  package static func == (left: MixedValue, right: MixedValue) -> Bool {
+    left.typeName == right.typeName && left.codec == right.codec && left.bytes == right.bytes
+  }
+
+  /// The value, if it is of the type that is asked for.
+  ///
+  /// - Throws: ``LarderEngine/StoreError`` with the code `unreadableEntry` if it is not.
+  func value<Value: Codable & Sendable>(
+    as type: Value.Type, forKey key: Key<Value>, codec: any ValueCodec, in namespace: String
+  ) throws -> Value {
+    let name = Self.name(of: type)
+    guard typeName.isEmpty || typeName == name else {
+      throw StoreError.unreadable(
+        "\"\(key.rawValue)\" is of type \(typeName), and \(name) was asked for", in: namespace)
+    }
+    if let live = live.withLock({ $0 }) as? Value { return live }
+    do {
+      let value = try StandardCoding.decode(
+        type, identifier: CodecIdentifier(rawValue: self.codec), bytes: bytes, codec: codec)
+      live.withLock { $0 = value }
+      return value
+    } catch {
+      throw StoreError.unreadable("\"\(key.rawValue)\": \(error)", in: namespace)
+    }
+  }
+
+  /// A type's name with its module and those it is nested in. What stands for a private context is
+  /// another in every process, and left out.
+  private static func name(of type: Any.Type) -> String {
+    let parts = String(reflecting: type).split(separator: ".", omittingEmptySubsequences: false)
+    return parts.filter { !$0.hasPrefix("(unknown context at ") }.joined(separator: ".")
+  }
+}

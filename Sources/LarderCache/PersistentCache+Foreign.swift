@@ -1,0 +1,103 @@
+// Larder — an embedded, multi-process cache and object store.
+// Copyright 2026 the Larder authors. Licensed under Apache-2.0.
+// SPDX-License-Identifier: Apache-2.0
+
+internal import LarderCoding
+internal import LarderEngine
+
+/// The side of a cache that lies over a storage that is not ours.
+struct ForeignBacking: Sendable {
+  let store: ForeignStore
+  let onError: (@Sendable (any Error) -> Void)?
+}
+
+extension PersistentCache: ForeignPeer {
+  /// What the caches share that are one to each other, when there is no ``SharedStore``.
+  package var localIdentity: ObjectIdentifier {
+    if let foreign { ObjectIdentifier(foreign.store) } else { ObjectIdentifier(self) }
+  }
+
+  func forget(_ key: (any CacheKey)?) {
+    // A key of another type may be the same to the storage: 7 as Int and as UInt8.
+    guard let key = key as? Key else {
+      memoryWrites.noteAll()
+      tier.removeAll()
+      memoryWatch.note(nil)
+      return
+    }
+    memoryWrites.note(key)
+    tier.remove(key)
+    memoryWatch.note(key)
+  }
+
+  /// Reads past the memory tier, filing what is found.
+  func loadForeign(_ key: Key, _ store: ForeignStore) throws -> Loaded? {
+    let text = ForeignKey.text(EncodedKey(key), in: namespace)
+    let call = store.begin(text, isWrite: false)
+    defer { store.end(call) }
+    guard let data = store.storage[text] else { return nil }
+    guard let entry = ForeignEntry(data, forKey: text) else {
+      throw StoreError.unreadable("its storage gives other bytes than were set", in: namespace)
+    }
+    guard entry.expires > tier.now else { return nil }
+    let value = try decode(entry.payload, codec: entry.codec)
+    file(value, key, entry) { store.isUndisturbed(call) }
+    return Loaded(value: value, expires: entry.expires)
+  }
+
+  func setForeign(
+    _ value: Value, _ key: Key, _ expires: Expiration, _ store: ForeignStore
+  ) throws {
+    let (codec, payload) = try StandardCoding.encode(value, codec: options.codec)
+    let entry = ForeignEntry(
+      codec: codec.rawValue, expires: expires.deadline(now: tier.now), payload: payload)
+    write(entry, value, key, store)
+  }
+
+  func removeForeign(_ key: Key, _ store: ForeignStore) throws -> Bool {
+    let existed = try containsForeign(key, store)
+    write(nil, nil, key, store)
+    return existed
+  }
+
+  func containsForeign(_ key: Key, _ store: ForeignStore) throws -> Bool {
+    let text = ForeignKey.text(EncodedKey(key), in: namespace)
+    guard let data = store.storage[text] else { return false }
+    return ForeignEntry(data, forKey: text).map { $0.expires > tier.now } ?? false
+  }
+
+  private func write(_ entry: ForeignEntry?, _ value: Value?, _ key: Key, _ store: ForeignStore) {
+    let text = ForeignKey.text(EncodedKey(key), in: namespace)
+    let call = store.begin(text, isWrite: true)
+    defer { store.end(call) }
+    memoryWrites.note(key)
+    store.storage[text] = entry?.data(forKey: text)
+    store.forget(key, besides: self)
+    var isFiled = false
+    if let entry, let value {
+      file(value, key, entry) {
+        isFiled = store.isUndisturbed(call)
+        return isFiled
+      }
+    }
+    if !isFiled { tier.remove(key) }
+    memoryWatch.note(key)
+  }
+
+  private func file(_ value: Value, _ key: Key, _ entry: ForeignEntry, if mayFile: () -> Bool) {
+    tier.file(
+      value, forKey: key, seal: 0, label: 0, expires: entry.expires,
+      cost: entry.payload.count + EntryHeader.size, storeHash: 0, table: nil, if: mayFile)
+  }
+
+  func removeAllForeign(_ store: ForeignStore) throws {
+    try store.clearing {
+      memoryWrites.noteAll()
+      defer {
+        store.forget(nil, besides: self)
+        clearMemoryCache()
+      }
+      try store.storage.removeAll(withPrefix: ForeignKey.prefix(namespace))
+    }
+  }
+}

@@ -1,0 +1,290 @@
+// Larder — an embedded, multi-process cache and object store.
+// Copyright 2026 the Larder authors. Licensed under Apache-2.0.
+// SPDX-License-Identifier: Apache-2.0
+
+import Foundation
+import Larder
+import LarderTesting
+import Synchronization
+import Testing
+
+/// A storage as somebody writes it: a dictionary of texts.
+final class Drawer: CacheStorage {
+  private let data = Mutex<[String: Data]>([:])
+  /// Called when bytes have been looked up and not been given yet, or are to be set and have not been.
+  let onRead = Mutex<(@Sendable () -> Void)?>(nil)
+  let onWrite = Mutex<(@Sendable () -> Void)?>(nil)
+  let syncs = Mutex(0)
+
+  subscript(key: String) -> Data? {
+    get {
+      let found = data.withLock { $0[key] }
+      take(onRead)?()
+      return found
+    }
+    set {
+      take(onWrite)?()
+      data.withLock { $0[key] = newValue }
+    }
+  }
+
+  private func take(_ hook: borrowing Mutex<(@Sendable () -> Void)?>) -> (@Sendable () -> Void)? {
+    hook.withLock { hook in
+      defer { hook = nil }
+      return hook
+    }
+  }
+
+  func sync() { syncs.withLock { $0 += 1 } }
+  func removeAll(withPrefix prefix: String) {
+    data.withLock { data in data = data.filter { !$0.key.hasPrefix(prefix) } }
+  }
+
+  var contents: [String: Data] {
+    get { data.withLock { $0 } }
+    set { data.withLock { $0 = newValue } }
+  }
+}
+
+/// One that has what the protocol demands, and no more.
+private final class Bare: CacheStorage {
+  private let data = Mutex<[String: Data]>([:])
+  subscript(key: String) -> Data? {
+    get { data.withLock { $0[key] } }
+    set { data.withLock { $0[key] = newValue } }
+  }
+}
+
+@Suite(.timeLimit(.minutes(10))) struct CustomStorageTests {
+  private func expectLaws(
+    reading: PersistentCache<String, [UInt8]>, writing: PersistentCache<String, [UInt8]>,
+    location: SourceLocation = #_sourceLocation
+  ) async {
+    var laws = StorageLaws(
+      get: { try reading.value(forKey: $0) },
+      set: { try writing.setValue($1, forKey: $0) },
+      remove: { _ = try writing.removeValue(forKey: $0) },
+      removeAll: { try writing.removeAll() },
+      contains: { try reading.contains($0) })
+    laws.operations = 200
+    laws.largestValue = 1 << 16
+    let wanted = StorageLaws.Law.allCases.filter {
+      ![.keysAreExact, .concurrentUpdatesLoseNothing].contains($0)
+    }
+    let violations = await laws.violations(of: wanted)
+    #expect(violations == [], "\(violations)", sourceLocation: location)
+  }
+
+  @Test(arguments: [0, 3, 10_000])
+  func `A cache over a storage of one's own keeps the laws`(memoryCount: Int) async {
+    let cache = PersistentCache<String, [UInt8]>(
+      storage: Drawer(), namespace: "laws", options: .init(memoryCount: memoryCount))
+    await expectLaws(reading: cache, writing: cache)
+  }
+
+  @Test func `Two caches over one object keep the laws as one`() async {
+    let drawer = Drawer()
+    let one = PersistentCache<String, [UInt8]>(storage: drawer, namespace: "laws")
+    let two = PersistentCache<String, [UInt8]>(storage: drawer, namespace: "laws")
+    await expectLaws(reading: one, writing: two)
+  }
+
+  @Test func `Updates of a storage of one's own lose nothing`() async throws {
+    let drawer = Drawer()
+    let caches = (0..<2).map { _ in PersistentCache<String, Int>(storage: drawer) }
+    let threads = (0..<4).map { thread in
+      OwnThread {
+        let storage = caches[thread % 2].asStorage().makeSyncStorage()
+        for _ in 0..<200 {
+          do { _ = try storage.updateOrInsert(forKey: "n") { $0 = ($0 ?? 0) + 1 } } catch {
+            Issue.record(error)
+          }
+        }
+      }
+    }
+    for thread in threads { thread.join() }
+    #expect(caches[0]["n"] == 800)
+  }
+
+  @Test func `Keys of a storage of one's own never run together`() throws {
+    let drawer = Drawer()
+    func cache<Key: CacheKey>(_ namespace: String, _ key: Key.Type) -> PersistentCache<Key, String>
+    {
+      PersistentCache(storage: drawer, namespace: namespace, options: .init(memoryCount: 0))
+    }
+    let texts = [
+      "", "/", "A", "AB", "Bx", "x", "1", "a/1/b", "%2f", "%", "\u{e9}", "e\u{301}", "a b", "é/1",
+    ]
+    var count = 0
+    for namespace in texts {
+      for key in texts {
+        try cache(namespace, String.self).setValue("\(namespace)|\(key)", forKey: key)
+        try cache(namespace, [UInt8].self).setValue("b\(namespace)|\(key)", forKey: Array(key.utf8))
+        count += 2
+      }
+      try cache(namespace, Int.self).setValue("i\(namespace)", forKey: 1)
+      count += 1
+    }
+    #expect(drawer.contents.count == count)
+    #expect(drawer.contents.keys.allSatisfy { $0.utf8.allSatisfy { 0x20 < $0 && $0 < 0x7F } })
+    for namespace in texts {
+      for key in texts {
+        #expect(try cache(namespace, String.self).value(forKey: key) == "\(namespace)|\(key)")
+      }
+      #expect(cache(namespace, Int.self)[1] == "i\(namespace)")
+    }
+    // A namespace goes, and none beside it.
+    try cache("A", String.self).removeAll()
+    #expect(drawer.contents.count == count - 2 * texts.count - 1)
+    #expect(cache("AB", String.self)["x"] == "AB|x" && cache("A", Int.self)[1] == nil)
+    drawer.contents = [:]
+    cache("my cache", String.self)["café"] = ""
+    #expect(drawer.contents.keys.first == "my%20cache/1/caf%c3%a9")
+  }
+
+  @Test func `Bytes that were not set for the key are an error, a miss, and computed anew`()
+    async throws
+  {
+    let drawer = Drawer()
+    let errors = Mutex(0)
+    let cache = PersistentCache<String, Int>(
+      storage: drawer, options: .init(memoryCount: 0), onError: { _ in errors.withLock { $0 += 1 } }
+    )
+    cache["a"] = 1
+    cache["b"] = 2
+    let sound = drawer.contents
+    func expectUnreadable(_ data: Data?) {
+      drawer.contents = sound.mapValues { _ in data ?? Data() }
+      let error = #expect(throws: StoreError.self) { try cache.value(forKey: "a") }
+      #expect(error?.code == .unreadableEntry)
+      #expect(cache["a"] == nil)
+    }
+    expectUnreadable(sound["/1/b"])
+    let whole = try #require(sound["/1/a"])
+    for length in 0..<whole.count { expectUnreadable(whole.prefix(length)) }
+    for index in whole.indices {
+      var bytes = whole
+      bytes[index] ^= 4
+      expectUnreadable(bytes)
+    }
+    #expect(errors.withLock { $0 } == 1 + 2 * whole.count)
+    #expect(try await cache.value(forKey: "a") { 5 } == 5)
+    #expect(cache["a"] == 5)
+  }
+
+  @Test func `Another type than the stored one is a miss and an error`() throws {
+    let drawer = Drawer()
+    PersistentCache<String, Int>(storage: drawer)["a"] = 1
+    let texts = PersistentCache<String, String>(storage: drawer)
+    #expect(texts["a"] == nil)
+    #expect(throws: StoreError.self) { try texts.value(forKey: "a") }
+  }
+
+  @Test(arguments: [0, 100])
+  func `M16: what has expired in a storage of one's own is never given`(
+    memoryCount: Int
+  ) async throws {
+    let drawer = Drawer()
+    let cache = PersistentCache<String, Int>(
+      storage: drawer, options: .init(memoryCount: memoryCount))
+    cache[item: "k"] = Item(1, expiresIn: -1)
+    #expect(drawer.contents.count == 1)
+    #expect(cache["k"] == nil && cache[item: "k"] == nil)
+    #expect(try !cache.contains("k"))
+    #expect(try await !cache.removeValue(forKey: "k"))
+    cache[item: "k"] = Item(1, expiresIn: -1)
+    let fetched = await withCheckedContinuation { continuation in
+      cache.fetch("k", queue: .global(), fallback: { 2 }) { continuation.resume(returning: $0) }
+    }
+    #expect(fetched == 2 && cache["k"] == 2)
+    let expires = Date(timeIntervalSinceNow: 1000)
+    cache[item: "k"] = Item(3, expiration: expires)
+    for _ in 0..<2 {
+      let item = try #require(cache[item: "k"])
+      #expect(item.value == 3 && item.isValid)
+      #expect(abs(try #require(item.expiration).timeIntervalSince(expires)) < 0.001)
+      cache.clearMemoryCache()
+    }
+  }
+
+  @Test func `A read that a write overtakes leaves nothing old in memory`() throws {
+    let drawer = Drawer()
+    let cache = PersistentCache<String, Int>(storage: drawer)
+    let other = PersistentCache<String, Int>(storage: drawer)
+    for writer in [cache, other] {
+      cache["k"] = 1
+      cache.clearMemoryCache()
+      drawer.onRead.withLock { $0 = { writer["k"] = 2 } }
+      // It began before: either is right.
+      #expect(cache["k"] == 1)
+      #expect(cache["k"] == 2 && other["k"] == 2)
+      cache.clearMemoryCache()
+      drawer.onRead.withLock { $0 = { try? writer.removeAll() } }
+      #expect(cache["k"] == 2)
+      #expect(cache["k"] == nil && other["k"] == nil)
+    }
+  }
+
+  @Test func `Of two writes at once memory says what the storage kept`() throws {
+    let drawer = Drawer()
+    let cache = PersistentCache<String, Int>(storage: drawer)
+    let other = PersistentCache<String, Int>(storage: drawer)
+    for second in [cache, other] {
+      drawer.onWrite.withLock { $0 = { second["k"] = 3 } }
+      cache["k"] = 2
+      #expect(cache["k"] == 2 && other["k"] == 2)
+      drawer.onWrite.withLock { $0 = { second["k"] = nil } }
+      cache["k"] = 4
+      #expect(cache["k"] == 4 && other["k"] == 4)
+    }
+  }
+
+  @Test func `Caches over one object compute a key once and tell each other's observers`()
+    async throws
+  {
+    let drawer = Drawer()
+    let caches = (0..<2).map { _ in PersistentCache<String, Int>(storage: drawer) }
+    let computations = Shared(0)
+    let values = try await withThrowingTaskGroup(of: Int.self) { group in
+      for index in 0..<16 {
+        group.addTask {
+          try await caches[index % 2].value(forKey: "k") {
+            await Task.yield()
+            return computations.value.withLock {
+              $0 += 1
+              return $0
+            }
+          }
+        }
+      }
+      return try await group.reduce(into: []) { $0.append($1) }
+    }
+    // Whoever came when the first had finished finds what it stored.
+    #expect(Set(values) == [1])
+    var observed = caches[0].values(forKey: "k").makeAsyncIterator()
+    #expect(try await observed.next() == 1)
+    caches[1]["k"] = 7
+    #expect(try await observed.next() == 7)
+    try caches[1].removeAll()
+    #expect(try await observed.next() == .some(nil))
+  }
+
+  @Test func `What a storage of one's own cannot do is a typed error`() throws {
+    let drawer = Drawer()
+    let cache = PersistentCache<String, Int>(storage: drawer, namespace: "n")
+    #expect(cache.storage == nil && cache.customStorage === drawer)
+    let keys = #expect(throws: StoreError.self) { try cache.keys() }
+    #expect(keys?.code == .unsupportedByStorage)
+    try cache.sync()
+    #expect(drawer.syncs.withLock { $0 } == 1)
+    let bare = PersistentCache<String, Int>(storage: Bare())
+    bare["k"] = 1
+    try bare.sync()
+    let clearing = #expect(throws: StoreError.self) { try bare.removeAll() }
+    #expect(clearing?.code == .unsupportedByStorage)
+    #expect(bare["k"] == 1)
+    try cache.setValues([("a", 1), ("b", 2)].map { (key: $0.0, value: $0.1) })
+    cache.clearMemoryCache()
+    #expect(try cache.values(forKeys: ["a", "b", "c"]) == ["a": 1, "b": 2])
+  }
+}
