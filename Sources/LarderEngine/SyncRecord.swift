@@ -3,7 +3,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 package import LarderLMDB
-package import LarderSystem
+internal import LarderSystem
 
 // WHAT OF A RELAXED STORE IS ON THE DISK (`synced`)
 //

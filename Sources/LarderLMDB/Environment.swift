@@ -128,28 +128,28 @@ package final class Environment: Sendable {
   ///   Only for environments that are not synchronous. Whoever calls this is the only one of the
   ///   process to write until that transaction has ended.
   package func chooseWriting(throughMap: Bool) {
-    if throughMap, !hasTriedWriteMap {
-      hasTriedWriteMap = true
-      writeMap = WriteMap(self)
+    if throughMap, unsafe !hasTriedWriteMap {
+      unsafe hasTriedWriteMap = true
+      unsafe writeMap = WriteMap(self)
     }
-    guard let writeMap else { return }
+    guard let writeMap = unsafe writeMap else { return }
     writeMap.choose(throughMap: throughMap, after: information.lastPage)
   }
 
   /// Where the next transaction writes to; `nil`: to the file.
   var currentWriteMap: WriteMap? {
-    guard let writeMap, writeMap.isOn else { return nil }
+    guard let writeMap = unsafe writeMap, writeMap.isOn else { return nil }
     return writeMap
   }
 
   /// Whether this process's transactions write through the map. For whoever has the turn to write.
-  package var writesThroughMap: Bool { writeMap?.isOn ?? false }
+  package var writesThroughMap: Bool { unsafe writeMap?.isOn ?? false }
 
   /// Whether a transaction was given up for want of room to write through the map. For the same.
-  package var lacksRoomInMap: Bool { writeMap?.hasRefused ?? false }
+  package var lacksRoomInMap: Bool { unsafe writeMap?.hasRefused ?? false }
 
   /// The pages that have blocks on the disk as far as this process has seen to it. For the same.
-  package var reservedPages: Int { writeMap?.pages ?? 0 }
+  package var reservedPages: Int { unsafe writeMap?.pages ?? 0 }
 
   // MARK: Information
 

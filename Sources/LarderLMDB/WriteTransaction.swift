@@ -25,7 +25,7 @@ package struct WriteTransaction: ~Copyable {
     var created: OpaquePointer?
     try unsafe check(mdb_txn_begin(environment.pointer, nil, 0, &created), "mdb_txn_begin")
     let handle = unsafe created!
-    var free = unsafe MDB_stat()
+    var free = MDB_stat()
     if let map = environment.currentWriteMap {
       let status = unsafe mdb_stat(handle, 0, &free)
       let next = unsafe larder_txn_next_page(handle)
@@ -39,7 +39,7 @@ package struct WriteTransaction: ~Copyable {
       unsafe self.map = nil
     }
     unsafe self.handle = handle
-    freeTreePages = unsafe free.ms_branch_pages + free.ms_leaf_pages + free.ms_overflow_pages
+    freeTreePages = free.ms_branch_pages + free.ms_leaf_pages + free.ms_overflow_pages
     thread = OSThread.token
   }
 
@@ -96,9 +96,9 @@ package struct WriteTransaction: ~Copyable {
 
   private mutating func makeMoreRoom(_ table: Table, _ wanted: Int) throws(LMDBError) {
     guard let map = unsafe map?.takeUnretainedValue() else { return }
-    var stat = unsafe MDB_stat()
+    var stat = MDB_stat()
     try unsafe check(mdb_stat(handle, table.handle, &stat), "mdb_stat")
-    let depth = unsafe Int(stat.ms_depth)
+    let depth = Int(stat.ms_depth)
     if isRefused || !map.extend(to: wanted + WriteMap.operationPages(depth: depth)) {
       isRefused = true
       throw LMDBError(.noRoomInMap, during: "fallocate(data.mdb)")

@@ -75,7 +75,7 @@ enum StraceLog {
       guard let space = line.firstIndex(of: UInt8(ascii: " ")),
         let thread = Int(String(decoding: line[..<space], as: UTF8.self))
       else { continue }
-      var rest = line[space...].drop { $0 == UInt8(ascii: " ") }
+      let rest = line[space...].drop { $0 == UInt8(ascii: " ") }
       if rest.starts(with: "<... ".utf8) {
         guard let start = unfinished.removeValue(forKey: thread),
           let end = rest.firstIndex(of: UInt8(ascii: ">"))

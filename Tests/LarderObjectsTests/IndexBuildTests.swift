@@ -93,8 +93,7 @@ struct TwiceIndexed: Storable {
   }
 
   @Test(.timeLimit(.minutes(10)))
-  func `Programs that disagree whether an index is unique do not undo each other's`() throws
-  {
+  func `Programs that disagree whether an index is unique do not undo each other's`() throws {
     let ground = try Ground(StoreOptions())
     let books = [UniqueBook(id: 1, title: "a"), UniqueBook(id: 2, title: "b")]
     try ground.store.save(books)
