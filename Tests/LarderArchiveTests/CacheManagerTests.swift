@@ -24,7 +24,7 @@ import Testing
     return users
   }
 
-  @Test(.timeLimit(.minutes(10)))
+  @Test(.timeLimit(.minutes(15)))
   func `What NamadaNativefier does with a manager is done`() throws {
     let ground = try Ground()
     let users = try users(ground)
@@ -45,7 +45,7 @@ import Testing
     #expect(try ground.shared.verify() == [])
   }
 
-  @Test(.timeLimit(.minutes(10)))
+  @Test(.timeLimit(.minutes(15)))
   func `Each validator of NamadaNativefier and of Vellum says what it said there`() throws {
     let ground = try Ground()
     let users = try users(ground)
@@ -82,7 +82,7 @@ import Testing
     #expect(text.hasPrefix("walk the index \"age\""), "\(text)")
   }
 
-  @Test(.timeLimit(.minutes(10)))
+  @Test(.timeLimit(.minutes(15)))
   func `Finders, sorters and limiters work one after the other, in the order given`() throws {
     let ground = try Ground()
     let users = try users(ground)
@@ -107,7 +107,7 @@ import Testing
     #expect(users.process(queries: queries).map(\.name) == ["Dan", "Bob"])
   }
 
-  @Test(.timeLimit(.minutes(10)))
+  @Test(.timeLimit(.minutes(15)))
   func `What goes wrong is told, and the throwing twin says it`() throws {
     let errors = Mutex(0)
     let ground = try Ground(StoreOptions(onError: { _ in errors.withLock { $0 += 1 } }))
@@ -121,7 +121,7 @@ import Testing
     #expect(raw.getAll() == [Raw(key: "k", bytes: [1, 0, 2])])
   }
 
-  @Test(.timeLimit(.minutes(10)))
+  @Test(.timeLimit(.minutes(15)))
   func `A factory gives one manager a type, with the sizes of the first call`() throws {
     let directory = try TemporaryDirectory()
     let factory = NativefierFactory(path: directory.appending("cache"))

@@ -66,7 +66,7 @@ private struct Visit: Storable, Equatable {
 }
 
 @Suite struct PapyrusDefectTests {
-  @Test(.timeLimit(.minutes(10)))
+  @Test(.timeLimit(.minutes(15)))
   func `M6: a stream outlives saves and a deletion beside it, and tells of them`() async throws {
     for _ in 0..<20 {
       let ground = try Ground()
@@ -81,7 +81,7 @@ private struct Visit: Storable, Equatable {
     }
   }
 
-  @Test(.timeLimit(.minutes(10)))
+  @Test(.timeLimit(.minutes(15)))
   func `M7: a read of what does not decode deletes nothing`() throws {
     struct Wrong: Storable {
       let id: String
@@ -100,7 +100,7 @@ private struct Visit: Storable, Equatable {
     #expect(try ground.store.objects(Right.self).fetch().count == 2)
   }
 
-  @Test(.timeLimit(.minutes(10)))
+  @Test(.timeLimit(.minutes(15)))
   func `M8: an id with slashes or dots is stored like any other, inside the store`() throws {
     let ground = try Ground()
     let ids = ["a/b", "../Escaped", "", ".", String(repeating: "x", count: 5000)]
@@ -114,7 +114,7 @@ private struct Visit: Storable, Equatable {
       try Set(FileManager.default.contentsOfDirectory(atPath: ground.directory.path)) == before)
   }
 
-  @Test(.timeLimit(.minutes(10)))
+  @Test(.timeLimit(.minutes(15)))
   func `M9: a type's own coding counts for queries as for look-ups`() throws {
     let ground = try Ground()
     let events = try CacheManager<Event>(ground.store)
@@ -131,7 +131,7 @@ private struct Visit: Storable, Equatable {
     #expect(try CacheManager<Event>(again).getAll() == all)
   }
 
-  @Test(.timeLimit(.minutes(10)))
+  @Test(.timeLimit(.minutes(15)))
   func `M10: types of one name never mix, and one is migrated to the other whole`() throws {
     let ground = try Ground()
     let old = [V1.Car(id: "1", model: "a"), V1.Car(id: "2", model: "b")]
@@ -146,7 +146,7 @@ private struct Visit: Storable, Equatable {
         == old.map { V2.Car(id: $0.id, model: $0.model, year: 0) })
   }
 
-  @Test(.timeLimit(.minutes(10)))
+  @Test(.timeLimit(.minutes(15)))
   func `M11: the order is that of the first save, however fast`() throws {
     let ground = try Ground()
     let ids = (0..<200).map { "\(($0 * 7919) % 200)" }
@@ -157,7 +157,7 @@ private struct Visit: Storable, Equatable {
 }
 
 @Suite struct VellumDefectTests {
-  @Test(.timeLimit(.minutes(10)))
+  @Test(.timeLimit(.minutes(15)))
   func `M21: what is old is deleted, and what is fresh is kept`() throws {
     let clock = ManualClock()
     clock.set(to: 1_700_000_000_000)
@@ -173,7 +173,7 @@ private struct Visit: Storable, Equatable {
       users.latestAccessedTime(for: "fresh") == Date(timeIntervalSince1970: 1_700_007_200))
   }
 
-  @Test(.timeLimit(.minutes(10)))
+  @Test(.timeLimit(.minutes(15)))
   func `M22: a limit of four of six gives four`() throws {
     let ground = try Ground()
     let users = try CacheManager<User>(ground.store)
@@ -184,7 +184,7 @@ private struct Visit: Storable, Equatable {
     #expect(again.getAll(limitedBy: 10).count == 6 && again.getAll(limitedBy: 0) == [])
   }
 
-  @Test(.timeLimit(.minutes(10)))
+  @Test(.timeLimit(.minutes(15)))
   func `M23: sizes stay right through replacement, and what is too large is refused`() throws {
     let ground = try Ground(StoreOptions(onError: { _ in }))
     let users = try CacheManager<User>(ground.store, maxSize: 3072)
@@ -199,7 +199,7 @@ private struct Visit: Storable, Equatable {
     #expect(users.currentSize == 0 && users.getAll() == [])
   }
 
-  @Test(.timeLimit(.minutes(10)))
+  @Test(.timeLimit(.minutes(15)))
   func `M24: what is read from memory all the time is not evicted from the disk`() throws {
     let ground = try Ground()
     let users = try CacheManager<User>(ground.store, maxSize: 4096)
@@ -214,7 +214,7 @@ private struct Visit: Storable, Equatable {
     #expect(again.get(objectWithKey: "cold 0") == nil)
   }
 
-  @Test(.timeLimit(.minutes(10)))
+  @Test(.timeLimit(.minutes(15)))
   func `M25: a second manager or process sees each write and serves nothing deleted`() throws {
     let ground = try Ground()
     let scraps = try CacheManager<Scrap>(ground.store)

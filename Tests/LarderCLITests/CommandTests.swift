@@ -6,7 +6,7 @@ import Foundation
 import LarderTesting
 import Testing
 
-@Suite(.timeLimit(.minutes(10)))
+@Suite(.timeLimit(.minutes(15)))
 struct CommandTests {
   @Test func `A text that was set is got, exactly`() throws {
     try withTool { (tool) throws in

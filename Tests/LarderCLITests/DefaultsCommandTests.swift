@@ -32,7 +32,7 @@ private struct Suites {
   }
 }
 
-@Suite(.timeLimit(.minutes(5)))
+@Suite(.timeLimit(.minutes(15)))
 struct DefaultsCommandTests {
   @Test(
     arguments: [

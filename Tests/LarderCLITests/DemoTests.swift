@@ -12,7 +12,7 @@ import Testing
   import Glibc
 #endif
 
-@Suite(.timeLimit(.minutes(10)), .serialized)
+@Suite(.timeLimit(.minutes(15)), .serialized)
 struct DemoTests {
   /// Files of a few hundred words each, some that are no text, and one that is compressed.
   private func makeFiles(in directory: String, count: Int) throws {

@@ -6,7 +6,7 @@ import Foundation
 import LarderTesting
 import Testing
 
-@Suite(.timeLimit(.minutes(10)))
+@Suite(.timeLimit(.minutes(15)))
 struct InspectionTests {
   @Test func `A list is sorted, and prefix, type and limit narrow it`() throws {
     try withTool { (tool) throws in

@@ -52,7 +52,7 @@ func withMemo(_ body: (MemoGround) throws -> Void) throws {
   }
 }
 
-@Suite(.timeLimit(.minutes(10)))
+@Suite(.timeLimit(.minutes(15)))
 struct MemoTests {
   @Test func `A command runs once and its outputs are replayed from then on`() throws {
     try withMemo { (ground) throws in

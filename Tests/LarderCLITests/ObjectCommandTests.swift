@@ -40,7 +40,7 @@ struct HalfIndexed: Storable {
 }
 
 /// The object commands, by the executable, on a store that this process has open as well.
-@Suite(.timeLimit(.minutes(10)))
+@Suite(.timeLimit(.minutes(15)))
 struct ObjectCommandTests {
   private func withWagons(
     _ count: Int = 30, _ body: (Tool, ObjectStore, [Wagon]) throws -> Void

@@ -142,7 +142,7 @@ struct PrometheusPage {
   }
 }
 
-@Suite(.timeLimit(.minutes(10)))
+@Suite(.timeLimit(.minutes(15)))
 struct PrometheusTests {
   @Test func `stat writes Prometheus' format, with the names of the metrics`() throws {
     try withTool { (tool) throws in

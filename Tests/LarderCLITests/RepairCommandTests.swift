@@ -6,7 +6,7 @@ import Foundation
 import LarderTesting
 import Testing
 
-@Suite(.timeLimit(.minutes(10)))
+@Suite(.timeLimit(.minutes(15)))
 struct RepairCommandTests {
   /// A durable store with some entries and one damaged page, which holds the key `marked`.
   private func makeDamaged(_ tool: Tool) throws {

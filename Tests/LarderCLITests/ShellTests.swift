@@ -7,7 +7,7 @@ import LarderTesting
 import Testing
 
 /// What a person's shell and terminal meet.
-@Suite(.timeLimit(.minutes(10)))
+@Suite(.timeLimit(.minutes(15)))
 struct ShellTests {
   private static func isInstalled(_ program: String) -> Bool {
     ["/bin/", "/usr/bin/", "/usr/local/bin/"].contains {

@@ -6,7 +6,7 @@ import Foundation
 import LarderTesting
 import Testing
 
-@Suite(.timeLimit(.minutes(10)))
+@Suite(.timeLimit(.minutes(15)))
 struct TransferTests {
   /// A store with an entry of each sort, and another one beside.
   private func withStores(_ body: (Tool, Tool, _ directory: String) throws -> Void) throws {

@@ -10,7 +10,7 @@ import Synchronization
 import Testing
 
 /// Tasks that wait for one computation.
-@Suite(.timeLimit(.minutes(10))) struct FlightTests {
+@Suite(.timeLimit(.minutes(15))) struct FlightTests {
   let directory: TemporaryDirectory
   let store: SharedStore
   init() throws {

@@ -11,7 +11,7 @@ import Synchronization
 import Testing
 
 /// What handles hold, and what a hit does not do.
-@Suite(.timeLimit(.minutes(10))) struct HandleTests {
+@Suite(.timeLimit(.minutes(15))) struct HandleTests {
   let directory: TemporaryDirectory
   init() throws { directory = try TemporaryDirectory() }
   var path: String { directory.path + "/store" }

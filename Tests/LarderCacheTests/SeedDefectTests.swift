@@ -9,7 +9,7 @@ import Synchronization
 import Testing
 
 /// Defects of caches that came before, each as a test of what has to happen instead.
-@Suite(.timeLimit(.minutes(10))) struct SeedDefectTests {
+@Suite(.timeLimit(.minutes(15))) struct SeedDefectTests {
   let directory: TemporaryDirectory
   init() throws { directory = try TemporaryDirectory() }
   var path: String { directory.path + "/store" }

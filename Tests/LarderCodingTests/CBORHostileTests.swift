@@ -6,7 +6,7 @@ import Foundation
 import LarderCoding
 import Testing
 
-@Suite("CBOR of doubtful origin", .timeLimit(.minutes(10)))
+@Suite("CBOR of doubtful origin", .timeLimit(.minutes(15)))
 struct CBORHostileTests {
   struct Node: Codable, Equatable {
     var next: [Node]

@@ -70,7 +70,7 @@ final class Demander<Input: Sendable, Failure: Error>: Subscriber, Sendable {
   }
 }
 
-@Suite(.timeLimit(.minutes(10))) struct PublisherTests {
+@Suite(.timeLimit(.minutes(15))) struct PublisherTests {
   let directory: TemporaryDirectory
   let store: ObjectStore
 

@@ -17,7 +17,7 @@ import Testing
 #endif
 
 /// What the damage mode found, each by the few bytes that did it.
-@Suite(.timeLimit(.minutes(10))) struct DamageRegressionTests {
+@Suite(.timeLimit(.minutes(15))) struct DamageRegressionTests {
   let directory: TemporaryDirectory
   init() throws { directory = try TemporaryDirectory() }
   var path: String { directory.path + "/store" }

@@ -110,7 +110,7 @@ struct ObjectPowerCut {
 }
 
 extension Crashes {
-  @Test(.enabled(if: Strace.isAvailable, needsStrace), .timeLimit(.minutes(10)))
+  @Test(.enabled(if: Strace.isAvailable, needsStrace), .timeLimit(.minutes(15)))
   func `After a power cut all objects that were acknowledged are there and indexes fit`() throws {
     let seed = Seed.announce()
     let start = ContinuousClock.now
@@ -124,7 +124,7 @@ extension Crashes {
         + "\(findings.empty) found empty, \(findings.complete) complete, \(start.age)")
   }
 
-  @Test(.enabled(if: Strace.isAvailable, needsStrace), .timeLimit(.minutes(10)))
+  @Test(.enabled(if: Strace.isAvailable, needsStrace), .timeLimit(.minutes(15)))
   func `A disk that loses a synced write of objects is found out`() throws {
     let scratch = try Scratch()
     let cut = try ObjectPowerCut(in: scratch)

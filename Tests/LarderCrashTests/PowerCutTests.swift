@@ -211,7 +211,7 @@ struct PowerCut {
 
 extension Crashes {
   @Test(
-    .enabled(if: Strace.isAvailable, needsStrace), .timeLimit(.minutes(10)),
+    .enabled(if: Strace.isAvailable, needsStrace), .timeLimit(.minutes(15)),
     arguments: [Durability.cache, .durable])
   func `After a power cut a durable store has all that was acknowledged, a cache all or nothing`(
     durability: Durability
@@ -230,7 +230,7 @@ extension Crashes {
         + "\(findings.empty) found empty, \(findings.complete) complete, \(start.age)")
   }
 
-  @Test(.enabled(if: Strace.isAvailable, needsStrace), .timeLimit(.minutes(10)))
+  @Test(.enabled(if: Strace.isAvailable, needsStrace), .timeLimit(.minutes(15)))
   func `A disk that loses a synced write is found out`() throws {
     let seed = Seed.announce()
     let scratch = try Scratch()

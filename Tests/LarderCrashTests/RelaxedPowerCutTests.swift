@@ -85,7 +85,7 @@ extension PowerCut {
 
 extension Crashes {
   @Test(
-    .enabled(if: Strace.isAvailable, needsStrace), .timeLimit(.minutes(10)),
+    .enabled(if: Strace.isAvailable, needsStrace), .timeLimit(.minutes(15)),
     arguments: [3_600_000, 2])
   func `After a power cut a relaxed store is as after a commit, at its last sync or later`(
     interval: Int
@@ -104,7 +104,7 @@ extension Crashes {
 
   @Test(
     .enabled(if: Strace.isAvailable && hasFaults, "needs strace and fault points"),
-    .timeLimit(.minutes(10)), arguments: ["recordUnpinned", "recordedUnsynced"])
+    .timeLimit(.minutes(15)), arguments: ["recordUnpinned", "recordedUnsynced"])
   func `A rule of relaxed stores that is broken is noticed after a power cut`(
     mutant: String
   ) throws {

@@ -52,7 +52,7 @@ struct HungryStore {
 }
 
 extension Crashes {
-  @Test(.timeLimit(.minutes(10)))
+  @Test(.timeLimit(.minutes(15)))
   func `Without descriptors every failure is a typed error, and others go on`() throws {
     let store = try HungryStore()
     let witness = try store.peer()
@@ -72,7 +72,7 @@ extension Crashes {
     #expect(try witness.ask("verify") == "sound")
   }
 
-  @Test(.timeLimit(.minutes(10)))
+  @Test(.timeLimit(.minutes(15)))
   func `Opened without descriptors, and alone, a durable store keeps what it has`() throws {
     let store = try HungryStore()
     let options = "open \(store.path) durable"
@@ -102,7 +102,7 @@ extension Crashes {
     #expect(failures > 2 && successes > 2)
   }
 
-  @Test(.timeLimit(.minutes(10)), arguments: [false, true])
+  @Test(.timeLimit(.minutes(15)), arguments: [false, true])
   func `A limit on the size of files gives typed errors, wherever it is met`(
     isThere: Bool
   ) throws {
@@ -143,7 +143,7 @@ extension Crashes {
     try Files.overwrite(number, at: 56, in: lockFile)
   }
 
-  @Test(.timeLimit(.minutes(10)))
+  @Test(.timeLimit(.minutes(15)))
   func `With every reader slot taken newcomers are refused, and when the holder dies they are not`()
     throws
   {
@@ -168,7 +168,7 @@ extension Crashes {
     #expect(try newcomer.ask("verify") == "sound")
   }
 
-  @Test(.timeLimit(.minutes(10)))
+  @Test(.timeLimit(.minutes(15)))
   func `On a file system that is mounted for reading only the error is typed and others go on`()
     throws
   {
@@ -196,7 +196,7 @@ extension Crashes {
     #expect(try witness.ask("verify") == "sound")
   }
 
-  @Test(.timeLimit(.minutes(10)))
+  @Test(.timeLimit(.minutes(15)))
   func `Files that may not be written give typed errors, and a store again once they may`() throws {
     let store = try HungryStore()
     let nobody = "exec setpriv --reuid=65534 --regid=65534 --clear-groups \"$0\""
@@ -227,7 +227,7 @@ extension Crashes {
     #expect(try store.run(nobody, script).lines.dropFirst() == ["ok", "value one", "ok"])
   }
 
-  @Test(.enabled(if: hasFaults, needsFaults), .timeLimit(.minutes(10)))
+  @Test(.enabled(if: hasFaults, needsFaults), .timeLimit(.minutes(15)))
   func `Whoever waits for a stopped opener is told so in time, and gets in when it is killed`()
     throws
   {

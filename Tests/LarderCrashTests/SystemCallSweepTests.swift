@@ -39,7 +39,7 @@ struct SystemCallSweep {
 
 extension Crashes {
   @Test(
-    .enabled(if: Strace.isAvailable, needsStrace), .timeLimit(.minutes(10)),
+    .enabled(if: Strace.isAvailable, needsStrace), .timeLimit(.minutes(15)),
     arguments: Scenario.all)
   func `A process killed at any system call takes nothing acknowledged with it`(
     scenario: Scenario
@@ -84,7 +84,7 @@ extension Crashes {
   }
 
   @Test(
-    .enabled(if: Strace.isAvailable, needsStrace), .timeLimit(.minutes(10)),
+    .enabled(if: Strace.isAvailable, needsStrace), .timeLimit(.minutes(15)),
     arguments: Scenario.all)
   func `A system call that fails gives a typed error and leaves a sound store`(
     scenario: Scenario

@@ -14,7 +14,7 @@ extension DefaultsKeys {
 }
 
 /// What is given wrongly, stored by others, or taken away.
-@Suite(.timeLimit(.minutes(10)))
+@Suite(.timeLimit(.minutes(15)))
 struct DefaultsBadInputTests {
   /// Values nobody can read: cut short, of a codec nobody has, no CBOR, no JSON, no UTF-8.
   private static let unreadable: [(UInt16, [UInt8])] = [

@@ -25,7 +25,7 @@ extension Defaults {
 }
 
 /// What handlers of defaults may do. They run on threads of Swift's pool.
-@Suite(.timeLimit(.minutes(10)))
+@Suite(.timeLimit(.minutes(15)))
 struct DefaultsHandlerTests {
   @Test func `A handler that sets its default is not called for that, and others are`() async throws
   {

@@ -9,7 +9,7 @@ import LarderTesting
 import Testing
 
 /// Writers that are killed while others write and read.
-@Suite(.serialized, .timeLimit(.minutes(10)))
+@Suite(.serialized, .timeLimit(.minutes(15)))
 struct DefaultsKillTests {
   /// What one writer is to do, over as many processes as it takes.
   private struct Writer {

@@ -65,7 +65,7 @@ private final class Descendant: WatchableObject {
   @Watched var own = 0
 }
 
-@Suite(.timeLimit(.minutes(10)))
+@Suite(.timeLimit(.minutes(15)))
 struct PropertyKitFormTests {
   @Test func `Properties of basic types are kept by their names`() throws {
     let ground = try Ground()

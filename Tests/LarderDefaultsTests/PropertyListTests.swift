@@ -7,7 +7,7 @@ import LarderDefaults
 import LarderTesting
 import Testing
 
-@Suite(.timeLimit(.minutes(10)))
+@Suite(.timeLimit(.minutes(15)))
 struct PropertyListTests {
   @Test(arguments: [PropertyListSerialization.PropertyListFormat.xml, .binary])
   func `What is exported is imported again as it was`(

@@ -38,7 +38,7 @@ private final class Token: Sendable {
 }
 
 /// What is left behind by those who watched.
-@Suite(.timeLimit(.minutes(10)))
+@Suite(.timeLimit(.minutes(15)))
 struct WatchLifetimeTests {
   @Test func `A source that never changes does not keep the watches of all who are gone`() {
     let station = Station()

@@ -27,7 +27,7 @@ final class SharedModel: PropertyWatchable, @unchecked Sendable {
   @Watched var number = 0
 }
 
-@Suite(.timeLimit(.minutes(10)))
+@Suite(.timeLimit(.minutes(15)))
 struct WatchTests {
   @Test func `A handler hears every change, on the changing thread, before the assignment is over`()
   {

@@ -9,7 +9,7 @@ import Synchronization
 import Testing
 
 /// What a program is called back with may use the store, wherever it is called.
-@Suite(.timeLimit(.minutes(10))) struct CallbackTests {
+@Suite(.timeLimit(.minutes(15))) struct CallbackTests {
   let directory: TemporaryDirectory
   init() throws { directory = try TemporaryDirectory() }
   var path: String { directory.path + "/store" }

@@ -9,7 +9,7 @@ import LarderTesting
 import Testing
 
 /// Threads that look at a store while another one takes it away.
-@Suite(.timeLimit(.minutes(5))) struct ClosingRaceTests {
+@Suite(.timeLimit(.minutes(15))) struct ClosingRaceTests {
   @Test func `Looking at a store beside a close ends with the error closed and nothing worse`()
     throws
   {

@@ -8,7 +8,7 @@ import LarderTesting
 import Testing
 
 /// Damage to single entries of a store that is open, and what is left of an operating system's crash.
-@Suite(.timeLimit(.minutes(10))) struct EntryDamageTests {
+@Suite(.timeLimit(.minutes(15))) struct EntryDamageTests {
   let directory: TemporaryDirectory
   init() throws { directory = try TemporaryDirectory() }
   var path: String { directory.path + "/store" }

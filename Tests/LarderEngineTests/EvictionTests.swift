@@ -9,7 +9,7 @@ import LarderTesting
 import Testing
 
 /// What goes when there is no room, and how much of it.
-@Suite(.timeLimit(.minutes(10))) struct EvictionTests {
+@Suite(.timeLimit(.minutes(15))) struct EvictionTests {
   let directory: TemporaryDirectory
   let clock = ManualClock()
   init() throws { directory = try TemporaryDirectory() }

@@ -8,7 +8,7 @@ import LarderTesting
 import Testing
 
 /// No room, files that vanish, handles that were closed.
-@Suite(.timeLimit(.minutes(10))) struct FullDiskTests {
+@Suite(.timeLimit(.minutes(15))) struct FullDiskTests {
   let directory: TemporaryDirectory
   init() throws { directory = try TemporaryDirectory() }
   var path: String { directory.path + "/store" }

@@ -16,7 +16,7 @@ import Testing
 #endif
 
 /// Where the files of a store are, and what is promised of them before anything is in them.
-@Suite(.timeLimit(.minutes(10))) struct LayoutTests {
+@Suite(.timeLimit(.minutes(15))) struct LayoutTests {
   let directory: TemporaryDirectory
   init() throws { directory = try TemporaryDirectory() }
   var path: String { directory.path + "/store" }

@@ -11,7 +11,7 @@ import Synchronization
 import Testing
 
 /// What a store does when a disk smaller than its budget is full.
-@Suite(.timeLimit(.minutes(10))) struct NoRoomTests {
+@Suite(.timeLimit(.minutes(15))) struct NoRoomTests {
   let directory: TemporaryDirectory
   init() throws { directory = try TemporaryDirectory() }
 

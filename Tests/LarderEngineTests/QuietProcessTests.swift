@@ -8,7 +8,7 @@ import LarderTesting
 import Testing
 
 /// What a process leaves alone, and where a store is when nobody says.
-@Suite(.timeLimit(.minutes(10))) struct QuietProcessTests {
+@Suite(.timeLimit(.minutes(15))) struct QuietProcessTests {
   let directory: TemporaryDirectory
   init() throws { directory = try TemporaryDirectory() }
   var path: String { directory.path + "/store" }

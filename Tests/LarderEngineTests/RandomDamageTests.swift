@@ -8,7 +8,7 @@ import LarderTesting
 import Testing
 
 /// Random damage to the files of closed stores, opened by a process of its own each time.
-@Suite(.timeLimit(.minutes(10))) struct RandomDamageTests {
+@Suite(.timeLimit(.minutes(15))) struct RandomDamageTests {
   let directory: TemporaryDirectory
   init() throws { directory = try TemporaryDirectory() }
 

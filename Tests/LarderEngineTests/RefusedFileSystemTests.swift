@@ -87,7 +87,7 @@ import Testing
   }
 
   /// A file system that cannot keep several processes coherent.
-  @Suite(.timeLimit(.minutes(10))) struct RefusedFileSystemTests {
+  @Suite(.timeLimit(.minutes(15))) struct RefusedFileSystemTests {
     @Test(.enabled(if: getuid() == 0, "only root mounts"), arguments: Durability.allCases)
     func `A FUSE file system is refused by name`(durability: Durability) throws {
       let directory = try TemporaryDirectory()

@@ -7,7 +7,7 @@ import LarderEngine
 import LarderTesting
 import Testing
 
-@Suite(.timeLimit(.minutes(10))) struct RelaxedTests {
+@Suite(.timeLimit(.minutes(15))) struct RelaxedTests {
   let directory: TemporaryDirectory
   init() throws { directory = try TemporaryDirectory() }
   var path: String { directory.path + "/store" }

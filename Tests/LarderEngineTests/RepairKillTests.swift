@@ -14,7 +14,7 @@ import Testing
 #endif
 
 /// Repairs that are killed, or have to do without something.
-@Suite(.timeLimit(.minutes(10))) struct RepairKillTests {
+@Suite(.timeLimit(.minutes(15))) struct RepairKillTests {
   let directory: TemporaryDirectory
   init() throws { directory = try TemporaryDirectory() }
   var original: String { directory.path + "/original" }

@@ -8,7 +8,7 @@ import LarderTesting
 import Testing
 
 /// Repairing stores that nobody has open.
-@Suite(.timeLimit(.minutes(10))) struct RepairTests {
+@Suite(.timeLimit(.minutes(15))) struct RepairTests {
   let directory: TemporaryDirectory
   init() throws { directory = try TemporaryDirectory() }
   var original: String { directory.path + "/original" }

@@ -8,7 +8,7 @@ import LarderTesting
 import Testing
 
 /// A store that could not be closed in time, and is opened again by the same process.
-@Suite(.timeLimit(.minutes(5))) struct UnclosedTests {
+@Suite(.timeLimit(.minutes(15))) struct UnclosedTests {
   let directory: TemporaryDirectory
   init() throws { directory = try TemporaryDirectory() }
   var path: String { directory.path + "/store" }

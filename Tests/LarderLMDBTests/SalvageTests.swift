@@ -7,7 +7,7 @@ import LarderLMDB
 import Testing
 
 /// Reading damaged files by bytes.
-@Suite(.timeLimit(.minutes(10))) struct SalvageTests {
+@Suite(.timeLimit(.minutes(15))) struct SalvageTests {
   private struct Row: Hashable {
     let source: SalvageReader.Source
     let key: [UInt8]

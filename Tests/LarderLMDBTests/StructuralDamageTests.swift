@@ -7,7 +7,7 @@ import LarderLMDB
 import Testing
 
 /// Any damaged file gets a verdict, and LMDB survives what was accepted.
-@Suite(.timeLimit(.minutes(10)))
+@Suite(.timeLimit(.minutes(15)))
 struct StructuralDamageTests {
   let scratch: ScratchDirectory
 

@@ -7,7 +7,7 @@ import LarderLMDB
 import Testing
 
 /// A healthy file is never called damaged, however it came to be.
-@Suite(.timeLimit(.minutes(10)))
+@Suite(.timeLimit(.minutes(15)))
 struct StructuralVerifierTests {
   let scratch: ScratchDirectory
 

@@ -8,7 +8,7 @@ import LarderTesting
 import Testing
 
 /// Writing through the map: what is reserved, and that no transaction goes beyond it.
-@Suite(.timeLimit(.minutes(10))) struct WriteMapTests {
+@Suite(.timeLimit(.minutes(15))) struct WriteMapTests {
   let directory: TemporaryDirectory
   init() throws { directory = try TemporaryDirectory() }
 

@@ -12,7 +12,7 @@ import Logging
 import Synchronization
 import Testing
 
-@Suite(.timeLimit(.minutes(10)))
+@Suite(.timeLimit(.minutes(15)))
 struct LoggingTests {
   let handler: InMemoryLogHandler
   let logger: Logger

@@ -11,7 +11,7 @@ import MetricsTestKit
 import Synchronization
 import Testing
 
-@Suite(.timeLimit(.minutes(10)))
+@Suite(.timeLimit(.minutes(15)))
 struct MetricsTests {
   let temporary: TemporaryStore
   let factory = TestMetrics()

@@ -36,7 +36,7 @@ private struct CountedPart: Storable, Equatable {
 }
 
 /// Objects that show others: who observes them sees these.
-@Suite(.timeLimit(.minutes(10))) struct ChildObservationTests {
+@Suite(.timeLimit(.minutes(15))) struct ChildObservationTests {
   private let ground: Ground
   private var store: ObjectStore { ground.store }
 

@@ -18,7 +18,7 @@ struct Moment: Storable, Equatable {
   ]
 }
 
-@Suite(.timeLimit(.minutes(10)))
+@Suite(.timeLimit(.minutes(15)))
 struct DateIndexTests {
   /// Dates that lie next to each other: in seconds since 1970 some of them are one number.
   static let neighbours: [Date] = {

@@ -42,7 +42,7 @@ struct TwiceIndexed: Storable {
 }
 
 @Suite struct IndexBuildTests {
-  @Test(.timeLimit(.minutes(10)))
+  @Test(.timeLimit(.minutes(15)))
   func `An index added later is built in steps, and queries do without it until then`() throws {
     let ground = try Ground(StoreOptions())
     try ground.store.save((0..<2500).map { PlainBook(id: $0, title: "t\($0 % 10)") })
@@ -59,7 +59,7 @@ struct TwiceIndexed: Storable {
     #expect(try ground.store.storage.verify() == [])
   }
 
-  @Test(.timeLimit(.minutes(10)))
+  @Test(.timeLimit(.minutes(15)))
   func `A program that does not know an index cannot write past it`() throws {
     let ground = try Ground(StoreOptions())
     try ground.store.save(IndexedBook(id: 1, title: "a"))
@@ -70,7 +70,7 @@ struct TwiceIndexed: Storable {
     #expect(try ground.store.object(PlainBook.self, id: 1)?.title == "a")
   }
 
-  @Test(.timeLimit(.minutes(10)))
+  @Test(.timeLimit(.minutes(15)))
   func `A type of a newer version is an error, and raising it drops what is not declared`() throws {
     let ground = try Ground(StoreOptions())
     try ground.store.save(IndexedBook(id: 1, title: "a"))
@@ -84,7 +84,7 @@ struct TwiceIndexed: Storable {
     #expect(try ground.store.objects(NewerBook.self).count() == 2)
   }
 
-  @Test(.timeLimit(.minutes(10)))
+  @Test(.timeLimit(.minutes(15)))
   func `Objects that break a new unique index are named`() throws {
     let ground = try Ground(StoreOptions())
     try ground.store.save([PlainBook(id: 1, title: "same"), PlainBook(id: 2, title: "same")])
@@ -92,7 +92,7 @@ struct TwiceIndexed: Storable {
     #expect(error?.code == .keyTaken && Set(error?.ids ?? []) == ["1", "2"])
   }
 
-  @Test(.timeLimit(.minutes(10)))
+  @Test(.timeLimit(.minutes(15)))
   func `Programs that disagree whether an index is unique do not undo each other's`() throws {
     let ground = try Ground(StoreOptions())
     let books = [UniqueBook(id: 1, title: "a"), UniqueBook(id: 2, title: "b")]
@@ -125,7 +125,7 @@ struct TwiceIndexed: Storable {
     static let indexes = [Index<IndexedBook2>("title", \.title)]
   }
 
-  @Test(.timeLimit(.minutes(10)))
+  @Test(.timeLimit(.minutes(15)))
   func `An index declared twice is an error that says so`() throws {
     let ground = try Ground(StoreOptions())
     let error = #expect(throws: ObjectError.self) { try ground.store.save(TwiceIndexed(id: 1)) }

@@ -11,7 +11,7 @@ import Testing
 @Suite struct LongKeyTests {
   private static let long = String(repeating: "x", count: 500)
 
-  @Test(.timeLimit(.minutes(5)))
+  @Test(.timeLimit(.minutes(15)))
   func `An object with several elements that an index cuts to the same key is found once`() throws {
     let ground = try Ground(StoreOptions())
     let tags = [Self.long + "a", Self.long + "b"]
@@ -22,7 +22,7 @@ import Testing
     #expect(try cars.count() == 1)
   }
 
-  @Test(.timeLimit(.minutes(5)))
+  @Test(.timeLimit(.minutes(15)))
   func `A compound key longer than an index keeps is found by all of its properties`() throws {
     let ground = try Ground(StoreOptions())
     let (first, second) = (String(repeating: "y", count: 300), String(repeating: "z", count: 300))

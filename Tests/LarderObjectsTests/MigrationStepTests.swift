@@ -8,7 +8,7 @@ import LarderTesting
 import Testing
 
 @Suite struct MigrationStepTests {
-  @Test(.timeLimit(.minutes(10)))
+  @Test(.timeLimit(.minutes(15)))
   func `Fields come, go and are renamed without the Swift type, with their indexes`() throws {
     let ground = try Ground(StoreOptions())
     try ground.store.save(Years.people(0..<1500))
@@ -30,7 +30,7 @@ import Testing
     #expect(try ground.store.storage.verify() == [])
   }
 
-  @Test(.timeLimit(.minutes(10)))
+  @Test(.timeLimit(.minutes(15)))
   func `A type is renamed at once, and its old name is refused`() throws {
     let ground = try Ground(StoreOptions())
     let old = try ObjectStore(at: ground.path, StoreOptions())
@@ -58,7 +58,7 @@ import Testing
     static let schemaVersion = 2
   }
 
-  @Test(.timeLimit(.minutes(10)))
+  @Test(.timeLimit(.minutes(15)))
   func `Objects move to another name, and nobody saves there before them`() throws {
     let ground = try Ground(StoreOptions())
     try ground.store.save(Years.people(0..<2500))
@@ -86,7 +86,7 @@ import Testing
     #expect(refusal?.code == .migrationOrder)
   }
 
-  @Test(.timeLimit(.minutes(10)))
+  @Test(.timeLimit(.minutes(15)))
   func `Indexes are built anew, and a type is deleted with its name`() throws {
     let ground = try Ground(StoreOptions())
     try ground.store.save(Years.people(0..<2500))
@@ -101,7 +101,7 @@ import Testing
     #expect(try ground.store.objects(PersonV2.self).count() == 1)
   }
 
-  @Test(.timeLimit(.minutes(10)))
+  @Test(.timeLimit(.minutes(15)))
   func `A fresh store, and one that is newer already, need no migration`() throws {
     let ground = try Ground(StoreOptions())
     try ground.store.save(PersonV2(id: 1, name: "a", age: 1))
@@ -110,7 +110,7 @@ import Testing
     #expect(try ground.store.objects(PersonV2.self).fetch().map(\.age) == [1])
   }
 
-  @Test(.timeLimit(.minutes(10)))
+  @Test(.timeLimit(.minutes(15)))
   func `A list that does not go on where the store is, is an error`() throws {
     let ground = try Ground(StoreOptions())
     try ground.store.migrate([.deleteAll(named: "a")])
@@ -124,7 +124,7 @@ import Testing
     #expect(twice?.code == .invalidSchema)
   }
 
-  @Test(.timeLimit(.minutes(10)))
+  @Test(.timeLimit(.minutes(15)))
   func `A migration left half done is gone on with by the next, or abandoned`() throws {
     let ground = try Ground(StoreOptions())
     try ground.store.save(Years.people(0..<3500))

@@ -9,7 +9,7 @@ import Synchronization
 import Testing
 
 @Suite struct MigrationTests {
-  @Test(.timeLimit(.minutes(10)))
+  @Test(.timeLimit(.minutes(15)))
   func `A whole type is migrated in steps, in order, and once`() throws {
     let ground = try Ground(StoreOptions())
     try ground.store.save(Years.people(0..<20_000).shuffled(seed: 1))
@@ -36,7 +36,7 @@ import Testing
     #expect(try again.storage.verify() == [])
   }
 
-  @Test(.timeLimit(.minutes(10)))
+  @Test(.timeLimit(.minutes(15)))
   func `The old version goes on until the last step, and is refused after it`() throws {
     let ground = try Ground(StoreOptions())
     try ground.store.save(Years.people(0..<5000))
@@ -82,7 +82,7 @@ import Testing
     }
   }
 
-  @Test(.timeLimit(.minutes(10)))
+  @Test(.timeLimit(.minutes(15)))
   func `Unique keys that are swapped while the migration is under way are no clash`() throws {
     let ground = try Ground(StoreOptions())
     try ground.store.save(Years.people(0..<3000))
@@ -101,7 +101,7 @@ import Testing
     #expect(try ground.store.objects(PersonV2.self).where(\.name == "n1").fetch().map(\.id) == [2])
   }
 
-  @Test(.timeLimit(.minutes(10)))
+  @Test(.timeLimit(.minutes(15)))
   func `An error names the object, leaves everything as it was, and may be mended`() throws {
     let ground = try Ground(StoreOptions())
     var people = Years.people(0..<2500)
@@ -118,7 +118,7 @@ import Testing
     #expect(try ground.store.objects(PersonV2.self).fetch() == people.map(Years.convert))
   }
 
-  @Test(.timeLimit(.minutes(10)))
+  @Test(.timeLimit(.minutes(15)))
   func `Objects that clash in a unique index, or in their id, are both named`() throws {
     let ground = try Ground(StoreOptions())
     var people = Years.people(0..<1500)
@@ -134,7 +134,7 @@ import Testing
     #expect(try ground.store.objects(PersonV1.self).fetch() == people)
   }
 
-  @Test(.timeLimit(.minutes(10)))
+  @Test(.timeLimit(.minutes(15)))
   func `A dry run tells what would happen, and writes nothing`() throws {
     let ground = try Ground(StoreOptions())
     var people = Years.people(0..<1200)
@@ -151,7 +151,7 @@ import Testing
     #expect(try ground.store.objects(PersonV1.self).fetch() == people)
   }
 
-  @Test(.timeLimit(.minutes(10)))
+  @Test(.timeLimit(.minutes(15)))
   func `Only a migration that says so drops objects`() throws {
     let ground = try Ground(StoreOptions())
     try ground.store.save(Years.people(0..<10))
@@ -165,7 +165,7 @@ import Testing
     #expect(try ground.store.objects(PersonV2.self).fetch().map(\.id) == [0, 2, 4, 6, 8])
   }
 
-  @Test(.timeLimit(.minutes(10)))
+  @Test(.timeLimit(.minutes(15)))
   func `Everything deleted while a migration is under way stays deleted`() throws {
     let ground = try Ground(StoreOptions())
     try ground.store.save(Years.people(0..<2500))
@@ -179,7 +179,7 @@ import Testing
     #expect(try ground.store.objects(PersonV2.self).fetch().map(\.id) == [7000])
   }
 
-  @Test(.timeLimit(.minutes(10)))
+  @Test(.timeLimit(.minutes(15)))
   func `An object in memory is not served after its type was migrated or deleted`() throws {
     let ground = try Ground(StoreOptions())
     let other = try ObjectStore(at: ground.path, StoreOptions())
@@ -194,7 +194,7 @@ import Testing
     #expect(try other.object(PersonV2.self, id: 1)?.age == 1)
   }
 
-  @Test(.timeLimit(.minutes(10)))
+  @Test(.timeLimit(.minutes(15)))
   func `Migrating without blocking does the same`() async throws {
     let ground = try Ground(StoreOptions())
     try await ground.store.save(Years.people(0..<2500))

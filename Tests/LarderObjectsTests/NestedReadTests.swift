@@ -10,7 +10,7 @@ import Synchronization
 import Testing
 
 @Suite struct NestedReadTests {
-  @Test(.timeLimit(.minutes(10)))
+  @Test(.timeLimit(.minutes(15)))
   func `More threads than there are readers may read inside of reads, all at once`() throws {
     let ground = try Ground(StoreOptions())
     try ground.store.save([Plate(id: 1, text: "A"), Plate(id: 2, text: "B")])
@@ -41,7 +41,7 @@ import Testing
     return try store.read { _ in try count(inside: depth - 1, store) }
   }
 
-  @Test(.timeLimit(.minutes(10)))
+  @Test(.timeLimit(.minutes(15)))
   func `More reads inside of each other than there are readers are a typed error`() throws {
     let ground = try Ground(StoreOptions())
     try ground.store.save([Plate(id: 1, text: "A"), Plate(id: 2, text: "B")])
@@ -56,7 +56,7 @@ import Testing
     #expect(try ground.store.storage.verify() == [])
   }
 
-  @Test(.timeLimit(.minutes(10)))
+  @Test(.timeLimit(.minutes(15)))
   func `Threads that hold all readers and want one more each do not wait for ever`() throws {
     let ground = try Ground(StoreOptions())
     try ground.store.save([Plate(id: 1, text: "A"), Plate(id: 2, text: "B")])
@@ -108,7 +108,7 @@ import Testing
     static let storedName = Ticket.storedName
   }
 
-  @Test(.timeLimit(.minutes(10)))
+  @Test(.timeLimit(.minutes(15)))
   func `The first query of a type with references takes no more readers than the next`() throws {
     let ground = try Ground(StoreOptions())
     let maker = Maker(id: "m", name: "M")

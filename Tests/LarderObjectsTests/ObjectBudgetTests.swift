@@ -28,7 +28,7 @@ private struct Book: Storable {
 }
 
 @Suite struct ObjectBudgetTests {
-  @Test(.timeLimit(.minutes(10)))
+  @Test(.timeLimit(.minutes(15)))
   func `Of few objects exactly the least recently used goes, with its index entries`() throws {
     let ground = try Ground()
     for id in 0..<10 { try ground.store.save(Note(id: id, tag: "t\(id % 2)")) }
@@ -50,7 +50,7 @@ private struct Book: Storable {
     #expect(try ground.store.storage.verify() == [])
   }
 
-  @Test(.timeLimit(.minutes(10)))
+  @Test(.timeLimit(.minutes(15)))
   func `A budget in bytes holds after every commit, batches and replacements included`() throws {
     let seed = Seed.announce()
     var random = seed.generator()
@@ -74,7 +74,7 @@ private struct Book: Storable {
     #expect(try ground.store.storage.verify() == [])
   }
 
-  @Test(.timeLimit(.minutes(10)))
+  @Test(.timeLimit(.minutes(15)))
   func `M23: an object larger than the budget is refused and costs nobody anything`() throws {
     let ground = try Ground()
     try ground.store.setBudget(ObjectBudget(bytes: .bytes(3072)), for: Page.self)
@@ -96,7 +96,7 @@ private struct Book: Storable {
     #expect(try ground.store.storage.verify() == [])
   }
 
-  @Test(.timeLimit(.minutes(10)))
+  @Test(.timeLimit(.minutes(15)))
   func `A budget that comes later, or becomes less, is come down to, and lifted again`() throws {
     let ground = try Ground(StoreOptions())
     try ground.store.save((0..<5000).map { Page(id: "\($0)", text: "p\($0)") })
@@ -115,7 +115,7 @@ private struct Book: Storable {
     #expect(try ground.store.storage.verify() == [])
   }
 
-  @Test(.timeLimit(.minutes(10)))
+  @Test(.timeLimit(.minutes(15)))
   func `What was used outlives what was not, whatever shares the store`() throws {
     let ground = try Ground(StoreOptions())
     try ground.store.save((0..<3000).map { Car(id: "\($0)", model: "m", year: $0) })
@@ -138,7 +138,7 @@ private struct Book: Storable {
     #expect(try ground.store.storage.verify() == [])
   }
 
-  @Test(.timeLimit(.minutes(10)))
+  @Test(.timeLimit(.minutes(15)))
   func `An evicted object is missing where it is referred to, and no rule is asked`() throws {
     let ground = try Ground()
     try ground.store.save(Book(id: 1, notes: (0..<3).map { Note(id: $0, tag: "t") }))
@@ -151,7 +151,7 @@ private struct Book: Storable {
     #expect(try ground.store.storage.verify() == [])
   }
 
-  @Test(.timeLimit(.minutes(10)))
+  @Test(.timeLimit(.minutes(15)))
   func `Recency outlives a restart, and objects unused for a time are deleted`() throws {
     let clock = ManualClock()
     clock.set(to: 1_700_000_000_000)
@@ -171,7 +171,7 @@ private struct Book: Storable {
     #expect(try ground.store.storage.verify() == [])
   }
 
-  @Test(.timeLimit(.minutes(10)))
+  @Test(.timeLimit(.minutes(15)))
   func `Reads of a bounded type write nothing to the database`() throws {
     let ground = try Ground()
     for id in 0..<10 { try ground.store.save(Note(id: id, tag: "t")) }

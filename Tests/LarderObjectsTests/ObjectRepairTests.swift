@@ -144,7 +144,7 @@ private struct RepairedGround {
   }
 }
 
-@Suite(.timeLimit(.minutes(10))) struct ObjectRepairTests {
+@Suite(.timeLimit(.minutes(15))) struct ObjectRepairTests {
   enum Damage: String, CaseIterable {
     case indexKeyMissing, indexKeyTooMany, idMissing, idTooMany, books, migration, objectGone
   }

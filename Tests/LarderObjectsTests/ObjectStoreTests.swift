@@ -8,7 +8,7 @@ import LarderTesting
 import Testing
 
 @Suite struct ObjectStoreTests {
-  @Test(.timeLimit(.minutes(10)))
+  @Test(.timeLimit(.minutes(15)))
   func `An object is stored whole under any id, and replaced by its id`() throws {
     let ground = try Ground()
     let ids = ["", "a/b", "../..", "é", "e\u{301}", String(repeating: "x", count: 10_000), "a\0b"]
@@ -29,7 +29,7 @@ import Testing
     #expect(try ground.store.storage.verify() == [])
   }
 
-  @Test(.timeLimit(.minutes(10)), arguments: [200_000, 100_000_000])
+  @Test(.timeLimit(.minutes(15)), arguments: [200_000, 100_000_000])
   func `A large object is stored in chunks and comes back`(size: Int) throws {
     let ground = try Ground()
     let car = Car(id: "big", model: String(repeating: "long ", count: size / 5), year: 1)
@@ -42,7 +42,7 @@ import Testing
     #expect(try again.objects(Car.self).where(\.model == car.model).fetch() == [car])
   }
 
-  @Test(.timeLimit(.minutes(10)))
+  @Test(.timeLimit(.minutes(15)))
   func `A unique key is had by one object, also inside a batch`() throws {
     let ground = try Ground()
     try ground.store.save(Plate(id: 1, text: "A"))
@@ -58,7 +58,7 @@ import Testing
     #expect(try ground.store.objects(Plate.self).count() == 4)
   }
 
-  @Test(.timeLimit(.minutes(10)))
+  @Test(.timeLimit(.minutes(15)))
   func `Deleting all of a type leaves the others, and is one step`() throws {
     let ground = try Ground()
     try ground.store.save((0..<50).map { Car(id: "\($0)", model: "m", year: $0) })
@@ -71,7 +71,7 @@ import Testing
     #expect(try ground.store.objects(Car.self).where(\.year == 1).fetch().count == 1)
   }
 
-  @Test(.timeLimit(.minutes(10)))
+  @Test(.timeLimit(.minutes(15)))
   func `Merging replaces what fits and leaves the rest`() throws {
     let ground = try Ground()
     try ground.store.save((0..<10).map { Car(id: "\($0)", model: "m", year: $0) })
@@ -84,7 +84,7 @@ import Testing
     #expect(try ground.store.objects(Car.self).fetch().map(\.model) == ["only"])
   }
 
-  @Test(.timeLimit(.minutes(10)))
+  @Test(.timeLimit(.minutes(15)))
   func `A transaction over types is all or nothing, and sees itself`() throws {
     let ground = try Ground()
     struct Stop: Error {}
@@ -100,7 +100,7 @@ import Testing
     #expect(try ground.store.objects(Plate.self).count() == 0)
   }
 
-  @Test(.timeLimit(.minutes(10)))
+  @Test(.timeLimit(.minutes(15)))
   func `A kept query gives its result again until something changes`() throws {
     let ground = try Ground()
     let other = try ObjectStore(at: ground.path)

@@ -8,7 +8,7 @@ import LarderTesting
 import Testing
 
 @Suite struct ObservationTests {
-  @Test(.timeLimit(.minutes(10)))
+  @Test(.timeLimit(.minutes(15)))
   func `A query's values begin with the present and follow every change`() async throws {
     let ground = try Ground(StoreOptions())
     let other = try ObjectStore(at: ground.path, StoreOptions())
@@ -26,7 +26,7 @@ import Testing
     #expect(try await iterator.next() == [])
   }
 
-  @Test(.timeLimit(.minutes(10)))
+  @Test(.timeLimit(.minutes(15)))
   func `An object's values tell of its coming, its changes and its end`() async throws {
     let ground = try Ground(StoreOptions())
     var iterator = ground.store.values(of: Car.self, id: "1").makeAsyncIterator()
@@ -39,7 +39,7 @@ import Testing
     #expect(try await iterator.next() == .some(nil))
   }
 
-  @Test(.timeLimit(.minutes(10)))
+  @Test(.timeLimit(.minutes(15)))
   func `Cancelling ends a wait, and closing ends it with an error`() async throws {
     let ground = try Ground(StoreOptions())
     let store = ground.store

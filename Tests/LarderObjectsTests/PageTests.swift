@@ -8,7 +8,7 @@ import LarderObjects
 import LarderTesting
 import Testing
 
-@Suite(.timeLimit(.minutes(10))) struct PageTests {
+@Suite(.timeLimit(.minutes(15))) struct PageTests {
   private let ground: Ground
   private var store: ObjectStore { ground.store }
 

@@ -49,7 +49,7 @@ private struct Seat: Storable, Equatable {
   static let indexes = [Index<Seat>("number", \.number, unique: true)]
 }
 
-@Suite(.timeLimit(.minutes(5))) struct PlannerTrapTests {
+@Suite(.timeLimit(.minutes(15))) struct PlannerTrapTests {
   private let ground: Ground
   private var store: ObjectStore { ground.store }
 

@@ -8,7 +8,7 @@ import LarderTesting
 import Testing
 
 /// Every predicate and every aggregate once, on objects one can count by hand.
-@Suite(.timeLimit(.minutes(10))) struct PredicateTests {
+@Suite(.timeLimit(.minutes(15))) struct PredicateTests {
   /// Without an index every predicate is judged; with one it is walked where that is possible.
   struct Book: Storable, Equatable {
     let id: String
@@ -209,7 +209,7 @@ import Testing
 }
 
 /// What is made of the objects a query finds.
-@Suite(.timeLimit(.minutes(10))) struct AggregateTests {
+@Suite(.timeLimit(.minutes(15))) struct AggregateTests {
   let ground: Ground
   let cars: Query<Car>
 

@@ -64,7 +64,7 @@ import Testing
     }
   }
 
-  @Test(.timeLimit(.minutes(10)))
+  @Test(.timeLimit(.minutes(15)))
   func `Any query gives what filtering and sorting an array gives`() throws {
     let seed = Seed.announce()
     var random = seed.generator()
@@ -134,7 +134,7 @@ import Testing
     }
   }
 
-  @Test(.timeLimit(.minutes(10)))
+  @Test(.timeLimit(.minutes(15)))
   func `The planner walks the index that says most`() throws {
     let ground = try Ground(StoreOptions())
     try ground.store.save(Car(id: "1", model: "m", year: 1))

@@ -16,7 +16,7 @@ private func fill(_ store: ObjectStore) throws {
 }
 
 @Suite struct RelationshipRuleTests {
-  @Test(.timeLimit(.minutes(10)))
+  @Test(.timeLimit(.minutes(15)))
   func `A deletion that others deny names them, and deletes nothing`() throws {
     let ground = try Ground(StoreOptions())
     let store = ground.store
@@ -48,7 +48,7 @@ private func fill(_ store: ObjectStore) throws {
     #expect(try store.storage.verify() == [])
   }
 
-  @Test(.timeLimit(.minutes(10)))
+  @Test(.timeLimit(.minutes(15)))
   func `A deletion takes along what it owns, to any depth`() throws {
     let ground = try Ground(StoreOptions())
     let store = ground.store
@@ -65,7 +65,7 @@ private func fill(_ store: ObjectStore) throws {
     #expect(try store.storage.verify() == [])
   }
 
-  @Test(.timeLimit(.minutes(10)))
+  @Test(.timeLimit(.minutes(15)))
   func `A reference is taken out when what it leads to is deleted`() throws {
     let ground = try Ground(StoreOptions())
     let store = ground.store
@@ -83,7 +83,7 @@ private func fill(_ store: ObjectStore) throws {
     #expect(try store.storage.verify() == [])
   }
 
-  @Test(.timeLimit(.minutes(10)))
+  @Test(.timeLimit(.minutes(15)))
   func `Taking a reference out keeps the type's own indexes, or is an error`() throws {
     let ground = try Ground(StoreOptions())
     let store = ground.store
@@ -103,7 +103,7 @@ private func fill(_ store: ObjectStore) throws {
     #expect(try store.storage.verify() == [])
   }
 
-  @Test(.timeLimit(.minutes(10)))
+  @Test(.timeLimit(.minutes(15)))
   func `What has no rule stays, and is left dangling`() throws {
     let ground = try Ground(StoreOptions())
     let store = ground.store

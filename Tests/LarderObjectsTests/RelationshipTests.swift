@@ -9,7 +9,7 @@ import LarderTesting
 import Testing
 
 @Suite struct RelationshipTests {
-  @Test(.timeLimit(.minutes(10)))
+  @Test(.timeLimit(.minutes(15)))
   func `Children are stored once, and a parent fetched later shows their newest state`() throws {
     let ground = try Ground(StoreOptions())
     let store = ground.store
@@ -38,7 +38,7 @@ import Testing
     #expect(try store.storage.verify() == [])
   }
 
-  @Test(.timeLimit(.minutes(10)))
+  @Test(.timeLimit(.minutes(15)))
   func `A kept query of parents shows the newest children`() throws {
     let ground = try Ground(StoreOptions())
     try ground.store.save(Vehicle(id: "a", year: 1, maker: Maker(id: "m", name: "0")))
@@ -55,7 +55,7 @@ import Testing
     }
   }
 
-  @Test(.timeLimit(.minutes(10)))
+  @Test(.timeLimit(.minutes(15)))
   func `A child that was merely loaded is not written back`() throws {
     let ground = try Ground(StoreOptions())
     let store = ground.store
@@ -83,7 +83,7 @@ import Testing
     #expect(try store.object(Maker.self, id: "m")?.name == "set")
   }
 
-  @Test(.timeLimit(.minutes(10)))
+  @Test(.timeLimit(.minutes(15)))
   func `Children are overwritten, kept or left out as asked for`() throws {
     let ground = try Ground(StoreOptions())
     let store = ground.store
@@ -100,7 +100,7 @@ import Testing
     #expect(try store.object(Maker.self, id: "m")?.name == "mine")
   }
 
-  @Test(.timeLimit(.minutes(10)))
+  @Test(.timeLimit(.minutes(15)))
   func `A reference to an object that is gone is visible and harms nothing`() throws {
     let ground = try Ground(StoreOptions())
     let store = ground.store
@@ -125,7 +125,7 @@ import Testing
     #expect(try store.object(Vehicle.self, id: "a")?.maker?.name == "back")
   }
 
-  @Test(.timeLimit(.minutes(10)))
+  @Test(.timeLimit(.minutes(15)))
   func `A required reference is loaded with its parent, and names what is gone`() throws {
     let ground = try Ground(StoreOptions())
     let store = ground.store
@@ -146,7 +146,7 @@ import Testing
     }
   }
 
-  @Test(.timeLimit(.minutes(10)))
+  @Test(.timeLimit(.minutes(15)))
   func `Objects in a transaction see its writes behind their references`() throws {
     let ground = try Ground(StoreOptions())
     let store = ground.store
@@ -176,7 +176,7 @@ import Testing
     #expect(late?.maker?.founders.isEmpty == true && late?.maker?.name == "n")
   }
 
-  @Test(.timeLimit(.minutes(10)))
+  @Test(.timeLimit(.minutes(15)))
   func `Outside of a store references are coded as their objects`() throws {
     let ground = try Ground(StoreOptions())
     let car = Vehicle(

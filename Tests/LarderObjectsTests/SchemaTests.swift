@@ -8,7 +8,7 @@ import LarderTesting
 import Testing
 
 @Suite struct SchemaTests {
-  @Test(.timeLimit(.minutes(10)))
+  @Test(.timeLimit(.minutes(15)))
   func `A field more in the same version reads, and is not written`() throws {
     let ground = try Ground(StoreOptions())
     try ground.store.save(Years.people(0..<3))
@@ -26,7 +26,7 @@ import Testing
     #expect(throws: ObjectError.self) { try ground.store.save(Years.people(0..<1)) }
   }
 
-  @Test(.timeLimit(.minutes(10)))
+  @Test(.timeLimit(.minutes(15)))
   func `Another kind of field in the same version is never decoded wrongly`() throws {
     let ground = try Ground(StoreOptions())
     try ground.store.save(Years.people(0..<3))
@@ -41,7 +41,7 @@ import Testing
     }
   }
 
-  @Test(.timeLimit(.minutes(10)))
+  @Test(.timeLimit(.minutes(15)))
   func `A newer version that does not decode what is stored asks for a migration`() throws {
     let ground = try Ground(StoreOptions())
     try ground.store.save(Years.people(0..<3))
@@ -55,7 +55,7 @@ import Testing
     #expect(try ground.store.objects(PersonV1.self).count() == 3)
   }
 
-  @Test(.timeLimit(.minutes(10)))
+  @Test(.timeLimit(.minutes(15)))
   func `A newer version that decodes is raised by a write, and old programs may still read`() throws
   {
     let ground = try Ground(StoreOptions())
@@ -74,7 +74,7 @@ import Testing
     #expect(late?.code == .migrationOrder)
   }
 
-  @Test(.timeLimit(.minutes(10)))
+  @Test(.timeLimit(.minutes(15)))
   func `A declaration that needs an object to be read is known from the first one saved`() throws {
     let ground = try Ground(StoreOptions())
     try ground.store.save(Painted(id: 1, colour: .green, size: 1.5))

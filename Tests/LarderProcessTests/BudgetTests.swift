@@ -13,7 +13,7 @@ extension Processes {
     String(repeating: "\(key).\(version);", count: 20 + version % 30)
   }
 
-  @Test(.timeLimit(.minutes(10)))
+  @Test(.timeLimit(.minutes(15)))
   func `Four processes fill one budget and nobody ever sees more than it`() throws {
     let budget = 200_000
     let ground = try Ground(StoreOptions(budget: .bytes(budget)))
@@ -48,7 +48,7 @@ extension Processes {
     for peer in peers { try peer.dismiss() }
   }
 
-  @Test(.timeLimit(.minutes(10)))
+  @Test(.timeLimit(.minutes(15)))
   func `Readers read on through eviction and never see a wrong value`() throws {
     let seed = Seed.announce()
     var random = seed.generator()

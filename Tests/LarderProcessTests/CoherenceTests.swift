@@ -8,7 +8,7 @@ import LarderTesting
 import Testing
 
 extension Processes {
-  @Test(.timeLimit(.minutes(10)))
+  @Test(.timeLimit(.minutes(15)))
   func `Two processes that alternate always read what the other wrote last`() throws {
     let ground = try Ground()
     let peer = try ground.peer()
@@ -27,7 +27,7 @@ extension Processes {
     try peer.dismiss()
   }
 
-  @Test(.timeLimit(.minutes(10)))
+  @Test(.timeLimit(.minutes(15)))
   func `An entry expires for every process at the same millisecond`() throws {
     let clock = ManualClock(milliseconds: 1000)
     let ground = try Ground(StoreOptions(clock: StoreClock { clock.now }))
@@ -57,7 +57,7 @@ extension Processes {
     for peer in peers { try peer.dismiss() }
   }
 
-  @Test(.timeLimit(.minutes(10)))
+  @Test(.timeLimit(.minutes(15)))
   func `Processes whose keys all collide lose nothing`() throws {
     var options = StoreOptions()
     options.hashBits = 4

@@ -9,7 +9,7 @@ import Synchronization
 import Testing
 
 extension Processes {
-  @Test(.timeLimit(.minutes(10)))
+  @Test(.timeLimit(.minutes(15)))
   func `A compaction keeps everything, in a smaller file`() throws {
     let clock = ManualClock()
     let ground = try Ground(
@@ -51,7 +51,7 @@ extension Processes {
     #expect(Files.names(in: ground.path + "/v1").filter { $0.hasPrefix("g-") }.count == 1)
   }
 
-  @Test(.timeLimit(.minutes(10)), arguments: Durability.allCases)
+  @Test(.timeLimit(.minutes(15)), arguments: Durability.allCases)
   func `Others write on across compactions and nothing is lost`(durability: Durability) throws {
     let ground = try Ground(StoreOptions(durability: durability))
     let option = durability == .cache ? "" : "\(durability)"
@@ -72,7 +72,7 @@ extension Processes {
     for writer in writers { try writer.dismiss() }
   }
 
-  @Test(.timeLimit(.minutes(10)))
+  @Test(.timeLimit(.minutes(15)))
   func `A reader stopped for the whole run is named, and the file stays bounded`() throws {
     let events = Mutex<[StoreEvent]>([])
     let ground = try Ground(
@@ -112,7 +112,7 @@ extension Processes {
   }
 
   @Test(
-    .enabled(if: hasFaults, needsFaults), .timeLimit(.minutes(10)),
+    .enabled(if: hasFaults, needsFaults), .timeLimit(.minutes(15)),
     arguments: [
       "openGenerationBuilt", "openGenerationRenamed", "openCurrentWritten", "condemnMarked",
     ], Durability.allCases)

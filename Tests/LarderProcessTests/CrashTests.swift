@@ -23,7 +23,7 @@ extension Processes {
     }
   }
 
-  @Test(.timeLimit(.minutes(10)))
+  @Test(.timeLimit(.minutes(15)))
   func `A writer killed at 200 random moments takes nothing acknowledged with it`() throws {
     let seed = Seed.announce()
     var random = seed.generator()
@@ -68,7 +68,7 @@ extension Processes {
   ]
 
   @Test(
-    .enabled(if: hasFaults, needsFaults), .timeLimit(.minutes(10)), arguments: writingPoints)
+    .enabled(if: hasFaults, needsFaults), .timeLimit(.minutes(15)), arguments: writingPoints)
   func `A writer killed at a point of the protocol takes nothing acknowledged with it`(
     point: String
   ) throws {
@@ -97,7 +97,7 @@ extension Processes {
     for peer in [bystander, other] { try peer.dismiss() }
   }
 
-  @Test(.enabled(if: hasFaults, needsFaults), .timeLimit(.minutes(10)))
+  @Test(.enabled(if: hasFaults, needsFaults), .timeLimit(.minutes(15)))
   func `A writer killed after it evicted has evicted nothing`() throws {
     let ground = try Ground(StoreOptions(budget: .bytes(4096)))
     for key in 0..<100 { try ground.numbers.setValue("v\(key)", forKey: key) }
@@ -116,7 +116,7 @@ extension Processes {
     #expect(try ground.store.verify() == [])
   }
 
-  @Test(.timeLimit(.minutes(10)), arguments: 0..<6)
+  @Test(.timeLimit(.minutes(15)), arguments: 0..<6)
   func `Fifty processes create one store at once though a third of them is killed`(
     trial: UInt64
   ) throws {

@@ -11,7 +11,7 @@ import Testing
   extension Processes {
     static let everyUse = "forked" + String(repeating: " usedAfterFork", count: 11)
 
-    @Test(.timeLimit(.minutes(10)))
+    @Test(.timeLimit(.minutes(15)))
     func `A forked child gets an error from every use and its parent is not harmed`() throws {
       let ground = try Ground()
       let peer = try ground.peer()
@@ -35,7 +35,7 @@ import Testing
       peer.closeInput()
     }
 
-    @Test(.timeLimit(.minutes(10)))
+    @Test(.timeLimit(.minutes(15)))
     func `A gate held across a fork is free when its holder dies`() throws {
       let ground = try Ground()
       let peer = try ground.peer()
@@ -49,7 +49,7 @@ import Testing
       peer.closeInput()
     }
 
-    @Test(.timeLimit(.minutes(10)))
+    @Test(.timeLimit(.minutes(15)))
     func `A lease held across a fork is free when its holder dies`() throws {
       let ground = try Ground()
       let log = ground.directory.appending("log")

@@ -25,7 +25,7 @@ private struct Large: Storable {
 }
 
 extension Processes {
-  @Test(.timeLimit(.minutes(10)))
+  @Test(.timeLimit(.minutes(15)))
   func `Processes that fill a bounded type at random keep its budget, books and indexes`() throws {
     let seed = Seed.announce()
     let directory = try TemporaryDirectory()
@@ -61,7 +61,7 @@ extension Processes {
     for peer in peers { try peer.dismiss() }
   }
 
-  @Test(.timeLimit(.minutes(10)))
+  @Test(.timeLimit(.minutes(15)))
   func `M5: two processes save an object of 200 kB and no read is torn`() throws {
     let directory = try TemporaryDirectory()
     let path = directory.appending("large")

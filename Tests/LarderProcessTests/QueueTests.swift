@@ -51,19 +51,19 @@ extension Processes {
     try holder.dismiss()
   }
 
-  @Test(.timeLimit(.minutes(10)))
+  @Test(.timeLimit(.minutes(15)))
   func `At most 8 MiB of large writes wait, then the setter does`() throws {
     // The ninth finds the limit reached.
     try fillQueue(20, value: String(repeating: "x", count: 1 << 20), limit: 8)
   }
 
-  @Test(.timeLimit(.minutes(10)))
+  @Test(.timeLimit(.minutes(15)))
   func `At most 8 MiB of small writes wait, then the setter does`() throws {
     // Each counts 256 bytes, key and value: fewer than 65,536 fit.
     try fillQueue(32_000, value: "v", limit: (8 << 20) / (256 + 8 + 1) + 1)
   }
 
-  @Test(.timeLimit(.minutes(10)))
+  @Test(.timeLimit(.minutes(15)))
   func `Writers that wait for each other are committed together, each with its own result`()
     throws
   {
@@ -97,7 +97,7 @@ extension Processes {
     try holder.dismiss()
   }
 
-  @Test(.timeLimit(.minutes(10)))
+  @Test(.timeLimit(.minutes(15)))
   func `Tasks that wait for their writes leave Swift's threads to others`() async throws {
     let ground = try Ground()
     let holder = try ground.peer()
@@ -126,7 +126,7 @@ extension Processes {
     try holder.dismiss()
   }
 
-  @Test(.timeLimit(.minutes(10)))
+  @Test(.timeLimit(.minutes(15)))
   func `A process that ends in order commits what waits`() throws {
     let ground = try Ground()
     let holder = try ground.peer()

@@ -9,7 +9,7 @@ import LarderTesting
 import Testing
 
 extension Processes {
-  @Test(.timeLimit(.minutes(10)))
+  @Test(.timeLimit(.minutes(15)))
   func `What a killed process committed is synced by another one when its time has come`() throws {
     let hour = 3_600_000 as UInt64
     let ground = try Ground(StoreOptions(durability: .relaxed, syncInterval: .seconds(3600)))
@@ -28,7 +28,7 @@ extension Processes {
     #expect(ground.numbers[1] == "one" && ground.numbers[2] == "two")
   }
 
-  @Test(.timeLimit(.minutes(10)))
+  @Test(.timeLimit(.minutes(15)))
   func `A process that only reads syncs by itself what a killed one committed`() throws {
     let ground = try Ground(StoreOptions(durability: .relaxed, syncInterval: .milliseconds(20)))
     let reader = try ground.peer("relaxed")
@@ -44,7 +44,7 @@ extension Processes {
     try reader.dismiss()
   }
 
-  @Test(.timeLimit(.minutes(10)))
+  @Test(.timeLimit(.minutes(15)))
   func `A process that is stopped in the middle of a sync holds up nobody's`() throws {
     let ground = try Ground(StoreOptions(durability: .relaxed, syncInterval: .seconds(3600)))
     let presence = try OwnedFile(path: try ground.store.core.generation().path + "/presence")

@@ -21,7 +21,7 @@ extension Processes {
     return path
   }
 
-  @Test(.timeLimit(.minutes(10)))
+  @Test(.timeLimit(.minutes(15)))
   func `Eight processes of four tasks each compute a key once`() throws {
     let ground = try Ground()
     let peers = try (0..<8).map { _ in try ground.peer() }
@@ -42,7 +42,7 @@ extension Processes {
     for peer in peers { try peer.dismiss() }
   }
 
-  @Test(.timeLimit(.minutes(10)))
+  @Test(.timeLimit(.minutes(15)))
   func `When the process that computes is killed another takes over at once`() throws {
     let ground = try Ground()
     let others = try (0..<3).map { _ in try ground.peer() }
@@ -70,7 +70,7 @@ extension Processes {
     for peer in others { try peer.dismiss() }
   }
 
-  @Test(.timeLimit(.minutes(10)))
+  @Test(.timeLimit(.minutes(15)))
   func `A computation is not lost beside ten thousand writes to other keys`() throws {
     let ground = try Ground()
     let flood = try ground.peer()

@@ -8,7 +8,7 @@ import LarderTesting
 import Testing
 
 extension Processes {
-  @Test(.timeLimit(.minutes(10)))
+  @Test(.timeLimit(.minutes(15)))
   func `Writes queued behind a stopped writer fail and name it, and reads go on`() throws {
     let ground = try Ground()
     try ground.numbers.setValue("before", forKey: 1)
@@ -52,7 +52,7 @@ extension Processes {
     for peer in others + [holder] { try peer.dismiss() }
   }
 
-  @Test(.timeLimit(.minutes(10)))
+  @Test(.timeLimit(.minutes(15)))
   func `A stopped writer that is killed lets everybody write on`() throws {
     let ground = try Ground()
     let holder = try ground.peer()

@@ -31,7 +31,7 @@ extension Processes {
     }
   }
 
-  @Test(.timeLimit(.minutes(10)))
+  @Test(.timeLimit(.minutes(15)))
   func `Reads of any process count for eviction, and none writes to the database`() throws {
     // Room for 400 entries of 256 bytes.
     let ground = try Ground(StoreOptions(budget: .bytes(400 * 256)))
@@ -60,7 +60,7 @@ extension Processes {
     try peer.dismiss()
   }
 
-  @Test(.timeLimit(.minutes(10)))
+  @Test(.timeLimit(.minutes(15)))
   func `The counters of all processes add up, also of those that are gone`() throws {
     let ground = try Ground()
     let before = try ground.store.statistics()
@@ -97,7 +97,7 @@ extension Processes {
     for peer in [peers[2], newcomer] { try peer.dismiss() }
   }
 
-  @Test(.timeLimit(.minutes(10)))
+  @Test(.timeLimit(.minutes(15)))
   func `A process killed in a read is not among those present and pins nothing`() throws {
     let ground = try Ground()
     let reader = try ground.peer()
@@ -119,7 +119,7 @@ extension Processes {
     #expect(!readers.contains { $0.pid == pid })
   }
 
-  @Test(.timeLimit(.minutes(10)))
+  @Test(.timeLimit(.minutes(15)))
   func `The slot of a killed reader is free again with the next opening`() throws {
     let ground = try Ground()
     let reader = try ground.peer()
@@ -133,7 +133,7 @@ extension Processes {
     try newcomer.dismiss()
   }
 
-  @Test(.timeLimit(.minutes(10)))
+  @Test(.timeLimit(.minutes(15)))
   func `What one process clears no other serves from memory`() throws {
     let ground = try Ground()
     let peer = try ground.peer()
@@ -153,7 +153,7 @@ extension Processes {
     try peer.dismiss()
   }
 
-  @Test(.timeLimit(.minutes(10)))
+  @Test(.timeLimit(.minutes(15)))
   func `A condemned generation is left by every process and nothing of it is served`() throws {
     let ground = try Ground()
     let peers = try (0..<3).map { _ in try ground.peer() }
@@ -184,7 +184,7 @@ extension Processes {
   }
 
   #if os(Linux)
-    @Test(.timeLimit(.minutes(10)))
+    @Test(.timeLimit(.minutes(15)))
     func `Another PID namespace gets a store of its own beside, and says so`() throws {
       let ground = try Ground()
       let tool = try PeerExecutable.tool.path

@@ -13,7 +13,7 @@ import Testing
 
 // Updates that wait for each other, and what blocks the threads that others need.
 
-@Suite(.timeLimit(.minutes(10)))
+@Suite(.timeLimit(.minutes(15)))
 struct CrossingTests {
   /// Two threads, each in an update of one storage whose closure writes the other, at the same time.
   ///

@@ -12,7 +12,7 @@ import Testing
 
 // What Shallows was measured to do wrong, M1 to M4, done right.
 
-@Suite(.timeLimit(.minutes(5)))
+@Suite(.timeLimit(.minutes(15)))
 struct DefectTests {
   @Test func `M1: eight threads set and get in one memory`() throws {
     let memory = MemoryStorage<Int, [Int]>(countLimit: 50)

@@ -9,7 +9,7 @@ import LarderSystem
 import LarderTesting
 import Testing
 
-@Suite(.timeLimit(.minutes(5)))
+@Suite(.timeLimit(.minutes(15)))
 struct DiskTests {
   @Test func `Updates of one file by several processes lose nothing`() throws {
     let directory = try TemporaryDirectory()

@@ -12,7 +12,7 @@ import Testing
 
 // What layers promise when values expire, when a part fails, and what an update reaches.
 
-@Suite(.timeLimit(.minutes(10)))
+@Suite(.timeLimit(.minutes(15)))
 struct LayerTests {
   /// Memory on a clock of the test's.
   private struct Clocked: Sendable {

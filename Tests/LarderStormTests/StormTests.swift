@@ -37,7 +37,7 @@ let needsFaults: Comment = "needs swift test --traits FaultInjection"
       .flatMap(Int.init)
   }
 
-  @Test(.timeLimit(.minutes(10)))
+  @Test(.timeLimit(.minutes(15)))
   func `Storm: nothing acknowledged is lost and nothing stale is served under kills`() throws {
     let (status, line, log) = try stress(seconds: hasFaults ? 30 : 10, seed: Seed.announce())
     #expect(status == .exited(0), "\(log.suffix(4000))")
@@ -73,7 +73,7 @@ let needsFaults: Comment = "needs swift test --traits FaultInjection"
       "facades", "defaultsUpdateUnlocked", "defaultsSetBehind", "defaultsWatchDeaf",
       "folderUnlocked", "folderWritesInPlace")
 
-  @Test(.enabled(if: hasFaults, needsFaults), .timeLimit(.minutes(10)), arguments: mutants)
+  @Test(.enabled(if: hasFaults, needsFaults), .timeLimit(.minutes(15)), arguments: mutants)
   func `Storm: a rule that is broken is noticed within a minute`(broken: Broken) throws {
     let (status, line, log) = try stress(
       seconds: 60, mutant: broken.mutant, theme: broken.theme, seed: Seed.announce())

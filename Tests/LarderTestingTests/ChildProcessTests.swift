@@ -12,7 +12,7 @@ import Testing
   import Glibc
 #endif
 
-@Suite(.timeLimit(.minutes(10)))
+@Suite(.timeLimit(.minutes(15)))
 struct ChildProcessTests {
   @Test func `Lines go to a child and come back in order`() throws {
     let child = try ChildProcess("/bin/cat")

@@ -18,7 +18,7 @@ import Testing
 
 private let needsFaults: Comment = "needs swift test --traits FaultInjection"
 
-@Suite(.enabled(if: FaultPlan.isCompiledIn, needsFaults), .timeLimit(.minutes(10)))
+@Suite(.enabled(if: FaultPlan.isCompiledIn, needsFaults), .timeLimit(.minutes(15)))
 struct FaultStormTests {
   private func peer(_ faults: FaultPlan.Fault..., seed: Seed? = nil) throws -> ChildProcess {
     let environment = try FaultPlan(faults, seed: seed).environment

@@ -11,7 +11,7 @@ import Testing
   import Glibc
 #endif
 
-@Suite(.timeLimit(.minutes(10)))
+@Suite(.timeLimit(.minutes(15)))
 struct HistoryLogTests {
   private let directory: TemporaryDirectory
 

@@ -15,7 +15,7 @@ private func read(_ value: UInt64, _ start: UInt64, _ end: UInt64) -> Operation 
   Operation(.read, key: 1, value: value, start: start, end: end)
 }
 
-@Suite(.timeLimit(.minutes(10)))
+@Suite(.timeLimit(.minutes(15)))
 struct LinearizabilityTests {
   struct Case: CustomTestStringConvertible, Sendable {
     let testDescription: String

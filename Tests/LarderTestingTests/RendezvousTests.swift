@@ -11,7 +11,7 @@ import Testing
   import Glibc
 #endif
 
-@Suite(.timeLimit(.minutes(10)))
+@Suite(.timeLimit(.minutes(15)))
 struct RendezvousTests {
   @Test func `All go when all are ready`() throws {
     let children = try (0..<8).map { try shell("echo ready; read word; echo \"$word \($0)\"") }
@@ -63,7 +63,7 @@ struct RendezvousTests {
   }
 }
 
-@Suite(.timeLimit(.minutes(10)))
+@Suite(.timeLimit(.minutes(15)))
 struct ChildProcessRunTests {
   @Test func `A finished child leaves its status, lines and errors`() throws {
     let outcome = try ChildProcess.run(

@@ -10,7 +10,7 @@ import Testing
 // The laws hold for what Larder has, and for dictionaries; each of the broken dictionaries of
 // BrokenDictionaries.swift is caught by the law it breaks.
 
-@Suite(.timeLimit(.minutes(10)))
+@Suite(.timeLimit(.minutes(15)))
 struct StorageLawsTests {
   @Test func `A dictionary keeps the laws`() {
     #expect(DictionaryStorage().laws.waitForViolations() == [])

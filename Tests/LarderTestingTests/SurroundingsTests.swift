@@ -12,7 +12,7 @@ import Testing
   import Glibc
 #endif
 
-@Suite(.timeLimit(.minutes(10)))
+@Suite(.timeLimit(.minutes(15)))
 struct TemporaryDirectoryTests {
   @Test func `A directory is fresh and private`() throws {
     let first = try TemporaryDirectory()
@@ -89,7 +89,7 @@ struct TemporaryDirectoryTests {
     }
   }
 
-  @Test(.timeLimit(.minutes(10)))
+  @Test(.timeLimit(.minutes(15)))
   func `What expires for one process expires for the other`() throws {
     let directory = try TemporaryDirectory()
     let path = directory.appending("clock")
@@ -111,7 +111,7 @@ struct TemporaryDirectoryTests {
   }
 }
 
-@Suite(.timeLimit(.minutes(10)))
+@Suite(.timeLimit(.minutes(15)))
 struct PeerExecutableTests {
   @Test func `The peer built with the tests is found, and runs`() throws {
     let peer = try PeerExecutable.peer

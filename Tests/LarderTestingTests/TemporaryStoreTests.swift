@@ -6,7 +6,7 @@ import Larder
 import LarderTesting
 import Testing
 
-@Suite(.timeLimit(.minutes(10)))
+@Suite(.timeLimit(.minutes(15)))
 struct TemporaryStoreTests {
   @Test func `A store is fresh, and gone with what is beside it`() throws {
     var temporary: TemporaryStore? = try TemporaryStore()

@@ -8,7 +8,7 @@ import LarderTesting
 import LarderUntyped
 import Testing
 
-@Suite(.timeLimit(.minutes(5)))
+@Suite(.timeLimit(.minutes(15)))
 struct JSONLineTests {
   @Test(
     arguments: [

@@ -9,7 +9,7 @@ import LarderTesting
 import LarderUntyped
 import Testing
 
-@Suite(.timeLimit(.minutes(10)))
+@Suite(.timeLimit(.minutes(15)))
 struct ObjectImportTests {
   /// Imports lines of text.
   @discardableResult

@@ -7,7 +7,7 @@ import LarderTesting
 import LarderUntyped
 import Testing
 
-@Suite(.timeLimit(.minutes(5)))
+@Suite(.timeLimit(.minutes(15)))
 struct QueryParserTests {
   @Test(
     arguments: [
