@@ -135,8 +135,13 @@ struct StoreOpener {
     if let name = try stranger(in: path) {
       return try damaged("\(name) of g-\(number) is not a regular file")
     }
-    // Before anything is judged: each kind is judged in its own way.
-    if let kind = try StoreState.read(from: path + "/state")?.durability { try require(kind) }
+    // Before anything is judged: each kind is judged in its own way. Where a cache is tells that it is
+    // one, so that a state that says otherwise is damage.
+    if options.durability.isKept, let kind = try StoreState.read(from: path + "/state")?.durability,
+      kind.isKept
+    {
+      try require(kind)
+    }
     let presence = try OwnedFile(
       path: path + "/presence", creation: .createIfMissing, closesInForkedChild: true)
     let alone = try presence.tryLock(.exclusive, at: Presence.everybody)
