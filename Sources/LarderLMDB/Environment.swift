@@ -180,10 +180,12 @@ package final class Environment: Sendable {
     var stat = MDB_stat()
     unsafe mdb_env_info(pointer, &info)
     unsafe mdb_env_stat(pointer, &stat)
+    // Of a damaged meta page they may be anything.
     return unsafe Information(
-      mapSize: info.me_mapsize, lastPage: info.me_last_pgno,
-      lastTransaction: UInt64(info.me_last_txnid), maximumReaders: Int(info.me_maxreaders),
-      usedReaders: Int(info.me_numreaders), pageSize: Int(stat.ms_psize))
+      mapSize: info.me_mapsize, lastPage: min(max(info.me_last_pgno, 0), 1 << 47),
+      lastTransaction: UInt64(truncatingIfNeeded: info.me_last_txnid),
+      maximumReaders: Int(info.me_maxreaders), usedReaders: Int(info.me_numreaders),
+      pageSize: Int(stat.ms_psize))
   }
 
   /// Writes everything committed so far to the disk.

@@ -39,7 +39,9 @@ package struct WriteTransaction: ~Copyable {
       unsafe self.map = nil
     }
     unsafe self.handle = handle
-    freeTreePages = free.ms_branch_pages + free.ms_leaf_pages + free.ms_overflow_pages
+    // Of a damaged meta page they may be anything.
+    let freePages = free.ms_branch_pages &+ free.ms_leaf_pages &+ free.ms_overflow_pages
+    freeTreePages = min(max(freePages, 0), 1 << 40)
     thread = OSThread.token
   }
 
