@@ -132,11 +132,14 @@ final class Folder: Sendable {
   private func sharedTurns(_ operation: String) throws -> Turns {
     let identity: FileIdentity
     do throws(SystemError) {
-      if createsDirectories { try FileSystem.makeDirectories(path) }
-      guard let status = try FileSystem.status(of: path) else {
-        throw SystemError(errno: 2, operation: "stat", path: path)
-      }
-      identity = status.identity
+      var found: FileIdentity?
+      repeat {
+        if createsDirectories { try FileSystem.makeDirectories(path) }
+        found = try FileSystem.status(of: path)?.identity
+        // Somebody may have cleared the folder in between: it is made again.
+      } while found == nil && createsDirectories
+      guard let found else { throw SystemError(errno: 2, operation: "stat", path: path) }
+      identity = found
     } catch {
       throw Self.inaccessible(operation, error)
     }
