@@ -149,7 +149,7 @@ struct FlatScanner {
   }
 
   mutating func base64() throws(JSONFlaw) -> [UInt8] {
-    guard let bytes = Base64Bytes.bytes(try rawText()) else { throw flaw("This is no base64.") }
+    guard let bytes = Base64.bytes(try rawText()) else { throw flaw("This is no base64.") }
     return bytes
   }
 

@@ -53,7 +53,7 @@ package enum EntryLine {
       append(text: entry.payload, to: &output)
     } else {
       output += ",\"base64\":\"".utf8
-      Base64Bytes.append(entry.payload, to: &output)
+      Base64.append(entry.payload, to: &output)
       output.append(UInt8(ascii: "\""))
     }
     output += "}\n".utf8
@@ -78,7 +78,7 @@ package enum EntryLine {
       return append(text: Array(shown.utf8), to: &output)
     }
     output += "\"keyTag\":\(key.tag),\"keyBase64\":\"".utf8
-    Base64Bytes.append(key.bytes, to: &output)
+    Base64.append(key.bytes, to: &output)
     output.append(UInt8(ascii: "\""))
   }
 

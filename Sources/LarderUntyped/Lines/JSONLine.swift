@@ -30,7 +30,7 @@ package enum JSONLine {
     switch value {
     case .unsigned, .negative, .text, .boolean, .null: text += value.jsonText()
     case .float(let number) where number.isFinite: text += number.description
-    case .bytes(let bytes): text += "{\"$bytes\":\"\(Base64Text.text(bytes))\"}"
+    case .bytes(let bytes): text += "{\"$bytes\":\"\(Base64.text(bytes))\"}"
     case .tagged(37, .bytes(let bytes)) where bytes.count == 16:
       text += "{\"$uuid\":\"\(KeyType.display(tag: .uuid, bytes: bytes))\"}"
     case .tagged(1, .float), .tagged(1001, _):
@@ -66,6 +66,6 @@ package enum JSONLine {
   }
 
   private static func writeBytes(_ value: CBORValue, to text: inout String) {
-    text += "{\"$cbor\":\"\(Base64Text.text(value.encoded))\"}"
+    text += "{\"$cbor\":\"\(Base64.text(value.encoded))\"}"
   }
 }

@@ -139,8 +139,8 @@ package struct JSONReader {
     switch name {
     case "$date": return CalendarDate.seconds(text).flatMap { ExactDate.stored($0) }
     case "$uuid": return PlainValue.uuid(text).map { .tagged(37, .bytes($0)) }
-    case "$bytes": return Base64Text.bytes(text).map { .bytes($0) }
-    case "$cbor": return Base64Text.bytes(text).flatMap { try? CBORValue(parsing: $0) }
+    case "$bytes": return Base64.bytes(text).map { .bytes($0) }
+    case "$cbor": return Base64.bytes(text).flatMap { try? CBORValue(parsing: $0) }
     default: return nil
     }
   }

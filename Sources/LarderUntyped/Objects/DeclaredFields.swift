@@ -82,7 +82,7 @@ struct DeclaredFields: Sendable {
     case ("date", .float), ("date", .map): return value
     case ("uuid", .text(let text)): return PlainValue.uuid(text).map { .tagged(37, .bytes($0)) }
     case ("uuid", .bytes(let bytes)): return bytes.count == 16 ? value : nil
-    case ("bytes", .text(let text)): return Base64Text.bytes(text).map { .bytes($0) }
+    case ("bytes", .text(let text)): return Base64.bytes(text).map { .bytes($0) }
     case ("bytes", .bytes), ("bytes", .array): return value
     case ("map", .map), ("array", .array), ("url", .text), ("url", .map): return value
     // A dictionary whose keys are not texts is stored as an array, a plain enumeration as a map.
