@@ -40,6 +40,8 @@ let package = Package(
         .product(name: "GRDB", package: "GRDB.swift"),
       ],
       path: "Sources/PeerBench"),
+    // Pictures and a page from what the others wrote. Builds without anything.
+    .executableTarget(name: "larder-bench-report", path: "Sources/BenchReport"),
     // The tool from outside. Builds without Larder and its rivals.
     .executableTarget(
       name: "larder-tool-bench", dependencies: ["LMDBRival"], path: "Sources/ToolBench"),

@@ -10,8 +10,10 @@ VALUES is a file of COUNT values of SIZE bytes. Commands on standard input, one 
   value KEY            answers with the value in hexadecimal
   get KEY...           answers with the nanoseconds of each call, then the sum of the first 8 bytes
   set SHIFT KEY...     answers with the nanoseconds of each call
+  go get|set SECONDS SEED   does so for a while, random keys; answers with calls and nanoseconds
 """
 
+import random
 import sys
 from time import perf_counter_ns
 
@@ -34,6 +36,19 @@ def main():
 
     for line in sys.stdin:
         command, *words = line.split()
+        if command == "go":
+            choose = random.Random(int(words[2])).randrange
+            end = float(words[1]) * 1e9
+            calls, start = 0, perf_counter_ns()
+            while perf_counter_ns() - start < end:
+                key = choose(count)
+                if words[0] == "get":
+                    cache.get(name(key))
+                else:
+                    cache.set(name(key), value(key), retry=True)
+                calls += 1
+            print(calls, perf_counter_ns() - start, flush=True)
+            continue
         numbers = [int(word) for word in words]
         if command == "load":
             for start in range(0, count, 1000):

@@ -51,6 +51,17 @@ final class DrivenContender: Contender {
     try child.send("set \(shift) " + keys.map(String.init).joined(separator: " "))
   }
 
+  /// Random keys for a while, with the value each has at first.
+  func start(_ kind: Contest.Kind, seconds: Double, seed: Int) throws {
+    try child.send("go \(kind) \(seconds) \(seed)")
+  }
+
+  /// Calls a second, of what `start(_:seconds:seed:)` began.
+  func rate() throws -> Double {
+    let numbers = try child.numbers()
+    return Double(numbers[0]) * 1e9 / Double(numbers[1])
+  }
+
   func answer() throws -> [UInt32] { try child.numbers().map { UInt32(clamping: $0) } }
 
   func get(_ keys: [UInt32], _ times: inout [UInt32]) throws -> UInt64 {
@@ -93,27 +104,35 @@ final class DrivenContender: Contender {
     var times: [UInt32] = []
     while let line = readLine() {
       let words = line.split(separator: " ")
-      let numbers = words.dropFirst().map { Int($0)! }
       times.removeAll(keepingCapacity: true)
-      times.reserveCapacity(numbers.count)
       switch words[0] {
       case "set":
+        let numbers = words.dropFirst().map { Int($0)! }
         for key in numbers.dropFirst() {
           let value = values[(key + numbers[0]) % count]
           let start = bench_now()
           try namespace.setBytes(value, forKey: keys[key])
           times.append(UInt32(clamping: bench_now() - start))
         }
-      default:
-        for key in numbers {
-          let start = bench_now()
-          guard try namespace.bytes(forKey: keys[key]) != nil else {
-            throw BenchFailure("A key is missing.")
+        Child.say(times.map(String.init).joined(separator: " "))
+      case "go":
+        var random = Numbers(seed: UInt64(words[3])!)
+        let (start, end) = (bench_now(), Double(words[2])! * 1e9)
+        var calls = 0
+        while Double(bench_now() - start) < end {
+          let key = Int.random(in: 0..<count, using: &random)
+          if words[1] == "get" {
+            guard try namespace.bytes(forKey: keys[key])?.count == size else {
+              throw BenchFailure("A key is missing.")
+            }
+          } else {
+            try namespace.setBytes(values[key], forKey: keys[key])
           }
-          times.append(UInt32(clamping: bench_now() - start))
+          calls += 1
         }
+        Child.say("\(calls) \(bench_now() - start)")
+      default: throw BenchFailure("There is no command \(words[0]).")
       }
-      Child.say(times.map(String.init).joined(separator: " "))
     }
   }
 }

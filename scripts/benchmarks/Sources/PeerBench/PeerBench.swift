@@ -5,20 +5,21 @@
 import Foundation
 import Larder
 
-/// `larder-peer-bench SUITE [--json FILE] [--quick] [--work DIRECTORY]`
+/// `larder-peer-bench SUITE [--json FILE] [--quick] [--work DIRECTORY] [--traces DIRECTORY]`
 @main
 struct PeerBench {
-  static func main() {
+  static func main() async {
     do {
       if Machine.isDebugBuild {
         throw BenchFailure(
           "This is a debug build: its figures would mean nothing. Use scripts/bench.")
       }
       let arguments = Array(CommandLine.arguments.dropFirst())
-      if arguments.first == "--child-drive" {
-        try DrivenContender.drive(Array(arguments.dropFirst()))
-      } else {
-        try run(arguments)
+      switch arguments.first {
+      case "--child-drive": try DrivenContender.drive(Array(arguments.dropFirst()))
+      case "--child-open": try LifeWorkloads.open(arguments[1])
+      case "--child-together": try await LifeWorkloads.together(arguments[1])
+      default: try run(arguments)
       }
     } catch {
       FileHandle.standardError.write(Data("larder-peer-bench: \(error)\n".utf8))
@@ -29,17 +30,25 @@ struct PeerBench {
   private static func run(_ arguments: [String]) throws {
     var json: String?
     var work: String?
+    var traces: String?
     var isQuick = false
     var rest = arguments
-    guard !rest.isEmpty else { throw BenchFailure("Say what to measure: peers.") }
+    guard !rest.isEmpty else {
+      throw BenchFailure("Say what to measure: peers, workloads or scale.")
+    }
     let suite = rest.removeFirst()
     while !rest.isEmpty {
       let argument = rest.removeFirst()
       switch argument {
       case "--quick": isQuick = true
-      case "--json", "--work":
+      case "--json", "--work", "--traces":
         guard !rest.isEmpty else { throw BenchFailure("\(argument) wants a path.") }
-        if argument == "--json" { json = rest.removeFirst() } else { work = rest.removeFirst() }
+        let path = rest.removeFirst()
+        switch argument {
+        case "--json": json = path
+        case "--work": work = path
+        default: traces = path
+        }
       default: throw BenchFailure("There is no option \(argument).")
       }
     }
@@ -49,6 +58,15 @@ struct PeerBench {
     defer { Files.remove(directory) }
     switch suite {
     case "peers": try PeerFigures(directory: directory, results: results).run()
+    case "workloads":
+      try LifeWorkloads(directory: directory, results: results).run()
+      let mixed = MixedWorkloads(directory: directory, results: results)
+      try mixed.sizes()
+      try mixed.mixed()
+      try mixed.processes()
+      let beside = ProcessInfo.processInfo.environment["LARDER_BENCH_TRACES"] ?? "traces"
+      try TraceWorkload(directory: directory, traces: traces ?? beside, results: results).run()
+    case "scale": try ScaleFigures(directory: directory, results: results).run()
     default: throw BenchFailure("There is no suite \(suite).")
     }
     if let json { try results.write(to: json) }

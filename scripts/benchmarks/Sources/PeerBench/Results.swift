@@ -53,10 +53,12 @@ final class Results {
     }
   }
 
-  /// Latencies that have nothing beside them.
-  func add(_ name: String, _ workload: String, size: Int, _ samples: [UInt32]) {
+  /// Latencies that have no ratio.
+  func add(
+    _ name: String, _ workload: String, size: Int, _ samples: [UInt32], label: String? = nil
+  ) {
     let time = Latencies(samples)
-    Child.say(Self.row(name, time))
+    Child.say(Self.row(label ?? name, time))
     add(name, workload, size: size, time, [:])
   }
 
@@ -82,6 +84,22 @@ final class Results {
     lines.append([
       "kind": "hit_ratio", "trace": trace, "capacity": capacity, "policy": policy,
       "percent": rounded(percent),
+    ])
+  }
+
+  /// How a curve grows: as its x to this power.
+  func fit(_ measure: String, by x: String, exponent: Double) {
+    lines.append(["kind": "fit", "measure": measure, "by": x, "exponent": rounded(exponent)])
+  }
+
+  func trace(
+    _ trace: String, capacity: Int, requests: Int, hitPercent: Double, nanoseconds: Double,
+    savedSeconds: Double, backEndMilliseconds: Double
+  ) {
+    lines.append([
+      "kind": "trace", "trace": trace, "capacity": capacity, "requests": requests,
+      "hit_percent": rounded(hitPercent), "mean_ns": rounded(nanoseconds),
+      "saved_s": rounded(savedSeconds), "back_end_ms": backEndMilliseconds,
     ])
   }
 
