@@ -171,15 +171,17 @@ extension StoreError {
   }
 }
 
-/// Passes a fault point whose error the caller gets as it is.
+/// Passes a fault point whose error the caller gets as it is. The path is made only for an error: every
+/// read passes here.
 @inline(__always)
 func fault(
-  throwing point: @autoclosure () -> FaultPoint, during operation: String, path: String
+  throwing point: @autoclosure () -> FaultPoint, during operation: String,
+  path: @autoclosure () -> String
 ) throws(StoreError) {
   do throws(SystemError) {
     try fault(throwing: point())
   } catch {
-    throw StoreError(error, during: operation, path: path)
+    throw StoreError(error, during: operation, path: path())
   }
 }
 
