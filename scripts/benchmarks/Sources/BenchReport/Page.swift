@@ -120,7 +120,8 @@ struct Page {
       let own = points.filter { $0.text("chart") == chart }
       let unit = own[0].text("unit")
       let what = chart.replacingOccurrences(of: " " + suffix, with: "")
-      let name = what.contains(",") ? what : "\(what), \(unit)"
+      let name = (what.contains(",") ? what : "\(what), \(unit)")
+        .replacingOccurrences(of: ", us", with: ", µs")
       return try picture(
         chart,
         Charts.curves(
