@@ -48,6 +48,8 @@ extension Environment {
       var record = (try? gate.record()) ?? nil
     {
       record.flags.insert(.closed)
+      let size = FileSystem.status(ofDescriptor: handle.dataDescriptor)?.size ?? 0
+      record.dataBytes = max(record.dataBytes, UInt64(size))
       try? gate.write(record, synchronously: record.flags.contains(.onDemand))
     }
     handle.close()

@@ -129,7 +129,8 @@ extension Environment {
       try FileSystem.status(of: gatePath) != nil
     }
     let gate =
-      hasGate ? try EnvironmentGate.enter(directory, timeout: EnvironmentOptions().openTimeout) : nil
+      hasGate
+      ? try EnvironmentGate.enter(directory, timeout: EnvironmentOptions().openTimeout) : nil
     defer {
       gate?.vacate()
       gate?.leave()

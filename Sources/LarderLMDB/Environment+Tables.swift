@@ -25,7 +25,9 @@ extension Environment {
     if let name, !(1...511).contains(name.utf8.count) || name.utf8.contains(0) {
       throw LMDBError(.invalidOption, during: "\(operation) \(path)")
     }
-    if name == nil, keys != .bytes { throw LMDBError(.incompatible, during: "\(operation) \(path)") }
+    if name == nil, keys != .bytes {
+      throw LMDBError(.incompatible, during: "\(operation) \(path)")
+    }
     if let table = tables.withLock({ $0[name] }) {
       guard table.keys == keys else {
         throw LMDBError(.incompatible, during: "\(operation) \(path)")

@@ -5,7 +5,6 @@
 internal import LarderSystem
 internal import Synchronization
 
-
 /// An LMDB environment: a directory whose tables all processes of a machine share.
 ///
 /// ```swift

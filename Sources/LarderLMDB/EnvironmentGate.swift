@@ -20,7 +20,8 @@ internal import LarderSystem
 //          8  version 1, u32        24  map size, one for all processes, u64
 //         12  flags, u32            32  boot of the last opener, u64
 //                                   40  openings begun and not ended, u32;  44  zero, u32
-//                                   48  checksum: XXH64 of what is before
+//                                   48  size the data file is known to have reached, u64
+//                                   56  checksum: XXH64 of what is before
 //
 //   flags  1  commits do not wait for the disk    2  closed by the last one, all of it on the disk
 //          4  has been opened once: data.mdb has to be there
@@ -30,7 +31,7 @@ internal import LarderSystem
 
 /// What the gate file says.
 struct GateRecord: Equatable {
-  static let byteCount = 56
+  static let byteCount = 64
   private static let magic: UInt64 = 0x6574_6167_4244_4D4C
 
   struct Flags: OptionSet {
@@ -45,6 +46,7 @@ struct GateRecord: Equatable {
   var mapSize: UInt64 = 0
   var boot: UInt64 = 0
   var attempts: UInt32 = 0
+  var dataBytes: UInt64 = 0
 
   init() {}
 
@@ -52,16 +54,18 @@ struct GateRecord: Equatable {
     guard
       bytes.count == Self.byteCount, bytes.integer(at: 0) == Self.magic,
       bytes.integer(at: 8) == UInt32(1),
-      bytes.integer(at: 48) == XXH64.hash(Array(bytes.prefix(48))),
+      bytes.integer(at: 56) == XXH64.hash(Array(bytes.prefix(56))),
       let flags: UInt32 = bytes.integer(at: 12), let namespace: UInt64 = bytes.integer(at: 16),
       let mapSize: UInt64 = bytes.integer(at: 24), mapSize <= LMDBFormat.maximumMapBytes,
-      let boot: UInt64 = bytes.integer(at: 32), let attempts: UInt32 = bytes.integer(at: 40)
+      let boot: UInt64 = bytes.integer(at: 32), let attempts: UInt32 = bytes.integer(at: 40),
+      let dataBytes: UInt64 = bytes.integer(at: 48)
     else { return nil }
     self.flags = Flags(rawValue: flags)
     self.namespace = namespace
     self.mapSize = mapSize
     self.boot = boot
     self.attempts = attempts
+    self.dataBytes = dataBytes
   }
 
   var bytes: [UInt8] {
@@ -74,6 +78,7 @@ struct GateRecord: Equatable {
     bytes.append(littleEndian: boot)
     bytes.append(littleEndian: attempts)
     bytes.append(littleEndian: UInt32(0))
+    bytes.append(littleEndian: dataBytes)
     bytes.append(littleEndian: XXH64.hash(bytes))
     return bytes
   }
@@ -86,8 +91,13 @@ final class EnvironmentGate: Sendable {
   private static let firstPid: Int64 = 1 << 40
 
   private let file: OwnedFile
+  /// Kept open, so that no other directory gets its number: by that it is known to be open.
+  private let directory: OwnedFile
 
-  private init(_ file: OwnedFile) { self.file = file }
+  private init(_ file: OwnedFile, _ directory: OwnedFile) {
+    self.file = file
+    self.directory = directory
+  }
 
   /// Waits for the gate of a directory and holds it.
   static func enter(_ directory: String, timeout: Duration) throws(LMDBError) -> EnvironmentGate {
@@ -102,7 +112,8 @@ final class EnvironmentGate: Sendable {
         if try file.tryExclusiveLock() {
           // Somebody may have removed the directory between our opening and our lock.
           if try FileSystem.status(of: path)?.identity == file.status.identity {
-            return EnvironmentGate(file)
+            return EnvironmentGate(
+              file, try OwnedFile(path: "\(directory)/.", writable: false))
           }
           continue
         }

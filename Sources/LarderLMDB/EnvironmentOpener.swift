@@ -107,7 +107,7 @@ struct EnvironmentOpener {
     }
     guard try gate.takeOwnPlace() else { throw failure(.alreadyOpen) }
     var record = isAlone ? try judge(found) : try agree(found)
-    try checkQuickly(isElsewhere: found == nil)
+    try checkQuickly(found)
     if isAlone {
       record.attempts = min(found?.attempts ?? 0, 1000) + 1
       // Before the first commit that does not wait for the disk, the disk knows of it.
@@ -162,9 +162,10 @@ struct EnvironmentOpener {
     let status = try lifting { () throws(SystemError) in try FileSystem.status(of: dataPath) }
     if let status, status.size > 0, try !removeUnfinished(found, status) {
       if found?.flags.contains(.made) == true { record.flags.insert(.made) }
-      try checkQuickly(isElsewhere: found == nil)
+      try checkQuickly(found)
       mapSize = max(mapSize, try storedMapSize(), UInt64(status.size), found?.mapSize ?? 0)
       if let doubt = doubt(found) { try verify(because: doubt) }
+      record.dataBytes = UInt64(status.size)
     } else {
       if found?.flags.contains(.made) == true { throw failure(.damaged, "data.mdb is gone") }
       if mapSize == 0 { mapSize = UInt64(EnvironmentOptions.newMapSize) }
@@ -197,7 +198,8 @@ struct EnvironmentOpener {
   private func removeUnfinished(
     _ found: GateRecord?, _ status: FileStatus
   ) throws(LMDBError) -> Bool {
-    guard let found, !found.flags.contains(.made), status.size <= 2 * LMDBFormat.pageSizes.upperBound,
+    guard let found, !found.flags.contains(.made),
+      status.size <= 2 * LMDBFormat.pageSizes.upperBound,
       try !quickFindings().isEmpty
     else { return false }
     try lifting { () throws(SystemError) in
@@ -209,19 +211,21 @@ struct EnvironmentOpener {
 
   // MARK: The data file
 
-  private func quickFindings() throws(LMDBError) -> [StructuralVerifier.Finding] {
+  private func quickFindings(
+    atLeast bytes: UInt64 = 0
+  ) throws(LMDBError) -> [StructuralVerifier.Finding] {
     do throws(LMDBFileError) {
-      return try StructuralVerifier.quickCheck(path: dataPath, atLeast: 0)
+      return try StructuralVerifier.quickCheck(path: dataPath, atLeast: bytes)
     } catch {
       throw LMDBError(error, path: dataPath)
     }
   }
 
-  private func checkQuickly(isElsewhere: Bool) throws(LMDBError) {
+  private func checkQuickly(_ found: GateRecord?) throws(LMDBError) {
     let status = try lifting { () throws(SystemError) in try FileSystem.status(of: dataPath) }
     guard let status, status.size > 0 else { return }
-    if let finding = try quickFindings().first {
-      throw failure(isElsewhere ? .invalid : .damaged, "data.mdb: \(finding)")
+    if let finding = try quickFindings(atLeast: found?.dataBytes ?? 0).first {
+      throw failure(found == nil ? .invalid : .damaged, "data.mdb: \(finding)")
     }
   }
 

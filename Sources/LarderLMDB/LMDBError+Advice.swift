@@ -26,14 +26,16 @@ extension LMDBError: CustomStringConvertible {
     case .panic: return "Close the environment and open it again."
     case .invalid, .versionMismatch: return "Name the directory of an LMDB 0.9 environment."
     case .mapFull: return "Open it alone with a larger mapSize; until then, even removing may fail."
-    case .mapResized: return "Close it and open it again; let all programs open it through the gate."
+    case .mapResized:
+      return "Close it and open it again; let all programs open it through the gate."
     case .readersFull:
       return "End reads sooner, read less inside reads, or open it alone with more maximumReaders."
     case .tablesFull: return "Open it with more maximumTables."
     case .transactionFull: return "Split the work into several transactions."
     case .badValueSize: return "A key has 1 to 511 bytes, and a value at most 4 GiB."
     case .incompatible:
-      return "Open the table with the kind of keys it was made with; tables that keep several values "
+      return
+        "Open the table with the kind of keys it was made with; tables that keep several values "
         + "for a key, or order keys backwards, are not supported."
     case .badReaderSlot: return "Do not use an environment in a forked child."
     case .badTransaction:

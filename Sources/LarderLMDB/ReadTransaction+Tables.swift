@@ -41,7 +41,8 @@ extension ReadTransaction {
 
   /// Lends every entry of a range to `body`, in order; an error of `body` ends the walk.
   public func forEach(
-    in table: Table, _ range: KeyRange = .all, _ body: (_ key: RawSpan, _ value: RawSpan) throws -> Void
+    in table: Table, _ range: KeyRange = .all,
+    _ body: (_ key: RawSpan, _ value: RawSpan) throws -> Void
   ) throws {
     var cursor = try RangeCursor(over: table, range, in: self)
     while try cursor.next() { try body(cursor.key, cursor.value) }
@@ -65,7 +66,9 @@ enum Lookup {
     unsafe try table.require(Key.self, in: transaction)
     var value = unsafe MDB_val()
     let status = key.withKeyBytes { key in
-      unsafe withKey(key, of: table) { unsafe mdb_get(transaction, table.handle.handle, $0, &value) }
+      unsafe withKey(key, of: table) {
+        unsafe mdb_get(transaction, table.handle.handle, $0, &value)
+      }
     }
     guard try found(status, "mdb_get") else { return nil }
     return unsafe value

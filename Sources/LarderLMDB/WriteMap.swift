@@ -167,7 +167,8 @@ package final class WriteMap {
       LMDBFormat.pageSizes.contains(pageSize)
     else { return nil }
     var (cursor, key, value): (OpaquePointer?, MDB_val, MDB_val) = unsafe (nil, .init(), .init())
-    guard unsafe mdb_cursor_open(transaction.handle, TableHandle.main.handle, &cursor) == MDB_SUCCESS
+    guard
+      unsafe mdb_cursor_open(transaction.handle, TableHandle.main.handle, &cursor) == MDB_SUCCESS
     else { return nil }
     defer { unsafe mdb_cursor_close(cursor) }
     guard

@@ -43,7 +43,8 @@ extension WriteTransaction {
 
   /// Lends every entry of a range to `body`, in order; an error of `body` ends the walk.
   public func forEach(
-    in table: Table, _ range: KeyRange = .all, _ body: (_ key: RawSpan, _ value: RawSpan) throws -> Void
+    in table: Table, _ range: KeyRange = .all,
+    _ body: (_ key: RawSpan, _ value: RawSpan) throws -> Void
   ) throws {
     var cursor = try RangeCursor(over: table, range, in: self)
     while try cursor.next() { try body(cursor.key, cursor.value) }

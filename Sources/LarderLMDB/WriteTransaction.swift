@@ -177,7 +177,8 @@ public struct WriteTransaction: ~Copyable {
   /// - Parameter appending: The key comes after all of the table: pages are filled instead of
   ///   split in halves.
   package mutating func put(
-    _ first: RawSpan, _ second: RawSpan, _ third: RawSpan, forKey key: UInt64, in table: TableHandle,
+    _ first: RawSpan, _ second: RawSpan, _ third: RawSpan, forKey key: UInt64,
+    in table: TableHandle,
     appending: Bool = false
   ) throws(LMDBError) {
     var value = unsafe MDB_val(
@@ -195,7 +196,8 @@ public struct WriteTransaction: ~Copyable {
 
   /// Stores the concatenation of three byte runs, written straight into the page.
   package mutating func put(
-    _ first: RawSpan, _ second: RawSpan, _ third: RawSpan, forKey key: [UInt8], in table: TableHandle
+    _ first: RawSpan, _ second: RawSpan, _ third: RawSpan, forKey key: [UInt8],
+    in table: TableHandle
   ) throws(LMDBError) {
     var value = unsafe MDB_val(
       mv_size: first.byteCount + second.byteCount + third.byteCount, mv_data: nil)
