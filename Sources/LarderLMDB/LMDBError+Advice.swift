@@ -114,6 +114,8 @@ extension LMDBError.Code {
         "processes of another PID namespace have the environment open",
         "Run them in one namespace, or give each a directory of its own."
       )
+    case .problem:
+      ("LMDB met a state it does not explain", "Close the environment and open it again.")
     case .invalidOption: ("that value makes no sense", "Correct it.")
     case .damaged:
       (

@@ -130,12 +130,14 @@ import Testing
     _ = try small.table("2")
     #expect(code { _ = try small.table("3") } == .tablesFull)
     let unnamed = try small.table(nil)
-    try small.withWriteTransaction { transaction in
-      try transaction.put("x", forKey: "own", in: unnamed)
-      // The names of tables stand there as well; they are not to be written over.
-      #expect(code { try transaction.put("x", forKey: "1", in: unnamed) } == .incompatible)
-      #expect(code { try transaction.removeValue(forKey: "1", in: unnamed) } == .incompatible)
+    try small.withWriteTransaction { try $0.put("x", forKey: "own", in: unnamed) }
+    // The names of tables stand there as well; they are not to be written over.
+    let over = code { try small.withWriteTransaction { try $0.put("x", forKey: "1", in: unnamed) } }
+    #expect(over == .incompatible)
+    let away = code {
+      _ = try small.withWriteTransaction { try $0.removeValue(forKey: "1", in: unnamed) }
     }
+    #expect(away == .incompatible)
     #expect(code { _ = try small.table(nil, keys: .integers) } == .incompatible)
   }
 

@@ -19,7 +19,10 @@ let package = Package(
       dependencies: [
         .product(name: "Larder", package: "larder"),
         .product(name: "LarderTesting", package: "larder"),
-      ])
+      ]),
+    // LMDB alone: nothing of the engine is built for it.
+    .executableTarget(
+      name: "LMDBClient", dependencies: [.product(name: "LarderLMDB", package: "larder")]),
   ],
   swiftLanguageModes: [.v6]
 )
