@@ -198,7 +198,8 @@ struct EnvironmentOpener {
   private func removeUnfinished(
     _ found: GateRecord?, _ status: FileStatus
   ) throws(LMDBError) -> Bool {
-    guard let found, !found.flags.contains(.made),
+    // When its record was written, there was no file, and nothing was ever committed.
+    guard let found, !found.flags.contains(.made), found.dataBytes == 0,
       status.size <= 2 * LMDBFormat.pageSizes.upperBound,
       try !quickFindings().isEmpty
     else { return false }

@@ -80,6 +80,36 @@ import Testing
     #expect(try again.withReadTransaction { try $0.contains(key: "a", in: table) })
   }
 
+  @Test func `Asynchronous writes keep no thread of the pool waiting`() async throws {
+    let (isIn, mayEnd) = (Event(), Event())
+    let holder = OwnThread { [environment] in
+      code {
+        try environment.withWriteTransaction { _ in
+          isIn.set()
+          mayEnd.wait()
+        }
+      }
+    }
+    isIn.wait()
+    let count = 4 * OSThread.coreCount
+    try await withThrowingTaskGroup { group in
+      for number in 0..<count {
+        group.addTask { [environment, words] in
+          try await environment.withWriteTransaction { transaction in
+            try transaction.put([1], forKey: "\(number)", in: words)
+          }
+        }
+      }
+      // All stand in line by now or will; the pool has threads for this all the same.
+      for _ in 0..<100 { await Task { await Task.yield() }.value }
+      mayEnd.set()
+      try await group.waitForAll()
+    }
+    #expect(holder.join() == nil)
+    let entries = try environment.withReadTransaction { try $0.statistics(of: words).entries }
+    #expect(entries == count)
+  }
+
   @Test func `A table of another environment, or of a closed one, is an error`() throws {
     let other = try Environment(at: directory.appending("other"), .init(mapSize: 1 << 26))
     let numbers = try other.table("numbers", keys: .integers)

@@ -144,6 +144,25 @@ import Testing
     #expect(code { _ = try open(nil, .init(durability: .onDemand)) } == .damaged)
   }
 
+  @Test
+  func `Who died making the file leaves nothing in the way, and nothing else is taken for that`()
+    throws
+  {
+    try open().close()
+    let gate = path + "/gate"
+    var record = try Files.contents(of: gate)
+    record.store(UInt32(0), at: 12)
+    record.store(UInt32(1), at: 40)
+    for (size, isOpened) in [(UInt64(0), true), (8192, false)] {
+      record.store(size, at: 48)
+      record.store(XXH64.hash(Array(record.prefix(56))), at: 56)
+      try Files.write(record, to: gate)
+      try Files.truncate(path + "/data.mdb", to: 4096)
+      #expect(code { try open().close() } == (isOpened ? nil : .damaged))
+    }
+    #expect(try Files.size(path + "/data.mdb") == 4096)
+  }
+
   @Test func `Tables of other programs that Larder does not have are refused by name`() throws {
     try Files.makeDirectory(path)
     do {
