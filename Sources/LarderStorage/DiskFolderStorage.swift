@@ -51,7 +51,7 @@ public final class DiskFolderStorage: SynchronousStorage {
     now: @escaping @Sendable () -> Date = { Date() }
   ) {
     folder = Folder(
-      path: url.path, createsDirectories: creatingDirectories, synchronization: synchronization,
+      url: url, createsDirectories: creatingDirectories, synchronization: synchronization,
       patience: patience)
     self.now = now
     folder.tidy()
