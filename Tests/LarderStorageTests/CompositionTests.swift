@@ -98,6 +98,8 @@ struct CompositionTests {
     try await zip(left.asWriteOnlyStorage(), right.asWriteOnlyStorage())
       .set((4, "four"), forKey: "d")
     #expect(left.storage["d"] == 4 && right.storage["d"] == "four")
+    let known = Set(left.storage.keys).intersection(right.storage.keys)
+    #expect(try await Set(both.keys()) == known && known.contains("a") && !known.contains("half"))
   }
 
   @Test func `Values and keys are mapped in all forms`() async throws {
