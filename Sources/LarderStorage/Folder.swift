@@ -228,16 +228,18 @@ final class Folder: Sendable {
 
   private func openLock(_ stripe: Int, _ operation: String) throws -> OwnedFile {
     let name = place(Self.lockName(stripe))
-    do throws(SystemError) {
-      return try OwnedFile(path: name, creation: .createIfMissing)
-    } catch {
-      guard createsDirectories, error.saysNoSuchFile else {
-        throw Self.inaccessible(operation, error)
-      }
+    var tries = 0
+    while true {
       do throws(SystemError) {
-        try FileSystem.makeDirectories(path)
         return try OwnedFile(path: name, creation: .createIfMissing)
       } catch {
+        // Somebody who clears the folder again and again may come in between each time.
+        tries += 1
+        guard createsDirectories, error.saysNoSuchFile, tries < 100 else {
+          throw Self.inaccessible(operation, error)
+        }
+      }
+      do throws(SystemError) { try FileSystem.makeDirectories(path) } catch {
         throw Self.inaccessible(operation, error)
       }
     }
