@@ -10,11 +10,14 @@
 
 /// A value on its way into a storage.
 public struct StorageWrite<Key: Sendable, Value: Sendable>: Sendable {
+  /// Where it goes.
   public var key: Key
+  /// What is to be stored.
   public var value: Value
   /// When it stops being there; `nil`: never.
   public var expires: Date?
 
+  /// Makes a write of its parts.
   @inlinable
   public init(key: Key, value: Value, expires: Date? = nil) {
     self.key = key
@@ -29,10 +32,12 @@ public struct StorageWrite<Key: Sendable, Value: Sendable>: Sendable {
 
 /// A value as a storage has it.
 public struct StorageEntry<Value: Sendable>: Sendable {
+  /// What is stored.
   public var value: Value
   /// When it stops being there; `nil`: never, or the storage does not know.
   public var expires: Date?
 
+  /// Makes an entry of its parts.
   @inlinable
   public init(_ value: Value, expires: Date? = nil) {
     self.value = value
@@ -55,6 +60,7 @@ public struct StorageEntry<Value: Sendable>: Sendable {
 /// }
 /// ```
 public struct StorageUpdate<Key: Sendable, Value: Sendable>: Sendable {
+  /// What is to be changed.
   public var key: Key
   /// Changes the value; `nil` is none, before and after. It may be called more than once.
   public var change: @Sendable (inout StorageEntry<Value>?) throws -> Void
@@ -133,6 +139,7 @@ public struct StorageFilling<Value: Sendable>: Sendable {
   /// Fills the key unless it was written or removed since; tells whether it did.
   public var commit: StorageCall<StorageEntry<Value>, Bool>
 
+  /// Makes the right of what it allows.
   public init(commit: StorageCall<StorageEntry<Value>, Bool>) { self.commit = commit }
 }
 
@@ -147,7 +154,9 @@ public struct StorageOperations<Key: Sendable, Value: Sendable>: Sendable {
   public var write: StorageCall<StorageWrite<Key, Value>, Void>
   /// Removes a key; without effect when there is none.
   public var remove: StorageCall<Key, Void>?
+  /// Removes every key.
   public var removeAll: StorageCall<Void, Void>?
+  /// The keys there are, in any order.
   public var keys: StorageCall<Void, [Key]>?
   /// Whether there is a value; without it, a value is read to find out.
   public var contains: StorageCall<Key, Bool>?
@@ -163,6 +172,7 @@ public struct StorageOperations<Key: Sendable, Value: Sendable>: Sendable {
   /// Whether what is read may expire at a time that is not told, because a part does not.
   @usableFromInline var hidesExpiry = false
 
+  /// Operations of a storage that can be read and written, and nothing else.
   @inlinable
   public init(
     read: StorageCall<Key, Value?>, write: StorageCall<StorageWrite<Key, Value>, Void>

@@ -161,6 +161,10 @@ struct CompositionTests {
       closures.update(forKey: "a", { $0 += 1 }, completion: { continuation.resume(with: $0) })
     }
     #expect(updated == 2)
+    let once: Int = try await withCheckedThrowingContinuation { continuation in
+      memory.singleKey("a").update({ $0 += 1 }, completion: { continuation.resume(with: $0) })
+    }
+    #expect(once == 3)
   }
 
   @Test func `A write inside an update of its storage is an error, no deadlock`() async throws {
