@@ -45,7 +45,7 @@ public protocol Archivable: Sendable {
 public typealias CodableArchivable = Codable & Archivable
 
 extension Archivable {
-  public static var archiveName: String { String(reflecting: Self.self) }
+  public static var archiveName: String { stableTypeName(Self.self) }
   public static var archiveIndexes: [Index<Archived<Self>>] { [] }
 }
 

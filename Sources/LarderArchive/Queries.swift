@@ -164,8 +164,7 @@ public struct QuerySorter<Archive: Archivable>: ManagedQuery {
     let property = PropertyOf(\Archived<Archive>.archive)[dynamicMember: path]
     return SorterProperty { direction in
       self.then({ $0.then(by: property, direction) }) { left, right in
-        let (left, right) = (left[keyPath: path], right[keyPath: path])
-        let order = left < right ? -1 : right < left ? 1 : 0
+        let order = ValueOrder.of(left[keyPath: path], right[keyPath: path])
         return direction == .ascending ? order : -order
       }
     }
@@ -178,13 +177,7 @@ public struct QuerySorter<Archive: Archivable>: ManagedQuery {
     let property = PropertyOf(\Archived<Archive>.archive)[dynamicMember: path]
     return SorterProperty { direction in
       self.then({ $0.then(by: property, direction) }) { left, right in
-        let order: Int =
-          switch (left[keyPath: path], right[keyPath: path]) {
-          case (nil, nil): 0
-          case (nil, _): -1
-          case (_, nil): 1
-          case (let left?, let right?): left < right ? -1 : right < left ? 1 : 0
-          }
+        let order = ValueOrder.of(left[keyPath: path], right[keyPath: path])
         return direction == .ascending ? order : -order
       }
     }

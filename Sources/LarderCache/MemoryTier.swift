@@ -33,6 +33,8 @@ struct TierEntry<Key: CacheKey, Value: Sendable>: Sendable {
   @usableFromInline var expires: Int64
   @usableFromInline var cost: Int
   @usableFromInline var wasUsed: Bool
+  /// Whether the key is a text of ASCII characters alone.
+  @usableFromInline let hasPlainKey: Bool
   @usableFromInline var record: WriteRecord?
 
   @inlinable
@@ -49,7 +51,18 @@ struct TierEntry<Key: CacheKey, Value: Sendable>: Sendable {
     self.expires = expires
     self.cost = cost
     self.wasUsed = false
+    self.hasPlainKey = (key as? String)?.utf8.allSatisfy { $0 < 0x80 } ?? false
     self.record = record
+  }
+
+  /// Whether the entry is that of a key, of the same hash.
+  @inlinable @inline(__always)
+  func isOf(_ other: Key) -> Bool {
+    guard hasPlainKey else { return isSameKey(key, other) }
+    // A text that equals one of ASCII characters and is another has a longer character somewhere, as
+    // the Kelvin sign is to K, and no shorter one: told by the length, without looking at each byte.
+    guard key == other else { return false }
+    return (key as? String)?.utf8.count == (other as? String)?.utf8.count
   }
 }
 
@@ -74,7 +87,7 @@ struct TierShard<Key: CacheKey, Value: Sendable>: Sendable {
     while true {
       let position = Int(index[probe]) &- 1
       if position < 0 { return -1 }
-      if entries[position].keyHash == hash, isSameKey(entries[position].key, key) {
+      if entries[position].keyHash == hash, entries[position].isOf(key) {
         return position
       }
       probe = (probe &+ 1) & mask

@@ -56,7 +56,7 @@ extension StoreTransaction {
   /// Stores a type's record.
   package mutating func putObjectType(_ record: ObjectTypeRecord) throws {
     try transaction.put(record.encoded(), forKey: ObjectTypeRecord.key(record.name), in: .main)
-    objectTypes[record.name] = record
+    objectTypes[record.name] = (record, objectTypes[record.name]?.declarer)
     objectTypeChanges += 1
     touchObjectType(record.number)
     touchObjectType(0)

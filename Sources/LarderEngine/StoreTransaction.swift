@@ -35,8 +35,9 @@ public struct StoreTransaction: ~Copyable {
   var clearedNamespaces: [UInt32] = []
   var raisesFloor = false
   private var newNumbers: [(Space, UInt32)] = []
-  /// The records of the object types that were used, by name.
-  package var objectTypes: [String: ObjectTypeRecord] = [:]
+  /// The records of the object types that were used, by name; and whose declaration was found to fit
+  /// last, if any was.
+  package var objectTypes: [String: (record: ObjectTypeRecord, declarer: ObjectIdentifier?)] = [:]
   /// How often a record of a type was stored.
   package internal(set) var objectTypeChanges = 0
   /// The books of the object types that were touched, and whether they changed.

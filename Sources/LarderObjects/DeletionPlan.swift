@@ -97,13 +97,16 @@ struct DeletionPlan {
     var nullified: [ObjectReference: [[String]: Set<[UInt8]>]] = [:]
     var denied: [ObjectReference] = []
     var guarded: ObjectReference?
+    let unindexed = try unindexedOwners(of: removed, going, rules, generation, reading)
     for reference in removed {
-      for rule in rules
+      for (position, rule) in rules.enumerated()
       where rule.relation.target == reference.type
         && rule.relation.onTargetDelete != "leaveDangling"
       {
-        for owner in try owners(rule, of: reference, generation, reading)
-        where !going.contains(owner) {
+        let owners =
+          try owners(rule, of: reference, generation, reading)
+          + (unindexed[position]?[reference.id] ?? [])
+        for owner in owners where !going.contains(owner) {
           if rule.relation.onTargetDelete == "deny" {
             if !denied.contains(owner), denied.count < 100 { denied.append(owner) }
             guarded = guarded ?? reference
@@ -124,7 +127,34 @@ struct DeletionPlan {
     return nullified
   }
 
-  /// The objects whose property refers to another.
+  /// The objects that refer to what goes, of types whose index of references is being built anew and
+  /// does not hold them yet: by the rule's position and the id referred to.
+  private static func unindexedOwners(
+    of removed: [ObjectReference], _ going: Set<ObjectReference>, _ rules: [Rule],
+    _ generation: Generation, _ reading: borrowing ReadTransaction
+  ) throws -> [Int: [[UInt8]: [ObjectReference]]] {
+    var owners: [Int: [[UInt8]: [ObjectReference]]] = [:]
+    for (position, rule) in rules.enumerated() {
+      guard let builtTo = rule.owner.references?.builtTo,
+        removed.contains(where: { $0.type == rule.relation.target })
+      else { continue }
+      try ObjectReading.scan(
+        type: rule.owner.number, from: builtTo + 1, in: generation, reading
+      ) { found in
+        guard case .success(let stored) = found, let value = try? CBORValue(parsing: stored.bytes)
+        else { return true }
+        for id in Set(value.references(at: rule.relation.path))
+        where going.contains(ObjectReference(type: rule.relation.target, id: id)) {
+          owners[position, default: [:]][id, default: []].append(
+            ObjectReference(type: rule.owner.name, id: stored.id))
+        }
+        return true
+      }
+    }
+    return owners
+  }
+
+  /// The objects whose property refers to another, as far as the index of references holds them.
   private static func owners(
     _ rule: Rule, of reference: ObjectReference, _ generation: Generation,
     _ reading: borrowing ReadTransaction

@@ -114,15 +114,7 @@ extension Kind {
     if isAgreed { return }
     guard let fields = declaredFields(object) else { return }
     let fingerprint = SchemaProbe.fingerprint(fields)
-    if let stored = record.schema, stored != fields,
-      try transaction.objectBooks(record.number).count > 0
-    {
-      throw ObjectError(
-        .schemaMismatch, type: name,
-        "The declaration differs from what is stored in the same version "
-          + "(\(SchemaProbe.difference(from: stored, to: fields))). Raise schemaVersion, and give a "
-          + "migration if what is stored does not decode any more.")
-    }
+    if try transaction.objectBooks(record.number).count > 0 { try requireSame(fields, record) }
     if record.schema != fields {
       var record = record
       record.schema = fields
@@ -132,6 +124,26 @@ extension Kind {
       return
     }
     schema.withLock { $0.agreed = (record.number, fingerprint) }
+  }
+
+  /// Before indexes are changed: the stored fields are the declared ones, as far as they are known.
+  /// Else two programs could each declare what the other cannot keep, and neither could write.
+  func requireSameFields(
+    _ record: ObjectTypeRecord, _ transaction: borrowing StoreTransaction
+  ) throws {
+    let object = try transaction.withReading { reading in
+      try sample(record, transaction.generation, reading)
+    }
+    if let fields = declaredFields(object) { try requireSame(fields, record) }
+  }
+
+  private func requireSame(_ fields: [String], _ record: ObjectTypeRecord) throws {
+    guard let stored = record.schema, stored != fields else { return }
+    throw ObjectError(
+      .schemaMismatch, type: name,
+      "The declaration differs from what is stored in the same version "
+        + "(\(SchemaProbe.difference(from: stored, to: fields))). Raise schemaVersion, and give a "
+        + "migration if what is stored does not decode any more.")
   }
 
   /// Before reads: either the fields are the same, or a sample decodes.

@@ -150,9 +150,19 @@ final class Kind<Object: Storable>: Sendable {
 
   /// The type's record for writing, declared anew if need be.
   func prepare(_ transaction: inout StoreTransaction) throws -> ObjectTypeRecord {
-    if let known = transaction.objectTypes[name], known.version == UInt32(Object.schemaVersion) {
-      return known
+    if let known = transaction.objectTypes[name], known.declarer == ObjectIdentifier(self),
+      known.record.version == version
+    {
+      return known.record
     }
+    let record = try preparedAnew(&transaction)
+    transaction.objectTypes[name] = (record, ObjectIdentifier(self))
+    return record
+  }
+
+  private func preparedAnew(
+    _ transaction: inout StoreTransaction
+  ) throws -> ObjectTypeRecord {
     guard var record = try transaction.objectType(named: name) else {
       try validate()
       var record = try declare(&transaction)
@@ -164,7 +174,7 @@ final class Kind<Object: Storable>: Sendable {
     let missing = declared.filter { index in
       !record.indexes.contains { index.isStored(as: $0) }
     }
-    let isOlder = record.version < UInt32(Object.schemaVersion)
+    let isOlder = record.version < version
     let foreign = record.indexes.filter { stored in
       stored.name != ReferenceIndex.name && !declared.contains { $0.name == stored.name }
     }
@@ -177,7 +187,10 @@ final class Kind<Object: Storable>: Sendable {
     if isOlder || !missing.isEmpty {
       try validate()
       let isEmpty = try transaction.objectBooks(record.number).count == 0
-      if !isOlder, !isEmpty { try requireAgreement(of: missing, with: record) }
+      if !isOlder, !isEmpty {
+        try requireAgreement(of: missing, with: record)
+        try requireSameFields(record, transaction)
+      }
       if isOlder { try raise(&record, isEmpty: isEmpty, &transaction) }
       for stored in record.indexes
       where stored.name != ReferenceIndex.name
@@ -192,7 +205,6 @@ final class Kind<Object: Storable>: Sendable {
       }
       try transaction.putObjectType(record)
     }
-    transaction.objectTypes[name] = record
     return record
   }
 
@@ -217,8 +229,8 @@ final class Kind<Object: Storable>: Sendable {
 
   private func declare(_ transaction: inout StoreTransaction) throws -> ObjectTypeRecord {
     var record = ObjectTypeRecord(
-      number: try transaction.newObjectNumber(), name: name,
-      version: UInt32(Object.schemaVersion), fingerprint: 0, indexes: [], migrations: [])
+      number: try transaction.newObjectNumber(), name: name, version: version, fingerprint: 0,
+      indexes: [], migrations: [])
     record.born = record.version
     record.readableFrom = Self.readableFrom
     for index in declared {

@@ -25,7 +25,10 @@ extension Kind: KnownKind {
     in transaction: inout StoreTransaction
   ) throws -> ObjectWrite {
     let object = try decode(bytes, id: id, newDecoder()).object
-    return try write(object, &record, in: &transaction)
+    var write = try write(object, &record, in: &transaction)
+    // There may be fields that this program does not know.
+    write.bytes = bytes
+    return write
   }
 
   /// Learns the rules of relationships from objects that are stored already.

@@ -121,7 +121,7 @@ public struct ObjectMigration: Sendable {
     case add(String, default: CBORValue)
     /// Objects with the field have it under another name; what was there is replaced.
     case rename(String, to: String)
-    /// The field goes, and indexes over it.
+    /// The field goes, and indexes over it or under a condition on it.
     case remove(String)
     /// An index is not kept any more.
     case dropIndex(String)
@@ -163,7 +163,7 @@ public struct ObjectMigration: Sendable {
       [.rename(field, to: new)])
   }
 
-  /// Removes a field, and the indexes over it.
+  /// Removes a field, and the indexes over it or under a condition on it.
   public static func removeField(
     _ field: String, in type: String, toVersion version: Int, named name: String? = nil
   ) -> ObjectMigration {

@@ -136,7 +136,10 @@ extension MigrationCopy {
     for change in changes {
       switch change {
       case .remove(let field):
-        target.indexes.removeAll { $0.fields.contains { Self.tail(of: $0, behind: field) != nil } }
+        target.indexes.removeAll { index in
+          index.fields.contains { Self.tail(of: $0, behind: field) != nil }
+            || Self.isConditional(index, on: field)
+        }
       case .dropIndex(let name): target.indexes.removeAll { $0.name == name }
       case .rename(let old, let new):
         for position in target.indexes.indices {
@@ -182,6 +185,18 @@ extension MigrationCopy {
     let keys = moving.keys.filter { $0.index == old.number }.map(\.bytes)
     return ReferenceIndex.keys(of: value, were: keys) { renamed($0, changes) }.map {
       ObjectIndexKey(index: new.number, bytes: $0)
+    }
+  }
+
+  /// Whether a field decides which objects are in an index: no program without it can declare that.
+  private static func isConditional(
+    _ index: ObjectTypeRecord.Index, on field: String
+  ) -> Bool {
+    guard let condition = index.definition.firstRange(of: " where ") else { return false }
+    return index.definition[condition.upperBound...].split(separator: "\\.").contains { part in
+      guard part.hasPrefix(field) else { return false }
+      guard let next = part.dropFirst(field.count).first else { return true }
+      return !(next.isLetter || next.isNumber || next == "_")
     }
   }
 

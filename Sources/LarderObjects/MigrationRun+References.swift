@@ -37,7 +37,14 @@ extension MigrationRun {
   ) throws {
     let (from, to) = (ReferenceIndex.prefix(old), ReferenceIndex.prefix(new))
     for var owner in try transaction.withReading({ try ObjectReading.types($0) }) {
-      if let index = owner.references?.number {
+      if let references = owner.references {
+        guard references.builtTo == nil else {
+          throw error(
+            .migrating, owner.name,
+            "cannot rename what \"\(owner.name)\" may refer to: its indexes are being built anew. Go on "
+              + "with that first, by the migration that began it or by prepare(_:).")
+        }
+        let index = references.number
         let sequences = try referrers(from, index, transaction)
         if !sequences.isEmpty, let other = owner.migration, other != migration.name {
           throw error(

@@ -64,10 +64,6 @@ extension Kind {
     _ record: inout ObjectTypeRecord, _ transaction: inout StoreTransaction
   ) throws {
     guard let declared = Object.budget, !hasBudget.load(ordering: .relaxed) else { return }
-    if declared.bytes.map({ $0.bytes <= 0 }) ?? false || declared.count.map({ $0 <= 0 }) ?? false {
-      throw ObjectError(
-        .invalidSchema, type: name, "A budget is at least one. Leave it out to have none.")
-    }
     let isNew = try setBudget(declared, &record, &transaction)
     // A transaction that fails takes it back; so only what was found is remembered.
     if !isNew { hasBudget.store(true, ordering: .relaxed) }
@@ -78,6 +74,10 @@ extension Kind {
     _ budget: ObjectBudget, _ record: inout ObjectTypeRecord,
     _ transaction: inout StoreTransaction
   ) throws -> Bool {
+    if budget.bytes.map({ $0.bytes <= 0 }) ?? false || budget.count.map({ $0 <= 0 }) ?? false {
+      throw ObjectError(
+        .invalidSchema, type: name, "A budget is at least one. Leave it out to have none.")
+    }
     let books = try transaction.objectBooks(record.number)
     let (bytes, count) = (budget.storedBytes, budget.storedCount)
     if books.budget == bytes, books.mostObjects == count { return false }
@@ -128,6 +128,7 @@ extension ObjectStore {
   ///
   /// A type that declares a budget itself sets that again with the first save of a process.
   ///
+  /// - Throws: ``ObjectError/Code/invalidSchema`` for a budget of nothing.
   /// - Complexity: The first budget of a type walks all ids of the store once.
   public func setBudget<Object: Storable>(
     _ budget: ObjectBudget, for type: Object.Type

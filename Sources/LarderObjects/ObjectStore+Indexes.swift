@@ -85,10 +85,12 @@ extension Kind {
         core.report(error)
         continue
       }
+      var write = try write(object, &record, in: &transaction.entries)
+      // Its keys change and nothing else: there may be fields that this program does not know.
+      write.bytes = stored.bytes
+      write.version = stored.version
       do {
-        _ = try transaction.entries.save(
-          try write(object, &record, in: &transaction.entries), type: record.number,
-          since: stored.created)
+        _ = try transaction.entries.save(write, type: record.number, since: stored.created)
       } catch let error as ObjectKeyTaken {
         throw taken(error, record)
       }

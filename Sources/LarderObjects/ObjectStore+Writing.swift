@@ -56,6 +56,15 @@ extension ObjectStore {
   ///
   /// - Returns: How many there were.
   @discardableResult
+  public func delete<Object: Storable>(_ objects: [Object]) throws -> Int {
+    try delete(Object.self, ids: objects.map(\.id))
+  }
+
+  /// Deletes the objects of ids, all of them or, after an error, none. References among them forbid
+  /// nothing.
+  ///
+  /// - Returns: How many there were.
+  @discardableResult
   public func delete<Object: Storable>(_ type: Object.Type, ids: [Object.ID]) throws -> Int {
     try write { transaction in try transaction.delete(type, ids: ids) }
   }
@@ -64,6 +73,14 @@ extension ObjectStore {
   /// relationships have to be looked after.
   public func deleteAll<Object: Storable>(_ type: Object.Type) throws {
     try write { transaction in try transaction.deleteAll(type) }
+  }
+
+  /// Deletes everything of all types, in one transaction; entries of caches in the same store stay.
+  ///
+  /// The types stay declared, with their versions, and so do the names of migrations that were applied:
+  /// an older program is refused as before.
+  public func reset() throws {
+    try write { transaction in try transaction.reset() }
   }
 
   /// Makes the stored objects of a type exactly these: others are deleted, in one transaction.

@@ -168,6 +168,20 @@ public struct ObjectTransaction: ~Copyable {
       try remove(allIDs(of: record))
       record = try kind.prepare(&entries)
     }
+    try clear(record)
+  }
+
+  /// Deletes everything of all types, whatever the rules of relationships: nothing is left to refer.
+  /// The types stay declared, with their versions, indexes and budgets.
+  public mutating func reset() throws {
+    // A type that a migration has only reserved has nothing stored.
+    for record in try types() where record.version > 0 && record.movedTo == nil {
+      try clear(record)
+    }
+  }
+
+  private mutating func clear(_ type: ObjectTypeRecord) throws {
+    var record = type
     let old = try entries.objectBooks(record.number)
     try entries.dropObjectNumber(record.number, isIndex: false)
     record.number = try entries.newObjectNumber()
@@ -178,7 +192,7 @@ public struct ObjectTransaction: ~Copyable {
     }
     try entries.setObjectBudget(record.number, bytes: old.budget, objects: old.mostObjects)
     try entries.putObjectType(record)
-    overlay.clear(kind.name)
+    overlay.clear(record.name)
   }
 
   private func allIDs(of record: ObjectTypeRecord) throws -> [ObjectReference] {

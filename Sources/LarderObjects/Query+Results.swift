@@ -130,22 +130,22 @@ extension Query {
     try values(of: path).reduce(into: [:]) { $0[$1, default: 0] += 1 }
   }
 
-  /// The smallest value of a property; `nil`: there are no objects.
+  /// The value of a property that comes first in a sort by it; `nil`: there are no objects.
   public func min<Value: Comparable & Sendable>(_ path: Path<Object, Value>) throws -> Value? {
     if sorts.isEmpty, maximum == nil, skipped == 0 {
       let first = sorted(by: path).limit(1)
       if try first.isWalked() { return try first.values(of: path).first }
     }
-    return try values(of: path).min()
+    return try values(of: path).min { ValueOrder.of($0, $1) < 0 }
   }
 
-  /// The largest value of a property; `nil`: there are no objects.
+  /// The value of a property that comes last in a sort by it; `nil`: there are no objects.
   public func max<Value: Comparable & Sendable>(_ path: Path<Object, Value>) throws -> Value? {
     if sorts.isEmpty, maximum == nil, skipped == 0 {
       let last = sorted(by: path, .descending).limit(1)
       if try last.isWalked() { return try last.values(of: path).first }
     }
-    return try values(of: path).max()
+    return try values(of: path).max { ValueOrder.of($0, $1) < 0 }
   }
 
   /// The sum of a property.

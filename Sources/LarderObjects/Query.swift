@@ -95,7 +95,8 @@ public struct Query<Object: Storable>: Sendable {
     self.where(Predicate(holds, fileID: fileID, line: line, column: column))
   }
 
-  /// In the order of a property, instead of any order before.
+  /// In the order of a property, instead of any order before; numbers and dates that are none (NaN)
+  /// come last.
   public func sorted<Value: Comparable & Sendable>(
     by path: Path<Object, Value>, _ direction: SortDirection = .ascending
   ) -> Query {
@@ -146,21 +147,16 @@ public struct Query<Object: Storable>: Sendable {
   private static func key<Value: Comparable & Sendable>(
     _ property: PropertyPath<Object, Value>, _ direction: SortDirection
   ) -> SortKey<Object> {
-    key(property, direction, isIndexable: Value.self is any IndexOrdered.Type) { left, right in
-      left < right ? -1 : right < left ? 1 : 0
+    key(property, direction, isIndexable: Value.self is any IndexOrdered.Type) {
+      ValueOrder.of($0, $1)
     }
   }
 
   private static func key<Value: Comparable & Sendable>(
     _ property: PropertyPath<Object, Value?>, _ direction: SortDirection
   ) -> SortKey<Object> {
-    key(property, direction, isIndexable: Value.self is any IndexOrdered.Type) { left, right in
-      switch (left, right) {
-      case (nil, nil): 0
-      case (nil, _): -1
-      case (_, nil): 1
-      case (let left?, let right?): left < right ? -1 : right < left ? 1 : 0
-      }
+    key(property, direction, isIndexable: Value.self is any IndexOrdered.Type) {
+      ValueOrder.of($0, $1)
     }
   }
 

@@ -275,17 +275,3 @@ struct QueryPlan: Sendable {
     return rest.count == sorts.count && zip(rest, sorts).allSatisfy { $0 == $1.path }
   }
 }
-
-/// Types whose order is the order of their index keys.
-protocol IndexOrdered {}
-extension Int: IndexOrdered {}
-extension Int8: IndexOrdered {}
-extension Int16: IndexOrdered {}
-extension Int32: IndexOrdered {}
-extension Int64: IndexOrdered {}
-extension UInt: IndexOrdered {}
-extension UInt8: IndexOrdered {}
-extension UInt16: IndexOrdered {}
-extension UInt32: IndexOrdered {}
-extension UInt64: IndexOrdered {}
-extension String: IndexOrdered {}

@@ -2,6 +2,8 @@
 // Copyright 2026 the Larder authors. Licensed under Apache-2.0.
 // SPDX-License-Identifier: Apache-2.0
 
+internal import LarderCoding
+
 /// A type whose values are stored as objects of their own: found by id and by queries.
 ///
 /// ```swift
@@ -18,7 +20,8 @@
 public protocol Storable: Linkable, Identifiable
 where ID: CustomStringConvertible & Sendable, LinkedObject == Self {
   /// The name the type is stored under. By default module and type, so that types of one name in
-  /// different modules never mix; give it yourself to be able to rename or move the type.
+  /// different modules never mix; give it yourself to be able to rename or move the type, and to a
+  /// private one if another of its name is in the module.
   static var storedName: String { get }
 
   /// The version of the stored form, from 1. Raise it together with a migration when what is stored
@@ -41,7 +44,7 @@ where ID: CustomStringConvertible & Sendable, LinkedObject == Self {
 }
 
 extension Storable {
-  public static var storedName: String { String(reflecting: Self.self) }
+  public static var storedName: String { stableTypeName(Self.self) }
   public static var schemaVersion: Int { 1 }
   public static var readableFrom: Int { schemaVersion }
   public static var indexes: [Index<Self>] { [] }

@@ -51,6 +51,9 @@ package final class OwnedFile: Sendable {
     if closesInForkedChild {
       // A forked child has closed it already; the number may belong to another file by now.
       guard ForkGuard.unregister(descriptor) else { return }
+      // A process that this one is about to start holds copies of all descriptors until it executes
+      // its program: without this the locks would live on in it for some milliseconds.
+      _ = larder_lock_range(descriptor, CShort(F_UNLCK), 0, 0)
     }
     close(descriptor)
   }

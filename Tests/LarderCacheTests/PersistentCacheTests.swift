@@ -78,12 +78,13 @@ final class Shared<Value: Sendable>: Sendable {
   {
     let cache = PersistentCache<String, Int>(storage: store, namespace: "n")
     let (composed, decomposed) = ("caf\u{e9}", "cafe\u{301}")
-    let (dotBelowFirst, dotAboveFirst) = ("a\u{323}\u{307}", "a\u{307}\u{323}")
-    for (index, key) in [composed, decomposed, dotBelowFirst, dotAboveFirst].enumerated() {
-      cache[key] = index
-    }
+    let keys = [
+      composed, decomposed, "a\u{323}\u{307}", "a\u{307}\u{323}", "K", "\u{212A}", ";", "\u{37E}",
+      "`", "\u{1FEF}", "\u{C5}", "\u{212B}", "A\u{30A}",
+    ]
+    for (index, key) in keys.enumerated() { cache[key] = index }
     for _ in 0..<2 {
-      for (index, key) in [composed, decomposed, dotBelowFirst, dotAboveFirst].enumerated() {
+      for (index, key) in keys.enumerated() {
         #expect(cache[key] == index)
       }
       try cache.sync()

@@ -30,7 +30,8 @@ import Testing
         #expect(Base64.bytes(Base64.text(bytes, urlSafe: urlSafe)) == bytes, "\(seed)")
       }
     }
-    #expect(Base64.text([0xFB, 0xFF]) == "+/8=" && Base64.text([0xFB, 0xFF], urlSafe: true) == "-_8")
+    #expect(Base64.text([0xFB, 0xFF]) == "+/8=")
+    #expect(Base64.text([0xFB, 0xFF], urlSafe: true) == "-_8")
   }
 
   @Test(arguments: ["Z", "Zg=Zg", "Zh==", "Zm9=", "Zm 9", "Zm9v!", "é"])

@@ -126,6 +126,33 @@ import Testing
       #expect(report.isFreeListSound == !isFreeList, "page \(page)")
     }
   }
+
+  @Test(arguments: [2, -2] as [Int64])
+  func `The newest snapshot is read also when a meta's number lies`(lie: Int64) throws {
+    let scratch = try ScratchDirectory()
+    let environment = try RawEnvironment(scratch.path)
+    for round in 0..<9 as Range<UInt8> {
+      try environment.write {
+        try $0.put(try $0.table("rounds", RawEnvironment.create), [1], [round])
+      }
+    }
+    // The older meta claims to be the newest, or the newest to be the older one.
+    var image = Image(try bytes(of: environment.dataPath))
+    let newest = image.meta
+    let liar = lie > 0 ? Image.pageSize - newest : newest
+    image.set(liar + 144, image.u64(liar + 144) &+ UInt64(bitPattern: lie))
+    let path = scratch.path + "/lying.mdb"
+    for isMainLost in [false, true] {
+      // Once more with a main table, in the newest, that cannot be followed.
+      if isMainLost { image.set(newest + 88 + 4, 1 << 8, bytes: 2) }
+      try write(image.bytes, to: path)
+      var reader = try SalvageReader(path: path)
+      #expect(reader.report.transactionID == 9 && reader.report.mayMissCommits)
+      #expect(reader.report.findings.first?.code == .transactionIDs)
+      let values = try rows(&reader, [.table("rounds"), .unknown]).map(\.value)
+      #expect(values == [[8]], "\(isMainLost)")
+    }
+  }
 }
 
 private func bytes(of path: String) throws -> [UInt8] {

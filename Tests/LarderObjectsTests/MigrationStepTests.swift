@@ -7,6 +7,24 @@ import LarderObjects
 import LarderTesting
 import Testing
 
+private struct SoldCar: Storable {
+  let id: Int
+  var year: Int
+  var sold: Bool
+  static let storedName = "step.Car"
+  static let indexes = [
+    Index<SoldCar>("open", \.year, where: \.sold == false), Index("year", \.year),
+  ]
+}
+
+private struct UnsoldCar: Storable {
+  let id: Int
+  var year: Int
+  static let storedName = "step.Car"
+  static let schemaVersion = 2
+  static let indexes = [Index<UnsoldCar>("year", \.year)]
+}
+
 @Suite struct MigrationStepTests {
   @Test(.timeLimit(.minutes(15)))
   func `Fields come, go and are renamed without the Swift type, with their indexes`() throws {
@@ -157,5 +175,16 @@ import Testing
     #expect(throws: StoreError.self) {
       try store.migrate([Years.step]) { _ in store.close() }
     }
+  }
+
+  @Test func `A field that goes takes along indexes under a condition on it`() throws {
+    let ground = try Ground(StoreOptions())
+    try ground.store.save((0..<5).map { SoldCar(id: $0, year: $0, sold: false) })
+    try ground.store.migrate([.removeField("sold", in: "step.Car", toVersion: 2)])
+    try ground.store.save(UnsoldCar(id: 9, year: 1))
+    let cars = ground.store.objects(UnsoldCar.self).where(\.year == 1)
+    #expect(try cars.count() == 2)
+    #expect(try cars.explain().hasPrefix("walk the index \"year\""))
+    #expect(try ground.store.storage.verify() == [])
   }
 }

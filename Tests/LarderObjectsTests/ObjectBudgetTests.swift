@@ -51,6 +51,23 @@ private struct Book: Storable {
   }
 
   @Test(.timeLimit(.minutes(15)))
+  func `A budget of nothing is a typed error, and not no limit`() throws {
+    let ground = try Ground(StoreOptions())
+    try ground.store.save(Page(id: "a", text: "1"))
+    try ground.store.setBudget(ObjectBudget(count: 2), for: Page.self)
+    for budget in [
+      ObjectBudget(count: 0), ObjectBudget(count: -1), ObjectBudget(bytes: .bytes(0)),
+      ObjectBudget(bytes: .bytes(-5), count: 3),
+    ] {
+      let error = #expect(throws: ObjectError.self) {
+        try ground.store.setBudget(budget, for: Page.self)
+      }
+      #expect(error?.code == .invalidSchema)
+    }
+    #expect(try ground.store.usage(of: Page.self).budget == ObjectBudget(count: 2))
+  }
+
+  @Test(.timeLimit(.minutes(15)))
   func `A budget in bytes holds after every commit, batches and replacements included`() throws {
     let seed = Seed.announce()
     var random = seed.generator()

@@ -72,6 +72,35 @@ import Testing
   }
 
   @Test(.timeLimit(.minutes(15)))
+  func `A reset leaves nothing of any type, for anybody, and the types as they were declared`()
+    throws
+  {
+    let ground = try Ground()
+    let other = try ObjectStore(at: ground.path)
+    let file = File(id: "1", format: Format(id: "text"))
+    try ground.store.save(file)
+    try ground.store.setBudget(ObjectBudget(count: 3), for: Car.self)
+    try ground.store.save((0..<5).map { Car(id: "\($0)", model: "m", year: $0) })
+    let cars = other.objects(Car.self).where(\.year >= 0)
+    #expect(try cars.fetch().count == 3)
+    #expect(try other.object(File.self, id: "1") == file)
+    // No rule keeps anything: what refers goes as well.
+    #expect(throws: ObjectError.self) { try ground.store.delete(Format.self, id: "text") }
+    try ground.store.reset()
+    #expect(try cars.fetch() == [])
+    #expect(try other.object(File.self, id: "1") == nil)
+    #expect(try other.objects(Format.self).count() == 0)
+    #expect(try other.usage(of: Car.self).budget == ObjectBudget(count: 3))
+    try other.save((0..<5).map { Car(id: "\($0)", model: "n", year: $0) })
+    #expect(try cars.fetch().map(\.model) == ["n", "n", "n"])
+    #expect(try other.delete(try cars.fetch()) == 3)
+    #expect(try cars.count() == 0)
+    #expect(try other.storage.verify() == [])
+    // Of a store without types there is nothing to delete.
+    try Ground().store.reset()
+  }
+
+  @Test(.timeLimit(.minutes(15)))
   func `Merging replaces what fits and leaves the rest`() throws {
     let ground = try Ground()
     try ground.store.save((0..<10).map { Car(id: "\($0)", model: "m", year: $0) })

@@ -172,4 +172,54 @@ private struct NoRule: Storable {
     try newer.save(NewModel(id: 1, year: 1, maker: nil, partners: []))
     #expect(try newer.objects(NewModel.self).where(\.year == 1).count() == 1)
   }
+
+  @Test func `Rules hold while the indexes of those who refer are built anew`() throws {
+    let store = try ObjectStore(at: path, StoreOptions())
+    let brand = Brand(id: "b", name: "B")
+    let shelf = Shelf(id: 9, owner: Person(id: 1, name: "p"))
+    try store.save(
+      (0..<2500).map { OldModel(id: $0, year: "1", maker: $0 == 2200 ? brand : nil, partners: []) })
+    try store.save(shelf)
+    var denied: [[String]] = []
+    try store.migrate([.reindex(OldModel.self)]) { _ in
+      do {
+        try store.delete(brand)
+        denied.append([])
+      } catch {
+        denied.append((error as? ObjectError)?.ids ?? ["\(error)"])
+      }
+    }
+    #expect(denied.count > 2 && denied.allSatisfy { $0 == ["2200"] })
+    #expect(try store.referrers(of: brand, in: OldModel.self, through: \.$maker).count() == 1)
+    var isDone = false
+    try store.migrate([.reindex(OldModel.self), .reindex(Shelf.self)]) { _ in
+      if !isDone { try? store.delete(Person.self, id: 1) }
+      isDone = true
+    }
+    #expect(isDone)
+    #expect(try store.object(Shelf.self, id: 9)?.$owner.id == nil)
+    #expect(try store.objects(Shelf.self).where { $0.$owner.refers(toID: 1) }.count() == 0)
+    #expect(try store.storage.verify() == [])
+  }
+
+  @Test func `A type is not renamed while the indexes of those who may refer are built anew`()
+    throws
+  {
+    let store = try ObjectStore(at: path, StoreOptions())
+    try store.save((0..<1500).map { OldModel(id: $0, year: "1", maker: nil, partners: []) })
+    try store.save(OldModel(id: 9, year: "1", maker: Brand(id: "b", name: "B"), partners: []))
+    let list: [ObjectMigration] = [.reindex(OldModel.self)]
+    var codes: [String] = []
+    try store.migrate(list) { _ in
+      do {
+        try store.migrate(list.dropLast() + [.rename(type: "Maker", to: "Company")])
+        codes.append("renamed")
+      } catch {
+        codes.append("\((error as? ObjectError)?.code.rawValue ?? "\(error)")")
+      }
+    }
+    #expect(codes.first == "migrating", "\(codes)")
+    #expect(codes.last == "renamed" || codes.last == "migrating")
+    #expect(try store.storage.verify() == [])
+  }
 }

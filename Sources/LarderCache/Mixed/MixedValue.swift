@@ -25,7 +25,7 @@ package final class MixedValue: Codable, Equatable, Sendable {
 
   init<Value: Codable & Sendable>(_ value: Value, codec: any ValueCodec) throws {
     let (identifier, bytes) = try StandardCoding.encode(value, codec: codec)
-    typeName = Self.name(of: Value.self)
+    typeName = stableTypeName(Value.self)
     self.codec = identifier.rawValue
     self.bytes = bytes
     live = Mutex(value)
@@ -64,7 +64,7 @@ package final class MixedValue: Codable, Equatable, Sendable {
   func value<Value: Codable & Sendable>(
     as type: Value.Type, forKey key: Key<Value>, codec: any ValueCodec, in namespace: String
   ) throws -> Value {
-    let name = Self.name(of: type)
+    let name = stableTypeName(type)
     guard typeName.isEmpty || typeName == name else {
       throw StoreError.unreadable(
         "\"\(key.rawValue)\" is of type \(typeName), and \(name) was asked for", in: namespace)
@@ -78,12 +78,5 @@ package final class MixedValue: Codable, Equatable, Sendable {
     } catch {
       throw StoreError.unreadable("\"\(key.rawValue)\": \(error)", in: namespace)
     }
-  }
-
-  /// A type's name with its module and those it is nested in. What stands for a private context is
-  /// another in every process, and left out.
-  private static func name(of type: Any.Type) -> String {
-    let parts = String(reflecting: type).split(separator: ".", omittingEmptySubsequences: false)
-    return parts.filter { !$0.hasPrefix("(unknown context at ") }.joined(separator: ".")
   }
 }
