@@ -28,6 +28,20 @@ let package = Package(
         .product(name: "LarderDefaults", package: "larder"),
       ],
       path: "Sources/LarderBench"),
+    // Rivals reached from C: Redis, memcached, SQLite, LMDB, files.
+    .target(
+      name: "PeerRivals", dependencies: ["CLMDB"],
+      linkerSettings: [.linkedLibrary("lmdb"), .linkedLibrary("sqlite3")]),
+    // Larder beside them, beside GRDB and beside Python's diskcache.
+    .executableTarget(
+      name: "larder-peer-bench",
+      dependencies: [
+        "LMDBRival", "PeerRivals", .product(name: "Larder", package: "larder"),
+        .product(name: "GRDB", package: "GRDB.swift"),
+      ],
+      path: "Sources/PeerBench"),
+    // Pictures and a page from what the others wrote. Builds without anything.
+    .executableTarget(name: "larder-bench-report", path: "Sources/BenchReport"),
     // The tool from outside. Builds without Larder and its rivals.
     .executableTarget(
       name: "larder-tool-bench", dependencies: ["LMDBRival"], path: "Sources/ToolBench"),

@@ -4,15 +4,20 @@
 
 import Foundation
 
-/// This program once more, in another process, driven by lines.
+/// Another process, driven by lines: this program once more, or another one.
 final class Child {
   private let process = Process()
   private let input = Pipe()
   private let output = Pipe()
   private var rest = Data()
 
-  init(_ arguments: [String]) throws {
-    process.executableURL = Bundle.main.executableURL
+  /// - Parameter environment: What the process finds besides what this one has.
+  init(
+    _ arguments: [String], executable: String? = nil, environment: [String: String] = [:]
+  ) throws {
+    process.executableURL =
+      executable.map { URL(fileURLWithPath: $0) } ?? Bundle.main.executableURL
+    process.environment = ProcessInfo.processInfo.environment.merging(environment) { $1 }
     process.arguments = arguments
     process.standardInput = input
     process.standardOutput = output
@@ -34,6 +39,15 @@ final class Child {
       let more = output.fileHandleForReading.availableData
       guard !more.isEmpty else { throw BenchFailure("A child ended without its answer.") }
       rest.append(more)
+    }
+  }
+
+  /// The next line, which is numbers.
+  func numbers() throws -> [UInt64] {
+    let text = try line()
+    return try text.split(separator: " ").map { word in
+      guard let value = UInt64(word) else { throw BenchFailure("A child said \"\(word)\".") }
+      return value
     }
   }
 

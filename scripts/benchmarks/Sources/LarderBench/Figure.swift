@@ -35,6 +35,8 @@ struct Figure {
   let rivalValue: Double
   /// The unit of `own` and `rivalValue`.
   let rivalUnit: String
+  /// The quartiles of the rounds' values, where they were kept.
+  var spread: ClosedRange<Double>?
 
   var isMet: Bool { bar.isMet(by: value) }
 
@@ -50,6 +52,7 @@ struct Figure {
       let rival: String
       let rival_value: Double
       let rival_unit: String
+      let spread: [Double]?
     }
     func rounded(_ value: Double) -> Double { (value * 1000).rounded() / 1000 }
     let encoder = JSONEncoder()
@@ -57,7 +60,8 @@ struct Figure {
     let line = Line(
       id: id, value: rounded(value), unit: unit, bar: bar.value, met: isMet,
       own_value: rounded(own), rival: rival, rival_value: rounded(rivalValue),
-      rival_unit: rivalUnit)
+      rival_unit: rivalUnit,
+      spread: spread.map { [rounded($0.lowerBound), rounded($0.upperBound)] })
     return String(decoding: try encoder.encode(line), as: UTF8.self)
   }
 

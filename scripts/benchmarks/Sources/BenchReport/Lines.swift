@@ -1,0 +1,79 @@
+// Larder — an embedded, multi-process cache and object store.
+// Copyright 2026 the Larder authors. Licensed under Apache-2.0.
+// SPDX-License-Identifier: Apache-2.0
+
+import Foundation
+
+/// A line of JSON that a suite wrote.
+struct Line {
+  private let fields: [String: Any]
+
+  static func read(_ path: String) throws -> [Line] {
+    let text = try String(contentsOfFile: path, encoding: .utf8)
+    return try text.split(separator: "\n").map { line in
+      let object = try JSONSerialization.jsonObject(with: Data(line.utf8))
+      guard let fields = object as? [String: Any] else {
+        throw ReportFailure("\(path) has a line that is no object.")
+      }
+      return Line(fields: fields)
+    }
+  }
+
+  /// Figures, which are older than kinds, have none.
+  var kind: String { fields["kind"] as? String ?? "figure" }
+
+  func text(_ name: String) -> String { fields[name] as? String ?? "" }
+  func number(_ name: String) -> Double? { (fields[name] as? NSNumber)?.doubleValue }
+  func isTrue(_ name: String) -> Bool { fields[name] as? Bool ?? false }
+  func numbers(_ name: String) -> [Double] {
+    (fields[name] as? [NSNumber] ?? []).map(\.doubleValue)
+  }
+}
+
+struct ReportFailure: Error, CustomStringConvertible {
+  let description: String
+  init(_ description: String) { self.description = description }
+}
+
+/// Numbers as people read them.
+enum Text {
+  static func duration(_ nanoseconds: Double) -> String {
+    switch nanoseconds {
+    case ..<1000: short(nanoseconds) + " ns"
+    case ..<1e6: short(nanoseconds / 1e3) + " µs"
+    case ..<1e9: short(nanoseconds / 1e6) + " ms"
+    default: short(nanoseconds / 1e9) + " s"
+    }
+  }
+
+  /// Three digits that matter.
+  static func short(_ value: Double) -> String {
+    switch abs(value) {
+    case 100...: String(format: "%.0f", value)
+    case 10..<100: trimmed(String(format: "%.1f", value))
+    default: trimmed(String(format: "%.2f", value))
+    }
+  }
+
+  private static func trimmed(_ text: String) -> String {
+    var text = text
+    while text.hasSuffix("0") { text.removeLast() }
+    if text.hasSuffix(".") { text.removeLast() }
+    return text
+  }
+
+  /// 10000 as 10k.
+  static func large(_ value: Double) -> String {
+    switch value {
+    case 1e9...: short(value / 1e9) + "G"
+    case 1e6..<1e9: short(value / 1e6) + "M"
+    case 1e3..<1e6: short(value / 1e3) + "k"
+    default: short(value)
+    }
+  }
+
+  static func escaped(_ text: String) -> String {
+    text.replacingOccurrences(of: "&", with: "&amp;")
+      .replacingOccurrences(of: "<", with: "&lt;").replacingOccurrences(of: ">", with: "&gt;")
+  }
+}

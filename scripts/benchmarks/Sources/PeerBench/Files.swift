@@ -1,0 +1,1 @@
+../LarderBench/Files.swift

@@ -1,0 +1,1 @@
+../LarderBench/Machine.swift

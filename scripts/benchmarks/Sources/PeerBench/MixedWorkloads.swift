@@ -1,0 +1,171 @@
+// Larder — an embedded, multi-process cache and object store.
+// Copyright 2026 the Larder authors. Licensed under Apache-2.0.
+// SPDX-License-Identifier: Apache-2.0
+
+import Foundation
+import Larder
+
+/// Reads and writes mixed, values of other sizes, and more processes: Larder beside Redis, GRDB and
+/// files.
+struct MixedWorkloads {
+  let directory: String
+  let results: Results
+  private var isQuick: Bool { results.isQuick }
+
+  private func rivals(_ path: String, _ data: Dataset) throws -> [any Contender] {
+    let redis = ProcessInfo.processInfo.environment["LARDER_BENCH_REDIS"]
+    let present: [(any Contender)?] = [
+      redis.map { CContender.redis($0, data) },
+      try GRDBContender(in: path, data, synchronous: "OFF"),
+    ]
+    return present.compactMap { $0 }
+  }
+
+  /// 16 bytes to a megabyte.
+  func sizes() throws {
+    for size in [16, 256, 4096, 65_536, 1 << 20] {
+      let data = Dataset(count: min(20_000, (isQuick ? 32 << 20 : 128 << 20) / size), size: size)
+      let path = directory + "/size-\(size)"
+      try Files.make(path)
+      defer { Files.remove(path) }
+      let all =
+        [try StoreContender(in: path, data) as any Contender] + (try rivals(path, data))
+        + [try CContender.files(in: path, data, isSynced: false)]
+      let calls = min(data.count, isQuick ? 100 : 500)
+      for kind in [Contest.Kind.get, .set] {
+        let rows = try Contest(
+          title: "\(kind) of \(size) B", kind: kind, data: data, calls: calls,
+          rounds: isQuick ? 3 : 11
+        ).run(all)
+        results.add(rows, "\(kind) of \(size) B", size: size)
+        for row in rows {
+          results.point(
+            "\(kind) by value size", row.name, x: Double(size), row.latencies.median / 1000,
+            unit: "us")
+        }
+      }
+    }
+  }
+
+  /// Gets and sets in one sequence, keys by Zipf's law (0.99): the same for everybody.
+  func mixed() throws {
+    let data = Dataset(count: 20_000)
+    let path = directory + "/mixed"
+    try Files.make(path)
+    try Files.make(path + "/typed")
+    // Of its own: sets of another would be misses of its memory.
+    let typed = try StoreContender(in: path + "/typed", data)
+    let all: [any Contender] =
+      [CacheContender(typed.store, data), try StoreContender(in: path, data)]
+      + (try rivals(path, data))
+    for share in [95, 50] {
+      var numbers = Numbers(seed: UInt64(share))
+      let zipf = Zipf(count: data.count)
+      let calls = isQuick ? 1000 : 10_000
+      var samples = all.map { _ in [UInt32]() }
+      var means = all.map { _ in [Double]() }
+      for round in 0...(isQuick ? 3 : 11) {
+        let steps = (0..<calls).map { _ in
+          (zipf.next(&numbers), Int.random(in: 0..<100, using: &numbers) < share)
+        }
+        var sum: UInt64?
+        for (index, contender) in all.enumerated() {
+          var times: [UInt32] = []
+          times.reserveCapacity(calls)
+          var mine: UInt64 = 0
+          for (key, isGet) in steps {
+            if isGet {
+              mine &+= try contender.get([key], &times)
+            } else {
+              try contender.set([key], shift: round + 1, &times)
+            }
+          }
+          guard mine == sum ?? mine else {
+            throw BenchFailure("\(contender.name) returned other values.")
+          }
+          sum = mine
+          if round == 0 { continue }
+          samples[index] += times
+          means[index].append(times.reduce(0.0) { $0 + Double($1) } / Double(times.count))
+        }
+      }
+      let rows = all.indices.map {
+        Contest.Row(
+          name: all[$0].name, latencies: Latencies(samples[$0]), rounds: means[$0],
+          medians: means[$0])
+      }
+      results.add(rows, "\(share) % gets, \(100 - share) % sets, Zipf keys, 256 B", size: 256)
+    }
+  }
+
+  /// One to eight processes at once, on as many cores as there are.
+  func processes() throws {
+    let data = Dataset(count: 20_000)
+    let values = directory + "/process-values"
+    try Data(UnsafeRawBufferPointer(data.flat)).write(to: URL(fileURLWithPath: values))
+    let path = directory + "/processes"
+    try Files.make(path)
+    let store = try StoreContender(in: path, data)
+    let cores = ProcessInfo.processInfo.activeProcessorCount
+    results.note("\nProcesses at once, on \(cores) cores; thousand calls a second, all together")
+    let fleet = try (0..<8).map { _ in
+      try DrivenContender.larder(store: store.store.path, values: values, data)
+    }
+    var others: [DrivenContender] = []
+    if ProcessInfo.processInfo.environment["LARDER_BENCH_DISKCACHE"] != nil {
+      for index in 0..<8 {
+        others.append(
+          try .diskcache(
+            in: path + "/disk", policy: "least-recently-used", values: values, data,
+            loads: index == 0))
+      }
+    }
+    func rate(_ members: ArraySlice<DrivenContender>, _ kind: Contest.Kind) throws -> Double {
+      var rates: [Double] = []
+      for round in 0...(isQuick ? 2 : 5) {
+        for (index, member) in members.enumerated() {
+          try member.start(kind, seconds: isQuick ? 0.2 : 0.5, seed: round * 8 + index)
+        }
+        let all = try members.map { try $0.rate() }
+        if round > 0 { rates.append(all.reduce(0, +) / 1000) }
+      }
+      return Rounds.median(rates)
+    }
+    for kind in [Contest.Kind.get, .set] {
+      for (name, members) in [("Larder", fleet), ("diskcache, LRU", others)] where !members.isEmpty
+      {
+        for count in [1, 2, 4, 8] {
+          let value = try rate(members.prefix(count), kind)
+          Child.say(
+            Results.pad("\(name), \(kind), \(count) processes", 40)
+              + String(format: "%10.1f k/s", value))
+          results.point("\(kind) by processes", name, x: Double(count), value, unit: "k/s")
+        }
+      }
+    }
+    for member in fleet + others { try member.finish() }
+  }
+}
+
+/// Numbers of which the k-th is as likely as k^-0.99, scattered over all of them.
+struct Zipf {
+  private let sums: [Double]
+
+  init(count: Int) {
+    var total = 0.0
+    sums = (1...count).map { rank in
+      total += pow(Double(rank), -0.99)
+      return total
+    }
+  }
+
+  func next(_ numbers: inout Numbers) -> UInt32 {
+    let wanted = Double.random(in: 0..<sums.last!, using: &numbers)
+    var (low, high) = (0, sums.count - 1)
+    while low < high {
+      let middle = (low + high) / 2
+      if sums[middle] < wanted { low = middle + 1 } else { high = middle }
+    }
+    return UInt32(low &* 7919 % sums.count)
+  }
+}

@@ -1,0 +1,84 @@
+// Larder — an embedded, multi-process cache and object store.
+// Copyright 2026 the Larder authors. Licensed under Apache-2.0.
+// SPDX-License-Identifier: Apache-2.0
+
+import Foundation
+import Larder
+
+/// `larder-peer-bench SUITE [--json FILE] [--quick] [--work DIRECTORY] [--traces DIRECTORY]`
+@main
+struct PeerBench {
+  static func main() async {
+    do {
+      if Machine.isDebugBuild {
+        throw BenchFailure(
+          "This is a debug build: its figures would mean nothing. Use scripts/bench.")
+      }
+      let arguments = Array(CommandLine.arguments.dropFirst())
+      switch arguments.first {
+      case "--child-drive": try DrivenContender.drive(Array(arguments.dropFirst()))
+      case "--child-open": try LifeWorkloads.open(arguments[1])
+      case "--child-together": try await LifeWorkloads.together(arguments[1])
+      default: try run(arguments)
+      }
+    } catch {
+      FileHandle.standardError.write(Data("larder-peer-bench: \(error)\n".utf8))
+      exit(1)
+    }
+  }
+
+  private static func run(_ arguments: [String]) throws {
+    var json: String?
+    var work: String?
+    var traces: String?
+    var isQuick = false
+    var rest = arguments
+    guard !rest.isEmpty else {
+      throw BenchFailure("Say what to measure: peers, workloads or scale.")
+    }
+    let suite = rest.removeFirst()
+    while !rest.isEmpty {
+      let argument = rest.removeFirst()
+      switch argument {
+      case "--quick": isQuick = true
+      case "--json", "--work", "--traces":
+        guard !rest.isEmpty else { throw BenchFailure("\(argument) wants a path.") }
+        let path = rest.removeFirst()
+        switch argument {
+        case "--json": json = path
+        case "--work": work = path
+        default: traces = path
+        }
+      default: throw BenchFailure("There is no option \(argument).")
+      }
+    }
+    Child.say(Machine.description)
+    let results = Results(isQuick: isQuick)
+    let directory = try Files.fresh(in: work)
+    defer { Files.remove(directory) }
+    switch suite {
+    case "peers": try PeerFigures(directory: directory, results: results).run()
+    case "workloads":
+      try LifeWorkloads(directory: directory, results: results).run()
+      let mixed = MixedWorkloads(directory: directory, results: results)
+      try mixed.sizes()
+      try mixed.mixed()
+      try mixed.processes()
+      let beside = ProcessInfo.processInfo.environment["LARDER_BENCH_TRACES"] ?? "traces"
+      try TraceWorkload(directory: directory, traces: traces ?? beside, results: results).run()
+    case "scale": try ScaleFigures(directory: directory, results: results).run()
+    default: throw BenchFailure("There is no suite \(suite).")
+    }
+    if let json { try results.write(to: json) }
+    let figures = results.figures
+    guard !figures.isEmpty else { return }
+    Child.say("\n" + Figure.heading)
+    for figure in figures { Child.say(figure.row) }
+    let missed = figures.filter { !$0.isMet }
+    Child.say(
+      missed.isEmpty
+        ? "\nAll \(figures.count) bars are met."
+        : "\n\(missed.count) of \(figures.count) bars are not met: "
+          + missed.map(\.id).joined(separator: ", "))
+  }
+}

@@ -1,0 +1,169 @@
+// Larder — an embedded, multi-process cache and object store.
+// Copyright 2026 the Larder authors. Licensed under Apache-2.0.
+// SPDX-License-Identifier: Apache-2.0
+
+import Foundation
+import Larder
+
+/// Larder beside what people use today: single calls with values of 256 bytes, 100,000 keys.
+struct PeerFigures {
+  let directory: String
+  let results: Results
+  private var isQuick: Bool { results.isQuick }
+  private var rounds: Int { isQuick ? 5 : 21 }
+
+  /// A rival's name in the environment, if it is there.
+  private func rival(_ name: String) -> String? {
+    let environment = ProcessInfo.processInfo.environment
+    if let value = environment["LARDER_BENCH_" + name.uppercased()] { return value }
+    results.absent(
+      name, environment["LARDER_BENCH_\(name.uppercased())_ABSENT"] ?? "scripts/bench starts it")
+    return nil
+  }
+
+  func run() throws {
+    let data = Dataset()
+    let values = directory + "/values"
+    try Data(UnsafeRawBufferPointer(data.flat)).write(to: URL(fileURLWithPath: values))
+    let redis = rival("redis").map { CContender.redis($0, data) }
+    let memcached = rival("memcached").map { CContender.memcached($0, data) }
+    let hasDiskcache = rival("diskcache") != nil
+    func diskcache(_ policy: String, _ name: String) throws -> DrivenContender? {
+      guard hasDiskcache else { return nil }
+      return try .diskcache(
+        in: directory + "/" + name, policy: policy, values: values, data, loads: true)
+    }
+    let store = try StoreContender(in: directory, data)
+    let throughMap = try store.store.statistics().writesThroughMap
+    let grdb = try GRDBContender(in: directory, data, synchronous: "OFF")
+    let disk = try diskcache("least-recently-used", "lru")
+    let present: [(any Contender)?] = [
+      store, redis, grdb, disk, memcached, try diskcache("least-recently-stored", "lrs"),
+      CContender.sqlite(in: directory, data, synchronous: 0),
+      try CContender.files(in: directory, data, isSynced: false),
+      try CContender.lmdb(in: directory, data, isSynced: false, throughMap: throughMap),
+    ]
+    let all = present.compactMap { $0 }
+
+    let gets = try contest("get", .get, data, calls: isQuick ? 500 : 2000).run(all)
+    results.add(gets, "store get, \(data.size) B", size: data.size)
+    try figure("peers.redis_get", gets, redis, atLeast: 20, "GET over a Unix socket")
+    try figure("peers.grdb_get", gets, grdb, atLeast: 25, "pool.read, prepared SELECT")
+    try figure("peers.diskcache_get", gets, disk, atLeast: 80, "Cache.get")
+
+    let hot = data.order(3, 1000)
+    let memory: [(any Contender)?] = [
+      MemoryContender.cache(store.store, data), redis, memcached, MemoryContender.dictionary(data),
+    ]
+    let hits = try contest("memory hit", .get, data, calls: hot.count, hot).run(
+      memory.compactMap { $0 })
+    results.add(
+      hits, "memory hit, \(data.size) B, 1,000 keys (in groups of \(MemoryContender.group))",
+      size: data.size)
+    try figure("peers.redis_hit", hits, redis, atLeast: 150, "GET over a Unix socket, 1,000 keys")
+
+    let sets = try contest("set", .set, data, calls: isQuick ? 500 : 2000).run(all)
+    results.add(
+      sets, "committed set, \(data.size) B, no sync" + (throughMap ? ", through the map" : ""),
+      size: data.size)
+    try figure("peers.redis_set", sets, redis, atLeast: throughMap ? 3 : 1, "SET, nothing saved")
+    try figure("peers.grdb_set", sets, grdb, atLeast: 3, "pool.write, WAL, synchronous = OFF")
+    try figure("peers.diskcache_set", sets, disk, atLeast: 3, "Cache.set")
+
+    try otherDurabilities(data, values: values, hasDiskcache: hasDiskcache)
+    if hasDiskcache { try writers(data, store.store, values: values) }
+  }
+
+  private func contest(
+    _ title: String, _ kind: Contest.Kind, _ data: Dataset, calls: Int, _ hot: [UInt32]? = nil
+  ) -> Contest {
+    Contest(title: title, kind: kind, data: data, calls: calls, rounds: rounds, hot: hot)
+  }
+
+  private func figure(
+    _ id: String, _ rows: [Contest.Row], _ rival: (any Contender)?, atLeast bar: Double,
+    _ what: String
+  ) throws {
+    guard let rival else { return }
+    guard let row = rows.first(where: { $0.name == rival.name }) else {
+      throw BenchFailure("\(rival.name) took no part.")
+    }
+    let ratio = row.times(rows[0])
+    let medians = String(format: "%.1f", row.medianTimes(rows[0]).value)
+    results.add(
+      Figure(
+        id: id, value: ratio.value, unit: "x", bar: .atLeast(bar),
+        own: Rounds.median(rows[0].rounds) / 1000,
+        rival: "\(rival.name): \(what); of median calls \(medians) x",
+        rivalValue: Rounds.median(row.rounds) / 1000, rivalUnit: "us", spread: ratio.spread))
+  }
+
+  /// What is promised besides: synced in the background, and synced before the call returns.
+  private func otherDurabilities(_ data: Dataset, values: String, hasDiskcache: Bool) throws {
+    var relaxed: [any Contender] = [
+      try StoreContender(in: directory, data, .relaxed),
+      try GRDBContender(in: directory, data, synchronous: "NORMAL"),
+      CContender.sqlite(in: directory, data, synchronous: 1),
+    ]
+    if hasDiskcache {
+      relaxed.append(
+        try DrivenContender.diskcache(
+          in: directory + "/normal", policy: "least-recently-used", values: values, data,
+          loads: true))
+    }
+    results.add(
+      try contest("relaxed set", .set, data, calls: isQuick ? 500 : 2000).run(relaxed),
+      "committed set, \(data.size) B, kept by a crash of the system but for the last",
+      size: data.size)
+    let few = Dataset(count: 10_000)
+    let durable: [any Contender] = [
+      try StoreContender(in: directory, few, .durable),
+      try GRDBContender(in: directory, few, synchronous: "FULL"),
+      CContender.sqlite(in: directory, few, synchronous: 2),
+      try CContender.files(in: directory, few, isSynced: true),
+      try CContender.lmdb(in: directory, few, isSynced: true, throughMap: false),
+    ]
+    results.add(
+      try contest("durable set", .set, few, calls: isQuick ? 30 : 100).run(durable),
+      "committed set, \(data.size) B, on the disk when it returns, 10,000 keys", size: data.size)
+  }
+
+  /// Eight processes that set at once, here and there.
+  private func writers(_ data: Dataset, _ store: SharedStore, values: String) throws {
+    let own = try (0..<8).map { _ in
+      try DrivenContender.larder(store: store.path, values: values, data)
+    }
+    let theirs = try (0..<8).map { _ in
+      try DrivenContender.diskcache(
+        in: directory + "/lru", policy: "least-recently-used", values: values, data, loads: false)
+    }
+    let calls = isQuick ? 100 : 400
+    func run(_ fleet: [DrivenContender], _ round: Int) throws -> [UInt32] {
+      for (index, member) in fleet.enumerated() {
+        try member.start(set: data.order(round * 8 + index, calls), shift: round)
+      }
+      return try fleet.flatMap { try $0.answer() }
+    }
+    var samples: ([UInt32], [UInt32]) = ([], [])
+    var p99s: ([Double], [Double]) = ([], [])
+    for round in 0...(isQuick ? 3 : 11) {
+      let (first, second) = (try run(own, round), try run(theirs, round))
+      if round == 0 { continue }
+      samples.0 += first
+      samples.1 += second
+      p99s.0.append(Latencies(first).p99)
+      p99s.1.append(Latencies(second).p99)
+    }
+    for member in own + theirs { try member.finish() }
+    let title = "committed set, \(data.size) B, by 8 processes at once"
+    Child.say("\n\(title)\n" + Results.heading)
+    results.add("Larder, cache", title, size: data.size, samples.0)
+    results.add(theirs[0].name, title, size: data.size, samples.1)
+    let ratio = Ratio(zip(p99s.1, p99s.0).map { $0 / $1 })
+    results.add(
+      Figure(
+        id: "peers.diskcache_p99", value: ratio.value, unit: "x", bar: .atLeast(10),
+        own: Rounds.median(p99s.0) / 1000, rival: "\(theirs[0].name): p99 of sets by 8 processes",
+        rivalValue: Rounds.median(p99s.1) / 1000, rivalUnit: "us", spread: ratio.spread))
+  }
+}

@@ -1,0 +1,1 @@
+../LarderBench/Rounds.swift

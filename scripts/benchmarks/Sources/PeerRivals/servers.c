@@ -1,0 +1,171 @@
+// Larder — an embedded, multi-process cache and object store.
+// Copyright 2026 the Larder authors. Licensed under Apache-2.0.
+// SPDX-License-Identifier: Apache-2.0
+//
+// Redis (RESP2) and memcached (its text protocol) over a Unix socket.
+
+#include "parts.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#define CAPACITY ((size_t)4 << 20)
+
+struct server {
+  peer peer;
+  int descriptor;
+  char *request;
+  char *reply;
+};
+
+static struct server *server(peer *peer) { return (struct server *)peer; }
+
+static void send_all(struct server *self, size_t count) {
+  for (size_t sent = 0; sent < count;) {
+    ssize_t more = write(self->descriptor, self->request + sent, count - sent);
+    if (more < 0 && errno == EINTR) continue;
+    if (more <= 0) peer_fail("write", strerror(errno));
+    sent += (size_t)more;
+  }
+}
+
+// Reads until `self->reply` holds at least `count` bytes.
+static size_t receive(struct server *self, size_t have, size_t count) {
+  while (have < count) {
+    ssize_t more = read(self->descriptor, self->reply + have, CAPACITY - have);
+    if (more < 0 && errno == EINTR) continue;
+    if (more <= 0) peer_fail("read", more == 0 ? "the server closed the socket" : strerror(errno));
+    have += (size_t)more;
+  }
+  return have;
+}
+
+// Reads until there is a whole first line; returns its length with the line's end.
+static size_t receive_line(struct server *self, size_t *have) {
+  for (;;) {
+    char *end = memchr(self->reply, '\n', *have);
+    if (end != NULL) return (size_t)(end - self->reply) + 1;
+    *have = receive(self, *have, *have + 1);
+  }
+}
+
+static void expect(struct server *self, const char *wanted) {
+  size_t have = 0, line = receive_line(self, &have);
+  if (line < strlen(wanted) || memcmp(self->reply, wanted, strlen(wanted)) != 0) {
+    self->reply[line] = 0;
+    peer_fail("unexpected reply", self->reply);
+  }
+}
+
+static void shut(peer *peer) {
+  close(server(peer)->descriptor);
+  free(server(peer)->request);
+  free(server(peer)->reply);
+  free(peer);
+}
+
+static struct server *reach(const char *path) {
+  struct server *self = calloc(1, sizeof *self);
+  struct sockaddr_un address = {.sun_family = AF_UNIX};
+  if (self == NULL || strlen(path) >= sizeof address.sun_path) peer_fail(path, "path too long");
+  strcpy(address.sun_path, path);
+  self->request = malloc(CAPACITY);
+  self->reply = malloc(CAPACITY);
+  if (self->request == NULL || self->reply == NULL) abort();
+  self->descriptor = socket(AF_UNIX, SOCK_STREAM, 0);
+  if (self->descriptor < 0 ||
+      connect(self->descriptor, (struct sockaddr *)&address, sizeof address) != 0) {
+    peer_fail(path, strerror(errno));
+  }
+  self->peer.close = shut;
+  return self;
+}
+
+static size_t redis_get(peer *peer, const char *key, uint8_t *target, size_t capacity) {
+  struct server *self = server(peer);
+  size_t have = 0, line;
+  long size;
+  send_all(self, (size_t)sprintf(self->request, "*2\r\n$3\r\nGET\r\n$%d\r\n%s\r\n",
+                                 PEER_KEY_LENGTH, key));
+  line = receive_line(self, &have);
+  if (self->reply[0] != '$') peer_fail("GET", "not a bulk string");
+  size = strtol(self->reply + 1, NULL, 10);
+  if (size < 0) return 0;
+  receive(self, have, line + (size_t)size + 2);
+  if ((size_t)size > capacity) peer_fail("GET", "too large");
+  memcpy(target, self->reply + line, (size_t)size);
+  return (size_t)size;
+}
+
+static void redis_set(peer *peer, const char *key, const uint8_t *value, size_t size) {
+  struct server *self = server(peer);
+  size_t count = (size_t)sprintf(self->request, "*3\r\n$3\r\nSET\r\n$%d\r\n%s\r\n$%zu\r\n",
+                                 PEER_KEY_LENGTH, key, size);
+  memcpy(self->request + count, value, size);
+  memcpy(self->request + count + size, "\r\n", 2);
+  send_all(self, count + size + 2);
+  expect(self, "+OK\r\n");
+}
+
+static void redis_version(peer *peer, char *target, size_t capacity) {
+  struct server *self = server(peer);
+  size_t have = 0, line;
+  const char *found;
+  send_all(self, (size_t)sprintf(self->request, "INFO server\r\n"));
+  line = receive_line(self, &have);
+  receive(self, have, line + (size_t)strtol(self->reply + 1, NULL, 10) + 2);
+  found = strstr(self->reply, "redis_version:");
+  if (found == NULL) peer_fail("INFO", "no version");
+  snprintf(target, capacity, "%.*s", (int)strcspn(found + 14, "\r\n"), found + 14);
+}
+
+peer *peer_redis(const char *path) {
+  struct server *self = reach(path);
+  self->peer.get = redis_get;
+  self->peer.set = redis_set;
+  self->peer.version = redis_version;
+  return &self->peer;
+}
+
+static size_t memcached_get(peer *peer, const char *key, uint8_t *target, size_t capacity) {
+  struct server *self = server(peer);
+  size_t have = 0, line, size;
+  send_all(self, (size_t)sprintf(self->request, "get %s\r\n", key));
+  line = receive_line(self, &have);
+  if (memcmp(self->reply, "END", 3) == 0) return 0;
+  // VALUE <key> <flags> <bytes>
+  size = strtoul(self->reply + 6 + PEER_KEY_LENGTH + 1 + 2, NULL, 10);
+  receive(self, have, line + size + 7);
+  if (size > capacity) peer_fail("get", "too large");
+  memcpy(target, self->reply + line, size);
+  return size;
+}
+
+static void memcached_set(peer *peer, const char *key, const uint8_t *value, size_t size) {
+  struct server *self = server(peer);
+  size_t count = (size_t)sprintf(self->request, "set %s 0 0 %zu\r\n", key, size);
+  memcpy(self->request + count, value, size);
+  memcpy(self->request + count + size, "\r\n", 2);
+  send_all(self, count + size + 2);
+  expect(self, "STORED\r\n");
+}
+
+static void memcached_version(peer *peer, char *target, size_t capacity) {
+  struct server *self = server(peer);
+  send_all(self, (size_t)sprintf(self->request, "version\r\n"));
+  expect(self, "VERSION ");
+  snprintf(target, capacity, "%.*s", (int)strcspn(self->reply + 8, "\r\n"), self->reply + 8);
+}
+
+peer *peer_memcached(const char *path) {
+  struct server *self = reach(path);
+  self->peer.get = memcached_get;
+  self->peer.set = memcached_set;
+  self->peer.version = memcached_version;
+  return &self->peer;
+}
