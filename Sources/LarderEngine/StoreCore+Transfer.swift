@@ -145,46 +145,84 @@ extension StoreCore {
   /// Stores entries in one transaction, replacing those of the same keys. What has expired is left
   /// out.
   ///
-  /// - Throws: ``StoreError``; nothing of the batch is stored then.
-  /// - Returns: How many were stored.
-  package func importBatch(_ entries: [TransferEntry], keepsExisting: Bool = false) throws -> Int {
+  /// They are stored in their order up to the first that the store refuses: one entry that is too
+  /// large must not cost thousands of others.
+  ///
+  /// - Throws: ``StoreError`` when the transaction fails; nothing of the batch is stored then.
+  package func importBatch(
+    _ entries: [TransferEntry], keepsExisting: Bool = false
+  ) throws -> ImportedBatch {
     var spaces: [String: Space] = [:]
-    var puts: [(space: Space, key: EncodedKey, content: Content)] = []
+    var puts: [(index: Int, space: Space, key: EncodedKey, content: Content)] = []
+    var invalidName: ImportedBatch.Refusal?
     puts.reserveCapacity(entries.count)
-    for entry in entries where entry.expires > now {
+    for (index, entry) in entries.enumerated() where entry.expires > now {
       if spaces[entry.namespace] == nil {
-        spaces[entry.namespace] = try Space(name: entry.namespace)
+        do throws(StoreError) {
+          spaces[entry.namespace] = try Space(name: entry.namespace)
+        } catch {
+          invalidName = ImportedBatch.Refusal(index: index, error: error)
+          break
+        }
       }
       puts.append(
         (
-          spaces[entry.namespace]!, entry.key,
+          index, spaces[entry.namespace]!, entry.key,
           Content(
             key: entry.key, codec: entry.codec, payload: entry.payload, expires: entry.expires)
         ))
     }
     let batch = puts
+    let refusal = invalidName
     return try exclusively { core in
       try core.withGeneration { generation in
-        var stored = 0
+        var imported = ImportedBatch(stored: 0, refusal: refusal)
         _ = try core.transact(in: generation) { transaction in
-          stored = 0
-          // In the order of the tree: neighbours share pages.
+          imported = ImportedBatch(stored: 0, refusal: refusal)
           let hashes = batch.map { $0.space.hash(of: $0.key, in: generation) }
-          for index in batch.indices.sorted(by: { hashes[$0] < hashes[$1] }) {
+          var chosen: [Int] = []
+          chosen.reserveCapacity(batch.count)
+          for (index, put) in batch.enumerated() {
+            if let error = transaction.refusal(of: put.content, for: put.key) {
+              // What would not be stored anyway is no reason to end.
+              if keepsExisting, try transaction.has(put.key, hash: hashes[index], in: put.space) {
+                continue
+              }
+              imported.refusal = ImportedBatch.Refusal(index: put.index, error: error)
+              break
+            }
+            chosen.append(index)
+          }
+          // In the order of the tree: neighbours share pages.
+          chosen.sort { hashes[$0] < hashes[$1] }
+          for index in chosen {
             let put = batch[index]
             if keepsExisting, try transaction.has(put.key, hash: hashes[index], in: put.space) {
               continue
             }
-            if let refusal = transaction.refusal(of: put.content, for: put.key) { throw refusal }
-            stored += 1
+            imported.stored += 1
             try transaction.put(put.content, forKey: put.key, hash: hashes[index], in: put.space)
           }
         }
-        generation.count(.sets, by: UInt64(stored))
-        return stored
+        generation.count(.sets, by: UInt64(imported.stored))
+        return imported
       }
     }
   }
+}
+
+/// What became of a batch of entries.
+package struct ImportedBatch: Sendable {
+  /// The first entry that the store refuses: for its namespace or its size, whatever else is stored.
+  package struct Refusal: Sendable {
+    package let index: Int
+    package let error: StoreError
+  }
+
+  /// How many are stored.
+  package var stored: Int
+  /// Nothing from there on is stored.
+  package var refusal: Refusal?
 }
 
 extension StoreTransaction {

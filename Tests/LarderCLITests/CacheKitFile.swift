@@ -98,3 +98,86 @@ enum CacheKitFile {
     AAAAAAAAABxB19eEAuAAAA==
     """
 }
+
+// MARK: Files with other items
+
+extension CacheKitFile {
+  /// A file with one row for each item, in pages of 64 KiB. What does not fit into the table's one leaf
+  /// stands in pages of its own.
+  static func file(of items: [(key: String, value: String)]) throws -> [UInt8] {
+    let pageSize = 65_536
+    let table = "cache_storage"
+    let sql = "CREATE TABLE \(table) (key TEXT PRIMARY KEY NOT NULL, data BLOB, createdAt INTEGER)"
+    let schema: [[UInt8]] = ["table", table, table].map { Array($0.utf8) }
+    var first = Array("SQLite format 3\0".utf8)
+    // 1 stands for 65,536.
+    first += [0, 1, 1, 1, 0, 64, 32, 32] + [UInt8](repeating: 0, count: 20)
+    first += [0, 0, 0, 1, 0, 0, 0, 4] + [UInt8](repeating: 0, count: 8) + [0, 0, 0, 1]
+    first += [UInt8](repeating: 0, count: 100 - first.count)
+    var overflow: [[UInt8]] = []
+    let schemaTypes = schema.map { 2 * $0.count + 13 } + [1, 2 * sql.utf8.count + 13]
+    let schemaRow = record(schemaTypes, schema.flatMap { $0 } + [2] + sql.utf8)
+    let rows = try items.map { item in
+      let data = try PropertyListSerialization.data(
+        fromPropertyList: ["value": item.value], format: .binary, options: 0)
+      return record(
+        [2 * item.key.utf8.count + 13, 2 * data.count + 12, 1], item.key.utf8 + data + [0])
+    }
+    let pages = [
+      leaf([schemaRow], after: first, pageSize, &overflow),
+      leaf(rows, after: [], pageSize, &overflow),
+    ]
+    return pages.flatMap { $0 } + overflow.flatMap { $0 }
+  }
+
+  private static func varint(_ number: Int) -> [UInt8] {
+    var bytes = [UInt8(number & 127)]
+    var rest = number >> 7
+    while rest > 0 {
+      bytes.insert(UInt8(rest & 127) | 128, at: 0)
+      rest >>= 7
+    }
+    return bytes
+  }
+
+  private static func bigEndian(_ number: Int, _ width: Int) -> [UInt8] {
+    (0..<width).reversed().map { UInt8(truncatingIfNeeded: number >> (8 * $0)) }
+  }
+
+  private static func record(_ types: [Int], _ content: some Sequence<UInt8>) -> [UInt8] {
+    let header = types.flatMap(varint)
+    return varint(header.count + 1) + header + content
+  }
+
+  /// A leaf of a table, with rows numbered from 1. Pages of its overflow follow the two leaves.
+  private static func leaf(
+    _ rows: [[UInt8]], after start: [UInt8], _ size: Int, _ overflow: inout [[UInt8]]
+  ) -> [UInt8] {
+    var page = start + [0x0D, 0, 0] + bigEndian(rows.count, 2)
+    var cells: [UInt8] = []
+    var pointers: [UInt8] = []
+    for (index, row) in rows.enumerated() {
+      var cell = varint(row.count) + varint(index + 1)
+      if row.count <= size - 35 {
+        cell += row
+      } else {
+        let least = (size - 12) * 32 / 255 - 23
+        var local = least + (row.count - least) % (size - 4)
+        if local > size - 35 { local = least }
+        cell += row[..<local] + bigEndian(overflow.count + 3, 4)
+        var position = local
+        while position < row.count {
+          let end = min(position + size - 4, row.count)
+          let next = end < row.count ? overflow.count + 4 : 0
+          let piece = bigEndian(next, 4) + row[position..<end]
+          overflow.append(piece + [UInt8](repeating: 0, count: size - piece.count))
+          position = end
+        }
+      }
+      cells = cell + cells
+      pointers += bigEndian(size - cells.count, 2)
+    }
+    page += bigEndian(size - cells.count, 2) + [0] + pointers
+    return page + [UInt8](repeating: 0, count: size - page.count - cells.count) + cells
+  }
+}

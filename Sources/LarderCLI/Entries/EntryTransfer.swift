@@ -104,10 +104,22 @@ struct EntryTransfer {
   // MARK: Importing
 
   struct Batch {
+    /// The store does not take an entry, or, on a full disk, none from there on. What precedes it is
+    /// stored.
+    struct Refused: Error {
+      let error: StoreError
+      /// The number of its line or item.
+      let place: Int
+      let key: EncodedKey
+      /// Whether it is the fault of this one entry.
+      let isAlone: Bool
+    }
+
     let core: StoreCore
     let keepsExisting: Bool
     let namespace: String?
     private(set) var entries: [TransferEntry] = []
+    private var places: [Int] = []
     private(set) var bytes = 0
     private(set) var read = 0
     private(set) var stored = 0
@@ -116,26 +128,44 @@ struct EntryTransfer {
     static let count = 8000
     static let byteCount = 4 << 20
 
-    init(core: StoreCore, keepsExisting: Bool, namespace: String?) {
+    init(core: StoreCore, keepsExisting: Bool, namespace: String?) throws {
       self.core = core
       self.keepsExisting = keepsExisting
       self.namespace = namespace
+      if let namespace { _ = try Space(name: namespace) }
       entries.reserveCapacity(Self.count)
+      places.reserveCapacity(Self.count)
     }
 
-    mutating func add(_ entry: consuming TransferEntry) throws {
+    /// - Throws: ``Refused``, for this entry or for one before it.
+    mutating func add(_ entry: consuming TransferEntry, place: Int) throws {
       if let namespace { entry.namespace = namespace }
       bytes += entry.payload.count + entry.key.bytes.count
       entries.append(entry)
+      places.append(place)
       if entries.count >= Self.count || bytes >= Self.byteCount { try flush() }
     }
 
     mutating func flush() throws {
       guard !entries.isEmpty else { return }
-      stored += try core.importBatch(entries, keepsExisting: keepsExisting)
-      read += entries.count
-      entries.removeAll(keepingCapacity: true)
-      bytes = 0
+      // Whatever happens, nothing is tried twice.
+      defer {
+        entries.removeAll(keepingCapacity: true)
+        places.removeAll(keepingCapacity: true)
+        bytes = 0
+      }
+      let imported: ImportedBatch
+      do {
+        imported = try core.importBatch(entries, keepsExisting: keepsExisting)
+      } catch let error as StoreError {
+        throw Refused(error: error, place: places[0], key: entries[0].key, isAlone: false)
+      }
+      stored += imported.stored
+      read += imported.refusal?.index ?? entries.count
+      guard let refusal = imported.refusal else { return }
+      throw Refused(
+        error: refusal.error, place: places[refusal.index], key: entries[refusal.index].key,
+        isAlone: true)
     }
   }
 
@@ -152,7 +182,7 @@ struct EntryTransfer {
       }
     }
     let first = try read()
-    var batch = Batch(
+    var batch = try Batch(
       core: store.core, keepsExisting: keepsExisting, namespace: operands.namespace)
     if operands.format == nil, first.starts(with: SQLiteTable.magic) {
       return try importItems(first, read, into: &batch, items ?? ItemOptions(.text))
@@ -167,38 +197,65 @@ struct EntryTransfer {
     func share(_ position: Int) -> Double? {
       size.map { Double(position) / Double(max($0, 1)) }
     }
+    let unit = format == .cbor ? "item" : "line"
     do {
-      if format == .cbor {
-        var items = EntryItemReader(first: first, read: read)
-        while let entry = try items.next() {
-          try batch.add(entry)
-          progress.show(items.number, share: share(items.consumed))
-        }
-      } else {
-        var held: [UInt8]? = first
-        var lines = LineReader {
-          defer { held = nil }
-          return try held ?? read()
-        }
-        while let line = try lines.next() {
-          if line.allSatisfy({ $0 <= 0x20 }) { continue }
-          try batch.add(entry(line, lines.number))
-          progress.show(lines.number, share: share(lines.position))
+      try keeping(&batch) { batch throws in
+        if format == .cbor {
+          var items = EntryItemReader(first: first, read: read)
+          while let entry = try items.next() {
+            try batch.add(entry, place: items.number)
+            progress.show(items.number, share: share(items.consumed))
+          }
+        } else {
+          var held: [UInt8]? = first
+          var lines = LineReader {
+            defer { held = nil }
+            return try held ?? read()
+          }
+          while let line = try lines.next() {
+            if line.allSatisfy({ $0 <= 0x20 }) { continue }
+            try batch.add(entry(line, lines.number), place: lines.number)
+            progress.show(lines.number, share: share(lines.position))
+          }
         }
       }
-      try batch.flush()
     } catch let error as UntypedError {
-      try batch.flush()
-      let unit = format == .cbor ? "item" : "line"
-      let place = error.line.map { "\(file == "-" ? "standard input" : file), \(unit) \($0): " }
-      throw ToolError(
-        error.code.rawValue,
-        "\(place ?? "")\(error.message) "
-          + "(\(Columns.count(batch.read, "entry", "entries")) before it read)",
-        details: (error.line.map { [(unit, CBORValue($0))] } ?? [])
-          + [("stored", CBORValue(batch.stored))])
+      throw failure(error.code.rawValue, error.message, at: error.line, unit, batch)
+    } catch let refused as Batch.Refused {
+      let error = refused.error
+      let message =
+        refused.isAlone ? error.message : "Nothing from here on is stored. \(error.message)"
+      throw failure(error.code.rawValue, message, at: refused.place, unit, batch)
     }
     say(batch.read, batch.stored)
+  }
+
+  /// Reads into a batch and stores it, what was read before an error as well.
+  func keeping<R>(_ batch: inout Batch, _ read: (inout Batch) throws -> R) throws -> R {
+    let result: R
+    do {
+      result = try read(&batch)
+    } catch let refused as Batch.Refused {
+      throw refused
+    } catch {
+      // If the store refuses one of these, that is the first thing that is wrong.
+      try batch.flush()
+      throw error
+    }
+    try batch.flush()
+    return result
+  }
+
+  private func failure(
+    _ code: String, _ message: String, at place: Int?, _ unit: String, _ batch: Batch
+  ) -> ToolError {
+    let file = operands.file == "-" ? "standard input" : operands.file
+    return ToolError(
+      code,
+      "\(place.map { "\(file), \(unit) \($0): " } ?? "")\(message) "
+        + "(\(Columns.count(batch.read, "entry", "entries")) before it read)",
+      details: (place.map { [(unit, CBORValue($0))] } ?? []) + [("stored", CBORValue(batch.stored))]
+    )
   }
 
   private func entry(_ line: ArraySlice<UInt8>, _ number: Int) throws -> TransferEntry {

@@ -34,27 +34,43 @@ extension EntryTransfer {
       bytes += more
     }
     let tally: ItemFile.Tally
+    var number = 0
     do {
-      tally = try ItemFile(bytes).entries(
-        namespace: operands.namespace ?? "", type: options.keyType
-      ) { entry in
-        var entry = entry
-        if options.isMixed {
-          let value = MixedValue(importing: entry.payload, codec: .propertyList)
-          entry.payload = try CBORCodec().encode(value)
-          entry.codec = CodecIdentifier.cbor.rawValue
+      tally = try keeping(&batch) { batch throws in
+        try ItemFile(bytes).entries(
+          namespace: operands.namespace ?? "", type: options.keyType
+        ) { entry in
+          var entry = entry
+          if options.isMixed {
+            let value = MixedValue(importing: entry.payload, codec: .propertyList)
+            entry.payload = try CBORCodec().encode(value)
+            entry.codec = CodecIdentifier.cbor.rawValue
+          }
+          number += 1
+          try batch.add(entry, place: number)
         }
-        try batch.add(entry)
       }
-      try batch.flush()
     } catch let error as UntypedError {
-      try batch.flush()
-      throw ToolError(
-        error.code.rawValue,
-        "\(file): \(error.message) (\(Columns.count(batch.stored, "entry", "entries")) stored)",
-        details: [("stored", CBORValue(batch.stored))])
+      throw failure(error.code.rawValue, error.message, in: file, batch)
+    } catch let refused as Batch.Refused {
+      // Items have no numbers of their own.
+      let key = KeyType.display(tag: options.keyType.tag, bytes: refused.key.bytes)
+      let place =
+        refused.isAlone ? "The item \"\(key)\": " : "Nothing from \"\(key)\" on is stored. "
+      throw failure(
+        refused.error.code.rawValue, place + refused.error.message, in: file, batch,
+        [("key", .text(key))])
     }
     say(tally, stored: batch.stored)
+  }
+
+  private func failure(
+    _ code: String, _ message: String, in file: String, _ batch: Batch,
+    _ details: [(String, CBORValue)] = []
+  ) -> ToolError {
+    ToolError(
+      code, "\(file): \(message) (\(Columns.count(batch.stored, "entry", "entries")) stored)",
+      details: details + [("stored", CBORValue(batch.stored))])
   }
 
   /// What SQLite has not yet written into the file would be missing, or half there.

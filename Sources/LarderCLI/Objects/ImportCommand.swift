@@ -31,8 +31,8 @@ struct ImportCommand: ParsableCommand {
       them; where that cannot be done without it (a partial index, one over a computed property or \
       over a type of the program's own, references to other objects), nothing is written.
 
-      A line that is refused ends the import and is named by its number; the lines before it are \
-      stored. Objects are stored a thousand at a time, entries eight thousand, and readers see each \
+      A line that is refused ends the import and is named by its number (an item of an SQLite file \
+      by its key); the lines before it are stored. Objects are stored a thousand at a time, entries eight thousand, and readers see each \
       batch at once.
 
       EXIT CODES
