@@ -124,7 +124,11 @@ struct TransferTests {
     "{\"key\":\"a\",\"text\":\"b\",\"no\":1}",
     "{\"key\":\"a\",\"text\":\"b\",\"expires\":soon}", "{\"key\":\"a\",\"text\":\"\\",
     "{\"key\":\"a\",\"text\":\"b\",\"codec\":\"other\"}", "[1]",
-    "{\"key\":\"a\",\"text\":\"\\u12\"}",
+    "{\"key\":\"a\",\"text\":\"\\u12\"}", "{\"key\":\"a\",\"text\":\"b\",\"codec\":99999}",
+    "{\"key\":\"a\",\"text\":\"b\",\"codec\":-1}", "{\"key\":\"a\",\"text\":\"b\",\"key\":\"c\"}",
+    "{\"key\":\"a\",\"text\":\"b\",\"created\":1,\"created\":1}",
+    "{\"keyTag\":256,\"keyBase64\":\"YQ==\",\"text\":\"b\"}",
+    "{\"keyTag\":1,\"key\":\"a\",\"text\":\"b\"}",
   ])
   func `A line that is no entry is refused with its number`(line: String) throws {
     try withTool { (tool) throws in

@@ -19,27 +19,54 @@ struct EntryFields {
   private var text: [UInt8]?
   private var bytes: [UInt8]?
 
+  private enum Field: String {
+    case namespace, key, keyType, keyTag, keyBase64, created, expires, codec, text, base64
+
+    var bit: UInt16 {
+      switch self {
+      case .namespace: 1
+      case .key: 2
+      case .keyType: 4
+      case .keyTag: 8
+      case .keyBase64: 16
+      case .created: 32
+      case .expires: 64
+      case .codec: 128
+      case .text: 256
+      case .base64: 512
+      }
+    }
+  }
+
   init(_ line: ArraySlice<UInt8>) throws(JSONFlaw) {
+    var found: UInt16 = 0
     var scanner = FlatScanner(line)
     try scanner.begin()
     while let name = try scanner.nextName() {
-      switch name {
-      case "namespace": namespace = String(decoding: try scanner.text(), as: UTF8.self)
-      case "key": key = try scanner.text()
-      case "keyType": keyType = String(decoding: try scanner.text(), as: UTF8.self)
-      case "keyTag": keyTag = UInt8(exactly: try scanner.integer() ?? -1)
-      case "keyBase64": keyBytes = try scanner.base64()
-      case "created": created = try scanner.integer() ?? 0
-      case "expires": expires = try scanner.integer() ?? TransferEntry.never
-      case "codec":
+      guard let field = Field(rawValue: name) else {
+        throw scanner.flaw("There is no field \"\(name)\" of an entry.")
+      }
+      // The first or the last: programs differ in what they believe.
+      guard found & field.bit == 0 else {
+        throw scanner.flaw("The field \"\(name)\" is there twice.")
+      }
+      found |= field.bit
+      switch field {
+      case .namespace: namespace = String(decoding: try scanner.text(), as: UTF8.self)
+      case .key: key = try scanner.text()
+      case .keyType: keyType = String(decoding: try scanner.text(), as: UTF8.self)
+      case .keyTag: keyTag = try scanner.integer(upTo: UInt8.max)
+      case .keyBase64: keyBytes = try scanner.base64()
+      case .created: created = try scanner.integer() ?? 0
+      case .expires: expires = try scanner.integer() ?? TransferEntry.never
+      case .codec:
         if scanner.isAtText {
           codecName = String(decoding: try scanner.text(), as: UTF8.self)
         } else {
-          codecNumber = UInt16(exactly: try scanner.integer() ?? -1)
+          codecNumber = try scanner.integer(upTo: UInt16.max)
         }
-      case "text": text = try scanner.text()
-      case "base64": bytes = try scanner.base64()
-      default: throw scanner.flaw("There is no field \"\(name)\" of an entry.")
+      case .text: text = try scanner.text()
+      case .base64: bytes = try scanner.base64()
       }
     }
     try scanner.end()
@@ -48,7 +75,10 @@ struct EntryFields {
   mutating func entry(_ codec: (String) -> UInt16?) throws(JSONFlaw) -> TransferEntry {
     func flaw(_ message: String) -> JSONFlaw { JSONFlaw(column: 1, message: message) }
     let place: EncodedKey
-    if let keyTag, let keyBytes {
+    if keyTag != nil || keyBytes != nil {
+      guard let keyTag, let keyBytes, key == nil, keyType == nil else {
+        throw flaw("\"keyTag\" and \"keyBase64\" stand together, instead of \"key\".")
+      }
       place = EncodedKey(tag: keyTag, bytes: keyBytes)
     } else if let key {
       if let keyType, keyType != "text" {
@@ -169,6 +199,18 @@ struct FlatScanner {
     }
     position = start
     throw flaw("The text that begins here has no end; the line is cut.")
+  }
+
+  /// An integer from zero to `limit`; `nil`: null.
+  mutating func integer<T: FixedWidthInteger>(upTo limit: T) throws(JSONFlaw) -> T? {
+    skipSpace()
+    let start = position
+    guard let wide = try integer() else { return nil }
+    guard let number = T(exactly: wide), number >= 0 else {
+      position = start
+      throw flaw("\(wide) is not a number from 0 to \(limit).")
+    }
+    return number
   }
 
   /// An integer; `nil`: null.
