@@ -37,6 +37,10 @@ package struct StoreMeasure: Sendable {
   package let isOfProcess: Bool
   /// Whether there is a sample for each namespace.
   package var isOfNamespaces: Bool { name.hasPrefix("larder_namespace_") }
+  /// Whether only a `.relaxed` store has it.
+  package var isOfSyncing: Bool {
+    ["larder_sync_interval_milliseconds", "larder_unsynced_commits"].contains(name)
+  }
   package let samples: @Sendable (StoreStatistics) -> [Sample]
 
   private init(
@@ -126,6 +130,14 @@ package struct StoreMeasure: Sendable {
       .gauge, "larder_generation",
       "The number of the store's files; it grows when they are replaced."
     ) { Int(clamping: $0.generation) },
+    StoreMeasure(
+      .gauge, "larder_sync_interval_milliseconds",
+      "How often a relaxed store is brought to the disk while it is written to; absent for others."
+    ) { $0.syncInterval.map { Int(clamping: $0.milliseconds) } },
+    StoreMeasure(
+      .gauge, "larder_unsynced_commits",
+      "Commits of a relaxed store that are not on the disk yet; absent for others."
+    ) { $0.unsyncedCommits },
     StoreMeasure(
       .gauge, "larder_pending_writes", "Writes behind of this process that are not committed yet.",
       isOfProcess: true

@@ -152,7 +152,7 @@ struct PrometheusTests {
       let statistics = try tool.json("stat")
       let page = try PrometheusPage(try tool.output("stat", "--prometheus"))
 
-      let measures = StoreMeasure.all.filter { !$0.isOfProcess }
+      let measures = StoreMeasure.all.filter { !$0.isOfProcess && !$0.isOfSyncing }
       #expect(page.kinds.map(\.name) == measures.map(\.name))
       #expect(page.kinds.map(\.kind) == measures.map(\.kind.rawValue))
       let store = ["store": try #require(statistics["path"] as? String)]
@@ -191,6 +191,20 @@ struct PrometheusTests {
       let page = try PrometheusPage(try tool.output("stat", "--prometheus"))
       #expect(!page.kinds.contains { $0.name == "larder_budget_bytes" })
       #expect(page.samples.count { $0.key.name == "larder_entries" } == 1)
+    }
+  }
+
+  @Test func `Of a relaxed store the interval and what is not on the disk are told`() throws {
+    try withTool { (tool) throws in
+      _ = try tool.output("set", "key", "value", "--durability", "relaxed")
+      let statistics = try tool.json("stat")
+      let page = try PrometheusPage(try tool.output("stat", "--prometheus"))
+      let store = ["store": tool.store]
+      let interval = try #require(page.value("larder_sync_interval_milliseconds", store))
+      #expect(interval > 0 && interval == statistics["syncMilliseconds"] as? Int)
+      // Between the two answers a background sync may have come.
+      let unsynced = try #require(page.value("larder_unsynced_commits", store))
+      #expect(try unsynced <= #require(statistics["unsyncedCommits"] as? Int))
     }
   }
 
