@@ -64,8 +64,13 @@ package struct StoreDirectory: Sendable, Hashable {
     #endif
   }
 
-  private static func absolute(_ path: String) -> String {
-    var result = path.hasPrefix("/") ? path : FileSystem.currentDirectory + "/" + path
+  private static func absolute(_ path: String) throws(StoreError) -> String {
+    guard var result = FileSystem.absolute(path) else {
+      throw refuse(
+        path,
+        "The working directory was removed, or its path is no UTF-8. Name the store by its absolute "
+          + "path.")
+    }
     while result.count > 1, result.hasSuffix("/") { result.removeLast() }
     return result
   }
@@ -81,7 +86,7 @@ package struct StoreDirectory: Sendable, Hashable {
     guard !path.isEmpty, !path.utf8.contains(0) else {
       throw StoreError(.directory, during: "open", path: path, "The path of a store is empty.")
     }
-    let path = absolute(path)
+    let path = try absolute(path)
     do throws(SystemError) {
       if try FileSystem.status(of: path, followingLinks: false) == nil {
         try FileSystem.makeDirectories(path)
@@ -135,7 +140,7 @@ package struct StoreDirectory: Sendable, Hashable {
 
   /// Where an existing store of any kind is, and of which kind; `nil` when there is none.
   package static func find(_ path: String) -> (StoreDirectory, Durability)? {
-    let path = absolute(path)
+    guard let path = try? absolute(path) else { return nil }
     let plain = StoreDirectory(path: path, root: path)
     if exists(plain.current) { return (plain, plain.keptDurability) }
     let versioned = path + "/v\(formatVersion)"
@@ -148,7 +153,7 @@ package struct StoreDirectory: Sendable, Hashable {
   /// Where a store is that may have lost its `CURRENT`: its generations tell.
   static func findDamaged(_ path: String) -> (StoreDirectory, Durability)? {
     if let found = find(path) { return found }
-    let path = absolute(path)
+    guard let path = try? absolute(path) else { return nil }
     for root in [path, path + "/v\(formatVersion)"] {
       let directory = StoreDirectory(path: path, root: root)
       if (try? CurrentFile.generations(in: directory))?.isEmpty == false {

@@ -34,8 +34,7 @@ struct EnvironmentOpener {
   private var isOnDemand: Bool { options.durability == .onDemand }
 
   init(path: String, options: EnvironmentOptions) {
-    let absolute = path.hasPrefix("/") ? path : FileSystem.currentDirectory + "/" + path
-    self.path = path.isEmpty ? path : absolute
+    self.path = path.isEmpty ? path : FileSystem.absolute(path) ?? path
     self.options = options
   }
 

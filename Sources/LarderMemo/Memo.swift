@@ -33,7 +33,14 @@ package struct Memo: Sendable {
   private let space: Space
   private let key: EncodedKey
 
+  /// - Throws: ``StoreError``, also for a call whose result could be taken for another's.
   package init(_ call: MemoCall, _ policy: Policy, in store: SharedStore) throws {
+    guard call.isNamed else {
+      throw StoreError(
+        .directory, during: "memo",
+        "The working directory was removed, so that results of commands in it cannot be told apart. "
+          + "Change into one that exists.")
+    }
     self.call = call
     self.policy = policy
     core = try store.openCore("memo")

@@ -49,7 +49,7 @@ package enum Stand {
   package static func detach(_ first: [String], lastArguments count: Int) -> Bool {
     guard let own = Executable.own else { return false }
     var program = Program(
-      path: own, arguments: first.map { Array($0.utf8) } + lastArguments(count))
+      path: Array(own.utf8), arguments: first.map { Array($0.utf8) } + lastArguments(count))
     program.isDetached = true
     return (try? program.start()) != nil
   }

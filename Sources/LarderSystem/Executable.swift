@@ -15,28 +15,30 @@ internal import CLarderLMDB
 /// Where a command's program is, found as a shell finds it.
 package enum Executable {
   package enum Search: Hashable, Sendable {
-    /// The absolute path of the file that runs. Links are not followed.
-    case found(String)
+    /// The path of the file that runs, absolute unless the working directory has no path. Links are
+    /// not followed.
+    case found([UInt8])
     /// A shell ends with 127 then.
     case missing
     /// There is such a file, and it may not be run: 126.
-    case forbidden(String)
+    case forbidden([UInt8])
   }
 
+  private static let slash = UInt8(ascii: "/")
+
   /// Finds `name`: with a slash it is a path, absolute or from the working directory; without one it
-  /// is looked for in the directories of `PATH`, in turn.
-  package static func find(_ name: String, in searchPath: String? = nil) -> Search {
+  /// is looked for in the directories of `PATH`, in turn. None of them need be UTF-8.
+  package static func find(_ name: [UInt8], in searchPath: [UInt8]? = nil) -> Search {
     if name.isEmpty { return .missing }
-    if name.utf8.contains(UInt8(ascii: "/")) {
-      return judge(name.hasPrefix("/") ? name : FileSystem.currentDirectory + "/" + name)
-    }
-    let path = searchPath ?? FileSystem.environment("PATH") ?? "/usr/local/bin:/usr/bin:/bin"
+    if name.contains(slash) { return judge(absolute(name)) }
+    let path =
+      searchPath ?? FileSystem.environmentBytes("PATH")
+      ?? Array("/usr/local/bin:/usr/bin:/bin".utf8)
     var forbidden: Search?
-    for directory in path.split(separator: ":", omittingEmptySubsequences: false) {
+    for directory in path.split(separator: UInt8(ascii: ":"), omittingEmptySubsequences: false) {
       // An empty part means the working directory; so says POSIX.
-      var place = directory.isEmpty ? FileSystem.currentDirectory : String(directory)
-      if !place.hasPrefix("/") { place = FileSystem.currentDirectory + "/" + place }
-      switch judge(place + "/" + name) {
+      let place = directory.isEmpty ? name : directory + [slash] + name
+      switch judge(absolute(place)) {
       case .found(let path): return .found(path)
       case .forbidden(let path): forbidden = forbidden ?? .forbidden(path)
       case .missing: break
@@ -45,13 +47,18 @@ package enum Executable {
     return forbidden ?? .missing
   }
 
-  private static func judge(_ path: String) -> Search {
+  private static func absolute(_ path: [UInt8]) -> [UInt8] {
+    guard path.first != slash, let directory = FileSystem.currentDirectory else { return path }
+    return directory + [slash] + path
+  }
+
+  private static func judge(_ path: [UInt8]) -> Search {
     let status: FileStatus?
     do { status = try FileSystem.status(of: path) } catch {
       return error.errno == EACCES ? .forbidden(path) : .missing
     }
     guard let status else { return .missing }
-    guard status.isRegularFile, unsafe access(path, X_OK) == 0 else { return .forbidden(path) }
+    guard status.isRegularFile, FileSystem.isExecutable(path) else { return .forbidden(path) }
     return .found(path)
   }
 

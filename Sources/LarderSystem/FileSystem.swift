@@ -25,6 +25,20 @@ package enum FileSystem {
     throw .last("stat", path)
   }
 
+  /// The same for a path that need not be UTF-8.
+  package static func status(of path: [UInt8]) throws(SystemError) -> FileStatus? {
+    var info = stat()
+    if unsafe stat(cString(path), &info) == 0 { return FileStatus(info) }
+    if currentErrno() == ENOENT { return nil }
+    throw .last("stat", String(decoding: path, as: UTF8.self))
+  }
+
+  /// Whether this process may run a file.
+  static func isExecutable(_ path: [UInt8]) -> Bool { unsafe access(cString(path), X_OK) == 0 }
+
+  /// A path as C has it.
+  static func cString(_ path: [UInt8]) -> [CChar] { path.map { CChar(bitPattern: $0) } + [0] }
+
   /// The status of an open file.
   package static func status(ofDescriptor descriptor: CInt) -> FileStatus? {
     var info = stat()
@@ -131,10 +145,25 @@ package enum FileSystem {
     return unsafe String(cString: text)
   }
 
-  package static var currentDirectory: String {
-    guard let text = unsafe getcwd(nil, 0) else { return "/" }
+  /// The working directory's path, which need not be UTF-8; `nil` when it has none: it was removed,
+  /// or is outside of what this process can reach.
+  package static var currentDirectory: [UInt8]? {
+    guard let text = unsafe getcwd(nil, 0) else { return nil }
     defer { unsafe free(text) }
-    return unsafe String(cString: text)
+    let path = unsafe Array(UnsafeBufferPointer(start: text, count: strlen(text))).map {
+      UInt8(bitPattern: $0)
+    }
+    // Linux says "(unreachable)" before a path that is not below the process's root.
+    return path.first == UInt8(ascii: "/") ? path : nil
+  }
+
+  /// A path made absolute; `nil` when it is relative and the working directory has no path, or none
+  /// that is UTF-8.
+  package static func absolute(_ path: String) -> String? {
+    if path.hasPrefix("/") { return path }
+    guard let directory = currentDirectory, let text = String(validating: directory, as: UTF8.self)
+    else { return nil }
+    return text + "/" + path
   }
 
   package static func environment(_ name: String) -> String? {

@@ -36,7 +36,8 @@ package enum ProcessEnd: Hashable, Sendable {
 
 /// Another program, started by `posix_spawn`.
 package struct Program: Sendable {
-  package var path: String
+  /// The file that runs; it need not be UTF-8.
+  package var path: [UInt8]
   /// The first is the name the program is given of itself.
   package var arguments: [[UInt8]]
   /// Whether it reads this process's standard input; `/dev/null` otherwise.
@@ -47,7 +48,7 @@ package struct Program: Sendable {
   /// Whether it leaves this process's session and terminal, and every descriptor behind.
   package var isDetached = false
 
-  package init(path: String, arguments: [[UInt8]]) {
+  package init(path: [UInt8], arguments: [[UInt8]]) {
     self.path = path
     self.arguments = arguments
   }
@@ -62,11 +63,11 @@ package struct Program: Sendable {
       return try spawn(path, arguments)
     } catch {
       guard error.errno == ENOEXEC else { throw error }
-      return try spawn("/bin/sh", Self.shell(path) + arguments.dropFirst())
+      return try spawn(Array("/bin/sh".utf8), Self.shell(path) + arguments.dropFirst())
     }
   }
 
-  private func spawn(_ path: String, _ arguments: [[UInt8]]) throws(SystemError) -> Int32 {
+  private func spawn(_ path: [UInt8], _ arguments: [[UInt8]]) throws(SystemError) -> Int32 {
     #if canImport(Darwin)
       var actions: posix_spawn_file_actions_t?
       var attributes: posix_spawnattr_t?
@@ -106,14 +107,15 @@ package struct Program: Sendable {
       Int16(POSIX_SPAWN_SETSIGMASK) | Int16(POSIX_SPAWN_SETSIGDEF) | (isDetached ? newSession : 0))
 
     var pid: pid_t = 0
+    let file = FileSystem.cString(path)
     let code = unsafe Self.withCStrings(arguments) { pointers in
       #if canImport(Darwin)
-        unsafe posix_spawn(&pid, path, &actions, &attributes, pointers, _NSGetEnviron().pointee)
+        unsafe posix_spawn(&pid, file, &actions, &attributes, pointers, _NSGetEnviron().pointee)
       #else
-        unsafe posix_spawn(&pid, path, &actions, &attributes, pointers, environ)
+        unsafe posix_spawn(&pid, file, &actions, &attributes, pointers, environ)
       #endif
     }
-    guard code == 0 else { throw SystemError(errno: code, operation: "posix_spawn", path: path) }
+    guard code == 0 else { throw SystemError(errno: code, operation: "posix_spawn", path: name) }
     return pid
   }
 
@@ -126,19 +128,23 @@ package struct Program: Sendable {
       if null >= 0 { dup2(null, 0) }
     }
     _ = signal(SIGPIPE, SIG_DFL)
-    _ = unsafe Self.withCStrings(arguments) { unsafe execv(path, $0) }
+    let file = FileSystem.cString(path)
+    _ = unsafe Self.withCStrings(arguments) { unsafe execv(file, $0) }
     if currentErrno() == ENOEXEC {
       _ = unsafe Self.withCStrings(Self.shell(path) + arguments.dropFirst()) {
         unsafe execv("/bin/sh", $0)
       }
     }
-    return .last("execv", path)
+    return .last("execv", name)
   }
 
   private static func openNull() -> CInt { unsafe larder_open("/dev/null", O_RDONLY, 0) }
 
-  private static func shell(_ script: String) -> [[UInt8]] {
-    [Array("sh".utf8), Array(script.utf8)]
+  /// The path for people.
+  private var name: String { String(decoding: path, as: UTF8.self) }
+
+  private static func shell(_ script: [UInt8]) -> [[UInt8]] {
+    [Array("sh".utf8), script]
   }
 
   private static func withCStrings<R>(

@@ -170,7 +170,7 @@ struct MemoStoreTests {
   @Test func `No two calls share a key`() {
     func key(
       _ arguments: [String], _ environment: [(name: String, value: [UInt8]?)] = [],
-      _ directory: String? = nil
+      _ directory: [UInt8]? = nil
     ) -> EncodedKey {
       MemoCall(
         path: "/bin/x", arguments: arguments, environment: environment, directory: directory
@@ -179,7 +179,8 @@ struct MemoStoreTests {
     let keys = [
       key(["x"]), key(["x", ""]), key(["x", "a", "b"]), key(["x", "ab"]), key(["x", "a b"]),
       key(["x"], [("A", nil)]), key(["x"], [("A", [])]), key(["x"], [("A", [1])]),
-      key(["x"], [("A", nil), ("B", nil)]), key(["x"], [], "/"), key(["x"], [], ""),
+      key(["x"], [("A", nil), ("B", nil)]), key(["x"], [], [47]), key(["x"], [], []),
+      key(["x"], [], [47, 0xFF]), key(["x"], [], [47, 0xFE]),
       key(["x", "A"]), key(["x", "/"]),
     ]
     #expect(Set(keys).count == keys.count)
