@@ -77,7 +77,7 @@ struct StoreArguments: ParsableArguments {
   ///
   /// - Throws: ``ToolError`` with exit code 2 when there is none: looking creates nothing.
   func openExisting() throws -> SharedStore {
-    guard let found = SharedStore.durability(ofStoreAt: path) else {
+    guard let found = try SharedStore.durability(ofStoreAt: path) else {
       throw ToolError(
         "noStore",
         "There is no store at \(path). Name another directory with --store, or create one with "
@@ -88,7 +88,7 @@ struct StoreArguments: ParsableArguments {
 
   /// Opens a store, and creates it if there is none.
   func openOrCreate() throws -> SharedStore {
-    let found = SharedStore.durability(ofStoreAt: path)
+    let found = try SharedStore.durability(ofStoreAt: path)
     return try SharedStore(at: path, options(durability ?? found ?? .cache))
   }
 

@@ -53,8 +53,12 @@ public final class SharedStore: Sendable {
   public var path: String { core.directory.path }
 
   /// Whether a store exists at a path, and of which durability.
-  public static func durability(ofStoreAt path: String) -> Durability? {
-    StoreDirectory.findDamaged(path)?.1
+  ///
+  /// - Returns: `nil` when there is none.
+  /// - Throws: ``StoreError/Code/directory`` when this user may not look there: the store, or a
+  ///   directory above it, is another user's, whom the message names.
+  public static func durability(ofStoreAt path: String) throws(StoreError) -> Durability? {
+    try StoreDirectory.findDamaged(path)?.1
   }
 
   /// Closes this handle; the last one of the process commits what waits and closes the files.

@@ -151,9 +151,12 @@ package struct StoreDirectory: Sendable, Hashable {
   }
 
   /// Where a store is that may have lost its `CURRENT`: its generations tell.
-  static func findDamaged(_ path: String) -> (StoreDirectory, Durability)? {
+  ///
+  /// - Throws: When this user may not look: that does not mean that there is none.
+  static func findDamaged(_ path: String) throws(StoreError) -> (StoreDirectory, Durability)? {
+    let path = try absolute(path)
     if let found = find(path) { return found }
-    guard let path = try? absolute(path) else { return nil }
+    try refuseHidden(path)
     for root in [path, path + "/v\(formatVersion)"] {
       let directory = StoreDirectory(path: path, root: root)
       if (try? CurrentFile.generations(in: directory))?.isEmpty == false {
@@ -161,6 +164,34 @@ package struct StoreDirectory: Sendable, Hashable {
       }
     }
     return nil
+  }
+
+  private static func refuseHidden(_ path: String) throws(StoreError) {
+    for place in [path, path + "/v\(formatVersion)"] {
+      do throws(SystemError) { _ = try FileSystem.status(of: place + "/CURRENT") } catch {
+        guard error.saysForbidden else { continue }
+        try check(path)
+        throw hidden(place, error)
+      }
+    }
+  }
+
+  /// Says whose directory it is that keeps `path` from being looked at.
+  private static func hidden(_ path: String, _ error: SystemError) -> StoreError {
+    var whose = ""
+    var place = path
+    while let slash = place.lastIndex(of: "/"), slash > place.startIndex {
+      place = String(place[..<slash])
+      guard let status = try? FileSystem.status(of: place) else { continue }
+      if status.owner != FileSystem.userID {
+        whose = " \(place) belongs to user \(status.owner), not to you (\(FileSystem.userID))."
+      }
+      break
+    }
+    return StoreError(
+      .directory, during: "open", path: path,
+      "The directory cannot be looked at (\(error)).\(whose) Use a directory of your own.",
+      errorNumber: error.errno)
   }
 
   /// Gives a generation that is not in force a name under which it stays.
@@ -207,9 +238,7 @@ package struct StoreDirectory: Sendable, Hashable {
       link = try FileSystem.status(of: path, followingLinks: false)
       target = try FileSystem.status(of: path)
     } catch {
-      throw StoreError(
-        .directory, during: "open", path: path, "The directory cannot be looked at (\(error)).",
-        errorNumber: error.errno)
+      throw hidden(path, error)
     }
     guard let link, let target else {
       throw refuse(path, "It is a link to something that does not exist. Remove the link.")

@@ -81,7 +81,7 @@ struct StoreRepair {
 
   init(at path: String, openTimeout: Duration) throws {
     if ForkGuard.isForkedChild { throw StoreError.usedAfterFork("repair") }
-    guard let (found, durability) = StoreDirectory.findDamaged(path) else {
+    guard let (found, durability) = try StoreDirectory.findDamaged(path) else {
       throw StoreError(
         .directory, during: "repair", path: path,
         "There is no store here. Name the directory the store was opened at.")

@@ -132,7 +132,7 @@ import Testing
     for kind in Durability.allCases {
       let path = directory.path + "/\(kind)"
       try SharedStore(at: path, .init(durability: kind)).close()
-      #expect(SharedStore.durability(ofStoreAt: path) == kind)
+      #expect(try SharedStore.durability(ofStoreAt: path) == kind)
       for other in Durability.allCases where other != kind {
         let error = #expect(throws: StoreError.self) {
           try SharedStore(at: path, .init(durability: other))

@@ -183,7 +183,7 @@ import Testing
     #expect(error?.code == .durabilityMismatch)
     #expect(error?.message.contains(".durable") == true)
     #expect(error?.message.contains(".cache") == true)
-    #expect(SharedStore.durability(ofStoreAt: path) == .durable)
+    #expect(try SharedStore.durability(ofStoreAt: path) == .durable)
     let again = try SharedStore(at: path, .init(durability: .durable))
     #expect(try again.bytes(forKey: 1) == [1])
   }

@@ -43,7 +43,7 @@ struct SuiteArgument: ParsableArguments {
   /// - Throws: ``ToolError`` with exit code 2 when there is none: looking creates nothing.
   func open() throws -> Defaults {
     let path = try DefaultsSuite.path(of: suite)
-    guard SharedStore.durability(ofStoreAt: path) != nil else {
+    guard try SharedStore.durability(ofStoreAt: path) != nil else {
       throw ToolError(
         "noStore",
         "There is no suite \(suite). `larder defaults list` shows which there are.",
@@ -156,7 +156,7 @@ struct DefaultsWriteCommand: ParsableCommand {
     try Console.reporting(json: suite.json) {
       let path = try DefaultsSuite.path(of: suite.suite)
       // What makes no sense is refused before a suite is created for it.
-      if SharedStore.durability(ofStoreAt: path) == nil { _ = try encoded(as: type ?? .text) }
+      if try SharedStore.durability(ofStoreAt: path) == nil { _ = try encoded(as: type ?? .text) }
       let defaults = try Defaults(suiteName: suite.suite)
       defer { defaults.close() }
       let (codec, payload) = try encoded(in: defaults)

@@ -53,7 +53,10 @@ struct DefaultsListCommand: ParsableCommand {
   private func listSuites() throws {
     let directory = DefaultsSuite.directory
     let names = (try? FileManager.default.contentsOfDirectory(atPath: directory)) ?? []
-    let suites = names.filter { SharedStore.durability(ofStoreAt: directory + "/" + $0) != nil }
+    let suites = names.filter {
+      // Another user's is none of ours.
+      (try? SharedStore.durability(ofStoreAt: directory + "/" + $0)) != nil
+    }
     if json {
       Console.json(.array(suites.sorted().map(CBORValue.text)))
     } else if suites.isEmpty {

@@ -110,7 +110,7 @@ struct DemoCommand: ParsableCommand {
     try Data(CBORCodec().encode(survey.files)).write(to: list)
     let fileList = DemoFileList(path: list.path, count: survey.files.count)
 
-    let durability = SharedStore.durability(ofStoreAt: path) ?? .cache
+    let durability = try SharedStore.durability(ofStoreAt: path) ?? .cache
     let shared = try SharedStore(at: path, .init(durability: durability))
     defer { shared.close() }
     let name = DemoWorkerCommand.namespace

@@ -40,7 +40,7 @@ struct DemoWorkerCommand: AsyncParsableCommand {
   }
 
   private func work(_ files: [DemoFile], in order: [Int]) async throws {
-    let durability = SharedStore.durability(ofStoreAt: store) ?? .cache
+    let durability = try SharedStore.durability(ofStoreAt: store) ?? .cache
     let opened = try SharedStore(
       at: store,
       .init(
