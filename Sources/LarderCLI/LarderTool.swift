@@ -3,6 +3,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 import ArgumentParser
+import LarderMemo
 
 /// The tool's root: what `larder` says of itself, and its subcommands.
 @main
@@ -48,4 +49,10 @@ struct LarderTool: AsyncParsableCommand {
       ManualCommand.self,
       DemoCommand.self, DemoWorkerCommand.self,
     ])
+
+  // On the main thread: to go to another one opens descriptors already.
+  @MainActor static func main() async {
+    Stand.openMissingDescriptors()
+    await main(nil)
+  }
 }

@@ -22,6 +22,9 @@ package enum Stand {
     }
   }
 
+  /// See ``Descriptor/openMissing()``.
+  package static func openMissingDescriptors() { Descriptor.openMissing() }
+
   package static func isSuccess(_ end: ProcessEnd) -> Bool { end.isSuccess }
 
   /// Ends as the command ended: with its exit status, or by the same signal.

@@ -28,6 +28,16 @@ package struct PipePair: Sendable {
 
 /// Plain descriptors that belong to somebody else or to nobody.
 package enum Descriptor {
+  /// Gives standard input, output and error to `/dev/null` where this process was started without:
+  /// the next file that is opened, by whatever part of it, would be taken for them.
+  package static func openMissing() {
+    // The lowest number that is free is the next that is given.
+    for number in CInt(0)...2 where fcntl(number, F_GETFD) == -1 {
+      guard unsafe larder_open("/dev/null", O_RDWR, 0) == number else { return }
+      _ = fcntl(number, F_SETFD, 0)
+    }
+  }
+
   package static func close(_ descriptor: CInt) {
     #if canImport(Glibc)
       _ = Glibc.close(descriptor)

@@ -80,4 +80,21 @@ struct MemoPlaceTests {
       #expect(outcome.standardError.contains("absolute path"), "\(outcome.standardError)")
     }
   }
+
+  @Test func `A tool without standard descriptors writes into no other`() throws {
+    try withMemo { (ground) throws in
+      let seen = ground.directory + "/seen"
+      let look = #"for f in 0 1 2; do readlink /proc/$PPID/fd/$f; done > "$1"; echo a; echo b >&2"#
+      for options in ["", "--force"] {
+        let outcome = try run(
+          ground, "\"$T\" memo \(options) -- sh -c '\(look)' sh \(seen) <&- >&- 2>&-")
+        #expect(outcome.status == .exited(0))
+        let links = try String(contentsOfFile: seen, encoding: .utf8)
+        #expect(links == "/dev/null\n/dev/null\n/dev/null\n")
+      }
+      #expect(try run(ground, "\"$T\" set key value <&- >&- 2>&-").status == .exited(0))
+      #expect(try run(ground, "\"$T\" get key <&- 2>&-").output == "value\n")
+      #expect(try run(ground, "\"$T\" stat <&- >&- 2>&-").status == .exited(0))
+    }
+  }
 }
