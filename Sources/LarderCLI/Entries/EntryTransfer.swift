@@ -79,7 +79,8 @@ struct EntryTransfer {
       do { try output.write(contentsOf: buffer) } catch {
         throw ToolError(
           "file",
-          "\(operands.file == "-" ? "Standard output" : operands.file) cannot be written: \(error)")
+          "\(operands.file == "-" ? "Standard output" : operands.file) cannot be written: "
+            + error.localizedDescription)
       }
       buffer.removeAll(keepingCapacity: true)
     }
@@ -198,6 +199,7 @@ struct EntryTransfer {
         details: (error.line.map { [(unit, CBORValue($0))] } ?? [])
           + [("stored", CBORValue(batch.stored))])
     }
+    progress.clear()
     say(batch.read, batch.stored)
   }
 
