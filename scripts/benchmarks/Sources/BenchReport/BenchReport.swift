@@ -5,7 +5,7 @@
 import Foundation
 
 /// `larder-bench-report JSON... --out DIRECTORY`: SVG pictures, and one page that needs no other
-/// file, from what the suites wrote with --json.
+/// file, from what the suites wrote with --json; and the figures as a table of Markdown.
 @main
 struct BenchReport {
   static func main() {
@@ -30,6 +30,7 @@ struct BenchReport {
         atPath: directory, withIntermediateDirectories: true)
       let page = Page(try inputs.flatMap(Line.read), directory: directory)
       try Data(try page.html().utf8).write(to: URL(fileURLWithPath: directory + "/index.html"))
+      try Data(page.markdown().utf8).write(to: URL(fileURLWithPath: directory + "/figures.md"))
       print("\(directory)/index.html")
     } catch {
       FileHandle.standardError.write(Data("larder-bench-report: \(error)\n".utf8))

@@ -53,7 +53,8 @@ enum Charts {
     var picture = Picture(width: 480, height: 320)
     let (left, right, top, bottom) = (64.0, 20.0, 40.0, 236.0)
     let names = unique(points.map { $0.text("series") })
-    picture.height = bottom + 48 + Double((names.count + 1) / 2) * 18
+    let hasLegend = names.count > 1
+    picture.height = bottom + 44 + (hasLegend ? Double((names.count + 1) / 2) * 18 + 4 : 0)
     let x = Axis(
       points.compactMap { $0.number("x") }, isLogarithmic: isLogarithmic.x, from: left,
       to: picture.width - right)
@@ -80,6 +81,7 @@ enum Charts {
       let own = points.filter { $0.text("series") == name }
         .map { ($0.number("x") ?? 0, $0.number("y") ?? 0) }.sorted { $0.0 < $1.0 }
       picture.curve(own.map { (x.place($0.0), y.place($0.1)) }, colour: colour)
+      guard hasLegend else { continue }
       let (column, row) = (Double(index % 2) * 210 + left, Double(index / 2) * 18 + bottom + 52)
       picture.bar(column, row - 9, 10, 10, colour: colour)
       picture.text(name, column + 16, row)

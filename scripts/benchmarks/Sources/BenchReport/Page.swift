@@ -14,6 +14,26 @@ struct Page {
     self.directory = directory
   }
 
+  /// The figures as a table of Markdown, for a text that quotes the run.
+  func markdown() -> String {
+    var text =
+      "| figure | ratio or time | quartiles | bar | Larder | the rival |\n|---|---|---|---|---|---|\n"
+    for line in of("figure") {
+      let unit = line.text("unit")
+      let spread = line.numbers("spread").map(Text.short).joined(separator: " to ")
+      let own = Text.short(line.number("own_value") ?? 0) + " " + line.text("rival_unit")
+      let other = Text.short(line.number("rival_value") ?? 0) + " " + line.text("rival_unit")
+      let value = Text.short(line.number("value") ?? 0) + " " + unit
+      let bar = Text.short(line.number("bar") ?? 0) + " " + unit
+      let name = line.text("rival").split(separator: ";")[0]
+      text +=
+        "| `\(line.text("id"))` | \(value) | \(spread) | \(bar)\(line.isTrue("met") ? "" : ", missed") "
+        + "| \(own) | \(other): \(name) |\n"
+    }
+    for line in of("machine") { text += "\n" + line.text("text") + "\n" }
+    return text
+  }
+
   private func of(_ kind: String) -> [Line] { lines.filter { $0.kind == kind } }
 
   func html() throws -> String {
@@ -120,7 +140,8 @@ struct Page {
       let own = points.filter { $0.text("chart") == chart }
       let unit = own[0].text("unit")
       let what = chart.replacingOccurrences(of: " " + suffix, with: "")
-      let name = what.contains(",") ? what : "\(what), \(unit)"
+      let name = (what.contains(",") ? what : "\(what), \(unit)")
+        .replacingOccurrences(of: ", us", with: ", µs")
       return try picture(
         chart,
         Charts.curves(

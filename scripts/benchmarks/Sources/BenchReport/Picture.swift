@@ -94,6 +94,12 @@ struct Axis {
   }
 
   var ticks: [Double] {
+    if isLogarithmic, high - low < 3 {
+      // Few powers of ten: what lies between helps.
+      return stride(from: low, to: high, by: 1).flatMap { power in
+        [1, 2, 5].map { $0 * pow(10, power) }
+      } + [pow(10, high)]
+    }
     if isLogarithmic {
       return stride(from: low, through: high, by: max(1, ((high - low) / 8).rounded(.up)))
         .map { pow(10, $0) }

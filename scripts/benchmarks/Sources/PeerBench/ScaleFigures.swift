@@ -42,7 +42,8 @@ struct ScaleFigures {
         Results.right(measured[measure].map { String(format: "%.2f", $0) } ?? "-", 26)
       }
       Child.say(Results.pad("\(Int(position))", 14) + cells.joined())
-      for (measure, value) in measured {
+      for measure in Measure.allCases {
+        guard let value = measured[measure] else { continue }
         curves[measure, default: []].append((position, value))
         results.point(
           "\(measure.rawValue) by \(x)", title, x: position, value, unit: measure.rawValue)
