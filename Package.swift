@@ -15,6 +15,7 @@ let package = Package(
     .library(name: "LarderDefaults", targets: ["LarderDefaults"]),
     .library(name: "LarderCombine", targets: ["LarderCombine"]),
     .library(name: "LarderStorage", targets: ["LarderStorage"]),
+    .library(name: "LarderLMDB", targets: ["LarderLMDB"]),
     .library(name: "LarderLogging", targets: ["LarderLogging"]),
     .library(name: "LarderMetrics", targets: ["LarderMetrics"]),
     .library(name: "LarderTesting", targets: ["LarderTesting"]),
@@ -110,7 +111,7 @@ let package = Package(
       name: "LarderPeer",
       dependencies: [
         "Larder", "LarderObjects", "LarderArchive", "LarderDefaults", "LarderEngine",
-        "LarderSystem", "LarderTesting",
+        "LarderLMDB", "LarderSystem", "LarderTesting",
       ],
       path: "Tests/LarderPeer"),
 
@@ -118,7 +119,9 @@ let package = Package(
       name: "LarderTestingTests",
       dependencies: ["Larder", "LarderSystem", "LarderTesting", "LarderPeer"]),
     .testTarget(name: "LarderSystemTests", dependencies: ["LarderSystem", "LarderTesting"]),
-    .testTarget(name: "LarderLMDBTests", dependencies: ["LarderLMDB", "LarderTesting"]),
+    .testTarget(
+      name: "LarderLMDBTests",
+      dependencies: ["Larder", "LarderLMDB", "LarderSystem", "LarderTesting", "LarderPeer"]),
     .testTarget(name: "LarderCodingTests", dependencies: ["LarderCoding", "LarderTesting"]),
     .testTarget(
       name: "LarderEngineTests", dependencies: ["Larder", "LarderEngine", "LarderTesting"]),

@@ -53,6 +53,15 @@ extension PersistentCache {
       try self.item(forKey: key).map { StorageEntry($0.value, expires: $0.expiration) }
     }
     result.keepsExpiry = true
+    result.fill = StorageCall { key in
+      let fill = try self.beginFilling(key)
+      return StorageFilling(
+        commit: .blocking { entry in
+          try self.inOrder(turns) {
+            try fill(entry.value, entry.expires.map { .at($0) } ?? .never)
+          }
+        })
+    }
     // Without a store there is nothing to share an update with: the algebra's own turns do.
     guard storage != nil else { return result.guarded(by: turns) }
     result.update = .blocking { update in
@@ -64,15 +73,6 @@ extension PersistentCache {
           }.map { Item($0.value, expiration: $0.expires) }
         }
       }.map { StorageEntry($0.value, expires: $0.expiration) }
-    }
-    result.fill = StorageCall { key in
-      let fill = try self.beginFilling(key)
-      return StorageFilling(
-        commit: .blocking { entry in
-          try self.inOrder(turns) {
-            try fill(entry.value, entry.expires.map { .at($0) } ?? .never)
-          }
-        })
     }
     return result
   }

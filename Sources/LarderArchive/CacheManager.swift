@@ -111,10 +111,12 @@ public struct ThrowingCacheManager<Archive: Archivable>: Sendable {
   /// The store below: for transactions, observation, and queries by key paths.
   public let store: ObjectStore
 
+  /// The most that is kept, in bytes; `Int.max`: no limit.
   public var maxSize: Int {
     get throws { try store.usage(of: Archived<Archive>.self).budget.bytes?.bytes ?? .max }
   }
 
+  /// What is kept, in bytes.
   public var currentSize: Int {
     get throws { try store.usage(of: Archived<Archive>.self).bytes.bytes }
   }
@@ -124,6 +126,7 @@ public struct ThrowingCacheManager<Archive: Archivable>: Sendable {
     try store.setBudget(ObjectBudget(bytes: .bytes(max(bytes, 1))), for: Archived<Archive>.self)
   }
 
+  /// When a value was last used, by any process.
   public func latestAccessedTime(for key: String) throws -> Date? {
     try store.lastUse(of: Archived<Archive>.self, id: key).map {
       Date(timeIntervalSince1970: Double($0) / 1000)
@@ -143,27 +146,36 @@ public struct ThrowingCacheManager<Archive: Archivable>: Sendable {
   /// - Throws: `ObjectError` with the code `tooLarge` when it is larger than all may be.
   public func insert(_ archive: Archive) throws { try store.save(Archived(archive)) }
 
+  /// Stores values, all or none.
   public func insert(all archives: [Archive]) throws {
     try store.save(archives.map { Archived($0) })
   }
 
+  /// The value of a key.
   public func get(objectWithKey key: String) throws -> Archive? {
     try store.object(Archived<Archive>.self, id: key)?.archive
   }
 
+  /// All values, in the order they were first stored in.
   public func getAll() throws -> [Archive] { try objects.fetch().map(\.archive) }
 
+  /// The first values, at most so many.
   public func getAll(limitedBy limit: Int) throws -> [Archive] {
     try objects.limit(limit).fetch().map(\.archive)
   }
 
+  /// Deletes the value of a key.
+  ///
+  /// - Returns: Whether there was one.
   @discardableResult
   public func delete(objectWithKey key: String) throws -> Bool {
     try store.delete(Archived<Archive>.self, id: key)
   }
 
+  /// Deletes everything.
   public func clear() throws { try store.deleteAll(Archived<Archive>.self) }
 
+  /// What queries give, one after the other.
   public func process(queries: [any QueryCompatible<Archive>]) throws -> [Archive] {
     // No key path: the compiler cannot make one through `any`.
     var steps: [QueryStep<Archive>] = []

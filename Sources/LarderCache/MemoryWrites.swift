@@ -5,26 +5,40 @@
 internal import LarderCoding
 internal import Synchronization
 
-/// In a cache without a store: which computations a write or removal has overtaken.
+/// In a cache without a store: which computations and pull-ups a write or removal has overtaken.
 final class MemoryWrites<Key: CacheKey>: Sendable {
-  /// The computations in flight by key, and how often the key was written since the first began.
-  private let inFlight = Mutex<[Key: (computations: Int, writes: Int)]>([:])
+  /// Those in flight by key, and how often the key was written since the first began.
+  private let inFlight = Mutex<[Key: (marks: Int, writes: Int)]>([:])
 
-  func begin(_ key: Key) -> Int {
-    inFlight.withLock { inFlight in
-      inFlight[key, default: (0, 0)].computations += 1
-      return inFlight[key]!.writes
+  /// What began at a moment, until it is let go of.
+  final class Mark: Sendable {
+    private let key: Key
+    private let writes: Int
+    private let all: MemoryWrites
+
+    fileprivate init(_ key: Key, _ writes: Int, _ all: MemoryWrites) {
+      self.key = key
+      self.writes = writes
+      self.all = all
+    }
+
+    /// Whether nobody wrote the key since.
+    var isCurrent: Bool { all.inFlight.withLock { $0[key]?.writes == writes } }
+
+    deinit {
+      all.inFlight.withLock { inFlight in
+        inFlight[key]?.marks -= 1
+        if inFlight[key]?.marks == 0 { inFlight[key] = nil }
+      }
     }
   }
 
-  /// Whether nobody wrote the key since `begin` gave `writes`.
-  func end(_ key: Key, _ writes: Int) -> Bool {
-    inFlight.withLock { inFlight in
-      let isUntouched = inFlight[key]?.writes == writes
-      inFlight[key]?.computations -= 1
-      if inFlight[key]?.computations == 0 { inFlight[key] = nil }
-      return isUntouched
+  func begin(_ key: Key) -> Mark {
+    let writes = inFlight.withLock { inFlight in
+      inFlight[key, default: (0, 0)].marks += 1
+      return inFlight[key]!.writes
     }
+    return Mark(key, writes, self)
   }
 
   func note(_ key: Key) { inFlight.withLock { $0[key]?.writes += 1 } }

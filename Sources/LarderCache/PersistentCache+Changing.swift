@@ -39,15 +39,14 @@ extension PersistentCache {
     }
   }
 
-  /// Looks at a key, to store a value later only if no process wrote or removed it in between.
+  /// Looks at a key, to store a value later only if nobody wrote or removed it in between: no process,
+  /// or without a store none of this cache's callers.
   ///
-  /// - Returns: What stores a value then, and tells whether it did. The cache must have a store.
+  /// - Returns: What stores a value then, and tells whether it did.
   package func beginFilling(
     _ key: Key
   ) throws -> @Sendable (_ value: Value, _ expires: Expiration) throws -> Bool {
-    guard let (core, space) = try engine("get") else {
-      preconditionFailure("A cache without a store has no transactions.")
-    }
+    guard let (core, space) = try engine("get") else { return try beginFillingLocal(key) }
     let encoded = EncodedKey(key)
     let seen = try core.lookup(encoded, in: space)
     let isThere = if case .absent = seen.outcome { false } else { true }
@@ -63,6 +62,22 @@ extension PersistentCache {
         try transaction.set(content, forKey: encoded, in: space)
         return true
       }
+    }
+  }
+
+  private func beginFillingLocal(
+    _ key: Key
+  ) throws -> @Sendable (_ value: Value, _ expires: Expiration) throws -> Bool {
+    // First the mark, then the look: whoever writes from here on is noticed.
+    let mark = memoryWrites.begin(key)
+    let isThere = try contains(key)
+    return { [self] value, expires in
+      guard !isThere, mark.isCurrent else { return false }
+      if foreign != nil {
+        try setLocal(value, key, expires)
+        return true
+      }
+      return fileLocal(value, key, expires) { mark.isCurrent }
     }
   }
 }

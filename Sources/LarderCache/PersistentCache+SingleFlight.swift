@@ -61,18 +61,15 @@ extension PersistentCache {
   ) async throws -> Value {
     guard let (core, space) = try engine("compute") else {
       if let value = try loadForCompute(key) { return value }
-      let writes = memoryWrites.begin(key)
-      let value: Value
-      do {
-        value = try await compute()
-      } catch {
-        _ = memoryWrites.end(key, writes)
-        throw error
-      }
+      let mark = memoryWrites.begin(key)
+      let value = try await compute()
       // A write or removal during the computation is newer than its result.
-      guard memoryWrites.end(key, writes) else { return value }
-      self[item: key] = Item(
-        value, expiration: Self.date(expires.deadline(now: systemMilliseconds())))
+      if foreign == nil {
+        _ = fileLocal(value, key, expires) { mark.isCurrent }
+      } else if mark.isCurrent {
+        self[item: key] = Item(
+          value, expiration: Self.date(expires.deadline(now: systemMilliseconds())))
+      }
       return value
     }
     while true {

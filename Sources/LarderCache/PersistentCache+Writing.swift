@@ -80,10 +80,25 @@ extension PersistentCache {
   func setLocal(_ value: Value, _ key: Key, _ expires: Expiration) throws {
     if let foreign { return try setForeign(value, key, expires, foreign.store) }
     memoryWrites.note(key)
+    _ = fileLocal(value, key, expires) { true }
+  }
+
+  /// Sets in memory if it may be, which is asked where no other writer can come in between.
+  ///
+  /// - Returns: Whether it was.
+  func fileLocal(
+    _ value: Value, _ key: Key, _ expires: Expiration, if mayFile: () -> Bool
+  ) -> Bool {
+    var isFiled = false
     tier.file(
       value, forKey: key, seal: 0, label: 0, expires: expires.deadline(now: systemMilliseconds()),
-      cost: EntryHeader.size + MemoryLayout<Value>.size, storeHash: 0, table: nil)
-    memoryWatch.note(key)
+      cost: EntryHeader.size + MemoryLayout<Value>.size, storeHash: 0, table: nil
+    ) {
+      isFiled = mayFile()
+      return isFiled
+    }
+    if isFiled { memoryWatch.note(key) }
+    return isFiled
   }
 
   private func removeLocal(_ key: Key) throws -> Bool {

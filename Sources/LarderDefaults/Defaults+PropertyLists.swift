@@ -5,6 +5,7 @@
 public import Foundation
 internal import LarderCoding
 internal import LarderEngine
+internal import LarderSystem
 
 extension Defaults {
   /// The values of the suite as a property list: a dictionary by key.
@@ -89,11 +90,9 @@ extension Defaults {
   }
 
   private static func values(_ list: Data) throws -> [String: PropertyListValue] {
-    guard !PropertyListDepth.isTooDeep(list) else {
+    if let objection = PropertyListShape.objection(to: Array(list)) {
       throw DefaultsError(
-        .propertyList,
-        "The property list nests more than \(PropertyListDepth.most) levels deep. Nothing was stored."
-      )
+        .propertyList, "The property list \(objection). Nothing was stored.")
     }
     do {
       return try PropertyListDecoder().decode([String: PropertyListValue].self, from: list)

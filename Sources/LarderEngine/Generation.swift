@@ -20,13 +20,13 @@ package final class Generation: Sendable {
   package let meta: StoreMeta
   package let table: SharedTable
   package let process: Int
-  package let entries: Table
-  package let chunks: Table
-  package let expiries: Table
-  package let objects: Table
-  package let ids: Table
-  package let indexes: Table
-  let environment: Environment
+  package let entries: TableHandle
+  package let chunks: TableHandle
+  package let expiries: TableHandle
+  package let objects: TableHandle
+  package let ids: TableHandle
+  package let indexes: TableHandle
+  let environment: EnvironmentHandle
   let presence: OwnedFile
   let pool: ReaderPool
   /// Of a relaxed store.
@@ -55,12 +55,12 @@ package final class Generation: Sendable {
 
   /// The tables of an environment, opened once.
   struct Tables {
-    let entries: Table
-    let chunks: Table
-    let expiries: Table
-    let objects: Table
-    let ids: Table
-    let indexes: Table
+    let entries: TableHandle
+    let chunks: TableHandle
+    let expiries: TableHandle
+    let objects: TableHandle
+    let ids: TableHandle
+    let indexes: TableHandle
 
     /// Makes them in a new environment.
     init(in transaction: inout WriteTransaction) throws(LMDBError) {
@@ -93,7 +93,7 @@ package final class Generation: Sendable {
 
   init(
     directory: StoreDirectory, number: UInt64, meta: StoreMeta, table: SharedTable, process: Int,
-    environment: Environment, presence: OwnedFile, tables: Tables
+    environment: EnvironmentHandle, presence: OwnedFile, tables: Tables
   ) {
     self.directory = directory
     self.number = number
@@ -249,17 +249,17 @@ package final class Generation: Sendable {
   /// Keeps the environment open for as long as `body` runs, which may wait for nothing.
   ///
   /// Whoever closes waits for the readers of the pool: this counts as one, without a snapshot.
-  package func whileOpen<R>(_ body: (Environment) throws -> R) throws -> R {
+  package func whileOpen<R>(_ body: (EnvironmentHandle) throws -> R) throws -> R {
     let reader = try takeReader()
     defer { pool.giveBack(reader) }
     return try body(environment)
   }
 
-  package func information() throws -> Environment.Information {
+  package func information() throws -> EnvironmentHandle.Information {
     try whileOpen { $0.information }
   }
 
-  package func readers() throws -> [Environment.Reader] { try whileOpen { try $0.readers() } }
+  package func readers() throws -> [EnvironmentHandle.Reader] { try whileOpen { try $0.readers() } }
 
   /// The pids of the processes that have this generation open.
   package var presentProcesses: [Int32] {

@@ -71,7 +71,7 @@ struct GenerationBuilder {
     }
 
     try FileSystem.makeDirectory(path)
-    let environment = try Environment(
+    let environment = try EnvironmentHandle(
       path: path,
       options: .init(
         mapSize: Int(meta.mapSize), synchronous: meta.durability.isKept))
@@ -97,7 +97,7 @@ struct GenerationBuilder {
 
   /// Closes the environment of a new generation and makes the files beside it.
   func furnish(
-    _ path: String, _ meta: StoreMeta, closing environment: Environment,
+    _ path: String, _ meta: StoreMeta, closing environment: EnvironmentHandle,
     inheriting old: SharedTable?
   ) throws {
     let label =

@@ -63,7 +63,7 @@ extension GenerationBuilder {
 
   /// Copies one snapshot of `old` into this builder's directory, where there is no generation. The
   /// caller has the gate of that directory, and keeps `environment` open.
-  func duplicate(_ old: Generation, _ environment: Environment, compacting: Bool) throws {
+  func duplicate(_ old: Generation, _ environment: EnvironmentHandle, compacting: Bool) throws {
     let temporary = directory.generation(old.number) + ".tmp"
     FileSystem.removeTree(temporary)
     do {
@@ -81,7 +81,7 @@ extension GenerationBuilder {
 
   /// Gives a copied data file its number and everything beside it.
   private func complete(_ meta: StoreMeta, in path: String, inheriting old: SharedTable) throws {
-    let environment = try Environment(
+    let environment = try EnvironmentHandle(
       path: path, options: .init(mapSize: nil, synchronous: meta.durability.isKept))
     do {
       var transaction = try WriteTransaction(in: environment)
@@ -244,7 +244,7 @@ extension Generation {
   }
 }
 
-extension Environment {
+extension EnvironmentHandle {
   /// The reader whose snapshot is oldest, if it is not the newest there is.
   var oldestReader: StoreStatistics.Reader? {
     let last = information.lastTransaction

@@ -30,11 +30,11 @@ final class GenerationFiller {
 
   let path: String
   private(set) var meta: StoreMeta
-  private let environment: Environment
+  private let environment: EnvironmentHandle
   let tables: Generation.Tables
-  private var entries: Table { tables.entries }
-  private var chunks: Table { tables.chunks }
-  private var expiries: Table { tables.expiries }
+  private var entries: TableHandle { tables.entries }
+  private var chunks: TableHandle { tables.chunks }
+  private var expiries: TableHandle { tables.expiries }
   var transaction: WriteTransaction?
   /// What was counted of each type of objects.
   var objectBooks: [UInt32: ObjectTypeBooks] = [:]
@@ -58,7 +58,7 @@ final class GenerationFiller {
     self.path = path
     self.meta = meta
     try FileSystem.makeDirectory(path)
-    let environment = try Environment(
+    let environment = try EnvironmentHandle(
       path: path, options: .init(mapSize: Int(meta.mapSize), synchronous: false))
     do {
       var transaction = try WriteTransaction(in: environment)
@@ -184,11 +184,11 @@ final class GenerationFiller {
     try body(transaction!)
   }
 
-  func value(_ key: UInt64, in table: Table) throws -> [UInt8]? {
+  func value(_ key: UInt64, in table: TableHandle) throws -> [UInt8]? {
     try reading { transaction in try transaction.value(forKey: key, in: table)?.copied() }
   }
 
-  func value(_ key: [UInt8], in table: Table) throws -> [UInt8]? {
+  func value(_ key: [UInt8], in table: TableHandle) throws -> [UInt8]? {
     try reading { transaction in try transaction.value(forKey: key, in: table)?.copied() }
   }
 

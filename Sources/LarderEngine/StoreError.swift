@@ -113,20 +113,20 @@ extension StoreError {
   package init(_ error: LMDBError, during operation: String, path: String? = nil) {
     if error.isStorageFull {
       self = .storageFull(
-        during: operation, path: path, errorNumber: error.code.rawValue, detail: "\(error)")
+        during: operation, path: path, errorNumber: error.code.rawValue, detail: error.cause)
     } else if error.code == .transactionFull {
       self.init(
         .transactionTooLarge, during: operation, path: path,
         "The transaction changes more pages than one may; split it into smaller ones.")
     } else if error.code == .mapFull {
-      self = .storageFull(during: operation, path: path, errorNumber: 28, detail: "\(error)")
+      self = .storageFull(during: operation, path: path, errorNumber: 28, detail: error.cause)
     } else if error.isDamage {
       self.init(
         .damaged, during: operation, path: path,
-        "\(error). Run `larder verify` on the store; a cache is emptied by itself.")
+        "\(error.cause). Run `larder verify` on the store; a cache is emptied by itself.")
     } else {
       self.init(
-        .system, during: operation, path: path, "\(error).",
+        .system, during: operation, path: path, "\(error.cause).",
         errorNumber: error.code.rawValue > 0 ? error.code.rawValue : nil)
     }
   }

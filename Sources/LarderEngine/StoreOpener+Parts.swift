@@ -117,7 +117,7 @@ extension StoreOpener {
   }
 
   func remakeTable(
-    _ path: String, _ meta: StoreMeta, _ environment: Environment, dirty: Bool
+    _ path: String, _ meta: StoreMeta, _ environment: EnvironmentHandle, dirty: Bool
   ) throws -> SharedTable {
     let label =
       Generation.base(ofGeneration: meta.generation) + environment.information.lastTransaction
@@ -140,7 +140,7 @@ extension StoreOpener {
   }
 
   static func readMeta(
-    _ environment: Environment
+    _ environment: EnvironmentHandle
   ) throws -> (StoreMeta, Generation.Tables)? {
     guard let meta = try storedMeta(environment) else { return nil }
     let transaction = try ReadTransaction(in: environment)
@@ -150,7 +150,7 @@ extension StoreOpener {
     return tables.map { (meta, $0) }
   }
 
-  static func storedMeta(_ environment: Environment) throws -> StoreMeta? {
+  static func storedMeta(_ environment: EnvironmentHandle) throws -> StoreMeta? {
     let transaction = try ReadTransaction(in: environment)
     guard let bytes = try transaction.value(forKey: StoreMeta.key, in: .main) else { return nil }
     return StoreMeta(bytes)

@@ -246,15 +246,15 @@ struct StoreOpener {
     _ number: UInt64, _ path: String, _ presence: OwnedFile, _ found: SharedTable?, alone: Bool
   ) throws -> Outcome {
     try fault(throwing: .openBeforeEnvironment)
-    let environment: Environment
+    let environment: EnvironmentHandle
     do {
-      environment = try Environment(
+      environment = try EnvironmentHandle(
         path: path,
         options: .init(mapSize: nil, synchronous: options.durability.waitsForDisk))
     } catch {
       guard error.isDamage else { throw error }
       if !alone { found?.condemn() }
-      return try damaged("\(error)")
+      return try damaged(error.cause)
     }
     do {
       try fault(throwing: .openAfterEnvironment)
@@ -267,7 +267,7 @@ struct StoreOpener {
 
   private func finish(
     _ number: UInt64, _ path: String, _ presence: OwnedFile, _ found: SharedTable?,
-    _ environment: Environment, alone: Bool
+    _ environment: EnvironmentHandle, alone: Bool
   ) throws -> Outcome {
     guard let (meta, tables) = try StoreOpener.readMeta(environment) else {
       environment.close()

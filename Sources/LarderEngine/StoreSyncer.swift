@@ -22,64 +22,24 @@ internal import Synchronization
 
 /// The thread of a process that brings a relaxed store to the disk.
 final class StoreSyncer: Sendable {
-  private struct State {
-    var isStarted = false
-    var isStopped = false
-  }
-
-  private let state = Mutex(State())
-  private let work = Event()
-  private let ended = Event()
-  private let isAwake = Atomic<Bool>(false)
-  private let thread = Atomic<UInt64>(0)
+  private let thread = StoreThread()
 
   func start(_ core: StoreCore) throws(SystemError) {
-    let mustStart = state.withLock { state in
-      defer { state.isStarted = true }
-      return !state.isStarted && !state.isStopped
-    }
-    guard mustStart else { return }
-    do {
-      try OSThread.start { [core, work, ended] in
-        core.syncer.thread.store(OSThread.token, ordering: .relaxed)
-        while !core.syncer.state.withLock({ $0.isStopped }) {
-          work.wait(nanoseconds: core.syncer.turn(core))
-          work.reset()
-        }
-        ended.set()
-      }
-    } catch {
-      state.withLock { $0.isStarted = false }
-      throw error
+    try thread.start { [core, thread] in
+      if thread.isStopped { return 0 }
+      if let wait = core.syncIfDue() { return wait }
+      thread.rest()
+      // A commit that came before that has woken nobody.
+      return core.syncIfDue() ?? core.syncPause
     }
   }
 
-  /// After a commit. One system call an idle period, not one a commit.
+  /// After a commit.
   func noteCommit(isUrgent: Bool) {
-    if isUrgent { return work.set() }
-    guard !isAwake.load(ordering: .relaxed) else { return }
-    if !isAwake.exchange(true, ordering: .acquiringAndReleasing) { work.set() }
+    if isUrgent { thread.wakeAnyway() } else { thread.wake() }
   }
 
-  /// Looks, syncs if need be; the nanoseconds until the next look.
-  private func turn(_ core: StoreCore) -> UInt64 {
-    if let wait = core.syncIfDue() { return wait }
-    isAwake.store(false, ordering: .sequentiallyConsistent)
-    // A commit that came before that store has woken nobody.
-    return core.syncIfDue() ?? core.syncPause
-  }
-
-  func stop() {
-    let mustWait = state.withLock { state in
-      let wasRunning = state.isStarted && !state.isStopped
-      state.isStopped = true
-      return wasRunning
-    }
-    guard mustWait else { return }
-    work.set()
-    if thread.load(ordering: .relaxed) == OSThread.token { return }
-    ended.wait(nanoseconds: 5_000_000_000)
-  }
+  func stop() { thread.stop() }
 }
 
 extension StoreCore {

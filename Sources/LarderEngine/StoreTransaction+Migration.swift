@@ -47,6 +47,7 @@ extension StoreTransaction {
   package mutating func removeObjectType(named name: String) throws {
     try transaction.remove(key: ObjectTypeRecord.key(name), in: .main)
     objectTypes[name] = nil
+    objectTypeChanges += 1
     raisesFloor = true
     touchObjectType(0)
   }

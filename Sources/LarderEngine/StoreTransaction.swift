@@ -38,7 +38,7 @@ public struct StoreTransaction: ~Copyable {
   /// The records of the object types that were used, by name; and whose declaration was found to fit
   /// last, if any was.
   package var objectTypes: [String: (record: ObjectTypeRecord, declarer: ObjectIdentifier?)] = [:]
-  /// How often a record of a type was stored.
+  /// How often a record of a type was stored or removed.
   package internal(set) var objectTypeChanges = 0
   /// The books of the object types that were touched, and whether they changed.
   var objectBooks: [UInt32: (books: ObjectTypeBooks, isChanged: Bool)] = [:]

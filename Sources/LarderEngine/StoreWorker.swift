@@ -12,81 +12,38 @@ internal import Synchronization
 /// blocks, and looks after the store: dead readers, files removed behind our back, slots a killed
 /// writer left behind.
 final class StoreWorker: Sendable {
-  private struct State {
-    var isStarted = false
-    var isStopped = false
-    var core: (@Sendable () -> StoreCore?)?
-    var ticks: [@Sendable () -> Void] = []
-  }
-
-  private let state = Mutex(State())
-  private let work = Event()
-  private let ended = Event()
-  private let isAwake = Atomic<Bool>(false)
-  private let isRunning = Atomic<Bool>(false)
-  private let thread = Atomic<UInt64>(0)
+  private let thread = StoreThread()
 
   static let tickNanoseconds: UInt64 = 1_000_000_000
   static let readerCheckMilliseconds: Int64 = 5000
 
-  var hasStarted: Bool { state.withLock { $0.isStarted } }
+  var hasStarted: Bool { thread.hasStarted }
 
   /// Makes the thread look at the queue, starting it if need be.
   func wake(_ core: StoreCore) {
-    if !isRunning.load(ordering: .acquiring) { start(core) }
-    // One system call an idle period, not one a write.
-    guard !isAwake.load(ordering: .relaxed) else { return }
-    if !isAwake.exchange(true, ordering: .acquiringAndReleasing) { work.set() }
+    start(core)
+    thread.wake()
   }
 
   /// Starts the thread, for its ticks.
   func start(_ core: StoreCore) {
-    let mustStart = state.withLock { state in
-      if state.isStarted || state.isStopped { return false }
-      state.isStarted = true
-      isRunning.store(true, ordering: .releasing)
-      return true
-    }
-    guard mustStart else { return }
+    if thread.hasStarted { return }
     do {
       // Strong on purpose: `stop()` ends the thread before the core goes, and a weak reference
       // would make every retain of the core take the slow path.
-      try OSThread.start { [core, work, ended] in
-        core.worker.thread.store(OSThread.token, ordering: .relaxed)
-        repeat {
-          work.wait(nanoseconds: StoreWorker.tickNanoseconds)
-        } while !core.worker.turn(core)
-        ended.set()
+      try thread.start(after: Self.tickNanoseconds) { [core, thread] in
+        thread.rest()
+        core.leadIfFree()
+        core.checkGrowth()
+        core.tick()
+        return Self.tickNanoseconds
       }
     } catch {
-      state.withLock { $0.isStarted = false }
       core.report(StoreError(error, during: "start the store's thread"))
     }
   }
 
-  /// - Returns: Whether to end.
-  private func turn(_ core: StoreCore) -> Bool {
-    work.reset()
-    isAwake.store(false, ordering: .sequentiallyConsistent)
-    core.leadIfFree()
-    core.checkGrowth()
-    core.tick()
-    return state.withLock { $0.isStopped }
-  }
-
-  func stop() {
-    let mustWait = state.withLock { state in
-      let wasRunning = state.isStarted && !state.isStopped
-      state.isStopped = true
-      return wasRunning
-    }
-    guard mustWait else { return }
-    work.set()
-    // Closed by somebody this thread called back: it ends when that returns.
-    if thread.load(ordering: .relaxed) == OSThread.token { return }
-    // A thread that waits for a stopped writer of another process cannot be waited for.
-    ended.wait(nanoseconds: 5_000_000_000)
-  }
+  func stop() { thread.stop() }
 }
 
 extension StoreCore {

@@ -17,20 +17,20 @@ package struct Cursor: ~Copyable, ~Escapable {
 
   @_lifetime(borrow transaction)
   package init(
-    over table: Table, in transaction: borrowing ReadTransaction
+    over table: TableHandle, in transaction: borrowing ReadTransaction
   ) throws(LMDBError) {
     unsafe self.handle = try Cursor.makeHandle(transaction.handle, table)
   }
 
   @_lifetime(borrow transaction)
   package init(
-    over table: Table, in transaction: borrowing WriteTransaction
+    over table: TableHandle, in transaction: borrowing WriteTransaction
   ) throws(LMDBError) {
     unsafe self.handle = try Cursor.makeHandle(transaction.handle, table)
   }
 
   private static func makeHandle(
-    _ transaction: OpaquePointer, _ table: Table
+    _ transaction: OpaquePointer, _ table: TableHandle
   ) throws(LMDBError) -> OpaquePointer {
     var created: OpaquePointer?
     try unsafe check(mdb_cursor_open(transaction, table.handle, &created), "mdb_cursor_open")

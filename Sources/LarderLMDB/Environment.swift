@@ -2,247 +2,211 @@
 // Copyright 2026 the Larder authors. Licensed under Apache-2.0.
 // SPDX-License-Identifier: Apache-2.0
 
-internal import CLarderLMDB
-package import LarderSystem
+internal import LarderSystem
 internal import Synchronization
 
-/// An open LMDB environment: one directory with `data.mdb` and `lock.mdb`.
+/// An LMDB environment: a directory whose tables all processes of a machine share.
 ///
-/// The caller holds the store's gate around `init` and ``close()``: a process killed inside
-/// `mdb_env_open` beside another opener makes LMDB 0.9 lose acknowledged commits, and closing races
-/// with opening in several releases. There is at most one environment per directory per process.
-@safe
-package final class Environment: Sendable {
-  package struct Options: Sendable {
-    /// Bytes of address space, the same for every process of a store; `nil`: what the file says.
-    package var mapSize: Int?
-    /// Named tables.
-    package var maximumTables: Int
-    /// Reader slots; counts only for the process that creates `lock.mdb`.
-    package var maximumReaders: Int
-    /// Whether each commit waits for the disk.
-    package var synchronous: Bool
+/// ```swift
+/// let environment = try Environment(at: "/var/tmp/app/index")
+/// let people = try environment.table("people")
+/// try environment.withWriteTransaction { transaction in
+///   try transaction.put("Ada", forKey: "a", in: people)
+/// }
+/// let name = try environment.withReadTransaction { try $0.bytes(forKey: "a", in: people) }
+/// ```
+///
+/// Any number of processes may open one directory; a commit of one is what the next read of every
+/// other sees. A process can be killed at any instruction: what it committed stays, what it did not
+/// is gone, and nobody waits for it.
+///
+/// Opening and closing go through a lock of their own (the file `gate`), because LMDB loses commits
+/// when a process dies opening a file beside another; so let all programs open it through this type.
+/// There is one `Environment` for a directory in a process: opening a second one is
+/// ``LMDBError/Code/alreadyOpen``. It closes with ``close()`` or its last reference.
+///
+/// Not for the files of a Larder store, which it refuses, and not for network file systems.
+public final class Environment: Sendable {
+  /// Its directory, as an absolute path.
+  public let path: String
+  /// As it was opened.
+  public let options: EnvironmentOptions
 
-    package init(
-      mapSize: Int?, maximumTables: Int = 1024, maximumReaders: Int = 4094, synchronous: Bool
-    ) {
-      self.mapSize = mapSize
-      self.maximumTables = maximumTables
-      self.maximumReaders = maximumReaders
-      self.synchronous = synchronous
-    }
+  let handle: EnvironmentHandle
+  let gate: EnvironmentGate
+  let pool: ReaderPool
+  let serial: UInt
+  let tables = Mutex<[String?: Table]>([:])
+  private let hasFileSizeLimit = ResourceLimits.fileSize != nil
+
+  enum State: UInt8, AtomicRepresentable { case open, closing, closed }
+  let state = Atomic<State>(.open)
+  /// What goes on besides reads, of which the pool knows.
+  let users = Atomic<Int>(0)
+  /// The thread inside a write transaction; zero: none.
+  private let writer = Atomic<UInt64>(0)
+  /// The size `data.mdb` is known to have reached.
+  private let knownBytes = Atomic<Int>(0)
+  /// When dead readers were looked for last, in nanoseconds.
+  private let lastSweep: Atomic<UInt64>
+
+  private static let lastSerial = Atomic<UInt>(0)
+  private static let sweepInterval: UInt64 = 5_000_000_000
+
+  /// Opens the environment in a directory, making both if they are missing.
+  ///
+  /// It waits while another process opens or closes it, at most ``EnvironmentOptions/openTimeout``.
+  /// A file that gives reason for doubt is verified first, each page of it.
+  ///
+  /// - Throws: ``LMDBError``, among others ``LMDBError/Code/alreadyOpen``,
+  ///   ``LMDBError/Code/larderStore``, ``LMDBError/Code/remoteFileSystem``,
+  ///   ``LMDBError/Code/invalid``, ``LMDBError/Code/damaged``.
+  public init(at path: String, _ options: EnvironmentOptions = .init()) throws(LMDBError) {
+    let opened = try EnvironmentOpener(path: path, options: options).open()
+    self.path = opened.path
+    self.options = options
+    handle = opened.handle
+    gate = opened.gate
+    pool = ReaderPool(
+      usual: 2 * OSThread.coreCount,
+      capacity: max(4 * OSThread.coreCount, min(64, options.maximumReaders / 2)))
+    serial = Environment.lastSerial.add(1, ordering: .relaxed).newValue
+    lastSweep = Atomic(Clocks.monotonicNanoseconds())
+    handle.setSerial(serial)
   }
 
-  package let path: String
-  package let identity: FileIdentity
-  // Set once in `init`, cleared once in `close`, which the owner calls when nothing else runs.
-  private nonisolated(unsafe) var handle: OpaquePointer?
-  // Both used only by whoever has the process's turn to write.
-  private nonisolated(unsafe) var writeMap: WriteMap?
-  private nonisolated(unsafe) var hasTriedWriteMap = false
+  deinit { closeWithLastReference() }
 
-  private static let open = Mutex<Set<FileIdentity>>([])
+  // MARK: Reading
 
-  package init(path: String, options: Options) throws(LMDBError) {
-    guard let identity = (try? FileSystem.status(of: path))??.identity else {
-      throw LMDBError(LMDBError.Code(rawValue: ENOENT), during: "mdb_env_open")
-    }
-    let isNew = Environment.open.withLock { $0.insert(identity).inserted }
-    guard isNew else { throw LMDBError(.alreadyOpen, during: "mdb_env_open") }
-    do throws(LMDBError) {
-      unsafe self.handle = try Environment.makeHandle(path: path, options: options)
-    } catch {
-      Environment.open.withLock { _ = $0.remove(identity) }
+  /// Runs `body` against one consistent snapshot.
+  ///
+  /// Nothing that any process commits meanwhile is in it. It keeps the pages of its state from being
+  /// used again, so that the file grows by what is written: keep `body` short, without waiting.
+  /// What it is lent, it cannot let out; copies it can.
+  ///
+  /// - Complexity: O(1) besides `body`; never waits for a writer.
+  public func withReadTransaction<R>(
+    _ body: (borrowing ReadTransaction) throws -> R
+  ) throws -> R {
+    let reader = try takeReader()
+    defer { pool.giveBack(reader) }
+    do {
+      try renew(reader)
+      defer { reader.reset() }
+      return try reader.withTransaction(body)
+    } catch let error as LMDBError {
+      // A transaction that met an error is not used again.
+      reader.drop()
       throw error
     }
-    self.path = path
-    self.identity = identity
   }
 
-  private static func makeHandle(
-    path: String, options: Options
-  ) throws(LMDBError) -> OpaquePointer {
-    var created: OpaquePointer?
-    try unsafe check(mdb_env_create(&created), "mdb_env_create")
-    let handle = unsafe created!
-    do throws(LMDBError) {
-      if let mapSize = options.mapSize {
-        try unsafe check(mdb_env_set_mapsize(handle, mapSize), "mdb_env_set_mapsize")
-      }
-      try unsafe check(
-        mdb_env_set_maxdbs(handle, UInt32(options.maximumTables)), "mdb_env_set_maxdbs")
-      try unsafe check(
-        mdb_env_set_maxreaders(handle, UInt32(options.maximumReaders)), "mdb_env_set_maxreaders")
-      var flags = UInt32(MDB_NOTLS)
-      if !options.synchronous { flags |= UInt32(MDB_NOSYNC) }
-      try unsafe check(mdb_env_open(handle, path, flags, 0o600), "mdb_env_open")
-      var descriptor: CInt = -1
-      try unsafe check(mdb_env_get_fd(handle, &descriptor), "mdb_env_get_fd")
-      larder_set_cloexec(descriptor)
-      // LMDB learns how the unnamed table is ordered only when somebody asks for it.
-      var transaction: OpaquePointer?
-      var begun = unsafe mdb_txn_begin(handle, nil, UInt32(MDB_RDONLY), &transaction)
-      if begun == MDB_READERS_FULL {
-        // The dead may have them all.
-        try unsafe check(mdb_reader_check(handle, nil), "mdb_reader_check")
-        begun = unsafe mdb_txn_begin(handle, nil, UInt32(MDB_RDONLY), &transaction)
-      }
-      try check(begun, "mdb_txn_begin")
-      var main: MDB_dbi = 0
-      let status = unsafe mdb_dbi_open(transaction, nil, 0, &main)
-      unsafe mdb_txn_commit(transaction)
-      try check(status, "mdb_dbi_open")
-      return unsafe handle
+  private func takeReader() throws(LMDBError) -> PooledReader {
+    if ForkGuard.isForkedChild { throw LMDBError(.usedAfterFork, during: "read \(path)") }
+    do throws(ReaderPool.Exhausted) {
+      if let reader = try pool.take() { return reader }
     } catch {
-      // mdb_env_create has given us a handle: it must go even when opening failed.
-      unsafe mdb_env_close(handle)
-      throw error
+      throw LMDBError(.readersFull, during: "read \(path) (\(error.capacity) of this process)")
     }
+    throw LMDBError(.closed, during: "read \(path)")
   }
 
-  /// Closes the environment. No transaction may be alive. Under the gate; at most once.
-  package func close() {
-    guard let handle = unsafe handle else { return }
-    unsafe self.handle = nil
-    unsafe mdb_env_close(handle)
-    Environment.open.withLock { _ = $0.remove(identity) }
-  }
-
-  deinit {
-    // An environment that could not be closed under the gate is left to the end of the process.
-    if unsafe handle != nil { Environment.open.withLock { _ = $0.remove(identity) } }
-  }
-
-  var pointer: OpaquePointer {
-    guard let handle = unsafe handle else {
-      preconditionFailure("an LMDB environment was used after it was closed")
+  /// Takes a snapshot whose meta page nobody can have begun to write over while it was copied.
+  ///
+  /// LMDB reads the transaction's number first and the roots of the trees after. If two commits come
+  /// in between, the roots may be torn; if the number is the newest afterwards, none can have.
+  private func renew(_ reader: PooledReader) throws(LMDBError) {
+    for _ in 0..<1_000_000 {
+      if try snapshot(reader) == handle.lastTransaction { return }
+      reader.reset()
     }
-    return unsafe handle
+    throw LMDBError(.problem, during: "mdb_txn_renew")
+  }
+
+  private func snapshot(_ reader: PooledReader) throws(LMDBError) -> UInt64 {
+    do {
+      return try reader.renew(in: handle)
+    } catch {
+      guard error.code == .readersFull else { throw error }
+    }
+    // The dead may have them all, or those of this process that rest.
+    try handle.clearDeadReaders()
+    pool.releaseIdle()
+    return try reader.renew(in: handle)
   }
 
   // MARK: Writing
 
-  /// Chooses how the next write transaction of this process writes. `WriteMap.swift` has the rules.
+  /// Runs `body` in a transaction and commits it: for every process all of it, or nothing.
   ///
-  /// - Parameter throughMap: Through the map, where that is possible and the disk has room ahead.
-  ///   Only for environments that are not synchronous. Whoever calls this is the only one of the
-  ///   process to write until that transaction has ended.
-  package func chooseWriting(throughMap: Bool) {
-    if throughMap, unsafe !hasTriedWriteMap {
-      unsafe hasTriedWriteMap = true
-      unsafe writeMap = WriteMap(self)
-    }
-    guard let writeMap = unsafe writeMap else { return }
-    writeMap.choose(throughMap: throughMap, after: information.lastPage)
-  }
-
-  /// Where the next transaction writes to; `nil`: to the file.
-  var currentWriteMap: WriteMap? {
-    guard let writeMap = unsafe writeMap, writeMap.isOn else { return nil }
-    return writeMap
-  }
-
-  /// Whether this process's transactions write through the map. For whoever has the turn to write.
-  package var writesThroughMap: Bool { unsafe writeMap?.isOn ?? false }
-
-  /// Whether a transaction was given up for want of room to write through the map. For the same.
-  package var lacksRoomInMap: Bool { unsafe writeMap?.hasRefused ?? false }
-
-  /// The pages that have blocks on the disk as far as this process has seen to it. For the same.
-  package var reservedPages: Int { unsafe writeMap?.pages ?? 0 }
-
-  // MARK: Information
-
-  /// The descriptor of `data.mdb`, to look at its size. Never read, write or close it.
-  package var dataDescriptor: CInt {
-    var descriptor: CInt = -1
-    unsafe mdb_env_get_fd(pointer, &descriptor)
-    return descriptor
-  }
-
-  /// The meta page a transaction wrote; see ``MetaPage/read(of:from:)``.
-  package func metaPage(of transaction: UInt64) throws(SystemError) -> MetaPage? {
-    try MetaPage.read(
-      of: transaction, fromDescriptor: dataDescriptor, pageSize: information.pageSize)
-  }
-
-  package struct Information: Sendable, Hashable {
-    package let mapSize: Int
-    package let lastPage: Int
-    package let lastTransaction: UInt64
-    package let maximumReaders: Int
-    package let usedReaders: Int
-    package let pageSize: Int
-  }
-
-  package var information: Information {
-    var info = unsafe MDB_envinfo()
-    var stat = MDB_stat()
-    unsafe mdb_env_info(pointer, &info)
-    unsafe mdb_env_stat(pointer, &stat)
-    // Of a damaged meta page they may be anything.
-    return unsafe Information(
-      mapSize: info.me_mapsize, lastPage: min(max(info.me_last_pgno, 0), 1 << 47),
-      lastTransaction: UInt64(truncatingIfNeeded: info.me_last_txnid),
-      maximumReaders: Int(info.me_maxreaders), usedReaders: Int(info.me_numreaders),
-      pageSize: Int(stat.ms_psize))
-  }
-
-  /// Writes everything committed so far to the disk.
-  package func synchronize() throws(LMDBError) {
-    try unsafe check(mdb_env_sync(pointer, 1), "mdb_env_sync")
-  }
-
-  /// Writes a copy without free pages to a directory that exists and is empty.
-  package func copy(to directory: String, compacting: Bool = true) throws(LMDBError) {
-    let status = unsafe mdb_env_copy2(
-      pointer, directory, compacting ? UInt32(MDB_CP_COMPACT) : 0)
-    // So LMDB says that pages are neither in use nor free: somebody shortened the free list.
-    if status == MDB_INCOMPATIBLE {
-      throw LMDBError(.corrupted, during: "mdb_env_copy2 (pages are neither used nor free)")
-    }
-    try check(status, "mdb_env_copy2")
-  }
-
-  // MARK: Readers
-
-  /// Frees the reader slots of processes that no longer live.
+  /// There is one write transaction at a time, of all processes; the others wait, without a limit.
+  /// An error that leaves `body` leaves everything as it was. All of it runs on the calling thread,
+  /// which must not be one of Swift's pool for long: keep `body` short.
   ///
-  /// - Returns: The number of slots freed.
-  @discardableResult
-  package func clearDeadReaders() throws(LMDBError) -> Int {
-    var dead: CInt = 0
-    try unsafe check(mdb_reader_check(pointer, &dead), "mdb_reader_check")
-    return Int(dead)
+  /// - Throws: what `body` throws; ``LMDBError/Code/insideTransaction`` inside a write of the same
+  ///   environment; ``LMDBError/Code/mapFull``; an error of the system when the disk is full.
+  public func withWriteTransaction<R>(
+    _ body: (inout WriteTransaction) throws -> R
+  ) throws -> R {
+    try enter("write")
+    defer { leave() }
+    try requireNoWrite("write")
+    try lookAfterFile()
+    guard hasFileSizeLimit else { return try write(body) }
+    return try OSThread.withoutFileSizeSignal { () throws(any Error) in try write(body) }
   }
 
-  /// One used slot of the reader table.
-  package struct Reader: Sendable, Hashable {
-    package let pid: Int32
-    /// The snapshot it holds; `nil` when it rests between reads.
-    package let transaction: UInt64?
+  private func write<R>(_ body: (inout WriteTransaction) throws -> R) throws -> R {
+    do {
+      var transaction = try WriteTransaction(in: handle)
+      let token = OSThread.token
+      writer.store(token, ordering: .relaxed)
+      // Another thread may have begun by then.
+      defer { _ = writer.compareExchange(expected: token, desired: 0, ordering: .relaxed) }
+      let result = try body(&transaction)
+      try transaction.commit()
+      return result
+    } catch let error as LMDBError where error.code == .mapFull {
+      // Readers that died may have kept pages from being used again.
+      _ = try? handle.clearDeadReaders()
+      throw error
+    }
   }
 
-  package func readers() throws(LMDBError) -> [Reader] {
-    final class Lines { var text = "" }
-    let lines = Lines()
-    let context = unsafe Unmanaged.passUnretained(lines).toOpaque()
-    let status = unsafe mdb_reader_list(
-      pointer,
-      { message, context in
-        guard let message = unsafe message, let context = unsafe context else { return 0 }
-        let lines = unsafe Unmanaged<Lines>.fromOpaque(context).takeUnretainedValue()
-        unsafe lines.text += String(cString: message)
-        return 0
-      }, context)
-    guard status >= 0 else {
-      throw LMDBError(LMDBError.Code(rawValue: status), during: "mdb_reader_list")
+  var isWriting: Bool { writer.load(ordering: .relaxed) == OSThread.token }
+
+  /// LMDB's writer lock does not know that it is held by the one that waits for it.
+  func requireNoWrite(_ operation: String) throws(LMDBError) {
+    if isWriting { throw LMDBError(.insideTransaction, during: "\(operation) \(path)") }
+  }
+
+  /// Before a write: is the file still there and whole, and does anybody dead keep pages?
+  private func lookAfterFile() throws(LMDBError) {
+    let status = FileSystem.status(ofDescriptor: handle.dataDescriptor)
+    let size = status?.size ?? 0
+    guard let status, status.links > 0, size >= knownBytes.load(ordering: .relaxed) else {
+      throw LMDBError(.filesRemoved, during: "write \(path)")
     }
-    // "       pid     thread     txnid", then a line a reader; "-" for a reader at rest.
-    return lines.text.split(separator: "\n").compactMap { line in
-      let fields = line.split(separator: " ")
-      guard fields.count == 3, let pid = Int32(fields[0]) else { return nil }
-      return Reader(pid: pid, transaction: UInt64(fields[2]))
+    knownBytes.max(size, ordering: .relaxed)
+    let now = Clocks.monotonicNanoseconds()
+    let last = lastSweep.load(ordering: .relaxed)
+    if now &- last > Environment.sweepInterval,
+      lastSweep.compareExchange(expected: last, desired: now, ordering: .relaxed).exchanged
+    {
+      try handle.clearDeadReaders()
     }
   }
+
+  /// Begins what ``close()`` has to wait for.
+  func enter(_ operation: String) throws(LMDBError) {
+    if ForkGuard.isForkedChild { throw LMDBError(.usedAfterFork, during: "\(operation) \(path)") }
+    users.add(1, ordering: .sequentiallyConsistent)
+    guard state.load(ordering: .sequentiallyConsistent) == .open else {
+      leave()
+      throw LMDBError(.closed, during: "\(operation) \(path)")
+    }
+  }
+
+  func leave() { users.subtract(1, ordering: .sequentiallyConsistent) }
 }

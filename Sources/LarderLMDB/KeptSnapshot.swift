@@ -14,7 +14,7 @@ package final class KeptSnapshot {
   private var transaction: ReadTransaction?
 
   /// Takes the newest snapshot. It has to be let go before the environment is closed.
-  package init(in environment: Environment) throws(LMDBError) {
+  package init(in environment: EnvironmentHandle) throws(LMDBError) {
     let begun = try ReadTransaction(in: environment)
     id = begun.id
     transaction = consume begun

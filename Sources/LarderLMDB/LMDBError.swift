@@ -3,36 +3,60 @@
 // SPDX-License-Identifier: Apache-2.0
 
 internal import CLarderLMDB
-internal import LarderSystem
+package import LarderSystem
 
-/// A call into liblmdb that failed: which call, and its code.
-package struct LMDBError: Error, Hashable, Sendable, CustomStringConvertible {
-  /// LMDB's own codes are negative; positive ones are the system's error numbers.
-  package struct Code: RawRepresentable, Hashable, Sendable {
-    package let rawValue: CInt
-    package init(rawValue: CInt) { self.rawValue = rawValue }
+#if canImport(Glibc)
+  internal import Glibc
+#elseif canImport(Musl)
+  internal import Musl
+#else
+  internal import Darwin
+#endif
+
+/// Why something failed in an LMDB environment: what, with which code, and what to do.
+///
+/// ```swift
+/// do {
+///   try environment.withWriteTransaction { try $0.put("1", forKey: "starts", in: table) }
+/// } catch LMDBError.Code.mapFull {
+///   // Open the environment with a larger map.
+/// }
+/// ```
+public struct LMDBError: Error, Hashable, Sendable {
+  /// What kind of failure it is. Open: more may come.
+  ///
+  /// LMDB's own codes are negative and below -30,000; positive ones are the system's error numbers;
+  /// small negative ones are of this module.
+  public struct Code: RawRepresentable, Hashable, Sendable {
+    /// The number.
+    public let rawValue: CInt
+    /// Any number LMDB or the system may give.
+    public init(rawValue: CInt) { self.rawValue = rawValue }
   }
 
-  package let code: Code
-  /// The function that failed, by its C name.
-  package let operation: String
+  /// What kind of failure it is.
+  public let code: Code
+  /// What failed: a function of LMDB or the system by its C name, or what was being done to which path.
+  public let operation: String
 
   package init(_ code: Code, during operation: String) {
     self.code = code
     self.operation = operation
   }
 
-  package var description: String { "\(operation): \(code)" }
+  /// What happened, without advice.
+  package var cause: String { "\(operation): \(code)" }
 
   /// The disk, a quota or a file-size limit refused a write.
-  package var isStorageFull: Bool { SystemError.isStorageFull(code.rawValue) }
+  public var isStorageFull: Bool { SystemError.isStorageFull(code.rawValue) }
 
   /// The file, or this process's view of it, cannot be used further.
   package var isDamage: Bool {
     switch code {
-    case .notFound, .mapFull, .tablesFull, .readersFull, .transactionFull, .badReaderSlot,
-      .alreadyOpen, .noRoomInMap:
-      false
+    case .notFound, .mapFull, .tablesFull, .readersFull, .transactionFull, .badReaderSlot: false
+    case .damaged: true
+    // Of this module: they say nothing of the file.
+    case _ where (-99 ... -1).contains(code.rawValue): false
     // All that LMDB says otherwise means a page that is none: tables are opened once and as they
     // were made, keys have their sizes, nobody goes on in a transaction that failed. EINVAL is a
     // page number that is none, in the file or, of a lock, in `lock.mdb`.
@@ -41,46 +65,106 @@ package struct LMDBError: Error, Hashable, Sendable, CustomStringConvertible {
   }
 }
 
-extension LMDBError.Code: CustomStringConvertible {
-  /// A page was of the wrong kind. `MDB_CORRUPTED`
-  package static var corrupted: Self { Self(rawValue: MDB_CORRUPTED) }
-  /// A page that is referred to does not exist. `MDB_PAGE_NOTFOUND`
-  package static var pageNotFound: Self { Self(rawValue: MDB_PAGE_NOTFOUND) }
-  /// A fatal error earlier: this process must reopen the environment. `MDB_PANIC`
-  package static var panic: Self { Self(rawValue: MDB_PANIC) }
+extension LMDBError {
+  package init(_ error: SystemError) {
+    let path = error.path.map { " \($0)" } ?? ""
+    self.init(Code(rawValue: error.errno), during: error.operation + path)
+  }
+
+  init(_ error: LMDBFileError, path: String) {
+    self.init(Code(rawValue: error.errno), during: "\(error.operation) \(path)")
+  }
+
+  /// An error of the system that this module found by itself.
+  static func system(_ errno: CInt, during operation: String) -> LMDBError {
+    LMDBError(Code(rawValue: errno), during: operation)
+  }
+}
+
+// What LMDB calls so.
+extension LMDBError.Code {
+  /// A page was of the wrong kind: the file is damaged. `MDB_CORRUPTED`
+  public static var corrupted: Self { Self(rawValue: MDB_CORRUPTED) }
+  /// A page that is referred to does not exist: the file is damaged. `MDB_PAGE_NOTFOUND`
+  public static var pageNotFound: Self { Self(rawValue: MDB_PAGE_NOTFOUND) }
+  /// A fatal error earlier: this process must close and open the environment again. `MDB_PANIC`
+  public static var panic: Self { Self(rawValue: MDB_PANIC) }
   /// The file is not an LMDB file. `MDB_INVALID`
-  package static var invalid: Self { Self(rawValue: MDB_INVALID) }
+  public static var invalid: Self { Self(rawValue: MDB_INVALID) }
   /// The file is of another LMDB format. `MDB_VERSION_MISMATCH`
-  package static var versionMismatch: Self { Self(rawValue: MDB_VERSION_MISMATCH) }
+  public static var versionMismatch: Self { Self(rawValue: MDB_VERSION_MISMATCH) }
   /// The map is full. `MDB_MAP_FULL`
-  package static var mapFull: Self { Self(rawValue: MDB_MAP_FULL) }
-  /// Another process wrote beyond this map. `MDB_MAP_RESIZED`
-  package static var mapResized: Self { Self(rawValue: MDB_MAP_RESIZED) }
+  public static var mapFull: Self { Self(rawValue: MDB_MAP_FULL) }
+  /// A program without the gate wrote beyond this map. `MDB_MAP_RESIZED`
+  public static var mapResized: Self { Self(rawValue: MDB_MAP_RESIZED) }
   /// All reader slots are in use. `MDB_READERS_FULL`
-  package static var readersFull: Self { Self(rawValue: MDB_READERS_FULL) }
+  public static var readersFull: Self { Self(rawValue: MDB_READERS_FULL) }
   /// Too many tables are open. `MDB_DBS_FULL`
-  package static var tablesFull: Self { Self(rawValue: MDB_DBS_FULL) }
-  /// A transaction has too many dirty pages. `MDB_TXN_FULL`
-  package static var transactionFull: Self { Self(rawValue: MDB_TXN_FULL) }
+  public static var tablesFull: Self { Self(rawValue: MDB_DBS_FULL) }
+  /// A transaction changed too many pages. `MDB_TXN_FULL`
+  public static var transactionFull: Self { Self(rawValue: MDB_TXN_FULL) }
+  /// A key is empty or longer than 511 bytes, or a value too large. `MDB_BAD_VALSIZE`
+  public static var badValueSize: Self { Self(rawValue: MDB_BAD_VALSIZE) }
   /// There is no such key. `MDB_NOTFOUND`
   package static var notFound: Self { Self(rawValue: MDB_NOTFOUND) }
-  /// The table exists with other flags. `MDB_INCOMPATIBLE`
-  package static var incompatible: Self { Self(rawValue: MDB_INCOMPATIBLE) }
+  /// The table is of a kind that was not asked for, or that this module does not have.
+  /// `MDB_INCOMPATIBLE`
+  public static var incompatible: Self { Self(rawValue: MDB_INCOMPATIBLE) }
   /// The reader slot is not this process's. `MDB_BAD_RSLOT`
-  package static var badReaderSlot: Self { Self(rawValue: MDB_BAD_RSLOT) }
+  public static var badReaderSlot: Self { Self(rawValue: MDB_BAD_RSLOT) }
   /// The transaction failed earlier and can only be aborted. `MDB_BAD_TXN`
-  package static var badTransaction: Self { Self(rawValue: MDB_BAD_TXN) }
-  /// The environment is open in this process already. Larder's own code.
-  package static var alreadyOpen: Self { Self(rawValue: -1) }
-  /// The disk has no room for what the transaction may need; it can write to the file. Larder's own
-  /// code.
-  package static var noRoomInMap: Self { Self(rawValue: -2) }
+  public static var badTransaction: Self { Self(rawValue: MDB_BAD_TXN) }
+  /// The table was removed by another program. `MDB_BAD_DBI`
+  public static var badTable: Self { Self(rawValue: MDB_BAD_DBI) }
   /// LMDB met a state it does not explain. `MDB_PROBLEM`, which 0.9.24 has not yet.
   package static var problem: Self { Self(rawValue: -30779) }
+}
 
-  package var description: String {
-    if self == .alreadyOpen { return "the environment is already open in this process" }
-    if self == .noRoomInMap { return "the disk has no room to write through the map" }
+// What this module calls so.
+extension LMDBError.Code {
+  /// The environment is open in this process already.
+  public static var alreadyOpen: Self { Self(rawValue: -1) }
+  /// The disk has no room for what the transaction may need; it can write to the file.
+  package static var noRoomInMap: Self { Self(rawValue: -2) }
+  /// The directory or the file is a Larder store's.
+  public static var larderStore: Self { Self(rawValue: -3) }
+  /// The file system cannot keep several processes coherent (network, FUSE).
+  public static var remoteFileSystem: Self { Self(rawValue: -4) }
+  /// This process is a fork of the one that opened the environment.
+  public static var usedAfterFork: Self { Self(rawValue: -5) }
+  /// The environment was closed.
+  public static var closed: Self { Self(rawValue: -6) }
+  /// What was asked for takes the write lock, which this thread holds.
+  public static var insideTransaction: Self { Self(rawValue: -7) }
+  /// Another process has the environment open, and what was asked for needs it alone.
+  public static var inUse: Self { Self(rawValue: -8) }
+  /// Another process has been opening or closing the environment for too long.
+  public static var openTimeout: Self { Self(rawValue: -9) }
+  /// The table belongs to another environment, or to one that was closed.
+  public static var foreignTable: Self { Self(rawValue: -10) }
+  /// The table has keys of the other kind.
+  public static var wrongKeys: Self { Self(rawValue: -11) }
+  /// Processes of another PID namespace have the environment open.
+  public static var foreignNamespace: Self { Self(rawValue: -12) }
+  /// An option or a name has a value that makes no sense.
+  public static var invalidOption: Self { Self(rawValue: -13) }
+  /// The verifier found the file damaged, or it is gone; nothing was touched.
+  public static var damaged: Self { Self(rawValue: -14) }
+  /// LMDB's locks are not robust on this system.
+  public static var nonRobustLocks: Self { Self(rawValue: -15) }
+  /// The files of the open environment were removed or replaced.
+  public static var filesRemoved: Self { Self(rawValue: -16) }
+}
+
+extension LMDBError.Code: CustomStringConvertible {
+  /// Lets a `catch` name a code: `catch LMDBError.Code.mapFull`.
+  public static func ~= (pattern: Self, error: any Error) -> Bool {
+    (error as? LMDBError)?.code == pattern
+  }
+
+  /// What it means, in half a sentence.
+  public var description: String {
+    if let own = sentences?.meaning { return own }
     guard let text = unsafe mdb_strerror(rawValue) else { return "code \(rawValue)" }
     return unsafe String(cString: text)
   }

@@ -7,9 +7,10 @@ internal import LarderSystem
 
 /// One consistent snapshot of an environment.
 ///
-/// It pins the pages freed after it began, so it must be short: no waiting, no suspension.
+/// ``Environment/withReadTransaction(_:)`` lends it. It pins the pages freed after it began, so it must
+/// be short: no waiting, no suspension. What it lends cannot outlive it: that is a compile error.
 @safe
-package struct ReadTransaction: ~Copyable {
+public struct ReadTransaction: ~Copyable {
   let handle: OpaquePointer
   /// Whether the transaction ends with this value; a write transaction lends its own.
   private let isOwned: Bool
@@ -19,7 +20,7 @@ package struct ReadTransaction: ~Copyable {
     self.isOwned = false
   }
 
-  package init(in environment: borrowing Environment) throws(LMDBError) {
+  package init(in environment: borrowing EnvironmentHandle) throws(LMDBError) {
     var created: OpaquePointer?
     try unsafe check(
       mdb_txn_begin(environment.pointer, nil, UInt32(MDB_RDONLY), &created), "mdb_txn_begin")
@@ -32,11 +33,11 @@ package struct ReadTransaction: ~Copyable {
   /// Opens a table. The handle is good only after ``keepTables()``.
   package func table(
     _ name: String, keys: Table.Keys
-  ) throws(LMDBError) -> Table? {
+  ) throws(LMDBError) -> TableHandle? {
     var dbi: MDB_dbi = 0
     let exists = try unsafe found(
       mdb_dbi_open(handle, name, keys.flags, &dbi), "mdb_dbi_open(\(name))")
-    return exists ? Table(handle: dbi, name: name) : nil
+    return exists ? TableHandle(handle: dbi, name: name) : nil
   }
 
   /// Ends the transaction so that tables opened in it stay open.
@@ -58,11 +59,11 @@ package struct ReadTransaction: ~Copyable {
   }
 
   /// The id of the newest transaction this snapshot contains.
-  package var id: UInt64 { unsafe UInt64(mdb_txn_id(handle)) }
+  public var id: UInt64 { unsafe UInt64(mdb_txn_id(handle)) }
 
   /// The bytes stored for an integer key, valid as long as this transaction is.
   @_lifetime(borrow self)
-  package func value(forKey key: UInt64, in table: Table) throws(LMDBError) -> RawSpan? {
+  package func value(forKey key: UInt64, in table: TableHandle) throws(LMDBError) -> RawSpan? {
     let handle = unsafe handle
     var value = unsafe MDB_val()
     let status = unsafe withKey(key) { unsafe mdb_get(handle, table.handle, $0, &value) }
@@ -72,7 +73,7 @@ package struct ReadTransaction: ~Copyable {
 
   /// The bytes stored for a key of bytes, valid as long as this transaction is.
   @_lifetime(borrow self)
-  package func value(forKey key: [UInt8], in table: Table) throws(LMDBError) -> RawSpan? {
+  package func value(forKey key: [UInt8], in table: TableHandle) throws(LMDBError) -> RawSpan? {
     let handle = unsafe handle
     var value = unsafe MDB_val()
     let status = key.withRawSpan { key in
@@ -82,7 +83,7 @@ package struct ReadTransaction: ~Copyable {
     return unsafe _overrideLifetime(value.span, borrowing: self)
   }
 
-  package func statistics(of table: Table) throws(LMDBError) -> TableStatistics {
+  package func statistics(of table: TableHandle) throws(LMDBError) -> TableStatistics {
     var stat = MDB_stat()
     try unsafe check(mdb_stat(handle, table.handle, &stat), "mdb_stat")
     return TableStatistics(stat)

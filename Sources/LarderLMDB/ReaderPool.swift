@@ -19,7 +19,7 @@ package final class PooledReader {
   /// Takes the newest snapshot.
   ///
   /// - Returns: Its transaction id.
-  package func renew(in environment: Environment) throws(LMDBError) -> UInt64 {
+  package func renew(in environment: EnvironmentHandle) throws(LMDBError) -> UInt64 {
     if isBegun { return try transaction!.renew() }
     let begun = try ReadTransaction(in: environment)
     let id = begun.id

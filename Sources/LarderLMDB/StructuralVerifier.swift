@@ -42,73 +42,75 @@
 #endif
 
 /// Checks the structure of an LMDB data file before LMDB is allowed to trust it.
-package struct StructuralVerifier {
+///
+/// ``Environment/verify(at:)`` and ``Environment/verify()`` run it.
+public struct StructuralVerifier {
   /// One thing that is wrong with a file.
-  package struct Finding: Hashable, Sendable, CustomStringConvertible {
+  public struct Finding: Hashable, Sendable, CustomStringConvertible {
     /// What kind of thing is wrong. Open: more kinds may come.
-    package struct Code: RawRepresentable, Hashable, Sendable {
-      package let rawValue: String
-      package init(rawValue: String) { self.rawValue = rawValue }
+    public struct Code: RawRepresentable, Hashable, Sendable {
+      public let rawValue: String
+      public init(rawValue: String) { self.rawValue = rawValue }
 
       /// The file is empty, too short for its metas, or ends before a page that is in use.
-      package static let fileTooShort = Code(rawValue: "file-too-short")
+      public static let fileTooShort = Code(rawValue: "file-too-short")
       /// Not a regular file.
-      package static let notAFile = Code(rawValue: "not-a-file")
+      public static let notAFile = Code(rawValue: "not-a-file")
       /// A meta page is not one, or says something impossible.
-      package static let meta = Code(rawValue: "meta")
+      public static let meta = Code(rawValue: "meta")
       /// The transaction ids of the two metas don't fit together.
-      package static let transactionIDs = Code(rawValue: "transaction-ids")
+      public static let transactionIDs = Code(rawValue: "transaction-ids")
       /// A page number beyond the last page, or a meta page in a tree.
-      package static let pageRange = Code(rawValue: "page-range")
+      public static let pageRange = Code(rawValue: "page-range")
       /// A page used twice, or both used and free.
-      package static let pageUsedTwice = Code(rawValue: "page-used-twice")
+      public static let pageUsedTwice = Code(rawValue: "page-used-twice")
       /// A page's header or layout is wrong.
-      package static let pageLayout = Code(rawValue: "page-layout")
+      public static let pageLayout = Code(rawValue: "page-layout")
       /// A node is wrong: its place, size or flags.
-      package static let node = Code(rawValue: "node")
+      public static let node = Code(rawValue: "node")
       /// Keys are out of order, or of an impossible size.
-      package static let key = Code(rawValue: "key")
+      public static let key = Code(rawValue: "key")
       /// An overflow run doesn't fit its value.
-      package static let overflow = Code(rawValue: "overflow")
+      public static let overflow = Code(rawValue: "overflow")
       /// A table's record is impossible.
-      package static let table = Code(rawValue: "table")
+      public static let table = Code(rawValue: "table")
       /// A table's counters differ from what its tree holds.
-      package static let counters = Code(rawValue: "counters")
+      public static let counters = Code(rawValue: "counters")
       /// The free list is wrong.
-      package static let freeList = Code(rawValue: "free-list")
+      public static let freeList = Code(rawValue: "free-list")
       /// A kind of table Larder never makes (MDB_DUPSORT).
-      package static let notOurs = Code(rawValue: "not-ours")
+      public static let notOurs = Code(rawValue: "not-ours")
     }
 
-    package let code: Code
-    package let page: UInt64?
-    package let detail: String
+    public let code: Code
+    public let page: UInt64?
+    public let detail: String
 
-    package var description: String {
+    public var description: String {
       page.map { "\(code.rawValue), page \($0): \(detail)" } ?? "\(code.rawValue): \(detail)"
     }
   }
 
   /// What a verification found.
-  package struct Report: Sendable {
+  public struct Report: Sendable {
     /// At most ``StructuralVerifier/maximumFindings``, in the order met.
-    package var findings: [Finding] = []
+    public var findings: [Finding] = []
     /// Pages in use by trees, overflow runs included, metas not.
-    package var pagesReached: UInt64 = 0
+    public var pagesReached: UInt64 = 0
     /// Pages in the free list.
-    package var pagesFree: UInt64 = 0
-    package var lastPage: UInt64 = 0
-    package var transactionID: UInt64 = 0
+    public var pagesFree: UInt64 = 0
+    public var lastPage: UInt64 = 0
+    public var transactionID: UInt64 = 0
     /// The named tables, in key order; at most ``StructuralVerifier/maximumTables``.
-    package var tables: [(name: String, entries: UInt64)] = []
+    public var tables: [(name: String, entries: UInt64)] = []
 
-    package var isSound: Bool { findings.isEmpty }
+    public var isSound: Bool { findings.isEmpty }
   }
 
   /// Where a verification stops looking for more.
-  package static let maximumFindings = 64
+  public static let maximumFindings = 64
   /// How many tables a report names.
-  package static let maximumTables = 4_096
+  public static let maximumTables = 4_096
 
   /// Verifies the file at `path`, which nobody has open in this process and nobody writes.
   ///

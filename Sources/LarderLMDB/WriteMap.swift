@@ -70,7 +70,7 @@ package final class WriteMap {
   private var isRuledOut = false
 
   /// Makes the map writable; `nil`: that is not possible here.
-  init?(_ environment: borrowing Environment) {
+  init?(_ environment: borrowing EnvironmentHandle) {
     let handle = unsafe environment.pointer
     let information = environment.information
     var (major, minor): (CInt, CInt) = (0, 0)
@@ -161,13 +161,14 @@ package final class WriteMap {
 
   /// Where the map begins: a page that holds a small value says its number.
   @unsafe private static func base(
-    of environment: borrowing Environment, pageSize: Int
+    of environment: borrowing EnvironmentHandle, pageSize: Int
   ) -> UnsafeMutableRawPointer? {
     guard let transaction = try? ReadTransaction(in: environment),
       LMDBFormat.pageSizes.contains(pageSize)
     else { return nil }
     var (cursor, key, value): (OpaquePointer?, MDB_val, MDB_val) = unsafe (nil, .init(), .init())
-    guard unsafe mdb_cursor_open(transaction.handle, Table.main.handle, &cursor) == MDB_SUCCESS
+    guard
+      unsafe mdb_cursor_open(transaction.handle, TableHandle.main.handle, &cursor) == MDB_SUCCESS
     else { return nil }
     defer { unsafe mdb_cursor_close(cursor) }
     guard

@@ -7,10 +7,14 @@ internal import LarderSystem
 
 /// The one write transaction of an environment, of all processes.
 ///
+/// ``Environment/withWriteTransaction(_:)`` lends it, commits it when the closure returns, and gives it
+/// up when the closure throws. It reads what it has written; what it lends ends with its next change,
+/// and keeping it beyond that is a compile error.
+///
 /// It belongs to the thread that began it: LMDB's writer mutex does. A commit from another thread
 /// would return success and block every writer for ever, so it is a trap here.
 @safe
-package struct WriteTransaction: ~Copyable {
+public struct WriteTransaction: ~Copyable {
   let handle: OpaquePointer
   private let thread: UInt64
   // Sound: the environment keeps it, and outlives its transactions.
@@ -21,7 +25,7 @@ package struct WriteTransaction: ~Copyable {
   private var isRefused = false
 
   /// Waits for the writer lock, without a time limit.
-  package init(in environment: borrowing Environment) throws(LMDBError) {
+  package init(in environment: borrowing EnvironmentHandle) throws(LMDBError) {
     var created: OpaquePointer?
     try unsafe check(mdb_txn_begin(environment.pointer, nil, 0, &created), "mdb_txn_begin")
     let handle = unsafe created!
@@ -50,7 +54,7 @@ package struct WriteTransaction: ~Copyable {
     unsafe mdb_txn_abort(handle)
   }
 
-  private borrowing func requireOwnThread() {
+  borrowing func requireOwnThread() {
     precondition(
       thread == OSThread.token,
       "an LMDB write transaction was used on another thread than the one that began it; "
@@ -70,7 +74,8 @@ package struct WriteTransaction: ~Copyable {
     try unsafe check(mdb_txn_commit(handle), "mdb_txn_commit")
   }
 
-  package var id: UInt64 { unsafe UInt64(mdb_txn_id(handle)) }
+  /// The id the snapshot with its changes will have.
+  public var id: UInt64 { unsafe UInt64(mdb_txn_id(handle)) }
 
   // MARK: Room
 
@@ -87,7 +92,7 @@ package struct WriteTransaction: ~Copyable {
 
   /// Before any change: what it and the commit may extend the file by has its blocks on the disk.
   @inline(__always)
-  private mutating func makeRoom(_ table: Table, bytes: Int = 0) throws(LMDBError) {
+  private mutating func makeRoom(_ table: TableHandle, bytes: Int = 0) throws(LMDBError) {
     guard let map = unsafe map else { return }
     let start = unsafe Int(larder_txn_next_page(handle))
     // Overflow pages hold at least 4 kB; a small value takes none.
@@ -96,7 +101,7 @@ package struct WriteTransaction: ~Copyable {
     if wanted + WriteMap.anyOperationPages > pages { try makeMoreRoom(table, wanted) }
   }
 
-  private mutating func makeMoreRoom(_ table: Table, _ wanted: Int) throws(LMDBError) {
+  private mutating func makeMoreRoom(_ table: TableHandle, _ wanted: Int) throws(LMDBError) {
     guard let map = unsafe map?.takeUnretainedValue() else { return }
     var stat = MDB_stat()
     try unsafe check(mdb_stat(handle, table.handle, &stat), "mdb_stat")
@@ -112,21 +117,21 @@ package struct WriteTransaction: ~Copyable {
   /// Opens a table, creating it if it is missing.
   package mutating func makeTable(
     _ name: String, keys: Table.Keys
-  ) throws(LMDBError) -> Table {
+  ) throws(LMDBError) -> TableHandle {
     try makeRoom(.main)
     var dbi: MDB_dbi = 0
     try unsafe check(
       mdb_dbi_open(handle, name, UInt32(MDB_CREATE) | keys.flags, &dbi), "mdb_dbi_open(\(name))")
-    return Table(handle: dbi, name: name)
+    return TableHandle(handle: dbi, name: name)
   }
 
   /// Removes every entry of a table.
-  package mutating func empty(_ table: Table) throws(LMDBError) {
+  package mutating func empty(_ table: TableHandle) throws(LMDBError) {
     try makeRoom(table)
     try unsafe check(mdb_drop(handle, table.handle, 0), "mdb_drop")
   }
 
-  package func statistics(of table: Table) throws(LMDBError) -> TableStatistics {
+  package func statistics(of table: TableHandle) throws(LMDBError) -> TableStatistics {
     var stat = MDB_stat()
     try unsafe check(mdb_stat(handle, table.handle, &stat), "mdb_stat")
     return TableStatistics(stat)
@@ -136,7 +141,7 @@ package struct WriteTransaction: ~Copyable {
 
   /// The bytes stored for an integer key, valid until the next change in this transaction.
   @_lifetime(borrow self)
-  package func value(forKey key: UInt64, in table: Table) throws(LMDBError) -> RawSpan? {
+  package func value(forKey key: UInt64, in table: TableHandle) throws(LMDBError) -> RawSpan? {
     let handle = unsafe handle
     var value = unsafe MDB_val()
     let status = unsafe withKey(key) { unsafe mdb_get(handle, table.handle, $0, &value) }
@@ -146,7 +151,7 @@ package struct WriteTransaction: ~Copyable {
 
   /// The bytes stored for a key of bytes, valid until the next change in this transaction.
   @_lifetime(borrow self)
-  package func value(forKey key: [UInt8], in table: Table) throws(LMDBError) -> RawSpan? {
+  package func value(forKey key: [UInt8], in table: TableHandle) throws(LMDBError) -> RawSpan? {
     let handle = unsafe handle
     var value = unsafe MDB_val()
     let status = key.withRawSpan { key in
@@ -172,7 +177,8 @@ package struct WriteTransaction: ~Copyable {
   /// - Parameter appending: The key comes after all of the table: pages are filled instead of
   ///   split in halves.
   package mutating func put(
-    _ first: RawSpan, _ second: RawSpan, _ third: RawSpan, forKey key: UInt64, in table: Table,
+    _ first: RawSpan, _ second: RawSpan, _ third: RawSpan, forKey key: UInt64,
+    in table: TableHandle,
     appending: Bool = false
   ) throws(LMDBError) {
     var value = unsafe MDB_val(
@@ -190,7 +196,8 @@ package struct WriteTransaction: ~Copyable {
 
   /// Stores the concatenation of three byte runs, written straight into the page.
   package mutating func put(
-    _ first: RawSpan, _ second: RawSpan, _ third: RawSpan, forKey key: [UInt8], in table: Table
+    _ first: RawSpan, _ second: RawSpan, _ third: RawSpan, forKey key: [UInt8],
+    in table: TableHandle
   ) throws(LMDBError) {
     var value = unsafe MDB_val(
       mv_size: first.byteCount + second.byteCount + third.byteCount, mv_data: nil)
@@ -224,7 +231,7 @@ package struct WriteTransaction: ~Copyable {
   }
 
   package mutating func put(
-    _ bytes: RawSpan, forKey key: UInt64, in table: Table
+    _ bytes: RawSpan, forKey key: UInt64, in table: TableHandle
   ) throws(LMDBError) {
     requireOwnThread()
     try makeRoom(table, bytes: bytes.byteCount)
@@ -236,7 +243,7 @@ package struct WriteTransaction: ~Copyable {
   }
 
   package mutating func put(
-    _ bytes: [UInt8], forKey key: [UInt8], in table: Table
+    _ bytes: [UInt8], forKey key: [UInt8], in table: TableHandle
   ) throws(LMDBError) {
     requireOwnThread()
     try makeRoom(table, bytes: bytes.count)
@@ -253,7 +260,7 @@ package struct WriteTransaction: ~Copyable {
 
   /// - Returns: Whether there was such a key.
   @discardableResult
-  package mutating func remove(key: [UInt8], in table: Table) throws(LMDBError) -> Bool {
+  package mutating func remove(key: [UInt8], in table: TableHandle) throws(LMDBError) -> Bool {
     requireOwnThread()
     try makeRoom(table)
     let handle = unsafe handle
@@ -265,7 +272,7 @@ package struct WriteTransaction: ~Copyable {
 
   /// - Returns: Whether there was such a key.
   @discardableResult
-  package mutating func remove(key: UInt64, in table: Table) throws(LMDBError) -> Bool {
+  package mutating func remove(key: UInt64, in table: TableHandle) throws(LMDBError) -> Bool {
     requireOwnThread()
     try makeRoom(table)
     let handle = unsafe handle

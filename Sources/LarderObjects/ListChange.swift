@@ -135,6 +135,7 @@ extension ListChange {
 public struct ListChanges<Object: Storable>: AsyncSequence, Sendable {
   let query: Query<Object>
 
+  /// One observer.
   public struct AsyncIterator: AsyncIteratorProtocol {
     private var steps: ObservationSteps<[QueryRun<Object>.Found]>
     private var last: [QueryRun<Object>.Found]?
@@ -145,6 +146,7 @@ public struct ListChanges<Object: Storable>: AsyncSequence, Sendable {
       kind = query.store.kind(Object.self)
     }
 
+    /// The next change; `nil`: the task was cancelled.
     public mutating func next() async throws -> ListChange<Object>? {
       guard let found = try await steps.next() else { return nil }
       defer { last = found }
@@ -152,6 +154,7 @@ public struct ListChanges<Object: Storable>: AsyncSequence, Sendable {
     }
   }
 
+  /// Begins an observation of its own.
   public func makeAsyncIterator() -> AsyncIterator { AsyncIterator(query) }
 }
 

@@ -175,7 +175,7 @@ public struct ObjectMigration: Sendable {
 
 /// What a migration did, or what it would do.
 public struct MigrationReport: Sendable, Hashable {
-  /// What became of it.
+  /// What can become of a migration.
   public enum Outcome: Sendable, Hashable {
     /// It had been applied before.
     case applied
@@ -185,7 +185,9 @@ public struct MigrationReport: Sendable, Hashable {
     case pending
   }
 
+  /// The migration's name.
   public let name: String
+  /// What became of it.
   public internal(set) var outcome: Outcome
   /// How many objects were looked at.
   public internal(set) var objects = 0

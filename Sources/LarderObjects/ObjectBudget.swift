@@ -36,8 +36,10 @@ internal import Synchronization
 public struct ObjectBudget: Sendable, Hashable {
   /// Counted as stored: the object, its id, its index keys and a header.
   public var bytes: ByteCount?
+  /// The most objects.
   public var count: Int?
 
+  /// A budget of bytes, of objects, or of both; `nil`: no limit of that kind.
   public init(bytes: ByteCount? = nil, count: Int? = nil) {
     self.bytes = bytes
     self.count = count
@@ -52,9 +54,11 @@ public struct ObjectBudget: Sendable, Hashable {
 
 /// What is stored of a type.
 public struct ObjectUsage: Sendable, Hashable {
+  /// How many objects there are.
   public let count: Int
   /// As a budget counts.
   public let bytes: ByteCount
+  /// The budget in force.
   public let budget: ObjectBudget
 }
 

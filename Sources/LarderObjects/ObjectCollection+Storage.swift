@@ -3,6 +3,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 internal import LarderEngine
+internal import LarderLMDB
 public import LarderStorage
 
 extension ObjectCollection where Object.ID: Sendable {
@@ -13,7 +14,8 @@ extension ObjectCollection where Object.ID: Sendable {
   /// ```
   ///
   /// What is set is saved as ``ObjectStore/save(_:children:)-(Object,_)`` does it, and must have the
-  /// key's id. An update is a transaction among all processes.
+  /// key's id. An update is a transaction among all processes; an object pulled up from a storage behind
+  /// is stored only if no process saved or deleted its id meanwhile.
   public func asStorage() -> Storage<Object.ID, Object> {
     let (store, collection) = (store, self)
     let turns = SharedTurns.of(ObjectIdentifier(store.storage.core))
@@ -53,7 +55,53 @@ extension ObjectCollection where Object.ID: Sendable {
         }
       }
     }
+    result.fill = .blocking { id in
+      let seen = try collection.sighting(of: id)
+      return StorageFilling(
+        commit: .blocking { entry in
+          try Self.check(entry.value, id)
+          return try Self.write(store, turns) { transaction in
+            guard try seen.isCurrent(in: transaction.entries) else { return false }
+            try transaction.save(entry.value)
+            return true
+          }
+        })
+    }
     return Storage(storageName: Object.storedName, operations: result)
+  }
+
+  /// Where it can be seen later that nobody has saved or deleted an object.
+  private struct Sighting: Sendable {
+    /// The number of the type; `nil`: nothing of it was ever stored.
+    let type: UInt32?
+    var isThere: Bool
+    let slot: ObjectSlot
+    let view: SnapshotView
+
+    /// Under the writer lock: no other process can stamp the slot now.
+    func isCurrent(in entries: borrowing StoreTransaction) throws -> Bool {
+      guard !isThere, entries.generation === view.generation,
+        entries.generation.isCurrent(slot, since: view.label)
+      else { return false }
+      // Deleting all gives up the number.
+      return try entries.objectType(named: Object.storedName)?.number == type
+    }
+  }
+
+  private func sighting(of id: Object.ID) throws -> Sighting {
+    let core = try store.storage.openCore("object")
+    var seen = try core.withObjects("object") { transaction, view in
+      let type = try kind.state(transaction, view)?.record.number
+      let slot = type.map {
+        ObjectSlot.key(
+          hash: view.generation.objectHash(type: $0, id: Kind<Object>.bytes(of: id)))
+      }
+      return Sighting(
+        type: type, isThere: false, slot: slot ?? .catalog(in: view.generation), view: view)
+    }
+    // After the snapshot: what is saved in between is there, or has stamped the slot.
+    seen.isThere = try object(id: id) != nil
+    return seen
   }
 
   /// Writes; inside another storage's update in the store's turn, so that updates that cross are found

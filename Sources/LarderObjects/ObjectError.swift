@@ -6,7 +6,9 @@
 public struct ObjectError: Error, Sendable, Hashable, CustomStringConvertible {
   /// What kind of failure it was. Open: later versions may add codes.
   public struct Code: RawRepresentable, Hashable, Sendable, CustomStringConvertible {
+    /// The code as a text that does not change between versions.
     public let rawValue: String
+    /// A code of a text.
     public init(rawValue: String) { self.rawValue = rawValue }
     public var description: String { rawValue }
 
@@ -44,6 +46,7 @@ public struct ObjectError: Error, Sendable, Hashable, CustomStringConvertible {
     public static let snapshotExpired = Code(rawValue: "snapshotExpired")
   }
 
+  /// What kind of failure it was.
   public let code: Code
   /// The stored name of the type.
   public let type: String
@@ -54,6 +57,7 @@ public struct ObjectError: Error, Sendable, Hashable, CustomStringConvertible {
   /// The name of the index concerned.
   public let index: String?
 
+  /// An error of a code.
   public init(
     _ code: Code, type: String, _ message: String, ids: [String] = [], index: String? = nil
   ) {

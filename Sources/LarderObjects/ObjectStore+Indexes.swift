@@ -9,8 +9,9 @@ internal import LarderLMDB
 public struct ObjectProgress: Sendable, Hashable {
   /// What is being done, and to which type.
   public let step: String
-  /// Objects looked at so far, and how many there are.
+  /// Objects looked at so far.
   public let done: Int
+  /// How many objects there are.
   public let total: Int
 }
 

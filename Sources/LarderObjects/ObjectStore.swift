@@ -23,6 +23,8 @@ public final class ObjectStore: Sendable {
   public let storage: SharedStore
   private let options: CacheOptions
   private let kinds = Mutex<[ObjectIdentifier: any KnownKind]>([:])
+  /// For deletions, which ask all types for rules.
+  let catalog = KnownCatalog()
 
   /// Opens a store of objects, creating it if there is none.
   ///

@@ -37,9 +37,18 @@ public struct ObjectTransaction: ~Copyable {
 
   /// All types of the store.
   mutating func types() throws -> [ObjectTypeRecord] {
-    if let catalog, catalog.changes == entries.objectTypeChanges { return catalog.types }
-    let types = try entries.withReading { try ObjectReading.types($0) }
-    catalog = (types, entries.objectTypeChanges)
+    let changes = entries.objectTypeChanges
+    if let catalog, catalog.changes == changes { return catalog.types }
+    let types: [ObjectTypeRecord]
+    if changes == 0, let known = store.catalog.types(in: entries.generation) {
+      types = known
+    } else {
+      types = try entries.withReading { try ObjectReading.types($0) }
+      if changes == 0 {
+        store.catalog.remember(types, before: entries.label, in: entries.generation)
+      }
+    }
+    catalog = (types, changes)
     return types
   }
 

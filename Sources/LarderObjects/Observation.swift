@@ -29,12 +29,15 @@ public struct StoredValues<Element: Sendable>: AsyncSequence, Sendable {
     }
   }
 
+  /// One observer.
   public struct AsyncIterator: AsyncIteratorProtocol {
     let step: Step
 
+    /// The next state; `nil`: the task was cancelled.
     public mutating func next() async throws -> Element? { try await step() }
   }
 
+  /// Begins an observation of its own.
   public func makeAsyncIterator() -> AsyncIterator { AsyncIterator(step: start()) }
 }
 

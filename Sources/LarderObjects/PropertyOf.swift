@@ -41,9 +41,11 @@ public struct PropertyOf<Object: Storable, Value: Sendable>: Sendable {
 }
 
 extension PropertyOf where Value: Equatable {
+  /// Whether the property has this value.
   public static func == (property: Self, value: Value) -> Predicate<Object> {
     .compare(property.path, "==", value, KeyRange.equal) { $0 == value }
   }
+  /// Whether the property has another value.
   public static func != (property: Self, value: Value) -> Predicate<Object> {
     .different(property.path, value)
   }
@@ -65,15 +67,19 @@ extension PropertyOf where Value: Equatable {
 }
 
 extension PropertyOf where Value: Comparable {
+  /// Whether the property is below a value.
   public static func < (property: Self, value: Value) -> Predicate<Object> {
     .compare(property.path, "<", value, KeyRange.below) { $0 < value }
   }
+  /// Whether the property is a value or below it.
   public static func <= (property: Self, value: Value) -> Predicate<Object> {
     .compare(property.path, "<=", value, KeyRange.upTo) { $0 <= value }
   }
+  /// Whether the property is above a value.
   public static func > (property: Self, value: Value) -> Predicate<Object> {
     .compare(property.path, ">", value, KeyRange.above) { $0 > value }
   }
+  /// Whether the property is a value or above it.
   public static func >= (property: Self, value: Value) -> Predicate<Object> {
     .compare(property.path, ">=", value, KeyRange.from) { $0 >= value }
   }
@@ -90,21 +96,25 @@ extension PropertyOf where Value: Comparable {
 }
 
 extension PropertyOf {
+  /// Whether there is a value, and it is below another.
   public static func < <Inner: Comparable & Sendable>(
     property: Self, value: Inner
   ) -> Predicate<Object> where Value == Inner? {
     .compare(property.path, "<", value, KeyRange.below) { $0.map { $0 < value } ?? false }
   }
+  /// Whether there is a value, and it is another or below it.
   public static func <= <Inner: Comparable & Sendable>(
     property: Self, value: Inner
   ) -> Predicate<Object> where Value == Inner? {
     .compare(property.path, "<=", value, KeyRange.upTo) { $0.map { $0 <= value } ?? false }
   }
+  /// Whether there is a value, and it is above another.
   public static func > <Inner: Comparable & Sendable>(
     property: Self, value: Inner
   ) -> Predicate<Object> where Value == Inner? {
     .compare(property.path, ">", value, KeyRange.above) { $0.map { $0 > value } ?? false }
   }
+  /// Whether there is a value, and it is another or above it.
   public static func >= <Inner: Comparable & Sendable>(
     property: Self, value: Inner
   ) -> Predicate<Object> where Value == Inner? {

@@ -13,7 +13,7 @@ internal import LarderEngine
 // comparison bounds the next. What is left is judged object by object.
 //
 // The plan with the most fixed properties wins; then one whose order is the order asked for, since
-// with a limit it can stop early; then one with a range at all. There are no statistics to mislead
+// with a limit it can stop early; then one with a range at all, or an index of some objects. There are no statistics to mislead
 // it. `explain()` says what was chosen and why.
 
 // The planner looks at shapes: what a comparison, an index, a sort key is without the type of the
@@ -53,6 +53,9 @@ struct IndexShape: Sendable {
   /// The comparisons its objects fit, none of them if it is no conjunction of comparisons; `nil`: all
   /// objects are in it.
   let condition: [Comparison]?
+
+  /// Whether it has a key of each object that fits its condition, and of no other.
+  var isPart: Bool { condition != nil && !isMultiple }
 
   func isStored(as stored: ObjectTypeRecord.Index) -> Bool {
     guard stored.name == name else { return false }
@@ -144,7 +147,7 @@ struct QueryPlan: Sendable {
       // Most indexes have nothing to do with a query.
       let first = index.paths[0]
       guard
-        leaves.contains(where: { $0.path == first })
+        leaves.contains(where: { $0.path == first }) || index.isPart
           || (maximum != nil && sorts.first?.path == first)
       else { continue }
       guard
@@ -153,12 +156,13 @@ struct QueryPlan: Sendable {
       else { continue }
       let walk = Self.walk(index, stored.number, leaves, isAll: isAll)
       let isSorted = Self.isSorted(sorts, index, walk)
-      guard walk.fixed > 0 || walk.ranges != [Self.everything] || isSorted else { continue }
+      // All of an index of some objects is a part of all objects.
+      let isBounded = walk.ranges != [Self.everything] || index.isPart
+      guard isBounded || isSorted else { continue }
       // Without a limit, walking all of an index costs a look-up an object and saves a sort.
-      if walk.ranges == [Self.everything], maximum == nil { continue }
-      let isBounded = walk.ranges != [Self.everything]
+      if !isBounded, maximum == nil { continue }
       let score =
-        walk.fixed * 8 + (isBounded ? 4 : 0)
+        walk.fixed * 8 + (isBounded ? 4 : 0) + (index.isPart ? 1 : 0)
         + (isSorted && !sorts.isEmpty ? (maximum == nil ? 1 : 6) : 0)
         + (index.isUnique && walk.fixed == index.paths.count ? 16 : 0)
       if score > best.score { best = (score, walk, isSorted) }
@@ -265,8 +269,7 @@ struct QueryPlan: Sendable {
   private static func isSorted(
     _ sorts: [SortShape], _ index: IndexShape, _ walk: Walk
   ) -> Bool {
-    guard let first = sorts.first, !index.isMultiple, index.condition == nil || walk.fixed > 0
-    else { return false }
+    guard let first = sorts.first, !index.isMultiple else { return false }
     guard sorts.allSatisfy({ $0.isIndexable && $0.direction == first.direction }) else {
       return false
     }

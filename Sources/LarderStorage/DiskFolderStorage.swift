@@ -31,7 +31,8 @@ internal import LarderSystem
 ///
 /// - Throws: Its operations throw ``StorageError``: ``StorageError/Code/undecodable`` for a file that is
 ///   damaged or not of this storage, ``StorageError/Code/inaccessible`` when the system refuses,
-///   ``StorageError/Code/busy`` when another process holds a lock and does not go on.
+///   ``StorageError/Code/busy`` when another process holds a lock and does not go on,
+///   ``StorageError/Code/unsupported`` when the folder's URL is that of no file.
 public final class DiskFolderStorage: SynchronousStorage {
   private let folder: Folder
   private let now: @Sendable () -> Date
@@ -51,7 +52,7 @@ public final class DiskFolderStorage: SynchronousStorage {
     now: @escaping @Sendable () -> Date = { Date() }
   ) {
     folder = Folder(
-      path: url.path, createsDirectories: creatingDirectories, synchronization: synchronization,
+      url: url, createsDirectories: creatingDirectories, synchronization: synchronization,
       patience: patience)
     self.now = now
     folder.tidy()

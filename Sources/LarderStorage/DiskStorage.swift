@@ -71,7 +71,10 @@ public final class DiskStorage: SynchronousStorage {
   }
 
   /// What is in a file; `nil` when there is none.
-  public func value(forKey url: URL) throws -> Data? { try Folder.read(url.path).map { Data($0) } }
+  public func value(forKey url: URL) throws -> Data? {
+    try Folder.check(url)
+    return try Folder.read(url.path).map { Data($0) }
+  }
 
   /// Replaces a file, or creates it.
   public func set(_ value: Data, forKey url: URL) throws {
@@ -88,7 +91,7 @@ public final class DiskStorage: SynchronousStorage {
 
   private func folder(of url: URL, creating: Bool) -> Folder {
     Folder(
-      path: url.deletingLastPathComponent().path, createsDirectories: creating,
+      url: url.deletingLastPathComponent(), createsDirectories: creating,
       synchronization: synchronization, patience: patience)
   }
 
@@ -118,6 +121,7 @@ public final class DiskStorage: SynchronousStorage {
   private func writing<Result>(
     _ url: URL, _ operation: String, creating: Bool, _ body: () throws -> Result
   ) throws -> Result {
+    try Folder.check(url)
     let path = url.deletingLastPathComponent().path
     let lock: OwnedFile
     do throws(SystemError) {

@@ -5,6 +5,12 @@
 internal import LarderSystem
 internal import Synchronization
 
+#if canImport(FoundationEssentials)
+  internal import FoundationEssentials
+#else
+  internal import Foundation
+#endif
+
 // Files of one folder, used by any number of processes.
 //
 // * A file is written under a name of its own, beginning `.new-`, and renamed into its place. The writer
@@ -38,6 +44,7 @@ public enum DiskSynchronization: Sendable {
 final class Folder: Sendable {
   static let stripes = 16
 
+  private let url: URL
   let path: String
   let createsDirectories: Bool
   let synchronization: DiskSynchronization
@@ -47,10 +54,10 @@ final class Folder: Sendable {
   private let turns = Mutex<(identity: FileIdentity, turns: Turns)?>(nil)
 
   init(
-    path: String, createsDirectories: Bool, synchronization: DiskSynchronization,
-    patience: Duration
+    url: URL, createsDirectories: Bool, synchronization: DiskSynchronization, patience: Duration
   ) {
-    self.path = path
+    self.url = url
+    path = url.path
     self.createsDirectories = createsDirectories
     self.synchronization = synchronization
     self.patience = patience
@@ -58,23 +65,43 @@ final class Folder: Sendable {
 
   func place(_ name: String) -> String { path + "/" + name }
 
+  private func check() throws { try Self.check(url) }
+
+  /// Refuses the URL of something that is no file: its path would be one of this machine.
+  static func check(_ url: URL) throws {
+    guard !url.isFileURL else { return }
+    throw StorageError(
+      .unsupported, during: "open",
+      "\(url.absoluteString.prefix(200)) is no file. Make its URL with URL(fileURLWithPath:).")
+  }
+
   // MARK: Reading
 
   /// A file's bytes, or `nil` when there is none.
-  func read(_ name: String) throws -> [UInt8]? { try Self.read(place(name)) }
+  func read(_ name: String) throws -> [UInt8]? {
+    try check()
+    return try Self.read(place(name))
+  }
 
   static func read(_ path: String) throws -> [UInt8]? {
     var tries = 0
     while true {
       do throws(SystemError) {
         let file = try OwnedFile(path: path, writable: false)
-        return try file.read(count: file.status.size, at: 0)
+        let status = try file.status
+        if status.isRegularFile || status.isDirectory {
+          return try file.read(count: status.size, at: 0)
+        }
       } catch {
         if isMissing(path) { return nil }
         // It came between the two looks: look again.
         tries += 1
         if !error.saysNoSuchFile || tries == 100 { throw inaccessible("value", error) }
+        continue
       }
+      throw StorageError(
+        .undecodable, during: "value",
+        "\(path) is a pipe or a device, which has no value. Set its key again, or remove it.")
     }
   }
 
@@ -87,6 +114,7 @@ final class Folder: Sendable {
 
   /// The names of values.
   func names() throws -> [String] {
+    try check()
     do throws(SystemError) {
       return try FileSystem.names(in: path).filter { $0.hasSuffix(".value") && !$0.hasPrefix(".") }
     } catch {
@@ -106,8 +134,9 @@ final class Folder: Sendable {
     try sharedTurns(operation).take(stripe) {
       let lock = try locked(stripe, operation)
       defer { lock.unlock() }
-      if let stamp, try Self.stamp(in: lock, operation) != stamp { return nil }
-      try advance(lock, operation)
+      let known = try Self.stamp(in: lock, operation)
+      if let stamp, known != stamp { return nil }
+      try advance(lock, known ?? UInt64.random(in: 0 ... .max), operation)
       return try body()
     }
   }
@@ -122,7 +151,8 @@ final class Folder: Sendable {
       for stripe in 0..<Self.stripes {
         let lock = try locked(stripe, operation)
         locks.append(lock)
-        try advance(lock, operation)
+        // One without a stamp has nothing under it, and a full disk has no room for one.
+        if let known = try Self.stamp(in: lock, operation) { try advance(lock, known, operation) }
       }
       try body(locks)
     }
@@ -130,6 +160,7 @@ final class Folder: Sendable {
 
   /// The turns of all handles of this folder in this process.
   private func sharedTurns(_ operation: String) throws -> Turns {
+    try check()
     let identity: FileIdentity
     do throws(SystemError) {
       var found: FileIdentity?
@@ -197,16 +228,18 @@ final class Folder: Sendable {
 
   private func openLock(_ stripe: Int, _ operation: String) throws -> OwnedFile {
     let name = place(Self.lockName(stripe))
-    do throws(SystemError) {
-      return try OwnedFile(path: name, creation: .createIfMissing)
-    } catch {
-      guard createsDirectories, error.saysNoSuchFile else {
-        throw Self.inaccessible(operation, error)
-      }
+    var tries = 0
+    while true {
       do throws(SystemError) {
-        try FileSystem.makeDirectories(path)
         return try OwnedFile(path: name, creation: .createIfMissing)
       } catch {
+        // Somebody who clears the folder again and again may come in between each time.
+        tries += 1
+        guard createsDirectories, error.saysNoSuchFile, tries < 100 else {
+          throw Self.inaccessible(operation, error)
+        }
+      }
+      do throws(SystemError) { try FileSystem.makeDirectories(path) } catch {
         throw Self.inaccessible(operation, error)
       }
     }
@@ -218,7 +251,7 @@ final class Folder: Sendable {
   func stamp(_ stripe: Int) throws -> UInt64 {
     while true {
       let bytes = try Self.read(place(Self.lockName(stripe))) ?? []
-      if bytes.count == 16 { return DiskFile.word(bytes, 0) }
+      if bytes.count >= 16 { return DiskFile.word(bytes, 0) }
       _ = try writing(stripe, "set") {}
     }
   }
@@ -232,8 +265,7 @@ final class Folder: Sendable {
     }
   }
 
-  private func advance(_ lock: OwnedFile, _ operation: String) throws {
-    let stamp = try Self.stamp(in: lock, operation) ?? UInt64.random(in: 0 ... .max)
+  private func advance(_ lock: OwnedFile, _ stamp: UInt64, _ operation: String) throws {
     do throws(SystemError) {
       try lock.write(
         DiskFile.bytes(stamp &+ 1) + DiskFile.bytes(UInt64(ProcessIdentity.pid)), at: 0)
@@ -273,7 +305,13 @@ final class Folder: Sendable {
     let file = try OwnedFile(path: new, creation: .createNew)
     do throws(SystemError) {
       try file.lockExclusively()
-      try file.write(bytes, at: 0)
+      if ResourceLimits.fileSize == nil {
+        try file.write(bytes, at: 0)
+      } else {
+        try OSThread.withoutFileSizeSignal { () throws(SystemError) in
+          try file.write(bytes, at: 0)
+        }
+      }
       if synchronization == .everyWrite { try file.synchronize() }
       try FileSystem.rename(new, to: destination)
       if synchronization == .everyWrite { try FileSystem.synchronizeDirectory(path) }
@@ -304,6 +342,7 @@ final class Folder: Sendable {
   }
 
   func exists() throws -> Bool {
+    try check()
     do throws(SystemError) { return try FileSystem.status(of: path) != nil } catch {
       if error.saysNoSuchFile { return false }
       throw Self.inaccessible("remove", error)

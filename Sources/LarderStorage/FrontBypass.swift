@@ -6,14 +6,15 @@ public import Synchronization
 
 // What a front holds of a key may be older than what the back holds, when the back was changed and the
 // front could neither take the new value nor forget the old one. Reading then goes around the front,
-// until a write or removal of the key succeeds there. If there are many such keys, or everything was to
-// be removed, the whole front is gone around until everything in it could be removed.
+// until a write or removal of the key succeeds there. If there are many such keys, or keys that are not
+// hashable, or everything was to be removed, the whole front is gone around until everything in it could be removed.
 
 /// The keys of which a front has something outdated.
 @usableFromInline
 final class FrontBypass: Sendable {
-  private struct State: Sendable {
-    var hashes: Set<Int> = []
+  // Keys are hashed and compared only, and are Sendable themselves.
+  private struct State: @unchecked Sendable {
+    var keys: Set<AnyHashable> = []
     var isWhole = false
   }
 
@@ -25,34 +26,35 @@ final class FrontBypass: Sendable {
   init() {}
 
   @inlinable
-  func covers<Key>(_ key: Key) -> Bool {
+  func covers<Key: Sendable>(_ key: Key) -> Bool {
     count.load(ordering: .acquiring) != 0 && coversSlowly(key)
   }
 
-  // By hash: of two keys with one hash, the other is gone around without need.
   @usableFromInline
-  func coversSlowly<Key>(_ key: Key) -> Bool {
-    let hash = Turns.hash(key)
-    return state.withLock { $0.isWhole || $0.hashes.contains(hash) }
+  func coversSlowly<Key: Sendable>(_ key: Key) -> Bool {
+    let known = Self.known(key)
+    return state.withLock { state in state.isWhole || known.map(state.keys.contains) ?? false }
   }
 
-  var isWhole: Bool { state.withLock { $0.isWhole } }
+  /// The key, to be found again; `nil`: keys of its type cannot be told apart.
+  private static func known<Key: Sendable>(_ key: Key) -> AnyHashable? {
+    Key.self == Void.self ? AnyHashable(0) : key as? AnyHashable
+  }
 
-  func add<Key>(_ key: Key) {
-    let hash = Turns.hash(key)
+  func add<Key: Sendable>(_ key: Key) {
+    let known = Self.known(key)
     change { state in
-      state.hashes.insert(hash)
-      if state.hashes.count > Self.most { state.isWhole = true }
+      guard let known, state.keys.count < Self.most else { return state.isWhole = true }
+      state.keys.insert(known)
     }
   }
 
   func addAll() { change { $0.isWhole = true } }
 
   /// The front has of a key what the back has, or nothing.
-  func remove<Key>(_ key: Key) {
-    guard count.load(ordering: .acquiring) != 0 else { return }
-    let hash = Turns.hash(key)
-    change { _ = $0.hashes.remove(hash) }
+  func remove<Key: Sendable>(_ key: Key) {
+    guard count.load(ordering: .acquiring) != 0, let known = Self.known(key) else { return }
+    change { _ = $0.keys.remove(known) }
   }
 
   func removeAll() {
@@ -63,7 +65,7 @@ final class FrontBypass: Sendable {
   private func change(_ body: (inout State) -> Void) {
     state.withLock { state in
       body(&state)
-      count.store(state.hashes.count + (state.isWhole ? 1 : 0), ordering: .releasing)
+      count.store(state.keys.count + (state.isWhole ? 1 : 0), ordering: .releasing)
     }
   }
 }

@@ -7,46 +7,6 @@
 // key, and if it cannot do that either, it is gone around.
 
 extension Layers {
-  /// Runs parts in the key's turn, one after the other.
-  func inTurn<Input: Sendable>(
-    _ parts: [StorageCall<Input, Void>], key: @escaping @Sendable (Input) -> Key
-  ) -> StorageCall<Input, Void> {
-    let turns = turns
-    return .composed(parts.map(\.kind).max() ?? .quick) { input in
-      let hash = Turns.hash(key(input))
-      try turns.take(hash) {
-        turns.advance(hash)
-        defer { turns.advance(hash) }
-        for part in parts { try part.now!(input) }
-      }
-    } later: { input in
-      let hash = Turns.hash(key(input))
-      try await turns.take(hash) {
-        turns.advance(hash)
-        defer { turns.advance(hash) }
-        for part in parts { try await part(input) }
-      }
-    }
-  }
-
-  /// Runs parts in the turn of all keys, one after the other.
-  func inTurnOfAll(_ parts: [StorageCall<Void, Void>]) -> StorageCall<Void, Void> {
-    let turns = turns
-    return .composed(parts.map(\.kind).max() ?? .quick) { _ in
-      try turns.takeAll {
-        turns.advanceAll()
-        defer { turns.advanceAll() }
-        for part in parts { try part.now!(()) }
-      }
-    } later: { _ in
-      try await turns.takeAll {
-        turns.advanceAll()
-        defer { turns.advanceAll() }
-        for part in parts { try await part(()) }
-      }
-    }
-  }
-
   // MARK: The front
 
   /// How the front takes what may expire: if it cannot, it forgets the key.
@@ -131,44 +91,24 @@ extension Layers {
   /// Removes a key, from the back to the front.
   var remove: StorageCall<Key, Void>? {
     guard let last = back.remove, front.remove != nil else { return nil }
-    return inTurn([last, frontFollows.pullback { ($0, nil) }]) { $0 }
+    return turns.inTurn(last.then(frontFollows.pullback { ($0, nil) })) { $0 }
   }
 
   /// Removes everything, from the back to the front.
   var removeAll: StorageCall<Void, Void>? {
     guard let last = back.removeAll, let first = front.removeAll else { return nil }
-    return inTurnOfAll([last, frontClears(first)])
+    return turns.inTurnOfAll(last.then(frontClears(first)))
   }
 
   /// Changes the value in the back as the back does it; the front follows.
   var update: StorageCall<StorageUpdate<Key, Value>, StorageEntry<Value>?> {
-    let (turns, change, follow, front) = (turns, back.update!, frontFollows, front)
+    let front = front
     // What the front could never follow is refused before the back is changed.
-    @Sendable func check(
-      _ before: StorageEntry<Value>?, _ after: inout StorageEntry<Value>?
-    ) throws {
-      guard front.remove == nil else { return }
-      try front.check(before, &after)
-    }
-    return .composed(max(change.kind, follow.kind)) { update in
-      let hash = Turns.hash(update.key)
-      return try turns.take(hash) {
-        turns.advance(hash)
-        defer { turns.advance(hash) }
-        let entry = try change.now!(update.then(check))
-        try follow.now!((update.key, entry))
-        return entry
-      }
-    } later: { update in
-      let hash = Turns.hash(update.key)
-      return try await turns.take(hash) {
-        turns.advance(hash)
-        defer { turns.advance(hash) }
-        let entry = try await change(update.then(check))
-        try await follow((update.key, entry))
-        return entry
-      }
-    }
+    return turns.inTurn(
+      back.update!.pullback { (update: StorageUpdate<Key, Value>) in
+        front.remove == nil ? update.then(front.check) : update
+      }.followed(by: frontFollows)
+    ) { $0.key }
   }
 
   /// Changes the value in front as the front does it, beginning with the back's where there is none.
@@ -176,7 +116,7 @@ extension Layers {
   /// The front's update cannot wait for the back. So when it meets no value it is left, the back is
   /// asked, and it is done again: if there is a value in front by then, that counts.
   var updateInFront: StorageCall<StorageUpdate<Key, Value>, StorageEntry<Value>?> {
-    let (turns, change, entries) = (turns, front.update!, back.entries)
+    let (change, entries) = (front.update!, back.entries)
     let (check, tellsExpiry) = (front.check, back.tellsExpiry)
     @Sendable func looking(
       _ update: StorageUpdate<Key, Value>, _ isMissing: Flag
@@ -206,95 +146,56 @@ extension Layers {
       }
       return result
     }
-    return .composed(max(change.kind, entries.kind)) { update in
-      let hash = Turns.hash(update.key)
-      return try turns.take(hash) {
-        turns.advance(hash)
-        defer { turns.advance(hash) }
+    return turns.inTurn(
+      .composed(max(change.kind, entries.kind)) { update in
         let isMissing = Flag()
         do { return try change.now!(looking(update, isMissing)) } catch  where isMissing.isRaised {
           let found = try update.known { try entries.now!(update.key) }
           return try change.now!(filling(update, found))
         }
-      }
-    } later: { update in
-      let hash = Turns.hash(update.key)
-      return try await turns.take(hash) {
-        turns.advance(hash)
-        defer { turns.advance(hash) }
+      } later: { update in
         let isMissing = Flag()
         do { return try await change(looking(update, isMissing)) } catch  where isMissing.isRaised {
           let found = try await update.known { try await entries(update.key) }
           return try await change(filling(update, found))
         }
       }
-    }
+    ) { $0.key }
   }
 
   /// Changes the value in front as the front does it, and pushes it to the back.
   var updatePushing: StorageCall<StorageUpdate<Key, Value>, StorageEntry<Value>?> {
-    let (turns, change, write, remove) = (turns, front.update!, back.write, back.remove)
-    let check = back.check
-    return .composed(max(change.kind, write.kind, remove?.kind ?? .quick)) { update in
-      let hash = Turns.hash(update.key)
-      return try turns.take(hash) {
-        turns.advance(hash)
-        defer { turns.advance(hash) }
-        let entry = try change.now!(update.then(check))
-        if let entry {
-          try write.now!(StorageWrite(update.key, entry))
-        } else {
-          try remove?.now!(update.key)
-        }
-        return entry
-      }
-    } later: { update in
-      let hash = Turns.hash(update.key)
-      return try await turns.take(hash) {
-        turns.advance(hash)
-        defer { turns.advance(hash) }
-        let entry = try await change(update.then(check))
-        if let entry {
-          try await write(StorageWrite(update.key, entry))
-        } else {
-          try await remove?(update.key)
-        }
-        return entry
-      }
-    }
+    let back = back
+    return turns.inTurn(
+      front.update!.pullback { $0.then(back.check) }.followed(by: back.stored)
+    ) { $0.key }
   }
 
   /// Fills both, the back first: what the back refuses, the front does not have.
   var fill: StorageCall<Key, StorageFilling<Value>>? {
     guard let first = back.fill, let second = front.fill else { return nil }
-    let (turns, keepsExpiry) = (turns, front.keepsExpiry)
-    @Sendable func filling(
-      _ key: Key, _ stamp: UInt64, _ back: StorageFilling<Value>, _ front: StorageFilling<Value>
+    let keepsExpiry = front.keepsExpiry
+    @Sendable func both(
+      _ back: StorageFilling<Value>, _ front: StorageFilling<Value>
     ) -> StorageFilling<Value> {
-      let hash = Turns.hash(key)
-      return StorageFilling(
+      StorageFilling(
         commit: .composed(max(back.commit.kind, front.commit.kind)) { entry in
-          try turns.fill(hash, ifStill: stamp) {
-            guard try back.commit.now!(entry) else { return false }
-            // What expires stays where it can.
-            return try entry.expires != nil && !keepsExpiry || front.commit.now!(entry)
-          }
+          guard try back.commit.now!(entry) else { return false }
+          // What expires stays where it can.
+          return try entry.expires != nil && !keepsExpiry || front.commit.now!(entry)
         } later: { entry in
-          try await turns.fill(hash, ifStill: stamp) {
-            guard try await back.commit(entry) else { return false }
-            if entry.expires != nil, !keepsExpiry { return true }
-            return try await front.commit(entry)
-          }
+          guard try await back.commit(entry) else { return false }
+          if entry.expires != nil, !keepsExpiry { return true }
+          return try await front.commit(entry)
         })
     }
-    return .composed(max(first.kind, second.kind)) { key in
-      let stamp = turns.stamp(Turns.hash(key))
-      return filling(key, stamp, try first.now!(key), try second.now!(key))
-    } later: { key in
-      let stamp = turns.stamp(Turns.hash(key))
-      let back = try await first(key)
-      return filling(key, stamp, back, try await second(key))
-    }
+    return turns.filling(
+      .composed(max(first.kind, second.kind)) { key in
+        both(try first.now!(key), try second.now!(key))
+      } later: { key in
+        let back = try await first(key)
+        return both(back, try await second(key))
+      })
   }
 }
 

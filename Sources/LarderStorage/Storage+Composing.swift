@@ -97,7 +97,8 @@ extension ReadOnlyStorageProtocol {
 extension Layers {
   @usableFromInline
   func combined(_ read: StorageCall<Key, Value?>) -> StorageOperations<Key, Value> {
-    var result = StorageOperations(read: read, write: inTurn([frontWrite, back.write]) { $0.key })
+    var result = StorageOperations(
+      read: read, write: turns.inTurn(frontWrite.then(back.write)) { $0.key })
     result.remove = remove
     result.removeAll = removeAll
     result.keys = keys
@@ -112,9 +113,9 @@ extension Layers {
 
   @usableFromInline
   func backed(_ read: StorageCall<Key, Value?>) -> StorageOperations<Key, Value> {
-    var result = StorageOperations(read: read, write: inTurn([front.write]) { $0.key })
-    result.remove = front.remove.map { remove in inTurn([remove]) { $0 } }
-    result.removeAll = front.removeAll.map { inTurnOfAll([$0]) }
+    var result = StorageOperations(read: read, write: turns.inTurn(front.write) { $0.key })
+    result.remove = front.remove.map { remove in turns.inTurn(remove) { $0 } }
+    result.removeAll = front.removeAll.map { turns.inTurnOfAll($0) }
     result.keys = keys
     result.contains = contains
     result.entry = entry
@@ -127,12 +128,12 @@ extension Layers {
 
   func pushing(_ isReadable: Bool) -> StorageOperations<Key, Value> {
     var result = StorageOperations(
-      read: front.read, write: inTurn([front.write, back.write]) { $0.key })
+      read: front.read, write: turns.inTurn(front.write.then(back.write)) { $0.key })
     if let last = back.remove, let first = front.remove {
-      result.remove = inTurn([last, first]) { $0 }
+      result.remove = turns.inTurn(last.then(first)) { $0 }
     }
     if let last = back.removeAll, let first = front.removeAll {
-      result.removeAll = inTurnOfAll([last, first])
+      result.removeAll = turns.inTurnOfAll(last.then(first))
     }
     result.keepsExpiry = front.keepsExpiry && back.keepsExpiry
     guard isReadable else { return result }

@@ -4,6 +4,7 @@
 
 // JSON in FoundationEssentials would do; property lists and encodings of text need the whole of it.
 public import Foundation
+internal import LarderSystem
 
 /// A way to make values of bytes and back.
 struct DataCoding<Value: Sendable>: Sendable {
@@ -35,8 +36,11 @@ extension DataCoding where Value: Codable {
   }
 
   static func plist(_ decoder: PropertyListDecoder, _ encoder: PropertyListEncoder) -> DataCoding {
-    DataCoding("a property list", encode: { try encoder.encode($0) }) {
-      try decoder.decode(Value.self, from: $0)
+    DataCoding("a property list", encode: { try encoder.encode($0) }) { data in
+      if let objection = PropertyListShape.objection(to: Array(data)) {
+        throw UnreadableShape(description: "it \(objection)")
+      }
+      return try decoder.decode(Value.self, from: data)
     }
   }
 }
@@ -58,6 +62,10 @@ extension DataCoding<String> {
 }
 
 struct UndecodableText: Error {}
+
+struct UnreadableShape: Error, CustomStringConvertible {
+  let description: String
+}
 
 private var binaryPropertyLists: PropertyListEncoder {
   let encoder = PropertyListEncoder()

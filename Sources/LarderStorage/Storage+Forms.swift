@@ -89,7 +89,8 @@ extension WritableStorageProtocol {
     try await operations.write(StorageWrite(key: key, value: value, expires: expires))
   }
 
-  /// Stores a value that is gone after a time.
+  /// Stores a value that is gone after a time, counted from now by the system's clock: for a storage
+  /// that was given another one, tell when by ``set(_:forKey:expires:)``.
   public func set(_ value: Value, forKey key: Key, expiresIn time: Duration) async throws {
     let (seconds, attoseconds) = time.components
     try await set(
@@ -200,6 +201,14 @@ extension StorageProtocol where Key == Void {
     _ modify: @escaping @Sendable (inout Value) throws -> Void
   ) async throws -> Value {
     try await update(forKey: (), modify)
+  }
+
+  /// Changes the value and calls back with the new one.
+  public func update(
+    _ modify: @escaping @Sendable (inout Value) -> Void,
+    completion: @escaping @Sendable (Result<Value, any Error>) -> Void
+  ) {
+    update(forKey: (), modify, completion: completion)
   }
 }
 

@@ -67,6 +67,16 @@ private func zipped<Key, A, B>(
       $0
     }.map { _ in }
   }
+  if let first = left.keys, let second = right.keys, Key.self is any Hashable.Type {
+    result.keys = both(first, second) {
+      $0
+    } right: {
+      $0
+    }.map { keys in
+      let others = Set(keys.1.compactMap { $0 as? AnyHashable })
+      return keys.0.filter { ($0 as? AnyHashable).map(others.contains) ?? false }
+    }
+  }
   result.contains = both(left.containing, right.containing) {
     $0
   } right: {

@@ -83,7 +83,8 @@ public struct Storage<Key: Sendable, Value: Sendable>: StorageProtocol {
   /// A storage of two closures that call back when they are done.
   ///
   /// `retrieve` fails with ``StorageError/Code/noValue`` (or ``MemoryStorageError/noValue``, the same)
-  /// when there is no value.
+  /// when there is no value. The first call of a completion counts; one that is let go of without is
+  /// ``StorageError/Code/unanswered``.
   public init(
     storageName: String,
     retrieve:
@@ -98,12 +99,10 @@ public struct Storage<Key: Sendable, Value: Sendable>: StorageProtocol {
     self.init(
       storageName: storageName,
       operations: StorageOperations(
-        read: .completing(retrieve),
-        write: .later({ write in
-          try await withCheckedThrowingContinuation { continuation in
-            set(write.value, write.key) { continuation.resume(with: $0) }
-          }
-        })))
+        read: .retrieving(retrieve),
+        write: StorageCall<(Value, Key), Void>.completing("set") { item, completion in
+          set(item.0, item.1, completion)
+        }.pullback { ($0.value, $0.key) }))
   }
 
   /// A storage that has nothing and fails to keep anything, with ``EmptyStorageError``.
@@ -162,7 +161,7 @@ public struct ReadOnlyStorage<Key: Sendable, Value: Sendable>: ReadOnlyStoragePr
         Key, @escaping @Sendable (Result<Value, any Error>) -> Void
       ) -> Void
   ) {
-    self.init(storageName, .completing(retrieve))
+    self.init(storageName, .retrieving(retrieve))
   }
 
   /// The storage without its type, and without its writing.
@@ -223,24 +222,4 @@ public struct WriteOnlyStorage<Key: Sendable, Value: Sendable>: WriteOnlyStorage
   }
 
   public func asWriteOnlyStorage() -> WriteOnlyStorage<Key, Value> { self }
-}
-
-extension StorageCall {
-  /// A read that calls back. Failing with the error of a miss is a miss.
-  static func completing<Value>(
-    _ retrieve:
-      @escaping @Sendable (
-        Input, @escaping @Sendable (Result<Value, any Error>) -> Void
-      ) -> Void
-  ) -> StorageCall where Output == Value? {
-    .later({ key in
-      do {
-        return try await withCheckedThrowingContinuation { continuation in
-          retrieve(key) { continuation.resume(with: $0) }
-        }
-      } catch StorageError.Code.noValue {
-        return nil
-      }
-    })
-  }
 }

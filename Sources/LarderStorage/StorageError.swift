@@ -26,6 +26,8 @@ public struct StorageError: Error, Sendable, CustomStringConvertible {
     public static let staleFront = Code(rawValue: "staleFront")
     /// What is stored is damaged, cut short, or of another program.
     public static let undecodable = Code(rawValue: "undecodable")
+    /// A closure of the storage let go of its completion without calling it.
+    public static let unanswered = Code(rawValue: "unanswered")
     /// A file or folder could not be read or written.
     public static let inaccessible = Code(rawValue: "inaccessible")
   }
@@ -83,6 +85,13 @@ extension StorageError {
     .crossingUpdate, during: "update",
     "Two updates wait for each other: the closure of each writes the storage that the other one "
       + "changes. Write all storages in one order, or write the other one after the update.")
+
+  static func unanswered(_ operation: String) -> StorageError {
+    StorageError(
+      .unanswered, during: operation,
+      "A closure of the storage let go of its completion without calling it. Call it on every way "
+        + "out, with a failure if need be.")
+  }
 
   /// Met by fillings only, which nobody hears of.
   static let fillingWaits = StorageError(

@@ -10,11 +10,14 @@
 
 /// A value on its way into a storage.
 public struct StorageWrite<Key: Sendable, Value: Sendable>: Sendable {
+  /// Where it goes.
   public var key: Key
+  /// What is to be stored.
   public var value: Value
   /// When it stops being there; `nil`: never.
   public var expires: Date?
 
+  /// Makes a write of its parts.
   @inlinable
   public init(key: Key, value: Value, expires: Date? = nil) {
     self.key = key
@@ -29,10 +32,12 @@ public struct StorageWrite<Key: Sendable, Value: Sendable>: Sendable {
 
 /// A value as a storage has it.
 public struct StorageEntry<Value: Sendable>: Sendable {
+  /// What is stored.
   public var value: Value
   /// When it stops being there; `nil`: never, or the storage does not know.
   public var expires: Date?
 
+  /// Makes an entry of its parts.
   @inlinable
   public init(_ value: Value, expires: Date? = nil) {
     self.value = value
@@ -55,6 +60,7 @@ public struct StorageEntry<Value: Sendable>: Sendable {
 /// }
 /// ```
 public struct StorageUpdate<Key: Sendable, Value: Sendable>: Sendable {
+  /// What is to be changed.
   public var key: Key
   /// Changes the value; `nil` is none, before and after. It may be called more than once.
   public var change: @Sendable (inout StorageEntry<Value>?) throws -> Void
@@ -133,6 +139,7 @@ public struct StorageFilling<Value: Sendable>: Sendable {
   /// Fills the key unless it was written or removed since; tells whether it did.
   public var commit: StorageCall<StorageEntry<Value>, Bool>
 
+  /// Makes the right of what it allows.
   public init(commit: StorageCall<StorageEntry<Value>, Bool>) { self.commit = commit }
 }
 
@@ -147,7 +154,9 @@ public struct StorageOperations<Key: Sendable, Value: Sendable>: Sendable {
   public var write: StorageCall<StorageWrite<Key, Value>, Void>
   /// Removes a key; without effect when there is none.
   public var remove: StorageCall<Key, Void>?
+  /// Removes every key.
   public var removeAll: StorageCall<Void, Void>?
+  /// The keys there are, in any order.
   public var keys: StorageCall<Void, [Key]>?
   /// Whether there is a value; without it, a value is read to find out.
   public var contains: StorageCall<Key, Bool>?
@@ -163,6 +172,7 @@ public struct StorageOperations<Key: Sendable, Value: Sendable>: Sendable {
   /// Whether what is read may expire at a time that is not told, because a part does not.
   @usableFromInline var hidesExpiry = false
 
+  /// Operations of a storage that can be read and written, and nothing else.
   @inlinable
   public init(
     read: StorageCall<Key, Value?>, write: StorageCall<StorageWrite<Key, Value>, Void>
@@ -180,91 +190,45 @@ extension StorageOperations {
   package func guarded(by turns: Turns? = nil) -> StorageOperations {
     if update != nil, fill != nil { return self }
     let turns = turns ?? Turns()
-    let (write, remove) = (write, remove)
+    let write = write
     var result = self
-    result.write = StorageCall.composed(write.kind) { item in
-      let hash = Turns.hash(item.key)
-      try turns.take(hash) {
-        turns.advance(hash)
-        defer { turns.advance(hash) }
-        try write.now!(item)
-      }
-    } later: { item in
-      let hash = Turns.hash(item.key)
-      try await turns.take(hash) {
-        turns.advance(hash)
-        defer { turns.advance(hash) }
-        try await write(item)
-      }
-    }
-    result.remove = remove.map { remove in
-      StorageCall.composed(remove.kind) { key in
-        let hash = Turns.hash(key)
-        try turns.take(hash) {
-          turns.advance(hash)
-          defer { turns.advance(hash) }
-          try remove.now!(key)
-        }
-      } later: { key in
-        let hash = Turns.hash(key)
-        try await turns.take(hash) {
-          turns.advance(hash)
-          defer { turns.advance(hash) }
-          try await remove(key)
-        }
-      }
-    }
-    result.removeAll = removeAll.map { removeAll in
-      StorageCall.composed(removeAll.kind) { _ in
-        try turns.takeAll {
-          turns.advanceAll()
-          defer { turns.advanceAll() }
-          try removeAll.now!(())
-        }
-      } later: { _ in
-        try await turns.takeAll {
-          turns.advanceAll()
-          defer { turns.advanceAll() }
-          try await removeAll(())
-        }
-      }
-    }
-    result.update =
-      update.map { update in
-        // The storage's own lets nothing of other processes come in between, either.
-        StorageCall.composed(update.kind) { change in
-          let hash = Turns.hash(change.key)
-          return try turns.take(hash) {
-            turns.advance(hash)
-            defer { turns.advance(hash) }
-            return try update.now!(change)
-          }
-        } later: { change in
-          let hash = Turns.hash(change.key)
-          return try await turns.take(hash) {
-            turns.advance(hash)
-            defer { turns.advance(hash) }
-            return try await update(change)
-          }
-        }
-      } ?? .inTurn(turns, self)
-    result.fill = StorageCall { key in
-      let hash = Turns.hash(key)
-      let stamp = turns.stamp(hash)
-      return StorageFilling(
-        commit: StorageCall.composed(write.kind) { entry in
-          try turns.fill(hash, ifStill: stamp) {
-            try write.now!(StorageWrite(key: key, value: entry.value, expires: entry.expires))
-            return true
-          }
-        } later: { entry in
-          try await turns.fill(hash, ifStill: stamp) {
-            try await write(StorageWrite(key: key, value: entry.value, expires: entry.expires))
-            return true
-          }
+    result.write = turns.inTurn(write) { $0.key }
+    result.remove = remove.map { remove in turns.inTurn(remove) { $0 } }
+    result.removeAll = removeAll.map { turns.inTurnOfAll($0) }
+    // The storage's own lets nothing of other processes come in between, either.
+    result.update = turns.inTurn(update ?? changed.followed(by: stored)) { $0.key }
+    result.fill = turns.filling(
+      fill
+        ?? StorageCall { key in
+          StorageFilling(commit: write.pullback { StorageWrite(key, $0) }.map { true })
         })
-    }
     return result
+  }
+
+  /// Reads a value and changes it; what comes of it is not stored yet.
+  private var changed: StorageCall<StorageUpdate<Key, Value>, StorageEntry<Value>?> {
+    let (read, check) = (entries, check)
+    return .composed(read.kind) { update in
+      try update.then(check).applied { try read.now!(update.key) }
+    } later: { update in
+      var entry = try await update.known { try await read(update.key) }
+      try update.then(check).change(&entry)
+      return entry
+    }
+  }
+
+  /// Stores what an update has left of a key.
+  var stored: StorageCall<(Key, StorageEntry<Value>?), Void> {
+    let (write, remove) = (write, remove)
+    return .composed(max(write.kind, remove?.kind ?? .quick)) { (key, entry) in
+      if let entry { try write.now!(StorageWrite(key, entry)) } else { try remove?.now!(key) }
+    } later: { (key, entry) in
+      if let entry {
+        try await write(StorageWrite(key, entry))
+      } else {
+        try await remove?(key)
+      }
+    }
   }
 
   /// Whether there is a value.
@@ -286,44 +250,6 @@ extension StorageOperations {
     }
     if after?.expires != nil, !keepsExpiry {
       throw StorageError.unsupported("update of a value that expires", by: "to be updated")
-    }
-  }
-}
-
-extension StorageCall {
-  /// Reads, changes and writes back while it is the key's turn.
-  static func inTurn<Key, Value>(
-    _ turns: Turns, _ operations: StorageOperations<Key, Value>
-  ) -> StorageCall<StorageUpdate<Key, Value>, StorageEntry<Value>?>
-  where Input == StorageUpdate<Key, Value>, Output == StorageEntry<Value>? {
-    let (read, write, remove) = (operations.entries, operations.write, operations.remove)
-    return StorageCall.composed(max(read.kind, write.kind, remove?.kind ?? .quick)) { update in
-      let hash = Turns.hash(update.key)
-      return try turns.take(hash) {
-        turns.advance(hash)
-        defer { turns.advance(hash) }
-        let entry = try update.then(operations.check).applied { try read.now!(update.key) }
-        if let entry {
-          try write.now!(StorageWrite(update.key, entry))
-        } else {
-          try remove?.now!(update.key)
-        }
-        return entry
-      }
-    } later: { update in
-      let hash = Turns.hash(update.key)
-      return try await turns.take(hash) {
-        turns.advance(hash)
-        defer { turns.advance(hash) }
-        var entry = try await update.known { try await read(update.key) }
-        try update.then(operations.check).change(&entry)
-        if let entry {
-          try await write(StorageWrite(update.key, entry))
-        } else {
-          try await remove?(update.key)
-        }
-        return entry
-      }
     }
   }
 }

@@ -8,6 +8,7 @@
 /// below does asynchronously, the calling thread does itself as far as it can. Do not wait on the main
 /// thread for a storage that needs the main actor.
 public struct SyncStorage<Key: Sendable, Value: Sendable>: Sendable {
+  /// The storage's name.
   public let storageName: String
   @usableFromInline let operations: StorageOperations<Key, Value>
 
@@ -103,6 +104,7 @@ extension SyncStorage where Key == Void {
 
 /// A storage that can be read, whose calls return when they are done.
 public struct ReadOnlySyncStorage<Key: Sendable, Value: Sendable>: Sendable {
+  /// The storage's name.
   public let storageName: String
   let read: StorageCall<Key, Value?>
 
@@ -133,6 +135,7 @@ extension ReadOnlySyncStorage where Key == Void {
 
 /// A storage that can be written, whose calls return when they are done.
 public struct WriteOnlySyncStorage<Key: Sendable, Value: Sendable>: Sendable {
+  /// The storage's name.
   public let storageName: String
   let write: StorageCall<StorageWrite<Key, Value>, Void>
 

@@ -164,7 +164,15 @@ struct PropertyListTests {
     let open = String(repeating: "<array>", count: levels)
     let close = String(repeating: "</array>", count: levels)
     let noise = String(repeating: "<!-- </array></array> -->", count: levels)
+    let instruction = String(repeating: "</", count: levels)
     let lists = [
+      "<?x \(instruction)?><plist version=\"1.0\"><dict><key>a</key>\(open)\(close)</dict></plist>",
+      "<plist version=\"1.0\"><dict><key>a</key>"
+        + String(repeating: "<array><?x </?>", count: levels) + close + "</dict></plist>",
+      // In UTF-16 its two bytes are `</`.
+      "<plist version=\"1.0\"><dict><key>a</key>"
+        + String(repeating: "<array><string>\u{2F3C}</string>", count: levels) + close
+        + "</dict></plist>",
       "<plist version=\"1.0\"><dict><key>a</key>\(open)\(close)</dict></plist>",
       "<plist version=\"1.0\"><dict><key>a</key>\(noise)\(open)\(close)</dict></plist>",
       "{ a = \(String(repeating: "(", count: levels))\(String(repeating: ")", count: levels)); }",
@@ -177,6 +185,18 @@ struct PropertyListTests {
         } catch let error as DefaultsError { #expect(error.code == .propertyList) }
       }
     }
+    for (name, data) in [
+      ("levels", binaryList(of: (0..<levels).map { [$0 + 1] } + [[]])),
+      ("itself", binaryList(of: [[0]])),
+      ("both", binaryList(of: (0..<60).map { [$0 + 1, $0 + 1] } + [[]])),
+    ] {
+      do {
+        try ground.defaults.importPropertyList(data)
+        Issue.record("\(name) was imported")
+      } catch let error as DefaultsError { #expect(error.code == .propertyList) }
+    }
+    #expect(try ground.defaults.importPropertyList(binaryList(of: [[1, 2, 2], [2], []])) == ["a"])
+    #expect(try ground.defaults.value([[[Int]]].self, forKey: "a") == [[[]], [], []])
     // Brackets in texts, and many lists beside each other, are no depth.
     let harmless = ["a": Array(repeating: ["((((<array>"], count: 1000), "b": [["{{{{"]]]
     for format in [PropertyListSerialization.PropertyListFormat.xml, .binary] {
@@ -185,6 +205,27 @@ struct PropertyListTests {
       #expect(try ground.defaults.importPropertyList(data) == ["a", "b"])
     }
     #expect(try ground.defaults.value([[String]].self, forKey: "b") == [["{{{{"]])
+  }
+
+  /// A binary list of a dictionary with the first of these arrays under `a`; they contain each other.
+  private func binaryList(of arrays: [[Int]]) -> Data {
+    func bytes(_ number: Int, _ size: Int) -> [UInt8] {
+      (0..<size).reversed().map { UInt8(truncatingIfNeeded: number >> (8 * $0)) }
+    }
+    var list = Array("bplist00".utf8)
+    var offsets: [Int] = []
+    func add(_ object: [UInt8]) {
+      offsets.append(list.count)
+      list += object
+    }
+    add([0xD1] + bytes(1, 4) + bytes(2, 4))
+    add([0x51, 0x61])
+    for array in arrays { add([0xA0 + UInt8(array.count)] + array.flatMap { bytes($0 + 2, 4) }) }
+    let table = list.count
+    list += offsets.flatMap { bytes($0, 4) }
+    list += [0, 0, 0, 0, 0, 0, 4, 4]
+    list += bytes(offsets.count, 8) + bytes(0, 8) + bytes(table, 8)
+    return Data(list)
   }
 
   @Test func `What a property list cannot hold is an error that names the key`() throws {

@@ -11,13 +11,13 @@ import Testing
   let directory: TemporaryDirectory
   init() throws { directory = try TemporaryDirectory() }
 
-  static func environment(_ path: String) throws -> Environment {
-    try Environment(path: path, options: .init(mapSize: 1 << 26, synchronous: false))
+  static func environment(_ path: String) throws -> EnvironmentHandle {
+    try EnvironmentHandle(path: path, options: .init(mapSize: 1 << 26, synchronous: false))
   }
 
   /// The id of the newest snapshot, and what it has for key 7.
   static func snapshot(
-    _ environment: Environment, _ table: Table? = nil
+    _ environment: EnvironmentHandle, _ table: TableHandle? = nil
   ) throws -> (id: UInt64, value: [UInt8]?) {
     let transaction = try ReadTransaction(in: environment)
     guard let table else { return (transaction.id, nil) }

@@ -13,8 +13,8 @@ import Testing
   init() throws { directory = try TemporaryDirectory() }
 
   /// An environment with an entry in the main table, as every store has.
-  private func environment(mapSize: Int = 1 << 30) throws -> Environment {
-    let environment = try Environment(
+  private func environment(mapSize: Int = 1 << 30) throws -> EnvironmentHandle {
+    let environment = try EnvironmentHandle(
       path: directory.path, options: .init(mapSize: mapSize, synchronous: false))
     var write = try WriteTransaction(in: environment)
     try write.put([1, 2, 3], forKey: [1], in: .main)
@@ -109,7 +109,7 @@ import Testing
     try write.commit()
     #expect(try FileSystem.status(of: path)?.size == status.size)
     environment.close()
-    let again = try Environment(
+    let again = try EnvironmentHandle(
       path: directory.path, options: .init(mapSize: nil, synchronous: false))
     #expect(!again.writesThroughMap)
     #expect(try FileSystem.status(of: path)?.size == status.size)

@@ -77,7 +77,7 @@ private struct RepairedGround {
 
   /// Changes the closed store's tables as no version of the library would.
   func tamper(_ body: (inout WriteTransaction) throws -> Void) throws {
-    let environment = try Environment(
+    let environment = try EnvironmentHandle(
       path: generation, options: .init(mapSize: nil, synchronous: false))
     defer { environment.close() }
     var transaction = try WriteTransaction(in: environment)
@@ -86,11 +86,11 @@ private struct RepairedGround {
   }
 
   func keys(_ table: String, _ kind: Table.Keys, _ prefix: String = "") throws -> [[UInt8]] {
-    let environment = try Environment(
+    let environment = try EnvironmentHandle(
       path: generation, options: .init(mapSize: nil, synchronous: false))
     defer { environment.close() }
     var transaction = try WriteTransaction(in: environment)
-    let opened = table.isEmpty ? Table.main : try transaction.makeTable(table, keys: kind)
+    let opened = table.isEmpty ? TableHandle.main : try transaction.makeTable(table, keys: kind)
     return try transaction.withReading { reading in
       var keys: [[UInt8]] = []
       var cursor = try Cursor(over: opened, in: reading)

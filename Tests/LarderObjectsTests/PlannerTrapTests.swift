@@ -31,9 +31,12 @@ private struct Partly: Storable, Equatable {
   var year: Int
   var isSold: Bool
   var isHidden: Bool
+  var tags: [Int] = []
   static let indexes = [
     Index<Partly>("shown", \.year, where: \.isSold == false && !(\.isHidden == true)),
     Index("closed", \.year, where: Predicate { $0.isSold }),
+    Index("sold", \.year, where: \.isSold == true),
+    Index("sold tag", each: \.tags, where: \.isSold == true),
   ]
 }
 
@@ -83,6 +86,28 @@ private struct Seat: Storable, Equatable {
     #expect(
       try things.filter { $0.isHidden }.where(\.year == 1).fetch()
         == all.filter { $0.isHidden && $0.year == 1 })
+  }
+
+  @Test func `An index of some objects answers who asks for just these, in its order too`() throws {
+    let all = (0..<60).map {
+      Partly(
+        id: $0, year: $0 % 7, isSold: $0 % 3 == 0, isHidden: false,
+        tags: $0 % 2 == 0 ? [] : [$0 % 5])
+    }
+    try store.save(all)
+    let sold = store.objects(Partly.self).where(\.isSold == true)
+    #expect(try sold.explain().hasPrefix("walk the index \"sold\""))
+    #expect(try sold.fetch() == all.filter(\.isSold))
+    #expect(try sold.count() == 20)
+    let latest = sold.sorted(by: \.year, .descending).limit(5)
+    #expect(try latest.explain().contains("walk the index \"sold\" in one range, backwards"))
+    let sorted = all.filter(\.isSold).sorted { ($0.year, $0.id) < ($1.year, $1.id) }
+    #expect(try latest.fetch() == Array(sorted.reversed().prefix(5)))
+    #expect(try sold.sorted(by: \.year).fetch() == sorted)
+    // Objects without a tag are not in the other index.
+    let tagged = sold.where { $0.tags.contains(3) }
+    #expect(try tagged.fetch() == all.filter { $0.isSold && $0.tags.contains(3) })
+    #expect(try tagged.explain().hasPrefix("walk the index \"sold tag\""))
   }
 
   @Test func `Texts longer than an index keeps are in their order, with a limit and in pages`()

@@ -49,6 +49,32 @@ private func fill(_ store: ObjectStore) throws {
   }
 
   @Test(.timeLimit(.minutes(15)))
+  func `A rule that another program declares holds from the next deletion on`() throws {
+    let ground = try Ground(StoreOptions())
+    let other = try ObjectStore(at: ground.path, StoreOptions())
+    try ground.store.save([Format(id: "a"), Format(id: "b")])
+    // What types there are is known here from now on.
+    #expect(try ground.store.delete(Format.self, id: "none") == false)
+    #expect(try ground.store.delete(Format.self, id: "b"))
+    try other.save(File(id: "1", format: Format(id: "a")))
+    let error = #expect(throws: ObjectError.self) {
+      try ground.store.delete(Format.self, id: "a")
+    }
+    #expect(error?.code == .referenced)
+    struct Stop: Error {}
+    #expect(throws: Stop.self) {
+      try ground.store.write { transaction in
+        try transaction.save(Shelf(id: 1, owner: Person(id: 1, name: "p")))
+        try transaction.delete(Person.self, id: 2)
+        throw Stop()
+      }
+    }
+    try other.save(Shelf(id: 1, owner: Person(id: 1, name: "p")))
+    try ground.store.delete(Person.self, id: 1)
+    #expect(try other.object(Shelf.self, id: 1)?.$owner.id == nil)
+  }
+
+  @Test(.timeLimit(.minutes(15)))
   func `A deletion takes along what it owns, to any depth`() throws {
     let ground = try Ground(StoreOptions())
     let store = ground.store

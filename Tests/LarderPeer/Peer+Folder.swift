@@ -9,6 +9,8 @@
 //                                                if N is 0
 //   folder PATH hold 1         -> holding        stays in an update of `held` until it is killed
 //   folder PATH plain N        -> ok             adds 1 to the plain file PATH, N times
+//   folder PATH limited N      -> inaccessible kept  under a limit of N bytes a file, with the signal's
+//                                                default, replaces a value by a larger one than that
 //   folder PATH blocked 1      -> 123            steps of a layered storage, asynchronous ones too, while
 //                                                all threads of Swift's pool are blocked
 
@@ -30,6 +32,21 @@ extension Peer {
     }
     if words[1] == "blocked" { return blocked(DiskFolderStorage(folderURL: url)) }
     let storage = DiskFolderStorage(folderURL: url).makeSyncStorage()
+    if words[1] == "limited" {
+      unsafe signal(SIGXFSZ, SIG_DFL)
+      var limit = rlimit(rlim_cur: rlim_t(count), rlim_max: rlim_t(count))
+      #if canImport(Glibc)
+        unsafe setrlimit(__rlimit_resource_t(RLIMIT_FSIZE.rawValue), &limit)
+      #else
+        unsafe setrlimit(RLIMIT_FSIZE, &limit)
+      #endif
+      try storage.set(Data("kept".utf8), forKey: "a")
+      do { try storage.set(Data(count: count * 2), forKey: "a") } catch let error as StorageError {
+        return
+          "\(error.code.rawValue) \(String(decoding: try storage.retrieve(forKey: "a"), as: UTF8.self))"
+      }
+      return "stored"
+    }
     if words[1] == "hold" {
       try storage.updateOrInsert(forKey: "held") { _ in
         ParentProcess.send("holding")

@@ -17,7 +17,7 @@
 //   hold                       -> holding, and after the next line: ok
 //   numbers FROM TO            -> ack K for each key that is committed
 //   and those of `Peer+Loops.swift`, `Peer+Whole.swift`, `Peer+Squeeze.swift`,
-//   `Peer+Folder.swift`, `Peer+Defaults.swift`
+//   `Peer+Folder.swift`, `Peer+Defaults.swift`, `Peer+LMDB.swift`
 //   and, with objects,
 //   `Peer+Objects.swift` and `Peer+Notes.swift`
 //   exit                       no answer
@@ -27,6 +27,7 @@
 import Larder
 import LarderDefaults
 import LarderEngine
+import LarderLMDB
 import LarderObjects
 import LarderTesting
 
@@ -50,6 +51,8 @@ final class Peer {
   private let clock = ManualClock()
   var openedObjects: ObjectStore?
   var openedDefaults: Defaults?
+  var openedEnvironment: Environment?
+  var rawEnvironment: EnvironmentHandle?
 
   var store: SharedStore { get throws { try opened ?? refuse("open a store first") } }
   var numbers: PersistentCache<Int, String> {
@@ -106,6 +109,7 @@ final class Peer {
       }
       return nil
     case "close": try store.close()
+    case "lmdb": return try lmdb(rest.split(separator: " "))
     case "defaults": return try defaults(rest.split(separator: " "))
     default: return try loop(command, rest.split(separator: " "))
     }

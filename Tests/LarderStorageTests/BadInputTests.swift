@@ -103,6 +103,24 @@ struct BadInputTests {
     #expect(try Data(contentsOf: URL(fileURLWithPath: secret)) == text("secret"))
   }
 
+  /// Foundation's reading of these ends the process.
+  @Test func `Documents that nest without end are undecodable`() async throws {
+    let levels = 100_000
+    let list =
+      "<plist version=\"1.0\">" + String(repeating: "<array>", count: levels)
+      + String(repeating: "</array>", count: levels) + "</plist>"
+    let json = String(repeating: "[", count: levels) + String(repeating: "]", count: levels)
+    let data = MemoryStorage<String, Data>(storage: ["list": text(list), "json": text(json)])
+    for storage in [data.mapPlist(), data.mapJSON()] {
+      for key in ["list", "json"] {
+        do {
+          _ = try await storage.value(forKey: key)
+          Issue.record("It was read.")
+        } catch StorageError.Code.undecodable {}
+      }
+    }
+  }
+
   @Test func `Clearing a folder removes what is its own, and follows no link`() throws {
     let directory = try TemporaryDirectory()
     let folder = directory.folder()

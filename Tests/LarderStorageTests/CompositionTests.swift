@@ -98,6 +98,8 @@ struct CompositionTests {
     try await zip(left.asWriteOnlyStorage(), right.asWriteOnlyStorage())
       .set((4, "four"), forKey: "d")
     #expect(left.storage["d"] == 4 && right.storage["d"] == "four")
+    let known = Set(left.storage.keys).intersection(right.storage.keys)
+    #expect(try await Set(both.keys()) == known && known.contains("a") && !known.contains("half"))
   }
 
   @Test func `Values and keys are mapped in all forms`() async throws {
@@ -159,6 +161,10 @@ struct CompositionTests {
       closures.update(forKey: "a", { $0 += 1 }, completion: { continuation.resume(with: $0) })
     }
     #expect(updated == 2)
+    let once: Int = try await withCheckedThrowingContinuation { continuation in
+      memory.singleKey("a").update({ $0 += 1 }, completion: { continuation.resume(with: $0) })
+    }
+    #expect(once == 3)
   }
 
   @Test func `A write inside an update of its storage is an error, no deadlock`() async throws {

@@ -152,6 +152,105 @@ struct DiskTests {
     #expect(folder.path.hasSuffix("/x/y") && !folder.path.contains(".."))
   }
 
+  @Test func `What is no file is an error, and touches no file`() throws {
+    let directory = try TemporaryDirectory()
+    let place = directory.appending("file")
+    try text("mine").write(to: URL(fileURLWithPath: place))
+    let remote = try #require(URL(string: "https://example.com" + place))
+    func isRefused(_ body: () throws -> Void) -> Bool {
+      do {
+        try body()
+        return false
+      } catch { return (error as? StorageError)?.code == .unsupported }
+    }
+    #expect(isRefused { try DiskStorage.main.set(text("1"), forKey: remote) })
+    #expect(isRefused { _ = try DiskStorage.main.value(forKey: remote) })
+    #expect(isRefused { try DiskStorage.main.remove(forKey: remote) })
+    #expect(
+      isRefused {
+        _ = try DiskStorage.main.makeSyncStorage().updateOrInsert(forKey: remote) { _ in }
+      })
+    let below = try #require(URL(string: "https://example.com" + directory.appending("folder")))
+    let folder = DiskFolderStorage(folderURL: below)
+    #expect(isRefused { try folder.set(text("1"), forKey: "a") })
+    #expect(isRefused { _ = try folder.value(forKey: "a") })
+    #expect(isRefused { _ = try folder.keys() })
+    #expect(isRefused { try folder.remove(forKey: "a") })
+    #expect(isRefused { try folder.clear() })
+    #expect(try FileSystem.names(in: directory.path) == ["file"])
+    #expect(try Data(contentsOf: URL(fileURLWithPath: place)) == text("mine"))
+    // A device has no value, and is not waited for.
+    #expect {
+      try DiskStorage.main.value(forKey: URL(fileURLWithPath: "/dev/zero"))
+    } throws: {
+      ($0 as? StorageError)?.code == .undecodable
+    }
+  }
+
+  @Test func `Lock files that others have written to are no obstacle`() async throws {
+    let directory = try TemporaryDirectory()
+    let folder = directory.folder()
+    for length in [0, 7, 16, 40] {
+      try await folder.set(text("1"), forKey: "a")
+      for stripe in 0..<16 {
+        let name = ".lock-" + String(stripe, radix: 16)
+        try Data(count: length).write(to: folder.folderURL.appendingPathComponent(name))
+      }
+      let back = MemoryStorage<Filename, Data>(storage: ["b": text("back")])
+      #expect(try await folder.backed(by: back).value(forKey: "b") == text("back"))
+      #expect(try await folder.value(forKey: "b") == text("back"))
+      try await folder.removeAll()
+      #expect(try await folder.keys() == [])
+    }
+  }
+
+  @Test func `A full disk is an error, keeps what there was, and removing gives room`() throws {
+    let directory = try TemporaryDirectory()
+    let disk = directory.appending("disk")
+    try FileManager.default.createDirectory(atPath: disk, withIntermediateDirectories: false)
+    let mount = try ChildProcess.run(
+      "/bin/mount", ["-t", "tmpfs", "-o", "size=256k,mode=700", "tmpfs", disk])
+    guard mount.status.isSuccess else {
+      return print("Skipped: a small file system cannot be mounted (\(mount.standardError)).")
+    }
+    defer { _ = try? ChildProcess.run("/bin/umount", ["-l", disk]) }
+    for removesAll in [false, true] {
+      let folder = directory.folder("disk/folder")
+      try folder.set(text("kept"), forKey: "a")
+      #expect { try folder.set(Data(count: 1_000_000), forKey: "a") } throws: {
+        ($0 as? StorageError)?.code == .inaccessible
+      }
+      #expect(try folder.value(forKey: "a") == text("kept"))
+      // Not a block is left.
+      let ballast = try OwnedFile(path: disk + "/ballast", creation: .createIfMissing)
+      var size = 0
+      for block in [4096, 512, 1] {
+        while (try? ballast.write([UInt8](repeating: 1, count: block), at: size)) != nil {
+          size += block
+        }
+      }
+      #expect(throws: StorageError.self) { try folder.set(text("more"), forKey: "b") }
+      #expect(try folder.value(forKey: "a") == text("kept"))
+      if removesAll { try folder.removeAll() } else { try folder.remove(forKey: "a") }
+      #expect(try folder.value(forKey: "a") == nil)
+      try folder.set(text("again"), forKey: "a")
+      #expect(try folder.value(forKey: "a") == text("again"))
+      #expect(
+        try FileSystem.names(in: disk + "/folder").contains { $0.hasPrefix(".new-") } == false)
+      try ballast.truncate(to: 0)
+      try folder.clear()
+    }
+  }
+
+  @Test func `A limit of file sizes is an error, no signal`() throws {
+    let directory = try TemporaryDirectory()
+    let peer = try PeerExecutable.peer.start()
+    try peer.send("folder \(directory.appending("folder")) limited 100000")
+    try peer.expect("inaccessible kept", deadline: .seconds(60))
+    peer.closeInput()
+    #expect(try peer.wait() == .exited(0))
+  }
+
   @Test func `SHA-256 is that of FIPS 180-4`() {
     // The examples published with the standard.
     #expect(

@@ -22,6 +22,9 @@ let package = Package(
         .product(name: "Larder", package: "larder"),
         .product(name: "LarderTesting", package: "larder"),
       ]),
+    // LMDB alone: nothing of the engine is built for it.
+    .executableTarget(
+      name: "LMDBClient", dependencies: [.product(name: "LarderLMDB", package: "larder")]),
     .executableTarget(
       name: "larder-guard",
       dependencies: [

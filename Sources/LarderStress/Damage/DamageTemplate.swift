@@ -90,7 +90,7 @@ struct DamageTemplate: Sendable {
   private func settle(_ path: String, seed: UInt64) throws {
     var random = Seed(seed).generator(stream: 2000 + UInt64(number))
     let generation = path + root + "/g-\(self.generation)"
-    let environment = try Environment(
+    let environment = try EnvironmentHandle(
       path: generation, options: .init(mapSize: nil, synchronous: false))
     defer { environment.close() }
     var transaction = try WriteTransaction(in: environment)

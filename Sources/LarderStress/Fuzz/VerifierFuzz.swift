@@ -28,7 +28,7 @@ struct VerifierFuzz: FuzzTarget {
     Files.removeAll(path)
     try Files.makeDirectory(path)
     defer { Files.removeAll(path) }
-    let environment = try Environment(
+    let environment = try EnvironmentHandle(
       path: path, options: .init(mapSize: 1 << 24, synchronous: false))
     for round in 0..<rounds {
       var transaction = try WriteTransaction(in: environment)
@@ -66,7 +66,7 @@ struct VerifierFuzz: FuzzTarget {
     outcome.add(Int(report.pagesReached % 7))
     do {
       // A file may say that its map is anything; the engine says what it was made with.
-      let environment = try Environment(
+      let environment = try EnvironmentHandle(
         path: path, options: .init(mapSize: 1 << 24, synchronous: false))
       defer { environment.close() }
       try walk(environment, &outcome)
@@ -79,7 +79,7 @@ struct VerifierFuzz: FuzzTarget {
     return outcome.value
   }
 
-  private func walk(_ environment: Environment, _ outcome: inout Outcome) throws {
+  private func walk(_ environment: EnvironmentHandle, _ outcome: inout Outcome) throws {
     let transaction = try ReadTransaction(in: environment)
     for name in Self.tables {
       let keys: Table.Keys = name == "expiries" ? .bytes : .integers
@@ -90,7 +90,7 @@ struct VerifierFuzz: FuzzTarget {
     outcome.add(try count(.main, transaction))
   }
 
-  private func count(_ table: Table, _ transaction: borrowing ReadTransaction) throws -> Int {
+  private func count(_ table: TableHandle, _ transaction: borrowing ReadTransaction) throws -> Int {
     var cursor = try Cursor(over: table, in: transaction)
     var more = try cursor.moveToFirst()
     var entries = 0
@@ -105,7 +105,7 @@ struct VerifierFuzz: FuzzTarget {
     return entries
   }
 
-  private func write(_ environment: Environment) throws {
+  private func write(_ environment: EnvironmentHandle) throws {
     for round in 0..<3 {
       var transaction = try WriteTransaction(in: environment)
       let entries = try transaction.makeTable("entries", keys: .integers)
@@ -119,7 +119,7 @@ struct VerifierFuzz: FuzzTarget {
   }
 
   private func put(
-    _ value: [UInt8], forKey key: UInt64, in table: Table,
+    _ value: [UInt8], forKey key: UInt64, in table: TableHandle,
     _ transaction: inout WriteTransaction
   ) throws {
     try value.withRawSpan { value throws(LMDBError) in

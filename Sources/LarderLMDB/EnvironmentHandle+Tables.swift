@@ -1,0 +1,54 @@
+// Larder — an embedded, multi-process cache and object store.
+// Copyright 2026 the Larder authors. Licensed under Apache-2.0.
+// SPDX-License-Identifier: Apache-2.0
+
+internal import CLarderLMDB
+
+// What ``Environment`` asks of a handle and the engine does not.
+
+extension EnvironmentHandle {
+  /// The id of the last transaction committed, as the newer meta page has it now.
+  var lastTransaction: UInt64 {
+    var info = unsafe MDB_envinfo()
+    unsafe mdb_env_info(pointer, &info)
+    return unsafe UInt64(truncatingIfNeeded: info.me_last_txnid)
+  }
+
+  /// Gives the environment a number that its tables carry; see ``serial(of:)``.
+  func setSerial(_ serial: UInt) {
+    unsafe mdb_env_set_userctx(pointer, UnsafeMutableRawPointer(bitPattern: serial))
+  }
+
+  /// The number of the environment a transaction belongs to; zero: none was given.
+  static func serial(of transaction: OpaquePointer) -> UInt {
+    UInt(bitPattern: unsafe mdb_env_get_userctx(mdb_txn_env(transaction)))
+  }
+
+  /// Opens a table, creating it if it is missing, and makes sure that it is what was asked for.
+  ///
+  /// LMDB itself opens a table under any flags, whatever it was made with; a key of another size is
+  /// then compared beyond its end. And LMDB allows one transaction of a process at a time to open
+  /// tables: a write transaction is always alone.
+  func openTable(_ name: String?, keys: Table.Keys) throws(LMDBError) -> TableHandle {
+    var transaction = try WriteTransaction(in: self)
+    let table =
+      if let name { try transaction.makeTable(name, keys: keys) } else { TableHandle.main }
+    var flags: UInt32 = 0
+    try unsafe check(mdb_dbi_flags(transaction.handle, table.handle, &flags), "mdb_dbi_flags")
+    let called = name.map { "table \"\($0)\"" } ?? "the unnamed table"
+    guard flags & ~UInt32(MDB_CREATE) == keys.flags else {
+      throw LMDBError(.incompatible, during: "open \(called)")
+    }
+    if keys == .integers {
+      let isForeign: Bool
+      do {
+        var cursor = try Cursor(over: table, in: transaction)
+        isForeign = try cursor.moveToFirst() && cursor.currentKey.byteCount != 8
+      }
+      // Of other programs: integers of four bytes.
+      if isForeign { throw LMDBError(.incompatible, during: "open \(called)") }
+    }
+    try transaction.commit()
+    return table
+  }
+}

@@ -1,0 +1,314 @@
+// Larder — an embedded, multi-process cache and object store.
+// Copyright 2026 the Larder authors. Licensed under Apache-2.0.
+// SPDX-License-Identifier: Apache-2.0
+
+import CLarderLMDB
+import Larder
+import LarderLMDB
+import LarderSystem
+import LarderTesting
+import Testing
+
+/// What is opened, what is refused, and how that is said.
+@Suite(.timeLimit(.minutes(15))) struct EnvironmentOpeningTests {
+  let directory: TemporaryDirectory
+  init() throws { directory = try TemporaryDirectory() }
+
+  var path: String { directory.appending("environment") }
+
+  func open(_ path: String? = nil, _ options: EnvironmentOptions = .init()) throws -> Environment {
+    try Environment(at: path ?? self.path, options)
+  }
+
+  /// An environment with some entries, closed again.
+  func fill(_ options: EnvironmentOptions = .init(mapSize: 1 << 26), keys: Int = 2000) throws {
+    let environment = try open(nil, options)
+    let table = try environment.table("words")
+    try environment.withWriteTransaction { transaction in
+      for key in 0..<keys { try transaction.put("value \(key)", forKey: "\(key)", in: table) }
+    }
+    try environment.close()
+  }
+
+  @Test func `A directory is opened once per process, by whatever path, and again when closed`()
+    throws
+  {
+    let environment = try open()
+    let link = directory.appending("link")
+    try Files.makeSymbolicLink(link, to: path)
+    for other in [path, path + "/.", directory.path + "/./environment", link] {
+      #expect(code { _ = try open(other) } == .alreadyOpen, "\(other)")
+    }
+    let table = try environment.table("words")
+    try environment.withWriteTransaction { try $0.put("1", forKey: "a", in: table) }
+    try environment.close()
+    try environment.close()
+    let again = try open(link)
+    let words = try again.table("words")
+    #expect(try again.withReadTransaction { try $0.contains(key: "a", in: words) })
+  }
+
+  @Test func `An environment closes with its last reference`() throws {
+    do { _ = try open() }
+    do {
+      let environment = try open()
+      let table = try environment.table("words")
+      try environment.withWriteTransaction { try $0.put("1", forKey: "a", in: table) }
+    }
+    try open().close()
+  }
+
+  @Test func `What is no directory of an environment is refused, and left as it was`() throws {
+    let file = directory.appending("file")
+    try Files.write([1, 2, 3], to: file)
+    #expect(code { _ = try open(file) }?.rawValue == 20)
+    #expect(code { _ = try open(file + "/below") }?.rawValue == 20)
+    #expect(code { _ = try open("") } == .invalidOption)
+    #expect(code { _ = try open("a\0b") } == .invalidOption)
+    #expect(try Files.contents(of: file) == [1, 2, 3])
+    for (name, bytes) in [
+      ("text", Array("{\"not\": \"LMDB\"}".utf8)), ("zeros", [UInt8](repeating: 0, count: 8192)),
+      ("one", [7]), ("noise", (0..<20_000).map { UInt8(truncatingIfNeeded: $0 &* 31) }),
+      ("SQLite", Array("SQLite format 3\0".utf8) + [UInt8](repeating: 0, count: 4080)),
+    ] {
+      let path = directory.appending(name)
+      try Files.makeDirectory(path)
+      try Files.write(bytes, to: path + "/data.mdb")
+      let error = #expect(throws: LMDBError.self) { try open(path) }
+      #expect(error?.code == .invalid, "\(name)")
+      #expect(error.map { "\($0)".contains("Name the directory of an LMDB") } == true)
+      #expect(try Files.contents(of: path + "/data.mdb") == bytes)
+    }
+    // A link in the place of a file leads to somebody else's.
+    let linked = directory.appending("linked")
+    try Files.makeDirectory(linked)
+    try Files.makeSymbolicLink(linked + "/data.mdb", to: file)
+    #expect(code { _ = try open(linked) }?.rawValue == 20)
+  }
+
+  @Test(arguments: [0, 1, 512, 8192, 65_536, 1 << 31])
+  func `A file that claims another page size is an error, never a signal`(size: UInt32) throws {
+    try fill()
+    for meta in [0, 4096] {
+      var bytes: [UInt8] = []
+      bytes.append(littleEndian: size)
+      try Files.overwrite(bytes, at: meta + 40, in: path + "/data.mdb")
+    }
+    #expect(code { _ = try open() } == .damaged)
+  }
+
+  @Test func `A file that lost its end is refused before LMDB maps it`() throws {
+    try fill()
+    let data = path + "/data.mdb"
+    Files.removeAll(path + "/gate")
+    try Files.truncate(data, to: 40_960)
+    // From elsewhere, as far as anybody can tell: each page is looked at.
+    let error = #expect(throws: LMDBError.self) { try open() }
+    #expect(error?.code == .damaged && error?.operation.contains("file-too-short") == true)
+    #expect(try !Environment.verify(at: path).isSound)
+    // Its gate knows how long it was.
+    Files.removeAll(path)
+    try fill()
+    #expect(try Environment.verify(at: path).isSound)
+    try Files.truncate(data, to: 40_960)
+    #expect(code { _ = try open() } == .damaged)
+    try Files.truncate(data, to: 0)
+    #expect(code { _ = try open() } == .damaged)
+  }
+
+  @Test func `A page that is damaged is found where the whole file is verified`() throws {
+    try fill()
+    let size = try Files.size(path + "/data.mdb")
+    let zeros = [UInt8](repeating: 0, count: 4096)
+    try Files.overwrite(zeros, at: size / 2 & ~4095, in: path + "/data.mdb")
+    #expect(code { _ = try open(nil, .init(verification: .always)) } == .damaged)
+    #expect(try !Environment.verify(at: path).isSound)
+  }
+
+  @Test func `After a crash of the system, a file that was not synced is verified`() throws {
+    try fill(.init(mapSize: 1 << 26, durability: .onDemand))
+    // As the processes of an earlier boot left it, which did not come to close it.
+    var record = try Files.contents(of: path + "/gate")
+    var flags: UInt32 = record.integer(at: 12)!
+    #expect(flags == 7)
+    flags = 5
+    record.store(flags, at: 12)
+    record.store(UInt64(12345), at: 32)
+    record.store(XXH64.hash(Array(record.prefix(56))), at: 56)
+    try Files.write(record, to: path + "/gate")
+    try open(nil, .init(durability: .onDemand)).close()
+    try Files.write(record, to: path + "/gate")
+    let size = try Files.size(path + "/data.mdb")
+    try Files.overwrite(
+      [UInt8](repeating: 0, count: 4096), at: size / 2 & ~4095, in: path + "/data.mdb")
+    #expect(code { _ = try open(nil, .init(durability: .onDemand)) } == .damaged)
+  }
+
+  @Test
+  func `Who died making the file leaves nothing in the way, and nothing else is taken for that`()
+    throws
+  {
+    try open().close()
+    let gate = path + "/gate"
+    var record = try Files.contents(of: gate)
+    record.store(UInt32(0), at: 12)
+    record.store(UInt32(1), at: 40)
+    for (size, isOpened) in [(UInt64(0), true), (8192, false)] {
+      record.store(size, at: 48)
+      record.store(XXH64.hash(Array(record.prefix(56))), at: 56)
+      try Files.write(record, to: gate)
+      try Files.truncate(path + "/data.mdb", to: 4096)
+      #expect(code { try open().close() } == (isOpened ? nil : .damaged))
+    }
+    #expect(try Files.size(path + "/data.mdb") == 4096)
+  }
+
+  @Test func `Tables of other programs that Larder does not have are refused by name`() throws {
+    try Files.makeDirectory(path)
+    do {
+      let raw = try RawEnvironment(path)
+      try raw.write { transaction in
+        for (name, flags) in [
+          ("reverse", RawEnvironment.reverseKey), ("plain", 0),
+          ("four", RawEnvironment.integerKey),
+        ] {
+          let table = try transaction.table(name, flags | RawEnvironment.create)
+          try transaction.put(table, name == "four" ? [1, 0, 0, 0] : [1, 2], [9])
+        }
+      }
+    }
+    let environment = try open()
+    #expect(code { _ = try environment.table("reverse") } == .incompatible)
+    #expect(code { _ = try environment.table("four") } == .incompatible)
+    #expect(code { _ = try environment.table("four", keys: .integers) } == .incompatible)
+    #expect(code { _ = try environment.table("plain", keys: .integers) } == .incompatible)
+    let plain = try environment.table("plain")
+    #expect(try environment.withReadTransaction { try $0.bytes(forKey: [1, 2], in: plain) } == [9])
+    #expect(code { _ = try environment.table("plain", keys: .integers) } == .incompatible)
+    try environment.close()
+    // Several values for a key: not even opened.
+    do {
+      let raw = try RawEnvironment(path)
+      try raw.write { transaction in
+        let table = try transaction.table(
+          "duplicates", RawEnvironment.duplicates | RawEnvironment.create)
+        try transaction.put(table, [1], [1])
+        try transaction.put(table, [1], [2])
+      }
+    }
+    #expect(code { _ = try open(nil, .init(verification: .always)) } == .incompatible)
+    let trusting = try open()
+    #expect(code { _ = try trusting.table("duplicates") } == .incompatible)
+  }
+
+  @Test func `A Larder store is not opened, whichever of its directories is named`() throws {
+    for durability in [Durability.cache, .durable] {
+      let store = try TemporaryStore(StoreOptions(durability: durability))
+      try store.store.setBytes([1], forKey: "a")
+      let root = durability == .cache ? store.path + "/v1" : store.path
+      for path in [store.path, root, root + "/g-1"] {
+        let before = Files.names(in: path).sorted()
+        let error = #expect(throws: LMDBError.self) { try open(path) }
+        #expect(error?.code == .larderStore, "\(path)")
+        #expect(error.map { "\($0)".contains("SharedStore") } == true)
+        #expect(Files.names(in: path).sorted() == before)
+      }
+      store.store.close()
+      // Its data file alone, moved elsewhere.
+      let moved = directory.appending("moved-\(durability)")
+      try Files.makeDirectory(moved)
+      try Files.write(try Files.contents(of: root + "/g-1/data.mdb"), to: moved + "/data.mdb")
+      #expect(code { _ = try open(moved) } == .larderStore)
+      // Without CURRENT it is one as well.
+      Files.removeAll(root + "/CURRENT")
+      #expect(code { _ = try open(root) } == .larderStore)
+    }
+  }
+
+  @Test func `Options that make no sense are errors that name them`() throws {
+    for options in [
+      EnvironmentOptions(mapSize: 0), .init(mapSize: -1), .init(mapSize: 4096),
+      .init(mapSize: .max), .init(maximumTables: 0), .init(maximumReaders: 1),
+      .init(maximumReaders: .max), .init(openTimeout: .seconds(-1)),
+    ] {
+      #expect(code { _ = try open(nil, options) } == .invalidOption, "\(options)")
+    }
+    #expect(!Files.exists(path))
+    let environment = try open()
+    for name in ["", String(repeating: "x", count: 512), "a\0b"] {
+      #expect(code { _ = try environment.table(name) } == .invalidOption, "\(name)")
+    }
+  }
+
+  @Test func `The map grows for one who opens alone, and never shrinks`() throws {
+    try fill(.init(mapSize: 1 << 21), keys: 10)
+    #expect(try open().information().mapSize == 1 << 21)
+    #expect(try open(nil, .init(mapSize: 1 << 23)).information().mapSize == 1 << 23)
+    let environment = try open(nil, .init(mapSize: 1 << 20))
+    #expect(try environment.information().mapSize == 1 << 23)
+  }
+
+  @Test func `A map that is too small is an error, and nothing is lost`() throws {
+    let environment = try open(nil, .init(mapSize: 1 << 20, durability: .onDemand))
+    let table = try environment.table("words")
+    try environment.withWriteTransaction { try $0.put("kept", forKey: "a", in: table) }
+    let large = [UInt8](repeating: 1, count: 2 << 20)
+    #expect(
+      code { try environment.withWriteTransaction { try $0.put(large, forKey: "b", in: table) } }
+        == .mapFull)
+    // Caught inside, it ends the transaction all the same.
+    let caught = code {
+      try environment.withWriteTransaction { transaction in
+        try transaction.put("c", forKey: "c", in: table)
+        try? transaction.put(large, forKey: "b", in: table)
+      }
+    }
+    #expect(caught == .badTransaction)
+    try environment.withWriteTransaction { try $0.put("more", forKey: "d", in: table) }
+    let keys = try environment.withReadTransaction { snapshot in
+      var keys: [String] = []
+      try snapshot.forEach(in: table) { key, _ in keys.append(key.text()!) }
+      return keys
+    }
+    #expect(keys == ["a", "d"])
+    try environment.close()
+    #expect(try Environment.verify(at: path).isSound)
+  }
+
+  @Test func `The lock file owns its blocks: no hole that a full disk turns into a signal`() throws
+  {
+    let environment = try open(nil, .init(maximumReaders: 4094))
+    #expect(try environment.information().maximumReaders >= 4094)
+    var status = stat()
+    #expect(unsafe stat(path + "/lock.mdb", &status) == 0)
+    #expect(Int(status.st_blocks) * 512 >= Int(status.st_size) && status.st_size >= 262_144)
+  }
+
+  @Test func `A copy is complete or not there, and opens like the original`() throws {
+    try fill(keys: 5000)
+    let environment = try open()
+    let table = try environment.table("words")
+    let removed = try environment.withWriteTransaction {
+      try $0.removeAll(in: table, .from("3"))
+    }
+    #expect(removed > 1000)
+    for compacting in [true, false] {
+      let copy = directory.appending("copy-\(compacting)")
+      try environment.copy(to: copy, compacting: compacting)
+      #expect(try Environment.verify(at: copy).isSound)
+      #expect(code { try environment.copy(to: copy) }?.rawValue == 17)
+      let other = try open(copy)
+      let words = try other.table("words")
+      let counts = try [(environment, table), (other, words)].map { environment, table in
+        try environment.withReadTransaction { try $0.statistics(of: table).entries }
+      }
+      #expect(counts[0] == counts[1] && counts[0] > 1000)
+    }
+    let sizes = try ["copy-true", "copy-false"].map {
+      try Files.size(directory.appending($0) + "/data.mdb")
+    }
+    #expect(sizes[0] < sizes[1])
+    #expect(code { try environment.copy(to: path) }?.rawValue == 17)
+    #expect(Files.names(in: directory.path).allSatisfy { !$0.contains("unfinished") })
+  }
+}
