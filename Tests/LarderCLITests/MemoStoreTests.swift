@@ -82,7 +82,7 @@ struct MemoStoreTests {
       let outcome = try ground.memo([], "echo out; exit 5")
       #expect(outcome.status == .exited(5))
       #expect(outcome.lines == ["out"])
-      #expect(outcome.standardError.contains("without a store"))
+      #expect(outcome.standardError.contains("without the store \(ground.tool.store)"))
       let strict = try ground.memo(["--require-store"], MemoGround.counting)
       #expect(strict.status == .exited(70))
       #expect(ground.runs == 0)
