@@ -53,9 +53,15 @@ enum Console {
   /// Whether somebody would have to type the input.
   static var isInputTerminal: Bool { isatty(0) == 1 }
 
-  /// Writes bytes as they are. A reader that has gone ends the process, as with any tool.
+  /// Writes bytes as they are. A reader that has gone ends the process, as with any tool; so does a
+  /// disk that is full: an answer of which a part is missing must not look like one.
   static func write(_ bytes: some DataProtocol) {
-    try? FileHandle.standardOutput.write(contentsOf: bytes)
+    do { try FileHandle.standardOutput.write(contentsOf: bytes) } catch {
+      complain(
+        "\(Style.alarm("larder:")) standard output cannot be written: \(error.localizedDescription)"
+      )
+      exit(Exit.failure.rawValue)
+    }
   }
 
   static func write(_ text: String) { write(Data(text.utf8)) }

@@ -36,6 +36,9 @@ struct Moment: Comparable {
     }
   }
 
+  /// 10,000 years.
+  private static let longest: Int64 = 3_652_500 * 86_400_000
+
   /// Reads `90s`, `10m`, `1h30m`, `7d`, `500ms`.
   static func duration(_ text: String) throws -> Duration {
     let units: [(String, Int64)] = [
@@ -53,7 +56,12 @@ struct Moment: Comparable {
         throw ValidationError("\"\(text)\" is not a time. Write 90s, 10m, 2h, 7d or 1h30m.")
       }
       rest = rest.dropFirst(unit.0.count)
-      total += number * unit.1
+      // Nine digits of days, several times over, are more than there are milliseconds in a number.
+      let (sum, isTooMuch) = total.addingReportingOverflow(number * unit.1)
+      guard !isTooMuch, sum <= longest else {
+        throw ValidationError("\"\(text)\" is longer than 10,000 years.")
+      }
+      total = sum
     }
     guard total > 0 else {
       throw ValidationError("\"\(text)\" is no time at all. Write 90s, 10m, 2h, 7d or 1h30m.")
@@ -75,9 +83,24 @@ enum Columns {
 
   /// The beginning and the end of a text that is too long.
   static func shortened(_ text: String, to width: Int) -> String {
-    let clean = String(text.map { $0.isNewline || $0 == "\t" || $0 == "\0" ? "·" : $0 })
+    let clean = cleaned(text)
     guard clean.count > width, width > 4 else { return clean }
     return "\(clean.prefix((width - 1) / 2))…\(clean.suffix(width / 2))"
+  }
+
+  /// Without what a terminal would obey: control characters, and those that turn the direction.
+  static func cleaned(_ text: String) -> String {
+    String(
+      String.UnicodeScalarView(
+        text.unicodeScalars.map { scalar in
+          switch scalar.properties.generalCategory {
+          case .control, .lineSeparator, .paragraphSeparator: "·"
+          case .format:
+            (0x202A...0x202E).contains(scalar.value)
+              || (0x2066...0x2069).contains(scalar.value) ? "·" : scalar
+          default: scalar
+          }
+        }))
   }
 
   /// `1,234,567`.

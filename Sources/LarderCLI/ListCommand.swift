@@ -119,31 +119,55 @@ struct ListCommand: ParsableCommand {
       return
     }
     let now = Moment.now
-    // A terminal gets whole rows; a pipe whole keys.
     let showsNamespace = namespace == nil && Set(rows.map(\.info.namespace)).count > 1
-    let room = Style.width.map { max(8, $0 - (showsNamespace ? 16 : 0) - 46) } ?? .max
-    let width = max(3, min(room, rows.map(\.key.count).max() ?? 0)) + 2
-    var text = Columns.left("KEY", width: width)
-    if showsNamespace { text += Columns.left("NAMESPACE", width: 16) }
-    text += Columns.left("VALUE", width: 8)
-    for title in ["SIZE", "AGE", "EXPIRES", "USED"] { text += Columns.right(title, width: 9) }
-    text = Style.heading(text) + "\n"
-    for row in rows {
-      let info = row.info
-      text += Columns.left(Columns.shortened(row.key, to: room), width: width)
-      if showsNamespace {
-        text += Columns.left(
-          Columns.shortened(names[info.namespace] ?? "", to: 14), width: 16)
+    var columns: [Column] = [
+      Column("VALUE", 8, isLeft: true) { EntryValue.name(of: CodecIdentifier(rawValue: $0.codec)) },
+      Column("SIZE", 10) { "\(ByteCount(bytes: $0.bytes))" },
+      Column("AGE", 10) { Moment($0.created).distance(from: now) },
+      Column("EXPIRES", 10) { Moment(ifSet: $0.expires)?.distance(from: now) ?? "-" },
+      Column("USED", 10) { Moment(ifSet: $0.lastUse)?.distance(from: now) ?? "-" },
+    ]
+    if showsNamespace {
+      columns.insert(
+        Column("NAMESPACE", 16, isLeft: true) {
+          Columns.shortened(names[$0.namespace] ?? "", to: 14)
+        }, at: 0)
+    }
+    // A terminal gets whole rows, of fewer columns if need be; a pipe whole keys.
+    var room = Int.max
+    if let width = Style.width {
+      while columns.count > 1, width - columns.reduce(2, { $0 + $1.width }) < 14 {
+        columns.removeLast()
       }
-      text += Columns.left(
-        EntryValue.name(of: CodecIdentifier(rawValue: info.codec)), width: 8)
-      text += Columns.right("\(ByteCount(bytes: info.bytes))", width: 9)
-      text += Columns.right(Moment(info.created).distance(from: now), width: 9)
-      text += Columns.right(
-        Moment(ifSet: info.expires)?.distance(from: now) ?? "-", width: 9)
-      text += Columns.right(Moment(ifSet: info.lastUse)?.distance(from: now) ?? "-", width: 9)
+      room = max(8, width - columns.reduce(2) { $0 + $1.width })
+    }
+    let keys = rows.map { Columns.shortened($0.key, to: room) }
+    let width = max(3, keys.map(\.count).max() ?? 0) + 2
+    let heading = columns.reduce(Columns.left("KEY", width: width)) { $0 + $1.cell($1.title) }
+    var text = Style.heading(heading) + "\n"
+    for (key, row) in zip(keys, rows) {
+      text += Columns.left(key, width: width)
+      for column in columns { text += column.cell(column.value(row.info)) }
       text += "\n"
     }
     Console.write(text)
+  }
+
+  private struct Column {
+    let title: String
+    let width: Int
+    let isLeft: Bool
+    let value: (EntryInfo) -> String
+
+    init(
+      _ title: String, _ width: Int, isLeft: Bool = false, value: @escaping (EntryInfo) -> String
+    ) {
+      (self.title, self.width, self.isLeft, self.value) = (title, width, isLeft, value)
+    }
+
+    /// Never run together with the one before.
+    func cell(_ text: String) -> String {
+      isLeft ? Columns.left(text, width: width) : " " + Columns.right(text, width: width - 1)
+    }
   }
 }

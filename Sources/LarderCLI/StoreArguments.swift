@@ -13,6 +13,9 @@ extension KeyType: ExpressibleByArgument {}
 
 /// Where the store is when nobody says.
 enum StorePlace {
+  /// For the manual as well, which is not of this user alone.
+  static let description = "$LARDER_STORE, else $XDG_CACHE_HOME/larder, else ~/.cache/larder"
+
   /// The directory given, else `LARDER_STORE`, else the default one.
   static func path(_ option: String?) -> String {
     if let option { return option }
@@ -30,8 +33,8 @@ struct StoreArguments: ParsableArguments {
   @Option(
     name: .long,
     help: ArgumentHelp(
-      "The store's directory. (default: $LARDER_STORE, else \(SharedStore.defaultPath))",
-      valueName: "path"))
+      "The store's directory. (default: \(StorePlace.description))", valueName: "path"),
+    completion: .directory)
   var store: String?
 
   @Option(

@@ -23,7 +23,9 @@ package struct Memo: Sendable {
 
     var keptUntil: Int64 {
       guard let freshFor else { return .max }
-      return Clocks.wallMilliseconds().addingReportingOverflow(freshFor).partialValue + staleFor
+      let (fresh, isEndless) = Clocks.wallMilliseconds().addingReportingOverflow(freshFor)
+      let (until, isAlso) = fresh.addingReportingOverflow(staleFor)
+      return isEndless || isAlso ? .max : until
     }
   }
 
@@ -64,6 +66,8 @@ package struct Memo: Sendable {
     case failure
     /// Its reader went before its end.
     case cut
+    /// It could not be passed on, for another reason; nobody has got the whole.
+    case notPassedOn(String)
     case tooLarge
     /// It was removed or written by somebody while the command ran.
     case overtaken
@@ -121,11 +125,11 @@ package struct Memo: Sendable {
     var run = MemoRun(call, relays: relays, limit: policy.limit)
     let end: ProcessEnd
     do { end = try run.run() } catch { throw NotStarted(message: "\(error)") }
-    if run.recording.isTooLarge { return .ran(nil, end, run.isCut ? .cut : .tooLarge) }
-    let isCut = run.isCut
+    let cut = run.cut
+    if run.recording.isTooLarge { return .ran(nil, end, cut ?? .tooLarge) }
     let milliseconds = (Clocks.monotonicNanoseconds() - start) / 1_000_000
     let result = run.recording.finish(end, milliseconds: milliseconds)
-    if isCut { return .ran(result, end, .cut) }
+    if let cut { return .ran(result, end, cut) }
     guard end.isSuccess || policy.keepsFailures else { return .ran(result, end, .failure) }
     core.countComputation()
     return .ran(result, end, store(result, leadership))

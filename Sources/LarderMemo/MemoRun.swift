@@ -9,8 +9,8 @@ struct MemoRun {
   private let program: Program
   private let relays: Bool
   private(set) var recording: MemoRecording
-  /// Nobody reads what it writes any more, so it is not known what it would have written.
-  private(set) var isCut = false
+  /// What it writes could not be passed on, so it is not known what it would have written.
+  private(set) var cut: Memo.Storing?
 
   init(_ call: MemoCall, relays: Bool, limit: Int) {
     program = call.program
@@ -86,7 +86,7 @@ struct MemoRun {
       }
     } catch {
       // The command meets the broken pipe itself, as it would have without us.
-      isCut = true
+      cut = Descriptor.isBrokenPipe(error) ? .cut : .notPassedOn("\(error)")
       stream.close()
     }
   }

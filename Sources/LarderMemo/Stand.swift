@@ -38,6 +38,29 @@ package enum Stand {
   /// The columns of the terminal standard output goes to; `nil`: it is none, or does not say.
   package static var terminalColumns: Int? { Descriptor.columns(1) }
 
+  /// The columns of the terminal standard error goes to.
+  package static var errorColumns: Int? { Descriptor.columns(2) }
+
+  /// Gives a file another name, in place of what has it.
+  package static func rename(_ path: String, to other: String) throws {
+    try FileSystem.rename(path, to: other)
+  }
+
+  /// Removes a file when this process is interrupted, terminated or hung up on, and then ends as it
+  /// would have. A signal that is ignored stays ignored.
+  package static func removeWhenInterrupted(_ path: String) throws {
+    let inbox = try SignalInbox.open([
+      SignalInbox.interrupt, SignalInbox.terminate, SignalInbox.hangUp,
+    ])
+    try OSThread.start {
+      while (try? Descriptor.wait(for: [.init(inbox)])) != nil {
+        guard let arrival = SignalInbox.take().first else { continue }
+        FileSystem.removeTree(path)
+        SignalInbox.die(of: arrival.signal)
+      }
+    }
+  }
+
   /// Becomes the command, without a store.
   ///
   /// - Returns: Why it could not be started.

@@ -22,21 +22,6 @@ extension ObjectStore {
     try write { transaction in try transaction.save(objects, children: children) }
   }
 
-  /// Stores an object and its children without blocking a thread of Swift's pool.
-  public func save<Object: Storable>(
-    _ object: Object, children: ChildPolicy = .overwrite
-  ) async throws {
-    try await write { transaction in try transaction.save(object, children: children) }
-  }
-
-  /// Stores objects and their children without blocking a thread of Swift's pool.
-  public func save<Object: Storable>(
-    _ objects: [Object], children: ChildPolicy = .overwrite
-  ) async throws {
-    guard !objects.isEmpty else { return }
-    try await write { transaction in try transaction.save(objects, children: children) }
-  }
-
   /// Deletes an object, and what the rules of its relationships delete with it.
   ///
   /// - Returns: Whether there was one.
@@ -93,14 +78,17 @@ extension ObjectStore {
     _ objects: [Object], into predicate: Predicate<Object>
   ) throws {
     let query = self.objects(Object.self).where(predicate)
-    try write { transaction in
-      let kept = Set(objects.map { Kind<Object>.bytes(of: $0.id) })
-      let gone = try transaction.fetch(query).map(\.id).filter {
-        !kept.contains(Kind<Object>.bytes(of: $0))
-      }
-      // First, so that their keys of unique indexes are free.
-      try transaction.delete(Object.self, ids: gone)
-      try transaction.save(objects)
-    }
+    try write { transaction in try transaction.merge(objects, into: query) }
+  }
+}
+
+extension ObjectTransaction {
+  /// Stores objects and deletes the others that a query finds.
+  mutating func merge<Object: Storable>(_ objects: [Object], into query: Query<Object>) throws {
+    let kept = Set(objects.map { Kind<Object>.bytes(of: $0.id) })
+    let gone = try fetch(query).map(\.id).filter { !kept.contains(Kind<Object>.bytes(of: $0)) }
+    // First, so that their keys of unique indexes are free.
+    try delete(Object.self, ids: gone)
+    try save(objects)
   }
 }

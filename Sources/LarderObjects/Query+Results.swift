@@ -98,6 +98,17 @@ extension Query {
     }
   }
 
+  /// Deletes the objects, in one transaction, without blocking a thread of Swift's pool.
+  ///
+  /// - Returns: How many there were.
+  @discardableResult
+  public func delete() async throws -> Int {
+    let query = self
+    return try await store.write { transaction in
+      try transaction.delete(Object.self, ids: transaction.fetch(query).map(\.id))
+    }
+  }
+
   // MARK: Values
 
   /// The values of a property, in order.

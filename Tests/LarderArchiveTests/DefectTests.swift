@@ -75,7 +75,7 @@ private struct Visit: Storable, Equatable {
       #expect(try await states.next() == .some(Car(id: "1", model: "a")))
       try await ground.store.save(Car(id: "1", model: "b"))
       #expect(try await states.next() == .some(Car(id: "1", model: "b")))
-      try ground.store.delete(Car.self, id: "1")
+      try await ground.store.delete(Car.self, id: "1")
       let last = try await states.next()
       #expect(last == .some(nil))
     }

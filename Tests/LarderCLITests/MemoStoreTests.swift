@@ -82,7 +82,7 @@ struct MemoStoreTests {
       let outcome = try ground.memo([], "echo out; exit 5")
       #expect(outcome.status == .exited(5))
       #expect(outcome.lines == ["out"])
-      #expect(outcome.standardError.contains("without a store"))
+      #expect(outcome.standardError.contains("without the store \(ground.tool.store)"))
       let strict = try ground.memo(["--require-store"], MemoGround.counting)
       #expect(strict.status == .exited(70))
       #expect(ground.runs == 0)
@@ -95,9 +95,9 @@ struct MemoStoreTests {
   {
     try withMemo { (ground) throws in
       let script = MemoGround.counting + "[ ! -e bad ] || { echo no >&2; exit 9; }; wc -c < runs"
-      func warm() throws -> ChildProcess.Outcome {
+      func warm(_ options: [String] = []) throws -> ChildProcess.Outcome {
         try ChildProcess.run(
-          ground.tool.path, ground.arguments("warm", [], script),
+          ground.tool.path, ground.arguments("warm", options, script),
           workingDirectory: ground.directory)
       }
       #expect(try ground.memo([], script).lines == ["1"])
@@ -109,7 +109,12 @@ struct MemoStoreTests {
       let bad = try warm()
       #expect(bad.status == .exited(9))
       #expect(bad.standardError.hasPrefix("no\n"))
+      #expect(bad.standardError.contains("an older result stays"))
       #expect(try ground.memo([], script).lines == ["2"])
+      let kept = try warm(["--keep-failures"])
+      #expect(kept.status == .exited(9) && kept.standardError.contains("that is stored"))
+      #expect(try ground.memo(["--keep-failures"], script).status == .exited(9))
+      #expect(ground.runs == 4)
     }
   }
 

@@ -115,6 +115,10 @@ struct ShellTests {
       let plain = try list(["NO_COLOR": "1"])
       #expect(!plain.contains("\u{1B}"))
       #expect(plain.split(separator: "\n").allSatisfy { $0.count <= 70 }, "\(plain)")
+      for columns in [24, 30, 40, 55, 69] {
+        let narrow = try list(["NO_COLOR": "1", "COLUMNS": "\(columns)"])
+        #expect(narrow.split(separator: "\n").allSatisfy { $0.count <= columns }, "\(narrow)")
+      }
       #expect(try !list(["TERM": "dumb"]).contains("\u{1B}"))
     }
   }

@@ -123,7 +123,7 @@ final class Demander<Input: Sendable, Failure: Error>: Subscriber, Sendable {
     #expect(await demander.value()?.isInitial == true)
     for year in 1...20 { try await store.save(Car(id: "\(year)", year: year)) }
     try await store.save(Car(id: "1", year: 50))
-    try store.delete(Car.self, id: "2")
+    try await store.delete(Car.self, id: "2")
     demander.want(1)
     let change = await demander.value()
     #expect(change?.inserted.count == 19)
@@ -140,7 +140,7 @@ final class Demander<Input: Sendable, Failure: Error>: Subscriber, Sendable {
     #expect(await demander.value()?.year == 1)
     try await store.save(Car(id: "1", year: 2))
     #expect(await demander.value()?.year == 2)
-    try store.delete(Car.self, id: "1")
+    try await store.delete(Car.self, id: "1")
     guard case .failed(let error) = await demander.next() else {
       Issue.record("it goes on")
       return

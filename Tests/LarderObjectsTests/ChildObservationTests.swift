@@ -60,7 +60,7 @@ private struct CountedPart: Storable, Equatable {
     let change = try #require(try await changes.next())
     #expect(change.updated.map(\.id) == ["1"])
     #expect(change.inserted.isEmpty && change.removed.isEmpty && change.moved.isEmpty)
-    try store.delete(Part.self, id: "p")
+    try await store.delete(Part.self, id: "p")
     #expect(try await values.next()?.first?.parts.isEmpty == true)
   }
 
@@ -161,7 +161,7 @@ private struct CountedPart: Storable, Equatable {
     try await store.save([Part(id: "p", weight: 2), Part(id: "r", weight: 3)])
     #expect(try await objects.next()?.weight == 2)
     #expect(try await lists.next()?.map(\.weight) == [2, 3])
-    try store.delete(Part.self, id: "p")
+    try await store.delete(Part.self, id: "p")
     await #expect(throws: ObjectError.self) { _ = try await objects.next() }
     #expect(try await lists.next()?.count == 1)
   }

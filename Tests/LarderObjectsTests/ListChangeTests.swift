@@ -22,7 +22,7 @@ import Testing
     #expect(first.inserted.map(\.offset) == [0, 1, 2, 3, 4])
 
     // Several commits, of which nobody sees the states in between.
-    try ground.store.delete(Car.self, id: "2")
+    try await ground.store.delete(Car.self, id: "2")
     var third = cars[2]
     third.model = "changed"
     try await ground.store.save(third)
@@ -53,7 +53,7 @@ import Testing
     try await ground.store.save(cars)
     var changes = ground.store.objects(Car.self).sorted(by: \.year).changes.makeAsyncIterator()
     _ = try await changes.next()
-    try ground.store.delete(Car.self, id: "2")
+    try await ground.store.delete(Car.self, id: "2")
     try await ground.store.save(cars[1])
     try await ground.store.save(Car(id: "4", model: "m", year: 4))
     let change = try #require(try await changes.next())
@@ -83,7 +83,7 @@ import Testing
       for _ in 0..<Int.random(in: 1...8, using: &random) {
         let id = Int.random(in: 0..<25, using: &random)
         if random.chance(30) {
-          try ground.store.delete(Car.self, id: "\(id)")
+          try await ground.store.delete(Car.self, id: "\(id)")
         } else {
           try await ground.store.save(QueryOracleTests.car(id, &random))
         }

@@ -43,6 +43,30 @@ import Testing
   }
 
   @Test(.timeLimit(.minutes(15)))
+  func `Every write has a twin that suspends, with the same result`() async throws {
+    let ground = try Ground()
+    let store = ground.store
+    func ids() throws -> [String] { try store.objects(Car.self).fetch().map(\.id) }
+    try await store.save((0..<9).map { Car(id: "\($0)", model: "m", year: $0) })
+    #expect(try await store.delete(Car.self, id: "0"))
+    #expect(try await !store.delete(Car(id: "0", model: "", year: 0)))
+    #expect(try await store.delete([Car(id: "1", model: "", year: 0)]) == 1)
+    #expect(try await store.delete(Car.self, ids: ["2", "none"]) == 1)
+    #expect(try await store.objects(Car.self).where(\.year == 3).delete() == 1)
+    #expect(try ids() == ["4", "5", "6", "7", "8"])
+    try await store.merge([Car(id: "4", model: "m", year: 4)], into: \.year <= 6)
+    #expect(try ids() == ["4", "7", "8"])
+    try await store.merge(with: [Car(id: "8", model: "m", year: 8)])
+    #expect(try ids() == ["8"])
+    try await store.deleteAll(Car.self)
+    #expect(try ids() == [])
+    try await store.save(Car(id: "1", model: "m", year: 1))
+    try await store.reset()
+    #expect(try ids() == [])
+    #expect(try store.storage.verify() == [])
+  }
+
+  @Test(.timeLimit(.minutes(15)))
   func `A unique key is had by one object, also inside a batch`() throws {
     let ground = try Ground()
     try ground.store.save(Plate(id: 1, text: "A"))

@@ -22,7 +22,7 @@ import Testing
     try await other.save(car)
     try await other.save(Car(id: "3", model: "m", year: 3))
     #expect(try await iterator.next()?.map(\.id) == ["1", "3"])
-    try other.deleteAll(Car.self)
+    try await other.deleteAll(Car.self)
     #expect(try await iterator.next() == [])
   }
 
@@ -35,7 +35,7 @@ import Testing
     #expect(try await iterator.next()??.year == 1)
     try await ground.store.save(Car(id: "1", model: "m", year: 2))
     #expect(try await iterator.next()??.year == 2)
-    try ground.store.delete(Car.self, id: "1")
+    try await ground.store.delete(Car.self, id: "1")
     #expect(try await iterator.next() == .some(nil))
   }
 

@@ -86,7 +86,7 @@ private struct Renamed: Storable, Equatable {
     try await store.save((0..<3).map { New(id: $0, name: $0) })
     var list = other.objects(New.self).values.makeAsyncIterator()
     #expect(try await list.next()?.count == 3)
-    try store.reset()
+    try await store.reset()
     #expect(try await list.next()?.count == 0)
     try await store.save((0..<4).map { New(id: $0, name: $0) })
     #expect(try await list.next()?.count == 4)

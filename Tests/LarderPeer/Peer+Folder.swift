@@ -33,7 +33,7 @@ extension Peer {
     if words[1] == "blocked" { return blocked(DiskFolderStorage(folderURL: url)) }
     let storage = DiskFolderStorage(folderURL: url).makeSyncStorage()
     if words[1] == "limited" {
-      unsafe signal(SIGXFSZ, SIG_DFL)
+      signal(SIGXFSZ, SIG_DFL)
       var limit = rlimit(rlim_cur: rlim_t(count), rlim_max: rlim_t(count))
       #if canImport(Glibc)
         unsafe setrlimit(__rlimit_resource_t(RLIMIT_FSIZE.rawValue), &limit)

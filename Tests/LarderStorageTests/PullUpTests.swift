@@ -52,13 +52,13 @@ struct PullUpTests {
     // The first of its type, so that nothing is known of the type when the pull-up begins.
     try await slow(old, { try other.save(Note(id: "a", body: "new")) }, through: backed)
     #expect(try objects.object(Note.self, id: "a")?.body == "new")
-    try objects.delete(Note.self, id: "a")
+    try await objects.delete(Note.self, id: "a")
     try await slow(old, { try other.save(Note(id: "a", body: "new")) }, through: backed)
     #expect(try objects.object(Note.self, id: "a")?.body == "new")
     for removes in [
       { _ = try other.delete(Note.self, id: "a") }, { try other.deleteAll(Note.self) },
     ] {
-      try objects.delete(Note.self, id: "a")
+      try await objects.delete(Note.self, id: "a")
       try await slow(
         old,
         {

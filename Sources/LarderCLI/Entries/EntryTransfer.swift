@@ -79,7 +79,8 @@ struct EntryTransfer {
       do { try output.write(contentsOf: buffer) } catch {
         throw ToolError(
           "file",
-          "\(operands.file == "-" ? "Standard output" : operands.file) cannot be written: \(error)")
+          "\(operands.file == "-" ? "Standard output" : operands.file) cannot be written: "
+            + error.localizedDescription)
       }
       buffer.removeAll(keepingCapacity: true)
     }
@@ -227,6 +228,7 @@ struct EntryTransfer {
         refused.isAlone ? error.message : "Nothing from here on is stored. \(error.message)"
       throw failure(error.code.rawValue, message, at: refused.place, unit, batch)
     }
+    progress.clear()
     say(batch.read, batch.stored)
   }
 

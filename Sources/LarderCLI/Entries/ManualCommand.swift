@@ -68,6 +68,8 @@ struct ManualPage {
     }
     line(".SH ENVIRONMENT")
     line(".TP\n.B LARDER_STORE\nThe store's directory, where --store is not given.")
+    line(".TP\n.B XDG_CACHE_HOME\nWhere larder/, the default store, is; without it, ~/.cache.")
+    line(".TP\n.B PATH\nWhere memo and warm find commands.")
     line(".TP\n.B NO_COLOR\nIf it is set and not empty, no colours with --color auto.")
     line(".TP\n.B COLUMNS\nThe width of tables on a terminal.")
   }

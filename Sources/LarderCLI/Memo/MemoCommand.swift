@@ -36,7 +36,9 @@ struct MemoCommand: AsyncParsableCommand {
 
       SIGNALS (INT, TERM, HUP, QUIT) go to the command; this process ends as the command ended, by \
       the same signal if it was one, which a shell shows as 128 + number. If nobody reads the output \
-      any more the command meets the broken pipe, and the result is not kept.
+      any more the command meets the broken pipe, and the result is not kept. The run is over when \
+      nobody holds the output open any more, children in the background included. While the process \
+      that runs the command is stopped, those who wait for it wait.
 
       A store that cannot be opened is no reason to fail: the command is run without it, and a line \
       on standard error says why. --require-store ends with 70 instead.
@@ -45,6 +47,7 @@ struct MemoCommand: AsyncParsableCommand {
         those of the command, and
         126  the command's file may not be run
         127  there is no such command
+        1    the command ended well, but its output could not be written
         64   the command line makes no sense
         70   with --require-store: the store cannot be used
 
@@ -95,7 +98,13 @@ struct MemoCommand: AsyncParsableCommand {
       Stand.replay(result)
       Stand.end(as: result.end)
     case .ran(_, let end, let storing):
-      if let sentence = sentence(storing) { warn(sentence) }
+      if case .notPassedOn(let reason) = storing {
+        Console.complain("larder memo: the output could not be passed on: \(reason)")
+        // What is there is not what the command wrote, whatever it thought of its end.
+        if Stand.isSuccess(end) { throw ExitCode(1) }
+      } else if let sentence = sentence(storing) {
+        warn(sentence)
+      }
       Stand.end(as: end)
     }
   }
@@ -116,11 +125,12 @@ struct MemoCommand: AsyncParsableCommand {
   /// Runs the command in this process's place.
   private func withoutStore(_ call: MemoCall, _ error: any Error) -> ExitCode {
     let reason = (error as? StoreError).map(\.message) ?? "\(error)"
+    let path = StorePlace.path(options.store)
     if requireStore {
-      Console.complain("larder: the store cannot be used: \(reason)")
+      Console.complain("larder: the store \(path) cannot be used: \(reason)")
       return Exit.failure
     }
-    warn("the command runs without a store: \(reason)")
+    warn("the command runs without the store \(path): \(reason)")
     Console.complain("larder: \(Stand.become(call))")
     return ExitCode(126)
   }
@@ -132,7 +142,7 @@ struct MemoCommand: AsyncParsableCommand {
   /// What there is to say of a result that was not kept although it might have been.
   private func sentence(_ storing: Memo.Storing) -> String? {
     switch storing {
-    case .stored, .failure, .cut, .overtaken: nil
+    case .stored, .failure, .cut, .notPassedOn, .overtaken: nil
     case .tooLarge:
       "the output was not kept: it has more than --max-size \(options.maxSize) or than the store has "
         + "room for"

@@ -11,7 +11,7 @@ struct MemoOptions: ParsableArguments {
   @Option(
     name: .long,
     help: ArgumentHelp(
-      "How old a result may be: 500ms, 90s, 10m, 2h, 7d, 1h30m, or never, for any age.",
+      "How old a result may be: 500ms, 90s, 10m, 2h, 7d, 1h30m, or never, for any age. (default: 10m)",
       valueName: "time"),
     transform: Lifetime.init)
   var ttl = Lifetime(milliseconds: 600_000)
@@ -44,25 +44,30 @@ struct MemoOptions: ParsableArguments {
   @Option(
     name: .long,
     help: ArgumentHelp(
-      "Output of more than this is passed on and not kept.", valueName: "size"),
+      "Output of more than this is passed on and not kept. (default: 64M)", valueName: "size"),
     transform: ByteSize.init)
   var maxSize = ByteSize(bytes: 64 << 20)
 
   @Option(
     name: .long,
     help: ArgumentHelp(
-      "The store's directory. (default: $LARDER_STORE, else \(SharedStore.defaultPath))",
-      valueName: "path"))
+      "The store's directory. (default: \(StorePlace.description))", valueName: "path"),
+    completion: .directory)
   var store: String?
 
   @Argument(
     parsing: .postTerminator,
-    help: "The command and its arguments, behind --. It is found as a shell finds it.")
+    help: "The command and its arguments, behind --. It is found as a shell finds it.",
+    completion: .file())
   var command: [String] = []
 
   func validate() throws {
     guard command.first?.isEmpty == false else {
       throw ValidationError("Say which command, behind --: larder memo -- git describe")
+    }
+    if stdin, stale != nil {
+      throw ValidationError(
+        "--stdin and --stale do not go together: the run in the background has no input.")
     }
     for name in env where name.isEmpty || name.contains("=") {
       throw ValidationError("\"\(name)\" is no name of a variable. Write --env LANG.")

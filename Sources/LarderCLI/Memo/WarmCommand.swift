@@ -13,8 +13,10 @@ struct WarmCommand: AsyncParsableCommand {
     abstract: "Run a command now and store its result for `larder memo`, for schedules.",
     discussion: """
       For cron and systemd timers: the command is run even if a fresh result is stored, after \
-      whoever runs it right now. Give the same --env and --cwd as `larder memo` gives, and a --ttl \
-      somewhat longer than the schedule's interval.
+      whoever runs it right now. Give the same --env, --cwd and --stale as `larder memo` gives, and a \
+      --ttl somewhat longer than the schedule's interval: a result is kept for the --ttl and the \
+      --stale of the command that stores it. Name commands by their whole path where PATH differs, as \
+      under cron: another file is another key.
 
       It writes nothing while all goes well. A command that fails is not stored: the old result \
       stays, what the command wrote is shown, and its exit status is this one's.
@@ -48,12 +50,15 @@ struct WarmCommand: AsyncParsableCommand {
     guard case .ran(let result, let end, let storing)? = answer else { return }
     if !Stand.isSuccess(end) {
       if let result { Stand.replay(result) }
-      Console.complain("larder warm: \(options.command[0]) failed; an older result stays")
+      let isStored = if case .stored = storing { true } else { false }
+      Console.complain(
+        "larder warm: \(options.command[0]) failed; "
+          + (isStored ? "that is stored, as --keep-failures says" : "an older result stays"))
       Stand.end(as: end)
     }
     switch storing {
     case .stored, .failure, .overtaken: return
-    case .cut, .tooLarge:
+    case .cut, .notPassedOn, .tooLarge:
       Console.complain(
         "larder warm: the output has more than --max-size \(options.maxSize) or than the store has "
           + "room for")

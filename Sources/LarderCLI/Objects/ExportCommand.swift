@@ -25,7 +25,8 @@ struct ExportCommand: ParsableCommand {
       What JSON has not is, in objects, written as an object with one field: {"$date": seconds since 1970}, \
       {"$uuid": …}, {"$bytes": base64} and {"$cbor": base64}. `larder import` reads it back exactly.
 
-      A file is written beside its place and put there when it is whole. What is damaged \
+      A file is written beside its place and put there when it is whole; a pipe or a device is \
+      written to as it is. What is damaged \
       is left out and named on standard error; the exit code is 1 then.
 
       EXAMPLES
@@ -59,46 +60,19 @@ struct ExportCommand: ParsableCommand {
     }
   }
 
-  /// Runs what writes, on a file beside the place it gets when it is whole.
+  /// Runs what writes, on a file that gets its name when it is whole.
   private func toFile(
     _ body: (FileHandle) throws -> (count: Int, leftOut: Int), _ say: (Int, Int) -> Void
   ) throws {
-    let part = file + ".part"
-    let output: FileHandle
-    if file == "-" {
-      output = .standardOutput
-    } else {
-      guard FileManager.default.createFile(atPath: part, contents: nil),
-        let handle = FileHandle(forWritingAtPath: part)
-      else { throw ToolError("file", "\(part) cannot be written.") }
-      output = handle
-    }
+    let output = try OutputFile(file)
     do {
-      let (count, leftOut) = try body(output)
-      if file != "-" {
-        try output.synchronize()
-        try output.close()
-        try place(part)
-        say(count, leftOut)
-      }
+      let (count, leftOut) = try body(output.handle)
+      try output.finish()
+      if file != "-" { say(count, leftOut) }
       if leftOut > 0 { throw Exit.negative }
     } catch {
-      if file != "-" { try? FileManager.default.removeItem(atPath: part) }
+      output.discard()
       throw error
-    }
-  }
-
-  /// Gives the whole file its name.
-  private func place(_ part: String) throws {
-    do {
-      if FileManager.default.fileExists(atPath: file) {
-        _ = try FileManager.default.replaceItemAt(
-          URL(fileURLWithPath: file), withItemAt: URL(fileURLWithPath: part))
-      } else {
-        try FileManager.default.moveItem(atPath: part, toPath: file)
-      }
-    } catch {
-      throw ToolError("file", "\(part) cannot be renamed to \(file): \(error)")
     }
   }
 
@@ -139,7 +113,9 @@ struct ExportCommand: ParsableCommand {
     func empty() throws {
       do { try output.write(contentsOf: buffer) } catch {
         throw ToolError(
-          "file", "\(file == "-" ? "Standard output" : file) cannot be written: \(error)")
+          "file",
+          "\(file == "-" ? "Standard output" : file) cannot be written: \(error.localizedDescription)"
+        )
       }
       buffer.removeAll(keepingCapacity: true)
     }

@@ -28,13 +28,14 @@ struct TransferProgress {
     let now = ContinuousClock.now
     if let last, now - last < .milliseconds(100) { return }
     last = now
-    Console.complain(
-      "\r\(line(count, share, elapsed: start.duration(to: now)))\u{1B}[K",
-      terminator: "")
+    // One that wraps cannot be drawn over.
+    let line = line(count, share, elapsed: start.duration(to: now)).prefix(Style.errorWidth - 1)
+    Console.complain("\r\(line)\u{1B}[K", terminator: "")
   }
 
-  func clear() {
+  mutating func clear() {
     if isShown, last != nil { Console.complain("\r\u{1B}[K", terminator: "") }
+    last = nil
   }
 
   /// `importing  ██████░░░░  60 %  12,000 objects  24,000/s  0:03 left`

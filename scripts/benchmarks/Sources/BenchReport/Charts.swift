@@ -96,7 +96,7 @@ enum Charts {
     let (left, top, step) = (64.0, 62.0, 84.0)
     let bottom = top + 220
     var picture = Picture(
-      width: max(left + Double(groups.count) * step + 20, 480), height: bottom + 46)
+      width: max(left + Double(groups.count) * step + 20, 720), height: bottom + 46)
     let axis = Axis([0, 92], isLogarithmic: false, from: bottom, to: top)
     picture.text("Hit ratio by policy, percent", 12, 22, size: 15, isBold: true)
     for tick in axis.ticks {
