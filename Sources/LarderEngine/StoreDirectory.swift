@@ -101,6 +101,10 @@ package struct StoreDirectory: Sendable, Hashable {
         "The directory is on \(name), which does not keep several processes coherent. Choose one on "
           + "a local disk or in memory.")
     }
+    // Beside a store it is a stray file; without one, somebody's data.
+    if exists(path + "/data.mdb"), try findDamaged(path) == nil {
+      throw refuse(path, "It holds an LMDB environment (data.mdb). Name another directory.")
+    }
     let versioned = path + "/v\(formatVersion)"
     switch durability {
     case .durable, .relaxed:

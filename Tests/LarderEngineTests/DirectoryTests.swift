@@ -34,6 +34,21 @@ import Testing
     #expect(try Files.contents(of: path) == [1, 2, 3])
   }
 
+  @Test func `A directory that holds an LMDB environment is refused, and nothing is put into it`()
+    throws
+  {
+    try Files.makeDirectory(path)
+    try Files.write([1, 2, 3], to: path + "/data.mdb")
+    expectRefusal(of: path, remedy: "another directory")
+    #expect(Files.names(in: path) == ["data.mdb"])
+    // Beside a store it is a stray file.
+    Files.removeAll(path + "/data.mdb")
+    let store = try SharedStore(at: path)
+    store.close()
+    try Files.write([1, 2, 3], to: path + "/data.mdb")
+    try SharedStore(at: path).close()
+  }
+
   @Test func `A file in the place of a parent is refused`() throws {
     try Files.write([1, 2, 3], to: path)
     expectRefusal(of: path + "/below", remedy: "choose another")
