@@ -116,7 +116,7 @@ package struct EntryHeader: Sendable, Hashable {
 
   /// The bytes of the header, with the checksum field as it is.
   package func bytes() -> [UInt8] {
-    var bytes = [UInt8](repeating: 0, count: EntryHeader.size)
+    var bytes = [UInt8].zeros(EntryHeader.size)
     bytes[0] = EntryHeader.version
     bytes[1] = isChunked ? 1 : 0
     bytes.store(codec, at: 2)
@@ -184,7 +184,7 @@ package struct ChunkReference: Sendable, Hashable {
   }
 
   package func bytes() -> [UInt8] {
-    var bytes = [UInt8](repeating: 0, count: EntryHeader.chunkReferenceSize)
+    var bytes = [UInt8].zeros(EntryHeader.chunkReferenceSize)
     bytes.store(first, at: 0)
     bytes.store(UInt32(count), at: 8)
     return bytes

@@ -102,7 +102,7 @@ package struct StoreMeta: Sendable {
   }
 
   package func bytes() -> [UInt8] {
-    var bytes = [UInt8](repeating: 0, count: 88)
+    var bytes = [UInt8].zeros(88)
     bytes.store(version, at: 0)
     bytes[4] = durability.code
     bytes[5] = 1
@@ -150,7 +150,7 @@ package struct StoreTotals: Sendable, Hashable {
   }
 
   package func encoded() -> [UInt8] {
-    var result = [UInt8](repeating: 0, count: 40)
+    var result = [UInt8].zeros(40)
     result.store(bytes, at: 0)
     result.store(entries, at: 8)
     result.store(nextChunk, at: 16)
@@ -238,7 +238,7 @@ package struct NamespaceRecord: Sendable, Hashable {
   }
 
   package func encoded() -> [UInt8] {
-    var result = [UInt8](repeating: 0, count: 32)
+    var result = [UInt8].zeros(32)
     result.store(epoch, at: 0)
     result.store(clearedLabel, at: 8)
     result.store(bytes, at: 16)

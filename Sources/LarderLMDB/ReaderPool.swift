@@ -10,9 +10,10 @@ package final class PooledReader {
   package let index: Int
   /// The token of the thread that has it; zero: it is free.
   fileprivate let holder = Atomic<UInt64>(0)
-  // Owned by the holder.
-  private var transaction: ReadTransaction?
-  private var isBegun = false
+  // Owned by the holder, of which there is one: nobody else is there to be kept out of them, which
+  // the runtime would do by three entries in a list at each read.
+  @exclusivity(unchecked) private var transaction: ReadTransaction?
+  @exclusivity(unchecked) private var isBegun = false
 
   init(index: Int) { self.index = index }
 
@@ -20,15 +21,15 @@ package final class PooledReader {
   ///
   /// - Returns: Its transaction id.
   package func renew(in environment: EnvironmentHandle) throws(LMDBError) -> UInt64 {
-    if isBegun { return try transaction!.renew() }
+    if unsafe isBegun { return try unsafe transaction!.renew() }
     let begun = try ReadTransaction(in: environment)
     let id = begun.id
-    transaction = consume begun
-    isBegun = true
+    unsafe transaction = consume begun
+    unsafe isBegun = true
     return id
   }
 
-  package func reset() { transaction?.reset() }
+  package func reset() { unsafe transaction?.reset() }
 
   /// Takes it for a thread, if it is free.
   fileprivate func take(for thread: UInt64) -> Bool {
@@ -40,8 +41,8 @@ package final class PooledReader {
 
   /// Ends the transaction and gives its reader slot back.
   package func drop() {
-    isBegun = false
-    transaction = nil
+    unsafe isBegun = false
+    unsafe transaction = nil
   }
 
   /// Lends the snapshot taken last.
@@ -49,7 +50,7 @@ package final class PooledReader {
   package func withTransaction<R>(
     _ body: (borrowing ReadTransaction) throws -> R
   ) rethrows -> R {
-    try body(transaction!)
+    try unsafe body(transaction!)
   }
 }
 
