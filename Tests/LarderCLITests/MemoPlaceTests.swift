@@ -57,7 +57,7 @@ struct MemoPlaceTests {
       #expect(ground.runs == 3)
       #expect(
         gone.standardError.split(separator: "\n").count {
-          $0.contains("without a store: The working directory was removed")
+          $0.contains("runs without") && $0.contains("The working directory was removed")
         } == 2)
       // That of `/` was kept.
       #expect(try run(ground, "cd /; \(memo)").lines == ["said"])
