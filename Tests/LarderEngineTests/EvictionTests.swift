@@ -89,8 +89,8 @@ import Testing
     }
     let statistics = try store.statistics()
     print("file \(statistics.fileBytes) of budget \(budget) after \(round) writes")
-    // 1.3 times the budget as a rule; 1.75 and growing if large values were not in chunks.
-    #expect(statistics.fileBytes < budget * 8 / 5, "\(seed)")
+    // 1.3 to 1.7 times the budget, of which a part is reserved ahead of writes through the map.
+    #expect(statistics.fileBytes < 2 * budget, "\(seed)")
     #expect(statistics.bytes <= budget)
     #expect(try store.verify() == [])
   }
