@@ -48,18 +48,16 @@ extension SalvageReader {
     }
     let (newer, older) =
       first.transactionID < second.transactionID ? (second, first) : (first, second)
-    if let freed = StructuralVerifier.lastFreeing(newer, in: file.descriptor),
-      let freedBefore = StructuralVerifier.lastFreeing(older, in: file.descriptor),
-      freedBefore > freed
-    {
+    switch StructuralVerifier.order(of: newer, after: older, in: file.descriptor) {
+    case .right: break
+    case .doubtful: report.mayMissCommits = true
+    case .wrong:
       // A number lies: the lists tell which snapshot came after which.
       let ids = "\(newer.transactionID) after \(older.transactionID)"
       inspection.note(
         .transactionIDs, nil, "metas of transactions \(ids), whose free lists say otherwise")
       report.mayMissCommits = true
-      var newest = older
-      newest.transactionID = max(older.transactionID, freedBefore)
-      return (newest, newer)
+      return (older, newer)
     }
     if newer.transactionID == 0 || newer.transactionID - older.transactionID == 1 {
       return (newer, older)

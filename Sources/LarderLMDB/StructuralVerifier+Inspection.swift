@@ -147,9 +147,7 @@ extension StructuralVerifier {
         note(.transactionIDs, nil, "metas of transactions \(ids)")
         return
       }
-      if let freed = StructuralVerifier.lastFreeing(newer, in: descriptor),
-        let freedBefore = StructuralVerifier.lastFreeing(older, in: descriptor), freedBefore > freed
-      {
+      if StructuralVerifier.order(of: newer, after: older, in: descriptor) == .wrong {
         let ids = "\(newer.transactionID) after \(older.transactionID)"
         note(.transactionIDs, nil, "metas of transactions \(ids), whose free lists say otherwise")
         return

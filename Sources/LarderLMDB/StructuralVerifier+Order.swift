@@ -8,13 +8,29 @@
 // the last commit that replaced anything, and never becomes smaller from one commit to the next.
 // Both lists are whole in a file that nobody writes: what a commit frees is written over by the next
 // but one at the earliest.
+//
+// One thing looks like a lie and is none: when the write of a meta fails, LMDB writes the number that
+// was there back, but not the trees. The older meta then has a free list of the future. So would one
+// whose number, of the last commit, became smaller by two: that cannot be told from it.
 
 extension StructuralVerifier {
+  enum Order { case right, doubtful, wrong }
+
+  /// Whether the meta with the greater number is of the later commit.
+  static func order(
+    of newer: MetaRecord, after older: MetaRecord, in descriptor: CInt
+  ) -> Order {
+    guard let freed = lastFreeing(newer, in: descriptor),
+      let freedBefore = lastFreeing(older, in: descriptor), freedBefore > freed
+    else { return .right }
+    return freedBefore > older.transactionID ? .doubtful : .wrong
+  }
+
   /// The last transaction that freed pages, as a meta's snapshot has it; 0: none did; `nil`: that
   /// cannot be read.
   ///
   /// - Complexity: one page of each level of the free list.
-  static func lastFreeing(_ meta: MetaRecord, in descriptor: CInt) -> UInt64? {
+  private static func lastFreeing(_ meta: MetaRecord, in descriptor: CInt) -> UInt64? {
     guard meta.free.root != LMDBFormat.noPage else { return 0 }
     // One of its own, as what it notes is about pages that may be of no importance.
     guard var inspection = try? Inspection(descriptor: descriptor) else { return nil }
