@@ -35,11 +35,16 @@ import Testing
   {
     try withFilledTool { tool, directory in
       let file = directory + "/entries.jsonl"
+      func mode() throws -> Int? {
+        try FileManager.default.attributesOfItem(atPath: file)[.posixPermissions] as? Int
+      }
       for count in 3..<7 {
         #expect(try tool.output("export", file) == "Exported \(count) entries to \(file).\n")
         #expect(
           try String(contentsOfFile: file, encoding: .utf8).split(separator: "\n").count == count)
         #expect(try names(in: directory) == ["entries.jsonl"])
+        if count > 3 { #expect(try mode() == 0o600) }
+        try FileManager.default.setAttributes([.posixPermissions: 0o600], ofItemAtPath: file)
         _ = try tool.output("set", "more \(count)", "value")
       }
       let relative = try shell(tool, "\"$1\" export entries.jsonl", in: directory)

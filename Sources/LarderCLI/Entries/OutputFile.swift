@@ -9,7 +9,7 @@ import LarderMemo
 /// before stays until then.
 ///
 /// `-` is standard output. What is no regular file (a pipe, a device) is written to as it is, and a
-/// symbolic link stays one: the file it leads to is replaced.
+/// symbolic link stays one: the file it leads to is replaced. A file that is replaced keeps its mode.
 final class OutputFile {
   let handle: FileHandle
   private let place: Place?
@@ -42,7 +42,14 @@ final class OutputFile {
       let part = "\(path).part-\(ProcessInfo.processInfo.processIdentifier)"
       guard FileManager.default.createFile(atPath: part, contents: nil),
         let open = FileHandle(forWritingAtPath: part)
-      else { throw ToolError("file", "\(part) cannot be made. Is its directory there?") }
+      else {
+        throw ToolError(
+          "file", "\(part) cannot be made. Is its directory there, and yours to write to?")
+      }
+      // Before anything is in it: what only some could read stays so.
+      if let mode = try? FileManager.default.attributesOfItem(atPath: path)[.posixPermissions] {
+        try? FileManager.default.setAttributes([.posixPermissions: mode], ofItemAtPath: part)
+      }
       (handle, place) = (open, Place(part: part, path: path))
       // Whoever interrupts an export does not want half of it.
       try Stand.removeWhenInterrupted(part)
