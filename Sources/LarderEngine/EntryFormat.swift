@@ -2,7 +2,7 @@
 // Copyright 2026 the Larder authors. Licensed under Apache-2.0.
 // SPDX-License-Identifier: Apache-2.0
 
-internal import LarderSystem
+package import LarderSystem
 
 // ENTRIES
 //
@@ -116,9 +116,15 @@ package struct EntryHeader: Sendable, Hashable {
 
   /// The bytes of the header, with the checksum field as it is.
   package func bytes() -> [UInt8] {
-    var bytes = [UInt8].zeros(EntryHeader.size)
-    bytes[0] = EntryHeader.version
-    bytes[1] = isChunked ? 1 : 0
+    withByteScratch(EntryHeader.size) { bytes in
+      write(to: &bytes)
+      return bytes.span.copied()
+    }
+  }
+
+  private func write(to bytes: inout ByteScratch) {
+    bytes.store(EntryHeader.version, at: 0)
+    bytes.store(isChunked ? 1 as UInt8 : 0, at: 1)
     bytes.store(codec, at: 2)
     bytes.store(UInt32(keyLength), at: 4)
     bytes.store(label, at: 8)
@@ -129,17 +135,23 @@ package struct EntryHeader: Sendable, Hashable {
     bytes.store(namespace, at: 48)
     bytes.store(epoch, at: 52)
     bytes.store(UInt32(storedLength), at: 56)
-    bytes[60] = keyTag
-    return bytes
+    bytes.store(keyTag, at: 60)
+  }
+
+  /// Writes the header with the checksum filled in, for content of this hash.
+  package mutating func seal(contentHash: UInt64, into bytes: inout ByteScratch) {
+    checksum = 0
+    write(to: &bytes)
+    checksum = XXH64.hash(bytes.prefix(EntryHeader.size), seed: contentHash)
+    bytes.store(checksum, at: 40)
   }
 
   /// The bytes of the header with the checksum filled in, for content of this hash.
   package mutating func sealed(contentHash: UInt64) -> [UInt8] {
-    checksum = 0
-    var result = bytes()
-    checksum = XXH64.hash(result, seed: contentHash)
-    result.store(checksum, at: 40)
-    return result
+    withByteScratch(EntryHeader.size) { bytes in
+      seal(contentHash: contentHash, into: &bytes)
+      return bytes.span.copied()
+    }
   }
 
   /// The hash of key and payload that goes into the checksum.
@@ -151,7 +163,7 @@ package struct EntryHeader: Sendable, Hashable {
   package func isIntact(header: RawSpan, contentHash: UInt64) -> Bool {
     // The stored header with zeros for its checksum: hashed without copying it to the heap.
     guard header.byteCount == EntryHeader.size else { return false }
-    return XXH64.hash(header, zeroingWordAt: 40, seed: contentHash) == checksum
+    return XXH64.hash(header, zeroing: 40..<48, seed: contentHash) == checksum
   }
 }
 

@@ -21,15 +21,18 @@ package enum XXH64 {
     unsafe bytes.withUnsafeBytes { unsafe hash($0, seed: seed) }
   }
 
-  /// The hash of `bytes` as if the eight bytes at `offset` were zero. For headers that hold their
-  /// own checksum; at most 64 bytes.
-  package static func hash(_ bytes: RawSpan, zeroingWordAt offset: Int, seed: UInt64) -> UInt64 {
-    var copy: (UInt64, UInt64, UInt64, UInt64, UInt64, UInt64, UInt64, UInt64) =
-      (0, 0, 0, 0, 0, 0, 0, 0)
-    precondition(bytes.byteCount <= 64 && offset >= 0 && offset + 8 <= bytes.byteCount)
-    return unsafe withUnsafeMutableBytes(of: &copy) { copy in
+  /// The hash of `bytes` as if those in `range` were zero: for records that hold their own checksum,
+  /// of up to a kilobyte.
+  package static func hash(
+    _ bytes: RawSpan, zeroing range: Range<Int>, seed: UInt64 = 0
+  ) -> UInt64 {
+    precondition(range.lowerBound >= 0 && range.upperBound <= bytes.byteCount)
+    return unsafe withUnsafeTemporaryAllocation(
+      byteCount: max(bytes.byteCount, 1), alignment: 8
+    ) { copy in
       unsafe bytes.withUnsafeBytes { unsafe copy.copyMemory(from: $0) }
-      unsafe copy.storeBytes(of: UInt64(0), toByteOffset: offset, as: UInt64.self)
+      unsafe UnsafeMutableRawBufferPointer(rebasing: copy[range])
+        .initializeMemory(as: UInt8.self, repeating: 0)
       return unsafe hash(
         UnsafeRawBufferPointer(rebasing: UnsafeRawBufferPointer(copy)[..<bytes.byteCount]),
         seed: seed)
