@@ -27,7 +27,9 @@ extension StoreCore {
   func remembered(
     _ key: EncodedKey, _ hash: UInt64, _ number: UInt32, _ generation: Generation
   ) throws -> Lookup? {
-    guard let places = generation.places, let place = places.place(of: hash),
+    guard let places = generation.places, let place = places.place(of: hash) else { return nil }
+    places.prefetch(place)
+    guard
       generation.table.isCurrent(slot: slotIndex(hash), seal: place.seal)
         || Mutant.placesIgnoreStamps.isActive
     else { return nil }
@@ -53,7 +55,6 @@ extension StoreCore {
   private func read(
     _ key: EncodedKey, _ number: UInt32, _ place: RecordPlace, _ record: RawSpan
   ) -> StoredValue? {
-    record.prefetch(limit: 1024)
     guard let header = try? EntryHeader(in: record, at: 0),
       header.checksum == place.checksum, header.namespace == number, header.keyTag == key.tag,
       header.keyLength == key.bytes.count, !header.isChunked,

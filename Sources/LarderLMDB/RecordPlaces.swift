@@ -2,6 +2,7 @@
 // Copyright 2026 the Larder authors. Licensed under Apache-2.0.
 // SPDX-License-Identifier: Apache-2.0
 
+internal import CLarderLMDB
 package import LarderSystem
 internal import Synchronization
 
@@ -34,6 +35,12 @@ package struct RecordPlace: Sendable {
   package let seal: UInt64
   package let checksum: UInt64
   fileprivate let address: UInt64
+
+  fileprivate var start: UnsafeRawPointer? {
+    unsafe UnsafeRawPointer(bitPattern: UInt(address & (1 << 48 - 1)))
+  }
+
+  fileprivate var count: Int { Int(address >> 48) }
 
   fileprivate func tag(_ hash: UInt64) -> UInt64 {
     hash ^ checksum ^ (address &* 0x9E37_79B9_7F4A_7C15) ^ (seal &* 0xC2B2_AE3D_27D4_EB4F)
@@ -88,6 +95,14 @@ package final class RecordPlaces: Sendable {
     return place.address != 0 && place.tag(hash) == tag ? place : nil
   }
 
+  /// Has what is at a place fetched, at most its first 1024 bytes. Whether the map is there still does
+  /// not matter.
+  @inline(__always)
+  package func prefetch(_ place: RecordPlace) {
+    guard let start = unsafe place.start else { return }
+    unsafe larder_prefetch(start, min(place.count, 1024))
+  }
+
   /// Remembers where a record of the map lies. What was seen there longest ago makes room.
   ///
   /// - Parameter record: The bytes as a transaction of the environment lent them.
@@ -128,8 +143,7 @@ package final class RecordPlaces: Sendable {
   /// They may change while they are looked at. The caller keeps the environment open.
   @inline(__always)
   package func withBytes<R>(at place: RecordPlace, _ body: (RawSpan) throws -> R) rethrows -> R {
-    let start = unsafe UnsafeRawPointer(bitPattern: UInt(place.address & (1 << 48 - 1)))
-    let bytes = unsafe UnsafeRawBufferPointer(start: start, count: Int(place.address >> 48))
+    let bytes = unsafe UnsafeRawBufferPointer(start: place.start, count: place.count)
     return try body(unsafe RawSpan(_unsafeBytes: bytes))
   }
 }
