@@ -111,7 +111,7 @@ final class LockWaits: Sendable {
 /// between two looks there was none: a process that does not write wakes nobody.
 package final class LockWatch: Sendable {
   package static let shared = LockWatch()
-  private static let pause: UInt64 = 40_000_000
+  private static let period: UInt64 = 40_000_000
 
   /// Whether the thread will look before it sleeps for good.
   private let awake = Atomic<Bool>(false)
@@ -120,6 +120,8 @@ package final class LockWatch: Sendable {
   private let refused = Atomic<UInt64>(0)
   private let all = Mutex<[LockWaits]>([])
   private let work = Event()
+  // Made here: a thread that allocates nothing has no arena of its own, 64 MiB of address space.
+  private let pause = Event()
 
   private init() {}
 
@@ -152,9 +154,8 @@ package final class LockWatch: Sendable {
   }
 
   private func run() {
-    let pause = Event()
     while true {
-      repeat { pause.wait(nanoseconds: LockWatch.pause) } while look()
+      repeat { pause.wait(nanoseconds: LockWatch.period) } while look()
       awake.store(false, ordering: .sequentiallyConsistent)
       // Who has said so by now may have found the thread awake.
       if all.withLock({ $0.contains { $0.isAwaited } }) {

@@ -44,7 +44,7 @@
     }
 
     private func offset(of lock: Lock) throws -> Int {
-      let size = MemoryLayout<pthread_mutex_t>.size
+      let size = unsafe MemoryLayout<pthread_mutex_t>.size
       // After magic and format; a line of the cache to each lock.
       if lock == .writer { return (24 + size + 63) & ~63 }
       // Before or after two words, in one release or another. Its kind: robust, and of all processes.
