@@ -12,8 +12,8 @@ internal import CLarderLMDB
   internal import Darwin
 #endif
 
-/// A mapping of memory, shared with every process that maps the same file; unmapped with the last
-/// reference.
+/// A mapping of memory, shared with every process that maps the same file or of this process alone;
+/// unmapped with the last reference.
 @safe
 package final class MappedRegion {
   /// The first byte. Valid as long as this object lives.
@@ -41,6 +41,17 @@ package final class MappedRegion {
     guard let address = unsafe larder_map(count, PROT_READ, MAP_SHARED, descriptor) else {
       throw .last("mmap")
     }
+    unsafe self.base = address
+    self.count = count
+    isZeroInForkedChild = false
+  }
+
+  /// Maps zeros for this process alone. A page of them takes memory once it is written to.
+  package init(zeros count: Int) throws(SystemError) {
+    guard
+      let address = unsafe larder_map(
+        count, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANON, -1)
+    else { throw .last("mmap", "memory") }
     unsafe self.base = address
     self.count = count
     isZeroInForkedChild = false
