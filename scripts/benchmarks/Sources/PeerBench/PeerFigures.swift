@@ -21,13 +21,25 @@ struct PeerFigures {
     return nil
   }
 
-  func run() throws {
+  private var values: String { directory + "/values" }
+  private var hasDiskcache: Bool {
+    ProcessInfo.processInfo.environment["LARDER_BENCH_DISKCACHE"] != nil
+  }
+
+  /// The parts, in their order: the first makes the file of values for the others.
+  var sections: [(name: String, body: () throws -> Void)] {
     let data = Dataset()
-    let values = directory + "/values"
+    return [
+      ("calls", { try calls(data) }), ("durabilities", { try otherDurabilities(data) }),
+      ("writers", { try writers(data) }),
+    ]
+  }
+
+  private func calls(_ data: Dataset) throws {
     try Data(UnsafeRawBufferPointer(data.flat)).write(to: URL(fileURLWithPath: values))
     let redis = rival("redis").map { CContender.redis($0, data) }
     let memcached = rival("memcached").map { CContender.memcached($0, data) }
-    let hasDiskcache = rival("diskcache") != nil
+    _ = rival("diskcache")
     func diskcache(_ policy: String, _ name: String) throws -> DrivenContender? {
       guard hasDiskcache else { return nil }
       return try .diskcache(
@@ -69,9 +81,6 @@ struct PeerFigures {
     try figure("peers.redis_set", sets, redis, atLeast: throughMap ? 3 : 1, "SET, nothing saved")
     try figure("peers.grdb_set", sets, grdb, atLeast: 3, "pool.write, WAL, synchronous = OFF")
     try figure("peers.diskcache_set", sets, disk, atLeast: 3, "Cache.set")
-
-    try otherDurabilities(data, values: values, hasDiskcache: hasDiskcache)
-    if hasDiskcache { try writers(data, store.store, values: values) }
   }
 
   private func contest(
@@ -99,7 +108,7 @@ struct PeerFigures {
   }
 
   /// What is promised besides: synced in the background, and synced before the call returns.
-  private func otherDurabilities(_ data: Dataset, values: String, hasDiskcache: Bool) throws {
+  private func otherDurabilities(_ data: Dataset) throws {
     var relaxed: [any Contender] = [
       try StoreContender(in: directory, data, .relaxed),
       try GRDBContender(in: directory, data, synchronous: "NORMAL"),
@@ -129,13 +138,20 @@ struct PeerFigures {
   }
 
   /// Eight processes that set at once, here and there.
-  private func writers(_ data: Dataset, _ store: SharedStore, values: String) throws {
+  private func writers(_ data: Dataset) throws {
+    guard hasDiskcache else { return }
+    let path = directory + "/writers"
+    try Files.make(path)
+    let store = try StoreContender(in: path, data)
+    let loader = try DrivenContender.diskcache(
+      in: path + "/lru", policy: "least-recently-used", values: values, data, loads: true)
+    try loader.finish()
     let own = try (0..<8).map { _ in
-      try DrivenContender.larder(store: store.path, values: values, data)
+      try DrivenContender.larder(store: store.store.path, values: values, data)
     }
     let theirs = try (0..<8).map { _ in
       try DrivenContender.diskcache(
-        in: directory + "/lru", policy: "least-recently-used", values: values, data, loads: false)
+        in: path + "/lru", policy: "least-recently-used", values: values, data, loads: false)
     }
     let calls = isQuick ? 100 : 400
     func run(_ fleet: [DrivenContender], _ round: Int) throws -> [UInt32] {
@@ -146,13 +162,23 @@ struct PeerFigures {
     }
     var samples: ([UInt32], [UInt32]) = ([], [])
     var p99s: ([Double], [Double]) = ([], [])
-    for round in 0...(isQuick ? 3 : 11) {
+    let rounds = isQuick ? 4 : 15
+    for round in 0...rounds {
       let (first, second) = (try run(own, round), try run(theirs, round))
       if round == 0 { continue }
       samples.0 += first
       samples.1 += second
       p99s.0.append(Latencies(first).p99)
       p99s.1.append(Latencies(second).p99)
+    }
+    // Whoever came last: it is a value that somebody wrote, in full.
+    for key in data.order(0, 200) {
+      let possible = (0...rounds).map { data.values[(Int(key) + $0) % data.count] }
+      for value in [try store.value(Int(key)), try theirs[0].value(Int(key))] {
+        guard possible.contains(value) else {
+          throw BenchFailure("After eight writers, \(key) has a value that nobody wrote.")
+        }
+      }
     }
     for member in own + theirs { try member.finish() }
     let title = "committed set, \(data.size) B, by 8 processes at once"
