@@ -18,7 +18,7 @@ struct PeerBench {
       let arguments = Array(CommandLine.arguments.dropFirst())
       switch arguments.first {
       case "--child-drive": try DrivenContender.drive(Array(arguments.dropFirst()))
-      case "--child-open": try LifeWorkloads.open(arguments[1])
+      case "--child-open": try LifeWorkloads.open(arguments[1], arguments[2])
       case "--child-together": try await LifeWorkloads.together(arguments[1])
       default: try run(arguments)
       }

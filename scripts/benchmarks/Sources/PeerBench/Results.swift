@@ -86,6 +86,7 @@ final class Results {
   func point(_ chart: String, _ series: String, x: Double, _ y: Double, unit: String) {
     lines.append([
       "kind": "point", "chart": chart, "series": series, "x": x, "y": rounded(y), "unit": unit,
+      "cores": ProcessInfo.processInfo.activeProcessorCount,
     ])
   }
 

@@ -5,6 +5,7 @@
 import Foundation
 import LMDBRival
 import Larder
+import PeerRivals
 
 /// How cost grows: with the number of entries, of 100 bytes each, and with the bytes stored, in
 /// entries of 16 kB.
@@ -29,10 +30,10 @@ struct ScaleFigures {
   func run() throws {
     let counts =
       isQuick
-      ? [10_000, 30_000, 100_000, 200_000]
+      ? [10_000, 30_000, 100_000, 300_000, 1_000_000]
       : [10_000, 30_000, 100_000, 300_000, 1_000_000, 3_000_000, 10_000_000]
     try curve("entries of 100 B", counts.map { ($0, 100, Double($0)) }, x: "entries")
-    let megabytes = isQuick ? [1, 8, 64, 256] : [1, 4, 16, 64, 256, 1024, 4096, 8192]
+    let megabytes = isQuick ? [1, 8, 64, 256, 1024] : [1, 4, 16, 64, 256, 1024, 4096, 8192]
     try curve(
       "entries of 16 kB", megabytes.map { ($0 << 6, 16 << 10, Double($0)) }, x: "megabytes")
   }
@@ -138,9 +139,8 @@ struct ScaleFigures {
       }
     }
     // No more than 4 GB of this process's memory; the file needs the rest.
-    result[.memory] = (
-      try memory(store, first: first, count: min(count, (4 << 30) / (size + 256))), nil
-    )
+    result[.memory] = try memory(
+      store, first: first, count: min(count, (4 << 30) / (size + 256)))
     result[.set] = try sample(calls / 4) { try namespace.setBytes(value, forKey: first + $0) }
     var next = first + count
     let before = try store.statistics().evictions
@@ -154,27 +154,21 @@ struct ScaleFigures {
     return (result, loading)
   }
 
-  /// What this process's own memory grows by when all values are in it.
-  private func memory(_ store: SharedStore, first: Int, count: Int) throws -> Double {
+  /// What this process's allocator has given out more when all values are in its memory; nothing
+  /// where it does not tell.
+  private func memory(_ store: SharedStore, first: Int, count: Int) throws -> Value? {
+    guard peer_heap() > 0 else { return nil }
+    let before = peer_heap()
     let cache = PersistentCache<Int, [UInt8]>(
       storage: store, namespace: "values",
       options: .init(memoryCost: .gigabytes(8), memoryCount: count * 2))
-    let before = Self.ownMemory
     for key in 0..<count {
       guard try cache.value(forKey: first + key) != nil else {
         throw BenchFailure("A key is missing.")
       }
     }
-    let grown = Self.ownMemory - before
+    let grown = Int(peer_heap()) - Int(before)
     keep(cache)
-    return Double(grown) / Double(count)
-  }
-
-  private static var ownMemory: Int {
-    let text = (try? String(contentsOfFile: "/proc/self/status", encoding: .utf8)) ?? ""
-    for line in text.split(separator: "\n") where line.hasPrefix("RssAnon:") {
-      return (Int(line.split(whereSeparator: { $0 == " " || $0 == "\t" })[1]) ?? 0) << 10
-    }
-    return 0
+    return (Double(grown) / Double(count), nil)
   }
 }
