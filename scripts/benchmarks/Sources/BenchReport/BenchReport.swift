@@ -50,7 +50,7 @@ struct BenchReport {
         "Say what to read and what to make: report JSON... [--out DIRECTORY] [--markdown] [--readme]"
       )
     }
-    let lines = try inputs.flatMap(Line.read)
+    let lines = Line.latest(try inputs.map(Line.read))
     if let directory {
       try make(directory)
       let page = Page(lines, directory: directory)

@@ -18,7 +18,7 @@ enum LatencyChart {
     let names = panels.flatMap { $0.rows.map { $0.text("contender") } }
     let left = min(max((names.map { Picture.width($0) }.max() ?? 0) + 26, 150), 250)
     let columns = [width - 148, width - 82, width - 14]
-    let right = columns[0] - 62
+    let right = columns[0] - 82
     let axis = Axis(
       panels.flatMap { $0.rows.flatMap { [$0.number("median_ns"), $0.number("p99_ns")] } }
         .compactMap { $0 }, isLogarithmic: true, from: left, to: right)

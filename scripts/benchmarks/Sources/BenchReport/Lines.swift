@@ -31,6 +31,30 @@ struct Line {
 }
 
 extension Line {
+  /// What a later run measured again stands for what an earlier one did: the same figure, workload,
+  /// chart or trace.
+  static func latest(_ runs: [[Line]]) -> [Line] {
+    var seen = Set<String>()
+    var kept: [[Line]] = []
+    for run in runs.reversed() {
+      kept.append(run.filter { line in line.subject.map { !seen.contains($0) } ?? true })
+      seen.formUnion(run.compactMap(\.subject))
+    }
+    return kept.reversed().flatMap { $0 }
+  }
+
+  private var subject: String? {
+    switch kind {
+    case "figure": text("id")
+    case "latency": "latency " + text("workload")
+    // The other chart of the same growth is of the same run.
+    case "point": text("chart")
+    case "fit": "fit " + text("measure") + text("by")
+    case "hit_ratio", "trace": kind + text("trace")
+    default: nil
+    }
+  }
+
   /// With another name of the series, where the names do not have it.
   func renamed(_ names: [String: String], otherwise: String) -> Line {
     var line = self

@@ -45,12 +45,12 @@ struct Summary {
       let rivalUnit = Text.unit(line.text("rival_unit"))
       let sign = line.text("bar_is") == "at most" ? "≤" : "≥"
       return Row(
-        id: line.text("id"), value: Text.short(line.number("value") ?? 0) + " " + unit,
+        id: line.text("id"), value: Text.amount(line.number("value") ?? 0, unit),
         quartiles: spread.count == 2 ? "\(spread[0]) – \(spread[1])" : "",
-        bar: "\(sign) \(Text.short(line.number("bar") ?? 0)) \(unit)", isMet: line.isTrue("met"),
-        own: Text.short(line.number("own_value") ?? 0) + " " + rivalUnit,
+        bar: "\(sign) \(Text.amount(line.number("bar") ?? 0, unit))", isMet: line.isTrue("met"),
+        own: Text.amount(line.number("own_value") ?? 0, rivalUnit),
         rival: line.text("rival").hasPrefix("none")
-          ? "–" : Text.short(line.number("rival_value") ?? 0) + " " + rivalUnit,
+          ? "–" : Text.amount(line.number("rival_value") ?? 0, rivalUnit),
         what: line.text("rival"))
     }
   }
@@ -105,5 +105,12 @@ struct Summary {
 extension Text {
   static func unit(_ unit: String) -> String {
     ["x": "×", "us": "µs"][unit] ?? unit
+  }
+
+  /// With its unit; times in the unit that suits them, large counts with their thousands apart.
+  static func amount(_ value: Double, _ unit: String) -> String {
+    if let scale = ["ns": 1.0, "µs": 1e3, "ms": 1e6][unit] { return duration(value * scale) }
+    let number = value >= 10_000 ? grouped(Int(value.rounded())) : short(value)
+    return unit == "/s" ? number + " a second" : number + " " + unit
   }
 }

@@ -19,7 +19,11 @@ final class CContender: Contender {
     var version = [CChar](repeating: 0, count: 64)
     peer_version(peer, &version, version.count)
     let text = String(decoding: version.prefix { $0 != 0 }.map(UInt8.init), as: UTF8.self)
-    self.name = isNamed ? name : "\(name) \(text)"
+    let words = name.split(separator: ",", maxSplits: 1).map(String.init)
+    self.name =
+      isNamed
+      ? name
+      : "\(words[0]) \(text)" + (words.count > 1 ? "," + words[1] : "")
     self.data = data
     self.peer = peer
     if loads { peer_load(peer, data.forC) }
@@ -40,7 +44,7 @@ final class CContender: Contender {
   ) -> CContender {
     let level = ["OFF", "NORMAL", "FULL"][Int(synchronous)]
     return CContender(
-      "SQLite C API, \(level)", peer_sqlite(directory + "/c-\(level).sqlite", synchronous), data,
+      "SQLite, C API, \(level)", peer_sqlite(directory + "/c-\(level).sqlite", synchronous), data,
       loads: loads)
   }
 
