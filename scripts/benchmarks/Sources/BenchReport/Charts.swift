@@ -100,7 +100,10 @@ struct Charts {
 
   /// One for each workload with rivals; the sizes have curves of their own.
   var latencies: [(name: String, picture: Picture)] {
-    let rows = compared.filter { !$0.text("workload").contains(" of ") }
+    let rows = compared.filter { row in
+      let size = " of \(Int(row.number("size") ?? 0)) B"
+      return !row.text("workload").hasSuffix(size)
+    }
     return Self.unique(rows.map { $0.text("workload") }).map { workload in
       let own = rows.filter { $0.text("workload") == workload }
       return (
@@ -119,7 +122,7 @@ struct Charts {
     }
     return CurveChart(
       title: "Values of other sizes", panels: panels, xTitle: "bytes a value (logarithmic)",
-      panelSize: (420, 280), note: "time of one call in microseconds; both axes logarithmic")
+      panelSize: (450, 280), note: "time of one call in microseconds; both axes logarithmic")
   }
 
   private var cores: Int {
@@ -137,7 +140,7 @@ struct Charts {
     }
     return CurveChart(
       title: "Calls of all processes together, on \(cores) cores", panels: panels,
-      xTitle: "processes at once", panelSize: (420, 280),
+      xTitle: "processes at once", panelSize: (450, 280),
       note: "256 bytes a value, random keys; both axes logarithmic; higher is better")
   }
 

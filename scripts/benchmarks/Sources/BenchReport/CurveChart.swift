@@ -74,7 +74,10 @@ struct CurveChart {
       to: top)
     picture.text(panel.title, x0 + 4, y0 + 16, size: 12.5, isBold: true)
     if let fit = panel.fit {
-      picture.text(fit.words, right, y0 + 16, anchor: "end", size: 11, .dim)
+      let xs = panel.points.compactMap { $0.number("x") }
+      picture.text(
+        fit.words(from: xs.min() ?? 1, to: xs.max() ?? 1), right, y0 + 16, anchor: "end", size: 11,
+        .dim)
     }
     for tick in y.ticks {
       picture.line(left, y.place(tick), right, y.place(tick))
@@ -119,14 +122,13 @@ struct CurveChart {
 }
 
 extension Fit {
-  /// The law in a few words.
-  var words: String {
+  /// The law in a few words, over what was measured.
+  func words(from first: Double, to last: Double) -> String {
+    let growth = value(at: last) / value(at: first)
+    if growth > 0.9, growth < 1.1 { return "constant within 10 %" }
     if isPower {
-      return abs(exponent) < 0.005
-        ? "constant"
-        : "∝ x^" + String(format: "%.2f", exponent).replacingOccurrences(of: "-", with: "−")
+      return "∝ x^" + String(format: "%.2f", exponent).replacingOccurrences(of: "-", with: "−")
     }
-    let sign = perDecade < 0 ? "−" : "+"
-    return sign + Text.short(abs(perDecade)) + " per tenfold"
+    return (perDecade < 0 ? "−" : "+") + Text.short(abs(perDecade)) + " per tenfold"
   }
 }

@@ -12,7 +12,7 @@ enum HitChart {
     ("opt", "optimal (knows the future)"),
   ]
 
-  static func picture(_ title: String, _ lines: [Line], width: Double = 860) -> Picture {
+  static func picture(_ title: String, _ lines: [Line], width: Double = 920) -> Picture {
     var picture = Picture(title, width: width)
     let groups = Charts.unique(lines.map(group))
     let (left, right, step) = (190.0, width - 74, 24.0)
@@ -35,7 +35,7 @@ enum HitChart {
       picture.text(
         "\(Int(tick)) %", axis.place(tick), bottom + 17, anchor: "middle", size: 11, .dim)
     }
-    picture.text("Larder", width - 14, top - 4, anchor: "end", size: 11, .dim)
+    picture.text("Larder", width - 14, top - 2, anchor: "end", size: 11, .dim)
     for (index, group) in groups.enumerated() {
       let middle = top + (Double(index) + 0.5) * step
       let found = lines.filter { self.group($0) == group }

@@ -12,7 +12,7 @@ enum LatencyChart {
     let rows: [Line]
   }
 
-  static func picture(_ title: String, _ panels: [Panel], width: Double = 860) -> Picture {
+  static func picture(_ title: String, _ panels: [Panel], width: Double = 920) -> Picture {
     var picture = Picture(title, width: width)
     let step = 21.0
     let names = panels.flatMap { $0.rows.map { $0.text("contender") } }
@@ -56,8 +56,8 @@ enum LatencyChart {
         picture.text(
           Text.duration(median), columns[0], middle + 4, anchor: "end", isBold: isOwn)
         picture.text(Text.duration(p99), columns[1], middle + 4, anchor: "end", .dim)
-        if !isOwn, let ratio = row.number("median_ratio") {
-          picture.text(Text.short(ratio), columns[2], middle + 4, anchor: "end", isBold: true)
+        if let ratio = row.number("median_ratio") {
+          picture.text(Text.short(ratio), columns[2], middle + 4, anchor: "end", isBold: !isOwn)
         }
         y += step
       }
@@ -67,8 +67,8 @@ enum LatencyChart {
       picture.text(Text.duration(tick), axis.place(tick), y + 5, anchor: "middle", size: 11, .dim)
     }
     picture.text(
-      "time of one call, logarithmic: dot = median, line to the p99; × Larder = how many times "
-        + "Larder's median", left, y + 23, size: 11, .dim)
+      "time of one call, logarithmic: dot = median, line to the p99; × Larder = how many times the "
+        + "median of the row with 1", left, y + 23, size: 11, .dim)
     picture.height = y + 36
     return picture
   }

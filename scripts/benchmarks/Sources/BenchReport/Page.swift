@@ -36,7 +36,7 @@ struct Page {
     th { color: var(--dim); font-weight: 600 }
     td.n, th.n { text-align: right; white-space: nowrap; font-variant-numeric: tabular-nums }
     .met { color: var(--good); font-weight: 600 } .not { color: var(--bad); font-weight: 600 }
-    figure { margin: 1.2rem 0 } figcaption, p.small { color: var(--dim); font-size: .86rem }
+    small { color: var(--dim) } figure { margin: 1.2rem 0 } figcaption, p.small { color: var(--dim); font-size: .86rem }
     svg { max-width: 100%; height: auto; border: 1px solid var(--rule); border-radius: 6px }
     pre { background: var(--soft); padding: .8rem; border-radius: 6px; overflow-x: auto;
       font-size: .8rem }
@@ -44,7 +44,7 @@ struct Page {
 
   func html() throws -> String {
     let main = charts.main
-    var sections = [figures()]
+    var sections: [String] = []
     if !main.isEmpty {
       sections.append(
         "<h2>At a glance</h2>"
@@ -53,7 +53,7 @@ struct Page {
               + "<figcaption>\(Text.escaped($0.statement))</figcaption></figure>"
           }.joined()))
     }
-    sections += [traces(), try others(), alone(), gaps(), suites(), machine()]
+    sections += [figures(), traces(), try others(), alone(), gaps(), suites(), machine()]
     return """
       <!doctype html>
       <html lang="en"><head><meta charset="utf-8"><title>Larder: benchmarks</title>
@@ -87,23 +87,32 @@ struct Page {
   }
 
   private func table(_ head: [String], _ rows: [String]) -> String {
-    "<div class=\"wide\"><table><tr>" + head.map { "<th>\($0)</th>" }.joined() + "</tr>"
+    // Numbers stand to the right, and so do their heads.
+    let numeric = rows.first.map {
+      $0.components(separatedBy: "<td").map { $0.hasPrefix(" class=\"n") }
+    }
+    let heads = head.enumerated().map { index, name in
+      let isNumber = numeric.map { $0.count > index + 1 && $0[index + 1] } ?? false
+      return "<th\(isNumber ? " class=\"n\"" : "")>\(name)</th>"
+    }
+    return "<div class=\"wide\"><table><tr>" + heads.joined() + "</tr>"
       + rows.joined() + "</table></div>"
   }
 
   private func figures() -> String {
     let rows = summary.rows.map { row in
-      "<tr><td>\(Text.escaped(row.id))</td><td class=\"n\">\(row.value)</td>"
-        + "<td class=\"n\">\(row.quartiles)</td><td class=\"n\">\(row.bar)</td>"
-        + "<td class=\"\(row.isMet ? "met" : "not")\">\(row.isMet ? "met" : "bar missed")</td>"
-        + "<td class=\"n\">\(row.own)</td><td class=\"n\">\(row.rival)</td>"
-        + "<td>\(Text.escaped(row.what))</td></tr>"
+      "<tr><td>\(Text.escaped(row.id))<br><small>\(Text.escaped(row.what))</small></td>"
+        + "<td class=\"n\">\(row.value)<br><small>\(row.quartiles)</small></td>"
+        + "<td class=\"n\">\(row.bar)<br><span class=\"\(row.isMet ? "met" : "not")\">"
+        + "\(row.isMet ? "met" : "bar missed")</span></td>"
+        + "<td class=\"n\">\(row.own)</td><td class=\"n\">\(row.rival)</td></tr>"
     }
     guard !rows.isEmpty else { return "" }
-    return "<h2>Figures</h2>"
-      + table(
-        ["figure", "measured", "quartiles", "bar", "", "Larder", "rival", "what the rival is"], rows
-      )
+    let missed = summary.rows.filter { !$0.isMet }.count
+    return
+      "<h2>Figures</h2><p class=\"small\">\(rows.count - missed) of \(rows.count) meet their bar. "
+      + "Below a value: the quartiles of its rounds.</p>"
+      + table(["figure, and what the rival is", "measured", "bar", "Larder", "rival"], rows)
   }
 
   private func others() throws -> String {

@@ -41,7 +41,7 @@ struct Summary {
   var rows: [Row] {
     of("figure").map { line in
       let unit = Text.unit(line.text("unit"))
-      let spread = line.numbers("spread").map(Text.short)
+      let spread = line.numbers("spread").map { Text.amount($0, unit) }
       let rivalUnit = Text.unit(line.text("rival_unit"))
       let sign = line.text("bar_is") == "at most" ? "≤" : "≥"
       return Row(
@@ -72,7 +72,7 @@ struct Summary {
 
   /// Rivals that were not there, and parts that failed: never left out.
   var gaps: [String] {
-    of("absent").map { "\($0.text("contender")) is absent: \($0.text("reason"))" }
+    Charts.unique(of("absent").map { "\($0.text("contender")) is absent: \($0.text("reason"))" })
       + of("failed").map { "\($0.text("part")) failed: \($0.text("reason"))" }
   }
 
@@ -111,6 +111,6 @@ extension Text {
   static func amount(_ value: Double, _ unit: String) -> String {
     if let scale = ["ns": 1.0, "µs": 1e3, "ms": 1e6][unit] { return duration(value * scale) }
     let number = value >= 10_000 ? grouped(Int(value.rounded())) : short(value)
-    return unit == "/s" ? number + " a second" : number + " " + unit
+    return number + " " + unit
   }
 }

@@ -43,7 +43,7 @@ final class DrivenContender: Contender {
   static func larder(
     store: String, values: String, _ data: Dataset
   ) throws -> DrivenContender {
-    try driven("larder", store, "Larder, cache", values: values, data)
+    try driven("larder", store, "Larder, store", values: values, data)
   }
 
   /// A rival whose data is there, in a process of its own: "redis" at a socket, "grdb" in a directory.

@@ -136,6 +136,13 @@ struct LifeWorkloads {
         ), batch(redis), batch(memcached),
         (grdb.name, { _ in try grdb.setAll(data, values) }), batch(sqlite), batch(lmdb),
       ])
+    for rival in [redis, memcached, grdb, sqlite, lmdb] as [(any Contender)?] + [own] {
+      guard let rival else { continue }
+      for key in stride(from: 0, to: data.count, by: 37)
+      where try rival.value(key) != data.values[key] {
+        throw BenchFailure("\(rival.name) has another value after a batch.")
+      }
+    }
     let cache = PersistentCache<Int, [UInt8]>(storage: own.store, namespace: "behind")
     let value = value
     try sample("write-behind, 256 B", calls * 4) { cache[$0 % 10_000] = value }
@@ -176,7 +183,7 @@ struct LifeWorkloads {
       "set into a full cache of 4 MB, 256 B", data,
       [
         (
-          "Larder, cache",
+          "Larder, store",
           { keys, times in
             for key in keys {
               let name = Dataset.key(Int(key))
@@ -243,7 +250,7 @@ struct LifeWorkloads {
       "set, all expire in 20 ms, 256 B", data,
       [
         (
-          "Larder, cache",
+          "Larder, store",
           { keys, times in
             for key in keys {
               let name = Dataset.key(Int(key))
@@ -286,7 +293,7 @@ struct LifeWorkloads {
   static func open(_ kind: String, _ path: String) throws {
     let data = Dataset(count: 1, size: 256)
     let start = bench_now()
-    var name = "Larder, cache"
+    var name = "Larder, store"
     let isThere: Bool
     switch kind {
     case "larder":

@@ -28,6 +28,16 @@ struct PeerBench {
     }
   }
 
+  /// Rivals that scripts/bench could not start or install: told, never left out in silence.
+  private static func reportAbsent(_ results: Results) {
+    let environment = ProcessInfo.processInfo.environment
+    for name in ["Redis", "memcached", "diskcache"] {
+      let variable = "LARDER_BENCH_" + name.uppercased()
+      if environment[variable] != nil { continue }
+      results.absent(name, environment[variable + "_ABSENT"] ?? "scripts/bench starts it")
+    }
+  }
+
   private static func run(_ arguments: [String]) throws {
     var json: String?
     var work: String?
@@ -57,6 +67,7 @@ struct PeerBench {
     let results = Results(isQuick: isQuick, json: json)
     let directory = try Files.fresh(in: work)
     defer { Files.remove(directory) }
+    if suite != "scale" { reportAbsent(results) }
     let sections: [(name: String, body: () throws -> Void)]
     switch suite {
     case "peers":

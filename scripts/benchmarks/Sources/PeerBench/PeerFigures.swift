@@ -12,19 +12,13 @@ struct PeerFigures {
   private var isQuick: Bool { results.isQuick }
   private var rounds: Int { isQuick ? 9 : 21 }
 
-  /// A rival's name in the environment, if it is there.
+  /// Where a rival that scripts/bench started is, if it could.
   private func rival(_ name: String) -> String? {
-    let environment = ProcessInfo.processInfo.environment
-    if let value = environment["LARDER_BENCH_" + name.uppercased()] { return value }
-    results.absent(
-      name, environment["LARDER_BENCH_\(name.uppercased())_ABSENT"] ?? "scripts/bench starts it")
-    return nil
+    ProcessInfo.processInfo.environment["LARDER_BENCH_" + name]
   }
 
   private var values: String { directory + "/values" }
-  private var hasDiskcache: Bool {
-    ProcessInfo.processInfo.environment["LARDER_BENCH_DISKCACHE"] != nil
-  }
+  private var hasDiskcache: Bool { rival("DISKCACHE") != nil }
 
   /// The parts, in their order: the first makes the file of values for the others.
   var sections: [(name: String, body: () throws -> Void)] {
@@ -37,9 +31,8 @@ struct PeerFigures {
 
   private func calls(_ data: Dataset) throws {
     try Data(UnsafeRawBufferPointer(data.flat)).write(to: URL(fileURLWithPath: values))
-    let redis = rival("redis").map { CContender.redis($0, data) }
-    let memcached = rival("memcached").map { CContender.memcached($0, data) }
-    _ = rival("diskcache")
+    let redis = rival("REDIS").map { CContender.redis($0, data) }
+    let memcached = rival("MEMCACHED").map { CContender.memcached($0, data) }
     func diskcache(_ policy: String, _ name: String) throws -> DrivenContender? {
       guard hasDiskcache else { return nil }
       return try .diskcache(
@@ -211,7 +204,7 @@ struct PeerFigures {
     for member in own + theirs { try member.finish() }
     let title = "committed set, \(data.size) B, by 8 processes at once"
     Child.say("\n\(title)\n" + Results.heading)
-    results.add("Larder, cache", title, size: data.size, samples.0)
+    results.add("Larder, store", title, size: data.size, samples.0)
     results.add(theirs[0].name, title, size: data.size, samples.1)
     let ratio = Ratio(zip(p99s.1, p99s.0).map { $0 / $1 })
     func tail(_ samples: [UInt32]) -> String { Results.duration(Latencies(samples).p999) }
