@@ -95,8 +95,9 @@ struct Summary {
       text += "\n![\(one.picture.title)](\(pictures)/\(one.name).svg)\n\n\(one.statement)\n"
     }
     text +=
-      "\n\(rows.count - missed) of \(rows.count) figures meet their bar. A figure is a ratio (×, of "
-      + "medians) or a time; `peers` are single calls with 256 bytes.\n\n" + table
+      "\n\(rows.count - missed) of \(rows.count) figures meet their bar. Each is the median of its "
+      + "rounds, a ratio (×) or a time; those of `peers` are of the rounds' median calls with 256 "
+      + "bytes.\n\n" + table
     for gap in gaps { text += "\nNot measured: \(gap).\n" }
     return text
   }
