@@ -125,7 +125,7 @@ extension Fit {
   /// The law in a few words, over what was measured.
   func words(from first: Double, to last: Double) -> String {
     let growth = value(at: last) / value(at: first)
-    if growth > 0.9, growth < 1.1 { return "constant within 10 %" }
+    if growth > 0.9, growth < 1.1 { return "≈ constant" }
     if isPower {
       return "∝ x^" + String(format: "%.2f", exponent).replacingOccurrences(of: "-", with: "−")
     }

@@ -74,6 +74,9 @@ struct Summary {
   var gaps: [String] {
     Charts.unique(of("absent").map { "\($0.text("contender")) is absent: \($0.text("reason"))" })
       + of("failed").map { "\($0.text("part")) failed: \($0.text("reason"))" }
+      + of("suite").filter { $0.number("status") != 0 }.map {
+        "the suite \($0.text("suite")) ended with an error"
+      }
   }
 
   /// A text for a README: what ran, the pictures with what each shows, the table.
