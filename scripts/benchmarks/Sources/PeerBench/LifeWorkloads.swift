@@ -67,7 +67,7 @@ struct LifeWorkloads {
     results.add("Larder", name, size: 256, times)
   }
 
-  private var redisSocket: String? {
+  var redisSocket: String? {
     ProcessInfo.processInfo.environment["LARDER_BENCH_REDIS"]
   }
 

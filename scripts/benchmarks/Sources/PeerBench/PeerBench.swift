@@ -19,6 +19,7 @@ struct PeerBench {
       switch arguments.first {
       case "--child-drive": try DrivenContender.drive(Array(arguments.dropFirst()))
       case "--child-open": try LifeWorkloads.open(arguments[1], arguments[2])
+      case "--child-subscribe": LifeWorkloads.subscribe(arguments[1])
       case "--child-together": try await LifeWorkloads.together(arguments[1])
       default: try run(arguments)
       }

@@ -101,6 +101,11 @@ final class CContender: Contender {
   /// Redis only: what is set from now on lives so long; and a command that answers OK.
   func setLife(milliseconds: Int32) { peer_redis_life(peer, milliseconds) }
   func command(_ text: String) { peer_redis_command(peer, text) }
+
+  /// Redis only: a number is set, and told to who subscribed.
+  func publish(_ number: Int) { peer_redis_publish(peer, number) }
+  func subscribe() { peer_redis_subscribe(peer) }
+  func nextPublished() -> Int { peer_redis_next(peer) }
 }
 
 /// GRDB's pool in WAL mode, statements prepared once.

@@ -32,27 +32,66 @@ extension LifeWorkloads {
     guard Int(all) == computed.count else { throw BenchFailure("Something was computed twice.") }
   }
 
-  /// From the beginning of a committed set here to its sight in another process.
+  /// From the beginning of a committed set here to its sight in another process; with Redis a SET and a
+  /// PUBLISH, sent together.
   func observers(_ store: SharedStore) throws {
     let cache = PersistentCache<String, Int>(storage: store, namespace: "watched")
     try cache.setValue(0, forKey: "key")
     let child = try Child(["--child-together", store.path])
     try child.send("observe")
     _ = try child.line()
-    var times: [UInt32] = []
-    for number in 1...(isQuick ? 50 : 500) {
-      let start = bench_now()
-      try cache.setValue(number, forKey: "key")
-      let seen = try child.numbers()
-      guard seen[0] == UInt64(number) else {
-        throw BenchFailure("The observer saw something else.")
+    let redis = try redisSocket.map { socket in
+      let listener = try Child(["--child-subscribe", socket])
+      _ = try listener.line()
+      return (CContender.redis(socket, Dataset(count: 1), loads: false), listener)
+    }
+    var samples: [[UInt32]] = [[], []]
+    var means: [[Double]] = [[], []]
+    var medians: [[Double]] = [[], []]
+    func watch(_ index: Int, _ child: Child, _ round: Int, _ set: (Int) throws -> Void) throws {
+      var times: [UInt32] = []
+      let calls = isQuick ? 50 : 200
+      for number in round * calls + 1...(round + 1) * calls {
+        let start = bench_now()
+        try set(number)
+        let seen = try child.numbers()
+        guard seen[0] == UInt64(number) else {
+          throw BenchFailure("The observer saw something else.")
+        }
+        times.append(UInt32(clamping: seen[1] - start))
       }
-      times.append(UInt32(clamping: seen[1] - start))
+      if round == 0 { return }
+      samples[index] += times
+      means[index].append(times.reduce(0.0) { $0 + Double($1) } / Double(times.count))
+      medians[index].append(Rounds.median(times.map(Double.init)))
+    }
+    for round in 0...(isQuick ? 5 : 9) {
+      try watch(0, child, round) { try cache.setValue($0, forKey: "key") }
+      if let (redis, listener) = redis { try watch(1, listener, round) { redis.publish($0) } }
     }
     try cache.setValue(-1, forKey: "key")
     try child.finish()
-    Child.say("\na set, until another process sees it\n" + Results.heading)
-    results.add("Larder", "a set, until another process sees it", size: 8, times)
+    redis?.0.publish(-1)
+    try redis?.1.finish()
+    let names = ["Larder, store"] + (redis.map { ["\($0.0.name), PUBLISH"] } ?? [])
+    results.add(
+      names.indices.map {
+        Contest.Row(
+          name: names[$0], latencies: Latencies(samples[$0]), rounds: means[$0],
+          medians: medians[$0])
+      }, "a set, until another process sees it", size: 8)
+  }
+
+  /// In the other process, with Redis.
+  static func subscribe(_ socket: String) {
+    let redis = CContender.redis(socket, Dataset(count: 1), loads: false)
+    redis.subscribe()
+    Child.say("listening")
+    while true {
+      let number = redis.nextPublished()
+      if number < 0 { return }
+      Child.say("\(number) \(bench_now())")
+    }
   }
 
   /// In the other process.

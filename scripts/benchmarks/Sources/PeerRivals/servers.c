@@ -170,6 +170,42 @@ void peer_redis_command(peer *peer, const char *command) {
   expect(self, "+OK\r\n");
 }
 
+// Reads until there are so many whole lines, and gives the beginning of the last one.
+static const char *receive_lines(struct server *self, int wanted) {
+  size_t have = 0;
+  for (;;) {
+    const char *last = self->reply, *line = self->reply;
+    int lines = 0;
+    for (size_t i = 0; i < have && lines < wanted; i++) {
+      if (self->reply[i] != '\n') continue;
+      lines++;
+      last = line;
+      line = self->reply + i + 1;
+    }
+    if (lines == wanted) return last;
+    have = receive(self, have, have + 1);
+  }
+}
+
+void peer_redis_subscribe(peer *peer) {
+  struct server *self = server(peer);
+  send_all(self, (size_t)sprintf(self->request, "SUBSCRIBE watched\r\n"));
+  // An array of the word, the channel and a number: six lines.
+  if (receive_lines(self, 6)[0] != ':') peer_fail("SUBSCRIBE", "unexpected reply");
+}
+
+long peer_redis_next(peer *peer) {
+  // An array of the word, the channel and what was published: seven lines.
+  return strtol(receive_lines(server(peer), 7), NULL, 10);
+}
+
+void peer_redis_publish(peer *peer, long number) {
+  struct server *self = server(peer);
+  send_all(self, (size_t)sprintf(self->request, "SET watched %ld\r\nPUBLISH watched %ld\r\n",
+                                 number, number));
+  if (receive_lines(self, 2)[0] != ':') peer_fail("PUBLISH", "unexpected reply");
+}
+
 static void redis_version(peer *peer, char *target, size_t capacity) {
   struct server *self = server(peer);
   size_t have = 0, line;
