@@ -21,19 +21,16 @@ package enum XXH64 {
     unsafe bytes.withUnsafeBytes { unsafe hash($0, seed: seed) }
   }
 
-  /// The hash of `bytes` as if the eight bytes at `offset` were zero. For headers that hold their
-  /// own checksum; at most 64 bytes.
-  package static func hash(_ bytes: RawSpan, zeroingWordAt offset: Int, seed: UInt64) -> UInt64 {
-    var copy: (UInt64, UInt64, UInt64, UInt64, UInt64, UInt64, UInt64, UInt64) =
-      (0, 0, 0, 0, 0, 0, 0, 0)
-    precondition(bytes.byteCount <= 64 && offset >= 0 && offset + 8 <= bytes.byteCount)
-    return unsafe withUnsafeMutableBytes(of: &copy) { copy in
-      unsafe bytes.withUnsafeBytes { unsafe copy.copyMemory(from: $0) }
-      unsafe copy.storeBytes(of: UInt64(0), toByteOffset: offset, as: UInt64.self)
-      return unsafe hash(
-        UnsafeRawBufferPointer(rebasing: UnsafeRawBufferPointer(copy)[..<bytes.byteCount]),
-        seed: seed)
-    }
+  package typealias Words = (UInt64, UInt64, UInt64, UInt64, UInt64, UInt64, UInt64, UInt64)
+
+  /// The hash of the 64 bytes that are these words, least significant byte first.
+  package static func hash(words: Words, seed: UInt64) -> UInt64 {
+    let a = round(round(seed &+ p1 &+ p2, words.0), words.4)
+    let b = round(round(seed &+ p2, words.1), words.5)
+    let c = round(round(seed, words.2), words.6)
+    let d = round(round(seed &- p1, words.3), words.7)
+    let result = rotate(a, 1) &+ rotate(b, 7) &+ rotate(c, 12) &+ rotate(d, 18)
+    return finish(merge(merge(merge(merge(result, a), b), c), d) &+ 64)
   }
 
   package static func hash(_ bytes: UnsafeRawBufferPointer, seed: UInt64 = 0) -> UInt64 {
