@@ -55,6 +55,8 @@ package struct EntryHeader: Sendable, Hashable {
   package var namespace: UInt32
   package var epoch: UInt32
   package var keyTag: UInt8
+  /// What should be zero, where it stands in its word: a part of what is judged.
+  private var padding: UInt32 = 0
 
   package var contentLength: Int { keyLength + payloadLength }
   /// What the entry counts against the budget.
@@ -92,6 +94,7 @@ package struct EntryHeader: Sendable, Hashable {
     namespace = bytes.integer(at: 48)!
     epoch = bytes.integer(at: 52)!
     keyTag = bytes.integer(at: 60)!
+    padding = bytes.integer(at: 60, as: UInt32.self)! & ~0xFF
     guard
       flags & ~1 == 0, keyLength + payloadLength <= EntryHeader.maximumContent,
       Int(stored) == storedLength, offset + Int(stored) <= record.byteCount
@@ -135,15 +138,13 @@ package struct EntryHeader: Sendable, Hashable {
     bytes.store(namespace, at: 48)
     bytes.store(epoch, at: 52)
     bytes.store(UInt32(storedLength), at: 56)
-    bytes.store(keyTag, at: 60)
+    bytes.store(padding | UInt32(keyTag), at: 60)
   }
 
   /// Writes the header with the checksum filled in, for content of this hash.
   package mutating func seal(contentHash: UInt64, into bytes: inout ByteScratch) {
-    checksum = 0
+    checksum = checksum(over: contentHash)
     write(to: &bytes)
-    checksum = XXH64.hash(bytes.prefix(EntryHeader.size), seed: contentHash)
-    bytes.store(checksum, at: 40)
   }
 
   /// The bytes of the header with the checksum filled in, for content of this hash.
@@ -159,11 +160,23 @@ package struct EntryHeader: Sendable, Hashable {
     XXH64.hash(payload, seed: XXH64.hash(key))
   }
 
-  /// Whether the header in the record and this content belong together and are whole.
-  package func isIntact(header: RawSpan, contentHash: UInt64) -> Bool {
-    // The stored header with zeros for its checksum: hashed without copying it to the heap.
-    guard header.byteCount == EntryHeader.size else { return false }
-    return XXH64.hash(header, zeroing: 40..<48, seed: contentHash) == checksum
+  /// Whether the header and this content belong together and are whole.
+  ///
+  /// The fields are judged as they were read: whatever becomes of the record meanwhile.
+  package func isIntact(contentHash: UInt64) -> Bool { checksum(over: contentHash) == checksum }
+
+  /// The checksum for content of this hash.
+  @inline(__always)
+  private func checksum(over contentHash: UInt64) -> UInt64 {
+    XXH64.hash(
+      words: (
+        UInt64(EntryHeader.version) | (isChunked ? 1 << 8 : 0) | UInt64(codec) << 16
+          | UInt64(truncatingIfNeeded: keyLength) << 32,
+        label, UInt64(bitPattern: created), UInt64(bitPattern: expires), UInt64(payloadLength), 0,
+        UInt64(namespace) | UInt64(epoch) << 32,
+        UInt64(truncatingIfNeeded: storedLength) & 0xFFFF_FFFF | UInt64(padding) << 32
+          | UInt64(keyTag) << 32
+      ), seed: contentHash)
   }
 }
 

@@ -29,6 +29,8 @@ package final class Generation: Sendable {
   let environment: EnvironmentHandle
   let presence: OwnedFile
   let pool: ReaderPool
+  /// Where entries that were read lie in the map; `nil`: there was no memory for that.
+  let places: RecordPlaces?
   /// Of a relaxed store.
   let keeper: SyncKeeper?
   /// Labels are LMDB's transaction ids plus this.
@@ -115,6 +117,7 @@ package final class Generation: Sendable {
       (FileSystem.status(ofDescriptor: environment.dataDescriptor)?.size ?? 0)
         + Generation.growthStep)
     base = Generation.base(ofGeneration: number)
+    places = try? RecordPlaces()
     pool = ReaderPool(usual: 2 * OSThread.coreCount, capacity: SharedTableLayout.insideCount - 1)
   }
 

@@ -209,9 +209,7 @@ package enum ObjectReading {
     guard
       header.namespace == type, header.keyTag == ObjectFormat.keyTag,
       let content = record.slice(EntryHeader.size..<(EntryHeader.size + header.contentLength)),
-      header.isIntact(
-        header: record.slice(0..<EntryHeader.size)!,
-        contentHash: contentHash(content, header.keyLength))
+      header.isIntact(contentHash: contentHash(content, header.keyLength))
     else { throw DamagedObject(sequence: sequence) }
     return try parts(of: content, header, sequence, body)
   }
@@ -274,9 +272,7 @@ package enum ObjectReading {
     }
     guard let content else { throw DamagedObject(sequence: sequence) }
     let hash = content.withRawSpan { contentHash($0, header.keyLength) }
-    guard header.isIntact(header: record.slice(0..<EntryHeader.size)!, contentHash: hash) else {
-      throw DamagedObject(sequence: sequence)
-    }
+    guard header.isIntact(contentHash: hash) else { throw DamagedObject(sequence: sequence) }
     return (header, content)
   }
 

@@ -25,6 +25,9 @@ extension StoreCore {
   func transact<R>(
     in generation: Generation, _ body: (inout StoreTransaction) throws -> R
   ) throws -> (result: R, label: UInt64) {
+    let timing = start(.commit)
+    // The last of all: the turn is over.
+    defer { timing?.end() }
     if generation.keeper != nil, generation.table.hasFailedSync {
       // What is on the disk is not known any more: everything is written anew.
       try copyGeneration(generation)

@@ -36,6 +36,14 @@ package struct StoredValue: Sendable {
   package let expires: Int64
 }
 
+extension StoredValue {
+  init(_ payload: [UInt8], _ header: EntryHeader) {
+    self.init(
+      payload: payload, codec: header.codec, label: header.label, created: header.created,
+      expires: header.expires)
+  }
+}
+
 extension StoreCore {
   /// Reads a key from the store (R1 to R3 of the protocol).
   ///
@@ -54,10 +62,13 @@ extension StoreCore {
           met = generation
           let (hash, number) = space.place(of: key, in: generation)
           generation.table.prefetch(hash: hash)
+          generation.places?.prefetch(hash)
+          if known == 0, let found = try remembered(key, hash, number, generation) { return found }
           return try generation.withSnapshot { transaction, snapshot in
-            let outcome = try find(
-              key, hash, number, space, generation, transaction, known: known, damage: &damage)
             let sealed = Mutant.filedOneHigh.isActive ? snapshot + 1 : snapshot
+            let outcome = try find(
+              key, hash, number, space, generation, transaction, known: known, seal: ~sealed,
+              damage: &damage)
             if generation.table.newestLabel(slot: slotIndex(hash)) > snapshot { noteStuckSlot() }
             return Lookup(outcome: outcome, hash: hash, seal: ~sealed, generation: generation)
           }
@@ -129,7 +140,8 @@ extension StoreCore {
           var damage: (text: String, label: UInt64)?
           let (hash, number) = space.place(of: key, in: generation)
           let outcome = try find(
-            key, hash, number, space, generation, transaction, known: 0, damage: &damage)
+            key, hash, number, space, generation, transaction, known: 0, seal: ~snapshot,
+            damage: &damage)
           if damage != nil { return nil }
           return Lookup(outcome: outcome, hash: hash, seal: ~snapshot, generation: generation)
         }
@@ -156,7 +168,7 @@ extension StoreCore {
   private func find(
     _ key: EncodedKey, _ hash: UInt64, _ knownNumber: UInt32, _ space: Space,
     _ generation: Generation, _ transaction: borrowing ReadTransaction, known: UInt64,
-    damage: inout (text: String, label: UInt64)?
+    seal: UInt64, damage: inout (text: String, label: UInt64)?
   ) throws -> Lookup.Outcome {
     guard let record = try transaction.value(forKey: hash, in: generation.entries) else {
       return .absent
@@ -196,48 +208,37 @@ extension StoreCore {
         // The copy is judged, not the page: somebody may be writing to that.
         let payload = record.slice(keyEnd..<(keyEnd + header.payloadLength))!.copied()
         let hashed = EntryHeader.contentHash(key: key.bytes, payload: payload)
-        guard
-          header.isIntact(header: record.slice(start..<content)!, contentHash: hashed)
-        else {
+        guard header.isIntact(contentHash: hashed) else {
           damage = ("the entry's checksum is wrong", header.label)
           return .absent
         }
-        return .found(
-          StoredValue(
-            payload: payload, codec: header.codec, label: header.label,
-            created: header.created, expires: header.expires))
+        generation.places?.remember(
+          record.slice(start..<offset)!, of: hash, seal: seal, checksum: header.checksum)
+        return .found(StoredValue(payload, header))
       }
       // The key is in the chunks as well: small price, large entries.
       guard try isAlive(header, number, generation, transaction) else { continue }
-      guard
-        let reference = try? ChunkReference(in: record, at: start, of: header),
-        let content = try Record.chunkedContent(
-          reference, length: header.contentLength,
-          { id, body in
-            guard let chunk = try transaction.value(forKey: id, in: generation.chunks) else {
-              return false
-            }
-            return body(chunk)
-          })
-      else {
-        damage = ("a chunk of the entry is missing or damaged", header.label)
+      let reference = try? ChunkReference(in: record, at: start, of: header)
+      let read: Record.ChunkedPayload? = try reference.map {
+        try Record.chunkedPayload($0, of: header, key: key.bytes) { id, body in
+          guard let chunk = try transaction.value(forKey: id, in: generation.chunks) else {
+            return false
+          }
+          return body(chunk)
+        }
+      }
+      if case .ofOtherKey = read { continue }
+      guard case .payload(let payload) = read else {
+        damage = ("a chunk of the entry is missing", header.label)
         return .absent
       }
-      guard content.prefix(header.keyLength).elementsEqual(key.bytes) else { continue }
       if known != 0, header.label == known { return .unchanged }
-      let payload = Array(content[header.keyLength...])
-      let contentHash = EntryHeader.contentHash(key: key.bytes, payload: payload)
-      guard
-        header.isIntact(
-          header: record.slice(start..<(start + EntryHeader.size))!, contentHash: contentHash)
-      else {
+      let hashed = EntryHeader.contentHash(key: key.bytes, payload: payload)
+      guard header.isIntact(contentHash: hashed) else {
         damage = ("the entry's checksum is wrong", header.label)
         return .absent
       }
-      return .found(
-        StoredValue(
-          payload: payload, codec: header.codec, label: header.label, created: header.created,
-          expires: header.expires))
+      return .found(StoredValue(payload, header))
     }
     return .absent
   }

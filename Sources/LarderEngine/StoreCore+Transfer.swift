@@ -132,11 +132,9 @@ extension StoreCore {
       key = keyBytes.copied()
       payload = bytes.copied()
     }
-    guard
-      header.isIntact(
-        header: record.slice(item.offset..<start)!,
-        contentHash: EntryHeader.contentHash(key: key, payload: payload))
-    else { return nil }
+    guard header.isIntact(contentHash: EntryHeader.contentHash(key: key, payload: payload)) else {
+      return nil
+    }
     return TransferEntry(
       namespace: name, key: EncodedKey(tag: header.keyTag, bytes: key), codec: header.codec,
       created: header.created, expires: header.expires, payload: payload)

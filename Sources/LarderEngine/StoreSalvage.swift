@@ -191,12 +191,9 @@ final class StoreSalvage {
     guard let content else { return nil }
     let key = Array(content[..<header.keyLength])
     let payload = Array(content[header.keyLength...])
-    let isIntact = record.withRawSpan { record in
-      header.isIntact(
-        header: record.slice(item.offset..<start)!,
-        contentHash: EntryHeader.contentHash(key: key, payload: payload))
+    guard header.isIntact(contentHash: EntryHeader.contentHash(key: key, payload: payload)) else {
+      return nil
     }
-    guard isIntact else { return nil }
     return GenerationFiller.Entry(
       key: EncodedKey(tag: header.keyTag, bytes: key), payload: payload, codec: header.codec,
       label: header.label, created: header.created, expires: header.expires)

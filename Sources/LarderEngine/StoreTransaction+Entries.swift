@@ -246,6 +246,46 @@ package enum Record {
     }
     return content.count == length ? content : nil
   }
+
+  /// What becomes of an entry in chunks that is read for its payload.
+  enum ChunkedPayload {
+    case payload([UInt8])
+    /// The entry is of another key.
+    case ofOtherKey
+    /// A chunk is missing or too short.
+    case missing
+  }
+
+  /// The payload of an entry in chunks, without the key it begins with.
+  ///
+  /// The chunks' own checksums are not looked at: the entry's, which the caller compares, is over
+  /// all that they hold.
+  static func chunkedPayload(
+    _ reference: ChunkReference, of header: EntryHeader, key: [UInt8],
+    _ withChunk: (_ id: UInt64, _ body: (RawSpan) -> Bool) throws -> Bool
+  ) rethrows -> ChunkedPayload {
+    var payload: [UInt8] = []
+    payload.reserveCapacity(header.payloadLength)
+    var keyLeft = key[...]
+    var isOfOther = false
+    for id in reference.ids {
+      let isThere = try withChunk(id) { chunk in
+        guard chunk.byteCount > 8, var data = chunk.slice(8..<chunk.byteCount) else { return false }
+        let count = min(keyLeft.count, data.byteCount)
+        if count > 0 {
+          isOfOther = !data.slice(0..<count)!.equals(Array(keyLeft.prefix(count)))
+          keyLeft.removeFirst(count)
+          data = data.slice(count..<data.byteCount)!
+        }
+        payload.append(
+          data.slice(0..<min(data.byteCount, header.payloadLength - payload.count))!)
+        return true
+      }
+      guard isThere else { return .missing }
+      if isOfOther { return .ofOtherKey }
+    }
+    return payload.count == header.payloadLength ? .payload(payload) : .missing
+  }
 }
 
 extension StoreTransaction {
@@ -282,9 +322,6 @@ extension StoreTransaction {
     guard let content else { return nil }
     let payload = Array(content[header.keyLength...])
     let hashed = EntryHeader.contentHash(key: key.bytes, payload: payload)
-    guard header.isIntact(header: record.slice(item.offset..<start)!, contentHash: hashed) else {
-      return nil
-    }
-    return payload
+    return header.isIntact(contentHash: hashed) ? payload : nil
   }
 }

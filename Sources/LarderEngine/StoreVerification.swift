@@ -243,8 +243,7 @@ struct StoreVerification {
     let key = Array(content[..<header.keyLength])
     let contentHash = EntryHeader.contentHash(
       key: key, payload: Array(content[header.keyLength...]))
-    let headerBytes = record.slice(item.offset..<(item.offset + EntryHeader.size))!
-    if !header.isIntact(header: headerBytes, contentHash: contentHash) {
+    if !header.isIntact(contentHash: contentHash) {
       find(.error, place, "its checksum is wrong")
       return
     }

@@ -27,7 +27,10 @@ public struct WriteTransaction: ~Copyable {
   /// Waits for the writer lock, without a time limit.
   package init(in environment: borrowing EnvironmentHandle) throws(LMDBError) {
     var created: OpaquePointer?
-    try unsafe check(mdb_txn_begin(environment.pointer, nil, 0, &created), "mdb_txn_begin")
+    let begun = environment.waiting {
+      unsafe mdb_txn_begin(environment.pointer, nil, 0, &created)
+    }
+    try check(begun, "mdb_txn_begin")
     let handle = unsafe created!
     var free = MDB_stat()
     if let map = environment.currentWriteMap {

@@ -87,6 +87,8 @@ package enum Mutant: String, CaseIterable, Sendable {
   case stampsAfterCommit, stampsOneLow, filedOneHigh, noRenewCheck, fillIgnoresCancel
   case combinerFilesFirst, labelsWithoutBase, condemnWithoutFloor, noBump
   case budgetOffByOne, leaseOutlivesHolder
+  // A look-up where an entry was last seen does not ask whether anything was written since.
+  case placesIgnoreStamps
   // Of relaxed stores, whose judge is the power cut: the snapshot recorded is not kept from being
   // written over, it is recorded before it is synced.
   case recordUnpinned, recordedUnsynced

@@ -12,8 +12,8 @@ internal import CLarderLMDB
   internal import Darwin
 #endif
 
-/// A mapping of memory, shared with every process that maps the same file; unmapped with the last
-/// reference.
+/// A mapping of memory, shared with every process that maps the same file or of this process alone;
+/// unmapped with the last reference.
 @safe
 package final class MappedRegion {
   /// The first byte. Valid as long as this object lives.
@@ -34,6 +34,27 @@ package final class MappedRegion {
     self.count = count
     self.isZeroInForkedChild = isZeroInForkedChild
     if isZeroInForkedChild { unsafe ForkGuard.register(address, count: count) }
+  }
+
+  /// Maps the first `count` bytes of an open file, for reading what others write.
+  package init(reading descriptor: CInt, count: Int) throws(SystemError) {
+    guard let address = unsafe larder_map(count, PROT_READ, MAP_SHARED, descriptor) else {
+      throw .last("mmap")
+    }
+    unsafe self.base = address
+    self.count = count
+    isZeroInForkedChild = false
+  }
+
+  /// Maps zeros for this process alone. A page of them takes memory once it is written to.
+  package init(zeros count: Int) throws(SystemError) {
+    guard
+      let address = unsafe larder_map(
+        count, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANON, -1)
+    else { throw .last("mmap", "memory") }
+    unsafe self.base = address
+    self.count = count
+    isZeroInForkedChild = false
   }
 
   deinit {

@@ -39,6 +39,18 @@ package enum XXH64 {
     }
   }
 
+  package typealias Words = (UInt64, UInt64, UInt64, UInt64, UInt64, UInt64, UInt64, UInt64)
+
+  /// The hash of the 64 bytes that are these words, least significant byte first.
+  package static func hash(words: Words, seed: UInt64) -> UInt64 {
+    let a = round(round(seed &+ p1 &+ p2, words.0), words.4)
+    let b = round(round(seed &+ p2, words.1), words.5)
+    let c = round(round(seed, words.2), words.6)
+    let d = round(round(seed &- p1, words.3), words.7)
+    let result = rotate(a, 1) &+ rotate(b, 7) &+ rotate(c, 12) &+ rotate(d, 18)
+    return finish(merge(merge(merge(merge(result, a), b), c), d) &+ 64)
+  }
+
   package static func hash(_ bytes: UnsafeRawBufferPointer, seed: UInt64 = 0) -> UInt64 {
     guard let base = bytes.baseAddress else { return finish(seed &+ p5) }
     var cursor = unsafe base

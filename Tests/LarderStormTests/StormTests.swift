@@ -62,7 +62,7 @@ let needsFaults: Comment = "needs swift test --traits FaultInjection"
     broken(
       nil, "stampsAfterCommit", "stampsOneLow", "filedOneHigh", "noRenewCheck",
       "combinerFilesFirst", "labelsWithoutBase", "condemnWithoutFloor", "noBump",
-      "fillIgnoresCancel", "budgetOffByOne", "leaseOutlivesHolder")
+      "fillIgnoresCancel", "budgetOffByOne", "leaseOutlivesHolder", "placesIgnoreStamps")
     + broken(
       "objects", "indexKeyLeft", "memoIgnoresStamp", "uniqueUnchecked", "cascadeForgotten",
       "changesUnnoticed")

@@ -72,4 +72,14 @@ import Testing
     for index in 40..<48 { bytes[index] = 0 }
     #expect(hash == XXH64.hash(bytes, seed: 5))
   }
+
+  @Test func `Eight words have the hash of their bytes`() {
+    let bytes = (0..<64).map { UInt8(truncatingIfNeeded: $0 * 5 + 1) }
+    let words = (0..<8).map { bytes.integer(at: $0 * 8, as: UInt64.self)! }
+    let hash = XXH64.hash(
+      words: (
+        words[0], words[1], words[2], words[3], words[4], words[5], words[6], words[7]
+      ), seed: 5)
+    #expect(hash == XXH64.hash(bytes, seed: 5))
+  }
 }

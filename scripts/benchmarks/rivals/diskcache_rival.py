@@ -3,13 +3,14 @@
 # SPDX-License-Identifier: Apache-2.0
 """diskcache, driven by lines and timed in its own process.
 
-diskcache_rival.py DIRECTORY POLICY VALUES SIZE COUNT
+diskcache_rival.py DIRECTORY POLICY VALUES SIZE COUNT [LIMIT]
 
-VALUES is a file of COUNT values of SIZE bytes. Commands on standard input, one a line:
+VALUES is a file of COUNT values of SIZE bytes; LIMIT is the most bytes the cache may hold. Commands on standard input, one a line:
   load                 store value i under key i, for all
   value KEY            answers with the value in hexadecimal
   get KEY...           answers with the nanoseconds of each call, then the sum of the first 8 bytes
   set SHIFT KEY...     answers with the nanoseconds of each call
+  life SECONDS         what is set from now on expires after so long
   go get|set SECONDS SEED   does so for a while, random keys; answers with calls and nanoseconds
 """
 
@@ -22,10 +23,11 @@ import diskcache
 
 def main():
     directory, policy, values_path, size, count = sys.argv[1:6]
+    limit = int(sys.argv[6]) if len(sys.argv) > 6 else 1 << 32
     size, count = int(size), int(count)
     with open(values_path, "rb") as file:
         values = file.read()
-    cache = diskcache.Cache(directory, eviction_policy=policy, size_limit=1 << 32)
+    cache = diskcache.Cache(directory, eviction_policy=policy, size_limit=limit)
     print("diskcache", diskcache.__version__, "on Python", sys.version.split()[0], flush=True)
 
     def value(number):
@@ -34,6 +36,7 @@ def main():
     def name(number):
         return "key-%06d" % (number % 1000000)
 
+    life = None
     for line in sys.stdin:
         command, *words = line.split()
         if command == "go":
@@ -48,6 +51,9 @@ def main():
                     cache.set(name(key), value(key), retry=True)
                 calls += 1
             print(calls, perf_counter_ns() - start, flush=True)
+            continue
+        if command == "life":
+            life = float(words[0])
             continue
         numbers = [int(word) for word in words]
         if command == "load":
@@ -77,7 +83,7 @@ def main():
             for index, (key, new) in enumerate(pairs):
                 start = perf_counter_ns()
                 # Waits, and tries again, for as long as other processes write.
-                put(key, new, retry=True)
+                put(key, new, expire=life, retry=True)
                 times[index] = perf_counter_ns() - start
             print(*times, flush=True)
         else:

@@ -6,7 +6,7 @@ import Foundation
 
 /// A line of JSON that a suite wrote.
 struct Line {
-  private let fields: [String: Any]
+  private var fields: [String: Any]
 
   static func read(_ path: String) throws -> [Line] {
     let text = try String(contentsOfFile: path, encoding: .utf8)
@@ -27,6 +27,39 @@ struct Line {
   func isTrue(_ name: String) -> Bool { fields[name] as? Bool ?? false }
   func numbers(_ name: String) -> [Double] {
     (fields[name] as? [NSNumber] ?? []).map(\.doubleValue)
+  }
+}
+
+extension Line {
+  /// What a later run measured again stands for what an earlier one did: the same figure, workload,
+  /// chart or trace.
+  static func latest(_ runs: [[Line]]) -> [Line] {
+    var seen = Set<String>()
+    var kept: [[Line]] = []
+    for run in runs.reversed() {
+      kept.append(run.filter { line in line.subject.map { !seen.contains($0) } ?? true })
+      seen.formUnion(run.compactMap(\.subject))
+    }
+    return kept.reversed().flatMap { $0 }
+  }
+
+  private var subject: String? {
+    switch kind {
+    case "figure": text("id")
+    case "latency": "latency " + text("workload")
+    // The other chart of the same growth is of the same run.
+    case "point": text("chart")
+    case "fit": "fit " + text("measure") + text("by")
+    case "hit_ratio", "trace": kind + text("trace")
+    default: nil
+    }
+  }
+
+  /// With another name of the series, where the names do not have it.
+  func renamed(_ names: [String: String], otherwise: String) -> Line {
+    var line = self
+    line.fields["series"] = names[text("series")] ?? otherwise
+    return line
   }
 }
 
@@ -57,6 +90,7 @@ enum Text {
 
   private static func trimmed(_ text: String) -> String {
     var text = text
+    guard text.contains(".") else { return text }
     while text.hasSuffix("0") { text.removeLast() }
     if text.hasSuffix(".") { text.removeLast() }
     return text
@@ -70,6 +104,25 @@ enum Text {
     case 1e3..<1e6: short(value / 1e3) + "k"
     default: short(value)
     }
+  }
+
+  /// 4096 as 4 kB.
+  static func bytes(_ value: Double) -> String {
+    switch value {
+    case 1_048_576...: short(value / 1_048_576) + " MB"
+    case 1024...: short(value / 1024) + " kB"
+    default: short(value) + " B"
+    }
+  }
+
+  /// 10000 as 10,000.
+  static func grouped(_ value: Int) -> String {
+    var text = ""
+    for (index, digit) in String(value).reversed().enumerated() {
+      if index > 0, index % 3 == 0 { text.append(",") }
+      text.append(digit)
+    }
+    return String(text.reversed())
   }
 
   static func escaped(_ text: String) -> String {

@@ -66,12 +66,21 @@ struct Bench {
     let directory = try Files.fresh(in: work)
     defer { Files.remove(directory) }
     var figures: [Figure] = []
+    var failures: [String] = []
+    var lines: [String] = []
     func measure(_ id: String, _ body: () throws -> Figure) throws {
       guard isWanted(id) else { return }
-      let figure = try body()
-      if figures.isEmpty { Child.say(Figure.heading) }
-      Child.say(figure.row)
-      figures.append(figure)
+      do {
+        let figure = try body()
+        if figures.isEmpty { Child.say(Figure.heading) }
+        Child.say(figure.row)
+        figures.append(figure)
+      } catch {
+        // The others are measured all the same.
+        Child.say("FAILED: \(id): \(error)")
+        failures.append(id)
+        lines.append(try Failure.json(id, error))
+      }
     }
     if suite == "objects" {
       try measureObjects(directory, measure)
@@ -85,10 +94,13 @@ struct Bench {
     } else {
       try measureCore(directory, measure)
     }
-    guard !figures.isEmpty else { throw BenchFailure("No figure was selected.") }
+    guard !figures.isEmpty || !failures.isEmpty else {
+      throw BenchFailure("No figure was selected.")
+    }
     if let json {
-      let lines = try figures.map { try $0.json() + "\n" }.joined()
-      try Data(lines.utf8).write(to: URL(fileURLWithPath: json))
+      lines = try figures.map { try $0.json() } + [try Machine.json(isQuick: isQuick)] + lines
+      let text = lines.map { $0 + "\n" }.joined()
+      try Data(text.utf8).write(to: URL(fileURLWithPath: json))
     }
     let missed = figures.filter { !$0.isMet }
     Child.say("")
@@ -97,6 +109,9 @@ struct Bench {
         ? "All \(figures.count) bars are met."
         : "\(missed.count) of \(figures.count) bars are not met: "
           + missed.map(\.id).joined(separator: ", "))
+    guard failures.isEmpty else {
+      throw BenchFailure("These failed: " + failures.joined(separator: ", ") + ".")
+    }
   }
 
   private typealias Measure = (String, () throws -> Figure) throws -> Void

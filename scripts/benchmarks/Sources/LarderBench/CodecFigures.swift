@@ -76,6 +76,6 @@ struct CodecFigures {
   ) -> Figure {
     Figure(
       id: id, value: 1 / result.ratio, unit: "x", bar: bar, own: result.own, rival: rival,
-      rivalValue: result.rival, rivalUnit: "ns")
+      rivalValue: result.rival, rivalUnit: "ns", spread: result.inverseSpread)
   }
 }

@@ -58,7 +58,7 @@ struct DefaultsFigures {
     return Figure(
       id: "defaults.read_ns", value: result.own, unit: "ns", bar: .atMost(150), own: result.own,
       rival: "a Dictionary in a Mutex (ns: \(each.joined(separator: ", ")))",
-      rivalValue: result.rival, rivalUnit: "ns")
+      rivalValue: result.rival, rivalUnit: "ns", spread: result.ownSpread)
   }
 
   /// Opening a suite of 10,000 keys and reading the first, files closed before.
@@ -93,6 +93,7 @@ struct DefaultsFigures {
     }
     return Figure(
       id: "defaults.open_ms", value: result.own, unit: "ms", bar: .atMost(10), own: result.own,
-      rival: "a property list of them, parsed", rivalValue: result.rival, rivalUnit: "ms")
+      rival: "a property list of them, parsed", rivalValue: result.rival, rivalUnit: "ms",
+      spread: result.ownSpread)
   }
 }

@@ -16,6 +16,13 @@ struct Figure {
       }
     }
 
+    var word: String {
+      switch self {
+      case .atMost: "at most"
+      case .atLeast: "at least"
+      }
+    }
+
     func isMet(by value: Double) -> Bool {
       switch self {
       case .atMost(let bar): value <= bar
@@ -35,7 +42,7 @@ struct Figure {
   let rivalValue: Double
   /// The unit of `own` and `rivalValue`.
   let rivalUnit: String
-  /// The quartiles of the rounds' values, where they were kept.
+  /// The quartiles of the rounds' values; none where it is one measurement.
   var spread: ClosedRange<Double>?
 
   var isMet: Bool { bar.isMet(by: value) }
@@ -47,6 +54,7 @@ struct Figure {
       let value: Double
       let unit: String
       let bar: Double
+      let bar_is: String
       let met: Bool
       let own_value: Double
       let rival: String
@@ -58,7 +66,7 @@ struct Figure {
     let encoder = JSONEncoder()
     encoder.outputFormatting = [.sortedKeys, .withoutEscapingSlashes]
     let line = Line(
-      id: id, value: rounded(value), unit: unit, bar: bar.value, met: isMet,
+      id: id, value: rounded(value), unit: unit, bar: bar.value, bar_is: bar.word, met: isMet,
       own_value: rounded(own), rival: rival, rival_value: rounded(rivalValue),
       rival_unit: rivalUnit,
       spread: spread.map { [rounded($0.lowerBound), rounded($0.upperBound)] })
@@ -88,5 +96,20 @@ struct Figure {
 
   private static func short(_ value: Double) -> String {
     String(format: abs(value) >= 100 ? "%.0f" : "%.2f", value)
+  }
+}
+
+extension ClosedRange<Double> {
+  /// The same in another unit.
+  func divided(by unit: Double) -> ClosedRange { lowerBound / unit...upperBound / unit }
+}
+
+/// A figure that could not be measured.
+enum Failure {
+  static func json(_ part: String, _ error: any Error) throws -> String {
+    let line = ["kind": "failed", "part": part, "reason": "\(error)"]
+    let data = try JSONSerialization.data(
+      withJSONObject: line, options: [.sortedKeys, .withoutEscapingSlashes])
+    return String(decoding: data, as: UTF8.self)
   }
 }

@@ -19,6 +19,14 @@ enum Machine {
       """
   }
 
+  /// The same as a line of JSON.
+  static func json(isQuick: Bool) throws -> String {
+    let line: [String: Any] = ["kind": "machine", "text": description, "quick": isQuick]
+    let data = try JSONSerialization.data(
+      withJSONObject: line, options: [.sortedKeys, .withoutEscapingSlashes])
+    return String(decoding: data, as: UTF8.self)
+  }
+
   private static var processor: String {
     let text = (try? String(contentsOfFile: "/proc/cpuinfo", encoding: .utf8)) ?? ""
     for line in text.split(separator: "\n") where line.hasPrefix("model name") {

@@ -80,7 +80,8 @@ struct MemoryFigures {
     }
     return Figure(
       id: id, value: result.ratio, unit: "x", bar: .atMost(2), own: result.own,
-      rival: "a Dictionary in a Mutex", rivalValue: result.rival, rivalUnit: "ns")
+      rival: "a Dictionary in a Mutex", rivalValue: result.rival, rivalUnit: "ns",
+      spread: result.spread)
   }
 
   /// A hit in a cache with a store (which keeps recency, checks the stamps and counts) less a hit in
@@ -123,7 +124,8 @@ struct MemoryFigures {
     return Figure(
       id: "core.lru_cost_hit", value: Rounds.median(Array(differences.dropFirst())), unit: "ns",
       bar: .atMost(8), own: result.own, rival: "the same cache with storage: nil",
-      rivalValue: result.rival, rivalUnit: "ns")
+      rivalValue: result.rival, rivalUnit: "ns",
+      spread: Rounds.quartiles(Array(differences.dropFirst())))
   }
 
   /// `cache[key] = value`: the caller's median time, timer included, in bursts that leave the queue
@@ -158,6 +160,6 @@ struct MemoryFigures {
     return Figure(
       id: "core.set_behind", value: median, unit: "us", bar: .atMost(1), own: median,
       rival: "none; what two looks at the clock cost", rivalValue: Rounds.median(timer) / 1000,
-      rivalUnit: "us")
+      rivalUnit: "us", spread: Rounds.quartiles(medians).divided(by: 1000))
   }
 }

@@ -44,7 +44,7 @@ struct ObjectQueryFigures {
     }
     return Figure(
       id: id, value: 1 / result.ratio, unit: "x", bar: bar, own: result.own / unit.1, rival: rival,
-      rivalValue: result.rival / unit.1, rivalUnit: unit.0)
+      rivalValue: result.rival / unit.1, rivalUnit: unit.0, spread: result.inverseSpread)
   }
 
   /// The ten parts of a lot.
@@ -111,7 +111,7 @@ struct ObjectQueryFigures {
     return Figure(
       id: figure.id, value: figure.value, unit: figure.unit, bar: figure.bar, own: figure.own,
       rival: figure.rival + "; \(inSQL) ms when SQLite filters", rivalValue: figure.rivalValue,
-      rivalUnit: figure.rivalUnit)
+      rivalUnit: figure.rivalUnit, spread: figure.spread)
   }
 
   private static func predicate(_ number: Int) -> LarderObjects.Predicate<Part> {
@@ -162,7 +162,7 @@ struct ObjectQueryFigures {
     return Figure(
       id: "objects.repeat", value: result.own / 1000, unit: "us", bar: .atMost(1),
       own: result.own / 1000, rival: "GRDB: the same query again", rivalValue: result.rival / 1000,
-      rivalUnit: "us")
+      rivalUnit: "us", spread: result.ownSpread.divided(by: 1000))
   }
 
   /// A filtered and sorted query over 5,000 objects, without an index, against what Papyrus was
@@ -187,6 +187,7 @@ struct ObjectQueryFigures {
     let own = Rounds.median(times)
     return Figure(
       id: "objects.query_5000", value: papyrus / own, unit: "x", bar: .atLeast(100), own: own,
-      rival: "Papyrus, as it was measured", rivalValue: papyrus, rivalUnit: "ms")
+      rival: "Papyrus, as it was measured", rivalValue: papyrus, rivalUnit: "ms",
+      spread: Rounds.quartiles(times.map { papyrus / $0 }))
   }
 }

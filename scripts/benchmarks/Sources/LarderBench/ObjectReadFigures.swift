@@ -49,7 +49,7 @@ struct ObjectReadFigures {
     return Figure(
       id: "objects.fetch_cold", value: 1 / result.ratio, unit: "x", bar: .atLeast(5),
       own: result.own / 1000, rival: "GRDB: pool.read { Part.fetchOne($0, key:) }",
-      rivalValue: result.rival / 1000, rivalUnit: "us")
+      rivalValue: result.rival / 1000, rivalUnit: "us", spread: result.inverseSpread)
   }
 
   /// A thousand parts again and again.
@@ -88,6 +88,6 @@ struct ObjectReadFigures {
     return Figure(
       id: "objects.fetch_hot", value: result.own, unit: "ns", bar: .atMost(150), own: result.own,
       rival: "GRDB: pool.read { Part.fetchOne($0, key:) }, the same ids",
-      rivalValue: result.rival, rivalUnit: "ns")
+      rivalValue: result.rival, rivalUnit: "ns", spread: result.ownSpread)
   }
 }

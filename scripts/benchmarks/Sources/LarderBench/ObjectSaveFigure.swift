@@ -53,6 +53,6 @@ struct ObjectSaveFigure {
       id: "objects.save", value: 1 / result.ratio, unit: "x", bar: .atLeast(1), own: result.own,
       rival: "GRDB: pool.write { 1,000 x part.insert($0) }, synchronous = FULL; the median "
         + "transaction \(medians[0]) against \(medians[1]) ms",
-      rivalValue: result.rival, rivalUnit: "ms")
+      rivalValue: result.rival, rivalUnit: "ms", spread: result.inverseSpread)
   }
 }

@@ -45,7 +45,8 @@ struct ProcessFigures {
     let time = Rounds.median(times)
     return Figure(
       id: "core.open_1gb", value: time, unit: "ms", bar: .atMost(10), own: time,
-      rival: "none; slowest of \(times.count) processes", rivalValue: times.max()!, rivalUnit: "ms")
+      rival: "none; slowest of \(times.count) processes", rivalValue: times.max()!, rivalUnit: "ms",
+      spread: Rounds.quartiles(times))
   }
 
   static func openChild(_ path: String) throws {
@@ -83,7 +84,7 @@ struct ProcessFigures {
     return Figure(
       id: "core.two_readers", value: result.ratio, unit: "x", bar: .atLeast(1.7),
       own: result.own / 1000, rival: "one reading process (thousand reads a second)",
-      rivalValue: result.rival / 1000, rivalUnit: "k/s")
+      rivalValue: result.rival / 1000, rivalUnit: "k/s", spread: result.spread)
   }
 
   static func readChild(_ path: String, seed: Int) throws {

@@ -8,11 +8,22 @@ import LMDBRival
 /// the median of the rounds' ratios. Whatever else the machine does meets both.
 enum Rounds {
   struct Comparison {
-    /// Larder's time over the rival's.
+    /// Larder's time over the rival's: the median of the rounds.
     let ratio: Double
     /// Medians, in what `own` and `rival` returned.
     let own: Double
     let rival: Double
+    /// The quartiles of the rounds' ratios, of the same upside down, and of what `own` returned.
+    let spread: ClosedRange<Double>
+    let inverseSpread: ClosedRange<Double>
+    let ownSpread: ClosedRange<Double>
+  }
+
+  /// Between which the middle half of the values lies.
+  static func quartiles(_ values: [Double]) -> ClosedRange<Double> {
+    let sorted = values.sorted()
+    precondition(!sorted.isEmpty, "the quartiles of nothing")
+    return sorted[(sorted.count - 1) / 4]...sorted[(sorted.count * 3) / 4]
   }
 
   static func median(_ values: [Double]) -> Double {
@@ -35,8 +46,10 @@ enum Rounds {
       owns.append(first)
       rivals.append(second)
     }
+    let ratios = zip(owns, rivals).map { $0 / $1 }
     return Comparison(
-      ratio: median(zip(owns, rivals).map { $0 / $1 }), own: median(owns), rival: median(rivals))
+      ratio: median(ratios), own: median(owns), rival: median(rivals), spread: quartiles(ratios),
+      inverseSpread: quartiles(ratios.map { 1 / $0 }), ownSpread: quartiles(owns))
   }
 
   /// Nanoseconds `body` takes.

@@ -62,7 +62,7 @@ struct StorageFigures {
     return Figure(
       id: "storage.memory_get", value: result.ratio, unit: "x", bar: .atMost(3),
       own: result.own, rival: "a Dictionary in a Mutex", rivalValue: result.rival,
-      rivalUnit: "ns")
+      rivalUnit: "ns", spread: result.spread)
   }
 
   /// What three layers add to a hit in the first: memory, memory, files, in their synchronous form,
@@ -104,6 +104,7 @@ struct StorageFigures {
     return Figure(
       id: "storage.layers_ns", value: Rounds.median(Array(differences.dropFirst())), unit: "ns",
       bar: .atMost(150), own: result.own, rival: "the first layer alone",
-      rivalValue: result.rival, rivalUnit: "ns")
+      rivalValue: result.rival, rivalUnit: "ns",
+      spread: Rounds.quartiles(Array(differences.dropFirst())))
   }
 }

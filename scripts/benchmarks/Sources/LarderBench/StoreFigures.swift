@@ -38,7 +38,7 @@ struct StoreFigures {
     return Figure(
       id: "core.store_get", value: result.ratio, unit: "x", bar: .atMost(1.4), own: result.own,
       rival: "C: mdb_txn_renew, mdb_get, memcpy, mdb_txn_reset", rivalValue: result.rival,
-      rivalUnit: "ns")
+      rivalUnit: "ns", spread: result.spread)
   }
 
   /// One write, committed when the call returns, over the existing keys.
@@ -64,7 +64,7 @@ struct StoreFigures {
       bar: .atMost(population.writesThroughMap ? 1.8 : 1.5), own: result.own / 1000,
       rival: "C: mdb_txn_begin, mdb_put, mdb_txn_commit (NOSYNC, NOTLS"
         + (population.writesThroughMap ? ", WRITEMAP)" : ")"),
-      rivalValue: result.rival / 1000, rivalUnit: "us")
+      rivalValue: result.rival / 1000, rivalUnit: "us", spread: result.spread)
   }
 
   /// The same to a relaxed store, which is synced in the background meanwhile, against a cache that
@@ -108,7 +108,7 @@ struct StoreFigures {
       id: "core.set_relaxed", value: result.ratio, unit: "x", bar: .atMost(1.3),
       own: result.own / 1000,
       rival: "Larder: the same writes to a .cache store, not through the map",
-      rivalValue: result.rival / 1000, rivalUnit: "us")
+      rivalValue: result.rival / 1000, rivalUnit: "us", spread: result.spread)
   }
 
   /// 1,000 writes in one transaction, over the existing keys.
@@ -132,7 +132,7 @@ struct StoreFigures {
     return Figure(
       id: "core.set_batch", value: 1 / result.ratio, unit: "x", bar: .atLeast(0.5),
       own: 1_000_000 / result.own, rival: "C: 1,000 mdb_put in one transaction",
-      rivalValue: 1_000_000 / result.rival, rivalUnit: "k/s")
+      rivalValue: 1_000_000 / result.rival, rivalUnit: "k/s", spread: result.inverseSpread)
   }
 
   /// What the last own round read, for the rival's to be compared with.

@@ -55,8 +55,7 @@ struct Ratio {
   let spread: ClosedRange<Double>
 
   init(_ rounds: [Double]) {
-    let sorted = rounds.sorted()
-    value = Rounds.median(sorted)
-    spread = sorted[sorted.count / 4]...sorted[sorted.count * 3 / 4]
+    value = Rounds.median(rounds)
+    spread = Rounds.quartiles(rounds)
   }
 }

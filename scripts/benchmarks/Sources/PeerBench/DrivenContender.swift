@@ -18,7 +18,8 @@ final class DrivenContender: Contender {
 
   /// Python's diskcache, in this directory; the values are in a file.
   static func diskcache(
-    in directory: String, policy: String, values: String, _ data: Dataset, loads: Bool
+    in directory: String, policy: String, values: String, _ data: Dataset, loads: Bool,
+    limit: Int = 1 << 32
   ) throws -> DrivenContender {
     let environment = ProcessInfo.processInfo.environment
     guard let script = environment["LARDER_BENCH_DISKCACHE"],
@@ -26,7 +27,8 @@ final class DrivenContender: Contender {
       let path = environment["LARDER_BENCH_PYTHONPATH"]
     else { throw BenchFailure("diskcache is absent.") }
     let child = try Child(
-      [script, directory, policy, values, "\(data.size)", "\(data.count)"], executable: python,
+      [script, directory, policy, values, "\(data.size)", "\(data.count)", "\(limit)"],
+      executable: python,
       environment: ["PYTHONPATH": path, "PYTHONDONTWRITEBYTECODE": "1"])
     let version = try child.line().split(separator: " ")
     if loads {
@@ -41,8 +43,17 @@ final class DrivenContender: Contender {
   static func larder(
     store: String, values: String, _ data: Dataset
   ) throws -> DrivenContender {
-    let child = try Child(["--child-drive", store, values, "\(data.size)", "\(data.count)"])
-    return DrivenContender("Larder, cache", child)
+    try driven("larder", store, "Larder, store", values: values, data)
+  }
+
+  /// A rival whose data is there, in a process of its own: "redis" at a socket, "grdb" in a directory.
+  static func driven(
+    _ kind: String, _ place: String, _ name: String, values: String, _ data: Dataset
+  ) throws -> DrivenContender {
+    let child = try Child([
+      "--child-drive", kind, place, values, "\(data.size)", "\(data.count)",
+    ])
+    return DrivenContender(name, child)
   }
 
   // MARK: From here
@@ -86,12 +97,18 @@ final class DrivenContender: Contender {
     }
   }
 
+  /// diskcache only: what is set from now on lives so long.
+  func setLife(seconds: Double) throws { try child.send("life \(seconds)") }
+
   func finish() throws { try child.finish() }
 
   // MARK: In the other process
 
   /// What diskcache_rival.py does, with Larder: the same lines, the same answers.
   static func drive(_ arguments: [String]) throws {
+    let kind = arguments[0]
+    let arguments = Array(arguments.dropFirst())
+    guard kind == "larder" else { return try drive(kind, arguments) }
     let (size, count) = (Int(arguments[2])!, Int(arguments[3])!)
     let file = try Data(contentsOf: URL(fileURLWithPath: arguments[1]))
     let values = (0..<count).map { Array(file[$0 * size..<($0 + 1) * size]) }
@@ -133,6 +150,34 @@ final class DrivenContender: Contender {
         Child.say("\(calls) \(bench_now() - start)")
       default: throw BenchFailure("There is no command \(words[0]).")
       }
+    }
+  }
+
+  /// A rival: it is only told to go.
+  private static func drive(_ kind: String, _ arguments: [String]) throws {
+    let data = Dataset(count: Int(arguments[3])!, size: Int(arguments[2])!)
+    let contender: any Contender =
+      kind == "redis"
+      ? CContender.redis(arguments[0], data, loads: false)
+      : try GRDBContender(in: arguments[0], data, synchronous: "OFF", loads: false)
+    while let line = readLine() {
+      let words = line.split(separator: " ")
+      guard words[0] == "go" else { throw BenchFailure("There is no command \(words[0]).") }
+      var random = Numbers(seed: UInt64(words[3])!)
+      let (start, end) = (bench_now(), Double(words[2])! * 1e9)
+      var calls = 0
+      var times: [UInt32] = []
+      while Double(bench_now() - start) < end {
+        let keys = (0..<16).map { _ in UInt32.random(in: 0..<UInt32(data.count), using: &random) }
+        times.removeAll(keepingCapacity: true)
+        if words[1] == "get" {
+          _ = try contender.get(keys, &times)
+        } else {
+          try contender.set(keys, shift: 0, &times)
+        }
+        calls += keys.count
+      }
+      Child.say("\(calls) \(bench_now() - start)")
     }
   }
 }

@@ -7,13 +7,13 @@ import LMDBRival
 import Larder
 
 /// What a cache lives through besides hits: misses, batches, writes behind, eviction, expiry, opening,
-/// stampedes, observers. Nobody beside it; a rival that does the same is named where there is one.
+/// stampedes, observers; in turns with whoever can do the same.
 struct LifeWorkloads {
   let directory: String
   let results: Results
-  private var isQuick: Bool { results.isQuick }
+  var isQuick: Bool { results.isQuick }
   private let value = [UInt8](repeating: 7, count: 256)
-  private var calls: Int { isQuick ? 2000 : 20_000 }
+  private var calls: Int { isQuick ? 1000 : 5000 }
 
   init(directory: String, results: Results) {
     self.directory = directory
@@ -24,161 +24,293 @@ struct LifeWorkloads {
     try SharedStore(at: directory + "/" + name, .init(budget: .megabytes(megabytes)))
   }
 
-  private func sample(_ name: String, _ count: Int, _ body: (Int) throws -> Void) throws {
+  private typealias Racer = (name: String, call: (Int) throws -> Void)
+
+  /// Everybody makes the same calls in turns; each call is given its number.
+  private func race(_ workload: String, calls: Int, _ racers: [Racer?]) throws {
+    let racers = racers.compactMap { $0 }
+    var samples = racers.map { _ in [UInt32]() }
+    var means = racers.map { _ in [Double]() }
+    var medians = racers.map { _ in [Double]() }
+    for round in 0...(isQuick ? 3 : 9) {
+      for (index, racer) in racers.enumerated() {
+        var times: [UInt32] = []
+        times.reserveCapacity(calls)
+        for number in round * calls..<(round + 1) * calls {
+          let start = bench_now()
+          try racer.call(number)
+          times.append(UInt32(clamping: bench_now() - start))
+        }
+        if round == 0 { continue }
+        samples[index] += times
+        means[index].append(times.reduce(0.0) { $0 + Double($1) } / Double(times.count))
+        medians[index].append(Rounds.median(times.map(Double.init)))
+      }
+    }
+    results.add(
+      racers.indices.map {
+        Contest.Row(
+          name: racers[$0].name, latencies: Latencies(samples[$0]), rounds: means[$0],
+          medians: medians[$0])
+      }, workload, size: 256)
+  }
+
+  /// Latencies of Larder where nobody does the same.
+  func sample(_ name: String, _ count: Int, _ body: (Int) throws -> Void) throws {
     var times: [UInt32] = []
     for index in 0..<count {
       let start = bench_now()
       try body(index)
       times.append(UInt32(clamping: bench_now() - start))
     }
-    results.add("Larder", name, size: 256, times, label: name)
+    Child.say("\n\(name)\n" + Results.heading)
+    results.add("Larder", name, size: 256, times)
   }
 
-  /// What the row says stands first: these have no rival's name.
+  var redisSocket: String? {
+    ProcessInfo.processInfo.environment["LARDER_BENCH_REDIS"]
+  }
+
   func run() throws {
-    results.note("\nThe life of a cache, 256 B a value\n" + Results.heading)
-    let store = try store("life")
-    defer { store.close() }
-    let namespace = try store.namespace("values")
-    let (value, calls) = (value, calls)
-    try store.write { transaction in
-      for key in 0..<10_000 { try transaction.setBytes(value, forKey: key, in: "values") }
-    }
-    try sample("get miss", calls) {
-      guard try namespace.bytes(forKey: -1 - $0) == nil else { return }
-    }
-    try sample("set batch of 1,000", isQuick ? 10 : 100) { round in
-      try store.write { transaction in
-        for key in 0..<1000 {
-          try transaction.setBytes(value, forKey: key * 10 + round % 10, in: "values")
-        }
-      }
-    }
-    let cache = PersistentCache<Int, [UInt8]>(storage: store, namespace: "behind")
-    try sample("write-behind", calls) { cache[$0 % 10_000] = value }
-    try cache.sync()
-    try evictionAndExpiry()
-    try opening()
-    try stampede(store)
-    try observers(store)
-  }
-
-  private func evictionAndExpiry() throws {
-    let full = try store("full", megabytes: 4)
-    let namespace = try full.namespace("values")
-    let value = value
-    try full.write { transaction in
-      for key in 0..<13_000 { try transaction.setBytes(value, forKey: key, in: "values") }
-    }
-    try sample("set, full, evicting", calls) {
-      try namespace.setBytes(value, forKey: 1_000_000 + $0)
-    }
-    guard try full.statistics().evictions > 0 else { throw BenchFailure("Nothing was evicted.") }
-    full.close()
-    let churn = try store("churn", megabytes: 4)
-    let short = try churn.namespace("values")
-    try sample("set, all expire in 20 ms", calls) {
-      try short.setBytes(value, forKey: $0, expires: .after(.milliseconds(20)))
-    }
-    try sample("removeExpired, at the end", 1) { _ in _ = try churn.removeExpired() }
-    churn.close()
-  }
-
-  private func opening() throws {
     let path = directory + "/life"
-    // By a process of its own, which has not got the store open; its own start is not counted.
-    var times: [UInt32] = []
-    for _ in 0..<(isQuick ? 5 : 15) {
-      let child = try Child(["--child-open", path])
-      times.append(UInt32(clamping: try child.numbers()[0]))
-      try child.finish()
+    try Files.make(path)
+    try Files.make(path + "/rivals")
+    let data = Dataset(count: 1000)
+    let own = try StoreContender(in: path, data)
+    let redis = redisSocket.map { CContender.redis($0, data) }
+    let memcached = ProcessInfo.processInfo.environment["LARDER_BENCH_MEMCACHED"]
+      .map { CContender.memcached($0, data) }
+    let grdb = try GRDBContender(in: path, data, synchronous: "OFF")
+    let sqlite = CContender.sqlite(in: path, data, synchronous: 0)
+    let files = try CContender.files(in: path, data, isSynced: false)
+    let throughMap = try own.store.statistics().writesThroughMap
+    let lmdb = try CContender.lmdb(in: path, data, isSynced: false, throughMap: throughMap)
+    let namespace = try own.store.namespace("values")
+    // Keys that nobody has.
+    let absent = (0..<100_000).map { Dataset.key(500_000 + $0) }
+    func miss(_ rival: CContender?) -> Racer? {
+      rival.map { rival in
+        (
+          rival.name,
+          {
+            if rival.has(500_000 + $0) { throw BenchFailure("\(rival.name) has what it has not.") }
+          }
+        )
+      }
     }
-    results.add("Larder", "open, one get, close", size: 256, times, label: "open, one get, close")
+    try race(
+      "get miss, 256 B", calls: calls,
+      [
+        (
+          own.name,
+          {
+            guard try namespace.bytes(forKey: absent[$0]) == nil else {
+              throw BenchFailure("Larder has what it has not.")
+            }
+          }
+        ), miss(redis), miss(memcached),
+        (
+          grdb.name,
+          {
+            if try grdb.has(absent[$0]) { throw BenchFailure("GRDB has what it has not.") }
+          }
+        ), miss(sqlite), miss(files), miss(lmdb),
+      ])
+    let (keys, bytes) = (data.keys, data.values)
+    let values = bytes.map { Data($0) }
+    func batch(_ rival: CContender?) -> Racer? {
+      rival.map { rival in (rival.name, { _ in rival.setAll(data) }) }
+    }
+    try race(
+      "set of 1,000 in a batch, 256 B", calls: isQuick ? 5 : 20,
+      [
+        (
+          own.name,
+          { _ in
+            try own.store.write { transaction in
+              for (key, value) in zip(keys, bytes) {
+                try transaction.setBytes(value, forKey: key, in: "values")
+              }
+            }
+          }
+        ), batch(redis), batch(memcached),
+        (grdb.name, { _ in try grdb.setAll(data, values) }), batch(sqlite), batch(lmdb),
+      ])
+    for rival in [redis, memcached, grdb, sqlite, lmdb] as [(any Contender)?] + [own] {
+      guard let rival else { continue }
+      for key in stride(from: 0, to: data.count, by: 37)
+      where try rival.value(key) != data.values[key] {
+        throw BenchFailure("\(rival.name) has another value after a batch.")
+      }
+    }
+    let cache = PersistentCache<Int, [UInt8]>(storage: own.store, namespace: "behind")
+    let value = value
+    try sample("write-behind, 256 B", calls * 4) { cache[$0 % 10_000] = value }
+    try cache.sync()
+    try eviction()
+    try expiry()
+    try opening(path, data)
+    try stampede(own.store)
+    try observers(own.store)
+  }
+
+  /// Everybody may hold 4 MB and is full: each new entry puts another out.
+  private func eviction() throws {
+    let full = try store("full", megabytes: 4)
+    defer { full.close() }
+    let namespace = try full.namespace("values")
+    let data = Dataset(count: 16_000)
+    let (keys, bytes) = (data.keys, data.values)
+    try full.write { transaction in
+      for (key, value) in zip(keys, bytes) {
+        try transaction.setBytes(value, forKey: key, in: "values")
+      }
+    }
+    let redis = redisSocket.map { CContender.redis($0, data, loads: false) }
+    redis?.command("FLUSHALL")
+    // What the server needs for itself is about a megabyte.
+    redis?.command("CONFIG SET maxmemory 5mb")
+    redis?.command("CONFIG SET maxmemory-policy allkeys-lru")
+    defer {
+      redis?.command("CONFIG SET maxmemory 0")
+      redis?.command("FLUSHALL")
+    }
+    redis?.setAll(data)
+    let disk = try diskcache("full-disk", data, limit: 4 << 20)
+    defer { try? disk?.finish() }
+    let value = value
+    try raceOfFleets(
+      "set into a full cache of 4 MB, 256 B", data,
+      [
+        (
+          "Larder, store",
+          { keys, times in
+            for key in keys {
+              let name = Dataset.key(Int(key))
+              let start = bench_now()
+              try namespace.setBytes(value, forKey: name)
+              times.append(UInt32(clamping: bench_now() - start))
+            }
+          }
+        ), redis.map { redis in (redis.name, { try redis.set($0, shift: 1, &$1) }) },
+        disk.map { disk in (disk.name, { try disk.set($0, shift: 1, &$1) }) },
+      ])
+    guard try full.statistics().evictions > 0 else { throw BenchFailure("Nothing was evicted.") }
+  }
+
+  private func diskcache(_ name: String, _ data: Dataset, limit: Int) throws -> DrivenContender? {
+    guard ProcessInfo.processInfo.environment["LARDER_BENCH_DISKCACHE"] != nil else { return nil }
+    let values = directory + "/\(name)-values"
+    try Data(UnsafeRawBufferPointer(data.flat)).write(to: URL(fileURLWithPath: values))
+    return try .diskcache(
+      in: directory + "/" + name, policy: "least-recently-used", values: values, data, loads: true,
+      limit: limit)
+  }
+
+  private typealias Fleet = (name: String, set: ([UInt32], inout [UInt32]) throws -> Void)
+
+  /// Sets of keys that were never there before, in turns; each times its own calls.
+  private func raceOfFleets(_ workload: String, _ data: Dataset, _ fleets: [Fleet?]) throws {
+    let fleets = fleets.compactMap { $0 }
+    var samples = fleets.map { _ in [UInt32]() }
+    var means = fleets.map { _ in [Double]() }
+    var medians = fleets.map { _ in [Double]() }
+    for round in 0...(isQuick ? 3 : 9) {
+      let keys = (0..<calls).map { UInt32(100_000 + round * calls + $0) }
+      for (index, fleet) in fleets.enumerated() {
+        var times: [UInt32] = []
+        try fleet.set(keys, &times)
+        if round == 0 { continue }
+        samples[index] += times
+        means[index].append(times.reduce(0.0) { $0 + Double($1) } / Double(times.count))
+        medians[index].append(Rounds.median(times.map(Double.init)))
+      }
+    }
+    results.add(
+      fleets.indices.map {
+        Contest.Row(
+          name: fleets[$0].name, latencies: Latencies(samples[$0]), rounds: means[$0],
+          medians: medians[$0])
+      }, workload, size: 256)
+  }
+
+  /// What is set is gone 20 ms later, and somebody has to clear it away.
+  private func expiry() throws {
+    let churn = try store("churn", megabytes: 4)
+    defer { churn.close() }
+    let short = try churn.namespace("values")
+    let data = Dataset(count: 16_000)
+    let redis = redisSocket.map { CContender.redis($0, data, loads: false) }
+    redis?.setLife(milliseconds: 20)
+    let disk = try diskcache("churn-disk", data, limit: 4 << 20)
+    defer { try? disk?.finish() }
+    try disk?.setLife(seconds: 0.02)
+    let value = value
+    try raceOfFleets(
+      "set, all expire in 20 ms, 256 B", data,
+      [
+        (
+          "Larder, store",
+          { keys, times in
+            for key in keys {
+              let name = Dataset.key(Int(key))
+              let start = bench_now()
+              try short.setBytes(value, forKey: name, expires: .after(.milliseconds(20)))
+              times.append(UInt32(clamping: bench_now() - start))
+            }
+          }
+        ), redis.map { redis in (redis.name, { try redis.set($0, shift: 1, &$1) }) },
+        disk.map { disk in (disk.name, { try disk.set($0, shift: 1, &$1) }) },
+      ])
+    try sample("removeExpired, all that is left, 256 B", 1) { _ in _ = try churn.removeExpired() }
+  }
+
+  /// By a process of its own, which has not got it open; its own start is not counted.
+  private func opening(_ path: String, _ data: Dataset) throws {
+    let kinds = ["larder", "grdb", "sqlite", "lmdb"]
+    var rows: [Contest.Row] = []
+    var times = kinds.map { _ in [UInt32]() }
+    var name = kinds
+    for _ in 0..<(isQuick ? 7 : 25) {
+      for (index, kind) in kinds.enumerated() {
+        let child = try Child(["--child-open", kind, path])
+        let words = try child.line().split(separator: " ", maxSplits: 1).map(String.init)
+        times[index].append(UInt32(words[0])!)
+        name[index] = words[1]
+        try child.finish()
+      }
+    }
+    for index in kinds.indices {
+      let rounds = times[index].map(Double.init)
+      rows.append(
+        Contest.Row(
+          name: name[index], latencies: Latencies(times[index]), rounds: rounds, medians: rounds))
+    }
+    results.add(rows, "open, and one get, in a new process", size: 256)
   }
 
   /// In the other process.
-  static func open(_ path: String) throws {
+  static func open(_ kind: String, _ path: String) throws {
+    let data = Dataset(count: 1, size: 256)
     let start = bench_now()
-    let store = try SharedStore(at: path)
-    guard try store.namespace("values").bytes(forKey: 1) != nil else {
-      throw BenchFailure("The opened store lacks a value.")
+    var name = "Larder, store"
+    let isThere: Bool
+    switch kind {
+    case "larder":
+      let store = try SharedStore(at: path + "/larder-cache")
+      isThere = try store.namespace("values").bytes(forKey: data.keys[0]) != nil
+    case "grdb":
+      let grdb = try GRDBContender(in: path, data, synchronous: "OFF", loads: false)
+      (isThere, name) = (try grdb.has(data.keys[0]), grdb.name)
+    case "sqlite":
+      let sqlite = CContender.sqlite(in: path, data, synchronous: 0, loads: false)
+      (isThere, name) = (sqlite.has(0), sqlite.name)
+    default:
+      let lmdb = try CContender.lmdb(
+        in: path, data, isSynced: false, throughMap: true, loads: false)
+      (isThere, name) = (lmdb.has(0), lmdb.name)
     }
-    store.close()
-    Child.say("\(bench_now() - start)")
+    guard isThere else { throw BenchFailure("What \(kind) opened lacks a value.") }
+    Child.say("\(bench_now() - start) \(name)")
   }
-
-  // MARK: Together with others
-
-  /// Eight processes want the same missing value at once; it takes 20 ms to compute.
-  private func stampede(_ store: SharedStore) throws {
-    let children = try (0..<8).map { _ in try Child(["--child-together", store.path]) }
-    var times: [UInt32] = []
-    var computed: [Double] = []
-    for round in 0..<(isQuick ? 5 : 25) {
-      for child in children { try child.send("compute \(round)") }
-      var count = 0
-      for child in children {
-        let answer = try child.numbers()
-        times.append(UInt32(clamping: answer[0]))
-        count += Int(answer[1])
-      }
-      computed.append(Double(count))
-    }
-    for child in children { try child.finish() }
-    results.add("Larder", "stampede of 8, 20 ms", size: 256, times, label: "stampede of 8, 20 ms")
-    let all = computed.reduce(0, +)
-    results.note(
-      "stampede: \(Int(all)) computations for \(computed.count) keys wanted by 8 processes")
-    guard Int(all) == computed.count else { throw BenchFailure("Something was computed twice.") }
-  }
-
-  /// From the beginning of a committed set here to its sight in another process.
-  private func observers(_ store: SharedStore) throws {
-    let cache = PersistentCache<String, Int>(storage: store, namespace: "watched")
-    try cache.setValue(0, forKey: "key")
-    let child = try Child(["--child-together", store.path])
-    try child.send("observe")
-    _ = try child.line()
-    var times: [UInt32] = []
-    for number in 1...(isQuick ? 50 : 500) {
-      let start = bench_now()
-      try cache.setValue(number, forKey: "key")
-      let seen = try child.numbers()
-      guard seen[0] == UInt64(number) else {
-        throw BenchFailure("The observer saw something else.")
-      }
-      times.append(UInt32(clamping: seen[1] - start))
-    }
-    try cache.setValue(-1, forKey: "key")
-    try child.finish()
-    results.add("Larder", "seen by an observer", size: 8, times, label: "seen by an observer")
-  }
-
-  /// In the other process.
-  static func together(_ path: String) async throws {
-    let store = try SharedStore(at: path)
-    let cache = PersistentCache<Int, [UInt8]>(storage: store, namespace: "computed")
-    while let line = readLine() {
-      let words = line.split(separator: " ")
-      if words[0] == "observe" {
-        let watched = PersistentCache<String, Int>(storage: store, namespace: "watched")
-        for try await number in watched.values(forKey: "key") {
-          guard let number, number >= 0 else { return }
-          Child.say("\(number) \(bench_now())")
-        }
-      } else {
-        let computed = Computed()
-        let start = bench_now()
-        _ = try await cache.value(forKey: Int(words[1])!) {
-          computed.count = 1
-          usleep(20_000)
-          return [UInt8](repeating: 7, count: 256)
-        }
-        Child.say("\(bench_now() - start) \(computed.count)")
-      }
-    }
-  }
-
-  /// Written by one task, read after it.
-  private final class Computed: @unchecked Sendable { var count = 0 }
 }

@@ -64,6 +64,7 @@ struct MixedWorkloads {
       let calls = isQuick ? 1000 : 10_000
       var samples = all.map { _ in [UInt32]() }
       var means = all.map { _ in [Double]() }
+      var medians = all.map { _ in [Double]() }
       for round in 0...(isQuick ? 3 : 11) {
         let steps = (0..<calls).map { _ in
           (zipf.next(&numbers), Int.random(in: 0..<100, using: &numbers) < share)
@@ -87,12 +88,13 @@ struct MixedWorkloads {
           if round == 0 { continue }
           samples[index] += times
           means[index].append(times.reduce(0.0) { $0 + Double($1) } / Double(times.count))
+          medians[index].append(Rounds.median(times.map(Double.init)))
         }
       }
       let rows = all.indices.map {
         Contest.Row(
           name: all[$0].name, latencies: Latencies(samples[$0]), rounds: means[$0],
-          medians: means[$0])
+          medians: medians[$0])
       }
       results.add(rows, "\(share) % gets, \(100 - share) % sets, Zipf keys, 256 B", size: 256)
     }
@@ -108,42 +110,69 @@ struct MixedWorkloads {
     let store = try StoreContender(in: path, data)
     let cores = ProcessInfo.processInfo.activeProcessorCount
     results.note("\nProcesses at once, on \(cores) cores; thousand calls a second, all together")
-    let fleet = try (0..<8).map { _ in
-      try DrivenContender.larder(store: store.store.path, values: values, data)
-    }
-    var others: [DrivenContender] = []
-    if ProcessInfo.processInfo.environment["LARDER_BENCH_DISKCACHE"] != nil {
-      for index in 0..<8 {
-        others.append(
-          try .diskcache(
-            in: path + "/disk", policy: "least-recently-used", values: values, data,
-            loads: index == 0))
-      }
-    }
-    func rate(_ members: ArraySlice<DrivenContender>, _ kind: Contest.Kind) throws -> Double {
-      var rates: [Double] = []
-      for round in 0...(isQuick ? 2 : 5) {
-        for (index, member) in members.enumerated() {
-          try member.start(kind, seconds: isQuick ? 0.2 : 0.5, seed: round * 8 + index)
+    var fleets: [(name: String, members: [DrivenContender])] = [
+      (
+        "Larder",
+        try (0..<8).map { _ in
+          try .larder(store: store.store.path, values: values, data)
         }
-        let all = try members.map { try $0.rate() }
-        if round > 0 { rates.append(all.reduce(0, +) / 1000) }
+      )
+    ]
+    if let socket = ProcessInfo.processInfo.environment["LARDER_BENCH_REDIS"] {
+      let redis = CContender.redis(socket, data)
+      fleets.append(
+        (
+          redis.name,
+          try (0..<8).map { _ in
+            try .driven("redis", socket, redis.name, values: values, data)
+          }
+        ))
+    }
+    let grdb = try GRDBContender(in: path, data, synchronous: "OFF")
+    fleets.append(
+      (
+        grdb.name,
+        try (0..<8).map { _ in try .driven("grdb", path, grdb.name, values: values, data) }
+      ))
+    if ProcessInfo.processInfo.environment["LARDER_BENCH_DISKCACHE"] != nil {
+      fleets.append(
+        (
+          "diskcache, LRU",
+          try (0..<8).map { index in
+            try .diskcache(
+              in: path + "/disk", policy: "least-recently-used", values: values, data,
+              loads: index == 0)
+          }
+        ))
+    }
+    func rate(_ members: ArraySlice<DrivenContender>, _ kind: Contest.Kind, _ round: Int) throws
+      -> Double
+    {
+      for (index, member) in members.enumerated() {
+        try member.start(kind, seconds: isQuick ? 0.25 : 0.5, seed: round * 8 + index)
       }
-      return Rounds.median(rates)
+      return try members.map { try $0.rate() }.reduce(0, +) / 1000
     }
     for kind in [Contest.Kind.get, .set] {
-      for (name, members) in [("Larder", fleet), ("diskcache, LRU", others)] where !members.isEmpty
-      {
-        for count in [1, 2, 4, 8] {
-          let value = try rate(members.prefix(count), kind)
+      for count in [1, 2, 4, 8] {
+        var rates = fleets.map { _ in [Double]() }
+        // In turns, as everywhere; the first round is thrown away.
+        for round in 0...(isQuick ? 3 : 9) {
+          for (index, fleet) in fleets.enumerated() {
+            let value = try rate(fleet.members.prefix(count), kind, round)
+            if round > 0 { rates[index].append(value) }
+          }
+        }
+        for (index, fleet) in fleets.enumerated() {
+          let value = Rounds.median(rates[index])
           Child.say(
-            Results.pad("\(name), \(kind), \(count) processes", 40)
+            Results.pad("\(fleet.name), \(kind), \(count) processes", 40)
               + String(format: "%10.1f k/s", value))
-          results.point("\(kind) by processes", name, x: Double(count), value, unit: "k/s")
+          results.point("\(kind) by processes", fleet.name, x: Double(count), value, unit: "k/s")
         }
       }
     }
-    for member in fleet + others { try member.finish() }
+    for member in fleets.flatMap(\.members) { try member.finish() }
   }
 }
 

@@ -15,7 +15,7 @@ final class StoreContender: Contender {
 
   init(in directory: String, _ data: Dataset, _ durability: Durability = .cache) throws {
     self.data = data
-    name = "Larder, \(durability)"
+    name = durability == .cache ? "Larder, store" : "Larder, \(durability)"
     // Room for all values and their chunks: nothing is evicted.
     let budget = ByteCount(bytes: max(256 << 20, data.count * (data.size + 128) * 2))
     store = try SharedStore(

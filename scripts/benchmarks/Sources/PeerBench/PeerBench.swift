@@ -3,6 +3,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 import Foundation
+import LMDBRival
 import Larder
 
 /// `larder-peer-bench SUITE [--json FILE] [--quick] [--work DIRECTORY] [--traces DIRECTORY]`
@@ -17,13 +18,24 @@ struct PeerBench {
       let arguments = Array(CommandLine.arguments.dropFirst())
       switch arguments.first {
       case "--child-drive": try DrivenContender.drive(Array(arguments.dropFirst()))
-      case "--child-open": try LifeWorkloads.open(arguments[1])
+      case "--child-open": try LifeWorkloads.open(arguments[1], arguments[2])
+      case "--child-subscribe": LifeWorkloads.subscribe(arguments[1])
       case "--child-together": try await LifeWorkloads.together(arguments[1])
       default: try run(arguments)
       }
     } catch {
       FileHandle.standardError.write(Data("larder-peer-bench: \(error)\n".utf8))
       exit(1)
+    }
+  }
+
+  /// Rivals that scripts/bench could not start or install: told, never left out in silence.
+  private static func reportAbsent(_ results: Results) {
+    let environment = ProcessInfo.processInfo.environment
+    for name in ["Redis", "memcached", "diskcache"] {
+      let variable = "LARDER_BENCH_" + name.uppercased()
+      if environment[variable] != nil { continue }
+      results.absent(name, environment[variable + "_ABSENT"] ?? "scripts/bench starts it")
     }
   }
 
@@ -53,32 +65,54 @@ struct PeerBench {
       }
     }
     Child.say(Machine.description)
-    let results = Results(isQuick: isQuick)
+    let results = Results(isQuick: isQuick, json: json)
     let directory = try Files.fresh(in: work)
     defer { Files.remove(directory) }
+    if suite != "scale" { reportAbsent(results) }
+    let sections: [(name: String, body: () throws -> Void)]
     switch suite {
-    case "peers": try PeerFigures(directory: directory, results: results).run()
+    case "peers":
+      sections = PeerFigures(directory: directory, results: results).sections
     case "workloads":
-      try LifeWorkloads(directory: directory, results: results).run()
+      let life = LifeWorkloads(directory: directory, results: results)
       let mixed = MixedWorkloads(directory: directory, results: results)
-      try mixed.sizes()
-      try mixed.mixed()
-      try mixed.processes()
       let beside = ProcessInfo.processInfo.environment["LARDER_BENCH_TRACES"] ?? "traces"
-      try TraceWorkload(directory: directory, traces: traces ?? beside, results: results).run()
-    case "scale": try ScaleFigures(directory: directory, results: results).run()
+      let replays = TraceWorkload(
+        directory: directory, traces: traces ?? beside, results: results)
+      sections = [
+        ("life", life.run), ("sizes", mixed.sizes), ("mixed", mixed.mixed),
+        ("processes", mixed.processes), ("traces", replays.run),
+      ]
+    case "scale":
+      sections = [("scale", ScaleFigures(directory: directory, results: results).run)]
     default: throw BenchFailure("There is no suite \(suite).")
     }
-    if let json { try results.write(to: json) }
+    // One that fails does not take the others with it.
+    var failures: [String] = []
+    for (name, body) in sections {
+      let start = bench_now()
+      do {
+        try body()
+      } catch {
+        failures.append(name)
+        results.failed(name, "\(error)")
+      }
+      try results.save()
+      Child.say(String(format: "\n(\(name): %.1f s)", Double(bench_now() - start) / 1e9))
+    }
     let figures = results.figures
-    guard !figures.isEmpty else { return }
-    Child.say("\n" + Figure.heading)
-    for figure in figures { Child.say(figure.row) }
-    let missed = figures.filter { !$0.isMet }
-    Child.say(
-      missed.isEmpty
-        ? "\nAll \(figures.count) bars are met."
-        : "\n\(missed.count) of \(figures.count) bars are not met: "
-          + missed.map(\.id).joined(separator: ", "))
+    if !figures.isEmpty {
+      Child.say("\n" + Figure.heading)
+      for figure in figures { Child.say(figure.row) }
+      let missed = figures.filter { !$0.isMet }
+      Child.say(
+        missed.isEmpty
+          ? "\nAll \(figures.count) bars are met."
+          : "\n\(missed.count) of \(figures.count) bars are not met: "
+            + missed.map(\.id).joined(separator: ", "))
+    }
+    guard failures.isEmpty else {
+      throw BenchFailure("These failed: " + failures.joined(separator: ", ") + ".")
+    }
   }
 }

@@ -9,9 +9,12 @@ final class Results {
   private(set) var figures: [Figure] = []
   private var lines: [[String: Any]] = []
   let isQuick: Bool
+  private let json: String?
 
-  init(isQuick: Bool) {
+  /// - Parameter json: The file that `save()` writes, if any.
+  init(isQuick: Bool, json: String? = nil) {
     self.isQuick = isQuick
+    self.json = json
     lines.append(["kind": "machine", "text": Machine.description, "quick": isQuick])
   }
 
@@ -26,6 +29,12 @@ final class Results {
   func absent(_ name: String, _ reason: String) {
     Child.say("\(name) is absent: \(reason).")
     lines.append(["kind": "absent", "contender": name, "reason": reason])
+  }
+
+  /// A part that ended with an error.
+  func failed(_ name: String, _ reason: String) {
+    Child.say("\nFAILED: \(name): \(reason)")
+    lines.append(["kind": "failed", "part": name, "reason": reason])
   }
 
   /// What is true of a run and not a number.
@@ -77,6 +86,7 @@ final class Results {
   func point(_ chart: String, _ series: String, x: Double, _ y: Double, unit: String) {
     lines.append([
       "kind": "point", "chart": chart, "series": series, "x": x, "y": rounded(y), "unit": unit,
+      "cores": ProcessInfo.processInfo.activeProcessorCount,
     ])
   }
 
@@ -87,9 +97,13 @@ final class Results {
     ])
   }
 
-  /// How a curve grows: as its x to this power.
-  func fit(_ measure: String, by x: String, exponent: Double) {
-    lines.append(["kind": "fit", "measure": measure, "by": x, "exponent": rounded(exponent)])
+  /// How a curve grows, by both laws.
+  func fit(_ measure: String, by x: String, _ fit: Fit) {
+    lines.append([
+      "kind": "fit", "measure": measure, "by": x, "exponent": rounded(fit.exponent),
+      "factor": fit.factor, "base": fit.base, "per_decade": rounded(fit.perDecade),
+      "law": fit.isPower ? "power" : "logarithm",
+    ])
   }
 
   func trace(
@@ -103,7 +117,9 @@ final class Results {
     ])
   }
 
-  func write(to path: String) throws {
+  /// Writes what there is so far: a suite that fails, or is ended, has not run for nothing.
+  func save() throws {
+    guard let path = json else { return }
     var text = ""
     for figure in figures { text += try figure.json() + "\n" }
     for line in lines {

@@ -12,20 +12,27 @@ final class CContender: Contender {
   private let data: Dataset
   private let peer: OpaquePointer
 
-  private init(_ name: String, _ peer: OpaquePointer, _ data: Dataset, isNamed: Bool = false) {
+  private init(
+    _ name: String, _ peer: OpaquePointer, _ data: Dataset, isNamed: Bool = false,
+    loads: Bool = true
+  ) {
     var version = [CChar](repeating: 0, count: 64)
     peer_version(peer, &version, version.count)
     let text = String(decoding: version.prefix { $0 != 0 }.map(UInt8.init), as: UTF8.self)
-    self.name = isNamed ? name : "\(name) \(text)"
+    let words = name.split(separator: ",", maxSplits: 1).map(String.init)
+    self.name =
+      isNamed
+      ? name
+      : "\(words[0]) \(text)" + (words.count > 1 ? "," + words[1] : "")
     self.data = data
     self.peer = peer
-    peer_load(peer, data.forC)
+    if loads { peer_load(peer, data.forC) }
   }
 
   deinit { peer_close(peer) }
 
-  static func redis(_ socket: String, _ data: Dataset) -> CContender {
-    CContender("Redis", peer_redis(socket), data)
+  static func redis(_ socket: String, _ data: Dataset, loads: Bool = true) -> CContender {
+    CContender("Redis", peer_redis(socket), data, loads: loads)
   }
 
   static func memcached(_ socket: String, _ data: Dataset) -> CContender {
@@ -33,21 +40,22 @@ final class CContender: Contender {
   }
 
   static func sqlite(
-    in directory: String, _ data: Dataset, synchronous: Int32
+    in directory: String, _ data: Dataset, synchronous: Int32, loads: Bool = true
   ) -> CContender {
     let level = ["OFF", "NORMAL", "FULL"][Int(synchronous)]
     return CContender(
-      "SQLite C API, \(level)", peer_sqlite(directory + "/c-\(level).sqlite", synchronous), data)
+      "SQLite, C API, \(level)", peer_sqlite(directory + "/c-\(level).sqlite", synchronous), data,
+      loads: loads)
   }
 
   static func lmdb(
-    in directory: String, _ data: Dataset, isSynced: Bool, throughMap: Bool
+    in directory: String, _ data: Dataset, isSynced: Bool, throughMap: Bool, loads: Bool = true
   ) throws -> CContender {
     let path = directory + "/lmdb-\(isSynced)"
     try Files.make(path)
     return CContender(
       "liblmdb in C" + (isSynced ? ", synced" : throughMap ? ", WRITEMAP" : ""),
-      peer_lmdb(path, isSynced ? 1 : 0, throughMap ? 1 : 0), data, isNamed: true)
+      peer_lmdb(path, isSynced ? 1 : 0, throughMap ? 1 : 0), data, isNamed: true, loads: loads)
   }
 
   static func files(in directory: String, _ data: Dataset, isSynced: Bool) throws -> CContender {
@@ -81,6 +89,23 @@ final class CContender: Contender {
     var target = [UInt8](repeating: 0, count: 2 << 20)
     return Array(target[..<peer_value(peer, UInt32(key), &target, target.count)])
   }
+
+  private var small = [UInt8](repeating: 0, count: 4096)
+
+  /// Whether there is a value, of at most 4 kB; nothing is made of it.
+  func has(_ key: Int) -> Bool { peer_value(peer, UInt32(key), &small, small.count) > 0 }
+
+  /// A thousand sets in a transaction, or sent together; the data has so many.
+  func setAll(_ data: Dataset) { peer_load(peer, data.forC) }
+
+  /// Redis only: what is set from now on lives so long; and a command that answers OK.
+  func setLife(milliseconds: Int32) { peer_redis_life(peer, milliseconds) }
+  func command(_ text: String) { peer_redis_command(peer, text) }
+
+  /// Redis only: a number is set, and told to who subscribed.
+  func publish(_ number: Int) { peer_redis_publish(peer, number) }
+  func subscribe() { peer_redis_subscribe(peer) }
+  func nextPublished() -> Int { peer_redis_next(peer) }
 }
 
 /// GRDB's pool in WAL mode, statements prepared once.
@@ -91,11 +116,16 @@ final class GRDBContender: Contender {
   private let pool: DatabasePool
 
   /// - Parameter synchronous: OFF, NORMAL or FULL.
-  init(in directory: String, _ data: Dataset, synchronous: String) throws {
+  /// - Parameter loads: Whether the table is made and filled; otherwise both are there.
+  init(
+    in directory: String, _ data: Dataset, synchronous: String, loads: Bool = true
+  ) throws {
     self.data = data
     values = data.values.map { Data($0) }
     name = "GRDB 7.10.0, \(synchronous)"
     var configuration = Configuration()
+    // Other processes write as well: it waits for them.
+    configuration.busyMode = .timeout(60)
     configuration.prepareDatabase { db in
       // Everything the figures touch stays in SQLite's cache, or in its map.
       try db.execute(sql: "PRAGMA cache_size = -65536")
@@ -112,6 +142,7 @@ final class GRDBContender: Contender {
     guard level == ["OFF", "NORMAL", "FULL"].firstIndex(of: synchronous) else {
       throw BenchFailure("SQLite did not take synchronous = \(synchronous).")
     }
+    guard loads else { return }
     let (keys, values) = (data.keys, values)
     try pool.write { db in
       try db.execute(
@@ -124,6 +155,16 @@ final class GRDBContender: Contender {
 
   private static let insert = "REPLACE INTO entry VALUES (?, ?)"
   private static let select = "SELECT value FROM entry WHERE key = ?"
+
+  func has(_ key: String) throws -> Bool { try read(key) != nil }
+
+  /// All in one transaction.
+  func setAll(_ data: Dataset, _ values: [Data]) throws {
+    try pool.write { db in
+      let statement = try db.cachedStatement(sql: Self.insert)
+      for (key, value) in zip(data.keys, values) { try statement.execute(arguments: [key, value]) }
+    }
+  }
 
   private func read(_ key: String) throws -> Data? {
     try pool.read { db in

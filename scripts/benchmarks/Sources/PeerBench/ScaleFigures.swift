@@ -5,6 +5,7 @@
 import Foundation
 import LMDBRival
 import Larder
+import PeerRivals
 
 /// How cost grows: with the number of entries, of 100 bytes each, and with the bytes stored, in
 /// entries of 16 kB.
@@ -23,52 +24,63 @@ struct ScaleFigures {
     case file = "file, B a payload byte"
   }
 
+  /// The median, and the p99 where there are so many calls.
+  private typealias Value = (median: Double, p99: Double?)
+
   func run() throws {
-    let counts = isQuick ? [10_000, 30_000, 100_000] : [10_000, 100_000, 1_000_000, 10_000_000]
+    let counts =
+      isQuick
+      ? [10_000, 30_000, 100_000, 300_000, 1_000_000]
+      : [10_000, 30_000, 100_000, 300_000, 1_000_000, 3_000_000, 10_000_000]
     try curve("entries of 100 B", counts.map { ($0, 100, Double($0)) }, x: "entries")
-    let megabytes = isQuick ? [1, 16, 128] : [1, 16, 256, 2048, 8192]
+    let megabytes = isQuick ? [1, 8, 64, 256, 1024] : [1, 4, 16, 64, 256, 1024, 4096, 8192]
     try curve(
       "entries of 16 kB", megabytes.map { ($0 << 6, 16 << 10, Double($0)) }, x: "megabytes")
   }
 
   private func curve(_ title: String, _ steps: [(Int, Int, Double)], x: String) throws {
     results.note(
-      "\nGrowth, \(title)\n" + Results.pad(x, 14)
-        + Measure.allCases.map { Results.right($0.rawValue, 26) }.joined())
-    var curves: [Measure: [(Double, Double)]] = [:]
+      "\nGrowth, \(title): the median, and the p99 of calls\n" + Results.pad(x, 12)
+        + Measure.allCases.map { Results.right($0.rawValue, 25) }.joined()
+        + Results.right("seconds to load", 17))
+    var curves: [Measure: [(x: Double, y: Double)]] = [:]
     for (count, size, position) in steps {
-      let measured = try measure(count: count, size: size)
+      let (measured, loading) = try measure(count: count, size: size)
       let cells = Measure.allCases.map { measure in
-        Results.right(measured[measure].map { String(format: "%.2f", $0) } ?? "-", 26)
+        Results.right(
+          measured[measure].map { value in
+            String(format: "%.2f", value.median)
+              + (value.p99.map { String(format: " (%.1f)", $0) } ?? "")
+          } ?? "-", 25)
       }
-      Child.say(Results.pad("\(Int(position))", 14) + cells.joined())
+      Child.say(
+        Results.pad("\(Int(position))", 12) + cells.joined()
+          + Results.right(String(format: "%.1f", loading), 17))
       for measure in Measure.allCases {
         guard let value = measured[measure] else { continue }
-        curves[measure, default: []].append((position, value))
+        let chart = "\(measure.rawValue) by \(x)"
+        curves[measure, default: []].append((position, value.median))
         results.point(
-          "\(measure.rawValue) by \(x)", title, x: position, value, unit: measure.rawValue)
+          chart, value.p99 == nil ? title : "median", x: position, value.median,
+          unit: measure.rawValue)
+        if let p99 = value.p99 {
+          results.point(chart, "p99", x: position, p99, unit: measure.rawValue)
+        }
       }
+      try results.save()
     }
     for measure in Measure.allCases {
-      guard let points = curves[measure], points.count > 1 else { continue }
-      let power = Self.exponent(points)
-      results.note("  \(measure.rawValue): grows as \(x)^" + String(format: "%.2f", power))
-      results.fit(measure.rawValue, by: x, exponent: power)
+      guard let points = curves[measure], let fit = Fit(points) else { continue }
+      results.note(
+        "  \(measure.rawValue): grows as \(x)^" + String(format: "%.2f", fit.exponent)
+          + String(format: ", or by %.2f for ten times as many", fit.perDecade)
+          + (fit.isPower ? "; the power fits better" : "; the latter fits better"))
+      results.fit(measure.rawValue, by: x, fit)
     }
-  }
-
-  /// The slope of the line that fits best where both axes are logarithms.
-  private static func exponent(_ points: [(Double, Double)]) -> Double {
-    let logs = points.map { (log($0.0), log(max($0.1, 1e-9))) }
-    let count = Double(logs.count)
-    let means = (logs.map(\.0).reduce(0, +) / count, logs.map(\.1).reduce(0, +) / count)
-    let above = logs.reduce(0) { $0 + ($1.0 - means.0) * ($1.1 - means.1) }
-    let below = logs.reduce(0) { $0 + ($1.0 - means.0) * ($1.0 - means.0) }
-    return below == 0 ? 0 : above / below
   }
 
   /// A store that is full to the brim: the next new entry evicts one.
-  private func measure(count: Int, size: Int) throws -> [Measure: Double] {
+  private func measure(count: Int, size: Int) throws -> ([Measure: Value], loading: Double) {
     let path = directory + "/scale"
     defer { Files.remove(path) }
     var numbers = Numbers(seed: 5)
@@ -81,19 +93,22 @@ struct ScaleFigures {
     Files.remove(path + "-probe")
     var store = try SharedStore(at: path, .init(budget: budget))
     let batch = max(min(1000, (4 << 20) / size), 1)
-    for start in stride(from: 0, to: count, by: batch) {
-      try store.write { transaction in
-        for key in start..<min(start + batch, count) {
-          try transaction.setBytes(value, forKey: first + key, in: "values")
+    let loading =
+      try Rounds.nanoseconds {
+        for start in stride(from: 0, to: count, by: batch) {
+          try store.write { transaction in
+            for key in start..<min(start + batch, count) {
+              try transaction.setBytes(value, forKey: first + key, in: "values")
+            }
+          }
         }
-      }
-    }
+      } / 1e9
     guard try store.statistics().entries == count else {
       throw BenchFailure("The store does not hold what was stored.")
     }
     store.close()
     var opens: [Double] = []
-    for _ in 0..<5 {
+    for _ in 0..<(isQuick ? 5 : 15) {
       let start = bench_now()
       store = try SharedStore(at: path)
       guard try store.namespace("values").bytes(forKey: first) != nil else {
@@ -105,8 +120,8 @@ struct ScaleFigures {
     store = try SharedStore(at: path)
     defer { store.close() }
     let namespace = try store.namespace("values")
-    let calls = isQuick ? 2000 : 20_000
-    func sample(_ calls: Int, _ body: (Int) throws -> Void) throws -> Double {
+    let calls = isQuick ? 4000 : 40_000
+    func sample(_ calls: Int, _ body: (Int) throws -> Void) throws -> Value {
       var times: [UInt32] = []
       for _ in 0..<calls {
         let key = Int.random(in: 0..<count, using: &numbers)
@@ -114,17 +129,18 @@ struct ScaleFigures {
         try body(key)
         times.append(UInt32(clamping: bench_now() - start))
       }
-      return Latencies(times).median / 1000
+      let latencies = Latencies(times)
+      return (latencies.median / 1000, latencies.p99 / 1000)
     }
-    var result: [Measure: Double] = [.open: Rounds.median(opens)]
+    var result: [Measure: Value] = [.open: (Rounds.median(opens), nil)]
     result[.get] = try sample(calls) { key in
       guard try namespace.bytes(forKey: first + key)?.count == size else {
         throw BenchFailure("A key is missing.")
       }
     }
-    if size <= 256 {
-      result[.memory] = try memory(store, first: first, count: min(count, 1_000_000))
-    }
+    // No more than 4 GB of this process's memory; the file needs the rest.
+    result[.memory] = try memory(
+      store, first: first, count: min(count, (4 << 30) / (size + 256)))
     result[.set] = try sample(calls / 4) { try namespace.setBytes(value, forKey: first + $0) }
     var next = first + count
     let before = try store.statistics().evictions
@@ -134,31 +150,25 @@ struct ScaleFigures {
     }
     let statistics = try store.statistics()
     guard statistics.evictions > before else { throw BenchFailure("Nothing was evicted.") }
-    result[.file] = Double(statistics.fileBytes) / Double(count * size)
-    return result
+    result[.file] = (Double(statistics.fileBytes) / Double(count * size), nil)
+    return (result, loading)
   }
 
-  /// What this process's own memory grows by when all values are in it.
-  private func memory(_ store: SharedStore, first: Int, count: Int) throws -> Double {
+  /// What this process's allocator has given out more when all values are in its memory; nothing
+  /// where it does not tell.
+  private func memory(_ store: SharedStore, first: Int, count: Int) throws -> Value? {
+    guard peer_heap() > 0 else { return nil }
+    let before = peer_heap()
     let cache = PersistentCache<Int, [UInt8]>(
       storage: store, namespace: "values",
-      options: .init(memoryCost: .gigabytes(4), memoryCount: count * 2))
-    let before = Self.ownMemory
+      options: .init(memoryCost: .gigabytes(8), memoryCount: count * 2))
     for key in 0..<count {
       guard try cache.value(forKey: first + key) != nil else {
         throw BenchFailure("A key is missing.")
       }
     }
-    let grown = Self.ownMemory - before
+    let grown = Int(peer_heap()) - Int(before)
     keep(cache)
-    return Double(grown) / Double(count)
-  }
-
-  private static var ownMemory: Int {
-    let text = (try? String(contentsOfFile: "/proc/self/status", encoding: .utf8)) ?? ""
-    for line in text.split(separator: "\n") where line.hasPrefix("RssAnon:") {
-      return (Int(line.split(whereSeparator: { $0 == " " || $0 == "\t" })[1]) ?? 0) << 10
-    }
-    return 0
+    return (Double(grown) / Double(count), nil)
   }
 }

@@ -79,13 +79,15 @@ peer *peer_sqlite(const char *path, int synchronous) {
   char level[64];
   if (self == NULL) abort();
   must(self, sqlite3_open(path, &self->database), "open");
+  // Other processes write as well: it waits for them.
+  must(self, sqlite3_busy_timeout(self->database, 60000), "busy timeout");
   snprintf(level, sizeof level, "PRAGMA synchronous = %d", synchronous);
   execute(self, "PRAGMA journal_mode = WAL");
   execute(self, level);
   // Everything measured stays in SQLite's cache, or in its map.
   execute(self, "PRAGMA cache_size = -65536");
   execute(self, "PRAGMA mmap_size = 1073741824");
-  execute(self, "CREATE TABLE entry (key TEXT PRIMARY KEY, value BLOB NOT NULL) WITHOUT ROWID");
+  execute(self, "CREATE TABLE IF NOT EXISTS entry (key TEXT PRIMARY KEY, value BLOB NOT NULL) WITHOUT ROWID");
   must(self,
        sqlite3_prepare_v2(self->database, "SELECT value FROM entry WHERE key = ?", -1, &self->get,
                           NULL),

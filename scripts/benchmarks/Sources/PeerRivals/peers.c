@@ -9,6 +9,10 @@
 #include <string.h>
 #include <time.h>
 
+#ifdef __GLIBC__
+#include <malloc.h>
+#endif
+
 #define LARGEST ((size_t)2 << 20)
 
 static uint64_t now(void) {
@@ -27,6 +31,15 @@ static void name(char key[PEER_KEY_LENGTH + 1], uint32_t number) {
 }
 
 static uint32_t clamped(uint64_t time) { return time > UINT32_MAX ? UINT32_MAX : (uint32_t)time; }
+
+size_t peer_heap(void) {
+#if defined(__GLIBC__) && (__GLIBC__ > 2 || __GLIBC_MINOR__ >= 33)
+  struct mallinfo2 info = mallinfo2();
+  return info.uordblks + info.hblkhd;
+#else
+  return 0;
+#endif
+}
 
 void peer_close(peer *peer) { peer->close(peer); }
 

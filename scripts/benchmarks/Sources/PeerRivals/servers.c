@@ -21,6 +21,13 @@ struct server {
   int descriptor;
   char *request;
   char *reply;
+  // What a set is answered with.
+  const char *stored;
+  // Between begin and commit: requests are sent together, as a client that has many does.
+  int batching;
+  size_t queued, pending;
+  // Milliseconds that what is set lives; 0: for ever.
+  int life;
 };
 
 static struct server *server(peer *peer) { return (struct server *)peer; }
@@ -59,6 +66,44 @@ static void expect(struct server *self, const char *wanted) {
   if (line < strlen(wanted) || memcmp(self->reply, wanted, strlen(wanted)) != 0) {
     self->reply[line] = 0;
     peer_fail("unexpected reply", self->reply);
+  }
+}
+
+// Sends what is queued and reads an answer for each.
+static void flush_batch(struct server *self) {
+  size_t have = 0, wanted = strlen(self->stored);
+  send_all(self, self->queued);
+  for (; self->pending > 0; self->pending--) {
+    have = receive(self, have, wanted);
+    if (memcmp(self->reply, self->stored, wanted) != 0) peer_fail("unexpected reply", self->reply);
+    memmove(self->reply, self->reply + wanted, have - wanted);
+    have -= wanted;
+  }
+  self->queued = 0;
+}
+
+static void begin_batch(peer *peer) { server(peer)->batching = 1; }
+
+static void commit_batch(peer *peer) {
+  flush_batch(server(peer));
+  server(peer)->batching = 0;
+}
+
+// Where the next request is written: behind those that wait.
+static char *next_request(struct server *self, size_t size) {
+  if (self->batching && self->queued + size + 256 > CAPACITY) flush_batch(self);
+  return self->request + self->queued;
+}
+
+static void finish_set(struct server *self, size_t count) {
+  if (self->batching) {
+    self->queued += count;
+    self->pending++;
+    // The answers must not fill the socket while nobody reads them.
+    if (self->pending == 1000) flush_batch(self);
+  } else {
+    send_all(self, count);
+    expect(self, self->stored);
   }
 }
 
@@ -104,12 +149,61 @@ static size_t redis_get(peer *peer, const char *key, uint8_t *target, size_t cap
 
 static void redis_set(peer *peer, const char *key, const uint8_t *value, size_t size) {
   struct server *self = server(peer);
-  size_t count = (size_t)sprintf(self->request, "*3\r\n$3\r\nSET\r\n$%d\r\n%s\r\n$%zu\r\n",
-                                 PEER_KEY_LENGTH, key, size);
-  memcpy(self->request + count, value, size);
-  memcpy(self->request + count + size, "\r\n", 2);
-  send_all(self, count + size + 2);
+  char *request = next_request(self, size), digits[16];
+  size_t count = (size_t)sprintf(request, "*%d\r\n$3\r\nSET\r\n$%d\r\n%s\r\n$%zu\r\n",
+                                 self->life > 0 ? 5 : 3, PEER_KEY_LENGTH, key, size);
+  memcpy(request + count, value, size);
+  memcpy(request + count + size, "\r\n", 2);
+  count += size + 2;
+  if (self->life > 0) {
+    int length = snprintf(digits, sizeof digits, "%d", self->life);
+    count += (size_t)sprintf(request + count, "$2\r\nPX\r\n$%d\r\n%s\r\n", length, digits);
+  }
+  finish_set(self, count);
+}
+
+void peer_redis_life(peer *peer, int milliseconds) { server(peer)->life = milliseconds; }
+
+void peer_redis_command(peer *peer, const char *command) {
+  struct server *self = server(peer);
+  send_all(self, (size_t)sprintf(self->request, "%s\r\n", command));
   expect(self, "+OK\r\n");
+}
+
+// Reads until there are so many whole lines, and gives the beginning of the last one.
+static const char *receive_lines(struct server *self, int wanted) {
+  size_t have = 0;
+  for (;;) {
+    const char *last = self->reply, *line = self->reply;
+    int lines = 0;
+    for (size_t i = 0; i < have && lines < wanted; i++) {
+      if (self->reply[i] != '\n') continue;
+      lines++;
+      last = line;
+      line = self->reply + i + 1;
+    }
+    if (lines == wanted) return last;
+    have = receive(self, have, have + 1);
+  }
+}
+
+void peer_redis_subscribe(peer *peer) {
+  struct server *self = server(peer);
+  send_all(self, (size_t)sprintf(self->request, "SUBSCRIBE watched\r\n"));
+  // An array of the word, the channel and a number: six lines.
+  if (receive_lines(self, 6)[0] != ':') peer_fail("SUBSCRIBE", "unexpected reply");
+}
+
+long peer_redis_next(peer *peer) {
+  // An array of the word, the channel and what was published: seven lines.
+  return strtol(receive_lines(server(peer), 7), NULL, 10);
+}
+
+void peer_redis_publish(peer *peer, long number) {
+  struct server *self = server(peer);
+  send_all(self, (size_t)sprintf(self->request, "SET watched %ld\r\nPUBLISH watched %ld\r\n",
+                                 number, number));
+  if (receive_lines(self, 2)[0] != ':') peer_fail("PUBLISH", "unexpected reply");
 }
 
 static void redis_version(peer *peer, char *target, size_t capacity) {
@@ -128,6 +222,9 @@ peer *peer_redis(const char *path) {
   struct server *self = reach(path);
   self->peer.get = redis_get;
   self->peer.set = redis_set;
+  self->peer.begin = begin_batch;
+  self->peer.commit = commit_batch;
+  self->stored = "+OK\r\n";
   self->peer.version = redis_version;
   return &self->peer;
 }
@@ -148,11 +245,11 @@ static size_t memcached_get(peer *peer, const char *key, uint8_t *target, size_t
 
 static void memcached_set(peer *peer, const char *key, const uint8_t *value, size_t size) {
   struct server *self = server(peer);
-  size_t count = (size_t)sprintf(self->request, "set %s 0 0 %zu\r\n", key, size);
-  memcpy(self->request + count, value, size);
-  memcpy(self->request + count + size, "\r\n", 2);
-  send_all(self, count + size + 2);
-  expect(self, "STORED\r\n");
+  char *request = next_request(self, size);
+  size_t count = (size_t)sprintf(request, "set %s 0 0 %zu\r\n", key, size);
+  memcpy(request + count, value, size);
+  memcpy(request + count + size, "\r\n", 2);
+  finish_set(self, count + size + 2);
 }
 
 static void memcached_version(peer *peer, char *target, size_t capacity) {
@@ -166,6 +263,9 @@ peer *peer_memcached(const char *path) {
   struct server *self = reach(path);
   self->peer.get = memcached_get;
   self->peer.set = memcached_set;
+  self->peer.begin = begin_batch;
+  self->peer.commit = commit_batch;
+  self->stored = "STORED\r\n";
   self->peer.version = memcached_version;
   return &self->peer;
 }

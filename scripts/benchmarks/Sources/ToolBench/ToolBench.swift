@@ -48,18 +48,30 @@ struct ToolBench {
     defer { Files.remove(directory) }
     let figures = ToolFigures(tool: tool, directory: directory, isQuick: isQuick)
     var results: [Figure] = []
+    var failures: [String] = []
+    var lines: [String] = []
     print(Figure.heading)
     for (ids, body) in figures.all
     where wanted.isEmpty || ids.contains(where: { id in wanted.contains { id.hasPrefix($0) } }) {
-      for figure in try body() {
-        print(figure.row)
-        results.append(figure)
+      do {
+        for figure in try body() {
+          print(figure.row)
+          results.append(figure)
+        }
+      } catch {
+        // The others are measured all the same.
+        print("FAILED: \(ids[0]): \(error)")
+        failures.append(ids[0])
+        lines.append(try Failure.json(ids[0], error))
       }
     }
-    guard !results.isEmpty else { throw BenchFailure("No figure was selected.") }
+    guard !results.isEmpty || !failures.isEmpty else {
+      throw BenchFailure("No figure was selected.")
+    }
     if let json {
-      let lines = try results.map { try $0.json() + "\n" }.joined()
-      try Data(lines.utf8).write(to: URL(fileURLWithPath: json))
+      lines = try results.map { try $0.json() } + [try Machine.json(isQuick: isQuick)] + lines
+      let text = lines.map { $0 + "\n" }.joined()
+      try Data(text.utf8).write(to: URL(fileURLWithPath: json))
     }
     let missed = results.filter { !$0.isMet }
     print(
@@ -67,5 +79,8 @@ struct ToolBench {
         ? "\nAll \(results.count) bars are met."
         : "\n\(missed.count) of \(results.count) bars are not met: "
           + missed.map(\.id).joined(separator: ", "))
+    guard failures.isEmpty else {
+      throw BenchFailure("These failed: " + failures.joined(separator: ", ") + ".")
+    }
   }
 }

@@ -43,7 +43,8 @@ struct ToolFigures {
     return [
       Figure(
         id: "tool.memo_hit_ms", value: result.own, unit: "ms", bar: .atMost(8), own: result.own,
-        rival: "/bin/true, started in the same way", rivalValue: result.rival, rivalUnit: "ms")
+        rival: "/bin/true, started in the same way", rivalValue: result.rival, rivalUnit: "ms",
+        spread: result.ownSpread)
     ]
   }
 
@@ -68,7 +69,8 @@ struct ToolFigures {
     return [
       Figure(
         id: "tool.stat_1gb_ms", value: result.own, unit: "ms", bar: .atMost(20), own: result.own,
-        rival: "/bin/true, started in the same way", rivalValue: result.rival, rivalUnit: "ms")
+        rival: "/bin/true, started in the same way", rivalValue: result.rival, rivalUnit: "ms",
+        spread: result.ownSpread)
     ]
   }
 

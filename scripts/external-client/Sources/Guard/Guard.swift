@@ -45,8 +45,10 @@ struct Guard {
       for key in keys { try transaction.setBytes(value, forKey: key, in: "values") }
     }
     let namespace = try store.namespace("values")
-    for key in keys { _ = try namespace.bytes(forKey: key) }
+    // A key that is read again is found where it was.
+    _ = try namespace.bytes(forKey: "none")
     try guard_store_get(namespace, keys)
+    try guard_store_get_again(namespace, keys)
     try guard_set_batch(store, batch, value)
     try guard_set_batch(store, batch, value)
     try guard_set_committed(namespace, batch, value)

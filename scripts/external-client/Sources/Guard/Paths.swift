@@ -31,6 +31,15 @@ func guard_store_get(_ namespace: StoreNamespace, _ keys: [String]) throws {
 }
 
 @inline(never)
+@_silgen_name("guard_path_store_get_again_20000")
+func guard_store_get_again(_ namespace: StoreNamespace, _ keys: [String]) throws {
+  // Twice, or it is the same function as the one above.
+  for _ in 0..<2 {
+    for key in keys { _ = try namespace.bytes(forKey: key) }
+  }
+}
+
+@inline(never)
 @_silgen_name("guard_path_set_batch_1000")
 func guard_set_batch(_ store: SharedStore, _ keys: [String], _ value: [UInt8]) throws {
   try store.write { transaction in

@@ -26,6 +26,15 @@ typedef struct {
 peer *peer_redis(const char *socket);
 peer *peer_memcached(const char *socket);
 
+// Redis: what is set from now on lives so long, 0 for ever; a command of one line that answers OK.
+void peer_redis_life(peer *peer, int milliseconds);
+void peer_redis_command(peer *peer, const char *command);
+
+// Redis: sets a number and publishes it, sent together; the next that somebody published, waited for.
+void peer_redis_publish(peer *peer, long number);
+void peer_redis_subscribe(peer *peer);
+long peer_redis_next(peer *peer);
+
 // SQLite's own API: WAL, statements prepared once. `synchronous` is 0 (off), 1 (normal), 2 (full).
 peer *peer_sqlite(const char *path, int synchronous);
 
@@ -37,10 +46,13 @@ peer *peer_lmdb(const char *directory, int synchronous, int through_map);
 
 void peer_close(peer *peer);
 
+// Bytes that this process's allocator has given out; 0 where it does not tell.
+size_t peer_heap(void);
+
 // The rival's version, in a buffer of the caller's.
 void peer_version(peer *peer, char *target, size_t capacity);
 
-// Stores the first value of every key; in few transactions, where the rival has them.
+// Stores the first value of every key, a thousand at a time: in a transaction, or sent together.
 void peer_load(peer *peer, peer_data data);
 
 // Copies a key's value to `target`; returns its size, 0 when there is none.

@@ -1,0 +1,1 @@
+../PeerBench/Fit.swift
