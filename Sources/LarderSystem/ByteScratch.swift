@@ -21,7 +21,7 @@ package struct ByteScratch: ~Copyable {
   @inlinable @inline(__always)
   package mutating func store<T: FixedWidthInteger & BitwiseCopyable>(_ value: T, at offset: Int) {
     precondition(
-      offset >= 0 && offset &+ MemoryLayout<T>.size <= count, "a store outside the bytes")
+      offset >= 0 && offset <= count &- MemoryLayout<T>.size, "a store outside the bytes")
     unsafe base.storeBytes(of: value.littleEndian, toByteOffset: offset, as: T.self)
   }
 
@@ -59,9 +59,8 @@ package struct ByteScratch: ~Copyable {
 package func withByteScratch<R>(
   _ count: Int, _ body: (inout ByteScratch) throws -> R
 ) rethrows -> R {
-  try unsafe withUnsafeTemporaryAllocation(
-    byteCount: max(count, 1), alignment: 8
-  ) { buffer in
+  precondition(count > 0, "a record of no bytes")
+  return try unsafe withUnsafeTemporaryAllocation(byteCount: count, alignment: 8) { buffer in
     unsafe buffer.initializeMemory(as: UInt8.self, repeating: 0)
     var scratch = unsafe ByteScratch(buffer)
     return try body(&scratch)
