@@ -4,6 +4,7 @@
 
 import Larder
 import LarderEngine
+import LarderLMDB
 import LarderTesting
 import Testing
 
@@ -31,6 +32,31 @@ import Testing
     let again = try SharedStore(at: directory.path + "/store")
     #expect(try again.bytes(forKey: 2, in: "x") == [8])
     #expect(try again.verify() == [])
+  }
+
+  // A number LMDB gives twice would be two labels that are one.
+  @Test func `Each write is one transaction of LMDB's, also where the books stay as they are`()
+    throws
+  {
+    let directory = try TemporaryDirectory()
+    let store = try SharedStore(at: directory.path + "/store")
+    let generation = try store.core.generation()
+    var last = try generation.information().lastTransaction
+    func expectOne(_ body: () throws -> Void) throws {
+      try body()
+      let now = try generation.information().lastTransaction
+      #expect(now == last + 1)
+      last = now
+    }
+    try expectOne { try store.setBytes([1, 2, 3], forKey: "a") }
+    for byte in 0..<3 as Range<UInt8> {
+      try expectOne { try store.setBytes([byte, 2, 3], forKey: "a") }
+      try expectOne { try store.core.submit(WriteRecord(.bump)) }
+      try expectOne { try store.write { try $0.setBytes([byte, 1, 1], forKey: "a") } }
+    }
+    try expectOne { try store.setBytes([1], forKey: "a") }
+    try expectOne { try store.remove(forKey: "a") }
+    #expect(try store.verify() == [])
   }
 
   @Test func `The budget holds`() throws {
