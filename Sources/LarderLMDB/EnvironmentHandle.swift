@@ -153,7 +153,7 @@ package final class EnvironmentHandle: Sendable {
       unsafe writeMap = WriteMap(self)
     }
     guard let writeMap = unsafe writeMap else { return }
-    writeMap.choose(throughMap: throughMap, after: information.lastPage)
+    writeMap.choose(throughMap: throughMap, after: lastPage)
   }
 
   /// Where the next transaction writes to; `nil`: to the file.
@@ -168,8 +168,8 @@ package final class EnvironmentHandle: Sendable {
   /// Whether a transaction was given up for want of room to write through the map. For the same.
   package var lacksRoomInMap: Bool { unsafe writeMap?.hasRefused ?? false }
 
-  /// The pages that have blocks on the disk as far as this process has seen to it. For the same.
-  package var reservedPages: Int { unsafe writeMap?.pages ?? 0 }
+  /// The bytes that have blocks on the disk as far as this process has seen to it. For the same.
+  package var reservedBytes: Int { unsafe writeMap?.bytes ?? 0 }
 
   // MARK: Information
 
@@ -186,6 +186,16 @@ package final class EnvironmentHandle: Sendable {
       of: transaction, fromDescriptor: dataDescriptor, pageSize: information.pageSize)
   }
 
+  /// The number of the last page in use.
+  var lastPage: Int {
+    var info = unsafe MDB_envinfo()
+    unsafe mdb_env_info(pointer, &info)
+    return unsafe EnvironmentHandle.sound(lastPage: info.me_last_pgno)
+  }
+
+  // Of a damaged meta page it may be anything.
+  private static func sound(lastPage: Int) -> Int { min(max(lastPage, 0), 1 << 47) }
+
   package typealias Information = EnvironmentInformation
 
   package var information: Information {
@@ -193,9 +203,8 @@ package final class EnvironmentHandle: Sendable {
     var stat = MDB_stat()
     unsafe mdb_env_info(pointer, &info)
     unsafe mdb_env_stat(pointer, &stat)
-    // Of a damaged meta page they may be anything.
     return unsafe Information(
-      mapSize: info.me_mapsize, lastPage: min(max(info.me_last_pgno, 0), 1 << 47),
+      mapSize: info.me_mapsize, lastPage: EnvironmentHandle.sound(lastPage: info.me_last_pgno),
       lastTransaction: UInt64(truncatingIfNeeded: info.me_last_txnid),
       maximumReaders: Int(info.me_maxreaders), usedReaders: Int(info.me_numreaders),
       pageSize: Int(stat.ms_psize))
