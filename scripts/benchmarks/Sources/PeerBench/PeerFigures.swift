@@ -38,6 +38,7 @@ struct PeerFigures {
       return try .diskcache(
         in: directory + "/" + name, policy: policy, values: values, data, loads: true)
     }
+    let files = directory + "/files"
     let store = try StoreContender(in: directory, data)
     let throughMap = try store.store.statistics().writesThroughMap
     let grdb = try GRDBContender(in: directory, data, synchronous: "OFF")
@@ -45,7 +46,7 @@ struct PeerFigures {
     let present: [(any Contender)?] = [
       store, redis, grdb, disk, memcached, try diskcache("least-recently-stored", "lrs"),
       CContender.sqlite(in: directory, data, synchronous: 0),
-      try CContender.files(in: directory, data, isSynced: false),
+      try CContender.files(in: files, data, isSynced: false),
       try CContender.lmdb(in: directory, data, isSynced: false, throughMap: throughMap),
     ]
     let all = present.compactMap { $0 }
@@ -74,6 +75,8 @@ struct PeerFigures {
     try figure("peers.redis_set", sets, redis, atLeast: throughMap ? 3 : 1, "SET, nothing saved")
     try figure("peers.grdb_set", sets, grdb, atLeast: 3, "pool.write, WAL, synchronous = OFF")
     try figure("peers.diskcache_set", sets, disk, atLeast: 3, "Cache.set")
+    // Now: once the file system has given them blocks, removing 100,000 files can take minutes.
+    Files.remove(files)
   }
 
   private func contest(
