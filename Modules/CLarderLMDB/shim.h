@@ -13,6 +13,7 @@
 #include <fcntl.h>
 #include <lmdb.h>
 #include <pthread.h>
+#include <stddef.h>
 #include <stdint.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -97,13 +98,35 @@ static inline int larder_futex_wait(const volatile uint32_t *word, uint32_t expe
   return ETIMEDOUT;
 #endif
 }
-static inline void larder_futex_wake_all(const volatile uint32_t *word) {
+// At most so many sleepers of any process.
+static inline void larder_futex_wake(const volatile uint32_t *word, int count) {
 #if defined(__linux__)
-  syscall(SYS_futex, word, FUTEX_WAKE, 0x7fffffff, (void *)0, (void *)0, 0);
+  syscall(SYS_futex, word, FUTEX_WAKE, count, (void *)0, (void *)0, 0);
 #else
-  (void)word;
+  (void)word, (void)count;
 #endif
 }
+
+// The mutexes in LMDB's lock file, where they are glibc's; LockWaits.swift says what for.
+#if defined(__GLIBC__) && __SIZEOF_POINTER__ == 8
+_Static_assert(offsetof(pthread_mutex_t, __data.__lock) == 0, "the word that waiters sleep on");
+static inline size_t larder_mutex_size(void) { return sizeof(pthread_mutex_t); }
+// Whether there is a mutex of the kind LMDB makes: robust (16), of several processes (128).
+static inline int larder_is_robust_mutex(const void *place) {
+  return __atomic_load_n(&((const pthread_mutex_t *)place)->__data.__kind, __ATOMIC_RELAXED) ==
+         (16 | 128);
+}
+// Whether somebody has it who will wake a waiter when he lets it go.
+static inline int larder_mutex_wakes_next(const void *place) {
+  uint32_t word =
+      (uint32_t)__atomic_load_n(&((const pthread_mutex_t *)place)->__data.__lock, __ATOMIC_RELAXED);
+  return (word & FUTEX_WAITERS) != 0 && (word & FUTEX_TID_MASK) != 0;
+}
+#else
+static inline size_t larder_mutex_size(void) { return 0; }
+static inline int larder_is_robust_mutex(const void *place) { return (void)place, 0; }
+static inline int larder_mutex_wakes_next(const void *place) { return (void)place, 1; }
+#endif
 
 // A page that reads as zero in a forked child. getpid() costs a system call; this costs one load.
 static inline int larder_wipe_on_fork(void *page, size_t length) {
@@ -152,9 +175,10 @@ static inline int larder_is_mapped(void *address, size_t length) {
 #endif
 }
 
-// Words of liblmdb's own structures, in all releases 0.9 where they are here. WriteMap.swift says
-// what for, and checks them against what the library's functions say.
+// Words of liblmdb's own structures, in all releases 0.9 where they are here. WriteMap.swift and
+// LockWaits.swift say what for, and check them against what the library's functions and the system say.
 static inline int larder_env_descriptor(MDB_env *env) { return ((int *)(void *)env)[0]; }
+static inline int larder_env_lock_descriptor(MDB_env *env) { return ((int *)(void *)env)[1]; }
 static inline uint32_t larder_env_flags(MDB_env *env) { return ((uint32_t *)(void *)env)[3]; }
 static inline void larder_env_set_flag(MDB_env *env, uint32_t flag, int on) {
   uint32_t *flags = (uint32_t *)(void *)env + 3;

@@ -53,6 +53,12 @@ struct LarderTool: AsyncParsableCommand {
   // On the main thread: to go to another one opens descriptors already.
   @MainActor static func main() async {
     Stand.openMissingDescriptors()
+    if !Stand.hasDescriptorsForRuntime {
+      Console.complain(
+        "larder: Too many open files. Close some, or raise the limit on open files (`ulimit -n`): a "
+          + "store takes about a dozen.")
+      LarderTool.exit(withError: Exit.failure)
+    }
     await main(nil)
   }
 }

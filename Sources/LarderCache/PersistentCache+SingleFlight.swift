@@ -77,7 +77,7 @@ extension PersistentCache {
         defer { core.endLeading(leadership) }
         // Whoever computed it before us has committed by now.
         if let value = try loadForCompute(key) { return value }
-        let value = try await compute()
+        let value = try await core.timed(.computation, compute)
         core.countComputation()
         try await fill(value, key, encoded, expires, leadership, core, space)
         return value

@@ -76,7 +76,7 @@ extension CacheKey {
   public var keyBytes: [UInt8] {
     var encoder = KeyEncoder()
     encodeKey(into: &encoder)
-    return encoder.bytes
+    return encoder.take()
   }
 }
 

@@ -58,7 +58,12 @@ public struct KeyEncoder: Sendable {
   /// Appends the UTF-8 of a text.
   @inlinable
   public mutating func append(text: String) {
-    storage.append(contentsOf: text.utf8)
+    // The usual key is one text: exactly its room, without growing to it.
+    if storage.capacity == 0 {
+      storage = Array(text.utf8)
+    } else {
+      storage.append(contentsOf: text.utf8)
+    }
   }
 
   /// Appends the UTF-8 of a part of a text.

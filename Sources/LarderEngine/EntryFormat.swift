@@ -2,7 +2,7 @@
 // Copyright 2026 the Larder authors. Licensed under Apache-2.0.
 // SPDX-License-Identifier: Apache-2.0
 
-internal import LarderSystem
+package import LarderSystem
 
 // ENTRIES
 //
@@ -119,9 +119,15 @@ package struct EntryHeader: Sendable, Hashable {
 
   /// The bytes of the header, with the checksum field as it is.
   package func bytes() -> [UInt8] {
-    var bytes = [UInt8].zeros(EntryHeader.size)
-    bytes[0] = EntryHeader.version
-    bytes[1] = isChunked ? 1 : 0
+    withByteScratch(EntryHeader.size) { bytes in
+      write(to: &bytes)
+      return bytes.span.copied()
+    }
+  }
+
+  private func write(to bytes: inout ByteScratch) {
+    bytes.store(EntryHeader.version, at: 0)
+    bytes.store(isChunked ? 1 as UInt8 : 0, at: 1)
     bytes.store(codec, at: 2)
     bytes.store(UInt32(keyLength), at: 4)
     bytes.store(label, at: 8)
@@ -132,17 +138,21 @@ package struct EntryHeader: Sendable, Hashable {
     bytes.store(namespace, at: 48)
     bytes.store(epoch, at: 52)
     bytes.store(UInt32(storedLength), at: 56)
-    bytes[60] = keyTag
-    return bytes
+    bytes.store(padding | UInt32(keyTag), at: 60)
+  }
+
+  /// Writes the header with the checksum filled in, for content of this hash.
+  package mutating func seal(contentHash: UInt64, into bytes: inout ByteScratch) {
+    checksum = checksum(over: contentHash)
+    write(to: &bytes)
   }
 
   /// The bytes of the header with the checksum filled in, for content of this hash.
   package mutating func sealed(contentHash: UInt64) -> [UInt8] {
-    checksum = 0
-    var result = bytes()
-    checksum = XXH64.hash(result, seed: contentHash)
-    result.store(checksum, at: 40)
-    return result
+    withByteScratch(EntryHeader.size) { bytes in
+      seal(contentHash: contentHash, into: &bytes)
+      return bytes.span.copied()
+    }
   }
 
   /// The hash of key and payload that goes into the checksum.
@@ -153,7 +163,11 @@ package struct EntryHeader: Sendable, Hashable {
   /// Whether the header and this content belong together and are whole.
   ///
   /// The fields are judged as they were read: whatever becomes of the record meanwhile.
-  package func isIntact(contentHash: UInt64) -> Bool {
+  package func isIntact(contentHash: UInt64) -> Bool { checksum(over: contentHash) == checksum }
+
+  /// The checksum for content of this hash.
+  @inline(__always)
+  private func checksum(over contentHash: UInt64) -> UInt64 {
     XXH64.hash(
       words: (
         UInt64(EntryHeader.version) | (isChunked ? 1 << 8 : 0) | UInt64(codec) << 16
@@ -162,7 +176,7 @@ package struct EntryHeader: Sendable, Hashable {
         UInt64(namespace) | UInt64(epoch) << 32,
         UInt64(truncatingIfNeeded: storedLength) & 0xFFFF_FFFF | UInt64(padding) << 32
           | UInt64(keyTag) << 32
-      ), seed: contentHash) == checksum
+      ), seed: contentHash)
   }
 }
 

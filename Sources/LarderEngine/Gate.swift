@@ -33,6 +33,9 @@ package final class Gate: Sendable {
           continue
         }
       } catch {
+        if error.isOutOfFiles {
+          throw StoreError(error, during: "open", path: directory.path)
+        }
         throw StoreError(
           error.isStorageFull ? .storageFull : .directory, during: "open", path: directory.gate,
           "The store's gate cannot be opened (\(error)). Check the directory's owner and mode "

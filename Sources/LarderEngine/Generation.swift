@@ -42,6 +42,8 @@ package final class Generation: Sendable {
   /// The size of `data.mdb` at which to look who keeps it from being used again.
   let growthMark: Atomic<Int>
   let isGrowthNoted = Atomic<Bool>(false)
+  /// The books as the last commit of this process left them.
+  let books = Mutex<KnownBooks?>(nil)
   /// When the status of `data.mdb` was last asked for by a transaction through the map.
   private let lastLook = Atomic<Int64>(0)
 
@@ -235,9 +237,7 @@ package final class Generation: Sendable {
   }
 
   /// Whether the file is longer by now than the table knows, for the same.
-  var hasReservedMore: Bool {
-    UInt64(environment.reservedPages * environment.information.pageSize) > table.dataBytes
-  }
+  var hasReservedMore: Bool { UInt64(environment.reservedBytes) > table.dataBytes }
 
   /// Makes known that the file was changed by this process, for the same.
   func recordChange() {
@@ -278,13 +278,15 @@ package final class Generation: Sendable {
 
   /// Takes the writer's turn of this process; `false`: not within the time.
   package func takeWriterTurn(nanoseconds: UInt64 = .max / 4, toClose: Bool = false) -> Bool {
-    let deadline = Clocks.monotonicNanoseconds() &+ nanoseconds
+    var deadline: UInt64?
     while !writerTurn.compareExchange(
       expected: false, desired: true, ordering: .acquiring
     ).exchanged {
       // Who closes keeps the turn: whoever came for it has to move.
       if !toClose, isClosing { return false }
-      if Clocks.monotonicNanoseconds() > deadline { return false }
+      let now = Clocks.monotonicNanoseconds()
+      if now > deadline ?? .max { return false }
+      if deadline == nil { deadline = now &+ nanoseconds }
       OSThread.yield()
     }
     return true

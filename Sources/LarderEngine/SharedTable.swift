@@ -153,7 +153,10 @@ package final class SharedTable: Sendable {
 
   /// Whether a value filed with `seal` is the newest any process was told of: two loads.
   package func isCurrent(slot: Int, seal: UInt64) -> Bool {
-    SharedTableView(self).isCurrent(slot: slot, seal: seal)
+    // As the view does, which would count references first.
+    let stamp = unsafe stamps[slot & 0xFFFF].load(ordering: .acquiring)
+    let floor = unsafe word(SharedTableLayout.floor).pointee.load(ordering: .acquiring)
+    return stamp >= seal && floor >= seal
   }
 
   /// The newest label that forbids memory hits in a slot.
@@ -290,7 +293,10 @@ package final class SharedTable: Sendable {
   }
 
   /// Marks a key as used now. Wait-free; at most one relaxed store, usually none.
-  package func touch(hash: UInt64) { SharedTableView(self).touch(hash: hash) }
+  package func touch(hash: UInt64) {
+    let now = unsafe word(SharedTableLayout.clock).pointee.load(ordering: .relaxed)
+    if lastUse(hash: hash) != now { setLastUse(hash: hash, tick: now) }
+  }
 
   /// When a key of this hash was last used, in ticks of the recency clock.
   package func lastUse(hash: UInt64) -> UInt64 {

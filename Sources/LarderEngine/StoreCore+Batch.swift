@@ -89,39 +89,40 @@ extension StoreCore {
     let generation = transaction.generation
     let label = transaction.label
     for record in batch {
+      let (space, key) = (record.space, record.key)
       if record.isBehind { record.setInFlight(label) }
       try fault(throwing: .betweenPuts)
       var changed = true
       switch record.kind {
       case .put(let content):
-        let hash = record.space!.hash(of: record.key, in: generation)
+        let hash = space!.hash(of: key, in: generation)
         // The budget may have shrunk since the record was queued. Its neighbours are unharmed.
-        if let refusal = transaction.refusal(of: content, for: record.key) {
+        if let refusal = transaction.refusal(of: content, for: key) {
           results.append(.failed(refusal))
           if record.isBehind { report(refusal) }
           continue
         }
         generation.table.cancelLeases(hash: hash)
-        try transaction.put(content, forKey: record.key, hash: hash, in: record.space!)
+        try transaction.put(content, forKey: key, hash: hash, in: space!)
         generation.count(.sets)
       case .remove:
-        let hash = record.space!.hash(of: record.key, in: generation)
+        let hash = space!.hash(of: key, in: generation)
         generation.table.cancelLeases(hash: hash)
-        changed = try transaction.remove(record.key, hash: hash, in: record.space!)
+        changed = try transaction.remove(key, hash: hash, in: space!)
         if changed { generation.count(.removals) }
       case .fill(let content, let permit):
         try fault(throwing: .leaseBeforeFill)
-        let hash = record.space!.hash(of: record.key, in: generation)
-        let isTooLarge = transaction.refusal(of: content, for: record.key) != nil
+        let hash = space!.hash(of: key, in: generation)
+        let isTooLarge = transaction.refusal(of: content, for: key) != nil
         if !isTooLarge, permit.allowsFill(hash: hash, in: transaction) {
-          try transaction.put(content, forKey: record.key, hash: hash, in: record.space!)
+          try transaction.put(content, forKey: key, hash: hash, in: space!)
           generation.count(.sets)
         } else {
           generation.count(.fillsRefused)
           changed = false
         }
       case .removeDamaged(let written):
-        let hash = record.space!.hash(of: record.key, in: generation)
+        let hash = space!.hash(of: key, in: generation)
         changed = try transaction.removeItems(hash: hash) { $0.header.label == written } > 0
       case .bump: transaction.force()
       case .barrier, .exclusive: break

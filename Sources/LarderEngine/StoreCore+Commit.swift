@@ -25,6 +25,9 @@ extension StoreCore {
   func transact<R>(
     in generation: Generation, _ body: (inout StoreTransaction) throws -> R
   ) throws -> (result: R, label: UInt64) {
+    let timing = start(.commit)
+    // The last of all: the turn is over.
+    defer { timing?.end() }
     if generation.keeper != nil, generation.table.hasFailedSync {
       // What is on the disk is not known any more: everything is written anew.
       try copyGeneration(generation)
@@ -131,7 +134,7 @@ extension StoreCore {
 
   private func stamp(_ context: borrowing StoreTransaction, _ table: SharedTable) {
     let label = Mutant.stampsOneLow.isActive ? context.label - 1 : context.label
-    for slot in context.touchedSlots {
+    context.touchedSlots.forEach { slot in
       table.stamp(slot: slot, label: label)
       fault(.betweenStamps)
     }
@@ -155,7 +158,8 @@ extension StoreCore {
   /// What is left to do once the transaction is published.
   private struct Afterwards {
     let learn: [() -> Void]
-    let slots: [Int]
+    let books: KnownBooks
+    let slots: TouchedSlots
     let label: UInt64
     let evicted: UInt64
     let expired: UInt64
@@ -163,7 +167,8 @@ extension StoreCore {
 
     init(_ context: borrowing StoreTransaction, label: UInt64) {
       learn = context.learners()
-      slots = Mutant.stampsAfterCommit.isActive ? context.touchedSlots : []
+      books = context.knownBooks
+      slots = Mutant.stampsAfterCommit.isActive ? context.touchedSlots : TouchedSlots()
       self.label = label
       evicted = context.evicted
       expired = context.expired
@@ -171,8 +176,9 @@ extension StoreCore {
     }
 
     func publish(in generation: Generation) {
-      for slot in slots { generation.table.stamp(slot: slot, label: label) }
+      slots.forEach { generation.table.stamp(slot: $0, label: label) }
       for body in learn { body() }
+      generation.books.withLock { $0 = books }
       generation.count(.commits)
       if evicted > 0 { generation.count(.evictions, by: evicted) }
       if expired > 0 { generation.count(.expirations, by: expired) }

@@ -52,6 +52,31 @@ extension StoreCore {
   package func lookup(
     _ key: EncodedKey, in space: Space, known: UInt64 = 0
   ) throws -> Lookup {
+    let place = try place(of: key, in: space)
+    if known == 0, let (value, seal) = remembered(key, at: place) {
+      return Lookup(
+        outcome: .found(value), hash: place.hash, seal: seal, generation: place.generation)
+    }
+    return try lookup(key, in: space, known: known, at: place)
+  }
+
+  /// The payload of a key, or `nil`: for who wants nothing else of an entry.
+  func payload(of key: EncodedKey, in space: Space) throws -> [UInt8]? {
+    let place = try place(of: key, in: space)
+    if let (value, _) = remembered(key, at: place) { return value.payload }
+    switch try lookup(key, in: space, known: 0, at: place).outcome {
+    case .found(let value): return value.payload
+    case .absent, .unchanged: return nil
+    case .unreadable(let text): throw StoreError.unreadable(text, in: space.name)
+    }
+  }
+
+  /// Reads a key from the tree.
+  ///
+  /// - Parameter place: Where it is in the generation in force so far.
+  private func lookup(
+    _ key: EncodedKey, in space: Space, known: UInt64, at place: KeyPlace
+  ) throws -> Lookup {
     var retries = 0
     while true {
       var damage: (text: String, label: UInt64)?
@@ -60,10 +85,9 @@ extension StoreCore {
       do {
         let lookup = try withGeneration { generation in
           met = generation
-          let (hash, number) = space.place(of: key, in: generation)
-          generation.table.prefetch(hash: hash)
-          generation.places?.prefetch(hash)
-          if known == 0, let found = try remembered(key, hash, number, generation) { return found }
+          let (hash, number) =
+            generation === place.generation
+            ? (place.hash, place.number) : space.place(of: key, in: generation)
           return try generation.withSnapshot { transaction, snapshot in
             let sealed = Mutant.filedOneHigh.isActive ? snapshot + 1 : snapshot
             let outcome = try find(

@@ -21,42 +21,57 @@ internal import LarderSystem
 //
 // No snapshot is taken: nothing is pinned, and only the environment must stay open.
 
-extension StoreCore {
-  /// Finds an entry without the tree; `nil`: it has to be looked for there.
-  @inline(__always)
-  func remembered(
-    _ key: EncodedKey, _ hash: UInt64, _ number: UInt32, _ generation: Generation
-  ) throws -> Lookup? {
-    guard let places = generation.places, let place = places.place(of: hash) else { return nil }
-    places.prefetch(place)
-    guard
-      generation.table.isCurrent(slot: slotIndex(hash), seal: place.seal)
-        || Mutant.placesIgnoreStamps.isActive
-    else { return nil }
-    let value = try generation.whileOpen { _ in
-      places.withBytes(at: place) { read(key, number, place, $0) }
-    }
-    return value.map {
-      Lookup(outcome: .found($0), hash: hash, seal: place.seal, generation: generation)
-    }
-  }
+/// A key in a generation: where its slots are and its record would be.
+package struct KeyPlace: Sendable {
+  let generation: Generation
+  let hash: UInt64
+  /// The namespace's number; zero while this process does not know it.
+  let number: UInt32
+}
 
-  /// What a key has where it was last seen; `nil`: the tree would be asked. For tests.
-  package func remembered(_ key: EncodedKey, in space: Space) throws -> [UInt8]? {
+extension StoreCore {
+  /// Where a key is to be looked for, whose words are being fetched from here on.
+  @inline(__always)
+  func place(of key: EncodedKey, in space: Space) throws(StoreError) -> KeyPlace {
     let generation = try generation()
     let (hash, number) = space.place(of: key, in: generation)
-    guard let lookup = try remembered(key, hash, number, generation),
-      case .found(let value) = lookup.outcome
+    generation.table.prefetch(hash: hash)
+    generation.places?.prefetch(hash)
+    return KeyPlace(generation: generation, hash: hash, number: number)
+  }
+
+  /// An entry that is where it was, with the seal of the snapshot it was found in; `nil`: it has to be
+  /// looked for in the tree. A hit is counted, and counts as a use.
+  @inline(__always)
+  package func remembered(
+    _ key: EncodedKey, at place: KeyPlace
+  ) -> (value: StoredValue, seal: UInt64)? {
+    let (generation, hash) = (place.generation, place.hash)
+    guard let places = generation.places, let record = places.place(of: hash) else { return nil }
+    places.prefetch(record)
+    guard
+      generation.table.isCurrent(slot: slotIndex(hash), seal: record.seal)
+        || Mutant.placesIgnoreStamps.isActive
     else { return nil }
-    return value.payload
+    // Closed, or in want of readers: the tree's look-up has an answer to that.
+    guard let reader = try? generation.pool.take() else { return nil }
+    defer { generation.pool.giveBack(reader) }
+    guard
+      let value = places.withBytes(
+        at: record, { read(key, place.number, checksum: record.checksum, $0) })
+    else { return nil }
+    fault(.beforeFill)
+    generation.count(.storeHits)
+    generation.table.touch(hash: hash)
+    return (value, record.seal)
   }
 
   @inline(__always)
   private func read(
-    _ key: EncodedKey, _ number: UInt32, _ place: RecordPlace, _ record: RawSpan
+    _ key: EncodedKey, _ number: UInt32, checksum: UInt64, _ record: RawSpan
   ) -> StoredValue? {
     guard let header = try? EntryHeader(in: record, at: 0),
-      header.checksum == place.checksum, header.namespace == number, header.keyTag == key.tag,
+      header.checksum == checksum, header.namespace == number, header.keyTag == key.tag,
       header.keyLength == key.bytes.count, !header.isChunked,
       header.storedLength == record.byteCount,
       header.expires == EntryHeader.never || !header.isExpired(at: options.clock.now())
@@ -65,5 +80,10 @@ extension StoreCore {
     let payload = record.slice(start..<(start + header.payloadLength))!.copied()
     let hashed = EntryHeader.contentHash(key: key.bytes, payload: payload)
     return header.isIntact(contentHash: hashed) ? StoredValue(payload, header) : nil
+  }
+
+  /// What a key has where it was last seen; `nil`: the tree would be asked. For tests.
+  package func remembered(_ key: EncodedKey, in space: Space) throws -> [UInt8]? {
+    try remembered(key, at: place(of: key, in: space))?.value.payload
   }
 }

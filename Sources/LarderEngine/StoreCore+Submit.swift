@@ -23,13 +23,19 @@ extension StoreCore {
   /// Queues a record and waits until it is committed.
   @discardableResult
   package func submit(_ record: WriteRecord) throws(StoreError) -> WriteRecord.Result {
-    try check(record, try checkCaller())
+    let generation = try checkCaller()
+    try check(record, generation)
     // A writer of another process that does not go on may be stopped: then the store's thread
     // waits for it, and we can give up.
-    let isStalled = writerStalls()
+    let isStalled = writerStalls(in: generation)
     let event: Event? = queue.state.withLock { state in
-      state.records.append(record)
-      if !state.roleTaken, !isStalled {
+      let isOurs = !state.roleTaken && !isStalled
+      if isOurs, state.records.isEmpty {
+        state.alone = record
+      } else {
+        state.records.append(record)
+      }
+      if isOurs {
         state.roleTaken = true
         return nil
       }
@@ -147,8 +153,8 @@ extension StoreCore {
   ///
   /// LMDB's lock cannot be waited for with a time limit, so a caller must not wait in it for a
   /// process that is stopped. A commit takes far less than the time this waits for its end.
-  private func writerStalls() -> Bool {
-    guard let table = (try? generation())?.table else { return false }
+  private func writerStalls(in generation: Generation) -> Bool {
+    let table = generation.table
     var label: UInt64?
     while let writer = table.writerInside, writer.pid != ProcessIdentity.pid {
       // Another transaction than before: they go on.
@@ -216,17 +222,17 @@ extension StoreCore {
 
   private func leadQueued(until own: WriteRecord?) {
     while true {
-      let head: WriteRecord? = queue.state.withLock { $0.records.first }
+      let head: WriteRecord? = queue.state.withLock { $0.head }
       if let head, case .exclusive(let body) = head.kind {
         if head === own || head.waiter.withLock({ $0.event == nil }) {
-          queue.state.withLock { _ = $0.records.removeFirst() }
+          queue.state.withLock { $0.removeHead() }
           body(self)
           head.finish(.done(label: 0, changed: true))
           head.announce()
         } else {
           // It belongs to a caller that waits: its thread runs it. For a stopped writer of another
           // process we wait in its place, so that it can still give up.
-          if own == nil, writerStalls() {
+          if own == nil, let generation = try? generation(), writerStalls(in: generation) {
             _ = try? withGeneration { try transact(in: $0) { _ in } }
           }
           if let own, !own.isDone { own.waiter.withLock { $0.event = $0.event ?? Event() } }

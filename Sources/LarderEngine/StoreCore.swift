@@ -167,7 +167,7 @@ package final class StoreCore: Sendable {
   }
 
   /// The writes that wait for a transaction, of callers that wait and of those that do not.
-  package var queuedWrites: Int { queue.state.withLock { $0.records.count } }
+  package var queuedWrites: Int { queue.state.withLock { $0.count } }
 
   /// Waits until every write queued so far is committed or failed.
   package func flush() throws(StoreError) {

@@ -107,7 +107,8 @@ extension StoreError {
       return
     }
     self.init(
-      .system, during: operation, path: path ?? error.path, "\(error).", errorNumber: error.errno)
+      .system, during: operation, path: path ?? error.path,
+      "\(error)." + (error.isOutOfFiles ? StoreError.outOfFiles : ""), errorNumber: error.errno)
   }
 
   package init(_ error: LMDBError, during operation: String, path: String? = nil) {
@@ -125,11 +126,16 @@ extension StoreError {
         .damaged, during: operation, path: path,
         "\(error.cause). Run `larder verify` on the store; a cache is emptied by itself.")
     } else {
+      let isOutOfFiles = SystemError.isOutOfFiles(error.code.rawValue)
       self.init(
-        .system, during: operation, path: path, "\(error.cause).",
+        .system, during: operation, path: path,
+        "\(error.cause)." + (isOutOfFiles ? StoreError.outOfFiles : ""),
         errorNumber: error.code.rawValue > 0 ? error.code.rawValue : nil)
     }
   }
+
+  private static let outOfFiles =
+    " Close files, or raise the limit on open files (`ulimit -n`): a store takes about a dozen."
 
   static func tooManyReaders(_ error: ReaderPool.Exhausted, path: String) -> StoreError {
     StoreError(

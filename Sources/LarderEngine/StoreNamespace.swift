@@ -37,11 +37,7 @@ public struct StoreNamespace: Sendable {
       if case .put(let content) = record.kind { return content.payload }
       if case .remove = record.kind { return nil }
     }
-    switch try core.lookup(encoded, in: space).outcome {
-    case .found(let value): return value.payload
-    case .absent, .unchanged: return nil
-    case .unreadable(let text): throw StoreError.unreadable(text, in: space.name)
-    }
+    return try core.payload(of: encoded, in: space)
   }
 
   /// Stores bytes; they are committed when the call returns.

@@ -144,6 +144,9 @@ public struct StoreOptions: Sendable {
   /// without meaning.
   public var allowNonRobustLocks = false
 
+  /// Told how long operations took. `StoreOptions.timed()` of LarderMetrics sets it.
+  package var onTiming: TimingHandler?
+
   /// How many bits of a key's hash are used; below 64 only to provoke collisions in tests.
   package var hashBits = 64
 

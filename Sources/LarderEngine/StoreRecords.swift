@@ -15,7 +15,7 @@ internal import LarderSystem
 //        8 store id 16 bytes   24 generation u64   32 hash secret 16 bytes   48 budget u64 (0 none)
 //       56 map size u64   64 recency slots u64   72 created i64   80 checksum u64
 //       and of a relaxed store   88 interval between syncs u64, milliseconds   96 checksum u64
-//   "totals"          rewritten by every commit:
+//   "totals"          rewritten by every commit that changes it:
 //        0 bytes u64   8 entries u64   16 next chunk id u64   24 next namespace u32   28 zero u32
 //       32 checksum u64
 //   "n:" + name       a namespace:
@@ -133,7 +133,7 @@ package struct StoreTotals: Sendable, Hashable {
   package var nextChunk: UInt64 = 1
   package var nextNamespace: UInt32 = 1
 
-  package static var key: [UInt8] { Array("totals".utf8) }
+  package static let key = Array("totals".utf8)
 
   package init() {}
 
@@ -149,14 +149,21 @@ package struct StoreTotals: Sendable, Hashable {
     nextNamespace = record.integer(at: 24)!
   }
 
+  static let size = 40
+
+  func write(to record: inout ByteScratch) {
+    record.store(bytes, at: 0)
+    record.store(entries, at: 8)
+    record.store(nextChunk, at: 16)
+    record.store(nextNamespace, at: 24)
+    record.store(XXH64.hash(record.prefix(32)), at: 32)
+  }
+
   package func encoded() -> [UInt8] {
-    var result = [UInt8].zeros(40)
-    result.store(bytes, at: 0)
-    result.store(entries, at: 8)
-    result.store(nextChunk, at: 16)
-    result.store(nextNamespace, at: 24)
-    result.store(XXH64.hash(Array(result[..<32])), at: 32)
-    return result
+    withByteScratch(StoreTotals.size) { record in
+      write(to: &record)
+      return record.span.copied()
+    }
   }
 }
 
@@ -197,9 +204,18 @@ package struct NamespaceRecord: Sendable, Hashable {
   }
 
   package static func key(_ number: UInt32) -> [UInt8] {
-    var key = Array("i:".utf8)
-    key.append(littleEndian: number.byteSwapped)
-    return key
+    withByteScratch(keySize) { key in
+      writeKey(number, to: &key)
+      return key.span.copied()
+    }
+  }
+
+  static let keySize = 6
+
+  static func writeKey(_ number: UInt32, to key: inout ByteScratch) {
+    key.store(UInt8(ascii: "i"), at: 0)
+    key.store(UInt8(ascii: ":"), at: 1)
+    key.store(number.byteSwapped, at: 2)
   }
 
   /// The number in a key made by ``key(_:)``; `nil` for any other key.
@@ -221,9 +237,7 @@ package struct NamespaceRecord: Sendable, Hashable {
       record.byteCount >= 32, record.byteCount <= 32 + maximumNameLength,
       let check: UInt32 = record.integer(at: 4)
     else { return false }
-    var bytes = record.copied()
-    bytes.store(UInt32(0), at: 4)
-    return UInt32(truncatingIfNeeded: XXH64.hash(bytes)) == check
+    return UInt32(truncatingIfNeeded: XXH64.hash(record, zeroing: 4..<8)) == check
   }
 
   package init?(_ record: RawSpan) {
@@ -237,14 +251,22 @@ package struct NamespaceRecord: Sendable, Hashable {
     self.name = name.copied()
   }
 
+  var encodedSize: Int { 32 + name.count }
+
+  func write(to record: inout ByteScratch) {
+    record.store(epoch, at: 0)
+    record.store(UInt32(0), at: 4)
+    record.store(clearedLabel, at: 8)
+    record.store(bytes, at: 16)
+    record.store(entries, at: 24)
+    record.store(name, at: 32)
+    record.store(UInt32(truncatingIfNeeded: XXH64.hash(record.prefix(encodedSize))), at: 4)
+  }
+
   package func encoded() -> [UInt8] {
-    var result = [UInt8].zeros(32)
-    result.store(epoch, at: 0)
-    result.store(clearedLabel, at: 8)
-    result.store(bytes, at: 16)
-    result.store(entries, at: 24)
-    result += name
-    result.store(UInt32(truncatingIfNeeded: XXH64.hash(result)), at: 4)
-    return result
+    withByteScratch(encodedSize) { record in
+      write(to: &record)
+      return record.span.copied()
+    }
   }
 }

@@ -87,10 +87,10 @@ extension StoreCore {
       guard isElected || age >= interval &+ max(interval, 1000) else {
         return min(interval, 20) * 1_000_000
       }
-      let start = Clocks.monotonicNanoseconds()
-      try keeper.synchronize(generation)
+      let begun = Clocks.monotonicNanoseconds()
+      try synchronize(generation, keeper)
       // The next one is due an interval after this one began; what was committed meanwhile waits.
-      let length = Clocks.monotonicNanoseconds() &- start
+      let length = Clocks.monotonicNanoseconds() &- begun
       return max(interval * 1_000_000, length &+ 1_000_000) &- length
     } catch EngineSignal.moved {
       return nil
@@ -108,7 +108,7 @@ extension StoreCore {
     do {
       let failed: Generation? = try withGeneration { generation in
         do {
-          try generation.keeper?.synchronize(generation)
+          if let keeper = generation.keeper { try synchronize(generation, keeper) }
         } catch let error as StoreError {
           guard generation.table.hasFailedSync else { throw error }
           return generation
@@ -121,6 +121,12 @@ extension StoreCore {
     } catch {
       throw StoreError(wrapping: error, during: "sync", path: directory.path)
     }
+  }
+
+  private func synchronize(_ generation: Generation, _ keeper: SyncKeeper) throws {
+    let timing = start(.sync)
+    defer { timing?.end() }
+    try keeper.synchronize(generation)
   }
 
   /// Changes the interval for everybody.

@@ -100,7 +100,7 @@ extension StoreTransaction {
     for item in try readableItems(hash: hash) where item.header.namespace == number {
       guard try hasKey(item, hash: hash, key) else { continue }
       wasVisible =
-        try !item.header.isExpired(at: now) && item.header.epoch == namespace(number).epoch
+        try !item.header.isExpired(at: now) && item.header.epoch == epoch(number)
       try removeItems(hash: hash) { $0.offset == item.offset }
       break
     }
@@ -291,7 +291,7 @@ package enum Record {
 extension StoreTransaction {
   /// The epoch of a namespace as this transaction sees it.
   func currentEpoch(_ number: UInt32) throws -> UInt32 {
-    if let known = namespaces[number] { return known.epoch }
+    if let known = namespaces.epoch(of: number) { return known }
     guard let bytes = try transaction.value(forKey: NamespaceRecord.key(number), in: .main) else {
       return 1
     }

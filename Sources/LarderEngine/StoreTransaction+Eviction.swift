@@ -128,8 +128,8 @@ extension StoreTransaction {
           let header = item.header
           if sparingOwn, header.label == label { continue }
           var isDead = header.isExpired(at: now)
-          if let namespace = namespaces[header.namespace] {
-            if namespace.epoch != header.epoch { isDead = true }
+          if let epoch = namespaces.epoch(of: header.namespace) {
+            if epoch != header.epoch { isDead = true }
           } else {
             unknown.insert(header.namespace)
           }
@@ -142,7 +142,7 @@ extension StoreTransaction {
       }
     }
     // Known from the next sample on.
-    for number in unknown { _ = try namespace(number) }
+    for number in unknown { try epoch(number) }
     for hash in damaged { _ = try readableItems(hash: hash) }
     return result
   }
@@ -193,17 +193,17 @@ extension StoreTransaction {
         for item in items { seen.insert(item.header.namespace) }
         var isDead = false
         for item in items {
-          isDead = isDead || namespaces[item.header.namespace]?.epoch != item.header.epoch
+          isDead = isDead || namespaces.epoch(of: item.header.namespace) != item.header.epoch
         }
         if isDead || items.isEmpty { dead.append(cursor.currentInteger) }
         more = try cursor.moveToNext()
       }
     }
-    for number in seen { _ = try namespace(number) }
+    for number in seen { try epoch(number) }
     let known = namespaces
     for hash in dead {
       try removeItems(hash: hash) { item in
-        known[item.header.namespace].map { $0.epoch != item.header.epoch } ?? true
+        known.epoch(of: item.header.namespace) != item.header.epoch
       }
     }
     return next
@@ -237,7 +237,7 @@ extension StoreTransaction {
           more = try cursor.moveToNext()
         }
       }
-      if pass == 0 { for number in numbers { epochs[number] = try namespace(number).epoch } }
+      if pass == 0 { for number in numbers { epochs[number] = try epoch(number) } }
     }
     totals.bytes = bytes
     totals.entries = entries

@@ -14,7 +14,7 @@ extension StoreTransaction {
     var header = EntryHeader(
       codec: content.codec, keyTag: key.tag, keyLength: key.bytes.count,
       payloadLength: content.payload.count, label: label, created: now, expires: content.expires,
-      namespace: number, epoch: try namespace(number).epoch)
+      namespace: number, epoch: try epoch(number))
     if !header.isChunked {
       switch try existing(key, hash: hash, namespace: number) {
       case .none: return try insert(content, key, hash, &header)
@@ -131,13 +131,14 @@ extension StoreTransaction {
     touch(hash: hash)
     let tick = generation.table.advanceClock(milliseconds: now)
     generation.table.setLastUse(hash: hash, tick: tick)
-    let start = header.sealed(contentHash: content.contentHash)
-    try start.withRawSpan { start throws(LMDBError) in
+    try withByteScratch(EntryHeader.size) { start in
+      header.seal(contentHash: content.contentHash, into: &start)
       try key.bytes.withRawSpan { key throws(LMDBError) in
         try content.payload.withRawSpan { payload throws(LMDBError) in
-          try transaction.put(start, key, payload, forKey: hash, in: generation.entries)
+          try transaction.put(start.span, key, payload, forKey: hash, in: generation.entries)
         }
       }
     }
+    hasWrittenEntries = true
   }
 }

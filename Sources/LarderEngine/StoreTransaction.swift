@@ -4,6 +4,7 @@
 
 package import LarderLMDB
 internal import LarderSystem
+internal import Synchronization
 
 /// One write transaction of a store: everything in it becomes visible at once, or nothing does.
 ///
@@ -25,13 +26,11 @@ public struct StoreTransaction: ~Copyable {
 
   var totals: StoreTotals
   private var storedTotals: StoreTotals
-  var namespaces: [UInt32: NamespaceRecord] = [:]
-  private var changedNamespaces: Set<UInt32> = []
-  private var lastChanged: UInt32 = 0
+  private(set) var namespaces = NamespaceBooks()
   /// The namespaces used by name, so that each is hashed and looked up once.
   private var spaces: [Space] = []
   /// Slots whose keys were written or removed: stamped before the commit.
-  package private(set) var touchedSlots: [Int] = []
+  package private(set) var touchedSlots = TouchedSlots()
   var clearedNamespaces: [UInt32] = []
   var raisesFloor = false
   private var newNumbers: [(Space, UInt32)] = []
@@ -47,6 +46,8 @@ public struct StoreTransaction: ~Copyable {
   /// Index entries that wait for others; `nil`: none have to.
   var heldEntries: HeldIndexEntries?
   private var isForced = false
+  /// Whether LMDB has something to commit whatever becomes of the books.
+  var hasWrittenEntries = false
   var evicted: UInt64 = 0
   var expired: UInt64 = 0
   var bytesWritten: UInt64 = 0
@@ -55,8 +56,11 @@ public struct StoreTransaction: ~Copyable {
   init(
     _ transaction: consuming WriteTransaction, in generation: Generation, label: UInt64, now: Int64
   ) throws {
-    var totals: StoreTotals?
-    if let record = try transaction.value(forKey: StoreTotals.key, in: .main) {
+    let before = transaction.id &- 1
+    let known = generation.books.withLock { $0?.transaction == before ? $0 : nil }
+    if let namespace = known?.namespace { namespaces.learn(namespace.number, namespace.record) }
+    var totals = known?.totals
+    if totals == nil, let record = try transaction.value(forKey: StoreTotals.key, in: .main) {
       totals = StoreTotals(record)
     }
     guard let totals else {
@@ -73,7 +77,7 @@ public struct StoreTransaction: ~Copyable {
 
   /// Whether anything has to be committed.
   var hasChanges: Bool {
-    isForced || !touchedSlots.isEmpty || !changedNamespaces.isEmpty || totals != storedTotals
+    isForced || !touchedSlots.isEmpty || namespaces.hasChanges || totals != storedTotals
   }
 
   /// Makes the transaction commit although nothing changed: what a bump is.
@@ -122,35 +126,35 @@ public struct StoreTransaction: ~Copyable {
       totals.nextNamespace += 1
       try transaction.put(
         NamespaceRecord.nameRecord(created, name: space.nameBytes), forKey: key, in: .main)
-      namespaces[created] = NamespaceRecord(name: space.nameBytes)
-      changedNamespaces.insert(created)
+      namespaces.learn(created, NamespaceRecord(name: space.nameBytes))
+      namespaces.change(created) { _ in }
       number = created
     }
     newNumbers.append((space, number!))
     return number!
   }
 
-  /// The record of a namespace by its number.
-  mutating func namespace(_ number: UInt32) throws -> NamespaceRecord {
-    if let known = namespaces[number] { return known }
+  /// The epoch of a namespace by its number, whose record is known from then on.
+  @discardableResult
+  mutating func epoch(_ number: UInt32) throws -> UInt32 {
+    if let known = namespaces.epoch(of: number) { return known }
     var found: NamespaceRecord?
-    if let bytes = try transaction.value(forKey: NamespaceRecord.key(number), in: .main) {
-      found = NamespaceRecord(bytes)
-      if found == nil { throw LMDBError(.corrupted, during: "a namespace's record") }
+    try withByteScratch(NamespaceRecord.keySize) { key in
+      NamespaceRecord.writeKey(number, to: &key)
+      if let bytes = try transaction.value(forKey: key.span, in: .main) {
+        found = NamespaceRecord(bytes)
+        if found == nil { throw LMDBError(.corrupted, during: "a namespace's record") }
+      }
     }
     let record = found ?? NamespaceRecord(name: [])
-    namespaces[number] = record
-    return record
+    namespaces.learn(number, record)
+    return record.epoch
   }
 
   @inline(__always)
   mutating func changeNamespace(_ number: UInt32, _ body: (inout NamespaceRecord) -> Void) throws {
-    if lastChanged != number || number == 0 {
-      _ = try namespace(number)
-      changedNamespaces.insert(number)
-      lastChanged = number
-    }
-    body(&namespaces[number]!)
+    try epoch(number)
+    namespaces.change(number, body)
   }
 
   // MARK: Accounting
@@ -159,7 +163,7 @@ public struct StoreTransaction: ~Copyable {
   mutating func account(removing header: EntryHeader) throws {
     totals.bytes -= min(totals.bytes, UInt64(header.cost))
     totals.entries -= min(totals.entries, 1)
-    if try namespace(header.namespace).epoch == header.epoch {
+    if try epoch(header.namespace) == header.epoch {
       try changeNamespace(header.namespace) {
         $0.bytes -= min($0.bytes, UInt64(header.cost))
         $0.entries -= min($0.entries, 1)
@@ -173,9 +177,10 @@ public struct StoreTransaction: ~Copyable {
       try account(removing: old)
       return try account(adding: header)
     }
+    bytesWritten += UInt64(header.cost)
+    if old.cost == header.cost { return }
     totals.bytes -= min(totals.bytes, UInt64(old.cost))
     totals.bytes += UInt64(header.cost)
-    bytesWritten += UInt64(header.cost)
     try changeNamespace(header.namespace) {
       $0.bytes -= min($0.bytes, UInt64(old.cost))
       $0.bytes += UInt64(header.cost)
@@ -201,16 +206,34 @@ public struct StoreTransaction: ~Copyable {
       try transaction.put(
         entry.books.encoded(), forKey: ObjectTypeBooks.key(number), in: .main)
     }
-    for number in changedNamespaces {
-      try transaction.put(
-        namespaces[number]!.encoded(), forKey: NamespaceRecord.key(number), in: .main)
+    try namespaces.forEachChanged { number, namespace in
+      try withByteScratch(NamespaceRecord.keySize) { key in
+        NamespaceRecord.writeKey(number, to: &key)
+        try withByteScratch(namespace.encodedSize) { record in
+          namespace.write(to: &record)
+          try transaction.put(record.span, forKey: key.span, in: .main)
+        }
+      }
     }
-    try transaction.put(totals.encoded(), forKey: StoreTotals.key, in: .main)
+    // An empty transaction is none to LMDB: its number would be given to the next one as well.
+    if hasWrittenEntries, totals == storedTotals { return }
+    try withByteScratch(StoreTotals.size) { record in
+      totals.write(to: &record)
+      try StoreTotals.key.withRawSpan { key throws(LMDBError) in
+        try transaction.put(record.span, forKey: key, in: .main)
+      }
+    }
+  }
+
+  /// What the next transaction finds, once this one is committed.
+  var knownBooks: KnownBooks {
+    KnownBooks(transaction: transaction.id, totals: totals, namespace: namespaces.single)
   }
 
   /// To run after the commit: what was given out here is true then.
   func learners() -> [() -> Void] {
-    newNumbers.map { space, number in
+    if newNumbers.isEmpty { return [] }
+    return newNumbers.map { space, number in
       { [generation] in space.learn(number: number, in: generation) }
     }
   }

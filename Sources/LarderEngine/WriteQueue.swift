@@ -42,15 +42,25 @@ final class WriteQueue: Sendable {
 
   struct State {
     var records: [WriteRecord] = []
+    /// Before all of them: what is written by who took the role when nothing was queued. It is the
+    /// usual case, and no list is made for it.
+    var alone: WriteRecord?
     /// Somebody has the writer's role.
     var roleTaken = false
     var behindCount = 0
     var behindBytes = 0
-    /// Taken from `records` for a transaction, and not booked out yet.
+    /// Writes behind, taken from `records` for a transaction, and not booked out yet.
     var inFlight: [WriteRecord] = []
     /// The newest waiting write of each key.
     var shadows: [Shadow: WriteRecord] = [:]
     var spaceWaiters: [Event] = []
+
+    var count: Int { records.count + (alone == nil ? 0 : 1) }
+    var head: WriteRecord? { alone ?? records.first }
+
+    mutating func removeHead() {
+      if alone == nil { records.removeFirst() } else { alone = nil }
+    }
   }
 
   static let behindLimitCount = 65_536
@@ -63,6 +73,11 @@ final class WriteQueue: Sendable {
 
   /// Takes from the front what one transaction may hold: plain records up to the first exclusive.
   static func takeBatch(_ state: inout State) -> [WriteRecord] {
+    if let alone = state.alone {
+      state.alone = nil
+      if state.records.isEmpty { return [alone] }
+      state.records.insert(alone, at: 0)
+    }
     var count = 0
     var bytes = 0
     for record in state.records {
@@ -75,17 +90,20 @@ final class WriteQueue: Sendable {
     if count == state.records.count {
       let all = state.records
       state.records = []
-      state.inFlight += all
+      state.inFlight += all.lazy.filter(\.shadowsKey)
       return all
     }
     let batch = Array(state.records.prefix(count))
     state.records.removeFirst(count)
-    state.inFlight += batch
+    state.inFlight += batch.lazy.filter(\.shadowsKey)
     return batch
   }
 
   /// Books records out that are done; wakes callers that wait for room.
   func release(_ done: [WriteRecord]) {
+    // Nothing else is booked.
+    let behind = done.count { $0.shadowsKey }
+    if behind == 0 { return }
     let waiters = state.withLock { state in
       for record in done where record.shadowsKey {
         let slot = record.slot.exchange(WriteRecord.noSlot, ordering: .relaxed)
@@ -97,7 +115,7 @@ final class WriteQueue: Sendable {
         // Last: whoever finds the count at zero must find the key's write committed.
         pending.remove(slot: slot)
       }
-      if state.inFlight.count == done.count {
+      if state.inFlight.count == behind {
         state.inFlight = []
       } else {
         state.inFlight.removeAll { record in done.contains { $0 === record } }

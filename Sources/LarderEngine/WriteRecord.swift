@@ -30,7 +30,8 @@ package final class WriteRecord: Sendable {
     /// Committed under this label; `changed` is false for a removal that found nothing and for a
     /// fill that was refused.
     case done(label: UInt64, changed: Bool)
-    case failed(StoreError)
+    // Apart, so that the usual result is as small as it can be.
+    indirect case failed(StoreError)
   }
 
   package let kind: Kind
@@ -42,9 +43,10 @@ package final class WriteRecord: Sendable {
   let isBehind: Bool
   private let onDone: (@Sendable (Result) -> Void)?
 
-  // phase in the low three bits, label above.
+  // phase in the low three bits, label above. With the last change of it the two below are final.
   private let status = Atomic<UInt64>(0)
-  private let outcome = Mutex<Result?>(nil)
+  private let isChange = Atomic<Bool>(true)
+  private let failure = Mutex<StoreError?>(nil)
 
   struct Waiter {
     var event: Event?
@@ -98,29 +100,45 @@ package final class WriteRecord: Sendable {
     switch status & 7 {
     case 0: return .queued
     case 1: return .inFlight(status >> 3)
-    case 2: return .committed(status >> 3)
-    case 3: return .superseded
+    case WriteRecord.committed: return .committed(status >> 3)
+    case WriteRecord.superseded: return .superseded
     default: return .failed
     }
   }
+
+  private static var committed: UInt64 { 2 }
+  private static var superseded: UInt64 { 3 }
+  private static var failed: UInt64 { 4 }
 
   func setQueued() { status.store(0, ordering: .releasing) }
   func setInFlight(_ label: UInt64) { status.store(label << 3 | 1, ordering: .releasing) }
 
   // MARK: Result
 
-  var isDone: Bool { outcome.withLock { $0 != nil } }
-  package var result: Result? { outcome.withLock { $0 } }
+  var isDone: Bool { status.load(ordering: .acquiring) & 7 >= WriteRecord.committed }
+
+  package var result: Result? {
+    let status = status.load(ordering: .acquiring)
+    switch status & 7 {
+    case 0, 1: return nil
+    case WriteRecord.failed: return failure.withLock { $0 }.map { .failed($0) }
+    default: return .done(label: status >> 3, changed: isChange.load(ordering: .relaxed))
+    }
+  }
 
   /// Whether the record holds the key's value in this process while it waits.
   var shadowsKey: Bool { isBehind && space != nil }
 
   func finish(_ result: Result, isFinal: Bool = true) {
     switch result {
-    case .done(let label, _): status.store(isFinal ? label << 3 | 2 : 3, ordering: .releasing)
-    case .failed: status.store(4, ordering: .releasing)
+    case .done(let label, let changed):
+      isChange.store(changed, ordering: .relaxed)
+      let phase = isFinal ? WriteRecord.committed : WriteRecord.superseded
+      status.store(label << 3 | phase, ordering: .releasing)
+    case .failed(let error):
+      failure.withLock { $0 = error }
+      status.store(WriteRecord.failed, ordering: .releasing)
     }
-    outcome.withLock { $0 = result }
   }
 
   /// Lets the caller know. After the record left the queue's books.

@@ -41,6 +41,7 @@ package final class EnvironmentHandle: Sendable {
   // Both used only by whoever has the process's turn to write.
   private nonisolated(unsafe) var writeMap: WriteMap?
   private nonisolated(unsafe) var hasTriedWriteMap = false
+  private let locks: LockWaits?
 
   private static let open = Mutex<Set<FileIdentity>>([])
 
@@ -51,7 +52,7 @@ package final class EnvironmentHandle: Sendable {
     let isNew = EnvironmentHandle.open.withLock { $0.insert(identity).inserted }
     guard isNew else { throw LMDBError(.alreadyOpen, during: "mdb_env_open") }
     do throws(LMDBError) {
-      unsafe self.handle = try EnvironmentHandle.makeHandle(path: path, options: options)
+      unsafe (handle, locks) = try EnvironmentHandle.makeHandle(path: path, options: options)
     } catch {
       EnvironmentHandle.open.withLock { _ = $0.remove(identity) }
       throw error
@@ -62,7 +63,8 @@ package final class EnvironmentHandle: Sendable {
 
   private static func makeHandle(
     path: String, options: Options
-  ) throws(LMDBError) -> OpaquePointer {
+  ) throws(LMDBError) -> (OpaquePointer, LockWaits?) {
+    var locks: LockWaits?
     var created: OpaquePointer?
     try unsafe check(mdb_env_create(&created), "mdb_env_create")
     let handle = unsafe created!
@@ -80,21 +82,26 @@ package final class EnvironmentHandle: Sendable {
       var descriptor: CInt = -1
       try unsafe check(mdb_env_get_fd(handle, &descriptor), "mdb_env_get_fd")
       larder_set_cloexec(descriptor)
+      locks = unsafe LockWaits(of: handle, in: path)
+      if let locks { LockWatch.shared.add(locks) }
       // LMDB learns how the unnamed table is ordered only when somebody asks for it.
       var transaction: OpaquePointer?
-      var begun = unsafe mdb_txn_begin(handle, nil, UInt32(MDB_RDONLY), &transaction)
-      if begun == MDB_READERS_FULL {
+      let begun = LockWaits.during(locks) {
+        let begun = unsafe mdb_txn_begin(handle, nil, UInt32(MDB_RDONLY), &transaction)
         // The dead may have them all.
-        try unsafe check(mdb_reader_check(handle, nil), "mdb_reader_check")
-        begun = unsafe mdb_txn_begin(handle, nil, UInt32(MDB_RDONLY), &transaction)
+        guard begun == MDB_READERS_FULL, unsafe mdb_reader_check(handle, nil) == MDB_SUCCESS else {
+          return begun
+        }
+        return unsafe mdb_txn_begin(handle, nil, UInt32(MDB_RDONLY), &transaction)
       }
       try check(begun, "mdb_txn_begin")
       var main: MDB_dbi = 0
       let status = unsafe mdb_dbi_open(transaction, nil, 0, &main)
       unsafe mdb_txn_commit(transaction)
       try check(status, "mdb_dbi_open")
-      return unsafe handle
+      return unsafe (handle, locks)
     } catch {
+      if let locks { LockWatch.shared.remove(locks) }
       // mdb_env_create has given us a handle: it must go even when opening failed.
       unsafe mdb_env_close(handle)
       throw error
@@ -110,14 +117,21 @@ package final class EnvironmentHandle: Sendable {
   package func close() {
     guard let handle = unsafe handle else { return }
     unsafe self.handle = nil
+    if let locks { LockWatch.shared.remove(locks) }
     unsafe mdb_env_close(handle)
     EnvironmentHandle.open.withLock { _ = $0.remove(identity) }
   }
 
   deinit {
     // An environment that could not be closed under the gate is left to the end of the process.
-    if unsafe handle != nil { EnvironmentHandle.open.withLock { _ = $0.remove(identity) } }
+    guard unsafe handle != nil else { return }
+    if let locks { LockWatch.shared.remove(locks) }
+    EnvironmentHandle.open.withLock { _ = $0.remove(identity) }
   }
+
+  /// Runs a call of LMDB that may wait for one of its locks; see `LockWaits.swift`.
+  @inline(__always)
+  func waiting(_ call: () -> CInt) -> CInt { LockWaits.during(locks, call) }
 
   var pointer: OpaquePointer {
     guard let handle = unsafe handle else {
@@ -139,7 +153,7 @@ package final class EnvironmentHandle: Sendable {
       unsafe writeMap = WriteMap(self)
     }
     guard let writeMap = unsafe writeMap else { return }
-    writeMap.choose(throughMap: throughMap, after: information.lastPage)
+    writeMap.choose(throughMap: throughMap, after: lastPage)
   }
 
   /// Where the next transaction writes to; `nil`: to the file.
@@ -154,8 +168,8 @@ package final class EnvironmentHandle: Sendable {
   /// Whether a transaction was given up for want of room to write through the map. For the same.
   package var lacksRoomInMap: Bool { unsafe writeMap?.hasRefused ?? false }
 
-  /// The pages that have blocks on the disk as far as this process has seen to it. For the same.
-  package var reservedPages: Int { unsafe writeMap?.pages ?? 0 }
+  /// The bytes that have blocks on the disk as far as this process has seen to it. For the same.
+  package var reservedBytes: Int { unsafe writeMap?.bytes ?? 0 }
 
   // MARK: Information
 
@@ -172,6 +186,16 @@ package final class EnvironmentHandle: Sendable {
       of: transaction, fromDescriptor: dataDescriptor, pageSize: information.pageSize)
   }
 
+  /// The number of the last page in use.
+  var lastPage: Int {
+    var info = unsafe MDB_envinfo()
+    unsafe mdb_env_info(pointer, &info)
+    return unsafe EnvironmentHandle.sound(lastPage: info.me_last_pgno)
+  }
+
+  // Of a damaged meta page it may be anything.
+  private static func sound(lastPage: Int) -> Int { min(max(lastPage, 0), 1 << 47) }
+
   package typealias Information = EnvironmentInformation
 
   package var information: Information {
@@ -179,9 +203,8 @@ package final class EnvironmentHandle: Sendable {
     var stat = MDB_stat()
     unsafe mdb_env_info(pointer, &info)
     unsafe mdb_env_stat(pointer, &stat)
-    // Of a damaged meta page they may be anything.
     return unsafe Information(
-      mapSize: info.me_mapsize, lastPage: min(max(info.me_last_pgno, 0), 1 << 47),
+      mapSize: info.me_mapsize, lastPage: EnvironmentHandle.sound(lastPage: info.me_last_pgno),
       lastTransaction: UInt64(truncatingIfNeeded: info.me_last_txnid),
       maximumReaders: Int(info.me_maxreaders), usedReaders: Int(info.me_numreaders),
       pageSize: Int(stat.ms_psize))
@@ -194,8 +217,9 @@ package final class EnvironmentHandle: Sendable {
 
   /// Writes a copy without free pages to a directory that exists and is empty.
   package func copy(to directory: String, compacting: Bool = true) throws(LMDBError) {
-    let status = unsafe mdb_env_copy2(
-      pointer, directory, compacting ? UInt32(MDB_CP_COMPACT) : 0)
+    let status = waiting {
+      unsafe mdb_env_copy2(pointer, directory, compacting ? UInt32(MDB_CP_COMPACT) : 0)
+    }
     // So LMDB says that pages are neither in use nor free: somebody shortened the free list.
     if status == MDB_INCOMPATIBLE {
       throw LMDBError(.corrupted, during: "mdb_env_copy2 (pages are neither used nor free)")
@@ -211,7 +235,7 @@ package final class EnvironmentHandle: Sendable {
   @discardableResult
   package func clearDeadReaders() throws(LMDBError) -> Int {
     var dead: CInt = 0
-    try unsafe check(mdb_reader_check(pointer, &dead), "mdb_reader_check")
+    try check(waiting { unsafe mdb_reader_check(pointer, &dead) }, "mdb_reader_check")
     return Int(dead)
   }
 

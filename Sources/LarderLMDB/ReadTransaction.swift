@@ -22,8 +22,10 @@ public struct ReadTransaction: ~Copyable {
 
   package init(in environment: borrowing EnvironmentHandle) throws(LMDBError) {
     var created: OpaquePointer?
-    try unsafe check(
-      mdb_txn_begin(environment.pointer, nil, UInt32(MDB_RDONLY), &created), "mdb_txn_begin")
+    let status = environment.waiting {
+      unsafe mdb_txn_begin(environment.pointer, nil, UInt32(MDB_RDONLY), &created)
+    }
+    try check(status, "mdb_txn_begin")
     unsafe self.handle = created!
     self.isOwned = true
   }

@@ -108,9 +108,7 @@ package final class RecordPlaces: Sendable {
   /// - Parameter record: The bytes as a transaction of the environment lent them.
   package func remember(_ record: RawSpan, of hash: UInt64, seal: UInt64, checksum: UInt64) {
     guard record.byteCount <= Self.maximumLength else { return }
-    let address = record.withUnsafeBytes {
-      UInt64(UInt(bitPattern: $0.baseAddress))
-    }
+    let address = unsafe record.withUnsafeBytes { UInt64(UInt(bitPattern: $0.baseAddress)) }
     guard address != 0, address >> 48 == 0 else { return }
     let place = RecordPlace(
       seal: seal, checksum: checksum, address: address | UInt64(record.byteCount) << 48)

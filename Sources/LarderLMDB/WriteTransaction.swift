@@ -27,13 +27,16 @@ public struct WriteTransaction: ~Copyable {
   /// Waits for the writer lock, without a time limit.
   package init(in environment: borrowing EnvironmentHandle) throws(LMDBError) {
     var created: OpaquePointer?
-    try unsafe check(mdb_txn_begin(environment.pointer, nil, 0, &created), "mdb_txn_begin")
+    let begun = environment.waiting {
+      unsafe mdb_txn_begin(environment.pointer, nil, 0, &created)
+    }
+    try check(begun, "mdb_txn_begin")
     let handle = unsafe created!
     var free = MDB_stat()
     if let map = environment.currentWriteMap {
       let status = unsafe mdb_stat(handle, 0, &free)
       let next = unsafe larder_txn_next_page(handle)
-      guard status == MDB_SUCCESS, next == UInt64(environment.information.lastPage + 1) else {
+      guard status == MDB_SUCCESS, next == UInt64(environment.lastPage + 1) else {
         map.ruleOut()
         unsafe mdb_txn_abort(handle)
         throw LMDBError(.noRoomInMap, during: "mdb_txn_begin")
@@ -102,11 +105,13 @@ public struct WriteTransaction: ~Copyable {
   }
 
   private mutating func makeMoreRoom(_ table: TableHandle, _ wanted: Int) throws(LMDBError) {
-    guard let map = unsafe map?.takeUnretainedValue() else { return }
+    guard let map = unsafe map else { return }
     var stat = MDB_stat()
     try unsafe check(mdb_stat(handle, table.handle, &stat), "mdb_stat")
     let depth = Int(stat.ms_depth)
-    if isRefused || !map.extend(to: wanted + WriteMap.operationPages(depth: depth)) {
+    let pages = wanted + WriteMap.operationPages(depth: depth)
+    let hasRoom = unsafe map._withUnsafeGuaranteedRef { $0.pages >= pages || $0.extend(to: pages) }
+    if isRefused || !hasRoom {
       isRefused = true
       throw LMDBError(.noRoomInMap, during: "fallocate(data.mdb)")
     }
@@ -157,6 +162,16 @@ public struct WriteTransaction: ~Copyable {
     let status = key.withRawSpan { key in
       unsafe withValue(key) { unsafe mdb_get(handle, table.handle, $0, &value) }
     }
+    guard try found(status, "mdb_get") else { return nil }
+    return unsafe _overrideLifetime(value.span, borrowing: self)
+  }
+
+  /// The bytes stored for a key of bytes, valid until the next change in this transaction.
+  @_lifetime(borrow self)
+  package func value(forKey key: RawSpan, in table: TableHandle) throws(LMDBError) -> RawSpan? {
+    let handle = unsafe handle
+    var value = unsafe MDB_val()
+    let status = unsafe withValue(key) { unsafe mdb_get(handle, table.handle, $0, &value) }
     guard try found(status, "mdb_get") else { return nil }
     return unsafe _overrideLifetime(value.span, borrowing: self)
   }
@@ -243,19 +258,25 @@ public struct WriteTransaction: ~Copyable {
   }
 
   package mutating func put(
-    _ bytes: [UInt8], forKey key: [UInt8], in table: TableHandle
+    _ bytes: RawSpan, forKey key: RawSpan, in table: TableHandle
   ) throws(LMDBError) {
     requireOwnThread()
-    try makeRoom(table, bytes: bytes.count)
+    try makeRoom(table, bytes: bytes.byteCount)
     let handle = unsafe handle
-    let status = key.withRawSpan { key in
-      bytes.withRawSpan { bytes in
-        unsafe withValue(key) { key in
-          unsafe withValue(bytes) { value in unsafe mdb_put(handle, table.handle, key, value, 0) }
-        }
-      }
+    let status = unsafe withValue(key) { key in
+      unsafe withValue(bytes) { value in unsafe mdb_put(handle, table.handle, key, value, 0) }
     }
     try check(status, "mdb_put")
+  }
+
+  package mutating func put(
+    _ bytes: [UInt8], forKey key: [UInt8], in table: TableHandle
+  ) throws(LMDBError) {
+    try bytes.withRawSpan { bytes throws(LMDBError) in
+      try key.withRawSpan { key throws(LMDBError) in
+        try put(bytes, forKey: key, in: table)
+      }
+    }
   }
 
   /// - Returns: Whether there was such a key.

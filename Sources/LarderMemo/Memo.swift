@@ -124,7 +124,13 @@ package struct Memo: Sendable {
     let start = Clocks.monotonicNanoseconds()
     var run = MemoRun(call, relays: relays, limit: policy.limit)
     let end: ProcessEnd
-    do { end = try run.run() } catch { throw NotStarted(message: "\(error)") }
+    do {
+      end = try run.run()
+    } catch {
+      // What the store takes may be what the command lacks.
+      if error.isOutOfFiles, !run.hasStarted { throw StoreError(error, during: "run a command") }
+      throw NotStarted(message: "\(error)")
+    }
     let cut = run.cut
     if run.recording.isTooLarge { return .ran(nil, end, cut ?? .tooLarge) }
     let milliseconds = (Clocks.monotonicNanoseconds() - start) / 1_000_000

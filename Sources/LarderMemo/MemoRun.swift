@@ -11,6 +11,7 @@ struct MemoRun {
   private(set) var recording: MemoRecording
   /// What it writes could not be passed on, so it is not known what it would have written.
   private(set) var cut: Memo.Storing?
+  private(set) var hasStarted = false
 
   init(_ call: MemoCall, relays: Bool, limit: Int) {
     program = call.program
@@ -44,6 +45,7 @@ struct MemoRun {
     child.output = output.writeEnd
     child.error = error.writeEnd
     let pid = try child.start()
+    hasStarted = true
     Descriptor.close(output.writeEnd)
     Descriptor.close(error.writeEnd)
     var streams = [

@@ -25,6 +25,10 @@ package enum Stand {
   /// See ``Descriptor/openMissing()``.
   package static func openMissingDescriptors() { Descriptor.openMissing() }
 
+  /// Whether there are the descriptors that Swift's runtime takes when it first goes to another thread
+  /// or waits: libdispatch opens an epoll, two event and a timer descriptor, and traps if it cannot.
+  package static var hasDescriptorsForRuntime: Bool { Descriptor.canOpen(4) }
+
   package static func isSuccess(_ end: ProcessEnd) -> Bool { end.isSuccess }
 
   /// Ends as the command ended: with its exit status, or by the same signal.

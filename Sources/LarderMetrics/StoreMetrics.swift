@@ -19,7 +19,7 @@ internal import Synchronization
 ///
 /// Counters count from the moment this object was made. Everything has the dimension `store`, the
 /// store's path. The names are those of `larder stat --prometheus`; LarderMetrics' article lists
-/// them. There are no timers: the store times nothing, because a clock costs more than a hit.
+/// them. Timers, of each process by itself, are set up by `StoreOptions.timed()`.
 ///
 /// It keeps the store's handle. When it goes, its metrics are destroyed in the metrics system.
 public final class StoreMetrics: Sendable {

@@ -38,6 +38,13 @@ package enum Descriptor {
     }
   }
 
+  /// Whether so many more can be opened.
+  package static func canOpen(_ count: Int) -> Bool {
+    let opened = (0..<count).map { _ in unsafe larder_open("/dev/null", O_RDONLY, 0) }
+    for descriptor in opened where descriptor >= 0 { close(descriptor) }
+    return !opened.contains { $0 < 0 }
+  }
+
   package static func close(_ descriptor: CInt) {
     #if canImport(Glibc)
       _ = Glibc.close(descriptor)

@@ -18,6 +18,12 @@ package enum Futex {
   /// Wakes every sleeper of every process.
   @unsafe
   package static func wakeAll(_ word: UnsafeMutableRawPointer) {
-    unsafe larder_futex_wake_all(word.assumingMemoryBound(to: UInt32.self))
+    unsafe larder_futex_wake(word.assumingMemoryBound(to: UInt32.self), .max)
+  }
+
+  /// Wakes one sleeper, of whichever process. The memory may be mapped for reading only.
+  @unsafe
+  package static func wakeOne(_ word: UnsafeMutableRawPointer) {
+    unsafe larder_futex_wake(word.assumingMemoryBound(to: UInt32.self), 1)
   }
 }

@@ -36,6 +36,16 @@ package final class MappedRegion {
     if isZeroInForkedChild { unsafe ForkGuard.register(address, count: count) }
   }
 
+  /// Maps the first `count` bytes of an open file, for reading what others write.
+  package init(reading descriptor: CInt, count: Int) throws(SystemError) {
+    guard let address = unsafe larder_map(count, PROT_READ, MAP_SHARED, descriptor) else {
+      throw .last("mmap")
+    }
+    unsafe self.base = address
+    self.count = count
+    isZeroInForkedChild = false
+  }
+
   /// Maps zeros for this process alone. A page of them takes memory once it is written to.
   package init(zeros count: Int) throws(SystemError) {
     guard

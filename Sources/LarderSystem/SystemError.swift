@@ -45,6 +45,11 @@ package struct SystemError: Error, Hashable, Sendable, CustomStringConvertible {
     code == EIO || code == ENOSPC || code == EFBIG || code == EDQUOT
   }
 
+  /// Whether this process, or the whole system, has no descriptor left.
+  package var isOutOfFiles: Bool { SystemError.isOutOfFiles(errno) }
+
+  package static func isOutOfFiles(_ code: CInt) -> Bool { code == EMFILE || code == ENFILE }
+
   package static func message(for code: CInt) -> String {
     guard let text = unsafe strerror(code) else { return "error \(code)" }
     return unsafe String(cString: text)

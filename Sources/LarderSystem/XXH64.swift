@@ -21,6 +21,24 @@ package enum XXH64 {
     unsafe bytes.withUnsafeBytes { unsafe hash($0, seed: seed) }
   }
 
+  /// The hash of `bytes` as if those in `range` were zero: for records that hold their own checksum,
+  /// of up to a kilobyte.
+  package static func hash(
+    _ bytes: RawSpan, zeroing range: Range<Int>, seed: UInt64 = 0
+  ) -> UInt64 {
+    precondition(range.lowerBound >= 0 && range.upperBound <= bytes.byteCount)
+    return unsafe withUnsafeTemporaryAllocation(
+      byteCount: max(bytes.byteCount, 1), alignment: 8
+    ) { copy in
+      unsafe bytes.withUnsafeBytes { unsafe copy.copyMemory(from: $0) }
+      unsafe UnsafeMutableRawBufferPointer(rebasing: copy[range])
+        .initializeMemory(as: UInt8.self, repeating: 0)
+      return unsafe hash(
+        UnsafeRawBufferPointer(rebasing: UnsafeRawBufferPointer(copy)[..<bytes.byteCount]),
+        seed: seed)
+    }
+  }
+
   package typealias Words = (UInt64, UInt64, UInt64, UInt64, UInt64, UInt64, UInt64, UInt64)
 
   /// The hash of the 64 bytes that are these words, least significant byte first.

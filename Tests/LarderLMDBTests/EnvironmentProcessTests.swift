@@ -122,12 +122,12 @@ import Testing
     let keeper = try peer("ondemand map=67108864")
     _ = try keeper.ask("lmdb put kept yes")
     #expect(try keeper.ask("lmdb close") == "ok")
-    // Two at a time: of three, one that is killed between its waking and its taking of LMDB's lock
-    // takes the wake-up of another with it (see the guide's rules).
+    // Three at a time: one that is killed between its waking and its taking of LMDB's lock takes the
+    // wake-up of another with it.
     for round in 0..<60 {
-      let peers = try (0..<2).map { _ in try PeerExecutable.peer.start() }
+      let peers = try (0..<3).map { _ in try PeerExecutable.peer.start() }
       for (index, peer) in peers.enumerated() {
-        try peer.send("lmdb cycle \(path) \((2 * round + index) * 10_000) 0")
+        try peer.send("lmdb cycle \(path) \((3 * round + index) * 10_000) 0")
       }
       for peer in peers {
         let count = Int.random(in: 0...6, using: &random)

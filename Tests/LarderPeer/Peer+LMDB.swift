@@ -17,6 +17,7 @@
 //   lmdb gate PATH             -> gated         holds the gate, and after the next line: ok
 //   lmdb raw PATH              -> raw           open as by a program that knows of no gate
 //   lmdb fork                  -> forked CODE … what a forked child got of each use; see Peer+Fork
+//   lmdb rest                  -> ok            once nothing looks after those who wait for a lock
 //   lmdb close                 -> ok
 
 import LarderLMDB
@@ -85,6 +86,7 @@ extension Peer {
         path: rest[0], options: .init(mapSize: nil, synchronous: true))
       return "raw"
     case "fork": try lmdbFork()
+    case "rest": while LockWatch.shared.isAwake { OSThread.yield() }
     case "close": try environment.close()
     default: return try refuse("no command lmdb \(words[0])")
     }

@@ -48,6 +48,36 @@ extension Processes {
     for peer in peers { try peer.dismiss() }
   }
 
+  // A process need not read the books it wrote itself, and need not write those that stay as they
+  // are.
+  @Test(.timeLimit(.minutes(15)))
+  func `The books are right whoever of two processes wrote last`() throws {
+    let seed = Seed.announce()
+    var random = seed.generator()
+    let ground = try Ground(StoreOptions(budget: .bytes(8_000)))
+    let peer = try ground.peer()
+    let others = PersistentCache<Int, String>(storage: ground.store, namespace: "others")
+    for step in 1...400 {
+      let key = Int.random(in: 0..<40, using: &random)
+      // Of the same length as what it replaces as often as not.
+      let text = String(repeating: "x", count: [1, 1, 1, 100, 300].randomElement(using: &random)!)
+      switch Int.random(in: 0..<10, using: &random) {
+      case 0..<4: try ground.numbers.setValue(text, forKey: key)
+      case 4..<7: try peer.order("set \(key) \(text)")
+      case 7: try others.setValue(text, forKey: key)
+      case 8: _ = try peer.ask("remove \(key)")
+      default: try ground.numbers.removeValue(forKey: key)
+      }
+      if step % 8 == 0 {
+        let statistics = try ground.store.statistics()
+        #expect(statistics.bytes <= 8_000)
+        #expect(statistics.namespaces.reduce(0) { $0 + $1.bytes } == statistics.bytes)
+        #expect(try ground.store.verify() == [], "after step \(step)")
+      }
+    }
+    try peer.dismiss()
+  }
+
   @Test(.timeLimit(.minutes(15)))
   func `Readers read on through eviction and never see a wrong value`() throws {
     let seed = Seed.announce()

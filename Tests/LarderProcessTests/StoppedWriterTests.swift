@@ -67,4 +67,44 @@ extension Processes {
     #expect(try ground.store.verify() == [])
     try other.dismiss()
   }
+
+  #if canImport(Glibc)
+    @Test(.timeLimit(.minutes(15)))
+    func `A wake-up that a stopped and killed writer had taken is made up for`() throws {
+      let directory = try TemporaryDirectory()
+      let path = directory.appending("store")
+      // Not in this process: to look at LMDB's lock file would take its locks away.
+      let peers = try (0..<3).map { _ in
+        let peer = try PeerExecutable.peer.start()
+        try #require(try peer.ask("open \(path) timeout=20000").hasPrefix("opened "))
+        return peer
+      }
+      let (holder, victim, waiter) = (peers[0], peers[1], peers[2])
+      for (index, peer) in peers.enumerated() { try peer.order("set \(index) first") }
+      let version = path + "/v1"
+      let generation = try #require(Files.names(in: version).first { $0.hasPrefix("g-") })
+      let file = LockFile("\(version)/\(generation)/lock.mdb")
+      #expect(try holder.ask("hold") == "holding")
+      try victim.send("set 1 never")
+      try #require(try file.waitForWaiter(of: .writer, in: victim))
+      try victim.stop()
+      // The victim has been woken, so to speak, and somebody was faster: nobody knows of a waiter.
+      try file.forgetWaiters(of: .writer)
+      try waiter.send("set 2 second")
+      try #require(try file.waitForWaiter(of: .writer, in: waiter))
+      try file.forgetWaiters(of: .writer)
+      try holder.order("go")
+      // The one is stopped still, and is killed after.
+      try waiter.expect("ok")
+      victim.kill()
+      #expect(try victim.wait() == .killed)
+      try holder.order("set 0 last")
+      #expect(try waiter.ask("get 0") == "value last")
+      #expect(try waiter.ask("get 1") == "value first")
+      #expect(try holder.ask("get 2") == "value second")
+      #expect(try waiter.ask("verify") == "sound")
+      try holder.dismiss()
+      try waiter.dismiss()
+    }
+  #endif
 }

@@ -66,6 +66,13 @@ import Testing
     #expect(XXH64.hash(Array("abc".utf8)) == 0x44bc_2cf5_ad77_0999)
   }
 
+  @Test func `A word can be left out of a hash as if it were zero`() {
+    var bytes = (0..<64).map { UInt8($0) }
+    let hash = bytes.withRawSpan { XXH64.hash($0, zeroing: 40..<48, seed: 5) }
+    for index in 40..<48 { bytes[index] = 0 }
+    #expect(hash == XXH64.hash(bytes, seed: 5))
+  }
+
   @Test func `Eight words have the hash of their bytes`() {
     let bytes = (0..<64).map { UInt8(truncatingIfNeeded: $0 * 5 + 1) }
     let words = (0..<8).map { bytes.integer(at: $0 * 8, as: UInt64.self)! }
