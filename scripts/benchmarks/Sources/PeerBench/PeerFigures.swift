@@ -24,7 +24,8 @@ struct PeerFigures {
   var sections: [(name: String, body: () throws -> Void)] {
     let data = Dataset()
     return [
-      ("calls", { try calls(data) }), ("durabilities", { try otherDurabilities(data) }),
+      ("calls", { try calls(data) }), ("files", files),
+      ("durabilities", { try otherDurabilities(data) }),
       ("writers", { try writers(data) }), ("seeds", seeds),
     ]
   }
@@ -45,7 +46,6 @@ struct PeerFigures {
     let present: [(any Contender)?] = [
       store, redis, grdb, disk, memcached, try diskcache("least-recently-stored", "lrs"),
       CContender.sqlite(in: directory, data, synchronous: 0),
-      try CContender.files(in: directory, data, isSynced: false),
       try CContender.lmdb(in: directory, data, isSynced: false, throughMap: throughMap),
     ]
     let all = present.compactMap { $0 }
@@ -104,6 +104,22 @@ struct PeerFigures {
         own: Rounds.median(rows[0].medians) / 1000,
         rival: "\(rival.name): \(what); of mean calls \(means) x" + limit,
         rivalValue: Rounds.median(row.medians) / 1000, rivalUnit: "us", spread: ratio.spread))
+  }
+
+  /// A file per key, of fewer keys: where the disk is told of freed blocks, as many files as there are
+  /// keys elsewhere take minutes to remove.
+  private func files() throws {
+    let few = Dataset(count: 10_000)
+    let path = directory + "/few"
+    try Files.make(path)
+    defer { Files.remove(path) }
+    let all: [any Contender] = [
+      try StoreContender(in: path, few), try CContender.files(in: path, few, isSynced: false),
+    ]
+    for kind in [Contest.Kind.get, .set] {
+      let rows = try contest("\(kind), files", kind, few, calls: isQuick ? 500 : 2000).run(all)
+      results.add(rows, "a file per key, \(kind), \(few.size) B, 10,000 keys", size: few.size)
+    }
   }
 
   /// What is promised besides: synced in the background, and synced before the call returns.
