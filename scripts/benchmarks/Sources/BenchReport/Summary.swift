@@ -55,8 +55,18 @@ struct Summary {
     }
   }
 
+  /// The figures that say most to somebody who looks for the first time; a README shows them first.
+  private static let main = [
+    "peers.redis_hit", "peers.redis_get", "peers.grdb_get", "peers.diskcache_get",
+    "peers.redis_set", "peers.grdb_set", "peers.diskcache_set", "peers.diskcache_p99",
+    "core.store_get", "core.set_committed", "objects.fetch_cold", "objects.fetch_hot",
+    "objects.indexed_equal", "objects.save", "tool.memo_hit_ms",
+  ]
+
   /// The figures as a table; a bar that is missed is called so.
-  var table: String {
+  var table: String { table(rows) }
+
+  private func table(_ rows: [Row]) -> String {
     var text = "| figure | measured | quartiles | bar | Larder | the rival | what the rival is |\n"
     text += "|---|---|---|---|---|---|---|\n"
     for row in rows {
@@ -100,7 +110,12 @@ struct Summary {
     text +=
       "\n\(rows.count - missed) of \(rows.count) figures meet their bar. Each is the median of its "
       + "rounds, a ratio (×) or a time; those of `peers` are of the rounds' median calls with 256 "
-      + "bytes.\n\n" + table
+      + "bytes.\n\n"
+    let first = Self.main.compactMap { id in rows.first { $0.id == id } }
+    text += table(first.isEmpty ? rows : first)
+    if !first.isEmpty {
+      text += "\n<details>\n<summary>All \(rows.count) figures</summary>\n\n\(table)\n</details>\n"
+    }
     for gap in gaps { text += "\nNot measured: \(gap).\n" }
     return text
   }
