@@ -224,9 +224,17 @@ extension StoreCore {
       if !header.isChunked {
         let content = start + EntryHeader.size
         let keyEnd = content + header.keyLength
-        guard let stored = record.slice(content..<keyEnd), stored.equals(key.bytes) else {
+        let stored = record.slice(content..<keyEnd)!
+        guard stored.equals(key.bytes) else {
+          // Another key of the same hash, unless it is this one and damaged.
+          let payload = record.slice(keyEnd..<(keyEnd + header.payloadLength))!
+          let hashed = XXH64.hash(payload, seed: XXH64.hash(stored))
+          if !header.isIntact(contentHash: hashed) {
+            damage = ("the entry's checksum is wrong", header.label)
+          }
           continue
         }
+        damage = nil
         guard try isAlive(header, number, generation, transaction) else { return .absent }
         if known != 0, header.label == known { return .unchanged }
         // The copy is judged, not the page: somebody may be writing to that.

@@ -12,8 +12,8 @@ internal import LarderSystem
 // this order, as a hit in memory does:
 //
 // 1. Waits a write of the key in this process's queue? Asked by the caller, before.
-// 2. Was anything written to the key's slot since the snapshot, or the floor raised? Then the tree
-//    is asked (R1 to R3).
+// 2. Was anything written to the key's slot since the snapshot, the floor raised, the generation
+//    condemned? Then the tree is asked (R1 to R3).
 // 3. Do a copy of the bytes at the place and this key still have that checksum? It is over key,
 //    payload and header, the label of the transaction that wrote it included: then this is what the
 //    snapshot had, whatever has become of the page, and by 2 it is the newest. If not, the page was
@@ -49,13 +49,17 @@ extension StoreCore {
     let (generation, hash) = (place.generation, place.hash)
     guard let places = generation.places, let record = places.place(of: hash) else { return nil }
     places.prefetch(record)
-    guard
+    guard !generation.table.isCondemned,
       generation.table.isCurrent(slot: slotIndex(hash), seal: record.seal)
         || Mutant.placesIgnoreStamps.isActive
     else { return nil }
-    // Closed, or in want of readers: the tree's look-up has an answer to that.
-    guard let reader = try? generation.pool.take() else { return nil }
-    defer { generation.pool.giveBack(reader) }
+    // Closed, or all taken: the tree's look-up has an answer to that.
+    guard let reader = generation.pool.takeIfFree() else { return nil }
+    generation.table.setInside(process: generation.process, index: reader.index, true)
+    defer {
+      generation.table.setInside(process: generation.process, index: reader.index, false)
+      generation.pool.giveBack(reader)
+    }
     guard
       let value = places.withBytes(
         at: record, { read(key, place.number, checksum: record.checksum, $0) })

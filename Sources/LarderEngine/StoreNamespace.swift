@@ -14,7 +14,7 @@ internal import LarderSystem
 /// ```
 ///
 /// Typed values and a tier in memory are in `PersistentCache`. Reads here always go to the store's
-/// file, so they see the newest commit of any process.
+/// file, so they see the newest commit of any process; not what other programs do to the file.
 public struct StoreNamespace: Sendable {
   package let store: SharedStore
   package let space: Space

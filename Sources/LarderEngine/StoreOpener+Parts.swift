@@ -39,9 +39,8 @@ extension StoreOpener {
     guard try FileSystem.status(of: name, followingLinks: false)?.isRegularFile ?? false else {
       return
     }
-    guard let table = try SharedTable(mapping: OwnedFile(path: name)), !table.isCondemned else {
-      return
-    }
+    // Also where it is condemned: whoever did that may have died before the floor was raised.
+    guard let table = try SharedTable(mapping: OwnedFile(path: name)) else { return }
     // Of a compaction whose process died: all that was committed there is here.
     if table.successor == number { table.supersede() } else { table.condemn() }
   }

@@ -159,6 +159,8 @@ struct StoreOpener {
     }
     if let found = table {
       if found.isCondemned {
+        // Whoever did it may have died before the floor was raised.
+        if !alone { found.condemn() }
         if alone, options.durability.isKept {
           table = nil
         } else {

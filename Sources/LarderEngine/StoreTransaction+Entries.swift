@@ -258,14 +258,13 @@ package enum Record {
 
   /// The payload of an entry in chunks, without the key it begins with.
   ///
-  /// The chunks' own checksums are not looked at: the entry's, which the caller compares, is over
-  /// all that they hold.
+  /// The chunks' own checksums are not looked at, but where the key seems to be another: the entry's,
+  /// which the caller compares, is over all that they hold.
   static func chunkedPayload(
     _ reference: ChunkReference, of header: EntryHeader, key: [UInt8],
     _ withChunk: (_ id: UInt64, _ body: (RawSpan) -> Bool) throws -> Bool
   ) rethrows -> ChunkedPayload {
     var payload: [UInt8] = []
-    payload.reserveCapacity(header.payloadLength)
     var keyLeft = key[...]
     var isOfOther = false
     for id in reference.ids {
@@ -274,9 +273,15 @@ package enum Record {
         let count = min(keyLeft.count, data.byteCount)
         if count > 0 {
           isOfOther = !data.slice(0..<count)!.equals(Array(keyLeft.prefix(count)))
+          if isOfOther {
+            // Or is it damage?
+            return chunk.integer(at: 0, as: UInt64.self) == XXH64.hash(data, seed: id)
+          }
           keyLeft.removeFirst(count)
           data = data.slice(count..<data.byteCount)!
         }
+        // Not before there is something: the header is not judged yet.
+        if payload.isEmpty { payload.reserveCapacity(header.payloadLength) }
         payload.append(
           data.slice(0..<min(data.byteCount, header.payloadLength - payload.count))!)
         return true

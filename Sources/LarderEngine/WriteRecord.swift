@@ -110,7 +110,6 @@ package final class WriteRecord: Sendable {
   private static var superseded: UInt64 { 3 }
   private static var failed: UInt64 { 4 }
 
-  func setQueued() { status.store(0, ordering: .releasing) }
   func setInFlight(_ label: UInt64) { status.store(label << 3 | 1, ordering: .releasing) }
 
   // MARK: Result

@@ -100,12 +100,25 @@ package final class ReaderPool: Sendable {
   /// A reader for this thread alone, or `nil` when the pool was closed.
   @inline(__always)
   package func take() throws(Exhausted) -> PooledReader? {
-    // Threads start at different readers, so that the usual case is one exchange.
     let token = OSThread.token
-    let start = Int(truncatingIfNeeded: ((token >> 12) ^ (token >> 20)) & 0xFFFF) % usual
+    let start = start(token)
     let reader = readers[start]
     if reader.take(for: token) { return admitted(reader) }
     return try search(token, from: start)
+  }
+
+  /// A reader for this thread alone, if the one it starts at is free and the pool is open.
+  @inline(__always)
+  package func takeIfFree() -> PooledReader? {
+    let token = OSThread.token
+    let reader = readers[start(token)]
+    return reader.take(for: token) ? admitted(reader) : nil
+  }
+
+  /// Threads start at different readers, so that the usual case is one exchange.
+  @inline(__always)
+  private func start(_ token: UInt64) -> Int {
+    Int(truncatingIfNeeded: ((token >> 12) ^ (token >> 20)) & 0xFFFF) % usual
   }
 
   /// Who closes takes all readers after it has said so.

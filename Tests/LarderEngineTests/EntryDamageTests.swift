@@ -79,6 +79,19 @@ import Testing
     #expect(try store.verify() == [])
   }
 
+  @Test(arguments: [40, 200_000], Durability.allCases)
+  func `Damage of an entry's key is no other key`(size: Int, durability: Durability) throws {
+    let log = EventLog()
+    let store = try SharedStore(at: path, log.options(durability))
+    let key = String(decoding: Self.payload(size).prefix(80).map { $0 % 26 + 97 }, as: UTF8.self)
+    try store.setBytes(Self.payload(size), forKey: key)
+    #expect(try Self.flip(Array(key.utf8), in: StoreFiles(of: path).data) > 0)
+    let error = #expect(throws: StoreError.self) { try store.bytes(forKey: key) }
+    #expect(error?.code == .unreadableEntry)
+    #expect(log.damagedEntries == 1)
+    #expect(try store.statistics().damagedEntries == 1)
+  }
+
   @Test func `A write of a key whose entry is damaged replaces it`() throws {
     let store = try SharedStore(at: path)
     for size in [40, 200_000] {

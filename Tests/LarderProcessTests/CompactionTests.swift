@@ -124,11 +124,16 @@ extension Processes {
     for key in 0..<100 { try ground.numbers.setValue("v\(key)", forKey: key) }
     let killed = try ground.peer(option, environment: ["LARDER_FAULTS": "\(point):kill@1"])
     let live = try ground.peer(option)
+    // In memory there, and remembered here.
+    #expect(try live.ask("get 5") == "value v5")
+    let before = try ground.store.bytes(forKey: 5)
+    #expect(try ground.store.bytes(forKey: 5) == before && before != nil)
     try killed.send("compact")
     #expect(try killed.wait() == .signalled(9))
     // A newcomer opens what CURRENT names and writes there; nobody may be left behind.
     let newcomer = try ground.peer(option)
     try newcomer.order("set 5 newer")
+    #expect(try ground.store.bytes(forKey: 5) != before)
     #expect(try live.ask("get 5") == "value newer")
     #expect(ground.numbers[5] == "newer")
     try live.order("set 6 newest")

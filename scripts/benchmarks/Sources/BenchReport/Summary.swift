@@ -60,7 +60,7 @@ struct Summary {
     "peers.redis_hit", "peers.redis_get", "peers.grdb_get", "peers.diskcache_get",
     "peers.redis_set", "peers.grdb_set", "peers.diskcache_set", "peers.diskcache_p99",
     "core.store_get", "core.set_committed", "objects.fetch_cold", "objects.fetch_hot",
-    "objects.indexed_equal", "objects.save", "tool.memo_hit_ms",
+    "objects.indexed_equal", "objects.indexed_equal_cold", "objects.save", "tool.memo_hit_ms",
   ]
 
   /// The figures as a table; a bar that is missed is called so.

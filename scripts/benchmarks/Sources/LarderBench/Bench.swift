@@ -126,8 +126,15 @@ struct Bench {
       try measure("objects.fetch_cold", reads.cold)
       try measure("objects.fetch_hot", reads.hot)
       let queries = ObjectQueryFigures(population, isQuick: isQuick)
-      try measure("objects.indexed_equal", queries.indexedEqual)
-      try measure("objects.indexed_range", queries.indexedRange)
+      for isInMemory in [true, false] {
+        let suffix = isInMemory ? "" : "_cold"
+        try measure("objects.indexed_equal" + suffix) {
+          try queries.indexedEqual(isInMemory: isInMemory)
+        }
+        try measure("objects.indexed_range" + suffix) {
+          try queries.indexedRange(isInMemory: isInMemory)
+        }
+      }
       try measure("objects.scan", queries.scan)
       try measure("objects.repeat", queries.repeated)
       try measure("objects.save") { try ObjectSaveFigure(population, isQuick: isQuick).save() }

@@ -20,28 +20,26 @@ struct ObjectQueryFigures {
   /// Both sides' results of the same questions, which must be equal.
   ///
   /// Each round asks an `ObjectStore` of its own, whose memory is empty: what is compared is finding
-  /// and decoding, as the rival has to. What it is with the objects in memory is told besides.
+  /// and decoding, as the rival has to.
+  ///
+  /// - Parameter isInMemory: Whether the same was asked just before, without being measured, so that
+  ///   the objects are in memory; the rival has none for objects.
   private func compare(
     _ id: String, _ bar: Figure.Bar, _ rival: String, questions: Int, unit: (String, Double),
+    isInMemory: Bool = false,
     own: (ObjectStore, Int) throws -> [Part], theirs: (Database, Int) throws -> [Part]
   ) throws -> Figure {
     var mine: [[Part]] = []
-    var warm: [Double] = []
     let result = try Rounds.compare(count: rounds) { round in
       let numbers = population.order(round).prefix(questions)
       let store = ObjectStore(population.store.storage)
       // What was there before goes outside of the time.
       mine = []
       mine.reserveCapacity(questions)
-      let cold = try Rounds.nanoseconds {
+      if isInMemory { for number in numbers { keep(try own(store, number)) } }
+      return try Rounds.nanoseconds {
         for number in numbers { mine.append(try own(store, number)) }
-      }
-      if round > 0 {
-        warm.append(
-          try Rounds.nanoseconds { for number in numbers { keep(try own(store, number)) } }
-            / Double(questions))
-      }
-      return cold / Double(questions)
+      } / Double(questions)
     } rival: { round in
       let numbers = population.order(round).prefix(questions)
       var found: [[Part]] = []
@@ -54,18 +52,22 @@ struct ObjectQueryFigures {
       guard found == mine else { throw BenchFailure("\(id): the answers differ.") }
       return time / Double(questions)
     }
-    let inMemory = (result.rival / Rounds.median(warm) * 100).rounded() / 100
     return Figure(
       id: id, value: 1 / result.ratio, unit: "x", bar: bar, own: result.own / unit.1,
-      rival: rival + "; \(inMemory) x with the objects in memory",
-      rivalValue: result.rival / unit.1, rivalUnit: unit.0, spread: result.inverseSpread)
+      rival: rival, rivalValue: result.rival / unit.1, rivalUnit: unit.0,
+      spread: result.inverseSpread)
+  }
+
+  private static func memory(_ isInMemory: Bool) -> String {
+    isInMemory ? "; Larder's objects in memory" : "; Larder's memory empty"
   }
 
   /// The ten parts of a lot.
-  func indexedEqual() throws -> Figure {
-    return try compare(
-      "objects.indexed_equal", .atLeast(3), "GRDB: Part.filter(lot == n).fetchAll",
-      questions: isQuick ? 500 : 2000, unit: ("us", 1000)
+  func indexedEqual(isInMemory: Bool) throws -> Figure {
+    try compare(
+      "objects.indexed_equal" + (isInMemory ? "" : "_cold"), .atLeast(3),
+      "GRDB: Part.filter(lot == n).fetchAll" + Self.memory(isInMemory),
+      questions: isQuick ? 500 : 2000, unit: ("us", 1000), isInMemory: isInMemory
     ) { store, number in
       try store.objects(Part.self).where(\.lot == number % 10_000).fetch()
     } theirs: { db, number in
@@ -74,11 +76,11 @@ struct ObjectQueryFigures {
   }
 
   /// The twenty cheapest parts from a price on, below another.
-  func indexedRange() throws -> Figure {
-    return try compare(
-      "objects.indexed_range", .atLeast(3),
-      "GRDB: Part.filter(price >= n && price < m).order(price).limit(20)",
-      questions: isQuick ? 500 : 2000, unit: ("us", 1000)
+  func indexedRange(isInMemory: Bool) throws -> Figure {
+    try compare(
+      "objects.indexed_range" + (isInMemory ? "" : "_cold"), .atLeast(3),
+      "GRDB: Part.filter(price >= n && price < m).order(price).limit(20)" + Self.memory(isInMemory),
+      questions: isQuick ? 500 : 2000, unit: ("us", 1000), isInMemory: isInMemory
     ) { store, number in
       try store.objects(Part.self).where(\.price >= number * 9 && \.price < number * 9 + 50_000)
         .sorted(by: \.price).limit(20).fetch()
