@@ -159,8 +159,7 @@ struct StoreOpener {
     }
     if let found = table {
       if found.isCondemned {
-        // Whoever did it may have died before the floor was raised.
-        if !alone { found.condemn() }
+        if !alone { found.condemn() }  // Who did it may have died before the floor was raised.
         if alone, options.durability.isKept {
           table = nil
         } else {
