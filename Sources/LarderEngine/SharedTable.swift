@@ -152,6 +152,7 @@ package final class SharedTable: Sendable {
   // MARK: The protocol
 
   /// Whether a value filed with `seal` is the newest any process was told of: two loads.
+  @inline(__always)
   package func isCurrent(slot: Int, seal: UInt64) -> Bool {
     // As the view does, which would count references first.
     let stamp = unsafe stamps[slot & 0xFFFF].load(ordering: .acquiring)
@@ -293,17 +294,20 @@ package final class SharedTable: Sendable {
   }
 
   /// Marks a key as used now. Wait-free; at most one relaxed store, usually none.
+  @inline(__always)
   package func touch(hash: UInt64) {
     let now = unsafe word(SharedTableLayout.clock).pointee.load(ordering: .relaxed)
     if lastUse(hash: hash) != now { setLastUse(hash: hash, tick: now) }
   }
 
   /// When a key of this hash was last used, in ticks of the recency clock.
+  @inline(__always)
   package func lastUse(hash: UInt64) -> UInt64 {
     let index = Int(truncatingIfNeeded: hash & recencyMask)
     return unsafe recency[index].load(ordering: .relaxed)
   }
 
+  @inline(__always)
   package func setLastUse(hash: UInt64, tick: UInt64) {
     let index = Int(truncatingIfNeeded: hash & recencyMask)
     unsafe recency[index].store(tick, ordering: .relaxed)

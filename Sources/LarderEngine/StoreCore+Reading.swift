@@ -52,19 +52,25 @@ extension StoreCore {
   package func lookup(
     _ key: EncodedKey, in space: Space, known: UInt64 = 0
   ) throws -> Lookup {
-    let place = try place(of: key, in: space)
-    if known == 0, let (value, seal) = remembered(key, at: place) {
-      return Lookup(
-        outcome: .found(value), hash: place.hash, seal: seal, generation: place.generation)
+    let generation = try generation()
+    let (hash, number) = place(of: key, in: space, generation)
+    if known == 0, let (value, seal) = remembered(key, hash, number, in: generation) {
+      return Lookup(outcome: .found(value), hash: hash, seal: seal, generation: generation)
     }
-    return try lookup(key, in: space, known: known, at: place)
+    return try lookup(key, in: space, known: known, at: (generation, hash, number))
   }
 
-  /// The payload of a key, or `nil`: for who wants nothing else of an entry.
+  /// The payload of a key, or `nil`: for who wants nothing else of an entry. What waits in this
+  /// process's queue counts.
   func payload(of key: EncodedKey, in space: Space) throws -> [UInt8]? {
-    let place = try place(of: key, in: space)
-    if let (value, _) = remembered(key, at: place) { return value.payload }
-    switch try lookup(key, in: space, known: 0, at: place).outcome {
+    if !pending.isEmpty, let record = queue.shadow(of: key, in: space) {
+      if case .put(let content) = record.kind { return content.payload }
+      if case .remove = record.kind { return nil }
+    }
+    let generation = try generation()
+    let (hash, number) = place(of: key, in: space, generation)
+    if let (value, _) = remembered(key, hash, number, in: generation) { return value.payload }
+    switch try lookup(key, in: space, known: 0, at: (generation, hash, number)).outcome {
     case .found(let value): return value.payload
     case .absent, .unchanged: return nil
     case .unreadable(let text): throw StoreError.unreadable(text, in: space.name)
@@ -75,7 +81,8 @@ extension StoreCore {
   ///
   /// - Parameter place: Where it is in the generation in force so far.
   private func lookup(
-    _ key: EncodedKey, in space: Space, known: UInt64, at place: KeyPlace
+    _ key: EncodedKey, in space: Space, known: UInt64,
+    at place: (generation: Generation, hash: UInt64, number: UInt32)
   ) throws -> Lookup {
     var retries = 0
     while true {

@@ -21,49 +21,41 @@ internal import LarderSystem
 //
 // No snapshot is taken: nothing is pinned, and only the environment must stay open.
 
-/// A key in a generation: where its slots are and its record would be.
-package struct KeyPlace: Sendable {
-  let generation: Generation
-  let hash: UInt64
-  /// The namespace's number; zero while this process does not know it.
-  let number: UInt32
-}
-
 extension StoreCore {
-  /// Where a key is to be looked for, whose words are being fetched from here on.
+  /// The hash of a key, whose words are being fetched from here on, and the namespace's number.
   @inline(__always)
-  func place(of key: EncodedKey, in space: Space) throws(StoreError) -> KeyPlace {
-    let generation = try generation()
+  func place(
+    of key: EncodedKey, in space: Space, _ generation: Generation
+  ) -> (hash: UInt64, number: UInt32) {
     let (hash, number) = space.place(of: key, in: generation)
     generation.table.prefetch(hash: hash)
     generation.places?.prefetch(hash)
-    return KeyPlace(generation: generation, hash: hash, number: number)
+    return (hash, number)
   }
 
   /// An entry that is where it was, with the seal of the snapshot it was found in; `nil`: it has to be
   /// looked for in the tree. A hit is counted, and counts as a use.
+  ///
+  /// - Parameter number: The namespace's number; zero while this process does not know it.
   @inline(__always)
-  package func remembered(
-    _ key: EncodedKey, at place: KeyPlace
+  func remembered(
+    _ key: EncodedKey, _ hash: UInt64, _ number: UInt32, in generation: Generation
   ) -> (value: StoredValue, seal: UInt64)? {
-    let (generation, hash) = (place.generation, place.hash)
     guard let places = generation.places, let record = places.place(of: hash) else { return nil }
     places.prefetch(record)
     guard !generation.table.isCondemned,
       generation.table.isCurrent(slot: slotIndex(hash), seal: record.seal)
         || Mutant.placesIgnoreStamps.isActive
     else { return nil }
-    // Closed, or all taken: the tree's look-up has an answer to that.
-    guard let reader = generation.pool.takeIfFree() else { return nil }
-    generation.table.setInside(process: generation.process, index: reader.index, true)
-    defer {
-      generation.table.setInside(process: generation.process, index: reader.index, false)
-      generation.pool.giveBack(reader)
+    // Closed, or taken: the tree's look-up has an answer to that.
+    guard let entrance = generation.pool.enter() else { return nil }
+    generation.table.setInside(process: generation.process, index: entrance, true)
+    let value = places.withBytes(at: record) {
+      read(key, number, checksum: record.checksum, $0)
     }
-    guard
-      let value = places.withBytes(
-        at: record, { read(key, place.number, checksum: record.checksum, $0) })
-    else { return nil }
+    generation.table.setInside(process: generation.process, index: entrance, false)
+    generation.pool.leave(entrance)
+    guard let value else { return nil }
     fault(.beforeFill)
     generation.count(.storeHits)
     generation.table.touch(hash: hash)
@@ -88,6 +80,8 @@ extension StoreCore {
 
   /// What a key has where it was last seen; `nil`: the tree would be asked. For tests.
   package func remembered(_ key: EncodedKey, in space: Space) throws -> [UInt8]? {
-    try remembered(key, at: place(of: key, in: space))?.value.payload
+    let generation = try generation()
+    let (hash, number) = place(of: key, in: space, generation)
+    return remembered(key, hash, number, in: generation)?.value.payload
   }
 }

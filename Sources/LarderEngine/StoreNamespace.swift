@@ -31,13 +31,8 @@ public struct StoreNamespace: Sendable {
   /// - Throws: ``StoreError``; ``StoreError/Code/unreadableEntry`` when the entry is damaged.
   /// - Complexity: O(log *n*), and a copy of the bytes.
   public func bytes(forKey key: some CacheKey) throws -> [UInt8]? {
-    let core = try store.openCore("get")
-    let encoded = EncodedKey(key)
-    if let record = core.queue.shadow(of: encoded, in: space) {
-      if case .put(let content) = record.kind { return content.payload }
-      if case .remove = record.kind { return nil }
-    }
-    return try core.payload(of: encoded, in: space)
+    if store.hasClosed { throw StoreError.closed("get") }
+    return try store.core.payload(of: EncodedKey(key), in: space)
   }
 
   /// Stores bytes; they are committed when the call returns.

@@ -64,8 +64,11 @@ extension PooledReader: @unchecked Sendable {}
 /// want another, though, for a read inside a read: after a while a thread takes one of the reserve.
 /// Where that is used up as well, and every holder waits for one more, one of them is refused: the
 /// others go on with what it gives back. Nobody waits for longer than the time limit.
+@safe
 package final class ReaderPool: Sendable {
   private let readers: [PooledReader]
+  // Sound: those of `readers`, which live as long; reached so, no reference is counted.
+  private nonisolated(unsafe) let uncounted: UnsafeMutablePointer<Unmanaged<PooledReader>>
   /// So many are in use usually; the rest are the reserve.
   private let usual: Int
   private let isClosed = Atomic<Bool>(false)
@@ -85,9 +88,15 @@ package final class ReaderPool: Sendable {
 
   package init(usual: Int, capacity: Int, timeLimit: Duration = .seconds(60)) {
     readers = (0..<max(capacity, 2)).map { PooledReader(index: $0) }
+    unsafe uncounted = .allocate(capacity: readers.count)
+    for (index, reader) in readers.enumerated() {
+      unsafe (uncounted + index).initialize(to: .passUnretained(reader))
+    }
     self.usual = min(max(usual, 2), readers.count)
     self.timeLimit = UInt64(max(timeLimit.components.seconds, 0)) * 1_000_000_000
   }
+
+  deinit { unsafe uncounted.deallocate() }
 
   /// Whether this thread holds a reader: it is inside a read.
   package var isHeldHere: Bool { heldHere > 0 }
@@ -107,12 +116,23 @@ package final class ReaderPool: Sendable {
     return try search(token, from: start)
   }
 
-  /// A reader for this thread alone, if the one it starts at is free and the pool is open.
-  @inline(__always)
-  package func takeIfFree() -> PooledReader? {
+  /// Keeps the pool from being closed, if the reader this thread starts at is free and it is open.
+  ///
+  /// - Returns: What to ``leave(_:)``; `nil`: take a reader.
+  package func enter() -> Int? {
     let token = OSThread.token
-    let reader = readers[start(token)]
-    return reader.take(for: token) ? admitted(reader) : nil
+    let index = start(token)
+    guard unsafe uncounted[index]._withUnsafeGuaranteedRef({ $0.take(for: token) }) else {
+      return nil
+    }
+    // Who closes takes all readers after it has said so.
+    if !isClosed.load(ordering: .acquiring) { return index }
+    leave(index)
+    return nil
+  }
+
+  package func leave(_ index: Int) {
+    unsafe uncounted[index]._withUnsafeGuaranteedRef { $0.giveBack() }
   }
 
   /// Threads start at different readers, so that the usual case is one exchange.
