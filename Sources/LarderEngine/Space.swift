@@ -59,11 +59,18 @@ package final class Space: Sendable {
 
   /// The hash of a key and the namespace's number, zero while this process does not know it.
   func place(of key: EncodedKey, in generation: Generation) -> (hash: UInt64, number: UInt32) {
+    key.bytes.withRawSpan { place(of: key.tag, $0, in: generation) }
+  }
+
+  /// The same for a key's tag and bytes.
+  func place(
+    of tag: UInt8, _ key: RawSpan, in generation: Generation
+  ) -> (hash: UInt64, number: UInt32) {
     let (prefix, number) = known.withLock { known in
       if !known.isOf(generation) { start(&known, generation) }
       return (known.prefix, known.number)
     }
-    return (Space.hash(of: key, after: prefix, bits: generation.meta.hashBits), number)
+    return (Space.hash(of: tag, key, after: prefix, bits: generation.meta.hashBits), number)
   }
 
   /// The hash of a namespace's name, which all hashes of its keys continue.
@@ -78,9 +85,16 @@ package final class Space: Sendable {
 
   @inline(__always)
   static func hash(of key: EncodedKey, after prefix: SipHash13, bits: UInt8) -> UInt64 {
+    key.bytes.withRawSpan { hash(of: key.tag, $0, after: prefix, bits: bits) }
+  }
+
+  @inline(__always)
+  private static func hash(
+    of tag: UInt8, _ key: RawSpan, after prefix: SipHash13, bits: UInt8
+  ) -> UInt64 {
     var hasher = prefix
-    hasher.combine(word: UInt64(key.tag) << 56 | UInt64(key.bytes.count))
-    hasher.combine(bytes: key.bytes)
+    hasher.combine(word: UInt64(tag) << 56 | UInt64(key.byteCount))
+    hasher.combine(key)
     let hash = hasher.finish()
     return bits == 64 ? hash : hash & (1 << UInt64(bits) - 1)
   }

@@ -2,6 +2,7 @@
 // Copyright 2026 the Larder authors. Licensed under Apache-2.0.
 // SPDX-License-Identifier: Apache-2.0
 
+internal import LarderCoding
 internal import LarderLMDB
 internal import LarderSystem
 internal import Synchronization
@@ -53,8 +54,14 @@ extension StoreCore {
     _ key: EncodedKey, in space: Space, known: UInt64 = 0
   ) throws -> Lookup {
     let generation = try generation()
-    let (hash, number) = place(of: key, in: space, generation)
-    if known == 0, let (value, seal) = remembered(key, hash, number, in: generation) {
+    let ((hash, number), found) = key.bytes.withRawSpan { bytes in
+      let (hash, number) = place(of: key.tag, bytes, in: space, generation)
+      return (
+        (hash, number),
+        known == 0 ? remembered(key.tag, bytes, hash, number, in: generation) : nil
+      )
+    }
+    if let (value, seal) = found {
       return Lookup(outcome: .found(value), hash: hash, seal: seal, generation: generation)
     }
     return try lookup(key, in: space, known: known, at: (generation, hash, number))
@@ -67,10 +74,29 @@ extension StoreCore {
       if case .put(let content) = record.kind { return content.payload }
       if case .remove = record.kind { return nil }
     }
+    return try Self.payload(of: lookup(key, in: space), in: space)
+  }
+
+  /// The same for a text: its bytes are lent, and no key is made of them where the entry is found at
+  /// once.
+  func payload(ofText text: String, in space: Space) throws -> [UInt8]? {
+    let tag = KeyTag.text.rawValue
+    guard pending.isEmpty else {
+      return try payload(of: EncodedKey(tag: tag, bytes: Array(text.utf8)), in: space)
+    }
     let generation = try generation()
-    let (hash, number) = place(of: key, in: space, generation)
-    if let (value, _) = remembered(key, hash, number, in: generation) { return value.payload }
-    switch try lookup(key, in: space, known: 0, at: (generation, hash, number)).outcome {
+    let ((hash, number), found) = text.withUTF8Span { bytes in
+      let (hash, number) = place(of: tag, bytes, in: space, generation)
+      return ((hash, number), remembered(tag, bytes, hash, number, in: generation)?.value.payload)
+    }
+    if let found { return found }
+    let key = EncodedKey(tag: tag, bytes: Array(text.utf8))
+    return try Self.payload(
+      of: lookup(key, in: space, known: 0, at: (generation, hash, number)), in: space)
+  }
+
+  private static func payload(of lookup: Lookup, in space: Space) throws -> [UInt8]? {
+    switch lookup.outcome {
     case .found(let value): return value.payload
     case .absent, .unchanged: return nil
     case .unreadable(let text): throw StoreError.unreadable(text, in: space.name)

@@ -25,9 +25,9 @@ extension StoreCore {
   /// The hash of a key, whose words are being fetched from here on, and the namespace's number.
   @inline(__always)
   func place(
-    of key: EncodedKey, in space: Space, _ generation: Generation
+    of tag: UInt8, _ key: RawSpan, in space: Space, _ generation: Generation
   ) -> (hash: UInt64, number: UInt32) {
-    let (hash, number) = space.place(of: key, in: generation)
+    let (hash, number) = space.place(of: tag, key, in: generation)
     generation.table.prefetch(hash: hash)
     generation.places?.prefetch(hash)
     return (hash, number)
@@ -39,7 +39,7 @@ extension StoreCore {
   /// - Parameter number: The namespace's number; zero while this process does not know it.
   @inline(__always)
   func remembered(
-    _ key: EncodedKey, _ hash: UInt64, _ number: UInt32, in generation: Generation
+    _ tag: UInt8, _ key: RawSpan, _ hash: UInt64, _ number: UInt32, in generation: Generation
   ) -> (value: StoredValue, seal: UInt64)? {
     guard let places = generation.places, let record = places.place(of: hash) else { return nil }
     places.prefetch(record)
@@ -51,7 +51,7 @@ extension StoreCore {
     guard let entrance = generation.pool.enter() else { return nil }
     generation.table.setInside(process: generation.process, index: entrance, true)
     let value = places.withBytes(at: record) {
-      read(key, number, checksum: record.checksum, $0)
+      read(tag, key, number, checksum: record.checksum, $0)
     }
     generation.table.setInside(process: generation.process, index: entrance, false)
     generation.pool.leave(entrance)
@@ -64,24 +64,26 @@ extension StoreCore {
 
   @inline(__always)
   private func read(
-    _ key: EncodedKey, _ number: UInt32, checksum: UInt64, _ record: RawSpan
+    _ tag: UInt8, _ key: RawSpan, _ number: UInt32, checksum: UInt64, _ record: RawSpan
   ) -> StoredValue? {
     guard let header = try? EntryHeader(in: record, at: 0),
-      header.checksum == checksum, header.namespace == number, header.keyTag == key.tag,
-      header.keyLength == key.bytes.count, !header.isChunked,
+      header.checksum == checksum, header.namespace == number, header.keyTag == tag,
+      header.keyLength == key.byteCount, !header.isChunked,
       header.storedLength == record.byteCount,
       header.expires == EntryHeader.never || !header.isExpired(at: options.clock.now())
     else { return nil }
     let start = EntryHeader.size + header.keyLength
     let payload = record.slice(start..<(start + header.payloadLength))!.copied()
-    let hashed = EntryHeader.contentHash(key: key.bytes, payload: payload)
+    let hashed = XXH64.hash(payload, seed: XXH64.hash(key))
     return header.isIntact(contentHash: hashed) ? StoredValue(payload, header) : nil
   }
 
   /// What a key has where it was last seen; `nil`: the tree would be asked. For tests.
   package func remembered(_ key: EncodedKey, in space: Space) throws -> [UInt8]? {
     let generation = try generation()
-    let (hash, number) = place(of: key, in: space, generation)
-    return remembered(key, hash, number, in: generation)?.value.payload
+    return key.bytes.withRawSpan { bytes in
+      let (hash, number) = place(of: key.tag, bytes, in: space, generation)
+      return remembered(key.tag, bytes, hash, number, in: generation)?.value.payload
+    }
   }
 }

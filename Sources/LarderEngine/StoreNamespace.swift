@@ -30,7 +30,21 @@ public struct StoreNamespace: Sendable {
   ///
   /// - Throws: ``StoreError``; ``StoreError/Code/unreadableEntry`` when the entry is damaged.
   /// - Complexity: O(log *n*), and a copy of the bytes.
+  @inlinable
   public func bytes(forKey key: some CacheKey) throws -> [UInt8]? {
+    // Known where a client is compiled for a type of keys.
+    if let text = key as? String { return try bytes(ofText: text) }
+    return try bytes(of: key)
+  }
+
+  @usableFromInline
+  func bytes(ofText text: String) throws -> [UInt8]? {
+    if store.hasClosed { throw StoreError.closed("get") }
+    return try store.core.payload(ofText: text, in: space)
+  }
+
+  @usableFromInline
+  func bytes(of key: some CacheKey) throws -> [UInt8]? {
     if store.hasClosed { throw StoreError.closed("get") }
     return try store.core.payload(of: EncodedKey(key), in: space)
   }

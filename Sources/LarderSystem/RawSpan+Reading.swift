@@ -73,6 +73,15 @@ extension RawSpan {
   }
 }
 
+extension String {
+  /// Lends the UTF-8 bytes to `body`. (`String.utf8Span` is newer than the systems Larder runs on.)
+  @inline(__always)
+  package func withUTF8Span<R>(_ body: (RawSpan) throws -> R) rethrows -> R {
+    var text = self
+    return try text.withUTF8 { try body(unsafe RawSpan(_unsafeElements: $0)) }
+  }
+}
+
 /// Appending and reading little-endian integers in byte arrays.
 extension [UInt8] {
   /// Lends the bytes to `body`. (`Array.span` is newer than the systems Larder runs on.)
