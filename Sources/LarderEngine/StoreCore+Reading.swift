@@ -80,19 +80,16 @@ extension StoreCore {
   /// The same for a text: its bytes are lent, and no key is made of them where the entry is found at
   /// once.
   func payload(ofText text: String, in space: Space) throws -> [UInt8]? {
+    guard pending.isEmpty else { return try payload(of: EncodedKey(text), in: space) }
     let tag = KeyTag.text.rawValue
-    guard pending.isEmpty else {
-      return try payload(of: EncodedKey(tag: tag, bytes: Array(text.utf8)), in: space)
-    }
     let generation = try generation()
     let ((hash, number), found) = text.withUTF8Span { bytes in
       let (hash, number) = place(of: tag, bytes, in: space, generation)
       return ((hash, number), remembered(tag, bytes, hash, number, in: generation)?.value.payload)
     }
     if let found { return found }
-    let key = EncodedKey(tag: tag, bytes: Array(text.utf8))
     return try Self.payload(
-      of: lookup(key, in: space, known: 0, at: (generation, hash, number)), in: space)
+      of: lookup(EncodedKey(text), in: space, known: 0, at: (generation, hash, number)), in: space)
   }
 
   private static func payload(of lookup: Lookup, in space: Space) throws -> [UInt8]? {

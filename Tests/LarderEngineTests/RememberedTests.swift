@@ -125,6 +125,27 @@ import Testing
     #expect(try store.verify() == [])
   }
 
+  @Test func `Empty and long keys and values come back from where they were as from the tree`()
+    throws
+  {
+    let store = try SharedStore(at: path)
+    let namespace = try store.namespace("")
+    for length in [0, 1, 7, 8, 500, 32_000, 100_000] {
+      for size in [0, 1, 300, 32_600, 200_000] {
+        let key = String(repeating: "é", count: length / 2) + (length % 2 == 0 ? "" : "k")
+        let value = EntryDamageTests.payload(size)
+        try namespace.setBytes(value, forKey: key)
+        for _ in 0..<3 {
+          #expect(try namespace.bytes(forKey: key) == value, "\(length), \(size)")
+        }
+        let isWhole = 64 + key.utf8.count + size <= 32_752
+        let found = try store.openCore("get").remembered(EncodedKey(key), in: namespace.space)
+        #expect(found == (isWhole ? value : nil), "\(length), \(size)")
+      }
+    }
+    #expect(try store.verify() == [])
+  }
+
   @Test func `Damage where an entry was seen is told as damage`() throws {
     let store = try SharedStore(at: path, .init(durability: .durable))
     let payload = EntryDamageTests.payload(400)

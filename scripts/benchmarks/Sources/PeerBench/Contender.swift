@@ -2,6 +2,7 @@
 // Copyright 2026 the Larder authors. Licensed under Apache-2.0.
 // SPDX-License-Identifier: Apache-2.0
 
+import Foundation
 import LMDBRival
 
 /// Somebody who does the same work as the others, timed call by call.
@@ -57,5 +58,25 @@ struct Ratio {
   init(_ rounds: [Double]) {
     value = Rounds.median(rounds)
     spread = Rounds.quartiles(rounds)
+  }
+}
+
+/// A contender whose values are Foundation's data.
+protocol DataContender: Contender {
+  var data: Dataset { get }
+  func read(_ key: String) throws -> Data?
+}
+
+extension DataContender {
+  func get(_ keys: [UInt32], _ times: inout [UInt32]) throws -> UInt64 {
+    var sum: UInt64 = 0
+    for key in keys {
+      let name = data.keys[Int(key)]
+      guard let bytes = try timed(&times, { try read(name) }) else {
+        throw BenchFailure("A key is missing.")
+      }
+      sum &+= bytes.withUnsafeBytes { $0.loadUnaligned(as: UInt64.self) }
+    }
+    return sum
   }
 }

@@ -29,18 +29,28 @@ struct LifeWorkloads {
   /// Everybody makes the same calls in turns; each call is given its number.
   private func race(_ workload: String, calls: Int, _ racers: [Racer?]) throws {
     let racers = racers.compactMap { $0 }
-    var samples = racers.map { _ in [UInt32]() }
-    var means = racers.map { _ in [Double]() }
-    var medians = racers.map { _ in [Double]() }
+    try takeTurns(workload, racers.map(\.name)) { round, index, times in
+      times.reserveCapacity(calls)
+      for number in round * calls..<(round + 1) * calls {
+        let start = bench_now()
+        try racers[index].call(number)
+        times.append(UInt32(clamping: bench_now() - start))
+      }
+    }
+  }
+
+  /// Rounds of calls of one after the other, who times them; the first round is thrown away.
+  private func takeTurns(
+    _ workload: String, _ names: [String],
+    _ body: (_ round: Int, _ index: Int, _ times: inout [UInt32]) throws -> Void
+  ) throws {
+    var samples = names.map { _ in [UInt32]() }
+    var means = names.map { _ in [Double]() }
+    var medians = names.map { _ in [Double]() }
     for round in 0...(isQuick ? 3 : 9) {
-      for (index, racer) in racers.enumerated() {
+      for index in names.indices {
         var times: [UInt32] = []
-        times.reserveCapacity(calls)
-        for number in round * calls..<(round + 1) * calls {
-          let start = bench_now()
-          try racer.call(number)
-          times.append(UInt32(clamping: bench_now() - start))
-        }
+        try body(round, index, &times)
         if round == 0 { continue }
         samples[index] += times
         means[index].append(times.reduce(0.0) { $0 + Double($1) } / Double(times.count))
@@ -48,9 +58,9 @@ struct LifeWorkloads {
       }
     }
     results.add(
-      racers.indices.map {
+      names.indices.map {
         Contest.Row(
-          name: racers[$0].name, latencies: Latencies(samples[$0]), rounds: means[$0],
+          name: names[$0], latencies: Latencies(samples[$0]), rounds: means[$0],
           medians: medians[$0])
       }, workload, size: 256)
   }
@@ -212,26 +222,9 @@ struct LifeWorkloads {
   /// Sets of keys that were never there before, in turns; each times its own calls.
   private func raceOfFleets(_ workload: String, _ data: Dataset, _ fleets: [Fleet?]) throws {
     let fleets = fleets.compactMap { $0 }
-    var samples = fleets.map { _ in [UInt32]() }
-    var means = fleets.map { _ in [Double]() }
-    var medians = fleets.map { _ in [Double]() }
-    for round in 0...(isQuick ? 3 : 9) {
-      let keys = (0..<calls).map { UInt32(100_000 + round * calls + $0) }
-      for (index, fleet) in fleets.enumerated() {
-        var times: [UInt32] = []
-        try fleet.set(keys, &times)
-        if round == 0 { continue }
-        samples[index] += times
-        means[index].append(times.reduce(0.0) { $0 + Double($1) } / Double(times.count))
-        medians[index].append(Rounds.median(times.map(Double.init)))
-      }
+    try takeTurns(workload, fleets.map(\.name)) { round, index, times in
+      try fleets[index].set((0..<calls).map { UInt32(100_000 + round * calls + $0) }, &times)
     }
-    results.add(
-      fleets.indices.map {
-        Contest.Row(
-          name: fleets[$0].name, latencies: Latencies(samples[$0]), rounds: means[$0],
-          medians: medians[$0])
-      }, workload, size: 256)
   }
 
   /// What is set is gone 20 ms later, and somebody has to clear it away.

@@ -109,9 +109,9 @@ final class CContender: Contender {
 }
 
 /// GRDB's pool in WAL mode, statements prepared once.
-final class GRDBContender: Contender {
+final class GRDBContender: DataContender {
   let name: String
-  private let data: Dataset
+  let data: Dataset
   private let values: [Data]
   private let pool: DatabasePool
 
@@ -166,22 +166,10 @@ final class GRDBContender: Contender {
     }
   }
 
-  private func read(_ key: String) throws -> Data? {
+  func read(_ key: String) throws -> Data? {
     try pool.read { db in
       try Data.fetchOne(db.cachedStatement(sql: Self.select), arguments: [key])
     }
-  }
-
-  func get(_ keys: [UInt32], _ times: inout [UInt32]) throws -> UInt64 {
-    var sum: UInt64 = 0
-    for key in keys {
-      let name = data.keys[Int(key)]
-      guard let bytes = try timed(&times, { try read(name) }) else {
-        throw BenchFailure("A key is missing.")
-      }
-      sum &+= bytes.withUnsafeBytes { $0.loadUnaligned(as: UInt64.self) }
-    }
-    return sum
   }
 
   func set(_ keys: [UInt32], shift: Int, _ times: inout [UInt32]) throws {

@@ -7,10 +7,10 @@ import GRDB
 import LMDBRival
 
 /// The ways in which earlier Swift libraries keep values, each in the few lines that do it.
-final class SeedContender: Contender {
+final class SeedContender: DataContender {
   let name: String
-  private let data: Dataset
-  private let read: (String) throws -> Data?
+  let data: Dataset
+  private let reading: (String) throws -> Data?
   private let write: (String, Data) throws -> Void
   private let values: [Data]
 
@@ -18,7 +18,7 @@ final class SeedContender: Contender {
     _ name: String, _ data: Dataset, read: @escaping (String) throws -> Data?,
     write: @escaping (String, Data) throws -> Void
   ) throws {
-    (self.name, self.data, self.read, self.write) = (name, data, read, write)
+    (self.name, self.data, self.reading, self.write) = (name, data, read, write)
     values = data.values.map { Data($0) }
     for (key, value) in zip(data.keys, values) { try write(key, value) }
   }
@@ -95,17 +95,7 @@ final class SeedContender: Contender {
     }
   }
 
-  func get(_ keys: [UInt32], _ times: inout [UInt32]) throws -> UInt64 {
-    var sum: UInt64 = 0
-    for key in keys {
-      let name = data.keys[Int(key)]
-      guard let bytes = try timed(&times, { try read(name) }) else {
-        throw BenchFailure("A key is missing.")
-      }
-      sum &+= bytes.withUnsafeBytes { $0.loadUnaligned(as: UInt64.self) }
-    }
-    return sum
-  }
+  func read(_ key: String) throws -> Data? { try reading(key) }
 
   func set(_ keys: [UInt32], shift: Int, _ times: inout [UInt32]) throws {
     for key in keys {
