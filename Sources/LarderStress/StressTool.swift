@@ -24,6 +24,7 @@ struct StressTool: AsyncParsableCommand {
     subcommands: [
       Run.self, WorkerCommand.self, AuditCommand.self, ScenarioCommand.self, HelperCommand.self,
       DamageCommand.self, DamageWorkerCommand.self, FuzzCommand.self, FuzzWorkerCommand.self,
+      DifferentialCommand.self,
     ],
     defaultSubcommand: Run.self)
 }
