@@ -121,6 +121,10 @@ package final class Generation: Sendable {
     pool = ReaderPool(usual: 2 * OSThread.coreCount, capacity: SharedTableLayout.insideCount - 1)
   }
 
+  /// What is kept in memory under commit versions of this generation is bound to this, not to
+  /// ``number``: commit versions of two stores say nothing of each other, even in one directory.
+  package var incarnation: UInt64 { table.incarnation }
+
   package var path: String { directory.generation(number) }
 
   // MARK: Reading (R1 and R2 of the protocol)

@@ -90,7 +90,7 @@ extension StoreCore {
     let label = transaction.label
     for record in batch {
       let (space, key) = (record.space, record.key)
-      if record.isBehind { record.setInFlight(label) }
+      record.begin(in: generation, label: label)
       try fault(throwing: .betweenPuts)
       var changed = true
       switch record.kind {

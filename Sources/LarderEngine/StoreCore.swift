@@ -30,6 +30,7 @@ package final class StoreCore: Sendable {
   let lastTick = Atomic<UInt64>(0)
   private let movingThread = Mutex<Void>(())
   let notices: StoreNotices
+  let followers = GenerationFollowers()
   /// The thread that has the writer's role; zero: none.
   let leader = Atomic<UInt64>(0)
 
@@ -59,11 +60,9 @@ package final class StoreCore: Sendable {
 
   /// The generation in force, as far as this process knows.
   package func generation() throws(StoreError) -> Generation {
-    guard let generation = current.withLock({ $0 }) else {
-      if ForkGuard.isForkedChild { throw .usedAfterFork("use") }
-      throw .closed("use")
-    }
+    // Before the lock: a thread that does not exist in a forked child may hold it there.
     if ForkGuard.isForkedChild { throw .usedAfterFork("use") }
+    guard let generation = current.withLock({ $0 }) else { throw .closed("use") }
     return generation
   }
 
@@ -98,7 +97,9 @@ package final class StoreCore: Sendable {
     }
     notices.endHold()
     deliverNotices()
-    return try outcome.get()
+    let new = try outcome.get()
+    for follower in followers.all { follower.leave(for: new.table) }
+    return new
   }
 
   /// The directory itself may have been deleted together with the store.

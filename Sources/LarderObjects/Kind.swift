@@ -79,7 +79,7 @@ final class Kind<Object: Storable>: Sendable {
     _ transaction: borrowing ReadTransaction, _ view: SnapshotView
   ) throws -> State? {
     // What was learned from a newer snapshot says nothing of this one.
-    if let state = known.withLock({ $0 }), state.generation == view.generation.number,
+    if let state = known.withLock({ $0 }), state.generation == view.generation.incarnation,
       state.label <= view.label, view.isCurrent(.catalog(in: view.generation), since: state.label)
     {
       return state
@@ -87,12 +87,12 @@ final class Kind<Object: Storable>: Sendable {
     guard let record = try ObjectReading.type(named: name, transaction) else { return nil }
     try requireReadable(record)
     try requireDecodable(record, view.generation, transaction)
-    return learn(record, view.generation.number, label: view.label)
+    return learn(record, view.generation.incarnation, label: view.label)
   }
 
   /// The state this process knows, if no other has changed the catalog since.
   func currentState(_ generation: Generation) -> State? {
-    guard let state = known.withLock({ $0 }), state.generation == generation.number,
+    guard let state = known.withLock({ $0 }), state.generation == generation.incarnation,
       generation.isCurrent(.catalog(in: generation), since: state.label)
     else { return nil }
     return state
