@@ -42,6 +42,8 @@ final class StoreNotices: Sendable {
 
   /// Tells it, at once unless it has to wait.
   func send(_ notice: Notice, mustWait: Bool = false) {
+    // No lock of the parent is of use in a forked child.
+    if ForkGuard.isForkedChild { return tell(notice) }
     let isHeld = state.withLock { state in
       guard mustWait || state.holders > 0 else { return false }
       state.held.append(notice)

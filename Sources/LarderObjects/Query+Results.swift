@@ -7,7 +7,9 @@ internal import LarderLMDB
 
 extension Query {
   /// The last result, if nothing has changed, and the store is open.
-  private var remembered: [Object]? { store.storage.hasClosed ? nil : memo.current }
+  private var remembered: [Object]? {
+    store.storage.hasClosed || store.storage.isForkedChild ? nil : memo.current
+  }
 
   private func run<R>(
     _ operation: String, empty: R,
