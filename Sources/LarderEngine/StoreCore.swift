@@ -80,7 +80,7 @@ package final class StoreCore: Sendable {
         if now !== old { return .success(now) }
         // Nothing of the old generation is valid in any memory tier from here on, even if it was
         // deleted behind our back and nobody else knows.
-        old.leaveForGood()
+        if !old.mustReopen.load(ordering: .acquiring) { old.leaveForGood() }
         old.close(gateTimeout: options.openTimeout)
         try restoreDirectory()
         // Labels only grow, also when everything was deleted: what is in memory is older.
@@ -89,7 +89,7 @@ package final class StoreCore: Sendable {
         ).open()
         current.withLock { $0 = new }
         queue.rehash(in: new)
-        notify(.moved(generation: new.number))
+        if new.number != old.number { notify(.moved(generation: new.number)) }
         return .success(new)
       } catch {
         return .failure(error)
