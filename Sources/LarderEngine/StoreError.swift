@@ -87,7 +87,7 @@ public struct StoreError: Error, Sendable, Hashable, CustomStringConvertible {
   ) {
     self.code = code
     self.operation = operation
-    self.path = path
+    self.path = path.map(HeldDirectory.realPath)
     self.message = message
     self.pid = pid
     self.errorNumber = errorNumber

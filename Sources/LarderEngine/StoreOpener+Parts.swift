@@ -10,7 +10,7 @@ extension StoreOpener {
   /// Opens a generation whose locks say that this very process has it open.
   func openAgain(_ number: UInt64) throws -> Outcome {
     let path = directory.generation(number)
-    switch UnclosedGenerations.close(path: path) {
+    switch UnclosedGenerations.close(path: directory.realGeneration(number)) {
     case .closed: return try open(number)
     case .stuck:
       let reason = "this process could not close generation \(number), which somebody holds up"
