@@ -23,6 +23,9 @@ package import LarderSystem
 //                              store, 2: by who brings it to the disk, 16 + n: by who writes in
 //                              lane n of `synced`
 //           set-aside          a repair has read this generation: keep it when it is left
+//         ns-<number>/         of a cache: a store for the processes of one PID namespace, made
+//                              while those of another have this one open, removed by the next
+//                              opener once no process has it open
 //       damaged-g-<number>/    what was kept of a generation that was repaired
 //
 // Files of a live generation are never replaced, truncated or removed one by one. A generation that
@@ -74,6 +77,21 @@ package struct StoreDirectory: Sendable, Hashable {
   func inner(_ name: String) -> StoreDirectory {
     guard let held else { return StoreDirectory(path: path, root: root + "/" + name) }
     return StoreDirectory(held, below: String(realRoot.dropFirst(path.count)) + "/" + name)
+  }
+
+  /// The name of the directory of this PID namespace's store. The kernel uses the number again for a
+  /// later namespace; while a process of this one has the store open, it cannot.
+  static var besideName: String { besidePrefix + String(ProcessIdentity.pidNamespace) }
+  static let besidePrefix = "ns-"
+
+  /// Whether this is the root of a store beside, and where the main one is.
+  var isBeside: Bool {
+    realRoot.dropFirst(path.count).split(separator: "/").last?.hasPrefix(Self.besidePrefix) ?? false
+  }
+  var outer: StoreDirectory {
+    let below = realRoot[..<realRoot.lastIndex(of: "/")!].dropFirst(path.count)
+    guard let held else { return StoreDirectory(path: path, root: path + below) }
+    return StoreDirectory(held, below: String(below))
   }
 
   /// Leads all paths of this value to a directory that was prepared again: the first was deleted.
