@@ -68,6 +68,17 @@ static inline int larder_open(const char *path, int flags, int mode) {
 static inline int larder_open_at(int directory, const char *name, int flags) {
   return openat(directory, name, flags | O_CLOEXEC);
 }
+// Opens an entry to look at it and to begin paths with it, which needs no right to read it. glibc shows
+// O_PATH only under _GNU_SOURCE.
+static inline int larder_path_only(void) {
+#if defined(O_PATH)
+  return O_PATH;
+#elif defined(__O_PATH)
+  return __O_PATH;
+#else
+  return 0;
+#endif
+}
 // A copy of a descriptor with a high number: a dying process closes its files in ascending order.
 // Linux begins with room for 64 numbers, and to make more takes it some ten milliseconds in a process
 // with threads (it waits for all processors): who has few files open gets one of the last of these.

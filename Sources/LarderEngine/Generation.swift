@@ -127,7 +127,10 @@ package final class Generation: Sendable {
   /// ``number``: commit versions of two stores say nothing of each other, even in one directory.
   package var incarnation: UInt64 { table.incarnation }
 
+  /// The path for system calls.
   package var path: String { directory.generation(number) }
+  /// The path that users know.
+  package var realPath: String { directory.realGeneration(number) }
 
   // MARK: Reading (R1 and R2 of the protocol)
 
@@ -216,7 +219,8 @@ package final class Generation: Sendable {
   package var isOrphaned: Bool {
     guard let mapped = table.fileStatus, mapped.links > 0 else { return true }
     guard
-      let onDisk = (try? FileSystem.status(of: path + "/shared.table")) ?? nil,
+      // By the path that the next process takes, not through the directory that is held.
+      let onDisk = (try? FileSystem.status(of: realPath + "/shared.table")) ?? nil,
       onDisk.identity == mapped.identity,
       (try? presence.status)?.links ?? 0 > 0
     else { return true }

@@ -151,6 +151,12 @@ package final class SharedTable: Sendable {
     unsafe word(SharedTableLayout.pidNamespaceOffset).pointee.load(ordering: .relaxed)
   }
 
+  /// By an opener that is alone: those who come join its PID namespace, not that of earlier users.
+  func adoptNamespace() {
+    unsafe word(SharedTableLayout.pidNamespaceOffset).pointee.store(
+      ProcessIdentity.pidNamespace, ordering: .relaxed)
+  }
+
   /// The file behind the mapping; `links == 0` means that somebody deleted it.
   package var fileStatus: FileStatus? { try? file.status }
 

@@ -104,7 +104,8 @@ package final class StoreCore: Sendable {
 
   /// The directory itself may have been deleted together with the store.
   private func restoreDirectory() throws(StoreError) {
-    _ = try StoreDirectory.prepare(directory.path, durability: options.durability)
+    directory.follow(
+      try StoreDirectory.prepare(directory.path, durability: options.durability))
     do throws(SystemError) {
       // Of a PID namespace's own store; any other was made just now.
       if try FileSystem.status(of: directory.root) == nil {

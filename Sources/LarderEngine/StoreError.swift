@@ -35,6 +35,8 @@ public struct StoreError: Error, Sendable, Hashable, CustomStringConvertible {
     public static let openedTwice = Code(rawValue: "openedTwice")
     /// Other processes have the store open, and what was asked for needs it alone.
     public static let inUse = Code(rawValue: "inUse")
+    /// Processes of another PID namespace have a `.durable` or `.relaxed` store open.
+    public static let otherNamespace = Code(rawValue: "otherNamespace")
     /// Opening took longer than allowed, because another process is stuck in it.
     public static let openTimeout = Code(rawValue: "openTimeout")
     /// As many processes as the store has places for are using it.
@@ -89,7 +91,7 @@ public struct StoreError: Error, Sendable, Hashable, CustomStringConvertible {
   ) {
     self.code = code
     self.operation = operation
-    self.path = path
+    self.path = path.map(HeldDirectory.realPath)
     self.message = message
     self.pid = pid
     self.errorNumber = errorNumber

@@ -176,7 +176,9 @@ public enum StoreEvent: Sendable, Hashable, CustomStringConvertible {
   case startedEmpty(String)
   /// Another process replaced the store's files; this one follows.
   case moved(generation: UInt64)
-  /// Processes of another PID namespace use this directory; this one got a store of its own beside.
+  /// Processes of another PID namespace have this cache open; this process uses a separate store below
+  /// its directory, which is removed when no process has it open. Its values are not those of the
+  /// others. (A `.durable` or `.relaxed` store throws ``StoreError/Code/otherNamespace``.)
   case separateNamespace(String)
   /// A process is stopped in the middle of a read, so that the file grows. If it stays so, what is
   /// stored is copied into new files and everybody moves there; nothing is lost.

@@ -187,6 +187,7 @@ package struct FileStatus: Sendable, Hashable {
   package let inode: UInt64
   package let size: Int
   package let owner: UInt32
+  package let group: UInt32
   package let mode: UInt32
   package let links: UInt64
   /// When content or attributes were last changed, in nanoseconds since 1970. Nobody can set it.
@@ -197,6 +198,7 @@ package struct FileStatus: Sendable, Hashable {
     inode = UInt64(truncatingIfNeeded: info.st_ino)
     size = Int(info.st_size)
     owner = UInt32(info.st_uid)
+    group = UInt32(info.st_gid)
     mode = UInt32(info.st_mode)
     links = UInt64(info.st_nlink)
     #if canImport(Darwin)

@@ -23,7 +23,7 @@ package struct SystemError: Error, Hashable, Sendable, CustomStringConvertible {
   package init(errno: CInt, operation: String, path: String? = nil) {
     self.errno = errno
     self.operation = operation
-    self.path = path
+    self.path = path.map(HeldDirectory.realPath)
   }
 
   /// The error the calling thread's last failed call left behind.
