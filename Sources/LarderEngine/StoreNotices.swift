@@ -84,7 +84,7 @@ extension StoreCore {
   /// An error that has no caller to go to.
   package func report(_ error: any Error) { notices.send(.error(error), mustWait: isLeading) }
 
-  func notify(_ event: StoreEvent) { notices.send(.event(event), mustWait: isLeading) }
+  package func notify(_ event: StoreEvent) { notices.send(.event(event), mustWait: isLeading) }
 
   /// Tells what has waited, unless this thread still has to finish something.
   func deliverNotices() {

@@ -183,6 +183,9 @@ public enum StoreEvent: Sendable, Hashable, CustomStringConvertible {
   /// A process is stopped in the middle of a read, so that the file grows. If it stays so, what is
   /// stored is copied into new files and everybody moves there; nothing is lost.
   case readerStalled(pid: Int32, transactionsBehind: Int)
+  /// This process made a step of building an index that was declared after objects of the type were
+  /// stored: `done` of `total` objects are in it. The last step has `done == total`.
+  case indexBuilding(type: String, index: String, done: Int, total: Int)
 
   public var description: String {
     switch self {
@@ -191,6 +194,8 @@ public enum StoreEvent: Sendable, Hashable, CustomStringConvertible {
     case .moved(let generation): "moved to generation \(generation)"
     case .separateNamespace(let path): "another PID namespace uses this store; using \(path)"
     case .readerStalled(let pid, let count): "process \(pid) reads \(count) commits behind"
+    case .indexBuilding(let type, let index, let done, let total):
+      "index \"\(index)\" of \(type) is being built: \(done) of \(total) objects"
     }
   }
 }

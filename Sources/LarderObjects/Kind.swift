@@ -31,6 +31,8 @@ final class Kind<Object: Storable>: Sendable {
   let spots = ObjectSpots()
   private let known = Mutex<State?>(nil)
   private weak let store: ObjectStore?
+  /// The build of its indexes in this process.
+  let build = IndexBuild()
   private let refers = Atomic<Bool>(false)
   /// What references are decoded with until the first is met.
   private let firstDecoder: LinkDecoder
@@ -98,9 +100,13 @@ final class Kind<Object: Storable>: Sendable {
     return state
   }
 
+  /// The store, for a build in the background.
+  var buildStore: ObjectStore? { store }
+
   private func learn(
     _ record: ObjectTypeRecord, _ generation: UInt64, label: UInt64
   ) -> State {
+    buildIfNeeded(record)
     let state = State(
       record: record,
       indexes: declared.map { index in
@@ -205,6 +211,7 @@ final class Kind<Object: Storable>: Sendable {
       }
       try transaction.putObjectType(record)
     }
+    buildIfNeeded(record)
     return record
   }
 
@@ -275,7 +282,7 @@ final class Kind<Object: Storable>: Sendable {
   }
 
   /// The keys an object has in the declared indexes, and which of these are unique.
-  private func keys(
+  func keys(
     of object: Object, _ record: ObjectTypeRecord
   ) -> (keys: [ObjectIndexKey], unique: [UInt32]) {
     var keys: [ObjectIndexKey] = []
