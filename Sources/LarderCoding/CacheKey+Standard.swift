@@ -92,3 +92,51 @@ extension UInt16: CacheKey {}
 extension UInt32: CacheKey {}
 extension UInt64: CacheKey {}
 extension UInt128: CacheKey {}
+
+extension Double: CacheKey {
+  /// `.real`.
+  @inlinable
+  public static var keyTag: KeyTag { .real }
+
+  /// Appends the number. 0 and -0 are one key, and all numbers that are not a number (NaN) are one.
+  @inlinable
+  public func encodeKey(into encoder: inout KeyEncoder) {
+    encoder.append(real: self)
+  }
+}
+
+extension Date: CacheKey {
+  /// `.date`.
+  @inlinable
+  public static var keyTag: KeyTag { .date }
+
+  /// Appends the seconds since 2001, exactly as the date contains them.
+  @inlinable
+  public func encodeKey(into encoder: inout KeyEncoder) {
+    encoder.append(real: timeIntervalSinceReferenceDate)
+  }
+}
+
+extension Bool: CacheKey {
+  /// `.boolean`.
+  @inlinable
+  public static var keyTag: KeyTag { .boolean }
+
+  /// Appends one byte, 0 or 1.
+  @inlinable
+  public func encodeKey(into encoder: inout KeyEncoder) {
+    encoder.append(bytes: CollectionOfOne(self ? 1 : 0))
+  }
+}
+
+extension URL: CacheKey {
+  /// `.text`: a URL is the same key as the text of its absolute form.
+  @inlinable
+  public static var keyTag: KeyTag { .text }
+
+  /// Appends the UTF-8 of the absolute form, so that it does not matter what a URL is relative to.
+  @inlinable
+  public func encodeKey(into encoder: inout KeyEncoder) {
+    encoder.append(text: absoluteString)
+  }
+}

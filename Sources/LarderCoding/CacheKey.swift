@@ -29,12 +29,19 @@ public struct KeyTag: RawRepresentable, Hashable, Sendable {
   @inlinable public static var composite: KeyTag { KeyTag(rawValue: 5) }
   /// The bytes are the UTF-8 of the key's `description`.
   @inlinable public static var described: KeyTag { KeyTag(rawValue: 6) }
+  /// The bytes are the eight of a floating-point number.
+  @inlinable public static var real: KeyTag { KeyTag(rawValue: 7) }
+  /// The bytes are the eight of a date's seconds since 2001, a floating-point number.
+  @inlinable public static var date: KeyTag { KeyTag(rawValue: 8) }
+  /// The bytes are one, 0 or 1.
+  @inlinable public static var boolean: KeyTag { KeyTag(rawValue: 9) }
 }
 
 /// A value that can name an entry of a cache.
 ///
-/// Texts, integers, `UUID`, `[UInt8]` and `Data` are keys as they are. A type with a raw value
-/// that is a key, and a type that describes itself, become keys by declaring it:
+/// Texts, integers, `UUID`, `[UInt8]`, `Data`, `Double`, `Date`, `Bool` and `URL` are keys as they
+/// are. A type with a raw value that is a key, and a type that describes itself, become keys by
+/// declaring it:
 ///
 /// ```swift
 /// enum Screen: String, CacheKey { case home, profile }       // same key as the text "home"

@@ -10,6 +10,9 @@
 //   uuid        16 bytes, in the order they are printed
 //   integer     8 bytes, two's complement, little-endian, if the number fits Int64;
 //               otherwise 17 bytes, two's complement, little-endian (all of Int128 and UInt128)
+//   real        8 bytes, IEEE 754 binary64, little-endian; -0 is 0, and there is one NaN
+//   date        the seconds since 2001, as a real
+//   boolean     1 byte, 0 or 1
 //   composite   for each component: tag (1 byte), length (4 bytes, little-endian), its bytes
 //
 // An integer's bytes depend on the number alone, never on its Swift type: Int 5 and UInt8 5 are one
@@ -76,6 +79,13 @@ public struct KeyEncoder: Sendable {
   @inlinable
   public mutating func append<Integer: FixedWidthInteger>(integer: Integer) {
     PlainBytes.append(integer: integer, to: &storage)
+  }
+
+  /// Appends a floating-point number; 0 and -0 append equal bytes, and so do all NaN.
+  @inlinable
+  public mutating func append(real: Double) {
+    let canonical = real == 0 ? 0 : real.isNaN ? Double.nan : real
+    PlainBytes.append(word: canonical.bitPattern, to: &storage)
   }
 
   /// Appends bytes as they are.

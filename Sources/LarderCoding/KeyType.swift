@@ -25,6 +25,12 @@ public enum KeyType: String, CaseIterable, Sendable {
   case bytes
   /// The text is the description of the key.
   case described
+  /// The text is a decimal number, perhaps with a fraction and an exponent.
+  case real
+  /// The text is a date in UTC, such as `2026-01-31T12:00:00Z`, or a number of seconds since 2001.
+  case date
+  /// The text is `true` or `false`.
+  case boolean
 
   /// The tag of the keys this type forms.
   public var tag: KeyTag {
@@ -34,6 +40,9 @@ public enum KeyType: String, CaseIterable, Sendable {
     case .uuid: .uuid
     case .bytes: .bytes
     case .described: .described
+    case .real: .real
+    case .date: .date
+    case .boolean: .boolean
     }
   }
 
@@ -63,23 +72,65 @@ public enum KeyType: String, CaseIterable, Sendable {
         throw invalid(text, "an even number of hexadecimal digits, such as 00ff7a")
       }
       encoder.append(bytes: bytes)
+    case .real:
+      guard let number = Double(text) else {
+        throw invalid(text, "a decimal number such as -1.5e3")
+      }
+      encoder.append(real: number)
+    case .date:
+      guard let seconds = DateText.seconds(text) else {
+        throw invalid(
+          text, "a date such as 2026-01-31T12:00:00Z, or a number of seconds since 2001")
+      }
+      encoder.append(real: seconds)
+    case .boolean:
+      guard let value = Bool(text) else { throw invalid(text, "true or false") }
+      value.encodeKey(into: &encoder)
     }
     return (tag, encoder.take())
   }
 
-  /// A key as text: what ``encode(_:)`` of the same tag would turn into the key again.
+  /// Forms the bytes of a key that ``display(tag:bytes:)`` shows as a text; of composites as well.
   ///
-  /// A composite is shown with its parts, `(text:home, integer:3)`, and cannot be entered as text.
-  /// Bytes that do not fit their tag are shown as `<tag>:<hexadecimal>`; nothing is ever refused,
-  /// because a tool must be able to show a damaged key.
-  public static func display(tag: KeyTag, bytes: [UInt8]) -> String {
-    display(tag: tag, bytes: bytes[...], depth: 0)
+  /// - Parameters:
+  ///   - text: The text; `<tag>:<hexadecimal>` too, except where the tag is of texts.
+  ///   - tag: The kind of the key.
+  /// - Returns: The key's bytes, without the tag.
+  /// - Throws: ``CodingFailure`` with `.invalidKey` if the text is not of the tag's form.
+  public static func bytes(of text: String, tag: KeyTag) throws(CodingFailure) -> [UInt8] {
+    if let type = allCases.first(where: { $0.tag == tag }) {
+      do {
+        return try type.encode(text).bytes
+      } catch {
+        guard let bytes = CompositeText.tagged(text, tag) else { throw error }
+        return bytes
+      }
+    }
+    if tag == .composite, let bytes = CompositeText.bytes(text) { return bytes }
+    guard let bytes = CompositeText.tagged(text, tag) else {
+      throw CodingFailure(
+        .invalidKey, operation: .formKey,
+        message: "\"\(text)\" is not a key of kind \(tag.rawValue). Write its parts, such as "
+          + "(text:home, integer:3).")
+    }
+    return bytes
   }
 
-  private static func display(tag: KeyTag, bytes: ArraySlice<UInt8>, depth: Int) -> String {
+  /// A key as text: what ``bytes(of:tag:)`` of the same tag turns into the key again.
+  ///
+  /// A composite is shown with its parts, `(text:home, integer:3)`; a backslash is before the
+  /// characters `\`, `,`, `(` and `)` of a part that is a text. Bytes that do not fit their tag are
+  /// shown as `<tag>:<hexadecimal>`; nothing is ever refused, because a tool must be able to show a
+  /// damaged key.
+  public static func display(tag: KeyTag, bytes: [UInt8]) -> String {
+    shown(tag: tag, bytes: bytes[...], depth: 0)
+      ?? "\(tag.rawValue):\(hexadecimal(bytes))"
+  }
+
+  /// A key in the form of its tag; `nil`: the bytes do not fit it.
+  static func shown(tag: KeyTag, bytes: ArraySlice<UInt8>, depth: Int) -> String? {
     switch tag {
-    case .text, .described:
-      if let text = String(validating: bytes, as: UTF8.self) { return text }
+    case .text, .described: return String(validating: bytes, as: UTF8.self)
     case .integer:
       if case .value(let number) = PlainBytes.integer(Int128.self, from: Array(bytes)) {
         return String(number)
@@ -87,46 +138,23 @@ public enum KeyType: String, CaseIterable, Sendable {
       if case .value(let number) = PlainBytes.integer(UInt128.self, from: Array(bytes)) {
         return String(number)
       }
+      return nil
     case .uuid:
-      if bytes.count == 16, let uuid = PlainBytes.uuid(Array(bytes)) { return uuid.uuidString }
-    case .bytes:
-      return hexadecimal(bytes)
-    case .composite:
-      if depth < 16, let parts = components(bytes) {
-        let shown = parts.map { part in
-          "\(name(of: part.tag)):\(display(tag: part.tag, bytes: part.bytes, depth: depth + 1))"
-        }
-        return "(\(shown.joined(separator: ", ")))"
+      return bytes.count == 16 ? PlainBytes.uuid(Array(bytes))?.uuidString : nil
+    case .bytes: return hexadecimal(bytes)
+    case .real, .date:
+      // Other forms of zero and of NaN are never written.
+      guard let number = Double(keyBytes: Array(bytes)), number.keyBytes.elementsEqual(bytes) else {
+        return nil
       }
-    default:
-      break
+      return tag == .date ? DateText.text(number) : String(number)
+    case .boolean: return Bool(keyBytes: Array(bytes)).map { String($0) }
+    case .composite: return depth < 16 ? CompositeText.text(bytes, depth: depth) : nil
+    default: return nil
     }
-    return "\(tag.rawValue):\(hexadecimal(bytes))"
   }
 
-  /// The parts of a composite, or `nil` if a length does not fit.
-  private static func components(
-    _ bytes: ArraySlice<UInt8>
-  ) -> [(tag: KeyTag, bytes: ArraySlice<UInt8>)]? {
-    var rest = bytes
-    var parts: [(tag: KeyTag, bytes: ArraySlice<UInt8>)] = []
-    while let tag = rest.first {
-      guard rest.count >= 5 else { return nil }
-      let length = rest.dropFirst().prefix(4).reversed().reduce(0) { $0 << 8 | Int($1) }
-      rest = rest.dropFirst(5)
-      guard rest.count >= length else { return nil }
-      parts.append((KeyTag(rawValue: tag), rest.prefix(length)))
-      rest = rest.dropFirst(length)
-    }
-    return parts
-  }
-
-  private static func name(of tag: KeyTag) -> String {
-    if tag == .composite { return "composite" }
-    return allCases.first { $0.tag == tag }?.rawValue ?? String(tag.rawValue)
-  }
-
-  private static func hexadecimal(_ bytes: some Sequence<UInt8>) -> String {
+  static func hexadecimal(_ bytes: some Sequence<UInt8>) -> String {
     var text = ""
     for byte in bytes {
       if byte < 16 { text += "0" }
@@ -135,7 +163,7 @@ public enum KeyType: String, CaseIterable, Sendable {
     return text
   }
 
-  private static func bytes(hexadecimal text: String) -> [UInt8]? {
+  static func bytes(hexadecimal text: String) -> [UInt8]? {
     let digits = Array(text.utf8)
     guard digits.count.isMultiple(of: 2) else { return nil }
     var bytes: [UInt8] = []

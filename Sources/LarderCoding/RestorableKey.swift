@@ -39,6 +39,34 @@ extension UUID: RestorableKey {
   }
 }
 
+extension Double: RestorableKey {
+  public init?(keyBytes: [UInt8]) {
+    guard keyBytes.count == 8 else { return nil }
+    self.init(bitPattern: PlainBytes.word(keyBytes))
+  }
+}
+
+extension Date: RestorableKey {
+  public init?(keyBytes: [UInt8]) {
+    guard let seconds = Double(keyBytes: keyBytes) else { return nil }
+    self.init(timeIntervalSinceReferenceDate: seconds)
+  }
+}
+
+extension Bool: RestorableKey {
+  public init?(keyBytes: [UInt8]) {
+    guard keyBytes.count == 1, keyBytes[0] < 2 else { return nil }
+    self = keyBytes[0] == 1
+  }
+}
+
+extension URL: RestorableKey {
+  public init?(keyBytes: [UInt8]) {
+    guard let text = String(keyBytes: keyBytes) else { return nil }
+    self.init(string: text)
+  }
+}
+
 extension FixedWidthInteger where Self: CacheKey {
   /// The integer with these key bytes, if it fits this type.
   public init?(keyBytes: [UInt8]) {

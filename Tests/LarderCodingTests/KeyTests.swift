@@ -75,6 +75,34 @@ struct KeyTests {
     #expect(key(Route(description: "a/b")) == "6 612f62")
   }
 
+  @Test func `Equal numbers, dates, truth values and URLs are one key and unequal ones are two`()
+    throws
+  {
+    #expect(key(0.0) == "7 0000000000000000")
+    #expect(key(-0.0) == key(0.0))
+    #expect(key(1.5) == "7 000000000000f83f")
+    #expect(key(-Double.nan) == key(Double(nan: 7, signaling: false)))
+    let date = Date(timeIntervalSinceReferenceDate: 0.1)
+    #expect(key(date) != key(Date(timeIntervalSinceReferenceDate: (0.1).nextUp)))
+    #expect(key(Date(timeIntervalSinceReferenceDate: -0.0)) == "8 0000000000000000")
+    #expect(key(true) == "9 01" && key(false) == "9 00")
+    let base = try #require(URL(string: "https://example.com/a/"))
+    let relative = try #require(URL(string: "b", relativeTo: base))
+    #expect(key(relative) == key("https://example.com/a/b"))
+  }
+
+  @Test func `Numbers, dates, truth values and URLs are read back from their key bytes`() throws {
+    for number in [0, -1.5, 1e300, .infinity, .leastNonzeroMagnitude] {
+      #expect(Double(keyBytes: number.keyBytes) == number)
+      let date = Date(timeIntervalSinceReferenceDate: number)
+      #expect(Date(keyBytes: date.keyBytes) == date)
+    }
+    #expect(Double(keyBytes: [1, 2]) == nil)
+    #expect(Bool(keyBytes: true.keyBytes) == true && Bool(keyBytes: [2]) == nil)
+    let url = try #require(URL(string: "https://example.com/a?b=c#d"))
+    #expect(URL(keyBytes: url.keyBytes) == url)
+  }
+
   @Test func `Composites with the same bytes in a row are different keys`() {
     #expect(key(KeyPair("ab", "c")) != key(KeyPair("a", "bc")))
     #expect(key(KeyPair("", "ab")) != key(KeyPair("ab", "")))
@@ -116,6 +144,8 @@ struct KeyTypeTests {
     (KeyType.text, "héllo"), (.integer, "-42"), (.integer, "18446744073709551615"),
     (.integer, "340282366920938463463374607431768211455"), (.bytes, "00ff7a"),
     (.uuid, "00112233-4455-6677-8899-AABBCCDDEEFF"), (.described, "a/b"), (.text, ""),
+    (.real, "-1.5e-10"), (.real, "nan"), (.boolean, "true"), (.date, "2026-01-31T12:00:00Z"),
+    (.date, "1969-12-31T23:59:59.25Z"), (.date, "2000-02-29T00:00:00.001Z"), (.date, "1e+300"),
   ])
   func `A key formed of text is displayed as that text`(type: KeyType, text: String) throws {
     let key = try type.encode(text)
@@ -130,6 +160,7 @@ struct KeyTypeTests {
 
   @Test(arguments: [
     (KeyType.integer, "4.5"), (.integer, ""), (.uuid, "0011"), (.bytes, "abc"), (.bytes, "zz"),
+    (.real, "one"), (.boolean, "1"), (.date, "2026-02-29T00:00:00Z"), (.date, "2026-01-31"),
   ])
   func `A text of the wrong form is refused`(type: KeyType, text: String) {
     #expect {
@@ -158,8 +189,37 @@ struct KeyTypeTests {
     var generator = SeededGenerator(seed: printedSeed())
     for _ in 0..<5_000 {
       let bytes = generator.bytes(Int.random(in: 0...40, using: &generator))
-      let tag = KeyTag(rawValue: UInt8.random(in: 0...8, using: &generator))
+      let tag = KeyTag(rawValue: UInt8.random(in: 0...10, using: &generator))
       #expect(bytes.isEmpty || !KeyType.display(tag: tag, bytes: bytes).isEmpty)
+    }
+  }
+
+  @Test func `Every key is read back from the text it is displayed as`() throws {
+    var generator = SeededGenerator(seed: printedSeed())
+    func text() -> String {
+      String(
+        (0..<Int.random(in: 0...4, using: &generator)).map { _ in
+          "a,() \\:é1".randomElement(using: &generator) ?? "a"
+        })
+    }
+    func check<Key: CacheKey>(_ key: Key) throws {
+      let shown = KeyType.display(tag: Key.keyTag, bytes: key.keyBytes)
+      #expect(try KeyType.bytes(of: shown, tag: Key.keyTag) == key.keyBytes, "\(shown)")
+    }
+    for _ in 0..<2_000 {
+      let bytes = generator.bytes(Int.random(in: 0...9, using: &generator))
+      let date = Date(
+        timeIntervalSinceReferenceDate: Double.random(in: -4e9...4e9, using: &generator))
+      let number = Double(bitPattern: generator.next())
+      try check(text())
+      try check(date)
+      try check(Date(timeIntervalSinceReferenceDate: number))
+      try check(number)
+      try check(KeyPair(text(), KeyPair(KeyPair(bytes, text()), KeyPair(date, Bool.random()))))
+      for tag in [2, 3, 5, 7, 8, 9, 77].map({ KeyTag(rawValue: $0) }) {
+        let shown = KeyType.display(tag: tag, bytes: bytes)
+        #expect(try KeyType.bytes(of: shown, tag: tag) == bytes, "\(shown)")
+      }
     }
   }
 }
