@@ -18,6 +18,9 @@ larder_root() {
 
 say() { printf '%s\n' "$*" >&2; }
 
+# phase TEXT: prints what a long script does from here on, with the time since it began.
+phase() { say "== $(basename "$0"), $((SECONDS / 60)) min $((SECONDS % 60)) s: $*"; }
+
 # Prints the comment that stands at the top of a script, which is its help.
 print_help() {
   awk 'NR > 5 { if (!/^#/) exit; sub(/^# ?/, ""); print }' "$1"

@@ -16,6 +16,7 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <time.h>
@@ -66,6 +67,17 @@ static inline int larder_open(const char *path, int flags, int mode) {
 }
 static inline int larder_open_at(int directory, const char *name, int flags) {
   return openat(directory, name, flags | O_CLOEXEC);
+}
+// Opens an entry to look at it and to begin paths with it, which needs no right to read it. glibc shows
+// O_PATH only under _GNU_SOURCE.
+static inline int larder_path_only(void) {
+#if defined(O_PATH)
+  return O_PATH;
+#elif defined(__O_PATH)
+  return __O_PATH;
+#else
+  return 0;
+#endif
 }
 // A copy of a descriptor with a high number: a dying process closes its files in ascending order.
 // Linux begins with room for 64 numbers, and to make more takes it some ten milliseconds in a process
@@ -152,16 +164,30 @@ static inline void *larder_map(size_t length, int protection, int flags, int fd)
 }
 
 // Linux only: fallocate is hidden behind _GNU_SOURCE, and posix_fallocate writes to the file where
-// the file system cannot allocate. 0 or errno.
+// the file system cannot allocate. 0 or errno, EINTR as well.
 static inline int larder_allocate(int fd, int64_t start, int64_t length) {
 #if defined(__linux__)
-  for (;;) {
-    if (syscall(SYS_fallocate, fd, 0, start, length) == 0) return 0;
-    if (errno != EINTR) return errno;
-  }
+  return syscall(SYS_fallocate, fd, 0, start, length) == 0 ? 0 : errno;
 #else
   (void)fd, (void)start, (void)length;
   return ENOTSUP;
+#endif
+}
+
+// Linux only: sets FS_NOCOW_FL; ioctl is variadic. 1: the flag is set now. 0: it is not.
+static inline int larder_disable_cow(int fd) {
+#if defined(__linux__)
+  // FS_IOC_GETFLAGS and FS_IOC_SETFLAGS are declared with `long` and transfer an `int`.
+  unsigned long get = _IOR('f', 1, long), set = _IOW('f', 2, long);
+  int flags = 0;
+  if (ioctl(fd, get, &flags) != 0) return 0;
+  if (flags & 0x00800000 /* FS_NOCOW_FL */) return 1;
+  flags |= 0x00800000;
+  if (ioctl(fd, set, &flags) != 0) return 0;
+  flags = 0;
+  return ioctl(fd, get, &flags) == 0 && (flags & 0x00800000) != 0;
+#else
+  return (void)fd, 0;
 #endif
 }
 
@@ -187,6 +213,14 @@ static inline void larder_env_set_flag(MDB_env *env, uint32_t flag, int on) {
 }
 static inline uint64_t larder_txn_next_page(MDB_txn *txn) {
   return ((size_t *)(void *)txn)[2];
+}
+
+// errno cannot be set from Swift. `error`: what the commit left in it, zero if no call failed.
+static inline int larder_txn_commit(MDB_txn *txn, int *error) {
+  errno = 0;
+  int status = mdb_txn_commit(txn);
+  *error = errno;
+  return status;
 }
 
 // Linux only: the file system's magic number. Darwin names its file systems (f_fstypename).

@@ -74,7 +74,7 @@ extension PersistentCache {
         }
       }.map { StorageEntry($0.value, expires: $0.expiration) }
     }
-    return result
+    return result.ordered(by: turns)
   }
 
   /// Writes, and lets it be known to whom the write may have to wait for when it is made inside

@@ -28,6 +28,7 @@ extension MemoryTier {
   /// Where the value of a key lies now.
   @inlinable
   package func spot(of key: Key) -> TierSpot? {
+    if fork.isForkedChild { return nil }
     let hash = key.hashValue
     let position = shard(hash).state.withLock { $0.position(of: key, hash: hash) }
     guard position >= 0 else { return nil }

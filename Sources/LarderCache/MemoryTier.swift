@@ -16,6 +16,10 @@ public import Synchronization
 // A value that was set and is not committed yet carries its record in the queue instead of a seal.
 // Once the record is committed, the value is sealed with the commit's label at its next use.
 //
+// Labels are bound to the table they were compared with, not to a store's path or a generation's
+// number: a shard that meets another table drops what it has. When the store moves to another
+// generation, every shard drops what is of the old one, and with it the old one's mapping.
+//
 // Bounded by cost and count, with CLOCK: a hit sets a mark, the hand takes the first without one.
 
 /// One decoded value.
@@ -75,7 +79,8 @@ struct TierShard<Key: CacheKey, Value: Sendable>: Sendable {
   /// The table the seals are compared with: of the newest generation filed from.
   @usableFromInline var view = SharedTableView()
   @usableFromInline var hits: UInt64 = 0
-  var generation: UInt64 = 0
+  /// The incarnation of that table.
+  var incarnation: UInt64 = 0
   @usableFromInline var cost = 0
   @usableFromInline var hand = 0
 
@@ -111,6 +116,17 @@ struct TierShard<Key: CacheKey, Value: Sendable>: Sendable {
     guard position >= 0 else { return false }
     remove(at: position)
     return true
+  }
+
+  /// Drops what was filed from an older table than the store's new one.
+  mutating func leave(for table: SharedTable) {
+    guard incarnation < table.incarnation else { return }
+    if view.table != nil {
+      removeAll()
+      view = SharedTableView()
+    }
+    // Also of an empty shard: a read that began before the change files nothing of the old table.
+    incarnation = table.incarnation
   }
 
   mutating func removeAll() {
@@ -188,28 +204,6 @@ struct TierShard<Key: CacheKey, Value: Sendable>: Sendable {
   }
 }
 
-/// Whether two keys are the same to the store: by their bytes.
-///
-/// Swift calls texts equal that differ only in Unicode normalisation; the store keeps them apart,
-/// and so must memory, or one key would be served under the stamps of another.
-@inlinable @inline(__always)
-func isSameKey<Key: CacheKey>(_ left: Key, _ right: Key) -> Bool {
-  if Key.self == String.self, let left = left as? String, let right = right as? String {
-    return isSameText(left, right)
-  }
-  guard left == right else { return false }
-  switch Key.keyTag {
-  case .integer, .uuid, .bytes: return true
-  default: return left.keyBytes == right.keyBytes
-  }
-}
-
-@inlinable
-func isSameText(_ left: String, _ right: String) -> Bool {
-  guard left.utf8.count == right.utf8.count else { return false }
-  return left.utf8.elementsEqual(right.utf8)
-}
-
 /// The decoded values of one cache, or one type of object, in this process.
 @usableFromInline
 package final class MemoryTier<Key: CacheKey, Value: Sendable>: Sendable {
@@ -227,6 +221,10 @@ package final class MemoryTier<Key: CacheKey, Value: Sendable>: Sendable {
   @usableFromInline let usesStore: Bool
   @usableFromInline let costLimit: Int
   @usableFromInline let countLimit: Int
+  /// Checked before a shard's lock is acquired.
+  @usableFromInline let fork: ForkMark
+  /// Kept for as long as the tier lives; the store refers to it weakly.
+  private let follower: GenerationFollower?
 
   package init(core: StoreCore?, options: CacheOptions) {
     self.core = core
@@ -236,6 +234,11 @@ package final class MemoryTier<Key: CacheKey, Value: Sendable>: Sendable {
     shift = Int.bitWidth - count.trailingZeroBitCount
     costLimit = max(options.memoryCost.bytes, 0) / count
     countLimit = max(options.memoryCount, 0) / count
+    fork = ForkMark(isUsed: core != nil)
+    // Of the shards, not of the tier: a weak reference to that would make counting it slow.
+    follower = core?.follow { [shards] table in
+      for shard in shards { shard.state.withLock { $0.leave(for: table) } }
+    }
   }
 
   @inlinable @inline(__always)
@@ -247,6 +250,7 @@ package final class MemoryTier<Key: CacheKey, Value: Sendable>: Sendable {
   /// The value of a key, if it is in memory and the newest any process was told of.
   @inlinable @inline(__always)
   package func hit(_ key: Key) -> Value? {
+    if fork.isForkedChild { return nil }
     let hash = key.hashValue
     return shard(hash).state.withLock { shard -> Value? in
       let position = shard.position(of: key, hash: hash)
@@ -303,6 +307,7 @@ package final class MemoryTier<Key: CacheKey, Value: Sendable>: Sendable {
   func withEntry<R>(
     _ key: Key, _ body: (inout TierEntry<Key, Value>, SharedTable?) -> R
   ) -> R? {
+    if fork.isForkedChild { return nil }
     let hash = key.hashValue
     return shard(hash).state.withLock { shard in
       let position = shard.position(of: key, hash: hash)
@@ -343,7 +348,7 @@ package final class MemoryTier<Key: CacheKey, Value: Sendable>: Sendable {
   /// - Returns: Whether that is not older.
   @usableFromInline
   func turn(to table: SharedTable, _ shard: inout TierShard<Key, Value>) -> Bool {
-    if table.generation < shard.generation { return false }
+    if table.incarnation < shard.incarnation { return false }
     follow(table, &shard)
     return true
   }
@@ -351,14 +356,14 @@ package final class MemoryTier<Key: CacheKey, Value: Sendable>: Sendable {
   /// Leaves what was filed from another table: its slots and labels say nothing in this one.
   private func follow(_ table: SharedTable, _ shard: inout TierShard<Key, Value>) {
     if shard.view.table != nil { shard.removeAll() }
-    shard.generation = table.generation
+    shard.incarnation = table.incarnation
     shard.view = SharedTableView(table, pending: core?.pending)
   }
 
   /// Makes a shard compare its seals with a table it did not file from yet.
   func adopt(_ key: Key, table: SharedTable) {
     shard(key.hashValue).state.withLock { shard in
-      guard table.generation >= shard.generation, shard.view.table !== table else { return }
+      guard table.incarnation >= shard.incarnation, shard.view.table !== table else { return }
       follow(table, &shard)
     }
   }
@@ -379,11 +384,13 @@ package final class MemoryTier<Key: CacheKey, Value: Sendable>: Sendable {
   }
 
   package func remove(_ key: Key) {
+    if fork.isForkedChild { return }
     let hash = key.hashValue
     shard(hash).state.withLock { shard in _ = shard.remove(key, hash: hash) }
   }
 
   package func removeAll() {
+    if fork.isForkedChild { return }
     for shard in shards { shard.state.withLock { $0.removeAll() } }
   }
 

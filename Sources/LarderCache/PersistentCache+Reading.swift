@@ -169,7 +169,7 @@ extension PersistentCache {
     case .inFlight(let label):
       // Until its end is known it counts only while no other transaction has begun.
       let slot = Int(space.hash(of: encoded, in: try core.generation()) & 0xFFFF)
-      guard core.isNewest(inFlight: label, slot: slot) else { return nil }
+      guard core.isNewest(record, inFlight: label, slot: slot) else { return nil }
     case .committed, .superseded, .failed: return nil
     }
     guard case .put(let content) = record.kind else { return Waiting(loaded: nil) }
@@ -195,7 +195,9 @@ extension PersistentCache {
         // A label says nothing about the entries of another store's file.
         return (nil, table === generation.table ? entry.label : 0)
       }
-      guard case .committed(let label) = record.phase else { return (nil, 0) }
+      guard case .committed(let label) = record.phase, record.isOf(generation) else {
+        return (nil, 0)
+      }
       entry.record = nil
       entry.label = label
       entry.seal = ~label

@@ -115,9 +115,9 @@ extension PersistentCache {
     _ record: WriteRecord, _ value: Value, _ key: Key, _ encoded: EncodedKey, _ content: Content,
     _ core: StoreCore, _ space: Space
   ) {
-    guard case .committed(let label) = record.phase, let generation = try? core.generation() else {
-      return
-    }
+    guard case .committed(let label) = record.phase, let generation = try? core.generation(),
+      record.isOf(generation)
+    else { return }
     let hash = space.hash(of: encoded, in: generation)
     tier.file(
       value, forKey: key, seal: ~label, label: label, expires: content.expires,

@@ -105,7 +105,12 @@ extension CBORDocument {
     case 5:
       return try extendedTime(at: item)
     default:
-      return CBORDate.date(epochSeconds: try double(at: item), residual: 0)
+      let seconds = try double(at: item)
+      // Only tag 1 contains a date that is not finite: that is how one is written.
+      guard seconds.isFinite || item != offset else {
+        throw corrupted("The number is not finite, so it is not a date.", at: offset)
+      }
+      return CBORDate.date(epochSeconds: seconds, residual: 0)
     }
   }
 
@@ -115,8 +120,7 @@ extension CBORDocument {
     if bytes[map] == 0xa2, bytes[first] == CBORDate.baseTimeKey {
       let second = next(after: first + 1)
       if isText(CBORDate.residualKey, at: second) {
-        return CBORDate.date(
-          epochSeconds: try double(at: first + 1), residual: try double(at: next(after: second)))
+        return try date(double(at: first + 1), double(at: next(after: second)), at: map)
       }
     }
     var seconds: Double?
@@ -133,6 +137,13 @@ extension CBORDocument {
       key = next(after: value)
     }
     guard let seconds else { throw corrupted("The extended time has no base time.", at: map) }
+    return try date(seconds, residual, at: map)
+  }
+
+  private func date(_ seconds: Double, _ residual: Double, at map: Int) throws -> Date {
+    guard seconds.isFinite, residual.isFinite else {
+      throw corrupted("The extended time is not finite.", at: map)
+    }
     return CBORDate.date(epochSeconds: seconds, residual: residual)
   }
 
@@ -158,9 +169,16 @@ extension CBORDocument {
     }
     switch bytes[item] {
     case 0x00...0x3f: return try wholeDecimal(at: item)
-    case 0xf9, 0xfa, 0xfb: return Decimal(float(at: item))
+    case 0xf9, 0xfa, 0xfb: return try decimal(float(at: item), at: offset)
     default: throw mismatch(Decimal.self, at: offset)
     }
+  }
+
+  private func decimal(_ number: Double, at offset: Int) throws -> Decimal {
+    // The initializer traps on infinity.
+    let value = number.isFinite ? Decimal(number) : .nan
+    guard !value.isNaN else { throw corrupted("The number does not fit Decimal.", at: offset) }
+    return value
   }
 
   private func decimalFraction(at item: Int) throws -> Decimal {
@@ -171,9 +189,11 @@ extension CBORDocument {
       throw corrupted("The number does not fit Decimal.", at: item)
     }
     let significand = try wholeDecimal(at: parts[1])
-    return Decimal(
+    let value = Decimal(
       sign: significand.isSignMinus ? .minus : .plus, exponent: exponent,
       significand: significand.magnitude)
+    guard !value.isNaN else { throw corrupted("The number does not fit Decimal.", at: item) }
+    return value
   }
 
   private func wholeDecimal(at item: Int) throws -> Decimal {

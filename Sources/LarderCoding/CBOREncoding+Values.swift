@@ -23,6 +23,13 @@ extension CBOREncoding {
       let isWritten = writer.writeKnown(value)
       putBack(&writer)
       if isWritten { return }
+      if Value.self == Decimal.self {
+        throw EncodingError.invalidValue(
+          value,
+          EncodingError.Context(
+            codingPath: codingPath(at: current.depth + 1),
+            debugDescription: "The Decimal is not a number (NaN)."))
+      }
     }
     try nest(value)
   }
@@ -86,13 +93,12 @@ extension CBORWriter {
     PlainBytes.append(uuid: uuid, to: &bytes)
   }
 
-  /// False, and nothing written, if the significand is no integer of 128 bits; every Decimal's is.
+  /// False, and nothing written, if the value is not a number. Every other significand is an integer
+  /// of 128 bits.
   private mutating func write(decimal value: Decimal) -> Bool {
-    if value.isNaN {
-      write(Double.nan)
-      return true
+    guard !value.isNaN, let significand = UInt128(value.significand.magnitude.description) else {
+      return false
     }
-    guard let significand = UInt128(value.significand.magnitude.description) else { return false }
     if value.exponent != 0 {
       write(tag: CBORTag.decimalFraction)
       beginArray(count: 2)

@@ -4,7 +4,7 @@
 
 public import LarderCache
 public import LarderCoding
-internal import LarderEngine
+public import LarderEngine
 public import Synchronization
 
 // WHAT IS IN MEMORY
@@ -64,6 +64,7 @@ final class DefaultsTiers: Sendable {
   @usableFromInline let numbers: DefaultsTier<Double>
   @usableFromInline let others = Mutex<[ObjectIdentifier: any AnyObject & Sendable]>([:])
   private let core: StoreCore?
+  @usableFromInline let fork: ForkMark
 
   private static var options: CacheOptions {
     CacheOptions(memoryCost: .megabytes(16), memoryCount: 20_000)
@@ -71,6 +72,7 @@ final class DefaultsTiers: Sendable {
 
   init(core: StoreCore?) {
     self.core = core
+    fork = ForkMark(isUsed: core != nil)
     integers = MemoryTier(core: core, options: Self.options)
     texts = MemoryTier(core: core, options: Self.options)
     booleans = MemoryTier(core: core, options: Self.options)
@@ -83,13 +85,16 @@ final class DefaultsTiers: Sendable {
     if Value.self == String.self { return texts as! DefaultsTier<Value> }
     if Value.self == Bool.self { return booleans as! DefaultsTier<Value> }
     if Value.self == Double.self { return numbers as! DefaultsTier<Value> }
+    if fork.isForkedChild { return makeTier(of: type) }
     let tier = others.withLock { $0[ObjectIdentifier(type)] }
     return (tier as? DefaultsTier<Value>) ?? makeTier(of: type)
   }
 
   @usableFromInline
   func makeTier<Value: Sendable>(of type: Value.Type) -> DefaultsTier<Value> {
-    others.withLock { others in
+    // A thread of the parent may have held the lock. An empty tier finds nothing, as it must.
+    if fork.isForkedChild { return DefaultsTier<Value>(core: core, options: Self.options) }
+    return others.withLock { others in
       if let tier = others[ObjectIdentifier(type)] as? DefaultsTier<Value> { return tier }
       let tier = DefaultsTier<Value>(core: core, options: Self.options)
       others[ObjectIdentifier(type)] = tier

@@ -39,6 +39,8 @@ package final class Generation: Sendable {
   /// Held by this process's writer from begin to commit, and by whoever closes.
   let writerTurn = Atomic<Bool>(false)
   private let isClosed = Atomic<Bool>(false)
+  /// Whether this process has to open the same generation again, which other processes use on.
+  let mustReopen = Atomic<Bool>(false)
   /// The size of `data.mdb` at which to look who keeps it from being used again.
   let growthMark: Atomic<Int>
   let isGrowthNoted = Atomic<Bool>(false)
@@ -121,7 +123,14 @@ package final class Generation: Sendable {
     pool = ReaderPool(usual: 2 * OSThread.coreCount, capacity: SharedTableLayout.insideCount - 1)
   }
 
+  /// What is kept in memory under commit versions of this generation is bound to this, not to
+  /// ``number``: commit versions of two stores say nothing of each other, even in one directory.
+  package var incarnation: UInt64 { table.incarnation }
+
+  /// The path for system calls.
   package var path: String { directory.generation(number) }
+  /// The path that users know.
+  package var realPath: String { directory.realGeneration(number) }
 
   // MARK: Reading (R1 and R2 of the protocol)
 
@@ -163,43 +172,38 @@ package final class Generation: Sendable {
   var isReadHere: Bool { pool.isHeldHere }
 
   private func renew(_ reader: PooledReader) throws -> UInt64 {
-    var tries = 0
-    while true {
-      let id = try snapshot(reader)
-      do throws(StoreError) {
-        try fault(throwing: .afterRenew, during: "read", path: path)
-      } catch {
-        reader.reset()
-        throw error
-      }
-      let label = base &+ id
-      atomicMemoryFence(ordering: .sequentiallyConsistent)
-      if table.isCondemned {
-        reader.reset()
-        throw EngineSignal.moved
-      }
-      // LMDB reads the transaction id first and the roots after; in between two commits can have
-      // begun to overwrite the very meta page it then copies.
-      if table.writerLabel <= label &+ 1 || Mutant.noRenewCheck.isActive { return label }
-      reader.reset()
-      tries += 1
-      if tries > 1_000_000 {
-        throw StoreError(
-          .damaged, during: "read", path: path,
-          "shared.table names a writer's label no commit reaches. Run `larder verify`.")
-      }
+    do {
+      return try base
+        &+ pool.renew(reader, in: environment) { id in
+          try fault(throwing: .afterRenew, during: "read", path: path)
+          atomicMemoryFence(ordering: .sequentiallyConsistent)
+          if table.isCondemned { throw EngineSignal.moved }
+          return table.writerLabel <= base &+ id &+ 1 || Mutant.noRenewCheck.isActive
+        }
+    } catch let error as LMDBError where error.code == .problem {
+      throw StoreError(
+        .damaged, during: "read", path: path,
+        "shared.table names a writer's label no commit reaches. Run `larder verify`.")
+    } catch let error as LMDBError {
+      throw explained(error)
     }
   }
 
-  private func snapshot(_ reader: PooledReader) throws -> UInt64 {
-    do {
-      return try reader.renew(in: environment)
-    } catch {
-      guard error.code == .readersFull else { throw error }
+  /// Returns what a failed begin of a transaction means, which says nothing about the file.
+  func explained(_ error: LMDBError) -> any Error {
+    switch error.code {
+    case .panic:
+      reopening()
+    case .mapResized where dataSize > environment.information.mapSize:
+      StoreError.outgrown(error, during: "use", path: directory.path)
+    default: error
     }
-    try environment.clearDeadReaders()
-    pool.releaseIdle()
-    return try reader.renew(in: environment)
+  }
+
+  /// Notes that LMDB refuses this environment: a commit of this process could not write its meta page.
+  private func reopening() -> any Error {
+    mustReopen.store(true, ordering: .releasing)
+    return EngineSignal.moved
   }
 
   // MARK: Counters
@@ -215,7 +219,8 @@ package final class Generation: Sendable {
   package var isOrphaned: Bool {
     guard let mapped = table.fileStatus, mapped.links > 0 else { return true }
     guard
-      let onDisk = (try? FileSystem.status(of: path + "/shared.table")) ?? nil,
+      // By the path that the next process takes, not through the directory that is held.
+      let onDisk = (try? FileSystem.status(of: realPath + "/shared.table")) ?? nil,
       onDisk.identity == mapped.identity,
       (try? presence.status)?.links ?? 0 > 0
     else { return true }

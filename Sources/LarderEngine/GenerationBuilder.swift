@@ -137,7 +137,8 @@ struct GenerationBuilder {
   /// was there before, which is not known: up to the last.
   private func synchronizeNames(in path: String) throws(SystemError) {
     try FileSystem.synchronizeDirectory(path)
-    var parent = directory.root[...]
+    try FileSystem.synchronizeDirectory(directory.root)
+    var parent = directory.realRoot[...]
     while let slash = parent.lastIndex(of: "/") {
       parent = parent[..<slash]
       // Those we may not read, we have not made.

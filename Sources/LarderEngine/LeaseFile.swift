@@ -9,11 +9,20 @@ internal import Synchronization
 ///
 /// The lock belongs to the open file, so it dies with its holder: no time-out decides, and nobody
 /// waits longer for a killed process than it takes to notice. A forked child drops it at once.
+///
+/// The file is the one the path names now. If it was deleted and created again, with the store or
+/// alone, locks on the old one exclude nobody: later locks are on the new one.
 package final class LeaseFile: Sendable {
+  private struct Held {
+    /// Locks of computations that began before the file was replaced are on the old one.
+    let file: OwnedFile
+    /// How often this process holds the byte: two keys may share one.
+    var count: Int
+  }
+
   private struct State {
-    var file: OwnedFile?
-    /// How often this process holds each byte: two keys may share one.
-    var held: [Int64: Int] = [:]
+    var file: (open: OwnedFile, identity: FileIdentity)?
+    var held: [Int64: Held] = [:]
   }
 
   private let path: String
@@ -27,31 +36,46 @@ package final class LeaseFile: Sendable {
   package func tryLock(hash: UInt64) throws -> Bool {
     try state.withLock { state in
       let offset = LeaseFile.offset(hash)
-      if let count = state.held[offset] {
-        state.held[offset] = count + 1
+      let file = try currentFile(&state)
+      let count = state.held[offset]?.count ?? 0
+      if count > 0, state.held[offset]!.file === file {
+        state.held[offset]!.count += 1
         return true
       }
-      if state.file == nil {
-        state.file = try OwnedFile(
-          path: path, creation: .createIfMissing,
-          closesInForkedChild: !Mutant.leaseOutlivesHolder.isActive)
-      }
-      guard try state.file!.tryLock(.exclusive, at: offset) else { return false }
-      state.held[offset] = 1
+      guard try file.tryLock(.exclusive, at: offset) else { return false }
+      state.held[offset] = Held(file: file, count: count + 1)
       return true
     }
   }
 
+  /// The file at the path, opened, and created if it is missing.
+  private func currentFile(_ state: inout State) throws -> OwnedFile {
+    let named = try FileSystem.status(of: path)
+    if let file = state.file, named?.identity == file.identity { return file.open }
+    do {
+      let file = try OwnedFile(
+        path: path, creation: .createIfMissing,
+        closesInForkedChild: !Mutant.leaseOutlivesHolder.isActive)
+      state.file = (file, try file.status.identity)
+      return file
+    } catch {
+      // The whole directory was deleted; the store is about to restore it.
+      guard named == nil, let file = state.file else { throw error }
+      return file.open
+    }
+  }
+
   package func unlock(hash: UInt64) {
+    if ForkGuard.isForkedChild { return }
     state.withLock { state in
       let offset = LeaseFile.offset(hash)
-      guard let count = state.held[offset] else { return }
-      if count > 1 {
-        state.held[offset] = count - 1
+      guard let held = state.held[offset] else { return }
+      if held.count > 1 {
+        state.held[offset]!.count -= 1
         return
       }
       state.held[offset] = nil
-      _ = try? state.file?.tryLock(.none, at: offset)
+      _ = try? held.file.tryLock(.none, at: offset)
     }
   }
 }
@@ -59,6 +83,7 @@ package final class LeaseFile: Sendable {
 /// What lets a computed value into the store: nobody wrote or removed its key since the computation
 /// began, neither before this transaction nor in it.
 package struct FillPermit: Sendable {
+  /// The incarnation of the generation the computation began in.
   let generation: UInt64
   /// The slot in the table that writers of the key cancel; `nil` when there was none left.
   let lease: Lease?
@@ -68,7 +93,7 @@ package struct FillPermit: Sendable {
 
   func allowsFill(hash: UInt64, in transaction: borrowing StoreTransaction) -> Bool {
     if Mutant.fillIgnoresCancel.isActive { return true }
-    guard generation == transaction.generation.number else { return false }
+    guard generation == transaction.generation.incarnation else { return false }
     let table = transaction.generation.table
     if let lease, !table.isValid(lease) { return false }
     guard let newestAllowed else { return true }

@@ -34,6 +34,8 @@ package struct ObjectTypeRecord: Codable, Sendable, Hashable {
     package var builtTo: UInt64?
     /// The revision of the encoding its keys have (`IndexKeyEncoder.revision`); `nil`: the first.
     package var keyRevision: UInt32?
+    /// The process that made the last step of the build, while the index is incomplete.
+    package var builtBy: Int32?
 
     package init(
       number: UInt32, name: String, fields: [String], isUnique: Bool, definition: String,

@@ -70,11 +70,18 @@ public final class SharedStore: Sendable {
 
   package var hasClosed: Bool { isClosed.load(ordering: .acquiring) }
 
+  /// Whether this process is a fork of the one that opened the store: it acquires no lock of it then.
+  package var isForkedChild: Bool { ForkGuard.isForkedChild }
+
   /// How many observers of this process wait.
   package var observerCount: Int { core.observerCount }
 
   /// The engine, for as long as this handle is open.
+  ///
+  /// Every entry of every facade comes through here or through `StoreCore.generation()` before it
+  /// acquires a lock: a thread that does not exist in a forked child may hold the lock there.
   package func openCore(_ operation: String) throws(StoreError) -> StoreCore {
+    if ForkGuard.isForkedChild { throw .usedAfterFork(operation) }
     if isClosed.load(ordering: .acquiring) { throw .closed(operation) }
     return core
   }

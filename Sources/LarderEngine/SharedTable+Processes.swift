@@ -59,7 +59,7 @@ extension SharedTable {
       unsafe word(SharedTableLayout.retired + counter.rawValue * 8).pointee.wrappingAdd(
         count, ordering: .relaxed)
     }
-    freeLeases(ofProcess: process)
+    freeLeases(ofProcess: process, isAlive: pid(process: process) == ProcessIdentity.pid)
     unsafe word(offset).pointee.store(0, ordering: .releasing)
     return inside
   }

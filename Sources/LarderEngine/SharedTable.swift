@@ -16,6 +16,10 @@ package final class SharedTable: Sendable {
   private let pid = ProcessIdentity.pid
   package let recencySlots: Int
   package let generation: UInt64
+  /// The position of this mapping among all that this process made. Unlike the generation's number it
+  /// is never that of another table: a store that was deleted and created again counts from one.
+  package let incarnation: UInt64
+  private static let mappings = Atomic<UInt64>(0)
   @usableFromInline let recencyMask: UInt64
   // Sound: all three point into `region`, 8-byte aligned, and live as long as `self`.
   @usableFromInline nonisolated(unsafe) let base: UnsafeMutableRawPointer
@@ -57,6 +61,7 @@ package final class SharedTable: Sendable {
     self.recencySlots = Int(slots)
     self.recencyMask = slots - 1
     self.generation = generation
+    incarnation = SharedTable.mappings.wrappingAdd(1, ordering: .relaxed).newValue
     unsafe self.base = region.base
     unsafe self.stamps = (region.base + SharedTableLayout.stamps).assumingMemoryBound(
       to: Atomic<UInt64>.self)
@@ -144,6 +149,12 @@ package final class SharedTable: Sendable {
 
   package var pidNamespace: UInt64 {
     unsafe word(SharedTableLayout.pidNamespaceOffset).pointee.load(ordering: .relaxed)
+  }
+
+  /// By an opener that is alone: those who come join its PID namespace, not that of earlier users.
+  func adoptNamespace() {
+    unsafe word(SharedTableLayout.pidNamespaceOffset).pointee.store(
+      ProcessIdentity.pidNamespace, ordering: .relaxed)
   }
 
   /// The file behind the mapping; `links == 0` means that somebody deleted it.

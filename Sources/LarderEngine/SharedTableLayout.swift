@@ -14,7 +14,7 @@
 // written", which would be a stale hit.
 //
 //        0  magic           u64   "LARDERT1", written last
-//        8  version         u64   1
+//        8  version         u64   2
 //       16  store id        2 u64 bound to the `meta` record
 //       32  generation      u64   bound to the `meta` record and to CURRENT
 //       40  recency slots   u64   power of two
@@ -41,25 +41,26 @@
 //      424  sync failed     u32   1: a sync of this generation failed; it is copied, not synced again
 //      448  data bytes      u64   the largest size of data.mdb any writer has seen
 //      456  budget          u64   bytes; 0: none
-//      464  leases in use   u32   upper bound of used lease slots
 //      472  reader check    u64   wall milliseconds of the last search for dead readers
 //      480  data changed    u64   when data.mdb was last changed, as its status said after a commit
 //      488  successor       u64   the generation a compaction is copying this one into; 0: none
 //      512  retired         16 u64  counters of processes that are gone
+//      640  lease map       16 u64  a bit for each lease slot: set while a writer has to look at it
 //     1024  namespaces      4,096 u64   inverted label of the last removeAll of a namespace
 //    33792  leases          1,024 x 64 bytes   computations in flight
 //    99328  processes       1,024 x 256 bytes  one slot a living process
 //   364544  stamps          65,536 u64  inverted labels, by slot of a key's hash
 //   888832  recency         2^n u64     ticks of the last use, by slot of a key's hash
 //
-//   lease:    0 state u64 (low byte: 0 free, 1 being filled, 2 active, 3 cancelled; above it the
-//             owner's process slot + 1)   8 hash   16 namespace
+//   lease:    0 state u64 (low byte: 0 free, 1 being filled or freed, 2 active, 3 cancelled; 16 bits
+//             above it the owner's process slot + 1; 40 bits above that how often the slot was
+//             acquired)   8 hash   16 namespace
 //   process:  0 pid u64 (0 free)   8 start time   16 counters (16 u64)   144 inside (64 bytes:
 //             one a pooled reader, the last for the writer; not zero while inside LMDB)
 
 package enum SharedTableLayout {
   package static let magic: UInt64 = 0x3154_5245_4452_414C
-  package static let version: UInt64 = 1
+  package static let version: UInt64 = 2
 
   package static let magicOffset = 0
   package static let versionOffset = 8
@@ -89,11 +90,11 @@ package enum SharedTableLayout {
   package static let syncFailed = 424
   package static let dataBytes = 448
   package static let budget = 456
-  package static let leasesInUse = 464
   package static let readerCheck = 472
   package static let dataChanged = 480
   package static let successor = 488
   package static let retired = 512
+  package static let leaseMap = 640
 
   package static let namespaceStamps = 1024
   package static let namespaceStampCount = 4096

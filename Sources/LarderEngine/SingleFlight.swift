@@ -101,7 +101,7 @@ extension StoreCore {
     }
     return Leadership(
       permit: FillPermit(
-        generation: generation.number, lease: lease, newestAllowed: newestAllowed),
+        generation: generation.incarnation, lease: lease, newestAllowed: newestAllowed),
       hash: hash, table: generation.table)
   }
 

@@ -24,8 +24,10 @@ extension StoreCore {
       complete(batch, label.label, label.result)
     } catch {
       if batch.isEmpty { batch = queue.state.withLock { WriteQueue.takeBatch(&$0) } }
-      if batch.count == 1 {
-        commitAlone(batch[0], after: error)
+      // Once more would be a second write of what may be visible already.
+      let isUnknown = StoreError(wrapping: error, during: "write").code == .outcomeUnknown
+      if batch.count == 1 || isUnknown {
+        for record in batch { commitAlone(record, after: error) }
       } else {
         for record in batch { commitAlone(record, after: nil) }
       }
@@ -90,7 +92,7 @@ extension StoreCore {
     let label = transaction.label
     for record in batch {
       let (space, key) = (record.space, record.key)
-      if record.isBehind { record.setInFlight(label) }
+      record.begin(in: generation, label: label)
       try fault(throwing: .betweenPuts)
       var changed = true
       switch record.kind {

@@ -9,8 +9,9 @@ internal import Synchronization
 // THE WRITER'S HALF OF THE COHERENCE PROTOCOL
 //
 //   W0  begin: LMDB's writer lock. A killed writer's commit is now published or gone.
-//   W1  T = base + transaction id. Condemned: abort and move. Somebody committed without stamping:
-//       raise the floor to T. Then say T to everybody, before anything of T can be seen.
+//   W1  T = base + transaction id. Condemned: abort and move. A commit without stamps was found: raise
+//       the floor to T. Then announce T, before anything of T can be seen. After a commit without
+//       stamps cancel all leases: it may have changed the key of any computation in flight.
 //   W2  the writes, in order.
 //   W3  stamp every slot touched with T, immediately before the commit.
 //   W4  commit. Whatever it says, the stamps say T: after an error a bump is due.
@@ -87,9 +88,13 @@ extension StoreCore {
         }
         table.raiseDataBytes(to: size)
       }
-      if table.lastStamped < label &- 1 { table.raiseFloor(to: label) }
+      let hasMissedStamps = table.lastStamped < label &- 1
+      if hasMissedStamps { table.raiseFloor(to: label) }
       let now = options.clock.now()
       table.announceWriter(label: label, milliseconds: milliseconds)
+      // After the announcement: a lease that is not seen here is of a leader that sees the label, and
+      // whose snapshot contains the commit without stamps.
+      if hasMissedStamps, !Mutant.fillIgnoresCancel.isActive { table.cancelAllLeases() }
       defer { table.writerDone() }
       try fault(throwing: .afterWriterLabel)
       try makeDirty(generation)
@@ -125,6 +130,12 @@ extension StoreCore {
       table.advanceWakeWord()
       return (result, label)
     } catch let error as LMDBError {
+      if error.code == .panic || error.code == .mapResized {
+        guard let same = generation.explained(error) as? LMDBError else {
+          throw generation.explained(error)
+        }
+        try condemn(generation, because: same)
+      }
       // A file that is too large, where nothing limits it, has a page number that is none.
       let isHuge = error.code.rawValue == 27 && ResourceLimits.fileSize == nil
       if error.isDamage || isHuge { try condemn(generation, because: error) }

@@ -121,7 +121,8 @@ extension StoreCore {
     switch record.phase {
     case .queued: return true
     case .inFlight(let label):
-      return isNewest(inFlight: label, slot: slotIndex(space.hash(of: key, in: try generation())))
+      return isNewest(
+        record, inFlight: label, slot: slotIndex(space.hash(of: key, in: try generation())))
     case .committed, .superseded, .failed: return false
     }
   }
@@ -190,8 +191,9 @@ extension StoreCore {
 
   /// Whether a write of this process that is in a transaction still is the key's newest: it is,
   /// until another transaction begins, of whatever process.
-  package func isNewest(inFlight label: UInt64, slot: Int) -> Bool {
-    guard let table = (try? generation())?.table else { return false }
+  package func isNewest(_ record: WriteRecord, inFlight label: UInt64, slot: Int) -> Bool {
+    guard let generation = try? generation(), record.isOf(generation) else { return false }
+    let table = generation.table
     return table.newestLabel(slot: slot) <= label && table.writerLabel == label
       && table.writerPID == ProcessIdentity.pid
   }

@@ -41,29 +41,14 @@ package struct ObjectSlot: Sendable, Hashable {
 }
 
 extension StoreCore {
-  /// Reads in one snapshot. A page that seems damaged is looked at again in a fresh one before it
-  /// is believed.
+  /// Reads in one snapshot; damage as in ``reading(_:_:)``.
   package func withObjects<R>(
     _ operation: String,
     _ body: (borrowing ReadTransaction, SnapshotView) throws -> R
   ) throws -> R {
-    var retries = 0
-    while true {
-      do {
-        return try withGeneration { generation in
-          try generation.withSnapshot { transaction, label in
-            try body(transaction, SnapshotView(generation: generation, label: label))
-          }
-        }
-      } catch let error as LMDBError {
-        guard error.isDamage else {
-          throw StoreError(wrapping: error, during: operation, path: directory.path)
-        }
-        retries += 1
-        if retries > 3 {
-          _ = try withGeneration { generation in try condemn(generation, because: error) }
-        }
-        Event().wait(nanoseconds: 1_000_000)
+    try reading(operation) { generation in
+      try generation.withSnapshot { transaction, label in
+        try body(transaction, SnapshotView(generation: generation, label: label))
       }
     }
   }

@@ -110,74 +110,83 @@ extension StoreCore {
     var retries = 0
     while true {
       var damage: (text: String, label: UInt64)?
-      var failure: LMDBError?
-      var met: Generation?
-      do {
-        let lookup = try withGeneration { generation in
-          met = generation
-          let (hash, number) =
-            generation === place.generation
-            ? (place.hash, place.number) : space.place(of: key, in: generation)
-          return try generation.withSnapshot { transaction, snapshot in
-            let sealed = Mutant.filedOneHigh.isActive ? snapshot + 1 : snapshot
-            let outcome = try find(
-              key, hash, number, space, generation, transaction, known: known, seal: ~sealed,
-              damage: &damage)
-            if generation.table.newestLabel(slot: slotIndex(hash)) > snapshot { noteStuckSlot() }
-            return Lookup(outcome: outcome, hash: hash, seal: ~sealed, generation: generation)
-          }
+      let lookup = try reading("read") { generation in
+        let (hash, number) =
+          generation === place.generation
+          ? (place.hash, place.number) : space.place(of: key, in: generation)
+        return try generation.withSnapshot { transaction, snapshot in
+          let sealed = Mutant.filedOneHigh.isActive ? snapshot + 1 : snapshot
+          damage = nil
+          let outcome = try find(
+            key, hash, number, space, generation, transaction, known: known, seal: ~sealed,
+            damage: &damage)
+          if generation.table.newestLabel(slot: slotIndex(hash)) > snapshot { noteStuckSlot() }
+          return Lookup(outcome: outcome, hash: hash, seal: ~sealed, generation: generation)
         }
-        guard let found = damage, retries >= 3 || found.label == 0 else {
-          if damage == nil {
-            count(lookup)
-            return lookup
-          }
-          retries += 1
-          Event().wait(nanoseconds: 1_000_000)
-          continue
-        }
-        reportDamage(found.text, found.label, key, space, lookup.generation)
-        return Lookup(
-          outcome: .unreadable(found.text), hash: lookup.hash, seal: lookup.seal,
-          generation: lookup.generation)
-      } catch let error as LMDBError {
-        failure = error
       }
-      // A page that seems damaged is looked at again in a fresh snapshot before it is believed.
-      guard let failure, failure.isDamage else {
-        throw StoreError(wrapping: failure!, during: "read", path: directory.path)
+      guard let found = damage else {
+        count(lookup)
+        return lookup
       }
-      retries += 1
-      if retries > 3, let met { try abandon(met, because: failure) }
-      Event().wait(nanoseconds: 1_000_000)
+      // As with pages: read again before it is believed. An unreadable header stays unreadable.
+      if retries < StoreCore.damageRetries, found.label != 0 {
+        retries += 1
+        Event().wait(nanoseconds: StoreCore.damagePause)
+        continue
+      }
+      reportDamage(found.text, found.label, key, space, lookup.generation)
+      return Lookup(
+        outcome: .unreadable(found.text), hash: lookup.hash, seal: lookup.seal,
+        generation: lookup.generation)
     }
   }
 
-  /// Runs what only reads, as a look-up does: damage is looked at again before it is believed, then
-  /// a cache begins anew and a durable store says so. No error of the layers below gets out.
+  /// How often, and after which pause, damage is read again in a new snapshot before it is reported:
+  /// pages written by another process may become visible late on some kernels.
+  static let damageRetries = 3
+  static let damagePause: UInt64 = 1_000_000
+  /// How many generations one operation may fence. A successor is new, so damage in it as well is of
+  /// the disk, or of the program.
+  private static let fencesPerRead = 2
+
+  /// Runs what only reads. This is the one policy for damage that a read meets.
+  ///
+  /// Damage is read again in up to three new snapshots. After that a cache fences the generation in
+  /// which it was met, and only that one, and reads in its successor; a store that survives system
+  /// crashes throws. No error of the layers below reaches the caller.
+  ///
+  /// - Throws: ``StoreError/Code/damaged`` also when two generations in a row were damaged.
   func reading<R>(_ operation: String, _ body: (Generation) throws -> R) throws -> R {
     var retries = 0
+    var fences = 0
+    var met: Generation?
     while true {
-      var met: Generation?
       do {
         return try withGeneration { generation in
-          met = generation
+          if met !== generation {
+            met = generation
+            retries = 0
+          }
           return try body(generation)
         }
       } catch let error as LMDBError {
-        guard error.isDamage else {
+        guard error.isDamage, let damaged = met else {
           throw StoreError(wrapping: error, during: operation, path: directory.path)
         }
         retries += 1
-        if retries > 3, let met { try abandon(met, because: error) }
+        if retries > StoreCore.damageRetries {
+          guard fences < StoreCore.fencesPerRead else {
+            throw StoreError(wrapping: error, during: operation, path: directory.path)
+          }
+          fences += 1
+          try abandon(damaged, because: error)
+        }
       }
-      Event().wait(nanoseconds: 1_000_000)
+      Event().wait(nanoseconds: StoreCore.damagePause)
     }
   }
 
   /// Leaves a generation whose file cannot be read; a durable store throws.
-  ///
-  /// Only the one that was met: its successor has done nothing.
   private func abandon(_ generation: Generation, because error: LMDBError) throws {
     do {
       try condemn(generation, because: error)

@@ -52,14 +52,14 @@ extension StoreCore {
         }
         let identity = FileIdentityKey(
           device: status.identity.device, inode: status.identity.inode)
-        if registry[identity] != nil {
-          registry[identity]!.handles += 1
-          return .success(registry[identity]!.core)
+        if let core = try join(identity, options.durability, in: &registry) {
+          return .success(core)
         }
-        // Deleted and made anew: another directory, which the open store moves to.
-        if let (identity, _) = registry.first(where: { $0.value.core.directory == directory }) {
-          registry[identity]!.handles += 1
-          return .success(registry[identity]!.core)
+        // Deleted and created again: another directory, which the open store moves to.
+        if let (identity, _) = registry.first(where: { $0.value.core.directory == directory }),
+          let core = try join(identity, options.durability, in: &registry)
+        {
+          return .success(core)
         }
         let core = try StoreCore(
           directory: directory, identity: identity, options: options, notices: notices)
@@ -83,8 +83,27 @@ extension StoreCore {
     return core
   }
 
+  /// Adds a handle to a store that this process has open.
+  ///
+  /// - Returns: The store, or `nil` if this process has not opened it.
+  /// - Throws: ``StoreError/Code/durabilityMismatch`` if it is open with another durability level: the
+  ///   caller would get other guarantees than those it asked for.
+  private static func join(
+    _ identity: FileIdentityKey, _ durability: Durability,
+    in registry: inout [FileIdentityKey: Registered]
+  ) throws(StoreError) -> StoreCore? {
+    guard let core = registry[identity]?.core else { return nil }
+    guard core.options.durability == durability else {
+      throw StoreDirectory.mismatch(
+        core.directory.path, wanted: durability, found: core.options.durability)
+    }
+    registry[identity]!.handles += 1
+    return core
+  }
+
   /// Gives a handle back; the last one closes the store.
   package func release() {
+    if ForkGuard.isForkedChild { return }
     notices.hold()
     StoreCore.registry.withLock { registry in
       guard var registered = registry[identity], registered.core === self else { return }

@@ -30,6 +30,7 @@ package final class StoreCore: Sendable {
   let lastTick = Atomic<UInt64>(0)
   private let movingThread = Mutex<Void>(())
   let notices: StoreNotices
+  let followers = GenerationFollowers()
   /// The thread that has the writer's role; zero: none.
   let leader = Atomic<UInt64>(0)
 
@@ -59,11 +60,9 @@ package final class StoreCore: Sendable {
 
   /// The generation in force, as far as this process knows.
   package func generation() throws(StoreError) -> Generation {
-    guard let generation = current.withLock({ $0 }) else {
-      if ForkGuard.isForkedChild { throw .usedAfterFork("use") }
-      throw .closed("use")
-    }
+    // Before the lock: a thread that does not exist in a forked child may hold it there.
     if ForkGuard.isForkedChild { throw .usedAfterFork("use") }
+    guard let generation = current.withLock({ $0 }) else { throw .closed("use") }
     return generation
   }
 
@@ -81,7 +80,7 @@ package final class StoreCore: Sendable {
         if now !== old { return .success(now) }
         // Nothing of the old generation is valid in any memory tier from here on, even if it was
         // deleted behind our back and nobody else knows.
-        old.leaveForGood()
+        if !old.mustReopen.load(ordering: .acquiring) { old.leaveForGood() }
         old.close(gateTimeout: options.openTimeout)
         try restoreDirectory()
         // Labels only grow, also when everything was deleted: what is in memory is older.
@@ -90,7 +89,7 @@ package final class StoreCore: Sendable {
         ).open()
         current.withLock { $0 = new }
         queue.rehash(in: new)
-        notify(.moved(generation: new.number))
+        if new.number != old.number { notify(.moved(generation: new.number)) }
         return .success(new)
       } catch {
         return .failure(error)
@@ -98,12 +97,15 @@ package final class StoreCore: Sendable {
     }
     notices.endHold()
     deliverNotices()
-    return try outcome.get()
+    let new = try outcome.get()
+    for follower in followers.all { follower.leave(for: new.table) }
+    return new
   }
 
   /// The directory itself may have been deleted together with the store.
   private func restoreDirectory() throws(StoreError) {
-    _ = try StoreDirectory.prepare(directory.path, durability: options.durability)
+    directory.follow(
+      try StoreDirectory.prepare(directory.path, durability: options.durability))
     do throws(SystemError) {
       // Of a PID namespace's own store; any other was made just now.
       if try FileSystem.status(of: directory.root) == nil {

@@ -23,6 +23,9 @@ package import LarderSystem
 //                              store, 2: by who brings it to the disk, 16 + n: by who writes in
 //                              lane n of `synced`
 //           set-aside          a repair has read this generation: keep it when it is left
+//         ns-<number>/         of a cache: a store for the processes of one PID namespace, made
+//                              while those of another have this one open, removed by the next
+//                              opener once no process has it open
 //       damaged-g-<number>/    what was kept of a generation that was repaired
 //
 // Files of a live generation are never replaced, truncated or removed one by one. A generation that
@@ -30,11 +33,18 @@ package import LarderSystem
 // renamed to point at it.
 
 /// The root directory of a store: where its files are.
+///
+/// The store's own directory is held open (`HeldDirectory`): ``root`` and all paths derived from it lead
+/// to the directory that was judged, even if an entry of its path is renamed. They are valid for the
+/// lifetime of this value; errors show the real path.
 package struct StoreDirectory: Sendable, Hashable {
   /// The directory the user named, made absolute.
   package let path: String
-  /// Where `gate` and `CURRENT` are.
+  /// Where `gate` and `CURRENT` are: the path for system calls.
   package let root: String
+  /// The path of ``root`` that users know.
+  let realRoot: String
+  private let held: HeldDirectory?
 
   package var gate: String { root + "/gate" }
   package var current: String { root + "/CURRENT" }
@@ -45,10 +55,58 @@ package struct StoreDirectory: Sendable, Hashable {
 
   package static let formatVersion = 1
 
+  /// A directory that is named by its path, for tools that only look.
   package init(path: String, root: String) {
     self.path = path
     self.root = root
+    realRoot = root
+    held = nil
   }
+
+  /// A directory that is held.
+  ///
+  /// - Parameter below: The rest of the path of ``root``, empty or beginning with a slash.
+  private init(_ held: HeldDirectory, below: String) {
+    path = held.path
+    root = held.reference + below
+    realRoot = held.path + below
+    self.held = held
+  }
+
+  /// A directory in this one, as the root of a store beside.
+  func inner(_ name: String) -> StoreDirectory {
+    guard let held else { return StoreDirectory(path: path, root: root + "/" + name) }
+    return StoreDirectory(held, below: String(realRoot.dropFirst(path.count)) + "/" + name)
+  }
+
+  /// The name of the directory of this PID namespace's store. The kernel uses the number again for a
+  /// later namespace; while a process of this one has the store open, it cannot.
+  static var besideName: String { besidePrefix + String(ProcessIdentity.pidNamespace) }
+  static let besidePrefix = "ns-"
+
+  /// Whether this is the root of a store beside, and where the main one is.
+  var isBeside: Bool {
+    realRoot.dropFirst(path.count).split(separator: "/").last?.hasPrefix(Self.besidePrefix) ?? false
+  }
+  var outer: StoreDirectory {
+    let below = realRoot[..<realRoot.lastIndex(of: "/")!].dropFirst(path.count)
+    guard let held else { return StoreDirectory(path: path, root: path + below) }
+    return StoreDirectory(held, below: String(below))
+  }
+
+  /// Leads all paths of this value to a directory that was prepared again: the first was deleted.
+  func follow(_ fresh: StoreDirectory) {
+    if let new = fresh.held { held?.follow(new) }
+  }
+
+  /// The path of a generation that users know; it names the generation within this process.
+  func realGeneration(_ number: UInt64) -> String { realRoot + "/g-\(number)" }
+
+  package static func == (left: StoreDirectory, right: StoreDirectory) -> Bool {
+    left.path == right.path && left.realRoot == right.realRoot
+  }
+
+  package func hash(into hasher: inout Hasher) { hasher.combine(realRoot) }
 
   /// The default store: `$XDG_CACHE_HOME/larder`, else `~/.cache/larder`; the caches directory on
   /// Apple systems.
@@ -87,45 +145,67 @@ package struct StoreDirectory: Sendable, Hashable {
       throw StoreError(.directory, during: "open", path: path, "The path of a store is empty.")
     }
     let path = try absolute(path)
-    do throws(SystemError) {
-      if try FileSystem.status(of: path, followingLinks: false) == nil {
-        try FileSystem.makeDirectories(path)
-      }
-    } catch {
-      throw cannotCreate(path, error)
-    }
-    try check(path)
-    if let name = FileSystem.refusedFileSystem(below: path) {
+    let held = try hold(path)
+    try check(path, held.status)
+    if let name = FileSystem.refusedFileSystem(below: held.reference) {
       throw StoreError(
         .fileSystem, during: "open", path: path,
         "The directory is on \(name), which does not keep several processes coherent. Choose one on "
           + "a local disk or in memory.")
     }
     // Beside a store it is a stray file; without one, somebody's data.
-    if exists(path + "/data.mdb"), try findDamaged(path) == nil {
+    if exists(held.reference + "/data.mdb"), try findDamaged(path) == nil {
       throw refuse(path, "It holds an LMDB environment (data.mdb). Name another directory.")
     }
-    let versioned = path + "/v\(formatVersion)"
-    switch durability {
-    case .durable, .relaxed:
-      if exists(versioned + "/CURRENT") {
-        throw mismatch(path, wanted: durability, found: .cache)
+    let kept = StoreDirectory(held, below: "")
+    let cache = StoreDirectory(held, below: "/v\(formatVersion)")
+    guard durability == .cache else {
+      if exists(cache.current) { throw mismatch(path, wanted: durability, found: .cache) }
+      return kept
+    }
+    if exists(kept.current) {
+      throw mismatch(path, wanted: .cache, found: kept.keptDurability)
+    }
+    let status: FileStatus?
+    do throws(SystemError) {
+      try FileSystem.makeDirectory(cache.root)
+      status = try FileSystem.status(of: cache.root)
+    } catch {
+      throw cannotCreate(cache.realRoot, error)
+    }
+    try check(cache.realRoot, status)
+    return cache
+  }
+
+  /// Opens the directory of a store, judging each directory on its path.
+  private static func hold(_ path: String) throws(StoreError) -> HeldDirectory {
+    do throws(PathWalkError) {
+      return try HeldDirectory(path, creating: true)
+    } catch {
+      switch error {
+      case .system(let error):
+        if error.saysForbidden { throw hidden(path, error) }
+        throw StoreError(error, during: "open", path: path)
+      case .notCreated(let error):
+        throw cannotCreate(path, error)
+      case .danglingLink:
+        throw refuse(path, "It is a link to something that does not exist. Remove the link.")
+      case .foreignLink(let link, let owner):
+        throw refuse(
+          path,
+          "\(link) is a link that belongs to user \(owner), not to you (\(FileSystem.userID)). Name "
+            + "the directory itself, or use a directory of your own.")
+      case .foreignParent(let parent, let owner):
+        throw refuse(
+          path,
+          "\(parent) belongs to user \(owner), not to you (\(FileSystem.userID)): that user can "
+            + "replace the store. Use a directory of your own, such as \(defaultPath).")
+      case .writableParent(let parent):
+        throw refuse(
+          path,
+          "Other users may write to \(parent), and can replace the store. Run `chmod go-w` on it, or "
+            + "use a directory of your own, such as \(defaultPath).")
       }
-      return StoreDirectory(path: path, root: path)
-    case .cache:
-      let directory = StoreDirectory(path: path, root: path)
-      if exists(directory.current) {
-        throw mismatch(path, wanted: .cache, found: directory.keptDurability)
-      }
-      do throws(SystemError) {
-        if try FileSystem.status(of: versioned, followingLinks: false) == nil {
-          try FileSystem.makeDirectory(versioned)
-        }
-      } catch {
-        throw cannotCreate(versioned, error)
-      }
-      try check(versioned)
-      return StoreDirectory(path: path, root: versioned)
     }
   }
 
@@ -174,7 +254,6 @@ package struct StoreDirectory: Sendable, Hashable {
     for place in [path, path + "/v\(formatVersion)"] {
       do throws(SystemError) { _ = try FileSystem.status(of: place + "/CURRENT") } catch {
         guard error.saysForbidden else { continue }
-        try check(path)
         throw hidden(place, error)
       }
     }
@@ -210,7 +289,7 @@ package struct StoreDirectory: Sendable, Hashable {
     }
     try FileSystem.rename(generation(number), to: target)
     try FileSystem.synchronizeDirectory(root)
-    return target
+    return HeldDirectory.realPath(target)
   }
 
   static func exists(_ path: String) -> Bool {
@@ -235,25 +314,11 @@ package struct StoreDirectory: Sendable, Hashable {
   }
 
   /// Checks that a directory is ours alone.
-  private static func check(_ path: String) throws(StoreError) {
-    let link: FileStatus?
-    let target: FileStatus?
-    do throws(SystemError) {
-      link = try FileSystem.status(of: path, followingLinks: false)
-      target = try FileSystem.status(of: path)
-    } catch {
-      throw hidden(path, error)
-    }
-    guard let link, let target else {
-      throw refuse(path, "It is a link to something that does not exist. Remove the link.")
-    }
+  ///
+  /// - Parameter status: The status of the open directory, which has no name that could change.
+  private static func check(_ path: String, _ status: FileStatus?) throws(StoreError) {
+    guard let target = status else { throw refuse(path, "It was removed. Open the store again.") }
     let user = FileSystem.userID
-    if link.isSymbolicLink, link.owner != user {
-      throw refuse(
-        path,
-        "It is a link that belongs to user \(link.owner), not to you. Name the directory "
-          + "itself, or use one of your own.")
-    }
     guard target.isDirectory else {
       throw refuse(path, "It is a file, not a directory. Name a directory, or remove the file.")
     }

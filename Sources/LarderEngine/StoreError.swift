@@ -35,6 +35,8 @@ public struct StoreError: Error, Sendable, Hashable, CustomStringConvertible {
     public static let openedTwice = Code(rawValue: "openedTwice")
     /// Other processes have the store open, and what was asked for needs it alone.
     public static let inUse = Code(rawValue: "inUse")
+    /// Processes of another PID namespace have a `.durable` or `.relaxed` store open.
+    public static let otherNamespace = Code(rawValue: "otherNamespace")
     /// Opening took longer than allowed, because another process is stuck in it.
     public static let openTimeout = Code(rawValue: "openTimeout")
     /// As many processes as the store has places for are using it.
@@ -63,6 +65,8 @@ public struct StoreError: Error, Sendable, Hashable, CustomStringConvertible {
     public static let tooManyReaders = Code(rawValue: "tooManyReaders")
     /// The store was used inside the closure of a read while its files were replaced.
     public static let insideSnapshot = Code(rawValue: "insideSnapshot")
+    /// The address space of this process has no room for the store's map (`ulimit -v`).
+    public static let addressSpace = Code(rawValue: "addressSpace")
     /// An option has a value that makes no sense.
     public static let invalidOption = Code(rawValue: "invalidOption")
     /// A system call or LMDB failed in a way that has no code of its own.
@@ -87,7 +91,7 @@ public struct StoreError: Error, Sendable, Hashable, CustomStringConvertible {
   ) {
     self.code = code
     self.operation = operation
-    self.path = path
+    self.path = path.map(HeldDirectory.realPath)
     self.message = message
     self.pid = pid
     self.errorNumber = errorNumber
@@ -121,6 +125,13 @@ extension StoreError {
         "The transaction changes more pages than one may; split it into smaller ones.")
     } else if error.code == .mapFull {
       self = .storageFull(during: operation, path: path, errorNumber: 28, detail: error.cause)
+    } else if error.code == .outcomeUnknown {
+      self.init(
+        .outcomeUnknown, during: operation, path: path,
+        "\(error.cause). The store works on. Read the value again to see what the store holds, and "
+          + "check the disk.")
+    } else if error.code == .addressSpace {
+      self = .addressSpace("\(error.cause).", during: operation, path: path)
     } else if error.isDamage {
       self.init(
         .damaged, during: operation, path: path,
@@ -129,9 +140,30 @@ extension StoreError {
       let isOutOfFiles = SystemError.isOutOfFiles(error.code.rawValue)
       self.init(
         .system, during: operation, path: path,
-        "\(error.cause)." + (isOutOfFiles ? StoreError.outOfFiles : ""),
+        "\(error.cause)." + (isOutOfFiles ? StoreError.outOfFiles : "")
+          + (error.code.rawValue == 5 ? " Nothing was stored. Check the disk." : ""),
         errorNumber: error.code.rawValue > 0 ? error.code.rawValue : nil)
     }
+  }
+
+  /// The file is larger than the map of this process.
+  static func outgrown(
+    _ error: LMDBError, during operation: String, path: String
+  ) -> StoreError {
+    .addressSpace(
+      "The store has grown beyond the map of this process (\(error.cause)).", during: operation,
+      path: path)
+  }
+
+  private static func addressSpace(
+    _ cause: String, during operation: String, path: String?
+  ) -> StoreError {
+    let limit = ResourceLimits.addressSpace.map { "\(ByteCount(bytes: $0))" } ?? "none"
+    return StoreError(
+      .addressSpace, during: operation, path: path,
+      "\(cause) The limit on the address space of this process (ulimit -v) is \(limit). Raise it "
+        + "and open the store again.",
+      errorNumber: 12)
   }
 
   private static let outOfFiles =

@@ -42,6 +42,8 @@ final class StoreNotices: Sendable {
 
   /// Tells it, at once unless it has to wait.
   func send(_ notice: Notice, mustWait: Bool = false) {
+    // No lock of the parent is of use in a forked child.
+    if ForkGuard.isForkedChild { return tell(notice) }
     let isHeld = state.withLock { state in
       guard mustWait || state.holders > 0 else { return false }
       state.held.append(notice)
@@ -82,7 +84,7 @@ extension StoreCore {
   /// An error that has no caller to go to.
   package func report(_ error: any Error) { notices.send(.error(error), mustWait: isLeading) }
 
-  func notify(_ event: StoreEvent) { notices.send(.event(event), mustWait: isLeading) }
+  package func notify(_ event: StoreEvent) { notices.send(.event(event), mustWait: isLeading) }
 
   /// Tells what has waited, unless this thread still has to finish something.
   func deliverNotices() {

@@ -37,27 +37,51 @@ struct StoreOpener {
   }
 
   func open() throws(StoreError) -> Generation {
-    var opener = self
-    let namespacePath = directory.root + "/ns-\(ProcessIdentity.pidNamespace)"
-    for _ in 0..<2 {
-      if let generation = try opener.openHere() { return generation }
-      options.onEvent?(.separateNamespace(namespacePath))
-      do throws(SystemError) {
-        try FileSystem.makeDirectory(namespacePath)
-      } catch {
-        throw StoreError(error, during: "open", path: namespacePath)
-      }
-      opener.directory = StoreDirectory(path: directory.path, root: namespacePath)
+    // A store beside is opened under the gate of the main one too, whose openers remove it when no
+    // process has it open.
+    let main = directory.isBeside ? directory.outer : directory
+    let gate = try Gate.enter(main, timeout: options.openTimeout)
+    defer { gate.leave() }
+    if directory.isBeside { return try openBeside(directory) }
+    // Processes of this namespace are in there: they and this one have to see the same values.
+    let beside = directory.inner(StoreDirectory.besideName)
+    if options.durability == .cache, try isInUse(beside) { return try openBeside(beside) }
+    if let generation = try openLocked() { return generation }
+    if options.durability.isKept {
+      throw StoreError(
+        .otherNamespace, during: "open", path: directory.path,
+        "Processes of another PID namespace (another container) have this .\(options.durability) "
+          + "store open. LMDB identifies processes by pid, so all of them have to be in one "
+          + "namespace. Run this one in theirs (`--pid` of the container), or close the store there."
+      )
     }
+    removeDeadNamespaces()
+    return try openBeside(beside)
+  }
+
+  /// Opens the store of this PID namespace, which another namespace keeps out of the main one. Under
+  /// the gate of the main store.
+  private func openBeside(_ beside: StoreDirectory) throws(StoreError) -> Generation {
+    if !directory.isBeside { options.onEvent?(.separateNamespace(beside.realRoot)) }
+    do throws(SystemError) {
+      try FileSystem.makeDirectory(beside.root)
+    } catch {
+      throw StoreError(error, during: "open", path: beside.root)
+    }
+    let gate = try Gate.enter(beside, timeout: options.openTimeout)
+    defer { gate.leave() }
+    var opener = self
+    opener.directory = beside
+    if let generation = try opener.openLocked() { return generation }
     throw StoreError(
-      .system, during: "open", path: namespacePath,
+      .otherNamespace, during: "open", path: beside.root,
       "Even the store of this PID namespace is used from another one. Use another directory.")
   }
 
-  /// `nil`: processes of another PID namespace are here.
-  private func openHere() throws(StoreError) -> Generation? {
-    let gate = try Gate.enter(directory, timeout: options.openTimeout)
-    defer { gate.leave() }
+  /// Opens the current generation, under the gate.
+  ///
+  /// - Returns: `nil` if processes of another PID namespace have it open.
+  private func openLocked() throws(StoreError) -> Generation? {
     try fault(throwing: .openGateTaken, during: "open", path: directory.path)
     let builder = GenerationBuilder(directory: directory, options: options)
     // Twice may be unlucky (damaged, then a full disk); more is a loop.
@@ -319,6 +343,7 @@ struct StoreOpener {
     }
     // Whoever was between begin and commit is gone, and what `meta` says of the budget is checked.
     if alone {
+      table.adoptNamespace()
       table.writerDone()
       table.budget = meta.budget
       if meta.durability == .relaxed {

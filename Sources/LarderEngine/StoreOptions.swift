@@ -176,11 +176,16 @@ public enum StoreEvent: Sendable, Hashable, CustomStringConvertible {
   case startedEmpty(String)
   /// Another process replaced the store's files; this one follows.
   case moved(generation: UInt64)
-  /// Processes of another PID namespace use this directory; this one got a store of its own beside.
+  /// Processes of another PID namespace have this cache open; this process uses a separate store below
+  /// its directory, which is removed when no process has it open. Its values are not those of the
+  /// others. (A `.durable` or `.relaxed` store throws ``StoreError/Code/otherNamespace``.)
   case separateNamespace(String)
   /// A process is stopped in the middle of a read, so that the file grows. If it stays so, what is
   /// stored is copied into new files and everybody moves there; nothing is lost.
   case readerStalled(pid: Int32, transactionsBehind: Int)
+  /// This process made a step of building an index that was declared after objects of the type were
+  /// stored: `done` of `total` objects are in it. The last step has `done == total`.
+  case indexBuilding(type: String, index: String, done: Int, total: Int)
 
   public var description: String {
     switch self {
@@ -189,6 +194,8 @@ public enum StoreEvent: Sendable, Hashable, CustomStringConvertible {
     case .moved(let generation): "moved to generation \(generation)"
     case .separateNamespace(let path): "another PID namespace uses this store; using \(path)"
     case .readerStalled(let pid, let count): "process \(pid) reads \(count) commits behind"
+    case .indexBuilding(let type, let index, let done, let total):
+      "index \"\(index)\" of \(type) is being built: \(done) of \(total) objects"
     }
   }
 }

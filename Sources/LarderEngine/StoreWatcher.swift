@@ -174,7 +174,8 @@ extension StoreCore {
       await withCheckedContinuation { continuation in
         pass.arm { continuation.resume() }
         let id = watcher.add(self, slots, snapshot, interest) { pass.fire() }
-        pass.onCancel = { [watcher] in if let id { watcher.remove(id) } else { pass.fire() } }
+        // Without an identifier it has been called already.
+        if let id { pass.setOnCancel { [watcher] in watcher.remove(id) } }
       }
     } onCancel: {
       pass.cancel()
@@ -182,8 +183,10 @@ extension StoreCore {
   }
 }
 
-/// Runs something once, whoever comes first.
-private final class OneShot: Sendable {
+/// An action that runs once: for the first of several that may happen, a cancellation among them.
+///
+/// After that it refers to nothing, so that what refers to it may be captured.
+package final class OneShot: Sendable {
   private struct State {
     var action: (@Sendable () -> Void)?
     var onCancel: (@Sendable () -> Void)?
@@ -193,7 +196,9 @@ private final class OneShot: Sendable {
 
   private let state = Mutex(State())
 
-  func arm(_ action: @escaping @Sendable () -> Void) {
+  package init() {}
+
+  package func arm(_ action: @escaping @Sendable () -> Void) {
     let isFired = state.withLock { state in
       state.action = action
       return state.isFired
@@ -201,29 +206,32 @@ private final class OneShot: Sendable {
     if isFired { fire() }
   }
 
-  func fire() {
+  package func fire() {
     let action = state.withLock { state in
       state.isFired = true
+      // It refers to what refers to this object.
+      state.onCancel = nil
       defer { state.action = nil }
       return state.action
     }
     action?()
   }
 
-  var onCancel: (@Sendable () -> Void)? {
-    get { state.withLock { $0.onCancel } }
-    set {
-      let isCancelled = state.withLock { state in
-        state.onCancel = newValue
-        return state.isCancelled
-      }
-      if isCancelled { newValue?() }
+  /// Sets what a cancellation runs, or runs it at once if the task has been cancelled. Dropped with
+  /// the first ``fire()``.
+  package func setOnCancel(_ action: @escaping @Sendable () -> Void) {
+    let isCancelled = state.withLock { state in
+      guard !state.isFired else { return false }
+      if !state.isCancelled { state.onCancel = action }
+      return state.isCancelled
     }
+    if isCancelled { action() }
   }
 
-  func cancel() {
+  package func cancel() {
     let action = state.withLock { state in
       state.isCancelled = true
+      defer { state.onCancel = nil }
       return state.onCancel
     }
     action?()

@@ -48,7 +48,9 @@ final class StoreWorker: Sendable {
 
 extension StoreCore {
   /// Starts what keeps memory tiers honest when nobody writes. Called by the first tier.
-  package func watchFiles() { worker.start(self) }
+  package func watchFiles() {
+    if !ForkGuard.isForkedChild { worker.start(self) }
+  }
 
   /// About once a second.
   func tick() {

@@ -24,10 +24,10 @@ enum UnclosedGenerations {
     case stuck
   }
 
-  /// Closes the one of a path, by whoever holds its gate.
+  /// Closes the one of a real path, by whoever holds its gate.
   static func close(path: String) -> Outcome {
     let found = list.withLock { list in
-      list.firstIndex { $0.path == path }.map { list.remove(at: $0) }
+      list.firstIndex { $0.realPath == path }.map { list.remove(at: $0) }
     }
     guard let found else { return .none }
     if found.closeInGate() { return .closed }

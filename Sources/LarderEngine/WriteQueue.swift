@@ -148,7 +148,8 @@ final class WriteQueue: Sendable {
 
   /// The newest waiting write of a key, if any.
   func shadow(of key: EncodedKey, in space: Space) -> WriteRecord? {
-    guard !pending.isEmpty else { return nil }
+    // In a forked child nothing is pending: its next step is the error.
+    guard !pending.isEmpty, !ForkGuard.isForkedChild else { return nil }
     return state.withLock { $0.shadows[Shadow(space: space.name, key: key)] }
   }
 }

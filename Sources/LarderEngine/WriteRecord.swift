@@ -47,6 +47,8 @@ package final class WriteRecord: Sendable {
   private let status = Atomic<UInt64>(0)
   private let isChange = Atomic<Bool>(true)
   private let failure = Mutex<StoreError?>(nil)
+  // Stored before the commit version in `status`, by the thread that stores that.
+  private let incarnation = Atomic<UInt64>(0)
 
   struct Waiter {
     var event: Event?
@@ -110,7 +112,17 @@ package final class WriteRecord: Sendable {
   private static var superseded: UInt64 { 3 }
   private static var failed: UInt64 { 4 }
 
-  func setInFlight(_ label: UInt64) { status.store(label << 3 | 1, ordering: .releasing) }
+  /// Notes that a transaction applies the request.
+  func begin(in generation: Generation, label: UInt64) {
+    incarnation.store(generation.incarnation, ordering: .relaxed)
+    if isBehind { status.store(label << 3 | 1, ordering: .releasing) }
+  }
+
+  /// Whether the commit version of ``phase`` is one of this generation. If the generation was left since,
+  /// its successor's stamps say nothing about it.
+  package func isOf(_ generation: Generation) -> Bool {
+    incarnation.load(ordering: .relaxed) == generation.incarnation
+  }
 
   // MARK: Result
 

@@ -92,7 +92,7 @@ public final class Environment: Sendable {
     let reader = try takeReader()
     defer { pool.giveBack(reader) }
     do {
-      try renew(reader)
+      _ = try pool.renew(reader, in: handle) { try pool.isValid($0, of: reader, in: handle) }
       defer { reader.reset() }
       return try reader.withTransaction(body)
     } catch let error as LMDBError {
@@ -110,30 +110,6 @@ public final class Environment: Sendable {
       throw LMDBError(.readersFull, during: "read \(path) (\(error.capacity) of this process)")
     }
     throw LMDBError(.closed, during: "read \(path)")
-  }
-
-  /// Takes a snapshot whose meta page nobody can have begun to write over while it was copied.
-  ///
-  /// LMDB reads the transaction's number first and the roots of the trees after. If two commits come
-  /// in between, the roots may be torn; if the number is the newest afterwards, none can have.
-  private func renew(_ reader: PooledReader) throws(LMDBError) {
-    for _ in 0..<1_000_000 {
-      if try snapshot(reader) == handle.lastTransaction { return }
-      reader.reset()
-    }
-    throw LMDBError(.problem, during: "mdb_txn_renew")
-  }
-
-  private func snapshot(_ reader: PooledReader) throws(LMDBError) -> UInt64 {
-    do {
-      return try reader.renew(in: handle)
-    } catch {
-      guard error.code == .readersFull else { throw error }
-    }
-    // The dead may have them all, or those of this process that rest.
-    try handle.clearDeadReaders()
-    pool.releaseIdle()
-    return try reader.renew(in: handle)
   }
 
   // MARK: Writing

@@ -12,7 +12,7 @@ internal import Synchronization
 /// beside another opener makes LMDB 0.9 lose acknowledged commits, and closing races with opening in
 /// several releases. There is at most one environment per directory per process. ``Environment`` is
 /// one with a gate of its own; the engine has its own gate, pool and turn to write, and uses this.
-@safe
+@safe @usableFromInline
 package final class EnvironmentHandle: Sendable {
   package struct Options: Sendable {
     /// Bytes of address space, the same for every process of a store; `nil`: what the file says.

@@ -27,7 +27,9 @@ extension LMDBError: CustomStringConvertible {
     case .invalid, .versionMismatch: return "Name the directory of an LMDB 0.9 environment."
     case .mapFull: return "Open it alone with a larger mapSize; until then, even removing may fail."
     case .mapResized:
-      return "Close it and open it again; let all programs open it through the gate."
+      return
+        "The file has grown beyond the map of this process. Raise the limit on address space "
+        + "(ulimit -v), close the environment and open it again."
     case .readersFull:
       return "End reads sooner, read less inside reads, or open it alone with more maximumReaders."
     case .tablesFull: return "Open it with more maximumTables."
@@ -55,6 +57,7 @@ extension LMDBError: CustomStringConvertible {
     case EMFILE, ENFILE: "Close files, or raise the limit on open files."
     case _ where isStorageFull:
       "Make room on the disk, or raise the quota or file-size limit; what was committed is safe."
+    case EIO: "Check the disk; nothing of the transaction was committed."
     case EAGAIN: "A process of another PID namespace has this one's number; see the guide."
     default: "Look at the system's log."
     }
@@ -131,6 +134,16 @@ extension LMDBError.Code {
       (
         "the files of the environment were removed or cut while it was open",
         "Close it, see to the files, open it again."
+      )
+    case .outcomeUnknown:
+      (
+        "the disk failed while the commit was published, so the commit may be visible",
+        "Close the environment, open it again, and read what was written; check the disk."
+      )
+    case .addressSpace:
+      (
+        "the address space of this process has no room for the map",
+        "Raise the limit on address space (ulimit -v), or choose a smaller mapSize."
       )
     default: nil
     }

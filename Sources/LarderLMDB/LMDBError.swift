@@ -53,7 +53,9 @@ public struct LMDBError: Error, Hashable, Sendable {
   /// The file, or this process's view of it, cannot be used further.
   package var isDamage: Bool {
     switch code {
-    case .notFound, .mapFull, .tablesFull, .readersFull, .transactionFull, .badReaderSlot: false
+    case .notFound, .mapFull, .tablesFull, .readersFull, .transactionFull,
+      .badReaderSlot, .panic:
+      false
     case .damaged: true
     // Of this module: they say nothing of the file.
     case _ where (-99 ... -1).contains(code.rawValue): false
@@ -154,6 +156,11 @@ extension LMDBError.Code {
   public static var nonRobustLocks: Self { Self(rawValue: -15) }
   /// The files of the open environment were removed or replaced.
   public static var filesRemoved: Self { Self(rawValue: -16) }
+  /// The disk failed while a commit was published: reading after the next opening shows whether it
+  /// took place.
+  public static var outcomeUnknown: Self { Self(rawValue: -17) }
+  /// The address space of this process has no room for the map.
+  public static var addressSpace: Self { Self(rawValue: -18) }
 }
 
 extension LMDBError.Code: CustomStringConvertible {

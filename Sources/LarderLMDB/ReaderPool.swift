@@ -6,6 +6,7 @@ internal import LarderSystem
 internal import Synchronization
 
 /// A read transaction that rests between reads, keeping its reader slot.
+@usableFromInline
 package final class PooledReader {
   package let index: Int
   /// The token of the thread that has it; zero: it is free.
@@ -14,6 +15,9 @@ package final class PooledReader {
   // the runtime would do by three entries in a list at each read.
   @exclusivity(unchecked) private var transaction: ReadTransaction?
   @exclusivity(unchecked) private var isBegun = false
+  /// A second transaction; see ``publishes(_:in:)``. It rests between its uses.
+  @exclusivity(unchecked) private var probe: ReadTransaction?
+  @exclusivity(unchecked) private var isProbeBegun = false
 
   init(index: Int) { self.index = index }
 
@@ -29,7 +33,27 @@ package final class PooledReader {
     return id
   }
 
+  @usableFromInline
   package func reset() { unsafe transaction?.reset() }
+
+  /// Returns whether `id` is still the newest transaction that LMDB has published.
+  ///
+  /// LMDB has no function that returns the published id, but a transaction that begins gets it.
+  fileprivate func publishes(
+    _ id: UInt64, in environment: EnvironmentHandle
+  ) throws(LMDBError) -> Bool {
+    let published: UInt64
+    if unsafe isProbeBegun {
+      published = try unsafe probe!.renew()
+    } else {
+      let begun = try ReadTransaction(in: environment)
+      published = begun.id
+      unsafe probe = consume begun
+      unsafe isProbeBegun = true
+    }
+    unsafe probe?.reset()
+    return published == id
+  }
 
   /// Takes it for a thread, if it is free.
   fileprivate func take(for thread: UInt64) -> Bool {
@@ -43,6 +67,13 @@ package final class PooledReader {
   package func drop() {
     unsafe isBegun = false
     unsafe transaction = nil
+    dropProbe()
+  }
+
+  /// Ends the second transaction and releases its reader slot.
+  fileprivate func dropProbe() {
+    unsafe isProbeBegun = false
+    unsafe probe = nil
   }
 
   /// Lends the snapshot taken last.
@@ -64,7 +95,7 @@ extension PooledReader: @unchecked Sendable {}
 /// want another, though, for a read inside a read: after a while a thread takes one of the reserve.
 /// Where that is used up as well, and every holder waits for one more, one of them is refused: the
 /// others go on with what it gives back. Nobody waits for longer than the time limit.
-@safe
+@safe @usableFromInline
 package final class ReaderPool: Sendable {
   private let readers: [PooledReader]
   // Sound: those of `readers`, which live as long; reached so, no reference is counted.
@@ -213,5 +244,85 @@ package final class ReaderPool: Sendable {
     }
     // Whoever takes one now gives it back at once; this thread is not inside a read for good.
     for reader in readers { reader.giveBack() }
+  }
+}
+
+// RENEWING A SNAPSHOT
+//
+// LMDB reads the published transaction id N first and copies the roots from N's meta page after it.
+// Transaction N + 2 overwrites that page. So a snapshot N is valid if N + 2 had not begun when the
+// roots were copied; else the reader is reset and renewed again. No rule waits for a writer:
+//
+//   R2      (the engine) writers announce their transaction in shared memory before it has any effect:
+//           valid if the newest one announced is at most N + 1.
+//   publish (an environment without shared memory) N + 2 begins after N + 1 is published, by its writer
+//           or, after a kill, by the next one: valid if the newest published transaction is still N.
+//
+// The newest *meta page* is no measure: a durable commit makes it visible long before the id is
+// published, and a writer that is killed in between leaves it so until another one begins.
+
+extension ReaderPool {
+  /// The most renewals of one snapshot: each one more means that a commit came in between.
+  @usableFromInline static let renewalLimit = 1_000_000
+
+  /// Renews the snapshot of a reader until `isValid` accepts it. The one path for it.
+  ///
+  /// - Parameter isValid: Called with the snapshot's transaction id; applies one of the rules above.
+  ///   If it throws, the reader is reset.
+  /// - Returns: The id of the snapshot's transaction.
+  /// - Throws: `LMDBError` with `problem` if no snapshot is accepted; what LMDB and `isValid` throw.
+  @inlinable @inline(__always)
+  package func renew(
+    _ reader: PooledReader, in environment: EnvironmentHandle,
+    until isValid: (UInt64) throws -> Bool
+  ) throws -> UInt64 {
+    for _ in 0..<ReaderPool.renewalLimit {
+      let id = try snapshot(reader, in: environment)
+      do {
+        if try isValid(id) { return id }
+      } catch {
+        reader.reset()
+        throw error
+      }
+      reader.reset()
+    }
+    throw ReaderPool.noValidSnapshot()
+  }
+
+  @usableFromInline
+  static func noValidSnapshot() -> LMDBError { LMDBError(.problem, during: "mdb_txn_renew") }
+
+  /// Renews a snapshot; releases slots of dead processes and resting readers if all are in use.
+  @usableFromInline
+  func snapshot(
+    _ reader: PooledReader, in environment: EnvironmentHandle
+  ) throws(LMDBError) -> UInt64 {
+    do {
+      return try reader.renew(in: environment)
+    } catch {
+      guard error.code == .readersFull else { throw error }
+    }
+    try environment.clearDeadReaders()
+    releaseIdle()
+    return try reader.renew(in: environment)
+  }
+
+  /// Returns whether snapshot `id` of `reader`, just renewed, is valid by the rule "publish".
+  package func isValid(
+    _ id: UInt64, of reader: PooledReader, in environment: EnvironmentHandle
+  ) throws(LMDBError) -> Bool {
+    // The reader's slot is visible to every writer that begins from here on.
+    atomicMemoryFence(ordering: .sequentiallyConsistent)
+    // N + 1 has not written its meta page: it is not published either.
+    if environment.lastTransaction == id { return true }
+    do {
+      return try reader.publishes(id, in: environment)
+    } catch {
+      reader.dropProbe()
+      guard error.code == .readersFull else { throw error }
+    }
+    try environment.clearDeadReaders()
+    releaseIdle()
+    return try reader.publishes(id, in: environment)
   }
 }

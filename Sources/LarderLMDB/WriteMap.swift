@@ -89,7 +89,7 @@ package final class WriteMap {
     mapPages = information.mapSize / max(information.pageSize, 1)
     guard
       unsafe WriteMap.knowsFlags(of: handle, descriptor),
-      larder_allocate(descriptor, 0, 2 * Int64(pageSize)) == 0,
+      FileSystem.allocate(descriptor, at: 0, count: 2 * Int64(pageSize)) == 0,
       let base = unsafe WriteMap.base(of: environment, pageSize: pageSize),
       unsafe mprotect(base, information.mapSize, PROT_READ | PROT_WRITE) == 0
     else { return nil }
@@ -117,7 +117,7 @@ package final class WriteMap {
       let start = Int64(pages * pageSize)
       // Beyond a limit on files the call would be a signal.
       if target * pageSize > limit { continue }
-      if larder_allocate(descriptor, start, Int64(target * pageSize) - start) == 0 {
+      if FileSystem.allocate(descriptor, at: start, count: Int64(target * pageSize) - start) == 0 {
         pages = target
         return true
       }

@@ -65,16 +65,25 @@ public struct WriteTransaction: ~Copyable {
   }
 
   /// Publishes everything, for every process.
+  ///
+  /// - Throws: ``LMDBError/Code/outcomeUnknown`` if the disk failed so late that the commit may be
+  ///   visible; any other error means that nothing was committed.
   package consuming func commit() throws(LMDBError) {
     requireOwnThread()
     let handle = unsafe self.handle
+    let environment = unsafe mdb_txn_env(handle)
     let isRefused = isRefused
     discard self
     if isRefused {
       unsafe mdb_txn_abort(handle)
       throw LMDBError(.noRoomInMap, during: "mdb_txn_commit")
     }
-    try unsafe check(mdb_txn_commit(handle), "mdb_txn_commit")
+    var systemError: CInt = 0
+    let status = unsafe larder_txn_commit(handle, &systemError)
+    if status != MDB_SUCCESS {
+      throw unsafe FailedCommit.error(
+        LMDBError.Code(rawValue: status), systemError, in: environment!)
+    }
   }
 
   /// The id the snapshot with its changes will have.

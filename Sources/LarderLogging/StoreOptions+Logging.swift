@@ -23,12 +23,13 @@ extension StoreOptions {
   /// | warning | errors with the code `unreadableEntry` or `valueTooLarge`; the events `damagedEntry`, `readerStalled` |
   /// | notice | the event `separateNamespace` |
   /// | info | the event `moved` |
+  /// | debug | the event `indexBuilding` |
   ///
   /// Metadata of errors: `larder.code`, `larder.operation`, `larder.path`, `larder.pid` (the process
   /// in the way) and `larder.errno`, as far as the error has them; the error itself is attached. Of
   /// events: `larder.event` (the name of the case), and by event `larder.detail`,
-  /// `larder.generation`, `larder.path`, `larder.pid`, `larder.transactions_behind`. A path's
-  /// metadata is the place the message is about; name the store in the logger's own metadata if
+  /// `larder.generation`, `larder.path`, `larder.pid`, `larder.transactions_behind`,
+  /// `larder.type`, `larder.index`, `larder.done`, `larder.total`. A path's metadata is the place the message is about; name the store in the logger's own metadata if
   /// a process has several.
   ///
   /// Nothing is done on reads and writes that succeed. The log is written on a thread of the store
@@ -83,6 +84,14 @@ extension Logger {
         (
           .warning, "readerStalled",
           ["larder.pid": "\(pid)", "larder.transactions_behind": "\(count)"]
+        )
+      case .indexBuilding(let type, let index, let done, let total):
+        (
+          .debug, "indexBuilding",
+          [
+            "larder.type": "\(type)", "larder.index": "\(index)", "larder.done": "\(done)",
+            "larder.total": "\(total)",
+          ]
         )
       }
     log(

@@ -31,6 +31,8 @@ final class Kind<Object: Storable>: Sendable {
   let spots = ObjectSpots()
   private let known = Mutex<State?>(nil)
   private weak let store: ObjectStore?
+  /// The build of its indexes in this process.
+  let build = IndexBuild()
   private let refers = Atomic<Bool>(false)
   /// What references are decoded with until the first is met.
   private let firstDecoder: LinkDecoder
@@ -79,7 +81,7 @@ final class Kind<Object: Storable>: Sendable {
     _ transaction: borrowing ReadTransaction, _ view: SnapshotView
   ) throws -> State? {
     // What was learned from a newer snapshot says nothing of this one.
-    if let state = known.withLock({ $0 }), state.generation == view.generation.number,
+    if let state = known.withLock({ $0 }), state.generation == view.generation.incarnation,
       state.label <= view.label, view.isCurrent(.catalog(in: view.generation), since: state.label)
     {
       return state
@@ -87,20 +89,24 @@ final class Kind<Object: Storable>: Sendable {
     guard let record = try ObjectReading.type(named: name, transaction) else { return nil }
     try requireReadable(record)
     try requireDecodable(record, view.generation, transaction)
-    return learn(record, view.generation.number, label: view.label)
+    return learn(record, view.generation.incarnation, label: view.label)
   }
 
   /// The state this process knows, if no other has changed the catalog since.
   func currentState(_ generation: Generation) -> State? {
-    guard let state = known.withLock({ $0 }), state.generation == generation.number,
+    guard let state = known.withLock({ $0 }), state.generation == generation.incarnation,
       generation.isCurrent(.catalog(in: generation), since: state.label)
     else { return nil }
     return state
   }
 
+  /// The store, for a build in the background.
+  var buildStore: ObjectStore? { store }
+
   private func learn(
     _ record: ObjectTypeRecord, _ generation: UInt64, label: UInt64
   ) -> State {
+    buildIfNeeded(record)
     let state = State(
       record: record,
       indexes: declared.map { index in
@@ -205,6 +211,7 @@ final class Kind<Object: Storable>: Sendable {
       }
       try transaction.putObjectType(record)
     }
+    buildIfNeeded(record)
     return record
   }
 
@@ -275,7 +282,7 @@ final class Kind<Object: Storable>: Sendable {
   }
 
   /// The keys an object has in the declared indexes, and which of these are unique.
-  private func keys(
+  func keys(
     of object: Object, _ record: ObjectTypeRecord
   ) -> (keys: [ObjectIndexKey], unique: [UInt32]) {
     var keys: [ObjectIndexKey] = []

@@ -22,7 +22,7 @@ final class KnownCatalog: Sendable {
 
   /// The types, for the holder of the writer lock who has changed none; `nil`: they have to be read.
   func types(in generation: Generation) -> [ObjectTypeRecord]? {
-    guard let state = state.withLock({ $0 }), state.generation == generation.number,
+    guard let state = state.withLock({ $0 }), state.generation == generation.incarnation,
       generation.isCurrent(.catalog(in: generation), since: state.label)
     else { return nil }
     return state.types
@@ -32,7 +32,7 @@ final class KnownCatalog: Sendable {
   func remember(
     _ types: [ObjectTypeRecord], before label: UInt64, in generation: Generation
   ) {
-    let state = State(types: types, generation: generation.number, label: label &- 1)
+    let state = State(types: types, generation: generation.incarnation, label: label &- 1)
     self.state.withLock { $0 = state }
   }
 }

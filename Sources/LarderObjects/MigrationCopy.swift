@@ -259,9 +259,7 @@ struct MigrationRebuild: Sendable {
       try transaction.entries.putObjectType(record)
     }
     step = { transaction in
-      try transaction.store.kind(type).buildStep(&transaction, limit: 1000).map {
-        ($0.done, $0.total)
-      }
+      try transaction.store.kind(type).buildStep(&transaction)
     }
   }
 }

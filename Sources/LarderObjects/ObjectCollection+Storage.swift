@@ -67,7 +67,7 @@ extension ObjectCollection where Object.ID: Sendable {
           }
         })
     }
-    return Storage(storageName: Object.storedName, operations: result)
+    return Storage(storageName: Object.storedName, operations: result.ordered(by: turns))
   }
 
   /// Where it can be seen later that nobody has saved or deleted an object.

@@ -42,6 +42,8 @@ public struct ObjectError: Error, Sendable, Hashable, CustomStringConvertible {
     public static let invalidCursor = Code(rawValue: "invalidCursor")
     /// The sum of integers does not fit their type.
     public static let overflow = Code(rawValue: "overflow")
+    /// An index was not complete when a wait for it ended.
+    public static let buildTimeout = Code(rawValue: "buildTimeout")
     /// A snapshot was read for longer than it may.
     public static let snapshotExpired = Code(rawValue: "snapshotExpired")
   }

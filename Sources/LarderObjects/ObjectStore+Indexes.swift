@@ -3,7 +3,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 internal import LarderEngine
-internal import LarderLMDB
+internal import LarderSystem
 
 /// How far a long piece of work has come.
 public struct ObjectProgress: Sendable, Hashable {
@@ -16,90 +16,65 @@ public struct ObjectProgress: Sendable, Hashable {
 }
 
 extension ObjectStore {
-  /// Declares a type, and builds indexes that were declared after objects were stored.
+  /// Declares a type and waits until its indexes are complete.
   ///
-  /// An index is built in transactions of a thousand objects, so that other processes read and write
-  /// on. Until it is complete, queries do without it. Killed, it goes on where it was with the next
-  /// call, of any process. Saving declares a type as well, but leaves the building to this.
+  /// An index that was declared after objects were stored is built in the background by the first
+  /// save or query of the type in any process, in steps of at most a thousand objects, each of them a
+  /// transaction; other processes read and write meanwhile. Until it is complete, queries scan, and
+  /// ``Query/explain()`` shows how far it is. One process builds at a time; when it is killed,
+  /// another that uses the type continues. This call starts the build if none runs, and waits.
   ///
   /// ```swift
   /// try objects.prepare(Car.self) { print("\($0.step): \($0.done) of \($0.total)") }
   /// ```
   ///
-  /// - Throws: ``ObjectError``; `keyTaken` when objects that are stored already break a new unique
-  ///   index. It stays incomplete then, and is enforced for what is saved from now on.
+  /// - Parameters:
+  ///   - type: The type.
+  ///   - limit: The longest wait. By default the wait lasts as long as the build makes steps.
+  ///   - progress: Called on the calling thread when the build has advanced.
+  /// - Throws: ``ObjectError``: `keyTaken` when stored objects contradict a new unique index, which
+  ///   stays incomplete then, and is enforced for what is saved from now on; `buildTimeout` after
+  ///   `limit`, naming the process that builds. `CancellationError` when the current task is
+  ///   cancelled. The build continues after both.
   public func prepare<Object: Storable>(
-    _ type: Object.Type, progress: (ObjectProgress) -> Void = { _ in }
+    _ type: Object.Type, within limit: Duration? = nil,
+    progress: (ObjectProgress) -> Void = { _ in }
   ) throws {
     let kind = kind(type)
-    try write { transaction in try kind.learnRelations(&transaction.entries) }
-    var isDone = false
-    while !isDone {
-      let step: (name: String, done: Int, total: Int)? = try write { transaction in
-        try kind.buildStep(&transaction, limit: 1000)
-      }
-      guard let step else {
-        isDone = true
-        continue
-      }
+    let isUnbuilt = try write { transaction in
+      try kind.learnRelations(&transaction.entries)
+      return kind.isUnbuilt(try kind.prepare(&transaction.entries))
+    }
+    guard isUnbuilt else { return }
+    kind.startBuild(again: true)
+    try kind.build.wait(within: limit) { stand in
       progress(
         ObjectProgress(
-          step: "index \"\(step.name)\" of \(kind.name)", done: step.done, total: step.total))
+          step: "index \"\(stand.index)\" of \(kind.name)", done: stand.done, total: stand.total))
+    } expired: { stand in
+      let place = stand.map { "The index \"\($0.index)\" has \($0.done) of \($0.total) objects" }
+      let builder = stand?.builder.map { "; process \($0) made the last step" }
+      return ObjectError(
+        .buildTimeout, type: kind.name,
+        "\(place ?? "The indexes are not complete")\(builder ?? "") after "
+          + "\(limit ?? .zero). The build continues; wait longer, or query without the index.",
+        index: stand?.index)
     }
   }
-}
 
-extension Kind {
-  /// Takes the next objects into the first index that is not complete.
+  /// Declares a type and waits until its indexes are complete, without blocking a thread of Swift's
+  /// pool; see the synchronous form.
   ///
-  /// - Returns: `nil`: all are complete.
-  func buildStep(
-    _ transaction: inout ObjectTransaction, limit: Int
-  ) throws -> (name: String, done: Int, total: Int)? {
-    var record = try prepare(&transaction.entries)
-    guard let position = record.indexes.firstIndex(where: { $0.builtTo != nil }) else { return nil }
-    let from = record.indexes[position].builtTo! + 1
-    var batch: [StoredObject] = []
-    var last: UInt64?
-    var seen = 0
-    try transaction.entries.withReading { reading in
-      try ObjectReading.scan(
-        type: record.number, from: from, in: transaction.entries.generation, reading
-      ) { found in
-        seen += 1
-        switch found {
-        case .success(let stored):
-          batch.append(stored)
-          last = stored.sequence
-        case .failure(let damage):
-          last = damage.sequence
-          core.report(damaged(damage))
-        }
-        return seen < limit
-      }
+  /// - Parameters:
+  ///   - type: The type.
+  ///   - limit: The longest wait. By default the wait lasts as long as the build makes steps.
+  ///   - progress: Called on a thread of the library when the build has advanced.
+  public func prepare<Object: Storable>(
+    _ type: Object.Type, within limit: Duration? = nil,
+    progress: @escaping @Sendable (ObjectProgress) -> Void = { _ in }
+  ) async throws {
+    try await BackgroundExecutor.shared.run {
+      try self.prepare(type, within: limit, progress: progress)
     }
-    for stored in batch {
-      let object: Object
-      do {
-        object = try decode(stored)
-      } catch {
-        core.report(error)
-        continue
-      }
-      var write = try write(object, &record, in: &transaction.entries)
-      // Its keys change and nothing else: there may be fields that this program does not know.
-      write.bytes = stored.bytes
-      write.version = stored.version
-      do {
-        _ = try transaction.entries.save(write, type: record.number, since: stored.created)
-      } catch let error as ObjectKeyTaken {
-        throw taken(error, record)
-      }
-    }
-    let name = record.indexes[position].name
-    record.indexes[position].builtTo = seen < limit ? nil : last
-    try transaction.entries.putObjectType(record)
-    let total = Int(clamping: try transaction.entries.objectBooks(record.number).count)
-    return (name, Swift.min(Int(clamping: last ?? 0), total), total)
   }
 }

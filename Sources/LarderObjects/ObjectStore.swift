@@ -53,7 +53,9 @@ public final class ObjectStore: Sendable {
   public func close() { storage.close() }
 
   func kind<Object: Storable>(_ type: Object.Type) -> Kind<Object> {
-    kinds.withLock { kinds in
+    // The next step is the error; a thread of the parent may have held the lock.
+    if storage.isForkedChild { return Kind<Object>(store: self, options: options) }
+    return kinds.withLock { kinds in
       let key = ObjectIdentifier(type)
       if let kind = kinds[key] as? Kind<Object> { return kind }
       let kind = Kind<Object>(store: self, options: options)

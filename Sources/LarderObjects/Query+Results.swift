@@ -7,7 +7,9 @@ internal import LarderLMDB
 
 extension Query {
   /// The last result, if nothing has changed, and the store is open.
-  private var remembered: [Object]? { store.storage.hasClosed ? nil : memo.current }
+  private var remembered: [Object]? {
+    store.storage.hasClosed || store.storage.isForkedChild ? nil : memo.current
+  }
 
   private func run<R>(
     _ operation: String, empty: R,
@@ -187,9 +189,12 @@ extension Query {
   // MARK: Explaining
 
   /// How the query is answered: which index it walks, and what is judged or sorted afterwards.
+  ///
+  /// If it would walk an index that is not complete yet, the last line shows how far its build is:
+  /// `index "year" is being built, 40 %`; or why it is not built.
   public func explain() throws -> String {
     let kind = store.kind(Object.self)
-    return try run("explain", empty: "Nothing of \(kind.name) is stored.") { run, _, _ in
+    return try run("explain", empty: "Nothing of \(kind.name) is stored.") { run, transaction, _ in
       let plan = run.plan
       var lines: [String] = []
       if let walk = plan.walk {
@@ -215,6 +220,9 @@ extension Query {
         lines.append(isDirect ? "begin at a position" : "leave out what is before a position")
       }
       if let maximum { lines.append("stop after \(maximum)") }
+      if let build = try kind.explainBuild(for: self, run.record, transaction) {
+        lines.append(build)
+      }
       return lines.joined(separator: "\n")
     }
   }

@@ -25,7 +25,7 @@
 /// others' deletion leaves the reference dangling, as with `Papyrus`.
 ///
 /// Rules hold in every process, from the first save by a program that declares them, or its
-/// ``ObjectStore/prepare(_:progress:)``, also for a program that declares none. One that declares
+/// `ObjectStore.prepare(_:within:progress:)`, also for a program that declares none. One that declares
 /// another rule for the same property cannot save: raise `schemaVersion` to change or drop a rule. They hold for `delete`, `deleteAll`, `merge` and
 /// deletions by a query, in the same transaction.
 public struct Relationship<Owner: Storable>: Sendable {

@@ -64,6 +64,7 @@ final class SnapshotSource: Sendable {
     if let record {
       try kind.requireReadable(record)
       try kind.requireDecodable(record, view.generation, transaction)
+      kind.buildIfNeeded(record)
     }
     reading.withLock { $0?.types[kind.name] = .some(record) }
     return record

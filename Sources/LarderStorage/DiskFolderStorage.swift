@@ -199,6 +199,14 @@ public final class DiskFolderStorage: SynchronousStorage {
     result.update = .blocking { try self.update($0) }
     result.fill = .blocking { try self.beginFilling($0) }
     result.keepsExpiry = true
+    // A folder is one storage, however many objects are made for it.
+    let path = folder.path
+    result.lanes = { key in
+      var hasher = Hasher()
+      hasher.combine(path)
+      hasher.combine(key)
+      return [CallLane(ObjectIdentifier(Folder.self), hasher.finalize())]
+    }
     return result
   }
 }

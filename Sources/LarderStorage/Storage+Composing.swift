@@ -89,6 +89,8 @@ extension ReadOnlyStorageProtocol {
     operations.entry = layers.entry
     operations.hidesExpiry = layers.hidesExpiry
     operations.keys = layers.keys
+    operations.lanes = front.operations.lanes(and: back.operations)
+    operations.missing = nil
     return ReadOnlyStorage(
       storageName: front.storageName + "-" + back.storageName, operations: operations)
   }
@@ -108,6 +110,7 @@ extension Layers {
     result.fill = fill
     result.update = update
     result.keepsExpiry = back.keepsExpiry && (front.keepsExpiry || front.remove != nil)
+    result.lanes = front.lanes(and: back)
     return result
   }
 
@@ -123,6 +126,7 @@ extension Layers {
     result.fill = front.fill
     result.update = updateInFront
     result.keepsExpiry = front.keepsExpiry
+    result.lanes = front.lanes(and: back)
     return result
   }
 
@@ -136,6 +140,7 @@ extension Layers {
       result.removeAll = turns.inTurnOfAll(last.then(first))
     }
     result.keepsExpiry = front.keepsExpiry && back.keepsExpiry
+    result.lanes = front.lanes(and: back)
     guard isReadable else { return result }
     result.keys = front.keys
     result.contains = front.contains

@@ -2,8 +2,6 @@
 // Copyright 2026 the Larder authors. Licensed under Apache-2.0.
 // SPDX-License-Identifier: Apache-2.0
 
-internal import LarderSystem
-
 #if canImport(FoundationEssentials)
   public import FoundationEssentials
 #else
@@ -19,23 +17,29 @@ extension ReadableStorageProtocol {
   @inlinable
   public func retrieve(forKey key: Key) async throws -> Value {
     guard let value = try await value(forKey: key) else {
-      throw StorageError.noValue(in: storageName)
+      throw await asReadOnlyStorage().operations.miss(of: key, in: storageName)
     }
     return value
   }
 
   /// Retrieves a value and calls back.
   ///
-  /// Storages that never wait call back before this returns, on the calling thread; others later,
-  /// on a thread of the system's own. The completion may use any storage in any form.
+  /// Calls with completions take effect in the order in which they are made: a `retrieve` gives what the
+  /// `set` before it stores. That is the order of the calls of a key of a storage, in whatever form the
+  /// storage is used: mapped, in front of another or behind it. The forms with `await` and the
+  /// synchronous ones take effect when they return, after calls whose completion has run. The order of
+  /// a storage that is a value type of a program's own is that of all values of the type.
+  ///
+  /// Storages that never wait call back before this returns, on the calling thread, unless an earlier
+  /// call is pending; others later, on another thread. The completion may use any storage in any form.
+  /// It fails with ``StorageError/Code/busy`` when 65,536 calls of the process are pending.
+  @preconcurrency
   public func retrieve(
     forKey key: Key, completion: @escaping @Sendable (Result<Value, any Error>) -> Void
   ) {
-    let name = storageName
-    asReadOnlyStorage().operations.read.map { value in
-      guard let value else { throw StorageError.noValue(in: name) }
-      return value
-    }.call(key, completion)
+    let (name, operations) = (storageName, asReadOnlyStorage().operations)
+    operations.retrieving(in: name).call(
+      key, in: operations.lanes?(key) ?? [], isWrite: false, completion)
   }
 
   /// Whether there is a value for a key.
@@ -62,6 +66,7 @@ extension ReadableStorageProtocol where Key == Void {
   public func retrieve() async throws -> Value { try await retrieve(forKey: ()) }
 
   /// Retrieves the value and calls back.
+  @preconcurrency
   public func retrieve(completion: @escaping @Sendable (Result<Value, any Error>) -> Void) {
     retrieve(forKey: (), completion: completion)
   }
@@ -70,12 +75,16 @@ extension ReadableStorageProtocol where Key == Void {
 // MARK: Writing
 
 extension WritableStorageProtocol {
-  /// Stores a value and calls back, as ``ReadableStorageProtocol/retrieve(forKey:completion:)`` does.
+  /// Stores a value and calls back, in order with other calls: see
+  /// ``ReadableStorageProtocol/retrieve(forKey:completion:)``.
+  @preconcurrency
   public func set(
     _ value: Value, forKey key: Key,
     completion: @escaping @Sendable (Result<Void, any Error>) -> Void
   ) {
-    asWriteOnlyStorage().operations.write.call(StorageWrite(key: key, value: value), completion)
+    let operations = asWriteOnlyStorage().operations
+    operations.write.call(
+      StorageWrite(key: key, value: value), in: operations.lanes?(key) ?? [], completion)
   }
 
   /// Stores a value that is gone at a time.
@@ -108,14 +117,17 @@ extension WritableStorageProtocol {
     try await remove(key)
   }
 
-  /// Removes a key and calls back.
+  /// Removes a key and calls back, in order with other calls: see
+  /// ``ReadableStorageProtocol/retrieve(forKey:completion:)``.
+  @preconcurrency
   public func remove(
     forKey key: Key, completion: @escaping @Sendable (Result<Void, any Error>) -> Void
   ) {
-    guard let remove = asWriteOnlyStorage().operations.remove else {
+    let operations = asWriteOnlyStorage().operations
+    guard let remove = operations.remove else {
       return completion(.failure(StorageError.unsupported("remove", by: storageName)))
     }
-    remove.call(key, completion)
+    remove.call(key, in: operations.lanes?(key) ?? [], completion)
   }
 
   /// Removes every key.
@@ -134,6 +146,7 @@ extension WritableStorageProtocol where Key == Void {
   public func set(_ value: Value) async throws { try await set(value, forKey: ()) }
 
   /// Stores the value and calls back.
+  @preconcurrency
   public func set(
     _ value: Value, completion: @escaping @Sendable (Result<Void, any Error>) -> Void
   ) {
@@ -162,16 +175,19 @@ extension StorageProtocol {
     try await updating(key, modify)
   }
 
-  /// Changes a value and calls back with the new one.
+  /// Changes a value and calls back with the new one, in order with other calls: see
+  /// ``ReadableStorageProtocol/retrieve(forKey:completion:)``.
+  @preconcurrency
   public func update(
     forKey key: Key, _ modify: @escaping @Sendable (inout Value) -> Void,
     completion: @escaping @Sendable (Result<Value, any Error>) -> Void
   ) {
-    let (storage, name) = (asStorage(), storageName)
-    storage.operations.update!.map { entry -> Value in
+    let (operations, name) = (asStorage().operations, storageName)
+    operations.update!.map { entry -> Value in
       guard let entry else { throw StorageError.noValue(in: name) }
       return entry.value
-    }.call(.existing(key, in: name, modify), completion)
+    }.call(
+      .existing(key, in: name, modify), in: operations.lanes?(key) ?? [], completion)
   }
 
   /// Changes the value of a key, which may be none before and after: `nil` removes.
@@ -194,6 +210,27 @@ extension StorageProtocol {
   }
 }
 
+extension SynchronousStorage {
+  /// Changes the value of a key that has one, in synchronous code; as
+  /// ``StorageProtocol/update(forKey:_:)`` otherwise.
+  ///
+  /// - Throws: ``StorageError/Code/noValue`` when there is none, and then nothing is written.
+  @discardableResult
+  public func update(
+    forKey key: Key, _ modify: @escaping @Sendable (inout Value) throws -> Void
+  ) throws -> Value {
+    try makeSyncStorage().update(forKey: key, modify)
+  }
+
+  /// Changes the value of a key, which may be none before and after, in synchronous code: `nil` removes.
+  @discardableResult
+  public func updateOrInsert(
+    forKey key: Key, _ modify: @escaping @Sendable (inout Value?) throws -> Void
+  ) throws -> Value? {
+    try makeSyncStorage().updateOrInsert(forKey: key, modify)
+  }
+}
+
 extension StorageProtocol where Key == Void {
   /// Changes the value and gives the new one; see ``StorageProtocol/update(forKey:_:)``.
   @discardableResult
@@ -204,6 +241,7 @@ extension StorageProtocol where Key == Void {
   }
 
   /// Changes the value and calls back with the new one.
+  @preconcurrency
   public func update(
     _ modify: @escaping @Sendable (inout Value) -> Void,
     completion: @escaping @Sendable (Result<Value, any Error>) -> Void
@@ -221,29 +259,6 @@ extension StorageUpdate {
       guard var known = value else { throw StorageError.noValue(in: name) }
       try modify(&known)
       value = known
-    }
-  }
-}
-
-extension StorageCall {
-  /// Calls and calls back.
-  func call(
-    _ input: Input, _ completion: @escaping @Sendable (Result<Output, any Error>) -> Void
-  ) {
-    if kind == .quick, let now { return completion(Result { try now(input) }) }
-    Task(executorPreference: BackgroundExecutor.shared) {
-      let result: Result<Output, any Error>
-      do {
-        // A thread of the background may block.
-        if let now {
-          result = .success(try now(input))
-        } else {
-          result = .success(try await self(input))
-        }
-      } catch {
-        result = .failure(error)
-      }
-      completion(result)
     }
   }
 }

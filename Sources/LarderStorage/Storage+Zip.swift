@@ -4,7 +4,9 @@
 
 /// Two storages as one of pairs.
 ///
-/// Reading gives a pair where both have a value; if a side fails, ``ZippedResultError`` says which.
+/// Reading gives a pair where both have a value; if a side fails, ``ZippedResultError`` says which. So it
+/// does when only one side has a value and `retrieve(forKey:)` asks for the pair; `value(forKey:)` is
+/// `nil` then.
 /// Setting writes both sides in any case; a side that fails does not undo the other.
 public func zip<Left: StorageProtocol, Right: StorageProtocol>(
   _ left: Left, _ right: Right
@@ -96,6 +98,18 @@ private func zipped<Key, A, B>(
   }
   result.keepsExpiry = left.keepsExpiry && right.keepsExpiry
   result.hidesExpiry = !left.tellsExpiry || !right.tellsExpiry
+  result.lanes = left.lanes(and: right)
+  result.missing = both(left.containing, right.containing) {
+    $0
+  } right: {
+    $0
+  }.map { isThere in
+    let miss = StorageError.noValue(in: "a side of zip")
+    // A pair of which both halves are missing is not there, which is no failure of a side.
+    guard isThere.0 != isThere.1 else { return miss }
+    return ZippedResultError(
+      left: isThere.0 ? nil : miss, right: isThere.1 ? nil : miss)
+  }
   return result
 }
 

@@ -36,7 +36,7 @@ public struct Storage<Key: Sendable, Value: Sendable>: StorageProtocol {
     if let same = storage as? Storage<Key, Value> {
       self = same
     } else {
-      let operations = storage.operations
+      let operations = storage.operations.orderedIfNot(as: storage)
       if operations.update != nil, operations.fill != nil {
         self.init(complete: operations, named: storage.storageName)
       } else {
@@ -75,6 +75,8 @@ public struct Storage<Key: Sendable, Value: Sendable>: StorageProtocol {
     operations.contains = read.operations.contains
     operations.entry = read.operations.entry
     operations.hidesExpiry = !read.operations.tellsExpiry
+    operations.lanes = read.operations.lanes(and: write.operations)
+    operations.missing = read.operations.missing
     operations.update = nil
     operations.fill = nil
     self.init(storageName: storageName, operations: operations)
@@ -85,6 +87,7 @@ public struct Storage<Key: Sendable, Value: Sendable>: StorageProtocol {
   /// `retrieve` fails with ``StorageError/Code/noValue`` (or ``MemoryStorageError/noValue``, the same)
   /// when there is no value. The first call of a completion counts; one that is let go of without is
   /// ``StorageError/Code/unanswered``.
+  @preconcurrency
   public init(
     storageName: String,
     retrieve:
@@ -105,12 +108,13 @@ public struct Storage<Key: Sendable, Value: Sendable>: StorageProtocol {
         }.pullback { ($0.value, $0.key) }))
   }
 
-  /// A storage that has nothing and fails to keep anything, with ``EmptyStorageError``.
+  /// A storage that fails to read or keep anything, with ``EmptyStorageError``.
   public static func empty() -> Storage<Key, Value> {
     Storage(
       storageName: "empty",
       operations: StorageOperations(
-        read: StorageCall { _ in nil }, write: StorageCall { _ in throw EmptyStorageError() }))
+        read: StorageCall { _ in throw EmptyStorageError() },
+        write: StorageCall { _ in throw EmptyStorageError() }))
   }
 
   @inlinable
@@ -143,7 +147,17 @@ public struct ReadOnlyStorage<Key: Sendable, Value: Sendable>: ReadOnlyStoragePr
       operations: StorageOperations(
         read: read,
         write: StorageCall { _ in throw StorageError.unsupported("set", by: storageName) }
-      ))
+      ).orderedIfNot(by: Turns()))
+  }
+
+  init(
+    _ storageName: String, _ read: StorageCall<Key, Value?>,
+    orderedAs storage: some ReadableStorageProtocol
+  ) {
+    let operations = StorageOperations<Key, Value>(
+      read: read,
+      write: StorageCall { _ in throw StorageError.unsupported("set", by: storageName) })
+    self.init(storageName: storageName, operations: operations.orderedIfNot(as: storage))
   }
 
   /// A storage of a closure.
@@ -154,6 +168,7 @@ public struct ReadOnlyStorage<Key: Sendable, Value: Sendable>: ReadOnlyStoragePr
   }
 
   /// A storage of a closure that calls back when it is done.
+  @preconcurrency
   public init(
     storageName: String,
     retrieve:
@@ -169,9 +184,9 @@ public struct ReadOnlyStorage<Key: Sendable, Value: Sendable>: ReadOnlyStoragePr
     self = storage.asReadOnlyStorage()
   }
 
-  /// A storage that has nothing.
+  /// A storage that fails to read anything, with ``EmptyStorageError``.
   public static func empty() -> ReadOnlyStorage<Key, Value> {
-    ReadOnlyStorage("empty", StorageCall { _ in nil })
+    ReadOnlyStorage("empty", StorageCall { _ in throw EmptyStorageError() })
   }
 
   @inlinable
@@ -197,7 +212,18 @@ public struct WriteOnlyStorage<Key: Sendable, Value: Sendable>: WriteOnlyStorage
       storageName: storageName,
       operations: StorageOperations(
         read: StorageCall { _ in throw StorageError.unsupported("value", by: storageName) },
-        write: write))
+        write: write
+      ).orderedIfNot(by: Turns()))
+  }
+
+  init(
+    _ storageName: String, _ write: StorageCall<StorageWrite<Key, Value>, Void>,
+    orderedAs storage: some WritableStorageProtocol
+  ) {
+    let operations = StorageOperations<Key, Value>(
+      read: StorageCall { _ in throw StorageError.unsupported("value", by: storageName) },
+      write: write)
+    self.init(storageName: storageName, operations: operations.orderedIfNot(as: storage))
   }
 
   /// A storage of a closure.

@@ -93,6 +93,13 @@ extension StorageError {
         + "out, with a failure if need be.")
   }
 
+  static func tooManyCalls(_ limit: Int) -> StorageError {
+    StorageError(
+      .busy, during: "call",
+      "\(limit) calls with completions are pending in this process, which is the limit. Make further "
+        + "calls when some of their completions have run.")
+  }
+
   /// Met by fillings only, which nobody hears of.
   static let fillingWaits = StorageError(
     .busy, during: "set", "The front is being written, and is not filled now.")
@@ -120,11 +127,12 @@ public enum MemoryStorageError {
   public static let noValue = StorageError.Code.noValue
 }
 
-/// What a read-only part of `zip` and its siblings says when one side or both failed.
+/// What `zip` and its siblings say when one side or both failed, or when one side has no value and
+/// `retrieve(forKey:)` asks for the pair.
 public struct ZippedResultError: Error, Sendable {
-  /// The error of the left side, if it failed.
+  /// The error of the left side, if it failed or has no value.
   public let left: (any Error)?
-  /// The error of the right side, if it failed.
+  /// The error of the right side, if it failed or has no value.
   public let right: (any Error)?
 }
 

@@ -76,6 +76,8 @@ extension StorageOperations {
         }
       }
     }
+    result.lanes = lanes
+    result.missing = missing
     result.keepsExpiry = keepsExpiry
     result.hidesExpiry = hidesExpiry
     return result

@@ -22,6 +22,8 @@ extension StorageOperations {
       StorageUpdate(key: try transform($0.key), changing: $0.change, recovering: $0.recover)
     }
     result.fill = fill?.pullback(transform)
+    result.lanes = lanes.map { mapped($0, transform) }
+    result.missing = missing?.pullback(transform)
     if let back { result.keys = keys?.map { try $0.compactMap(back) } }
     result.keepsExpiry = keepsExpiry
     result.hidesExpiry = hidesExpiry
@@ -66,6 +68,8 @@ extension StorageOperations {
           StorageEntry(try transformIn($0.value), expires: $0.expires)
         })
     }
+    result.lanes = lanes
+    result.missing = missing
     result.keepsExpiry = keepsExpiry
     result.hidesExpiry = hidesExpiry
     return result
@@ -95,6 +99,7 @@ extension StorageOperations {
       }
     }
     result.fill = fill.map { fill in .later { try await fill(transform($0)) } }
+    result.missing = missing.map { missing in .later { try await missing(transform($0)) } }
     result.keepsExpiry = keepsExpiry
     result.hidesExpiry = hidesExpiry
     return result

@@ -171,6 +171,10 @@ public struct StorageOperations<Key: Sendable, Value: Sendable>: Sendable {
   public var keepsExpiry = false
   /// Whether what is read may expire at a time that is not told, because a part does not.
   @usableFromInline var hidesExpiry = false
+  /// Where calls with a completion are put in order; without it, as calls of one storage of the type.
+  @usableFromInline var lanes: (@Sendable (Key) -> [CallLane])?
+  /// Why there is no value, where that takes more than the name of the storage to say.
+  @usableFromInline var missing: StorageCall<Key, any Error>?
 
   /// Operations of a storage that can be read and written, and nothing else.
   @inlinable
@@ -188,10 +192,10 @@ extension StorageOperations {
   ///
   /// - Parameter turns: Those of the storage, for all its forms; none: new ones.
   package func guarded(by turns: Turns? = nil) -> StorageOperations {
-    if update != nil, fill != nil { return self }
     let turns = turns ?? Turns()
+    if update != nil, fill != nil { return orderedIfNot(by: turns) }
     let write = write
-    var result = self
+    var result = orderedIfNot(by: turns)
     result.write = turns.inTurn(write) { $0.key }
     result.remove = remove.map { remove in turns.inTurn(remove) { $0 } }
     result.removeAll = removeAll.map { turns.inTurnOfAll($0) }

@@ -73,7 +73,8 @@ public protocol SynchronousStorage<Key, Value>: StorageProtocol {
 extension ReadableStorageProtocol {
   public func asReadOnlyStorage() -> ReadOnlyStorage<Key, Value> {
     ReadOnlyStorage(
-      storageName, StorageCall<Key, Value?>.later({ try await self.value(forKey: $0) }))
+      storageName, StorageCall<Key, Value?>.later({ try await self.value(forKey: $0) }),
+      orderedAs: self)
   }
 }
 
@@ -83,7 +84,7 @@ extension WritableStorageProtocol {
       storageName,
       StorageCall<StorageWrite<Key, Value>, Void>.later({
         try await self.set($0.value, forKey: $0.key)
-      }))
+      }), orderedAs: self)
   }
 }
 

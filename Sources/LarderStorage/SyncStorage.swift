@@ -37,7 +37,7 @@ public struct SyncStorage<Key: Sendable, Value: Sendable>: Sendable {
   @inlinable
   public func retrieve(forKey key: Key) throws -> Value {
     guard let value = try operations.read.wait(key) else {
-      throw StorageError.noValue(in: storageName)
+      throw operations.missNow(of: key, in: storageName)
     }
     return value
   }
@@ -106,24 +106,26 @@ extension SyncStorage where Key == Void {
 public struct ReadOnlySyncStorage<Key: Sendable, Value: Sendable>: Sendable {
   /// The storage's name.
   public let storageName: String
-  let read: StorageCall<Key, Value?>
+  let operations: StorageOperations<Key, Value>
 
   /// A storage of a closure.
   public init(storageName: String, retrieve: @escaping @Sendable (Key) throws -> Value?) {
-    self.init(storageName, StorageCall(retrieve))
+    self.init(storageName, ReadOnlyStorage(storageName, StorageCall(retrieve)).operations)
   }
 
-  init(_ storageName: String, _ read: StorageCall<Key, Value?>) {
+  init(_ storageName: String, _ operations: StorageOperations<Key, Value>) {
     self.storageName = storageName
-    self.read = read
+    self.operations = operations
   }
 
   /// The value of a key, or `nil`.
-  public func value(forKey key: Key) throws -> Value? { try read.wait(key) }
+  public func value(forKey key: Key) throws -> Value? { try operations.read.wait(key) }
 
   /// The value of a key, which is expected to be there.
   public func retrieve(forKey key: Key) throws -> Value {
-    guard let value = try read.wait(key) else { throw StorageError.noValue(in: storageName) }
+    guard let value = try operations.read.wait(key) else {
+      throw operations.missNow(of: key, in: storageName)
+    }
     return value
   }
 }
@@ -169,7 +171,7 @@ extension StorageProtocol {
 extension ReadOnlyStorageProtocol {
   /// The storage with calls that return when they are done.
   public func makeSyncStorage() -> ReadOnlySyncStorage<Key, Value> {
-    ReadOnlySyncStorage(storageName + "-sync", asReadOnlyStorage().operations.read)
+    ReadOnlySyncStorage(storageName + "-sync", asReadOnlyStorage().operations)
   }
 }
 

@@ -228,4 +228,16 @@ package enum ResourceLimits {
     guard result == 0, limit.rlim_cur < rlim_t(Int64.max) else { return nil }
     return Int(limit.rlim_cur)
   }
+
+  /// The address space this process may use, in bytes (`ulimit -v`); `nil` when there is no limit.
+  package static var addressSpace: Int? {
+    var limit = rlimit()
+    #if canImport(Glibc)
+      let result = unsafe getrlimit(__rlimit_resource_t(RLIMIT_AS.rawValue), &limit)
+    #else
+      let result = unsafe getrlimit(RLIMIT_AS, &limit)
+    #endif
+    guard result == 0, limit.rlim_cur < rlim_t(Int64.max) else { return nil }
+    return Int(limit.rlim_cur)
+  }
 }

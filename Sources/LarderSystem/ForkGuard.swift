@@ -67,6 +67,10 @@ package enum ForkGuard {
     return unsafe page.pointee == 0
   }
 
+  /// The byte that is zero in a forked child, at one address until the process ends; `nil` where the
+  /// system has no such page.
+  package static var mark: UnsafePointer<UInt8>? { unsafe UnsafePointer(page) }
+
   /// Called once before the first descriptor that matters is opened.
   package static func activate() {
     _ = unsafe page

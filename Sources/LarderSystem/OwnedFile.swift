@@ -96,10 +96,15 @@ package final class OwnedFile: Sendable {
   /// can meet a full disk (which would be a SIGBUS, not an error).
   package func preallocate(_ length: Int) throws(SystemError) {
     if let limit = ResourceLimits.fileSize, length > limit {
-      throw SystemError(errno: EFBIG, operation: "posix_fallocate", path: path)
+      throw SystemError(errno: EFBIG, operation: "fallocate", path: path)
     }
+    let code = FileSystem.allocate(descriptor, at: 0, count: Int64(length))
+    if code == 0 { return }
+    guard code == EOPNOTSUPP || code == ENOTSUP || code == ENOSYS else {
+      throw SystemError(errno: code, operation: "fallocate", path: path)
+    }
+    // Where the file system cannot allocate, each block is written to.
     #if canImport(Darwin)
-      // Darwin has no posix_fallocate; writing zeros is the portable way to own the blocks.
       let zeros = [UInt8](repeating: 0, count: 1 << 16)
       var offset = try status.size
       while offset < length {
@@ -107,9 +112,9 @@ package final class OwnedFile: Sendable {
         offset += zeros.count
       }
     #else
-      let code = posix_fallocate(descriptor, 0, off_t(length))
-      guard code == 0 else {
-        throw SystemError(errno: code, operation: "posix_fallocate", path: path)
+      let written = posix_fallocate(descriptor, 0, off_t(length))
+      guard written == 0 else {
+        throw SystemError(errno: written, operation: "posix_fallocate", path: path)
       }
     #endif
   }
@@ -182,6 +187,7 @@ package struct FileStatus: Sendable, Hashable {
   package let inode: UInt64
   package let size: Int
   package let owner: UInt32
+  package let group: UInt32
   package let mode: UInt32
   package let links: UInt64
   /// When content or attributes were last changed, in nanoseconds since 1970. Nobody can set it.
@@ -192,6 +198,7 @@ package struct FileStatus: Sendable, Hashable {
     inode = UInt64(truncatingIfNeeded: info.st_ino)
     size = Int(info.st_size)
     owner = UInt32(info.st_uid)
+    group = UInt32(info.st_gid)
     mode = UInt32(info.st_mode)
     links = UInt64(info.st_nlink)
     #if canImport(Darwin)

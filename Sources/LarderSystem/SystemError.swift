@@ -23,7 +23,7 @@ package struct SystemError: Error, Hashable, Sendable, CustomStringConvertible {
   package init(errno: CInt, operation: String, path: String? = nil) {
     self.errno = errno
     self.operation = operation
-    self.path = path
+    self.path = path.map(HeldDirectory.realPath)
   }
 
   /// The error the calling thread's last failed call left behind.
@@ -40,9 +40,8 @@ package struct SystemError: Error, Hashable, Sendable, CustomStringConvertible {
   /// The errors by which a file system says that there is no room.
   package var isStorageFull: Bool { SystemError.isStorageFull(errno) }
 
-  /// `EIO` is among them: a short `writev` on a full disk is all LMDB sees of `ENOSPC`.
   package static func isStorageFull(_ code: CInt) -> Bool {
-    code == EIO || code == ENOSPC || code == EFBIG || code == EDQUOT
+    code == ENOSPC || code == EFBIG || code == EDQUOT
   }
 
   /// Whether this process, or the whole system, has no descriptor left.

@@ -139,7 +139,7 @@ extension FaultPlan {
 
     /// The step fails as if the system had refused it.
     ///
-    /// The caller gets a `StoreError`: `storageFull` for `EIO`, `ENOSPC`, `EFBIG` and `EDQUOT`,
+    /// The caller gets a `StoreError`: `storageFull` for `ENOSPC`, `EFBIG` and `EDQUOT`,
     /// else `system` with the number. A cache that meets a full disk in a write makes room and
     /// tries once more, so that one passage alone is not noticed.
     ///

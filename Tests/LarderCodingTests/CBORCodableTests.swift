@@ -158,9 +158,13 @@ struct CBORCodableTests {
     try expectRoundTrip(#require(Decimal(string: text)))
   }
 
-  @Test func `A Decimal that is no number comes back so`() throws {
-    let bytes = try CBOREncoder().encode(Decimal.nan)
-    #expect(try CBORDecoder().decode(Decimal.self, from: bytes).isNaN)
+  @Test func `A Decimal that is not a number is refused with its path`() throws {
+    struct Price: Encodable { var amounts: [Decimal] }
+    let failure = #expect(throws: CodingFailure.self) {
+      try CBOREncoder().encode(Price(amounts: [1, .nan]))
+    }
+    #expect(failure?.code == .encodingFailed && failure?.codingPath == "amounts[1]")
+    #expect(throws: CodingFailure.self) { try CBOREncoder().encode(Decimal.nan) }
   }
 
   @Test func `Numbers of other writers are read as Double and Decimal`() throws {

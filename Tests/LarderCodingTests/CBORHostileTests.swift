@@ -6,8 +6,72 @@ import Foundation
 import LarderCoding
 import Testing
 
+/// A field of each type that a number is decoded as.
+private struct Numbers: Codable {
+  var decimal: Decimal?
+  var date: Date?
+  var int: Int?
+  var int8: Int8?
+  var uint: UInt?
+  var wide: Int128?
+  var list: [Decimal]?
+}
+
 @Suite("CBOR of doubtful origin", .timeLimit(.minutes(15)))
 struct CBORHostileTests {
+  @Test(
+    arguments: [
+      // Infinity, negative infinity and NaN in every width, and numbers that no Decimal can have.
+      "f97c00", "f9fc00", "f97e00", "fa7f800000", "faff800000", "fa7fc00000", "fb7ff0000000000000",
+      "fbfff0000000000000", "fb7ff8000000000000", "fb7fe0000000000000", "fbffe0000000000000",
+    ])
+  func `A number that does not fit its type is a typed error with its path`(hex: String) throws {
+    let number = try LarderCodingTests.bytes(hex)
+    for (field, code) in [
+      ("decimal", CodingFailure.Code.malformed), ("int", .typeMismatch), ("int8", .typeMismatch),
+      ("uint", .typeMismatch), ("wide", .typeMismatch), ("list", .malformed),
+    ] {
+      let value = field == "list" ? [0x81] + number : number
+      let map = [0xA1] + CBORValue.text(field).encoded + value
+      let failure = #expect(throws: CodingFailure.self) {
+        try CBORDecoder().decode(Numbers.self, from: map)
+      }
+      #expect(failure?.code == code, "\(field): \(failure!)")
+      #expect(failure?.codingPath == (field == "list" ? "list[0]" : field))
+    }
+    #expect(throws: CodingFailure.self) { try CBORDecoder().decode(Decimal.self, from: number) }
+    let map = [0xA1] + CBORValue.text("date").encoded + number
+    let value = try CBORValue(parsing: number)
+    guard case .float(let float) = value, !float.isFinite else { return }
+    let failure = #expect(throws: CodingFailure.self) {
+      try CBORDecoder().decode(Numbers.self, from: map)
+    }
+    #expect(failure?.code == .malformed && failure?.codingPath == "date", "\(failure!)")
+    // An extended time of parts that are not finite: the base time, or the residual.
+    let residual = CBORValue.text("residual").encoded
+    for parts in [[0x01] + number + residual + [0x00], [0x01, 0x00] + residual + number] {
+      #expect(throws: CodingFailure.self) {
+        try CBORDecoder().decode(Date.self, from: [0xD9, 0x03, 0xE9, 0xA2] + parts)
+      }
+    }
+  }
+
+  @Test(
+    arguments: [
+      "c482190080f5", "c4823a7fffffff01", "c4821b7fffffffffffffff01", "c4823b7fffffffffffffff01",
+      "c482187fc250ffffffffffffffffffffffffffffffff", "c25820" + String(repeating: "ff", count: 32),
+      "c482387fc350ffffffffffffffffffffffffffffffff", "c48201f97c00", "c482f97c0001", "c401",
+    ])
+  func `A decimal fraction of any parts is a Decimal or a typed error`(hex: String) throws {
+    let bytes = try LarderCodingTests.bytes(hex)
+    do {
+      let value = try CBORDecoder().decode(Decimal.self, from: bytes)
+      #expect(!value.isNaN)
+    } catch {
+      #expect([.malformed, .typeMismatch].contains(error.code))
+    }
+  }
+
   struct Node: Codable, Equatable {
     var next: [Node]
   }
@@ -59,7 +123,7 @@ struct CBORHostileTests {
   }
 
   private func code(decoding hex: String) throws -> CodingFailure.Code? {
-    let bytes = try bytes(hex)
+    let bytes = try LarderCodingTests.bytes(hex)
     return failureCode { _ = try CBORValue(parsing: bytes) }
   }
 

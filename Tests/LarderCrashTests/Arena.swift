@@ -87,11 +87,15 @@ final class Arena {
     victim.sendAll(commands)
     let answers = try victim.remainingLines(deadline: Self.deadline)
     let status = try victim.wait(deadline: Self.deadline)
-    let hasFallen = status == .signalled(SIGKILL)
+    // The store must survive that as any other end of a process.
+    let isEndedByDispatch = try status == .signalled(SIGILL) && hasStruckDispatch(blow)
+    let hasFallen = status == .signalled(SIGKILL) || isEndedByDispatch
     if !hasFallen, status != .exited(0) {
       throw Surprise(description: "The victim \(status). \(victim.standardErrorText)")
     }
-    if hasFallen, !blow.isLethal { throw Surprise(description: "The victim was killed.") }
+    if hasFallen, !blow.isLethal, !isEndedByDispatch {
+      throw Surprise(description: "The victim was killed.")
+    }
     try account(
       commands, answers, &model, mayFail: !blow.isLethal, mayForget: mayForget(scenario, blow))
     if !hasFallen, answers.count != commands.count {
@@ -101,12 +105,22 @@ final class Arena {
     return hasFallen
   }
 
+  /// Whether the blow met a call of libdispatch and not one of the store.
+  private func hasStruckDispatch(_ blow: Blow) throws -> Bool {
+    guard case .call = blow else { return false }
+    return StraceLog.hasStruckDispatch(StraceLog.parse(try Files.contents(of: struckCalls)))
+  }
+
+  /// The calls of the name that was struck.
+  private var struckCalls: String { scratch.appending("struck") }
+
   private func start(_ blow: Blow) throws -> ChildProcess {
     var environment = Self.boot
     switch blow {
     case .call(let name, let number, let tampering):
       return try Strace.shared.start(
-        call: name, inject: "\(name):\(tampering):when=\(number)", environment: environment)
+        call: name, inject: "\(name):\(tampering):when=\(number)", log: struckCalls,
+        environment: environment)
     case .fault(let faults): environment["LARDER_FAULTS"] = faults
     case .none:
       if let recording {

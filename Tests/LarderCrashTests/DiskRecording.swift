@@ -26,7 +26,8 @@ enum DiskEvent {
 struct DiskRecording {
   /// All that changes files, and `lseek`, which says where `writev` writes.
   static let calls = [
-    "openat", "mkdir", "rename", "unlink", "unlinkat", "rmdir", "lseek", "pwrite64", "pwritev",
+    "openat", "mkdir", "mkdirat", "rename", "unlink", "unlinkat", "rmdir", "lseek", "pwrite64",
+    "pwritev",
     "writev", "write", "fsync", "fdatasync", "sync_file_range", "ftruncate", "fallocate", "msync",
   ]
 
@@ -34,6 +35,8 @@ struct DiskRecording {
   private let root: String
   private var position: [Int: Int] = [:]
   private var stable: Set<Int> = []
+  /// What each descriptor was opened as: `/proc/self/fd/<n>/...` is a path below it.
+  private var opened: [Int: String] = [:]
   /// How many events there were before each call ended.
   private var counts: [Int] = []
 
@@ -50,12 +53,13 @@ struct DiskRecording {
     let result = call.result!
     switch call.name {
     case "openat": recordOpening(call, result)
-    case "mkdir": add(call.string(0)) { .makeDirectory($0) }
-    case "rename": add(call.string(0)) { .rename($0, to: call.string(1)) }
-    case "unlink", "rmdir": add(call.string(0)) { .remove($0) }
-    case "unlinkat":
-      let name = call.string(1)
-      add(name.hasPrefix("/") ? name : (call.path(behind: 0) ?? "") + "/" + name) { .remove($0) }
+    case "mkdir": add(real(call.string(0))) { .makeDirectory($0) }
+    case "mkdirat": add(real(call.string(1), in: call.path(behind: 0))) { .makeDirectory($0) }
+    case "rename":
+      let target = real(call.string(1))
+      add(real(call.string(0))) { .rename($0, to: target) }
+    case "unlink", "rmdir": add(real(call.string(0))) { .remove($0) }
+    case "unlinkat": add(real(call.string(1), in: call.path(behind: 0))) { .remove($0) }
     case "lseek": position[call.number(0)!] = result
     case "pwrite64", "pwritev":
       recordWrite(call, at: call.number(3)!, result)
@@ -86,8 +90,24 @@ struct DiskRecording {
     } else {
       stable.remove(descriptor)
     }
-    if flags.contains("O_CREAT") { add(call.string(1)) { .create($0) } }
-    if flags.contains("O_TRUNC") { add(call.string(1)) { .resize($0, 0) } }
+    let path = real(call.string(1), in: call.path(behind: 0))
+    opened[descriptor] = path
+    if flags.contains("O_CREAT") { add(path) { .create($0) } }
+    if flags.contains("O_TRUNC") { add(path) { .resize($0, 0) } }
+  }
+
+  /// The path that a call's argument leads to.
+  private func real(_ path: String, in directory: String? = nil) -> String {
+    let prefix = "/proc/self/fd/"
+    if path.hasPrefix(prefix) {
+      let rest = path.dropFirst(prefix.count)
+      let number = rest.prefix { $0 != "/" }
+      if let base = Int(number).flatMap({ opened[$0] }) {
+        return base + rest.dropFirst(number.count)
+      }
+    }
+    if path.hasPrefix("/") { return path }
+    return (directory == "/" ? "" : directory ?? "") + "/" + path
   }
 
   private mutating func recordWrite(_ call: SystemCall, at offset: Int, _ count: Int) {

@@ -62,11 +62,11 @@ struct Strace: Sendable {
       + (inject.map { ["-e", "inject=\($0)"] } ?? [])
   }
 
-  /// Starts the peer with one call tampered with.
+  /// Starts the peer with one call tampered with, and its calls of that name written to a file.
   func start(
-    call: String, inject: String, environment: [String: String]
+    call: String, inject: String, log: String, environment: [String: String]
   ) throws -> ChildProcess {
-    let options = arguments(["-o", "/dev/null"], calls: [call], inject: inject)
+    let options = arguments(["-o", log, "-s", "300"], calls: [call], inject: inject)
     return try ChildProcess(
       path, options + [PeerExecutable.peer.path], environment: environment,
       standardError: .captured)

@@ -24,6 +24,8 @@ struct SystemCall {
   let arguments: [ArraySlice<UInt8>]
   /// What it returned, negative after an error; nil if the process died in it.
   let result: Int?
+  /// Whether strace changed the call's result.
+  var isInjected = false
   /// How many calls had ended when it began.
   var begun = 0
 
@@ -118,7 +120,22 @@ enum StraceLog {
     while end > open, line[end] != UInt8(ascii: ")") { end -= 1 }
     return SystemCall(
       thread: thread, name: name, arguments: arguments(line[(open + 1)..<max(end, open + 1)]),
-      result: result)
+      result: result, isInjected: line.suffix(injected.count).elementsEqual(injected))
+  }
+
+  private static let injected = Array("(INJECTED)".utf8)
+
+  /// Whether strace let a call of libdispatch fail: the read of a worker thread's state.
+  ///
+  /// libdispatch opens `/proc/TID/stat` on its threads, when it starts a worker and once a second
+  /// while workers run, and traps (SIGILL) if it cannot. strace counts calls per thread, so an error
+  /// of the first `openat` meets that call whenever the process lives for a second.
+  static func hasStruckDispatch(_ calls: [SystemCall]) -> Bool {
+    let main = calls.first?.thread
+    return calls.contains { call in
+      call.isInjected && call.name == "openat" && call.thread != main
+        && call.string(1).hasPrefix("/proc/") && call.string(1).hasSuffix("/stat")
+    }
   }
 
   private static func arguments(_ text: ArraySlice<UInt8>) -> [ArraySlice<UInt8>] {

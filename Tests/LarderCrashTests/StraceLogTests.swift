@@ -38,6 +38,21 @@ import Testing
     #expect(calls[2].result == nil)
   }
 
+  @Test func `An injected error of libdispatch's own open is recognised as not the store's`() {
+    let calls = parse(
+      #"7 openat(AT_FDCWD, "/lib/a", O_RDONLY) = -1 ENFILE (Too many open files) (INJECTED)"#,
+      #"9 openat(AT_FDCWD, "/proc/8/stat", O_RDONLY) = -1 ENFILE (Too many open files) (INJECTED)"#)
+    #expect(calls.map(\.isInjected) == [true, true])
+    #expect(StraceLog.hasStruckDispatch(calls))
+    #expect(!StraceLog.hasStruckDispatch([calls[0]]))
+    #expect(
+      !StraceLog.hasStruckDispatch(
+        parse(
+          #"7 openat(AT_FDCWD, "/lib/a", O_RDONLY) = 3"#,
+          #"9 openat(AT_FDCWD, "/d/CURRENT", O_RDONLY) = -1 EIO (Input/output error) (INJECTED)"#,
+          #"9 openat(AT_FDCWD, "/proc/8/stat", O_RDONLY) = 5"#)))
+  }
+
   @Test func `An error is negative and a flag is text`() throws {
     let call = try #require(
       parse(#"7 openat(AT_FDCWD<\x2f>, "\x2f\x61", O_RDWR|O_CREAT, 0600) = -1 ENOSPC (No space)"#)

@@ -42,7 +42,8 @@ struct SystemCallSite: Hashable, CustomStringConvertible {
       let path = path(of: call)
       // libdispatch looks at /proc when it makes a thread, and traps if it cannot.
       let isForeign =
-        path.contains("/log") || (path.hasPrefix("/proc/") && call.thread != main)
+        path.contains("/log")
+        || (path.hasPrefix("/proc/") && !path.hasPrefix("/proc/self/fd/") && call.thread != main)
       let site = SystemCallSite(
         name: call.name, number: counts[call.thread]![call.name]!, path: path,
         isForeign: isForeign)

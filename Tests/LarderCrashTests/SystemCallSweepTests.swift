@@ -2,6 +2,7 @@
 // Copyright 2026 the Larder authors. Licensed under Apache-2.0.
 // SPDX-License-Identifier: Apache-2.0
 
+import Foundation
 import LarderTesting
 import Testing
 
@@ -104,5 +105,25 @@ extension Crashes {
     let blows = Sweep.thin(all, to: 10, using: &random)
     let (struck, _) = SystemCallSweep.run(blows, in: arena)
     Sweep.report("\(scenario): \(struck) errors of \(all.count), \(start.age)")
+  }
+
+  /// A process whose threads' first `openat` each fails lives for more than a second.
+  @Test(.enabled(if: Strace.isAvailable, needsStrace), .timeLimit(.minutes(2)))
+  func `A process that outlives a failed open is ended by libdispatch only`() throws {
+    let scratch = try Scratch()
+    let log = scratch.appending("calls")
+    let files = scratch.appending("log")
+    try Files.makeDirectory(files)
+    let peer = try Strace.shared.start(
+      call: "openat", inject: "openat:error=ENFILE:when=1", log: log, environment: Arena.boot)
+    #expect(try peer.ask("open \(scratch.appending("store"))") == "opened 1")
+    // The first open of each thread of Swift's pool fails, so this may be an error, typed by then.
+    try peer.send("compute 20 new \(files)")
+    let answer = try peer.nextLine(deadline: Arena.deadline)
+    #expect(answer.hasPrefix("computed ") || answer.hasPrefix("error "))
+    // Its input stays open: it ends by itself or not at all.
+    guard let status = try? peer.wait(deadline: .seconds(5)) else { return peer.kill() }
+    #expect(status == .signalled(SIGILL))
+    #expect(StraceLog.hasStruckDispatch(StraceLog.parse(try Files.contents(of: log))))
   }
 }

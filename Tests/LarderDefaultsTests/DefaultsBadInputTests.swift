@@ -80,6 +80,27 @@ struct DefaultsBadInputTests {
     defaults.unwatchAll()
   }
 
+  @Test(arguments: [Double.infinity, -.infinity, .nan, 1e300])
+  func `A number that is not finite is a typed error of a Decimal`(number: Double) throws {
+    let ground = try Ground()
+    try ground.defaults.setValue(number, forKey: "number")
+    // As a plain number, and as a field of what CBOR stores.
+    #expect(
+      code { _ = try ground.defaults.value(Decimal.self, forKey: "number") }
+        == "typeMismatch number")
+    try ground.defaults.setValue(["price": number], forKey: "number")
+    #expect(
+      code { _ = try ground.defaults.value([String: Decimal].self, forKey: "number") }
+        == "unreadable number")
+    #expect(
+      code { _ = try ground.defaults.value([String: Int].self, forKey: "number") }
+        == "typeMismatch number")
+    guard !number.isFinite else { return }
+    #expect(
+      code { _ = try ground.defaults.value([String: Date].self, forKey: "number") }
+        == "unreadable number")
+  }
+
   @Test(arguments: ["", "nul\u{0}l", "/dev/null", "/dev/null/x"])
   func `A path where no suite can be is a typed error`(path: String) {
     #expect(throws: StoreError.self) { try Defaults(at: path) }

@@ -97,8 +97,8 @@ import Testing
   }
 
   @Test func `What systems say when there is no room is one error`() {
-    // EIO: all that LMDB sees of a short write on a full disk. Then ENOSPC, EFBIG, EDQUOT.
-    for code: Int32 in [5, 28, 27, 122] {
+    // ENOSPC, EFBIG, EDQUOT.
+    for code: Int32 in [28, 27, 122] {
       let system = StoreError(SystemError(errno: code, operation: "write"), during: "write")
       let ours = StoreError(
         LMDBError(.init(rawValue: code), during: "mdb_txn_commit"), during: "write")
@@ -110,5 +110,16 @@ import Testing
     let other = StoreError(
       LMDBError(.init(rawValue: 13), during: "mdb_txn_commit"), during: "write")
     #expect(other.code == .system)
+  }
+
+  @Test func `EIO is an error of the disk and never a lack of room`() {
+    let system = StoreError(SystemError(errno: 5, operation: "write"), during: "write")
+    let ours = StoreError(
+      LMDBError(.init(rawValue: 5), during: "mdb_txn_commit"), during: "write")
+    for error in [system, ours] {
+      #expect(error.code == .system && error.errorNumber == 5)
+      #expect(!error.message.contains("room"), "\(error)")
+    }
+    #expect(!LMDBError(.init(rawValue: 5), during: "mdb_txn_commit").isStorageFull)
   }
 }

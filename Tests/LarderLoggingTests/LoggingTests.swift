@@ -40,6 +40,13 @@ struct LoggingTests {
           "larder.event": "readerStalled", "larder.pid": "12", "larder.transactions_behind": "34",
         ]
       ),
+      (
+        .indexBuilding(type: "Book", index: "title", done: 5, total: 9), .debug,
+        [
+          "larder.event": "indexBuilding", "larder.type": "Book", "larder.index": "title",
+          "larder.done": "5", "larder.total": "9",
+        ]
+      ),
     ]
     for (event, level, metadata) in events {
       handler.clear()

@@ -8,6 +8,9 @@
 //   fork gate        the same while this process holds the store's gate
 //   fork lease K     the same from within the computation of K
 //                    -> forked CODE CODE …, what the child got
+//   fork storm N     forks N children, while threads read, write and compute
+//                    -> stormed COUNT OTHERS…, how many children got nothing but the error, and
+//                       how each of the others ended
 //
 // The child outlives its parent, with all it has inherited, until its standard input ends. The
 // parent does nothing any more: it is there to be killed.
@@ -27,6 +30,7 @@ extension Peer {
   func forked(_ words: [Substring]) throws -> String {
     let (store, numbers) = (try store, try numbers)
     switch words.first {
+    case "storm": return try ForkStorm(store, numbers).run(children: number(words[1]))
     case "lease":
       let key = try number(words[1])
       Task.detached {
@@ -46,7 +50,7 @@ extension Peer {
   }
 }
 
-private enum ForkedChild {
+enum ForkedChild {
   static func leave(_ store: SharedStore, _ numbers: PersistentCache<Int, String>) throws {
     #if os(Linux)
       let child = fork()
@@ -62,7 +66,7 @@ private enum ForkedChild {
     #endif
   }
 
-  private static func use(
+  static func use(
     _ store: SharedStore, _ numbers: PersistentCache<Int, String>
   ) -> [String] {
     let uses: [() throws -> Void] = [
@@ -79,13 +83,15 @@ private enum ForkedChild {
       { _ = try SharedStore(at: store.path) },
       { _ = try SharedStore(at: store.path + "-of-the-child") },
     ]
-    return uses.map { use in
-      do {
-        try use()
-        return "fine"
-      } catch {
-        return (error as? StoreError)?.code.description ?? "\(error)"
-      }
+    return uses.map { code(of: $0) }
+  }
+
+  static func code(of use: () throws -> Void) -> String {
+    do {
+      try use()
+      return "fine"
+    } catch {
+      return (error as? StoreError)?.code.description ?? "\(error)"
     }
   }
 }

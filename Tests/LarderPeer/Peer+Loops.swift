@@ -14,12 +14,15 @@
 //   read FROM TO               reads keys that hold `PeerText`s
 //                              -> read HITS MISTAKES
 //   pin                        stays inside a read -> pinned, and after the next line: ok
+//   readthrough K              inside a read, another thread sets K -> through ENTRIES CODE ENTRIES
+//                              before and after, as the read finds them
 //   compute K TEXT LOG [held]  four tasks compute one key; a computation leaves a file in LOG, and
 //                              with `held` says `computing` and waits for a line
 //                              -> computed TIMES VALUE
 
 import Larder
 import LarderEngine
+import LarderLMDB
 import LarderSystem
 import LarderTesting
 import Synchronization
@@ -68,6 +71,7 @@ extension Peer {
         }
       }
       return "ok"
+    case "readthrough": return try readThrough(number(words[0]))
     case "fork": return try forked(words)
     case "compact":
       try store.compact()
@@ -196,6 +200,28 @@ private final class Computation: Sendable {
       _ = ParentProcess.nextLine()
     }
     return text
+  }
+}
+
+extension Peer {
+  /// Sets a key on another thread while this one is inside a read.
+  private func readThrough(_ key: Int) throws -> String {
+    let numbers = try numbers
+    return try store.core.withGeneration { generation in
+      try generation.withSnapshot { transaction, _ in
+        let before = try transaction.statistics(of: generation.entries).entries
+        let code = OwnThread {
+          do {
+            try numbers.setValue("through", forKey: key)
+            return "fine"
+          } catch {
+            return (error as? StoreError)?.code.rawValue ?? "\(error)"
+          }
+        }.join()
+        let after = try transaction.statistics(of: generation.entries).entries
+        return "through \(before) \(code) \(after)"
+      }
+    }
   }
 }
 

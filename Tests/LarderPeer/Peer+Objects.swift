@@ -17,11 +17,18 @@
 //   newer ID             saves an object of version 2 -> ok
 //   older ID             saves an object of version 1 -> ok
 //   page SIZE [CURSOR]   a page of the people of version 1 by name -> page CURSOR|end IDS
+//   index [held]         queries a form of version 1 that declares one index more, which starts its
+//                        build: says `built DONE` after each step; `held`: the build waits after the
+//                        first for `go on` -> indexing
+//   indexed              waits until the index is complete -> ok
+//   go on                lets a held build continue -> ok
 //   team ID COUNT        saves a team of new people of version 1, in one transaction -> ok
 
 import LarderEngine
 import LarderObjects
+import LarderSystem
 import LarderTesting
+import Synchronization
 
 struct PersonV1: Storable, Equatable {
   let id: Int
@@ -29,6 +36,17 @@ struct PersonV1: Storable, Equatable {
   var age: String
   static let storedName = "Person"
   static let indexes = [Index<PersonV1>("name", \.name)]
+}
+
+/// The same version, and an index that was declared later.
+struct AgedPerson: Storable, Equatable {
+  let id: Int
+  var name: String
+  var age: String
+  static let storedName = "Person"
+  static let indexes = [
+    Index<AgedPerson>("name", \.name), Index<AgedPerson>("age", \.age),
+  ]
 }
 
 struct PersonV2: Storable, Equatable {
@@ -66,8 +84,19 @@ extension Peer {
   func people(_ command: String, _ words: [Substring]) throws -> String {
     switch command {
     case "people":
-      openedObjects = try ObjectStore(at: String(words[0]), StoreOptions())
+      openedObjects = try ObjectStore(
+        at: String(words[0]), StoreOptions(onEvent: { BuildHold.shared.receive($0) }))
       return "opened"
+    case "index":
+      BuildHold.shared.start(isHeld: words.contains("held"))
+      _ = try objects.objects(AgedPerson.self).where(\.age == "1").count()
+      return "indexing"
+    case "indexed":
+      try objects.prepare(AgedPerson.self)
+      return "ok"
+    case "go":
+      BuildHold.shared.release()
+      return "ok"
     case "migrate":
       if words.contains("meet"), !Rendezvous.arrive() { return try refuse("nobody said go") }
       return try migrate(isLoud: words.contains("loud"))
@@ -131,6 +160,29 @@ extension Peer {
       if isLoud { ParentProcess.send("step \(progress.done)") }
     }
     return "migrated \(reports[0].objects)"
+  }
+}
+
+/// Reports the steps of an index build, and holds it.
+private final class BuildHold: Sendable {
+  static let shared = BuildHold()
+  private let isLoud = Atomic<Bool>(false)
+  private let isHeld = Atomic<Bool>(false)
+  private let released = Event()
+
+  func start(isHeld: Bool) {
+    self.isHeld.store(isHeld, ordering: .relaxed)
+    isLoud.store(true, ordering: .releasing)
+  }
+
+  func release() { released.set() }
+
+  func receive(_ event: StoreEvent) {
+    guard case .indexBuilding(_, _, let done, _) = event, isLoud.load(ordering: .acquiring) else {
+      return
+    }
+    ParentProcess.send("built \(done)")
+    if isHeld.load(ordering: .relaxed) { released.wait() }
   }
 }
 

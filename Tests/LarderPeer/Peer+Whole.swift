@@ -9,6 +9,7 @@
 //   large K COUNT              -> ok             a text of "K." repeated
 //   pair TEXT                  -> ok             `left` and `right`, in one transaction
 //   removeall, compact         -> ok
+//   keys                       -> keys COUNT     a scan of all entries
 
 import Larder
 import LarderEngine
@@ -29,6 +30,7 @@ extension Peer {
         try transaction.setBytes(bytes, forKey: "right")
       }
       return "ok"
+    case "keys": return "keys \(try numbers.keys().count)"
     case "compact":
       try store.core.compact()
       return "ok"

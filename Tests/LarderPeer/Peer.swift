@@ -17,7 +17,7 @@
 //   hold                       -> holding, and after the next line: ok
 //   numbers FROM TO            -> ack K for each key that is committed
 //   and those of `Peer+Loops.swift`, `Peer+Whole.swift`, `Peer+Squeeze.swift`,
-//   `Peer+Folder.swift`, `Peer+Defaults.swift`, `Peer+LMDB.swift`
+//   `Peer+Folder.swift`, `Peer+Defaults.swift`, `Peer+LMDB.swift`, `Peer+Attack.swift`
 //   and, with objects,
 //   `Peer+Objects.swift` and `Peer+Notes.swift`
 //   exit                       no answer
@@ -109,6 +109,7 @@ final class Peer {
       }
       return nil
     case "close": try store.close()
+    case "swap": return try swap(rest.split(separator: " "))
     case "lmdb": return try lmdb(rest.split(separator: " "))
     case "defaults": return try defaults(rest.split(separator: " "))
     default: return try loop(command, rest.split(separator: " "))

@@ -36,6 +36,16 @@ import Testing
     }
 
     @Test(.timeLimit(.minutes(15)))
+    func `A child forked while threads hold the store's locks gets errors and never waits`() throws
+    {
+      let ground = try Ground()
+      let peer = try ground.peer()
+      #expect(try peer.ask("fork storm 200", deadline: .seconds(600)) == "stormed 200")
+      #expect(try ground.store.verify() == [])
+      try peer.dismiss()
+    }
+
+    @Test(.timeLimit(.minutes(15)))
     func `A gate held across a fork is free when its holder dies`() throws {
       let ground = try Ground()
       let peer = try ground.peer()

@@ -100,4 +100,21 @@ extension Processes {
     #expect(try ground.store.verify() == [])
     for peer in peers + [flood] { try peer.dismiss() }
   }
+
+  @Test(.timeLimit(.minutes(5)))
+  func `A computation is seen elsewhere after the file of leases was deleted`() async throws {
+    let ground = try Ground()
+    let log = try log(ground, "log")
+    // This process has the file open from here on.
+    _ = try await ground.numbers.value(forKey: 1) { "mine" }
+    Files.removeAll(ground.store.core.directory.leases)
+    let peer = try ground.peer()
+    #expect(try peer.ask("compute 2 theirs \(log) held") == "computing")
+    let space = try ground.store.namespace("").space
+    #expect(try ground.store.core.isLedElsewhere(EncodedKey(2), in: space))
+    try peer.send("go")
+    #expect(try peer.nextLine() == "computed 1 theirs")
+    #expect(try !ground.store.core.isLedElsewhere(EncodedKey(2), in: space))
+    try peer.dismiss()
+  }
 }

@@ -139,10 +139,69 @@ struct CompositionTests {
     try await single.removeAll()
     #expect(try await single.fallback { _ in -1 }.retrieve() == -1)
     #expect(single.renaming(to: "x").makeSyncStorage().storageName == "x-sync")
-    #expect(try await Storage<String, Int>.empty().value(forKey: "a") == nil)
+  }
+
+  @Test func `An empty storage fails to read and to keep, with its own error`() async throws {
+    let empty = Storage<String, Int>.empty()
+    await #expect(throws: EmptyStorageError.self) { try await empty.value(forKey: "a") }
+    await #expect(throws: EmptyStorageError.self) { try await empty.retrieve(forKey: "a") }
+    await #expect(throws: EmptyStorageError.self) { try await empty.set(1, forKey: "a") }
     await #expect(throws: EmptyStorageError.self) {
-      try await Storage<String, Int>.empty().set(1, forKey: "a")
+      try await ReadOnlyStorage<String, Int>.empty().retrieve(forKey: "a")
     }
+    #expect(try await empty.defaulting(to: 2).retrieve(forKey: "a") == 2)
+  }
+
+  @Test func `A pair of which one side is missing says which when it is retrieved`() async throws {
+    let (left, right) = (MemoryStorage<String, Int>(), MemoryStorage<String, String>())
+    let both = zip(left, right)
+    try await left.set(2, forKey: "left")
+    try await right.set("two", forKey: "right")
+    func side(_ body: () async throws -> Void) async -> String {
+      do { try await body() } catch let error as ZippedResultError {
+        switch (error.left, error.right) {
+        case (nil, MemoryStorageError.noValue?): return "right"
+        case (MemoryStorageError.noValue?, nil): return "left"
+        default: return "\(error)"
+        }
+      } catch MemoryStorageError.noValue {
+        return "both"
+      } catch {
+        return "\(error)"
+      }
+      return "none"
+    }
+    let single = both.mapKeys(to: Int.self) { ["left", "right", "none"][$0] }
+    let sync = both.makeSyncStorage()
+    let views = zip(left.asReadOnlyStorage(), right.asReadOnlyStorage())
+    for (number, (key, missing)) in [("left", "right"), ("right", "left"), ("none", "both")]
+      .enumerated()
+    {
+      #expect(await side { _ = try await both.retrieve(forKey: key) } == missing)
+      #expect(await side { _ = try sync.retrieve(forKey: key) } == missing)
+      #expect(await side { _ = try await views.retrieve(forKey: key) } == missing)
+      #expect(await side { _ = try views.makeSyncStorage().retrieve(forKey: key) } == missing)
+      #expect(await side { _ = try await single.retrieve(forKey: number) } == missing)
+      #expect(try await both.value(forKey: key) == nil)
+      let called = await side {
+        _ = try await withCheckedThrowingContinuation { continuation in
+          both.retrieve(forKey: key) { continuation.resume(with: $0) }
+        }
+      }
+      #expect(called == missing)
+    }
+  }
+
+  @Test func `Synchronous code updates a storage that never waits for asynchronous work`() throws {
+    func count(_ storage: some SynchronousStorage<String, Int>) throws -> Int {
+      _ = try storage.updateOrInsert(forKey: "a") { $0 = ($0 ?? 0) + 1 }
+      return try storage.update(forKey: "a") { $0 += 1 }
+    }
+    #expect(try count(MemoryStorage()) == 2)
+    let memory = MemoryStorage<String, Int>()
+    #expect(throws: StorageError.self) { try memory.update(forKey: "none") { $0 += 1 } }
+    try memory.set(1, forKey: "a")
+    #expect(try memory.update(forKey: "a") { $0 += 1 } == 2)
   }
 
   @Test func `Storages of closures that call back work, at once where they can`() async throws {

@@ -174,7 +174,7 @@ struct LayerTests {
     let directory = try TemporaryDirectory()
     let folder = directory.folder("views").usingStringKeys()
     let memory = MemoryStorage<String, Data>()
-    let empty = ReadOnlyStorage<String, Data>.empty()
+    let empty = MemoryStorage<String, Data>().asReadOnlyStorage()
     for below in [folder, memory.asStorage()] {
       // Each thread has a view of its own; nothing but the storage below is shared.
       let views: [Storage<String, Data>] = [

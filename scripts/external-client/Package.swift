@@ -25,6 +25,14 @@ let package = Package(
     // LMDB alone: nothing of the engine is built for it.
     .executableTarget(
       name: "LMDBClient", dependencies: [.product(name: "LarderLMDB", package: "larder")]),
+    // For the thread sanitizer; scripts/sanitize runs it.
+    .executableTarget(
+      name: "ThreadClient",
+      dependencies: [
+        .product(name: "Larder", package: "larder"),
+        .product(name: "LarderDefaults", package: "larder"),
+        .product(name: "LarderObjects", package: "larder"),
+      ]),
     .executableTarget(
       name: "larder-guard",
       dependencies: [

@@ -20,7 +20,8 @@ struct MigrateCommand: ParsableCommand {
       `store.migrate(_:dryRun: true)`.
 
       What is under way goes on when a program starts that declares it: `migrate(_:)` takes up a \
-      migration where it was left, `prepare(_:)` an index.
+      migration where it was left; the first save or query of a type continues the build of its \
+      indexes.
 
       EXIT CODES
         0   nothing is under way
@@ -76,7 +77,7 @@ struct MigrateCommand: ParsableCommand {
           let share = Double(index.builtTo!) / Double(max(type.books.nextSequence - 1, 1))
           Console.line(
             "not complete  the index \"\(index.name)\" of \(type.record.name), "
-              + "\(Columns.percent(share)); prepare(_:) of a program goes on with it")
+              + "\(Columns.percent(share)); the next program that uses the type continues")
         }
         if migrations.isEmpty, building.isEmpty {
           Console.line("No migration was applied, and nothing is under way.")

@@ -123,7 +123,7 @@ enum HostileFields {
     case 5:
       let names = [
         Layout.condemned, Layout.openAttempts, Layout.deathsInside, Layout.dirty,
-        Layout.leasesInUse, Layout.waiters,
+        Layout.waiters,
       ]
       return spoil(&bytes, names.randomElement(using: &random)!, 4, "head", &random)
     case 6:

@@ -1,0 +1,73 @@
+// Larder — an embedded, multi-process cache and object store.
+// Copyright 2026 the Larder authors. Licensed under Apache-2.0.
+// SPDX-License-Identifier: Apache-2.0
+
+internal import CLarderLMDB
+
+#if canImport(Glibc)
+  internal import Glibc
+#elseif canImport(Musl)
+  internal import Musl
+#else
+  internal import Darwin
+#endif
+
+// BLOCKS OF MAPPED FILES
+//
+// A store to a mapped page raises SIGBUS if the file system has to allocate a block for it and has
+// none. Preallocated blocks prevent that only where the file system overwrites in place:
+//
+//   ext2, ext3, ext4, tmpfs   always.
+//   xfs                       unless another file shares the block (`cp --reflink`, a snapshot of the
+//                             volume): then the next store needs a block of its own.
+//   f2fs                      writes to new places, but reserves room for that ahead.
+//   btrfs                     only files with FS_NOCOW_FL, which a file gets from its directory when it
+//                             is created; snapshots share blocks as on xfs.
+//   bcachefs                  never, and it does not have the flag.
+//   others                    the flag is set where the file system has it (an overlay of btrfs).
+
+extension FileSystem {
+  /// The most attempts of one allocation: old kernels abort it on tmpfs with each signal.
+  private static let allocationAttempts = 64
+
+  /// Allocates blocks for a range of an open file, extending it if need be. The one path for it.
+  ///
+  /// - Parameters:
+  ///   - start: The offset of the first byte.
+  ///   - count: The number of bytes.
+  /// - Returns: Zero, or the error number; `EINTR` if signals ended each of 64 attempts.
+  package static func allocate(_ descriptor: CInt, at start: Int64, count: Int64) -> CInt {
+    for _ in 0..<allocationAttempts {
+      let code = larder_allocate(descriptor, start, count)
+      if code != EINTR { return code }
+    }
+    return EINTR
+  }
+
+  /// What ``ownBlocks(of:path:)`` found.
+  package enum BlockOwnership: Sendable, Hashable {
+    /// Preallocated blocks stay the file's.
+    case owned
+    /// The file system of this name allocates a new block for each write.
+    case copiesOnWrite(String)
+  }
+
+  /// Turns copying on write off for an empty directory, whose files inherit that, or an empty file.
+  ///
+  /// - Parameter path: A path on the same file system.
+  /// - Returns: Whether blocks that are preallocated in it can be relied on.
+  package static func ownBlocks(
+    of descriptor: CInt, path: String
+  ) -> BlockOwnership {
+    #if os(Linux)
+      let kind = unsafe larder_file_system_type(path)
+      // ext4, tmpfs, xfs, f2fs, where the flag pins the file to its place.
+      if [0xEF53, 0x0102_1994, 0x5846_5342, 0xF2F5_2010].contains(kind) { return .owned }
+      if larder_disable_cow(descriptor) == 1 { return .owned }
+      let copying: [Int64: String] = [0x9123_683E: "btrfs", 0xCA45_1A4E: "bcachefs"]
+      return copying[kind].map { .copiesOnWrite($0) } ?? .owned
+    #else
+      return .owned
+    #endif
+  }
+}

@@ -1,0 +1,75 @@
+// Larder — an embedded, multi-process cache and object store.
+// Copyright 2026 the Larder authors. Licensed under Apache-2.0.
+// SPDX-License-Identifier: Apache-2.0
+
+import Larder
+import LarderEngine
+import LarderTesting
+import Testing
+
+/// What a process keeps of a generation it has left.
+@Suite(.timeLimit(.minutes(5))) struct GenerationChangeTests {
+  let directory: TemporaryDirectory
+  var path: String { directory.path + "/store" }
+  init() throws { directory = try TemporaryDirectory() }
+
+  private func isMapped(_ name: String) throws -> Bool {
+    let maps = String(decoding: try Files.contents(of: "/proc/self/maps"), as: UTF8.self)
+    return maps.split(separator: "\n").contains { $0.contains(directory.path) && $0.contains(name) }
+  }
+
+  #if os(Linux)
+    @Test func `A cache that is not used after a compaction keeps no old table mapped`() throws {
+      let store = try SharedStore(at: path)
+      let cache = PersistentCache<Int, Int>(storage: store)
+      for key in 0..<200 { try cache.setValue(key, forKey: key) }
+      #expect(cache[7] == 7)
+      #expect(try isMapped("g-1/shared.table"))
+      try store.compact()
+      _ = try store.bytes(forKey: "none")
+      #expect(try store.statistics().generation == 2)
+      #expect(try !isMapped("g-1/shared.table"))
+      #expect(cache[7] == 7)
+    }
+  #endif
+
+  /// Deletes the store and creates it again by another process, under a lower generation number.
+  private func recreate(_ store: SharedStore, _ commands: [String]) throws {
+    Files.removeAll(path)
+    let outcome = try ChildProcess.run(
+      PeerExecutable.peer.path, input: ["open \(path)"] + commands + ["close"])
+    #expect(!outcome.output.contains("error"), "\(outcome)")
+    try store.core.move(from: store.core.generation())
+  }
+
+  @Test func `A value committed before the store was deleted is not read from its successor`()
+    throws
+  {
+    let store = try SharedStore(at: path)
+    let cache = PersistentCache<Int, String>(storage: store)
+    for round in 0..<300 { try store.setBytes([1], forKey: round, in: "other") }
+    // Committed, and not read since: memory has it without a commit version.
+    cache[1] = "old"
+    cache[2] = "old"
+    try store.sync()
+    try recreate(store, ["set 2 new"])
+    #expect(try cache.value(forKey: 1) == nil)
+    #expect(try cache.value(forKey: 2) == "new")
+  }
+
+  @Test func `Memory is used again after a store with a lower generation number took its place`()
+    throws
+  {
+    let store = try SharedStore(at: path)
+    let cache = PersistentCache<Int, String>(storage: store)
+    cache[1] = "old"
+    try store.compact()
+    try store.compact()
+    #expect(cache[1] == "old")
+    #expect(try store.statistics().generation == 3)
+    try recreate(store, ["set 1 new"])
+    #expect(try store.statistics().generation < 3)
+    for _ in 0..<1000 { #expect(cache[1] == "new") }
+    #expect(try store.statistics().memoryHits >= 900)
+  }
+}

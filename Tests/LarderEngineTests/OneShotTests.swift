@@ -1,0 +1,31 @@
+// Larder — an embedded, multi-process cache and object store.
+// Copyright 2026 the Larder authors. Licensed under Apache-2.0.
+// SPDX-License-Identifier: Apache-2.0
+
+import Larder
+import LarderEngine
+import LarderTesting
+import Testing
+
+/// What waits once and refers to its waiter.
+@Suite struct OneShotTests {
+  private final class Sentinel: Sendable {}
+
+  @Test func `An action that has run or was cancelled refers to nothing any more`() {
+    for isCancelled in [false, true] {
+      weak var left: Sentinel?
+      weak var pass: OneShot?
+      do {
+        let shot = OneShot()
+        let sentinel = Sentinel()
+        (left, pass) = (sentinel, shot)
+        shot.arm { _ = sentinel }
+        shot.setOnCancel { _ = (sentinel, shot.fire()) }
+        if isCancelled { shot.cancel() } else { shot.fire() }
+        // Too late: it has run.
+        shot.setOnCancel { _ = (sentinel, shot) }
+      }
+      #expect(left == nil && pass == nil)
+    }
+  }
+}
