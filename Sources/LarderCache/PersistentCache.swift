@@ -187,6 +187,7 @@ public final class PersistentCache<Key: CacheKey, Value: Codable & Sendable>: Se
   ///
   /// - Parameter completion: Called afterwards, on a thread of Dispatch's global queue. When the call
   ///   itself returns it is done as well.
+  @preconcurrency
   public func clearMemoryCache(completion: (@Sendable () -> Void)? = nil) {
     tier.removeAll()
     if backing == nil { memoryWatch.note(nil) }

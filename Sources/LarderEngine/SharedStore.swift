@@ -6,12 +6,6 @@ public import LarderCoding
 internal import LarderSystem
 internal import Synchronization
 
-#if canImport(FoundationEssentials)
-  public import FoundationEssentials
-#else
-  public import Foundation
-#endif
-
 /// A store on disk that any number of processes on one machine share.
 ///
 /// ```swift
@@ -51,23 +45,6 @@ public final class SharedStore: Sendable {
   /// - Throws: ``StoreError``, naming the path and the remedy.
   public init(at path: String? = nil, _ options: StoreOptions = StoreOptions()) throws {
     core = try StoreCore.open(at: path ?? StoreDirectory.defaultPath, options: options)
-  }
-
-  /// Opens a store, creating it if there is none.
-  ///
-  /// - Parameters:
-  ///   - url: The URL of a directory; see ``init(at:_:)-(String?,_)``.
-  ///   - options: Durability and budget count for a new store; a budget that differs from the
-  ///     store's changes it for every process.
-  /// - Throws: ``StoreError``, naming the path and the remedy; ``StoreError/Code/directory`` if the URL is
-  ///   not that of a file.
-  public convenience init(at url: URL, _ options: StoreOptions = StoreOptions()) throws {
-    guard url.isFileURL else {
-      throw StoreError(
-        .directory, during: "open", path: url.absoluteString,
-        "A store is a directory, and this is not a file URL. Pass URL(fileURLWithPath:).")
-    }
-    try self.init(at: url.path, options)
   }
 
   deinit { close() }

@@ -7,7 +7,8 @@ import LarderArchive
 import LarderTesting
 import Testing
 
-/// A model as NamadaNativefier's document shows it. Each test uses it from one task.
+/// A model as NamadaNativefier's document shows it.
+// Each test uses its instances from one task.
 private class Account: CodableArchivable, @unchecked Sendable {
   var userName: String
   var balance = 0
@@ -17,6 +18,7 @@ private class Account: CodableArchivable, @unchecked Sendable {
   init(userName: String) { self.userName = userName }
 }
 
+// As its class.
 private final class SavingsAccount: Account, @unchecked Sendable {}
 
 @Suite(.timeLimit(.minutes(2)))
