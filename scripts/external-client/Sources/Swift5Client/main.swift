@@ -6,6 +6,7 @@
 import Foundation
 import Larder
 
+// The only thread is the main one.
 final class Drawer: CacheStorage, @unchecked Sendable {
   var contents: [String: Data] = [:]
   subscript(key: String) -> Data? {
