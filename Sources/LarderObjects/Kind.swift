@@ -371,7 +371,7 @@ final class Kind<Object: Storable>: Sendable {
     let id = String(decoding: error.id, as: UTF8.self)
     return ObjectError(
       .keyTaken, type: name,
-      "\"\(id)\" has the same key of the unique index \"\(index)\" as \"\(holder)\". Nothing of the "
-        + "transaction was stored.", ids: [id, holder], index: index)
+      "\"\(id)\" has the same key of the unique index \"\(index)\" as \"\(holder)\", and is not "
+        + "stored.", ids: [id, holder], index: index)
   }
 }
