@@ -70,7 +70,21 @@ final class Kind<Object: Storable>: Sendable {
   }
 
   /// The bytes an id is stored under.
-  static func bytes(of id: Object.ID) -> [UInt8] { Array("\(id)".utf8) }
+  static func bytes(of id: Object.ID) -> [UInt8] { Array(text(of: id).utf8) }
+
+  /// The text an id is stored under: the same for ids that are equal, another for all others.
+  @usableFromInline static func text(of id: Object.ID) -> String {
+    if let text = id as? String { return composed(text) }
+    return composed(KeyType.display(tag: Object.ID.keyTag, bytes: id.keyBytes))
+  }
+
+  /// A text that equals ``text(of:)``, for looking into memory.
+  @inlinable @inline(__always)
+  static func lookUpText(of id: Object.ID) -> String {
+    if let text = id as? String { return text }
+    if let number = id as? Int { return String(number) }
+    return text(of: id)
+  }
 
   // MARK: Catalog
 
@@ -261,7 +275,8 @@ final class Kind<Object: Storable>: Sendable {
       return try encoder.cbor.encode(object)
     } catch {
       throw ObjectError(
-        .unencodable, type: name, "The object cannot be encoded: \(error).", ids: ["\(object.id)"])
+        .unencodable, type: name, "The object cannot be encoded: \(error).",
+        ids: [Self.text(of: object.id)])
     }
   }
 
@@ -306,7 +321,7 @@ final class Kind<Object: Storable>: Sendable {
       throw ObjectError(
         .migrationFailed, type: name,
         "That the type has references could not be found out before. Declare a relationship of it.",
-        ids: ["\(object.id)"])
+        ids: [Self.text(of: object.id)])
     }
     return ObjectWrite(
       id: Self.bytes(of: object.id), bytes: bytes, codec: CodecIdentifier.cbor.rawValue,

@@ -21,7 +21,7 @@ public struct ObjectCollection<Object: Storable>: Sendable {
   /// The object of an id, or `nil`; never older than the last save any process was told of.
   @inlinable
   public func object(id: Object.ID) throws -> Object? {
-    try object(text: (id as? String) ?? "\(id)")
+    try object(text: Kind<Object>.lookUpText(of: id))
   }
 
   // Compiled for the type where it is called from: a hit costs less than a call that does not know it.
@@ -39,7 +39,7 @@ public struct ObjectCollection<Object: Storable>: Sendable {
 
   @usableFromInline func load(_ text: String) throws -> Object? {
     let core = try store.storage.openCore("object")
-    let id = Array(text.utf8)
+    let id = Array(composed(text).utf8)
     let found: Found
     do {
       found = try core.withObjects("object") { transaction, view in

@@ -76,7 +76,7 @@ extension ObjectCollection {
   /// An object as it is and as it becomes; `nil` while there is none.
   public func values(id: Object.ID) -> StoredValues<Object?> {
     let collection = self
-    let text = "\(id)"
+    let text = Kind<Object>.text(of: id)
     let observation = Observation(store: store) { transaction, view, source in
       let found = try collection.found(text, view.generation, transaction, source)
       return ObservedObject(found: found, id: text)
