@@ -39,6 +39,10 @@ public protocol Archivable: Sendable {
   /// static var archiveIndexes: [Index<Archived<User>>] { [Index("age", \.archive.age)] }
   /// ```
   static var archiveIndexes: [Index<Archived<Self>>] { get }
+
+  /// The names of computed properties that indexes, sorts and conditions use; see
+  /// `ComputedProperty`.
+  static var archiveComputedProperties: [ComputedProperty<Archived<Self>>] { get }
 }
 
 /// A type that is archived as its `Codable` conformance writes it.
@@ -47,6 +51,7 @@ public typealias CodableArchivable = Codable & Archivable
 extension Archivable {
   public static var archiveName: String { stableTypeName(Self.self) }
   public static var archiveIndexes: [Index<Archived<Self>>] { [] }
+  public static var archiveComputedProperties: [ComputedProperty<Archived<Self>>] { [] }
 }
 
 extension Archivable where Self: Codable {
@@ -67,6 +72,9 @@ public struct Archived<Archive: Archivable>: Storable {
 
   public static var storedName: String { "archive " + Archive.archiveName }
   public static var indexes: [Index<Archived>] { Archive.archiveIndexes }
+  public static var computedProperties: [ComputedProperty<Archived>] {
+    Archive.archiveComputedProperties
+  }
 
   private enum CodingKeys: CodingKey {
     case archive

@@ -27,6 +27,8 @@ final class Kind<Object: Storable>: Sendable {
   /// What a query may walk: the declared indexes, and that of references.
   let walkable: [IndexShape]
   @usableFromInline let tier: MemoryTier<String, DecodedObject>
+  /// Whether what was decoded once may be given to several callers.
+  let sharesInstances = !(Object.self is AnyObject.Type) || Object.sharesInstances
   /// Where in `tier` the objects of sequences are.
   let spots = ObjectSpots()
   private let known = Mutex<State?>(nil)
@@ -140,6 +142,12 @@ final class Kind<Object: Storable>: Sendable {
     for index in declared where index.name == ReferenceIndex.name {
       throw ObjectError(
         .invalidSchema, type: name, "The index name \"\(index.name)\" is taken. Choose another.",
+        index: index.name)
+    }
+    for index in declared {
+      guard let flaw = index.flaw else { continue }
+      throw ObjectError(
+        .invalidSchema, type: name, "The index \"\(index.name)\" cannot be kept. \(flaw)",
         index: index.name)
     }
     for rule in Object.relationships where rule.isImpossible {

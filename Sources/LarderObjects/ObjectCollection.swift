@@ -70,6 +70,7 @@ public struct ObjectCollection<Object: Storable>: Sendable {
     case .same(let object): return object
     case .stored(let bytes, let label, let hash, let view):
       let decoded = try kind.decode(bytes, id: id, kind.newDecoder())
+      guard kind.sharesInstances else { return decoded.object }
       kind.tier.file(
         decoded, forKey: text, seal: view.seal, label: label, expires: .max,
         cost: bytes.count + 64, storeHash: hash, table: view.generation.table)

@@ -43,6 +43,16 @@ where ID: CacheKey, LinkedObject == Self {
   /// The indexes kept for the type, in the same transaction as every change.
   static var indexes: [Index<Self>] { get }
 
+  /// Whether fetches may return the same instance of a class more than once. By default `false`: each
+  /// fetch decodes an instance that no other caller has, so what a caller changes in it is seen by
+  /// others only when it is saved. `true` shares instances in memory, which is faster: then treat
+  /// them as constants. Structures and enumerations are always copied.
+  static var sharesInstances: Bool { get }
+
+  /// The names of computed properties that indexes, sorts and conditions use; see
+  /// ``ComputedProperty``.
+  static var computedProperties: [ComputedProperty<Self>] { get }
+
   /// The most that is kept of the type; `nil`: what was set with
   /// ``ObjectStore/setBudget(_:for:)``, or no limit.
   static var budget: ObjectBudget? { get }
@@ -56,6 +66,8 @@ extension Storable {
   public static var schemaVersion: Int { 1 }
   public static var readableFrom: Int { schemaVersion }
   public static var indexes: [Index<Self>] { [] }
+  public static var sharesInstances: Bool { false }
+  public static var computedProperties: [ComputedProperty<Self>] { [] }
   public static var budget: ObjectBudget? { nil }
   public static var relationships: [Relationship<Self>] { [] }
 }
