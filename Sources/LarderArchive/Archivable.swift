@@ -2,7 +2,7 @@
 // Copyright 2026 the Larder authors. Licensed under Apache-2.0.
 // SPDX-License-Identifier: Apache-2.0
 
-internal import LarderCoding
+public import LarderCoding
 public import LarderObjects
 
 #if canImport(FoundationEssentials)
@@ -54,6 +54,10 @@ public protocol Archivable: Sendable {
   /// static var archiveIndexes: [Index<Archived<User>>] { [Index("age", \.archive.age)] }
   /// ```
   static var archiveIndexes: [Index<Archived<ArchivedModel>>] { get }
+
+  /// The names of computed properties that indexes, sorts and conditions use; see
+  /// `ComputedProperty`.
+  static var archiveComputedProperties: [ComputedProperty<Archived<ArchivedModel>>] { get }
 }
 
 /// A type that is archived as its `Codable` conformance writes it.
@@ -62,6 +66,7 @@ public typealias CodableArchivable = Codable & Archivable
 extension Archivable {
   public static var archiveName: String { stableTypeName(Self.self) }
   public static var archiveIndexes: [Index<Archived<ArchivedModel>>] { [] }
+  public static var archiveComputedProperties: [ComputedProperty<Archived<ArchivedModel>>] { [] }
 }
 
 extension Archivable where Self: Codable {
@@ -83,6 +88,9 @@ public struct Archived<Archive: Archivable>: Storable {
   public static var storedName: String { "archive " + Archive.archiveName }
   public static var indexes: [Index<Archived>] {
     Archive.archiveIndexes as? [Index<Archived>] ?? []
+  }
+  public static var computedProperties: [ComputedProperty<Archived>] {
+    Archive.archiveComputedProperties as? [ComputedProperty<Archived>] ?? []
   }
 
   private enum CodingKeys: CodingKey {
