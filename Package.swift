@@ -5,6 +5,11 @@
 
 import PackageDescription
 
+/// A product of another package, which is resolved only with a trait.
+func outside(_ product: String, _ package: String, _ trait: String) -> Target.Dependency {
+  .product(name: product, package: package, condition: .when(traits: [trait]))
+}
+
 let package = Package(
   name: "larder",
   platforms: [.macOS(.v15)],
@@ -22,17 +27,26 @@ let package = Package(
     .executable(name: "larder", targets: ["LarderCLI"]),
     .executable(name: "larder-stress", targets: ["LarderStress"]),
   ],
+  // What needs other packages is behind traits. They are on by default, so that `swift build` and
+  // `swift test` build everything here; a package that depends on Larder with `traits: []` resolves and
+  // clones none of those packages.
   traits: [
+    .default(enabledTraits: ["Tools", "Logging", "Metrics", "Combine"]),
+    .trait(
+      name: "Tools", description: "The tools larder and larder-stress: swift-argument-parser."),
+    .trait(name: "Logging", description: "The product LarderLogging: swift-log."),
+    .trait(name: "Metrics", description: "The product LarderMetrics: swift-metrics."),
+    .trait(name: "Combine", description: "The product LarderCombine: OpenCombine on Linux."),
     // Compiles the named fault points in (kill, stop, delay, error). Storms need them, optimised
     // builds included; nobody who imports Larder ever pays for them.
-    .trait(name: "FaultInjection", description: "Compile named fault points into the engine.")
+    .trait(name: "FaultInjection", description: "Compile named fault points into the engine."),
   ],
   dependencies: [
-    // The two tools only. A client of the library does not build it.
+    // The two tools only: trait Tools.
     .package(url: "https://github.com/apple/swift-argument-parser", from: "1.8.0"),
-    // LarderCombine only, where the system has no Combine.
+    // LarderCombine only, where the system has no Combine: trait Combine.
     .package(url: "https://github.com/OpenCombine/OpenCombine", from: "0.14.0"),
-    // LarderLogging and LarderMetrics only.
+    // LarderLogging and LarderMetrics only: the traits of the same names.
     .package(url: "https://github.com/apple/swift-log", from: "1.16.0"),
     .package(url: "https://github.com/apple/swift-metrics", from: "2.13.0"),
   ],
@@ -74,16 +88,16 @@ let package = Package(
         "LarderCache", "LarderObjects", "LarderEngine", "LarderCoding",
         .product(
           name: "OpenCombine", package: "OpenCombine",
-          condition: .when(platforms: [.linux, .android, .windows])),
+          condition: .when(platforms: [.linux, .android, .windows], traits: ["Combine"])),
       ]),
 
     // What a store tells, to a log and to metrics. Whoever does not import them builds neither.
     .target(
       name: "LarderLogging",
-      dependencies: ["LarderEngine", .product(name: "Logging", package: "swift-log")]),
+      dependencies: ["LarderEngine", outside("Logging", "swift-log", "Logging")]),
     .target(
       name: "LarderMetrics",
-      dependencies: ["LarderEngine", .product(name: "CoreMetrics", package: "swift-metrics")]),
+      dependencies: ["LarderEngine", outside("CoreMetrics", "swift-metrics", "Metrics")]),
 
     // Results of commands, for the tool. No Foundation: a hit is mostly the start of a process.
     .target(name: "LarderMemo", dependencies: ["LarderEngine", "LarderCoding", "LarderSystem"]),
@@ -91,7 +105,7 @@ let package = Package(
       name: "LarderCLI",
       dependencies: [
         "Larder", "LarderDefaults", "LarderUntyped", "LarderMemo", "LarderEngine", "LarderCoding",
-        .product(name: "ArgumentParser", package: "swift-argument-parser"),
+        outside("ArgumentParser", "swift-argument-parser", "Tools"),
       ]),
 
     // The chaos kit: how tools and tests run, kill and judge other processes.
@@ -105,7 +119,7 @@ let package = Package(
       dependencies: [
         "Larder", "LarderCache", "LarderObjects", "LarderDefaults", "LarderStorage", "LarderEngine",
         "LarderCoding", "LarderLMDB", "LarderSystem", "LarderUntyped", "LarderTesting",
-        .product(name: "ArgumentParser", package: "swift-argument-parser"),
+        outside("ArgumentParser", "swift-argument-parser", "Tools"),
       ]),
     .executableTarget(
       name: "LarderPeer",
@@ -152,15 +166,15 @@ let package = Package(
       name: "LarderLoggingTests",
       dependencies: [
         "Larder", "LarderLogging", "LarderEngine", "LarderTesting",
-        .product(name: "Logging", package: "swift-log"),
-        .product(name: "InMemoryLogging", package: "swift-log"),
+        outside("Logging", "swift-log", "Logging"),
+        outside("InMemoryLogging", "swift-log", "Logging"),
       ]),
     .testTarget(
       name: "LarderMetricsTests",
       dependencies: [
         "Larder", "LarderMetrics", "LarderEngine", "LarderTesting", "LarderCLI",
-        .product(name: "CoreMetrics", package: "swift-metrics"),
-        .product(name: "MetricsTestKit", package: "swift-metrics"),
+        outside("CoreMetrics", "swift-metrics", "Metrics"),
+        outside("MetricsTestKit", "swift-metrics", "Metrics"),
       ]),
     .testTarget(
       name: "LarderProcessTests",

@@ -2,7 +2,7 @@
 // Copyright 2026 the Larder authors. Licensed under Apache-2.0.
 // SPDX-License-Identifier: Apache-2.0
 
-internal import LarderCoding
+public import LarderCoding
 public import LarderObjects
 
 #if canImport(FoundationEssentials)
@@ -20,7 +20,22 @@ public import LarderObjects
 ///   var primaryKey: String { name }
 /// }
 /// ```
+///
+/// A class, final or not, is archived as well. The manager gives each caller an instance of its own,
+/// so a change is stored when the instance is inserted or updated:
+///
+/// ```swift
+/// class Person: CodableArchivable, @unchecked Sendable {    // used by one task at a time
+///   var name: String
+///   var primaryKey: String { name }
+///   init(name: String) { self.name = name }
+/// }
+/// ```
 public protocol Archivable: Sendable {
+  /// The type whose values queries see; the type itself. A subclass has that of its class, and no
+  /// indexes.
+  associatedtype ArchivedModel: Archivable = Self
+
   /// What the value is found by.
   var primaryKey: String { get }
 
@@ -38,7 +53,11 @@ public protocol Archivable: Sendable {
   /// ```swift
   /// static var archiveIndexes: [Index<Archived<User>>] { [Index("age", \.archive.age)] }
   /// ```
-  static var archiveIndexes: [Index<Archived<Self>>] { get }
+  static var archiveIndexes: [Index<Archived<ArchivedModel>>] { get }
+
+  /// The names of computed properties that indexes, sorts and conditions use; see
+  /// `ComputedProperty`.
+  static var archiveComputedProperties: [ComputedProperty<Archived<ArchivedModel>>] { get }
 }
 
 /// A type that is archived as its `Codable` conformance writes it.
@@ -46,7 +65,8 @@ public typealias CodableArchivable = Codable & Archivable
 
 extension Archivable {
   public static var archiveName: String { stableTypeName(Self.self) }
-  public static var archiveIndexes: [Index<Archived<Self>>] { [] }
+  public static var archiveIndexes: [Index<Archived<ArchivedModel>>] { [] }
+  public static var archiveComputedProperties: [ComputedProperty<Archived<ArchivedModel>>] { [] }
 }
 
 extension Archivable where Self: Codable {
@@ -66,7 +86,12 @@ public struct Archived<Archive: Archivable>: Storable {
   public init(_ archive: Archive) { self.archive = archive }
 
   public static var storedName: String { "archive " + Archive.archiveName }
-  public static var indexes: [Index<Archived>] { Archive.archiveIndexes }
+  public static var indexes: [Index<Archived>] {
+    Archive.archiveIndexes as? [Index<Archived>] ?? []
+  }
+  public static var computedProperties: [ComputedProperty<Archived>] {
+    Archive.archiveComputedProperties as? [ComputedProperty<Archived>] ?? []
+  }
 
   private enum CodingKeys: CodingKey {
     case archive
@@ -86,5 +111,14 @@ public struct Archived<Archive: Archivable>: Storable {
   public func encode(to encoder: any Encoder) throws {
     var container = encoder.container(keyedBy: CodingKeys.self)
     try container.encode(archive.archive(), forKey: .archive)
+  }
+}
+
+extension Archivable {
+  /// The value, or for a class another instance with the same contents: what one caller changes must
+  /// not change what others get.
+  func detached() throws -> Self {
+    guard Self.self is AnyObject.Type else { return self }
+    return try Self.deArchive(fromData: archive())
   }
 }

@@ -144,24 +144,28 @@ public struct ThrowingCacheManager<Archive: Archivable>: Sendable {
   }
 
   /// - Throws: `ObjectError` with the code `tooLarge` when it is larger than all may be.
-  public func insert(_ archive: Archive) throws { try store.save(Archived(archive)) }
+  public func insert(_ archive: Archive) throws {
+    try store.save(Archived(archive.detached()))
+  }
 
   /// Stores values, all or none.
   public func insert(all archives: [Archive]) throws {
-    try store.save(archives.map { Archived($0) })
+    try store.save(archives.map { Archived(try $0.detached()) })
   }
 
   /// The value of a key.
   public func get(objectWithKey key: String) throws -> Archive? {
-    try store.object(Archived<Archive>.self, id: key)?.archive
+    try store.object(Archived<Archive>.self, id: key)?.archive.detached()
   }
 
   /// All values, in the order they were first stored in.
-  public func getAll() throws -> [Archive] { try objects.fetch().map(\.archive) }
+  public func getAll() throws -> [Archive] {
+    try objects.fetch().map { try $0.archive.detached() }
+  }
 
   /// The first values, at most so many.
   public func getAll(limitedBy limit: Int) throws -> [Archive] {
-    try objects.limit(limit).fetch().map(\.archive)
+    try objects.limit(limit).fetch().map { try $0.archive.detached() }
   }
 
   /// Deletes the value of a key.

@@ -32,7 +32,7 @@ public struct QuerySteps<Archive: Archivable>: Sendable {
       query = try step.query(query)
       if step.isLimit { break }
     }
-    var values = try query.fetch().map(\.archive)
+    var values = try query.fetch().map { try $0.archive.detached() }
     for step in rest { values = try step.values(values) }
     return values
   }

@@ -51,7 +51,8 @@ struct GetCommand: ParsableCommand {
         .object(
           key.fields + [
             ("codec", .text(EntryValue.name(of: codec))),
-            ("bytes", CBORValue(entry.payload.count)),
+            ("bytes", CBORValue(try key.bytes(ofValue: entry.payload.count))),
+            ("valueBytes", CBORValue(entry.payload.count)),
             ("created", .text(Moment(entry.created).iso)),
             ("expires", CBORValue(Moment(ifSet: entry.expires)?.iso)),
             ("value", value.jsonValue),

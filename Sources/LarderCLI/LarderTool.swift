@@ -4,6 +4,7 @@
 
 import ArgumentParser
 import LarderMemo
+import LarderUntyped
 
 /// The tool's root: what `larder` says of itself, and its subcommands.
 @main
@@ -27,6 +28,7 @@ struct LarderTool: AsyncParsableCommand {
         larder repair /var/lib/app                   salvage what is readable
         larder query Car 'year >= 2020' --sort model --limit 10
         larder defaults read com.example.app theme
+        larder remove --prefix user/
         larder memo --ttl 10m -- curl -fsS https://example.com/rates.json
         larder demo                                  see four processes share a store
 
@@ -59,6 +61,23 @@ struct LarderTool: AsyncParsableCommand {
           + "store takes about a dozen.")
       LarderTool.exit(withError: Exit.failure)
     }
+    refuseUnknownCommand()
     await main(nil)
+  }
+
+  /// A mistyped command is named, with the commands that it may have been meant to be.
+  private static func refuseUnknownCommand() {
+    guard CommandLine.argc > 1 else { return }
+    let word = CommandLine.arguments[1]
+    let names = configuration.subcommands.compactMap { $0.configuration.commandName } + ["help"]
+    guard !word.hasPrefix("-"), !names.contains(word) else { return }
+    let shown = configuration.subcommands.filter { $0.configuration.shouldDisplay }
+    let near = NearNames.of(
+      word, among: shown.compactMap { $0.configuration.commandName })
+    Console.complain(
+      "larder: There is no command \"\(word)\"."
+        + (near.isEmpty ? "" : " Did you mean \(NearNames.list(near))?")
+        + " `larder --help` lists the commands.")
+    LarderTool.exit(withError: Exit.usage)
   }
 }

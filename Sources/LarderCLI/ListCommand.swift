@@ -13,15 +13,16 @@ struct ListCommand: ParsableCommand {
     abstract: "List entries: key, size, age, expiry, last use.",
     discussion: """
       A store keeps no order, so --limit shows any entries that many; what is shown is sorted by \
-      key. Size is what the entry counts against the budget. With --json each entry is one line, \
-      in the order of the store, and nothing is collected: any number of entries can be listed.
+      key. Without --limit a table shows 100 entries, and --json all. Size, and "bytes", is what the \
+      entry counts against the budget; "valueBytes" is its value alone. With --json each entry is one \
+      line, in the order of the store, and nothing is collected: any number of entries can be listed.
 
       Listing is no use of an entry: it changes neither its last use nor the hit ratio.
 
       EXAMPLES
         larder list --prefix user/ --limit 20
         larder list --namespace thumbnails --key-type integer
-        larder list --json --limit 1000000 | jq -s 'map(.bytes) | add'
+        larder list --json | jq -s 'map(.bytes) | add'
       """)
 
   @Option(
@@ -39,13 +40,18 @@ struct ListCommand: ParsableCommand {
     help: ArgumentHelp("Only keys of this type.", valueName: "type"))
   var keyType: KeyType?
 
-  @Option(name: .shortAndLong, help: ArgumentHelp("Show at most this many.", valueName: "count"))
-  var limit = 100
+  @Option(
+    name: .shortAndLong,
+    help: ArgumentHelp(
+      "Show at most this many. (default: 100 in a table, all with --json)", valueName: "count"))
+  var limit: Int?
+
+  private static let tableLimit = 100
 
   @OptionGroup var arguments: StoreArguments
 
   func validate() throws {
-    guard limit > 0 else { throw ValidationError("--limit must be at least 1.") }
+    guard limit ?? 1 > 0 else { throw ValidationError("--limit must be at least 1.") }
   }
 
   func run() throws {
@@ -84,6 +90,7 @@ struct ListCommand: ParsableCommand {
     _ core: StoreCore, _ space: Space?, _ body: (Row) -> Void
   ) throws -> Bool {
     var position: UInt64? = 0
+    let limit = limit ?? (arguments.json ? .max : Self.tableLimit)
     var count = 0
     while let start = position {
       let (entries, next) = try core.page(of: space, from: start, limit: 256)
@@ -107,7 +114,8 @@ struct ListCommand: ParsableCommand {
     return .object([
       ("key", .text(row.key)), ("keyType", .text(type)), ("namespace", .text(namespace)),
       ("codec", .text(EntryValue.name(of: CodecIdentifier(rawValue: info.codec)))),
-      ("bytes", CBORValue(info.bytes)), ("created", .text(Moment(info.created).iso)),
+      ("bytes", CBORValue(info.bytes)), ("valueBytes", CBORValue(info.valueBytes)),
+      ("created", .text(Moment(info.created).iso)),
       ("expires", CBORValue(Moment(ifSet: info.expires)?.iso)),
       ("lastUse", CBORValue(Moment(ifSet: info.lastUse)?.iso)),
     ])

@@ -5,33 +5,133 @@
 import ArgumentParser
 import LarderCoding
 import LarderEngine
+import LarderUntyped
 
-/// `larder remove`: removes one entry.
+/// `larder remove`: removes entries by their keys.
 struct RemoveCommand: ParsableCommand {
   static let configuration = CommandConfiguration(
     commandName: "remove",
-    abstract: "Remove a key, for every process.",
+    abstract: "Remove keys, for every process.",
     discussion: """
-      Ends with 1 if there was no such entry.
+      The keys are arguments, or with --stdin the lines of standard input, or with --prefix all that \
+      begin with a text. Each key is removed by a transaction of its own.
 
-      EXAMPLE
+      Ends with 1 if one of the keys had no entry; the others are removed. No entry for a --prefix is \
+      no error.
+
+      EXAMPLES
         larder remove user/17 --namespace profiles
+        larder remove a b c
+        larder remove --prefix user/ --json
+        larder list --json | jq -r 'select(.bytes > 1000000).key' | larder remove --stdin
       """)
 
-  @OptionGroup var key: KeyArguments
+  @Option(
+    name: .shortAndLong,
+    help: ArgumentHelp(
+      "The namespace of the keys. Left out: the one without a name.", valueName: "name"))
+  var namespace = ""
+
+  @Option(
+    name: .shortAndLong,
+    help: ArgumentHelp(
+      "What the keys are: text, integer, uuid, bytes or described.", valueName: "type"))
+  var keyType = KeyType.text
+
+  @Option(
+    name: .shortAndLong,
+    help: ArgumentHelp("Remove every key whose text begins with this.", valueName: "text"))
+  var prefix: String?
+
+  @Flag(name: .long, help: "Read keys from standard input, one a line.")
+  var stdin = false
+
+  @Argument(help: "The keys.")
+  var keys: [String] = []
+
   @OptionGroup var arguments: StoreArguments
+
+  func validate() throws {
+    let ways = [!keys.isEmpty, stdin, prefix != nil].filter { $0 }.count
+    guard ways == 1 else {
+      throw ValidationError("Name keys, or say --stdin, or --prefix: one of the three.")
+    }
+    if prefix == "" {
+      throw ValidationError("Every key begins with \"\". Remove all by `larder clear`.")
+    }
+  }
 
   func run() throws {
     try Console.reporting(json: arguments.json) {
-      let encoded = try key.encodedKey()
+      let space = try Space(name: namespace)
+      // Every key is read before the first is removed: a mistake removes nothing.
+      var named = keys
+      if stdin {
+        guard let text = String(validating: try Console.readInput(), as: UTF8.self) else {
+          throw ToolError.usage("Standard input is not UTF-8 text. Write one key a line.")
+        }
+        named = text.split(separator: "\n").map(String.init)
+      }
+      let wanted = try named.map { key in
+        let (tag, bytes) = try keyType.encode(key)
+        return (text: key, key: EncodedKey(tag: tag.rawValue, bytes: bytes))
+      }
       let store = try arguments.openExisting()
       defer { store.close() }
-      let record = WriteRecord(.remove, space: try key.space(), key: encoded)
-      guard case .done(_, true) = try store.core.submit(record) else {
-        throw ToolError("notFound", "There is no entry for \(key.place).", exit: Exit.negative)
-      }
-      if arguments.json { Console.json(.object(key.fields + [("removed", .boolean(true))])) }
+      if let prefix { return report(removed: try removeAll(prefix, space, store.core), []) }
+      var missing: [String] = []
+      for (text, key) in wanted where try !remove(key, space, store.core) { missing.append(text) }
+      report(removed: wanted.count - missing.count, missing)
+      if !missing.isEmpty { throw Exit.negative }
     }
+  }
+
+  private func remove(_ key: EncodedKey, _ space: Space, _ core: StoreCore) throws -> Bool {
+    let result = try core.submit(WriteRecord(.remove, space: space, key: key))
+    if case .done(_, true) = result { return true }
+    return false
+  }
+
+  private func removeAll(_ prefix: String, _ space: Space, _ core: StoreCore) throws -> Int {
+    var position: UInt64? = 0
+    var removed = 0
+    while let start = position {
+      let (entries, next) = try core.page(of: space, from: start, limit: 256)
+      for entry in entries where entry.key.tag == keyType.tag.rawValue {
+        let text = KeyType.display(tag: keyType.tag, bytes: entry.key.bytes)
+        if text.hasPrefix(prefix), try remove(entry.key, space, core) { removed += 1 }
+      }
+      position = next
+    }
+    return removed
+  }
+
+  private func report(removed: Int, _ missing: [String]) {
+    let place = namespace.isEmpty ? "" : " in namespace \"\(namespace)\""
+    guard arguments.json else {
+      for key in missing { Console.complain("larder: There is no entry for \"\(key)\"\(place).") }
+      if prefix != nil { Console.line("Removed \(Columns.count(removed, "entry", "entries")).") }
+      return
+    }
+    if prefix == nil, !stdin, keys.count == 1, missing.isEmpty {
+      return Console.json(
+        .object([
+          ("key", .text(keys[0])), ("keyType", .text(keyType.rawValue)),
+          ("namespace", .text(namespace)), ("removed", .boolean(true)),
+        ]))
+    }
+    if missing.isEmpty || removed > 0 {
+      Console.json(
+        .object([
+          ("removed", CBORValue(removed)), ("missing", .array(missing.map { .text($0) })),
+        ]))
+    }
+    guard !missing.isEmpty else { return }
+    Console.complain(
+      CBORValue.object([
+        ("error", .text("notFound")),
+        ("message", .text("There is no entry for \(NearNames.list(missing))\(place).")),
+      ]).jsonText())
   }
 }
 

@@ -24,7 +24,7 @@ enum ValueKind: String, CaseIterable, ExpressibleByArgument {
   func encode(_ input: [UInt8]) throws -> (codec: CodecIdentifier, payload: [UInt8]) {
     if self == .bytes { return (.plainBytes, input) }
     guard let text = String(validating: input, as: UTF8.self) else {
-      throw ToolError.usage("The value is not UTF-8 text. Store it as bytes.")
+      throw ToolError.usage("The value is not UTF-8 text. Store it with --as bytes.")
     }
     let word = text.trimmingCharacters(in: .whitespacesAndNewlines)
     switch self {
@@ -32,7 +32,7 @@ enum ValueKind: String, CaseIterable, ExpressibleByArgument {
     case .json:
       guard (try? JSONDecoder().decode(AnyValue.self, from: Data(input))) != nil else {
         throw ToolError.usage(
-          "The value is not JSON. Texts in JSON have quotes; or store it as text.")
+          "The value is not JSON. Texts in JSON have quotes; or store it with --as text.")
       }
       return (.json, Array(word.utf8))
     case .integer:
@@ -126,7 +126,9 @@ struct SetCommand: ParsableCommand {
       Console.json(
         .object(
           key.fields + [
-            ("codec", .text(EntryValue.name(of: codec))), ("bytes", CBORValue(payload.count)),
+            ("codec", .text(EntryValue.name(of: codec))),
+            ("bytes", CBORValue(try key.bytes(ofValue: payload.count))),
+            ("valueBytes", CBORValue(payload.count)),
             ("expires", CBORValue(Moment(ifSet: expires)?.iso)),
           ]))
     }

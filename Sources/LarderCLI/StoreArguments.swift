@@ -131,6 +131,11 @@ struct KeyArguments: ParsableArguments {
     return EncodedKey(tag: tag.rawValue, bytes: bytes)
   }
 
+  /// What an entry with this key counts against the budget.
+  func bytes(ofValue count: Int) throws -> Int {
+    EntryHeader.size + (try encodedKey().bytes.count) + count
+  }
+
   /// `"key"`, and in which namespace.
   var place: String {
     "\"\(key)\"" + (namespace.isEmpty ? "" : " in namespace \"\(namespace)\"")

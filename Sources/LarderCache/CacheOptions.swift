@@ -14,6 +14,15 @@ public struct CacheOptions: Sendable {
   public var memoryCount: Int
   /// How values are encoded that are not bytes, text, numbers, dates or UUIDs.
   public var codec: any ValueCodec
+  /// Whether a cache over a ``CacheStorage`` also reads what PersistentCacheKit wrote into it: under the
+  /// key's text of PersistentCacheKit, which is the namespace and the key's description without anything in
+  /// between, as a property list of the value and its expiration.
+  ///
+  /// Only keys that the storage does not have under their own text are read so, and setting or removing a
+  /// key removes both. ``PersistentCache/removeAll()`` fails then: no prefix tells the old texts of one
+  /// namespace from those of another. Old texts of two namespaces may be the same, `"A"` with `"Bx"` and
+  /// `"AB"` with `"x"`: turn the option off when the old entries have been read.
+  public var readsPersistentCacheKitEntries = false
 
   public init(
     memoryCost: ByteCount = .megabytes(64), memoryCount: Int = 100_000,

@@ -40,6 +40,7 @@ public import LarderEngine
 /// their UTF-8, in which each byte but `A-Z a-z 0-9 . _ -` is `%` and two hexadecimal digits. The tag
 /// is the number of ``LarderCoding/KeyTag``; keys of other tags are the bytes in hexadecimal. So no two
 /// keys ever have one text, whatever their namespaces, and none contains a second `/` of its own.
+/// ``CacheOptions/readsPersistentCacheKitEntries`` also reads the texts of PersistentCacheKit.
 public protocol CacheStorage: AnyObject, Sendable {
   /// The bytes of a key; `nil`: none, before and after.
   subscript(key: String) -> Data? { get set }

@@ -35,7 +35,11 @@ extension PersistentCache: ForeignPeer {
     let text = ForeignKey.text(EncodedKey(key), in: namespace)
     let call = store.begin(text, isWrite: false)
     defer { store.end(call) }
-    guard let data = store.storage[text] else { return nil }
+    guard let data = store.storage[text] else {
+      guard let old = try oldItem(key, store), old.entry.expires > tier.now else { return nil }
+      file(old.value, key, old.entry) { store.isUndisturbed(call) }
+      return Loaded(value: old.value, expires: old.entry.expires)
+    }
     guard let entry = ForeignEntry(data, forKey: text) else {
       throw StoreError.unreadable("its storage gives other bytes than were set", in: namespace)
     }
@@ -62,7 +66,9 @@ extension PersistentCache: ForeignPeer {
 
   func containsForeign(_ key: Key, _ store: ForeignStore) throws -> Bool {
     let text = ForeignKey.text(EncodedKey(key), in: namespace)
-    guard let data = store.storage[text] else { return false }
+    guard let data = store.storage[text] else {
+      return try oldItem(key, store).map { $0.entry.expires > tier.now } ?? false
+    }
     return ForeignEntry(data, forKey: text).map { $0.expires > tier.now } ?? false
   }
 
@@ -71,7 +77,15 @@ extension PersistentCache: ForeignPeer {
     let call = store.begin(text, isWrite: true)
     defer { store.end(call) }
     memoryWrites.note(key)
-    store.storage[text] = entry?.data(forKey: text)
+    // The old entry goes last when there is a new one, and first when there is none: a reader sees what
+    // was, or what is.
+    if let oldText = oldText(of: key) {
+      if entry != nil { store.storage[text] = entry?.data(forKey: text) }
+      store.storage[oldText] = nil
+      if entry == nil { store.storage[text] = nil }
+    } else {
+      store.storage[text] = entry?.data(forKey: text)
+    }
     store.forget(key, besides: self)
     var isFiled = false
     if let entry, let value {
@@ -90,7 +104,28 @@ extension PersistentCache: ForeignPeer {
       cost: entry.payload.count + EntryHeader.size, storeHash: 0, table: nil, if: mayFile)
   }
 
+  /// The text under which PersistentCacheKit kept a key, if entries of it are to be read.
+  private func oldText(of key: Key) -> String? {
+    options.readsPersistentCacheKitEntries ? namespace + String(describing: key) : nil
+  }
+
+  /// What PersistentCacheKit stored under a key.
+  private func oldItem(
+    _ key: Key, _ store: ForeignStore
+  ) throws -> (value: Value, entry: ForeignEntry)? {
+    guard let text = oldText(of: key), let data = store.storage[text] else { return nil }
+    let item = try PropertyListCodec().decode(itemOf: Value.self, from: Array(data))
+    let expires = (item.expiration.map(Expiration.at) ?? .never).deadline(now: tier.now)
+    return (item.value, ForeignEntry(codec: 0, expires: expires, payload: Array(data)))
+  }
+
   func removeAllForeign(_ store: ForeignStore) throws {
+    if options.readsPersistentCacheKitEntries {
+      throw StoreError.unsupported(
+        "removeAll",
+        "Entries of PersistentCacheKit have no prefix of their namespace. Remove keys, or turn "
+          + "readsPersistentCacheKitEntries off.")
+    }
     try store.clearing {
       memoryWrites.noteAll()
       defer {

@@ -99,6 +99,25 @@ public final class PersistentCache<Key: CacheKey, Value: Codable & Sendable>: Se
     store.add(self)
   }
 
+  /// Creates a cache over a storage of a program's own, or in memory only if there is none.
+  ///
+  /// - Parameters:
+  ///   - storage: Where values are kept; `nil`: only in this process's memory.
+  ///   - namespace: Caches of different namespaces never see each other's keys.
+  ///   - options: Bounds of the tier in memory, and the codec.
+  ///   - onError: Called with errors that have no caller to go to, those of subscripts.
+  @_disfavoredOverload
+  public convenience init(
+    storage: (any CacheStorage)?, namespace: String? = nil, options: CacheOptions = CacheOptions(),
+    onError: (@Sendable (any Error) -> Void)? = nil
+  ) {
+    if let storage {
+      self.init(storage: storage, namespace: namespace, options: options, onError: onError)
+    } else {
+      self.init(storage: nil as SharedStore?, namespace: namespace, options: options)
+    }
+  }
+
   /// The storage of one's own behind the cache, if it was made with one.
   public var customStorage: (any CacheStorage)? { foreign?.store.storage }
 
@@ -168,6 +187,7 @@ public final class PersistentCache<Key: CacheKey, Value: Codable & Sendable>: Se
   ///
   /// - Parameter completion: Called afterwards, on a thread of Dispatch's global queue. When the call
   ///   itself returns it is done as well.
+  @preconcurrency
   public func clearMemoryCache(completion: (@Sendable () -> Void)? = nil) {
     tier.removeAll()
     if backing == nil { memoryWatch.note(nil) }

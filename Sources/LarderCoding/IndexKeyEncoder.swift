@@ -62,11 +62,7 @@ public struct IndexKeyEncoder: Sendable {
   /// Appends text.
   public mutating func append(_ text: String) {
     bytes.append(0x02)
-    if text.utf8.allSatisfy({ $0 < 0x80 }) {
-      appendEscaped(text.utf8)
-    } else {
-      appendEscaped(composed(text).utf8)
-    }
+    appendEscaped(composed(text).utf8)
   }
 
   private mutating func appendEscaped(_ content: some Sequence<UInt8>) {

@@ -153,3 +153,18 @@ public struct KeyPair<First: CacheKey, Second: CacheKey>: CacheKey {
     encoder.appendComponent(second)
   }
 }
+
+extension KeyPair: Codable where First: Codable, Second: Codable {
+  /// Decodes both parts from an array.
+  public init(from decoder: any Decoder) throws {
+    var container = try decoder.unkeyedContainer()
+    self.init(try container.decode(First.self), try container.decode(Second.self))
+  }
+
+  /// Encodes both parts as an array.
+  public func encode(to encoder: any Encoder) throws {
+    var container = encoder.unkeyedContainer()
+    try container.encode(first)
+    try container.encode(second)
+  }
+}

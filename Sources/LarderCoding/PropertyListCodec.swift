@@ -63,7 +63,29 @@ public struct PropertyListCodec: ValueCodec {
   }
 }
 
+extension PropertyListCodec {
+  /// Turns the property list of an item of PersistentCacheKit into its parts.
+  ///
+  /// - Throws: ``CodingFailure``.
+  package func decode<Value: Decodable>(
+    itemOf type: Value.Type, from bytes: [UInt8]
+  ) throws -> (value: Value, expiration: Date?) {
+    do {
+      let item = try decoder.decode(OldItem<Value>.self, from: Data(bytes))
+      return (item.value, item.expiration)
+    } catch {
+      throw CodingFailure.wrapping(error, operation: .decode, typeName: "\(Value.self)")
+    }
+  }
+}
+
 extension ValueCodec where Self == PropertyListCodec {
   /// Binary property lists.
   public static var propertyList: PropertyListCodec { PropertyListCodec() }
+}
+
+/// An item as PersistentCacheKit stores it.
+private struct OldItem<Value: Decodable>: Decodable {
+  var value: Value
+  var expiration: Date?
 }

@@ -129,9 +129,10 @@ package struct ObjectTypeRecord: Codable, Sendable, Hashable {
 
 /// The checksum behind a record of the catalog: what is not what was written is not believed.
 package enum CatalogSeal {
-  /// The revision of where objects stand (`ObjectFormat.swift`), as a part of the checksum: a record
-  /// of another is not believed, because its ids would not be found. 1: places by the whole hash.
-  private static let revision: UInt64 = 2
+  /// The revision of where objects are stored (`ObjectFormat.swift`) and under which ids, as a part of
+  /// the checksum: a record of another is not valid, because its objects would not be found. 1: slots
+  /// by the complete hash; 2: ids by their description; 3: ids by the text of their cache key.
+  private static let revision: UInt64 = 3
 
   static func sealed(_ content: [UInt8]) -> [UInt8] {
     var bytes = content

@@ -10,11 +10,15 @@ package struct EntryInfo: Sendable {
   package let hash: UInt64
   package let key: EncodedKey
   package let codec: UInt16
+  /// What the entry counts against the budget.
   package let bytes: Int
   package let created: Int64
   package let expires: Int64
   package let namespace: UInt32
   package let lastUse: Int64
+
+  /// The size of the value alone.
+  package var valueBytes: Int { bytes - EntryHeader.size - key.bytes.count }
 }
 
 extension StoreCore {

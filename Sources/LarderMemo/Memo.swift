@@ -88,6 +88,17 @@ package struct Memo: Sendable {
     return age &- freshFor < policy.staleFor ? .stale(result) : nil
   }
 
+  /// Removes the result, whatever its age.
+  ///
+  /// - Returns: Whether there was one.
+  /// - Throws: ``StoreError``.
+  package func forget() throws -> Bool {
+    if case .done(_, true) = try core.submit(WriteRecord(.remove, space: space, key: key)) {
+      return true
+    }
+    return false
+  }
+
   /// Whether another process runs the command right now.
   package func isRunningElsewhere() -> Bool { (try? core.isLedElsewhere(key, in: space)) ?? true }
 

@@ -55,7 +55,7 @@ public struct Index<Object: Storable>: Sendable {
     for path in repeat each path { paths.append(AnyPath(path: path)) }
     for type in repeat (each Value).self { types.append("\(type)") }
     self.paths = paths
-    fields = paths.map(\.name)
+    fields = paths.map { $0.name(in: Object.self) }
     definition = Self.definition(types, "", condition)
     makeKeys = { object in
       var encoder = IndexKeyEncoder()
@@ -73,7 +73,7 @@ public struct Index<Object: Storable>: Sendable {
     isUnique = false
     isMultiple = true
     paths = [AnyPath(path: path)]
-    fields = paths.map(\.name)
+    fields = paths.map { $0.name(in: Object.self) }
     self.condition = condition
     definition = Self.definition(["\(Elements.Element.self)"], "each ", condition)
     makeKeys = { object in
@@ -101,7 +101,8 @@ public struct Index<Object: Storable>: Sendable {
   private static func definition(
     _ types: [String], _ prefix: String, _ condition: Predicate<Object>?
   ) -> String {
-    prefix + types.joined(separator: ", ") + (condition.map { " where \($0)" } ?? "")
+    prefix + types.joined(separator: ", ")
+      + (condition.map { " where \($0.identity(withOrigins: false))" } ?? "")
   }
 
   /// What the planner looks at.
@@ -110,6 +111,24 @@ public struct Index<Object: Storable>: Sendable {
       name: name, isUnique: isUnique, isMultiple: isMultiple, isReferences: isReferences,
       paths: paths, fields: fields, definition: definition,
       condition: condition.map { $0.node.isConjunction ? $0.node.comparisons : [] })
+  }
+
+  /// What is wrong with the declaration; `nil`: nothing.
+  var flaw: String? {
+    let leaves = condition?.node.allComparisons ?? []
+    if fields.contains(where: AnyPath.isAnonymous)
+      || leaves.contains(where: { AnyPath.isAnonymous($0.text) })
+    {
+      return
+        "It uses a computed property without a name, which could not be told from another of its "
+        + "type. Name it in computedProperties."
+    }
+    if leaves.contains(where: { $0.constants == .unknown }) {
+      return
+        "Its condition compares with a constant that cannot be encoded, so it could not be told "
+        + "from another. Make the constant's type Codable."
+    }
+    return nil
   }
 
   /// Whether what is stored as an index is this one.

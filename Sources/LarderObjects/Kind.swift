@@ -27,6 +27,8 @@ final class Kind<Object: Storable>: Sendable {
   /// What a query may walk: the declared indexes, and that of references.
   let walkable: [IndexShape]
   @usableFromInline let tier: MemoryTier<String, DecodedObject>
+  /// Whether what was decoded once may be given to several callers.
+  let sharesInstances = !(Object.self is AnyObject.Type) || Object.sharesInstances
   /// Where in `tier` the objects of sequences are.
   let spots = ObjectSpots()
   private let known = Mutex<State?>(nil)
@@ -72,7 +74,21 @@ final class Kind<Object: Storable>: Sendable {
   }
 
   /// The bytes an id is stored under.
-  static func bytes(of id: Object.ID) -> [UInt8] { Array("\(id)".utf8) }
+  static func bytes(of id: Object.ID) -> [UInt8] { Array(text(of: id).utf8) }
+
+  /// The text an id is stored under: the same for ids that are equal, another for all others.
+  @usableFromInline static func text(of id: Object.ID) -> String {
+    if let text = id as? String { return composed(text) }
+    return composed(KeyType.display(tag: Object.ID.keyTag, bytes: id.keyBytes))
+  }
+
+  /// A text that equals ``text(of:)``, for looking into memory.
+  @inlinable @inline(__always)
+  static func lookUpText(of id: Object.ID) -> String {
+    if let text = id as? String { return text }
+    if let number = id as? Int { return String(number) }
+    return text(of: id)
+  }
 
   // MARK: Catalog
 
@@ -132,6 +148,12 @@ final class Kind<Object: Storable>: Sendable {
     for index in declared where index.name == ReferenceIndex.name {
       throw ObjectError(
         .invalidSchema, type: name, "The index name \"\(index.name)\" is taken. Choose another.",
+        index: index.name)
+    }
+    for index in declared {
+      guard let flaw = index.flaw else { continue }
+      throw ObjectError(
+        .invalidSchema, type: name, "The index \"\(index.name)\" cannot be kept. \(flaw)",
         index: index.name)
     }
     for rule in Object.relationships where rule.isImpossible {
@@ -268,7 +290,8 @@ final class Kind<Object: Storable>: Sendable {
       return try encoder.cbor.encode(object)
     } catch {
       throw ObjectError(
-        .unencodable, type: name, "The object cannot be encoded: \(error).", ids: ["\(object.id)"])
+        .unencodable, type: name, "The object cannot be encoded: \(error).",
+        ids: [Self.text(of: object.id)])
     }
   }
 
@@ -313,7 +336,7 @@ final class Kind<Object: Storable>: Sendable {
       throw ObjectError(
         .migrationFailed, type: name,
         "That the type has references could not be found out before. Declare a relationship of it.",
-        ids: ["\(object.id)"])
+        ids: [Self.text(of: object.id)])
     }
     return ObjectWrite(
       id: Self.bytes(of: object.id), bytes: bytes, codec: CodecIdentifier.cbor.rawValue,
@@ -378,7 +401,7 @@ final class Kind<Object: Storable>: Sendable {
     let id = String(decoding: error.id, as: UTF8.self)
     return ObjectError(
       .keyTaken, type: name,
-      "\"\(id)\" has the same key of the unique index \"\(index)\" as \"\(holder)\". Nothing of the "
-        + "transaction was stored.", ids: [id, holder], index: index)
+      "\"\(id)\" has the same key of the unique index \"\(index)\" as \"\(holder)\", and is not "
+        + "stored.", ids: [id, holder], index: index)
   }
 }

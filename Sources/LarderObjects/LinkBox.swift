@@ -35,7 +35,7 @@ final class LinkBox<Target: Storable>: Sendable {
   private let content: Mutex<Content?>
 
   init(assigned objects: [Target], baseline: [String: Target] = [:]) {
-    ids = objects.map(\.id.description)
+    ids = objects.map { Kind<Target>.text(of: $0.id) }
     context = nil
     content = Mutex(Content(objects: objects, baseline: baseline))
   }
@@ -92,7 +92,7 @@ final class LinkBox<Target: Storable>: Sendable {
     guard let known else { return LinkBox(assigned: objects) }
     if isAssigned { return LinkBox(assigned: objects, baseline: known.baseline) }
     var baseline: [String: Target] = [:]
-    for object in known.objects { baseline[object.id.description] = object }
+    for object in known.objects { baseline[Kind<Target>.text(of: object.id)] = object }
     return LinkBox(assigned: objects, baseline: baseline)
   }
 

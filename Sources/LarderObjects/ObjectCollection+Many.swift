@@ -38,7 +38,7 @@ extension ObjectCollection {
       let decoded = try kind.decode(
         item.stored, context.map { LinkDecoder($0) } ?? kind.newDecoder())
       objects[position] = decoded.object
-      guard context == nil else { continue }
+      guard context == nil, kind.sharesInstances else { continue }
       kind.tier.file(
         decoded, forKey: texts[position], seal: view.seal, label: item.stored.label, expires: .max,
         cost: item.stored.bytes.count + 64, storeHash: item.hash, table: view.generation.table)

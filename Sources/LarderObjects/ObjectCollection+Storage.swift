@@ -117,7 +117,7 @@ extension ObjectCollection where Object.ID: Sendable {
   }
 
   private static func check(_ object: Object, _ id: Object.ID) throws {
-    guard "\(object.id)" != "\(id)" else { return }
+    guard Kind<Object>.bytes(of: object.id) != Kind<Object>.bytes(of: id) else { return }
     throw StorageError(
       .unsupported, during: "set",
       "The object has the id \(object.id), and cannot be stored under \(id). Store it under its own."

@@ -21,7 +21,7 @@ public struct ObjectCollection<Object: Storable>: Sendable {
   /// The object of an id, or `nil`; never older than the last save any process was told of.
   @inlinable
   public func object(id: Object.ID) throws -> Object? {
-    try object(text: (id as? String) ?? "\(id)")
+    try object(text: Kind<Object>.lookUpText(of: id))
   }
 
   // Compiled for the type where it is called from: a hit costs less than a call that does not know it.
@@ -39,7 +39,7 @@ public struct ObjectCollection<Object: Storable>: Sendable {
 
   @usableFromInline func load(_ text: String) throws -> Object? {
     let core = try store.storage.openCore("object")
-    let id = Array(text.utf8)
+    let id = Array(composed(text).utf8)
     let found: Found
     do {
       found = try core.withObjects("object") { transaction, view in
@@ -70,6 +70,7 @@ public struct ObjectCollection<Object: Storable>: Sendable {
     case .same(let object): return object
     case .stored(let bytes, let label, let hash, let view):
       let decoded = try kind.decode(bytes, id: id, kind.newDecoder())
+      guard kind.sharesInstances else { return decoded.object }
       kind.tier.file(
         decoded, forKey: text, seal: view.seal, label: label, expires: .max,
         cost: bytes.count + 64, storeHash: hash, table: view.generation.table)

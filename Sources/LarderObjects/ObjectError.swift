@@ -26,6 +26,9 @@ public struct ObjectError: Error, Sendable, Hashable, CustomStringConvertible {
     public static let invalidSchema = Code(rawValue: "invalidSchema")
     /// Other objects refer to the one to delete, and forbid it.
     public static let referenced = Code(rawValue: "referenced")
+    /// An operation failed after it had written a part, and the transaction went on: nothing of it is
+    /// stored.
+    public static let transactionFailed = Code(rawValue: "transactionFailed")
     /// The object cannot be encoded.
     public static let unencodable = Code(rawValue: "unencodable")
     /// The object is larger than the whole budget of its type.

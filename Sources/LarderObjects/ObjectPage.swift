@@ -17,7 +17,8 @@ internal import LarderSystem
 ///
 /// A query refuses the cursor of another with ``ObjectError/Code/invalidCursor``. What it knows queries
 /// by is the type, the predicate with its constants, and the sort. A closure (``Query/filter(_:fileID:line:column:)``)
-/// it knows by the place in the source where it stands. So a cursor is refused by another closure, and
+/// it knows by the place in the source where it stands; a computed property by its
+/// ``ComputedProperty``, and there is no cursor without one; a reference by the object it leads to. So a cursor is refused by another closure, and
 /// once the source around a closure has changed; but one closure with other *captured* values is the
 /// same to it. Go on with a cursor only under the values it was made with, or use comparisons.
 public struct PageCursor: Sendable, Hashable, Codable, LosslessStringConvertible {
@@ -77,8 +78,8 @@ extension Query {
   /// let more = try store.objects(Car.self).sorted(by: \.year).after(last).limit(20).fetch()
   /// ```
   ///
-  /// Objects with equal sort values come in the order they were first saved in, so none is given
-  /// twice and none is left out. The place is that of the object as it is passed, not as it is
+  /// Objects with equal sort values come in the order they were first saved in, or in the opposite
+  /// one where the first key is descending, so none is given twice and none is left out. The place is that of the object as it is passed, not as it is
   /// stored.
   ///
   /// - Throws: When run: ``ObjectError/Code/notFound`` when there is no object of its id any more.
@@ -125,11 +126,29 @@ extension Query {
 
   /// What tells the query from others, the same in every process: without limits.
   private var fingerprint: UInt64 {
-    let text = ([Object.storedName, predicate.identity] + sorts.map(\.text)).joined(separator: "\n")
+    let text = ([Object.storedName, predicate.identity(withOrigins: true)] + sorts.map(\.text))
+      .joined(separator: "\n")
     return XXH64.hash(Array(text.utf8))
   }
 
+  /// The comparisons and sorts that cannot be told from others of their type.
+  private var anonymous: String? {
+    sorts.map(\.text).first(where: AnyPath.isAnonymous)
+      ?? predicate.node.allComparisons.first {
+        // References are found by an index of their own, and mostly have no name.
+        $0.path != nil && $0.path != AnyPath(path: \Object.larderReferences)
+          && AnyPath.isAnonymous($0.text)
+      }?.text
+  }
+
   func cursor(behind found: QueryRun<Object>.Found) throws -> PageCursor {
+    if let anonymous {
+      throw ObjectError(
+        .invalidCursor, type: Object.storedName,
+        "The query uses a computed property without a name (\(anonymous)), which a cursor cannot tell "
+          + "from another of its type. Name it in computedProperties, or use after(_:) with an object."
+      )
+    }
     let values = try sorts.map { sort in
       guard let coding = sort.coding else {
         throw ObjectError(

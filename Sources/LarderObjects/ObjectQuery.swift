@@ -36,7 +36,8 @@ public struct ObjectQuery<Object: Storable>: Sendable {
 
   private var missing: ObjectError {
     ObjectError(
-      .notFound, type: Object.storedName, "There is no such object. Save it first.", ids: ["\(id)"])
+      .notFound, type: Object.storedName, "There is no such object. Save it first.",
+      ids: [Kind<Object>.text(of: id)])
   }
 }
 

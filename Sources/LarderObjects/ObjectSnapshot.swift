@@ -23,7 +23,8 @@ public struct ObjectSnapshot: ~Copyable {
   ) throws -> Object? {
     let collection = store.collection(type)
     return try reading(type) { transaction in
-      try collection.found((id as? String) ?? "\(id)", view.generation, transaction, source)?.object
+      try collection.found(
+        Kind<Object>.text(of: id), view.generation, transaction, source)?.object
     }
   }
 

@@ -82,6 +82,7 @@ extension Kind {
     _ decoded: Decoded, _ text: String, _ id: [UInt8], _ head: ObjectHead, cost: Int,
     _ view: SnapshotView
   ) {
+    guard sharesInstances else { return }
     tier.file(
       decoded, forKey: text, seal: view.seal, label: head.label, expires: .max, cost: cost,
       storeHash: view.generation.objectHash(type: decoded.type, id: id),

@@ -16,6 +16,7 @@ extension ObjectTransaction {
     for (owner, edits) in plan.nullified { try nullify(owner, edits) }
     for reference in plan.removed {
       guard let record = try entries.objectType(named: reference.type) else { continue }
+      noteWrite()
       try entries.delete(type: record.number, id: reference.id)
       overlay.delete(reference)
     }
@@ -62,6 +63,7 @@ extension ObjectTransaction {
     }
     do {
       _ = try entries.save(write, type: record.number)
+      noteWrite()
     } catch let error as ObjectKeyTaken {
       throw ObjectError(
         .keyTaken, type: owner.type,

@@ -5,12 +5,22 @@
 public import LarderEngine
 
 /// A transaction over objects of any number of types.
+///
+/// An operation that throws before it has written anything changes nothing, and the closure may catch
+/// the error and continue. One that throws after it has written a part (the second object of several
+/// has a taken key, or a child of the object) has failed the transaction: the next operation that
+/// writes, and at the latest the end of the closure, throws
+/// ``ObjectError/Code/transactionFailed``, and nothing of the transaction is stored.
 public struct ObjectTransaction: ~Copyable {
   /// The transaction below, for cache entries in the same commit.
   public var entries: StoreTransaction
   let store: ObjectStore
   /// What was written, for references that are followed before the commit.
   let overlay = TransactionOverlay()
+  /// How often something was written.
+  private var writes = 0
+  /// Why nothing of the transaction may be stored.
+  private var failure: ObjectError?
   /// An encoder whose last object referred to nothing.
   private var spare: LinkEncoder?
   /// The types as they are, while none of their records changes.
@@ -28,9 +38,33 @@ public struct ObjectTransaction: ~Copyable {
     var transaction = ObjectTransaction(entries: entries, store: store)
     let result = Result { try body(&transaction) }
     transaction.overlay.close()
+    let failure = transaction.failure
     entries = transaction.entries
+    if let failure, case .success = result { throw failure }
     return try result.get()
   }
+
+  /// Runs an operation that writes; one that fails in the middle fails the transaction.
+  private mutating func operation<R>(
+    on type: String, _ body: (inout ObjectTransaction) throws -> R
+  ) throws -> R {
+    if let failure { throw failure }
+    let before = writes
+    do {
+      return try body(&self)
+    } catch {
+      if writes != before {
+        failure = ObjectError(
+          .transactionFailed, type: type,
+          "An operation failed after it had written a part (\(error)), and the closure went on. "
+            + "Nothing of the transaction is stored. Let the error end the closure.")
+      }
+      throw error
+    }
+  }
+
+  /// Notes that the transaction is not what it was.
+  mutating func noteWrite() { writes += 1 }
 
   /// What references decoded in this transaction load from.
   private func context() -> LinkContext { LinkContext(store: store, overlay: overlay) }
@@ -72,18 +106,25 @@ public struct ObjectTransaction: ~Copyable {
   /// references, and to theirs, to any depth. Where one id occurs more than once among them, the
   /// object nearest to the one saved is stored.
   ///
-  /// - Throws: ``ObjectError/Code/keyTaken`` when a unique index forbids it; let it end the
-  ///   transaction.
+  /// - Throws: ``ObjectError/Code/keyTaken`` when a unique index forbids it.
   public mutating func save<Object: Storable>(
     _ object: Object, children: ChildPolicy = .overwrite
   ) throws {
-    try saveChildren(store(object), of: [object], children)
+    try operation(on: Object.storedName) { transaction in
+      try transaction.saveChildren(transaction.store(object), of: [object], children)
+    }
   }
 
   /// Stores objects like ``save(_:children:)``; the objects themselves go before children of the
   /// same id.
   public mutating func save<Object: Storable>(
     _ objects: [Object], children: ChildPolicy = .overwrite
+  ) throws {
+    try operation(on: Object.storedName) { try $0.storeAll(objects, children) }
+  }
+
+  private mutating func storeAll<Object: Storable>(
+    _ objects: [Object], _ children: ChildPolicy
   ) throws {
     var pending: [any PendingChild] = []
     entries.beginIndexBatch()
@@ -131,15 +172,21 @@ public struct ObjectTransaction: ~Copyable {
     let write = try kind.write(object, bytes, collector, &record, in: &entries)
     try kind.requireSameSchema(write.bytes, record, &entries)
     do {
-      let saved = try entries.save(write, type: record.number, keepsExisting: keepsExisting)
-      if case .kept = saved {
-      } else {
+      switch try entries.save(write, type: record.number, keepsExisting: keepsExisting) {
+      case .kept: break
+      case .unchanged: overlay.save(ObjectReference(type: kind.name, id: write.id), bytes)
+      case .inserted, .replaced:
+        noteWrite()
         overlay.save(ObjectReference(type: kind.name, id: write.id), bytes)
       }
     } catch let error as ObjectKeyTaken {
       throw kind.taken(error, record)
     } catch let error as ObjectTooLarge {
       throw kind.tooLarge(error)
+    } catch {
+      // The store failed, not the object: a part may have been written.
+      noteWrite()
+      throw error
     }
     return collector.children
   }
@@ -164,32 +211,39 @@ public struct ObjectTransaction: ~Copyable {
     _ type: Object.Type, ids: [Object.ID]
   ) throws -> Int {
     let kind = store.kind(type)
-    _ = try kind.prepare(&entries)
-    return try remove(
-      ids.map { ObjectReference(type: kind.name, id: Kind<Object>.bytes(of: $0)) })
+    return try operation(on: kind.name) { transaction in
+      _ = try kind.prepare(&transaction.entries)
+      return try transaction.remove(
+        ids.map { ObjectReference(type: kind.name, id: Kind<Object>.bytes(of: $0)) })
+    }
   }
 
   /// Deletes everything of a type; at once, unless relationships have rules about it.
   public mutating func deleteAll<Object: Storable>(_ type: Object.Type) throws {
     let kind = store.kind(type)
-    var record = try kind.prepare(&entries)
-    if DeletionPlan.hasRules(about: kind.name, among: try types()) {
-      try remove(allIDs(of: record))
-      record = try kind.prepare(&entries)
+    try operation(on: kind.name) { transaction in
+      var record = try kind.prepare(&transaction.entries)
+      if DeletionPlan.hasRules(about: kind.name, among: try transaction.types()) {
+        try transaction.remove(transaction.allIDs(of: record))
+        record = try kind.prepare(&transaction.entries)
+      }
+      try transaction.clear(record)
     }
-    try clear(record)
   }
 
   /// Deletes everything of all types, whatever the rules of relationships: nothing is left to refer.
   /// The types stay declared, with their versions, indexes and budgets.
   public mutating func reset() throws {
-    // A type that a migration has only reserved has nothing stored.
-    for record in try types() where record.version > 0 && record.movedTo == nil {
-      try clear(record)
+    try operation(on: "all types") { transaction in
+      // A type that a migration has only reserved has nothing stored.
+      for record in try transaction.types() where record.version > 0 && record.movedTo == nil {
+        try transaction.clear(record)
+      }
     }
   }
 
   private mutating func clear(_ type: ObjectTypeRecord) throws {
+    noteWrite()
     var record = type
     let old = try entries.objectBooks(record.number)
     try entries.dropObjectNumber(record.number, isIndex: false)

@@ -4,14 +4,15 @@
 
 internal import LarderEngine
 internal import LarderLMDB
+internal import LarderSystem
 
 /// The states of something stored, as they become: the present one first, then the latest after
 /// each change by any process. States that nobody came to see are left out, equal ones are not
 /// repeated, and none is missed for good.
 ///
-/// Two states are equal when their objects are, by their own `==` where their type is `Equatable`,
-/// else by what is stored of them; and when the children they show are, those that were included, or
-/// looked at by a predicate or a sort.
+/// Two states are equal when what is stored of their objects is, whatever the type's own `==` compares;
+/// and when the children they show are, those that were included, or looked at by a predicate or a
+/// sort.
 ///
 /// The sequence ends with an error when the store is closed, and quietly when its task is cancelled.
 public struct StoredValues<Element: Sendable>: AsyncSequence, Sendable {
@@ -76,7 +77,7 @@ extension ObjectCollection {
   /// An object as it is and as it becomes; `nil` while there is none.
   public func values(id: Object.ID) -> StoredValues<Object?> {
     let collection = self
-    let text = "\(id)"
+    let text = Kind<Object>.text(of: id)
     let observation = Observation(store: store) { transaction, view, source in
       let found = try collection.found(text, view.generation, transaction, source)
       return ObservedObject(found: found, id: text)
@@ -106,7 +107,7 @@ extension ObjectCollection {
     ).object
     return .init(
       object: object, sequence: item.stored.sequence, label: item.stored.label,
-      related: source.end([]))
+      related: source.end([]), content: XXH64.hash(item.stored.bytes))
   }
 }
 
@@ -129,16 +130,8 @@ extension Kind {
   /// Whether two looks saw the same: the same object in the same state, showing the same children.
   func isSame(_ old: QueryRun<Object>.Found, _ new: QueryRun<Object>.Found) -> Bool {
     guard old.related == new.related else { return false }
+    // By what is stored, never by the type's own `==`, which may compare less than that.
     if old.sequence == new.sequence, old.label == new.label { return true }
-    return isEqual(old.object, new.object)
-  }
-
-  /// Whether two values are equal: as their type says, else by what would be stored of them.
-  private func isEqual(_ old: Object, _ new: Object) -> Bool {
-    guard Self.bytes(of: old.id) == Self.bytes(of: new.id) else { return false }
-    func isEqual<Value: Equatable>(_ value: Value) -> Bool { value == new as? Value }
-    if let old = old as? any Equatable { return isEqual(old) }
-    guard let bytes = try? encode(old, LinkCollector()) else { return false }
-    return bytes == (try? encode(new, LinkCollector()))
+    return old.content == new.content
   }
 }

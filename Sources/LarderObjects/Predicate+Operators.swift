@@ -64,7 +64,7 @@ extension Predicate {
   ) -> Predicate {
     let key = indexKey(value)
     return Predicate(
-      of: path, "\(path.name) \(sign) \(literal(value))",
+      of: path, "\(path.name) \(sign) \(literal(value))", constants: ConstantIdentity(value),
       ranges: key.map { [range($0)] }.flatMap { dates($0, sign, value) },
       isExact: key.map { KeyRange.isExact($0, value) } ?? false
     ) { holds($0) }
@@ -84,13 +84,15 @@ extension Predicate {
   static func different<Value: Equatable & Sendable>(
     _ path: PropertyPath<Object, Value>, _ value: Value
   ) -> Predicate {
-    Predicate(of: path, "\(path.name) != \(literal(value))") { $0 != value }
+    Predicate(
+      of: path, "\(path.name) != \(literal(value))", constants: ConstantIdentity(value)
+    ) { $0 != value }
   }
 
   /// What a constant looks like in a description.
   static func literal(_ value: some Sendable) -> String {
     switch value {
-    case let text as String: "\"\(text)\""
+    case let text as String: text.debugDescription
     // In words it would lose its fraction, and trap where the calendar ends.
     case let date as Date: "Date(\(date.timeIntervalSinceReferenceDate))"
     default: "\(value)"
@@ -116,28 +118,28 @@ public func != <Object: Storable, Value: Equatable & Sendable>(
 public func < <Object: Storable, Value: Comparable & Sendable>(
   path: Path<Object, Value>, value: Value
 ) -> Predicate<Object> {
-  .compare(PropertyPath(path), "<", value, KeyRange.below) { $0 < value }
+  .compare(PropertyPath(path), "<", value, KeyRange.below) { ValueOrder.isBelow($0, value) }
 }
 
 /// Whether the property is a value or below it.
 public func <= <Object: Storable, Value: Comparable & Sendable>(
   path: Path<Object, Value>, value: Value
 ) -> Predicate<Object> {
-  .compare(PropertyPath(path), "<=", value, KeyRange.upTo) { $0 <= value }
+  .compare(PropertyPath(path), "<=", value, KeyRange.upTo) { ValueOrder.isAtMost($0, value) }
 }
 
 /// Whether the property is above a value.
 public func > <Object: Storable, Value: Comparable & Sendable>(
   path: Path<Object, Value>, value: Value
 ) -> Predicate<Object> {
-  .compare(PropertyPath(path), ">", value, KeyRange.above) { $0 > value }
+  .compare(PropertyPath(path), ">", value, KeyRange.above) { ValueOrder.isBelow(value, $0) }
 }
 
 /// Whether the property is a value or above it.
 public func >= <Object: Storable, Value: Comparable & Sendable>(
   path: Path<Object, Value>, value: Value
 ) -> Predicate<Object> {
-  .compare(PropertyPath(path), ">=", value, KeyRange.from) { $0 >= value }
+  .compare(PropertyPath(path), ">=", value, KeyRange.from) { ValueOrder.isAtMost(value, $0) }
 }
 
 // What is missing is neither below nor above anything.
@@ -146,26 +148,34 @@ public func >= <Object: Storable, Value: Comparable & Sendable>(
 public func < <Object: Storable, Value: Comparable & Sendable>(
   path: Path<Object, Value?>, value: Value
 ) -> Predicate<Object> {
-  .compare(PropertyPath(path), "<", value, KeyRange.below) { $0.map { $0 < value } ?? false }
+  .compare(PropertyPath(path), "<", value, KeyRange.below) {
+    $0.map { ValueOrder.isBelow($0, value) } ?? false
+  }
 }
 
 /// Whether the property has a value, and it is another or below it.
 public func <= <Object: Storable, Value: Comparable & Sendable>(
   path: Path<Object, Value?>, value: Value
 ) -> Predicate<Object> {
-  .compare(PropertyPath(path), "<=", value, KeyRange.upTo) { $0.map { $0 <= value } ?? false }
+  .compare(PropertyPath(path), "<=", value, KeyRange.upTo) {
+    $0.map { ValueOrder.isAtMost($0, value) } ?? false
+  }
 }
 
 /// Whether the property has a value, and it is above another.
 public func > <Object: Storable, Value: Comparable & Sendable>(
   path: Path<Object, Value?>, value: Value
 ) -> Predicate<Object> {
-  .compare(PropertyPath(path), ">", value, KeyRange.above) { $0.map { $0 > value } ?? false }
+  .compare(PropertyPath(path), ">", value, KeyRange.above) {
+    $0.map { ValueOrder.isBelow(value, $0) } ?? false
+  }
 }
 
 /// Whether the property has a value, and it is another or above it.
 public func >= <Object: Storable, Value: Comparable & Sendable>(
   path: Path<Object, Value?>, value: Value
 ) -> Predicate<Object> {
-  .compare(PropertyPath(path), ">=", value, KeyRange.from) { $0.map { $0 >= value } ?? false }
+  .compare(PropertyPath(path), ">=", value, KeyRange.from) {
+    $0.map { ValueOrder.isAtMost(value, $0) } ?? false
+  }
 }

@@ -55,6 +55,7 @@ public struct Predicate<Object: Storable>: Sendable, CustomStringConvertible {
   /// A comparison of a property.
   init<Value>(
     of path: PropertyPath<Object, Value>, _ text: @autoclosure @escaping @Sendable () -> String,
+    constants: @autoclosure @escaping @Sendable () -> ConstantIdentity = .text,
     ranges: [KeyRange]? = nil, elementRanges: [KeyRange]? = nil, isExact: Bool = true,
     holds: @escaping @Sendable (Value) -> Bool
   ) {
@@ -62,7 +63,7 @@ public struct Predicate<Object: Storable>: Sendable, CustomStringConvertible {
       Leaf(
         comparison: Comparison(
           path: path.erased, makeText: text, ranges: ranges, elementRanges: elementRanges,
-          isExact: isExact), holds: { holds(path.value(of: $0)) },
+          isExact: isExact, makeConstants: constants), holds: { holds(path.value(of: $0)) },
         stored: { StoredProperty(path, holds) }))
   }
 
@@ -100,7 +101,14 @@ public struct Predicate<Object: Storable>: Sendable, CustomStringConvertible {
   public var description: String { Self.text(node) }
 
   /// What tells it from other predicates, in every process that runs the same program.
-  var identity: String { Self.text(node) { $0.origin.map { " at \($0)" } ?? "" } }
+  ///
+  /// - Parameter withOrigins: Whether closures are told apart by where they are in the source.
+  func identity(withOrigins: Bool) -> String {
+    Self.text(node) { leaf in
+      leaf.comparison.constants.suffix
+        + (withOrigins ? leaf.origin.map { " at \($0)" } ?? "" : "")
+    }
+  }
 
   static func text(_ node: Node, _ suffix: (Leaf) -> String = { _ in "" }) -> String {
     switch node {

@@ -58,6 +58,7 @@ extension PropertyOf where Value: Equatable {
     return Predicate(
       of: path,
       "\(name) in [\(values.map { Predicate<Object>.literal($0) }.joined(separator: ", "))]",
+      constants: ConstantIdentity(all: values),
       ranges: ranges,
       isExact: zip(keys, values).allSatisfy { key, value in
         key.map { KeyRange.isExact($0, value) } ?? false
@@ -69,19 +70,19 @@ extension PropertyOf where Value: Equatable {
 extension PropertyOf where Value: Comparable {
   /// Whether the property is below a value.
   public static func < (property: Self, value: Value) -> Predicate<Object> {
-    .compare(property.path, "<", value, KeyRange.below) { $0 < value }
+    .compare(property.path, "<", value, KeyRange.below) { ValueOrder.isBelow($0, value) }
   }
   /// Whether the property is a value or below it.
   public static func <= (property: Self, value: Value) -> Predicate<Object> {
-    .compare(property.path, "<=", value, KeyRange.upTo) { $0 <= value }
+    .compare(property.path, "<=", value, KeyRange.upTo) { ValueOrder.isAtMost($0, value) }
   }
   /// Whether the property is above a value.
   public static func > (property: Self, value: Value) -> Predicate<Object> {
-    .compare(property.path, ">", value, KeyRange.above) { $0 > value }
+    .compare(property.path, ">", value, KeyRange.above) { ValueOrder.isBelow(value, $0) }
   }
   /// Whether the property is a value or above it.
   public static func >= (property: Self, value: Value) -> Predicate<Object> {
-    .compare(property.path, ">=", value, KeyRange.from) { $0 >= value }
+    .compare(property.path, ">=", value, KeyRange.from) { ValueOrder.isAtMost(value, $0) }
   }
 
   /// Whether the value lies in a range that includes its end.
@@ -100,25 +101,33 @@ extension PropertyOf {
   public static func < <Inner: Comparable & Sendable>(
     property: Self, value: Inner
   ) -> Predicate<Object> where Value == Inner? {
-    .compare(property.path, "<", value, KeyRange.below) { $0.map { $0 < value } ?? false }
+    .compare(property.path, "<", value, KeyRange.below) {
+      $0.map { ValueOrder.isBelow($0, value) } ?? false
+    }
   }
   /// Whether there is a value, and it is another or below it.
   public static func <= <Inner: Comparable & Sendable>(
     property: Self, value: Inner
   ) -> Predicate<Object> where Value == Inner? {
-    .compare(property.path, "<=", value, KeyRange.upTo) { $0.map { $0 <= value } ?? false }
+    .compare(property.path, "<=", value, KeyRange.upTo) {
+      $0.map { ValueOrder.isAtMost($0, value) } ?? false
+    }
   }
   /// Whether there is a value, and it is above another.
   public static func > <Inner: Comparable & Sendable>(
     property: Self, value: Inner
   ) -> Predicate<Object> where Value == Inner? {
-    .compare(property.path, ">", value, KeyRange.above) { $0.map { $0 > value } ?? false }
+    .compare(property.path, ">", value, KeyRange.above) {
+      $0.map { ValueOrder.isBelow(value, $0) } ?? false
+    }
   }
   /// Whether there is a value, and it is another or above it.
   public static func >= <Inner: Comparable & Sendable>(
     property: Self, value: Inner
   ) -> Predicate<Object> where Value == Inner? {
-    .compare(property.path, ">=", value, KeyRange.from) { $0.map { $0 >= value } ?? false }
+    .compare(property.path, ">=", value, KeyRange.from) {
+      $0.map { ValueOrder.isAtMost(value, $0) } ?? false
+    }
   }
 
   /// Whether there is no value.
@@ -151,7 +160,7 @@ extension PropertyOf where Value == String {
     let key = KeyRange.bound(encoder.bytes.dropLast())
     let path = path
     return Predicate(
-      of: path, "\(name).hasPrefix(\"\(prefix)\")",
+      of: path, "\(name).hasPrefix(\(prefix.debugDescription))",
       ranges: [KeyRange(lower: key, upper: KeyRange.after(key))], isExact: false
     ) { $0.hasPrefix(prefix) }
   }
@@ -159,15 +168,15 @@ extension PropertyOf where Value == String {
   /// Whether the text ends with another.
   public func hasSuffix(_ suffix: String) -> Predicate<Object> {
     let path = path
-    return Predicate(of: path, "\(name).hasSuffix(\"\(suffix)\")") {
+    return Predicate(of: path, "\(name).hasSuffix(\(suffix.debugDescription))") {
       $0.hasSuffix(suffix)
     }
   }
 
-  /// Whether another text is part of the text.
+  /// Whether another text is part of the text: whole characters of it, however they are composed.
   public func contains(_ part: String) -> Predicate<Object> {
     let path = path
-    return Predicate(of: path, "\(name).contains(\"\(part)\")") {
+    return Predicate(of: path, "\(name).contains(\(part.debugDescription))") {
       part.isEmpty || $0.contains(part)
     }
   }
@@ -176,7 +185,7 @@ extension PropertyOf where Value == String {
   public func equalsIgnoringCase(_ other: String) -> Predicate<Object> {
     let path = path
     let lower = other.lowercased()
-    return Predicate(of: path, "\(name).equalsIgnoringCase(\"\(other)\")") {
+    return Predicate(of: path, "\(name).equalsIgnoringCase(\(other.debugDescription))") {
       $0.lowercased() == lower
     }
   }
@@ -185,7 +194,7 @@ extension PropertyOf where Value == String {
   public func containsIgnoringCase(_ part: String) -> Predicate<Object> {
     let path = path
     let lower = part.lowercased()
-    return Predicate(of: path, "\(name).containsIgnoringCase(\"\(part)\")") {
+    return Predicate(of: path, "\(name).containsIgnoringCase(\(part.debugDescription))") {
       lower.isEmpty || $0.lowercased().contains(lower)
     }
   }
@@ -205,7 +214,7 @@ extension PropertyOf where Value == String {
     let expression = Mutex(regex)
     let box = Boxed(expression)
     let path = path
-    return Predicate(of: path, "\(name).matches(\"\(pattern)\")") { text in
+    return Predicate(of: path, "\(name).matches(\(pattern.debugDescription))") { text in
       box.value.withLock { text.firstMatch(of: $0) != nil }
     }
   }
@@ -224,6 +233,7 @@ extension PropertyOf where Value: Collection, Value.Element: Equatable & Sendabl
     let key = indexKey(element)
     return Predicate(
       of: path, "\(name).contains(\(Predicate<Object>.literal(element)))",
+      constants: ConstantIdentity(element),
       elementRanges: key.map { [.equal($0)] },
       isExact: key.map { KeyRange.isExact($0, element) } ?? false
     ) { $0.contains(element) }
@@ -240,7 +250,9 @@ extension PropertyOf where Value: Collection, Value.Element: Equatable & Sendabl
     let keys = elements.map { indexKey($0) }
     let ranges = keys.allSatisfy { $0 != nil } ? keys.map { KeyRange.equal($0!) } : nil
     return Predicate(
-      of: path, "\(name).contains(any: \(elements))", elementRanges: ranges, isExact: false
+      of: path,
+      "\(name).contains(any: [\(elements.map { Predicate<Object>.literal($0) }.joined(separator: ", "))])",
+      constants: ConstantIdentity(all: elements), elementRanges: ranges, isExact: false
     ) { collection in
       elements.contains { collection.contains($0) }
     }

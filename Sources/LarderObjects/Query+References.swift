@@ -111,7 +111,8 @@ extension PropertyOf where Value: Reference {
     let path = path
     let key = Kind<Value.Target>.bytes(of: id)
     return Predicate(
-      AnyPath(path: \Object.larderReferences), "\(name) refers to \"\(id)\"",
+      AnyPath(path: \Object.larderReferences),
+      "\(name) refers to \(Kind<Value.Target>.text(of: id).debugDescription)",
       elementRanges: [.exactly(ReferenceIndex.prefix(Value.Target.storedName, key))],
       isExact: false
     ) { path.value(of: $0).ids.contains { Array($0.utf8) == key } }

@@ -38,7 +38,7 @@ extension Query {
   /// Objects that do not decode are left out and reported to the store's `onError`.
   ///
   /// - Complexity: As ``explain()`` says. A kept query whose type nobody has changed costs two
-  ///   loads.
+  ///   loads, unless it filters by a closure, whose answer may change without the objects.
   public func fetch() throws -> [Object] {
     if let known = remembered { return known }
     return try run("query", empty: []) { run, transaction, view in
@@ -49,6 +49,7 @@ extension Query {
       for inclusion in inclusions { _ = try inclusion.load(objects, view.generation, transaction) }
       let context = run.decoder.context
       if context.source == nil, context.wasLoaded { return objects }
+      guard run.kind.sharesInstances, !predicate.node.isOpaque else { return objects }
       memo.remember(
         .init(
           objects: objects, context: context, generation: view.generation,

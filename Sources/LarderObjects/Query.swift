@@ -22,7 +22,7 @@ struct SortKey<Object: Storable>: Sendable {
   /// How a page remembers the value of its last object; `nil`: it cannot be coded.
   let coding: SortCoding<Object>?
 
-  var text: String { path.name + (direction == .ascending ? "" : " descending") }
+  var text: String { path.name(in: Object.self) + (direction == .ascending ? "" : " descending") }
   var shape: SortShape {
     SortShape(path: path, direction: direction, isIndexable: isIndexable)
   }
@@ -39,8 +39,10 @@ struct SortKey<Object: Storable>: Sendable {
 /// print(try query.explain())
 /// ```
 ///
-/// Without a sort, objects come in the order they were first saved in. A query that is kept
-/// remembers its result, and gives it again as long as no process has changed anything of the type.
+/// Without a sort, objects come in the order they were first saved in. So do objects with equal values
+/// of a sort; if its first key is descending, in the opposite order, by an index, in memory and in
+/// pages alike. A query that is kept remembers its result, and gives it again as long as no process
+/// has changed anything of the type; one that filters by a closure does not.
 public struct Query<Object: Storable>: Sendable {
   let store: ObjectStore
   private(set) var predicate: Predicate<Object> = .all
@@ -85,6 +87,14 @@ public struct Query<Object: Storable>: Sendable {
   }
 
   /// Only objects for which a closure holds. Every one is decoded: the last resort.
+  ///
+  /// The closure is called for every object each time the query runs: its result is never remembered,
+  /// so it may depend on the time or on other state. Inside of it Swift's own operators hold. They
+  /// agree with the comparisons of key paths but for two of texts. The order of texts in queries is
+  /// that of the bytes of their normalization form C, with which `<` disagrees where a text is
+  /// composed of conjoining jamo. And ``PropertyOf/contains(_:)-(String)`` finds whole characters, as
+  /// the standard library's `contains` does; where Foundation is imported, `contains` of a closure
+  /// may be Foundation's, which finds parts of characters.
   ///
   /// - Parameters:
   ///   - fileID: With `line` and `column`, where the closure stands; see ``PageCursor``.

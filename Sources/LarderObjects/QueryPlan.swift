@@ -31,13 +31,20 @@ struct Comparison: Sendable {
   let elementRanges: [KeyRange]?
   /// Whether the ranges hold every object that fits and no other.
   let isExact: Bool
+  /// Made when something asks: what tells the constants from others that read the same.
+  var makeConstants: @Sendable () -> ConstantIdentity = { .text }
 
   var text: String { makeText() }
+  var constants: ConstantIdentity { makeConstants() }
 
-  /// Whether another comparison says the same; a closure says what nobody knows.
+  /// What tells the comparison from others: the text, and the constants that it does not say exactly.
+  var identity: String { text + constants.suffix }
+
+  /// Whether another comparison says the same; what a closure says is not known.
   func isSame(as other: Comparison) -> Bool {
     path != nil && path == other.path && ranges == other.ranges
       && elementRanges == other.elementRanges && isExact == other.isExact && text == other.text
+      && constants != .unknown && constants == other.constants
   }
 }
 
@@ -82,6 +89,26 @@ extension Predicate.Node {
       for node in nodes { all += node.comparisons }
       return all
     default: return []
+    }
+  }
+
+  /// Every comparison, wherever it is.
+  var allComparisons: [Comparison] {
+    switch self {
+    case .all: []
+    case .leaf(let leaf): [leaf.comparison]
+    case .and(let nodes), .or(let nodes): nodes.flatMap(\.allComparisons)
+    case .not(let node): node.allComparisons
+    }
+  }
+
+  /// Whether a closure is in it, whose answer may depend on more than the object.
+  var isOpaque: Bool {
+    switch self {
+    case .all: false
+    case .leaf(let leaf): leaf.origin != nil
+    case .and(let nodes), .or(let nodes): nodes.contains(where: \.isOpaque)
+    case .not(let node): node.isOpaque
     }
   }
 

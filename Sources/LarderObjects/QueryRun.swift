@@ -53,6 +53,8 @@ struct QueryRun<Object: Storable> {
     let label: UInt64
     /// What tells the states of the children it shows from others; with a source only.
     var related = 0
+    /// The hash of what is stored of the object; with a source only.
+    var content: UInt64 = 0
   }
 
   func objects(
@@ -229,6 +231,7 @@ struct QueryRun<Object: Storable> {
         // Children that are sorted by are looked at now, while it is known whose they are.
         for sort in query.sorts { _ = sort.compare(object, object) }
         found.related = decoder.context.source?.end([]) ?? 0
+        found.content = XXH64.hash(bytes)
       }
       return try body(found)
     }

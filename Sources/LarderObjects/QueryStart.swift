@@ -136,7 +136,7 @@ extension Query {
         throw ObjectError(
           .notFound, type: kind.name,
           "The object to go on behind is not stored any more. Use the cursor of a page, which needs "
-            + "no object.", ids: ["\(object.id)"])
+            + "no object.", ids: [Kind<Object>.text(of: object.id)])
       }
       let values = try sorts.map { sort in
         SortCoding<Object>.Value(

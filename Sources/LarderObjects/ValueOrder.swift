@@ -2,6 +2,8 @@
 // Copyright 2026 the Larder authors. Licensed under Apache-2.0.
 // SPDX-License-Identifier: Apache-2.0
 
+internal import LarderCoding
+
 #if canImport(FoundationEssentials)
   internal import FoundationEssentials
 #else
@@ -16,10 +18,29 @@
 // order of its own: by `<`; what does not even equal itself comes behind everything, as it does in an
 // index (`IndexKeyEncoder.swift`); and a value that is missing comes before everything, likewise.
 
+//
+// Texts are in the order of the bytes of their normalization form C, which is the order of an index.
+// Swift's `<` is the same but for texts of conjoining jamo, which it does not compose to compare.
+
 /// The order values are sorted in.
 package enum ValueOrder {
+  /// Whether a value is below another: by `<`, and texts by their canonical bytes.
+  package static func isBelow<Value: Comparable>(_ left: Value, _ right: Value) -> Bool {
+    guard Value.self == String.self else { return left < right }
+    return textIsBelow(left as! String, right as! String)
+  }
+
+  /// Whether a value is another or below it: by `<=`, and texts by their canonical bytes.
+  package static func isAtMost<Value: Comparable>(_ left: Value, _ right: Value) -> Bool {
+    guard Value.self == String.self else { return left <= right }
+    return !textIsBelow(right as! String, left as! String)
+  }
+
   /// Negative: the first comes first; zero: neither does.
   package static func of<Value: Comparable>(_ left: Value, _ right: Value) -> Int {
+    if Value.self == String.self {
+      return isBelow(left, right) ? -1 : isBelow(right, left) ? 1 : 0
+    }
     if left < right { return -1 }
     if right < left { return 1 }
     if left == right { return 0 }

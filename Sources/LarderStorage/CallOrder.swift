@@ -20,20 +20,20 @@ internal import Synchronization
 
 /// A queue of calls: those of one key of one storage.
 @usableFromInline
-struct CallLane: Hashable, Sendable {
-  let owner: ObjectIdentifier
-  let hash: Int
+package struct CallLane: Hashable, Sendable {
+  package let owner: ObjectIdentifier
+  package let hash: Int
 
-  init(_ owner: ObjectIdentifier, _ hash: Int) {
+  package init(_ owner: ObjectIdentifier, _ hash: Int) {
     self.owner = owner
     self.hash = hash
   }
 }
 
 /// The order of calls with completions.
-final class CallOrder: Sendable {
+package final class CallOrder: Sendable {
   /// A pending call, which leaves its lanes when it has taken effect.
-  typealias Ticket = UInt64
+  package typealias Ticket = UInt64
 
   /// The order of this process.
   static let shared = CallOrder(limit: 65_536)
@@ -47,10 +47,10 @@ final class CallOrder: Sendable {
   private let pending = Atomic<Int>(0)
   private let state = Mutex(CallOrderState())
 
-  init(limit: Int) { self.limit = limit }
+  package init(limit: Int) { self.limit = limit }
 
   /// Returns whether a call would have to wait for no earlier one.
-  func isFree(_ lanes: [CallLane], isWrite: Bool) -> Bool {
+  package func isFree(_ lanes: [CallLane], isWrite: Bool) -> Bool {
     if pending.load(ordering: .acquiring) == 0 { return true }
     let scope = Self.scope
     return state.withLock { $0.blockers(lanes, isWrite, $0.alive(scope)).isEmpty }
@@ -59,7 +59,7 @@ final class CallOrder: Sendable {
   /// Enters lanes behind all earlier calls.
   ///
   /// - Throws: ``StorageError/Code/busy`` if too many calls are pending.
-  func enter(_ lanes: [CallLane], isWrite: Bool) throws -> Ticket {
+  package func enter(_ lanes: [CallLane], isWrite: Bool) throws -> Ticket {
     let scope = Self.scope
     return try state.withLock { state in
       guard state.calls.count < limit else { throw StorageError.tooManyCalls(limit) }
@@ -80,7 +80,7 @@ final class CallOrder: Sendable {
   }
 
   /// Leaves the lanes of a call, and resumes the calls that waited for it alone.
-  func leave(_ ticket: Ticket) {
+  package func leave(_ ticket: Ticket) {
     let next = state.withLock { $0.leave(ticket) }
     pending.subtract(1, ordering: .acquiringAndReleasing)
     for continuation in next { continuation.resume() }

@@ -2,8 +2,13 @@
 // Copyright 2026 the Larder authors. Licensed under Apache-2.0.
 // SPDX-License-Identifier: Apache-2.0
 
-public import Foundation
 internal import LarderSystem
+
+#if canImport(FoundationEssentials)
+  public import FoundationEssentials
+#else
+  public import Foundation
+#endif
 
 /// Plain files: the keys are their URLs, the values what is in them.
 ///

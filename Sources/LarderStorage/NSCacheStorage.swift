@@ -2,47 +2,61 @@
 // Copyright 2026 the Larder authors. Licensed under Apache-2.0.
 // SPDX-License-Identifier: Apache-2.0
 
-internal import Foundation
+#if canImport(Darwin)
+  internal import Foundation
+#endif
 
-/// A storage in an `NSCache`, which lets go of values when the system asks for memory (on Apple's
-/// systems; elsewhere only by its limits).
+/// A storage in an `NSCache`, which lets go of values when the system asks for memory.
 ///
-/// Keys and values are plain Swift types: what had to be `NSString` and `NSData` is boxed here. On other
-/// systems than Apple's ``MemoryStorage`` is the better choice: it is bounded, faster, and can list its
-/// keys.
+/// Only Apple's systems ask. Elsewhere it is a ``MemoryStorage`` with the same limit, which needs no
+/// Foundation. Keys and values are plain Swift types: what had to be `NSString` and `NSData` is boxed here.
 public final class NSCacheStorage<Key: Hashable & Sendable, Value: Sendable>: SynchronousStorage {
-  private final class KeyBox: NSObject {
-    let key: Key
-    init(_ key: Key) { self.key = key }
-    override var hash: Int { key.hashValue }
-    override func isEqual(_ object: Any?) -> Bool { (object as? KeyBox)?.key == key }
-  }
+  #if canImport(Darwin)
+    private final class KeyBox: NSObject {
+      let key: Key
+      init(_ key: Key) { self.key = key }
+      override var hash: Int { key.hashValue }
+      override func isEqual(_ object: Any?) -> Bool { (object as? KeyBox)?.key == key }
+    }
 
-  private final class ValueBox {
-    let value: Value
-    init(_ value: Value) { self.value = value }
-  }
+    private final class ValueBox {
+      let value: Value
+      init(_ value: Value) { self.value = value }
+    }
 
-  // NSCache is documented to be safe for use from any thread.
-  private final class Cache: @unchecked Sendable {
-    let values = NSCache<KeyBox, ValueBox>()
-  }
+    // NSCache is documented to be safe for use from any thread.
+    private final class Cache: @unchecked Sendable {
+      let values = NSCache<KeyBox, ValueBox>()
+    }
 
-  private let cache = Cache()
+    private let cache = Cache()
+  #endif
+
   /// All that is done to the storage, in turns.
   public let operations: StorageOperations<Key, Value>
 
   /// Creates a storage that holds at most a number of values; 0: as many as there is room for.
   public init(countLimit: Int = 0) {
-    let cache = cache
-    cache.values.countLimit = countLimit
-    var operations = StorageOperations<Key, Value>(
-      read: StorageCall { cache.values.object(forKey: KeyBox($0))?.value },
-      write: StorageCall { item in
-        cache.values.setObject(ValueBox(item.value), forKey: KeyBox(item.key))
-      })
-    operations.remove = StorageCall { cache.values.removeObject(forKey: KeyBox($0)) }
-    operations.removeAll = StorageCall { _ in cache.values.removeAllObjects() }
+    #if canImport(Darwin)
+      let cache = cache
+      cache.values.countLimit = countLimit
+      var operations = StorageOperations<Key, Value>(
+        read: StorageCall { cache.values.object(forKey: KeyBox($0))?.value },
+        write: StorageCall { item in
+          cache.values.setObject(ValueBox(item.value), forKey: KeyBox(item.key))
+        })
+      operations.remove = StorageCall { cache.values.removeObject(forKey: KeyBox($0)) }
+      operations.removeAll = StorageCall { _ in cache.values.removeAllObjects() }
+    #else
+      let memory = MemoryStorage<Key, Value>(countLimit: countLimit > 0 ? countLimit : .max)
+      var operations = memory.operations
+      // As an NSCache: it cannot list its keys, and nothing in it expires.
+      operations.keys = nil
+      operations.entry = nil
+      operations.keepsExpiry = false
+      operations.update = nil
+      operations.fill = nil
+    #endif
     self.operations = operations.guarded()
   }
 

@@ -2,9 +2,13 @@
 // Copyright 2026 the Larder authors. Licensed under Apache-2.0.
 // SPDX-License-Identifier: Apache-2.0
 
-// JSON in FoundationEssentials would do; property lists and encodings of text need the whole of it.
-public import Foundation
 internal import LarderSystem
+
+#if canImport(FoundationEssentials)
+  public import FoundationEssentials
+#else
+  public import Foundation
+#endif
 
 /// A way to make values of bytes and back.
 struct DataCoding<Value: Sendable>: Sendable {

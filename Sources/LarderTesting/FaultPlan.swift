@@ -36,7 +36,7 @@ public struct FaultPlan: Hashable, Sendable, CustomStringConvertible {
     /// What to do about it.
     public var description: String {
       "This build has no fault points, so the child would never meet one. Enable the trait "
-        + "FaultInjection of the package larder (`swift test --traits FaultInjection` in Larder's "
+        + "FaultInjection of the package larder (`swift test --traits default,FaultInjection` in Larder's "
         + "own directory), or leave the test out unless FaultPlan.isCompiledIn."
     }
   }

@@ -12,7 +12,7 @@ struct CommandTests {
     try withTool { (tool) throws in
       #expect(try tool.output("set", "greeting", "Grüße, 世界") == "")
       #expect(try tool.output("get", "greeting") == "Grüße, 世界\n")
-      let bytes1 = try tool.json("get", "greeting")["bytes"] as? Int
+      let bytes1 = try tool.json("get", "greeting")["valueBytes"] as? Int
       #expect(bytes1 == 15)
     }
   }

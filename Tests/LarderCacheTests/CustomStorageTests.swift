@@ -287,4 +287,70 @@ private final class Bare: CacheStorage {
     cache.clearMemoryCache()
     #expect(try cache.values(forKeys: ["a", "b", "c"]) == ["a": 1, "b": 2])
   }
+
+  @Test func `A cache over an optional storage that is none is a cache in memory`() throws {
+    let none = PersistentCache<String, Int>(storage: nil as (any CacheStorage)?)
+    none["a"] = 1
+    #expect(none["a"] == 1 && none.storage == nil && none.customStorage == nil)
+    let drawer = Drawer()
+    let some = PersistentCache<String, Int>(storage: drawer as (any CacheStorage)?, namespace: "n")
+    some["a"] = 2
+    #expect(drawer.contents.count == 1 && some.customStorage === drawer)
+    let memory = PersistentCache<String, Int>(storage: nil)
+    memory["a"] = 3
+    #expect(memory.customStorage == nil)
+    let mixed = MixedPersistentCache(storage: nil as (any CacheStorage)?)
+    mixed[LarderCache.Key<Int>("a")] = 4
+    #expect(mixed[LarderCache.Key<Int>("a")] == 4)
+  }
+
+  /// An item as PersistentCacheKit writes it.
+  private struct OldItem<Value: Codable>: Codable {
+    var expiration: Date?
+    var value: Value
+  }
+
+  @Test func `Entries that PersistentCacheKit wrote are read with the option, and not without`()
+    throws
+  {
+    let drawer = Drawer()
+    let encoder = PropertyListEncoder()
+    encoder.outputFormat = .binary
+    let fresh = try encoder.encode(OldItem(expiration: .distantFuture, value: ["old"]))
+    drawer["nroom"] = fresh
+    drawer["nlobby"] = fresh
+    drawer["nhall"] = fresh
+    drawer["npast"] = try encoder.encode(OldItem(expiration: .distantPast, value: ["past"]))
+    drawer["nbroken"] = Data([1, 2, 3])
+    var options = CacheOptions()
+    let without = PersistentCache<String, [String]>(storage: drawer, namespace: "n")
+    #expect(without["room"] == nil)
+    options.readsPersistentCacheKitEntries = true
+    let cache = PersistentCache<String, [String]>(
+      storage: drawer, namespace: "n", options: options)
+    #expect(try cache.value(forKey: "room") == ["old"])
+    #expect(try cache.contains("room") && !cache.contains("past") && !cache.contains("none"))
+    #expect(cache[item: "room"]?.expiration != nil)
+    #expect(try cache.value(forKey: "past") == nil)
+    #expect(throws: (any Error).self) { try cache.value(forKey: "broken") }
+    // What is set or removed is not found under the old text again.
+    try cache.setValue(["new"], forKey: "lobby")
+    try cache.removeValue(forKey: "hall")
+    cache.clearMemoryCache()
+    #expect(try cache.value(forKey: "lobby") == ["new"])
+    #expect(try cache.value(forKey: "hall") == nil)
+    #expect(drawer.contents["nlobby"] == nil && drawer.contents["nhall"] == nil)
+    #expect(throws: StoreError.self) { try cache.removeAll() }
+    #expect(try cache.value(forKey: "room") == ["old"])
+  }
+
+  @Test func `A store is opened by URL, and a URL of no file is refused`() throws {
+    let directory = try TemporaryDirectory()
+    let path = directory.appending("a store")
+    let store = try SharedStore(at: URL(fileURLWithPath: path))
+    #expect(store.path == (try SharedStore(at: path)).path)
+    #expect(throws: StoreError.self) {
+      try SharedStore(at: #require(URL(string: "https://example.com/a")))
+    }
+  }
 }

@@ -16,7 +16,7 @@ import Testing
 #endif
 
 /// Why a test is left out of builds without the trait.
-let needsFaults: Comment = "fault points exist only with swift test --traits FaultInjection"
+let needsFaults: Comment = "fault points exist only with swift test --traits default,FaultInjection"
 
 /// Why a test is left out where nobody may trace.
 var needsStrace: Comment { Comment(rawValue: Strace.missing ?? "strace is there") }

@@ -67,7 +67,8 @@ import Testing
   }
 
   @Test(
-    .enabled(if: hasFaults, "fault points exist only with swift test --traits FaultInjection"),
+    .enabled(
+      if: hasFaults, "fault points exist only with swift test --traits default,FaultInjection"),
     arguments: [
       "openGateTaken", "openPresenceTaken", "openGenerationBuilt", "openGenerationRenamed",
       "openCurrentWritten",

@@ -11,7 +11,7 @@ import Testing
   @Test(.timeLimit(.minutes(15)))
   func `An object is stored whole under any id, and replaced by its id`() throws {
     let ground = try Ground()
-    let ids = ["", "a/b", "../..", "é", "e\u{301}", String(repeating: "x", count: 10_000), "a\0b"]
+    let ids = ["", "a/b", "../..", "é", "e\u{302}", String(repeating: "x", count: 10_000), "a\0b"]
     for (index, id) in ids.enumerated() {
       try ground.store.save(Car(id: id, model: "m\(index)", year: index))
     }

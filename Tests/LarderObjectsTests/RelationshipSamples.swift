@@ -71,6 +71,7 @@ struct Shelf: Storable, Equatable {
   let id: Int
   @HasOne var owner: Person? = nil
   static let relationships = [Relationship<Shelf>(\.$owner, onTargetDelete: .nullify)]
+  static let computedProperties = [ComputedProperty<Shelf>("owner", \.$owner.id)]
   static let indexes = [Index<Shelf>("owner", \.$owner.id)]
 }
 

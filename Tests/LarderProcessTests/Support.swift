@@ -14,7 +14,7 @@ import Testing
 #endif
 
 /// Why a test is left out of builds without the trait.
-let needsFaults: Comment = "fault points exist only with swift test --traits FaultInjection"
+let needsFaults: Comment = "fault points exist only with swift test --traits default,FaultInjection"
 
 /// All tests over several processes. One after the other: the machine is what they share.
 @Suite(.serialized) struct Processes {}

@@ -5,12 +5,11 @@
 import Foundation
 import Larder
 import LarderObjects
+import LarderStorage
 import LarderSystem
 import LarderTesting
 import Synchronization
 import Testing
-
-@testable import LarderStorage
 
 /// Calls with completions that a test has begun, until all have called back.
 private final class Calls: Sendable {

@@ -16,7 +16,7 @@ import Testing
 #endif
 
 /// Why a test is left out of builds without the trait.
-let needsFaults: Comment = "needs swift test --traits FaultInjection"
+let needsFaults: Comment = "needs swift test --traits default,FaultInjection"
 
 @Suite(.serialized) struct StormTests {
   /// Runs the stress tool without damaged files.

@@ -16,7 +16,7 @@ import Testing
 // What becomes of a child that meets a plan. Errors are the point: wherever a step can fail, its
 // caller gets a StoreError, nothing acknowledged is lost, and the store works again.
 
-private let needsFaults: Comment = "needs swift test --traits FaultInjection"
+private let needsFaults: Comment = "needs swift test --traits default,FaultInjection"
 
 @Suite(.enabled(if: FaultPlan.isCompiledIn, needsFaults), .timeLimit(.minutes(15)))
 struct FaultStormTests {

@@ -12,8 +12,8 @@ let package = Package(
   name: "external-client",
   platforms: [.macOS(.v15)],
   dependencies: [
-    // Named, because a checkout's directory may have any name.
-    .package(name: "larder", path: "../..")
+    // Named, because a checkout's directory may have any name. Without traits, so that nothing is cloned.
+    .package(name: "larder", path: "../..", traits: [])
   ],
   targets: [
     .executableTarget(
@@ -22,6 +22,13 @@ let package = Package(
         .product(name: "Larder", package: "larder"),
         .product(name: "LarderTesting", package: "larder"),
       ]),
+    // The smallest program with a store: its size is that of Larder and of what Larder links.
+    .executableTarget(
+      name: "SmallClient", dependencies: [.product(name: "Larder", package: "larder")]),
+    // Code in Swift 5 mode, as users of the older libraries bring it.
+    .executableTarget(
+      name: "Swift5Client", dependencies: [.product(name: "Larder", package: "larder")],
+      swiftSettings: [.swiftLanguageMode(.v5)]),
     // LMDB alone: nothing of the engine is built for it.
     .executableTarget(
       name: "LMDBClient", dependencies: [.product(name: "LarderLMDB", package: "larder")]),

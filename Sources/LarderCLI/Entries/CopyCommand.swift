@@ -5,6 +5,7 @@
 import ArgumentParser
 import LarderCoding
 import LarderEngine
+import LarderUntyped
 
 /// `larder copy`: the store once more, in another directory.
 struct CopyCommand: ParsableCommand {
@@ -43,15 +44,20 @@ struct CopyCommand: ParsableCommand {
         at: destination, StoreOptions(durability: store.core.options.durability))
       defer { copy.close() }
       let (old, new) = (try store.statistics(), try copy.statistics())
+      let objects = try UntypedObjects(copy).summary().types.reduce(0) { sum, type in
+        sum + Int(clamping: type.books.count)
+      }
       if arguments.json {
         Console.json(
           .object([
             ("path", .text(new.path)), ("entries", CBORValue(new.entries)),
+            ("objects", CBORValue(objects)),
             ("fileBytes", CBORValue(new.fileBytes)), ("originalBytes", CBORValue(old.fileBytes)),
           ]))
       } else {
         Console.line(
-          "Copied \(Columns.count(new.entries, "entry", "entries")) to \(new.path): "
+          "Copied \(Columns.count(new.entries, "entry", "entries")) and "
+            + "\(Columns.count(objects, "object", "objects")) to \(new.path): "
             + "\(ByteCount(bytes: new.fileBytes)), where the original has "
             + "\(ByteCount(bytes: old.fileBytes)).")
       }

@@ -55,6 +55,7 @@ struct MemoCommand: AsyncParsableCommand {
         larder memo --ttl 5s --cwd -- git status --porcelain
         larder memo --ttl 10m --stale 1h -- curl -fsS https://example.com/rates.json
         larder memo --ttl 7d --cwd --env CC -- ./configure
+        larder memo --forget --cwd -- git status --porcelain
       """)
 
   @OptionGroup var options: MemoOptions
@@ -64,6 +65,10 @@ struct MemoCommand: AsyncParsableCommand {
 
   @Flag(name: .shortAndLong, help: "Say nothing of a store that cannot be used or has no room.")
   var quiet = false
+
+  @Flag(
+    name: .long, help: "Remove the command's result and run nothing. Ends with 1 if there is none.")
+  var forget = false
 
   @Flag(name: .long, help: "End with 70 when the store cannot be used.")
   var requireStore = false
@@ -75,6 +80,7 @@ struct MemoCommand: AsyncParsableCommand {
   func run() async throws {
     let call: MemoCall
     do { call = try options.call() } catch { throw MemoOptions.refuse(error) }
+    if forget { return try forget(call) }
     let answer: Memo.Answer
     do {
       let store = try options.openStore()
@@ -106,6 +112,25 @@ struct MemoCommand: AsyncParsableCommand {
         warn(sentence)
       }
       Stand.end(as: end)
+    }
+  }
+
+  /// Removes the one result that the command line names.
+  private func forget(_ call: MemoCall) throws {
+    try Console.reporting(json: false) {
+      let path = StorePlace.path(options.store)
+      var isThere = false
+      if try SharedStore.durability(ofStoreAt: path) != nil {
+        let store = try options.openStore()
+        defer { store.close() }
+        isThere = try Memo(call, options.policy, in: store).forget()
+      }
+      if !isThere {
+        throw ToolError(
+          "notFound",
+          "No result of this command is stored in \(path). Give the --env, --cwd and --stdin with which "
+            + "it was run.", exit: Exit.negative)
+      }
     }
   }
 

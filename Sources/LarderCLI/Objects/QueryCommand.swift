@@ -33,7 +33,7 @@ struct QueryCommand: ParsableCommand {
       EXIT CODES
         0   answered, whether anything was found or not
         1   there is no such type, or several of the name
-        64  the condition or the sort is not understood; the place is marked
+        64  the condition or the sort is not understood, or names a field that there is not
 
       EXAMPLES
         larder query Car 'year >= 2020 && tags.contains("fast")' --sort -year,model --limit 10
@@ -87,6 +87,7 @@ struct QueryCommand: ParsableCommand {
       let objects = try Objects.open(arguments)
       defer { objects.store.close() }
       let record = try Objects.type(type.type, in: objects)
+      try refuseUnknownField(query, objects, record)
       if explain {
         let text = try objects.explain(query, of: record)
         if arguments.json {
@@ -114,6 +115,27 @@ struct QueryCommand: ParsableCommand {
         try show(query, objects, record)
       }
     }
+  }
+
+  /// A misspelt field is a mistake and not a field that every object lacks.
+  private func refuseUnknownField(
+    _ query: UntypedQuery, _ objects: UntypedObjects, _ record: ObjectTypeRecord
+  ) throws {
+    guard let field = try objects.unknownField(in: query, of: record) else { return }
+    let what = "No object of \(record.name) has a field \"\(field.name)\"."
+    guard field.isDeclared || !field.near.isEmpty else {
+      // An optional field that is nil in every object is not stored in any.
+      return Console.complain("larder: \(what)")
+    }
+    let advice =
+      field.near.isEmpty
+      ? " There are \(field.known.joined(separator: ", "))."
+      : " Did you mean \(NearNames.list(field.near))?"
+    throw ToolError(
+      "unknownField", what + advice, exit: Exit.usage,
+      details: [
+        ("field", .text(field.name)), ("near", .array(field.near.map { .text($0) })),
+      ])
   }
 
   private func show(

@@ -44,6 +44,25 @@ public final class MixedPersistentCache: Sendable {
       storage: storage, namespace: namespace, options: Self.envelope(options), onError: onError)
   }
 
+  /// Creates a cache over a storage of a program's own, or in memory only if there is none.
+  ///
+  /// - Parameters:
+  ///   - storage: Where values are kept; `nil`: only in this process's memory.
+  ///   - namespace: Caches of different namespaces never see each other's keys.
+  ///   - options: Bounds of the tier in memory, and the codec.
+  ///   - onError: Called with errors that have no caller to go to, those of subscripts.
+  @_disfavoredOverload
+  public convenience init(
+    storage: (any CacheStorage)?, namespace: String? = nil, options: CacheOptions = CacheOptions(),
+    onError: (@Sendable (any Error) -> Void)? = nil
+  ) {
+    if let storage {
+      self.init(storage: storage, namespace: namespace, options: options, onError: onError)
+    } else {
+      self.init(storage: nil as SharedStore?, namespace: namespace, options: options)
+    }
+  }
+
   private static func envelope(_ options: CacheOptions) -> CacheOptions {
     var options = options
     options.codec = .cbor

@@ -119,7 +119,8 @@ enum PlainValue: Sendable, Hashable {
     case (.integer, .real), (.integer, .date), (.real, .integer), (.real, .real), (.real, .date),
       (.date, .integer), (.date, .real), (.date, .date):
       return Self.compare(self, other)
-    case (.text(let left), .text(let right)): return Self.order(left, right)
+    case (.text(let left), .text(let right)):
+      return textIsBelow(left, right) ? -1 : textIsBelow(right, left) ? 1 : 0
     default: return nil
     }
   }
