@@ -73,6 +73,7 @@ extension StoreCore {
     notices.deliver()
     let core = try outcome.get()
     do {
+      try core.verifyAfterDeaths()
       if options.durability == .relaxed { try core.syncer.start(core) }
       if let budget = options.budget { try core.setBudget(budget) }
       if let interval = options.syncInterval { try core.setSyncInterval(interval) }

@@ -101,7 +101,9 @@ extension StoreOpener {
   func clearDeadProcesses(_ table: SharedTable, _ presence: OwnedFile) {
     for process in 0..<SharedTableLayout.processCount where table.pid(process: process) != nil {
       let lives = try? presence.isLockedElsewhere(at: Presence.slotOffset(process))
-      if lives == false, table.leave(process: process) { table.deathsInside &+= 1 }
+      if lives == false, table.leave(process: process, isDead: true) {
+        table.deathsInside &+= 1
+      }
     }
   }
 

@@ -414,7 +414,7 @@ struct StoreOpener {
     if table.openAttempts >= 2 {
       return Suspicion("two processes died opening the store", mustDiscard: isCache)
     }
-    if table.deathsInside >= 2 { return Suspicion("two processes died inside LMDB") }
+    if table.deathsInside >= Self.deathLimit { return Suspicion("two processes died inside LMDB") }
     // What the last process knew of the file: in this boot the table has it, a clean `state` also
     // across boots. A writer killed in a commit leaves a difference as well; looking costs time
     // only.

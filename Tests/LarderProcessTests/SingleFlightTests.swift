@@ -101,7 +101,7 @@ extension Processes {
     for peer in peers + [flood] { try peer.dismiss() }
   }
 
-  @Test(.timeLimit(.minutes(5)))
+  @Test(.timeLimit(.minutes(15)))
   func `A computation is seen elsewhere after the file of leases was deleted`() async throws {
     let ground = try Ground()
     let log = try log(ground, "log")
