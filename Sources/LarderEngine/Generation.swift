@@ -194,7 +194,9 @@ package final class Generation: Sendable {
     switch error.code {
     case .panic:
       reopening()
-    case .mapResized where dataSize > environment.information.mapSize:
+    case .mapFull
+    where meta.durability.isKept && UInt64(environment.information.mapSize) < meta.mapSize,
+      .mapResized where dataSize > environment.information.mapSize:
       StoreError.outgrown(error, during: "use", path: directory.path)
     default: error
     }

@@ -44,7 +44,7 @@ extension GenerationBuilder {
     for path in [temporary, target] { FileSystem.removeTree(path) }
     old.table.successor = number
     do {
-      try FileSystem.makeDirectory(temporary)
+      try GenerationBuilder.makeDirectory(temporary)
       try old.environment.copy(to: temporary)
       var meta = old.meta
       meta.generation = number
@@ -67,7 +67,7 @@ extension GenerationBuilder {
     let temporary = directory.generation(old.number) + ".tmp"
     FileSystem.removeTree(temporary)
     do {
-      try FileSystem.makeDirectory(temporary)
+      try GenerationBuilder.makeDirectory(temporary)
       try environment.copy(to: temporary, compacting: compacting)
       var meta = old.meta
       meta.budget = old.table.budget
@@ -82,7 +82,10 @@ extension GenerationBuilder {
   /// Gives a copied data file its number and everything beside it.
   private func complete(_ meta: StoreMeta, in path: String, inheriting old: SharedTable) throws {
     let environment = try EnvironmentHandle(
-      path: path, options: .init(mapSize: nil, synchronous: meta.durability.isKept))
+      path: path,
+      options: .init(
+        mapSize: nil, minimumMapSize: GenerationBuilder.minimumMapSize,
+        synchronous: meta.durability.isKept))
     do {
       var transaction = try WriteTransaction(in: environment)
       try transaction.put(meta.bytes(), forKey: StoreMeta.key, in: .main)

@@ -130,12 +130,8 @@ extension StoreCore {
       table.advanceWakeWord()
       return (result, label)
     } catch let error as LMDBError {
-      if error.code == .panic || error.code == .mapResized {
-        guard let same = generation.explained(error) as? LMDBError else {
-          throw generation.explained(error)
-        }
-        try condemn(generation, because: same)
-      }
+      let explained = generation.explained(error)
+      guard explained is LMDBError else { throw explained }
       // A file that is too large, where nothing limits it, has a page number that is none.
       let isHuge = error.code.rawValue == 27 && ResourceLimits.fileSize == nil
       if error.isDamage || isHuge { try condemn(generation, because: error) }

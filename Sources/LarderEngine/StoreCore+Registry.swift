@@ -21,10 +21,13 @@ extension StoreCore {
   ) throws(StoreError) -> StoreCore {
     ForkGuard.activate()
     if ForkGuard.isForkedChild { throw .usedAfterFork("open") }
-    if let budget = options.budget, budget.bytes < 4096 {
+    if let budget = options.budget,
+      !(4096...GenerationBuilder.maximumBudget).contains(budget.bytes)
+    {
       throw StoreError(
         .invalidOption, during: "open", path: path,
-        "The budget is \(budget.bytes) bytes; the least is 4,096.")
+        "The budget is \(budget.bytes) bytes; it is from 4,096 bytes to 8 TiB. Pass a budget in this "
+          + "range, or none.")
     }
     #if canImport(Darwin)
       guard options.allowNonRobustLocks else {

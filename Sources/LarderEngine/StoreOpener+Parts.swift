@@ -83,7 +83,9 @@ extension StoreOpener {
     {
       return false
     }
-    return UInt64(dataSize) >= table.dataBytes
+    // In a copy of the files on btrfs, it has lost what keeps a full disk from raising SIGBUS.
+    let file = try OwnedFile(path: path + "/shared.table")
+    return UInt64(dataSize) >= table.dataBytes && file.ownBlocks() == .owned
   }
 
   /// Or throws: to build a successor that those inside do not hear of would make two stores of one.

@@ -243,11 +243,7 @@ struct StoreOpener {
   ) throws -> Outcome {
     let dataPath = path + "/data.mdb"
     if alone {
-      let lock = try OwnedFile(path: path + "/lock.mdb", creation: .createIfMissing)
-      if try lock.status.size != GenerationBuilder.lockFileSize {
-        try lock.truncate(to: 0)
-        try lock.preallocate(GenerationBuilder.lockFileSize)
-      }
+      try GenerationBuilder.prepareLockFile(in: path)
     } else {
       // A reader slot with our own pid is left from a dead namesake: LMDB never clears those.
       try ReaderSlots.clear(pid: ProcessIdentity.pid, inLockFile: path + "/lock.mdb")
@@ -275,7 +271,9 @@ struct StoreOpener {
     do {
       environment = try EnvironmentHandle(
         path: path,
-        options: .init(mapSize: nil, synchronous: options.durability.waitsForDisk))
+        options: .init(
+          mapSize: nil, minimumMapSize: GenerationBuilder.minimumMapSize,
+          synchronous: options.durability.waitsForDisk))
     } catch {
       guard error.isDamage else { throw error }
       if !alone { found?.condemn() }
