@@ -11,6 +11,7 @@ package import LarderSystem
 //                              relaxed store is <path> itself
 //         gate                 flock'ed around every open, close and creation; never deleted
 //         CURRENT              "larder 1 g-<number> <checksum>\n"; replaced by rename
+//         copying              flock'ed by a compaction while it writes g-<n>.copy
 //         leases               byte-range locks, one byte a key's hash
 //         g-<number>/          a generation
 //           data.mdb lock.mdb  LMDB

@@ -161,12 +161,17 @@ extension StoreOpener {
   /// - Throws: When somebody may be left behind in an older one.
   func removeOldGenerations(but number: UInt64) throws(SystemError) {
     if options.durability == .cache { removeDeadNamespaces() }
+    // A copy that no process writes any more is removed; what cannot be determined stays.
+    let isCopying = (try? CopyLock.isHeld(in: directory)) ?? true
     for name in try FileSystem.names(in: directory.root) {
-      let isUnfinished = name.hasSuffix(".tmp")
+      let isCopy = name.hasSuffix(CopyLock.suffix)
+      if isCopy, isCopying { continue }
+      let isUnfinished = isCopy || name.hasSuffix(".tmp")
       let path = directory.root + "/" + name
       // In a durable store's directory there may be files of its owner's.
       guard
-        let old = CurrentFile.generation(named: isUnfinished ? String(name.dropLast(4)) : name),
+        let old = CurrentFile.generation(
+          named: isUnfinished ? String(name[..<name.lastIndex(of: ".")!]) : name),
         isUnfinished || old != number,
         (try? FileSystem.status(of: path, followingLinks: false))??.isDirectory ?? false
       else { continue }
