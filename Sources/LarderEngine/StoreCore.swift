@@ -28,6 +28,7 @@ package final class StoreCore: Sendable {
   let watcher = StoreWatcher()
   let syncer = StoreSyncer()
   let lastTick = Atomic<UInt64>(0)
+  let idleWatch = IdleWatch()
   private let movingThread = Mutex<Void>(())
   let notices: StoreNotices
   /// The thread that has the writer's role; zero: none.
