@@ -9,7 +9,7 @@ internal import Synchronization
 /// A store on disk that any number of processes on one machine share.
 ///
 /// ```swift
-/// let store = try SharedStore(at: "/var/tmp/myapp/cache", .init(budget: .megabytes(256)))
+/// let store = try SharedStore(at: "~/.cache/myapp", .init(budget: .megabytes(256)))
 /// let messages = PersistentCache<UUID, [String]>(storage: store, namespace: "messages")
 /// ```
 ///

@@ -120,6 +120,8 @@ extension StoreCore {
         }
       }
       afterwards.publish(in: generation)
+      // Its ticks bring the store to the disk when it is idle.
+      if options.durability != .durable, !worker.hasStarted { worker.start(self) }
       if table.isCondemned, !table.isSuperseded {
         if options.durability == .cache { throw EngineSignal.moved }
         throw StoreError(

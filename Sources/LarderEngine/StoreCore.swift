@@ -28,6 +28,7 @@ package final class StoreCore: Sendable {
   let watcher = StoreWatcher()
   let syncer = StoreSyncer()
   let lastTick = Atomic<UInt64>(0)
+  let idleWatch = IdleWatch()
   private let movingThread = Mutex<Void>(())
   let notices: StoreNotices
   let followers = GenerationFollowers()

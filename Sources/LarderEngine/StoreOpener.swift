@@ -59,29 +59,10 @@ struct StoreOpener {
     return try openBeside(beside)
   }
 
-  /// Opens the store of this PID namespace, which another namespace keeps out of the main one. Under
-  /// the gate of the main store.
-  private func openBeside(_ beside: StoreDirectory) throws(StoreError) -> Generation {
-    if !directory.isBeside { options.onEvent?(.separateNamespace(beside.realRoot)) }
-    do throws(SystemError) {
-      try FileSystem.makeDirectory(beside.root)
-    } catch {
-      throw StoreError(error, during: "open", path: beside.root)
-    }
-    let gate = try Gate.enter(beside, timeout: options.openTimeout)
-    defer { gate.leave() }
-    var opener = self
-    opener.directory = beside
-    if let generation = try opener.openLocked() { return generation }
-    throw StoreError(
-      .otherNamespace, during: "open", path: beside.root,
-      "Even the store of this PID namespace is used from another one. Use another directory.")
-  }
-
   /// Opens the current generation, under the gate.
   ///
   /// - Returns: `nil` if processes of another PID namespace have it open.
-  private func openLocked() throws(StoreError) -> Generation? {
+  func openLocked() throws(StoreError) -> Generation? {
     try fault(throwing: .openGateTaken, during: "open", path: directory.path)
     let builder = GenerationBuilder(directory: directory, options: options)
     // Twice may be unlucky (damaged, then a full disk); more is a loop.
@@ -379,15 +360,6 @@ struct StoreOpener {
       self.mustDiscard = mustDiscard
       self.mustRestore = mustRestore
     }
-  }
-
-  /// What is recorded stands in the file; of a snapshot that is none, nothing is.
-  private func resetRecord(of table: SharedTable, in path: String, newest: UInt64) throws {
-    let generation = table.generation
-    let record = try SyncFile.newest(
-      in: path, generation: generation, storeID: table.storeID)
-    let label = record.map { Generation.base(ofGeneration: generation) &+ $0.transaction }
-    table.resetRecorded(to: label.map { $0 <= newest ? $0 : 0 } ?? 0)
   }
 
   private func suspicion(

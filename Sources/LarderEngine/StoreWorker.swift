@@ -84,6 +84,7 @@ extension StoreCore {
       generation.table.raiseClock(milliseconds: Clocks.wallMilliseconds())
     }
     sweepDroppedObjects()
+    checkpointIfIdle()
     if needsBump.exchange(false, ordering: .acquiringAndReleasing), !Mutant.noBump.isActive {
       do { try submitBehind(WriteRecord(.bump)) } catch { report(error) }
     }

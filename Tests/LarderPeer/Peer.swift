@@ -5,7 +5,7 @@
 // THE PEER'S LANGUAGE
 //
 //   open PATH [budget=N] [bits=4] [clock=MS] [shared=FILE] [timeout=MS] [wait=MS] [durable] [meet]
-//        [relaxed] [interval=MS] [unmapped]
+//        [relaxed] [interval=MS] [idle=MS] [unmapped]
 //                              -> opened GENERATION    (meet: says `ready`, opens after `go`)
 //   get K                      -> value TEXT | none
 //   set K TEXT, behind K TEXT  -> ok
@@ -138,7 +138,10 @@ final class Peer {
       case "wait": options.openTimeout = .milliseconds(value)
       case "durable": options.durability = .durable
       case "relaxed": options.durability = .relaxed
-      case "interval": options.syncInterval = .milliseconds(value)
+      case "interval":
+        options.syncInterval = .milliseconds(value)
+        options.idleSyncDelay = nil
+      case "idle": options.idleSyncDelay = .milliseconds(value)
       case "unmapped": options.writesThroughMap = false
       case "clock":
         clock.set(to: Int64(value))
