@@ -60,6 +60,7 @@ extension SharedTable {
         count, ordering: .relaxed)
     }
     freeLeases(ofProcess: process)
+    releaseTicket(process: process)
     unsafe word(offset).pointee.store(0, ordering: .releasing)
     return inside
   }

@@ -14,7 +14,7 @@
 // written", which would be a stale hit.
 //
 //        0  magic           u64   "LARDERT1", written last
-//        8  version         u64   1
+//        8  version         u64   2
 //       16  store id        2 u64 bound to the `meta` record
 //       32  generation      u64   bound to the `meta` record and to CURRENT
 //       40  recency slots   u64   power of two
@@ -31,7 +31,8 @@
 //      264  writer pid      u64   pid of its process, and
 //      272  writer start    u64   the start time of that process
 //      280  last stamped    u64   label of the last transaction that stored its stamps
-//      288  writing since   u64   wall milliseconds; 0 when nobody is between begin and commit
+//      296  ticket          u32   process slot + 1 of the process that may ask for LMDB's writer lock;
+//                               0: free; the highest bit: others wait for it
 //      320  clock           u64   the hybrid recency clock, advanced by writers
 //      384  wake word       u32   advanced after commits somebody may wait for
 //      388  waiters         u32   sleepers on the wake word, at least
@@ -59,7 +60,7 @@
 
 package enum SharedTableLayout {
   package static let magic: UInt64 = 0x3154_5245_4452_414C
-  package static let version: UInt64 = 1
+  package static let version: UInt64 = 2
 
   package static let magicOffset = 0
   package static let versionOffset = 8
@@ -79,7 +80,7 @@ package enum SharedTableLayout {
   package static let writerPID = 264
   package static let writerStart = 272
   package static let lastStamped = 280
-  package static let writingSince = 288
+  package static let ticket = 296
   package static let clock = 320
   package static let wakeWord = 384
   package static let waiters = 388

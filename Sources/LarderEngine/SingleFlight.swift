@@ -76,9 +76,11 @@ extension StoreCore {
     do {
       try fault(throwing: .leaseRegistered, during: "compute", path: directory.path)
       while true {
+        // Without a holder of the ticket the newest transaction has ended, perhaps without a commit.
+        let isOver = generation.table.ticketHolder == nil
         let writer = generation.table.writerLabel
         let snapshot = try generation.withSnapshot { _, label in label }
-        if snapshot >= writer {
+        if isOver || snapshot >= writer {
           if lease == nil { newestAllowed = snapshot }
           break
         }
@@ -134,18 +136,6 @@ extension StoreCore {
     await withCheckedContinuation { continuation in
       sleepers.add(continuation, core: self)
     }
-  }
-
-  /// Commits a record without blocking the calling thread.
-  package func submitAsync(
-    _ kind: WriteRecord.Kind, space: Space?, key: EncodedKey
-  ) async throws -> WriteRecord.Result {
-    let result: WriteRecord.Result = try await withCheckedThrowingContinuation { continuation in
-      let record = WriteRecord(kind, space: space, key: key) { continuation.resume(returning: $0) }
-      do { try submitBehind(record) } catch { continuation.resume(throwing: error) }
-    }
-    if case .failed(let error) = result { throw error }
-    return result
   }
 }
 
