@@ -110,6 +110,21 @@ extension SharedTable {
     }
   }
 
+  /// The process slot of the process that computes a key of a hash; `nil` when there is no lease.
+  package func leaseHolder(hash: UInt64) -> Int? {
+    for index in 0..<usedLeases {
+      let offset = offset(lease: index)
+      let state = unsafe word(offset).pointee.load(ordering: .acquiring)
+      guard Self.phase(state) == Self.active || Self.phase(state) == Self.cancelled else {
+        continue
+      }
+      if unsafe word(offset + 8).pointee.load(ordering: .relaxed) == hash {
+        return Int(state >> 8) - 1
+      }
+    }
+    return nil
+  }
+
   /// Under the gate: frees the slots of a process that is gone.
   func freeLeases(ofProcess process: Int) {
     for index in 0..<usedLeases {
