@@ -174,7 +174,7 @@ extension StoreCore {
       guard generation.takeWriterTurn() else { throw EngineSignal.moved }
       defer { generation.endWriterTurn() }
       if generation.isClosing { throw EngineSignal.moved }
-      // Before the gate: nobody opens or closes the store while this waits for a stopped writer.
+      // Before the gate: other processes open and close the store while this waits for a writer.
       try takeTicket(in: generation)
       defer { generation.table.releaseTicket(process: generation.process) }
       let gate = try Gate.enter(directory, timeout: options.openTimeout)

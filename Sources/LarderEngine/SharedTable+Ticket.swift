@@ -12,7 +12,7 @@ internal import Synchronization
 // shared-memory table, and asks for LMDB's lock only when it holds the ticket: the lock is free then.
 // The wait for the ticket is a bounded sleep on the word, so a caller can stop waiting at any time.
 //
-// The ticket decides who may ask, never who may write: LMDB's lock does that. So a word that is
+// The ticket orders the requests; the right to write is LMDB's lock alone. So a word that is
 // damaged or zeroed can cost a wait, and no data.
 //
 // The word holds the process slot of the holder, which names its pid. A process has one thread at a

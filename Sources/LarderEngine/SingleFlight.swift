@@ -87,7 +87,7 @@ extension StoreCore {
     return false
   }
 
-  /// The process that computes a key right now, if it can be told.
+  /// The process that computes a key right now, if it is known.
   package func computingProcess(_ key: EncodedKey, in space: Space) -> Int32? {
     guard let generation = try? generation() else { return nil }
     let holder = generation.table.leaseHolder(hash: space.hash(of: key, in: generation))

@@ -110,7 +110,7 @@ extension StoreCore {
 
   private static func step(_ directory: StoreDirectory, _ identity: FileIdentityKey) -> Step {
     registry.withLock { registry in
-      // Deleted and made anew: another directory, which the open store moves to.
+      // Deleted and created again: another directory, which the open store moves to.
       let known =
         registry[identity] != nil
         ? identity : registry.first { $0.value.directory == directory }?.key

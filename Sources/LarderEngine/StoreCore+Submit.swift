@@ -21,7 +21,7 @@ internal import Synchronization
 // one at the head of the queue hands the role to that thread.
 //
 // Every wait ends. A caller that leads waits for writers of other processes until its own time is up
-// (`StoreCore+Ticket.swift`), takes its record back and hands the role on; one that does not lead
+// (`StoreCore+Ticket.swift`), takes its record back and passes the role to the next; one that does not lead
 // takes its record back; the record of an asynchronous caller is taken back by a timer
 // (`StoreCore+Async.swift`).
 
@@ -191,7 +191,7 @@ extension StoreCore {
   ///
   /// - Parameter deadline: When `own` stops waiting for writers of other processes; see
   ///   ``leaderDeadline``. Without `own` the wait has no end but the store's: writes behind wait for
-  ///   as long as it takes, and asynchronous callers have timers of their own.
+  ///   as long as it takes, and asynchronous callers have timers.
   func lead(until own: WriteRecord?, deadline: UInt64 = 0) {
     leader.store(OSThread.token, ordering: .relaxed)
     leaderDeadline.store(own == nil ? .max : deadline, ordering: .relaxed)

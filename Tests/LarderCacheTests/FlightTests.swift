@@ -163,7 +163,7 @@ import Testing
     #expect(error?.code == .computationStalled)
     #expect(error?.pid == ProcessIdentity.pid)
     #expect(error?.message.contains("key k of namespace slow") == true)
-    // The limit is of those who wait: the one that computes has none.
+    // The limit is for callers that wait: the one that computes has none.
     goOn.open()
     #expect(try await first.value == 42)
   }
