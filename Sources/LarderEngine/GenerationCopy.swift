@@ -200,14 +200,16 @@ extension StoreCore {
       guard generation.takeWriterTurn() else { throw EngineSignal.moved }
       defer { generation.endWriterTurn() }
       if generation.isClosing { throw EngineSignal.moved }
+      // Before the gate: other processes open and close the store while this waits for a writer.
+      try takeTicket(in: generation)
+      defer { generation.table.releaseTicket(process: generation.process) }
+      let gate = try Gate.enter(directory, timeout: options.openTimeout)
+      defer { gate.leave() }
       _ = try? generation.environment.clearDeadReaders()
       let transaction = try WriteTransaction(in: generation.environment)
       try generation.settleSuccession()
       if generation.table.isCondemned { throw EngineSignal.moved }
-      // Whoever wants to write meanwhile has to know whom to wait for, and how long already.
-      generation.table.announceWriter(
-        label: generation.base &+ transaction.id, milliseconds: Clocks.wallMilliseconds())
-      defer { generation.table.writerDone() }
+      generation.table.announceWriter(label: generation.base &+ transaction.id)
       let builder = GenerationBuilder(directory: directory, options: options)
       do {
         // LMDB's copying thread inherits the mask: a limit on files is an error, not a signal.

@@ -165,20 +165,11 @@ public final class SharedStore: Sendable {
   ) async throws -> R {
     let core = try openCore("write")
     let box = StoreCore.ResultBox<R>()
-    return try await withCheckedThrowingContinuation { continuation in
-      let record = WriteRecord(
-        .exclusive { core in box.value.withLock { $0 = Result { try core.transactBody(body) } } }
-      ) { result in
-        if let outcome = box.value.withLock({ $0 }) {
-          continuation.resume(with: outcome)
-        } else if case .failed(let error) = result {
-          continuation.resume(throwing: error)
-        } else {
-          continuation.resume(throwing: StoreError.closed("write"))
-        }
-      }
-      do { try core.submitBehind(record) } catch { continuation.resume(throwing: error) }
-    }
+    _ = try await core.submitAsync(
+      .exclusive { core in box.value.withLock { $0 = Result { try core.transactBody(body) } } },
+      space: nil)
+    guard let outcome = box.value.withLock({ $0 }) else { throw StoreError.closed("write") }
+    return try outcome.get()
   }
 
   // MARK: Files

@@ -61,6 +61,7 @@ extension SharedTable {
         count, ordering: .relaxed)
     }
     freeLeases(ofProcess: process, isAlive: !isDead)
+    releaseTicket(process: process)
     unsafe word(offset).pointee.store(0, ordering: .releasing)
     return inside
   }

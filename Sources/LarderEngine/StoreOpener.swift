@@ -320,10 +320,9 @@ struct StoreOpener {
     guard let table else {
       throw StoreError(.damaged, during: "open", path: path, "shared.table is damaged.")
     }
-    // Whoever was between begin and commit is gone, and what `meta` says of the budget is checked.
+    // What `meta` says of the budget is checked.
     if alone {
       table.adoptNamespace()
-      table.writerDone()
       table.budget = meta.budget
       if meta.durability == .relaxed {
         table.syncInterval = meta.syncInterval

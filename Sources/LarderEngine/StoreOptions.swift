@@ -122,7 +122,9 @@ public struct StoreOptions: Sendable {
   public var clock: StoreClock
   /// How long to wait for another process that is opening or closing the same store.
   public var openTimeout: Duration
-  /// How long a queued write waits for a process that holds the writer lock and does not go on.
+  /// How long a write waits for the writers before it, of this process and of others, whether its
+  /// caller blocks a thread or not. Then it fails with ``StoreError/Code/writerStalled`` and has written
+  /// nothing. Writes by subscript that are queued wait for as long as it takes.
   public var writeTimeout: Duration
   /// Called with every error that has no caller to go to: of subscripts, of writes behind.
   ///

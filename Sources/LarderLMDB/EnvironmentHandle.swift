@@ -186,6 +186,11 @@ package final class EnvironmentHandle: Sendable {
 
   // MARK: Writing
 
+  /// The thread that holds the writer's lock, of any process; `nil` when the lock is free, or where
+  /// its layout is unknown.
+  @inline(__always)
+  package var writerThread: Int32? { locks?.writerThread }
+
   /// Chooses how the next write transaction of this process writes. `WriteMap.swift` has the rules.
   ///
   /// - Parameter throughMap: Through the map, where that is possible and the disk has room ahead.
