@@ -134,10 +134,16 @@ static inline int larder_mutex_wakes_next(const void *place) {
       (uint32_t)__atomic_load_n(&((const pthread_mutex_t *)place)->__data.__lock, __ATOMIC_RELAXED);
   return (word & FUTEX_WAITERS) != 0 && (word & FUTEX_TID_MASK) != 0;
 }
+// The thread that holds it; 0: it is free, or its holder died.
+static inline int32_t larder_mutex_holder(const void *place) {
+  return __atomic_load_n(&((const pthread_mutex_t *)place)->__data.__lock, __ATOMIC_RELAXED) &
+         FUTEX_TID_MASK;
+}
 #else
 static inline size_t larder_mutex_size(void) { return 0; }
 static inline int larder_is_robust_mutex(const void *place) { return (void)place, 0; }
 static inline int larder_mutex_wakes_next(const void *place) { return (void)place, 1; }
+static inline int32_t larder_mutex_holder(const void *place) { return (void)place, 0; }
 #endif
 
 // A page that reads as zero in a forked child. getpid() costs a system call; this costs one load.

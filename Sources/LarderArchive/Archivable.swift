@@ -21,7 +21,7 @@ public import LarderObjects
 /// }
 /// ```
 ///
-/// A class, final or not, is archived as well. The manager gives each caller an instance of its own,
+/// A class, final or not, is archived as well. The manager gives each caller a separate instance,
 /// so a change is stored when the instance is inserted or updated:
 ///
 /// ```swift

@@ -14,7 +14,7 @@ struct RemoveCommand: ParsableCommand {
     abstract: "Remove keys, for every process.",
     discussion: """
       The keys are arguments, or with --stdin the lines of standard input, or with --prefix all that \
-      begin with a text. Each key is removed by a transaction of its own.
+      begin with a text. Each key is removed by a separate transaction.
 
       Ends with 1 if one of the keys had no entry; the others are removed. No entry for a --prefix is \
       no error.

@@ -23,13 +23,18 @@ public struct CacheOptions: Sendable {
   /// namespace from those of another. Old texts of two namespaces may be the same, `"A"` with `"Bx"` and
   /// `"AB"` with `"x"`: turn the option off when the old entries have been read.
   public var readsPersistentCacheKitEntries = false
+  /// How long a caller of ``PersistentCache/value(forKey:expires:_:)`` waits for a value that another
+  /// task or another process computes. Then it throws
+  /// ``LarderEngine/StoreError/Code/computationStalled``. A caller's own computation has no limit.
+  public var computeTimeout: Duration
 
   public init(
     memoryCost: ByteCount = .megabytes(64), memoryCount: Int = 100_000,
-    codec: any ValueCodec = .cbor
+    codec: any ValueCodec = .cbor, computeTimeout: Duration = .seconds(30)
   ) {
     self.memoryCost = memoryCost
     self.memoryCount = memoryCount
     self.codec = codec
+    self.computeTimeout = computeTimeout
   }
 }

@@ -15,9 +15,25 @@ extension PersistentCache {
   ///
   /// Callers in this process share one task. Among processes the one that computes holds a lock of
   /// the kernel, so when it is killed another takes over at once; the rest wait and get its result.
-  /// The result is stored only if nobody wrote or removed the key meanwhile; the callers get it in
-  /// any case. Cancelling one caller never cancels the work the others wait for. An error of
-  /// `compute` goes to this process's callers and is not stored.
+  /// The result is stored only if no process wrote or removed the key since the computation began,
+  /// which it does after the writes of this process to the key that wait; the callers get it in any
+  /// case. They get it at once when it cannot be stored for the moment, because another process is
+  /// stopped inside a write: an error of storing goes to the store's `onError`. An error of `compute`
+  /// goes to this process's callers and is not stored.
+  ///
+  /// A caller that waits for the computation of another task or process stops waiting when it is
+  /// cancelled, and after ``CacheOptions/computeTimeout``. Neither ends the work the others wait for.
+  ///
+  /// - Parameters:
+  ///   - key: The key.
+  ///   - expires: When a computed value expires.
+  ///   - compute: Makes the value. It may ask for other keys, but not for its own.
+  /// - Returns: The stored value, or the computed one.
+  /// - Throws: What `compute` throws; `CancellationError`; ``LarderEngine/StoreError``, with
+  ///   ``LarderEngine/StoreError/Code/computationStalled`` when the time is up, and
+  ///   ``LarderEngine/StoreError/Code/recursiveComputation`` inside of a computation that `key` waits
+  ///   for. Both name the key and the process. A circle over several processes, or through detached
+  ///   tasks, ends with the time limit.
   public func value(
     forKey key: Key, expires: Expiration = .never,
     _ compute: @escaping @Sendable () async throws -> Value
@@ -25,24 +41,15 @@ extension PersistentCache {
     if let value = tier.hit(key) { return value }
     if let value = try loadForCompute(key) { return value }
     let encoded = EncodedKey(key)
-    let marked = EncodedKey(tag: encoded.tag, bytes: Array(namespace.utf8) + [0] + encoded.bytes)
-    guard !FlightTable.computing.contains(marked) else {
-      throw StoreError(
-        .recursiveComputation, during: "compute",
-        "The computation of a key asked for the value of the same key, which waits for it. Compute "
-          + "it directly.")
+    let call = FlightTable.Call<Value>(
+      encoded, in: namespace, timeout: options.computeTimeout,
+      text: { [namespace] in
+        "key \(String(describing: key).prefix(200))"
+          + (namespace.isEmpty ? "" : " of namespace \(namespace)")
+      })
+    return try await flights.value(call) { [self] flight in
+      try await self.compute(key, encoded, expires, flight, compute)
     }
-    let task = flights.join(encoded, in: namespace, Value.self) {
-      Task {
-        defer { self.flights.leave(encoded, in: self.namespace, Value.self) }
-        return try await FlightTable.$computing.withValue(
-          FlightTable.computing.union([marked])
-        ) {
-          try await self.compute(key, encoded, expires, compute)
-        }
-      }
-    }
-    return try await task.value
   }
 
   /// An entry that cannot be read is computed anew and replaced.
@@ -56,12 +63,13 @@ extension PersistentCache {
   }
 
   private func compute(
-    _ key: Key, _ encoded: EncodedKey, _ expires: Expiration,
+    _ key: Key, _ encoded: EncodedKey, _ expires: Expiration, _ flight: Flight<Value>,
     _ compute: @Sendable () async throws -> Value
   ) async throws -> Value {
     guard let (core, space) = try engine("compute") else {
       if let value = try loadForCompute(key) { return value }
       let mark = memoryWrites.begin(key)
+      flight.beginComputing()
       let value = try await compute()
       // A write or removal during the computation is newer than its result.
       if foreign == nil {
@@ -73,31 +81,31 @@ extension PersistentCache {
       return value
     }
     while true {
+      // What this process removed before is older than what is computed now.
+      await core.settle(encoded, in: space)
       if let leadership = try await core.tryLead(encoded, in: space) {
         defer { core.endLeading(leadership) }
         // Whoever computed it before us has committed by now.
         if let value = try loadForCompute(key) { return value }
+        flight.beginComputing()
         let value = try await core.timed(.computation, compute)
         core.countComputation()
-        try await fill(value, key, encoded, expires, leadership, core, space)
+        do {
+          try await core.fill(
+            try content(value, encoded, expires, core), leadership, encoded, in: space
+          ) {
+            flight.deliver(value) { leadership.isUndisturbed }
+          }
+        } catch {
+          // The value is right even if it cannot be kept.
+          report(error)
+        }
         return value
       }
+      flight.note(holder: core.computingProcess(encoded, in: space))
       await core.waitForNews()
+      try flights.checkInterest(in: flight, of: encoded, in: namespace)
       if let value = try loadForCompute(key) { return value }
-    }
-  }
-
-  private func fill(
-    _ value: Value, _ key: Key, _ encoded: EncodedKey, _ expires: Expiration,
-    _ leadership: Leadership, _ core: StoreCore, _ space: Space
-  ) async throws {
-    do {
-      let content = try content(value, encoded, expires, core)
-      _ = try await core.submitAsync(
-        .fill(content, leadership.permit), space: space, key: encoded)
-    } catch {
-      // The value is right even if it cannot be kept.
-      report(error)
     }
   }
 }

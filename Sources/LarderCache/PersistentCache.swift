@@ -9,7 +9,7 @@ public import LarderEngine
 /// A typed cache that the processes of a machine share, with a tier in memory that is never stale.
 ///
 /// ```swift
-/// let store = try SharedStore(at: "/var/tmp/myapp/cache", .init(budget: .megabytes(256)))
+/// let store = try SharedStore(at: "~/.cache/myapp", .init(budget: .megabytes(256)))
 /// let cache = PersistentCache<String, [Int]>(storage: store, namespace: "scores")
 /// cache["ada"] = [3, 1, 4]
 /// let scores = try await cache.value(forKey: "grace") { [2, 7] }   // once per machine

@@ -21,6 +21,7 @@ package final class Gate: Sendable {
     ForkGuard.activate()
     let deadline = Clocks.monotonicNanoseconds() &+ timeout.nanoseconds
     let pause = Event()
+    var waited: OwnedFile?
     while true {
       do throws(SystemError) {
         let file = try OwnedFile(
@@ -32,6 +33,7 @@ package final class Gate: Sendable {
           }
           continue
         }
+        waited = file
       } catch {
         if error.isOutOfFiles {
           throw StoreError(error, during: "open", path: directory.path)
@@ -42,10 +44,11 @@ package final class Gate: Sendable {
             + "(0700).", errorNumber: error.errno)
       }
       guard Clocks.monotonicNanoseconds() < deadline else {
+        let holder = waited?.lockHolder
         throw StoreError(
           .openTimeout, during: "open", path: directory.path,
-          "Another process has been opening or closing this store for longer than "
-            + "\(timeout). If it is stopped, let it go on or end it.")
+          "\(LockHolder.name(holder)) has been opening or closing this store for longer than "
+            + "\(timeout). If it is stopped, continue it or end it.", pid: holder)
       }
       pause.wait(nanoseconds: 2_000_000)
     }

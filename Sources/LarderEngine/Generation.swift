@@ -194,7 +194,9 @@ package final class Generation: Sendable {
     switch error.code {
     case .panic:
       reopening()
-    case .mapResized where dataSize > environment.information.mapSize:
+    case .mapFull
+    where meta.durability.isKept && UInt64(environment.information.mapSize) < meta.mapSize,
+      .mapResized where dataSize > environment.information.mapSize:
       StoreError.outgrown(error, during: "use", path: directory.path)
     default: error
     }
@@ -337,17 +339,7 @@ package final class Generation: Sendable {
     guard takeWriterTurn(nanoseconds: 1_000_000_000, toClose: true) else { return false }
     let alone = (try? presence.tryLock(.exclusive, at: Presence.everybody)) == true
     if alone, canSynchronize, table.isDirty, !table.isCondemned {
-      if synchronizeToClose() {
-        let changed = dataStatus?.changed ?? 0
-        table.dataChanged = changed
-        // First here, then in the file: whoever dies in between costs the next writer a needless
-        // "dirty". The other way round it would commit to a file that says it is clean.
-        table.isDirty = false
-        let state = StoreState(
-          isDirty: false, bootID: ProcessIdentity.bootID, storeID: meta.storeID,
-          dataChanged: changed, durability: meta.durability)
-        try? state.write(to: path + "/state")
-      }
+      if synchronizeToClose() { try? markClean() }
     }
     fault(.closeSynced)
     if environment.writesThroughMap { recordChange() }
@@ -363,8 +355,9 @@ package final class Generation: Sendable {
 extension Generation {
   /// Whether everything committed is on the disk, and of a relaxed store recorded.
   private func synchronizeToClose() -> Bool {
+    if table.hasFailedSync { return false }
     guard let keeper else { return (try? environment.synchronize()) != nil }
-    return !table.hasFailedSync && (try? keeper.synchronize(self)) != nil
+    return (try? keeper.synchronize(self)) != nil
   }
 }
 

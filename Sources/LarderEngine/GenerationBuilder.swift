@@ -70,11 +70,12 @@ struct GenerationBuilder {
       throw SystemError(errno: 27, operation: "create", path: path)
     }
 
-    try FileSystem.makeDirectory(path)
+    try GenerationBuilder.makeDirectory(path)
     let environment = try EnvironmentHandle(
       path: path,
       options: .init(
-        mapSize: Int(meta.mapSize), synchronous: meta.durability.isKept))
+        mapSize: Int(meta.mapSize), minimumMapSize: GenerationBuilder.minimumMapSize,
+        synchronous: meta.durability.isKept))
     do {
       var transaction = try WriteTransaction(in: environment)
       _ = try Generation.Tables(in: &transaction)
@@ -133,21 +134,53 @@ struct GenerationBuilder {
     try SyncFile.create(record, in: path)
   }
 
-  /// Makes the names of the files durable, not only what is in them, up to the first directory that
-  /// was there before, which is not known: up to the last.
+  /// Makes the names of the files durable, not only what is in them.
   private func synchronizeNames(in path: String) throws(SystemError) {
     try FileSystem.synchronizeDirectory(path)
     try FileSystem.synchronizeDirectory(directory.root)
-    var parent = directory.realRoot[...]
-    while let slash = parent.lastIndex(of: "/") {
-      parent = parent[..<slash]
-      // Those we may not read, we have not made.
-      try? FileSystem.synchronizeDirectory(parent.isEmpty ? "/" : String(parent))
-    }
+    FileSystem.synchronizeParents(of: directory.realRoot)
+  }
+
+  /// Creates the directory of a generation, whose files own the blocks that are preallocated.
+  ///
+  /// - Throws: `StoreError` with `fileSystem` if the file system copies each block that is written.
+  static func makeDirectory(_ path: String) throws {
+    try FileSystem.makeDirectory(path)
+    try ownBlocks(in: path)
+  }
+
+  /// Sees to it that LMDB's lock file, of a generation no process has open, has its size and its blocks: a
+  /// sparse one raises SIGBUS on a full disk.
+  static func prepareLockFile(in path: String) throws {
+    try ownBlocks(in: path)
+    let lock = try OwnedFile(path: path + "/lock.mdb", creation: .createIfMissing)
+    if try lock.status.size == lockFileSize, lock.ownBlocks() == .owned { return }
+    try lock.truncate(to: 0)
+    _ = lock.ownBlocks()
+    try lock.preallocate(lockFileSize)
+  }
+
+  /// Turns copying on write off for the files that are created in a generation's directory.
+  static func ownBlocks(in path: String) throws {
+    let directory = try OwnedFile(path: path, writable: false)
+    guard case .copiesOnWrite(let name) = directory.ownBlocks() else { return }
+    throw StoreError(
+      .fileSystem, during: "open", path: path,
+      "The file system (\(name)) writes each block to a new place, so that a full disk would end "
+        + "processes that only read. Set the attribute C on the directory above (`chattr +C`), or use "
+        + "a directory on ext4, xfs, btrfs or tmpfs.")
   }
 
   /// One constant for all processes, virtual: a map is never resized while anybody is in it.
+  ///
+  /// A process with less address space maps less of it (`EnvironmentHandle.Options`).
   static func mapSize(budget: Int) -> Int {
-    budget == 0 ? 1 << 40 : max(4 << 30, (8 * budget + 0xFFFF) & ~0xFFFF)
+    let budget = min(budget, maximumBudget)
+    return budget == 0 ? 1 << 40 : max(4 << 30, (8 * budget + 0xFFFF) & ~0xFFFF)
   }
+
+  /// The largest budget: its map is as large as maps can be.
+  static let maximumBudget = 1 << 43
+  /// The smallest map a process makes do with.
+  static let minimumMapSize = 64 << 20
 }

@@ -13,44 +13,67 @@ internal import Synchronization
 // free pages, while everybody goes on reading; then everybody moves, as after a condemnation, but
 // nothing is lost.
 //
-//     K1  take the gate: nobody opens, closes or copies meanwhile
-//     K2  begin a write transaction: nobody commits meanwhile, and what was committed is in the copy
-//     K3  successor = n + 1, in the old table
-//     K4  copy g-n to g-<n+1>.tmp, give it its number, its table, its state; sync unless it is a cache
-//     K5  rename g-<n+1>.tmp; write CURRENT
+//     K1  begin a write transaction: nobody commits meanwhile, and what was committed is in the copy
+//     K2  lock `copying`: g-<n+1>.copy is written by a process that lives
+//     K3  copy g-n to g-<n+1>.copy, give it its number, its table, its state; sync unless it is a cache
+//     K4  take the gate; is g-n still in force? successor = n + 1, in the old table
+//     K5  rename g-<n+1>.copy; write CURRENT
 //     K6  condemned = 2 ("superseded"), floor = infinity, in the old table
-//     K7  end the write transaction, leave the gate, move
+//     K7  leave the gate, end the write transaction, move
 //
-// Killed before CURRENT is written, the copy is a directory without a name: the next opener removes
-// it, and the next writer finds `successor` different from CURRENT and clears it. Killed between K5
-// and K6, two rules keep the old generation from living on: a writer that finds `successor` equal to
-// CURRENT supersedes it itself, before it writes anything; and an opener condemns every generation
-// that is still used and is not the one CURRENT names, before it lets anybody write. So nothing is
-// committed in the old generation once anybody can have written to the new one, and nothing older is
-// served from memory.
+// The gate is held for the switch only: while the copy is written, processes open and close g-n.
 //
-// A writer that committed before K2 and finds the generation superseded when it looks again (W4)
+// Killed before CURRENT is written, the copy is a directory without a name, and the lock of `copying`
+// is free: the next opener, or the next copy, removes it, and the next writer finds `successor`
+// different from CURRENT and clears it. A generation that is fenced during the copy is not succeeded by
+// it: K4 finds that out, and the copy is removed. Killed between K5 and K6, two rules keep the old
+// generation from living on: a writer that finds `successor` equal to CURRENT supersedes it itself,
+// before it writes anything; and an opener condemns every generation that is still used and is not the
+// one CURRENT names, before it lets anybody write. So nothing is committed in the old generation once
+// anybody can have written to the new one, and nothing older is served from memory.
+//
+// A writer that committed before K1 and finds the generation superseded when it looks again (W4)
 // knows that its commit was copied; a condemned one would have it write once more.
 //
 // Labels grow with the generation's number, so whatever a process remembers of the old generation
 // misses in the new one. The entries keep the labels they were written under.
 
 extension GenerationBuilder {
-  /// K3 to K6. The caller has the gate and the writer lock of `old`.
+  /// K2 to K6. The caller has the writer lock of `old`, and not the gate.
   func copy(_ old: Generation) throws {
     let number = old.number + 1
     let target = directory.generation(number)
-    let temporary = target + ".tmp"
-    for path in [temporary, target] { FileSystem.removeTree(path) }
-    old.table.successor = number
+    let temporary = target + CopyLock.suffix
+    let lock = try CopyLock.acquire(directory)
+    defer { lock.release() }
+    FileSystem.removeTree(temporary)
     do {
-      try FileSystem.makeDirectory(temporary)
+      try GenerationBuilder.makeDirectory(temporary)
       try old.environment.copy(to: temporary)
       var meta = old.meta
       meta.generation = number
       meta.budget = old.table.budget
       if meta.durability == .relaxed { meta.syncInterval = old.table.syncInterval }
       try complete(meta, in: temporary, inheriting: old.table)
+      try fault(throwing: .copyWritten)
+    } catch {
+      FileSystem.removeTree(temporary)
+      throw error
+    }
+    let gate: Gate
+    do {
+      gate = try Gate.enter(directory, timeout: options.openTimeout)
+    } catch {
+      FileSystem.removeTree(temporary)
+      throw error
+    }
+    defer { gate.leave() }
+    do {
+      // Fenced, or replaced by an opener, while the copy was written.
+      let named = try CurrentFile.read(in: directory)
+      if old.table.isCondemned || (named ?? old.number) != old.number { throw EngineSignal.moved }
+      FileSystem.removeTree(target)
+      old.table.successor = number
       try put(temporary, inForceAs: number)
     } catch {
       FileSystem.removeTree(temporary)
@@ -67,7 +90,7 @@ extension GenerationBuilder {
     let temporary = directory.generation(old.number) + ".tmp"
     FileSystem.removeTree(temporary)
     do {
-      try FileSystem.makeDirectory(temporary)
+      try GenerationBuilder.makeDirectory(temporary)
       try environment.copy(to: temporary, compacting: compacting)
       var meta = old.meta
       meta.budget = old.table.budget
@@ -82,7 +105,10 @@ extension GenerationBuilder {
   /// Gives a copied data file its number and everything beside it.
   private func complete(_ meta: StoreMeta, in path: String, inheriting old: SharedTable) throws {
     let environment = try EnvironmentHandle(
-      path: path, options: .init(mapSize: nil, synchronous: meta.durability.isKept))
+      path: path,
+      options: .init(
+        mapSize: nil, minimumMapSize: GenerationBuilder.minimumMapSize,
+        synchronous: meta.durability.isKept))
     do {
       var transaction = try WriteTransaction(in: environment)
       try transaction.put(meta.bytes(), forKey: StoreMeta.key, in: .main)
@@ -163,7 +189,7 @@ extension StoreCore {
     }
   }
 
-  /// K1 to K7. The caller has the writer's role.
+  /// K1 to K7. The caller has the writer's role, and no gate.
   ///
   /// - Parameter wanted: Only this one: another process may have been faster.
   /// - Returns: The generation that was left; `nil`: it was not the one wanted.
@@ -171,23 +197,25 @@ extension StoreCore {
   func copyGeneration(_ wanted: Generation? = nil) throws -> Generation? {
     try withGeneration { generation in
       if let wanted, generation !== wanted { return nil }
-      let gate = try Gate.enter(directory, timeout: options.openTimeout)
-      defer { gate.leave() }
       guard generation.takeWriterTurn() else { throw EngineSignal.moved }
       defer { generation.endWriterTurn() }
       if generation.isClosing { throw EngineSignal.moved }
+      // Before the gate: other processes open and close the store while this waits for a writer.
+      try takeTicket(in: generation)
+      defer { generation.table.releaseTicket(process: generation.process) }
+      let gate = try Gate.enter(directory, timeout: options.openTimeout)
+      defer { gate.leave() }
       _ = try? generation.environment.clearDeadReaders()
       let transaction = try WriteTransaction(in: generation.environment)
       try generation.settleSuccession()
       if generation.table.isCondemned { throw EngineSignal.moved }
-      // Whoever wants to write meanwhile has to know whom to wait for, and how long already.
-      generation.table.announceWriter(
-        label: generation.base &+ transaction.id, milliseconds: Clocks.wallMilliseconds())
-      defer { generation.table.writerDone() }
+      generation.table.announceWriter(label: generation.base &+ transaction.id)
       let builder = GenerationBuilder(directory: directory, options: options)
       do {
         // LMDB's copying thread inherits the mask: a limit on files is an error, not a signal.
         try OSThread.withoutFileSizeSignal { () throws(any Error) in try builder.copy(generation) }
+      } catch EngineSignal.moved {
+        throw EngineSignal.moved
       } catch {
         throw StoreError(wrapping: error, during: "compact", path: directory.path)
       }

@@ -57,9 +57,12 @@ final class GenerationFiller {
   init(at path: String, meta: StoreMeta) throws {
     self.path = path
     self.meta = meta
-    try FileSystem.makeDirectory(path)
+    try GenerationBuilder.makeDirectory(path)
     let environment = try EnvironmentHandle(
-      path: path, options: .init(mapSize: Int(meta.mapSize), synchronous: false))
+      path: path,
+      options: .init(
+        mapSize: Int(meta.mapSize), minimumMapSize: GenerationBuilder.minimumMapSize,
+        synchronous: false))
     do {
       var transaction = try WriteTransaction(in: environment)
       tables = try Generation.Tables(in: &transaction)

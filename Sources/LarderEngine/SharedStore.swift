@@ -9,7 +9,7 @@ internal import Synchronization
 /// A store on disk that any number of processes on one machine share.
 ///
 /// ```swift
-/// let store = try SharedStore(at: "/var/tmp/myapp/cache", .init(budget: .megabytes(256)))
+/// let store = try SharedStore(at: "~/.cache/myapp", .init(budget: .megabytes(256)))
 /// let messages = PersistentCache<UUID, [String]>(storage: store, namespace: "messages")
 /// ```
 ///
@@ -165,20 +165,11 @@ public final class SharedStore: Sendable {
   ) async throws -> R {
     let core = try openCore("write")
     let box = StoreCore.ResultBox<R>()
-    return try await withCheckedThrowingContinuation { continuation in
-      let record = WriteRecord(
-        .exclusive { core in box.value.withLock { $0 = Result { try core.transactBody(body) } } }
-      ) { result in
-        if let outcome = box.value.withLock({ $0 }) {
-          continuation.resume(with: outcome)
-        } else if case .failed(let error) = result {
-          continuation.resume(throwing: error)
-        } else {
-          continuation.resume(throwing: StoreError.closed("write"))
-        }
-      }
-      do { try core.submitBehind(record) } catch { continuation.resume(throwing: error) }
-    }
+    _ = try await core.submitAsync(
+      .exclusive { core in box.value.withLock { $0 = Result { try core.transactBody(body) } } },
+      space: nil)
+    guard let outcome = box.value.withLock({ $0 }) else { throw StoreError.closed("write") }
+    return try outcome.get()
   }
 
   // MARK: Files

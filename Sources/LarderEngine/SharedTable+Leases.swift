@@ -181,6 +181,23 @@ extension SharedTable {
     }
   }
 
+  /// The process slot of the process that computes a key of a hash; `nil` when there is no lease.
+  package func leaseHolder(hash: UInt64) -> Int? {
+    for number in 0..<Self.mapWords {
+      var used = unsafe map(number).pointee.load(ordering: .sequentiallyConsistent)
+      while used != 0 {
+        let offset = offset(lease: number * 64 + used.trailingZeroBitCount)
+        used &= used - 1
+        let state = unsafe word(offset).pointee.load(ordering: .acquiring)
+        guard Self.phase(state) == Self.active || Self.phase(state) == Self.cancelled,
+          unsafe word(offset + 8).pointee.load(ordering: .relaxed) == hash
+        else { continue }
+        return Int(Self.owner(state)) - 1
+      }
+    }
+    return nil
+  }
+
   // MARK: Cleaning
 
   /// Under the gate: frees the slots of a process that is gone, or that leaves.

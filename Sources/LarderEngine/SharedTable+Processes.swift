@@ -44,9 +44,10 @@ extension SharedTable {
 
   /// Under the gate: empties a slot whose process is gone or going, keeping its counters.
   ///
+  /// - Parameter isDead: Whether the process has ended. A pid does not tell: another process may have it.
   /// - Returns: Whether it died inside LMDB.
   @discardableResult
-  package func leave(process: Int) -> Bool {
+  package func leave(process: Int, isDead: Bool = false) -> Bool {
     let offset = offset(process: process)
     var inside = false
     for index in 0..<SharedTableLayout.insideCount {
@@ -59,7 +60,8 @@ extension SharedTable {
       unsafe word(SharedTableLayout.retired + counter.rawValue * 8).pointee.wrappingAdd(
         count, ordering: .relaxed)
     }
-    freeLeases(ofProcess: process, isAlive: pid(process: process) == ProcessIdentity.pid)
+    freeLeases(ofProcess: process, isAlive: !isDead)
+    releaseTicket(process: process)
     unsafe word(offset).pointee.store(0, ordering: .releasing)
     return inside
   }

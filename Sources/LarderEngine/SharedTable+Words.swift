@@ -32,6 +32,13 @@ extension SharedTable {
     }
   }
 
+  /// Forgets processes that died inside LMDB, after the file was verified; those that an opener counted
+  /// meanwhile stay counted. Without the gate.
+  func acquit(deaths: UInt32) {
+    _ = unsafe half(SharedTableLayout.deathsInside).pointee.compareExchange(
+      expected: deaths, desired: 0, ordering: .acquiringAndReleasing)
+  }
+
   /// The largest size of `data.mdb` any writer has seen.
   package var dataBytes: UInt64 {
     unsafe word(SharedTableLayout.dataBytes).pointee.load(ordering: .acquiring)

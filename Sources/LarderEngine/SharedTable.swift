@@ -235,27 +235,14 @@ package final class SharedTable: Sendable {
   }
 
   /// W1: makes `label` known before anything of the transaction can be seen.
-  package func announceWriter(label: UInt64, milliseconds: Int64) {
+  package func announceWriter(label: UInt64) {
     unsafe word(SharedTableLayout.writerPID).pointee.store(
       UInt64(UInt32(bitPattern: pid)), ordering: .releasing)
     unsafe word(SharedTableLayout.writerStart).pointee.store(
       ProcessIdentity.startTime, ordering: .releasing)
-    unsafe word(SharedTableLayout.writingSince).pointee.store(
-      UInt64(bitPattern: milliseconds), ordering: .releasing)
     unsafe word(SharedTableLayout.writerLabel).pointee.store(
       label, ordering: .sequentiallyConsistent)
     atomicMemoryFence(ordering: .sequentiallyConsistent)
-  }
-
-  package func writerDone() {
-    unsafe word(SharedTableLayout.writingSince).pointee.store(0, ordering: .releasing)
-  }
-
-  /// Who is between begin and commit, and since when; `nil` when nobody is.
-  package var writerInside: (pid: Int32, since: Int64)? {
-    let since = unsafe word(SharedTableLayout.writingSince).pointee.load(ordering: .acquiring)
-    guard since != 0 else { return nil }
-    return (writerPID, Int64(bitPattern: since))
   }
 
   package var lastStamped: UInt64 {

@@ -31,7 +31,8 @@
 //      264  writer pid      u64   pid of its process, and
 //      272  writer start    u64   the start time of that process
 //      280  last stamped    u64   label of the last transaction that stored its stamps
-//      288  writing since   u64   wall milliseconds; 0 when nobody is between begin and commit
+//      296  ticket          u32   process slot + 1 of the process that may ask for LMDB's writer lock;
+//                               0: free; the highest bit: others wait for it
 //      320  clock           u64   the hybrid recency clock, advanced by writers
 //      384  wake word       u32   advanced after commits somebody may wait for
 //      388  waiters         u32   sleepers on the wake word, at least
@@ -80,7 +81,7 @@ package enum SharedTableLayout {
   package static let writerPID = 264
   package static let writerStart = 272
   package static let lastStamped = 280
-  package static let writingSince = 288
+  package static let ticket = 296
   package static let clock = 320
   package static let wakeWord = 384
   package static let waiters = 388

@@ -5,50 +5,18 @@
 internal import LarderSystem
 internal import Synchronization
 
-/// Computations in flight in this process, one a key: whoever comes later joins.
-package final class FlightTable: Sendable {
-  private struct Flight: Hashable {
-    let shadow: WriteQueue.Shadow
-    /// Values of two types are two computations, even of one key.
-    let type: ObjectIdentifier
-  }
-
-  private let flights = Mutex<[Flight: any Sendable]>([:])
-
-  /// The keys the current task is computing, so that a computation that asks for its own key gets
-  /// an error and does not wait for itself.
-  @TaskLocal package static var computing: Set<EncodedKey> = []
-
-  package init() {}
-
-  /// The task that computes a key, started by `start` if there is none.
-  package func join<Value: Sendable>(
-    _ key: EncodedKey, in space: String, _ type: Value.Type,
-    start: () -> Task<Value, any Error>
-  ) -> Task<Value, any Error> {
-    let flight = Flight(
-      shadow: WriteQueue.Shadow(space: space, key: key), type: ObjectIdentifier(Value.self))
-    return flights.withLock { flights in
-      if let known = flights[flight] as? Task<Value, any Error> { return known }
-      let task = start()
-      flights[flight] = task
-      return task
-    }
-  }
-
-  /// Ends a flight; called by the task itself, before its value is handed out.
-  package func leave<Value: Sendable>(_ key: EncodedKey, in space: String, _ type: Value.Type) {
-    let flight = Flight(
-      shadow: WriteQueue.Shadow(space: space, key: key), type: ObjectIdentifier(Value.self))
-    flights.withLock { _ = $0.removeValue(forKey: flight) }
-  }
-}
-
 /// The right to compute a key, for one process of the machine.
 package struct Leadership: Sendable {
   package let permit: FillPermit
   let hash: UInt64
   let table: SharedTable
+
+  /// Whether no process has written or removed the key since, as far as the table shows it.
+  package var isUndisturbed: Bool {
+    if let lease = permit.lease { return !table.isCondemned && table.isValid(lease) }
+    let slot = Int(hash & UInt64(SharedTableLayout.stampCount - 1))
+    return table.newestLabel(slot: slot) <= permit.newestAllowed ?? 0
+  }
 }
 
 extension StoreCore {
@@ -76,9 +44,11 @@ extension StoreCore {
     do {
       try fault(throwing: .leaseRegistered, during: "compute", path: directory.path)
       while true {
+        // Without a holder of the ticket the newest transaction has ended, perhaps without a commit.
+        let isOver = generation.table.ticketHolder == nil
         let writer = generation.table.writerLabel
         let snapshot = try generation.withSnapshot { _, label in label }
-        if snapshot >= writer {
+        if isOver || snapshot >= writer {
           if lease == nil { newestAllowed = snapshot }
           break
         }
@@ -117,6 +87,14 @@ extension StoreCore {
     return false
   }
 
+  /// The process that computes a key right now, if it is known.
+  package func computingProcess(_ key: EncodedKey, in space: Space) -> Int32? {
+    guard let generation = try? generation() else { return nil }
+    let holder = generation.table.leaseHolder(hash: space.hash(of: key, in: generation))
+    guard let holder, (0..<SharedTableLayout.processCount).contains(holder) else { return nil }
+    return generation.table.pid(process: holder)
+  }
+
   /// Gives the right back, whatever came of it, and lets those who wait look again.
   package func endLeading(_ leadership: Leadership) {
     if let lease = leadership.permit.lease { leadership.table.dropLease(lease) }
@@ -135,17 +113,20 @@ extension StoreCore {
       sleepers.add(continuation, core: self)
     }
   }
+}
 
-  /// Commits a record without blocking the calling thread.
-  package func submitAsync(
-    _ kind: WriteRecord.Kind, space: Space?, key: EncodedKey
-  ) async throws -> WriteRecord.Result {
-    let result: WriteRecord.Result = try await withCheckedThrowingContinuation { continuation in
-      let record = WriteRecord(kind, space: space, key: key) { continuation.resume(returning: $0) }
-      do { try submitBehind(record) } catch { continuation.resume(throwing: error) }
-    }
-    if case .failed(let error) = result { throw error }
-    return result
+extension StoreCore {
+  /// Commits a computed value under single flight.
+  ///
+  /// - Parameter stalled: Called once if the store does not move meanwhile.
+  /// - Throws: ``StoreError``
+  package func fill(
+    _ content: Content, _ leadership: Leadership, _ key: EncodedKey, in space: Space,
+    stalled: @escaping @Sendable () -> Void
+  ) async throws {
+    let stall = afterStall(stalled)
+    defer { stall.finish(()) }
+    _ = try await submitAsync(.fill(content, leadership.permit), space: space, key: key)
   }
 }
 

@@ -10,7 +10,8 @@ internal import Synchronization
 extension StoreCore {
   // MARK: One batch
 
-  func commitQueued() {
+  /// - Returns: Why nothing was taken from the queue: the time of the leader was up.
+  func commitQueued() -> StoreError? {
     var batch: [WriteRecord] = []
     do {
       let label = try withGeneration { generation in
@@ -22,6 +23,8 @@ extension StoreCore {
         }
       }
       complete(batch, label.label, label.result)
+    } catch let error as StoreError where error.code == .writerStalled && batch.isEmpty {
+      return error
     } catch {
       if batch.isEmpty { batch = queue.state.withLock { WriteQueue.takeBatch(&$0) } }
       // Once more would be a second write of what may be visible already.
@@ -32,6 +35,7 @@ extension StoreCore {
         for record in batch { commitAlone(record, after: nil) }
       }
     }
+    return nil
   }
 
   /// Commits one record that failed in company, or on a full disk.

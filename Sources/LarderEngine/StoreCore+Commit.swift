@@ -37,6 +37,8 @@ extension StoreCore {
     guard generation.takeWriterTurn() else { throw EngineSignal.moved }
     defer { generation.endWriterTurn() }
     if generation.isClosing { throw EngineSignal.moved }
+    try takeTicket(in: generation)
+    defer { generation.table.releaseTicket(process: generation.process) }
     let inside = SharedTableLayout.insideCount - 1
     generation.table.setInside(process: generation.process, index: inside, true)
     defer { generation.table.setInside(process: generation.process, index: inside, false) }
@@ -91,11 +93,10 @@ extension StoreCore {
       let hasMissedStamps = table.lastStamped < label &- 1
       if hasMissedStamps { table.raiseFloor(to: label) }
       let now = options.clock.now()
-      table.announceWriter(label: label, milliseconds: milliseconds)
+      table.announceWriter(label: label)
       // After the announcement: a lease that is not seen here is of a leader that sees the label, and
       // whose snapshot contains the commit without stamps.
       if hasMissedStamps, !Mutant.fillIgnoresCancel.isActive { table.cancelAllLeases() }
-      defer { table.writerDone() }
       try fault(throwing: .afterWriterLabel)
       try makeDirty(generation)
       try generation.keeper?.pin(for: transaction.id, in: generation)
@@ -110,6 +111,8 @@ extension StoreCore {
       let afterwards = Afterwards(context, label: label)
       try commit(context)
       fault(.afterCommit)
+      // LMDB's lock is free: the next writer need not wait for the rest.
+      table.releaseTicket(process: generation.process)
       // Now, not with the next commit: a file cut short after this one is to be recognised.
       if isLooking || generation.hasReservedMore, let status = generation.dataStatus {
         table.raiseDataBytes(to: UInt64(status.size))
@@ -120,6 +123,8 @@ extension StoreCore {
         }
       }
       afterwards.publish(in: generation)
+      // Its ticks bring the store to the disk when it is idle.
+      if options.durability != .durable, !worker.hasStarted { worker.start(self) }
       if table.isCondemned, !table.isSuperseded {
         if options.durability == .cache { throw EngineSignal.moved }
         throw StoreError(
@@ -130,12 +135,8 @@ extension StoreCore {
       table.advanceWakeWord()
       return (result, label)
     } catch let error as LMDBError {
-      if error.code == .panic || error.code == .mapResized {
-        guard let same = generation.explained(error) as? LMDBError else {
-          throw generation.explained(error)
-        }
-        try condemn(generation, because: same)
-      }
+      let explained = generation.explained(error)
+      guard explained is LMDBError else { throw explained }
       // A file that is too large, where nothing limits it, has a page number that is none.
       let isHuge = error.code.rawValue == 27 && ResourceLimits.fileSize == nil
       if error.isDamage || isHuge { try condemn(generation, because: error) }

@@ -16,6 +16,14 @@ internal import Synchronization
 //
 // LMDB has no savepoints, so what may fail on content is checked before, and a transaction that
 // fails all the same is repeated record by record.
+//
+// A closure of an asynchronous caller runs on the store's own thread only: a waiting caller that finds
+// one at the head of the queue hands the role to that thread.
+//
+// Every wait ends. A caller that leads waits for writers of other processes until its own time is up
+// (`StoreCore+Ticket.swift`), takes its record back and passes the role to the next; one that does not lead
+// takes its record back; the record of an asynchronous caller is taken back by a timer
+// (`StoreCore+Async.swift`).
 
 extension StoreCore {
   // MARK: Callers
@@ -25,11 +33,8 @@ extension StoreCore {
   package func submit(_ record: WriteRecord) throws(StoreError) -> WriteRecord.Result {
     let generation = try checkCaller()
     try check(record, generation)
-    // A writer of another process that does not go on may be stopped: then the store's thread
-    // waits for it, and we can give up.
-    let isStalled = writerStalls(in: generation)
     let event: Event? = queue.state.withLock { state in
-      let isOurs = !state.roleTaken && !isStalled
+      let isOurs = !state.roleTaken
       if isOurs, state.records.isEmpty {
         state.alone = record
       } else {
@@ -44,7 +49,6 @@ extension StoreCore {
       return event
     }
     if let event {
-      if isStalled { worker.wake(self) }
       try wait(for: record, event)
     } else {
       lead(until: record)
@@ -68,6 +72,7 @@ extension StoreCore {
     let slot = record.space.map {
       slotIndex($0.hash(of: record.key, in: generation))
     }
+    var deadline: UInt64?
     while true {
       let room: Event? = queue.state.withLock { state in
         if record.isBehind,
@@ -90,8 +95,11 @@ extension StoreCore {
       }
       guard let room else { break }
       worker.wake(self)
+      let end = deadline ?? StoreCore.deadline(after: options.writeTimeout)
+      deadline = end
       room.wait(nanoseconds: 100_000_000)
-      _ = try self.generation()
+      let now = try self.generation()
+      if Clocks.monotonicNanoseconds() >= end { throw writerStalled(by: writer(in: now)) }
     }
     // Moved meanwhile: the slot it was booked under is of a generation nobody looks at any more.
     guard let now = try? self.generation() else {
@@ -149,34 +157,17 @@ extension StoreCore {
 
   // MARK: Waiting
 
-  /// Whether a writer of another process is inside and seems to stay there.
-  ///
-  /// LMDB's lock cannot be waited for with a time limit, so a caller must not wait in it for a
-  /// process that is stopped. A commit takes far less than the time this waits for its end.
-  private func writerStalls(in generation: Generation) -> Bool {
-    let table = generation.table
-    var label: UInt64?
-    while let writer = table.writerInside, writer.pid != ProcessIdentity.pid {
-      // Another transaction than before: they go on.
-      let current = table.writerLabel
-      if let label, label != current { return false }
-      label = current
-      // Far in the future: the clock was set back, or the table is damaged.
-      if !(-1000...3).contains(Clocks.wallMilliseconds() &- writer.since) { return true }
-      OSThread.yield()
-    }
-    return false
-  }
-
+  /// Waits for the end of a record, or for the writer's role, at most `writeTimeout`.
   private func wait(for record: WriteRecord, _ event: Event) throws(StoreError) {
     let limit = options.writeTimeout.nanoseconds
+    let deadline = StoreCore.deadline(after: options.writeTimeout)
     var patience = 0
     while true {
       let isSet = event.wait(nanoseconds: limit)
       if record.isDone { return }
       if record.waiter.withLock({ $0.takePromotion() }) {
         event.reset()
-        lead(until: record)
+        lead(until: record, deadline: deadline)
         if record.isDone { return }
         continue
       }
@@ -186,27 +177,10 @@ extension StoreCore {
         continue
       }
       // Time is up. Still queued: take it back. Already in a transaction: its end is near.
-      let withdrawn = queue.state.withLock { state in
-        if record.waiter.withLock({ $0.isPromoted }) { return false }
-        guard let index = state.records.firstIndex(where: { $0 === record }) else { return false }
-        state.records.remove(at: index)
-        return true
-      }
-      let holder = (try? generation())?.table.writerInside?.pid
-      if withdrawn {
-        throw StoreError(
-          .writerStalled, during: "write", path: directory.path,
-          "Process \(holder.map(String.init) ?? "(unknown)") holds the writer lock and has not gone "
-            + "on for \(options.writeTimeout). Nothing was written. If it is stopped, continue it or "
-            + "end it.", pid: holder)
-      }
+      let writer = (try? generation()).map { self.writer(in: $0) } ?? ProcessIdentity.pid
+      if queue.withdraw(record) { throw writerStalled(by: writer) }
       patience += 1
-      if patience > 2 {
-        throw StoreError(
-          .outcomeUnknown, during: "write", path: directory.path,
-          "The commit has not ended. Read the value again to see what the store holds.",
-          pid: holder)
-      }
+      if patience > 2 { throw outcomeUnknown(by: writer) }
     }
   }
 
@@ -214,8 +188,13 @@ extension StoreCore {
 
   /// Commits what is queued until `own` is done (all of it, when there is none), then hands the
   /// writer's role on. The caller has the role.
-  func lead(until own: WriteRecord?) {
+  ///
+  /// - Parameter deadline: When `own` stops waiting for writers of other processes; see
+  ///   ``leaderDeadline``. Without `own` the wait has no end but the store's: writes behind wait for
+  ///   as long as it takes, and asynchronous callers have timers.
+  func lead(until own: WriteRecord?, deadline: UInt64 = 0) {
     leader.store(OSThread.token, ordering: .relaxed)
+    leaderDeadline.store(own == nil ? .max : deadline, ordering: .relaxed)
     leadQueued(until: own)
     deliverNotices()
   }
@@ -224,22 +203,23 @@ extension StoreCore {
     while true {
       let head: WriteRecord? = queue.state.withLock { $0.head }
       if let head, case .exclusive(let body) = head.kind {
-        if head === own || head.waiter.withLock({ $0.event == nil }) {
-          queue.state.withLock { $0.removeHead() }
-          body(self)
-          head.finish(.done(label: 0, changed: true))
-          head.announce()
-        } else {
-          // It belongs to a caller that waits: its thread runs it. For a stopped writer of another
-          // process we wait in its place, so that it can still give up.
-          if own == nil, let generation = try? generation(), writerStalls(in: generation) {
-            _ = try? withGeneration { try transact(in: $0) { _ in } }
-          }
-          if let own, !own.isDone { own.waiter.withLock { $0.event = $0.event ?? Event() } }
+        if head === own {
+          run(body, of: head)
+        } else if head.hasWaiter {
+          // It belongs to a caller that waits: its thread runs it, and waits with its time limit.
+          expectResult(of: own)
           if promote(head) { return }
+        } else if own == nil || worker.isCurrentThread {
+          let deadline = leaderDeadline.exchange(head.deadline, ordering: .relaxed)
+          run(body, of: head)
+          leaderDeadline.store(deadline, ordering: .relaxed)
+        } else {
+          // Closures of asynchronous callers run on the store's own thread only.
+          expectResult(of: own)
+          return passToWorker()
         }
-      } else if head != nil {
-        commitQueued()
+      } else if head != nil, let stall = commitQueued(), let own, queue.withdraw(own) {
+        own.finish(.failed(stall))
       }
       if own == nil {
         let isEmpty = queue.state.withLock { state in
@@ -254,6 +234,19 @@ extension StoreCore {
         return
       }
     }
+  }
+
+  private func run(_ body: @Sendable (StoreCore) -> Void, of head: WriteRecord) {
+    // Taken back by its caller, whose time was up, it is not run.
+    guard queue.state.withLock({ $0.removeHead(head) }) else { return }
+    body(self)
+    head.finish(.done(label: 0, changed: true))
+    head.announce()
+  }
+
+  private func expectResult(of own: WriteRecord?) {
+    guard let own, !own.isDone else { return }
+    own.waiter.withLock { $0.event = $0.event ?? Event() }
   }
 
   /// Hands the writer's role to a waiting caller; `false`: it has given up meanwhile.
@@ -279,9 +272,16 @@ extension StoreCore {
     state.roleTaken = false
   }
 
+  private func passToWorker() {
+    queue.state.withLock { freeRole(&$0) }
+    if (try? generation()) == nil { leadIfFree() } else { worker.wake(self) }
+  }
+
   private func handOver() {
     let isWaiting = queue.state.withLock { state in
-      if let waiting = state.records.first(where: { $0.waiter.withLock { $0.event != nil } }) {
+      if !state.isHeadForWorker,
+        let waiting = state.records.first(where: { $0.hasWaiter })
+      {
         promoteQueued(waiting)
         return false
       }

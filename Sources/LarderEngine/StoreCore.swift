@@ -28,11 +28,17 @@ package final class StoreCore: Sendable {
   let watcher = StoreWatcher()
   let syncer = StoreSyncer()
   let lastTick = Atomic<UInt64>(0)
+  let idleWatch = IdleWatch()
   private let movingThread = Mutex<Void>(())
   let notices: StoreNotices
   let followers = GenerationFollowers()
   /// The thread that has the writer's role; zero: none.
   let leader = Atomic<UInt64>(0)
+  /// When that thread stops waiting for writers of other processes, in nanoseconds of the monotonic
+  /// clock. Zero: `writeTimeout` after a wait begins.
+  let leaderDeadline = Atomic<UInt64>(0)
+  /// Whether the store is being closed and nothing is written any more.
+  let isShuttingDown = Atomic<Bool>(false)
 
   /// The identity of a store's root directory.
   package struct FileIdentityKey: Hashable, Sendable {
@@ -153,9 +159,9 @@ package final class StoreCore: Sendable {
   /// Commits what waits, ends the store's thread, closes the files.
   func shutDown() {
     if ForkGuard.isForkedChild { return }
-    if worker.hasStarted || !queue.pending.isEmpty {
-      try? flush()
-    }
+    // Of all callers, also those that do not wait in a thread.
+    if queue.isBusy { _ = try? submit(WriteRecord(.barrier)) }
+    isShuttingDown.store(true, ordering: .releasing)
     worker.stop()
     watcher.stop()
     syncer.stop()

@@ -59,8 +59,10 @@ public struct StoreError: Error, Sendable, Hashable, CustomStringConvertible {
     public static let closed = Code(rawValue: "closed")
     /// This process is a fork of the one that opened the store.
     public static let usedAfterFork = Code(rawValue: "usedAfterFork")
-    /// A computation asked for the key it computes.
+    /// A computation asked for a key whose computation waits for it: its own, or another.
     public static let recursiveComputation = Code(rawValue: "recursiveComputation")
+    /// Another task or process computes the value and has not finished in time.
+    public static let computationStalled = Code(rawValue: "computationStalled")
     /// Reads of this process inside of other reads have used up its readers.
     public static let tooManyReaders = Code(rawValue: "tooManyReaders")
     /// The store was used inside the closure of a read while its files were replaced.
@@ -80,7 +82,8 @@ public struct StoreError: Error, Sendable, Hashable, CustomStringConvertible {
   public let path: String?
   /// What happened and what to do, in a sentence or two.
   public let message: String
-  /// The process that is in the way, for ``Code/writerStalled`` and ``Code/inUse``.
+  /// The process that is in the way, for ``Code/writerStalled``, ``Code/computationStalled`` and
+  /// ``Code/inUse``.
   public let pid: Int32?
   /// The system's error number, if a system call was the cause.
   public let errorNumber: Int32?

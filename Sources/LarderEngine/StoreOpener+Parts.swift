@@ -83,7 +83,9 @@ extension StoreOpener {
     {
       return false
     }
-    return UInt64(dataSize) >= table.dataBytes
+    // In a copy of the files on btrfs, it has lost what keeps a full disk from raising SIGBUS.
+    let file = try OwnedFile(path: path + "/shared.table")
+    return UInt64(dataSize) >= table.dataBytes && file.ownBlocks() == .owned
   }
 
   /// Or throws: to build a successor that those inside do not hear of would make two stores of one.
@@ -101,7 +103,9 @@ extension StoreOpener {
   func clearDeadProcesses(_ table: SharedTable, _ presence: OwnedFile) {
     for process in 0..<SharedTableLayout.processCount where table.pid(process: process) != nil {
       let lives = try? presence.isLockedElsewhere(at: Presence.slotOffset(process))
-      if lives == false, table.leave(process: process) { table.deathsInside &+= 1 }
+      if lives == false, table.leave(process: process, isDead: true) {
+        table.deathsInside &+= 1
+      }
     }
   }
 
@@ -161,12 +165,17 @@ extension StoreOpener {
   /// - Throws: When somebody may be left behind in an older one.
   func removeOldGenerations(but number: UInt64) throws(SystemError) {
     if options.durability == .cache { removeDeadNamespaces() }
+    // A copy that no process writes any more is removed; what cannot be determined stays.
+    let isCopying = (try? CopyLock.isHeld(in: directory)) ?? true
     for name in try FileSystem.names(in: directory.root) {
-      let isUnfinished = name.hasSuffix(".tmp")
+      let isCopy = name.hasSuffix(CopyLock.suffix)
+      if isCopy, isCopying { continue }
+      let isUnfinished = isCopy || name.hasSuffix(".tmp")
       let path = directory.root + "/" + name
       // In a durable store's directory there may be files of its owner's.
       guard
-        let old = CurrentFile.generation(named: isUnfinished ? String(name.dropLast(4)) : name),
+        let old = CurrentFile.generation(
+          named: isUnfinished ? String(name[..<name.lastIndex(of: ".")!]) : name),
         isUnfinished || old != number,
         (try? FileSystem.status(of: path, followingLinks: false))??.isDirectory ?? false
       else { continue }
@@ -189,40 +198,5 @@ extension StoreOpener {
     }
     // Of a repair that was killed before it came to anything.
     FileSystem.removeTree(directory.generation(number) + "/" + StoreDirectory.setAsideMark)
-  }
-
-  // MARK: PID namespaces
-
-  /// Whether a process has the store of a directory open. Under the gate of the main store, without
-  /// which none opens a store beside.
-  ///
-  /// The kernel frees the locks in `presence` when their process ends: no process number and no number
-  /// of a namespace, which are used again, is compared.
-  func isInUse(_ beside: StoreDirectory) throws(StoreError) -> Bool {
-    do throws(SystemError) {
-      guard try FileSystem.status(of: beside.root, followingLinks: false)?.isDirectory ?? false
-      else { return false }
-      for number in try CurrentFile.generations(in: beside) {
-        let path = beside.generation(number) + "/presence"
-        guard try FileSystem.status(of: path, followingLinks: false)?.isRegularFile ?? false else {
-          continue
-        }
-        let presence = try OwnedFile(path: path, closesInForkedChild: true)
-        if try !presence.tryLock(.exclusive, at: Presence.everybody) { return true }
-      }
-      return false
-    } catch {
-      throw StoreError(error, during: "open", path: beside.root)
-    }
-  }
-
-  /// Removes the stores beside that no process has open, under the gate of the main store.
-  func removeDeadNamespaces() {
-    guard !directory.isBeside, let names = try? FileSystem.names(in: directory.root) else { return }
-    for name in names where name.hasPrefix(StoreDirectory.besidePrefix) {
-      let beside = directory.inner(name)
-      // What cannot be determined, for want of a descriptor perhaps, stays.
-      if (try? isInUse(beside)) == false { FileSystem.removeTree(beside.root) }
-    }
   }
 }

@@ -71,4 +71,13 @@ extension StoreOpener {
       dataChanged: status.changed, durability: .relaxed)
     try state.write(to: path + "/state")
   }
+
+  /// What is recorded stands in the file; of a snapshot that is none, nothing is.
+  func resetRecord(of table: SharedTable, in path: String, newest: UInt64) throws {
+    let generation = table.generation
+    let record = try SyncFile.newest(
+      in: path, generation: generation, storeID: table.storeID)
+    let label = record.map { Generation.base(ofGeneration: generation) &+ $0.transaction }
+    table.resetRecorded(to: label.map { $0 <= newest ? $0 : 0 } ?? 0)
+  }
 }

@@ -59,29 +59,10 @@ struct StoreOpener {
     return try openBeside(beside)
   }
 
-  /// Opens the store of this PID namespace, which another namespace keeps out of the main one. Under
-  /// the gate of the main store.
-  private func openBeside(_ beside: StoreDirectory) throws(StoreError) -> Generation {
-    if !directory.isBeside { options.onEvent?(.separateNamespace(beside.realRoot)) }
-    do throws(SystemError) {
-      try FileSystem.makeDirectory(beside.root)
-    } catch {
-      throw StoreError(error, during: "open", path: beside.root)
-    }
-    let gate = try Gate.enter(beside, timeout: options.openTimeout)
-    defer { gate.leave() }
-    var opener = self
-    opener.directory = beside
-    if let generation = try opener.openLocked() { return generation }
-    throw StoreError(
-      .otherNamespace, during: "open", path: beside.root,
-      "Even the store of this PID namespace is used from another one. Use another directory.")
-  }
-
   /// Opens the current generation, under the gate.
   ///
   /// - Returns: `nil` if processes of another PID namespace have it open.
-  private func openLocked() throws(StoreError) -> Generation? {
+  func openLocked() throws(StoreError) -> Generation? {
     try fault(throwing: .openGateTaken, during: "open", path: directory.path)
     let builder = GenerationBuilder(directory: directory, options: options)
     // Twice may be unlucky (damaged, then a full disk); more is a loop.
@@ -243,11 +224,7 @@ struct StoreOpener {
   ) throws -> Outcome {
     let dataPath = path + "/data.mdb"
     if alone {
-      let lock = try OwnedFile(path: path + "/lock.mdb", creation: .createIfMissing)
-      if try lock.status.size != GenerationBuilder.lockFileSize {
-        try lock.truncate(to: 0)
-        try lock.preallocate(GenerationBuilder.lockFileSize)
-      }
+      try GenerationBuilder.prepareLockFile(in: path)
     } else {
       // A reader slot with our own pid is left from a dead namesake: LMDB never clears those.
       try ReaderSlots.clear(pid: ProcessIdentity.pid, inLockFile: path + "/lock.mdb")
@@ -275,7 +252,9 @@ struct StoreOpener {
     do {
       environment = try EnvironmentHandle(
         path: path,
-        options: .init(mapSize: nil, synchronous: options.durability.waitsForDisk))
+        options: .init(
+          mapSize: nil, minimumMapSize: GenerationBuilder.minimumMapSize,
+          synchronous: options.durability.waitsForDisk))
     } catch {
       guard error.isDamage else { throw error }
       if !alone { found?.condemn() }
@@ -341,10 +320,9 @@ struct StoreOpener {
     guard let table else {
       throw StoreError(.damaged, during: "open", path: path, "shared.table is damaged.")
     }
-    // Whoever was between begin and commit is gone, and what `meta` says of the budget is checked.
+    // What `meta` says of the budget is checked.
     if alone {
       table.adoptNamespace()
-      table.writerDone()
       table.budget = meta.budget
       if meta.durability == .relaxed {
         table.syncInterval = meta.syncInterval
@@ -383,15 +361,6 @@ struct StoreOpener {
     }
   }
 
-  /// What is recorded stands in the file; of a snapshot that is none, nothing is.
-  private func resetRecord(of table: SharedTable, in path: String, newest: UInt64) throws {
-    let generation = table.generation
-    let record = try SyncFile.newest(
-      in: path, generation: generation, storeID: table.storeID)
-    let label = record.map { Generation.base(ofGeneration: generation) &+ $0.transaction }
-    table.resetRecorded(to: label.map { $0 <= newest ? $0 : 0 } ?? 0)
-  }
-
   private func suspicion(
     _ path: String, _ table: SharedTable?, changed: UInt64
   ) throws -> Suspicion? {
@@ -414,7 +383,7 @@ struct StoreOpener {
     if table.openAttempts >= 2 {
       return Suspicion("two processes died opening the store", mustDiscard: isCache)
     }
-    if table.deathsInside >= 2 { return Suspicion("two processes died inside LMDB") }
+    if table.deathsInside >= Self.deathLimit { return Suspicion("two processes died inside LMDB") }
     // What the last process knew of the file: in this boot the table has it, a clean `state` also
     // across boots. A writer killed in a commit leaves a difference as well; looking costs time
     // only.

@@ -9,8 +9,10 @@ internal import LarderSystem
 /// It is fixed when the store is created. All kinds keep every committed write when processes are
 /// killed, at any instruction.
 public enum Durability: String, Sendable, Hashable, CaseIterable {
-  /// No write waits for the disk. After a crash of the operating system the store is recognised by
-  /// the boot it belongs to, and starts empty.
+  /// No write waits for the disk, except the first one after the store was idle for 5 seconds. After a
+  /// crash of the operating system the store is recognised by the boot it belongs to, and starts empty,
+  /// unless it was idle or closed. It also starts empty after an orderly reboot if its last process was
+  /// ended within 5 seconds of the last commit without closing it.
   case cache
   /// Each commit is on the disk before it returns.
   case durable
@@ -120,7 +122,9 @@ public struct StoreOptions: Sendable {
   public var clock: StoreClock
   /// How long to wait for another process that is opening or closing the same store.
   public var openTimeout: Duration
-  /// How long a queued write waits for a process that holds the writer lock and does not go on.
+  /// How long a write waits for the writers before it, of this process and of others, whether its
+  /// caller blocks a thread or not. Then it fails with ``StoreError/Code/writerStalled`` and has written
+  /// nothing. Writes by subscript that are queued wait for as long as it takes.
   public var writeTimeout: Duration
   /// Called with every error that has no caller to go to: of subscripts, of writes behind.
   ///
@@ -146,6 +150,9 @@ public struct StoreOptions: Sendable {
 
   /// Told how long operations took. `StoreOptions.timed()` of LarderMetrics sets it.
   package var onTiming: TimingHandler?
+
+  /// After how long without a commit a `.cache` or `.relaxed` store is brought to the disk; `nil`: never.
+  package var idleSyncDelay: Duration? = .seconds(5)
 
   /// How many bits of a key's hash are used; below 64 only to provoke collisions in tests.
   package var hashBits = 64

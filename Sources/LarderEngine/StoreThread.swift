@@ -15,6 +15,8 @@ final class StoreThread: Sendable {
   private let token = Atomic<UInt64>(0)
 
   var hasStarted: Bool { isRunning.load(ordering: .acquiring) }
+  /// Whether the calling thread is this one.
+  var isCurrent: Bool { token.load(ordering: .relaxed) == OSThread.token }
   var isStopped: Bool { hasStopped.withLock { $0 } }
 
   /// Starts the thread, once; after ``stop()`` never. If the system gives none, it may be tried again.

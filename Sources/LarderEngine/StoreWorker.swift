@@ -18,6 +18,7 @@ final class StoreWorker: Sendable {
   static let readerCheckMilliseconds: Int64 = 5000
 
   var hasStarted: Bool { thread.hasStarted }
+  var isCurrentThread: Bool { thread.isCurrent }
 
   /// Makes the thread look at the queue, starting it if need be.
   func wake(_ core: StoreCore) {
@@ -84,6 +85,7 @@ extension StoreCore {
       generation.table.raiseClock(milliseconds: Clocks.wallMilliseconds())
     }
     sweepDroppedObjects()
+    checkpointIfIdle()
     if needsBump.exchange(false, ordering: .acquiringAndReleasing), !Mutant.noBump.isActive {
       do { try submitBehind(WriteRecord(.bump)) } catch { report(error) }
     }

@@ -58,8 +58,17 @@ final class WriteQueue: Sendable {
     var count: Int { records.count + (alone == nil ? 0 : 1) }
     var head: WriteRecord? { alone ?? records.first }
 
-    mutating func removeHead() {
+    /// Takes the first record out; `false`: another one is the first.
+    mutating func removeHead(_ record: WriteRecord) -> Bool {
+      guard head === record else { return false }
       if alone == nil { records.removeFirst() } else { alone = nil }
+      return true
+    }
+
+    /// Whether the first record is a closure of an asynchronous caller.
+    var isHeadForWorker: Bool {
+      guard let head, case .exclusive = head.kind else { return false }
+      return !head.hasWaiter
     }
   }
 
@@ -97,6 +106,23 @@ final class WriteQueue: Sendable {
     state.records.removeFirst(count)
     state.inFlight += batch.lazy.filter(\.shadowsKey)
     return batch
+  }
+
+  /// Whether a record waits, or is in a transaction.
+  var isBusy: Bool { state.withLock { $0.roleTaken || $0.count > 0 } || !pending.isEmpty }
+
+  /// Takes a record back that no transaction has taken, and that is not to lead.
+  func withdraw(_ record: WriteRecord) -> Bool {
+    state.withLock { state in
+      if record.waiter.withLock({ $0.isPromoted }) { return false }
+      if state.alone === record {
+        state.alone = nil
+        return true
+      }
+      guard let index = state.records.firstIndex(where: { $0 === record }) else { return false }
+      state.records.remove(at: index)
+      return true
+    }
   }
 
   /// Books records out that are done; wakes callers that wait for room.

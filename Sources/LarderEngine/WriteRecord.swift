@@ -34,6 +34,9 @@ package final class WriteRecord: Sendable {
     indirect case failed(StoreError)
   }
 
+  /// Of records that concern no key.
+  package static var noKey: EncodedKey { EncodedKey(tag: 0, bytes: []) }
+
   package let kind: Kind
   package let space: Space?
   package let key: EncodedKey
@@ -41,6 +44,9 @@ package final class WriteRecord: Sendable {
   let weight: Int
   /// Whether the caller went on without waiting.
   let isBehind: Bool
+  /// When its asynchronous caller stops waiting for writers of other processes, in nanoseconds of the
+  /// monotonic clock; zero: `writeTimeout` after that wait begins.
+  let deadline: UInt64
   private let onDone: (@Sendable (Result) -> Void)?
 
   // phase in the low three bits, label above. With the last change of it the two below are final.
@@ -69,13 +75,14 @@ package final class WriteRecord: Sendable {
   let waiter = Mutex<Waiter>(Waiter())
 
   package init(
-    _ kind: Kind, space: Space? = nil, key: EncodedKey = EncodedKey(tag: 0, bytes: []),
-    isBehind: Bool = false, onDone: (@Sendable (Result) -> Void)? = nil
+    _ kind: Kind, space: Space? = nil, key: EncodedKey = WriteRecord.noKey,
+    isBehind: Bool = false, deadline: UInt64 = 0, onDone: (@Sendable (Result) -> Void)? = nil
   ) {
     self.kind = kind
     self.space = space
     self.key = key
     self.isBehind = isBehind
+    self.deadline = deadline
     self.onDone = onDone
     switch kind {
     case .put(let content), .fill(let content, _):
@@ -136,6 +143,9 @@ package final class WriteRecord: Sendable {
     default: return .done(label: status >> 3, changed: isChange.load(ordering: .relaxed))
     }
   }
+
+  /// Whether a caller waits for it in a blocked thread.
+  var hasWaiter: Bool { waiter.withLock { $0.event != nil } }
 
   /// Whether the record holds the key's value in this process while it waits.
   var shadowsKey: Bool { isBehind && space != nil }

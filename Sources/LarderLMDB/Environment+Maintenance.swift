@@ -73,6 +73,7 @@ extension Environment {
         try FileSystem.synchronizeDirectory(unfinished)
         try FileSystem.rename(unfinished, to: directory)
       }
+      FileSystem.synchronizeParents(of: FileSystem.absolute(directory) ?? directory)
     } catch {
       FileSystem.removeTree(unfinished)
       throw error

@@ -6,6 +6,14 @@ internal import CLarderLMDB
 package import LarderSystem
 internal import Synchronization
 
+#if canImport(Glibc)
+  internal import Glibc
+#elseif canImport(Musl)
+  internal import Musl
+#else
+  internal import Darwin
+#endif
+
 /// An LMDB environment as liblmdb has it: one directory with `data.mdb` and `lock.mdb`.
 ///
 /// The caller holds a gate around `init` and ``close()``: a process killed inside `mdb_env_open`
@@ -17,6 +25,9 @@ package final class EnvironmentHandle: Sendable {
   package struct Options: Sendable {
     /// Bytes of address space, the same for every process of a store; `nil`: what the file says.
     package var mapSize: Int?
+    /// The least this process makes do with, if it has no address space for ``mapSize``; `nil`: an error
+    /// then. A process with a smaller map works as long as the file fits into it.
+    package var minimumMapSize: Int?
     /// Named tables.
     package var maximumTables: Int
     /// Reader slots; counts only for the process that creates `lock.mdb`.
@@ -25,9 +36,11 @@ package final class EnvironmentHandle: Sendable {
     package var synchronous: Bool
 
     package init(
-      mapSize: Int?, maximumTables: Int = 1024, maximumReaders: Int = 4094, synchronous: Bool
+      mapSize: Int?, minimumMapSize: Int? = nil, maximumTables: Int = 1024,
+      maximumReaders: Int = 4094, synchronous: Bool
     ) {
       self.mapSize = mapSize
+      self.minimumMapSize = minimumMapSize
       self.maximumTables = maximumTables
       self.maximumReaders = maximumReaders
       self.synchronous = synchronous
@@ -52,13 +65,44 @@ package final class EnvironmentHandle: Sendable {
     let isNew = EnvironmentHandle.open.withLock { $0.insert(identity).inserted }
     guard isNew else { throw LMDBError(.alreadyOpen, during: "mdb_env_open") }
     do throws(LMDBError) {
-      unsafe (handle, locks) = try EnvironmentHandle.makeHandle(path: path, options: options)
+      unsafe (handle, locks) = try EnvironmentHandle.makeFittingHandle(path: path, options: options)
     } catch {
       EnvironmentHandle.open.withLock { _ = $0.remove(identity) }
       throw error
     }
     self.path = path
     self.identity = identity
+  }
+
+  /// Opens with the largest map that fits: the whole one, or half of it, and so on.
+  ///
+  /// The first attempt records the size that all processes want in a new file, whether it fits here or
+  /// not. Under a limit on address space no later one takes more than a quarter of it: the program
+  /// needs the rest.
+  private static func makeFittingHandle(
+    path: String, options: Options
+  ) throws(LMDBError) -> (OpaquePointer, LockWaits?) {
+    guard let minimum = options.minimumMapSize else {
+      return try unsafe makeHandle(path: path, options: options)
+    }
+    let file = try? OwnedFile(path: path + "/data.mdb", writable: false)
+    let least = max(minimum, (try? file?.status.size) ?? 0)
+    let stored = (try? file.map { try MetaPage.newest(in: $0) })?.flatMap { $0?.record.mapBytes }
+    var options = options
+    var size = options.mapSize ?? stored.map { Int(clamping: $0) } ?? least
+    while true {
+      size = (max(size, least) + 0xFFFF) & ~0xFFFF
+      options.mapSize = size
+      do throws(LMDBError) {
+        return try unsafe makeHandle(path: path, options: options)
+      } catch {
+        guard error.code.rawValue == ENOMEM else { throw error }
+        guard size > (least + 0xFFFF) & ~0xFFFF else {
+          throw LMDBError(.addressSpace, during: "open \(path) (a map of \(size) bytes)")
+        }
+        size = min(size / 2, max((ResourceLimits.addressSpace ?? .max) / 4, least))
+      }
+    }
   }
 
   private static func makeHandle(
@@ -141,6 +185,11 @@ package final class EnvironmentHandle: Sendable {
   }
 
   // MARK: Writing
+
+  /// The thread that holds the writer's lock, of any process; `nil` when the lock is free, or where
+  /// its layout is unknown.
+  @inline(__always)
+  package var writerThread: Int32? { locks?.writerThread }
 
   /// Chooses how the next write transaction of this process writes. `WriteMap.swift` has the rules.
   ///

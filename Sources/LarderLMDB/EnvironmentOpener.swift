@@ -126,6 +126,7 @@ struct EnvironmentOpener {
       if try StoreMarks.stand(in: handle) { throw failure(.larderStore, "the record \"meta\"") }
       try handle.clearDeadReaders()
       if isAlone {
+        if !record.flags.contains(.made) { try synchronizeNames() }
         record.attempts = 0
         record.flags.insert(.made)
         try gate.write(record)
@@ -249,15 +250,24 @@ struct EnvironmentOpener {
       "verified because \(doubt): \(finding)")
   }
 
+  /// Makes the names of a new environment survive a loss of power, as commits will.
+  private func synchronizeNames() throws(LMDBError) {
+    try lifting { () throws(SystemError) in try FileSystem.synchronizeDirectory(path) }
+    FileSystem.synchronizeParents(of: path)
+  }
+
   /// LMDB makes as many reader slots as the file has room for.
   private func reserveLockFile() throws(LMDBError) {
     let size = (128 + 64 * options.maximumReaders + 4095) & ~4095
+    var ownership = BlockOwnership.owned
     try lifting { () throws(SystemError) in
       let file = try OwnedFile(path: lockPath, creation: .createIfMissing)
-      if try file.status.size != size {
+      if try file.status.size != size || file.ownBlocks() != .owned {
         try file.truncate(to: 0)
+        ownership = file.ownBlocks()
         try file.preallocate(size)
       }
     }
+    if case .copiesOnWrite(let name) = ownership { throw failure(.copyOnWrite, name) }
   }
 }

@@ -140,6 +140,11 @@ extension LMDBError.Code {
         "the disk failed while the commit was published, so the commit may be visible",
         "Close the environment, open it again, and read what was written; check the disk."
       )
+    case .copyOnWrite:
+      (
+        "the file system writes each block to a new place, so that a full disk would end processes",
+        "Set the attribute C on the directory (chattr +C), or use ext4, xfs, btrfs or tmpfs."
+      )
     case .addressSpace:
       (
         "the address space of this process has no room for the map",

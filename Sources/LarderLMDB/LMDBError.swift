@@ -161,6 +161,8 @@ extension LMDBError.Code {
   public static var outcomeUnknown: Self { Self(rawValue: -17) }
   /// The address space of this process has no room for the map.
   public static var addressSpace: Self { Self(rawValue: -18) }
+  /// The file system writes each block to a new place, so that a full disk would end processes.
+  public static var copyOnWrite: Self { Self(rawValue: -19) }
 }
 
 extension LMDBError.Code: CustomStringConvertible {

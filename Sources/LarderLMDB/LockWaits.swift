@@ -50,6 +50,8 @@ final class LockWaits: Sendable {
   private let page: MappedRegion
   /// Where the locks are in the page.
   private let locks: [Int]
+  /// The offset of the writer's lock.
+  private let writer: Int
   private let watch = LockWatch.shared
 
   /// - Parameter environment: Open, in `directory`.
@@ -70,6 +72,14 @@ final class LockWaits: Sendable {
     // The readers' lock stands before or behind the two words, in one release or another.
     locks = [8, 24, writer].filter { unsafe larder_is_robust_mutex(page.base + $0) == 1 }
     self.page = page
+    self.writer = writer
+  }
+
+  /// The thread that holds the writer's lock, of any process; `nil` when the lock is free.
+  @inline(__always)
+  var writerThread: Int32? {
+    let thread = unsafe larder_mutex_holder(page.base + writer)
+    return thread == 0 ? nil : thread
   }
 
   /// Runs a call of LMDB that may wait for one of the locks; `nil`: there is no help.

@@ -123,6 +123,7 @@ package struct Memo: Sendable {
       }
       if !waits { return nil }
       await core.waitForNews()
+      try Task.checkCancellation()
       if !force, case .fresh(let result)? = try find() { return .fresh(result) }
     }
   }

@@ -48,6 +48,8 @@ package enum FaultPoint: String, CaseIterable, Sendable {
   case afterRenew, beforeFill
   // Healing and closing.
   case condemnMarked, closeGateTaken, closeSynced, closeDone
+  // A compaction's copy is complete, and the gate not taken yet.
+  case copyWritten
   // The first write of a boot makes `state` dirty.
   case stateDirty
   // A relaxed store's sync: before the data are synced, before and after that is recorded. After a
@@ -71,7 +73,9 @@ package enum FaultPoint: String, CaseIterable, Sendable {
       .beforeCommit, .objectIndexed, .objectUnlinked, .catalogChanged, .migrationNoted,
       .numberDropped, .sweepStep, .syncBegun, .beforeRecord:
       true
-    case .afterRenew, .closeGateTaken, .leaseTaken, .leaseRegistered, .leaseBeforeFill: true
+    case .copyWritten, .afterRenew, .closeGateTaken, .leaseTaken, .leaseRegistered,
+      .leaseBeforeFill:
+      true
     // Stamps are out, or the commit is, or nobody is told: there is nothing to fail.
     case .openDone, .betweenStamps, .afterStamps, .afterCommit, .beforeWake, .beforeFill,
       .condemnMarked, .closeSynced, .closeDone, .afterRecord, .restoreWritten, .restoreSynced,

@@ -44,24 +44,26 @@ extension FileSystem {
     return EINTR
   }
 
-  /// What ``ownBlocks(of:path:)`` found.
-  package enum BlockOwnership: Sendable, Hashable {
-    /// Preallocated blocks stay the file's.
-    case owned
-    /// The file system of this name allocates a new block for each write.
-    case copiesOnWrite(String)
-  }
+  /// Returns the magic number of the file system of a path.
+  fileprivate static func type(of path: String) -> Int64 { unsafe larder_file_system_type(path) }
+}
 
-  /// Turns copying on write off for an empty directory, whose files inherit that, or an empty file.
+/// Whether preallocated blocks stay a file's.
+package enum BlockOwnership: Sendable, Hashable {
+  case owned
+  /// The file system of this name allocates a new block for each write.
+  case copiesOnWrite(String)
+}
+
+extension OwnedFile {
+  /// Turns copying on write off: for a directory, whose new files inherit that, or for an empty file.
   ///
-  /// - Parameter path: A path on the same file system.
-  /// - Returns: Whether blocks that are preallocated in it can be relied on.
-  package static func ownBlocks(
-    of descriptor: CInt, path: String
-  ) -> BlockOwnership {
+  /// - Returns: Whether blocks that are preallocated in it stay its own. For a file that is not empty,
+  ///   whether that was so when it was created.
+  package func ownBlocks() -> BlockOwnership {
     #if os(Linux)
-      let kind = unsafe larder_file_system_type(path)
-      // ext4, tmpfs, xfs, f2fs, where the flag pins the file to its place.
+      let kind = FileSystem.type(of: path)
+      // ext4, tmpfs, xfs; and f2fs, where the flag means that a file cannot be moved.
       if [0xEF53, 0x0102_1994, 0x5846_5342, 0xF2F5_2010].contains(kind) { return .owned }
       if larder_disable_cow(descriptor) == 1 { return .owned }
       let copying: [Int64: String] = [0x9123_683E: "btrfs", 0xCA45_1A4E: "bcachefs"]

@@ -89,6 +89,16 @@ package enum FileSystem {
     guard fsync(descriptor) == 0 else { throw .last("fsync", directory) }
   }
 
+  /// Makes the name of `path` survive a loss of power, and the names of the directories above it, which
+  /// may be new as well. Directories that this user may not open were not created by this process.
+  package static func synchronizeParents(of path: String) {
+    var parent = path[...]
+    while let slash = parent.lastIndex(of: "/") {
+      parent = parent[..<slash]
+      try? synchronizeDirectory(parent.isEmpty ? "/" : String(parent))
+    }
+  }
+
   /// The names in a directory, without `.` and `..`; empty when it does not exist.
   package static func names(in directory: String) throws(SystemError) -> [String] {
     guard let stream = unsafe opendir(directory) else {

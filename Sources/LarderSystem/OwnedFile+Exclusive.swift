@@ -19,6 +19,28 @@ extension OwnedFile {
   }
 }
 
+extension OwnedFile {
+  /// The process that holds `flock` on the file, as far as this process can see it: one of its PID
+  /// namespace. For errors, after a wait: the whole list of the system's locks is read.
+  package var lockHolder: Int32? {
+    guard
+      let inode = try? status.inode,
+      let locks = try? OwnedFile(path: "/proc/locks", writable: false),
+      let bytes = try? locks.read(count: 1 << 20, at: 0)
+    else { return nil }
+    // "1: FLOCK  ADVISORY  WRITE 1234 fe:00:5678 0 EOF". The device is that of the file system, which
+    // on btrfs is another one than `stat` says.
+    for line in String(decoding: bytes, as: UTF8.self).split(separator: "\n") {
+      let words = line.split(separator: " ")
+      guard words.count == 8, words[1] == "FLOCK", words[5].hasSuffix(":\(inode)"),
+        let pid = Int32(words[4]), pid > 0
+      else { continue }
+      return pid
+    }
+    return nil
+  }
+}
+
 extension FileSystem {
   /// Reads up to `count` bytes of an open file; fewer at its end.
   package static func read(

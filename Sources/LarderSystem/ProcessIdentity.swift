@@ -66,6 +66,19 @@ package enum ProcessIdentity {
     #endif
   }
 
+  /// The process a thread belongs to; `nil` if the thread does not exist or `/proc` is not mounted.
+  package static func process(ofThread thread: Int32) -> Int32? {
+    guard
+      let file = try? OwnedFile(path: "/proc/\(thread)/status", writable: false),
+      let bytes = try? file.read(count: 1024, at: 0)
+    else { return nil }
+    for line in bytes.split(separator: UInt8(ascii: "\n")) where line.starts(with: "Tgid:".utf8) {
+      return Int32(
+        String(decoding: line.dropFirst(5).drop { $0 == 9 || $0 == 32 }, as: UTF8.self))
+    }
+    return nil
+  }
+
   #if !canImport(Darwin)
     /// The fields of `/proc/<pid>/stat` behind the name.
     private static func status(of pid: Int32) -> [ArraySlice<UInt8>]? {

@@ -133,6 +133,8 @@ extension FaultPlan {
 
     /// The files are given up; other processes are about to notice.
     public static let condemnMarked = Point(.condemnMarked)
+    /// A compaction has written its copy, without the lock around opening; the switch comes next.
+    public static let copyWritten = Point(.copyWritten)
     /// The lock is taken to close the store. An error here is one of the final sync.
     public static let closeGateTaken = Point(.closeGateTaken)
     /// A store closed by its last process is on the disk.

@@ -5,6 +5,7 @@
 import Larder
 import LarderEngine
 import LarderLMDB
+import LarderSystem
 import LarderTesting
 import Synchronization
 import Testing
@@ -111,5 +112,134 @@ import Testing
     }
     #expect(value == 9 && cache[100] == 9 && cache[101] == 9)
     #expect(try !generation.readers().isEmpty)
+  }
+
+  // MARK: Waits
+
+  @Test(arguments: [true, false])
+  func `A cancelled caller does not wait for the computation it joined`(usesStore: Bool)
+    async throws
+  {
+    let cache = PersistentCache<String, Int>(storage: usesStore ? store : nil)
+    let (begun, goOn) = (Gate(), Gate())
+    let first = Task {
+      try await cache.value(forKey: "k") {
+        begun.open()
+        await goOn.wait()
+        return 42
+      }
+    }
+    await begun.wait()
+    let others = (0..<4).map { _ in Task { try await cache.value(forKey: "k") { 1 } } }
+    for other in others { other.cancel() }
+    // The computation goes on: only the cancellation ends these.
+    for other in others {
+      await #expect(throws: CancellationError.self) { try await other.value }
+    }
+    goOn.open()
+    #expect(try await first.value == 42)
+    #expect(cache["k"] == 42)
+  }
+
+  @Test(arguments: [true, false])
+  func `A caller of a slow computation gets an error that names process and key`(
+    usesStore: Bool
+  ) async throws {
+    let cache = PersistentCache<String, Int>(
+      storage: usesStore ? store : nil, namespace: "slow",
+      options: CacheOptions(computeTimeout: .milliseconds(200)))
+    let (begun, goOn) = (Gate(), Gate())
+    let first = Task {
+      try await cache.value(forKey: "k") {
+        begun.open()
+        await goOn.wait()
+        return 42
+      }
+    }
+    await begun.wait()
+    let error = await #expect(throws: StoreError.self) {
+      try await cache.value(forKey: "k") { 1 }
+    }
+    #expect(error?.code == .computationStalled)
+    #expect(error?.pid == ProcessIdentity.pid)
+    #expect(error?.message.contains("key k of namespace slow") == true)
+    // The limit is for callers that wait: the one that computes has none.
+    goOn.open()
+    #expect(try await first.value == 42)
+  }
+
+  @Test(.timeLimit(.minutes(1)), arguments: [true, false])
+  func `Computations that wait for each other fail with an error that names the key`(
+    usesStore: Bool
+  ) async throws {
+    let cache = PersistentCache<String, Int>(storage: usesStore ? store : nil)
+    let begun = [Gate(), Gate()]
+    let tasks = [("a", "b"), ("b", "a")].enumerated().map { index, keys in
+      Task {
+        try await cache.value(forKey: keys.0) {
+          begun[index].open()
+          await begun[1 - index].wait()
+          return try await cache.value(forKey: keys.1) { 1 } + 1
+        }
+      }
+    }
+    var errors: [StoreError] = []
+    for task in tasks {
+      do { _ = try await task.value } catch let error as StoreError { errors.append(error) }
+    }
+    #expect(!errors.isEmpty)
+    for error in errors {
+      #expect(error.code == .recursiveComputation && error.pid == ProcessIdentity.pid)
+      #expect(error.message.contains("key a") || error.message.contains("key b"))
+    }
+    // A circle of three, and none where two wait for one.
+    let circle = await #expect(throws: StoreError.self) {
+      try await cache.value(forKey: "x") {
+        try await cache.value(forKey: "y") {
+          try await cache.value(forKey: "z") { try await cache.value(forKey: "x") { 0 } }
+        }
+      }
+    }
+    #expect(circle?.code == .recursiveComputation)
+    async let left = cache.value(forKey: "l") { try await cache.value(forKey: "m") { 5 } + 1 }
+    async let right = cache.value(forKey: "r") { try await cache.value(forKey: "m") { 5 } + 2 }
+    #expect(try await left == 6)
+    #expect(try await right == 7)
+  }
+
+  @Test func `Equal keys of two stores are two computations`() async throws {
+    let other = try SharedStore(at: directory.path + "/other")
+    let (near, far) = (
+      PersistentCache<String, Int>(storage: store), PersistentCache<String, Int>(storage: other)
+    )
+    let value = try await near.value(forKey: "k") { try await far.value(forKey: "k") { 1 } + 1 }
+    #expect(value == 2 && near["k"] == 2 && far["k"] == 1)
+  }
+
+  // MARK: Writes before a computation
+
+  @Test func `A computation after a removal is stored`() async throws {
+    let cache = PersistentCache<Int, Int>(storage: store)
+    for key in 0..<300 {
+      if key.isMultiple(of: 2) { cache[key] = 1 }
+      cache[key] = nil
+      #expect(try await cache.value(forKey: key) { 10 } == 10)
+      #expect(try cache.contains(key))
+    }
+    #expect(try store.statistics().fillsRefused == 0)
+  }
+
+  @Test func `A computation after a transaction without changes begins at once`() async throws {
+    let cache = PersistentCache<Int, Int>(storage: store)
+    var best = Duration.seconds(60)
+    for key in 0..<20 {
+      try await store.write { _ in }
+      let start = ContinuousClock.now
+      #expect(try await cache.value(forKey: key) { key } == key)
+      best = min(best, ContinuousClock.now - start)
+    }
+    // It was 13 ms, all of it naps.
+    #expect(best < .milliseconds(8))
+    print("a computation after an empty transaction: \(best)")
   }
 }

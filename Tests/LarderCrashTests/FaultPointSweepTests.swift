@@ -49,6 +49,7 @@ extension Crashes {
       .afterRenew: at(["open alone", "open beside another", "compute"], 1),
       .beforeFill: at(["open alone", "open beside another"], 1),
       .condemnMarked: at(["condemn beside another", "compact beside another"], 1),
+      .copyWritten: at(["compact beside another"], 1),
       .closeGateTaken: at(closings, 1), .closeSynced: at(closings, 1), .closeDone: at(closings, 1),
       .stateDirty: at(["commit alone", "close alone", "close a durable store"], 1),
       .syncBegun: at(syncs, 1, 2), .beforeRecord: at(syncs, 1, 2), .afterRecord: at(syncs, 1, 2),

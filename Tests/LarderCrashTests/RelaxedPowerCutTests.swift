@@ -35,7 +35,9 @@ extension PowerCut {
       case .sync(let path, _) where path.hasSuffix("/synced"):
         let known = recorded[directory(path)].flatMap { before[directory(path)]?[$0] }
         // One that is still being built counts only once it is in force.
-        if let known, !path.contains(".tmp/") { floor = max(floor, known) }
+        if let known, !path.contains(".tmp/"), !path.contains(".copy/") {
+          floor = max(floor, known)
+        }
       default: break
       }
     }

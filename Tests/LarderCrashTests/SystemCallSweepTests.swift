@@ -108,7 +108,7 @@ extension Crashes {
   }
 
   /// A process whose threads' first `openat` each fails lives for more than a second.
-  @Test(.enabled(if: Strace.isAvailable, needsStrace), .timeLimit(.minutes(2)))
+  @Test(.enabled(if: Strace.isAvailable, needsStrace), .timeLimit(.minutes(15)))
   func `A process that outlives a failed open is ended by libdispatch only`() throws {
     let scratch = try Scratch()
     let log = scratch.appending("calls")
@@ -117,10 +117,12 @@ extension Crashes {
     let peer = try Strace.shared.start(
       call: "openat", inject: "openat:error=ENFILE:when=1", log: log, environment: Arena.boot)
     #expect(try peer.ask("open \(scratch.appending("store"))") == "opened 1")
-    // The first open of each thread of Swift's pool fails, so this may be an error, typed by then.
+    // The first open of each thread of Swift's pool fails: in the store, which is an error, or in
+    // libdispatch, now or within a second.
     try peer.send("compute 20 new \(files)")
-    let answer = try peer.nextLine(deadline: Arena.deadline)
-    #expect(answer.hasPrefix("computed ") || answer.hasPrefix("error "))
+    if let answer = try? peer.nextLine(deadline: Arena.deadline) {
+      #expect(answer.hasPrefix("computed ") || answer.hasPrefix("error "))
+    }
     // Its input stays open: it ends by itself or not at all.
     guard let status = try? peer.wait(deadline: .seconds(5)) else { return peer.kill() }
     #expect(status == .signalled(SIGILL))

@@ -160,7 +160,7 @@ struct PropertyListTests {
   /// Foundation's reading of these ends the process.
   @Test func `A property list that nests too deep is a typed error`() throws {
     let ground = try Ground()
-    let levels = 100_000
+    let levels = 20_000
     let open = String(repeating: "<array>", count: levels)
     let close = String(repeating: "</array>", count: levels)
     let noise = String(repeating: "<!-- </array></array> -->", count: levels)

@@ -8,7 +8,7 @@ import LarderTesting
 import Testing
 
 /// What a process keeps of a generation it has left.
-@Suite(.timeLimit(.minutes(5))) struct GenerationChangeTests {
+@Suite(.timeLimit(.minutes(15))) struct GenerationChangeTests {
   let directory: TemporaryDirectory
   var path: String { directory.path + "/store" }
   init() throws { directory = try TemporaryDirectory() }

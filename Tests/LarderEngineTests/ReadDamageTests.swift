@@ -9,7 +9,7 @@ import LarderTesting
 import Testing
 
 /// What a read does about damage that it meets: one policy for all reads.
-@Suite(.timeLimit(.minutes(5))) struct ReadDamageTests {
+@Suite(.timeLimit(.minutes(15))) struct ReadDamageTests {
   let temporary: TemporaryStore
   var store: SharedStore { temporary.store }
   init() throws { temporary = try TemporaryStore() }

@@ -13,7 +13,11 @@ import Testing
   var path: String { directory.path + "/store" }
 
   /// Nothing is synced in the background within an hour.
-  static let options = StoreOptions(durability: .relaxed, syncInterval: .seconds(3600))
+  static let options = {
+    var options = StoreOptions(durability: .relaxed, syncInterval: .seconds(3600))
+    options.idleSyncDelay = nil
+    return options
+  }()
 
   func open(_ path: String? = nil) throws -> SharedStore {
     try SharedStore(at: path ?? self.path, Self.options)

@@ -112,37 +112,35 @@ import Testing
   func `What a repair brings back is whole and the newest`(hashBits: Int) throws {
     let seed = Seed.announce()
     var outcomes: [String: Int] = [:]
-    for base in 0..<(hashBits == 64 ? 2 : 1) as Range<UInt64> {
-      let ground = try RepairGround(
-        at: "\(original)-\(base)", seed: seed.derived(base), hashBits: hashBits)
-      let live = try LivePages(Files.contents(of: StoreFiles(of: ground.path).data))
-      for (index, trial) in seed.derived(100 + base).trials(44).enumerated() {
-        var random = trial.generator()
-        let damage = Damage.allCases[index % Damage.allCases.count]
-        let files = try ground.copy(to: path)
-        let what = try Self.apply(damage, to: files.data, live, with: &random)
-        let comment: Comment = "base \(base), \(what), \(trial) of \(seed)"
-        let before = try Files.contents(of: files.data)
-        do {
-          let report = try SharedStore.repair(at: path)
-          outcomes["\(report.outcome)", default: 0] += 1
-          if report.outcome == .repaired {
-            let kept = try #require(report.damagedFiles)
-            #expect(try Files.contents(of: kept + "/data.mdb") == before, comment)
-          }
-          let found = try ground.check(path, mayMissCommits: report.mayMissCommits, comment)
-          let isAll = found.count == ground.newest.count
-          #expect(isAll || !report.isComplete, comment)
-          #expect(report.kept >= found.count || report.outcome == .sound, comment)
-          #expect(try SharedStore.repair(at: path).outcome == .sound, comment)
-        } catch let error as StoreError where error.code == .damaged {
-          outcomes["refused", default: 0] += 1
-          #expect(try Files.contents(of: files.data) == before, comment)
+    let ground = try RepairGround(
+      at: original, seed: seed.derived(0), hashBits: hashBits)
+    let live = try LivePages(Files.contents(of: StoreFiles(of: ground.path).data))
+    for (index, trial) in seed.derived(100).trials(22).enumerated() {
+      var random = trial.generator()
+      let damage = Damage.allCases[index % Damage.allCases.count]
+      let files = try ground.copy(to: path)
+      let what = try Self.apply(damage, to: files.data, live, with: &random)
+      let comment: Comment = "\(what), \(trial) of \(seed)"
+      let before = try Files.contents(of: files.data)
+      do {
+        let report = try SharedStore.repair(at: path)
+        outcomes["\(report.outcome)", default: 0] += 1
+        if report.outcome == .repaired {
+          let kept = try #require(report.damagedFiles)
+          #expect(try Files.contents(of: kept + "/data.mdb") == before, comment)
         }
+        let found = try ground.check(path, mayMissCommits: report.mayMissCommits, comment)
+        let isAll = found.count == ground.newest.count
+        #expect(isAll || !report.isComplete, comment)
+        #expect(report.kept >= found.count || report.outcome == .sound, comment)
+        #expect(try SharedStore.repair(at: path).outcome == .sound, comment)
+      } catch let error as StoreError where error.code == .damaged {
+        outcomes["refused", default: 0] += 1
+        #expect(try Files.contents(of: files.data) == before, comment)
       }
     }
     print("repairs: \(outcomes.sorted { $0.key < $1.key })")
-    #expect(outcomes["repaired", default: 0] > 30, "\(outcomes), \(seed)")
+    #expect(outcomes["repaired", default: 0] > 10, "\(outcomes), \(seed)")
   }
 
   @Test func `Everything on undamaged pages is kept, below damaged branches too`() throws {

@@ -18,6 +18,7 @@
 //   lmdb raw PATH              -> raw           open as by a program that knows of no gate
 //   lmdb fork                  -> forked CODE … what a forked child got of each use; see Peer+Fork
 //   lmdb rest                  -> ok            once nothing looks after those who wait for a lock
+//   lmdb copy PATH             -> ok
 //   lmdb close                 -> ok
 
 import LarderLMDB
@@ -87,6 +88,7 @@ extension Peer {
       return "raw"
     case "fork": try lmdbFork()
     case "rest": while LockWatch.shared.isAwake { OSThread.yield() }
+    case "copy": try environment.copy(to: rest[0])
     case "close": try environment.close()
     default: return try refuse("no command lmdb \(words[0])")
     }

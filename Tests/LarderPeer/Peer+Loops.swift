@@ -19,6 +19,8 @@
 //   compute K TEXT LOG [held]  four tasks compute one key; a computation leaves a file in LOG, and
 //                              with `held` says `computing` and waits for a line
 //                              -> computed TIMES VALUE
+//   cross K OTHER              computes K with the value of OTHER; says `computing` and waits for a
+//                              line before it asks for that -> value TEXT
 
 import Larder
 import LarderEngine
@@ -83,8 +85,27 @@ extension Peer {
     case "compute":
       return try compute(
         number(words[0]), String(words[1]), log: String(words[2]), isHeld: words.count > 3)
+    case "cross": return try cross(number(words[0]), number(words[1]))
     default: return try whole(command, words)
     }
+  }
+
+  private func cross(_ key: Int, _ other: Int) throws -> String {
+    let cache = try numbers
+    let outcome = Outcome<String>()
+    Task.detached {
+      do {
+        let value = try await cache.value(forKey: key) {
+          ParentProcess.send("computing")
+          _ = ParentProcess.nextLine()
+          return try await cache.value(forKey: other) { "inner" } + "+"
+        }
+        outcome.set(.success(value))
+      } catch {
+        outcome.set(.failure(error))
+      }
+    }
+    return "value \(try outcome.wait())"
   }
 
   private func churn(_ from: Int, _ count: Int, isBehind: Bool) throws -> String {

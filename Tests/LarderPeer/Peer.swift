@@ -5,7 +5,7 @@
 // THE PEER'S LANGUAGE
 //
 //   open PATH [budget=N] [bits=4] [clock=MS] [shared=FILE] [timeout=MS] [wait=MS] [durable] [meet]
-//        [relaxed] [interval=MS] [unmapped]
+//        [relaxed] [interval=MS] [idle=MS] [unmapped] [compute=MS]
 //                              -> opened GENERATION    (meet: says `ready`, opens after `go`)
 //   get K                      -> value TEXT | none
 //   set K TEXT, behind K TEXT  -> ok
@@ -128,6 +128,7 @@ final class Peer {
 
   private func open(_ words: [Substring]) throws -> String {
     var options = StoreOptions()
+    var cacheOptions = CacheOptions()
     for word in words.dropFirst() {
       let halves = word.split(separator: "=")
       let value = halves.count > 1 ? Int(halves[1]) ?? 0 : 0
@@ -135,10 +136,14 @@ final class Peer {
       case "budget": options.budget = .bytes(value)
       case "bits": options.hashBits = value
       case "timeout": options.writeTimeout = .milliseconds(value)
+      case "compute": cacheOptions.computeTimeout = .milliseconds(value)
       case "wait": options.openTimeout = .milliseconds(value)
       case "durable": options.durability = .durable
       case "relaxed": options.durability = .relaxed
-      case "interval": options.syncInterval = .milliseconds(value)
+      case "interval":
+        options.syncInterval = .milliseconds(value)
+        options.idleSyncDelay = nil
+      case "idle": options.idleSyncDelay = .milliseconds(value)
       case "unmapped": options.writesThroughMap = false
       case "clock":
         clock.set(to: Int64(value))
@@ -151,8 +156,8 @@ final class Peer {
     }
     let store = try SharedStore(at: String(words[0]), options)
     opened = store
-    openedNumbers = PersistentCache(storage: store)
-    openedTexts = PersistentCache(storage: store)
+    openedNumbers = PersistentCache(storage: store, options: cacheOptions)
+    openedTexts = PersistentCache(storage: store, options: cacheOptions)
     return "opened \(try store.statistics().generation)"
   }
 

@@ -114,7 +114,8 @@ extension Processes {
   @Test(
     .enabled(if: hasFaults, needsFaults), .timeLimit(.minutes(15)),
     arguments: [
-      "openGenerationBuilt", "openGenerationRenamed", "openCurrentWritten", "condemnMarked",
+      "copyWritten", "openGenerationBuilt", "openGenerationRenamed", "openCurrentWritten",
+      "condemnMarked",
     ], Durability.allCases)
   func `A compaction killed at any step has been done or not`(
     point: String, durability: Durability

@@ -101,7 +101,7 @@ extension Processes {
     for peer in peers + [flood] { try peer.dismiss() }
   }
 
-  @Test(.timeLimit(.minutes(5)))
+  @Test(.timeLimit(.minutes(15)))
   func `A computation is seen elsewhere after the file of leases was deleted`() async throws {
     let ground = try Ground()
     let log = try log(ground, "log")
@@ -116,5 +116,54 @@ extension Processes {
     #expect(try peer.nextLine() == "computed 1 theirs")
     #expect(try !ground.store.core.isLedElsewhere(EncodedKey(2), in: space))
     try peer.dismiss()
+  }
+
+  @Test(.timeLimit(.minutes(15)))
+  func `A caller of a stopped computation gets an error that names process and key`() async throws {
+    let ground = try Ground()
+    let cache = PersistentCache<Int, String>(
+      storage: ground.store, options: CacheOptions(computeTimeout: .milliseconds(300)))
+    let log = try log(ground, "log")
+    let holder = try ground.peer()
+    #expect(try holder.ask("compute 7 theirs \(log) held") == "computing")
+    try holder.stop()
+    for _ in 0..<2 {
+      let start = ContinuousClock.now
+      let error = await #expect(throws: StoreError.self) {
+        try await cache.value(forKey: 7) { "mine" }
+      }
+      #expect(error?.code == .computationStalled && error?.pid == holder.processIdentifier)
+      #expect(error?.message.contains("key 7") == true, "\(error?.message ?? "")")
+      #expect(ContinuousClock.now - start < .seconds(10))
+    }
+    // A caller that is cancelled does not wait for its time.
+    let patient = PersistentCache<Int, String>(storage: ground.store)
+    let task = Task { try await patient.value(forKey: 7) { "mine" } }
+    while try ground.store.statistics().misses == 0 {}
+    task.cancel()
+    await #expect(throws: CancellationError.self) { try await task.value }
+    holder.continue()
+    try holder.send("go")
+    #expect(try holder.nextLine() == "computed 1 theirs")
+    #expect(try await patient.value(forKey: 7) { "mine" } == "theirs")
+    try holder.dismiss()
+  }
+
+  @Test(.timeLimit(.minutes(15)))
+  func `Computations of two processes that wait for each other end with the time limit`() throws {
+    let ground = try Ground()
+    let peers = try (0..<2).map { _ in try ground.peer("compute=500") }
+    #expect(try peers[0].ask("cross 1 2") == "computing")
+    #expect(try peers[1].ask("cross 2 1") == "computing")
+    for peer in peers { try peer.send("go") }
+    let answers = try peers.map { try $0.nextLine(deadline: .seconds(20)) }
+    // The first whose time is up fails, and the other one gets what it waits for, or fails as well.
+    let failed = answers.filter { $0.hasPrefix("error computationStalled ") }
+    #expect(!failed.isEmpty, "\(answers)")
+    for answer in failed {
+      let pids = peers.map { "\($0.processIdentifier)" }
+      #expect(pids.contains(String(answer.split(separator: " ")[2])), "\(answer)")
+    }
+    for peer in peers { try peer.dismiss() }
   }
 }

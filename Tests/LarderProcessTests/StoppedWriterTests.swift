@@ -68,43 +68,152 @@ extension Processes {
     try other.dismiss()
   }
 
-  #if canImport(Glibc)
-    @Test(.timeLimit(.minutes(15)))
-    func `A wake-up that a stopped and killed writer had taken is made up for`() throws {
-      let directory = try TemporaryDirectory()
-      let path = directory.appending("store")
-      // Not in this process: to look at LMDB's lock file would take its locks away.
-      let peers = try (0..<3).map { _ in
-        let peer = try PeerExecutable.peer.start()
-        try #require(try peer.ask("open \(path) timeout=20000").hasPrefix("opened "))
-        return peer
+  @Test(.timeLimit(.minutes(15)))
+  func `A wake-up that a stopped and killed writer had taken is made up for`() throws {
+    let ground = try Ground()
+    let table = try ground.store.core.generation().table
+    let peers = try (0..<3).map { _ in try ground.peer("timeout=20000") }
+    let (holder, victim, waiter) = (peers[0], peers[1], peers[2])
+    #expect(try holder.ask("hold") == "holding")
+    try victim.send("set 1 never")
+    while !table.isTicketAwaited {}
+    try victim.stop()
+    try waiter.send("set 2 second")
+    // Of the two waiters the stopped one may be woken.
+    try holder.order("go")
+    try waiter.expect("ok")
+    try holder.order("set 0 last")
+    victim.kill()
+    #expect(try victim.wait() == .killed)
+    #expect(try waiter.ask("get 0") == "value last")
+    #expect(try waiter.ask("get 1") == "none")
+    #expect(try holder.ask("get 2") == "value second")
+    #expect(try waiter.ask("verify") == "sound")
+    try holder.dismiss()
+    try waiter.dismiss()
+  }
+
+  @Test(.timeLimit(.minutes(15)))
+  func `Asynchronous writers behind a stopped writer fail and name it`() async throws {
+    let ground = try Ground(StoreOptions(writeTimeout: .milliseconds(300)))
+    let holder = try ground.peer()
+    #expect(try holder.ask("hold") == "holding")
+    try holder.stop()
+    let (numbers, store) = (ground.numbers, ground.store)
+    let writers: [@Sendable () async throws -> Void] = [
+      { try await numbers.setValue("lost", forKey: 1) },
+      { _ = try await numbers.removeValue(forKey: 2) },
+      { try await store.write { try $0.setBytes([1], forKey: 3, in: "own") } },
+      { try await numbers.setValue("lost", forKey: 4) },
+    ]
+    let start = ContinuousClock.now
+    let tasks = writers.map { writer in
+      Task.detached { () -> StoreError? in
+        do { try await writer() } catch { return error as? StoreError }
+        return nil
       }
-      let (holder, victim, waiter) = (peers[0], peers[1], peers[2])
-      for (index, peer) in peers.enumerated() { try peer.order("set \(index) first") }
-      let version = path + "/v1"
-      let generation = try #require(Files.names(in: version).first { $0.hasPrefix("g-") })
-      let file = LockFile("\(version)/\(generation)/lock.mdb")
-      #expect(try holder.ask("hold") == "holding")
-      try victim.send("set 1 never")
-      try #require(try file.waitForWaiter(of: .writer, in: victim))
-      try victim.stop()
-      // The victim has been woken, so to speak, and somebody was faster: nobody knows of a waiter.
-      try file.forgetWaiters(of: .writer)
-      try waiter.send("set 2 second")
-      try #require(try file.waitForWaiter(of: .writer, in: waiter))
-      try file.forgetWaiters(of: .writer)
-      try holder.order("go")
-      // The one is stopped still, and is killed after.
-      try waiter.expect("ok")
-      victim.kill()
-      #expect(try victim.wait() == .killed)
-      try holder.order("set 0 last")
-      #expect(try waiter.ask("get 0") == "value last")
-      #expect(try waiter.ask("get 1") == "value first")
-      #expect(try holder.ask("get 2") == "value second")
-      #expect(try waiter.ask("verify") == "sound")
-      try holder.dismiss()
-      try waiter.dismiss()
     }
-  #endif
+    for task in tasks {
+      let error = await task.value
+      #expect(error?.code == .writerStalled)
+      #expect(error?.pid == holder.processIdentifier)
+    }
+    #expect(ContinuousClock.now - start < .seconds(10))
+    holder.continue()
+    try holder.order("go")
+    // What was refused is not written after all, and the store goes on.
+    try await numbers.setValue("after", forKey: 9)
+    #expect(numbers[1] == nil && numbers[4] == nil && numbers[9] == "after")
+    #expect(try store.bytes(forKey: 3, in: "own") == nil)
+    try holder.dismiss()
+  }
+
+  @Test(.timeLimit(.minutes(15)))
+  func `A writer waits no longer than its limit wherever another one is stopped`() throws {
+    let ground = try Ground(StoreOptions(writeTimeout: .milliseconds(200)))
+    let peer = try ground.peer()
+    let clock = ContinuousClock()
+    var stalls = 0
+    for round in 0..<40 {
+      try peer.send("churn 1000 50")
+      for key in 0..<(5 + round) { try ground.numbers.setValue("mine", forKey: key) }
+      try peer.stop()
+      for key in 0..<3 {
+        let start = clock.now
+        do {
+          try ground.numbers.setValue("mine \(round)", forKey: key)
+        } catch let error as StoreError {
+          stalls += 1
+          #expect(error.code == .writerStalled && error.pid == peer.processIdentifier)
+        }
+        #expect(clock.now - start < .seconds(10))
+      }
+      peer.continue()
+      let churned = try peer.numbers("stop", "churned")
+      #expect(churned[1] == 0)
+    }
+    print("stopped inside a write: \(stalls) of 120 calls")
+    #expect(try ground.store.verify() == [])
+    try peer.dismiss()
+  }
+
+  @Test(.timeLimit(.minutes(15)))
+  func `A computed value is returned while another process is stopped inside a write`()
+    async throws
+  {
+    let failures = Progress()
+    let ground = try Ground(
+      StoreOptions(writeTimeout: .milliseconds(1500), onError: { _ in failures.step() }))
+    let holder = try ground.peer()
+    #expect(try holder.ask("hold") == "holding")
+    try holder.stop()
+    let start = ContinuousClock.now
+    #expect(try await ground.numbers.value(forKey: 1) { "computed" } == "computed")
+    // Callers of this process get the same, and compute nothing.
+    #expect(try await ground.numbers.value(forKey: 1) { "again" } == "computed")
+    #expect(ContinuousClock.now - start < .milliseconds(1400))
+    // What could not be stored is an error without a caller.
+    while failures.value == 0 {}
+    holder.continue()
+    try holder.order("go")
+    #expect(try await ground.numbers.value(forKey: 1) { "later" } == "later")
+    #expect(ground.numbers[1] == "later")
+    try holder.dismiss()
+  }
+
+  @Test(.timeLimit(.minutes(15)))
+  func `While a store is closed behind a stopped writer other stores open and close`() throws {
+    let ground = try Ground()
+    let holder = try ground.peer()
+    let path = ground.path
+    // The process's only handle is that of the thread below.
+    ground.store.close()
+    let store = try SharedStore(at: path, StoreOptions(writeTimeout: .seconds(3)))
+    let cache = PersistentCache<Int, Int>(storage: store)
+    #expect(try holder.ask("hold") == "holding")
+    try holder.stop()
+    cache[1] = 1
+    let closer = OwnThread { store.close() }
+    let clock = ContinuousClock()
+    // From here on it is being closed.
+    while (try? store.statistics()) != nil {}
+    let start = clock.now
+    for number in 0..<3 {
+      let other = try SharedStore(at: path + "-\(number)")
+      try other.setBytes([1], forKey: 1)
+      other.close()
+    }
+    let error = #expect(throws: StoreError.self) {
+      try SharedStore(at: path, StoreOptions(openTimeout: .milliseconds(50)))
+    }
+    #expect(error?.code == .openTimeout)
+    #expect(clock.now - start < .milliseconds(2900))
+    holder.continue()
+    try holder.order("go")
+    closer.join()
+    let again = try SharedStore(at: path)
+    #expect(PersistentCache<Int, Int>(storage: again)[1] == 1)
+    again.close()
+    try holder.dismiss()
+  }
 }

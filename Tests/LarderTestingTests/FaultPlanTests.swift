@@ -23,7 +23,7 @@ import Testing
     .afterEviction, .beforeStamps, .betweenStamps, .afterStamps, .beforeCommit, .afterCommit,
     .beforeWake, .afterRenew, .beforeFill, .leaseTaken, .leaseRegistered, .leaseBeforeFill,
     .objectIndexed, .objectUnlinked, .catalogChanged, .migrationNoted, .numberDropped, .sweepStep,
-    .condemnMarked, .closeGateTaken, .closeSynced, .closeDone, .syncBegun, .beforeRecord,
+    .condemnMarked, .copyWritten, .closeGateTaken, .closeSynced, .closeDone, .syncBegun, .beforeRecord,
     .afterRecord, .restoreWritten, .restoreSynced, .restoreRecorded,
   ]
 

@@ -190,7 +190,12 @@ struct UntypedQueryTests {
   @Test func `The index that says most is walked, and explained`() throws {
     let ground = try Ground()
     try ground.store.save(
-      (0..<40).map { Person(id: $0, name: "n", age: $0, nick: "k", token: UUID()) })
+      (0..<40).map {
+        Person(
+          id: $0, name: "n", age: $0 + 100, nick: "k", tags: ["t"], weight: 0.5,
+          born: Date(timeIntervalSinceReferenceDate: 7e8 + 0.5), token: UUID(),
+          address: .init(city: "c", zip: "z"))
+      })
     let type = try ground.type("Person")
     func plan(_ text: String, sort: String = "", limit: Int? = nil) throws -> String {
       try ground.untyped.explain(

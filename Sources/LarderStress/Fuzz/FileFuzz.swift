@@ -140,7 +140,7 @@ struct TableFuzz: FuzzTarget {
     outcome.add(table.isDirty ? 1 : 0)
     outcome.add(count: Int(truncatingIfNeeded: table.budget))
     outcome.add(count: Int(truncatingIfNeeded: table.floor))
-    outcome.add(table.writerInside == nil ? 0 : 1)
+    outcome.add(table.ticketHolder == nil ? 0 : 1)
     for slot in [0, 1, 65_535] {
       _ = table.newestLabel(slot: slot)
       outcome.add(table.isCurrent(slot: slot, seal: ~(5 << 40)) ? 1 : 0)

@@ -62,11 +62,11 @@ enum Scenarios {
     try store.setBytes([1], forKey: 1)
     let generation = try store.core.generation()
     let label = try generation.withSnapshot { _, label in label }
-    generation.table.announceWriter(label: label + 2, milliseconds: 0)
+    generation.table.announceWriter(label: label + 2)
     // A reader that does not look comes back at once, with a label; one that looks keeps looking,
     // and gives up with an error when the label never comes.
     let accepted = try? generation.withSnapshot { _, label in label }
-    generation.table.announceWriter(label: label, milliseconds: 0)
+    generation.table.announceWriter(label: label)
     let after = try generation.withSnapshot { _, label in label }
     store.close()
     try require(accepted == nil, "a snapshot was accepted two labels behind a writer")

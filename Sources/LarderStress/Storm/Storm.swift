@@ -28,7 +28,7 @@ struct Storm {
         + "afterCommit:kill%0.1,begin:kill%0.05,betweenPuts:kill%0.02,afterEviction:kill%0.02,"
         + "openGateTaken:kill%1,openBeforeEnvironment:kill%1,openTableReady:kill%1,"
         + "openAfterEnvironment:kill%1,openSlotTaken:kill%1,openGenerationBuilt:kill%2,"
-        + "openCurrentWritten:kill%2,condemnMarked:kill%2,closeGateTaken:kill%1,"
+        + "openCurrentWritten:kill%2,condemnMarked:kill%2,copyWritten:kill%2,closeGateTaken:kill%1,"
         + "closeSynced:kill%1,leaseTaken:kill%0.2,leaseRegistered:kill%0.2,"
         + "leaseBeforeFill:kill%0.2,objectIndexed:kill%0.05,objectUnlinked:kill%0.1,"
         + "catalogChanged:kill%0.2,migrationNoted:kill%0.5,numberDropped:kill%0.5,"

@@ -36,6 +36,14 @@ struct DeclaredFields: Sendable {
   /// What a field is: "text", "integer", …; `nil`: there is none.
   func kind(of name: String) -> String? { fields[name]?.kind }
 
+  /// Whether an indexed property can be stored in no other field than the one of its name, because there
+  /// is no other of its kind.
+  func isOnly(_ field: IndexRule.Field, of rule: IndexRule) -> Bool {
+    let kind = rule.isMultiple ? "array" : field.kind.fieldKind
+    let candidates = fields.filter { $0.value.kind == kind || $0.value.kind == "value" }.map(\.key)
+    return candidates == field.path.names
+  }
+
   var hasReferences: Bool { fields.values.contains { $0.kind == "reference" } }
 
   struct Flaw: Error { let message: String }

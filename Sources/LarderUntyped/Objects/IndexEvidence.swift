@@ -13,8 +13,9 @@ struct IndexEvidence: Sendable {
   private(set) var rules: [UInt32: IndexRule] = [:]
   /// Why the others have none, by number.
   private(set) var foreign: [UInt32: String] = [:]
-  /// By the number of an index: objects with a value in it whose keys the rule makes.
-  private(set) var witnesses: [UInt32: Int] = [:]
+  /// By the number of an index: the positions of the rule's fields that the keys of an object tell from
+  /// all other fields.
+  private var told: [UInt32: Set<Int>] = [:]
   /// The field that holds the id, as far as all objects looked at agree.
   private(set) var idField: IDField = .unknown
   private(set) var seen = 0
@@ -74,11 +75,15 @@ struct IndexEvidence: Sendable {
     for (number, rule) in rules {
       let own = Set(moving.keys.filter { $0.index == number })
       let index = record.indexes.first { $0.number == number }!
-      // Written before the index was declared.
-      if own.isEmpty, index.builtTo != nil { continue }
+      // Not in the index yet, or by a key that an import has guessed.
+      if let builtTo = index.builtTo, moving.stored.sequence > builtTo { continue }
       if let made = try? rule.keys(of: value), Set(made) == own {
-        if own.contains(where: { !IndexRule.isEmpty($0.bytes) }) {
-          witnesses[number, default: 0] += 1
+        for position in rule.fields.indices
+        where !told[number, default: []].contains(position)
+          && own.contains(where: { !IndexRule.isEmpty($0.bytes) })
+          && rule.isTold(position, by: own, of: value)
+        {
+          told[number, default: []].insert(position)
         }
       } else {
         rules[number] = nil
@@ -87,12 +92,29 @@ struct IndexEvidence: Sendable {
     }
   }
 
+  /// Whether stored objects show that a field of a rule is the one its index is over.
+  func isTold(_ position: Int, of rule: IndexRule) -> Bool {
+    told[rule.number]?.contains(position) ?? false
+  }
+
+  /// Why a rule cannot be relied on; `nil`: stored objects prove it.
+  func doubt(about rule: IndexRule) -> String? {
+    for (position, field) in rule.fields.enumerated() where !isTold(position, of: rule) {
+      return "no stored object shows that it is over \(field.path) and no other field"
+    }
+    return nil
+  }
+
   /// What a program calls the id of an object with this value; `nil`: only the program knows.
   static func id(of value: CBORValue) -> String? {
     switch PlainValue(FieldPath(["id"]).value(in: value)) {
-    case .text(let text): text
+    case .text(let text): composed(text)
     case .integer(let number): String(number)
     case .uuid(let bytes): KeyType.display(tag: .uuid, bytes: bytes)
+    case .bytes(let bytes): KeyType.display(tag: .bytes, bytes: bytes)
+    case .real(let number): KeyType.display(tag: .real, bytes: number.keyBytes)
+    case .boolean(let value): KeyType.display(tag: .boolean, bytes: value.keyBytes)
+    case .date(let seconds): KeyType.display(tag: .date, bytes: seconds.keyBytes)
     default: nil
     }
   }

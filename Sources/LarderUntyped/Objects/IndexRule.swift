@@ -17,8 +17,9 @@ package import LarderEngine
 //   - the type is one of the standard library's or Foundation's; another may encode its key as it
 //     likes, even if it is stored as a text.
 //
-// What a property is stored under may still differ from its name. So nobody relies on a rule before
-// objects that a program has stored agree with it: each carries the keys it was given
+// What a property is stored under may still differ from its name: a coding key may even be the name of
+// another property. So no rule is used before objects that a program has stored agree with it and with
+// no other field in the place of one of its own: each contains the keys it was given
 // (`IndexEvidence.swift`).
 
 /// How the keys of an index are made from stored values.
@@ -28,10 +29,10 @@ package struct IndexRule: Sendable {
   let isUnique: Bool
   /// One key an element of a collection.
   let isMultiple: Bool
-  package let fields: [Field]
+  package private(set) var fields: [Field]
 
   package struct Field: Sendable {
-    let path: FieldPath
+    fileprivate(set) var path: FieldPath
     let kind: IndexedKind
     let mayBeMissing: Bool
   }
@@ -103,6 +104,38 @@ package struct IndexRule: Sendable {
     return names
   }
 
+  // MARK: Other fields
+
+  /// Whether a field has a value in an object that no field beside it has, so that the keys of the
+  /// object tell it from all others.
+  func isTold(_ position: Int, by keys: Set<ObjectIndexKey>, of object: CBORValue) -> Bool {
+    let path = fields[position].path
+    switch path.value(in: object) {
+    case nil, .null, .undefined: return false
+    default: break
+    }
+    return !alternatives(to: path, in: object).contains { other in
+      var rule = self
+      rule.fields[position].path = other
+      return (try? rule.keys(of: object)).map { Set($0) == keys } ?? false
+    }
+  }
+
+  /// The paths that differ from one in the name at one level.
+  private func alternatives(to path: FieldPath, in object: CBORValue) -> [FieldPath] {
+    var result: [FieldPath] = []
+    for level in path.names.indices {
+      let parent = FieldPath(Array(path.names[..<level])).value(in: object)?.untagged
+      guard case .map(let pairs)? = parent else { continue }
+      for case .text(let name) in pairs.map(\.key) where name != path.names[level] {
+        var names = path.names
+        names[level] = name
+        result.append(FieldPath(names))
+      }
+    }
+    return result
+  }
+
   // MARK: Keys
 
   /// A value that does not give a key.
@@ -152,6 +185,19 @@ struct IndexedKind: Sendable {
   let literalKey: @Sendable (PlainValue) -> [UInt8]?
   /// Whether the order of keys is the order of a sort.
   let isOrdered: Bool
+
+  /// What the catalog calls a field of the type.
+  var fieldKind: String {
+    switch name {
+    case "Double", "Float": "number"
+    case "Date": "date"
+    case "String": "text"
+    case "Bool": "boolean"
+    case "UUID": "uuid"
+    case "Data": "bytes"
+    default: "integer"
+    }
+  }
 
   static func named(_ name: String) -> IndexedKind? { all[name] }
 

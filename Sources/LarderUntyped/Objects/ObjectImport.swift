@@ -12,8 +12,12 @@ internal import LarderLMDB
 // An object that is written here has to be what the program would have written: its fields as they are
 // declared, under the id that the program's type describes itself with, and with the keys of every
 // index. Whatever cannot be made without the program is refused before anything is written: an index
-// without a rule, or whose rule nothing proves (`IndexRule.swift`), an id that is not the stored field
-// "id", a reference to another object.
+// without a rule, or whose rule a stored object contradicts (`IndexRule.swift`), an id that is not the
+// stored field "id", a reference to another object.
+//
+// A rule that nothing contradicts and nothing proves is a guess: no object is stored, or in all of them
+// another field has the same values. Its index is marked as not built, so no query uses it until a
+// program has built it from the objects themselves.
 //
 // Lines are written in transactions of at most a thousand. A line that is refused ends the import;
 // what stood before it is stored.
@@ -35,6 +39,8 @@ package struct ObjectImport {
   private let store: SharedStore
   private let type: ObjectTypeRecord
   private let rules: [IndexRule]
+  /// The numbers of the indexes whose rule nothing proves.
+  private let doubtful: Set<UInt32>
   private let fields: DeclaredFields?
   private let keepsExisting: Bool
   private var batch: [(line: Int, write: ObjectWrite)] = []
@@ -51,12 +57,16 @@ package struct ObjectImport {
     store = objects.store
     self.type = type
     self.keepsExisting = keepsExisting
-    fields = DeclaredFields(type.schema)
     let evidence = try objects.reading("import", hasAnswered: { false }) {
       transaction, generation in
       try IndexEvidence(type, sample: 500, generation, transaction)
     }
-    rules = try Self.rules(type, evidence, fields)
+    let fields = DeclaredFields(type.schema)
+    let rules = try Self.rules(type, evidence, fields)
+    self.fields = fields
+    self.rules = rules
+    doubtful = Set(
+      rules.filter { !Self.doubted($0, evidence, fields).isEmpty }.map(\.number))
     try Self.requireID(type, evidence, fields)
     let refers = type.indexes.contains { $0.fields.isEmpty }
     if refers, fields?.hasReferences != true {
@@ -80,8 +90,7 @@ package struct ObjectImport {
       guard let rule = evidence.rules[index.number] else {
         throw foreign(evidence.foreign[index.number] ?? "it is not understood")
       }
-      if evidence.witnesses[index.number] != nil { return rule }
-      for field in rule.fields
+      for field in doubted(rule, evidence, fields)
       where field.path.names.count != 1 || fields?.kind(of: field.path.names[0]) == nil {
         throw foreign("no stored object shows how \(field.path) is stored")
       }
@@ -89,12 +98,26 @@ package struct ObjectImport {
     }
   }
 
+  /// The fields of a rule that neither a stored object nor the declaration tells from all others.
+  private static func doubted(
+    _ rule: IndexRule, _ evidence: IndexEvidence, _ fields: DeclaredFields?
+  ) -> [IndexRule.Field] {
+    rule.fields.enumerated().filter { position, field in
+      !evidence.isTold(position, of: rule) && fields?.isOnly(field, of: rule) != true
+    }.map(\.element)
+  }
+
+  /// The kinds of fields that can be an id.
+  private static let idKinds: Set<String?> = [
+    "text", "integer", "uuid", "bytes", "number", "date", "boolean", "url",
+  ]
+
   private static func requireID(
     _ type: ObjectTypeRecord, _ evidence: IndexEvidence, _ fields: DeclaredFields?
   ) throws {
     switch evidence.idField {
     case .stored: return
-    case .unknown where ["text", "integer", "uuid"].contains(fields?.kind(of: "id")): return
+    case .unknown where Self.idKinds.contains(fields?.kind(of: "id")): return
     case .unknown:
       throw UntypedError(
         .foreignType,
@@ -154,7 +177,9 @@ package struct ObjectImport {
       }
     }
     guard let id = IndexEvidence.id(of: value) else {
-      throw invalid("The object has no field \"id\" that is a text, an integer or a UUID.")
+      throw invalid(
+        "The object has no field \"id\" that is an id: a text, a number, a date, a UUID, bytes or a truth value."
+      )
     }
     var keys: [ObjectIndexKey] = []
     var unique: [UInt32] = []
@@ -202,12 +227,14 @@ package struct ObjectImport {
     _ writes: ArraySlice<(line: Int, write: ObjectWrite)>
   ) throws -> Failure? {
     let (type, keepsExisting, changed) = (self.type, self.keepsExisting, self.changed)
+    let doubtful = self.doubtful
     let writes = writes.map(\.write)
     do {
       let saved = try store.write { transaction in
         guard let now = try transaction.objectType(named: type.name), Self.isSame(now, type) else {
           throw changed
         }
+        try Self.unbuild(doubtful, of: now, in: &transaction)
         var tally = Tally()
         for (position, write) in writes.enumerated() {
           do {
@@ -231,6 +258,18 @@ package struct ObjectImport {
     } catch let failure as Failure {
       return failure
     }
+  }
+
+  /// Leaves indexes to be built by the program.
+  private static func unbuild(
+    _ indexes: Set<UInt32>, of type: ObjectTypeRecord, in transaction: inout StoreTransaction
+  ) throws {
+    var record = type
+    for position in record.indexes.indices
+    where indexes.contains(record.indexes[position].number) {
+      record.indexes[position].builtTo = 0
+    }
+    if record != type { try transaction.putObjectType(record) }
   }
 
   /// Whether the type is still what the rules were made for.

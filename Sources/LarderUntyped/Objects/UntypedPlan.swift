@@ -44,6 +44,10 @@ struct UntypedPlan: Sendable {
             + (evidence.foreign[index.number] ?? "it is not understood"))
         continue
       }
+      if let doubt = evidence.doubt(about: rule) {
+        notes.append("index \"\(index.name)\" is not used: \(doubt)")
+        continue
+      }
       guard index.builtTo == nil else {
         notes.append("index \"\(index.name)\" is not used: it is not complete yet")
         continue

@@ -1,0 +1,53 @@
+// Larder — an embedded, multi-process cache and object store.
+// Copyright 2026 the Larder authors. Licensed under Apache-2.0.
+// SPDX-License-Identifier: Apache-2.0
+
+internal import LarderSystem
+
+/// The lock of the file `copying`: the directories `g-<n>.copy` belong to a process that lives.
+///
+/// A compaction writes its copy without the gate. Openers, who have the gate, remove copies that no
+/// process writes any more; the kernel frees the lock when its holder ends.
+struct CopyLock: ~Copyable {
+  static let suffix = ".copy"
+  private let file: OwnedFile
+
+  /// Acquires the lock without waiting.
+  ///
+  /// - Throws: ``StoreError/Code/inUse`` if another process writes a copy, naming it.
+  static func acquire(_ directory: StoreDirectory) throws -> CopyLock {
+    let file = try open(directory)
+    guard try file.tryExclusiveLock() else {
+      let holder = file.lockHolder
+      throw StoreError(
+        .inUse, during: "compact", path: directory.path,
+        "\(LockHolder.name(holder)) is compacting this store. Compact it later; if that process is "
+          + "stopped, continue or end it.", pid: holder)
+    }
+    return CopyLock(file: file)
+  }
+
+  /// Whether a process writes a copy.
+  static func isHeld(in directory: StoreDirectory) throws(SystemError) -> Bool {
+    guard try FileSystem.status(of: path(directory)) != nil else { return false }
+    let file = try open(directory)
+    guard try file.tryExclusiveLock() else { return true }
+    file.unlock()
+    return false
+  }
+
+  func release() { file.unlock() }
+
+  private static func path(_ directory: StoreDirectory) -> String { directory.root + "/copying" }
+
+  private static func open(_ directory: StoreDirectory) throws(SystemError) -> OwnedFile {
+    try OwnedFile(path: path(directory), creation: .createIfMissing, closesInForkedChild: true)
+  }
+}
+
+/// The process that holds a lock, for messages.
+enum LockHolder {
+  static func name(_ pid: Int32?) -> String {
+    pid.map { "Process \($0)" } ?? "Another process"
+  }
+}
