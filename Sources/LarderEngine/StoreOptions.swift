@@ -147,6 +147,9 @@ public struct StoreOptions: Sendable {
   /// Told how long operations took. `StoreOptions.timed()` of LarderMetrics sets it.
   package var onTiming: TimingHandler?
 
+  /// Whether a store that is created is for a few values only, and takes less than 256 kB.
+  package var isSmall = false
+
   /// How many bits of a key's hash are used; below 64 only to provoke collisions in tests.
   package var hashBits = 64
 
