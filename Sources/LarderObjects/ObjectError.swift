@@ -26,6 +26,8 @@ public struct ObjectError: Error, Sendable, Hashable, CustomStringConvertible {
     public static let invalidSchema = Code(rawValue: "invalidSchema")
     /// Other objects refer to the one to delete, and forbid it.
     public static let referenced = Code(rawValue: "referenced")
+    /// A reference was assigned after its objects could not be loaded, and would lose them.
+    public static let notLoaded = Code(rawValue: "notLoaded")
     /// The object cannot be encoded.
     public static let unencodable = Code(rawValue: "unencodable")
     /// The object is larger than the whole budget of its type.

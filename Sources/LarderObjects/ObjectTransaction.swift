@@ -129,12 +129,21 @@ public struct ObjectTransaction: ~Copyable {
     }
     var record = try kind.prepare(&entries)
     let write = try kind.write(object, bytes, collector, &record, in: &entries)
-    try kind.requireSameSchema(write.bytes, record, &entries)
+    try kind.requireSameSchema(object, bytes, record, &entries)
+    var stored = bytes
+    let (store, overlay) = (store, overlay)
     do {
-      let saved = try entries.save(write, type: record.number, keepsExisting: keepsExisting)
+      let saved = try entries.save(
+        write, type: record.number, keepsExisting: keepsExisting
+      ) { old, keys, write in
+        try kind.keepUnknownFields(of: old, keys, in: &write, object, record) {
+          LinkContext(store: store, overlay: overlay)
+        }
+        stored = write.bytes
+      }
       if case .kept = saved {
       } else {
-        overlay.save(ObjectReference(type: kind.name, id: write.id), bytes)
+        overlay.save(ObjectReference(type: kind.name, id: write.id), stored)
       }
     } catch let error as ObjectKeyTaken {
       throw kind.taken(error, record)
