@@ -253,20 +253,6 @@ extension StoreTransaction {
 
   // MARK: Parts
 
-  private static func revise(
-    _ write: inout ObjectWrite, _ old: Old,
-    _ body: (RawSpan, [ObjectIndexKey], inout ObjectWrite) throws -> Void
-  ) throws {
-    guard case .found(let header, let content, let keys) = old, header.epoch == write.version,
-      header.codec == write.codec
-    else { return }
-    try content.withRawSpan { content in
-      let payload = content.slice(header.keyLength..<content.byteCount)!
-      guard let start = ObjectFormat.objectStart(payload) else { return }
-      try body(payload.slice(start..<payload.byteCount)!, keys, &write)
-    }
-  }
-
   enum Old {
     case found(EntryHeader, [UInt8], [ObjectIndexKey])
     /// Its index entries are not known any more; see ``removeTraces(of:_:)``.
