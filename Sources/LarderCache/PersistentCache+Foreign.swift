@@ -37,10 +37,10 @@ extension PersistentCache: ForeignPeer {
     defer { store.end(call) }
     guard let data = store.storage[text] else { return nil }
     guard let entry = ForeignEntry(data, forKey: text) else {
-      throw StoreError.unreadable("its storage gives other bytes than were set", in: namespace)
+      throw unreadable("its storage gives other bytes than were set", key)
     }
     guard entry.expires > tier.now else { return nil }
-    let value = try decode(entry.payload, codec: entry.codec)
+    let value = try decode(entry.payload, codec: entry.codec, of: key)
     file(value, key, entry) { store.isUndisturbed(call) }
     return Loaded(value: value, expires: entry.expires)
   }

@@ -63,6 +63,8 @@ public struct StoreError: Error, Sendable, Hashable, CustomStringConvertible {
     public static let tooManyReaders = Code(rawValue: "tooManyReaders")
     /// The store was used inside the closure of a read while its files were replaced.
     public static let insideSnapshot = Code(rawValue: "insideSnapshot")
+    /// A write outside of the transaction was made inside the closure of a transaction of the store.
+    public static let insideTransaction = Code(rawValue: "insideTransaction")
     /// An option has a value that makes no sense.
     public static let invalidOption = Code(rawValue: "invalidOption")
     /// A system call or LMDB failed in a way that has no code of its own.
@@ -145,6 +147,14 @@ extension StoreError {
           + "Read less inside of closures that the store calls: fetch first, or use the snapshot."
         : "All \(error.capacity) readers of this process have been taken for a minute. Let closures "
           + "that the store calls end sooner.")
+  }
+
+  static func insideTransaction(path: String) -> StoreError {
+    StoreError(
+      .insideTransaction, during: "write", path: path,
+      "A write inside the closure of store.write would wait for that transaction, which waits for the "
+        + "closure. Nothing was stored. Write with the transaction that the closure receives, or after "
+        + "it.")
   }
 
   static func insideSnapshot(path: String) -> StoreError {
