@@ -20,6 +20,7 @@ let package = Package(
       name: "ExternalClient",
       dependencies: [
         .product(name: "Larder", package: "larder"),
+        .product(name: "LarderObjects", package: "larder"),
         .product(name: "LarderTesting", package: "larder"),
       ]),
     // LMDB alone: nothing of the engine is built for it.
