@@ -153,6 +153,9 @@ enum ReferenceIndex {
 extension Storable {
   /// What predicates over references have in the place of a property.
   var larderReferences: Never? { nil }
+
+  /// What a sort by a comparator has in the place of a property.
+  var larderComparator: Never? { nil }
 }
 
 extension ObjectTypeRecord {
