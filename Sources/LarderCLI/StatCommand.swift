@@ -75,6 +75,7 @@ struct StatCommand: ParsableCommand {
       ("fillsRefused", CBORValue(statistics.fillsRefused)),
       ("readers", CBORValue(statistics.readers)),
       ("maximumReaders", CBORValue(statistics.maximumReaders)),
+      ("oldestReader", statistics.oldestReader.map(json) ?? .null),
       ("processes", .array(statistics.processes.map { CBORValue(Int($0)) })),
       ("pendingWrites", CBORValue(statistics.pendingWrites)),
       (
@@ -83,6 +84,22 @@ struct StatCommand: ParsableCommand {
       ("unsyncedCommits", statistics.unsyncedCommits.map { CBORValue($0) } ?? .null),
       ("namespaces", .array(namespaces)),
     ])
+  }
+
+  private func json(_ reader: StoreStatistics.Reader) -> CBORValue {
+    .object([
+      ("pid", CBORValue(Int(reader.pid))), ("stopped", .boolean(reader.isStopped)),
+      ("commitsBehind", CBORValue(reader.transactionsBehind)),
+      ("seconds", reader.duration.map { CBORValue(Int($0.components.seconds)) } ?? .null),
+      ("pinnedBytes", CBORValue(reader.pinnedBytes)),
+    ])
+  }
+
+  private func describe(_ reader: StoreStatistics.Reader) -> String {
+    var text = "process \(reader.pid)" + (reader.isStopped ? " (stopped)" : "")
+    if let duration = reader.duration { text += ", for \(duration.components.seconds) s" }
+    return text + ", \(Columns.grouped(reader.transactionsBehind)) commits behind, keeps "
+      + "\(ByteCount(bytes: reader.pinnedBytes)) from being used again"
   }
 
   private func text(_ statistics: StoreStatistics) -> String {
@@ -124,6 +141,7 @@ struct StatCommand: ParsableCommand {
     text += line(
       "readers",
       "\(statistics.readers) of \(Columns.grouped(statistics.maximumReaders)) places")
+    if let reader = statistics.oldestReader { text += line("oldest reader", describe(reader)) }
     let processes = statistics.processes.map(String.init).joined(separator: " ")
     text += line("processes", "\(statistics.processes.count) present: \(processes)")
     guard !statistics.namespaces.isEmpty else { return text }

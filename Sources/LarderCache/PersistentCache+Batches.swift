@@ -32,10 +32,10 @@ extension PersistentCache {
     for (item, lookup) in zip(wanted, found) {
       switch lookup.outcome {
       case .found(let stored):
-        let value = try decode(stored.payload, codec: stored.codec)
+        let value = try decode(stored.payload, codec: stored.codec, of: item.key)
         file(value, item.key, item.encoded, stored, lookup, core, space)
         result[item.key] = value
-      case .unreadable(let text): throw StoreError.unreadable(text, in: namespace)
+      case .unreadable(let text): throw unreadable(text, item.key)
       case .absent, .unchanged: break
       }
     }
@@ -106,5 +106,11 @@ extension PersistentCache where Key: RestorableKey {
       position = page.next
     }
     return result
+  }
+
+  /// The keys that have a value, in no particular order, listed without blocking a thread of Swift's
+  /// pool.
+  public func keys() async throws -> [Key] {
+    try await BlockingWork.run { try self.keys() }
   }
 }

@@ -23,7 +23,7 @@ extension PersistentCache {
       let stored = Result { try transaction.value(forKey: encoded, in: space) }
       let item = try body {
         try stored.get().map {
-          Item(try decode($0.payload, codec: $0.codec), expiration: Self.date($0.expires))
+          Item(try decode($0.payload, codec: $0.codec, of: key), expiration: Self.date($0.expires))
         }
       }
       guard let item else {

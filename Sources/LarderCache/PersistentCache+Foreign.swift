@@ -41,10 +41,10 @@ extension PersistentCache: ForeignPeer {
       return Loaded(value: old.value, expires: old.entry.expires)
     }
     guard let entry = ForeignEntry(data, forKey: text) else {
-      throw StoreError.unreadable("its storage gives other bytes than were set", in: namespace)
+      throw unreadable("its storage gives other bytes than were set", key)
     }
     guard entry.expires > tier.now else { return nil }
-    let value = try decode(entry.payload, codec: entry.codec)
+    let value = try decode(entry.payload, codec: entry.codec, of: key)
     file(value, key, entry) { store.isUndisturbed(call) }
     return Loaded(value: value, expires: entry.expires)
   }

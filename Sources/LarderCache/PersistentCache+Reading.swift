@@ -86,7 +86,7 @@ extension PersistentCache {
       dropOutdated(key, seal: lookup.seal)
       return nil
     case .unreadable(let text):
-      throw StoreError.unreadable(text, in: namespace)
+      throw unreadable(text, key)
     case .unchanged:
       // The entry is the one decoded before: keep the value, move its snapshot forward.
       let renewed: Loaded?? = tier.withEntry(key) { entry, _ in
@@ -119,7 +119,7 @@ extension PersistentCache {
     _ lookup: Lookup, _ key: Key, _ encoded: EncodedKey, _ core: StoreCore, _ space: Space
   ) throws -> Loaded? {
     guard case .found(let stored) = lookup.outcome else { return nil }
-    let value = try decode(stored.payload, codec: stored.codec)
+    let value = try decode(stored.payload, codec: stored.codec, of: key)
     file(value, key, encoded, stored, lookup, core, space)
     return Loaded(value: value, expires: stored.expires)
   }
@@ -138,14 +138,19 @@ extension PersistentCache {
     }
   }
 
-  func decode(_ payload: [UInt8], codec: UInt16) throws -> Value {
+  func decode(_ payload: [UInt8], codec: UInt16, of key: Key) throws -> Value {
     do {
       return try StandardCoding.decode(
         Value.self, identifier: CodecIdentifier(rawValue: codec), bytes: payload,
         codec: options.codec)
     } catch {
-      throw StoreError.unreadable("\(error)", in: namespace)
+      throw unreadable("\(error)", key)
     }
+  }
+
+  /// The error for an entry that cannot be read as the cache's type.
+  func unreadable(_ cause: String, _ key: Key) -> StoreError {
+    StoreError.unreadable("the key \"\(key)\" as \(Value.self): \(cause)", in: namespace)
   }
 
   /// Removes what is in memory for a key that a snapshot does not have, unless it is newer.
@@ -180,7 +185,8 @@ extension PersistentCache {
     if let inMemory = inMemory ?? nil { return Waiting(loaded: inMemory) }
     return Waiting(
       loaded: Loaded(
-        value: try decode(content.payload, codec: content.codec), expires: content.expires))
+        value: try decode(content.payload, codec: content.codec, of: key),
+        expires: content.expires))
   }
 
   /// Seals a value whose record was committed meanwhile.

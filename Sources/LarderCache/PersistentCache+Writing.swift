@@ -60,6 +60,12 @@ extension PersistentCache {
     try core.clear(space)
   }
 
+  /// Removes every value of the cache's namespace, for every process, without blocking a thread of
+  /// Swift's pool.
+  public func removeAll() async throws {
+    try await BlockingWork.run { try self.removeAll() }
+  }
+
   // MARK: Parts
 
   func content(

@@ -33,9 +33,16 @@ public struct CBORDecoder: Sendable {
   public func decode<Value: Decodable>(
     _ type: Value.Type, from bytes: [UInt8]
   ) throws(CodingFailure) -> Value {
+    try decode(type, from: bytes, log: nil)
+  }
+
+  /// Decodes one value and records the fields that it requests.
+  package func decode<Value: Decodable>(
+    _ type: Value.Type, from bytes: [UInt8], log: CBORFieldLog?
+  ) throws(CodingFailure) -> Value {
     let document: CBORDocument
     do {
-      document = try CBORDocument(scanning: bytes, userInfo: userInfo)
+      document = try CBORDocument(scanning: bytes, userInfo: userInfo, log: log)
     } catch {
       throw error.failure(decoding: "\(type)")
     }

@@ -15,6 +15,8 @@
 final class CBORDocument {
   let bytes: [UInt8]
   let userInfo: [CodingUserInfoKey: any Sendable]
+  /// Where the requested fields are recorded, if they are.
+  let log: CBORFieldLog?
   private let root: Int
   private var extents: [CBORExtent]
 
@@ -31,10 +33,13 @@ final class CBORDocument {
   var cutPath: (target: Int, text: String)?
 
   /// Scans the bytes.
-  init(scanning bytes: [UInt8], userInfo: [CodingUserInfoKey: any Sendable]) throws(CBORFault) {
+  init(
+    scanning bytes: [UInt8], userInfo: [CodingUserInfoKey: any Sendable], log: CBORFieldLog? = nil
+  ) throws(CBORFault) {
     let (extents, root) = try CBORScanner.scan(bytes)
     self.bytes = bytes
     self.userInfo = userInfo
+    self.log = log
     self.root = root
     self.extents = extents
     rootCursor = root + Self.headLength(bytes[root])
@@ -45,6 +50,7 @@ final class CBORDocument {
     self.bytes = bytes
     self.extents = extents
     userInfo = [:]
+    log = nil
     root = -1
     rootCursor = 0
   }

@@ -26,7 +26,7 @@
 /// | `Date` | tag 1, seconds since 1970; tag 1001 if those would lose a bit |
 /// | `UUID` | tag 37, 16 bytes |
 /// | `URL` | tag 32, text |
-/// | `Decimal` | tag 4, or an integer if it is one |
+/// | `Decimal` | tag 4, or an integer if it is one; one that is not a number is refused |
 /// | `Int128`, `UInt128` beyond 64 bits | tags 2 and 3 |
 /// | coding keys, keys of dictionaries | text, also if they have an integer value |
 public struct CBOREncoder: Sendable {
@@ -43,7 +43,14 @@ public struct CBOREncoder: Sendable {
   /// - Complexity: O(*n*) in the size of the result; a map whose fields are not encoded in the order
   ///   in which they are stored is sorted once.
   public func encode<Value: Encodable>(_ value: Value) throws(CodingFailure) -> [UInt8] {
-    let state = CBOREncoding(userInfo: userInfo)
+    try encode(value, log: nil)
+  }
+
+  /// Encodes one value and records its fields.
+  package func encode<Value: Encodable>(
+    _ value: Value, log: CBORFieldLog?
+  ) throws(CodingFailure) -> [UInt8] {
+    let state = CBOREncoding(userInfo: userInfo, log: log)
     state.write { $0.reserve(256) }
     do {
       try state.encode(value)

@@ -50,15 +50,18 @@ package final class CBOREncoding {
   var outer: [Frame] = []
   let rootDepth: Int
   let userInfo: [CodingUserInfoKey: any Sendable]
+  /// Where the fields are recorded, if they are.
+  let log: CBORFieldLog?
 
   /// What only a value with parts or mistakes has, out of the way of all others.
   var parts: CBORParts?
 
   /// The state of a whole value.
-  init(userInfo: [CodingUserInfoKey: any Sendable]) {
+  init(userInfo: [CodingUserInfoKey: any Sendable], log: CBORFieldLog? = nil) {
     rootDepth = 0
     current = Frame(depth: 0)
     self.userInfo = userInfo
+    self.log = log
   }
 
   /// The state of a part that is written on its own.
@@ -66,6 +69,7 @@ package final class CBOREncoding {
     rootDepth = parent.current.depth + 1
     current = Frame(depth: rootDepth)
     userInfo = parent.userInfo
+    log = parent.log
     parts = CBORParts(parent: parent, keyInParent: key)
   }
 

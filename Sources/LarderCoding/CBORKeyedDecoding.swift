@@ -10,6 +10,7 @@ struct CBORKeyedDecoding<Key: CodingKey>: KeyedDecodingContainerProtocol {
   var codingPath: [any CodingKey] { document.codingPath(to: map) }
 
   var allKeys: [Key] {
+    if document.log != nil { document.noteAllKeys(of: map) }
     var keys: [Key] = []
     let end = document.end(of: map)
     var key = document.inside(map)
@@ -33,7 +34,8 @@ struct CBORKeyedDecoding<Key: CodingKey>: KeyedDecodingContainerProtocol {
   }
 
   @inline(__always)
-  private func item(_ key: Key) throws -> Int {
+  private func item<Value>(_ key: Key, _ type: Value.Type) throws -> Int {
+    if document.log != nil { document.note(key, in: map, .of(type)) }
     let found = find(key)
     guard found >= 0 else { throw document.missing(key, in: map) }
     return found
@@ -41,176 +43,189 @@ struct CBORKeyedDecoding<Key: CodingKey>: KeyedDecodingContainerProtocol {
 
   /// The value of a key unless it is missing or null.
   @inline(__always)
-  private func presentItem(_ key: Key) -> Int? {
+  private func presentItem<Value>(_ key: Key, _ type: Value.Type) -> Int? {
+    if document.log != nil { document.note(key, in: map, .of(type, isOptional: true)) }
     let found = find(key)
     return found < 0 || document.isNull(at: found) ? nil : found
   }
 
+  /// The value of a key whose type is not known.
+  private func anyItem(_ key: Key) throws -> Int {
+    if document.log != nil { document.note(key, in: map, CBORFieldLog.Field()) }
+    let found = find(key)
+    guard found >= 0 else { throw document.missing(key, in: map) }
+    return found
+  }
+
   func contains(_ key: Key) -> Bool {
-    find(key) >= 0
+    if document.log != nil { document.note(key, in: map, CBORFieldLog.Field(isNull: true)) }
+    return find(key) >= 0
   }
 
   func decodeNil(forKey key: Key) throws -> Bool {
-    document.isNull(at: try item(key))
+    document.isNull(at: try anyItem(key))
   }
 
   func decode(_ type: Bool.Type, forKey key: Key) throws -> Bool {
-    try document.boolean(at: item(key))
+    try document.boolean(at: item(key, type))
   }
 
   func decode(_ type: String.Type, forKey key: Key) throws -> String {
-    try document.text(at: item(key))
+    try document.text(at: item(key, type))
   }
 
   func decode(_ type: Double.Type, forKey key: Key) throws -> Double {
-    try document.double(at: item(key))
+    try document.double(at: item(key, type))
   }
 
   func decode(_ type: Float.Type, forKey key: Key) throws -> Float {
-    try document.single(at: item(key))
+    try document.single(at: item(key, type))
   }
 
   func decode(_ type: Int.Type, forKey key: Key) throws -> Int {
-    try document.integer(type, at: item(key))
+    try document.integer(type, at: item(key, type))
   }
 
   func decode(_ type: Int8.Type, forKey key: Key) throws -> Int8 {
-    try document.integer(type, at: item(key))
+    try document.integer(type, at: item(key, type))
   }
 
   func decode(_ type: Int16.Type, forKey key: Key) throws -> Int16 {
-    try document.integer(type, at: item(key))
+    try document.integer(type, at: item(key, type))
   }
 
   func decode(_ type: Int32.Type, forKey key: Key) throws -> Int32 {
-    try document.integer(type, at: item(key))
+    try document.integer(type, at: item(key, type))
   }
 
   func decode(_ type: Int64.Type, forKey key: Key) throws -> Int64 {
-    try document.integer(type, at: item(key))
+    try document.integer(type, at: item(key, type))
   }
 
   func decode(_ type: Int128.Type, forKey key: Key) throws -> Int128 {
-    try document.integer(type, at: item(key))
+    try document.integer(type, at: item(key, type))
   }
 
   func decode(_ type: UInt.Type, forKey key: Key) throws -> UInt {
-    try document.integer(type, at: item(key))
+    try document.integer(type, at: item(key, type))
   }
 
   func decode(_ type: UInt8.Type, forKey key: Key) throws -> UInt8 {
-    try document.integer(type, at: item(key))
+    try document.integer(type, at: item(key, type))
   }
 
   func decode(_ type: UInt16.Type, forKey key: Key) throws -> UInt16 {
-    try document.integer(type, at: item(key))
+    try document.integer(type, at: item(key, type))
   }
 
   func decode(_ type: UInt32.Type, forKey key: Key) throws -> UInt32 {
-    try document.integer(type, at: item(key))
+    try document.integer(type, at: item(key, type))
   }
 
   func decode(_ type: UInt64.Type, forKey key: Key) throws -> UInt64 {
-    try document.integer(type, at: item(key))
+    try document.integer(type, at: item(key, type))
   }
 
   func decode(_ type: UInt128.Type, forKey key: Key) throws -> UInt128 {
-    try document.integer(type, at: item(key))
+    try document.integer(type, at: item(key, type))
   }
 
   func decode<Value: Decodable>(_ type: Value.Type, forKey key: Key) throws -> Value {
-    try document.decode(type, at: item(key))
+    try document.decode(type, at: item(key, type))
   }
 
   // The library's own `decodeIfPresent` would search each field three times.
 
   func decodeIfPresent(_ type: Bool.Type, forKey key: Key) throws -> Bool? {
-    try presentItem(key).map { try document.boolean(at: $0) }
+    try presentItem(key, type).map { try document.boolean(at: $0) }
   }
 
   func decodeIfPresent(_ type: String.Type, forKey key: Key) throws -> String? {
-    try presentItem(key).map { try document.text(at: $0) }
+    try presentItem(key, type).map { try document.text(at: $0) }
   }
 
   func decodeIfPresent(_ type: Double.Type, forKey key: Key) throws -> Double? {
-    try presentItem(key).map { try document.double(at: $0) }
+    try presentItem(key, type).map { try document.double(at: $0) }
   }
 
   func decodeIfPresent(_ type: Float.Type, forKey key: Key) throws -> Float? {
-    try presentItem(key).map { try document.single(at: $0) }
+    try presentItem(key, type).map { try document.single(at: $0) }
   }
 
   func decodeIfPresent(_ type: Int.Type, forKey key: Key) throws -> Int? {
-    try presentItem(key).map { try document.integer(type, at: $0) }
+    try presentItem(key, type).map { try document.integer(type, at: $0) }
   }
 
   func decodeIfPresent(_ type: Int8.Type, forKey key: Key) throws -> Int8? {
-    try presentItem(key).map { try document.integer(type, at: $0) }
+    try presentItem(key, type).map { try document.integer(type, at: $0) }
   }
 
   func decodeIfPresent(_ type: Int16.Type, forKey key: Key) throws -> Int16? {
-    try presentItem(key).map { try document.integer(type, at: $0) }
+    try presentItem(key, type).map { try document.integer(type, at: $0) }
   }
 
   func decodeIfPresent(_ type: Int32.Type, forKey key: Key) throws -> Int32? {
-    try presentItem(key).map { try document.integer(type, at: $0) }
+    try presentItem(key, type).map { try document.integer(type, at: $0) }
   }
 
   func decodeIfPresent(_ type: Int64.Type, forKey key: Key) throws -> Int64? {
-    try presentItem(key).map { try document.integer(type, at: $0) }
+    try presentItem(key, type).map { try document.integer(type, at: $0) }
   }
 
   func decodeIfPresent(_ type: Int128.Type, forKey key: Key) throws -> Int128? {
-    try presentItem(key).map { try document.integer(type, at: $0) }
+    try presentItem(key, type).map { try document.integer(type, at: $0) }
   }
 
   func decodeIfPresent(_ type: UInt.Type, forKey key: Key) throws -> UInt? {
-    try presentItem(key).map { try document.integer(type, at: $0) }
+    try presentItem(key, type).map { try document.integer(type, at: $0) }
   }
 
   func decodeIfPresent(_ type: UInt8.Type, forKey key: Key) throws -> UInt8? {
-    try presentItem(key).map { try document.integer(type, at: $0) }
+    try presentItem(key, type).map { try document.integer(type, at: $0) }
   }
 
   func decodeIfPresent(_ type: UInt16.Type, forKey key: Key) throws -> UInt16? {
-    try presentItem(key).map { try document.integer(type, at: $0) }
+    try presentItem(key, type).map { try document.integer(type, at: $0) }
   }
 
   func decodeIfPresent(_ type: UInt32.Type, forKey key: Key) throws -> UInt32? {
-    try presentItem(key).map { try document.integer(type, at: $0) }
+    try presentItem(key, type).map { try document.integer(type, at: $0) }
   }
 
   func decodeIfPresent(_ type: UInt64.Type, forKey key: Key) throws -> UInt64? {
-    try presentItem(key).map { try document.integer(type, at: $0) }
+    try presentItem(key, type).map { try document.integer(type, at: $0) }
   }
 
   func decodeIfPresent(_ type: UInt128.Type, forKey key: Key) throws -> UInt128? {
-    try presentItem(key).map { try document.integer(type, at: $0) }
+    try presentItem(key, type).map { try document.integer(type, at: $0) }
   }
 
   func decodeIfPresent<Value: Decodable>(
     _ type: Value.Type, forKey key: Key
   ) throws -> Value? {
-    try presentItem(key).map { try document.decode(type, at: $0) }
+    try presentItem(key, type).map { try document.decode(type, at: $0) }
   }
 
   func nestedContainer<NestedKey: CodingKey>(
     keyedBy type: NestedKey.Type, forKey key: Key
   ) throws -> KeyedDecodingContainer<NestedKey> {
-    KeyedDecodingContainer(try document.keyedContainer(type, at: item(key)))
+    KeyedDecodingContainer(try document.keyedContainer(type, at: anyItem(key)))
   }
 
   func nestedUnkeyedContainer(forKey key: Key) throws -> any UnkeyedDecodingContainer {
-    try document.unkeyedContainer(at: item(key))
+    try document.unkeyedContainer(at: anyItem(key))
   }
 
   func superDecoder() throws -> any Decoder {
+    if document.log != nil {
+      document.note(CBORKey.superKey, in: map, CBORFieldLog.Field())
+    }
     let found = document.find(CBORKey.superKey.stringValue, in: map)
     guard found >= 0 else { throw document.missing(CBORKey.superKey, in: map) }
     return CBORItemDecoder(document: document, offset: found)
   }
 
   func superDecoder(forKey key: Key) throws -> any Decoder {
-    CBORItemDecoder(document: document, offset: try item(key))
+    CBORItemDecoder(document: document, offset: try anyItem(key))
   }
 }

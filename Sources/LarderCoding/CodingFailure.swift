@@ -128,7 +128,8 @@ extension CodingFailure {
     case DecodingError.keyNotFound(let key, let context):
       return decoding(
         .missingValue, context, typeName, "The field \"\(key.stringValue)\" is missing.",
-        "Make the property optional or give it a default, or remove the entry.")
+        "Declare the property optional, or write an init(from:) that uses decodeIfPresent; a default "
+          + "value in the declaration does not apply. Or remove the entry.")
     case DecodingError.dataCorrupted(let context):
       return decoding(
         .malformed, context, typeName, "The bytes cannot be read.",

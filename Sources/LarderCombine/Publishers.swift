@@ -19,7 +19,7 @@ extension StoredValues {
   /// one and there is one. It fails as the sequence does.
   ///
   /// ```swift
-  /// let subscription = store.objects(Car.self).values.publisher()
+  /// let subscription = store.objects(Car.self).observe().publisher()
   ///   .sink { print("over: \($0)") } receiveValue: { print($0.count) }
   /// ```
   ///
@@ -48,10 +48,10 @@ extension CacheValues {
 
 extension Query {
   /// The result as it is and as it becomes, in the form `Papyrus` has it: an error is told to the
-  /// store's `onError`, and the publisher finishes. `values.publisher()` fails with it.
+  /// store's `onError`, and the publisher finishes. `observe().publisher()` fails with it.
   public func publisher() -> AnyPublisher<[Object], Never> {
     let report = report
-    return SequencePublisher(values: values) { error -> Never? in
+    return SequencePublisher(values: observe()) { error -> Never? in
       report(error)
       return nil
     }.eraseToAnyPublisher()

@@ -13,7 +13,9 @@ final class DefaultsStore: Sendable {
   let space: Space
 
   init(at path: String) throws {
-    store = try SharedStore(at: path, StoreOptions(durability: .durable))
+    var options = StoreOptions(durability: .durable)
+    options.isSmall = true
+    store = try SharedStore(at: path, options)
     space = try Space(name: DefaultsSuite.namespace)
   }
 

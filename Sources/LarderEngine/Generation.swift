@@ -273,7 +273,7 @@ package final class Generation: Sendable {
 
   /// The pids of the processes that have this generation open.
   package var presentProcesses: [Int32] {
-    (0..<SharedTableLayout.processCount).compactMap { process in
+    (0..<table.shape.processSlots).compactMap { process in
       guard let pid = table.pid(process: process) else { return nil }
       if process == self.process { return pid }
       let lives = try? presence.isLockedElsewhere(at: Presence.slotOffset(process))

@@ -11,10 +11,6 @@ struct GenerationBuilder {
   let options: StoreOptions
 
   static let defaultCacheBudget = 256 << 20
-  /// What LMDB makes of 4,094 reader slots: a lock file of exactly 64 pages, preallocated, since a
-  /// sparse one is a SIGBUS on a full disk.
-  static let lockFileSize = 262_144
-
   /// What a new generation takes over from the one it replaces.
   struct Heritage {
     var storeID: (UInt64, UInt64)
@@ -55,17 +51,17 @@ struct GenerationBuilder {
     let requested = options.budget.map { UInt64($0.bytes) } ?? heritage?.budget ?? known
     let budget =
       requested ?? (options.durability == .cache ? UInt64(GenerationBuilder.defaultCacheBudget) : 0)
-    let slots = SharedTableLayout.recencySlots(budget: Int(budget))
+    let shape = options.isSmall ? .small : SharedTableShape(budget: Int(budget))
     var random = SystemRandomNumberGenerator()
     let meta = StoreMeta(
       durability: options.durability, hashBits: UInt8(options.hashBits),
       storeID: heritage?.storeID ?? (random.next(), random.next()), generation: number,
       secret: heritage?.secret ?? (random.next(), random.next()), budget: budget,
       mapSize: UInt64(GenerationBuilder.mapSize(budget: Int(budget))),
-      recencySlots: UInt64(slots), created: options.clock.now(),
+      shape: shape, created: options.clock.now(),
       syncInterval: requestedInterval)
     if let limit = ResourceLimits.fileSize,
-      limit < max(SharedTableLayout.fileSize(recencySlots: slots), 1 << 20)
+      limit < max(shape.fileSize, 1 << 20)
     {
       throw SystemError(errno: 27, operation: "create", path: path)
     }
@@ -75,7 +71,7 @@ struct GenerationBuilder {
       path: path,
       options: .init(
         mapSize: Int(meta.mapSize), minimumMapSize: GenerationBuilder.minimumMapSize,
-        synchronous: meta.durability.isKept))
+        maximumReaders: meta.shape.readerSlots, synchronous: meta.durability.isKept))
     do {
       var transaction = try WriteTransaction(in: environment)
       _ = try Generation.Tables(in: &transaction)
@@ -107,11 +103,11 @@ struct GenerationBuilder {
     environment.close()
     if meta.durability == .relaxed { try recordBuilt(meta, in: path) }
 
-    try OwnedFile(path: path + "/lock.mdb").preallocate(GenerationBuilder.lockFileSize)
+    try OwnedFile(path: path + "/lock.mdb").preallocate(meta.shape.lockFileSize)
     let tableFile = try OwnedFile(path: path + "/shared.table", creation: .createNew)
     try SharedTable.create(
       in: tableFile, binding: .init(storeID: meta.storeID, generation: meta.generation),
-      recencySlots: Int(meta.recencySlots), label: label, budget: meta.budget, dirty: true,
+      shape: meta.shape, label: label, budget: meta.budget, dirty: true,
       dataChanged: changed, syncInterval: meta.syncInterval)
     if let old { try SharedTable(mapping: tableFile)?.inherit(from: old) }
     _ = try OwnedFile(path: path + "/presence", creation: .createNew)
@@ -151,13 +147,23 @@ struct GenerationBuilder {
 
   /// Sees to it that LMDB's lock file, of a generation no process has open, has its size and its blocks: a
   /// sparse one raises SIGBUS on a full disk.
-  static func prepareLockFile(in path: String) throws {
+  ///
+  /// - Parameter shape: That of the table, if it is valid.
+  static func prepareLockFile(in path: String, _ shape: SharedTableShape?) throws {
     try ownBlocks(in: path)
     let lock = try OwnedFile(path: path + "/lock.mdb", creation: .createIfMissing)
-    if try lock.status.size == lockFileSize, lock.ownBlocks() == .owned { return }
+    let sizes = shape.map { [$0.lockFileSize] } ?? SharedTableShape.lockFileSizes
+    if sizes.contains(try lock.status.size), lock.ownBlocks() == .owned { return }
     try lock.truncate(to: 0)
     _ = lock.ownBlocks()
-    try lock.preallocate(lockFileSize)
+    try lock.preallocate(sizes.last!)
+  }
+
+  /// The reader slots that the lock file of a generation has room for.
+  static func readerSlots(in path: String) -> Int {
+    let size = (try? FileSystem.status(of: path + "/lock.mdb"))??.size ?? 0
+    return SharedTableShape.readerSlots(
+      lockFileSize: max(size, SharedTableShape.lockFileSizes[0]))
   }
 
   /// Turns copying on write off for the files that are created in a generation's directory.

@@ -108,6 +108,7 @@ extension GenerationBuilder {
       path: path,
       options: .init(
         mapSize: nil, minimumMapSize: GenerationBuilder.minimumMapSize,
+        maximumReaders: meta.shape.readerSlots,
         synchronous: meta.durability.isKept))
     do {
       var transaction = try WriteTransaction(in: environment)

@@ -62,6 +62,7 @@ final class GenerationFiller {
       path: path,
       options: .init(
         mapSize: Int(meta.mapSize), minimumMapSize: GenerationBuilder.minimumMapSize,
+        maximumReaders: meta.shape.readerSlots,
         synchronous: false))
     do {
       var transaction = try WriteTransaction(in: environment)

@@ -62,6 +62,8 @@ package struct ObjectTypeRecord: Codable, Sendable, Hashable {
     package var target: String
     package var onDelete: String
     package var onTargetDelete: String
+    /// Whether no program declared it: it follows from the property's type.
+    package var isImplied: Bool?
 
     package init(path: [String], target: String, onDelete: String, onTargetDelete: String) {
       self.path = path
@@ -80,7 +82,7 @@ package struct ObjectTypeRecord: Codable, Sendable, Hashable {
   /// Migrations that were applied, in order.
   package var migrations: [String]
   package var relations: [Relation]?
-  /// The fields and their kinds, as the program declared them that wrote last; `nil`: not known.
+  /// The fields and their kinds, as programs wrote them; empty: the names are data; `nil`: not known.
   package var schema: [String]?
   /// The version the type was first stored in.
   package var born: UInt32?
@@ -88,6 +90,9 @@ package struct ObjectTypeRecord: Codable, Sendable, Hashable {
   package var raised: UInt32?
   /// Programs of this version and above may read, and only read.
   package var readableFrom: UInt32?
+  /// The version whose program declared the indexes, if a migration reached this version without a Swift
+  /// type: the first program of this version may change them.
+  package var indexedIn: UInt32?
   /// The migration that is under way.
   package var migration: String?
   /// Whether the type has a budget, so that reads by queries count as use.

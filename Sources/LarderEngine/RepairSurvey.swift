@@ -280,7 +280,7 @@ final class RepairSurvey {
       storeID: storeID ?? (random.next(), random.next()), generation: number,
       secret: old?.secret ?? (random.next(), random.next()), budget: budget,
       mapSize: UInt64(mapSize),
-      recencySlots: UInt64(SharedTableLayout.recencySlots(budget: Int(budget))),
+      shape: old?.shape ?? oldTable?.shape ?? SharedTableShape(budget: Int(budget)),
       created: old?.created ?? Clocks.wallMilliseconds())
   }
 

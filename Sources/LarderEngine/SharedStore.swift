@@ -128,6 +128,16 @@ public final class SharedStore: Sendable {
     try core.clear(Space(name: namespace))
   }
 
+  /// Removes every entry of every namespace, for everybody, without blocking a thread of Swift's pool.
+  public func removeAll() async throws {
+    try await BackgroundExecutor.shared.run { try self.removeAll() }
+  }
+
+  /// Removes every entry of a namespace, for everybody, without blocking a thread of Swift's pool.
+  public func removeAll(in namespace: String) async throws {
+    try await BackgroundExecutor.shared.run { try self.removeAll(in: namespace) }
+  }
+
   /// Removes entries whose time is over. They are invisible anyway; this gives their room back.
   ///
   /// - Returns: The number removed.
@@ -147,9 +157,9 @@ public final class SharedStore: Sendable {
   /// }
   /// ```
   ///
-  /// The closure runs on one thread, under the store's writer lock: keep it short. A write through
-  /// another handle of the store inside it is a trap. An error thrown inside undoes everything.
-  /// It may be run again from the beginning, when nothing of the first run can be kept: the store's
+  /// The closure runs on one thread, under the store's writer lock: keep it short. A write to the same
+  /// store by other means inside it fails with ``StoreError/Code/insideTransaction``; one of a
+  /// subscript goes to `onError`. An error thrown inside undoes everything. It may be run again from the beginning, when nothing of the first run can be kept: the store's
   /// files were replaced meanwhile, or the disk is full.
   ///
   /// After a `kill -9` all of it is kept, or none of it was ever visible.
@@ -189,6 +199,12 @@ public final class SharedStore: Sendable {
   /// - Complexity: Reads and writes everything stored.
   public func compact() throws { try openCore("compact").compact() }
 
+  /// Copies what is stored into new files without the room that became free, without blocking a thread
+  /// of Swift's pool; see the synchronous form.
+  public func compact() async throws {
+    try await BackgroundExecutor.shared.run { try self.compact() }
+  }
+
   // MARK: Looking inside
 
   /// What the store holds and how it is used, by all processes together.
@@ -212,7 +228,7 @@ public final class SharedStore: Sendable {
 }
 
 extension StoreCore {
-  /// Whether the calling thread is inside a user's transaction, where another write is a trap.
+  /// Whether the calling thread is inside a user's transaction, where another write fails.
   package var isInsideTransaction: Bool {
     bodyThread.load(ordering: .relaxed) == OSThread.token
   }

@@ -12,7 +12,7 @@ internal import Synchronization
 /// byte-range lock in `presence`, never by its pid.
 extension SharedTable {
   private func offset(process: Int) -> Int {
-    precondition(process >= 0 && process < SharedTableLayout.processCount, "no such process slot")
+    precondition(process >= 0 && process < shape.processSlots, "no such process slot")
     return SharedTableLayout.processes + process * SharedTableLayout.processSize
   }
 
@@ -34,7 +34,7 @@ extension SharedTable {
         0, ordering: .relaxed)
     }
     for index in 0..<SharedTableLayout.insideCount {
-      unsafe byte(offset + SharedTableLayout.processInside + index).pointee.store(
+      unsafe short(offset + SharedTableLayout.processInside + 2 * index).pointee.store(
         0, ordering: .relaxed)
     }
     unsafe word(offset + 8).pointee.store(ProcessIdentity.startTime, ordering: .relaxed)
@@ -51,7 +51,7 @@ extension SharedTable {
     let offset = offset(process: process)
     var inside = false
     for index in 0..<SharedTableLayout.insideCount {
-      let address = unsafe byte(offset + SharedTableLayout.processInside + index)
+      let address = unsafe short(offset + SharedTableLayout.processInside + 2 * index)
       if unsafe address.pointee.exchange(0, ordering: .relaxed) != 0 { inside = true }
     }
     for counter in Counter.allCases {
@@ -73,8 +73,31 @@ extension SharedTable {
   package func setInside(process: Int, index: Int, _ inside: Bool) {
     let offset =
       SharedTableLayout.processes + process * SharedTableLayout.processSize
-      + SharedTableLayout.processInside + min(index, SharedTableLayout.insideCount - 1)
-    unsafe byte(offset).pointee.store(inside ? 1 : 0, ordering: .relaxed)
+      + SharedTableLayout.processInside + 2 * min(index, SharedTableLayout.insideCount - 1)
+    unsafe short(offset).pointee.store(inside ? max(coarseNow, 1) : 0, ordering: .relaxed)
+  }
+
+  /// The recency clock in units of 16.384 s.
+  @inline(__always)
+  private var coarseNow: UInt16 {
+    let tick = unsafe word(SharedTableLayout.clock).pointee.load(ordering: .relaxed)
+    return UInt16(truncatingIfNeeded: tick >> 34)
+  }
+
+  /// Returns how long the oldest read of a process has lasted, in milliseconds, within 16.384 s and the
+  /// time since the recency clock advanced; `nil` if none of its threads reads.
+  ///
+  /// A read of more than twelve days appears shorter.
+  package func readingMilliseconds(process: Int, now: Int64) -> Int64? {
+    let start = offset(process: process) + SharedTableLayout.processInside
+    let now = UInt16(truncatingIfNeeded: now >> 14)
+    return (0..<SharedTableLayout.insideCount - 1).compactMap { index in
+      let since = unsafe short(start + 2 * index).pointee.load(ordering: .relaxed)
+      guard since != 0 else { return nil }
+      // The clock may be ahead of this process's.
+      let age = now &- since
+      return age > UInt16.max - 4 ? 0 : Int64(age) << 14
+    }.max()
   }
 
   /// Adds to one of this process's counters.
@@ -95,7 +118,7 @@ extension SharedTable {
   package func total(_ counter: Counter) -> UInt64 {
     var sum = unsafe word(SharedTableLayout.retired + counter.rawValue * 8).pointee.load(
       ordering: .relaxed)
-    for process in 0..<SharedTableLayout.processCount where pid(process: process) != nil {
+    for process in 0..<shape.processSlots where pid(process: process) != nil {
       sum &+= self.counter(counter, process: process)
     }
     return sum

@@ -17,6 +17,7 @@ package struct SharedTableView {
   @usableFromInline var recency: UnsafeMutablePointer<Atomic<UInt64>>?
   @usableFromInline var pending: UnsafeMutablePointer<Atomic<UInt32>>?
   @usableFromInline var recencyMask: UInt64
+  @usableFromInline var stampMask: Int
   /// The table; `nil` before the first value was filed.
   package let table: SharedTable?
   private let gauge: AnyObject?
@@ -28,6 +29,7 @@ package struct SharedTableView {
     unsafe recency = nil
     unsafe pending = nil
     recencyMask = 0
+    stampMask = 0
     table = nil
     gauge = nil
   }
@@ -38,6 +40,7 @@ package struct SharedTableView {
     unsafe words = table.base.assumingMemoryBound(to: Atomic<UInt64>.self)
     unsafe recency = table.recency
     recencyMask = table.recencyMask
+    stampMask = table.stampMask
     unsafe pending = gauge?.counts.base
     self.table = table
     self.gauge = gauge?.counts
@@ -51,7 +54,7 @@ package struct SharedTableView {
   @inlinable @inline(__always)
   package func isCurrent(slot: Int, seal: UInt64) -> Bool {
     guard let stamps = unsafe stamps, let words = unsafe words else { return false }
-    let stamp = unsafe stamps[slot & 0xFFFF].load(ordering: .acquiring)
+    let stamp = unsafe stamps[slot & stampMask].load(ordering: .acquiring)
     let floor = unsafe words[24].load(ordering: .acquiring)
     return stamp >= seal && floor >= seal
   }
@@ -84,8 +87,7 @@ extension SharedTable {
   /// Has the words of a key's slots fetched while its entry is looked for: they are far apart, and
   /// a look-up would wait for each in turn.
   package func prefetch(hash: UInt64) {
-    let slot = Int(truncatingIfNeeded: hash & UInt64(SharedTableLayout.stampCount - 1))
-    unsafe LarderSystem.prefetch(stamps + slot)
+    unsafe LarderSystem.prefetch(stamps + (Int(truncatingIfNeeded: hash) & stampMask))
     unsafe LarderSystem.prefetch(recency + Int(truncatingIfNeeded: hash & recencyMask))
   }
 }

@@ -14,13 +14,14 @@ package final class SharedTable: Sendable {
   private let region: MappedRegion
   private let file: OwnedFile
   private let pid = ProcessIdentity.pid
-  package let recencySlots: Int
+  package let shape: SharedTableShape
   package let generation: UInt64
   /// The position of this mapping among all that this process made. Unlike the generation's number it
   /// is never that of another table: a store that was deleted and created again counts from one.
   package let incarnation: UInt64
   private static let mappings = Atomic<UInt64>(0)
   @usableFromInline let recencyMask: UInt64
+  @usableFromInline let stampMask: Int
   // Sound: all three point into `region`, 8-byte aligned, and live as long as `self`.
   @usableFromInline nonisolated(unsafe) let base: UnsafeMutableRawPointer
   @usableFromInline nonisolated(unsafe) let stamps: UnsafeMutablePointer<Atomic<UInt64>>
@@ -43,38 +44,42 @@ package final class SharedTable: Sendable {
   /// Maps an existing table; `nil` when the file is not a whole, valid table of this version.
   package init?(mapping file: OwnedFile) throws(SystemError) {
     let size = try file.status.size
-    guard size >= SharedTableLayout.recency else { return nil }
+    guard size >= SharedTableShape.small.fileSize else { return nil }
     let header = try file.read(count: 128, at: 0)
     guard
       header.count == 128,
       header.integer(at: SharedTableLayout.magicOffset, as: UInt64.self) == SharedTableLayout.magic,
       header.integer(at: SharedTableLayout.versionOffset, as: UInt64.self)
         == SharedTableLayout.version,
-      let slots: UInt64 = header.integer(at: SharedTableLayout.recencySlotsOffset),
-      slots >= 65_536, slots <= 1 << 24, slots & (slots - 1) == 0,
-      size == SharedTableLayout.fileSize(recencySlots: Int(slots)),
+      let stamps: UInt64 = header.integer(at: SharedTableLayout.stampSlotsOffset),
+      let recency: UInt64 = header.integer(at: SharedTableLayout.recencySlotsOffset),
+      let processes: UInt64 = header.integer(at: SharedTableLayout.processSlotsOffset),
+      let shape = SharedTableShape(
+        stampSlots: stamps, recencySlots: recency, processSlots: processes),
+      size == shape.fileSize,
       let generation: UInt64 = header.integer(at: SharedTableLayout.generationOffset)
     else { return nil }
     let region = try MappedRegion(sharing: file, count: size, isZeroInForkedChild: true)
     self.file = file
     self.region = region
-    self.recencySlots = Int(slots)
-    self.recencyMask = slots - 1
+    self.shape = shape
+    self.recencyMask = recency - 1
+    self.stampMask = shape.stampSlots - 1
     self.generation = generation
     incarnation = SharedTable.mappings.wrappingAdd(1, ordering: .relaxed).newValue
     unsafe self.base = region.base
-    unsafe self.stamps = (region.base + SharedTableLayout.stamps).assumingMemoryBound(
+    unsafe self.stamps = (region.base + shape.stamps).assumingMemoryBound(
       to: Atomic<UInt64>.self)
-    unsafe self.recency = (region.base + SharedTableLayout.recency).assumingMemoryBound(
+    unsafe self.recency = (region.base + shape.recency).assumingMemoryBound(
       to: Atomic<UInt64>.self)
   }
 
   /// Writes a fresh table into a file: every stamp, the floor and the writer's labels are `label`.
   package static func create(
-    in file: OwnedFile, binding: Binding, recencySlots: Int, label: UInt64, budget: UInt64,
+    in file: OwnedFile, binding: Binding, shape: SharedTableShape, label: UInt64, budget: UInt64,
     dirty: Bool, dataChanged: UInt64, syncInterval: UInt64
   ) throws(SystemError) {
-    let size = SharedTableLayout.fileSize(recencySlots: recencySlots)
+    let size = shape.fileSize
     // The magic goes first and comes back last: a half-written table is no table.
     if try file.status.size > 0 { try file.write([UInt8](repeating: 0, count: 8), at: 0) }
     try file.truncate(to: size)
@@ -84,7 +89,9 @@ package final class SharedTable: Sendable {
     header.store(binding.id0, at: SharedTableLayout.storeIDOffset)
     header.store(binding.id1, at: SharedTableLayout.storeIDOffset + 8)
     header.store(binding.generation, at: SharedTableLayout.generationOffset)
-    header.store(UInt64(recencySlots), at: SharedTableLayout.recencySlotsOffset)
+    header.store(UInt64(shape.stampSlots), at: SharedTableLayout.stampSlotsOffset)
+    header.store(UInt64(shape.recencySlots), at: SharedTableLayout.recencySlotsOffset)
+    header.store(UInt64(shape.processSlots), at: SharedTableLayout.processSlotsOffset)
     header.store(ProcessIdentity.bootID, at: SharedTableLayout.bootIDOffset)
     header.store(ProcessIdentity.pidNamespace, at: SharedTableLayout.pidNamespaceOffset)
     header.store(UInt64(size), at: SharedTableLayout.fileSizeOffset)
@@ -96,16 +103,16 @@ package final class SharedTable: Sendable {
     header.store(dataChanged, at: SharedTableLayout.dataChanged)
     header.store(syncInterval, at: SharedTableLayout.syncInterval)
     try file.write(header, at: 0)
-    var middle = [UInt8](repeating: 0, count: SharedTableLayout.stamps - 1024)
+    var middle = [UInt8](repeating: 0, count: shape.stamps - 1024)
     for index in 0..<SharedTableLayout.namespaceStampCount {
       middle.store(~label, at: SharedTableLayout.namespaceStamps - 1024 + index * 8)
     }
     try file.write(middle, at: 1024)
-    var stamps = [UInt8](repeating: 0, count: SharedTableLayout.stampCount * 8)
-    for index in 0..<SharedTableLayout.stampCount { stamps.store(~label, at: index * 8) }
-    try file.write(stamps, at: SharedTableLayout.stamps)
+    var stamps = [UInt8](repeating: 0, count: shape.stampSlots * 8)
+    for index in 0..<shape.stampSlots { stamps.store(~label, at: index * 8) }
+    try file.write(stamps, at: shape.stamps)
     let zeros = [UInt8](repeating: 0, count: 1 << 16)
-    var offset = SharedTableLayout.recency
+    var offset = shape.recency
     while offset < size {
       try file.write(Array(zeros.prefix(size - offset)), at: offset)
       offset += zeros.count
@@ -129,8 +136,8 @@ package final class SharedTable: Sendable {
   }
 
   @unsafe @inline(__always)
-  func byte(_ offset: Int) -> UnsafeMutablePointer<Atomic<UInt8>> {
-    unsafe (base + offset).assumingMemoryBound(to: Atomic<UInt8>.self)
+  func short(_ offset: Int) -> UnsafeMutablePointer<Atomic<UInt16>> {
+    unsafe (base + offset).assumingMemoryBound(to: Atomic<UInt16>.self)
   }
 
   // MARK: Fixed words
@@ -166,21 +173,21 @@ package final class SharedTable: Sendable {
   @inline(__always)
   package func isCurrent(slot: Int, seal: UInt64) -> Bool {
     // As the view does, which would count references first.
-    let stamp = unsafe stamps[slot & 0xFFFF].load(ordering: .acquiring)
+    let stamp = unsafe stamps[slot & stampMask].load(ordering: .acquiring)
     let floor = unsafe word(SharedTableLayout.floor).pointee.load(ordering: .acquiring)
     return stamp >= seal && floor >= seal
   }
 
   /// The newest label that forbids memory hits in a slot.
   package func newestLabel(slot: Int) -> UInt64 {
-    let stamp = unsafe stamps[slot].load(ordering: .acquiring)
+    let stamp = unsafe stamps[slot & stampMask].load(ordering: .acquiring)
     let floor = unsafe word(SharedTableLayout.floor).pointee.load(ordering: .acquiring)
     return ~min(stamp, floor)
   }
 
   /// Under the writer lock, immediately before the commit.
   package func stamp(slot: Int, label: UInt64) {
-    unsafe stamps[slot].store(~label, ordering: .releasing)
+    unsafe stamps[slot & stampMask].store(~label, ordering: .releasing)
   }
 
   /// Raises the floor: every value filed below `label` misses from now on.
@@ -284,8 +291,8 @@ package final class SharedTable: Sendable {
     }
     let tick = unsafe old.word(SharedTableLayout.clock).pointee.load(ordering: .relaxed)
     unsafe word(SharedTableLayout.clock).pointee.store(tick, ordering: .relaxed)
-    guard recencySlots == old.recencySlots else { return }
-    for index in 0..<recencySlots {
+    guard shape.recencySlots == old.shape.recencySlots else { return }
+    for index in 0..<shape.recencySlots {
       let tick = unsafe old.recency[index].load(ordering: .relaxed)
       if tick != 0 { unsafe recency[index].store(tick, ordering: .relaxed) }
     }

@@ -21,6 +21,8 @@
 //       48  boot id         u64
 //       56  PID namespace   u64
 //       64  file size       u64   exact
+//       72  stamp slots     u64   power of two
+//       80  process slots   u64   power of two
 //      128  condemned       u32   1: everybody moves to the generation CURRENT names; 2: likewise, and
 //                               every commit of this one is in that one
 //      132  dirty           u32   1: `state` on the disk says dirty, for this boot
@@ -47,17 +49,23 @@
 //      488  successor       u64   the generation a compaction is copying this one into; 0: none
 //      512  retired         16 u64  counters of processes that are gone
 //      640  lease map       16 u64  a bit for each lease slot: set while a writer has to look at it
-//     1024  namespaces      4,096 u64   inverted label of the last removeAll of a namespace
-//    33792  leases          1,024 x 64 bytes   computations in flight
-//    99328  processes       1,024 x 256 bytes  one slot a living process
-//   364544  stamps          65,536 u64  inverted labels, by slot of a key's hash
-//   888832  recency         2^n u64     ticks of the last use, by slot of a key's hash
+//     1024  namespaces      1,024 u64   inverted label of the last removeAll of a namespace
+//     9216  leases          1,024 x 64 bytes   computations in flight
+//    74752  processes       2^p x 256 bytes    one slot a living process
+//           stamps          2^s u64     inverted labels, by slot of a key's hash; on a page boundary
+//           recency         2^n u64     ticks of the last use, by slot of a key's hash
+//
+// The counts are fixed for a generation when its first file is built (`SharedTableShape`), stored in
+// `meta` and in the header, and read from there before the rest is mapped: all processes find a key's
+// stamp in the same slot. With fewer stamp slots more keys share one, so that a write makes more
+// remembered values of other keys miss; that is all.
 //
 //   lease:    0 state u64 (low byte: 0 free, 1 being filled or freed, 2 active, 3 cancelled; 16 bits
 //             above it the owner's process slot + 1; 40 bits above that how often the slot was
 //             acquired)   8 hash   16 namespace
-//   process:  0 pid u64 (0 free)   8 start time   16 counters (16 u64)   144 inside (64 bytes:
-//             one a pooled reader, the last for the writer; not zero while inside LMDB)
+//   process:  0 pid u64 (0 free)   8 start time   16 counters (14 u64)   128 inside (64 u16:
+//             one a pooled reader, the last for the writer; not zero while inside LMDB: when that
+//             began, by the recency clock in units of 16.384 s)
 
 package enum SharedTableLayout {
   package static let magic: UInt64 = 0x3154_5245_4452_414C
@@ -71,6 +79,8 @@ package enum SharedTableLayout {
   package static let bootIDOffset = 48
   package static let pidNamespaceOffset = 56
   package static let fileSizeOffset = 64
+  package static let stampSlotsOffset = 72
+  package static let processSlotsOffset = 80
 
   package static let condemned = 128
   package static let dirty = 132
@@ -98,28 +108,76 @@ package enum SharedTableLayout {
   package static let leaseMap = 640
 
   package static let namespaceStamps = 1024
-  package static let namespaceStampCount = 4096
-  package static let leases = 33_792
+  package static let namespaceStampCount = 1024
+  package static let leases = 9216
   package static let leaseCount = 1024
   package static let leaseSize = 64
-  package static let processes = 99_328
-  package static let processCount = 1024
+  package static let processes = 74_752
   package static let processSize = 256
   package static let processCounters = 16
-  package static let processInside = 144
+  package static let processInside = 128
   package static let insideCount = 64
-  package static let stamps = 364_544
+  /// The slots of a key's hash; a table with fewer stamps uses the low bits.
   package static let stampCount = 65_536
-  package static let recency = 888_832
+}
 
-  package static func fileSize(recencySlots: Int) -> Int { recency + recencySlots * 8 }
+/// How many slots of each kind a generation's table has.
+package struct SharedTableShape: Sendable, Hashable {
+  package let stampSlots: Int
+  package let recencySlots: Int
+  package let processSlots: Int
 
-  /// As many recency slots as the next power of two over budget / 256, within reason.
-  package static func recencySlots(budget: Int) -> Int {
-    var slots = 65_536
-    while slots < 1 << 24, slots < budget / 256 { slots *= 2 }
-    return slots
+  /// - Returns: `nil` if a count is no power of two within its limits.
+  package init?(stampSlots: UInt64, recencySlots: UInt64, processSlots: UInt64) {
+    guard
+      Self.isSlotCount(stampSlots, in: 1024...UInt64(SharedTableLayout.stampCount)),
+      Self.isSlotCount(recencySlots, in: 1024...1 << 24),
+      Self.isSlotCount(processSlots, in: 128...1024)
+    else { return nil }
+    self.init(Int(stampSlots), Int(recencySlots), Int(processSlots))
   }
+
+  private init(_ stampSlots: Int, _ recencySlots: Int, _ processSlots: Int) {
+    self.stampSlots = stampSlots
+    self.recencySlots = recencySlots
+    self.processSlots = processSlots
+  }
+
+  private static func isSlotCount(_ count: UInt64, in limits: ClosedRange<UInt64>) -> Bool {
+    limits.contains(count) && count & (count - 1) == 0
+  }
+
+  /// Of a few values that are written by hand: 127 kB.
+  package static let small = SharedTableShape(1024, 1024, 128)
+  /// The longest file there can be.
+  package static let largest = SharedTableShape(SharedTableLayout.stampCount, 1 << 24, 1024)
+
+  /// For a store with a budget, or without one (zero).
+  ///
+  /// Recency slots: one for 256 bytes of the budget, or for 1,024 of a budget up to 64 MiB.
+  package init(budget: Int) {
+    let isSmall = budget > 0 && budget <= 64 << 20
+    var recency = 65_536
+    if !isSmall { while recency < 1 << 24, recency < budget / 256 { recency *= 2 } }
+    self.init(SharedTableLayout.stampCount, recency, isSmall ? 256 : 1024)
+  }
+
+  /// The offset of the stamps.
+  package var stamps: Int {
+    let end = SharedTableLayout.processes + processSlots * SharedTableLayout.processSize
+    return (end + 4095) & ~4095
+  }
+  /// The offset of the recency words.
+  package var recency: Int { stamps + stampSlots * 8 }
+  package var fileSize: Int { recency + recencySlots * 8 }
+
+  /// LMDB's lock file: header and reader slots of 64 bytes, four for each process.
+  package var lockFileSize: Int { processSlots * 256 }
+  package var readerSlots: Int { Self.readerSlots(lockFileSize: lockFileSize) }
+
+  /// The reader slots that LMDB makes of a lock file.
+  package static func readerSlots(lockFileSize: Int) -> Int { lockFileSize / 64 - 2 }
+  package static let lockFileSizes = [128, 256, 512, 1024].map { $0 * 256 }
 }
 
 /// The counters every process keeps, in the order they stand in its slot.

@@ -91,7 +91,7 @@ extension StoreCore {
   package func computingProcess(_ key: EncodedKey, in space: Space) -> Int32? {
     guard let generation = try? generation() else { return nil }
     let holder = generation.table.leaseHolder(hash: space.hash(of: key, in: generation))
-    guard let holder, (0..<SharedTableLayout.processCount).contains(holder) else { return nil }
+    guard let holder, (0..<generation.table.shape.processSlots).contains(holder) else { return nil }
     return generation.table.pid(process: holder)
   }
 

@@ -25,7 +25,7 @@ extension StoreCore {
 
   /// Verifies the structure of the file if processes died inside LMDB since it was last verified.
   ///
-  /// Costs one load unless they did. Damage is treated as any that a read meets: a cache begins anew.
+  /// Costs one load unless they did. Damage is treated as any that a read meets: a cache starts empty.
   ///
   /// - Throws: ``StoreError/Code/damaged`` for a store that survives system crashes.
   func verifyAfterDeaths() throws {

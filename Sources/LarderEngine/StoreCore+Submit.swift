@@ -113,9 +113,7 @@ extension StoreCore {
 
   private func checkCaller() throws(StoreError) -> Generation {
     if bodyThread.load(ordering: .relaxed) == OSThread.token {
-      preconditionFailure(
-        "a write through another handle of the store inside store.write { } would wait for itself; "
-          + "use the transaction the closure is given")
+      throw .insideTransaction(path: directory.path)
     }
     let generation = try generation()
     // The writer moves first, and waits for this thread's read to end.

@@ -64,7 +64,7 @@ extension StoreCore {
   /// The process that other writers wait for: this one, unless another is between begin and commit.
   func writer(in generation: Generation) -> Int32 {
     if let holder = generation.table.ticketHolder, holder != generation.process,
-      holder < SharedTableLayout.processCount, let pid = generation.table.pid(process: holder)
+      holder < generation.table.shape.processSlots, let pid = generation.table.pid(process: holder)
     {
       return pid
     }
@@ -99,7 +99,7 @@ extension StoreCore {
 extension Generation {
   /// Whether the process in a slot of the table lives.
   func isPresent(process: Int) -> Bool {
-    guard process < SharedTableLayout.processCount else { return false }
+    guard process < table.shape.processSlots else { return false }
     return (try? presence.isLockedElsewhere(at: Presence.slotOffset(process))) ?? true
   }
 }

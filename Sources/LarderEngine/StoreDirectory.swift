@@ -123,6 +123,20 @@ package struct StoreDirectory: Sendable, Hashable {
     #endif
   }
 
+  /// The default store of objects: `$XDG_DATA_HOME/larder/objects`, else
+  /// `~/.local/share/larder/objects`; the application support directory on Apple systems.
+  package static var defaultObjectPath: String {
+    if let data = FileSystem.environment("XDG_DATA_HOME"), data.hasPrefix("/") {
+      return data + "/larder/objects"
+    }
+    let home = FileSystem.environment("HOME") ?? "/root"
+    #if canImport(Darwin)
+      return home + "/Library/Application Support/larder/objects"
+    #else
+      return home + "/.local/share/larder/objects"
+    #endif
+  }
+
   private static func absolute(_ path: String) throws(StoreError) -> String {
     guard var result = FileSystem.absolute(path) else {
       throw refuse(

@@ -69,6 +69,8 @@ public struct StoreError: Error, Sendable, Hashable, CustomStringConvertible {
     public static let insideSnapshot = Code(rawValue: "insideSnapshot")
     /// The address space of this process has no room for the store's map (`ulimit -v`).
     public static let addressSpace = Code(rawValue: "addressSpace")
+    /// A write outside of the transaction was made inside the closure of a transaction of the store.
+    public static let insideTransaction = Code(rawValue: "insideTransaction")
     /// An option has a value that makes no sense.
     public static let invalidOption = Code(rawValue: "invalidOption")
     /// A system call or LMDB failed in a way that has no code of its own.
@@ -180,6 +182,14 @@ extension StoreError {
           + "Read less inside of closures that the store calls: fetch first, or use the snapshot."
         : "All \(error.capacity) readers of this process have been taken for a minute. Let closures "
           + "that the store calls end sooner.")
+  }
+
+  static func insideTransaction(path: String) -> StoreError {
+    StoreError(
+      .insideTransaction, during: "write", path: path,
+      "A write inside the closure of store.write would wait for that transaction, which waits for the "
+        + "closure. Nothing was stored. Write with the transaction that the closure receives, or after "
+        + "it.")
   }
 
   static func insideSnapshot(path: String) -> StoreError {

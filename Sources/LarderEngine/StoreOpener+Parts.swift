@@ -91,7 +91,7 @@ extension StoreOpener {
   /// Or throws: to build a successor that those inside do not hear of would make two stores of one.
   func condemnByPath(_ path: String) throws(SystemError) {
     let file = try OwnedFile(path: path, creation: .createIfMissing)
-    let size = SharedTableLayout.fileSize(recencySlots: 1 << 24)
+    let size = SharedTableShape.largest.fileSize
     if (try? file.preallocate(size)) == nil { try file.truncate(to: size) }
     var one = [UInt8](repeating: 0, count: 4)
     one.store(UInt32(1), at: 0)
@@ -101,7 +101,7 @@ extension StoreOpener {
   }
 
   func clearDeadProcesses(_ table: SharedTable, _ presence: OwnedFile) {
-    for process in 0..<SharedTableLayout.processCount where table.pid(process: process) != nil {
+    for process in 0..<table.shape.processSlots where table.pid(process: process) != nil {
       let lives = try? presence.isLockedElsewhere(at: Presence.slotOffset(process))
       if lives == false, table.leave(process: process, isDead: true) {
         table.deathsInside &+= 1
@@ -110,7 +110,7 @@ extension StoreOpener {
   }
 
   func takeSlot(_ table: SharedTable, _ presence: OwnedFile) throws -> Int? {
-    for process in 0..<SharedTableLayout.processCount where table.pid(process: process) == nil {
+    for process in 0..<table.shape.processSlots where table.pid(process: process) == nil {
       if try presence.tryLock(.exclusive, at: Presence.slotOffset(process)) {
         table.enter(process: process)
         return process
@@ -130,7 +130,7 @@ extension StoreOpener {
     let file = try OwnedFile(path: temporary, creation: .createNew)
     try SharedTable.create(
       in: file, binding: .init(storeID: meta.storeID, generation: meta.generation),
-      recencySlots: Int(meta.recencySlots), label: label, budget: meta.budget, dirty: dirty,
+      shape: meta.shape, label: label, budget: meta.budget, dirty: dirty,
       dataChanged: FileSystem.status(ofDescriptor: environment.dataDescriptor)?.changed ?? 0,
       syncInterval: meta.syncInterval)
     try FileSystem.rename(temporary, to: path + "/shared.table")

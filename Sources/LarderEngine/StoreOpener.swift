@@ -224,7 +224,7 @@ struct StoreOpener {
   ) throws -> Outcome {
     let dataPath = path + "/data.mdb"
     if alone {
-      try GenerationBuilder.prepareLockFile(in: path)
+      try GenerationBuilder.prepareLockFile(in: path, table?.shape)
     } else {
       // A reader slot with our own pid is left from a dead namesake: LMDB never clears those.
       try ReaderSlots.clear(pid: ProcessIdentity.pid, inLockFile: path + "/lock.mdb")
@@ -254,6 +254,7 @@ struct StoreOpener {
         path: path,
         options: .init(
           mapSize: nil, minimumMapSize: GenerationBuilder.minimumMapSize,
+          maximumReaders: GenerationBuilder.readerSlots(in: path),
           synchronous: options.durability.waitsForDisk))
     } catch {
       guard error.isDamage else { throw error }
@@ -332,7 +333,7 @@ struct StoreOpener {
     guard let process = try takeSlot(table, presence) else {
       throw StoreError(
         .tooManyProcesses, during: "open", path: directory.path,
-        "\(SharedTableLayout.processCount) processes use this store already. Close some, or give "
+        "\(table.shape.processSlots) processes use this store already. Close some, or give "
           + "groups of them stores of their own.")
     }
     try fault(throwing: .openSlotTaken)

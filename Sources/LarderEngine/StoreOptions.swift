@@ -153,6 +153,8 @@ public struct StoreOptions: Sendable {
 
   /// After how long without a commit a `.cache` or `.relaxed` store is brought to the disk; `nil`: never.
   package var idleSyncDelay: Duration? = .seconds(5)
+  /// Whether a store that is created is for a few values only, and takes less than 256 kB.
+  package var isSmall = false
 
   /// How many bits of a key's hash are used; below 64 only to provoke collisions in tests.
   package var hashBits = 64

@@ -13,7 +13,8 @@ internal import LarderSystem
 //        0 version u32   4 durability u8 (1 cache, 2 durable, 3 relaxed)   5 policy u8 (1 lru)
 //        6 hash bits u8
 //        8 store id 16 bytes   24 generation u64   32 hash secret 16 bytes   48 budget u64 (0 none)
-//       56 map size u64   64 recency slots u64   72 created i64   80 checksum u64
+//       56 map size u64   64 recency slots u32   68 stamp slots u8,
+//       log2   69 process slots u8, log2   72 created i64   80 checksum u64
 //       and of a relaxed store   88 interval between syncs u64, milliseconds   96 checksum u64
 //   "totals"          rewritten by every commit that changes it:
 //        0 bytes u64   8 entries u64   16 next chunk id u64   24 next namespace u32   28 zero u32
@@ -31,7 +32,7 @@ internal import LarderSystem
 
 /// What a store is.
 package struct StoreMeta: Sendable {
-  package static let version: UInt32 = 1
+  package static let version: UInt32 = 2
 
   package var version = StoreMeta.version
   package var durability: Durability
@@ -41,7 +42,7 @@ package struct StoreMeta: Sendable {
   package var secret: (UInt64, UInt64)
   package var budget: UInt64
   package var mapSize: UInt64
-  package var recencySlots: UInt64
+  package var shape: SharedTableShape
   package var created: Int64
   /// Milliseconds between syncs; of a relaxed store only.
   package var syncInterval: UInt64
@@ -53,7 +54,8 @@ package struct StoreMeta: Sendable {
 
   package init(
     durability: Durability, hashBits: UInt8, storeID: (UInt64, UInt64), generation: UInt64,
-    secret: (UInt64, UInt64), budget: UInt64, mapSize: UInt64, recencySlots: UInt64, created: Int64,
+    secret: (UInt64, UInt64), budget: UInt64, mapSize: UInt64, shape: SharedTableShape,
+    created: Int64,
     syncInterval: UInt64 = StoreMeta.usualSyncInterval
   ) {
     self.durability = durability
@@ -63,7 +65,7 @@ package struct StoreMeta: Sendable {
     self.secret = secret
     self.budget = budget
     self.mapSize = mapSize
-    self.recencySlots = recencySlots
+    self.shape = shape
     self.created = created
     self.syncInterval = syncInterval
   }
@@ -76,7 +78,11 @@ package struct StoreMeta: Sendable {
       let version: UInt32 = bytes.integer(at: 0),
       let kind: UInt8 = bytes.integer(at: 4),
       let hashBits: UInt8 = bytes.integer(at: 6), (1...64).contains(hashBits),
-      let slots: UInt64 = bytes.integer(at: 64), slots >= 65_536, slots <= 1 << 24,
+      let recency: UInt32 = bytes.integer(at: 64),
+      let stamps: UInt8 = bytes.integer(at: 68), let processes: UInt8 = bytes.integer(at: 69),
+      let shape = SharedTableShape(
+        stampSlots: 1 << UInt64(stamps), recencySlots: UInt64(recency),
+        processSlots: 1 << UInt64(processes)),
       let mapSize: UInt64 = bytes.integer(at: 56), mapSize >= 1 << 20, mapSize <= 1 << 46
     else { return nil }
     self.version = version
@@ -97,7 +103,7 @@ package struct StoreMeta: Sendable {
     secret = (bytes.integer(at: 32)!, bytes.integer(at: 40)!)
     budget = bytes.integer(at: 48)!
     self.mapSize = mapSize
-    recencySlots = slots
+    self.shape = shape
     created = bytes.integer(at: 72)!
   }
 
@@ -114,7 +120,9 @@ package struct StoreMeta: Sendable {
     bytes.store(secret.1, at: 40)
     bytes.store(budget, at: 48)
     bytes.store(mapSize, at: 56)
-    bytes.store(recencySlots, at: 64)
+    bytes.store(UInt32(shape.recencySlots), at: 64)
+    bytes[68] = UInt8(shape.stampSlots.trailingZeroBitCount)
+    bytes[69] = UInt8(shape.processSlots.trailingZeroBitCount)
     bytes.store(created, at: 72)
     bytes.store(XXH64.hash(Array(bytes[..<80])), at: 80)
     if durability == .relaxed {

@@ -124,7 +124,7 @@ struct StoreRepair {
     let opener = StoreOpener(directory: directory, options: StoreOptions())
     let path = directory.generation(number) + "/shared.table"
     guard let table = (try? opener.openTable(path, number: number)) ?? nil else { return [] }
-    return (0..<SharedTableLayout.processCount).compactMap { process in
+    return (0..<table.shape.processSlots).compactMap { process in
       guard
         let pid = table.pid(process: process),
         (try? presence.isLockedElsewhere(at: Presence.slotOffset(process))) == true

@@ -21,6 +21,13 @@ public struct StoreStatistics: Sendable, Hashable {
     /// How many commits its snapshot is behind the newest: pages freed by them cannot be used
     /// again before it goes on.
     public let transactionsBehind: Int
+    /// How long the oldest read of the process has lasted, within about 16 seconds; `nil` if it keeps
+    /// its snapshot for something else: to sync, to verify or to copy a store.
+    public var duration: Duration?
+    /// The bytes of the data file that are kept from being used again.
+    public var pinnedBytes = 0
+    /// Whether the process is stopped, by a signal or a debugger.
+    public var isStopped = false
   }
 
   public let path: String
@@ -92,9 +99,10 @@ extension StoreCore {
         return StoreTotals(record) ?? StoreTotals()
       }
       let table = generation.table
-      let (information, size, oldestReader) = try generation.whileOpen { environment in
-        (environment.information, generation.dataSize, environment.oldestReader)
+      let (information, size) = try generation.whileOpen { environment in
+        (environment.information, generation.dataSize)
       }
+      let oldestReader = try generation.describedOldestReader()
       func total(_ counter: Counter) -> Int { Int(clamping: table.total(counter)) }
       return StoreStatistics(
         path: directory.path, durability: options.durability, generation: generation.number,
@@ -124,5 +132,25 @@ extension StoreCore {
             clamping: generation.base &+ information.lastTransaction
               &- min(table.recordedLabel, generation.base &+ information.lastTransaction)))
     }
+  }
+}
+
+extension Generation {
+  /// The oldest reader, with what it costs.
+  fileprivate func describedOldestReader() throws -> StoreStatistics.Reader? {
+    let found = try whileOpen { environment in
+      environment.oldestReader.map { ($0, environment.information) }
+    }
+    guard let (oldest, information) = found else { return nil }
+    var reader = oldest
+    let snapshot = information.lastTransaction &- UInt64(reader.transactionsBehind)
+    let pages = try withSnapshot { transaction, _ in try transaction.pagesFreed(after: snapshot) }
+    reader.pinnedBytes = pages.multipliedReportingOverflow(by: information.pageSize).partialValue
+    reader.isStopped = ProcessIdentity.isStopped(reader.pid)
+    let now = Clocks.wallMilliseconds()
+    let process = (0..<table.shape.processSlots).first { table.pid(process: $0) == reader.pid }
+    reader.duration = process.flatMap { table.readingMilliseconds(process: $0, now: now) }
+      .map { .milliseconds($0) }
+    return reader
   }
 }

@@ -43,9 +43,18 @@ final class StoreSyncer: Sendable {
 }
 
 extension StoreCore {
-  /// How long a process may go without a look, in nanoseconds.
+  /// How long this process may go without a look, in nanoseconds.
   fileprivate var syncPause: UInt64 {
-    ((try? generation().table.syncInterval) ?? StoreMeta.usualSyncInterval) * 1_000_000
+    guard let generation = try? generation() else { return StoreMeta.usualSyncInterval * 1_000_000 }
+    return pause(generation.table.syncInterval * 1_000_000, in: generation)
+  }
+
+  /// Returns the nanoseconds until the next look of a process that has nothing to do for `wait`.
+  ///
+  /// A process that has a pin looks every second, whatever the interval: other processes sync early when
+  /// much is written, and the file grows until all pins have followed their records.
+  private func pause(_ wait: UInt64, in generation: Generation) -> UInt64 {
+    generation.keeper?.holdsPin == true ? min(wait, 1_000_000_000) : wait
   }
 
   /// Syncs if there are commits that have waited for an interval, whoever's they are.
@@ -77,7 +86,7 @@ extension StoreCore {
       let age = now &- table.syncedAt
       let isDue = now < table.syncedAt || age >= interval
       guard isDue || keeper.isUrgent.load(ordering: .acquiring) else {
-        return (interval - age) * 1_000_000
+        return pause((interval - age) * 1_000_000, in: generation)
       }
       let isElected = try generation.presence.tryLock(.exclusive, at: Presence.syncer)
       defer {
@@ -91,7 +100,8 @@ extension StoreCore {
       try synchronize(generation, keeper)
       // The next one is due an interval after this one began; what was committed meanwhile waits.
       let length = Clocks.monotonicNanoseconds() &- begun
-      return max(interval * 1_000_000, length &+ 1_000_000) &- length
+      return pause(
+        max(interval * 1_000_000, length &+ 1_000_000) &- length, in: generation)
     } catch EngineSignal.moved {
       return nil
     } catch {

@@ -143,10 +143,13 @@ extension StoreTransaction {
 
   /// Stores an object with its index entries, replacing the one of the same id.
   ///
-  /// - Parameter since: When the object was stored that is only written anew: it was not used.
+  /// - Parameters:
+  ///   - since: When the object was stored that is only written anew: it was not used.
+  ///   - revise: May change the write; gets the stored object of the same version, and its index keys.
   /// - Throws: ``ObjectKeyTaken``; nothing of the object is stored then.
   package mutating func save(
-    _ write: ObjectWrite, type: UInt32, keepsExisting: Bool = false, since: Int64? = nil
+    _ write: ObjectWrite, type: UInt32, keepsExisting: Bool = false, since: Int64? = nil,
+    revise: (RawSpan, [ObjectIndexKey], inout ObjectWrite) throws -> Void = { _, _, _ in }
   ) throws -> ObjectSaved {
     let hash = ObjectFormat.hash(type: type, id: write.id, in: generation)
     let known = try transaction.withReading { reading in
@@ -157,6 +160,9 @@ extension StoreTransaction {
       generation.table.setLastUse(
         hash: hash, tick: generation.table.advanceClock(milliseconds: now))
     }
+    let previous = try known.map { try old(type, $0) }
+    var write = write
+    if let previous { try Self.revise(&write, previous, revise) }
     let payload = ObjectFormat.payload(write.keys, write.bytes)
     try requireFitting(write, payload, type)
     // What looks into the indexes finds everything there.
@@ -167,8 +173,8 @@ extension StoreTransaction {
       try requireFree(key, for: write.id, known, type)
     }
     var oldKeys: [ObjectIndexKey] = []
-    if let known {
-      switch try old(type, known) {
+    if let known, let previous {
+      switch previous {
       case .found(let header, let content, let keys):
         if header.epoch == write.version, header.codec == write.codec,
           content.count == write.id.count + payload.count,

@@ -45,4 +45,19 @@ extension StoreTransaction {
     for entry in entries { try transaction.remove(key: entry, in: generation.indexes) }
     for hash in hashes { try unlink(hash, type, sequence) }
   }
+
+  /// Shows the stored object of the same version to a closure that may change the write.
+  static func revise(
+    _ write: inout ObjectWrite, _ old: Old,
+    _ body: (RawSpan, [ObjectIndexKey], inout ObjectWrite) throws -> Void
+  ) throws {
+    guard case .found(let header, let content, let keys) = old, header.epoch == write.version,
+      header.codec == write.codec
+    else { return }
+    try content.withRawSpan { content in
+      let payload = content.slice(header.keyLength..<content.byteCount)!
+      guard let start = ObjectFormat.objectStart(payload) else { return }
+      try body(payload.slice(start..<payload.byteCount)!, keys, &write)
+    }
+  }
 }

@@ -77,6 +77,9 @@ final class SyncKeeper: Sendable {
 
   // MARK: Writers
 
+  /// Whether this process keeps pages of an older snapshot from being used again.
+  var holdsPin: Bool { isPinned.load(ordering: .acquiring) }
+
   /// Sees to it that this process holds a pin. Inside the writer lock, before the first change.
   func pin(for transaction: UInt64, in generation: Generation) throws {
     if isPinned.load(ordering: .acquiring) { return }

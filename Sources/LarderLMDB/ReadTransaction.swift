@@ -90,4 +90,18 @@ public struct ReadTransaction: ~Copyable {
     try unsafe check(mdb_stat(handle, table.handle, &stat), "mdb_stat")
     return TableStatistics(stat)
   }
+
+  /// Returns how many pages transactions after `transaction` have freed: those that a reader with that
+  /// snapshot keeps from being used again.
+  package func pagesFreed(after transaction: UInt64) throws(LMDBError) -> Int {
+    var cursor = try Cursor(over: TableHandle(handle: 0, name: nil), in: self)
+    var pages = 0
+    var found = try cursor.moveToLast()
+    while found, cursor.currentInteger > transaction {
+      // A list of page numbers that begins with its length.
+      pages &+= Int(clamping: cursor.currentValue.integer(at: 0, as: UInt64.self) ?? 0)
+      found = try cursor.moveToPrevious()
+    }
+    return pages
+  }
 }

@@ -97,7 +97,7 @@ package final class WriteMap {
 
   /// Chooses how the next transaction writes: through the map if there is room ahead.
   func choose(throughMap: Bool, after lastPage: Int) {
-    let ahead = lastPage + 1 + WriteMap.commitPages(next: lastPage + 1, freeTree: 0) + 64
+    let ahead = lastPage + 1 + WriteMap.commitPages(next: lastPage + 1, freeTree: 0) + 32
     let isWanted = throughMap && !isRuledOut && (ahead <= pages || extend(to: ahead))
     hasRefused = false
     guard isWanted != isOn else { return }
@@ -111,7 +111,7 @@ package final class WriteMap {
   func extend(to wanted: Int) -> Bool {
     let wanted = min(wanted, mapPages)
     if wanted <= pages { return true }
-    let step = min(max(wanted / 8, 64), 4096)
+    let step = min(max(wanted / 8, 16), 4096)
     let limit = ResourceLimits.fileSize ?? .max
     for target in [min(wanted + step, mapPages), wanted] {
       let start = Int64(pages * pageSize)

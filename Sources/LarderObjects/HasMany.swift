@@ -2,6 +2,8 @@
 // Copyright 2026 the Larder authors. Licensed under Apache-2.0.
 // SPDX-License-Identifier: Apache-2.0
 
+internal import LarderCoding
+
 /// A property that refers to any number of objects of a stored type, in order.
 ///
 /// It is to several objects what ``HasOne`` is to one: they are stored once, as their own; the parent
@@ -9,7 +11,9 @@
 /// first looked at, all from one snapshot. After `car.parts.append(part)` only the new part is saved
 /// with the car, and parts that were changed in place.
 ///
-/// Objects that are gone are left out; `$parts.missingIDs` names them.
+/// Objects that are gone are left out; `$parts.missingIDs` names them. Objects that cannot be loaded are
+/// left out too: `$parts.loadError` has the error, `$parts.ids` still has all ids, and saving the parent
+/// after an assignment throws ``ObjectError/Code/notLoaded``, because the ids would be lost.
 ///
 /// Many-to-many is a `@HasMany` on both sides, each kept by whoever saves that side; or on one side
 /// only, the other being asked for with ``ObjectStore/referrers(of:in:through:)``, which cannot
@@ -59,6 +63,7 @@ extension HasMany: Codable {
   public func encode(to encoder: any Encoder) throws {
     var container = encoder.singleValueContainer()
     if let collector = encoder.userInfo[.links] as? LinkCollector {
+      try links.box.requireKnown(encoder.codingPath)
       collector.add(links.box, at: encoder.codingPath)
       try container.encode(ids)
       return
@@ -79,8 +84,6 @@ extension KeyedDecodingContainer {
   }
 }
 
-extension HasMany: ProbedReference {
-  static var nothing: Any {
-    HasMany(LinkBox<Target>(ids: [], context: LinkContext(store: nil)))
-  }
+extension HasMany: CBORFieldKind {
+  package static var fieldKind: String? { "reference" }
 }

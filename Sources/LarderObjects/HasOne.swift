@@ -2,6 +2,8 @@
 // Copyright 2026 the Larder authors. Licensed under Apache-2.0.
 // SPDX-License-Identifier: Apache-2.0
 
+internal import LarderCoding
+
 /// A property that refers to one object of a stored type.
 ///
 /// ```swift
@@ -21,11 +23,13 @@
 ///
 /// A reference to an object that is gone is `nil`; `$maker.missingIDs` names it. A property that is not
 /// optional is loaded together with its parent, which does not decode when the object is gone: the
-/// error is ``ObjectError/Code/unreadable`` and names the missing object. Forbid it with
-/// ``Relationship/TargetRule/deny``.
+/// error is ``ObjectError/Code/unreadable`` and names the missing object. Deleting that object is denied
+/// unless a ``Relationship`` of the property says otherwise.
 ///
 /// A value loads through the `ObjectStore` it was fetched from: keep that. Where loading fails the
-/// property is `nil`, and the store's `onError` is told; `$maker.load()` throws instead.
+/// property is `nil`, the store's `onError` gets the error, and `$maker.loadError` has it;
+/// `$maker.load()` throws instead. The reference keeps its id; if the property is assigned after that,
+/// saving the parent throws ``ObjectError/Code/notLoaded``.
 ///
 /// Coded by any other coder, a JSON encoder say, the property is coded as the object itself.
 @propertyWrapper
@@ -94,7 +98,8 @@ extension HasOne: Codable {
   public func encode(to encoder: any Encoder) throws {
     var container = encoder.singleValueContainer()
     if let collector = encoder.userInfo[.links] as? LinkCollector {
-      collector.add(links.box, at: encoder.codingPath)
+      try links.box.requireKnown(encoder.codingPath)
+      collector.add(links.box, at: encoder.codingPath, isRequired: Value.requiresObject)
       if let id { try container.encode(id) } else { try container.encodeNil() }
       return
     }
@@ -117,8 +122,6 @@ extension KeyedDecodingContainer {
   }
 }
 
-extension HasOne: ProbedReference {
-  static var nothing: Any {
-    HasOne(LinkBox<Target>(ids: [], context: LinkContext(store: nil)))
-  }
+extension HasOne: CBORFieldKind {
+  package static var fieldKind: String? { "reference" }
 }

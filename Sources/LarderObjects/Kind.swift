@@ -38,10 +38,11 @@ final class Kind<Object: Storable>: Sendable {
   private let refers = Atomic<Bool>(false)
   /// What references are decoded with until the first is met.
   private let firstDecoder: LinkDecoder
-  let schema = Mutex(DeclaredSchema())
+  let schema = Mutex(ObservedSchema())
   /// Whether the declared budget was found in force.
   let hasBudget = Atomic<Bool>(false)
-  let storedNames = Mutex(StoredNames())
+  /// The declared names of stored properties, as keys in CBOR; see ``DeclaresFields``.
+  let storedKeys: [AnyPath: [UInt8]]
 
   /// An object, and what its references load from, if it has any.
   @usableFromInline
@@ -61,6 +62,7 @@ final class Kind<Object: Storable>: Sendable {
     firstDecoder = LinkDecoder(LinkContext(store: store))
     name = Object.storedName
     declared = Object.indexes
+    storedKeys = Object.storedKeys
     walkable = (declared + [.references]).map { $0.shape }
     tier = MemoryTier(core: core, options: options)
     core.watchFiles()
@@ -203,22 +205,25 @@ final class Kind<Object: Storable>: Sendable {
       !record.indexes.contains { index.isStored(as: $0) }
     }
     let isOlder = record.version < version
+    // A migration without Swift types leaves the indexes of the older program.
+    let mayReplace = isOlder || record.indexedIn.map { $0 < version } ?? false
     let foreign = record.indexes.filter { stored in
       stored.name != ReferenceIndex.name && !declared.contains { $0.name == stored.name }
     }
-    if let first = foreign.first, !isOlder {
+    if let first = foreign.first, !mayReplace {
       throw ObjectError(
         .schemaMismatch, type: name,
         "The stored type has an index \"\(first.name)\" that this program does not declare, so it "
           + "cannot keep it. Declare it, or raise schemaVersion to drop it.", index: first.name)
     }
-    if isOlder || !missing.isEmpty {
+    if mayReplace || !missing.isEmpty {
       try validate()
       let isEmpty = try transaction.objectBooks(record.number).count == 0
-      if !isOlder, !isEmpty {
+      if !mayReplace, !isEmpty {
         try requireAgreement(of: missing, with: record)
         try requireSameFields(record, transaction)
       }
+      record.indexedIn = nil
       if isOlder { try raise(&record, isEmpty: isEmpty, &transaction) }
       for stored in record.indexes
       where stored.name != ReferenceIndex.name
@@ -285,10 +290,17 @@ final class Kind<Object: Storable>: Sendable {
     try encode(object, with: LinkEncoder(collector))
   }
 
-  func encode(_ object: Object, with encoder: LinkEncoder) throws -> [UInt8] {
+  /// - Parameter log: Where the fields are recorded that the object is written with.
+  func encode(
+    _ object: Object, with encoder: LinkEncoder, log: CBORFieldLog? = nil
+  ) throws -> [UInt8] {
     do {
-      return try encoder.cbor.encode(object)
+      return try encoder.cbor.encode(object, log: log)
     } catch {
+      if let cause = error.underlyingError as? ObjectError, cause.code == .notLoaded {
+        throw ObjectError(
+          .notLoaded, type: name, cause.message, ids: [Self.text(of: object.id)] + cause.ids)
+      }
       throw ObjectError(
         .unencodable, type: name, "The object cannot be encoded: \(error).",
         ids: [Self.text(of: object.id)])
@@ -332,11 +344,6 @@ final class Kind<Object: Storable>: Sendable {
     var (keys, unique) = self.keys(of: object, record)
     if let references = record.references {
       keys += ReferenceIndex.keys(collector.links, references.number)
-    } else if collector.links.contains(where: { !$0.ids.isEmpty }) {
-      throw ObjectError(
-        .migrationFailed, type: name,
-        "That the type has references could not be found out before. Declare a relationship of it.",
-        ids: [Self.text(of: object.id)])
     }
     return ObjectWrite(
       id: Self.bytes(of: object.id), bytes: bytes, codec: CodecIdentifier.cbor.rawValue,
@@ -367,11 +374,13 @@ final class Kind<Object: Storable>: Sendable {
 
   /// - Parameters:
   ///   - type: The type's number, where the object can be found by its sequence, too.
+  ///   - log: Where the fields are recorded that the type requests.
   func decode(
-    _ bytes: [UInt8], id: [UInt8], _ decoder: LinkDecoder, type: UInt32 = 0, sequence: UInt64 = 0
+    _ bytes: [UInt8], id: [UInt8], _ decoder: LinkDecoder, type: UInt32 = 0, sequence: UInt64 = 0,
+    log: CBORFieldLog? = nil
   ) throws -> Decoded {
     do {
-      let object = try decoder.cbor.decode(Object.self, from: bytes)
+      let object = try decoder.cbor.decode(Object.self, from: bytes, log: log)
       let context = decoder.context
       guard context.wasUsed else {
         return Decoded(object: object, context: nil, type: type, sequence: sequence)

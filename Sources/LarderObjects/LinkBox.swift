@@ -15,6 +15,9 @@ internal import Synchronization
 // parts and assigns them all; only those that differ from what was read are the user's change, and
 // only they are saved with the car.
 //
+// A box that could not load its objects remembers the error and stays as it is. A box that is assigned in
+// its place remembers it as well and cannot be saved: the user has never seen which objects there are.
+//
 // Chains of boxes may be ten thousands long: they are taken down by a list, not by recursion.
 
 /// The objects of one relationship of one value.
@@ -33,16 +36,23 @@ final class LinkBox<Target: Storable>: Sendable {
   /// Where to load from; `nil`: the objects were assigned.
   let context: LinkContext?
   private let content: Mutex<Content?>
+  /// Why the objects could not be loaded when the property was last looked at; of an assigned box, why
+  /// those could not that it replaces.
+  private let failure: Mutex<(any Error)?>
 
-  init(assigned objects: [Target], baseline: [String: Target] = [:]) {
+  init(
+    assigned objects: [Target], baseline: [String: Target] = [:], after failure: (any Error)? = nil
+  ) {
     ids = objects.map { Kind<Target>.text(of: $0.id) }
     context = nil
+    self.failure = Mutex(failure)
     content = Mutex(Content(objects: objects, baseline: baseline))
   }
 
   init(ids: [String], context: LinkContext) {
     self.ids = ids
     self.context = context
+    failure = Mutex(nil)
     content = Mutex(ids.isEmpty ? Content(objects: []) : nil)
   }
 
@@ -65,14 +75,35 @@ final class LinkBox<Target: Storable>: Sendable {
     return fill(objects, missing)
   }
 
-  /// The objects as far as they can be had; what goes wrong is reported to the store.
+  /// The objects as far as they can be loaded; what goes wrong is reported to the store.
   func objects() -> [Target] {
     do {
       return try load().objects
     } catch {
       context?.report(error)
-      return []
+      failure.withLock { $0 = error }
+      guard let context, error is ObjectError, ids.count > 1 else { return [] }
+      // One of them may be the reason.
+      return ids.flatMap { id in (try? context.objects(Target.self, [id]).objects) ?? [] }
     }
+  }
+
+  /// Why objects could not be loaded.
+  var loadError: (any Error)? {
+    isAssigned || !isLoaded ? failure.withLock { $0 } : nil
+  }
+
+  /// Before the ids are stored.
+  ///
+  /// - Throws: ``ObjectError/Code/notLoaded`` when the box replaces one whose objects could not be loaded.
+  func requireKnown(_ codingPath: [any CodingKey]) throws {
+    guard isAssigned, let error = failure.withLock({ $0 }) else { return }
+    let path = codingPath.map(\.stringValue).joined(separator: ".")
+    throw ObjectError(
+      .notLoaded, type: Target.storedName,
+      "\"\(path)\" was assigned after its objects could not be loaded, so saving it would drop "
+        + "references that the program has not seen. Fetch the parent again when they can be loaded, or "
+        + "create it anew. Cause: \(error)", ids: (error as? ObjectError)?.ids ?? [])
   }
 
   /// Files what was loaded, unless somebody was quicker.
@@ -89,8 +120,13 @@ final class LinkBox<Target: Storable>: Sendable {
   /// The box for other objects in the place of these.
   func replaced(by objects: [Target]) -> LinkBox {
     let known = content.withLock { $0 }
-    guard let known else { return LinkBox(assigned: objects) }
-    if isAssigned { return LinkBox(assigned: objects, baseline: known.baseline) }
+    guard let known else {
+      return LinkBox(assigned: objects, after: failure.withLock { $0 })
+    }
+    if isAssigned {
+      return LinkBox(
+        assigned: objects, baseline: known.baseline, after: failure.withLock { $0 })
+    }
     var baseline: [String: Target] = [:]
     for object in known.objects { baseline[Kind<Target>.text(of: object.id)] = object }
     return LinkBox(assigned: objects, baseline: baseline)

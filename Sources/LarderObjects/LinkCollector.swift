@@ -18,6 +18,8 @@ final class LinkCollector: Sendable {
     let target: String
     let ids: [String]
     let box: ObjectIdentifier
+    /// Whether the object cannot be read without what it refers to.
+    let isRequired: Bool
   }
 
   private struct State {
@@ -27,10 +29,12 @@ final class LinkCollector: Sendable {
 
   private let state = Mutex(State())
 
-  func add<Target: Storable>(_ box: LinkBox<Target>, at codingPath: [any CodingKey]) {
+  func add<Target: Storable>(
+    _ box: LinkBox<Target>, at codingPath: [any CodingKey], isRequired: Bool = false
+  ) {
     let link = Link(
       path: codingPath.map(\.stringValue), target: Target.storedName, ids: box.ids,
-      box: ObjectIdentifier(box))
+      box: ObjectIdentifier(box), isRequired: isRequired)
     let changes = box.changes
     state.withLock { state in
       state.links.append(link)

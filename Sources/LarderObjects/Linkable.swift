@@ -57,6 +57,10 @@ public protocol Reference: Sendable, Hashable {
   /// The ids whose objects are gone. Loads the others.
   var missingIDs: [String] { get throws }
 
+  /// Why objects could not be loaded when the property was last looked at; 'nil': they could, or nothing
+  /// has looked yet. The property has those that could be loaded.
+  var loadError: (any Error)? { get }
+
   /// Where the objects are.
   var links: Links<Target> { get }
 
@@ -75,6 +79,9 @@ extension Reference {
   public var missingIDs: [String] {
     get throws { try links.box.load().missing }
   }
+
+  /// Why objects could not be loaded when the property was last looked at.
+  public var loadError: (any Error)? { links.box.loadError }
 
   /// Two references are equal when they lead to the same ids: what is stored of them is equal then.
   /// Nothing is loaded or compared any deeper, so cycles do no harm.

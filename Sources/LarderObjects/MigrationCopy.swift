@@ -72,16 +72,13 @@ extension MigrationCopy {
           definition: index.definition, builtTo: nil)
       }
       // In the name of the older version: the first to save or prepare tells the rules of the new one.
-      let refers =
-        SchemaProbe.fields(of: New.self, from: nil)?.contains { $0.contains(": reference") }
-        ?? (record.references != nil || !New.relationships.isEmpty)
-      if refers || record.references != nil {
-        target.indexes.append(
-          ObjectTypeRecord.Index(
-            number: 0, name: ReferenceIndex.name, fields: [], isUnique: false,
-            definition: ReferenceIndex.definition(version: record.version), builtTo: nil))
-        target.relations = record.relations
-      }
+      // Whether the new objects refer to others is known when they are there; without a reference the
+      // index is dropped at the end (`MigrationRun.hand`).
+      target.indexes.append(
+        ObjectTypeRecord.Index(
+          number: 0, name: ReferenceIndex.name, fields: [], isUnique: false,
+          definition: ReferenceIndex.definition(version: record.version), builtTo: nil))
+      target.relations = record.relations
       target.readableFrom = Kind<New>.readableFrom
       return target
     }
@@ -133,6 +130,7 @@ extension MigrationCopy {
     target.readableFrom = nil
     target.raised = nil
     target.migration = nil
+    if version > record.version { target.indexedIn = record.indexedIn ?? record.version }
     for change in changes {
       switch change {
       case .remove(let field):

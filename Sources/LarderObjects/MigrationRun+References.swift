@@ -107,4 +107,23 @@ extension MigrationRun {
         id: stored.id, bytes: stored.bytes, codec: stored.codec, version: stored.version,
         keys: keys, uniqueIndexes: []), type: type, sequence: sequence, created: stored.created)
   }
+
+  /// Drops the index of references of a type whose objects refer to nothing.
+  func dropUnusedReferences(
+    of target: inout ObjectTypeRecord, _ transaction: inout StoreTransaction
+  ) throws {
+    guard let references = target.references else { return }
+    var isUsed = false
+    try transaction.withReading { reading in
+      try ObjectReading.scanIndex(
+        references.number, from: [], below: nil, in: transaction.generation, reading
+      ) { _, _ in
+        isUsed = true
+        return false
+      }
+    }
+    if isUsed { return }
+    try transaction.dropObjectNumber(references.number, isIndex: true)
+    target.indexes.removeAll { $0.number == references.number }
+  }
 }

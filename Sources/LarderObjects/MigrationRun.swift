@@ -79,6 +79,8 @@ struct MigrationRun {
     try clear(new, &transaction)
     try leave(type, for: new, &transaction)
     type.name = new
+    // No program of the new name has declared them yet.
+    type.indexedIn = 0
     type.migrations.append(migration.name)
     try transaction.putObjectType(type)
     try rename(referencesTo: old, as: new, &transaction)
@@ -350,6 +352,7 @@ struct MigrationRun {
       try leave(source, for: copy.target, &transaction)
     }
     var target = target
+    if source.references == nil { try dropUnusedReferences(of: &target, &transaction) }
     target.isBounded = source.isBounded
     target.migrations.append(migration.name)
     target.born = copy.source == copy.target ? source.born ?? source.version : target.version

@@ -29,6 +29,8 @@ public struct ObjectError: Error, Sendable, Hashable, CustomStringConvertible {
     /// An operation failed after it had written a part, and the transaction went on: nothing of it is
     /// stored.
     public static let transactionFailed = Code(rawValue: "transactionFailed")
+    /// A reference was assigned after its objects could not be loaded, and would lose them.
+    public static let notLoaded = Code(rawValue: "notLoaded")
     /// The object cannot be encoded.
     public static let unencodable = Code(rawValue: "unencodable")
     /// The object is larger than the whole budget of its type.

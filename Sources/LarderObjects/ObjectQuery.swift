@@ -2,6 +2,8 @@
 // Copyright 2026 the Larder authors. Licensed under Apache-2.0.
 // SPDX-License-Identifier: Apache-2.0
 
+internal import LarderSystem
+
 /// The question for one object, in the form `Papyrus` has it: `store.object(id: "S", of: Car.self)`.
 public struct ObjectQuery<Object: Storable>: Sendable {
   let store: ObjectStore
@@ -16,19 +18,23 @@ public struct ObjectQuery<Object: Storable>: Sendable {
     return object
   }
 
-  /// The object as it is and as it becomes; `nil` while there is none.
-  public var values: StoredValues<Object?> { store.values(of: Object.self, id: id) }
-
-  /// The object as it is and as it becomes, whoever changes it. Ends with
-  /// ``ObjectError/Code/notFound`` when there is none, or none any more.
+  /// The object, read without blocking a thread of Swift's pool.
   ///
-  /// Nothing is buffered: who comes late is given the newest state, once.
-  public func stream() -> AsyncThrowingStream<Object, any Error> { present.stream() }
+  /// - Throws: ``ObjectError/Code/notFound`` when there is none.
+  public func execute() async throws -> Object {
+    try await BackgroundExecutor.shared.run { try self.execute() }
+  }
+
+  /// Observes the object: its present state first, then the latest after each change by any process;
+  /// `nil` while there is none. The sequence does not end; cancel its task, or leave the loop.
+  ///
+  /// - Returns: The states.
+  public func observe() -> StoredValues<Object?> { store.values(of: Object.self, id: id) }
 
   /// The object, or the error that there is none.
   package var present: StoredValues<Object> {
     let missing = missing
-    return values.mapping { object in
+    return observe().mapping { object in
       guard let object else { throw missing }
       return object
     }
@@ -48,16 +54,6 @@ extension ObjectStore {
   ) -> ObjectQuery<Object> {
     ObjectQuery(store: self, id: id)
   }
-
-  /// All objects of a type, to ask for some of them.
-  public func objects<Object: Storable>(type: Object.Type) -> Query<Object> { objects(type) }
-}
-
-extension Query {
-  /// The result as it is and as it becomes, in the form `Papyrus` has it; see ``values``.
-  ///
-  /// Nothing is buffered: who comes late is given the newest state, once.
-  public func stream() -> AsyncThrowingStream<[Object], any Error> { values.stream() }
 }
 
 extension StoredValues {
@@ -72,7 +68,7 @@ extension StoredValues {
     })
   }
 
-  /// The states as a stream that asks for each when somebody wants it.
+  /// The states as a stream that reads each when it is awaited.
   func stream() -> AsyncThrowingStream<Element, any Error> {
     let steps = SharedSteps(start())
     return AsyncThrowingStream { try await steps.next() }

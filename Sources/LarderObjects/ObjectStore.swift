@@ -26,19 +26,25 @@ public final class ObjectStore: Sendable {
   /// For deletions, which ask all types for rules.
   let catalog = KnownCatalog()
 
+  /// The directory of a store that is opened without a path: `$XDG_DATA_HOME/larder/objects`, else
+  /// `~/.local/share/larder/objects`; the application support directory on Apple systems. All programs
+  /// of the user share it: types are told apart by their stored names, which contain the module.
+  public static var defaultPath: String { StoreDirectory.defaultObjectPath }
+
   /// Opens a store of objects, creating it if there is none.
   ///
   /// - Parameters:
-  ///   - path: A directory; see ``LarderEngine/SharedStore/init(at:_:)``.
+  ///   - path: A directory; see ``LarderEngine/SharedStore/init(at:_:)``. Without it,
+  ///     ``defaultPath``.
   ///   - options: By default `.durable`: a save is on the disk when it returns.
   ///   - memory: Bounds of the decoded objects in memory, for each type.
   ///   - migrations: Applied before the store is returned; see ``migrate(_:dryRun:progress:)``.
   public init(
-    at path: String, _ options: StoreOptions = StoreOptions(durability: .durable),
+    at path: String? = nil, _ options: StoreOptions = StoreOptions(durability: .durable),
     memory: CacheOptions = CacheOptions(), migrations: [ObjectMigration] = [],
     progress: (ObjectProgress) -> Void = { _ in }
   ) throws {
-    storage = try SharedStore(at: path, options)
+    storage = try SharedStore(at: path ?? Self.defaultPath, options)
     self.options = memory
     if !migrations.isEmpty { try migrate(migrations, progress: progress) }
   }

@@ -170,14 +170,24 @@ public struct ObjectTransaction: ~Copyable {
     }
     var record = try kind.prepare(&entries)
     let write = try kind.write(object, bytes, collector, &record, in: &entries)
-    try kind.requireSameSchema(write.bytes, record, &entries)
+    try kind.requireSameSchema(object, bytes, record, &entries)
+    var stored = bytes
+    let (store, overlay) = (store, overlay)
     do {
-      switch try entries.save(write, type: record.number, keepsExisting: keepsExisting) {
+      let saved = try entries.save(
+        write, type: record.number, keepsExisting: keepsExisting
+      ) { old, keys, write in
+        try kind.keepUnknownFields(of: old, keys, in: &write, object, record) {
+          LinkContext(store: store, overlay: overlay)
+        }
+        stored = write.bytes
+      }
+      switch saved {
       case .kept: break
-      case .unchanged: overlay.save(ObjectReference(type: kind.name, id: write.id), bytes)
+      case .unchanged: overlay.save(ObjectReference(type: kind.name, id: write.id), stored)
       case .inserted, .replaced:
         noteWrite()
-        overlay.save(ObjectReference(type: kind.name, id: write.id), bytes)
+        overlay.save(ObjectReference(type: kind.name, id: write.id), stored)
       }
     } catch let error as ObjectKeyTaken {
       throw kind.taken(error, record)

@@ -43,17 +43,20 @@ public struct StoredValues<Element: Sendable>: AsyncSequence, Sendable {
 }
 
 extension Query {
-  /// The result as it is and as it becomes, whoever changes it.
+  /// Observes the result: the present one first, then the latest after each change by any process. The
+  /// sequence does not end; cancel its task, or leave the loop. `fetch()` reads the result once.
   ///
   /// ```swift
-  /// for try await cars in store.objects(Car.self).where(\.year >= 2020).values {
+  /// for try await cars in store.objects(Car.self).where(\.year >= 2020).observe() {
   ///   print(cars.count)
   /// }
   /// ```
   ///
   /// A change of a child that is included, or that the query judges or sorts by, is a change of the
   /// result.
-  public var values: StoredValues<[Object]> {
+  ///
+  /// - Returns: The states of the result.
+  public func observe() -> StoredValues<[Object]> {
     StoredValues(observation) { $0.map(\.object) }
   }
 

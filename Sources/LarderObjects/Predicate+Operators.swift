@@ -62,12 +62,18 @@ extension Predicate {
     _ path: PropertyPath<Object, Value>, _ sign: String, _ value: some Sendable,
     _ range: ([UInt8]) -> KeyRange, _ holds: @escaping @Sendable (Value) -> Bool
   ) -> Predicate {
-    let key = indexKey(value)
+    // A type with its own `<` has another order than its keys.
+    let key = sign == "==" || isIndexOrdered(value) ? indexKey(value) : nil
     return Predicate(
       of: path, "\(path.name) \(sign) \(literal(value))", constants: ConstantIdentity(value),
       ranges: key.map { [range($0)] }.flatMap { dates($0, sign, value) },
       isExact: key.map { KeyRange.isExact($0, value) } ?? false
     ) { holds($0) }
+  }
+
+  private static func isIndexOrdered<Constant: Sendable>(_ value: Constant) -> Bool {
+    Constant.self == Int.self || Constant.self == String.self
+      || Constant.self is any IndexOrdered.Type
   }
 
   /// To `Date` one that is no number is at most, and at least, every other: Swift's `<=` is "not above".

@@ -4,6 +4,7 @@
 
 internal import LarderEngine
 internal import LarderLMDB
+internal import LarderSystem
 
 extension Query {
   /// The last result, if nothing has changed, and the store is open.
@@ -50,6 +51,7 @@ extension Query {
       let context = run.decoder.context
       if context.source == nil, context.wasLoaded { return objects }
       guard run.kind.sharesInstances, !predicate.node.isOpaque else { return objects }
+      if sorts.contains(where: \.isOpaque) { return objects }
       memo.remember(
         .init(
           objects: objects, context: context, generation: view.generation,
@@ -57,6 +59,15 @@ extension Query {
           label: view.label, uses: uses))
       return objects
     }
+  }
+
+  /// The objects, as one snapshot has them, read without blocking a thread of Swift's pool.
+  ///
+  /// A result that is remembered is returned at once. Objects that do not decode are left out and
+  /// reported to the store's `onError`.
+  public func fetch() async throws -> [Object] {
+    if let known = remembered { return known }
+    return try await BackgroundExecutor.shared.run { try self.fetch() }
   }
 
   /// The objects with their places, past what is remembered.
@@ -85,6 +96,12 @@ extension Query {
     return try run("count", empty: 0) { run, transaction, view in
       try run.count(view.generation, transaction)
     }
+  }
+
+  /// How many objects there are, counted without blocking a thread of Swift's pool.
+  public func count() async throws -> Int {
+    if let known = remembered { return known.count }
+    return try await BackgroundExecutor.shared.run { try self.count() }
   }
 
   /// Whether there is any.
@@ -226,5 +243,10 @@ extension Query {
       }
       return lines.joined(separator: "\n")
     }
+  }
+
+  /// How the query is answered, found out without blocking a thread of Swift's pool.
+  public func explain() async throws -> String {
+    try await BackgroundExecutor.shared.run { try self.explain() }
   }
 }

@@ -21,6 +21,8 @@ struct SortKey<Object: Storable>: Sendable {
   let compare: @Sendable (Object, Object) -> Int
   /// How a page remembers the value of its last object; `nil`: it cannot be coded.
   let coding: SortCoding<Object>?
+  /// Whether the order is a closure's, which may depend on more than the objects.
+  var isOpaque = false
 
   var text: String { path.name(in: Object.self) + (direction == .ascending ? "" : " descending") }
   var shape: SortShape {
@@ -132,6 +134,18 @@ public struct Query<Object: Storable>: Sendable {
     by path: Path<Object, Value?>, _ direction: SortDirection = .ascending
   ) -> Query {
     changed { $0.sorts.append(Self.key(path, direction)) }
+  }
+
+  /// In the order of a comparator, instead of any order before.
+  func sorted(comparing precedes: @escaping @Sendable (Object, Object) -> Bool) -> Query {
+    changed {
+      $0.sorts = [
+        SortKey(
+          path: AnyPath(path: \Object.larderComparator), direction: .ascending, isIndexable: false,
+          compare: { precedes($0, $1) ? -1 : precedes($1, $0) ? 1 : 0 }, coding: nil, isOpaque: true
+        )
+      ]
+    }
   }
 
   func adding(_ inclusion: Inclusion<Object>) -> Query {

@@ -3,14 +3,10 @@
 // SPDX-License-Identifier: Apache-2.0
 
 internal import LarderEngine
-internal import LarderLMDB
 internal import LarderSystem
 
 /// A predicate that is judged on what is stored, without decoding the object.
 struct QueryJudge<Object: Storable>: Sendable {
-  /// Thrown when a type makes something else of its fields than they hold.
-  struct Mistrust: Error {}
-
   private indirect enum Node: Sendable {
     case all
     case field([UInt8], StoredProperty<Object>)
@@ -25,36 +21,30 @@ struct QueryJudge<Object: Storable>: Sendable {
   private let root: Node
 
   /// - Returns: `nil`: nothing can be said without decoding.
-  init?(
-    _ predicate: Predicate<Object>, _ kind: Kind<Object>, _ record: ObjectTypeRecord,
-    _ generation: Generation, _ transaction: borrowing ReadTransaction
-  ) throws {
-    guard !kind.hasReferences, record.references == nil else { return nil }
-    root = try Self.node(predicate.node, kind) {
-      try kind.sample(record, generation, transaction)
+  init?(_ predicate: Predicate<Object>, _ kind: Kind<Object>, _ record: ObjectTypeRecord) {
+    guard !kind.storedKeys.isEmpty, !kind.hasReferences, record.references == nil else {
+      return nil
     }
+    root = Self.node(predicate.node, kind)
     if case .unknown = root { return nil }
   }
 
-  private static func node(
-    _ node: Predicate<Object>.Node, _ kind: Kind<Object>, _ sample: () throws -> [UInt8]?
-  ) throws -> Node {
+  private static func node(_ node: Predicate<Object>.Node, _ kind: Kind<Object>) -> Node {
     switch node {
     case .all: return .all
     case .leaf(let leaf):
-      guard let property = leaf.stored?(), let key = try kind.storedKey(property, sample: sample)
-      else {
+      guard let property = leaf.stored?(), let key = kind.storedKeys[property.path] else {
         return .unknown
       }
       return .field(key, property)
     case .and(let nodes):
-      let nodes = try nodes.map { try self.node($0, kind, sample) }
+      let nodes = nodes.map { self.node($0, kind) }
       return nodes.allSatisfy(\.isUnknown) ? .unknown : .and(nodes)
     case .or(let nodes):
-      let nodes = try nodes.map { try self.node($0, kind, sample) }
+      let nodes = nodes.map { self.node($0, kind) }
       return nodes.contains(where: \.isUnknown) ? .unknown : .or(nodes)
     case .not(let inner):
-      let inner = try self.node(inner, kind, sample)
+      let inner = self.node(inner, kind)
       return inner.isUnknown ? .unknown : .not(inner)
     }
   }

@@ -19,7 +19,7 @@ extension QueryRun {
     // Of a type with a budget it is noted which objects were used.
     guard query.start == nil, query.sorts.isEmpty || plan.isSorted, record.references == nil,
       record.isBounded != true,
-      let scalar = Value.self as? any StoredScalar.Type
+      !kind.storedKeys.isEmpty, let scalar = Value.self as? any StoredScalar.Type
     else { return nil }
     return try fieldValues(opening: scalar, property, generation, transaction)
   }
@@ -29,9 +29,7 @@ extension QueryRun {
     _ transaction: borrowing ReadTransaction
   ) throws -> [Value]? {
     guard let path = property as? PropertyPath<Object, Scalar>,
-      let stored = StoredProperty(path, { _ in true }),
-      let key = try kind.storedKey(
-        stored, sample: { try kind.sample(record, generation, transaction) })
+      let key = kind.storedKeys[path.erased]
     else { return nil }
     func value(_ object: RawSpan) -> Scalar? {
       switch StoredField.find(key, in: object) {
@@ -50,15 +48,8 @@ extension QueryRun {
     do {
       try visit(
         generation, transaction,
-        undecoded: { head, object in value(object).map { add(head.sequence, $0) } },
-        check: { object, bytes in
-          let known = path.value(of: object)
-          // What is not equal to itself, as NaN, is no reason for doubt.
-          return value(bytes).map { $0 == known || known != known } ?? true
-        }
+        undecoded: { head, object in value(object).map { add(head.sequence, $0) } }
       ) { add($0.sequence, path.value(of: $0.object)) }
-    } catch is QueryJudge<Object>.Mistrust {
-      return nil
     } catch is CutKey {
       return nil
     }
@@ -66,28 +57,5 @@ extension QueryRun {
     let values = found.dropFirst(query.skipped).prefix(max(wanted - query.skipped, 0))
       .map { $0.value }
     return values as? [Value]
-  }
-}
-
-extension Kind {
-  /// One of the oldest objects that is small and decodes, as it is stored.
-  func sample(
-    _ record: ObjectTypeRecord, _ generation: Generation,
-    _ transaction: borrowing ReadTransaction
-  ) throws -> [UInt8]? {
-    var sample: [UInt8]?
-    var seen = 0
-    try ObjectReading.scan(
-      type: record.number, in: generation, transaction, damaged: { _ in true }
-    ) { head, id, object in
-      seen += 1
-      // It will be decoded some hundred times.
-      if object.byteCount <= 4096, head.codec == CodecIdentifier.cbor.rawValue {
-        let bytes = object.copied()
-        if (try? decode(bytes, id: id.copied(), newDecoder())) != nil { sample = bytes }
-      }
-      return sample == nil && seen < 16
-    }
-    return sample
   }
 }

@@ -75,8 +75,6 @@ struct QueryRun<Object: Storable> {
     }
     do {
       return try collect()
-    } catch is QueryJudge<Object>.Mistrust {
-      return try collect()
     } catch is CutKey {
       return try unsorted.found(generation, transaction).map { $0.object }
     }
@@ -87,8 +85,6 @@ struct QueryRun<Object: Storable> {
     _ generation: Generation, _ transaction: borrowing ReadTransaction
   ) throws -> [Found] {
     do {
-      return try foundOnce(generation, transaction)
-    } catch is QueryJudge<Object>.Mistrust {
       return try foundOnce(generation, transaction)
     } catch is CutKey {
       return try unsorted.found(generation, transaction)
@@ -142,8 +138,6 @@ struct QueryRun<Object: Storable> {
   ) throws -> Int {
     do {
       return try countOnce(generation, transaction)
-    } catch is QueryJudge<Object>.Mistrust {
-      return try countOnce(generation, transaction)
     } catch is CutKey {
       return try unsorted.countOnce(generation, transaction)
     }
@@ -185,46 +179,32 @@ struct QueryRun<Object: Storable> {
   /// - Parameters:
   ///   - undecoded: Called first for an object that is known to fit without decoding it; `nil`: it
   ///     has to be decoded all the same.
-  ///   - check: Whether what `undecoded` makes of the bytes is what the object says.
   func visit(
     _ generation: Generation, _ transaction: borrowing ReadTransaction,
     undecoded: ((ObjectHead, RawSpan) -> Bool?)? = nil,
-    check: (Object, RawSpan) -> Bool = { _, _ in true },
     _ body: (Found) throws -> Bool
   ) throws {
     var mustJudge = plan.walk?.isExact != true
     if case .all = query.predicate.node { mustJudge = false }
-    let judge =
-      mustJudge
-      ? try QueryJudge(query.predicate, kind, record, generation, transaction) : nil
+    let judge = mustJudge ? QueryJudge(query.predicate, kind, record) : nil
     let position = try query.start.map { start in
       try query.position(start, kind, record, generation, transaction)
     }
     // Where a place has to be looked for among objects, they are needed.
     let undecoded = position == nil ? undecoded : nil
-    var passed = 0
     func take(_ head: ObjectHead, _ id: RawSpan, _ bytes: RawSpan) throws -> Bool {
       let isPlain = head.codec == CodecIdentifier.cbor.rawValue
       let verdict = mustJudge ? (isPlain ? judge?.holds(for: bytes) : nil) : true
-      var isSpot = false
-      if isPlain, verdict == false || (verdict == true && undecoded != nil) {
-        // Now and then what could be passed over is decoded, to see that it says the same.
-        isSpot = passed % 64 == 0
-        passed += 1
-        if !isSpot {
-          if verdict == false { return true }
-          if let goesOn = undecoded!(head, bytes) { return goesOn }
-        }
+      if verdict == false { return true }
+      if isPlain, verdict == true, let undecoded,
+        let goesOn = undecoded(head, bytes)
+      {
+        return goesOn
       }
       let trail = decoder.context.source?.begin()
       defer { if let trail { _ = decoder.context.source?.end(trail) } }
       guard let object = decoded(head, id, bytes) else { return true }
-      let holds = !mustJudge || query.predicate.holds(for: object)
-      if let verdict, verdict != holds || (isSpot && holds && !check(object, bytes)) {
-        kind.distrustFields()
-        throw QueryJudge<Object>.Mistrust()
-      }
-      if !holds { return true }
+      if verdict == nil, !query.predicate.holds(for: object) { return true }
       if let position, !position.admits(object, head.sequence) { return true }
       var found = Found(object: object, sequence: head.sequence, label: head.label)
       if trail != nil {

@@ -108,6 +108,20 @@ enum ReferenceIndex {
     return keys
   }
 
+  /// Of the keys that an object has, those of references at or below paths.
+  static func keys(
+    _ keys: [ObjectIndexKey], of index: UInt32, at paths: [[String]]
+  ) -> [ObjectIndexKey] {
+    let texts = paths.map { $0.joined(separator: "/") }
+    return keys.filter { key in
+      guard key.index == index, let elements = elements(key.bytes), elements.count == 3 else {
+        return false
+      }
+      let path = String(decoding: elements[2], as: UTF8.self)
+      return texts.contains { path == $0 || path.hasPrefix($0 + "/") }
+    }
+  }
+
   /// Bytes as an element of a key, as `IndexKeyEncoder` has it.
   private static func element(_ bytes: [UInt8]) -> [UInt8] {
     var result: [UInt8] = []
@@ -139,6 +153,9 @@ enum ReferenceIndex {
 extension Storable {
   /// What predicates over references have in the place of a property.
   var larderReferences: Never? { nil }
+
+  /// What a sort by a comparator has in the place of a property.
+  var larderComparator: Never? { nil }
 }
 
 extension ObjectTypeRecord {
@@ -196,9 +213,20 @@ extension Kind {
     let rules = Object.relationships.map { ($0, $0.box(object)) }
     var relations = known
     for link in links {
-      guard let rule = rules.first(where: { $0.1 == link.box })?.0,
-        rule.onDelete != .keep || rule.onTargetDelete != .leaveDangling
-      else { continue }
+      let rule = rules.first(where: { $0.1 == link.box })?.0
+      let position = relations.firstIndex { $0.path == link.path }
+      guard let rule else {
+        guard link.isRequired, position == nil else { continue }
+        // The owner cannot be read without it.
+        var relation = ObjectTypeRecord.Relation(
+          path: link.path, target: link.target, onDelete: "keep", onTargetDelete: "deny")
+        relation.isImplied = true
+        relations.append(relation)
+        continue
+      }
+      let isDefault = rule.onDelete == .keep && rule.onTargetDelete == .leaveDangling
+      if let position, relations[position].isImplied == true { relations.remove(at: position) }
+      if isDefault, !link.isRequired { continue }
       let relation = ObjectTypeRecord.Relation(
         path: link.path, target: link.target, onDelete: rule.onDelete.rawValue,
         onTargetDelete: rule.onTargetDelete.rawValue)

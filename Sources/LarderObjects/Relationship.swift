@@ -22,7 +22,8 @@
 /// ```
 ///
 /// References without a rule need not be declared: the owner's deletion keeps the others, and the
-/// others' deletion leaves the reference dangling, as with `Papyrus`.
+/// others' deletion leaves the reference dangling, as with `Papyrus`. Only a reference that is not
+/// optional denies the deletion of its object by default, because its owner cannot be read without it.
 ///
 /// Rules hold in every process, from the first save by a program that declares them, or its
 /// `ObjectStore.prepare(_:within:progress:)`, also for a program that declares none. One that declares
@@ -59,10 +60,17 @@ public struct Relationship<Owner: Storable>: Sendable {
   let box: @Sendable (Owner) -> ObjectIdentifier
 
   /// A rule for the reference at a key path: `\.$parts`.
+  ///
+  /// - Parameters:
+  ///   - path: The reference.
+  ///   - onDelete: The rule for the objects referred to.
+  ///   - onTargetDelete: The rule for the owner. By default ``TargetRule/deny`` for a reference that is
+  ///     not optional, and ``TargetRule/leaveDangling`` for all others.
   public init<Property: Reference>(
     _ path: Path<Owner, Property>, onDelete: OwnerRule = .keep,
-    onTargetDelete: TargetRule = .leaveDangling
+    onTargetDelete: TargetRule? = nil
   ) {
+    let onTargetDelete = onTargetDelete ?? (Property.mayBeEmpty ? .leaveDangling : .deny)
     self.onDelete = onDelete
     self.onTargetDelete = onTargetDelete
     isImpossible = onTargetDelete == .nullify && !Property.mayBeEmpty

@@ -8,7 +8,8 @@ internal import LarderSystem
 // FIELDS WITHOUT THE OBJECT
 //
 // A query that judges a hundred thousand objects to find ten needs one or two fields of each. These
-// are read where they lie: the object is a CBOR map (RFC 8949), its fields are passed over until the
+// are read where they lie, if the type declares under which names its properties are stored
+// (`DeclaresFields`): the object is a CBOR map (RFC 8949), its fields are passed over until the
 // one sought, and that alone is made into a value. Nothing is trusted that a checksum does not cover,
 // and nothing is guessed: whatever is not plain is `unclear`, and the object is decoded. Plain is a map
 // as Larder writes it: its keys are texts with the shortest heads, in ascending order, so that none is
@@ -102,7 +103,7 @@ package enum StoredField {
   }
 
   /// The offset behind an item; `nil`: that is not plain.
-  private static func skip(_ bytes: RawSpan, _ offset: Int, depth: Int) -> Int? {
+  static func skip(_ bytes: RawSpan, _ offset: Int, depth: Int = 0) -> Int? {
     guard depth < 64, let head = head(bytes, offset) else { return nil }
     switch head.major {
     case 0, 1: return head.end
@@ -143,11 +144,9 @@ extension StoredField {
   }
 }
 
-/// A property of an object as it can be read from the record, once it is known where it is.
+/// A property of an object as it can be read from the stored bytes, if the type declares its field.
 struct StoredProperty<Object: Storable>: Sendable {
   let path: AnyPath
-  /// Finds out the name the property is stored under; `nil`: that cannot be proved.
-  let prove: @Sendable (Kind<Object>, _ sample: [UInt8]) -> String?
   /// Judges the property's field; `nil`: it is not plain.
   let holds: @Sendable (RawSpan) -> Bool?
   /// Judges the absence of the field.
@@ -165,13 +164,36 @@ struct StoredProperty<Object: Storable>: Sendable {
     opening type: Scalar.Type, _ path: PropertyPath<Object, Value>,
     _ holds: @escaping @Sendable (Value) -> Bool
   ) {
-    guard let scalar = path as? PropertyPath<Object, Scalar> else { return nil }
+    guard path is PropertyPath<Object, Scalar> else { return nil }
     self.path = path.erased
-    prove = { kind, sample in StoredProof(kind: kind, path: scalar).name(from: sample) }
     self.holds = { field in
       guard let value = Scalar.read(field), let value = value as? Value else { return nil }
       return holds(value)
     }
     holdsWithout = { (Scalar.absent as? Value).map(holds) }
+  }
+}
+
+/// A type that declares under which names its properties are stored, so that queries evaluate them
+/// without decoding the object.
+///
+/// The declaration promises that `init(from:)` gives each of these properties the value of its field and
+/// `nil` without one, whatever the other fields are, and that `encode(to:)` writes it so.
+package protocol DeclaresFields: Storable {
+  /// The names by properties. Properties that are not listed are evaluated on decoded objects.
+  static var storedFields: [PartialKeyPath<Self>: String] { get }
+}
+
+extension Storable {
+  /// The declared names, as keys in CBOR.
+  static var storedKeys: [AnyPath: [UInt8]] {
+    func keys<Object: DeclaresFields>(of type: Object.Type) -> [AnyPath: [UInt8]] {
+      var keys: [AnyPath: [UInt8]] = [:]
+      for (path, name) in Object.storedFields {
+        keys[AnyPath(path: path)] = CBORValue.text(name).encoded
+      }
+      return keys
+    }
+    return (Self.self as? any DeclaresFields.Type).map { keys(of: $0) } ?? [:]
   }
 }

@@ -171,6 +171,11 @@ package enum FileSystem {
   /// that is UTF-8.
   package static func absolute(_ path: String) -> String? {
     if path.hasPrefix("/") { return path }
+    // As a shell does: a program that receives "~/…" from a file or an option never saw one. `./~` is
+    // the directory of that name.
+    if path == "~" || path.hasPrefix("~/"), let home = environment("HOME"), home.hasPrefix("/") {
+      return home + path.dropFirst()
+    }
     guard let directory = currentDirectory, let text = String(validating: directory, as: UTF8.self)
     else { return nil }
     return text + "/" + path

@@ -39,7 +39,7 @@ private struct Plain: Codable, Sendable {
     #expect(try await values.next() == .some(nil))
     try await other.setValue(4, forKey: "k")
     #expect(try await values.next() == .some(4))
-    try other.removeAll()
+    try await other.removeAll()
     #expect(try await values.next() == .some(nil))
   }
 
@@ -97,7 +97,7 @@ private struct Plain: Codable, Sendable {
     cache["k"] = 1
     cache["k"] = 2
     #expect(try await values.next() == .some(2))
-    try cache.removeAll()
+    try await cache.removeAll()
     #expect(try await values.next() == .some(nil))
     try await cache.setValue(3, forKey: "k", expires: .after(.milliseconds(400)))
     #expect(try await values.next() == .some(3))

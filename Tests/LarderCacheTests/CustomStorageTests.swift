@@ -265,7 +265,7 @@ private final class Bare: CacheStorage {
     #expect(try await observed.next() == 1)
     caches[1]["k"] = 7
     #expect(try await observed.next() == 7)
-    try caches[1].removeAll()
+    try await caches[1].removeAll()
     #expect(try await observed.next() == .some(nil))
   }
 

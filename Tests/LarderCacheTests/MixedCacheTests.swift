@@ -69,7 +69,7 @@ private enum Second {
     #expect(cache[.lastLaunch] == nil)
     #expect(try await cache.removeValue(forKey: Key<String>("text")))
     #expect(try !cache.contains(Key<String>("text")))
-    try cache.removeAll()
+    try await cache.removeAll()
     #expect(cache[Key<[Int]>("list")] == nil)
   }
 

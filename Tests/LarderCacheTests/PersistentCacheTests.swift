@@ -177,7 +177,7 @@ final class Shared<Value: Sendable>: Sendable {
       return 1
     }
     #expect(first == 1 && cache["k"] == 2)
-    try cache.removeAll()
+    try await cache.removeAll()
     _ = try await cache.value(forKey: "k") {
       cache["k"] = nil
       return 1

@@ -158,6 +158,21 @@ struct CBORCodableTests {
     try expectRoundTrip(#require(Decimal(string: text)))
   }
 
+  @Test func `A missing field says what helps`() throws {
+    struct Two: Codable {
+      var a: Int
+      var b: Int = 7
+    }
+    struct One: Codable { var a: Int }
+    let bytes = try CBOREncoder().encode(One(a: 1))
+    let failure = #expect(throws: CodingFailure.self) {
+      try CBORDecoder().decode(Two.self, from: bytes)
+    }
+    #expect(failure?.code == .missingValue && failure?.typeName == "Two")
+    #expect(failure?.message.contains("\"b\" is missing. Declare the property optional") == true)
+    #expect(failure?.message.contains("decodeIfPresent") == true)
+  }
+
   @Test func `A Decimal that is not a number is refused with its path`() throws {
     struct Price: Encodable { var amounts: [Decimal] }
     let failure = #expect(throws: CodingFailure.self) {

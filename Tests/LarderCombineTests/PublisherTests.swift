@@ -88,7 +88,7 @@ final class Demander<Input: Sendable, Failure: Error>: Subscriber, Sendable {
     async throws
   {
     let demander = Demander<[Car], any Error>()
-    store.objects(Car.self).sorted(by: \.year).values.publisher().subscribe(demander)
+    store.objects(Car.self).sorted(by: \.year).observe().publisher().subscribe(demander)
     try await store.save(Car(id: "1", year: 1))
     demander.want(1)
     #expect(await demander.value()?.map(\.year) == [1])

@@ -17,15 +17,20 @@ import Testing
     #expect(Layout.namespaceStamps == 1024)
     #expect(Layout.leases == Layout.namespaceStamps + Layout.namespaceStampCount * 8)
     #expect(Layout.processes == Layout.leases + Layout.leaseCount * Layout.leaseSize)
-    #expect(Layout.stamps >= Layout.processes + Layout.processCount * Layout.processSize)
-    #expect(Layout.recency == Layout.stamps + Layout.stampCount * 8)
-    #expect(Layout.stamps % 4096 == 0)
-    #expect(Layout.processInside + Layout.insideCount <= Layout.processSize)
+    for shape in [SharedTableShape.small, .largest, .init(budget: 1 << 25)] {
+      let end = Layout.processes + shape.processSlots * Layout.processSize
+      #expect(shape.stamps >= end && shape.stamps % 4096 == 0)
+      #expect(shape.recency == shape.stamps + shape.stampSlots * 8)
+      #expect(shape.readerSlots * 64 + 128 == shape.lockFileSize)
+      #expect(SharedTableShape.lockFileSizes.contains(shape.lockFileSize))
+    }
+    #expect(Layout.processInside + 2 * Layout.insideCount <= Layout.processSize)
     #expect(Layout.processCounters + Counter.allCases.count * 8 <= Layout.processInside)
     #expect(Layout.retired + Counter.allCases.count * 8 <= 1024)
-    #expect(Layout.recencySlots(budget: 0) == 65_536)
-    #expect(Layout.recencySlots(budget: 256 << 20) == 1 << 20)
-    #expect(Layout.recencySlots(budget: 1 << 50) == 1 << 24)
+    #expect(SharedTableShape(budget: 0).recencySlots == 65_536)
+    #expect(SharedTableShape(budget: 256 << 20).recencySlots == 1 << 20)
+    #expect(SharedTableShape(budget: 64 << 20).recencySlots == 65_536)
+    #expect(SharedTableShape(budget: 1 << 50).recencySlots == 1 << 24)
   }
 
   @Test func `A header survives the way to bytes and back`() throws {

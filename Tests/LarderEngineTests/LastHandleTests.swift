@@ -14,6 +14,8 @@ import Testing
   let directory: TemporaryDirectory
   init() throws { directory = try TemporaryDirectory() }
   var path: String { directory.path + "/store" }
+  /// No write fails while the threads of a busy machine are waited for.
+  let patient = StoreOptions(writeTimeout: .seconds(800))
 
   /// The only handle of a store.
   final class Held: Sendable {
@@ -37,10 +39,10 @@ import Testing
         WriteRecord(
           .exclusive { _ in
             entered.set()
-            goOn.wait(nanoseconds: 60_000_000_000)
+            goOn.wait(nanoseconds: 800_000_000_000)
             withExtendedLifetime(store) {}
           }))
-      entered.wait(nanoseconds: 60_000_000_000)
+      entered.wait(nanoseconds: 800_000_000_000)
       for key in 0..<100 { cache[key] = key }
     }
     let start = ContinuousClock.now
@@ -74,16 +76,16 @@ import Testing
   }
 
   @Test func `Closing commits the writes of tasks that wait`() async throws {
-    let store = try SharedStore(at: path)
+    let store = try SharedStore(at: path, patient)
     let cache = PersistentCache<Int, Int>(storage: store)
     let (entered, goOn) = (Event(), Event())
     try store.core.submitBehind(
       WriteRecord(
         .exclusive { _ in
           entered.set()
-          goOn.wait(nanoseconds: 60_000_000_000)
+          goOn.wait(nanoseconds: 800_000_000_000)
         }))
-    entered.wait(nanoseconds: 60_000_000_000)
+    entered.wait(nanoseconds: 800_000_000_000)
     let tasks = (0..<20).map { key in
       Task { try await cache.setValue(key, forKey: key) }
     }
@@ -99,18 +101,18 @@ import Testing
   @Test func `A thread that waits for its write runs no closure of an asynchronous caller`()
     async throws
   {
-    let store = try SharedStore(at: path)
+    let store = try SharedStore(at: path, patient)
     let (own, bodies) = (Threads(), Threads())
     for round in 0..<20 {
       let (entered, goOn) = (Event(), Event())
       let first = OwnThread {
         try? store.write { _ in
           entered.set()
-          goOn.wait(nanoseconds: 60_000_000_000)
+          goOn.wait(nanoseconds: 800_000_000_000)
         }
         own.note()
       }
-      entered.wait(nanoseconds: 60_000_000_000)
+      entered.wait(nanoseconds: 800_000_000_000)
       let task = Task {
         try await store.write { transaction in
           bodies.note()

@@ -182,7 +182,7 @@ import Testing
     let meta = try store.core.generation().meta
     store.close()
     var newer = meta
-    newer.version = 2
+    newer.version = StoreMeta.version + 1
     try replace(meta.bytes(), with: newer.bytes(), in: path)
     let files = try StoreFiles(of: path)
     let before = try Files.contents(of: files.data)
@@ -191,7 +191,7 @@ import Testing
         try SharedStore(at: path, .init(durability: durability))
       }
       #expect(error?.code == .newerFormat)
-      #expect(error?.message.contains("format 2") == true)
+      #expect(error?.message.contains("format \(newer.version)") == true)
       #expect(try Files.contents(of: files.data) == before)
     }
     #expect(Files.names(in: files.root).filter { $0.hasPrefix("g-") } == ["g-1"])

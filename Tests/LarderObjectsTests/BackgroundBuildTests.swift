@@ -148,7 +148,7 @@ private final class BuildGate: Sendable {
     await #expect(throws: CancellationError.self) { try await waiting.value }
     gate.open()
     try await store.prepare(IndexedBook.self)
-    #expect(try store.objects(IndexedBook.self).where(\.title == "t3").count() == 150)
+    #expect(try await store.objects(IndexedBook.self).where(\.title == "t3").count() == 150)
   }
 
   @Test(.timeLimit(.minutes(5)))

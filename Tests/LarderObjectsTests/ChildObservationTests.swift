@@ -51,7 +51,7 @@ private struct CountedPart: Storable, Equatable {
 
   @Test func `A query that includes children wakes when only a child changes`() async throws {
     let query = store.objects(Vehicle.self).including(\.$parts)
-    var values = query.values.makeAsyncIterator()
+    var values = query.observe().makeAsyncIterator()
     var changes = query.changes.makeAsyncIterator()
     #expect(try await values.next()?.first?.parts.map(\.weight) == [1])
     _ = try await changes.next()
@@ -65,7 +65,7 @@ private struct CountedPart: Storable, Equatable {
   }
 
   @Test func `A child saved again as it was is not told, nor one that nobody shows`() async throws {
-    var values = store.objects(Vehicle.self).including(\.$parts).values.makeAsyncIterator()
+    var values = store.objects(Vehicle.self).including(\.$parts).observe().makeAsyncIterator()
     _ = try await values.next()
     try await store.save(Part(id: "p", weight: 1))
     try await store.save(Part(id: "other", weight: 7))
@@ -75,7 +75,7 @@ private struct CountedPart: Storable, Equatable {
 
   @Test func `A predicate over a child wakes when the child changes`() async throws {
     let query = store.objects(Vehicle.self).filter { $0.maker?.name == "second" }
-    var values = query.values.makeAsyncIterator()
+    var values = query.observe().makeAsyncIterator()
     #expect(try await values.next()?.count == 0)
     try await store.save(Maker(id: "m", name: "second"))
     #expect(try await values.next()?.map(\.id) == ["1", "2"])
@@ -93,7 +93,7 @@ private struct CountedPart: Storable, Equatable {
     var second = try #require(try store.object(Vehicle.self, id: "2"))
     second.maker = Maker(id: "n", name: "m")
     try await store.save(second)
-    var values = store.objects(Vehicle.self).sorted(by: \.maker?.name).values.makeAsyncIterator()
+    var values = store.objects(Vehicle.self).sorted(by: \.maker?.name).observe().makeAsyncIterator()
     #expect(try await values.next()?.map(\.id) == ["1", "2"])
     try await store.save(Maker(id: "n", name: "a"))
     #expect(try await values.next()?.map(\.id) == ["2", "1"])
@@ -109,7 +109,7 @@ private struct CountedPart: Storable, Equatable {
 
   @Test func `Values without == are compared by what is stored of them`() async throws {
     try await store.save(Counted(id: 1, parts: []))
-    var values = store.objects(Counted.self).values.makeAsyncIterator()
+    var values = store.objects(Counted.self).observe().makeAsyncIterator()
     #expect(try await values.next()?.count == 1)
     try await store.save(Counted(id: 1, parts: []))
     try await store.save(Counted(id: 2, parts: []))

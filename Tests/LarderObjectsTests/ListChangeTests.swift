@@ -103,7 +103,7 @@ import Testing
         let changed = zip(old, change.objects).contains { $0 != $1 } || old.count != list.count
         #expect(changed, "a change that changes nothing")
       }
-      #expect(try list == query.fetch(), "round \(round), from \(before.map(\.id))")
+      #expect(try await list == query.fetch(), "round \(round), from \(before.map(\.id))")
     }
   }
 }

@@ -200,7 +200,7 @@ import Testing
     try await ground.store.save(Years.people(0..<2500))
     let reports = try await ground.store.migrate([Years.step])
     #expect(reports.map(\.objects) == [2500])
-    #expect(try ground.store.objects(PersonV2.self).count() == 2500)
+    #expect(try await ground.store.objects(PersonV2.self).count() == 2500)
   }
 }
 

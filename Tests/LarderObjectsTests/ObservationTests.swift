@@ -12,7 +12,7 @@ import Testing
   func `A query's values begin with the present and follow every change`() async throws {
     let ground = try Ground(StoreOptions())
     let other = try ObjectStore(at: ground.path, StoreOptions())
-    var iterator = ground.store.objects(Car.self).where(\.year > 0).values.makeAsyncIterator()
+    var iterator = ground.store.objects(Car.self).where(\.year > 0).observe().makeAsyncIterator()
     #expect(try await iterator.next() == [])
     let car = Car(id: "1", model: "m", year: 1)
     try await other.save(car)
@@ -45,7 +45,9 @@ import Testing
     let store = ground.store
     let seen = AsyncStream<Int>.makeStream()
     let task = Task {
-      for try await cars in store.objects(Car.self).values { seen.continuation.yield(cars.count) }
+      for try await cars in store.objects(Car.self).observe() {
+        seen.continuation.yield(cars.count)
+      }
       return true
     }
     var counts = seen.stream.makeAsyncIterator()
@@ -53,7 +55,9 @@ import Testing
     task.cancel()
     #expect(try await task.value)
     let other = Task {
-      for try await cars in store.objects(Car.self).values { seen.continuation.yield(cars.count) }
+      for try await cars in store.objects(Car.self).observe() {
+        seen.continuation.yield(cars.count)
+      }
     }
     #expect(await counts.next() == 0)
     store.close()

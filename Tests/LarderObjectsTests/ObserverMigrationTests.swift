@@ -58,15 +58,15 @@ private struct Renamed: Storable, Equatable {
     async throws
   {
     try await store.save((0..<10).map { Old(id: $0, name: "\($0)") })
-    var list = store.objects(Old.self).where(\.name >= "0").values.makeAsyncIterator()
+    var list = store.objects(Old.self).where(\.name >= "0").observe().makeAsyncIterator()
     var one = store.values(of: Old.self, id: 1).makeAsyncIterator()
     var none = store.values(of: Old.self, id: 77).makeAsyncIterator()
     #expect(try await list.next()?.count == 10)
     #expect(try await one.next()??.name == "1")
     #expect(try await none.next() == .some(nil))
     let kept = store.objects(Old.self).where(\.name == "3")
-    #expect(try kept.fetch().count == 1)
-    #expect(try kept.fetch().count == 1)
+    #expect(try await kept.fetch().count == 1)
+    #expect(try await kept.fetch().count == 1)
     let collection = store.collection(Old.self)
     #expect(try collection.object(id: 3)?.name == "3")
     try await other.migrate([numbers])
@@ -84,19 +84,19 @@ private struct Renamed: Storable, Equatable {
   {
     try await store.migrate([numbers])
     try await store.save((0..<3).map { New(id: $0, name: $0) })
-    var list = other.objects(New.self).values.makeAsyncIterator()
+    var list = other.objects(New.self).observe().makeAsyncIterator()
     #expect(try await list.next()?.count == 3)
     try await store.reset()
     #expect(try await list.next()?.count == 0)
     try await store.save((0..<4).map { New(id: $0, name: $0) })
     #expect(try await list.next()?.count == 4)
     let kept = other.objects(New.self).where(\.name >= 0)
-    #expect(try kept.fetch().count == 4)
+    #expect(try await kept.fetch().count == 4)
     try await store.migrate([numbers, .rename(type: New.storedName, to: Renamed.storedName)])
     await expectNewer { _ = try kept.fetch() }
     await expectNewer { _ = try other.object(New.self, id: 1) }
     await expectNewer { _ = try await list.next() }
-    #expect(try other.objects(Renamed.self).where(\.name >= 0).fetch().count == 4)
+    #expect(try await other.objects(Renamed.self).where(\.name >= 0).fetch().count == 4)
     #expect(try store.storage.verify() == [])
   }
 }

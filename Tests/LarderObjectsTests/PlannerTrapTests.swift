@@ -2,6 +2,7 @@
 // Copyright 2026 the Larder authors. Licensed under Apache-2.0.
 // SPDX-License-Identifier: Apache-2.0
 
+import LarderCoding
 import LarderEngine
 import LarderObjects
 import LarderTesting
@@ -170,4 +171,48 @@ private struct Seat: Storable, Equatable {
     #expect(throws: StoreError.self) { try query.fetch() }
     #expect(throws: StoreError.self) { try query.count() }
   }
+
+  @Test(.timeLimit(.minutes(15)))
+  func `A range of a type with its own order is not taken from an index`() throws {
+    let ground = try Ground(StoreOptions())
+    let tasks = (0..<12).map { Task(id: $0, level: Level.allCases[$0 % 4], due: nil) }
+    let due = tasks.map { Task(id: $0.id, level: $0.level, due: $0.id % 3 == 0 ? nil : $0.level) }
+    try ground.store.save(due)
+    let all = ground.store.objects(Task.self)
+    func check(_ predicate: Predicate<Task>, _ holds: (Task) -> Bool) throws {
+      let query = all.where(predicate)
+      #expect(try query.fetch() == due.filter(holds))
+      #expect(try query.count() == due.filter(holds).count)
+      #expect(try query.explain().hasPrefix("scan"))
+    }
+    for level in Level.allCases {
+      try check(\Task.level < level) { $0.level < level }
+      try check(\Task.level <= level) { $0.level <= level }
+      try check(\Task.level > level) { $0.level > level }
+      try check(\Task.level >= level) { $0.level >= level }
+      let range = PropertyOf<Task, Level>(\.level).isIn(Level.low...level)
+      try check(range) { $0.level <= level }
+      try check(PropertyOf<Task, Level?>(\.due) >= level) { $0.due.map { $0 >= level } ?? false }
+      let equal = all.where(\.level == level)
+      #expect(try equal.explain().hasPrefix("walk the index \"level\""))
+      #expect(try equal.fetch() == due.filter { $0.level == level })
+    }
+    #expect(try all.sorted(by: \.level).limit(12).fetch().map(\.level) == due.map(\.level).sorted())
+  }
+}
+
+/// Has another order than its raw values.
+private enum Level: String, Codable, Sendable, Comparable, CaseIterable, IndexValue {
+  case low, medium, high, urgent
+
+  static func < (left: Level, right: Level) -> Bool {
+    allCases.firstIndex(of: left)! < allCases.firstIndex(of: right)!
+  }
+}
+
+private struct Task: Storable, Equatable {
+  let id: Int
+  var level: Level
+  var due: Level?
+  static let indexes = [Index<Task>("level", \.level), Index("due", \.due)]
 }

@@ -130,6 +130,34 @@ private func fill(_ store: ObjectStore) throws {
   }
 
   @Test(.timeLimit(.minutes(15)))
+  func `What a required reference leads to is not deleted by default`() throws {
+    let ground = try Ground(StoreOptions())
+    let store = ground.store
+    let people = (0..<3).map { Person(id: $0, name: "p") }
+    try store.save([Ticket(id: 1, holder: people[0]), Ticket(id: 2, holder: people[1])])
+    try store.save(people[2])
+    // A process that knows nothing of tickets.
+    let other = try ObjectStore(at: ground.path, StoreOptions())
+    for attempt in [
+      { _ = try other.delete(people[0]) }, { try other.deleteAll(Person.self) },
+      { try other.merge(with: [people[2]]) },
+    ] {
+      let error = #expect(throws: ObjectError.self, performing: attempt)
+      #expect(error?.code == .referenced && error?.ids.contains("1") == true, "\(error!)")
+    }
+    #expect(try store.objects(Ticket.self).fetch().count == 2)
+    #expect(try store.objects(Ticket.self).count() == 2)
+    try other.delete(people[2])
+    // Together with what refers to it, or when the type says so.
+    try store.delete(Ticket.self, id: 1)
+    try other.delete(people[0])
+    try store.save(LooseTicket(id: 1, holder: people[2]))
+    try store.delete(people[2])
+    #expect(try store.collection(LooseTicket.self).count() == 1)
+    #expect(try store.storage.verify() == [])
+  }
+
+  @Test(.timeLimit(.minutes(15)))
   func `What has no rule stays, and is left dangling`() throws {
     let ground = try Ground(StoreOptions())
     let store = ground.store

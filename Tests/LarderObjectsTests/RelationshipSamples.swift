@@ -37,6 +37,15 @@ struct Ticket: Storable, Equatable {
   @HasOne var holder: Person
 }
 
+/// The same, whose type says that the reference may lead nowhere.
+struct LooseTicket: Storable, Equatable {
+  let id: Int
+  @HasOne var holder: Person
+  static let relationships = [
+    Relationship<LooseTicket>(\.$holder, onTargetDelete: .leaveDangling)
+  ]
+}
+
 /// A chain of any length.
 struct Node: Storable, Equatable {
   let id: Int

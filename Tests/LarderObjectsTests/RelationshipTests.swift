@@ -129,18 +129,18 @@ import Testing
   func `A required reference is loaded with its parent, and names what is gone`() throws {
     let ground = try Ground(StoreOptions())
     let store = ground.store
-    try store.save(Ticket(id: 1, holder: Person(id: 7, name: "P")))
-    #expect(try store.object(Ticket.self, id: 1)?.holder.name == "P")
+    try store.save(LooseTicket(id: 1, holder: Person(id: 7, name: "P")))
+    #expect(try store.object(LooseTicket.self, id: 1)?.holder.name == "P")
     try store.save(Person(id: 7, name: "Q"))
-    #expect(try store.object(Ticket.self, id: 1)?.holder.name == "Q")
-    #expect(try store.objects(Ticket.self).fetch().map(\.holder.name) == ["Q"])
+    #expect(try store.object(LooseTicket.self, id: 1)?.holder.name == "Q")
+    #expect(try store.objects(LooseTicket.self).fetch().map(\.holder.name) == ["Q"])
     try store.delete(Person.self, id: 7)
-    let error = #expect(throws: ObjectError.self) { try store.object(Ticket.self, id: 1) }
+    let error = #expect(throws: ObjectError.self) { try store.object(LooseTicket.self, id: 1) }
     #expect(error?.code == .unreadable && error?.ids == ["1", "7"])
     // A query leaves it out, and does not delete it.
-    #expect(try store.objects(Ticket.self).fetch() == [])
+    #expect(try store.objects(LooseTicket.self).fetch() == [])
     try store.save(Person(id: 7, name: "R"))
-    #expect(try store.object(Ticket.self, id: 1)?.holder.name == "R")
+    #expect(try store.object(LooseTicket.self, id: 1)?.holder.name == "R")
     #expect(throws: ObjectError.self) {
       try store.save(Impossible(id: 1, holder: Person(id: 7, name: "")))
     }

@@ -70,7 +70,7 @@ struct Word: Storable, Equatable {
     let store = ground.store
     try await store.save(Lenient(id: 1, name: "a"))
     var one = store.values(of: Lenient.self, id: 1).makeAsyncIterator()
-    var all = store.objects(Lenient.self).values.makeAsyncIterator()
+    var all = store.objects(Lenient.self).observe().makeAsyncIterator()
     var changes = store.objects(Lenient.self).changes.makeAsyncIterator()
     #expect(try await one.next()??.name == "a")
     #expect(try await all.next()?.map(\.name) == ["a"])

@@ -43,6 +43,84 @@ private struct Newer: Storable, Equatable {
   static let indexes = [Index<Newer>("name", \.name)]
 }
 
+private struct FullName: Storable, Equatable {
+  let id: Int
+  var first: String
+  var last: String
+  static let storedName = "schema.Name"
+}
+
+private struct FirstName: Storable, Equatable {
+  let id: Int
+  var first: String
+  static let storedName = "schema.Name"
+}
+
+/// Writes a field only if there is something to write.
+private struct Sparse: Storable, Equatable {
+  let id: Int
+  var value: Int?
+
+  enum CodingKeys: CodingKey { case id, value }
+
+  init(id: Int, value: Int?) { (self.id, self.value) = (id, value) }
+
+  init(from decoder: any Decoder) throws {
+    let container = try decoder.container(keyedBy: CodingKeys.self)
+    id = try container.decode(Int.self, forKey: .id)
+    value = container.contains(.value) ? try container.decode(Int.self, forKey: .value) : nil
+  }
+
+  func encode(to encoder: any Encoder) throws {
+    var container = encoder.container(keyedBy: CodingKeys.self)
+    try container.encode(id, forKey: .id)
+    if let value { try container.encode(value, forKey: .value) }
+  }
+}
+
+private struct PaintedInNumbers: Storable {
+  let id: Int
+  var colour: Int
+  var size: Double
+  static let storedName = "Painted"
+}
+
+private struct TruckV1: Storable {
+  let id: Int
+  var name: String
+  var year: Int
+  static let storedName = "schema.Truck"
+  static let indexes = [Index<TruckV1>("name", \.name), Index("year", \.year, unique: true)]
+}
+
+private struct TruckV2: Storable {
+  let id: Int
+  var name: String
+  var year: Int
+  var wheels: Int
+  static let storedName = "schema.Truck"
+  static let schemaVersion = 2
+  static let indexes = [Index<TruckV2>("wheels", \.wheels), Index("year", \.year)]
+}
+
+private struct TruckWithoutIndex: Storable {
+  let id: Int
+  var name: String
+  var year: Int
+  var wheels: Int
+  static let storedName = "schema.Truck"
+  static let schemaVersion = 2
+}
+
+private struct Lorry: Storable {
+  let id: Int
+  var name: String
+  var year: Int
+  var wheels: Int
+  static let storedName = "schema.Lorry"
+  static let schemaVersion = 2
+}
+
 private struct First: Storable {
   let id: Int
   static let storedName = "schema.Versions"
@@ -67,21 +145,59 @@ private struct Boxed<Value: Codable & Sendable>: Storable {
 
 @Suite struct SchemaTests {
   @Test(.timeLimit(.minutes(15)))
-  func `A field more in the same version reads, and is not written`() throws {
+  func `An optional field more in the same version is written, and survives older saves`() throws {
     let ground = try Ground(StoreOptions())
-    try ground.store.save(Years.people(0..<3))
+    let older = try ObjectStore(at: ground.path, StoreOptions())
+    try older.save(Years.people(0..<3))
     #expect(try ground.store.objects(PersonWithMail.self).count() == 3)
     #expect(try ground.store.object(PersonWithMail.self, id: 1)?.mail == nil)
+    let mailed = PersonWithMail(id: 1, name: "n1", age: "1", mail: "m")
+    try ground.store.save(mailed)
+    for name in ["changed", "again", "n1"] {
+      try older.save(PersonV1(id: 1, name: name, age: "1"))
+      let read = try #require(try ground.store.object(PersonWithMail.self, id: 1))
+      #expect(read == PersonWithMail(id: 1, name: name, age: "1", mail: "m"))
+    }
+    // The program that knows the field may remove it, also in one that reads it only.
+    try ground.store.save(PersonWithMail(id: 1, name: "n1", age: "1"))
+    #expect(try ground.store.object(PersonWithMail.self, id: 1)?.mail == nil)
+    #expect(try older.objects(PersonV1.self).fetch() == Years.people(0..<3))
+    #expect(try ground.store.storage.verify() == [])
+  }
+
+  @Test(.timeLimit(.minutes(15)))
+  func `A field that others need keeps a program without it from saving`() throws {
+    let ground = try Ground(StoreOptions())
+    try ground.store.save(FullName(id: 1, first: "a", last: "b"))
+    let older = try ObjectStore(at: ground.path, StoreOptions())
     let error = #expect(throws: ObjectError.self) {
-      try ground.store.save(PersonWithMail(id: 1, name: "n1", age: "1", mail: "m"))
+      try older.save(FirstName(id: 1, first: "c"))
     }
     #expect(error?.code == .schemaMismatch)
-    #expect(error?.message.contains("declared mail: text?") == true, "\(error!)")
-    #expect(try ground.store.objects(PersonV1.self).fetch() == Years.people(0..<3))
-    // Nothing stored, nothing to lose.
-    try ground.store.deleteAll(PersonV1.self)
-    try ground.store.save(PersonWithMail(id: 1, name: "n1", age: "1", mail: "m"))
-    #expect(throws: ObjectError.self) { try ground.store.save(Years.people(0..<1)) }
+    #expect(error?.message.contains("stored last: text") == true, "\(error!)")
+    #expect(try older.objects(FirstName.self).fetch().map(\.first) == ["a"])
+    #expect(
+      try ground.store.objects(FullName.self).fetch() == [FullName(id: 1, first: "a", last: "b")])
+  }
+
+  @Test(.timeLimit(.minutes(15)))
+  func `A field that a type writes now and then is no other declaration`() throws {
+    let ground = try Ground(StoreOptions())
+    let values: [Int?] = [nil, 3, nil, 4, 5]
+    for (id, value) in values.enumerated() {
+      // A store each, as programs that start again.
+      let store = try ObjectStore(at: ground.path, StoreOptions())
+      try store.save(Sparse(id: id, value: value))
+      try store.save(Sparse(id: 0, value: value))
+    }
+    #expect(try ground.store.object(Sparse.self, id: 0)?.value == 5)
+    let all = try ground.store.objects(Sparse.self).fetch().map(\.value)
+    #expect(all == [5, 3, nil, 4, 5])
+    try ground.store.prepare(Sparse.self)
+    // Removed by a program that has not written it yet.
+    let last = try ObjectStore(at: ground.path, StoreOptions())
+    try last.save(Sparse(id: 0, value: nil))
+    #expect(try ground.store.object(Sparse.self, id: 0)?.value == .some(nil))
   }
 
   @Test(.timeLimit(.minutes(15)))
@@ -133,14 +249,17 @@ private struct Boxed<Value: Codable & Sendable>: Storable {
   }
 
   @Test(.timeLimit(.minutes(15)))
-  func `A declaration that needs an object to be read is known from the first one saved`() throws {
+  func `A field of a type with its own form is compared by its form`() throws {
     let ground = try Ground(StoreOptions())
     try ground.store.save(Painted(id: 1, colour: .green, size: 1.5))
+    try ground.store.save(PaintedTwice(id: 1, colour: .red, size: 1.5, coats: 2))
+    let other = try ObjectStore(at: ground.path, StoreOptions())
     let error = #expect(throws: ObjectError.self) {
-      try ground.store.save(PaintedTwice(id: 1, colour: .green, size: 1.5, coats: 2))
+      try other.save(PaintedInNumbers(id: 1, colour: 7, size: 1.5))
     }
     #expect(error?.code == .schemaMismatch)
-    #expect(error?.message.contains("declared coats: integer?") == true, "\(error!)")
+    #expect(
+      error?.message.contains("stored colour: text, declared colour: integer") == true, "\(error!)")
   }
 
   @Test(.timeLimit(.minutes(15)))
@@ -201,6 +320,35 @@ private struct Boxed<Value: Codable & Sendable>: Storable {
     try ground.store.prepare(IndexedBook.self)
     #expect(try ground.store.objects(IndexedBook.self).where(\.title == "a").count() == 1)
     #expect(try ground.store.objects(IndexedBook.self).where(\.title == "b").count() == 1)
+  }
+
+  @Test(.timeLimit(.minutes(15)))
+  func `A program that migrates fields without types and changes its indexes saves`() throws {
+    let ground = try Ground(StoreOptions())
+    try ground.store.save((0..<5).map { TruckV1(id: $0, name: "n\($0)", year: 2000 + $0) })
+    let later = try ObjectStore(
+      at: ground.path, StoreOptions(),
+      migrations: [.addField("wheels", default: 4, in: "schema.Truck", toVersion: 2)])
+    try later.save(TruckV2(id: 9, name: "n9", year: 2009, wheels: 6))
+    try later.prepare(TruckV2.self)
+    let query = later.objects(TruckV2.self).where(\.wheels == 4)
+    #expect(try query.explain().hasPrefix("walk the index \"wheels\""))
+    #expect(try query.count() == 5)
+    // What the older program declared is gone, and another program of the version cannot drop more.
+    let other = try ObjectStore(at: ground.path, StoreOptions())
+    let error = #expect(throws: ObjectError.self) {
+      try other.save(TruckWithoutIndex(id: 10, name: "", year: 1, wheels: 1))
+    }
+    #expect(error?.code == .schemaMismatch && error?.index == "wheels")
+    #expect(try later.storage.verify() == [])
+    // The same after a rename.
+    try later.migrate([
+      .addField("wheels", default: 4, in: "schema.Truck", toVersion: 2),
+      .rename(type: "schema.Truck", to: "schema.Lorry"),
+    ])
+    try later.save(Lorry(id: 11, name: "l", year: 1, wheels: 8))
+    #expect(try later.objects(Lorry.self).where(\.wheels == 8).count() == 1)
+    #expect(try later.storage.verify() == [])
   }
 
   @Test func `A private or local type has the same name in every process`() {

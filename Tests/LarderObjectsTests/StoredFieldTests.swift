@@ -12,8 +12,8 @@ import Testing
 /// Counts what is decoded.
 private let decodes = Atomic<Int>(0)
 
-/// Fields of many kinds under names of their own, judged where they are stored.
-private struct Sample: Storable, Equatable {
+/// Fields of many kinds under other names than their properties, which the type declares.
+private struct Sample: DeclaresFields, Equatable {
   struct Place: Codable, Sendable, Equatable {
     var city: String
     var zip: Int
@@ -39,6 +39,14 @@ private struct Sample: Storable, Equatable {
     case count = "name"
     case price = "note"
     case note = "price"
+  }
+
+  static var storedFields: [PartialKeyPath<Sample>: String] {
+    [
+      \.id: "id", \.name: "n", \.count: "name", \.big: "big", \.ratio: "ratio",
+      \.price: "note", \.isOn: "isOn", \.note: "price", \.day: "day", \.key: "key",
+      \.tags: "tags",
+    ]
   }
 
   /// Part of every sample: each decoding of one is counted.
@@ -80,7 +88,6 @@ private struct Odd: Storable, Equatable {
     self.year = year < 100 ? 1900 + year : year
     text = try container.decode(String.self, forKey: .text).lowercased()
     self.level = level == 2 ? 20 : level
-    // No value that is tried finds this.
     let size = try container.decode(Int.self, forKey: .size)
     self.size = size >= 260 && size < 300 ? -1 : size
   }
@@ -168,9 +175,6 @@ private struct Odd: Storable, Equatable {
     let samples = (0..<2000).map { Self.sample($0, &random) }
     try ground.store.save(samples)
     let query = ground.store.objects(Sample.self)
-    // What is found out about the properties is found out once.
-    _ = try query.where(\.id == 3 && \.name == "a" && \.price > 1 && \.note == nil).fetch()
-    _ = (try query.where(\.isOn == true).sum(\.ratio), try query.max(\.count))
     var before = decodes.load(ordering: .relaxed)
     func decoded() -> Int {
       let now = decodes.load(ordering: .relaxed)
@@ -191,7 +195,7 @@ private struct Odd: Storable, Equatable {
         == samples.filter(\.isOn).map(\.ratio).reduce(0, +))
     #expect(try query.max(\.count) == samples.map(\.count).max())
     #expect(try query.counts(by: \.name).values.reduce(0, +) == 2000)
-    #expect(decoded() < 140)
+    #expect(decoded() < 40)
     // A path that leads further, and what is computed, is no field.
     #expect(try query.where(\.place.zip == 1).count() == samples.filter { $0.place.zip == 1 }.count)
     #expect(decoded() >= 2000)
@@ -212,7 +216,6 @@ private struct Odd: Storable, Equatable {
     #expect(try odd.where(\.century == 19).fetch() == seen.filter { $0.century == 19 })
     #expect(try odd.values(of: \.year) == seen.map(\.year))
     #expect(try odd.max(\.level) == 20)
-    // Only while queries run it is noticed that this one cannot be trusted.
     #expect(try odd.where(\.size == -1).fetch() == seen.filter { $0.size == -1 })
     #expect(try odd.where(\.size == -1).count() == seen.filter { $0.size == -1 }.count)
     #expect(try odd.where(\.size >= 0).fetch() == seen.filter { $0.size >= 0 })

@@ -69,12 +69,12 @@ extension Processes {
       let peer = try peer()
       try peer.order("team 1 3")
       let query = store.objects(Team.self).including(\.$members)
-      var values = query.values.makeAsyncIterator()
+      var values = query.observe().makeAsyncIterator()
       #expect(try await values.next()?.first?.members.map(\.name) == ["t0", "t1", "t2"])
-      #expect(try query.fetch().first?.members.count == 3)
+      #expect(try await query.fetch().first?.members.count == 3)
       try peer.order("older 1001")
       #expect(try await values.next()?.first?.members.map(\.name) == ["t0", "older 1001", "t2"])
-      #expect(try query.fetch().first?.members[1].name == "older 1001")
+      #expect(try await query.fetch().first?.members[1].name == "older 1001")
       try peer.dismiss()
     }
 

@@ -4,6 +4,7 @@
 
 import Larder
 import LarderEngine
+import LarderLMDB
 import LarderSystem
 import LarderTesting
 import Testing
@@ -62,5 +63,28 @@ extension Processes {
     try ground.numbers.setValue("two", forKey: 1)
     try ground.store.sync()
     #expect(try ground.store.statistics().unsyncedCommits == 0)
+  }
+
+  @Test(.timeLimit(.minutes(5)))
+  func `The pin of an idle writer with a long interval follows the early syncs of others`() throws {
+    let ground = try Ground(StoreOptions(durability: .relaxed, syncInterval: .seconds(3600)))
+    let idle = try ground.peer("relaxed")
+    try idle.order("set 1 one")
+    func pinned() throws -> UInt64? {
+      try ground.store.core.generation().readers()
+        .filter { $0.pid == idle.processIdentifier }.compactMap(\.transaction).min()
+    }
+    let first = try #require(try pinned())
+    // Early syncs come with 32 MB of growth.
+    let value = [UInt8](repeating: 7, count: 1 << 20)
+    let deadline = ContinuousClock.now + .seconds(60)
+    var (now, key) = (first, 0)
+    while now <= first + 50, ContinuousClock.now < deadline {
+      try ground.store.setBytes(value, forKey: key % 30)
+      key += 1
+      now = try pinned() ?? .max
+    }
+    #expect(now > first + 50, "\(first), \(now), after \(key) writes")
+    try idle.dismiss()
   }
 }

@@ -105,7 +105,8 @@ extension Processes {
     try ground.numbers.setValue("v", forKey: 1)
     #expect(try reader.ask("pin") == "pinned")
     for key in 0..<10 { try ground.numbers.setValue("v", forKey: key) }
-    #expect(try ground.store.statistics().oldestReader?.pid == pid)
+    let found = try #require(try ground.store.statistics().oldestReader)
+    #expect(found.pid == pid && found.pinnedBytes > 0 && found.transactionsBehind == 10)
     #expect(try ground.store.statistics().processes.contains(pid))
     reader.kill()
     _ = try reader.wait()
@@ -117,6 +118,25 @@ extension Processes {
     #expect(try ground.store.statistics().oldestReader == nil)
     let readers = try ground.store.core.generation().readers()
     #expect(!readers.contains { $0.pid == pid })
+  }
+
+  @Test(.timeLimit(.minutes(5)))
+  func `The tool names a process that is stopped in a read, and what it pins`() throws {
+    let ground = try Ground()
+    let reader = try ground.peer()
+    try ground.numbers.setValue("v", forKey: 1)
+    #expect(try reader.ask("pin") == "pinned")
+    for key in 0..<10 { try ground.numbers.setValue("v", forKey: key) }
+    try reader.stop()
+    let outcome = try ChildProcess.run(
+      try PeerExecutable.tool.path, ["stat", "--store", ground.path])
+    let line = outcome.lines.first { $0.hasPrefix("oldest reader") } ?? ""
+    #expect(line.contains("process \(reader.processIdentifier) (stopped), for "), "\(outcome)")
+    #expect(line.contains("10 commits behind, keeps ") && line.contains("KiB"), "\(line)")
+    let json = try ChildProcess.run(
+      try PeerExecutable.tool.path, ["stat", "--json", "--store", ground.path])
+    #expect(json.output.contains("\"pinnedBytes\""), "\(json.output)")
+    reader.kill()
   }
 
   @Test(.timeLimit(.minutes(15)))

@@ -20,6 +20,7 @@ let package = Package(
       name: "ExternalClient",
       dependencies: [
         .product(name: "Larder", package: "larder"),
+        .product(name: "LarderObjects", package: "larder"),
         .product(name: "LarderTesting", package: "larder"),
       ]),
     // The smallest program with a store: its size is that of Larder and of what Larder links.

@@ -181,6 +181,10 @@ public final class MixedPersistentCache: Sendable {
   /// Removes every value of the cache's namespace, for every process: gone at once.
   public func removeAll() throws { try cache.removeAll() }
 
+  /// Removes every value of the cache's namespace, for every process, without blocking a thread of
+  /// Swift's pool.
+  public func removeAll() async throws { try await cache.removeAll() }
+
   /// Forgets what this process holds in memory. The store is not touched.
   public func clearMemoryCache(completion: (@Sendable () -> Void)? = nil) {
     cache.clearMemoryCache(completion: completion)

@@ -76,7 +76,8 @@ package final class MixedValue: Codable, Equatable, Sendable {
       live.withLock { $0 = value }
       return value
     } catch {
-      throw StoreError.unreadable("\"\(key.rawValue)\": \(error)", in: namespace)
+      throw StoreError.unreadable(
+        "the key \"\(key.rawValue)\" as \(name): \(error)", in: namespace)
     }
   }
 }

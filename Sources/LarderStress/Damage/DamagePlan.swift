@@ -178,7 +178,7 @@ struct DamagePlan: Sendable {
   private func bless(_ path: String) throws {
     guard let changed = try FileSystem.status(of: path + data)?.changed else { return }
     if let file = try? OwnedFile(path: path + generation + "/shared.table"),
-      let size = try? file.status.size, size >= SharedTableLayout.recency
+      let size = try? file.status.size, size >= SharedTableShape.small.fileSize
     {
       var word: [UInt8] = []
       word.append(littleEndian: changed)

@@ -136,13 +136,14 @@ enum HostileFields {
       let offset = Layout.processes + Layout.processSize * number(3) + 8 * number(32)
       return spoil(&bytes, offset, 8, "process", &random)
     default:
+      let shape = SharedTableShape(budget: 0)
       // Many at once: one of 65,536 stamps would hardly ever be met.
-      let start = random.chance(50) ? Layout.stamps : Layout.recency
+      let start = random.chance(50) ? shape.stamps : shape.recency
       let value: UInt64 = [0, 1, .max, random.next()].randomElement(using: &random)!
       for index in 0..<Layout.stampCount where start + 8 * index + 8 <= bytes.count {
         bytes.store(value, at: start + 8 * index)
       }
-      return "all \(start == Layout.stamps ? "stamps" : "recency words") became \(value)"
+      return "all \(start == shape.stamps ? "stamps" : "recency words") became \(value)"
     }
   }
 

@@ -109,7 +109,7 @@ struct RecordsFuzz: FuzzTarget {
     let meta = StoreMeta(
       durability: .durable, hashBits: 64, storeID: (random.next(), random.next()), generation: 1,
       secret: (random.next(), random.next()), budget: 1 << 20, mapSize: 1 << 30,
-      recencySlots: 65_536, created: 1_700_000_000_000)
+      shape: SharedTableShape(budget: 0), created: 1_700_000_000_000)
     var totals = StoreTotals()
     totals.bytes = 123_456
     let name = Array("a name".utf8)

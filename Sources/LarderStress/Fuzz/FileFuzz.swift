@@ -119,7 +119,7 @@ struct TableFuzz: FuzzTarget {
     defer { Files.removeAll(path) }
     let file = try OwnedFile(path: path, creation: .createIfMissing)
     try SharedTable.create(
-      in: file, binding: .init(storeID: (1, 2), generation: 3), recencySlots: 65_536,
+      in: file, binding: .init(storeID: (1, 2), generation: 3), shape: SharedTableShape(budget: 0),
       label: 3 << 40 + 17, budget: 1 << 20, dirty: false, dataChanged: 0,
       syncInterval: StoreMeta.usualSyncInterval)
     let head = try file.read(count: Self.head, at: 0)
@@ -129,7 +129,7 @@ struct TableFuzz: FuzzTarget {
   func run(_ bytes: [UInt8]) -> UInt64 {
     let path = Self.path()
     guard let file = try? OwnedFile(path: path, creation: .createIfMissing) else { return 0 }
-    let whole = SharedTableLayout.fileSize(recencySlots: 65_536)
+    let whole = SharedTableShape(budget: 0).fileSize
     guard (try? file.truncate(to: 0)) != nil,
       (try? file.truncate(to: bytes.count % 7 == 6 ? bytes.count : whole)) != nil,
       (try? file.write(bytes, at: 0)) != nil,

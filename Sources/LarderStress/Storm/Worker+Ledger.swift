@@ -110,7 +110,7 @@ extension Worker {
       board.raise(key, .removalIssued, to: sequence)
       return (key, sequence)
     }
-    try removed.removeAll()
+    try await removed.removeAll()
     for (key, sequence) in sequences { board.raise(key, .acknowledged, to: sequence) }
   }
 

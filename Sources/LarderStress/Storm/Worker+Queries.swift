@@ -115,7 +115,7 @@ extension Worker {
       Task.detached { [self] in
         let kept = objects.objects(StressItem.self).where(\.isKept == true)
         await watch(query) {
-          for try await items in kept.values {
+          for try await items in kept.observe() {
             query.isLive.store(true, ordering: .relaxed)
             take(items, query)
           }

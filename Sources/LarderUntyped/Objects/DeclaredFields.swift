@@ -7,7 +7,8 @@ internal import LarderCoding
 // FIELDS AS THEY WERE DECLARED
 //
 // The catalog knows the fields of most types and what they are ("year: integer", "owner: text?"), as
-// the program declared them that wrote last (`SchemaProbe.swift` of LarderObjects). JSON knows fewer
+// programs wrote them (`ObservedSchema.swift` of LarderObjects); the list is empty if the names of the
+// fields are data. JSON knows fewer
 // kinds, so what a line says is read by the field it stands in: a whole number becomes a floating-point
 // number, a text a date, a UUID or bytes. What does not fit is refused, and so is a field that is not
 // declared: the program would drop it.
@@ -22,7 +23,7 @@ struct DeclaredFields: Sendable {
   private let fields: [String: Field]
 
   init?(_ schema: [String]?) {
-    guard let schema else { return nil }
+    guard let schema, !schema.isEmpty else { return nil }
     var fields: [String: Field] = [:]
     for text in schema {
       guard let end = text.lastIndex(of: ":") else { return nil }

@@ -73,6 +73,7 @@ default:
     remove: { try bytes.removeValue(forKey: $0) }, removeAll: { try bytes.removeAll() })
   let violations = await laws.violations()
   expect(violations.isEmpty, "a lawful storage, not \(violations)")
+  expect(try await countGoodNotes(in: store) == 1, "one good note")
   let findings = try store.verify()
   expect(findings.isEmpty, "a sound store, not \(findings)")
   store.close()

@@ -1,0 +1,16 @@
+// Larder — an embedded, multi-process cache and object store.
+// Copyright 2026 the Larder authors. Licensed under Apache-2.0.
+// SPDX-License-Identifier: Apache-2.0
+
+internal import LarderSystem
+
+/// Runs functions that block where no thread of Swift's pool waits: for the suspending forms of the
+/// layers above.
+package enum BlockingWork {
+  /// Runs a function on a thread of the library and suspends the caller until it returns.
+  package static func run<Result: Sendable>(
+    _ body: @escaping @Sendable () throws -> Result
+  ) async throws -> Result {
+    try await BackgroundExecutor.shared.run(body)
+  }
+}

@@ -1,0 +1,58 @@
+// Larder — an embedded, multi-process cache and object store.
+// Copyright 2026 the Larder authors. Licensed under Apache-2.0.
+// SPDX-License-Identifier: Apache-2.0
+
+import Larder
+import LarderEngine
+import LarderTesting
+import Testing
+
+/// What a store takes on the disk before it holds anything worth it.
+@Suite(.timeLimit(.minutes(5))) struct FixedCostTests {
+  let directory: TemporaryDirectory
+  init() throws { directory = try TemporaryDirectory() }
+  var path: String { directory.path + "/store" }
+
+  /// The bytes of all blocks below the store's directory.
+  private func diskUse() throws -> Int {
+    let outcome = try ChildProcess.run("du", ["-s", "--block-size=1", path])
+    let bytes = outcome.output.split(separator: "\t").first.flatMap { Int($0) }
+    return try #require(bytes, "\(outcome)")
+  }
+
+  @Test(arguments: [1, 16, 64])
+  func `A cache with a small budget takes at most 2 MB`(megabytes: Int) throws {
+    let store = try SharedStore(at: path, StoreOptions(budget: .megabytes(megabytes)))
+    let empty = try diskUse()
+    try store.setBytes([1], forKey: 1)
+    let first = try diskUse()
+    print("A cache of \(megabytes) MiB: \(empty) bytes, with a value \(first)")
+    #expect(empty <= 2_000_000 && first <= 2_000_000)
+    #expect(try store.verify() == [])
+  }
+
+  @Test func `A small store takes at most 256 kB and is as good as any`() throws {
+    var options = StoreOptions(durability: .durable)
+    options.isSmall = true
+    let store = try SharedStore(at: path, options)
+    let empty = try diskUse()
+    for key in 0..<20 { try store.setBytes([UInt8(key)], forKey: key) }
+    let filled = try diskUse()
+    print("A small store: \(empty) bytes, with values \(filled)")
+    #expect(empty <= 256_000 && filled <= 256_000)
+    // Many keys for each of its stamps: no remembered value is stale.
+    let numbers = PersistentCache<Int, Int>(storage: store)
+    for key in 0..<400 { try numbers.setValue(key, forKey: key) }
+    for key in 0..<400 { #expect(try numbers.value(forKey: key) == key) }
+    for key in 0..<400 { try numbers.setValue(key + 1, forKey: key) }
+    for key in 0..<400 { #expect(try numbers.value(forKey: key) == key + 1) }
+    #expect(try store.verify() == [])
+    try store.compact()
+    #expect(try numbers.value(forKey: 7) == 8)
+    store.close()
+    // The files say what they are.
+    let again = try SharedStore(at: path, StoreOptions(durability: .durable))
+    #expect(try again.statistics().maximumReaders == 510)
+    #expect(try again.core.generation().table.shape == .small)
+  }
+}
