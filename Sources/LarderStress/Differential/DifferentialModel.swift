@@ -41,6 +41,18 @@ extension DifferentialModel {
   func conflicts(with other: Self) -> Bool { false }
 }
 
+/// How a value is compared in queries: as Swift does, but texts by their canonical bytes.
+protocol DifferentialValue: Comparable, Sendable {
+  static func isBelow(_ left: Self, _ right: Self) -> Bool
+}
+
+extension DifferentialValue {
+  static func isBelow(_ left: Self, _ right: Self) -> Bool { left < right }
+  static func isAtMost(_ left: Self, _ right: Self) -> Bool {
+    left == right || isBelow(left, right)
+  }
+}
+
 /// A random predicate, as the store and as an array evaluate it.
 struct Condition<Object: Storable>: Sendable {
   typealias Pair = (Predicate<Object>, @Sendable (Object) -> Bool)
@@ -49,7 +61,7 @@ struct Condition<Object: Storable>: Sendable {
   init(_ make: @escaping @Sendable (inout SeededRandom) -> Pair) { self.make = make }
 
   /// The six comparisons of a property with a constant.
-  static func compared<Value: Comparable & Sendable>(
+  static func compared<Value: DifferentialValue>(
     _ path: Path<Object, Value>, _ value: @escaping @Sendable (inout SeededRandom) -> Value
   ) -> Condition {
     let property = PropertyOf<Object, Value>(path)
@@ -59,13 +71,16 @@ struct Condition<Object: Storable>: Sendable {
       switch Int.random(in: 0..<8, using: &random) {
       case 0: return (path == constant, { $0[keyPath: path] == constant })
       case 1: return (path != constant, { $0[keyPath: path] != constant })
-      case 2: return (path < constant, { $0[keyPath: path] < constant })
-      case 3: return (path <= constant, { $0[keyPath: path] <= constant })
-      case 4: return (path > constant, { $0[keyPath: path] > constant })
-      case 5: return (path >= constant, { $0[keyPath: path] >= constant })
-      case 6 where constant <= other:
+      case 2: return (path < constant, { Value.isBelow($0[keyPath: path], constant) })
+      case 3: return (path <= constant, { Value.isAtMost($0[keyPath: path], constant) })
+      case 4: return (path > constant, { Value.isBelow(constant, $0[keyPath: path]) })
+      case 5: return (path >= constant, { Value.isAtMost(constant, $0[keyPath: path]) })
+      case 6 where constant <= other && Value.isAtMost(constant, other):
         return (
-          property.isIn(constant...other), { (constant...other).contains($0[keyPath: path]) }
+          property.isIn(constant...other),
+          {
+            Value.isAtMost(constant, $0[keyPath: path]) && Value.isAtMost($0[keyPath: path], other)
+          }
         )
       default:
         return (
@@ -76,7 +91,7 @@ struct Condition<Object: Storable>: Sendable {
   }
 
   /// The comparisons of an optional property, in which a missing value is neither below nor above.
-  static func compared<Value: Comparable & Sendable>(
+  static func compared<Value: DifferentialValue>(
     optional path: Path<Object, Value?>, _ value: @escaping @Sendable (inout SeededRandom) -> Value
   ) -> Condition {
     let property = PropertyOf<Object, Value?>(path)
@@ -85,8 +100,12 @@ struct Condition<Object: Storable>: Sendable {
       switch Int.random(in: 0..<6, using: &random) {
       case 0: return (path == constant, { $0[keyPath: path] == constant })
       case 1: return (path != constant, { $0[keyPath: path] != constant })
-      case 2: return (path < constant, { $0[keyPath: path].map { $0 < constant } ?? false })
-      case 3: return (path >= constant, { $0[keyPath: path].map { $0 >= constant } ?? false })
+      case 2:
+        return (path < constant, { $0[keyPath: path].map { Value.isBelow($0, constant) } ?? false })
+      case 3:
+        return (
+          path >= constant, { $0[keyPath: path].map { Value.isAtMost(constant, $0) } ?? false }
+        )
       case 4: return (property.isNil(), { $0[keyPath: path] == nil })
       default: return (property.isNotNil(), { $0[keyPath: path] != nil })
       }
@@ -163,12 +182,12 @@ struct Sort<Object: Storable>: Sendable {
   /// Negative: the first is before the second, ascending.
   let order: @Sendable (Object, Object) -> Int
 
-  init<Value: Comparable & Sendable>(_ path: Path<Object, Value>) {
+  init<Value: DifferentialValue>(_ path: Path<Object, Value>) {
     apply = { $2 ? $0.sorted(by: path, $1) : $0.then(by: path, $1) }
     order = { Self.order($0[keyPath: path], $1[keyPath: path]) }
   }
 
-  init<Value: Comparable & Sendable>(optional path: Path<Object, Value?>) {
+  init<Value: DifferentialValue>(optional path: Path<Object, Value?>) {
     apply = { $2 ? $0.sorted(by: path, $1) : $0.then(by: path, $1) }
     order = { left, right in
       switch (left[keyPath: path], right[keyPath: path]) {
@@ -181,9 +200,9 @@ struct Sort<Object: Storable>: Sendable {
   }
 
   /// The order of `<`, with values that do not equal themselves last.
-  private static func order<Value: Comparable>(_ left: Value, _ right: Value) -> Int {
-    if left < right { return -1 }
-    if right < left { return 1 }
+  private static func order<Value: DifferentialValue>(_ left: Value, _ right: Value) -> Int {
+    if Value.isBelow(left, right) { return -1 }
+    if Value.isBelow(right, left) { return 1 }
     if left == right { return 0 }
     return (left == left ? 0 : 1) - (right == right ? 0 : 1)
   }

@@ -220,7 +220,7 @@ struct DifferentialRun<Object: DifferentialModel> {
       }, isLimited: isLimited)
   }
 
-  /// Ties keep the order of their first save.
+  /// Ties keep the order of their first save, or the opposite one if the first key is descending.
   private static func sorted(
     _ objects: [Object], by keys: [(@Sendable (Object, Object) -> Int, SortDirection)]
   ) -> [Object] {
@@ -229,7 +229,7 @@ struct DifferentialRun<Object: DifferentialModel> {
         let result = order(left.element, right.element)
         if result != 0 { return (result < 0) == (direction == .ascending) }
       }
-      return left.offset < right.offset
+      return (left.offset < right.offset) == (keys.first?.1 != .descending)
     }.map(\.element)
   }
 

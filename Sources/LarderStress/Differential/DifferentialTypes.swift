@@ -45,6 +45,18 @@ enum OddValues {
   }
 }
 
+extension Int: DifferentialValue {}
+extension Double: DifferentialValue {}
+extension Decimal: DifferentialValue {}
+extension Date: DifferentialValue {}
+extension Level: DifferentialValue {}
+extension String: DifferentialValue {
+  static func isBelow(_ left: String, _ right: String) -> Bool {
+    func bytes(_ text: String) -> [UInt8] { Array(text.precomposedStringWithCanonicalMapping.utf8) }
+    return bytes(left).lexicographicallyPrecedes(bytes(right))
+  }
+}
+
 /// The exact content of a value, for comparing.
 enum Facts {
   static func of(_ text: String) -> String { "\(Array(text.utf8))" }
@@ -79,8 +91,15 @@ struct Wide: DifferentialModel {
   var part: Part
   var isOpen: Bool
 
+  var initial: String { String(text.prefix(1)) }
+  var parity: Int { year & 1 }
+  static let computedProperties = [
+    ComputedProperty<Wide>("initial", \.initial), ComputedProperty("parity", \.parity),
+  ]
+
   static let indexes = [
-    Index<Wide>("text", \.text), Index("year", \.year), Index("ratio", \.ratio),
+    Index<Wide>("initial", \.initial), Index("parity and text", \.parity, \.text),
+    Index("text", \.text), Index("year", \.year), Index("ratio", \.ratio),
     Index("note and year", \.note, \.year), Index("level", \.level), Index("tag", each: \.tags),
     Index("moment", \.moment), Index("open", \.year, where: \.isOpen == true),
     Index("accented", \.year, where: \.text == "\u{e9}"), Index("city", \.part.city),
@@ -112,6 +131,7 @@ struct Wide: DifferentialModel {
     .compared(\.ratio, OddValues.double), .compared(\.price, OddValues.decimal),
     .compared(optional: \.rebate, OddValues.decimal), .compared(\.moment, OddValues.date),
     .compared(\.level, OddValues.level), .element(\.tags, OddValues.text),
+    .compared(\.initial, OddValues.text), .compared(\.parity, OddValues.integer),
     .compared(\.part.city, OddValues.text), .compared(\.id, OddValues.integer),
     .compared(optional: \.part.floor, OddValues.integer),
     Condition { _ in (\.isOpen == true, { $0.isOpen }) },
@@ -120,7 +140,8 @@ struct Wide: DifferentialModel {
   ]
   static let sorts: [Sort<Wide>] = [
     Sort(\.text), Sort(\.year), Sort(\.ratio), Sort(\.price), Sort(optional: \.note),
-    Sort(\.moment), Sort(\.level), Sort(optional: \.rebate), Sort(\.part.city),
+    Sort(\.moment), Sort(\.level), Sort(optional: \.rebate), Sort(\.part.city), Sort(\.initial),
+    Sort(\.parity),
   ]
   static let aggregates: [Aggregate<Wide>] = [
     Aggregate(
