@@ -167,7 +167,12 @@ struct ObjectCommandTests {
         try all.where { $0.tags.contains("red") }.fetch() == wagons.filter { !$0.tags.isEmpty })
       #expect(try objects.storage.verify() == [])
       #expect(try tool.output("verify").hasPrefix("Sound"))
-      #expect(try tool.output("import", "Wagon", file).contains("2,500 unchanged"))
+      try objects.prepare(Wagon.self)
+      let again = try tool.output("import", "Wagon", file)
+      #expect(again.contains("2,500 objects") && again.contains(" 0 new"), "\(again)")
+      #expect(try all.fetch() == wagons)
+      #expect(try all.where(\.plate == "P77").fetch().map(\.id) == [77])
+      #expect(try objects.storage.verify() == [])
       let lines = try tool.output("export", "Wagon", "-")
       #expect(try String(contentsOfFile: file, encoding: .utf8) == lines)
     }
