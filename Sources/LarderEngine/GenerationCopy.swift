@@ -204,8 +204,6 @@ extension StoreCore {
       // Before the gate: other processes open and close the store while this waits for a writer.
       try takeTicket(in: generation)
       defer { generation.table.releaseTicket(process: generation.process) }
-      let gate = try Gate.enter(directory, timeout: options.openTimeout)
-      defer { gate.leave() }
       _ = try? generation.environment.clearDeadReaders()
       let transaction = try WriteTransaction(in: generation.environment)
       try generation.settleSuccession()

@@ -131,7 +131,9 @@ extension StoreCore {
       }
       switch registered {
       case .open(let core, let handles):
-        guard core.options.durability == durability else { return .differs(core.options.durability) }
+        guard core.options.durability == durability else {
+          return .differs(core.options.durability)
+        }
         registry[known] = .open(core, handles: handles + 1)
         return .found(core)
       case .opening(_, let ended), .closing(_, let ended): return .wait(ended)

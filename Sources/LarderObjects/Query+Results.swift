@@ -87,8 +87,11 @@ extension Query {
     return { store.storage.core.report($0) }
   }
 
+  /// The query, of which one object is enough; a limit of zero stays.
+  private var atMostOne: Query { limit(Swift.min(maximum ?? 1, 1)) }
+
   /// The first object, or `nil`.
-  public func first() throws -> Object? { try limit(1).fetch().first }
+  public func first() throws -> Object? { try atMostOne.fetch().first }
 
   /// How many objects there are.
   public func count() throws -> Int {
@@ -105,7 +108,7 @@ extension Query {
   }
 
   /// Whether there is any.
-  public func exists() throws -> Bool { try limit(1).count() > 0 }
+  public func exists() throws -> Bool { try atMostOne.count() > 0 }
 
   /// Deletes the objects, in one transaction.
   ///

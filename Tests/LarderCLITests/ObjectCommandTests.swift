@@ -167,7 +167,12 @@ struct ObjectCommandTests {
         try all.where { $0.tags.contains("red") }.fetch() == wagons.filter { !$0.tags.isEmpty })
       #expect(try objects.storage.verify() == [])
       #expect(try tool.output("verify").hasPrefix("Sound"))
-      #expect(try tool.output("import", "Wagon", file).contains("2,500 unchanged"))
+      try objects.prepare(Wagon.self)
+      let again = try tool.output("import", "Wagon", file)
+      #expect(again.contains("2,500 objects") && again.contains(" 0 new"), "\(again)")
+      #expect(try all.fetch() == wagons)
+      #expect(try all.where(\.plate == "P77").fetch().map(\.id) == [77])
+      #expect(try objects.storage.verify() == [])
       let lines = try tool.output("export", "Wagon", "-")
       #expect(try String(contentsOfFile: file, encoding: .utf8) == lines)
     }
@@ -242,11 +247,13 @@ struct ObjectCommandTests {
       let applied = try #require(
         try tool.json("migrate", "--dry-run")["applied"] as? [[String: Any]])
       #expect(applied.count == 1 && applied[0]["order"] as? Int == 1)
-      try objects.save((0..<10).map { Bare(id: $0) })
-      try objects.save(Clad(id: 10))
+      // Equal values keep the unique index from being built.
+      try objects.save((0..<10).map { Bare(id: $0, shelf: 7) })
+      try objects.save(Clad(id: 10, shelf: 8))
       let outcome = try tool.run("migrate", "--dry-run")
       #expect(outcome.status == .exited(1))
-      #expect(outcome.output.contains("not complete  the index \"id\" of LarderCLITests.Book"))
+      #expect(outcome.output.contains("not complete  the index \"shelf\" of LarderCLITests.Book"))
+      try objects.delete(Clad.self, ids: Array(1..<10))
       try objects.prepare(Clad.self)
       #expect(try tool.run("migrate", "--dry-run").status == .exited(0))
     }
@@ -256,11 +263,13 @@ struct ObjectCommandTests {
 /// One stored type, before and after it was given an index.
 struct Bare: Storable {
   let id: Int
+  let shelf: Int
   static let storedName = "LarderCLITests.Book"
 }
 
 struct Clad: Storable {
   let id: Int
+  let shelf: Int
   static let storedName = "LarderCLITests.Book"
-  static let indexes = [Index<Clad>("id", \.id)]
+  static let indexes = [Index<Clad>("shelf", \.shelf, unique: true)]
 }

@@ -8,7 +8,7 @@ import LarderTesting
 import Testing
 
 /// What a store takes on the disk before it holds anything worth it.
-@Suite(.timeLimit(.minutes(5))) struct FixedCostTests {
+@Suite(.timeLimit(.minutes(15))) struct FixedCostTests {
   let directory: TemporaryDirectory
   init() throws { directory = try TemporaryDirectory() }
   var path: String { directory.path + "/store" }

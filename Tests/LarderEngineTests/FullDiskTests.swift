@@ -147,15 +147,4 @@ import Testing
     #expect(try SharedStore(at: path).core === store.core)
     #expect(try store.verify() == [])
   }
-
-  @Test func `A write through another handle inside a transaction traps`() async {
-    await #expect(processExitsWith: .failure) {
-      try withTemporaryDirectory { path in
-        let store = try SharedStore(at: path + "/store")
-        let other = try SharedStore(at: path + "/store")
-        // Caught, so that an error thrown would be no failure of the process.
-        try? store.write { _ in try other.setBytes([1], forKey: 1) }
-      }
-    }
-  }
 }

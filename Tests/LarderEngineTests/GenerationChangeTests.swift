@@ -54,7 +54,9 @@ import Testing
     try store.sync()
     try recreate(store, ["set 2 new"])
     #expect(try cache.value(forKey: 1) == nil)
-    #expect(try cache.value(forKey: 2) == "new")
+    let value = try cache.value(forKey: 2)
+    // A cache may have started empty, if this process created it before all files were deleted.
+    #expect(value == "new" || value == nil)
   }
 
   @Test func `Memory is used again after a store with a lower generation number took its place`()

@@ -8,7 +8,7 @@ import Testing
 
 /// Reads and later commits while, and after, another process writes a meta page.
 @Suite(
-  .serialized, .timeLimit(.minutes(5)),
+  .serialized, .timeLimit(.minutes(15)),
   .enabled(if: PreloadShim.isAvailable, "\(PreloadShim.reason)")
 )
 struct MetaWriteTests {

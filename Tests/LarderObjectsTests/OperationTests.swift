@@ -26,7 +26,7 @@ struct Plated: Storable, Equatable {
     }
   }
 
-  @Test(.timeLimit(.minutes(5)))
+  @Test(.timeLimit(.minutes(15)))
   func `A batch that fails in the middle and is caught stores nothing of its transaction`() throws {
     let ground = try Ground(StoreOptions())
     let store = ground.store
@@ -42,7 +42,7 @@ struct Plated: Storable, Equatable {
     #expect(try store.storage.verify() == [])
   }
 
-  @Test(.timeLimit(.minutes(5)))
+  @Test(.timeLimit(.minutes(15)))
   func `An operation after a failed one is refused with the cause`() throws {
     let ground = try Ground(StoreOptions())
     let store = ground.store
@@ -65,7 +65,7 @@ struct Plated: Storable, Equatable {
     #expect(try store.objects(Plated.self).fetch().map(\.id) == [1])
   }
 
-  @Test(.timeLimit(.minutes(5)))
+  @Test(.timeLimit(.minutes(15)))
   func `A child that cannot be saved takes its parent with it`() throws {
     let ground = try Ground(StoreOptions())
     let store = ground.store
@@ -79,7 +79,7 @@ struct Plated: Storable, Equatable {
     #expect(try store.objects(Plated.self).fetch().map(\.id) == [1])
   }
 
-  @Test(.timeLimit(.minutes(5)))
+  @Test(.timeLimit(.minutes(15)))
   func `An operation that fails before it writes changes nothing and the transaction continues`()
     throws
   {
@@ -98,7 +98,7 @@ struct Plated: Storable, Equatable {
     #expect(try store.storage.verify() == [])
   }
 
-  @Test(.timeLimit(.minutes(5)))
+  @Test(.timeLimit(.minutes(15)))
   func `The error of a closure is thrown rather than that of the transaction`() throws {
     struct Own: Error {}
     let ground = try Ground(StoreOptions())

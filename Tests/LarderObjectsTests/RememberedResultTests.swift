@@ -42,7 +42,7 @@ struct Word: Storable, Equatable {
 }
 
 @Suite struct RememberedResultTests {
-  @Test(.timeLimit(.minutes(5)))
+  @Test(.timeLimit(.minutes(15)))
   func `A kept query that filters by a closure is run each time`() throws {
     let ground = try Ground(StoreOptions())
     for id in 0..<10 { try ground.store.save(Lenient(id: id, name: "a")) }
@@ -64,7 +64,7 @@ struct Word: Storable, Equatable {
     init(_ value: consuming Mutex<Int>) { self.value = value }
   }
 
-  @Test(.timeLimit(.minutes(5)))
+  @Test(.timeLimit(.minutes(15)))
   func `A change that the type's own comparison does not see is observed`() async throws {
     let ground = try Ground(StoreOptions())
     let store = ground.store
@@ -81,7 +81,7 @@ struct Word: Storable, Equatable {
     #expect(try await changes.next()?.updated.map(\.object.name) == ["b"])
   }
 
-  @Test(.timeLimit(.minutes(5)))
+  @Test(.timeLimit(.minutes(15)))
   func `A fetched instance of a class is no other caller's unless its type shares instances`()
     throws
   {
@@ -105,7 +105,7 @@ struct Word: Storable, Equatable {
     #expect(try store.object(Frozen.self, id: 1) === first)
   }
 
-  @Test(.timeLimit(.minutes(5)))
+  @Test(.timeLimit(.minutes(15)))
   func `Texts are in one order in scans, indexes, pages and comparisons, however composed`() throws
   {
     let ground = try Ground(StoreOptions())
@@ -161,7 +161,7 @@ struct Word: Storable, Equatable {
     #expect(try query.min(\.text).map { Word(id: 0, text: $0) }.map(bytes) == bytes(ascending[0]))
   }
 
-  @Test(.timeLimit(.minutes(5)))
+  @Test(.timeLimit(.minutes(15)))
   func `contains of a text finds whole characters however they are composed`() throws {
     let ground = try Ground(StoreOptions())
     let texts = ["cafe\u{301}", "café", "cafe", ""]

@@ -63,7 +63,7 @@ private func run(_ executable: String, _ arguments: String...) throws {
 extension Processes {
   #if os(Linux)
     @Test(
-      .enabled(if: isRoot, needsRoot), .timeLimit(.minutes(5)), arguments: [0o777, 0o755],
+      .enabled(if: isRoot, needsRoot), .timeLimit(.minutes(15)), arguments: [0o777, 0o755],
       [Durability.cache, .durable])
     func `A parent that another user can change is refused, and no value of that user is read`(
       mode: Int, durability: Durability
@@ -80,7 +80,7 @@ extension Processes {
       attacker.kill()
     }
 
-    @Test(.enabled(if: isRoot, needsRoot), .timeLimit(.minutes(5)))
+    @Test(.enabled(if: isRoot, needsRoot), .timeLimit(.minutes(15)))
     func `In a sticky directory nobody but the owner can exchange a store`() throws {
       let attack = try Attack(mode: 0o1777, durability: .durable)
       let attacker = try PeerExecutable.peer.start()

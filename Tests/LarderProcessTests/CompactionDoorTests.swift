@@ -90,7 +90,7 @@ extension Processes {
   }
 
   #if os(Linux)
-    @Test(.timeLimit(.minutes(5)))
+    @Test(.timeLimit(.minutes(15)))
     func `An opener that waits in vain names the process that holds the open lock`() throws {
       let ground = try Ground()
       let gate = ground.store.core.directory.gate

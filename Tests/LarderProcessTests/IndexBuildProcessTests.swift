@@ -80,7 +80,7 @@ private final class StepLog: Sendable {
 }
 
 @Suite struct IndexBuildProcessTests {
-  @Test(.timeLimit(.minutes(5)))
+  @Test(.timeLimit(.minutes(15)))
   func `A build whose process is killed is continued by the next use in another`() throws {
     let ground = try BuildGround()
     ground.builder.kill()
@@ -94,7 +94,7 @@ private final class StepLog: Sendable {
     try ground.check(store)
   }
 
-  @Test(.timeLimit(.minutes(5)))
+  @Test(.timeLimit(.minutes(15)))
   func `One process builds while another waits for it and names it after the limit`() throws {
     let ground = try BuildGround()
     let log = StepLog()
@@ -116,7 +116,7 @@ private final class StepLog: Sendable {
     try ground.check(store)
   }
 
-  @Test(.timeLimit(.minutes(5)))
+  @Test(.timeLimit(.minutes(15)))
   func `A build whose process is stopped is taken over`() throws {
     let ground = try BuildGround()
     try ground.builder.stop()

@@ -10,7 +10,7 @@ import Testing
 extension Processes {
   /// Stores while, and after, a process writes a meta page of LMDB.
   @Suite(
-    .serialized, .timeLimit(.minutes(5)),
+    .serialized, .timeLimit(.minutes(15)),
     .enabled(if: PreloadShim.isAvailable, "\(PreloadShim.reason)"))
   struct MetaWriteTests {
     let ground: Ground

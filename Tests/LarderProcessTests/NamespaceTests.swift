@@ -42,7 +42,7 @@ extension Ground {
 
 extension Processes {
   @Test(
-    .enabled(if: canUnshare, needsNamespaces), .timeLimit(.minutes(5)),
+    .enabled(if: canUnshare, needsNamespaces), .timeLimit(.minutes(15)),
     arguments: [Durability.durable, .relaxed])
   func `A kept store refuses processes of another PID namespace while it is open`(
     durability: Durability
@@ -69,7 +69,7 @@ extension Processes {
     try container.first.dismiss()
   }
 
-  @Test(.enabled(if: canUnshare, needsNamespaces), .timeLimit(.minutes(5)))
+  @Test(.enabled(if: canUnshare, needsNamespaces), .timeLimit(.minutes(15)))
   func `Directories of namespaces that have ended are removed by the next opener`() throws {
     let ground = try Ground()
     try ground.numbers.setValue("ours", forKey: 1)
@@ -94,7 +94,7 @@ extension Processes {
     try peer.dismiss()
   }
 
-  @Test(.enabled(if: canUnshare, needsNamespaces), .timeLimit(.minutes(5)))
+  @Test(.enabled(if: canUnshare, needsNamespaces), .timeLimit(.minutes(15)))
   func `Processes of one namespace share one store, also when the main one is free again`() throws {
     let ground = try Ground()
     let container = try Container()
@@ -115,7 +115,7 @@ extension Processes {
     for process in [second, container.first, peer] { try process.dismiss() }
   }
 
-  @Test(.enabled(if: canUnshare, needsNamespaces), .timeLimit(.minutes(5)))
+  @Test(.enabled(if: canUnshare, needsNamespaces), .timeLimit(.minutes(15)))
   func `A store that is free belongs to the namespace of its next opener`() throws {
     let ground = try Ground()
     ground.store.close()

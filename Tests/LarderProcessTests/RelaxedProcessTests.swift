@@ -65,7 +65,7 @@ extension Processes {
     #expect(try ground.store.statistics().unsyncedCommits == 0)
   }
 
-  @Test(.timeLimit(.minutes(5)))
+  @Test(.timeLimit(.minutes(15)))
   func `The pin of an idle writer with a long interval follows the early syncs of others`() throws {
     let ground = try Ground(StoreOptions(durability: .relaxed, syncInterval: .seconds(3600)))
     let idle = try ground.peer("relaxed")

@@ -120,7 +120,7 @@ extension Processes {
     #expect(!readers.contains { $0.pid == pid })
   }
 
-  @Test(.timeLimit(.minutes(5)))
+  @Test(.timeLimit(.minutes(15)))
   func `The tool names a process that is stopped in a read, and what it pins`() throws {
     let ground = try Ground()
     let reader = try ground.peer()

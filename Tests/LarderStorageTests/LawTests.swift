@@ -168,7 +168,10 @@ struct LawTests {
         note = try update.applied { known }.map { Note(id: update.key, body: $0.value) }
       }.map { StorageEntry($0.body) }
     }
-    await expectLaws(Storage(storageName: "notes", operations: operations), operations: 60)
+    // Identifiers that are equal in Swift are one object.
+    await expectLaws(
+      Storage(storageName: "notes", operations: operations), operations: 60,
+      except: [.canonicallyEqualKeysAreTwo])
     objects.close()
   }
 }

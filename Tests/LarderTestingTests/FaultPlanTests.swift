@@ -23,7 +23,8 @@ import Testing
     .afterEviction, .beforeStamps, .betweenStamps, .afterStamps, .beforeCommit, .afterCommit,
     .beforeWake, .afterRenew, .beforeFill, .leaseTaken, .leaseRegistered, .leaseBeforeFill,
     .objectIndexed, .objectUnlinked, .catalogChanged, .migrationNoted, .numberDropped, .sweepStep,
-    .condemnMarked, .copyWritten, .closeGateTaken, .closeSynced, .closeDone, .syncBegun, .beforeRecord,
+    .condemnMarked, .copyWritten, .closeGateTaken, .closeSynced, .closeDone, .syncBegun,
+    .beforeRecord,
     .afterRecord, .restoreWritten, .restoreSynced, .restoreRecorded,
   ]
 
