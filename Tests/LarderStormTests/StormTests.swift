@@ -47,6 +47,16 @@ let needsFaults: Comment = "needs swift test --traits default,FaultInjection"
     #expect((number("memory_hits_checked", in: line) ?? 0) > 10_000)
   }
 
+  @Test(.timeLimit(.minutes(15)))
+  func `Queries of random objects give what plain arrays give`() throws {
+    let seed = "\(Seed.announce().value % 1_000_000)"
+    let outcome = try ChildProcess.run(
+      PeerExecutable("larder-stress").path,
+      ["objects", "--seconds", "5", "--rounds", "60", "--seed", seed], deadline: .seconds(300))
+    #expect(outcome.status == .exited(0), "\(outcome.standardError.suffix(4000))")
+    #expect((number("queries", in: outcome.lines.last ?? "") ?? 0) > 300)
+  }
+
   /// A broken rule, and the theme of the rounds that watch it; `nil`: the scenarios, or many.
   struct Broken: Sendable, CustomTestStringConvertible {
     let mutant: String
