@@ -43,7 +43,7 @@ package enum CurrentFile {
     String(XXH64.hash(Array("larder 1 g-\(number)".utf8)), radix: 16)
   }
 
-  /// Puts a generation in force, for everybody at once.
+  /// Makes a generation the current one, for all processes at once.
   package static func write(
     _ number: UInt64, in directory: StoreDirectory, synchronous: Bool
   ) throws(SystemError) {
