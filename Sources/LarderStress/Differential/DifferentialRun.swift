@@ -73,8 +73,8 @@ struct DifferentialRun<Object: DifferentialModel> {
     }
   }
 
-  /// The array after a save, or `nil` where a unique index refuses it.
-  private func saved(_ new: [Object]) -> [Object]? {
+  /// An array after a save, or `nil` where a unique index refuses it.
+  private static func saved(_ new: [Object], into objects: [Object]) -> [Object]? {
     var result = objects
     for object in new {
       if result.contains(where: { object.conflicts(with: $0) }) { return nil }
@@ -88,7 +88,7 @@ struct DifferentialRun<Object: DifferentialModel> {
   }
 
   private mutating func save(_ new: [Object]) throws {
-    let expected = saved(new)
+    let expected = Self.saved(new, into: objects)
     do {
       try store.save(new)
     } catch let error as ObjectError where error.code == .keyTaken && expected == nil {
@@ -100,34 +100,25 @@ struct DifferentialRun<Object: DifferentialModel> {
     objects = expected
   }
 
-  /// A refused batch inside of a transaction leaves nothing of itself behind.
+  /// A batch that is refused inside a transaction refuses the whole, also if its error is ignored.
   private mutating func saveInTransaction() throws {
     let batches = (0..<3).map { _ in
       (0..<Int.random(in: 1...4, using: &random)).map { _ in Object.random(&random) }
     }
-    let before = objects
-    do {
-      let outcomes = try store.write { transaction in
-        batches.map { batch in
-          do {
-            try transaction.save(batch)
-            return true
-          } catch { return false }
-        }
-      }
-      for (batch, succeeded) in zip(batches, outcomes) {
-        let expected = saved(batch)
-        guard (expected != nil) == succeeded else {
-          throw Violation(
-            description: "a batch was \(succeeded ? "saved" : "refused") against its unique index")
-        }
-        objects = expected ?? objects
-      }
-    } catch let error as ObjectError {
-      // A transaction in which an operation failed may refuse its commit as a whole.
-      objects = before
-      if batches.allSatisfy({ saved($0) != nil }) { throw error }
+    let expected = batches.reduce(objects as [Object]?) { objects, batch in
+      objects.flatMap { Self.saved(batch, into: $0) }
     }
+    do {
+      try store.write { transaction in
+        for batch in batches { try? transaction.save(batch) }
+      }
+    } catch let error as ObjectError where error.code == .transactionFailed && expected == nil {
+      return
+    }
+    guard let expected else {
+      throw Violation(description: "a transaction with a refused batch was stored")
+    }
+    objects = expected
   }
 
   private mutating func delete() throws {
@@ -159,11 +150,14 @@ struct DifferentialRun<Object: DifferentialModel> {
     let victim = objects.first?.id
     do {
       try store.write { transaction in
-        try? transaction.save(new)
+        try transaction.save(new)
         if let victim { try transaction.delete(Object.self, id: victim) }
         throw Undo()
       }
-    } catch is Undo {}
+    } catch is Undo {
+    } catch let error as ObjectError
+      where error.code == .keyTaken && Self.saved([new], into: objects) == nil
+    {}
   }
 
   private mutating func look() throws {
