@@ -3,6 +3,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 internal import LarderCoding
+internal import LarderEngine
 internal import Synchronization
 
 /// In a cache without a store: which computations and pull-ups a write or removal has overtaken.
@@ -81,7 +82,7 @@ final class MemoryWatch<Key: CacheKey>: Sendable {
     }
     let alarm = milliseconds.map { milliseconds in
       Task {
-        try? await Task.sleep(for: .milliseconds(milliseconds))
+        try? await BlockingWork.sleep(for: .milliseconds(milliseconds))
         self.wake(id)
       }
     }

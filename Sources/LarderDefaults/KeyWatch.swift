@@ -144,7 +144,7 @@ final class KeyWatch: WatchSource {
       do { now = try store.look(at: key) } catch {
         if store.store.hasClosed { return }
         // Such as a lack of descriptors: what was missed is seen as soon as looking works again.
-        do { try await Task.sleep(for: .seconds(1)) } catch { return }
+        do { try await BlockingWork.sleep(for: .seconds(1)) } catch { return }
         continue
       }
       let isSame = now.isSame(as: seen)

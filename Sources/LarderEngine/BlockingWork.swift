@@ -13,4 +13,11 @@ package enum BlockingWork {
   ) async throws -> Result {
     try await BackgroundExecutor.shared.run(body)
   }
+
+  /// Suspends the task for a time, without a file descriptor, of which `Task.sleep` needs one.
+  ///
+  /// - Throws: `CancellationError` if the task is cancelled.
+  package static func sleep(for duration: Duration) async throws(CancellationError) {
+    try await DeadlineTimer.shared.sleep(nanoseconds: duration.nanoseconds)
+  }
 }

@@ -53,12 +53,12 @@ extension StoreCore {
           break
         }
         tries += 1
-        if tries > 50 {
+        if tries > 10 {
           // It was killed, or is stopped: be content with the stamps.
           newestAllowed = snapshot
           break
         }
-        try await Task.sleep(nanoseconds: 200_000)
+        try await DeadlineTimer.shared.sleep(nanoseconds: 1_000_000)
       }
     } catch {
       if let lease { generation.table.dropLease(lease) }

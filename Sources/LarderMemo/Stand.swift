@@ -29,6 +29,9 @@ package enum Stand {
   /// or waits: libdispatch opens an epoll, two event and a timer descriptor, and traps if it cannot.
   package static var hasDescriptorsForRuntime: Bool { Descriptor.canOpen(4) }
 
+  /// Whether there are descriptors for the runtime and for everything a command opens.
+  package static var hasDescriptorsToSpare: Bool { Descriptor.canOpen(64) }
+
   package static func isSuccess(_ end: ProcessEnd) -> Bool { end.isSuccess }
 
   /// Ends as the command ended: with its exit status, or by the same signal.

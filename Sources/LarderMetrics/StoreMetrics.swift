@@ -116,8 +116,13 @@ public final class StoreMetrics: Sendable {
   ///
   /// - Throws: ``StoreError/Code/invalidOption`` when the interval is not longer than nothing.
   @concurrent
-  public func run(
-    every interval: Duration, clock: some Clock<Duration> = ContinuousClock()
+  public func run(every interval: Duration) async throws {
+    try await run(every: interval, pause: { try await BlockingWork.sleep(for: $0) })
+  }
+
+  /// ``run(every:)`` with another way to wait, for tests.
+  package func run(
+    every interval: Duration, pause: @Sendable (Duration) async throws -> Void
   ) async throws {
     guard interval > .zero else {
       throw StoreError(
@@ -133,7 +138,7 @@ public final class StoreMetrics: Sendable {
         store.core.report(error)
       }
       // The only error of a sleep is that the task was cancelled.
-      do { try await clock.sleep(for: interval) } catch { return }
+      do { try await pause(interval) } catch { return }
     }
   }
 

@@ -67,6 +67,37 @@ package final class DeadlineTimer: Sendable {
     _ = consume entry
   }
 
+  /// Suspends the task for a time, or until it is cancelled.
+  ///
+  /// `Task.sleep` of libdispatch needs a file descriptor and ends the process where there is none.
+  ///
+  /// - Throws: `CancellationError` if the task is cancelled.
+  package func sleep(nanoseconds: UInt64) async throws(CancellationError) {
+    // The continuation and whether the task was cancelled before there was one.
+    let waiter = Mutex<(continuation: CheckedContinuation<Void, Never>?, isOver: Bool)>((nil, false))
+    let end: @Sendable () -> Void = {
+      let continuation = waiter.withLock { waiter in
+        waiter.isOver = true
+        return waiter.continuation.take()
+      }
+      continuation?.resume()
+    }
+    await withTaskCancellationHandler {
+      let id = schedule(after: nanoseconds, end)
+      await withCheckedContinuation { continuation in
+        let isOver = waiter.withLock { waiter in
+          if !waiter.isOver { waiter.continuation = continuation }
+          return waiter.isOver
+        }
+        if isOver { continuation.resume() }
+      }
+      cancel(id)
+    } onCancel: {
+      end()
+    }
+    if Task.isCancelled { throw CancellationError() }
+  }
+
   /// How many deadlines there are, for tests.
   package var count: Int { state.withLock { $0.entries.count } }
 

@@ -139,11 +139,17 @@ package final class OwnedFile: Sendable {
 
   // MARK: Locks
 
-  /// Tries `flock(LOCK_EX)` without waiting; `false`: somebody else has it.
+  /// Tries `flock(LOCK_EX)` without waiting.
+  ///
+  /// - Returns: `false` if another open file has the lock.
   package func tryExclusiveLock() throws(SystemError) -> Bool {
-    if flock(descriptor, LOCK_EX | LOCK_NB) == 0 { return true }
-    let code = currentErrno()
-    if code == EWOULDBLOCK || code == EINTR { return false }
+    // A signal says nothing about a holder. A bound, because a wait must end.
+    for _ in 0..<100 {
+      if flock(descriptor, LOCK_EX | LOCK_NB) == 0 { return true }
+      let code = currentErrno()
+      if code == EWOULDBLOCK { return false }
+      guard code == EINTR else { throw .last("flock", path) }
+    }
     throw .last("flock", path)
   }
 

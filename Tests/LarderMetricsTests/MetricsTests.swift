@@ -184,7 +184,7 @@ struct MetricsTests {
     let turns = Turns { turn in
       if turn < 3 { try store.setBytes([1], forKey: turn) } else { store.close() }
     }
-    try await metrics.run(every: .seconds(15), clock: turns)
+    try await metrics.run(every: .seconds(15), pause: { try await turns.sleep(for: $0) })
     #expect(turns.waited == [.seconds(15), .seconds(15), .seconds(15)])
     #expect(try total("larder_sets_total") == 2)
     let error = #expect(throws: StoreError.self) { try metrics.record() }
@@ -194,7 +194,7 @@ struct MetricsTests {
   @Test func `A run ends when its task is cancelled`() async throws {
     let metrics = try StoreMetrics(temporary.store, factory: factory)
     let turns = Turns { turn in if turn == 2 { throw CancellationError() } }
-    try await metrics.run(every: .milliseconds(1), clock: turns)
+    try await metrics.run(every: .milliseconds(1), pause: { try await turns.sleep(for: $0) })
     #expect(turns.waited.count == 2)
     let generation = try factory.expectGauge("larder_generation", dimensions())
     #expect(generation.values.count == 2)

@@ -16,6 +16,7 @@
 //   pin                        stays inside a read -> pinned, and after the next line: ok
 //   readthrough K              inside a read, another thread sets K -> through ENTRIES CODE ENTRIES
 //                              before and after, as the read finds them
+//   starve KEY TEXT            opens files until there is no descriptor left, then computes -> value TEXT
 //   compute K TEXT LOG [held]  four tasks compute one key; a computation leaves a file in LOG, and
 //                              with `held` says `computing` and waits for a line
 //                              -> computed TIMES VALUE
@@ -85,6 +86,7 @@ extension Peer {
     case "compute":
       return try compute(
         number(words[0]), String(words[1]), log: String(words[2]), isHeld: words.count > 3)
+    case "starve": return try starve(number(words[0]), String(words[1]))
     case "cross": return try cross(number(words[0]), number(words[1]))
     default: return try whole(command, words)
     }
@@ -106,6 +108,25 @@ extension Peer {
       }
     }
     return "value \(try outcome.wait())"
+  }
+
+  private func starve(_ key: Int, _ text: String) throws -> String {
+    let cache = try numbers
+    // The threads of Swift's pool need descriptors when the first of them starts.
+    let started = Outcome<String>()
+    Task.detached { started.set(.success(try await cache.value(forKey: -1) { "started" })) }
+    _ = try started.wait()
+    var files: [OwnedFile] = []
+    while let file = try? OwnedFile(path: "/dev/null", writable: false) { files.append(file) }
+    let outcome = Outcome<String>()
+    Task.detached {
+      do {
+        outcome.set(.success(try await cache.value(forKey: key) { text }))
+      } catch {
+        outcome.set(.failure(error))
+      }
+    }
+    return "value \(try withExtendedLifetime(files) { try outcome.wait() })"
   }
 
   private func churn(_ from: Int, _ count: Int, isBehind: Bool) throws -> String {

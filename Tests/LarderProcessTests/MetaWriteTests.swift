@@ -76,7 +76,8 @@ extension Processes {
       let peer = try writer()
       for round in 0..<3 {
         try order("fail")
-        #expect(try peer.ask("set 1 lost\(round)").hasPrefix("error outcomeUnknown "))
+        let failure = try peer.ask("set 1 lost\(round)")
+        #expect(failure.hasPrefix("error outcomeUnknown "), "round \(round): \(failure)")
         try peer.order("set 2 kept\(round)")
       }
       #expect(try peer.ask("get 2") == "value kept2")

@@ -43,6 +43,18 @@ extension Processes {
   }
 
   @Test(.timeLimit(.minutes(15)))
+  func `A computation waits for a writer without a file descriptor`() throws {
+    let ground = try Ground()
+    let peer = try ground.peer()
+    let answer = try ground.store.write { transaction in
+      try transaction.setBytes([1], forKey: "of the writer")
+      return try peer.ask("starve 1 computed")
+    }
+    #expect(answer == "value computed")
+    #expect(try ground.store.verify() == [])
+  }
+
+  @Test(.timeLimit(.minutes(15)))
   func `When the process that computes is killed another takes over at once`() throws {
     let ground = try Ground()
     let others = try (0..<3).map { _ in try ground.peer() }
