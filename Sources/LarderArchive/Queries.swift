@@ -124,7 +124,7 @@ public struct FinderProperty<Archive: Archivable, Value: Sendable>: Sendable {
 
   public func callAsFunction(_ validator: PropertyValidator<Archive, Value>) -> QueryFinder<Archive>
   {
-    let property = PropertyOf(\Archived<Archive>.archive)[dynamicMember: path]
+    let property = PredicateProperty(\Archived<Archive>.archive)[dynamicMember: path]
     return finder.adding(
       QueryStep(
         isLimit: false, query: { try $0.where(validator.predicate(property)) },
@@ -161,10 +161,10 @@ public struct QuerySorter<Archive: Archivable>: ManagedQuery {
   public subscript<Value: Comparable & Sendable>(
     dynamicMember path: Path<Archive, Value>
   ) -> SorterProperty<Archive> {
-    let property = PropertyOf(\Archived<Archive>.archive)[dynamicMember: path]
+    let property = PredicateProperty(\Archived<Archive>.archive)[dynamicMember: path]
     return SorterProperty { direction in
       self.then({ $0.then(by: property, direction) }) { left, right in
-        let order = ValueOrder.of(left[keyPath: path], right[keyPath: path])
+        let order = SortOrdering.of(left[keyPath: path], right[keyPath: path])
         return direction == .ascending ? order : -order
       }
     }
@@ -174,10 +174,10 @@ public struct QuerySorter<Archive: Archivable>: ManagedQuery {
   public subscript<Value: Comparable & Sendable>(
     dynamicMember path: Path<Archive, Value?>
   ) -> SorterProperty<Archive> {
-    let property = PropertyOf(\Archived<Archive>.archive)[dynamicMember: path]
+    let property = PredicateProperty(\Archived<Archive>.archive)[dynamicMember: path]
     return SorterProperty { direction in
       self.then({ $0.then(by: property, direction) }) { left, right in
-        let order = ValueOrder.of(left[keyPath: path], right[keyPath: path])
+        let order = SortOrdering.of(left[keyPath: path], right[keyPath: path])
         return direction == .ascending ? order : -order
       }
     }

@@ -41,7 +41,7 @@ extension PersistentCache {
     if let value = tier.hit(key) { return value }
     if let value = try loadForCompute(key) { return value }
     let encoded = EncodedKey(key)
-    let call = FlightTable.Call<Value>(
+    let call = SingleFlightGroup.Call<Value>(
       encoded, in: namespace, timeout: options.computeTimeout,
       text: { [namespace] in
         "key \(String(describing: key).prefix(200))"
@@ -83,12 +83,12 @@ extension PersistentCache {
     while true {
       // What this process removed before is older than what is computed now.
       await core.settle(encoded, in: space)
-      if let leadership = try await core.tryLead(encoded, in: space) {
-        defer { core.endLeading(leadership) }
+      if let leadership = try await core.acquireComputationLease(encoded, in: space) {
+        defer { core.release(leadership) }
         // Whoever computed it before us has committed by now.
         if let value = try loadForCompute(key) { return value }
         flight.beginComputing()
-        let value = try await core.timed(.computation, compute)
+        let value = try await core.recordingTimings(.computation, compute)
         core.countComputation()
         do {
           try await core.fill(
@@ -103,7 +103,7 @@ extension PersistentCache {
         return value
       }
       flight.note(holder: core.computingProcess(encoded, in: space))
-      await core.waitForNews()
+      await core.waitForNextCommit()
       try flights.checkInterest(in: flight, of: encoded, in: namespace)
       if let value = try loadForCompute(key) { return value }
     }

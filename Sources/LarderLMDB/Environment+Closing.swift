@@ -16,7 +16,7 @@ extension Environment {
   ///   then.
   public func close() throws(LMDBError) {
     if ForkGuard.isForkedChild { throw LMDBError(.usedAfterFork, during: "close \(path)") }
-    guard !isWriting, !pool.isHeldHere else {
+    guard !isWriting, !pool.isHeldByCurrentThread else {
       throw LMDBError(.insideTransaction, during: "close \(path)")
     }
     while true {
@@ -30,7 +30,7 @@ extension Environment {
     let pause = Event()
     while users.load(ordering: .sequentiallyConsistent) > 0 { pause.wait(nanoseconds: 200_000) }
     do throws(LMDBError) {
-      try gate.enterAgain(path, timeout: options.openTimeout)
+      try gate.reacquire(path, timeout: options.openTimeout)
     } catch {
       state.store(.open, ordering: .sequentiallyConsistent)
       throw error
@@ -53,7 +53,7 @@ extension Environment {
       try? gate.write(record, synchronously: record.flags.contains(.onDemand))
     }
     handle.close()
-    gate.vacate()
+    gate.unlockAll()
     state.store(.closed, ordering: .sequentiallyConsistent)
   }
 
@@ -63,16 +63,16 @@ extension Environment {
       try close()
     } catch {
       // It must not be opened a second time while LMDB has it open: whoever opens it next closes it.
-      UnclosedEnvironments.add(handle, gate)
+      DeferredEnvironmentCloses.add(handle, gate)
     }
   }
 }
 
 /// Environments whose last reference went while another process held up the gate.
-enum UnclosedEnvironments {
-  private static let all = Mutex<[(handle: EnvironmentHandle, gate: EnvironmentGate)]>([])
+enum DeferredEnvironmentCloses {
+  private static let all = Mutex<[(handle: EnvironmentHandle, gate: EnvironmentOpenLock)]>([])
 
-  static func add(_ handle: EnvironmentHandle, _ gate: EnvironmentGate) {
+  static func add(_ handle: EnvironmentHandle, _ gate: EnvironmentOpenLock) {
     all.withLock { $0.append((handle, gate)) }
   }
 
@@ -89,7 +89,7 @@ enum UnclosedEnvironments {
     }
     for (handle, gate) in found {
       handle.close()
-      gate.vacate()
+      gate.unlockAll()
     }
   }
 }

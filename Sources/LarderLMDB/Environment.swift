@@ -33,7 +33,7 @@ public final class Environment: Sendable {
   public let options: EnvironmentOptions
 
   let handle: EnvironmentHandle
-  let gate: EnvironmentGate
+  let gate: EnvironmentOpenLock
   let pool: ReaderPool
   let serial: UInt
   let tables = Mutex<[String?: Table]>([:])
@@ -59,7 +59,7 @@ public final class Environment: Sendable {
   /// A file that gives reason for doubt is verified first, each page of it.
   ///
   /// - Throws: ``LMDBError``, among others ``LMDBError/Code/alreadyOpen``,
-  ///   ``LMDBError/Code/larderStore``, ``LMDBError/Code/remoteFileSystem``,
+  ///   ``LMDBError/Code/larderStore``, ``LMDBError/Code/unsupportedFileSystem``,
   ///   ``LMDBError/Code/invalid``, ``LMDBError/Code/damaged``.
   public init(at path: String, _ options: EnvironmentOptions = .init()) throws(LMDBError) {
     let opened = try EnvironmentOpener(path: path, options: options).open()
@@ -128,9 +128,9 @@ public final class Environment: Sendable {
     try enter("write")
     defer { leave() }
     try requireNoWrite("write")
-    try lookAfterFile()
+    try checkFileAndReaders()
     guard hasFileSizeLimit else { return try write(body) }
-    return try OSThread.withoutFileSizeSignal { () throws(any Error) in try write(body) }
+    return try OSThread.blockingSIGXFSZ { () throws(any Error) in try write(body) }
   }
 
   private func write<R>(_ body: (inout WriteTransaction) throws -> R) throws -> R {
@@ -158,7 +158,7 @@ public final class Environment: Sendable {
   }
 
   /// Before a write: is the file still there and whole, and does anybody dead keep pages?
-  private func lookAfterFile() throws(LMDBError) {
+  private func checkFileAndReaders() throws(LMDBError) {
     let status = FileSystem.status(ofDescriptor: handle.dataDescriptor)
     let size = status?.size ?? 0
     guard let status, status.links > 0, size >= knownBytes.load(ordering: .relaxed) else {

@@ -131,7 +131,7 @@ extension LMDBError.Code {
   /// The directory or the file is a Larder store's.
   public static var larderStore: Self { Self(rawValue: -3) }
   /// The file system cannot keep several processes coherent (network, FUSE).
-  public static var remoteFileSystem: Self { Self(rawValue: -4) }
+  public static var unsupportedFileSystem: Self { Self(rawValue: -4) }
   /// This process is a fork of the one that opened the environment.
   public static var usedAfterFork: Self { Self(rawValue: -5) }
   /// The environment was closed.
@@ -143,11 +143,11 @@ extension LMDBError.Code {
   /// Another process has been opening or closing the environment for too long.
   public static var openTimeout: Self { Self(rawValue: -9) }
   /// The table belongs to another environment, or to one that was closed.
-  public static var foreignTable: Self { Self(rawValue: -10) }
+  public static var wrongEnvironment: Self { Self(rawValue: -10) }
   /// The table has keys of the other kind.
-  public static var wrongKeys: Self { Self(rawValue: -11) }
+  public static var keyKindMismatch: Self { Self(rawValue: -11) }
   /// Processes of another PID namespace have the environment open.
-  public static var foreignNamespace: Self { Self(rawValue: -12) }
+  public static var pidNamespaceMismatch: Self { Self(rawValue: -12) }
   /// An option or a name has a value that makes no sense.
   public static var invalidOption: Self { Self(rawValue: -13) }
   /// The verifier found the file damaged, or it is gone; nothing was touched.

@@ -130,7 +130,7 @@ package final class ReaderPool: Sendable {
   deinit { unsafe uncounted.deallocate() }
 
   /// Whether this thread holds a reader: it is inside a read.
-  package var isHeldHere: Bool { heldHere > 0 }
+  package var isHeldByCurrentThread: Bool { heldHere > 0 }
 
   private var heldHere: Int {
     let token = OSThread.token
@@ -203,13 +203,13 @@ package final class ReaderPool: Sendable {
         return admitted(reader)
       }
       // Only one of those who wait is refused, whoever is first.
-      let isHopeless =
+      let isUnprobeable =
         held > 0
         && stuck.compareExchange(
           expected: readers.count, desired: readers.count - held,
           ordering: .sequentiallyConsistent
         ).exchanged
-      if isHopeless { throw Exhausted(capacity: readers.count, isNested: true) }
+      if isUnprobeable { throw Exhausted(capacity: readers.count, isNested: true) }
       if Clocks.monotonicNanoseconds() > deadline {
         stuck.subtract(held, ordering: .sequentiallyConsistent)
         throw Exhausted(capacity: readers.count, isNested: held > 0)

@@ -226,7 +226,7 @@ import Testing
       #expect(try await cache.value(forKey: key) { 10 } == 10)
       #expect(try cache.contains(key))
     }
-    #expect(try store.statistics().fillsRefused == 0)
+    #expect(try store.statistics().rejectedFills == 0)
   }
 
   @Test func `A computation after a transaction without changes begins at once`() async throws {

@@ -21,12 +21,12 @@ import Testing
 
   /// Flips a bit of every copy of `payload` in the data file, as a failing disk would.
   static func flip(_ payload: [UInt8], in file: String) throws -> Int {
-    let data = try Files.contents(of: file)
+    let data = try TestFiles.contents(of: file)
     let mark = Array(payload.prefix(32))
     var found = 0
     for offset in 0..<(data.count - mark.count) where data[offset] == mark[0] {
       guard data[offset..<(offset + mark.count)].elementsEqual(mark) else { continue }
-      try Files.overwrite([mark[7] ^ 0x10], at: offset + 7, in: file)
+      try TestFiles.overwrite([mark[7] ^ 0x10], at: offset + 7, in: file)
       found += 1
     }
     return found
@@ -58,7 +58,7 @@ import Testing
     #expect(try store.verify() == [])
     try store.setBytes(payload, forKey: "broken")
     #expect(try store.bytes(forKey: "broken") == payload)
-    #expect(!log.startedEmpty)
+    #expect(!log.resetToEmpty)
   }
 
   @Test(arguments: [40, 200_000])
@@ -144,7 +144,7 @@ import Testing
     try crash(path)
     let log = EventLog()
     let again = try SharedStore(at: path, log.options())
-    #expect(log.startedEmpty)
+    #expect(log.resetToEmpty)
     #expect("\(log.events)".contains("went down"))
     #expect(try again.bytes(forKey: 1) == nil)
     try again.setBytes([2], forKey: 1)
@@ -169,7 +169,7 @@ import Testing
   @Test func `A store that was closed in order outlives a restart`() throws {
     for durability in Durability.allCases {
       let path = "\(path)-\(durability)"
-      let tool = try PeerExecutable.tool.path
+      let tool = try TestExecutable.tool.path
       func call(_ boot: String, _ arguments: [String]) throws -> ChildProcess.Outcome {
         try ChildProcess.run(
           tool, arguments + ["--store", path], environment: ["LARDER_TEST_BOOT_ID": boot])
@@ -186,7 +186,7 @@ import Testing
   {
     for durability in Durability.allCases {
       let path = "\(path)-\(durability)"
-      let tool = try PeerExecutable.tool.path
+      let tool = try TestExecutable.tool.path
       let environment = ["LARDER_TEST_BOOT_ID": "111"]
       let set = try ChildProcess.run(
         tool, ["set", "k", "value", "--store", path, "--durability", "\(durability)"],

@@ -14,7 +14,7 @@ import Testing
   init() throws { directory = try TemporaryDirectory() }
 
   private func isMapped(_ name: String) throws -> Bool {
-    let maps = String(decoding: try Files.contents(of: "/proc/self/maps"), as: UTF8.self)
+    let maps = String(decoding: try TestFiles.contents(of: "/proc/self/maps"), as: UTF8.self)
     return maps.split(separator: "\n").contains { $0.contains(directory.path) && $0.contains(name) }
   }
 
@@ -35,9 +35,9 @@ import Testing
 
   /// Deletes the store and creates it again by another process, under a lower generation number.
   private func recreate(_ store: SharedStore, _ commands: [String]) throws {
-    Files.removeAll(path)
+    TestFiles.removeAll(path)
     let outcome = try ChildProcess.run(
-      PeerExecutable.peer.path, input: ["open \(path)"] + commands + ["close"])
+      TestExecutable.peer.path, input: ["open \(path)"] + commands + ["close"])
     #expect(!outcome.output.contains("error"), "\(outcome)")
     try store.core.move(from: store.core.generation())
   }

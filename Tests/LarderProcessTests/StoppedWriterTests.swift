@@ -10,7 +10,7 @@ import Testing
 extension Processes {
   @Test(.timeLimit(.minutes(15)))
   func `Writes queued behind a stopped writer fail and name it, and reads go on`() throws {
-    let ground = try Ground()
+    let ground = try StoreFixture()
     try ground.numbers.setValue("before", forKey: 1)
     let holder = try ground.peer()
     let others = try (0..<2).map { _ in try ground.peer("timeout=300") }
@@ -54,7 +54,7 @@ extension Processes {
 
   @Test(.timeLimit(.minutes(15)))
   func `A stopped writer that is killed lets everybody write on`() throws {
-    let ground = try Ground()
+    let ground = try StoreFixture()
     let holder = try ground.peer()
     let other = try ground.peer("timeout=20000")
     #expect(try holder.ask("hold") == "holding")
@@ -70,7 +70,7 @@ extension Processes {
 
   @Test(.timeLimit(.minutes(15)))
   func `A wake-up that a stopped and killed writer had taken is made up for`() throws {
-    let ground = try Ground()
+    let ground = try StoreFixture()
     let table = try ground.store.core.generation().table
     let peers = try (0..<3).map { _ in try ground.peer("timeout=20000") }
     let (holder, victim, waiter) = (peers[0], peers[1], peers[2])
@@ -95,7 +95,7 @@ extension Processes {
 
   @Test(.timeLimit(.minutes(15)))
   func `Asynchronous writers behind a stopped writer fail and name it`() async throws {
-    let ground = try Ground(StoreOptions(writeTimeout: .milliseconds(300)))
+    let ground = try StoreFixture(StoreOptions(writeTimeout: .milliseconds(300)))
     let holder = try ground.peer()
     #expect(try holder.ask("hold") == "holding")
     try holder.stop()
@@ -130,7 +130,7 @@ extension Processes {
 
   @Test(.timeLimit(.minutes(15)))
   func `A writer waits no longer than its limit wherever another one is stopped`() throws {
-    let ground = try Ground(StoreOptions(writeTimeout: .milliseconds(200)))
+    let ground = try StoreFixture(StoreOptions(writeTimeout: .milliseconds(200)))
     let peer = try ground.peer()
     let clock = ContinuousClock()
     var stalls = 0
@@ -162,7 +162,7 @@ extension Processes {
     async throws
   {
     let failures = Progress()
-    let ground = try Ground(
+    let ground = try StoreFixture(
       StoreOptions(writeTimeout: .milliseconds(1500), onError: { _ in failures.step() }))
     let holder = try ground.peer()
     #expect(try holder.ask("hold") == "holding")
@@ -183,7 +183,7 @@ extension Processes {
 
   @Test(.timeLimit(.minutes(15)))
   func `While a store is closed behind a stopped writer other stores open and close`() throws {
-    let ground = try Ground()
+    let ground = try StoreFixture()
     let holder = try ground.peer()
     let path = ground.path
     // The process's only handle is that of the thread below.
@@ -193,7 +193,7 @@ extension Processes {
     #expect(try holder.ask("hold") == "holding")
     try holder.stop()
     cache[1] = 1
-    let closer = OwnThread { store.close() }
+    let closer = JoinableThread { store.close() }
     let clock = ContinuousClock()
     // From here on it is being closed.
     while (try? store.statistics()) != nil {}

@@ -24,7 +24,7 @@ let needsFaults: Comment = "needs swift test --traits default,FaultInjection"
     seconds: Int, mutant: String? = nil, theme: String? = nil, seed: Seed
   ) throws -> (status: ChildProcess.ExitStatus, line: String, log: String) {
     let outcome = try ChildProcess.run(
-      PeerExecutable("larder-stress").path,
+      TestExecutable("larder-stress").path,
       ["--seconds", "\(seconds)", "--no-damage", "--seed", "\(seed.value % 1_000_000)"]
         + (theme.map { ["--theme", $0] } ?? []),
       environment: mutant.map { ["LARDER_MUTANT": $0] } ?? [:], deadline: .seconds(seconds + 300))
@@ -51,7 +51,7 @@ let needsFaults: Comment = "needs swift test --traits default,FaultInjection"
   func `Queries of random objects give what plain arrays give`() throws {
     let seed = "\(Seed.announce().value % 1_000_000)"
     let outcome = try ChildProcess.run(
-      PeerExecutable("larder-stress").path,
+      TestExecutable("larder-stress").path,
       ["objects", "--seconds", "5", "--rounds", "60", "--seed", seed], deadline: .seconds(300))
     #expect(outcome.status == .exited(0), "\(outcome.standardError.suffix(4000))")
     #expect((number("queries", in: outcome.lines.last ?? "") ?? 0) > 300)

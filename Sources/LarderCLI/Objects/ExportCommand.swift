@@ -5,8 +5,8 @@
 import ArgumentParser
 import Foundation
 import LarderCoding
+import LarderDynamic
 import LarderEngine
-import LarderUntyped
 
 /// `larder export`: the entries of a store, or the objects of a type, as a file.
 struct ExportCommand: ParsableCommand {
@@ -51,9 +51,9 @@ struct ExportCommand: ParsableCommand {
           { try EntryTransfer(operands, arguments).export(store, to: $0) },
           { count, leftOut in say(entries: count, leftOut) })
       }
-      let objects = try Objects.open(arguments)
+      let objects = try ObjectCommandSupport.open(arguments)
       defer { objects.store.close() }
-      let record = try Objects.type(type, in: objects)
+      let record = try ObjectCommandSupport.type(type, in: objects)
       try toFile(
         { try write(objects, record, to: $0) },
         { count, leftOut in say(record, count, leftOut) })
@@ -64,7 +64,7 @@ struct ExportCommand: ParsableCommand {
   private func toFile(
     _ body: (FileHandle) throws -> (count: Int, leftOut: Int), _ say: (Int, Int) -> Void
   ) throws {
-    let output = try OutputFile(file)
+    let output = try AtomicOutputFile(file)
     do {
       let (count, leftOut) = try body(output.handle)
       try output.finish()
@@ -84,8 +84,8 @@ struct ExportCommand: ParsableCommand {
         ]))
     } else {
       Console.line(
-        "Exported \(Columns.count(count, "entry", "entries")) to \(file)"
-          + (leftOut > 0 ? ", left out \(Columns.grouped(leftOut)) that are damaged." : "."))
+        "Exported \(TextLayout.count(count, "entry", "entries")) to \(file)"
+          + (leftOut > 0 ? ", left out \(TextLayout.grouped(leftOut)) that are damaged." : "."))
     }
   }
 
@@ -98,13 +98,13 @@ struct ExportCommand: ParsableCommand {
         ]))
     } else {
       Console.line(
-        "Exported \(Columns.count(count, "object", "objects")) of \(record.name) to \(file)"
-          + (leftOut > 0 ? ", left out \(Columns.grouped(leftOut))." : "."))
+        "Exported \(TextLayout.count(count, "object", "objects")) of \(record.name) to \(file)"
+          + (leftOut > 0 ? ", left out \(TextLayout.grouped(leftOut))." : "."))
     }
   }
 
   private func write(
-    _ objects: UntypedObjects, _ record: ObjectTypeRecord, to output: FileHandle
+    _ objects: DynamicObjects, _ record: ObjectTypeRecord, to output: FileHandle
   ) throws -> (count: Int, leftOut: Int) {
     var progress = TransferProgress("exporting")
     defer { progress.clear() }

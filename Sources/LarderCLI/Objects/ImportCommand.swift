@@ -5,8 +5,8 @@
 import ArgumentParser
 import Foundation
 import LarderCoding
+import LarderDynamic
 import LarderEngine
-import LarderUntyped
 
 /// `larder import`: entries, or objects of a type, from a file.
 struct ImportCommand: ParsableCommand {
@@ -57,7 +57,7 @@ struct ImportCommand: ParsableCommand {
     name: .shortAndLong,
     help: ArgumentHelp(
       "Of an SQLite file: what its keys are. (default: text)", valueName: "type"))
-  var keyType: KeyType?
+  var keyType: KeyTextFormat?
 
   @Flag(
     name: .long, help: "Of an SQLite file: its values are for a MixedPersistentCache.")
@@ -90,19 +90,21 @@ struct ImportCommand: ParsableCommand {
       guard let type = operands.type else {
         let store = try arguments.openOrCreate()
         defer { store.close() }
-        let items = keyType != nil || mixed ? ItemOptions(keyType ?? .text, isMixed: mixed) : nil
+        let items =
+          keyType != nil || mixed
+          ? PersistentCacheKitImportOptions(keyType ?? .text, isMixed: mixed) : nil
         return try EntryTransfer(operands, arguments).importing(
           input, into: store, keepsExisting: keepExisting, items: items)
       }
-      let objects = try Objects.open(arguments)
+      let objects = try ObjectCommandSupport.open(arguments)
       defer { objects.store.close() }
-      let record = try Objects.type(type, in: objects)
+      let record = try ObjectCommandSupport.type(type, in: objects)
       var importing = try ObjectImport(objects, record, keepsExisting: keepExisting)
       do {
         try read(input, into: &importing)
         say(record, importing.tally)
-      } catch let error as UntypedError {
-        let stored = Columns.count(importing.tally.total, "line", "lines")
+      } catch let error as DynamicObjectError {
+        let stored = TextLayout.count(importing.tally.total, "line", "lines")
         let place =
           error.line.map { "\(file == "-" ? "standard input" : file), line \($0): " } ?? ""
         throw ToolError(
@@ -141,12 +143,12 @@ struct ImportCommand: ParsableCommand {
         ]))
       return
     }
-    var parts = ["\(Columns.grouped(tally.inserted)) new"]
-    if tally.replaced > 0 { parts.append("\(Columns.grouped(tally.replaced)) replaced") }
-    if tally.unchanged > 0 { parts.append("\(Columns.grouped(tally.unchanged)) unchanged") }
-    if tally.kept > 0 { parts.append("\(Columns.grouped(tally.kept)) kept as they were") }
+    var parts = ["\(TextLayout.grouped(tally.inserted)) new"]
+    if tally.replaced > 0 { parts.append("\(TextLayout.grouped(tally.replaced)) replaced") }
+    if tally.unchanged > 0 { parts.append("\(TextLayout.grouped(tally.unchanged)) unchanged") }
+    if tally.kept > 0 { parts.append("\(TextLayout.grouped(tally.kept)) kept as they were") }
     Console.line(
-      "Imported \(Columns.count(tally.total, "object", "objects")) of \(record.name): "
+      "Imported \(TextLayout.count(tally.total, "object", "objects")) of \(record.name): "
         + parts.joined(separator: ", ") + ".")
   }
 }

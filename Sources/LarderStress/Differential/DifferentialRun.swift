@@ -91,7 +91,7 @@ struct DifferentialRun<Object: DifferentialModel> {
     let expected = Self.saved(new, into: objects)
     do {
       try store.save(new)
-    } catch let error as ObjectError where error.code == .keyTaken && expected == nil {
+    } catch let error as ObjectError where error.code == .uniqueViolation && expected == nil {
       return
     }
     guard let expected else {
@@ -160,7 +160,7 @@ struct DifferentialRun<Object: DifferentialModel> {
       }
     } catch is Undo {
     } catch let error as ObjectError
-      where error.code == .keyTaken && Self.saved([new], into: objects) == nil
+      where error.code == .uniqueViolation && Self.saved([new], into: objects) == nil
     {}
   }
 
