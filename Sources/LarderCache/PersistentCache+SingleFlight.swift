@@ -17,9 +17,10 @@ extension PersistentCache {
   /// the kernel, so when it is killed another takes over at once; the rest wait and get its result.
   /// The result is stored only if no process wrote or removed the key since the computation began,
   /// which it does after the writes of this process to the key that wait; the callers get it in any
-  /// case. They get it at once when it cannot be stored for the moment, because another process is
-  /// stopped inside a write: an error of storing goes to the store's `onError`. An error of `compute`
-  /// goes to this process's callers and is not stored.
+  /// case. A value that was stored is read by every process from then on. The callers wait for that at
+  /// most 250 ms, and about 10 ms when another process is inside one write for so long, or stopped in
+  /// it: they get the value, storing it goes on, and an error of storing goes to the store's `onError`.
+  /// An error of `compute` goes to this process's callers and is not stored.
   ///
   /// A caller that waits for the computation of another task or process stops waiting when it is
   /// cancelled, and after ``CacheOptions/computeTimeout``. Neither ends the work the others wait for.

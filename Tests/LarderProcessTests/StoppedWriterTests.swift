@@ -167,11 +167,17 @@ extension Processes {
     let holder = try ground.peer()
     #expect(try holder.ask("hold") == "holding")
     try holder.stop()
-    let start = ContinuousClock.now
     #expect(try await ground.numbers.value(forKey: 1) { "computed" } == "computed")
     // Callers of this process get the same, and compute nothing.
     #expect(try await ground.numbers.value(forKey: 1) { "again" } == "computed")
-    #expect(ContinuousClock.now - start < .milliseconds(1400))
+    // At once: the fastest, as the machine may be busy.
+    var fastest = Duration.seconds(60)
+    for key in 100..<108 {
+      let start = ContinuousClock.now
+      #expect(try await ground.numbers.value(forKey: key) { "computed" } == "computed")
+      fastest = min(fastest, ContinuousClock.now - start)
+    }
+    #expect(fastest < .milliseconds(200))
     // What could not be stored is an error without a caller.
     while failures.value == 0 {}
     holder.continue()
@@ -179,6 +185,31 @@ extension Processes {
     #expect(try await ground.numbers.value(forKey: 1) { "later" } == "later")
     #expect(ground.numbers[1] == "later")
     try holder.dismiss()
+  }
+
+  @Test(.timeLimit(.minutes(15)))
+  func `A computed value is returned while a transaction of its own process goes on`() async throws
+  {
+    let ground = try StoreFixture()
+    let (begun, end) = (Progress(), Progress())
+    let store = ground.store
+    let writer = JoinableThread {
+      try? store.write { _ in
+        begun.step()
+        while end.value == 0 {}
+      }
+    }
+    while begun.value == 0 {}
+    #expect(try await ground.numbers.value(forKey: 1) { "computed" } == "computed")
+    end.step()
+    writer.join()
+    // It is stored when the store goes on, and a value that could be stored is read elsewhere.
+    try store.sync()
+    let peer = try ground.peer()
+    #expect(try peer.ask("get 1") == "value computed")
+    #expect(try await ground.numbers.value(forKey: 2) { "second" } == "second")
+    #expect(try peer.ask("get 2") == "value second")
+    try peer.dismiss()
   }
 
   @Test(.timeLimit(.minutes(15)))

@@ -59,39 +59,59 @@ extension StoreCore {
 
   // MARK: A store that does not move
 
-  /// Calls `action` once if no transaction begins for a quarter of a second, or after a second.
+  /// The longest time that `value(forKey:)` waits for the store: for the writes of this process to the
+  /// key before it computes, and to have the computed value stored before it returns it.
+  package static let computedValueWait: Duration = .milliseconds(250)
+  /// How long another process is inside one transaction before it counts as stalled.
+  private static let stallNap: Duration = .milliseconds(10)
+
+  /// A transaction of another process.
+  private struct Stand: Equatable {
+    let holder: Int
+    let label: UInt64
+  }
+
+  /// The transaction that another process is in, or about to begin.
+  private var stand: Stand? {
+    guard let generation = try? generation(), let holder = generation.table.ticketHolder,
+      holder != generation.process
+    else { return nil }
+    return Stand(holder: holder, label: generation.table.writerLabel)
+  }
+
+  /// Calls `action` once: as soon as another process has been inside one transaction for 10 ms, and
+  /// at the latest after ``computedValueWait``.
   ///
   /// - Returns: What ends it: ``TimedOutcome/finish(_:)``.
   func afterStall(_ action: @escaping @Sendable () -> Void) -> TimedOutcome<Void> {
     let wait = TimedOutcome<Void> { _ in }
-    expectStall(wait, label: (try? generation())?.table.writerLabel, rounds: 4, action)
+    let end = StoreCore.deadline(after: StoreCore.computedValueWait)
+    expectStall(wait, stand, until: end, action)
     return wait
   }
 
   private func expectStall(
-    _ wait: TimedOutcome<Void>, label: UInt64?, rounds: Int,
+    _ wait: TimedOutcome<Void>, _ before: Stand?, until end: UInt64,
     _ action: @escaping @Sendable () -> Void
   ) {
-    wait.setTimer(after: .milliseconds(250)) { [self] in
-      let now = (try? generation())?.table.writerLabel
-      guard now == label || rounds == 1 else {
-        return expectStall(wait, label: now, rounds: rounds - 1, action)
+    wait.setTimer(after: StoreCore.stallNap) { [self] in
+      let now = stand
+      let isStalled = now != nil && now == before
+      guard isStalled || Clocks.monotonicNanoseconds() >= end else {
+        return expectStall(wait, now, until: end, action)
       }
       action()
     }
   }
 
-  /// Suspends until the writes of this process to a key that wait are committed; not longer than the
-  /// store moves.
+  /// Suspends until the writes of this process to a key that wait are committed, at most
+  /// ``computedValueWait``.
   package func settle(_ key: EncodedKey, in space: NamespaceHandle) async {
     guard pendingWrite(of: key, in: space) != nil else { return }
     await withCheckedContinuation { continuation in
       let outcome = TimedOutcome<Void> { _ in continuation.resume() }
-      let stall = afterStall { outcome.finish(()) }
-      submit(.barrier, space: nil, key: WriteRequest.noKey) { _ in
-        stall.finish(())
-        outcome.finish(())
-      }
+      outcome.setTimer(after: StoreCore.computedValueWait) { outcome.finish(()) }
+      submit(.barrier, space: nil, key: WriteRequest.noKey) { _ in outcome.finish(()) }
     }
   }
 }

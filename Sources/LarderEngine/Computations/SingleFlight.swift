@@ -120,7 +120,8 @@ extension StoreCore {
 extension StoreCore {
   /// Commits a computed value under single flight.
   ///
-  /// - Parameter stalled: Called once if the store does not move meanwhile.
+  /// - Parameter stalled: Called once when the caller is to have the value before it is stored; see
+  ///   ``afterStall(_:)``.
   /// - Throws: ``StoreError``
   package func fill(
     _ content: EntryContent, _ leadership: ComputationLease, _ key: EncodedKey,
