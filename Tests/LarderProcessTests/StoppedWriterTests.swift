@@ -213,6 +213,44 @@ extension Processes {
   }
 
   @Test(.timeLimit(.minutes(15)))
+  func `A caller waits for its own limit once, as a member of the queue and as its leader`() throws
+  {
+    let limit = Duration.seconds(2)
+    let ground = try StoreFixture(StoreOptions(writeTimeout: limit))
+    let holder = try ground.peer()
+    #expect(try holder.ask("hold") == "holding")
+    try holder.stop()
+    let (numbers, store) = (ground.numbers, ground.store)
+    let calls: [@Sendable () throws -> Void] = [
+      { try numbers.setValue("lost", forKey: 1) },
+      { try store.write { try $0.setBytes([1], forKey: 2, in: "own") } },
+      { _ = try numbers.removeValue(forKey: 3) },
+      { try store.write { try $0.setBytes([1], forKey: 4, in: "own") } },
+      { try numbers.setValue("lost", forKey: 5) },
+    ]
+    // One after another, so that each is behind the one before: all but the first are promoted.
+    let callers = calls.enumerated().map { index, call in
+      let caller = JoinableThread { () -> (Duration, StoreError?) in
+        let start = ContinuousClock.now
+        do { try call() } catch { return (ContinuousClock.now - start, error as? StoreError) }
+        return (ContinuousClock.now - start, nil)
+      }
+      while store.core.queuedWrites <= index {}
+      return caller
+    }
+    for caller in callers {
+      let (time, error) = caller.join()
+      #expect(error?.code == .writerStalled && error?.pid == holder.processIdentifier)
+      #expect(time < limit * 1.75, "\(time)")
+    }
+    holder.continue()
+    try holder.order("go")
+    try numbers.setValue("after", forKey: 9)
+    #expect(numbers[1] == nil && numbers[5] == nil && numbers[9] == "after")
+    try holder.dismiss()
+  }
+
+  @Test(.timeLimit(.minutes(15)))
   func `While a store is closed behind a stopped writer other stores open and close`() throws {
     let ground = try StoreFixture()
     let holder = try ground.peer()

@@ -61,6 +61,12 @@ extension StoreCore {
     return isEndless ? .max : sum
   }
 
+  /// The time that is left until a deadline; zero when it is over.
+  static func nanoseconds(until deadline: UInt64) -> UInt64 {
+    let now = Clocks.monotonicNanoseconds()
+    return now < deadline ? min(deadline - now, .max / 4) : 0
+  }
+
   /// The process that other writers wait for: this one, unless another is between begin and commit.
   func writer(in generation: Generation) -> Int32 {
     if let holder = generation.table.ticketHolder, holder != generation.process,

@@ -31,6 +31,8 @@ extension StoreCore {
   /// Queues a record and waits until it is committed.
   @discardableResult
   package func submit(_ record: WriteRequest) throws(StoreError) -> WriteRequest.Result {
+    // One for the whole call, whether it waits for its result, for the writer's role or as the leader.
+    let deadline = StoreCore.deadline(after: options.writeTimeout)
     let generation = try checkCaller()
     try check(record, generation)
     let event: Event? = queue.state.withLock { state in
@@ -49,12 +51,12 @@ extension StoreCore {
       return event
     }
     if let event {
-      try wait(for: record, event)
+      try wait(for: record, event, until: deadline)
     } else {
-      lead(until: record)
+      lead(until: record, deadline: deadline)
       // The role went to a transaction that was queued before us.
       if !record.isDone, let event = record.waiter.withLock({ $0.event }) {
-        try wait(for: record, event)
+        try wait(for: record, event, until: deadline)
       }
     }
     switch record.result {
@@ -155,13 +157,14 @@ extension StoreCore {
 
   // MARK: Waiting
 
-  /// Waits for the end of a record, or for the writer's role, at most `writeTimeout`.
-  private func wait(for record: WriteRequest, _ event: Event) throws(StoreError) {
-    let limit = options.writeTimeout.nanoseconds
-    let deadline = StoreCore.deadline(after: options.writeTimeout)
+  /// Waits for the end of a record, or for the writer's role, until the deadline of the call.
+  private func wait(
+    for record: WriteRequest, _ event: Event, until deadline: UInt64
+  ) throws(StoreError) {
+    var end = deadline
     var patience = 0
     while true {
-      let isSet = event.wait(nanoseconds: limit)
+      let isSet = event.wait(nanoseconds: StoreCore.nanoseconds(until: end))
       if record.isDone { return }
       if record.waiter.withLock({ $0.takePromotion() }) {
         event.reset()
@@ -179,6 +182,7 @@ extension StoreCore {
       if queue.withdraw(record) { throw writerStalled(by: writer) }
       patience += 1
       if patience > 2 { throw outcomeUnknown(by: writer) }
+      end = StoreCore.deadline(after: options.writeTimeout)
     }
   }
 
@@ -190,9 +194,9 @@ extension StoreCore {
   /// - Parameter deadline: When `own` stops waiting for writers of other processes; see
   ///   ``leaderDeadline``. Without `own` the wait has no end but the store's: writes behind wait for
   ///   as long as it takes, and asynchronous callers have timers.
-  func lead(until own: WriteRequest?, deadline: UInt64 = 0) {
+  func lead(until own: WriteRequest?, deadline: UInt64 = .max) {
     leader.store(OSThread.token, ordering: .relaxed)
-    leaderDeadline.store(own == nil ? .max : deadline, ordering: .relaxed)
+    leaderDeadline.store(deadline, ordering: .relaxed)
     leadQueued(until: own)
     deliverNotices()
   }
