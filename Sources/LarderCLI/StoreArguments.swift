@@ -90,9 +90,11 @@ struct StoreArguments: ParsableArguments {
   }
 
   /// Opens a store, and creates it if there is none.
-  func openOrCreate() throws -> SharedStore {
+  ///
+  /// - Parameter missing: The durability of a store that is created, if the command names none.
+  func openOrCreate(_ missing: Durability = .cache) throws -> SharedStore {
     let found = try SharedStore.durability(ofStoreAt: path)
-    return try SharedStore(at: path, options(durability ?? found ?? .cache))
+    return try SharedStore(at: path, options(durability ?? found ?? missing))
   }
 
   private func options(_ durability: Durability) -> StoreOptions {

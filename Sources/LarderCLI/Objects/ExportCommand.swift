@@ -17,7 +17,8 @@ struct ExportCommand: ParsableCommand {
       With FILE alone the entries are written: of --namespace, or of all. Each is a line of JSON with \
       namespace, key, keyType, codec, expires and text or base64; or, with --format cbor (or a file \
       that ends in .cbor), an item of a CBOR sequence. With TYPE and FILE the objects of the type \
-      are, as lines of JSON.
+      are, as lines of JSON; the first line is the schema of the type, so that the import needs no \
+      program.
 
       All of it is of one moment, however long it takes; objects are in the order of insertion. \
       Meanwhile others write on, and the file of the store may grow by that. Memory is bounded.
@@ -119,9 +120,12 @@ struct ExportCommand: ParsableCommand {
       }
       buffer.removeAll(keepingCapacity: true)
     }
-    let leftOut = try objects.export(record) { line, total in
+    func append(_ line: String) {
       buffer.append(contentsOf: line.utf8)
       buffer.append(0x0A)
+    }
+    let leftOut = try objects.export(record, header: append) { line, total in
+      append(line)
       count += 1
       if buffer.count >= 1 << 16 { try empty() }
       progress.show(count, share: Double(count) / Double(max(total, 1)))

@@ -27,7 +27,11 @@ struct ImportCommand: ParsableCommand {
       may be plain texts or numbers where the program declares such a field. An object with the id \
       of a stored one replaces it.
 
-      The type must have been declared by a program. Index entries are made as the program makes \
+      The first line of an export is the schema of the type. A missing store and a missing type are \
+      created from it; a stored type must agree with it. Index entries that only the program can make \
+      are made when a program next uses the type, as for a new index.
+
+      Without that line the type must have been declared by a program. Index entries are made as the program makes \
       them; where that cannot be done without it (a partial index, one over a computed property or \
       over a type of the program's own, references to other objects), nothing is written.
 
@@ -37,7 +41,7 @@ struct ImportCommand: ParsableCommand {
 
       EXIT CODES
         0   every line was stored
-        1   there is no such type, or several of the name
+        1   there is no such type, or several of the name, and the file has no schema
         70  a line was refused, or the whole import was; the sentence says which
 
       EXAMPLES
@@ -96,35 +100,45 @@ struct ImportCommand: ParsableCommand {
         return try EntryTransfer(operands, arguments).importing(
           input, into: store, keepsExisting: keepExisting, items: items)
       }
-      let objects = try ObjectCommandSupport.open(arguments)
-      defer { objects.store.close() }
-      let record = try ObjectCommandSupport.type(type, in: objects)
-      var importing = try ObjectImport(objects, record, keepsExisting: keepExisting)
-      do {
-        try read(input, into: &importing)
-        say(record, importing.tally)
-      } catch let error as DynamicObjectError {
-        let stored = TextLayout.count(importing.tally.total, "line", "lines")
-        let place =
-          error.line.map { "\(file == "-" ? "standard input" : file), line \($0): " } ?? ""
-        throw ToolError(
-          error.code.rawValue,
-          "\(place)\(error.message) (\(stored) before it stored)",
-          details: (error.line.map { [("line", CBORValue($0))] } ?? [])
-            + [("stored", CBORValue(importing.tally.total))])
-      }
+      try importing(input, as: type)
     }
   }
 
-  private func read(_ input: FileHandle, into importing: inout ObjectImport) throws {
-    let size = (try? FileManager.default.attributesOfItem(atPath: file)[.size] as? Int) ?? nil
-    var progress = TransferProgress("importing")
-    defer { progress.clear() }
+  private func importing(_ input: FileHandle, as type: String) throws {
     var lines = LineReader {
       do { return Array(try input.read(upToCount: 1 << 16) ?? Data()) } catch {
         throw ToolError("file", "\(file) cannot be read: \(error)")
       }
     }
+    let first = try lines.next()
+    let header = try first.flatMap { try ObjectSchemaHeader(line: $0) }
+    let objects = try ObjectCommandSupport.open(arguments, importing: header)
+    defer { objects.store.close() }
+    let record =
+      try header.map { try objects.type(named: type, importing: $0) }
+      ?? ObjectCommandSupport.type(type, in: objects)
+    var importing = try ObjectImport(
+      objects, record, isExport: header != nil, keepsExisting: keepExisting)
+    do {
+      if header == nil, let first { try importing.add(first, line: 1) }
+      try read(&lines, into: &importing)
+      say(record, importing.tally)
+    } catch let error as DynamicObjectError {
+      let stored = TextLayout.count(importing.tally.total, "line", "lines")
+      let place =
+        error.line.map { "\(file == "-" ? "standard input" : file), line \($0): " } ?? ""
+      throw ToolError(
+        error.code.rawValue,
+        "\(place)\(error.message) (\(stored) before it stored)",
+        details: (error.line.map { [("line", CBORValue($0))] } ?? [])
+          + [("stored", CBORValue(importing.tally.total))])
+    }
+  }
+
+  private func read(_ lines: inout LineReader, into importing: inout ObjectImport) throws {
+    let size = (try? FileManager.default.attributesOfItem(atPath: file)[.size] as? Int) ?? nil
+    var progress = TransferProgress("importing")
+    defer { progress.clear() }
     while let line = try lines.next() {
       try importing.add(line, line: lines.number)
       progress.show(

@@ -23,6 +23,18 @@ enum ObjectCommandSupport {
     DynamicObjects(try arguments.openExisting()) { Console.printError("larder: \($0)") }
   }
 
+  /// The objects of a store that an export is imported into: it is created with the durability of the
+  /// exported one if it is missing.
+  static func open(
+    _ arguments: StoreArguments, importing header: ObjectSchemaHeader?
+  ) throws -> DynamicObjects {
+    guard let header else { return try open(arguments) }
+    let durability = header.durability.flatMap { Durability(rawValue: $0) } ?? .durable
+    return DynamicObjects(try arguments.openOrCreate(durability)) {
+      Console.printError("larder: \($0)")
+    }
+  }
+
   /// A type, or an error with an exit code for scripts.
   static func type(_ name: String, in objects: DynamicObjects) throws -> ObjectTypeRecord {
     do {

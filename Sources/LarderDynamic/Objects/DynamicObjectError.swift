@@ -26,6 +26,8 @@ package struct DynamicObjectError: Error, Sendable, Hashable, CustomStringConver
     package static let uniqueViolation = Code(rawValue: "keyTaken")
     /// The type was declared anew while objects were written.
     package static let schemaChanged = Code(rawValue: "schemaChanged")
+    /// The schema in the first line of a file cannot be read, or contradicts the stored type.
+    package static let schemaMismatch = Code(rawValue: "schemaMismatch")
     /// A page that seemed damaged, after part of the answer had been given.
     package static let interrupted = Code(rawValue: "interrupted")
   }

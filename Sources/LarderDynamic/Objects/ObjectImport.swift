@@ -15,6 +15,10 @@ internal import LarderLMDB
 // without a rule, or whose rule a stored object contradicts (`IndexRule.swift`), an id that is not the
 // stored field "id", a reference to another object.
 //
+// Lines after a schema (`ObjectSchemaHeader.swift`) are objects as a program stored them, so nothing is
+// refused there for want of the program: their references and identifiers are taken as they are, and the
+// keys of an index without a proven rule are left to the program's build.
+//
 // A rule that nothing contradicts and nothing proves is a guess: no object is stored, or in all of them
 // another field has the same values. Its index is marked as not built, so no query uses it until a
 // program has built it from the objects themselves.
@@ -39,8 +43,10 @@ package struct ObjectImport {
   private let store: SharedStore
   private let type: ObjectTypeRecord
   private let rules: [IndexRule]
-  /// The numbers of the indexes whose rule nothing proves.
-  private let doubtful: Set<UInt32>
+  /// The numbers of the indexes whose keys the program makes: no rule for them is proven.
+  private let deferred: Set<UInt32>
+  /// Whether the lines are what a program stored.
+  private let isExport: Bool
   private let fields: DeclaredFields?
   private let keepsExisting: Bool
   private var batch: [(line: Int, write: ObjectWrite)] = []
@@ -50,22 +56,34 @@ package struct ObjectImport {
   static let batchLimit = 1000
   static let batchByteLimit = 4 << 20
 
+  /// - Parameter isExport: Whether the lines stood after a schema, which `type` agrees with.
   /// - Throws: ``DynamicObjectError`` when only the program can write objects of the type.
   package init(
-    _ objects: DynamicObjects, _ type: ObjectTypeRecord, keepsExisting: Bool = false
+    _ objects: DynamicObjects, _ type: ObjectTypeRecord, isExport: Bool = false,
+    keepsExisting: Bool = false
   ) throws {
     store = objects.store
     self.type = type
+    self.isExport = isExport
     self.keepsExisting = keepsExisting
     let evidence = try objects.reading("import", hasAnswered: { false }) {
       transaction, generation in
       try IndexRuleEvidence(type, sample: 500, generation, transaction)
     }
     let fields = DeclaredFields(type.schema)
-    let rules = try Self.rules(type, evidence, fields)
     self.fields = fields
+    if isExport {
+      let all = evidence.rules.values.filter { Self.doubted($0, evidence, fields).isEmpty }
+      let proven = Set(all.map(\.number))
+      rules = type.indexes.compactMap {
+        proven.contains($0.number) ? evidence.rules[$0.number] : nil
+      }
+      deferred = Set(type.indexes.map(\.number)).subtracting(proven)
+      return
+    }
+    let rules = try Self.rules(type, evidence, fields)
     self.rules = rules
-    doubtful = Set(
+    deferred = Set(
       rules.filter { !Self.doubted($0, evidence, fields).isEmpty }.map(\.number))
     try Self.requireID(type, evidence, fields)
     let refers = type.indexes.contains { $0.fields.isEmpty }
@@ -162,11 +180,16 @@ package struct ObjectImport {
     } catch {
       throw invalid("\(error.message) (column \(error.column))")
     }
+    var exported: String?
+    if isExport, case .array(let parts) = value, parts.count == 2, case .text(let id) = parts[0] {
+      exported = id
+      value = parts[1]
+    }
     guard case .map(let pairs) = value else {
       throw invalid("The line is JSON, but not an object with fields.")
     }
     if let fields {
-      if let name = fields.reference(in: pairs) {
+      if !isExport, let name = fields.reference(in: pairs) {
         throw DynamicObjectError(
           .foreignType,
           "\(name) refers to another object, which only the program can note. Import with the "
@@ -176,7 +199,7 @@ package struct ObjectImport {
         throw invalid("The object does not fit the type: \(error.message).")
       }
     }
-    guard let id = IndexRuleEvidence.id(of: value) else {
+    guard let id = exported ?? IndexRuleEvidence.id(of: value) else {
       throw invalid(
         "The object has no field \"id\" that is an id: a text, a number, a date, a UUID, bytes or a truth value."
       )
@@ -227,26 +250,37 @@ package struct ObjectImport {
     _ writes: ArraySlice<(line: Int, write: ObjectWrite)>
   ) throws -> Failure? {
     let (type, keepsExisting, changed) = (self.type, self.keepsExisting, self.changed)
-    let doubtful = self.doubtful
+    let isExport = self.isExport
+    let deferred = self.deferred
     let writes = writes.map(\.write)
     do {
       let saved = try store.write { transaction in
-        guard let now = try transaction.objectType(named: type.name), Self.isSame(now, type) else {
+        guard let now = try transaction.objectType(named: type.name),
+          Self.isSame(now, type, isExport: isExport)
+        else {
           throw changed
         }
-        try Self.unbuild(doubtful, of: now, in: &transaction)
+        // All objects up to this one keep the keys they have.
+        var indexed = try transaction.objectBooks(type.number).nextSequence - 1
         var tally = Tally()
         for (position, write) in writes.enumerated() {
           do {
-            switch try transaction.save(write, type: type.number, keepsExisting: keepsExisting) {
+            switch try transaction.save(
+              write, deferring: deferred, type: type.number, keepsExisting: keepsExisting)
+            {
             case .inserted: tally.inserted += 1
-            case .replaced: tally.replaced += 1
+            case .replaced(let sequence):
+              tally.replaced += 1
+              indexed = min(indexed, sequence - 1)
             case .unchanged: tally.unchanged += 1
             case .kept: tally.kept += 1
             }
           } catch let error as UniqueKeyConflict {
             throw Failure(position: position, error: error)
           }
+        }
+        if tally.inserted + tally.replaced > 0 {
+          try transaction.markIncomplete(deferred, of: now, after: indexed)
         }
         return tally
       }
@@ -260,22 +294,14 @@ package struct ObjectImport {
     }
   }
 
-  /// Leaves indexes to be built by the program.
-  private static func unbuild(
-    _ indexes: Set<UInt32>, of type: ObjectTypeRecord, in transaction: inout StoreTransaction
-  ) throws {
-    var record = type
-    for position in record.indexes.indices
-    where indexes.contains(record.indexes[position].number) {
-      record.indexes[position].builtTo = 0
-    }
-    if record != type { try transaction.putObjectType(record) }
-  }
-
   /// Whether the type is still what the rules were made for.
-  private static func isSame(_ now: ObjectTypeRecord, _ then: ObjectTypeRecord) -> Bool {
+  private static func isSame(
+    _ now: ObjectTypeRecord, _ then: ObjectTypeRecord, isExport: Bool
+  ) -> Bool {
     func indexes(_ record: ObjectTypeRecord) -> [[String]] {
-      record.indexes.filter { !$0.fields.isEmpty }.map { ["\($0.number)", $0.name, $0.definition] }
+      record.indexes.filter { isExport || !$0.fields.isEmpty }.map {
+        ["\($0.number)", $0.name, $0.definition]
+      }
     }
     return now.number == then.number && now.version == then.version && now.schema == then.schema
       && now.movedTo == nil && indexes(now) == indexes(then)

@@ -36,6 +36,9 @@ package struct ObjectTypeRecord: Codable, Sendable, Hashable {
     package var keyRevision: UInt32?
     /// The process that made the last step of the build, while the index is incomplete.
     package var builtBy: Int32?
+    /// The number of transactions that stored objects without their keys in this index. A step of a
+    /// build that read the objects before the last of them is dropped.
+    package var deferrals: UInt32?
 
     package init(
       number: UInt32, name: String, fields: [String], isUnique: Bool, definition: String,
@@ -110,6 +113,11 @@ package struct ObjectTypeRecord: Codable, Sendable, Hashable {
     self.fingerprint = fingerprint
     self.indexes = indexes
     self.migrations = migrations
+  }
+
+  /// The fingerprint of the fields of ``schema``.
+  package static func fingerprint(ofSchema lines: [String]) -> UInt64 {
+    XXH64.hash(Array(lines.joined(separator: "\n").utf8))
   }
 
   static func key(_ name: String) -> [UInt8] {

@@ -53,4 +53,42 @@ extension StoreTransaction {
       keys: old.filter { !indexes.contains($0.index) } + keys, uniqueIndexes: unique)
     _ = try save(write, type: type, since: stored.created)
   }
+
+  /// Stores an object whose keys in some indexes a program makes later. An object that is stored
+  /// already, with the same fields, keeps the keys it has in them.
+  ///
+  /// - Parameters:
+  ///   - write: The object, with its keys in all other indexes.
+  ///   - deferred: The identifiers of the indexes; see ``markIncomplete(_:of:after:)``.
+  ///   - type: The identifier of the type.
+  ///   - keepsExisting: Whether a stored object of the identifier is kept.
+  /// - Throws: ``UniqueKeyConflict`` and ``ObjectTooLarge``; nothing of the object is changed then.
+  package mutating func save(
+    _ write: ObjectWrite, deferring deferred: Set<UInt32>, type: UInt32, keepsExisting: Bool
+  ) throws -> SaveOutcome {
+    try save(write, type: type, keepsExisting: keepsExisting) { stored, keys, write in
+      guard !deferred.isEmpty, stored.equals(write.bytes) else { return }
+      write.keys.removeAll { deferred.contains($0.index) }
+      write.keys += keys.filter { deferred.contains($0.index) }
+    }
+  }
+
+  /// Leaves the keys of objects after a sequence to the build of their indexes.
+  ///
+  /// - Parameters:
+  ///   - indexes: The identifiers of the indexes.
+  ///   - record: The record of the type, as it is stored.
+  ///   - sequence: All objects up to this one have the keys that they had before.
+  package mutating func markIncomplete(
+    _ indexes: Set<UInt32>, of record: ObjectTypeRecord, after sequence: UInt64
+  ) throws {
+    guard !indexes.isEmpty else { return }
+    var record = record
+    for position in record.indexes.indices
+    where indexes.contains(record.indexes[position].number) {
+      record.indexes[position].builtTo = min(record.indexes[position].builtTo ?? .max, sequence)
+      record.indexes[position].deferrals = (record.indexes[position].deferrals ?? 0) &+ 1
+    }
+    try putObjectType(record)
+  }
 }

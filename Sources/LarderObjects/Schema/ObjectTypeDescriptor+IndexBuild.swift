@@ -209,7 +209,8 @@ extension ObjectTypeDescriptor {
     var record = try prepare(&transaction.entries)
     let target = batch.target
     let numbers = target.numbers
-    let open = record.indexes.filter { numbers.contains($0.number) && $0.builtTo == target.builtTo }
+    // Equal: no other process built, and no import deferred keys, since the objects were read.
+    let open = record.indexes.filter { target.indexes.contains($0) }
     guard transaction.entries.generation.number == batch.generation,
       record.number == target.record.number, open.count == numbers.count
     else { return nil }

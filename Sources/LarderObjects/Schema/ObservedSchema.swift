@@ -53,7 +53,7 @@ struct RecordedFields: Hashable {
   }
 
   static func fingerprint(_ lines: [String]) -> UInt64 {
-    XXH64.hash(Array(lines.joined(separator: "\n").utf8))
+    ObjectTypeRecord.fingerprint(ofSchema: lines)
   }
 }
 
