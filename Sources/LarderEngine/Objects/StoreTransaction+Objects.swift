@@ -223,19 +223,6 @@ extension StoreTransaction {
     return known == nil ? .inserted(sequence) : .replaced(sequence)
   }
 
-  /// Returns whether a write is what is stored, with the same index keys in another order: an index
-  /// that is built later puts its keys after all others.
-  ///
-  /// - Parameters:
-  ///   - content: The stored identifier and payload, of the length that the write has.
-  ///   - keys: The stored index keys.
-  private static func isSame(
-    _ write: ObjectWrite, as content: [UInt8], _ keys: [ObjectIndexKey]
-  ) -> Bool {
-    keys.count == write.keys.count && content.suffix(write.bytes.count).elementsEqual(write.bytes)
-      && Set(keys) == Set(write.keys)
-  }
-
   /// Removes an object and its index entries.
   ///
   /// - Returns: Whether there was one.
