@@ -56,6 +56,24 @@ import Testing
     }
   }
 
+  @Test func `On a disk without a free block a store is not created, without a signal`() throws {
+    try directory.withSmallDisk(kilobytes: 4096) { disk in
+      _ = try ChildProcess.run("/bin/cp", ["/dev/zero", disk + "/ballast"])
+      let full = try TestFiles.size(disk + "/ballast")
+      // From no block at all to enough for the first files.
+      for free in [0, 1, 2, 3, 4, 8, 16, 17, 18, 32] {
+        try run("/usr/bin/truncate", "-s", "\(full - free * 4096)", disk + "/ballast")
+        let tool = try TestExecutable.tool.path
+        let set = try ChildProcess.run(tool, ["set", "k", "v", "--store", disk + "/store"])
+        guard case .exited(let code) = set.status, code != 0 else {
+          Issue.record("\(free) blocks: \(set.status): \(set.standardError)")
+          continue
+        }
+        #expect(set.standardError.contains("no room"), "\(set.standardError)")
+      }
+    }
+  }
+
   @Test func `A store is not created where there is no room for it, without a signal`() throws {
     try directory.withSmallDisk(kilobytes: 64) { disk in
       for _ in 0..<2 {

@@ -67,6 +67,7 @@ struct GenerationBuilder {
     }
 
     try GenerationBuilder.makeDirectory(path)
+    try GenerationBuilder.prepareLockFile(in: path, meta.shape)
     let environment = try EnvironmentHandle(
       path: path,
       options: .init(
@@ -103,7 +104,6 @@ struct GenerationBuilder {
     environment.close()
     if meta.durability == .relaxed { try recordBuilt(meta, in: path) }
 
-    try OwnedFile(path: path + "/lock.mdb").preallocate(meta.shape.lockFileSize)
     let tableFile = try OwnedFile(path: path + "/shared.table", creation: .createNew)
     try SharedTable.create(
       in: tableFile, binding: .init(storeID: meta.storeID, generation: meta.generation),
@@ -145,8 +145,8 @@ struct GenerationBuilder {
     try ownBlocks(in: path)
   }
 
-  /// Sees to it that LMDB's lock file, of a generation no process has open, has its size and its blocks: a
-  /// sparse one raises SIGBUS on a full disk.
+  /// Sees to it that LMDB's lock file, of a generation no process has open, has its size and its blocks,
+  /// before LMDB maps it: a sparse one raises SIGBUS on a full disk.
   ///
   /// - Parameter shape: That of the table, if it is valid.
   static func prepareLockFile(in path: String, _ shape: SharedTableShape?) throws {

@@ -106,6 +106,7 @@ extension GenerationBuilder {
 
   /// Gives a copied data file its number and everything beside it.
   private func complete(_ meta: StoreMeta, in path: String, inheriting old: SharedTable) throws {
+    try GenerationBuilder.prepareLockFile(in: path, meta.shape)
     let environment = try EnvironmentHandle(
       path: path,
       options: .init(

@@ -58,6 +58,7 @@ final class GenerationWriter {
     self.path = path
     self.meta = meta
     try GenerationBuilder.makeDirectory(path)
+    try GenerationBuilder.prepareLockFile(in: path, meta.shape)
     let environment = try EnvironmentHandle(
       path: path,
       options: .init(
