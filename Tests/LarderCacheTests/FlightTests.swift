@@ -53,6 +53,15 @@ import Testing
     #expect(cache["k"] == 42)
   }
 
+  @Test func `A value is computed while the store's directory is missing`() async throws {
+    let cache = PersistentCache<String, Int>(storage: store)
+    try await cache.setValue(1, forKey: "stored")
+    TestFiles.removeAll(directory.path + "/store")
+    for number in 0..<3 {
+      #expect(try await cache.value(forKey: "k\(number)") { number } == number)
+    }
+  }
+
   struct Failure: Error, Equatable { let number: Int }
 
   @Test(arguments: [true, false])

@@ -11,11 +11,13 @@ internal import Synchronization
 /// waits longer for a killed process than it takes to notice. A forked child drops it at once.
 ///
 /// The file is the one the path names now. If it was deleted and created again, with the store or
-/// alone, locks on the old one exclude nobody: later locks are on the new one.
+/// alone, locks on the old one exclude nobody: later locks are on the new one. While the directory is
+/// missing, until the store restores it, no other process can hold a lock, and none is needed.
 package final class LeaseLockFile: Sendable {
   private struct Held {
-    /// Locks of computations that began before the file was replaced are on the old one.
-    let file: OwnedFile
+    /// Locks of computations that began before the file was replaced are on the old one; `nil`: there
+    /// was no directory for a file.
+    let file: OwnedFile?
     /// How often this process holds the byte: two keys may share one.
     var count: Int
   }
@@ -42,17 +44,17 @@ package final class LeaseLockFile: Sendable {
         state.held[offset]!.count += 1
         return true
       }
-      guard try file.tryLock(.exclusive, at: offset) else { return false }
+      if let file { guard try file.tryLock(.exclusive, at: offset) else { return false } }
       state.held[offset] = Held(file: file, count: count + 1)
       return true
     }
   }
 
-  /// The file at the path, opened, and created if it is missing.
-  private func currentFile(_ state: inout State) throws -> OwnedFile {
+  /// The file at the path, opened, and created if it is missing; `nil`: its directory is missing.
+  private func currentFile(_ state: inout State) throws(SystemError) -> OwnedFile? {
     let named = try FileSystem.status(of: path)
     if let file = state.file, named?.identity == file.identity { return file.open }
-    do {
+    do throws(SystemError) {
       let file = try OwnedFile(
         path: path, creation: .createIfMissing,
         closesInForkedChild: !Mutant.leaseOutlivesHolder.isActive)
@@ -60,8 +62,8 @@ package final class LeaseLockFile: Sendable {
       return file
     } catch {
       // The whole directory was deleted; the store is about to restore it.
-      guard named == nil, let file = state.file else { throw error }
-      return file.open
+      guard named == nil, state.file != nil || error.isNoSuchFile else { throw error }
+      return state.file?.open
     }
   }
 
@@ -75,7 +77,7 @@ package final class LeaseLockFile: Sendable {
         return
       }
       state.held[offset] = nil
-      _ = try? held.file.tryLock(.none, at: offset)
+      _ = try? held.file?.tryLock(.none, at: offset)
     }
   }
 }
