@@ -126,6 +126,15 @@ import Testing
     expectRefusal(of: path, remedy: "Name the directory itself")
   }
 
+  @Test func `A path that begins with a tilde and is not expanded is refused`() {
+    // In the working directory, were it created there.
+    let name = "~larder-test-\(UUID())"
+    defer { TestFiles.removeAll("./" + name) }
+    expectRefusal(of: name, remedy: "absolute path")
+    expectRefusal(of: name + "/store", remedy: "absolute path")
+    #expect(!TestFiles.exists("./" + name))
+  }
+
   @Test func `An empty path and one with a NUL are refused`() {
     expectRefusal(of: "", remedy: "empty")
     #expect(throws: StoreError.self) { try SharedStore(at: directory.path + "/a\0b") }

@@ -138,6 +138,13 @@ package struct StoreDirectory: Sendable, Hashable {
   }
 
   private static func absolute(_ path: String) throws(StoreError) -> String {
+    // What begins with a tilde and is not expanded was meant for a shell.
+    if path.hasPrefix("~"), FileSystem.absolute(path)?.hasSuffix("/" + path) != false {
+      throw refuse(
+        path,
+        "`~` is the home directory only as `~` or `~/…`, and needs the absolute path in HOME. Name the "
+          + "store by its absolute path; a directory whose name begins with a tilde is `./~…`.")
+    }
     guard var result = FileSystem.absolute(path) else {
       throw refuse(
         path,
