@@ -126,6 +126,20 @@ import Testing
     expectRefusal(of: path, remedy: "Name the directory itself")
   }
 
+  @Test(.enabled(if: getuid() == 0, "only root gives files away"))
+  func `A foreign directory or link in a sticky directory is named, not the sticky directory`()
+    throws
+  {
+    let sticky = directory.appending("sticky")
+    try TestFiles.makeDirectory(sticky)
+    try TestFiles.setMode(0o1777, of: sticky)
+    try TestFiles.makeDirectory(sticky + "/theirs")
+    try TestFiles.makeSymbolicLink(sticky + "/link", to: directory.path)
+    try run("/bin/chown", "-h", "65534", sticky + "/theirs", sticky + "/link")
+    expectRefusal(of: sticky + "/theirs/store", remedy: "\(sticky)/theirs belongs to user 65534")
+    expectRefusal(of: sticky + "/link", remedy: "\(sticky)/link is a link")
+  }
+
   @Test func `A path that begins with a tilde and is not expanded is refused`() {
     // In the working directory, were it created there.
     let name = "~larder-test-\(UUID())"
