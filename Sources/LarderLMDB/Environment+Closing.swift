@@ -12,6 +12,8 @@ extension Environment {
   /// closes as the last one waits until everything is on the disk.
   ///
   /// - Throws: ``LMDBError/Code/insideTransaction`` inside one of its transactions;
+  ///   ``LMDBError/Code/writerStalled`` when one of them does not end within
+  ///   ``EnvironmentOptions/writeTimeout``;
   ///   ``LMDBError/Code/openTimeout`` when another process does not let the gate go. It stays open
   ///   then.
   public func close() throws(LMDBError) {
@@ -28,10 +30,16 @@ extension Environment {
     }
     // Before the gate: nobody else shall wait for a long write of this process.
     let pause = Event()
-    while users.load(ordering: .sequentiallyConsistent) > 0 { pause.wait(nanoseconds: 200_000) }
+    let deadline = Clocks.deadline(after: options.writeTimeout)
     do throws(LMDBError) {
+      while users.load(ordering: .sequentiallyConsistent) > 0 {
+        if Clocks.monotonicNanoseconds() >= deadline { throw stalled("close") }
+        pause.wait(nanoseconds: 200_000)
+      }
+      guard pool.close(until: deadline) else { throw stalled("close") }
       try gate.reacquire(path, timeout: options.openTimeout)
     } catch {
+      pool.reopen()
       state.store(.open, ordering: .sequentiallyConsistent)
       throw error
     }
@@ -40,7 +48,6 @@ extension Environment {
   }
 
   private func closeInGate() {
-    pool.close()
     tables.withLock { $0 = [:] }
     // Of a sync that failed the next boot learns: the record does not say "closed".
     if (try? gate.isAlone()) == true,

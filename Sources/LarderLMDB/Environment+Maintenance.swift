@@ -97,7 +97,15 @@ extension Environment {
     try enter("verify")
     defer { leave() }
     try requireNoWrite("verify")
-    let held = WriteLockGuard(try WriteTransaction(in: handle))
+    try takeTurn("verify")
+    let held: WriteLockGuard
+    do throws(LMDBError) {
+      held = WriteLockGuard(try WriteTransaction(in: handle)) { [self] in endTurn() }
+    } catch {
+      endTurn()
+      throw error
+    }
+    defer { held.end() }
     let snapshot = try PinnedSnapshot(in: handle)
     do throws(LMDBFileError) {
       // No commit can be under way between its reading and ours.
@@ -152,6 +160,17 @@ extension Environment {
 /// A write transaction that a closure ends, without having changed anything.
 private final class WriteLockGuard {
   private var transaction: WriteTransaction?
-  init(_ transaction: consuming WriteTransaction) { self.transaction = consume transaction }
-  func end() { transaction = nil }
+  private var afterwards: (() -> Void)?
+
+  /// - Parameter afterwards: Called once, when the transaction has ended.
+  init(_ transaction: consuming WriteTransaction, _ afterwards: @escaping () -> Void) {
+    self.transaction = consume transaction
+    self.afterwards = afterwards
+  }
+
+  func end() {
+    transaction = nil
+    afterwards?()
+    afterwards = nil
+  }
 }

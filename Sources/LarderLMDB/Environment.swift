@@ -34,6 +34,7 @@ public final class Environment: Sendable {
 
   let handle: EnvironmentHandle
   let gate: EnvironmentOpenLock
+  private let turn: WriterTurn
   let pool: ReaderPool
   let serial: UInt
   let tables = Mutex<[String?: Table]>([:])
@@ -67,6 +68,7 @@ public final class Environment: Sendable {
     self.options = options
     handle = opened.handle
     gate = opened.gate
+    turn = opened.turn
     pool = ReaderPool(
       usual: 2 * OSThread.coreCount,
       capacity: max(4 * OSThread.coreCount, min(64, options.maximumReaders / 2)))
@@ -116,18 +118,29 @@ public final class Environment: Sendable {
 
   /// Runs `body` in a transaction and commits it: for every process all of it, or nothing.
   ///
-  /// There is one write transaction at a time, of all processes; the others wait, without a limit.
+  /// There is one write transaction at a time, of all processes; the others wait, at most
+  /// ``EnvironmentOptions/writeTimeout``.
   /// An error that leaves `body` leaves everything as it was. All of it runs on the calling thread,
   /// which must not be one of Swift's pool for long: keep `body` short.
   ///
   /// - Throws: what `body` throws; ``LMDBError/Code/insideTransaction`` inside a write of the same
-  ///   environment; ``LMDBError/Code/mapFull``; an error of the system when the disk is full.
+  ///   environment; ``LMDBError/Code/writerStalled`` with the process that was waited for;
+  ///   ``LMDBError/Code/mapFull``; an error of the system when the disk is full.
   public func withWriteTransaction<R>(
     _ body: (inout WriteTransaction) throws -> R
+  ) throws -> R {
+    try withWriteTransaction(body, proceed: {})
+  }
+
+  /// - Parameter proceed: Called while it waits for its turn; throws to end the wait.
+  func withWriteTransaction<R>(
+    _ body: (inout WriteTransaction) throws -> R, proceed: () throws -> Void
   ) throws -> R {
     try enter("write")
     defer { leave() }
     try requireNoWrite("write")
+    try takeTurn("write", proceed: proceed)
+    defer { endTurn() }
     try checkFileAndReaders()
     guard hasFileSizeLimit else { return try write(body) }
     return try OSThread.blockingSIGXFSZ { () throws(any Error) in try write(body) }
@@ -172,6 +185,29 @@ public final class Environment: Sendable {
     {
       try handle.clearDeadReaders()
     }
+  }
+
+  /// Takes the turn to write, which ``endTurn()`` gives back once the transaction has ended.
+  func takeTurn(_ operation: String, proceed: () throws -> Void) throws {
+    if try turn.take(in: handle, timeout: options.writeTimeout, proceed: proceed) { return }
+    throw stalled(operation)
+  }
+
+  func takeTurn(_ operation: String) throws(LMDBError) {
+    do {
+      try takeTurn(operation, proceed: {})
+    } catch {
+      throw error as? LMDBError ?? stalled(operation)
+    }
+  }
+
+  func endTurn() { turn.end() }
+
+  func stalled(_ operation: String) -> LMDBError {
+    let pid = turn.writer(in: handle) ?? ProcessIdentity.pid
+    return LMDBError(
+      .writerStalled, during: "\(operation) \(path) (process \(pid) is inside a transaction)",
+      pid: pid)
   }
 
   /// Begins what ``close()`` has to wait for.

@@ -22,6 +22,8 @@ internal import LarderSystem
 //                                   40  openings begun and not ended, u32;  44  zero, u32
 //                                   48  size the data file is known to have reached, u64
 //                                   56  checksum: XXH64 of what is before
+//                                   64  writer ticket, u32: the holder's pid + 1, see WriterTicket;
+//                                       68  zero, to 128
 //
 //   flags  1  commits do not wait for the disk    2  closed by the last one, all of it on the disk
 //          4  has been opened once: data.mdb has to be there
@@ -105,6 +107,7 @@ final class EnvironmentOpenLock: Sendable {
     let path = "\(directory)/\(name)"
     let wait = Wait(timeout, "open \(directory)")
     while true {
+      var held: OwnedFile?
       do throws(SystemError) {
         let file = try OwnedFile(path: path, creation: .createIfMissing, closesInForkedChild: true)
         guard try file.status.isRegularFile else {
@@ -116,12 +119,13 @@ final class EnvironmentOpenLock: Sendable {
             return EnvironmentOpenLock(
               file, try OwnedFile(path: "\(directory)/.", writable: false))
           }
-          continue
+        } else {
+          held = file
         }
       } catch {
         throw LMDBError(error)
       }
-      try wait.again()
+      try wait.again(held)
     }
   }
 
@@ -129,7 +133,7 @@ final class EnvironmentOpenLock: Sendable {
   func reacquire(_ directory: String, timeout: Duration) throws(LMDBError) {
     let wait = Wait(timeout, "close \(directory)")
     while try !convertingSystemErrors({ () throws(SystemError) in try file.tryExclusiveLock() }) {
-      try wait.again()
+      try wait.again(file)
     }
   }
 
@@ -141,19 +145,41 @@ final class EnvironmentOpenLock: Sendable {
     let pause = Event()
 
     init(_ timeout: Duration, _ operation: String) {
-      let seconds = min(max(timeout.components.seconds, 0), 1 << 32)
-      let rest = timeout.components.attoseconds / 1_000_000_000
-      deadline =
-        Clocks.monotonicNanoseconds() &+ UInt64(seconds) * 1_000_000_000 &+ UInt64(max(rest, 0))
+      deadline = Clocks.deadline(after: timeout)
       self.operation = operation
     }
 
-    func again() throws(LMDBError) {
+    /// - Parameter file: The gate, which another process holds.
+    func again(_ file: OwnedFile?) throws(LMDBError) {
       guard Clocks.monotonicNanoseconds() < deadline else {
-        throw LMDBError(.openTimeout, during: operation)
+        let holder = file?.lockHolder
+        let by = holder.map { " (process \($0) holds the gate)" } ?? ""
+        throw LMDBError(.openTimeout, during: operation + by, pid: holder)
       }
       pause.wait(nanoseconds: 2_000_000)
     }
+  }
+
+  // MARK: Whose turn it is to write
+
+  private static let ticketOffset = OpenLockRecord.byteCount
+  private static let mappedBytes = 128
+
+  /// Maps the writer ticket. Its bytes have their blocks: a full disk is an error here, no signal later.
+  func writerTurn() throws(LMDBError) -> WriterTurn {
+    try convertingSystemErrors { () throws(SystemError) in
+      if try file.status.size < EnvironmentOpenLock.mappedBytes {
+        let count = EnvironmentOpenLock.mappedBytes - EnvironmentOpenLock.ticketOffset
+        try file.write([UInt8](repeating: 0, count: count), at: EnvironmentOpenLock.ticketOffset)
+      }
+      let region = try MappedRegion(sharing: file, count: EnvironmentOpenLock.mappedBytes)
+      return WriterTurn(region, offset: EnvironmentOpenLock.ticketOffset, gate: self)
+    }
+  }
+
+  /// Whether the process with a pid has the environment open; `true` where that is unknown.
+  func isPresent(_ pid: Int) -> Bool {
+    (try? file.isLockedElsewhere(at: EnvironmentOpenLock.firstPid + Int64(pid))) ?? true
   }
 
   // MARK: Who is here

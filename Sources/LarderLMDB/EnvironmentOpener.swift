@@ -25,6 +25,7 @@ struct EnvironmentOpener {
     let path: String
     let handle: EnvironmentHandle
     let gate: EnvironmentOpenLock
+    let turn: WriterTurn
   }
 
   let path: String
@@ -54,7 +55,13 @@ struct EnvironmentOpener {
     defer { gate.leave() }
     DeferredEnvironmentCloses.close(identity)
     do throws(LMDBError) {
-      return Opened(path: path, handle: try open(identity, gate), gate: gate)
+      let handle = try open(identity, gate)
+      do throws(LMDBError) {
+        return Opened(path: path, handle: handle, gate: gate, turn: try gate.writerTurn())
+      } catch {
+        handle.close()
+        throw error
+      }
     } catch {
       gate.unlockAll()
       throw error

@@ -105,6 +105,11 @@ extension LMDBError.Code {
         "another process has been opening or closing the environment for too long",
         "If that process is stopped, let it go on or end it."
       )
+    case .writerStalled:
+      (
+        "an earlier transaction has not ended in time; nothing was written",
+        "If its process is stopped, continue it or end it; keep transactions short."
+      )
     case .wrongEnvironment:
       (
         "the table belongs to another environment, or to one that was closed",

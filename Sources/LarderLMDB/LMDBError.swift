@@ -39,9 +39,13 @@ public struct LMDBError: Error, Hashable, Sendable {
   /// What failed: a function of LMDB or the system by its C name, or what was being done to which path.
   public let operation: String
 
-  package init(_ code: Code, during operation: String) {
+  /// The process that was waited for, where the wait ended for want of time and it is known.
+  public let pid: Int32?
+
+  package init(_ code: Code, during operation: String, pid: Int32? = nil) {
     self.code = code
     self.operation = operation
+    self.pid = pid
   }
 
   /// What happened, without advice.
@@ -163,6 +167,8 @@ extension LMDBError.Code {
   public static var addressSpace: Self { Self(rawValue: -18) }
   /// The file system writes each block to a new place, so that a full disk would end processes.
   public static var copyOnWrite: Self { Self(rawValue: -19) }
+  /// Another transaction, of ``LMDBError/pid``, did not end in time.
+  public static var writerStalled: Self { Self(rawValue: -20) }
 }
 
 extension LMDBError.Code: CustomStringConvertible {

@@ -17,48 +17,26 @@ extension StoreCore {
   ///   `EngineSignal.generationChanged` when the generation is closed or fenced first.
   @inline(__always)
   func takeTicket(in generation: Generation) throws {
-    if generation.table.tryTakeTicket(process: generation.process),
-      generation.environment.writerThread == nil
-    {
-      return
-    }
-    try waitForTicket(in: generation)
+    let isTaken = generation.table.ticket.tryTake(as: generation.process)
+    if isTaken, generation.environment.writerThread == nil { return }
+    try waitForTicket(in: generation, isHeld: isTaken)
   }
 
   @inline(never)
-  private func waitForTicket(in generation: Generation) throws {
+  private func waitForTicket(in generation: Generation, isHeld: Bool) throws {
     let (table, process) = (generation.table, generation.process)
     let limit = leaderDeadline.load(ordering: .relaxed)
-    let deadline = limit == 0 ? StoreCore.deadline(after: options.writeTimeout) : limit
+    let deadline = limit == 0 ? Clocks.deadline(after: options.writeTimeout) : limit
     // The turn is this thread's: what the word says of this process is its own.
-    var isHeld = table.ticketHolder == process
-    do {
-      while true {
+    let isTaken = try table.ticket.wait(
+      as: process, isHeld: isHeld || table.ticketHolder == process, until: deadline,
+      isAlive: { $0 != process && generation.isPresent(process: $0) },
+      isLockFree: { generation.environment.writerThread == nil },
+      proceed: {
         if isShuttingDown.load(ordering: .acquiring) { throw StoreError.closed("write") }
         if generation.isClosing || table.isFenced { throw EngineSignal.generationChanged }
-        if !isHeld {
-          isHeld = table.awaitTicket(process: process) { generation.isPresent(process: $0) }
-        }
-        if isHeld {
-          if generation.environment.writerThread == nil { return }
-          // A program that uses LMDB directly holds its lock.
-          Event().wait(nanoseconds: 1_000_000)
-        }
-        if Clocks.monotonicNanoseconds() >= deadline {
-          throw writerStalled(by: writer(in: generation))
-        }
-      }
-    } catch {
-      table.releaseTicket(process: process)
-      throw error
-    }
-  }
-
-  /// A time of the monotonic clock, in nanoseconds.
-  static func deadline(after duration: Duration) -> UInt64 {
-    let (sum, isEndless) = Clocks.monotonicNanoseconds().addingReportingOverflow(
-      duration.nanoseconds)
-    return isEndless ? .max : sum
+      })
+    if !isTaken { throw writerStalled(by: writer(in: generation)) }
   }
 
   /// The time that is left until a deadline; zero when it is over.

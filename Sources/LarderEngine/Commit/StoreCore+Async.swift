@@ -30,7 +30,7 @@ extension StoreCore {
   ) {
     let outcome = TimedOutcome(completion)
     let record = WriteRequest(
-      kind, space: space, key: key, deadline: StoreCore.deadline(after: options.writeTimeout)
+      kind, space: space, key: key, deadline: Clocks.deadline(after: options.writeTimeout)
     ) { outcome.finish($0) }
     do throws(StoreError) { try enqueueWriteBehind(record) } catch {
       return outcome.finish(.failed(error))

@@ -32,7 +32,7 @@ extension StoreCore {
   @discardableResult
   package func submit(_ record: WriteRequest) throws(StoreError) -> WriteRequest.Result {
     // One for the whole call, whether it waits for its result, for the writer's role or as the leader.
-    let deadline = StoreCore.deadline(after: options.writeTimeout)
+    let deadline = Clocks.deadline(after: options.writeTimeout)
     let generation = try checkCaller()
     try check(record, generation)
     let event: Event? = queue.state.withLock { state in
@@ -97,7 +97,7 @@ extension StoreCore {
       }
       guard let room else { break }
       worker.wake(self)
-      let end = deadline ?? StoreCore.deadline(after: options.writeTimeout)
+      let end = deadline ?? Clocks.deadline(after: options.writeTimeout)
       deadline = end
       room.wait(nanoseconds: 100_000_000)
       let now = try self.generation()
@@ -182,7 +182,7 @@ extension StoreCore {
       if queue.withdraw(record) { throw writerStalled(by: writer) }
       patience += 1
       if patience > 2 { throw outcomeUnknown(by: writer) }
-      end = StoreCore.deadline(after: options.writeTimeout)
+      end = Clocks.deadline(after: options.writeTimeout)
     }
   }
 

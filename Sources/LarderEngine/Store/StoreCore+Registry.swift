@@ -80,7 +80,7 @@ extension StoreCore {
   private static func find(
     _ directory: StoreDirectory, _ options: StoreOptions
   ) throws(StoreError) -> StoreCore {
-    let deadline = deadline(after: options.openTimeout)
+    let deadline = Clocks.deadline(after: options.openTimeout)
     while true {
       switch step(directory, options.durability, try identity(of: directory)) {
       case .found(let core): return core

@@ -210,12 +210,7 @@ public enum StoreEvent: Sendable, Hashable, CustomStringConvertible {
 }
 
 extension Duration {
-  package var nanoseconds: UInt64 {
-    let (seconds, attoseconds) = components
-    guard seconds >= 0 else { return 0 }
-    guard seconds < 1 << 33 else { return UInt64.max / 4 }
-    return UInt64(seconds) * 1_000_000_000 + UInt64(max(attoseconds, 0)) / 1_000_000_000
-  }
+  package var nanoseconds: UInt64 { Clocks.nanoseconds(of: self) }
 
   package var milliseconds: Int64 {
     let (seconds, attoseconds) = components
