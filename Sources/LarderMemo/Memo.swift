@@ -18,6 +18,8 @@ package struct Memo: Sendable {
     package var keepsFailures = false
     /// The most bytes of output that are kept.
     package var limit = 64 << 20
+    /// How long to wait for another process that runs the command.
+    package var waitsFor = Duration.seconds(3600)
 
     package init() {}
 
@@ -113,7 +115,10 @@ package struct Memo: Sendable {
   ///   - force: Run it in any case.
   ///   - waits: Whether to wait for whoever runs it; otherwise `nil` is the answer then.
   ///   - relays: Whether what the command writes goes to this process's own output at once.
+  /// - Throws: ``StoreError``; ``StoreError/Code/computationStalled`` with the process that runs the
+  ///   command when it has not ended within ``Policy/waitsFor``.
   package func answer(force: Bool, waits: Bool = true, relays: Bool) async throws -> Answer? {
+    let deadline = Clocks.deadline(after: policy.waitsFor)
     while true {
       if let leadership = try await core.acquireComputationLease(key, in: space) {
         // Whoever ran it before us has committed by now.
@@ -124,10 +129,20 @@ package struct Memo: Sendable {
         return try run(leadership, relays: relays)
       }
       if !waits { return nil }
+      if Clocks.monotonicNanoseconds() >= deadline { throw stalled() }
       await core.waitForNextCommit()
       try Task.checkCancellation()
       if !force, case .fresh(let result)? = try find() { return .fresh(result) }
     }
+  }
+
+  private func stalled() -> StoreError {
+    let pid = core.computingProcess(key, in: space)
+    return StoreError(
+      .computationStalled, during: "memo",
+      "\(pid.map { "Process \($0)" } ?? "Another process") runs the command and has not ended within "
+        + "\(policy.waitsFor). If it is stopped, continue it or end it; or wait longer with --wait.",
+      pid: pid)
   }
 
   /// A command that could not be started.

@@ -37,8 +37,9 @@ struct MemoCommand: AsyncParsableCommand {
       SIGNALS (INT, TERM, HUP, QUIT) go to the command; this process ends as the command ended, by \
       the same signal if it was one, which a shell shows as 128 + number. If nobody reads the output \
       any more the command meets the broken pipe, and the result is not kept. The run is over when \
-      nobody holds the output open any more, children in the background included. While the process \
-      that runs the command is stopped, those who wait for it wait.
+      nobody holds the output open any more, children in the background included. A process \
+      that waits for another's run, of a stopped one perhaps, waits for --wait at most; then it runs \
+      the command without the store, and a line on standard error names the process.
 
       A store that cannot be opened is no reason to fail: the command is run without it, and a line \
       on standard error says why. --require-store ends with 70 instead.

@@ -51,6 +51,14 @@ struct MemoOptions: ParsableArguments {
   @Option(
     name: .long,
     help: ArgumentHelp(
+      "How long to wait for another process that runs the command. (default: 1h)",
+      valueName: "time"),
+    transform: Timestamp.duration)
+  var wait: Duration?
+
+  @Option(
+    name: .long,
+    help: ArgumentHelp(
       "The store's directory. (default: \(StoreLocation.description))", valueName: "path"),
     completion: .directory)
   var store: String?
@@ -86,6 +94,7 @@ struct MemoOptions: ParsableArguments {
     policy.staleFor = stale?.milliseconds ?? 0
     policy.keepsFailures = keepFailures
     policy.limit = maxSize.bytes
+    if let wait { policy.waitsFor = wait }
     return policy
   }
 
