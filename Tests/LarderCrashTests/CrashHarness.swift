@@ -36,9 +36,6 @@ final class CrashHarness {
     }
   }
 
-  /// All processes are of this boot, unless a scenario says otherwise.
-  static let boot = ["LARDER_TEST_BOOT_ID": "2222"]
-  static let otherBoot = ["LARDER_TEST_BOOT_ID": "1111"]
   /// How long anything at all may take once somebody is dead.
   static let deadline = Duration.seconds(20)
 
@@ -48,6 +45,7 @@ final class CrashHarness {
   private var witness: ChildProcess?
   private var judge: ChildProcess?
   private var recording: String?
+  private var earlierBoot: SystemBoot?
 
   init() throws { scratch = try Scratch() }
 
@@ -116,7 +114,7 @@ final class CrashHarness {
   private var struckCalls: String { scratch.appending("struck") }
 
   private func start(_ blow: InjectedFault) throws -> ChildProcess {
-    var environment = Self.boot
+    var environment: [String: String] = [:]
     switch blow {
     case .call(let name, let number, let tampering):
       return try Strace.shared.start(
@@ -232,7 +230,7 @@ final class CrashHarness {
   private func open(
     _ peer: inout ChildProcess?, _ path: String, _ scenario: Scenario
   ) throws -> ChildProcess {
-    let process = try peer ?? TestExecutable.peer.start(environment: Self.boot)
+    let process = try peer ?? TestExecutable.peer.start()
     peer = process
     let answer = try process.ask("open \(path) \(scenario.openOptions)", deadline: Self.deadline)
     if !answer.hasPrefix("opened ") { throw UnexpectedOutcome(description: "open: \(answer)") }
@@ -245,9 +243,10 @@ final class CrashHarness {
     if let known = grounds[key] { return known }
     let path = scratch.appending("ground\(grounds.count)")
     let commands = ["open \(path) \(scenario.openOptions)"] + Scenario.groundScript + ["close"]
+    let boot = sameBoot ? nil : try earlierBoot ?? SystemBoot()
+    earlierBoot = boot ?? earlierBoot
     let outcome = try ChildProcess.run(
-      TestExecutable.peer.path, input: commands,
-      environment: sameBoot ? Self.boot : Self.otherBoot)
+      TestExecutable.peer.path, input: commands, environment: boot?.environment ?? [:])
     guard outcome.status.isSuccess, !outcome.output.contains("error") else {
       throw UnexpectedOutcome(description: "No ground: \(outcome)")
     }

@@ -71,7 +71,7 @@ struct ObjectPowerCut {
       try image.write(&fate, to: path)
       findings.images += 1
       do {
-        let peer = try judge ?? TestExecutable.peer.start(environment: CrashHarness.boot)
+        let peer = try judge ?? TestExecutable.peer.start()
         judge = peer
         try examine(path + "/store", life.answered(cut), peer, &findings)
       } catch {

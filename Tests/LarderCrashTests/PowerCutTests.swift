@@ -24,12 +24,13 @@ struct RecordedLife {
   ) throws {
     self.commands = commands
     self.root = root
+    let boot = try SystemBoot()
     let peer = try Strace.shared.start(
       recording: DiskRecording.calls, to: log, withData: true,
-      environment: CrashHarness.otherBoot.merging(environment) { $1 })
+      environment: boot.environment.merging(environment) { $1 })
     peer.sendAll(commands)
     let answers = try peer.remainingLines()
-    let status = try peer.wait()
+    let status = try withExtendedLifetime(boot) { try peer.wait() }
     guard status.isSuccess, answers.count == commands.count,
       !answers.contains(where: { $0.hasPrefix("error") })
     else {
@@ -161,7 +162,7 @@ struct PowerCut {
       try image.write(&fate, to: path)
       findings.images += 1
       do {
-        let peer = try judge ?? TestExecutable.peer.start(environment: CrashHarness.boot)
+        let peer = try judge ?? TestExecutable.peer.start()
         judge = peer
         try examine(path + "/store", cut, fate, peer, &findings)
       } catch {

@@ -22,11 +22,11 @@ struct HungryStore {
   func run(_ preparation: String, _ commands: [String]) throws -> ChildProcess.Outcome {
     try ChildProcess.run(
       "/bin/bash", ["-c", "\(preparation)\nexec \"$0\"", TestExecutable.peer.path],
-      input: ["open \(path)"] + commands, environment: CrashHarness.boot)
+      input: ["open \(path)"] + commands)
   }
 
   func peer(_ options: String = "") throws -> ChildProcess {
-    let peer = try TestExecutable.peer.start(environment: CrashHarness.boot)
+    let peer = try TestExecutable.peer.start()
     let answer = try peer.ask("open \(path) \(options)")
     if !answer.hasPrefix("opened ") { throw CrashHarness.UnexpectedOutcome(description: answer) }
     return peer
@@ -77,8 +77,7 @@ extension Crashes {
     let store = try HungryStore()
     let options = "open \(store.path) durable"
     let maker = try ChildProcess.run(
-      TestExecutable.peer.path, [], input: [options, "set 1 one", "compact", "set 2 two", "close"],
-      environment: CrashHarness.boot)
+      TestExecutable.peer.path, [], input: [options, "set 1 one", "compact", "set 2 two", "close"])
     #expect(!maker.output.contains("error"), "\(maker.lines)")
     // The second generation: whoever takes it for missing would build the first anew.
     let generation = try StorePaths(store.path).generation
@@ -87,7 +86,7 @@ extension Crashes {
     for limit in 4...40 {
       let outcome = try ChildProcess.run(
         "/bin/bash", ["-c", "ulimit -n \(limit)\nexec \"$0\"", TestExecutable.peer.path],
-        input: [options, "get 1", "set 3 three", "close"], environment: CrashHarness.boot)
+        input: [options, "get 1", "set 3 three", "close"])
       if outcome.lines.isEmpty, case .exited = outcome.status { continue }  // Not even started.
       #expect(
         HungryStore.complaint(outcome, values: ["one"]) == nil,
@@ -187,7 +186,7 @@ extension Crashes {
     try #require(remounted.status.isSuccess)
     let before = try TestFiles.names(in: StorePaths(store.path).generation)
     for options in ["", "durable"] {
-      let peer = try TestExecutable.peer.start(environment: CrashHarness.boot)
+      let peer = try TestExecutable.peer.start()
       let answer = try peer.ask("open \(view) \(options)")
       #expect(answer.hasPrefix("error directory ") || answer.hasPrefix("error durability"))
     }
@@ -235,12 +234,11 @@ extension Crashes {
   {
     let store = try HungryStore()
     let witness = try store.peer()
-    var environment = CrashHarness.boot
-    environment["LARDER_FAULTS"] = "openGateTaken:stop@1"
+    let environment = ["LARDER_FAULTS": "openGateTaken:stop@1"]
     let stopped = try TestExecutable.peer.start(environment: environment)
     try stopped.send("open \(store.path)")
     try stopped.waitUntilStopped()
-    let newcomer = try TestExecutable.peer.start(environment: CrashHarness.boot)
+    let newcomer = try TestExecutable.peer.start()
     let answer = try newcomer.ask("open \(store.path) wait=300")
     #expect(answer.hasPrefix("error openTimeout "), "\(answer)")
     #expect(try witness.ask("set 1 one") == "ok")

@@ -39,6 +39,9 @@ struct Strace: Sendable {
 
   private static let probe: Result<Strace, Missing> = {
     let places = ["/usr/bin/strace", "/usr/local/bin/strace", "/bin/strace"]
+    guard PreloadShim.isAvailable else {
+      return .failure(Missing(description: "Other boots: \(PreloadShim.reason)."))
+    }
     guard let path = places.first(where: { TestFiles.exists($0) }) else {
       return .failure(
         Missing(description: "There is no strace. On Debian: apt-get install strace."))

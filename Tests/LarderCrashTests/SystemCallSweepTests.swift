@@ -117,8 +117,7 @@ extension Crashes {
     let files = scratch.appending("log")
     try TestFiles.makeDirectory(files)
     let peer = try Strace.shared.start(
-      call: "openat", inject: "openat:error=ENFILE:when=1", log: log, environment: CrashHarness.boot
-    )
+      call: "openat", inject: "openat:error=ENFILE:when=1", log: log, environment: [:])
     #expect(try peer.ask("open \(scratch.appending("store"))") == "opened 1")
     // The first open of each thread of Swift's pool fails: in the store, which is an error, or in
     // libdispatch, now or within a second.

@@ -215,12 +215,14 @@ import Testing
     #expect(try SharedStore(at: path).bytes(forKey: 1) == [1])
   }
 
-  @Test func `A process of another machine is refused while one of ours is in`() throws {
+  @Test(.enabled(if: PreloadShim.isAvailable, "\(PreloadShim.reason)"))
+  func `A process of another machine is refused while one of ours is in`() throws {
+    let boot = try SystemBoot()
     let store = try SharedStore(at: path)
     try store.setBytes([1], forKey: "k")
     let tool = try TestExecutable.tool.path
     let outcome = try ChildProcess.run(
-      tool, ["get", "k", "--store", path], environment: ["LARDER_TEST_BOOT_ID": "12345"])
+      tool, ["get", "k", "--store", path], environment: boot.environment)
     #expect(!outcome.status.isSuccess)
     #expect(outcome.standardError.contains("another machine"), "\(outcome)")
     #expect(try store.bytes(forKey: "k") == [1])
