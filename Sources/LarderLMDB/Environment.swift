@@ -146,7 +146,8 @@ public final class Environment: Sendable {
     return try OSThread.blockingSIGXFSZ { () throws(any Error) in try write(body) }
   }
 
-  private func write<R>(_ body: (inout WriteTransaction) throws -> R) throws -> R {
+  /// Writes without the turn, as a program does that opens the environment with LMDB alone.
+  package func write<R>(_ body: (inout WriteTransaction) throws -> R) throws -> R {
     do {
       var transaction = try WriteTransaction(in: handle)
       let token = OSThread.token

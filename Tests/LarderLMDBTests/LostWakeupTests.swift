@@ -26,8 +26,8 @@
     func holderAndWaiter() throws -> (ChildProcess, ChildProcess) {
       let (holder, waiter) = (try peer(), try peer())
       #expect(try holder.ask("lmdb put a 1") == "ok" && waiter.ask("lmdb put b 1") == "ok")
-      #expect(try holder.ask("lmdb hold") == "holding")
-      try waiter.send("lmdb put b 2")
+      #expect(try holder.ask("lmdb rawhold") == "holding")
+      try waiter.send("lmdb rawput b 2")
       try #require(try file.waitForWaiter(of: .writer, in: waiter))
       return (holder, waiter)
     }
@@ -38,8 +38,8 @@
       #expect(try holder.ask("go on") == "ok")
       try waiter.expect("ok")
       // And again, held until it is known once more.
-      #expect(try holder.ask("lmdb hold") == "holding")
-      try waiter.send("lmdb put b 3")
+      #expect(try holder.ask("lmdb rawhold") == "holding")
+      try waiter.send("lmdb rawput b 3")
       try #require(try file.waitForWaiter(of: .writer, in: waiter))
       try file.forgetWaiters(of: .writer)
       #expect(try file.waitForWaiter(of: .writer, in: waiter))
@@ -69,8 +69,8 @@
       #expect(try holder.ask("lmdb rest") == "ok" && waiter.ask("lmdb rest") == "ok")
       // For each of its later writes it is there again.
       for number in 0..<3 {
-        #expect(try holder.ask("lmdb hold") == "holding")
-        try waiter.send("lmdb put b \(number)")
+        #expect(try holder.ask("lmdb rawhold") == "holding")
+        try waiter.send("lmdb rawput b \(number)")
         try #require(try file.waitForWaiter(of: .writer, in: waiter))
         try file.forgetWaiters(of: .writer)
         #expect(try holder.ask("go on") == "ok")

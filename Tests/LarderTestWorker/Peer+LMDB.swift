@@ -12,6 +12,7 @@
 //   lmdb add K N               -> ok            adds 1 to the number under K, N times
 //   lmdb hold                  -> holding       inside a write that has put "held", and after the next
 //                                               line: ok
+//   lmdb rawput, lmdb rawhold  the same without waiting for the turn: only LMDB's lock is between them
 //   lmdb pin                   -> pinned        inside a read, and after the next line: ok
 //   lmdb cycle PATH FROM TO    -> ack K for each number: opens, commits it, closes; TO as above
 //   lmdb gate PATH             -> gated         holds the gate, and after the next line: ok
@@ -45,6 +46,9 @@ extension Peer {
     case "put":
       let (environment, table) = try wordTable(of: environment)
       try environment.withWriteTransaction { try $0.put(rest[1], forKey: rest[0], in: table) }
+    case "rawput":
+      let (environment, table) = try wordTable(of: environment)
+      try environment.write { try $0.put(rest[1], forKey: rest[0], in: table) }
     case "get":
       let (environment, table) = try wordTable(of: environment)
       let value = try environment.withReadTransaction { try $0.bytes(forKey: rest[0], in: table) }
@@ -64,12 +68,17 @@ extension Peer {
       }
       return nil
     case "add": try lmdbAdd(rest[0], Int(rest[1])!)
-    case "hold":
+    case "hold", "rawhold":
       let (environment, table) = try wordTable(of: environment)
-      try environment.withWriteTransaction { transaction in
+      func hold(_ transaction: inout WriteTransaction) throws {
         try transaction.put("yes", forKey: "held", in: table)
         ParentProcess.send("holding")
         _ = ParentProcess.nextLine()
+      }
+      if words[0] == "hold" {
+        try environment.withWriteTransaction(hold)
+      } else {
+        try environment.write(hold)
       }
     case "pin":
       try environment.withReadTransaction { _ in

@@ -85,7 +85,7 @@ extension StoreCore {
   /// - Returns: What ends it: ``TimedOutcome/finish(_:)``.
   func afterStall(_ action: @escaping @Sendable () -> Void) -> TimedOutcome<Void> {
     let wait = TimedOutcome<Void> { _ in }
-    let end = StoreCore.deadline(after: StoreCore.computedValueWait)
+    let end = Clocks.deadline(after: StoreCore.computedValueWait)
     expectStall(wait, stand, until: end, action)
     return wait
   }
