@@ -4,16 +4,19 @@
 
 internal import LarderSystem
 
-/// The check for a forked child as code in other modules makes it: one load, no call.
+/// A check for a forked child that other modules can inline: one load, no call.
 ///
-/// A memory tier makes it before it acquires a shard's lock, which a thread of the parent may have held
-/// when the process forked.
+/// A memory tier checks it before it acquires a shard's lock: a thread of the parent may have held
+/// that lock at the time of the fork.
 @safe @frozen @usableFromInline
 package struct ForkMark {
-  // Sound: the page is never unmapped, and the kernel alone changes it.
+  // Sound: the page is never unmapped, and only the kernel changes it.
   @usableFromInline let page: UnsafePointer<UInt8>?
 
-  /// - Parameter isUsed: Whether there is something to guard; without it the answer is always `false`.
+  /// Creates a mark.
+  ///
+  /// - Parameter isUsed: Whether there is something to guard. If `false`, ``isForkedChild`` is
+  ///   always `false`.
   package init(isUsed: Bool = true) { unsafe page = isUsed ? ForkGuard.mark : nil }
 
   /// Whether this process is a fork of the one that first opened a store.

@@ -7,29 +7,31 @@ internal import Synchronization
 
 // LEASES
 //
-// The table's half of single flight: which keys are being computed right now. The other half is a
-// kernel lock in `leases`, which decides who computes; the slot here lets a writer of the same key
-// forbid the computed result from being stored.
+// The table's half of single flight: the keys that are being computed. The other half is a kernel
+// lock in `leases`, which decides which process computes. With the slot here, a writer of the same
+// key prevents the computed result from being stored.
 //
-// The leader fills a slot, then sets its bit in the lease map, then reads the store; a writer
-// announces its label, then reads the map and the slots whose bits are set. Sequential consistency
-// orders the two: either the writer sees the bit, and with it the lease, and cancels it, or the
-// leader sees the writer's label and takes a snapshot that contains its transaction.
+// The computing process fills a slot, then sets its bit in the lease map, then reads the store. A
+// writer publishes its commit version, then reads the map and the slots whose bits are set.
+// Sequential consistency orders the two: either the writer reads the bit, and with it the lease,
+// and cancels it, or the computing process reads the writer's commit version and takes a snapshot
+// that contains its transaction.
 //
-// The map keeps a write as fast as it was after a burst of computations: 16 words are read, and no
-// slot that nobody holds. A bit is cleared before its slot is free, by the one that changed the
-// state to "being freed". So nobody can acquire the slot in between, and a bit that is set for a new
-// lease is never cleared for an old one. A writer that misses the bit of a lease that is being given
-// up misses nothing: its result has been stored, or never will be.
+// The map keeps a write fast after a burst of computations: a write reads 16 words and no free
+// slot. The process that changed the state to "being freed" clears the bit before it frees the
+// slot. So no process can acquire the slot in between, and a bit that is set for a new lease is
+// never cleared for an old one. If a writer misses the bit of a lease that is being released,
+// nothing is lost: the result of that lease has been stored, or never will be.
 //
-// A state word contains how often the slot was acquired. So the three that change a state, the owner,
-// a writer and a cleaner of dead processes, each change the lease they saw or none: an owner that was
-// taken for dead cannot give up, nor trust, the lease of its successor in the slot.
+// A state word contains the number of times the slot was acquired. Three parties change a state:
+// the owner, a writer, and a process that cleans up after dead processes. Because of the count,
+// each of them changes the lease that it read, or none: an owner that was considered dead can
+// neither release nor trust the lease of its successor in the slot.
 
-/// A lease held in the table.
+/// A lease held in the shared-memory table.
 package struct Lease: Sendable, Hashable {
   let index: Int
-  /// The state word from the acquisition until it is cancelled: owner, count and "active".
+  /// The state word from the acquisition until the cancellation: owner, count and "active".
   let state: UInt64
   let hash: UInt64
 }
@@ -41,7 +43,7 @@ extension SharedTable {
   private static var cancelled: UInt64 { 3 }
 
   private static func phase(_ state: UInt64) -> UInt64 { state & 0xFF }
-  /// The state without its phase: one acquisition of a slot by one process.
+  /// Returns the state without its phase: one acquisition of a slot by one process.
   private static func holding(_ state: UInt64) -> UInt64 { state & ~0xFF }
   private static func owner(_ state: UInt64) -> UInt64 { state >> 8 & 0xFFFF }
   private static func count(_ state: UInt64) -> UInt64 { state >> 24 }
@@ -68,7 +70,7 @@ extension SharedTable {
       ~(1 << UInt64(index % 64)), ordering: .sequentiallyConsistent)
   }
 
-  /// How many slots a writer has to read.
+  /// The number of slots that a writer has to read.
   package var leasesInUse: Int {
     (0..<Self.mapWords).reduce(0) {
       unsafe $0 + map($1).pointee.load(ordering: .relaxed).nonzeroBitCount
@@ -77,7 +79,9 @@ extension SharedTable {
 
   // MARK: The owner
 
-  /// Registers a computation for a key's hash; `nil` when every slot is taken.
+  /// Acquires a slot for the computation of a key with `hash`.
+  ///
+  /// - Returns: The lease, or `nil` if every slot is taken.
   package func takeLease(hash: UInt64, namespace: UInt32, process: Int) -> Lease? {
     for number in 0..<Self.mapWords {
       var free = unsafe ~map(number).pointee.load(ordering: .relaxed)
@@ -109,7 +113,7 @@ extension SharedTable {
     return Lease(index: index, state: mine | Self.active, hash: hash)
   }
 
-  /// Gives up a lease. Without effect on a slot that is another's by now.
+  /// Releases a lease. Has no effect if the slot has been acquired again since.
   package func dropLease(_ lease: Lease) {
     let address = unsafe word(offset(lease: lease.index))
     var state = unsafe address.pointee.load(ordering: .acquiring)
@@ -120,8 +124,8 @@ extension SharedTable {
     }
   }
 
-  /// Whether the lease still allows its result to be stored: it is this one, of this key, and has not
-  /// been cancelled. Under the writer lock.
+  /// Returns whether the result of the lease may be stored: the slot still contains this lease, for
+  /// this key, and no writer has cancelled it. The caller holds the writer lock.
   package func isValid(_ lease: Lease) -> Bool {
     let offset = offset(lease: lease.index)
     let state = unsafe word(offset).pointee.load(ordering: .sequentiallyConsistent)
@@ -129,7 +133,7 @@ extension SharedTable {
     return state == lease.state && hash == lease.hash
   }
 
-  /// Frees a slot whose state is still `state`; otherwise `state` is what it is now.
+  /// Frees a slot whose state is still `state`; otherwise loads the current state into `state`.
   private func release(_ index: Int, in state: inout UInt64) -> Bool {
     let address = unsafe word(offset(lease: index))
     let (isOurs, now) = unsafe address.pointee.compareExchange(
@@ -146,21 +150,23 @@ extension SharedTable {
 
   // MARK: Writers
 
-  /// Under the writer lock: a put or remove of a key forbids computed results for it.
+  /// Cancels the leases of a key that is put or removed. The caller holds the writer lock.
   package func cancelLeases(hash: UInt64) {
     cancelLeases { unsafe word($0 + 8).pointee.load(ordering: .relaxed) == hash }
   }
 
-  /// Under the writer lock: clearing a namespace forbids computed results for all its keys.
+  /// Cancels the leases of all keys of a namespace that is cleared. The caller holds the writer
+  /// lock.
   package func cancelLeases(namespace: UInt32) {
     cancelLeases {
-      // Zero: the namespace did not exist when the lease was taken.
+      // Zero: the namespace did not exist when the lease was acquired.
       let owner = unsafe word($0 + 16).pointee.load(ordering: .relaxed)
       return owner == UInt64(namespace) || owner == 0
     }
   }
 
-  /// Under the writer lock: a commit without stamps may have changed any key.
+  /// Cancels every lease, because a commit without stamps may have changed any key. The caller
+  /// holds the writer lock.
   package func cancelAllLeases() { cancelLeases { _ in true } }
 
   private func cancelLeases(where matches: (Int) -> Bool) {
@@ -172,8 +178,8 @@ extension SharedTable {
         let address = unsafe word(offset)
         let state = unsafe address.pointee.load(ordering: .sequentiallyConsistent)
         guard Self.phase(state) == Self.active, matches(offset) else { continue }
-        // If it fails, the lease was given up, and perhaps the slot acquired again: by a leader that
-        // sees this writer's label.
+        // If the exchange fails, the lease was released. If the slot was then acquired again, its
+        // new owner reads this writer's commit version.
         _ = unsafe address.pointee.compareExchange(
           expected: state, desired: Self.holding(state) | Self.cancelled,
           ordering: .sequentiallyConsistent)
@@ -181,7 +187,8 @@ extension SharedTable {
     }
   }
 
-  /// The process slot of the process that computes a key of a hash; `nil` when there is no lease.
+  /// Returns the process slot of the process that computes a key with `hash`, or `nil` if no
+  /// process holds a lease for it.
   package func leaseHolder(hash: UInt64) -> Int? {
     for number in 0..<Self.mapWords {
       var used = unsafe map(number).pointee.load(ordering: .sequentiallyConsistent)
@@ -200,10 +207,11 @@ extension SharedTable {
 
   // MARK: Cleaning
 
-  /// Under the gate: frees the slots of a process that is gone, or that leaves.
+  /// Frees the lease slots of a process that has exited or is closing. The caller holds the open
+  /// lock.
   ///
-  /// - Parameter isAlive: Whether it is this process: one of its threads may be acquiring or giving up
-  ///   a lease right now and then ends that by itself.
+  /// - Parameter isAlive: Whether the process is this one. One of its threads may be in the middle
+  ///   of acquiring or releasing a lease, and completes that itself.
   func freeLeases(ofProcess process: Int, isAlive: Bool) {
     for index in 0..<SharedTableLayout.leaseCount {
       var state = unsafe word(offset(lease: index)).pointee.load(ordering: .relaxed)

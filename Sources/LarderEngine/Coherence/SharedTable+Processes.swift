@@ -5,18 +5,18 @@
 internal import LarderSystem
 internal import Synchronization
 
-/// The slots of the processes that have the generation open: who, their counters, and whether one
-/// of their threads is inside LMDB.
+/// The process slots of the generation: pid, start time, counters, and whether one of the process's
+/// threads is inside LMDB.
 ///
-/// A slot is taken, given back and cleaned under the gate only. That its owner lives is told by a
-/// byte-range lock in `presence`, never by its pid.
+/// A slot is acquired, released and cleaned only under the open lock. A byte-range lock in
+/// `presence` proves that the owner is alive; the pid does not.
 extension SharedTable {
   private func offset(process: Int) -> Int {
     precondition(process >= 0 && process < shape.processSlots, "no such process slot")
     return SharedTableLayout.processes + process * SharedTableLayout.processSize
   }
 
-  /// The pid in a slot; `nil` when it is free.
+  /// Returns the pid in a slot, or `nil` if the slot is free.
   package func pid(process: Int) -> Int32? {
     let pid = unsafe word(offset(process: process)).pointee.load(ordering: .acquiring)
     return pid == 0 ? nil : Int32(truncatingIfNeeded: pid)
@@ -26,7 +26,7 @@ extension SharedTable {
     unsafe word(offset(process: process) + 8).pointee.load(ordering: .acquiring)
   }
 
-  /// Under the gate: enters this process into a free slot.
+  /// Registers this process in a free slot. The caller holds the open lock.
   package func enter(process: Int) {
     let offset = offset(process: process)
     for index in 0..<Counter.allCases.count {
@@ -42,10 +42,12 @@ extension SharedTable {
       UInt64(UInt32(bitPattern: ProcessIdentity.pid)), ordering: .releasing)
   }
 
-  /// Under the gate: empties a slot whose process is gone or going, keeping its counters.
+  /// Frees the slot of a process that has exited or is closing, and keeps its counters. The caller
+  /// holds the open lock.
   ///
-  /// - Parameter isDead: Whether the process has ended. A pid does not tell: another process may have it.
-  /// - Returns: Whether it died inside LMDB.
+  /// - Parameter isDead: Whether the process has ended. The pid cannot show that: another process
+  ///   may have reused it.
+  /// - Returns: Whether the process died inside LMDB.
   @discardableResult
   package func leave(process: Int, isDead: Bool = false) -> Bool {
     let offset = offset(process: process)
@@ -66,7 +68,7 @@ extension SharedTable {
     return inside
   }
 
-  /// Marks one of this process's readers (or its writer) as inside LMDB, or as out again.
+  /// Marks one of this process's readers, or its writer, as inside LMDB or outside it.
   ///
   /// Each index belongs to one pooled transaction, so plain stores suffice.
   @inline(__always)
@@ -84,17 +86,18 @@ extension SharedTable {
     return UInt16(truncatingIfNeeded: tick >> 34)
   }
 
-  /// Returns how long the oldest read of a process has lasted, in milliseconds, within 16.384 s and the
-  /// time since the recency clock advanced; `nil` if none of its threads reads.
+  /// Returns the age of a process's oldest read in milliseconds, or `nil` if none of its threads
+  /// reads.
   ///
-  /// A read of more than twelve days appears shorter.
+  /// The result is exact to 16.384 s plus the time since the recency clock last advanced. A read of
+  /// more than twelve days appears shorter.
   package func readingMilliseconds(process: Int, now: Int64) -> Int64? {
     let start = offset(process: process) + SharedTableLayout.processInside
     let now = UInt16(truncatingIfNeeded: now >> 14)
     return (0..<SharedTableLayout.insideCount - 1).compactMap { index in
       let since = unsafe short(start + 2 * index).pointee.load(ordering: .relaxed)
       guard since != 0 else { return nil }
-      // The clock may be ahead of this process's.
+      // The stored time may be later than this process's clock.
       let age = now &- since
       return age > UInt16.max - 4 ? 0 : Int64(age) << 14
     }.max()
@@ -114,7 +117,7 @@ extension SharedTable {
       .pointee.load(ordering: .relaxed)
   }
 
-  /// A counter over all processes, living and gone.
+  /// Returns the sum of a counter over all processes, including those that have exited.
   package func total(_ counter: Counter) -> UInt64 {
     var sum = unsafe word(SharedTableLayout.retired + counter.rawValue * 8).pointee.load(
       ordering: .relaxed)

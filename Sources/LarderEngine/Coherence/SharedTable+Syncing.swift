@@ -5,14 +5,14 @@
 internal import LarderSystem
 internal import Synchronization
 
-/// The words of the table that a relaxed store's processes share: what is on the disk, and since when.
+/// The words that the processes of a relaxed store share: the newest checkpoint and its time.
 extension SharedTable {
-  /// The label of the newest snapshot that is recorded as synced.
+  /// The commit version of the newest snapshot that is recorded as synced.
   package var checkpointVersion: UInt64 {
     unsafe word(SharedTableLayout.recorded).pointee.load(ordering: .acquiring)
   }
 
-  /// When the last sync that was recorded began; milliseconds of the monotonic clock.
+  /// The time at which the last recorded sync began, in milliseconds of the monotonic clock.
   package var syncedAt: UInt64 {
     unsafe word(SharedTableLayout.syncedAt).pointee.load(ordering: .acquiring)
   }
@@ -22,7 +22,8 @@ extension SharedTable {
     unsafe word(SharedTableLayout.recorded).pointee.max(label, ordering: .releasing)
   }
 
-  /// By an opener that is alone: what the file says.
+  /// Sets the recorded commit version to that of the checkpoint file. The caller is an opener
+  /// without other processes.
   func resetRecorded(to label: UInt64) {
     unsafe word(SharedTableLayout.recorded).pointee.store(label, ordering: .releasing)
     unsafe word(SharedTableLayout.syncedAt).pointee.store(
@@ -40,7 +41,7 @@ extension SharedTable {
     }
   }
 
-  /// Whether a sync of this generation failed, so that no later one can be believed.
+  /// Whether a sync of this generation failed. If so, a later successful sync proves nothing.
   package var hasFailedSync: Bool {
     unsafe half(SharedTableLayout.syncFailed).pointee.load(ordering: .acquiring) != 0
   }

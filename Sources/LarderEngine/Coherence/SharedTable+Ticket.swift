@@ -8,7 +8,7 @@ internal import LarderSystem
 extension SharedTable {
   var ticket: WriterTicket { unsafe WriterTicket(at: base + SharedTableLayout.ticket) }
 
-  /// Releases the ticket, if this process holds it.
+  /// Releases the ticket if this process holds it.
   @inline(__always)
   func releaseTicket(process: Int) { ticket.release(as: process) }
 

@@ -5,24 +5,25 @@
 internal import LarderSystem
 public import Synchronization
 
-/// The words of a shared table that a memory hit looks at, without a reference to count.
+/// The words of the shared-memory table that a memory hit reads, without reference counting.
 ///
-/// A shard of a memory tier keeps one in place. Reading through it touches the table's words and
-/// nothing else; a reference to the table itself would be retained and released at every hit.
+/// A shard of a memory tier contains one by value. Access through it reads and writes only the
+/// table's words. A reference to the table itself would be retained and released at every hit.
 @safe @frozen @usableFromInline
 package struct SharedTableView {
-  // Sound: they point into the mapping that `table` keeps alive, and into the counters of `gauge`.
+  // Sound: the pointers point into the mapping that `table` keeps alive, and into the counters that
+  // `gauge` keeps alive.
   @usableFromInline var stamps: UnsafeMutablePointer<Atomic<UInt64>>?
   @usableFromInline var words: UnsafeMutablePointer<Atomic<UInt64>>?
   @usableFromInline var recency: UnsafeMutablePointer<Atomic<UInt64>>?
   @usableFromInline var pending: UnsafeMutablePointer<Atomic<UInt32>>?
   @usableFromInline var recencyMask: UInt64
   @usableFromInline var stampMask: Int
-  /// The table; `nil` before the first value was filed.
+  /// The table, or `nil` before the first insert.
   package let table: SharedTable?
   private let gauge: AnyObject?
 
-  /// A view of nothing.
+  /// Creates a view without a table: nothing validates.
   package init() {
     unsafe stamps = nil
     unsafe words = nil
@@ -34,7 +35,10 @@ package struct SharedTableView {
     gauge = nil
   }
 
-  /// - Parameter pending: The writes of this process that wait, which shadow what was filed.
+  /// Creates a view of `table`.
+  ///
+  /// - Parameter pending: The counters of this process's pending writes, which override cached
+  ///   values.
   package init(_ table: SharedTable, pending gauge: PendingWriteCounters? = nil) {
     unsafe stamps = table.stamps
     unsafe words = table.base.assumingMemoryBound(to: Atomic<UInt64>.self)
@@ -46,11 +50,12 @@ package struct SharedTableView {
     self.gauge = gauge?.counts
   }
 
-  /// Whether the view is of this table.
+  /// Returns whether this is a view of `other`.
   @usableFromInline
   package func isOf(_ other: SharedTable) -> Bool { table === other }
 
-  /// Whether a value filed with `seal` is the newest any process was told of: two loads.
+  /// Returns whether a value cached with the inverted read version `seal` is valid: neither its
+  /// stamp slot nor the floor contains a newer commit version. Costs two atomic loads.
   @inlinable @inline(__always)
   package func isCurrent(slot: Int, seal: UInt64) -> Bool {
     guard let stamps = unsafe stamps, let words = unsafe words else { return false }
@@ -59,11 +64,11 @@ package struct SharedTableView {
     return stamp >= seal && floor >= seal
   }
 
-  /// Whether a write of this process that waits may be of a key of this slot.
+  /// Returns whether this process may have a pending write to a key of this slot.
   @inlinable @inline(__always)
   package func mayBeShadowed(slot: Int) -> Bool {
     guard let pending = unsafe pending else { return false }
-    // The sum stands behind the slots; it is zero nearly always.
+    // The sum of all slots is stored after them. It is usually zero.
     if unsafe pending[65_536].load(ordering: .acquiring) == 0 { return false }
     return unsafe pending[slot & 0xFFFF].load(ordering: .acquiring) != 0
   }
@@ -80,12 +85,12 @@ package struct SharedTableView {
   }
 }
 
-// The pointers never change, and what they point at are atomics.
+// The pointers never change, and they point to atomics.
 extension SharedTableView: @unchecked Sendable {}
 
 extension SharedTable {
-  /// Has the words of a key's slots fetched while its entry is looked for: they are far apart, and
-  /// a look-up would wait for each in turn.
+  /// Prefetches the words of a key's slots while its entry is searched. They are far apart, and a
+  /// look-up would otherwise wait for one after the other.
   package func prefetch(hash: UInt64) {
     unsafe LarderSystem.prefetch(stamps + (Int(truncatingIfNeeded: hash) & stampMask))
     unsafe LarderSystem.prefetch(recency + Int(truncatingIfNeeded: hash & recencyMask))

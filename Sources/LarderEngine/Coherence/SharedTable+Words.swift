@@ -16,7 +16,7 @@ extension SharedTable {
     }
   }
 
-  /// Openers in a row that have not got through; under the gate.
+  /// The number of consecutive openers that did not complete. Accessed under the open lock.
   package var openAttempts: UInt32 {
     get { unsafe half(SharedTableLayout.openAttempts).pointee.load(ordering: .acquiring) }
     set {
@@ -24,7 +24,8 @@ extension SharedTable {
     }
   }
 
-  /// Processes that died inside LMDB since the file was last verified; under the gate.
+  /// The number of processes that died inside LMDB since the last verification of the file. Written
+  /// under the open lock.
   package var crashesInLMDB: UInt32 {
     get { unsafe half(SharedTableLayout.crashesInLMDB).pointee.load(ordering: .acquiring) }
     set {
@@ -32,26 +33,26 @@ extension SharedTable {
     }
   }
 
-  /// Forgets processes that died inside LMDB, after the file was verified; those that an opener counted
-  /// meanwhile stay counted. Without the gate.
+  /// Resets the count of processes that died inside LMDB, after the file was verified. Processes
+  /// that an opener has counted since remain counted. Does not require the open lock.
   func acquit(deaths: UInt32) {
     _ = unsafe half(SharedTableLayout.crashesInLMDB).pointee.compareExchange(
       expected: deaths, desired: 0, ordering: .acquiringAndReleasing)
   }
 
-  /// The largest size of `data.mdb` any writer has seen.
+  /// The largest size of `data.mdb` that any writer has observed.
   package var dataBytes: UInt64 {
     unsafe word(SharedTableLayout.dataBytes).pointee.load(ordering: .acquiring)
   }
 
-  /// Under the writer lock.
+  /// Raises ``dataBytes``. The caller holds the writer lock.
   package func raiseDataBytes(to size: UInt64) {
     if dataBytes < size {
       unsafe word(SharedTableLayout.dataBytes).pointee.store(size, ordering: .releasing)
     }
   }
 
-  /// When `data.mdb` was last changed by a process that went through this table; nanoseconds.
+  /// The time at which a process that uses this table last changed `data.mdb`, in nanoseconds.
   package var dataChanged: UInt64 {
     get { unsafe word(SharedTableLayout.dataChanged).pointee.load(ordering: .acquiring) }
     set {
@@ -59,12 +60,13 @@ extension SharedTable {
     }
   }
 
-  /// After a commit, without the writer lock: a later writer may have been faster.
+  /// Raises ``dataChanged`` after a commit, without the writer lock. A later writer may have stored
+  /// a newer time already.
   package func raiseDataChanged(to time: UInt64) {
     unsafe word(SharedTableLayout.dataChanged).pointee.max(time, ordering: .releasing)
   }
 
-  /// The generation this one is being copied into; zero: none.
+  /// The generation that this one is being copied into, or zero.
   package var successor: UInt64 {
     get {
       unsafe word(SharedTableLayout.successor).pointee.load(ordering: .sequentiallyConsistent)
@@ -75,7 +77,7 @@ extension SharedTable {
     }
   }
 
-  /// The budget in bytes; zero: none.
+  /// The budget in bytes; zero means no budget.
   package var budget: UInt64 {
     get { unsafe word(SharedTableLayout.budget).pointee.load(ordering: .acquiring) }
     set { unsafe word(SharedTableLayout.budget).pointee.store(newValue, ordering: .releasing) }
@@ -92,29 +94,30 @@ extension SharedTable {
     ).exchanged
   }
 
-  // MARK: Wake word
+  // MARK: Wake-up word
 
   package var wakeWord: UInt32 {
     unsafe half(SharedTableLayout.wakeWord).pointee.load(ordering: .acquiring)
   }
 
-  /// Tells sleepers, in every process, that something was committed.
+  /// Advances the wake-up word and wakes its waiters in every process, after a commit.
   package func advanceWakeWord() {
     unsafe half(SharedTableLayout.wakeWord).pointee.wrappingAdd(
       1, ordering: .sequentiallyConsistent)
     let waiters = unsafe half(SharedTableLayout.waiters).pointee.load(
       ordering: .sequentiallyConsistent)
-    // A sleeper that died still counts: the price is a system call, not a lost wake-up.
+    // The count includes waiters that were killed. The cost is a system call, never a lost wake-up.
     if waiters != 0 { unsafe Futex.wakeAll(base + SharedTableLayout.wakeWord) }
   }
 
-  /// Sleeps until the wake word differs from `expected`, or the time is up. A hint: look again.
+  /// Sleeps until the wake-up word differs from `expected`, or until the timeout. A return is only
+  /// a hint: the caller checks its condition again.
   package func sleep(whileWakeWordIs expected: UInt32, nanoseconds: Int64) {
     unsafe half(SharedTableLayout.waiters).pointee.wrappingAdd(
       1, ordering: .sequentiallyConsistent)
     unsafe Futex.wait(
       base + SharedTableLayout.wakeWord, while: expected, nanoseconds: nanoseconds)
-    // A table whose page was zeroed under a sleeper must not wrap below zero.
+    // If the page was zeroed during the sleep, the count must not wrap below zero.
     let address = unsafe half(SharedTableLayout.waiters)
     var count = unsafe address.pointee.load(ordering: .relaxed)
     while count > 0 {

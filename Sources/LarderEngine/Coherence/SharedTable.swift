@@ -7,7 +7,8 @@ public import Synchronization
 
 /// The mapped table of a generation, shared by all processes. Format: `SharedTableLayout.swift`.
 ///
-/// It is reached through atomics only. Labels grow; what is compared is stored inverted.
+/// Access uses only atomics. Commit versions only grow; words that are compared are stored
+/// inverted.
 @safe @usableFromInline
 package final class SharedTable: Sendable {
   // Fixed at open.
@@ -16,8 +17,9 @@ package final class SharedTable: Sendable {
   private let pid = ProcessIdentity.pid
   package let shape: SharedTableShape
   package let generation: UInt64
-  /// The position of this mapping among all that this process made. Unlike the generation's number it
-  /// is never that of another table: a store that was deleted and created again counts from one.
+  /// The position of this mapping among all mappings that this process made. In contrast to the
+  /// generation number it is unique: a store that was deleted and created again counts its
+  /// generations from one.
   package let incarnation: UInt64
   private static let mappings = Atomic<UInt64>(0)
   @usableFromInline let recencyMask: UInt64
@@ -27,7 +29,7 @@ package final class SharedTable: Sendable {
   @usableFromInline nonisolated(unsafe) let stamps: UnsafeMutablePointer<Atomic<UInt64>>
   @usableFromInline nonisolated(unsafe) let recency: UnsafeMutablePointer<Atomic<UInt64>>
 
-  /// What a table file must say to be the right one.
+  /// The store and generation that a table file must contain to be the expected one.
   package struct Binding: Sendable, Hashable {
     package var storeID: (UInt64, UInt64) { (id0, id1) }
     let id0: UInt64
@@ -41,7 +43,9 @@ package final class SharedTable: Sendable {
     }
   }
 
-  /// Maps an existing table; `nil` when the file is not a whole, valid table of this version.
+  /// Maps an existing table.
+  ///
+  /// - Returns: `nil` if the file is not a complete, valid table of this version.
   package init?(mapping file: OwnedFile) throws(SystemError) {
     let size = try file.status.size
     guard size >= SharedTableShape.small.fileSize else { return nil }
@@ -74,13 +78,14 @@ package final class SharedTable: Sendable {
       to: Atomic<UInt64>.self)
   }
 
-  /// Writes a fresh table into a file: every stamp, the floor and the writer's labels are `label`.
+  /// Writes a new table into a file. `label` becomes the commit version of every stamp, of the
+  /// floor, and of the writer.
   package static func create(
     in file: OwnedFile, binding: Binding, shape: SharedTableShape, label: UInt64, budget: UInt64,
     dirty: Bool, dataChanged: UInt64, syncInterval: UInt64
   ) throws(SystemError) {
     let size = shape.fileSize
-    // The magic goes first and comes back last: a half-written table is no table.
+    // The magic is cleared first and written last, so a partly written table is invalid.
     if try file.status.size > 0 { try file.write([UInt8](repeating: 0, count: 8), at: 0) }
     try file.truncate(to: size)
     try file.preallocate(size)
@@ -158,39 +163,43 @@ package final class SharedTable: Sendable {
     unsafe word(SharedTableLayout.pidNamespaceOffset).pointee.load(ordering: .relaxed)
   }
 
-  /// By an opener that is alone: those who come join its PID namespace, not that of earlier users.
+  /// Stores this process's PID namespace, which later openers must share. The caller is an opener
+  /// without other processes, so the namespace of earlier users does not apply.
   func adoptNamespace() {
     unsafe word(SharedTableLayout.pidNamespaceOffset).pointee.store(
       ProcessIdentity.pidNamespace, ordering: .relaxed)
   }
 
-  /// The file behind the mapping; `links == 0` means that somebody deleted it.
+  /// The status of the mapped file; `links == 0` means that the file was deleted.
   package var fileStatus: FileStatus? { try? file.status }
 
   // MARK: The protocol
 
-  /// Whether a value filed with `seal` is the newest any process was told of: two loads.
+  /// Returns whether a value cached with the inverted read version `seal` is valid: neither its
+  /// stamp slot nor the floor contains a newer commit version. Costs two atomic loads.
   @inline(__always)
   package func isCurrent(slot: Int, seal: UInt64) -> Bool {
-    // As the view does, which would count references first.
+    // Duplicates `SharedTableView.isCurrent`: creating a view would retain and release references.
     let stamp = unsafe stamps[slot & stampMask].load(ordering: .acquiring)
     let floor = unsafe word(SharedTableLayout.floor).pointee.load(ordering: .acquiring)
     return stamp >= seal && floor >= seal
   }
 
-  /// The newest label that forbids memory hits in a slot.
+  /// Returns the lowest read version that validates in a slot: the maximum of stamp and floor.
   package func minimumValidReadVersion(slot: Int) -> UInt64 {
     let stamp = unsafe stamps[slot & stampMask].load(ordering: .acquiring)
     let floor = unsafe word(SharedTableLayout.floor).pointee.load(ordering: .acquiring)
     return ~min(stamp, floor)
   }
 
-  /// Under the writer lock, immediately before the commit.
+  /// Stores the stamp of a slot (W3). The caller holds the writer lock and commits immediately
+  /// afterwards.
   package func stamp(slot: Int, label: UInt64) {
     unsafe stamps[slot & stampMask].store(~label, ordering: .releasing)
   }
 
-  /// Raises the floor: every value filed below `label` misses from now on.
+  /// Raises the invalidation floor: every value cached at a read version below `label` misses from
+  /// now on.
   package func raiseFloor(to label: UInt64) {
     let wanted = ~label
     var current = unsafe word(SharedTableLayout.floor).pointee.load(ordering: .relaxed)
@@ -210,16 +219,16 @@ package final class SharedTable: Sendable {
     unsafe half(SharedTableLayout.condemned).pointee.load(ordering: .acquiring) != 0
   }
 
-  /// Whether every commit of this generation is in the one that took its place.
+  /// Whether the next generation contains every commit of this one.
   package var isSuperseded: Bool {
     unsafe half(SharedTableLayout.condemned).pointee.load(ordering: .acquiring) == 2
   }
 
-  /// Sends every process to another generation. Nothing ever takes this back.
+  /// Fences the generation: every process leaves it. A fence is permanent.
   package func fence() { leave(as: 1) }
 
-  /// Sends every process to the generation that was copied from this one. Under the writer lock,
-  /// or when nobody can commit here any more.
+  /// Marks the generation as completely copied: every process switches to its successor. The caller
+  /// holds the writer lock, or no process can commit here any more.
   package func supersede() { leave(as: 2) }
 
   private func leave(as word: UInt32) {
@@ -230,7 +239,7 @@ package final class SharedTable: Sendable {
     advanceWakeWord()
   }
 
-  /// The label of the newest write transaction that has begun.
+  /// The commit version of the newest write transaction that has begun.
   package var writerLabel: UInt64 {
     unsafe word(SharedTableLayout.writerLabel).pointee.load(ordering: .sequentiallyConsistent)
   }
@@ -241,7 +250,7 @@ package final class SharedTable: Sendable {
     return Int32(truncatingIfNeeded: pid)
   }
 
-  /// W1: makes `label` known before anything of the transaction can be seen.
+  /// Publishes the commit version `label` before any effect of the transaction is visible (W1).
   package func announceWriter(label: UInt64) {
     unsafe word(SharedTableLayout.writerPID).pointee.store(
       UInt64(UInt32(bitPattern: pid)), ordering: .releasing)
@@ -257,7 +266,8 @@ package final class SharedTable: Sendable {
     set { unsafe word(SharedTableLayout.lastStamped).pointee.store(newValue, ordering: .releasing) }
   }
 
-  /// The label of the last removeAll of a namespace, or of one that shares its word.
+  /// Returns the commit version of the last clear of a namespace, or of a namespace that shares its
+  /// word.
   package func namespaceLabel(_ namespace: UInt32) -> UInt64 {
     let offset =
       SharedTableLayout.namespaceStamps
@@ -275,15 +285,16 @@ package final class SharedTable: Sendable {
     }
   }
 
-  /// Whether no label of the table is of a transaction that cannot have begun, when `newest` is the
-  /// last one committed and nobody else is here: a killed writer announced the one after it.
+  /// Returns whether every commit version in the table belongs to a transaction that can have
+  /// begun. `newest` is the last committed one, and no other process has the generation open; a
+  /// killed writer may have published the version after it.
   func isPlausible(after newest: UInt64) -> Bool {
     floor <= newest &+ 1 && writerLabel <= newest &+ 1 && lastStamped <= newest &+ 1
   }
 
   // MARK: Recency
 
-  /// Takes over what another generation's table knows of use: recency, its clock, the counters.
+  /// Copies the recency words, the recency clock and the counters of another generation's table.
   package func inherit(from old: SharedTable) {
     for counter in Counter.allCases {
       unsafe word(SharedTableLayout.retired + counter.rawValue * 8).pointee.store(
@@ -305,7 +316,7 @@ package final class SharedTable: Sendable {
     if lastUse(hash: hash) != now { setLastUse(hash: hash, tick: now) }
   }
 
-  /// When a key of this hash was last used, in ticks of the recency clock.
+  /// Returns the tick of the recency clock at which a key of this hash was last used.
   @inline(__always)
   package func lastUse(hash: UInt64) -> UInt64 {
     let index = Int(truncatingIfNeeded: hash & recencyMask)
@@ -318,16 +329,17 @@ package final class SharedTable: Sendable {
     unsafe recency[index].store(tick, ordering: .relaxed)
   }
 
-  /// Under the writer lock: the clock never stands still between writes and never falls behind the
-  /// wall clock by more than one write.
+  /// Advances the recency clock, so that every write has a new tick and the clock lags the wall
+  /// clock by at most one write. The caller holds the writer lock.
   package func advanceClock(milliseconds: Int64) -> UInt64 {
     let last = unsafe word(SharedTableLayout.clock).pointee.load(ordering: .relaxed)
     let tick = max(last &+ 1, UInt64(bitPattern: max(milliseconds, 0)) << 20)
-    // Others may raise it meanwhile; see below.
+    // Other processes may raise the clock at the same time; see `raiseClock(milliseconds:)`.
     return unsafe word(SharedTableLayout.clock).pointee.max(tick, ordering: .relaxed).newValue
   }
 
-  /// Without the writer lock, about once a second: where nobody writes, reads still know when.
+  /// Raises the recency clock without the writer lock, about once a second, so that ticks of reads
+  /// remain accurate without writes.
   package func raiseClock(milliseconds: Int64) {
     let tick = UInt64(bitPattern: max(milliseconds, 0)) << 20
     unsafe word(SharedTableLayout.clock).pointee.max(tick, ordering: .relaxed)
