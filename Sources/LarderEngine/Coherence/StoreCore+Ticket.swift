@@ -6,15 +6,15 @@ internal import LarderLMDB
 internal import LarderSystem
 internal import Synchronization
 
-/// Waiting for writers of other processes. The only place where a thread does.
+/// The wait for writers of other processes. No other code blocks a thread for them.
 extension StoreCore {
   /// Acquires the writer ticket of a generation; LMDB's writer lock is free then.
   ///
-  /// The caller has the writer's turn of the generation, and releases the ticket after its
+  /// The caller holds the process writer lock of the generation, and releases the ticket after its
   /// transaction has ended.
   ///
-  /// - Throws: ``StoreError/Code/writerStalled`` when the time of ``leaderDeadline`` is up;
-  ///   `EngineSignal.generationChanged` when the generation is closed or fenced first.
+  /// - Throws: ``StoreError/Code/writerStalled`` if ``leaderDeadline`` passes first;
+  ///   `EngineSignal.generationChanged` if the generation is closed or fenced first.
   @inline(__always)
   func takeTicket(in generation: Generation) throws {
     let isTaken = generation.table.ticket.tryTake(as: generation.process)
@@ -45,7 +45,8 @@ extension StoreCore {
     return now < deadline ? min(deadline - now, .max / 4) : 0
   }
 
-  /// The process that other writers wait for: this one, unless another is between begin and commit.
+  /// Returns the process that other writers wait for: another one that is between begin and commit,
+  /// otherwise this one.
   func writer(in generation: Generation) -> Int32 {
     if let holder = generation.table.ticketHolder, holder != generation.process,
       holder < generation.table.shape.processSlots, let pid = generation.table.pid(process: holder)
@@ -62,26 +63,26 @@ extension StoreCore {
     let isOwn = pid == ProcessIdentity.pid
     return StoreError(
       .writerStalled, during: "write", path: directory.path,
-      (isOwn
-        ? "An earlier transaction of this process (\(pid)) has not ended within "
-        : "Process \(pid) holds the writer lock and has not released it within ")
-        + "\(options.writeTimeout). Nothing was written. "
+      "Write timed out after \(options.writeTimeout): "
         + (isOwn
-          ? "Keep the closures of `store.write` short."
-          : "If it is stopped, continue it or end it."),
+          ? "an earlier transaction of this process (\(pid)) has not ended. Nothing was written. "
+            + "Keep the closures of `store.write` short."
+          : "process \(pid) holds the writer lock. Nothing was written. "
+            + "Resume it (kill -CONT \(pid)) or terminate it."),
       pid: pid)
   }
 
   func outcomeUnknown(by pid: Int32) -> StoreError {
     StoreError(
       .outcomeUnknown, during: "write", path: directory.path,
-      "The commit of process \(pid) has not ended. Read the value again to see what the store holds.",
+      "The commit of process \(pid) did not finish within \(options.writeTimeout); its outcome is "
+        + "unknown. Read the value to see whether it was stored.",
       pid: pid)
   }
 }
 
 extension Generation {
-  /// Whether the process in a slot of the table lives.
+  /// Returns whether the process in a slot of the table is alive.
   func isPresent(process: Int) -> Bool {
     guard process < table.shape.processSlots else { return false }
     return (try? presence.isLockedElsewhere(at: PresenceLocks.slotOffset(process))) ?? true

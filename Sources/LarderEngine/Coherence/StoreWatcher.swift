@@ -7,24 +7,25 @@ internal import Synchronization
 
 // WAITING FOR CHANGES
 //
-// Whoever observes something has looked at it in a snapshot, with a label, and wants to look again
-// when a stamp slot of it says that something newer was written, by any process. The wake word in
-// the shared table is advanced after every commit; one thread of this process sleeps on it, looks at
-// the slots of all who wait, and wakes those it concerns. The word is a hint only: the slots decide,
-// and the sleep is bounded, so that a lost wake-up costs a tenth of a second and never a change.
+// An observer has read its data in a snapshot with a commit version. It reads again when one of its
+// stamp slots contains a newer commit version, from any process. Every writer advances the wake-up
+// word in the shared-memory table after its commit. One thread of this process sleeps on that word,
+// checks the slots of all observers, and wakes the observers whose slots changed. The word is only
+// a hint: the slots decide. The sleep is bounded, so a lost wake-up costs a tenth of a second and
+// never a change.
 //
-// Slots are stamped before the commit, the word is advanced after it. So a slot that is ahead of the
-// label is believed at once only if the word has moved since the observer looked; otherwise the
-// commit may still be under way, or its writer be dead, and the observer is let go only with the
-// next turn.
+// Slots are stamped before the commit; the word is advanced after it. So a slot that is ahead of
+// the observer's version counts at once only if the word has changed since the observer read it.
+// Otherwise the commit may still be in progress, or its writer may be dead, and the observer is
+// woken only after the next sleep.
 
-/// The one thread of a store that waits for other processes' commits.
+/// The thread of a store that waits for commits of other processes.
 final class StoreWatcher: Sendable {
   struct Waiter: Sendable {
     let slots: [StampSlot]
     let generation: Generation
     let label: UInt64
-    /// The wake word before the observer looked.
+    /// The value of the wake-up word before the observer read its data.
     let word: UInt32
     let since: UInt64
     let interest: ObserverConditions
@@ -42,7 +43,10 @@ final class StoreWatcher: Sendable {
   private let hasWaiters = Event()
   private static let turnNanoseconds: Int64 = 100_000_000
 
-  /// - Returns: `nil`: there is nothing to wait for any more, `resume` has been called.
+  /// Adds an observer.
+  ///
+  /// - Returns: The identifier of the waiter, or `nil` if there is nothing to wait for. In that
+  ///   case `resume` has been called.
   func add(
     _ core: StoreCore, _ slots: [StampSlot], _ snapshot: ObservedSnapshot,
     _ interest: ObserverConditions, resume: @escaping @Sendable () -> Void
@@ -51,7 +55,8 @@ final class StoreWatcher: Sendable {
       slots: slots, generation: snapshot.generation, label: snapshot.label, word: snapshot.word,
       since: Clocks.monotonicNanoseconds(), interest: interest, resume: resume)
     let (id, mustStart): (UInt64?, Bool) = state.withLock { state in
-      // Checked after it can be found: what is committed from here on wakes the thread.
+      // Checked under the lock that adds the waiter: every later commit wakes the thread, which
+      // finds the waiter.
       if state.isStopped || isReady(waiter, snapshot.generation, core) { return (nil, false) }
       state.next += 1
       state.waiters[state.next] = waiter
@@ -135,18 +140,18 @@ final class StoreWatcher: Sendable {
   }
 }
 
-/// What an observer has looked at, and when.
+/// The snapshot that an observer has read, and the wake-up word from before that read.
 package struct ObservedSnapshot: Sendable {
   package let generation: Generation
   package let label: UInt64
   let word: UInt32
 }
 
-/// What else than a commit lets an observer look again.
+/// The conditions other than a commit that end an observer's wait.
 package struct ObserverConditions: Sendable {
-  /// When what was seen expires, by the store's clock.
+  /// The expiration time of the observed data, by the store's clock.
   let deadline: Int64
-  /// Whether the observer's own handle was closed.
+  /// Returns whether the observer's own handle was closed.
   let isOver: @Sendable () -> Bool
 
   package init(deadline: Int64 = .max, isOver: @escaping @Sendable () -> Bool) {
@@ -156,18 +161,18 @@ package struct ObserverConditions: Sendable {
 }
 
 extension StoreCore {
-  /// How many observers wait.
+  /// The number of waiting observers.
   package var observerCount: Int { watcher.count }
 
-  /// The wake word, to be read before looking at what is observed.
+  /// Returns the wake-up word. The caller reads it before it reads the data to observe.
   package func observationMark() throws -> UInt32 { try generation().table.wakeWord }
 
   package func observed(_ generation: Generation, label: UInt64, mark: UInt32) -> ObservedSnapshot {
     ObservedSnapshot(generation: generation, label: label, word: mark)
   }
 
-  /// Returns when something newer than a snapshot was written in one of the slots, by any process;
-  /// when what was seen expires; or when the task is cancelled or the store closed.
+  /// Suspends until any process writes something newer than a snapshot in one of the slots, until
+  /// the observed data expires, until the task is cancelled, or until the store is closed.
   package func change(
     of slots: [StampSlot], after snapshot: ObservedSnapshot, _ interest: ObserverConditions
   ) async {
@@ -176,7 +181,7 @@ extension StoreCore {
       await withCheckedContinuation { continuation in
         pass.arm { continuation.resume() }
         let id = watcher.add(self, slots, snapshot, interest) { pass.fire() }
-        // Without an identifier it has been called already.
+        // Without an identifier, the watcher has called the closure already.
         if let id { pass.setOnCancel { [watcher] in watcher.remove(id) } }
       }
     } onCancel: {
@@ -185,9 +190,9 @@ extension StoreCore {
   }
 }
 
-/// An action that runs once: for the first of several that may happen, a cancellation among them.
+/// An action that runs once, for the first of several events, one of which may be a cancellation.
 ///
-/// After that it refers to nothing, so that what refers to it may be captured.
+/// It drops its references after that, so objects that refer to it may be captured.
 package final class OnceCallback: Sendable {
   private struct State {
     var action: (@Sendable () -> Void)?
@@ -211,7 +216,7 @@ package final class OnceCallback: Sendable {
   package func fire() {
     let action = state.withLock { state in
       state.isFired = true
-      // It refers to what refers to this object.
+      // The cancellation handler captures objects that refer to this one.
       state.onCancel = nil
       defer { state.action = nil }
       return state.action
@@ -219,8 +224,8 @@ package final class OnceCallback: Sendable {
     action?()
   }
 
-  /// Sets what a cancellation runs, or runs it at once if the task has been cancelled. Dropped with
-  /// the first ``fire()``.
+  /// Sets the action that a cancellation runs, or runs it at once if the task has been cancelled.
+  /// The first ``fire()`` drops it.
   package func setOnCancel(_ action: @escaping @Sendable () -> Void) {
     let isCancelled = state.withLock { state in
       guard !state.isFired else { return false }

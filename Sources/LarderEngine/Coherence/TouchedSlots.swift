@@ -2,7 +2,7 @@
 // Copyright 2026 the Larder authors. Licensed under Apache-2.0.
 // SPDX-License-Identifier: Apache-2.0
 
-/// The stamp slots of the keys a transaction wrote or removed. Of a single one no array is made.
+/// The stamp slots of the keys that a transaction wrote or removed. A single slot needs no array.
 package struct TouchedSlots {
   private var first = -1
   private var others: [Int] = []
@@ -17,7 +17,7 @@ package struct TouchedSlots {
     first == slot || (!others.isEmpty && others.contains(slot))
   }
 
-  /// Each, perhaps more than once.
+  /// Calls `body` with each slot, possibly more than once.
   func forEach(_ body: (Int) -> Void) {
     guard first >= 0 else { return }
     body(first)

@@ -5,7 +5,8 @@
 internal import LarderSystem
 internal import Synchronization
 
-/// A thread of a store: started when it is first needed, asleep until it is woken or its time is up.
+/// A thread of a store. It starts when it is first needed, and sleeps until it is woken or its
+/// timeout passes.
 final class BackgroundThread: Sendable {
   private let hasStopped = Mutex(false)
   private let work = Event()
@@ -19,12 +20,14 @@ final class BackgroundThread: Sendable {
   var isCurrent: Bool { token.load(ordering: .relaxed) == OSThread.token }
   var isStopped: Bool { hasStopped.withLock { $0 } }
 
-  /// Starts the thread, once; after ``stop()`` never. If the system gives none, it may be tried again.
+  /// Starts the thread once, and never after ``stop()``. If the system cannot create a thread, a
+  /// later call may try again.
   ///
   /// - Parameters:
-  ///   - pause: The nanoseconds until the first look, unless it is woken.
-  ///   - turn: Looks what there is to do, also once after it was stopped; gives the nanoseconds until
-  ///     the next look.
+  ///   - pause: The nanoseconds until the first turn, unless the thread is woken.
+  ///   - turn: A closure that does pending work, and runs once more after the thread was stopped.
+  ///     It returns the nanoseconds until the next turn.
+  /// - Throws: `SystemError` if the system cannot create a thread.
   func start(
     after pause: UInt64 = 0, _ turn: @escaping @Sendable () -> UInt64
   ) throws(SystemError) {
@@ -50,7 +53,7 @@ final class BackgroundThread: Sendable {
     }
   }
 
-  /// Makes the thread look, if it is not about to. One system call an idle period, not one a call.
+  /// Wakes the thread unless it is about to run. Costs one system call per idle period.
   func wake() {
     guard !isAwake.load(ordering: .relaxed) else { return }
     if !isAwake.exchange(true, ordering: .acquiringAndReleasing) { wakeAnyway() }
@@ -58,10 +61,12 @@ final class BackgroundThread: Sendable {
 
   func wakeAnyway() { work.set() }
 
-  /// From here on ``wake()`` wakes: for the thread itself, before it looks for the last time.
+  /// Makes later calls of ``wake()`` wake the thread. The thread calls this before its last check
+  /// for work.
   func rest() { isAwake.store(false, ordering: .sequentiallyConsistent) }
 
-  /// Ends the thread, and waits for it unless called on it: it ends when that returns.
+  /// Ends the thread and waits for its end. On the thread itself it does not wait: the thread ends
+  /// when the current turn returns.
   func stop() {
     let mustWait = hasStopped.withLock { hasStopped in
       defer { hasStopped = true }
@@ -70,7 +75,7 @@ final class BackgroundThread: Sendable {
     guard mustWait else { return }
     wakeAnyway()
     if token.load(ordering: .relaxed) == OSThread.token { return }
-    // A thread that waits for a stopped writer of another process cannot be waited for.
+    // The wait is bounded: the thread may wait for a stopped writer of another process.
     ended.wait(nanoseconds: 5_000_000_000)
   }
 }

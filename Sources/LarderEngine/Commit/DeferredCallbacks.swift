@@ -5,10 +5,11 @@
 internal import LarderSystem
 internal import Synchronization
 
-/// What a program is told, or is to be told as soon as it may answer.
+/// The `onError` and `onEvent` calls, deferred until no engine lock is held.
 ///
-/// Who is called back may open, use and close stores. So nobody is called by the thread that has the
-/// writer's role, nor while the store is being opened, moved or closed: it is held back until then.
+/// A callback may open, use and close stores. So the commit leader makes no calls, and none are
+/// made while the store is being opened, closed, or switched to another generation: they are
+/// deferred until then.
 final class DeferredCallbacks: Sendable {
   enum Notice: Sendable {
     case error(any Error)
@@ -30,34 +31,34 @@ final class DeferredCallbacks: Sendable {
     onEvent = options.onEvent
   }
 
-  /// Options for the parts that only know options: their events come here.
+  /// Returns options for the parts that use only options: their events are sent here.
   func adopting(_ options: StoreOptions) -> StoreOptions {
     var options = options
     if onEvent != nil { options.onEvent = { self.send(.event($0)) } }
     return options
   }
 
-  /// Whether somebody has to be told still.
+  /// Whether deferred calls are pending.
   var areHeld: Bool { isAnyHeld.load(ordering: .acquiring) }
 
-  /// Tells it, at once unless it has to wait.
+  /// Makes the call at once, or defers it.
   func send(_ notice: Notice, mustWait: Bool = false) {
-    // No lock of the parent is of use in a forked child.
-    if ForkGuard.isForkedChild { return tell(notice) }
+    // A forked child must not use locks of the parent.
+    if ForkGuard.isForkedChild { return call(notice) }
     let isHeld = state.withLock { state in
       guard mustWait || state.holders > 0 else { return false }
       state.held.append(notice)
       isAnyHeld.store(true, ordering: .releasing)
       return true
     }
-    if !isHeld { tell(notice) }
+    if !isHeld { call(notice) }
   }
 
-  /// From here on everything waits, until as many calls of ``endHold()``.
+  /// Defers all calls until ``endHold()`` has been called as often as this method.
   func hold() { state.withLock { $0.holders += 1 } }
   func endHold() { state.withLock { $0.holders -= 1 } }
 
-  /// Tells what has waited. Called with no lock and without the writer's role.
+  /// Makes the deferred calls. The caller holds no lock and is not the commit leader.
   func deliver() {
     guard areHeld else { return }
     let held: [Notice] = state.withLock { state in
@@ -66,10 +67,10 @@ final class DeferredCallbacks: Sendable {
       isAnyHeld.store(false, ordering: .releasing)
       return state.held
     }
-    for notice in held { tell(notice) }
+    for notice in held { call(notice) }
   }
 
-  private func tell(_ notice: Notice) {
+  private func call(_ notice: Notice) {
     switch notice {
     case .error(let error): onError?(error)
     case .event(let event): onEvent?(event)
@@ -78,15 +79,15 @@ final class DeferredCallbacks: Sendable {
 }
 
 extension StoreCore {
-  /// Whether this thread has the writer's role.
+  /// Whether this thread is the commit leader.
   private var isLeading: Bool { leader.load(ordering: .relaxed) == OSThread.token }
 
-  /// An error that has no caller to go to.
+  /// Reports an error for which no caller waits.
   package func report(_ error: any Error) { notices.send(.error(error), mustWait: isLeading) }
 
   package func notify(_ event: StoreEvent) { notices.send(.event(event), mustWait: isLeading) }
 
-  /// Tells what has waited, unless this thread still has to finish something.
+  /// Makes the deferred calls, unless this thread is still the commit leader.
   func deliverNotices() {
     if notices.areHeld, !isLeading { notices.deliver() }
   }

@@ -7,41 +7,41 @@ package import LarderSystem
 // ENTRIES
 //
 // The table `entries` maps the keyed 64-bit hash of a key to a record. A record is one entry or,
-// where hashes collide, several, one behind the other. All integers are little-endian.
+// where hashes collide, several consecutive entries. All integers are little-endian.
 //
 //      0  version        u8    1
 //      1  flags          u8    1: key and payload are in chunks
 //      2  codec          u16   how the payload is encoded
 //      4  key length     u32
-//      8  label          u64   of the transaction that wrote it
+//      8  label          u64   commit version of the transaction that wrote it
 //     16  created        i64   milliseconds since 1970
 //     24  expires        i64   milliseconds since 1970; Int64.max: never
 //     32  payload length u64
 //     40  checksum       u64   over the payload, the key and this header (with zero here)
 //     48  namespace      u32
-//     52  epoch          u32   of the namespace; an entry of an earlier epoch is gone
-//     56  stored length  u32   bytes this entry takes in the record, header included
+//     52  epoch          u32   of the namespace; an entry of an earlier epoch is invisible
+//     56  stored length  u32   bytes of this entry in the record, header included
 //     60  key tag        u8
 //     61  zero           3 bytes
 //     64  key, payload         or, in chunks: first chunk id u64, chunk count u32, zero u32
 //
 // Checksum: XXH64(header, seed: XXH64(payload, seed: XXH64(key))).
 //
-// The table `chunks` maps ids from a sequence to runs of key and payload: a checksum
-// XXH64(bytes, seed: id), then up to 32,744 bytes. Eight pages exactly: longer runs of overflow
-// pages fragment the file without bound.
+// The table `chunks` maps ids from a sequence to runs of key and payload: a checksum XXH64(bytes,
+// seed: id), then up to 32,744 bytes. That is exactly eight pages: longer runs of overflow pages
+// fragment the file without bound.
 //
-// What an entry counts against the budget is 64 bytes, its key and its payload.
+// The cost of an entry against the budget is 64 bytes plus its key and its payload.
 
 package struct EntryHeader: Sendable, Hashable {
   package static let size = 64
   package static let version: UInt8 = 1
   package static let chunkReferenceSize = 16
   package static let chunkDataSize = 32_744
-  /// Records up to this many bytes stay whole: eight pages less LMDB's page header.
+  /// The largest record without chunks: eight pages less LMDB's page header.
   package static let inlineLimit = 32_752
   package static let never = Int64.max
-  /// Keys and values together; more is refused.
+  /// The limit for key and value together in bytes; larger entries are rejected.
   package static let maximumContent = 1 << 30
 
   package var isChunked = false
@@ -55,11 +55,12 @@ package struct EntryHeader: Sendable, Hashable {
   package var namespace: UInt32
   package var epoch: UInt32
   package var keyTag: UInt8
-  /// What should be zero, where it stands in its word: a part of what is judged.
+  /// The three bytes that should be zero, at their position in the last header word. The checksum
+  /// covers them.
   private var padding: UInt32 = 0
 
   package var contentLength: Int { keyLength + payloadLength }
-  /// What the entry counts against the budget.
+  /// The cost of the entry against the budget, in bytes.
   package var cost: Int { EntryHeader.size + contentLength }
   package var storedLength: Int {
     EntryHeader.size + (isChunked ? EntryHeader.chunkReferenceSize : contentLength)
@@ -67,10 +68,11 @@ package struct EntryHeader: Sendable, Hashable {
 
   package func isExpired(at now: Int64) -> Bool { expires <= now }
 
-  /// Why bytes are not an entry.
+  /// The reasons why bytes are not an entry.
   package enum Defect: Error, Sendable { case damaged, newerFormat }
 
-  /// Reads the header at `offset` of a record. All lengths in it are within the record afterwards.
+  /// Reads the header at `offset` of a record, and checks that all its lengths are within the
+  /// record.
   package init(in record: RawSpan, at offset: Int) throws(Defect) {
     guard let bytes = record.slice(offset..<min(offset + EntryHeader.size, record.byteCount)),
       bytes.byteCount == EntryHeader.size,
@@ -117,7 +119,7 @@ package struct EntryHeader: Sendable, Hashable {
     self.isChunked = EntryHeader.size + keyLength + payloadLength > EntryHeader.inlineLimit
   }
 
-  /// The bytes of the header, with the checksum field as it is.
+  /// Returns the bytes of the header with the current checksum field.
   package func bytes() -> [UInt8] {
     withByteScratch(EntryHeader.size) { bytes in
       write(to: &bytes)
@@ -141,13 +143,13 @@ package struct EntryHeader: Sendable, Hashable {
     bytes.store(padding | UInt32(keyTag), at: 60)
   }
 
-  /// Writes the header with the checksum filled in, for content of this hash.
+  /// Writes the header for content of this hash, with its checksum.
   package mutating func seal(contentHash: UInt64, into bytes: inout ScratchBuffer) {
     checksum = checksum(over: contentHash)
     write(to: &bytes)
   }
 
-  /// The bytes of the header with the checksum filled in, for content of this hash.
+  /// Returns the bytes of the header for content of this hash, with its checksum.
   package mutating func sealed(contentHash: UInt64) -> [UInt8] {
     withByteScratch(EntryHeader.size) { bytes in
       seal(contentHash: contentHash, into: &bytes)
@@ -155,17 +157,17 @@ package struct EntryHeader: Sendable, Hashable {
     }
   }
 
-  /// The hash of key and payload that goes into the checksum.
+  /// Returns the hash of key and payload that the checksum covers.
   package static func contentHash(key: [UInt8], payload: [UInt8]) -> UInt64 {
     XXH64.hash(payload, seed: XXH64.hash(key))
   }
 
-  /// Whether the header and this content belong together and are whole.
+  /// Returns whether the checksum matches the header and this content.
   ///
-  /// The fields are judged as they were read: whatever becomes of the record meanwhile.
+  /// The check covers the fields as they were read, even if the record changes in the meantime.
   package func isIntact(contentHash: UInt64) -> Bool { checksum(over: contentHash) == checksum }
 
-  /// The checksum for content of this hash.
+  /// Returns the checksum for content of this hash.
   @inline(__always)
   private func checksum(over contentHash: UInt64) -> UInt64 {
     XXH64.hash(
@@ -180,7 +182,7 @@ package struct EntryHeader: Sendable, Hashable {
   }
 }
 
-/// Where the chunks of an entry are.
+/// The ids of an entry's chunks.
 package struct ChunkReference: Sendable, Hashable {
   package let first: UInt64
   package let count: Int
@@ -190,7 +192,7 @@ package struct ChunkReference: Sendable, Hashable {
     self.count = count
   }
 
-  /// Reads the reference behind the header of a chunked entry.
+  /// Reads the reference after the header of a chunked entry.
   package init(
     in record: RawSpan, at offset: Int, of header: EntryHeader
   ) throws(EntryHeader.Defect) {
@@ -215,7 +217,7 @@ package struct ChunkReference: Sendable, Hashable {
     return bytes
   }
 
-  /// What is stored for one of the ids: the checksum, and its run of key and payload.
+  /// Returns the stored value of one of the ids: the checksum, and its run of key and payload.
   func chunk(
     _ id: UInt64, of key: [UInt8], _ payload: [UInt8]
   ) -> (checksum: [UInt8], data: [UInt8]) {

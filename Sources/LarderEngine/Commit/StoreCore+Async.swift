@@ -5,9 +5,9 @@
 internal import LarderSystem
 internal import Synchronization
 
-/// Writes of callers that do not block a thread.
+/// Writes for callers that do not block a thread.
 extension StoreCore {
-  /// Commits a record without blocking the calling thread.
+  /// Commits a write request without blocking the calling thread.
   ///
   /// - Throws: ``StoreError``; ``StoreError/Code/writerStalled`` after `writeTimeout`.
   package func submitAsync(
@@ -20,10 +20,11 @@ extension StoreCore {
     return result
   }
 
-  /// Queues a record for the store's thread.
+  /// Queues a write request for the store's thread.
   ///
-  /// - Parameter completion: Called once, when the record is committed or has failed, which it has
-  ///   when `writeTimeout` is over. On the calling thread or one that must not wait.
+  /// - Parameter completion: A closure that is called once, when the request is committed or has
+  ///   failed. After `writeTimeout` the request has failed. It runs on the calling thread or on one
+  ///   that must not block.
   package func submit(
     _ kind: WriteRequest.Kind, space: NamespaceHandle?, key: EncodedKey,
     completion: @escaping @Sendable (WriteRequest.Result) -> Void
@@ -49,7 +50,7 @@ extension StoreCore {
         record.finish(.failed(error))
         outcome.finish(.failed(error))
       } else if rounds > 1 {
-        // In a transaction: its end is near.
+        // The request is in a transaction, which ends soon.
         watch(record, outcome, rounds: rounds - 1)
       } else {
         outcome.finish(.failed(outcomeUnknown(by: writer)))
@@ -57,7 +58,7 @@ extension StoreCore {
     }
   }
 
-  // MARK: A store that does not move
+  // MARK: A store without progress
 
   /// The longest time that `value(forKey:)` waits for the store: for the writes of this process to the
   /// key before it computes, and to have the computed value stored before it returns it.
@@ -82,7 +83,7 @@ extension StoreCore {
   /// Calls `action` once: as soon as another process has been inside one transaction for 10 ms, and
   /// at the latest after ``computedValueWait``.
   ///
-  /// - Returns: What ends it: ``TimedOutcome/finish(_:)``.
+  /// - Returns: The pending wait; ``TimedOutcome/finish(_:)`` ends it.
   func afterStall(_ action: @escaping @Sendable () -> Void) -> TimedOutcome<Void> {
     let wait = TimedOutcome<Void> { _ in }
     let end = Clocks.deadline(after: StoreCore.computedValueWait)
@@ -116,7 +117,7 @@ extension StoreCore {
   }
 }
 
-/// A result that is delivered once, with a timer that ends with it.
+/// A result that is delivered once, with a timer that the delivery cancels.
 package final class TimedOutcome<Value: Sendable>: Sendable {
   private struct State {
     var completion: (@Sendable (Value) -> Void)?
@@ -131,7 +132,7 @@ package final class TimedOutcome<Value: Sendable>: Sendable {
 
   var isFinished: Bool { state.withLock { $0.completion == nil } }
 
-  /// Delivers the result, unless there is one, and cancels the timer.
+  /// Delivers the result unless one has been delivered, and cancels the timer.
   package func finish(_ value: Value) {
     let (completion, timer) = state.withLock { state in
       defer { state = State() }
@@ -141,7 +142,8 @@ package final class TimedOutcome<Value: Sendable>: Sendable {
     completion?(value)
   }
 
-  /// Calls `action` after a time, unless there is a result by then. Replaces an earlier timer.
+  /// Calls `action` after a time unless a result has been delivered by then. Replaces an earlier
+  /// timer.
   func setTimer(after duration: Duration, _ action: @escaping @Sendable () -> Void) {
     let timer = DeadlineTimer.shared.schedule(after: duration.nanoseconds, action)
     let isLate = state.withLock { state in

@@ -6,18 +6,21 @@ internal import LarderLMDB
 internal import LarderSystem
 internal import Synchronization
 
-/// What the holder of the writer's role does with the queue: one transaction, one result a record.
+/// The commit leader's work on the queue: one transaction, and one result for each request.
 extension StoreCore {
   // MARK: One batch
 
-  /// - Returns: Why nothing was taken from the queue: the time of the leader was up.
+  /// Commits one batch of the queue.
+  ///
+  /// - Returns: The error if the leader's time limit passed before any request was taken from the
+  ///   queue.
   func commitQueued() -> StoreError? {
     var batch: [WriteRequest] = []
     do {
       let label = try withGeneration { generation in
         try transact(in: generation) { transaction in
-          // Taken after the writer lock is ours: what came meanwhile goes along, and what waits
-          // for a stopped writer can still be taken back.
+          // Requests are taken only once the writer lock is held. So later requests join the batch,
+          // and a request that waits for a stopped writer can still be withdrawn.
           if batch.isEmpty { batch = queue.state.withLock { WriteQueue.takeBatch(&$0) } }
           return try apply(batch, to: &transaction)
         }
@@ -27,7 +30,7 @@ extension StoreCore {
       return error
     } catch {
       if batch.isEmpty { batch = queue.state.withLock { WriteQueue.takeBatch(&$0) } }
-      // Once more would be a second write of what may be visible already.
+      // The outcome is unknown: a retry could repeat a write that is already visible.
       let isUnknown = StoreError(wrapping: error, during: "write").code == .outcomeUnknown
       if batch.count == 1 || isUnknown {
         for record in batch { commitAlone(record, after: error) }
@@ -38,7 +41,7 @@ extension StoreCore {
     return nil
   }
 
-  /// Commits one record that failed in company, or on a full disk.
+  /// Commits one request after a failed group commit, or on a full disk.
   private func commitAlone(_ record: WriteRequest, after first: (any Error)?) {
     var failure = first
     for attempt in 0...StoreCore.diskRounds where attempt == 0 ? first == nil : true {
@@ -65,12 +68,13 @@ extension StoreCore {
 
   private static let diskRounds = 8
 
-  /// Room for what is wanted, from what is least wanted: pages freed here are used again without the
-  /// file growing.
+  /// Evicts the least recently used entries, so that a write can reuse their pages without growing
+  /// the file.
   ///
-  /// A transaction copies each page it changes, and what it frees is there for the next but one. So
-  /// where there is no room at all, only what touches few pages gets through: neighbours; and two
-  /// transactions that change next to nothing have to come between.
+  /// A transaction copies each page that it changes, and the pages it frees are available to the
+  /// next transaction but one. So without any free space, only a transaction that touches few pages
+  /// succeeds: it evicts neighbours. Two further transactions that change almost nothing make the
+  /// freed pages available.
   private func evictForDiskSpace(_ round: Int) {
     func evict(_ body: @escaping (inout StoreTransaction) throws -> Void) -> Bool {
       (try? withGeneration { try transact(in: $0, body) }) != nil
@@ -86,7 +90,8 @@ extension StoreCore {
     return StoreError(wrapping: error, during: "write").code == .storageFull
   }
 
-  /// W2: the records in order. What a record alone cannot have is its result, not an error.
+  /// Applies the requests in order (W2). The rejection of one request is its result; it does not
+  /// fail the transaction.
   private func apply(
     _ batch: [WriteRequest], to transaction: inout StoreTransaction
   ) throws -> [WriteRequest.Result] {
@@ -102,7 +107,8 @@ extension StoreCore {
       switch record.kind {
       case .put(let content):
         let hash = space!.hash(of: key, in: generation)
-        // The budget may have shrunk since the record was queued. Its neighbours are unharmed.
+        // The budget may have shrunk since the request was queued. The rest of the batch is
+        // unaffected.
         if let refusal = transaction.refusal(of: content, for: key) {
           results.append(.failed(refusal))
           if record.isWriteBehind { report(refusal) }
@@ -138,7 +144,8 @@ extension StoreCore {
     return results
   }
 
-  /// W5: each record of the batch gets its result; of several for one key only the last is filed.
+  /// Stores the result of each request of the batch (W5). Of several requests for one key, only the
+  /// last is inserted into memory tiers.
   private func complete(_ batch: [WriteRequest], _ label: UInt64, _ results: [WriteRequest.Result])
   {
     if batch.count == 1 {
@@ -160,8 +167,8 @@ extension StoreCore {
     settle(batch)
   }
 
-  /// Lets everybody know how their records ended. Each has its result already: a reader that still
-  /// finds one in the queue sees how it ended.
+  /// Removes the requests from the queue and notifies their callers. Each request has its result
+  /// already, so a reader that still finds one in the queue reads that result.
   private func settle(_ batch: [WriteRequest]) {
     queue.release(batch)
     for record in batch {
@@ -172,9 +179,9 @@ extension StoreCore {
 
   func slotIndex(_ hash: UInt64) -> Int { Int(hash & UInt64(SharedTableLayout.stampCount - 1)) }
 
-  // MARK: A transaction of one's own
+  // MARK: Exclusive transactions
 
-  /// Runs `body` alone among this process's writers, after everything queued before.
+  /// Runs `body` as this process's only writer, after every request that was queued earlier.
   func runExclusively<R: Sendable>(
     _ body: @escaping @Sendable (StoreCore) throws -> R
   ) throws -> R {

@@ -8,29 +8,36 @@ internal import Synchronization
 
 // THE WRITER'S HALF OF THE COHERENCE PROTOCOL
 //
-//   W0  begin: LMDB's writer lock. A killed writer's commit is now published or gone.
-//   W1  T = base + transaction id. Condemned: abort and move. A commit without stamps was found: raise
-//       the floor to T. Then announce T, before anything of T can be seen. After a commit without
-//       stamps cancel all leases: it may have changed the key of any computation in flight.
-//   W2  the writes, in order.
-//   W3  stamp every slot touched with T, immediately before the commit.
-//   W4  commit. Whatever it says, the stamps say T: after an error a bump is due.
-//   W5  the callers learn of it; the wake word advances.
+//   W0  Begin: acquire LMDB's writer lock. A killed writer's commit is now published or discarded.
+//   W1  T = base + transaction id. If the generation is fenced: abort and switch generations. If a
+//       commit without stamps is found: raise the floor to T. Then publish T, before any effect of
+//       T is visible. Then, after a commit without stamps, cancel all leases: that commit may have
+//       changed the key of any computation in flight.
+//   W2  Apply the writes in order.
+//   W3  Stamp every touched slot with T, immediately before the commit.
+//   W4  Commit. The stamps contain T whatever the result is: after an error, a no-op commit is due.
+//   W5  Notify the callers; advance the wake-up word.
 //
-// A value filed under a snapshot N can only be wrong if a T > N wrote its key and was published; T
-// stamped the slot before it could be. A writer that dies between W1 and W4 leaves slots that miss
-// until any next commit reaches T. Nothing is ever repaired, so nothing can be repaired wrongly.
+// A value cached at read version N can be wrong only if a transaction T > N wrote its key and was
+// published. T stamped the slot before it could be published, so the value does not validate. A
+// writer that dies between W1 and W4 leaves slots that miss until any next commit reaches T. The
+// protocol repairs nothing, so no repair can be wrong.
 
 extension StoreCore {
-  /// Runs one write transaction in a generation. One thread from begin to end.
+  /// Runs one write transaction in a generation. One thread runs it from begin to end.
+  ///
+  /// - Returns: The result of `body` and the commit version of the transaction.
+  /// - Throws: Errors of `body`; `EngineSignal.generationChanged` if the generation is fenced or
+  ///   closed; ``StoreError/Code/writerStalled`` if the leader's time limit passes; `LMDBError` if
+  ///   LMDB fails.
   func transact<R>(
     in generation: Generation, _ body: (inout StoreTransaction) throws -> R
   ) throws -> (result: R, label: UInt64) {
     let timing = start(.commit)
-    // The last of all: the turn is over.
+    // Declared first, so that the measured time includes the release of the process writer lock.
     defer { timing?.end() }
     if generation.keeper != nil, generation.table.hasFailedSync {
-      // What is on the disk is not known any more: everything is written anew.
+      // After a failed sync the contents of the disk are unknown: copy everything to new files.
       try copyGeneration(generation)
       throw EngineSignal.generationChanged
     }
@@ -45,8 +52,8 @@ extension StoreCore {
     return try performWithRoom(in: generation, body)
   }
 
-  /// Through the map, where that is allowed; and with `pwrite`, from the beginning, when the disk has
-  /// no room for what it may need.
+  /// Uses the write map where it is allowed. If the disk may not have enough space for that, runs
+  /// the transaction from the beginning with `pwrite`.
   private func performWithRoom<R>(
     in generation: Generation, _ body: (inout StoreTransaction) throws -> R
   ) throws -> (result: R, label: UInt64) {
@@ -57,7 +64,8 @@ extension StoreCore {
       do {
         return try perform(in: generation, body)
       } catch {
-        // What was given up has changed the file through the map all the same, where nothing lives.
+        // The aborted transaction has changed the file through the map, but only in pages without
+        // live data.
         generation.recordChange()
         guard environment.didReservationFail else { throw error }
       }
@@ -80,8 +88,8 @@ extension StoreCore {
       try generation.resolveInterruptedCompaction()
       if table.isFenced { throw EngineSignal.generationChanged }
       let milliseconds = Clocks.wallMilliseconds()
-      // Through the map a transaction takes no longer than asking for the status of the file does:
-      // there it is asked once a millisecond. Its size changes with what is reserved only.
+      // With the write map, a transaction takes about as long as one `fstat`, so the file status is
+      // checked at most once per millisecond. In that mode the size changes only with reservations.
       let isLooking = generation.shouldCheckFileStatus(at: milliseconds)
       if isLooking {
         let size = UInt64(generation.dataSize)
@@ -94,8 +102,8 @@ extension StoreCore {
       if hasMissedStamps { table.raiseFloor(to: label) }
       let now = options.clock.now()
       table.announceWriter(label: label)
-      // After the announcement: a lease that is not seen here is of a leader that sees the label, and
-      // whose snapshot contains the commit without stamps.
+      // This runs after the publication: a lease that is not visible here belongs to a process that
+      // reads this commit version, and whose snapshot contains the commit without stamps.
       if hasMissedStamps, !Mutant.fillIgnoresCancel.isActive { table.cancelAllLeases() }
       try fault(throwing: .afterWriterLabel)
       try markDirty(generation)
@@ -111,9 +119,10 @@ extension StoreCore {
       let afterwards = PostCommitWork(context, label: label)
       try commit(context)
       fault(.afterCommit)
-      // LMDB's lock is free: the next writer need not wait for the rest.
+      // LMDB's lock is free: the next writer does not wait for the rest.
       table.releaseTicket(process: generation.process)
-      // Now, not with the next commit: a file cut short after this one is to be recognised.
+      // Stored now and not with the next commit, so that a truncation after this commit is
+      // detected.
       if isLooking || generation.hasReservedMore, let status = generation.dataStatus {
         table.raiseDataBytes(to: UInt64(status.size))
         table.raiseDataChanged(to: status.changed)
@@ -123,13 +132,14 @@ extension StoreCore {
         }
       }
       afterwards.publish(in: generation)
-      // Its ticks bring the store to the disk when it is idle.
+      // The worker's ticks sync the store to the disk when it is idle.
       if options.durability != .durable, !worker.hasStarted { worker.start(self) }
       if table.isFenced, !table.isSuperseded {
         if options.durability == .cache { throw EngineSignal.generationChanged }
         throw StoreError(
           .outcomeUnknown, during: "commit", path: directory.path,
-          "The store was replaced during the commit. Read the value again to see what it holds.")
+          "The store switched generations during the commit; the outcome is unknown. "
+            + "Read the value to see whether it was stored.")
       }
       fault(.beforeWake)
       table.advanceWakeWord()
@@ -137,7 +147,7 @@ extension StoreCore {
     } catch let error as LMDBError {
       let explained = generation.explained(error)
       guard explained is LMDBError else { throw explained }
-      // A file that is too large, where nothing limits it, has a page number that is none.
+      // EFBIG without a file size limit means an invalid page number: the file is damaged.
       let isHuge = error.code.rawValue == 27 && ResourceLimits.fileSize == nil
       if error.isDamage || isHuge { try fence(generation, because: error) }
       throw error
@@ -160,14 +170,15 @@ extension StoreCore {
       try fault(throwing: .beforeCommit)
       try context.transaction.commit()
     } catch {
-      // The stamps are out and the transaction is not: those slots miss until the next commit.
+      // The stamps are stored and the transaction is not committed: those slots miss until the next
+      // commit.
       needsNoOpCommit.store(true, ordering: .releasing)
       worker.wake(self)
       throw error
     }
   }
 
-  /// What is left to do once the transaction is published.
+  /// The work that remains after the transaction is published.
   private struct PostCommitWork {
     let learn: [() -> Void]
     let books: CachedTotals
@@ -198,7 +209,7 @@ extension StoreCore {
     }
   }
 
-  /// Before the first commit of a boot: `state` says dirty, on the disk.
+  /// Writes the dirty flag to `state` and syncs it, before the first commit of a boot.
   private func markDirty(_ generation: Generation) throws {
     guard !generation.table.isDirty else { return }
     let state = StoreState(
@@ -211,18 +222,19 @@ extension StoreCore {
 
   // MARK: Whole transactions
 
-  /// An empty transaction with stamps: what a killed writer's labels wait for.
+  /// Commits an empty stamped transaction, so that slots with a killed writer's stamps validate
+  /// again.
   func bump() throws {
     _ = try withGeneration { generation in
       try transact(in: generation) { $0.force() }
     }
   }
 
-  /// Writes the store's own record with a change. The caller has the writer's role.
+  /// Writes the store's `meta` record with a change. The caller is the commit leader.
   private func putMeta(in generation: Generation, _ change: (inout StoreMeta) -> Void) throws {
     _ = try transact(in: generation) { transaction in
       var meta = generation.meta
-      // These two may have been changed since the store was opened here.
+      // Both values may have changed since this process opened the store.
       meta.budget = generation.table.budget
       meta.syncInterval = generation.table.syncInterval
       change(&meta)
@@ -231,14 +243,14 @@ extension StoreCore {
     }
   }
 
-  /// Changes what the store is, for everybody.
+  /// Changes the store's `meta` record for every process.
   func changeMeta(_ change: @escaping @Sendable (inout StoreMeta) -> Void) throws {
     try runExclusively { core in
       try core.withGeneration { try core.putMeta(in: $0, change) }
     }
   }
 
-  /// Changes the budget for everybody, evicting down to it.
+  /// Changes the budget for every process, and evicts entries until the store fits.
   func setBudget(_ budget: ByteCount) throws {
     let bytes = UInt64(budget.bytes)
     guard try generation().table.budget != bytes else { return }
@@ -247,8 +259,9 @@ extension StoreCore {
         guard bytes <= generation.meta.mapSize / 2 else {
           throw StoreError(
             .invalidOption, during: "open", path: self.directory.path,
-            "The store's map holds budgets up to \(ByteCount(bytes: Int(generation.meta.mapSize / 2)))"
-              + "; \(budget) needs a new store in another directory.")
+            "The map of this store supports budgets up to "
+              + "\(ByteCount(bytes: Int(generation.meta.mapSize / 2))), but \(budget) was "
+              + "requested. Create a new store in another directory.")
         }
         try core.putMeta(in: generation) { $0.budget = bytes }
         generation.table.budget = bytes

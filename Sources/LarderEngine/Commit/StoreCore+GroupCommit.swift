@@ -6,29 +6,32 @@ internal import LarderLMDB
 internal import LarderSystem
 internal import Synchronization
 
-// COMBINING
+// GROUP COMMIT
 //
-// Writes of one process queue up. A caller that finds the writer's role free takes it: it begins a
-// transaction on its own thread, takes everything that is queued by then, commits it, gives each
-// caller a result, and hands the role on. Callers that find the role taken wait for their result,
-// or for the role. Asynchronous callers and writes behind never lead: the store's own thread does
-// it for them.
+// The writes of one process are queued. A caller that finds no commit leader becomes the leader: it
+// begins a transaction on its own thread, takes every request that is queued by then, commits them,
+// gives each caller its result, and transfers leadership. Callers that find a leader wait for their
+// result, or for leadership. Asynchronous callers and write-behind requests never lead: the store's
+// own thread leads for them.
 //
-// LMDB has no savepoints, so what may fail on content is checked before, and a transaction that
-// fails all the same is repeated record by record.
+// LMDB has no savepoints. So the engine checks everything that can fail on content beforehand, and
+// repeats a transaction that fails all the same request by request.
 //
-// A closure of an asynchronous caller runs on the store's own thread only: a waiting caller that finds
-// one at the head of the queue hands the role to that thread.
+// A closure of an asynchronous caller runs only on the store's own thread. A waiting caller that
+// finds one at the head of the queue transfers leadership to that thread.
 //
-// Every wait ends. A caller that leads waits for writers of other processes until its own time is up
-// (`StoreCore+Ticket.swift`), takes its record back and passes the role to the next; one that does not lead
-// takes its record back; the record of an asynchronous caller is taken back by a timer
+// Every wait is bounded. A leading caller waits for writers of other processes until its own time
+// limit (`StoreCore+Ticket.swift`), then withdraws its request and transfers leadership. A caller
+// that does not lead withdraws its request. A timer withdraws the request of an asynchronous caller
 // (`StoreCore+Async.swift`).
 
 extension StoreCore {
   // MARK: Callers
 
-  /// Queues a record and waits until it is committed.
+  /// Queues a write request and waits until it is committed.
+  ///
+  /// - Returns: The result with the commit version.
+  /// - Throws: ``StoreError`` if the request is rejected, fails, or times out.
   @discardableResult
   package func submit(_ record: WriteRequest) throws(StoreError) -> WriteRequest.Result {
     // One for the whole call, whether it waits for its result, for the writer's role or as the leader.
@@ -63,11 +66,12 @@ extension StoreCore {
     case .done(let label, let changed): return .done(label: label, changed: changed)
     case .failed(let error): throw error
     case nil:
-      throw StoreError(.system, during: "write", "The write was left without a result.")
+      throw StoreError(.system, during: "write", "The write ended without a result.")
     }
   }
 
-  /// Queues a record for the store's thread and returns at once; waits only for room.
+  /// Queues a write request for the store's thread and returns at once. Blocks only while the
+  /// write-behind queue is full.
   package func enqueueWriteBehind(_ record: WriteRequest) throws(StoreError) {
     let generation = try checkCaller()
     try check(record, generation)
@@ -103,9 +107,10 @@ extension StoreCore {
       let now = try self.generation()
       if Clocks.monotonicNanoseconds() >= end { throw writerStalled(by: writer(in: now)) }
     }
-    // Moved meanwhile: the slot it was booked under is of a generation nobody looks at any more.
+    // The generation may have changed in the meantime: then the counted slot belongs to the old
+    // generation.
     guard let now = try? self.generation() else {
-      // Closed meanwhile: the thread that would have led is gone.
+      // The store was closed in the meantime, and the thread that would have led has ended.
       leadIfNeeded()
       return
     }
@@ -118,14 +123,14 @@ extension StoreCore {
       throw .insideTransaction(path: directory.path)
     }
     let generation = try generation()
-    // The writer moves first, and waits for this thread's read to end.
+    // The writer would switch generations first, and that waits for this thread's read to end.
     if generation.table.isFenced, generation.isReadingOnCurrentThread {
       throw .generationReplacedDuringRead(path: directory.path)
     }
     return generation
   }
 
-  /// What can be known of a write before it costs anybody else anything.
+  /// Checks a request before it is queued, so that an invalid one does not fail a group commit.
   private func check(_ record: WriteRequest, _ generation: Generation) throws(StoreError) {
     let content: EntryContent
     switch record.kind {
@@ -145,12 +150,12 @@ extension StoreCore {
     guard length <= EntryHeader.maximumContent else {
       throw StoreError(
         .valueTooLarge, during: "set",
-        "Key and value have \(ByteCount(bytes: length)); the most is 1 GiB. Split the value.")
+        "Key and value have \(ByteCount(bytes: length)); the limit is 1 GiB. Split the value.")
     }
     guard budget == 0 || UInt64(length + EntryHeader.size) <= budget else {
       throw StoreError(
         .valueTooLarge, during: "set",
-        "The entry has \(ByteCount(bytes: length + EntryHeader.size)), the whole budget is "
+        "The entry has \(ByteCount(bytes: length + EntryHeader.size)), but the budget is "
           + "\(ByteCount(bytes: Int(budget))). Raise the budget or do not cache the value.")
     }
   }
@@ -177,7 +182,7 @@ extension StoreCore {
         if record.isDone { return }
         continue
       }
-      // Time is up. Still queued: take it back. Already in a transaction: its end is near.
+      // The time limit has passed. A queued request is withdrawn; one in a transaction ends soon.
       let writer = (try? generation()).map { self.writer(in: $0) } ?? ProcessIdentity.pid
       if queue.withdraw(record) { throw writerStalled(by: writer) }
       patience += 1
@@ -188,8 +193,8 @@ extension StoreCore {
 
   // MARK: Leading
 
-  /// Commits what is queued until `own` is done (all of it, when there is none), then hands the
-  /// writer's role on. The caller has the role.
+  /// Commits the queue until `own` is done, or completely if `own` is `nil`, then transfers
+  /// leadership. The caller is the commit leader.
   ///
   /// - Parameter deadline: When `own` stops waiting for writers of other processes; see
   ///   ``leaderDeadline``. Without `own` the wait has no end but the store's: writes behind wait for
@@ -208,7 +213,7 @@ extension StoreCore {
         if head === own {
           run(body, of: head)
         } else if head.hasWaiter {
-          // It belongs to a caller that waits: its thread runs it, and waits with its time limit.
+          // The head belongs to a waiting caller: its thread runs it, with its time limit.
           expectResult(of: own)
           if promote(head) { return }
         } else if own == nil || worker.isCurrentThread {
@@ -216,7 +221,7 @@ extension StoreCore {
           run(body, of: head)
           leaderDeadline.store(deadline, ordering: .relaxed)
         } else {
-          // Closures of asynchronous callers run on the store's own thread only.
+          // Closures of asynchronous callers run only on the store's own thread.
           expectResult(of: own)
           return passToWorker()
         }
@@ -229,7 +234,8 @@ extension StoreCore {
           return state.records.isEmpty
         }
         if isEmpty { return }
-        // Somebody has to be told something, and whoever has the role tells nobody.
+        // Callbacks are pending, and the commit leader must not run user code: transfer leadership
+        // first.
         if notices.areHeld { return transferLeadership() }
       } else if own!.isDone {
         transferLeadership()
@@ -239,7 +245,7 @@ extension StoreCore {
   }
 
   private func run(_ body: @Sendable (StoreCore) -> Void, of head: WriteRequest) {
-    // Taken back by its caller, whose time was up, it is not run.
+    // A request that its caller withdrew after its time limit is not run.
     guard queue.state.withLock({ $0.removeHead(head) }) else { return }
     body(self)
     head.finish(.done(label: 0, changed: true))
@@ -251,7 +257,8 @@ extension StoreCore {
     own.waiter.withLock { $0.event = $0.event ?? Event() }
   }
 
-  /// Hands the writer's role to a waiting caller; `false`: it has given up meanwhile.
+  /// Transfers leadership to a waiting caller. Returns `false` if the caller has withdrawn its
+  /// request.
   private func promote(_ record: WriteRequest) -> Bool {
     queue.state.withLock { state in
       guard state.records.contains(where: { $0 === record }) else { return false }
@@ -260,7 +267,8 @@ extension StoreCore {
     }
   }
 
-  /// Under the queue's lock, which whoever gives up takes as well: the role is never lost.
+  /// Transfers leadership under the queue's lock. A withdrawal acquires the same lock, so
+  /// leadership is never lost.
   private func promoteQueued(_ record: WriteRequest) {
     leader.store(0, ordering: .relaxed)
     record.waiter.withLock { waiter in
@@ -294,7 +302,7 @@ extension StoreCore {
     if (try? generation()) == nil { leadIfNeeded() } else { worker.wake(self) }
   }
 
-  /// The store's thread leads when nobody does.
+  /// Leads on the store's thread if there is no leader.
   func leadIfNeeded() {
     let mine = queue.state.withLock { state in
       guard !state.hasLeader, !state.records.isEmpty else { return false }

@@ -6,10 +6,10 @@ internal import LarderSystem
 
 // THE MAIN TABLE
 //
-// LMDB's unnamed table also holds the store's own records. Its one leaf page is written by every
-// commit anyway (it holds the roots of the named tables), so records kept here cost no page.
+// LMDB's unnamed table also contains the store's own records. Every commit writes its one leaf page
+// anyway (the page contains the roots of the named tables), so these records cost no page.
 //
-//   "meta"            what the store is; written once, but for budget and interval:
+//   "meta"            the properties of the store; written once, except budget and interval:
 //        0 version u32   4 durability u8 (1 cache, 2 durable, 3 relaxed)   5 policy u8 (1 lru)
 //        6 hash bits u8
 //        8 store id 16 bytes   24 generation u64   32 hash secret 16 bytes   48 budget u64 (0 none)
@@ -21,16 +21,16 @@ internal import LarderSystem
 //       32 checksum u64
 //   "n:" + name       a namespace:
 //        0 number u32   4 checksum u32, also over the name
-//   "i:" + number     u32 big-endian: the namespace:
-//        0 epoch u32   4 checksum u32   8 label of the last removeAll u64   16 bytes u64
+//   "i:" + number     u32 big-endian: the namespace identifier:
+//        0 epoch u32   4 checksum u32   8 commit version of the last clear u64   16 bytes u64
 //       24 entries u64   32 name
 //
-// Each checksum is the XXH64 of the record with zeros in its place, cut to its size. These few bytes
-// decide what every entry means: an epoch that lost a bit would hide a whole namespace, a total
-// would have the store evict what fits, a wrong hash secret would find nothing. A record that does
-// not fit its checksum is damage, like a page that cannot be.
+// Each checksum is the XXH64 of the record with zeros in its place, cut to its size. These few
+// bytes determine the meaning of every entry. A flipped bit in an epoch would hide a whole
+// namespace, in a total would evict entries that fit, and in the hash secret would make every key
+// unfindable. A record with a wrong checksum is damage, like an impossible page.
 
-/// What a store is.
+/// The properties of a store.
 package struct StoreMeta: Sendable {
   package static let version: UInt32 = 2
 
@@ -44,7 +44,7 @@ package struct StoreMeta: Sendable {
   package var mapSize: UInt64
   package var shape: SharedTableShape
   package var created: Int64
-  /// Milliseconds between syncs; of a relaxed store only.
+  /// The milliseconds between syncs; used only by a relaxed store.
   package var syncInterval: UInt64
 
   package static let syncIntervals: ClosedRange<UInt64> = 1...86_400_000
@@ -133,9 +133,10 @@ package struct StoreMeta: Sendable {
   }
 }
 
-/// What the store holds: exact, because every transaction that changes it rewrites it.
+/// The totals of a store. They are exact, because every transaction that changes them rewrites
+/// them.
 package struct StoreTotals: Sendable, Hashable {
-  /// The cost of all stored entries, those of removed epochs included until they are swept.
+  /// The cost of all stored entries, including entries of earlier epochs until they are swept.
   package var bytes: UInt64 = 0
   package var entries: UInt64 = 0
   package var nextChunk: UInt64 = 1
@@ -175,10 +176,10 @@ package struct StoreTotals: Sendable, Hashable {
   }
 }
 
-/// One namespace of a store.
+/// The record of one namespace.
 package struct NamespaceRecord: Sendable, Hashable {
   package var epoch: UInt32 = 1
-  /// The label of the transaction that cleared it last; zero if none did.
+  /// The commit version of the transaction that last cleared the namespace, or zero.
   package var clearedLabel: UInt64 = 0
   package var bytes: UInt64 = 0
   package var entries: UInt64 = 0
@@ -190,7 +191,7 @@ package struct NamespaceRecord: Sendable, Hashable {
 
   package static func nameKey(_ name: [UInt8]) -> [UInt8] { Array("n:".utf8) + name }
 
-  /// What stands under a namespace's name.
+  /// Returns the record that is stored under a namespace's name.
   package static func nameRecord(_ number: UInt32, name: [UInt8]) -> [UInt8] {
     var record: [UInt8] = []
     record.append(littleEndian: number)
@@ -198,7 +199,7 @@ package struct NamespaceRecord: Sendable, Hashable {
     return record
   }
 
-  /// The number under a namespace's name; `nil` when the record is damaged.
+  /// Returns the namespace identifier in a name record, or `nil` if the record is damaged.
   package static func number(in record: RawSpan, name: [UInt8]) -> UInt32? {
     guard
       let number: UInt32 = record.integer(at: 0), number != 0,
@@ -226,7 +227,7 @@ package struct NamespaceRecord: Sendable, Hashable {
     key.store(number.byteSwapped, at: 2)
   }
 
-  /// The number in a key made by ``key(_:)``; `nil` for any other key.
+  /// Returns the namespace identifier in a key made by ``key(_:)``, or `nil` for any other key.
   package static func number(ofKey key: RawSpan) -> UInt32? {
     guard
       key.byteCount == 6, key.slice(0..<2)!.equals(Array("i:".utf8)),
@@ -235,7 +236,7 @@ package struct NamespaceRecord: Sendable, Hashable {
     return number.byteSwapped
   }
 
-  /// The epoch in a record, without the rest of it; `nil` when the record is damaged.
+  /// Returns the epoch in a record without decoding the rest, or `nil` if the record is damaged.
   package static func epoch(in record: RawSpan) -> UInt32? {
     isIntact(record) ? record.integer(at: 0) : nil
   }

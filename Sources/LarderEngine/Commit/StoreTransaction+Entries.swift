@@ -5,12 +5,12 @@
 internal import LarderLMDB
 internal import LarderSystem
 
-/// What is written for one key.
+/// The content to write for one key.
 package struct EntryContent: Sendable {
   package let codec: UInt16
   package let payload: [UInt8]
   package let expires: Int64
-  /// `EntryHeader.contentHash`, computed before the writer lock is taken.
+  /// The value of `EntryHeader.contentHash`, computed before the writer lock is acquired.
   let contentHash: UInt64
 
   package init(key: EncodedKey, codec: UInt16, payload: [UInt8], expires: Int64) {
@@ -21,7 +21,7 @@ package struct EntryContent: Sendable {
   }
 }
 
-/// One entry of a record, as found.
+/// One entry of a record, as read.
 package struct RecordEntry {
   package let header: EntryHeader
   package let offset: Int
@@ -31,7 +31,9 @@ package struct RecordEntry {
 extension StoreTransaction {
   // MARK: Records
 
-  /// The entries stored under a hash; throws when the record cannot be read.
+  /// Returns the entries that are stored under a hash.
+  ///
+  /// - Throws: `EntryHeader.Defect` if the record is damaged; `LMDBError` if LMDB fails.
   func items(hash: UInt64) throws -> [RecordEntry] {
     guard let record = try transaction.value(forKey: hash, in: generation.entries) else {
       return []
@@ -39,8 +41,8 @@ extension StoreTransaction {
     return try Record.items(in: record)
   }
 
-  /// The entries stored under a hash. What cannot be read of the record is removed, with exact
-  /// books; entries in front of the damage stay.
+  /// Returns the entries that are stored under a hash. Removes the damaged part of the record and
+  /// recounts the totals; entries before the damage remain.
   mutating func readableItems(hash: UInt64) throws -> [RecordEntry] {
     do {
       return try items(hash: hash)
@@ -62,7 +64,7 @@ extension StoreTransaction {
     }
   }
 
-  /// Whether the key of a stored entry equals `key`.
+  /// Returns whether the key of a stored entry equals `key`.
   func hasKey(_ item: RecordEntry, hash: UInt64, _ key: EncodedKey) throws -> Bool {
     guard item.header.keyTag == key.tag, item.header.keyLength == key.bytes.count else {
       return false
@@ -76,8 +78,8 @@ extension StoreTransaction {
         }
         return body(chunk)
       }
-      // A key that cannot be read any more: the 64-bit keyed hash, namespace, tag and length speak
-      // for it, and nobody else can read the entry. Otherwise it could never be replaced.
+      // A key that cannot be read any more. The 64-bit keyed hash, namespace, tag and length
+      // identify it, and no other key can read the entry. Otherwise it could never be replaced.
       guard let content else { return true }
       return content == key.bytes
     }
@@ -92,7 +94,7 @@ extension StoreTransaction {
 
   /// Removes the entry of a key.
   ///
-  /// - Returns: Whether there was one that was still visible.
+  /// - Returns: Whether a visible entry was removed.
   @discardableResult
   mutating func remove(_ key: EncodedKey, hash: UInt64, in space: NamespaceHandle) throws -> Bool {
     let number = try number(of: space)
@@ -107,9 +109,9 @@ extension StoreTransaction {
     return wasVisible
   }
 
-  /// Removes the entries of a record that `matches` picks.
+  /// Removes the entries of a record for which `matches` returns `true`.
   ///
-  /// - Returns: The number of entries removed.
+  /// - Returns: The number of removed entries.
   @discardableResult
   mutating func removeItems(hash: UInt64, where matches: (RecordEntry) -> Bool) throws -> Int {
     let items = try readableItems(hash: hash)
@@ -162,7 +164,8 @@ extension StoreTransaction {
     return reference
   }
 
-  /// Clears a namespace by raising its epoch: its entries are gone at once, and swept later.
+  /// Clears a namespace by raising its epoch: its entries are invisible at once, and are swept
+  /// later.
   mutating func clear(_ space: NamespaceHandle) throws {
     let number = try number(of: space)
     let label = label
@@ -178,7 +181,8 @@ extension StoreTransaction {
   }
 }
 
-/// The keys of the table `expiries`: when, big-endian, then the hash. It has no values.
+/// The keys of the table `expiries`: expiration time, big-endian, then the hash. The table has no
+/// values.
 enum ExpiryKey {
   static func key(expires: Int64, hash: UInt64) -> [UInt8] {
     var key: [UInt8] = []
@@ -198,7 +202,7 @@ enum ExpiryKey {
   }
 }
 
-/// Reading records: untrusted bytes, from any snapshot.
+/// The decoder of records: untrusted bytes from any snapshot.
 package enum Record {
   package static func items(in record: RawSpan) throws(EntryHeader.Defect) -> [RecordEntry] {
     var items: [RecordEntry] = []
@@ -213,7 +217,7 @@ package enum Record {
     return items
   }
 
-  /// Where the first entry begins that cannot be read, or the length of the record.
+  /// Returns the offset of the first unreadable entry, or the length of the record.
   package static func readableLength(of record: RawSpan) -> Int {
     var offset = 0
     while offset < record.byteCount {
@@ -225,7 +229,8 @@ package enum Record {
     return offset
   }
 
-  /// The first `length` bytes of what is in chunks; `nil` when one is missing or damaged.
+  /// Returns the first `length` bytes of chunked content, or `nil` if a chunk is missing or
+  /// damaged.
   package static func chunkedContent(
     _ reference: ChunkReference, length: Int,
     _ withChunk: (_ id: UInt64, _ body: (RawSpan) -> Bool) throws -> Bool
@@ -247,7 +252,7 @@ package enum Record {
     return content.count == length ? content : nil
   }
 
-  /// What becomes of an entry in chunks that is read for its payload.
+  /// The outcome of reading the payload of a chunked entry.
   enum ChunkedPayload {
     case payload([UInt8])
     /// The entry is of another key.
@@ -256,10 +261,10 @@ package enum Record {
     case missing
   }
 
-  /// The payload of an entry in chunks, without the key it begins with.
+  /// Reads the payload of a chunked entry, without the key at its beginning.
   ///
-  /// The chunks' own checksums are not looked at, but where the key seems to be another: the entry's,
-  /// which the caller compares, is over all that they hold.
+  /// The chunks' own checksums are not verified, except where the key seems to differ. The caller
+  /// compares the entry's checksum, which covers all their bytes.
   static func chunkedPayload(
     _ reference: ChunkReference, of header: EntryHeader, key: [UInt8],
     _ withChunk: (_ id: UInt64, _ body: (RawSpan) -> Bool) throws -> Bool
@@ -274,13 +279,13 @@ package enum Record {
         if count > 0 {
           isOfOther = !data.slice(0..<count)!.equals(Array(keyLeft.prefix(count)))
           if isOfOther {
-            // Or is it damage?
+            // A matching checksum means another key; otherwise the chunk is damaged.
             return chunk.integer(at: 0, as: UInt64.self) == XXH64.hash(data, seed: id)
           }
           keyLeft.removeFirst(count)
           data = data.slice(count..<data.byteCount)!
         }
-        // Not before there is something: the header is not judged yet.
+        // The capacity is reserved only once there is data: the header is not verified yet.
         if payload.isEmpty { payload.reserveCapacity(header.payloadLength) }
         payload.append(
           data.slice(0..<min(data.byteCount, header.payloadLength - payload.count))!)
@@ -294,7 +299,7 @@ package enum Record {
 }
 
 extension StoreTransaction {
-  /// The epoch of a namespace as this transaction sees it.
+  /// Returns the epoch of a namespace in this transaction.
   func currentEpoch(_ number: UInt32) throws -> UInt32 {
     if let known = namespaces.epoch(of: number) { return known }
     guard let bytes = try transaction.value(forKey: NamespaceRecord.key(number), in: .main) else {
@@ -306,7 +311,7 @@ extension StoreTransaction {
     return epoch
   }
 
-  /// The checked payload of an entry; `nil` when it is damaged.
+  /// Returns the verified payload of an entry, or `nil` if it is damaged.
   func payload(of item: RecordEntry, hash: UInt64, key: EncodedKey) throws -> [UInt8]? {
     let header = item.header
     guard let record = try transaction.value(forKey: hash, in: generation.entries) else {

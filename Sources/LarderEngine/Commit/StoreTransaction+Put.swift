@@ -6,7 +6,8 @@ internal import LarderLMDB
 internal import LarderSystem
 
 extension StoreTransaction {
-  /// Stores an entry, replacing the one of the same key, evicting others when the budget asks.
+  /// Stores an entry and replaces the one of the same key. Evicts other entries if the budget
+  /// requires it.
   mutating func put(
     _ content: EntryContent, forKey key: EncodedKey, hash: UInt64, in space: NamespaceHandle
   ) throws {
@@ -44,7 +45,7 @@ extension StoreTransaction {
     if let record = try transaction.value(forKey: hash, in: generation.entries) {
       others = record.copied()
     }
-    // What other keys of the same hash have stays in front.
+    // Entries of other keys with the same hash stay first.
     let start = others + headerBytes
     try start.withRawSpan { start throws(LMDBError) in
       if header.isChunked {
@@ -65,9 +66,9 @@ extension StoreTransaction {
 
   private enum Existing {
     case none
-    /// One entry, of the same key, not in chunks.
+    /// One entry, of the same key, without chunks.
     case same(EntryHeader)
-    /// Anything else: entries of other keys, chunks, damage.
+    /// Every other case: entries of other keys, chunks, damage.
     case other
   }
 
@@ -87,7 +88,7 @@ extension StoreTransaction {
     return .same(header)
   }
 
-  /// Whether an entry may take an old one's place without anything being evicted.
+  /// Returns whether an entry can replace an old one without eviction.
   private func fits(_ cost: Int, replacing old: Int) -> Bool {
     budget == 0 || totals.bytes - min(totals.bytes, UInt64(old)) + UInt64(cost) <= budget
   }
@@ -96,7 +97,7 @@ extension StoreTransaction {
   private mutating func insert(
     _ content: EntryContent, _ key: EncodedKey, _ hash: UInt64, _ header: inout EntryHeader
   ) throws {
-    // What is evicted has other hashes: there is still no record afterwards.
+    // Evicted entries have other hashes, so there is still no record afterwards.
     try makeRoom(for: header.cost)
     try account(adding: header)
     if content.expires != EntryHeader.never {
@@ -106,7 +107,7 @@ extension StoreTransaction {
     try write(content, key, hash, &header)
   }
 
-  /// Stores an entry over the only one of its record.
+  /// Replaces the only entry of a record.
   private mutating func overwrite(
     _ content: EntryContent, _ key: EncodedKey, _ hash: UInt64, _ header: inout EntryHeader,
     old: EntryHeader

@@ -6,7 +6,7 @@ package import LarderLMDB
 internal import LarderSystem
 internal import Synchronization
 
-/// One write transaction of a store: everything in it becomes visible at once, or nothing does.
+/// A write transaction of a store. All of its changes become visible at once, or none.
 ///
 /// ```swift
 /// try store.write { transaction in
@@ -15,11 +15,12 @@ internal import Synchronization
 /// }
 /// ```
 ///
-/// It is valid during the closure only, and belongs to its thread.
+/// The transaction is valid only during the closure, on the closure's thread. Other processes see
+/// its changes when the closure has returned and the commit has ended.
 public struct StoreTransaction: ~Copyable {
   package var transaction: WriteTransaction
   package let generation: Generation
-  /// The label of everything written here.
+  /// The commit version of every entry that this transaction writes.
   package let label: UInt64
   package let now: Int64
   package let budget: UInt64
@@ -27,26 +28,26 @@ public struct StoreTransaction: ~Copyable {
   var totals: StoreTotals
   private var storedTotals: StoreTotals
   private(set) var namespaces = NamespaceRecordCache()
-  /// The namespaces used by name, so that each is hashed and looked up once.
+  /// The namespaces used by name, so that each is hashed and searched once.
   private var spaces: [NamespaceHandle] = []
-  /// Slots whose keys were written or removed: stamped before the commit.
+  /// The slots whose keys were written or removed; they are stamped before the commit.
   package private(set) var touchedSlots = TouchedSlots()
   var clearedNamespaces: [UInt32] = []
   var raisesFloor = false
   private var newNumbers: [(NamespaceHandle, UInt32)] = []
-  /// The records of the object types that were used, by name; and whose declaration was found to fit
-  /// last, if any was.
+  /// The records of the object types in use, by name, each with the declaration that last matched
+  /// it, if any.
   package var objectTypes: [String: (record: ObjectTypeRecord, declarer: ObjectIdentifier?)] = [:]
-  /// How often a record of a type was stored or removed.
+  /// The number of times a type record was stored or removed.
   package internal(set) var objectTypeChanges = 0
-  /// The books of the object types that were touched, and whether they changed.
+  /// The counters of the object types in use, and whether they changed.
   var objectBooks: [UInt32: (books: ObjectTypeCounters, isChanged: Bool)] = [:]
-  /// The books as they were when a type was first touched.
+  /// The counters of each type before its first use in this transaction.
   var objectsBefore: [UInt32: ObjectTypeCounters] = [:]
-  /// Index entries that wait for others; `nil`: none have to.
+  /// The buffered index entries, or `nil` if entries are written directly.
   var heldEntries: IndexEntryBuffer?
   private var isForced = false
-  /// Whether LMDB has something to commit whatever becomes of the books.
+  /// Whether LMDB has something to commit even if the counters are unchanged.
   var hasWrittenEntries = false
   var evicted: UInt64 = 0
   var expired: UInt64 = 0
@@ -75,19 +76,20 @@ public struct StoreTransaction: ~Copyable {
     self.storedTotals = totals
   }
 
-  /// Whether anything has to be committed.
+  /// Whether there is something to commit.
   var hasChanges: Bool {
     isForced || !touchedSlots.isEmpty || namespaces.hasChanges || totals != storedTotals
   }
 
-  /// Makes the transaction commit although nothing changed: what a bump is.
+  /// Makes the transaction commit without changes (a no-op commit).
   mutating func force() { isForced = true }
 
   mutating func touch(hash: UInt64) {
     touchedSlots.append(Int(hash & UInt64(SharedTableLayout.stampCount - 1)))
   }
 
-  /// Why an entry cannot be stored under the budget in force now; `nil`: it can.
+  /// Returns the error for an entry that the current budget does not allow, or `nil` if the entry
+  /// is allowed.
   func refusal(of content: EntryContent, for key: EncodedKey) -> StoreError? {
     do throws(StoreError) {
       try StoreCore.check(
@@ -100,17 +102,17 @@ public struct StoreTransaction: ~Copyable {
 
   // MARK: Namespaces
 
-  /// The namespace of a name.
+  /// Returns the namespace with a name.
   mutating func space(named name: String) throws(StoreError) -> NamespaceHandle {
     for space in spaces where space.name == name { return space }
     let space = try NamespaceHandle(name: name)
-    // Few are usual; a transaction over very many must not search for long.
+    // Few names are usual. The limit bounds the search in a transaction over many namespaces.
     if spaces.count >= 16 { spaces.removeAll(keepingCapacity: true) }
     spaces.append(space)
     return space
   }
 
-  /// The number of a namespace, giving it one if it has none.
+  /// Returns the identifier of a namespace. Assigns one if it has none.
   mutating func number(of space: NamespaceHandle) throws -> UInt32 {
     let known = space.number(in: generation)
     if known != 0 { return known }
@@ -134,7 +136,7 @@ public struct StoreTransaction: ~Copyable {
     return number!
   }
 
-  /// The epoch of a namespace by its number, whose record is known from then on.
+  /// Returns the epoch of a namespace identifier, and caches its record.
   @discardableResult
   mutating func epoch(_ number: UInt32) throws -> UInt32 {
     if let known = namespaces.epoch(of: number) { return known }
@@ -157,9 +159,9 @@ public struct StoreTransaction: ~Copyable {
     namespaces.change(number, body)
   }
 
-  // MARK: Accounting
+  // MARK: Counters
 
-  /// Takes a stored entry out of the books.
+  /// Subtracts a stored entry from the counters.
   mutating func account(removing header: EntryHeader) throws {
     totals.bytes -= min(totals.bytes, UInt64(header.cost))
     totals.entries -= min(totals.entries, 1)
@@ -171,7 +173,7 @@ public struct StoreTransaction: ~Copyable {
     }
   }
 
-  /// Books a new entry in for the old one of its key.
+  /// Counts a new entry in place of the old one of its key.
   mutating func account(replacing old: EntryHeader, with header: EntryHeader) throws {
     guard old.epoch == header.epoch, old.namespace == header.namespace else {
       try account(removing: old)
@@ -199,7 +201,7 @@ public struct StoreTransaction: ~Copyable {
 
   // MARK: End
 
-  /// Writes the books. Nothing may be changed afterwards.
+  /// Writes the counters. No changes are allowed afterwards.
   mutating func finish() throws {
     try evictObjects()
     for (number, entry) in objectBooks where entry.isChanged {
@@ -215,7 +217,7 @@ public struct StoreTransaction: ~Copyable {
         }
       }
     }
-    // An empty transaction is none to LMDB: its number would be given to the next one as well.
+    // LMDB does not commit an empty transaction: the next one would get the same id.
     if hasWrittenEntries, totals == storedTotals { return }
     try withByteScratch(StoreTotals.size) { record in
       totals.write(to: &record)
@@ -225,12 +227,12 @@ public struct StoreTransaction: ~Copyable {
     }
   }
 
-  /// What the next transaction finds, once this one is committed.
+  /// The totals that the next transaction can reuse once this one is committed.
   var knownBooks: CachedTotals {
     CachedTotals(transaction: transaction.id, totals: totals, namespace: namespaces.single)
   }
 
-  /// To run after the commit: what was given out here is true then.
+  /// Returns closures to run after the commit: the identifiers assigned here are valid then.
   func postCommitUpdates() -> [() -> Void] {
     if newNumbers.isEmpty { return [] }
     return newNumbers.map { space, number in

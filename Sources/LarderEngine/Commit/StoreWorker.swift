@@ -6,11 +6,11 @@ internal import LarderLMDB
 internal import LarderSystem
 internal import Synchronization
 
-/// The one thread of a store in a process, started when it is first needed.
+/// The thread of a store in a process, started when it is first needed.
 ///
-/// It leads for writes behind and asynchronous callers, so that none of Swift's threads ever
-/// blocks, and looks after the store: dead readers, files removed behind our back, slots a killed
-/// writer left behind.
+/// It leads for write-behind requests and asynchronous callers, so that none of Swift's threads
+/// ever blocks. It also maintains the store: it clears stale readers, detects orphaned files, and
+/// catches up with the stamps of killed writers.
 final class StoreWorker: Sendable {
   private let thread = BackgroundThread()
 
@@ -20,18 +20,18 @@ final class StoreWorker: Sendable {
   var hasStarted: Bool { thread.hasStarted }
   var isCurrentThread: Bool { thread.isCurrent }
 
-  /// Makes the thread look at the queue, starting it if need be.
+  /// Wakes the thread for the queue, and starts it if necessary.
   func wake(_ core: StoreCore) {
     start(core)
     thread.wake()
   }
 
-  /// Starts the thread, for its ticks.
+  /// Starts the thread for its ticks.
   func start(_ core: StoreCore) {
     if thread.hasStarted { return }
     do {
-      // Strong on purpose: `stop()` ends the thread before the core goes, and a weak reference
-      // would make every retain of the core take the slow path.
+      // Strong on purpose: `stop()` ends the thread before the core is released, and a weak
+      // reference would make every retain of the core take the slow path.
       try thread.start(after: Self.tickNanoseconds) { [core, thread] in
         thread.rest()
         core.leadIfNeeded()
@@ -48,12 +48,13 @@ final class StoreWorker: Sendable {
 }
 
 extension StoreCore {
-  /// Starts what keeps memory tiers honest when nobody writes. Called by the first tier.
+  /// Starts the file checks that keep memory tiers valid while no process writes. The first tier
+  /// calls this.
   package func watchFiles() {
     if !ForkGuard.isForkedChild { worker.start(self) }
   }
 
-  /// About once a second.
+  /// Performs the periodic checks, about once a second.
   func tick() {
     guard !ForkGuard.isForkedChild, let generation = try? generation() else { return }
     let now = Clocks.monotonicNanoseconds() / 1_000_000
@@ -61,10 +62,11 @@ extension StoreCore {
     lastTick.store(now, ordering: .relaxed)
     if generation.isOrphaned || generation.table.isFenced {
       if generation.hasSuccessorInForce {
-        // A compaction is about to say so, or its process died before it could.
+        // A compaction is about to set this mark, or its process died before it could.
         generation.table.supersede()
       }
-      // Messages reach nobody through a deleted table: everything this process holds is void.
+      // A deleted table carries no stamps between processes: every cached value of this process is
+      // invalid.
       if options.durability == .cache || generation.table.isFenced {
         do { try move(from: generation) } catch { report(error) }
       } else {
@@ -91,8 +93,8 @@ extension StoreCore {
     }
   }
 
-  /// Called by a reader whose fresh snapshot is still older than the stamps: a writer died after
-  /// stamping. After a second of that, an empty transaction sets it right.
+  /// Records that a new snapshot is still older than the stamps, because a writer died after
+  /// stamping. If that lasts for a second, requests a no-op commit.
   func noteUncommittedStamp() {
     let now = Clocks.monotonicNanoseconds() / 1_000_000
     let since = stuckSince.load(ordering: .relaxed)

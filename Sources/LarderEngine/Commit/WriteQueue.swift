@@ -5,13 +5,13 @@
 internal import LarderSystem
 internal import Synchronization
 
-/// How many writes behind wait, in all and by stamp slot: read on every memory hit.
+/// The number of pending writes, in total and by stamp slot; every memory hit reads them.
 package final class PendingWriteCounters: Sendable {
-  /// One counter a stamp slot, and the sum in the last place.
+  /// One counter for each stamp slot, and the sum in the last position.
   let counts = AtomicCounterArray(count: SharedTableLayout.stampCount + 1)
   static let totalIndex = SharedTableLayout.stampCount
 
-  /// Whether a write that waits may be of a key of this slot.
+  /// Returns whether this process may have a pending write to a key of this slot.
   package func mayHavePendingWrite(slot: Int) -> Bool { !isEmpty && !counts.isZero(slot) }
 
   package var isEmpty: Bool { counts.isZero(PendingWriteCounters.totalIndex) }
@@ -27,14 +27,14 @@ package final class PendingWriteCounters: Sendable {
   }
 }
 
-/// The writes of this process that wait for a transaction, and who may begin it.
+/// The writes of this process that wait for a transaction, and the leadership state.
 final class WriteQueue: Sendable {
-  /// A key in a namespace, by its bytes: it outlives a move to another generation.
+  /// A key in a namespace, by its bytes, so that it stays valid across a generation switch.
   struct PendingKey: Hashable {
     let space: String
     let key: EncodedKey
 
-    // The bytes in one go: an array of bytes would feed the hasher one by one.
+    // Hashes the bytes in one call: an array would feed the hasher byte by byte.
     func hash(into hasher: inout Hasher) {
       hasher.combine(XXH64.hash(key.bytes, seed: UInt64(key.tag)))
     }
@@ -42,30 +42,30 @@ final class WriteQueue: Sendable {
 
   struct State {
     var records: [WriteRequest] = []
-    /// Before all of them: what is written by who took the role when nothing was queued. It is the
-    /// usual case, and no list is made for it.
+    /// The request of a caller that became the leader while the queue was empty; it precedes all
+    /// others. This is the usual case, and it needs no array.
     var alone: WriteRequest?
-    /// Somebody has the writer's role.
+    /// Whether there is a commit leader.
     var hasLeader = false
     var behindCount = 0
     var behindBytes = 0
-    /// Writes behind, taken from `records` for a transaction, and not booked out yet.
+    /// The write-behind requests that a transaction has taken and that are not released yet.
     var inFlight: [WriteRequest] = []
-    /// The newest waiting write of each key.
+    /// The newest pending write of each key.
     var shadows: [PendingKey: WriteRequest] = [:]
     var spaceWaiters: [Event] = []
 
     var count: Int { records.count + (alone == nil ? 0 : 1) }
     var head: WriteRequest? { alone ?? records.first }
 
-    /// Takes the first record out; `false`: another one is the first.
+    /// Removes the first request. Returns `false` if another one is the first.
     mutating func removeHead(_ record: WriteRequest) -> Bool {
       guard head === record else { return false }
       if alone == nil { records.removeFirst() } else { alone = nil }
       return true
     }
 
-    /// Whether the first record is a closure of an asynchronous caller.
+    /// Whether the first request is a closure of an asynchronous caller.
     var isHeadForWorker: Bool {
       guard let head, case .exclusive = head.kind else { return false }
       return !head.hasWaiter
@@ -80,7 +80,8 @@ final class WriteQueue: Sendable {
   let state = Mutex(State())
   let pending = PendingWriteCounters()
 
-  /// Takes from the front what one transaction may hold: plain records up to the first exclusive.
+  /// Removes the requests for one transaction from the front: plain requests up to the first
+  /// exclusive one, within the limits.
   static func takeBatch(_ state: inout State) -> [WriteRequest] {
     if let alone = state.alone {
       state.alone = nil
@@ -108,10 +109,10 @@ final class WriteQueue: Sendable {
     return batch
   }
 
-  /// Whether a record waits, or is in a transaction.
+  /// Whether a request is queued or in a transaction.
   var isBusy: Bool { state.withLock { $0.hasLeader || $0.count > 0 } || !pending.isEmpty }
 
-  /// Takes a record back that no transaction has taken, and that is not to lead.
+  /// Withdraws a request that no transaction has taken and that has not been chosen to lead.
   func withdraw(_ record: WriteRequest) -> Bool {
     state.withLock { state in
       if record.waiter.withLock({ $0.isPromoted }) { return false }
@@ -125,9 +126,9 @@ final class WriteQueue: Sendable {
     }
   }
 
-  /// Books records out that are done; wakes callers that wait for room.
+  /// Removes completed requests from the pending writes, and wakes callers that wait for space.
   func release(_ done: [WriteRequest]) {
-    // Nothing else is booked.
+    // Only write-behind requests are counted.
     let behind = done.count { $0.shadowsKey }
     if behind == 0 { return }
     let waiters = state.withLock { state in
@@ -138,7 +139,7 @@ final class WriteQueue: Sendable {
         state.behindBytes -= record.weight
         let pendingWrite = PendingKey(space: record.space!.name, key: record.key)
         if state.shadows[pendingWrite] === record { state.shadows[pendingWrite] = nil }
-        // Last: whoever finds the count at zero must find the key's write committed.
+        // The counter changes last: a reader that finds zero must find the key's write committed.
         pending.remove(slot: slot)
       }
       if state.inFlight.count == behind {
@@ -157,7 +158,7 @@ final class WriteQueue: Sendable {
     for waiter in waiters { waiter.set() }
   }
 
-  /// After a move: waiting writes shadow their keys under the new generation's hashes.
+  /// Moves the pending writes to the slots of a new generation's hashes, after a generation switch.
   func rehash(in generation: Generation) {
     state.withLock { state in
       for record in state.records + state.inFlight where record.shadowsKey {
@@ -172,9 +173,9 @@ final class WriteQueue: Sendable {
     }
   }
 
-  /// The newest waiting write of a key, if any.
+  /// Returns the newest pending write of a key, if any.
   func pendingWrite(of key: EncodedKey, in space: NamespaceHandle) -> WriteRequest? {
-    // In a forked child nothing is pending: its next step is the error.
+    // A forked child has no pending writes: its next step throws the error.
     guard !pending.isEmpty, !ForkGuard.isForkedChild else { return nil }
     return state.withLock { $0.shadows[PendingKey(space: space.name, key: key)] }
   }

@@ -5,51 +5,53 @@
 internal import LarderSystem
 internal import Synchronization
 
-/// One write on its way into a store.
+/// One queued write of this process.
 ///
-/// Records of all callers of a process are queued, and whoever has the writer's role commits what
-/// is there in one transaction. Each record gets a result of its own.
+/// The requests of all callers of a process are queued, and the commit leader commits them in one
+/// transaction. Each request has a separate result.
 @usableFromInline
 package final class WriteRequest: Sendable {
   package enum Kind: Sendable {
     case put(EntryContent)
     case remove
-    /// Stored only if nobody wrote or removed the key since the lease was taken.
+    /// Stores the content only if no process wrote or removed the key since the lease was acquired.
     case fill(EntryContent, FillToken)
-    /// Removes an entry that was found damaged, if it still is the same.
+    /// Removes an entry that was found damaged, if it is still the same entry.
     case removeDamaged(label: UInt64)
-    /// Everything queued before is done when this is.
+    /// Completes after every request that was queued earlier.
     case barrier
-    /// An empty stamped transaction: makes slots valid again that a killed writer left behind.
+    /// Commits an empty stamped transaction, so that slots with a killed writer's stamps validate
+    /// again.
     case bump
-    /// A transaction of its own.
+    /// Runs a closure that begins separate transactions.
     case exclusive(@Sendable (StoreCore) -> Void)
   }
 
   package enum Result: Sendable {
-    /// Committed under this label; `changed` is false for a removal that found nothing and for a
-    /// fill that was refused.
+    /// Committed with this commit version. `changed` is `false` for a removal that found no entry
+    /// and for a rejected fill.
     case done(label: UInt64, changed: Bool)
-    // Apart, so that the usual result is as small as it can be.
+    // Indirect, so that the usual result is as small as possible.
     indirect case failed(StoreError)
   }
 
-  /// Of records that concern no key.
+  /// The key of requests that concern no key.
   package static var noKey: EncodedKey { EncodedKey(tag: 0, bytes: []) }
 
   package let kind: Kind
   package let space: NamespaceHandle?
   package let key: EncodedKey
-  /// Memory the record takes while it waits.
+  /// The memory that the request occupies while it is queued, in bytes.
   let weight: Int
-  /// Whether the caller went on without waiting.
+  /// Whether the caller continued without waiting.
   let isWriteBehind: Bool
-  /// When its asynchronous caller stops waiting for writers of other processes, in nanoseconds of the
-  /// monotonic clock; zero: `writeTimeout` after that wait begins.
+  /// The time at which its asynchronous caller stops waiting for writers of other processes, in
+  /// nanoseconds of the monotonic clock. Zero means `writeTimeout` after that wait begins.
   let deadline: UInt64
   private let onDone: (@Sendable (Result) -> Void)?
 
-  // phase in the low three bits, label above. With the last change of it the two below are final.
+  // The phase in the low three bits, the commit version above. After the last change of it, the two
+  // properties below are final.
   private let status = Atomic<UInt64>(0)
   private let isChange = Atomic<Bool>(true)
   private let failure = Mutex<StoreError?>(nil)
@@ -58,17 +60,17 @@ package final class WriteRequest: Sendable {
 
   struct Waiter {
     var event: Event?
-    /// The waiting caller is to take the writer's role.
+    /// Whether the waiting caller is to become the commit leader.
     var isPromoted = false
 
-    /// Whether the role is the caller's now; it is told once.
+    /// Returns once whether the caller has become the commit leader.
     mutating func takePromotion() -> Bool {
       defer { isPromoted = false }
       return isPromoted
     }
   }
 
-  /// The stamp slot a write behind is booked under. Changed under the queue's lock only.
+  /// The stamp slot under which a pending write is counted. Changed only under the queue's lock.
   let slot = Atomic<Int>(WriteRequest.noSlot)
   static let noSlot = -1
 
@@ -91,13 +93,13 @@ package final class WriteRequest: Sendable {
     }
   }
 
-  // MARK: What a reader of this process sees
+  // MARK: State for readers of this process
 
   package enum Phase: Sendable, Hashable {
     case queued
-    /// In a transaction with this label whose end is not known yet.
+    /// In a transaction with this commit version whose outcome is not known yet.
     case inFlight(UInt64)
-    /// Committed with this label as the key's final state of its transaction.
+    /// Committed with this commit version as the key's final state in its transaction.
     case committed(UInt64)
     /// Committed, and overwritten in the same transaction.
     case superseded
@@ -119,14 +121,14 @@ package final class WriteRequest: Sendable {
   private static var superseded: UInt64 { 3 }
   private static var failed: UInt64 { 4 }
 
-  /// Notes that a transaction applies the request.
+  /// Records that a transaction applies the request.
   func begin(in generation: Generation, label: UInt64) {
     incarnation.store(generation.incarnation, ordering: .relaxed)
     if isWriteBehind { status.store(label << 3 | 1, ordering: .releasing) }
   }
 
-  /// Whether the commit version of ``phase`` is one of this generation. If the generation was left since,
-  /// its successor's stamps say nothing about it.
+  /// Returns whether the commit version of ``phase`` belongs to this generation. After a generation
+  /// switch, the stamps of the new generation do not apply to it.
   package func isOf(_ generation: Generation) -> Bool {
     incarnation.load(ordering: .relaxed) == generation.incarnation
   }
@@ -144,10 +146,10 @@ package final class WriteRequest: Sendable {
     }
   }
 
-  /// Whether a caller waits for it in a blocked thread.
+  /// Whether a caller waits for the request in a blocked thread.
   var hasWaiter: Bool { waiter.withLock { $0.event != nil } }
 
-  /// Whether the record holds the key's value in this process while it waits.
+  /// Whether the request overrides the key's value in this process while it is pending.
   var shadowsKey: Bool { isWriteBehind && space != nil }
 
   func finish(_ result: Result, isFinal: Bool = true) {
@@ -162,7 +164,7 @@ package final class WriteRequest: Sendable {
     }
   }
 
-  /// Lets the caller know. After the record left the queue's books.
+  /// Notifies the caller, after the request was removed from the queue.
   func announce() {
     guard let onDone, let result else { return }
     onDone(result)

@@ -15,16 +15,16 @@ package final class Flight<Value: Sendable>: Sendable {
 
   private struct State {
     var result: Result<Value, any Error>?
-    /// Whether a result that was delivered early may be given to more callers.
+    /// Returns whether a result that was delivered early is still valid for more callers.
     var isValid: (@Sendable () -> Bool)?
     var waiters: [UInt64: Waiter] = [:]
     var last: UInt64 = 0
-    /// The callers that have the flight.
+    /// The number of callers that hold the flight.
     var callers = 1
     var isComputing = false
     /// Whether another process computes the key.
     var isElsewhere = false
-    /// The process that computes the key, as far as it is known.
+    /// The process that computes the key, if it is known.
     var holder: Int32?
   }
 
@@ -33,7 +33,7 @@ package final class Flight<Value: Sendable>: Sendable {
 
   // MARK: For the flight's task
 
-  /// From here on the closure of the first caller runs, for as long as it takes.
+  /// Marks the start of the first caller's closure, which may run for any time.
   package func beginComputing() {
     state.withLock { state in
       state.isComputing = true
@@ -42,7 +42,7 @@ package final class Flight<Value: Sendable>: Sendable {
     }
   }
 
-  /// Notes which process the flight waits for; `nil` when that is not known at the moment.
+  /// Records the process that the flight waits for, or `nil` if it is not known now.
   package func note(holder: Int32?) {
     state.withLock { state in
       state.isElsewhere = true
@@ -50,9 +50,9 @@ package final class Flight<Value: Sendable>: Sendable {
     }
   }
 
-  /// Gives the callers their value before the flight has ended.
+  /// Delivers the value to the callers before the flight has ended.
   ///
-  /// - Parameter isValid: Whether later callers may be given it as well.
+  /// - Parameter isValid: Returns whether later callers may get the value as well.
   package func deliver(_ value: Value, while isValid: @escaping @Sendable () -> Bool) {
     state.withLock { $0.isValid = isValid }
     deliver(.success(value))
@@ -67,9 +67,9 @@ package final class Flight<Value: Sendable>: Sendable {
     for waiter in waiters { waiter.outcome.finish(result) }
   }
 
-  // MARK: For the table, under its lock
+  // MARK: For the group, under its lock
 
-  /// Counts a caller in; `false`: the result is outdated.
+  /// Adds a caller. Returns `false` if the result is stale.
   func enter() -> Bool {
     state.withLock { state in
       if state.result != nil, state.isValid?() != true { return false }
@@ -98,7 +98,7 @@ package final class Flight<Value: Sendable>: Sendable {
         }
         if let result { return outcome.finish(result) }
         setTimer(of: outcome, id, call)
-        // The handler may have run before there was a waiter.
+        // The cancellation handler may have run before the waiter was added.
         if Task.isCancelled { end(id, CancellationError()) }
       }
     } onCancel: {
@@ -121,7 +121,7 @@ package final class Flight<Value: Sendable>: Sendable {
       let isFirst = state.waiters[id]?.isFirst ?? false
       return (isFirst && !state.isElsewhere, state.isElsewhere, state.holder)
     }
-    // Its own closure takes as long as it takes, and may not have begun yet.
+    // The caller's own closure has no time limit, and may not have begun yet.
     if isOwn { return setTimer(of: outcome, id, call) }
     let process = isElsewhere ? holder : ProcessIdentity.pid
     end(id, StoreError.computationStalled(call.text(), by: process, call.timeout))

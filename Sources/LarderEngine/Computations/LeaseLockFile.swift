@@ -5,10 +5,11 @@
 internal import LarderSystem
 internal import Synchronization
 
-/// The kernel's half of single flight: one byte-range lock a key's hash, in the file `leases`.
+/// The kernel's half of single flight: a byte-range lock for each key hash, in the file `leases`.
 ///
-/// The lock belongs to the open file, so it dies with its holder: no time-out decides, and nobody
-/// waits longer for a killed process than it takes to notice. A forked child drops it at once.
+/// The lock belongs to the open file, so the kernel releases it when its holder exits. No timeout
+/// is needed, and a wait for a killed process ends as soon as the exit is detected. A forked child
+/// closes the file at once.
 ///
 /// The file is the one the path names now. If it was deleted and created again, with the store or
 /// alone, locks on the old one exclude nobody: later locks are on the new one. While the directory is
@@ -34,7 +35,7 @@ package final class LeaseLockFile: Sendable {
 
   private static func offset(_ hash: UInt64) -> Int64 { Int64(hash >> 2) }
 
-  /// Takes the lock without waiting; `false`: another process computes.
+  /// Acquires the lock without waiting. Returns `false` if another process holds it.
   package func tryLock(hash: UInt64) throws -> Bool {
     try state.withLock { state in
       let offset = LeaseLockFile.offset(hash)
@@ -82,15 +83,17 @@ package final class LeaseLockFile: Sendable {
   }
 }
 
-/// What lets a computed value into the store: nobody wrote or removed its key since the computation
-/// began, neither before this transaction nor in it.
+/// The proof that a computed value may be stored: no process wrote or removed its key since the
+/// computation began, neither before this transaction nor in it.
 package struct FillToken: Sendable {
-  /// The incarnation of the generation the computation began in.
+  /// The incarnation of the generation in which the computation began.
   let generation: UInt64
-  /// The slot in the table that writers of the key cancel; `nil` when there was none left.
+  /// The lease slot in the shared-memory table, which writers of the key cancel, or `nil` if every
+  /// slot was in use.
   let lease: Lease?
-  /// Without a lease, or when a writer was at work as it was taken: the slot's stamp must not be
-  /// newer than this label. May refuse for the sake of a key that shares the slot.
+  /// The highest commit version that the key's stamp slot may contain. Set without a lease, or if a
+  /// writer was active when the lease was acquired. A write to another key of the same slot may
+  /// also reject the fill.
   let newestAllowed: UInt64?
 
   func allowsFill(hash: UInt64, in transaction: borrowing StoreTransaction) -> Bool {

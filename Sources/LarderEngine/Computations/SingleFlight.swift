@@ -5,13 +5,13 @@
 internal import LarderSystem
 internal import Synchronization
 
-/// The right to compute a key, for one process of the machine.
+/// The right of one process of the machine to compute a key.
 package struct ComputationLease: Sendable {
   package let permit: FillToken
   let hash: UInt64
   let table: SharedTable
 
-  /// Whether no process has written or removed the key since, as far as the table shows it.
+  /// Whether no process has written or removed the key since, according to the shared-memory table.
   package var isUndisturbed: Bool {
     if let lease = permit.lease { return !table.isFenced && table.isValid(lease) }
     let slot = Int(hash & UInt64(SharedTableLayout.stampCount - 1))
@@ -20,7 +20,10 @@ package struct ComputationLease: Sendable {
 }
 
 extension StoreCore {
-  /// Tries to become the one who computes a key; `nil`: another process is.
+  /// Acquires the computation lease for `key` without waiting for another holder.
+  ///
+  /// - Returns: The lease, or `nil` if another process holds it or the generation changed.
+  /// - Throws: ``StoreError`` if `leases` cannot be locked or the snapshot cannot be read.
   package func acquireComputationLease(_ key: EncodedKey, in space: NamespaceHandle) async throws
     -> ComputationLease?
   {
@@ -39,14 +42,15 @@ extension StoreCore {
     }
     let lease = generation.table.takeLease(
       hash: hash, namespace: space.number(in: generation), process: generation.process)
-    // A writer that had announced itself before the lease was there may not have seen it. Once a
-    // snapshot contains its transaction, every later one has.
+    // A writer that published its commit version before the lease was registered may not have read
+    // the lease. Once a snapshot contains its transaction, every later snapshot does.
     var newestAllowed: UInt64?
     var tries = 0
     do {
       try fault(throwing: .leaseRegistered, during: "compute", path: directory.path)
       while true {
-        // Without a holder of the ticket the newest transaction has ended, perhaps without a commit.
+        // If no process holds the ticket, the newest transaction has ended, perhaps without a
+        // commit.
         let isOver = generation.table.ticketHolder == nil
         let writer = generation.table.writerLabel
         let snapshot = try generation.withSnapshot { _, label in label }
@@ -56,7 +60,7 @@ extension StoreCore {
         }
         tries += 1
         if tries > 10 {
-          // It was killed, or is stopped: be content with the stamps.
+          // The writer was killed or is stopped: use the stamp as the limit instead.
           newestAllowed = snapshot
           break
         }
@@ -77,7 +81,7 @@ extension StoreCore {
       hash: hash, table: generation.table)
   }
 
-  /// Whether another process computes the key right now. May have changed when it returns.
+  /// Returns whether another process computes the key now. The answer may be stale on return.
   package func isLeaseHeldElsewhere(_ key: EncodedKey, in space: NamespaceHandle) throws -> Bool {
     let hash = space.hash(of: key, in: try generation())
     do {
@@ -89,7 +93,7 @@ extension StoreCore {
     return false
   }
 
-  /// The process that computes a key right now, if it is known.
+  /// Returns the pid of the process that computes a key now, or `nil` if it is not known.
   package func computingProcess(_ key: EncodedKey, in space: NamespaceHandle) -> Int32? {
     guard let generation = try? generation() else { return nil }
     let holder = generation.table.leaseHolder(hash: space.hash(of: key, in: generation))
@@ -97,19 +101,20 @@ extension StoreCore {
     return generation.table.pid(process: holder)
   }
 
-  /// Gives the right back, whatever came of it, and lets those who wait look again.
+  /// Releases the lease, whatever the outcome of the computation, and wakes the waiters.
   package func release(_ leadership: ComputationLease) {
     if let lease = leadership.permit.lease { leadership.table.dropLease(lease) }
     leases.unlock(hash: leadership.hash)
     leadership.table.advanceWakeWord()
   }
 
-  /// Counts a finished computation.
+  /// Increments the counter of finished computations.
   package func countComputation() { try? generation().count(.computations) }
 
-  /// Suspends until something was committed, or a moment has passed: then look again.
+  /// Suspends until a commit, or for a few milliseconds. The caller then checks its condition
+  /// again.
   ///
-  /// A killed holder wakes nobody; the moment is what bounds the wait for it.
+  /// A killed holder wakes no waiters; the time limit bounds the wait for it.
   package func waitForNextCommit() async {
     await withCheckedContinuation { continuation in
       sleepers.add(continuation, core: self)
@@ -134,7 +139,8 @@ extension StoreCore {
   }
 }
 
-/// Tasks of this process that wait for another process's commit; one thread sleeps for all.
+/// The tasks of this process that wait for another process's commit; one thread sleeps for all of
+/// them.
 final class CommitWaiters: Sendable {
   private struct State {
     var waiting: [CheckedContinuation<Void, Never>] = []
@@ -142,7 +148,7 @@ final class CommitWaiters: Sendable {
   }
 
   private let state = Mutex(State())
-  static let napNanoseconds: Int64 = 5_000_000
+  static let sleepNanoseconds: Int64 = 5_000_000
 
   func add(_ continuation: CheckedContinuation<Void, Never>, core: StoreCore) {
     let mustStart = state.withLock { state in
@@ -162,10 +168,10 @@ final class CommitWaiters: Sendable {
   private func run(_ core: StoreCore) {
     while true {
       if let table = (try? core.generation())?.table {
-        table.sleep(whileWakeWordIs: table.wakeWord, nanoseconds: CommitWaiters.napNanoseconds)
+        table.sleep(whileWakeWordIs: table.wakeWord, nanoseconds: CommitWaiters.sleepNanoseconds)
       }
       resumeAll()
-      // Those who look again come back within moments; linger, so that they find the thread.
+      // Resumed tasks usually wait again within microseconds. The pause lets them find this thread.
       Event().wait(nanoseconds: 500_000)
       let isDone = state.withLock { state in
         if state.waiting.isEmpty { state.isRunning = false }

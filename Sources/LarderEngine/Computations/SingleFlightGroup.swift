@@ -7,27 +7,29 @@ internal import Synchronization
 
 // COMPUTATIONS OF ONE PROCESS
 //
-// One flight a key: a task that computes the value, or waits for the process that does. Its callers
-// wait for the flight, each until it has a result, until the caller is cancelled, or until the
-// caller's time is up. None of that ends the computation, which others may join.
+// There is one flight for each key: a task that computes the value, or waits for the process that
+// computes it. Its callers wait for the flight, each until it has a result, until the caller is
+// cancelled, or until the caller's time limit. None of these events ends the computation, which
+// other callers may join.
 //
-// A caller inside of a computation makes that computation wait for another. If the other one waits for
-// the first, directly or through more of them, the call that closes the circle fails. Calls from
-// detached tasks, and circles over several processes, are not seen: their time limit ends them.
+// A call inside a computation makes that computation wait for another one. If the other one waits
+// for the first, directly or through others, the call that would close the cycle fails. Calls from
+// detached tasks, and cycles across several processes, are not detected: their time limit ends
+// them.
 
 /// The computations in flight in this process, by key.
 package final class SingleFlightGroup: Sendable {
   private struct Name: Hashable {
     let pendingWrite: WriteQueue.PendingKey
-    /// Values of two types are two computations, even of one key.
+    /// The type of the value: two value types are two computations, even for one key.
     let type: ObjectIdentifier
   }
 
-  /// One call: what is computed and how the call waits for it.
+  /// One call: the key to compute, and the time limit of the wait.
   package struct Call<Value: Sendable>: Sendable {
     let key: EncodedKey
     let space: String
-    /// The key and its namespace, for errors.
+    /// Returns the key and its namespace, for error messages.
     let text: @Sendable () -> String
     let timeout: Duration
 
@@ -44,16 +46,17 @@ package final class SingleFlightGroup: Sendable {
 
   private let flights = Mutex<[Name: any Sendable]>([:])
 
-  /// The computation the current task is part of.
+  /// The computation that the current task is part of.
   @TaskLocal static var current: FlightNode?
 
   package init() {}
 
-  /// The value of a key, from the flight of the key, started with `compute` if there is none.
+  /// Returns the value of a key from the key's flight, and starts one with `compute` if there is
+  /// none.
   ///
-  /// - Throws: What `compute` throws; ``StoreError/Code/recursiveComputation`` when the computation
-  ///   would wait for the calling one; ``StoreError/Code/computationStalled`` when the time is up;
-  ///   `CancellationError` when the calling task is cancelled.
+  /// - Throws: Any error that `compute` throws; ``StoreError/Code/recursiveComputation`` if the
+  ///   computation would wait for the calling one; ``StoreError/Code/computationStalled`` if the
+  ///   time limit passes; `CancellationError` if the calling task is cancelled.
   package func value<Value: Sendable>(
     _ call: Call<Value>, compute: @escaping @Sendable (Flight<Value>) async throws -> Value
   ) async throws -> Value {
@@ -68,11 +71,11 @@ package final class SingleFlightGroup: Sendable {
       return (flight, true)
     }
     defer { flight.leave() }
-    let asking = SingleFlightGroup.current
-    if let asking, !FlightNode.connect(asking, to: flight.node) {
+    let caller = SingleFlightGroup.current
+    if let caller, !FlightNode.connect(caller, to: flight.node) {
       throw StoreError.crossedComputation(call.text())
     }
-    defer { if let asking { FlightNode.disconnect(asking, from: flight.node) } }
+    defer { if let caller { FlightNode.disconnect(caller, from: flight.node) } }
     if isNew {
       Task {
         let result: Result<Value, any Error>
@@ -84,7 +87,7 @@ package final class SingleFlightGroup: Sendable {
         } catch {
           result = .failure(error)
         }
-        // First: the next caller begins another.
+        // Removed before delivery: the next caller begins another flight.
         flights.withLock { flights in
           if flights[name] as? Flight<Value> === flight { flights[name] = nil }
         }
@@ -94,9 +97,9 @@ package final class SingleFlightGroup: Sendable {
     return try await flight.wait(for: call, isFirst: isNew)
   }
 
-  /// Ends a flight that waits for another process and for which no caller waits any more.
+  /// Ends a flight that waits for another process and has no callers left.
   ///
-  /// - Throws: `CancellationError` then.
+  /// - Throws: `CancellationError` if the flight has no callers left.
   package func checkInterest<Value: Sendable>(
     in flight: Flight<Value>, of key: EncodedKey, in space: String
   ) throws {
@@ -112,15 +115,15 @@ package final class SingleFlightGroup: Sendable {
   }
 }
 
-/// A computation as a member of the graph of those that wait for each other.
+/// A computation as a node of the wait-for graph.
 package final class FlightNode: Sendable {
   private static let edges = Mutex<[ObjectIdentifier: [ObjectIdentifier: Int]]>([:])
 
-  /// Notes that one computation waits for another.
+  /// Records that one computation waits for another.
   ///
-  /// - Returns: `false`, and nothing is noted, if the other one waits for the first.
-  static func connect(_ asking: FlightNode, to asked: FlightNode) -> Bool {
-    let (first, last) = (ObjectIdentifier(asking), ObjectIdentifier(asked))
+  /// - Returns: `false` if the other one waits for the first. Nothing is recorded then.
+  static func connect(_ caller: FlightNode, to target: FlightNode) -> Bool {
+    let (first, last) = (ObjectIdentifier(caller), ObjectIdentifier(target))
     return edges.withLock { edges in
       var open = [last]
       var seen: Set<ObjectIdentifier> = [last]
@@ -135,8 +138,8 @@ package final class FlightNode: Sendable {
     }
   }
 
-  static func disconnect(_ asking: FlightNode, from asked: FlightNode) {
-    let (first, last) = (ObjectIdentifier(asking), ObjectIdentifier(asked))
+  static func disconnect(_ caller: FlightNode, from target: FlightNode) {
+    let (first, last) = (ObjectIdentifier(caller), ObjectIdentifier(target))
     edges.withLock { edges in
       guard let count = edges[first]?[last] else { return }
       edges[first]![last] = count > 1 ? count - 1 : nil
@@ -149,8 +152,9 @@ extension StoreError {
   static func crossedComputation(_ key: String) -> StoreError {
     StoreError(
       .recursiveComputation, during: "compute",
-      "The computation of \(key) in process \(ProcessIdentity.pid) waits, directly or through others, "
-        + "for the computation that asks for it. Compute the value directly.",
+      "Computing \(key) in process \(ProcessIdentity.pid) would deadlock: its computation waits, "
+        + "directly or through others, for the computation that requests it. "
+        + "Compute the value directly.",
       pid: ProcessIdentity.pid)
   }
 
@@ -165,8 +169,9 @@ extension StoreError {
       }
     return StoreError(
       .computationStalled, during: "compute",
-      "\(process) computes \(key) and has not finished within \(timeout). If it is stopped, continue "
-        + "it or end it; for longer computations raise CacheOptions.computeTimeout.",
+      "\(process) is computing \(key) and did not finish within \(timeout). If the process is "
+        + "stopped, resume or terminate it; for longer computations raise "
+        + "CacheOptions.computeTimeout.",
       pid: holder)
   }
 }

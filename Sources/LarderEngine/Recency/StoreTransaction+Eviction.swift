@@ -7,17 +7,18 @@ internal import LarderSystem
 
 // EVICTION
 //
-// It runs inside the writing transaction, before the insert, so the budget is never exceeded after
-// a commit, whoever writes. What has expired goes first, found by the table `expiries`. Then the
-// least recently used of a random sample: entries stand in the order of a keyed hash, so neighbours
-// of a random position are a random sample, and one cursor walk reads it. No list, no heap, nothing
-// to repair after a crash. The more has to go, the larger the window and the share taken from it.
+// Eviction runs inside the write transaction, before the insert, so no commit of any process
+// exceeds the budget. It first removes expired entries, which the table `expiries` finds. Then it
+// evicts the least recently used entries of a random sample. Entries are ordered by a keyed hash,
+// so the neighbours of a random position are a random sample, and one cursor reads them in
+// sequence. There is no list and no heap, so a crash leaves nothing to repair. The more bytes must
+// be freed, the larger the sample and the share that is evicted from it.
 
 extension StoreTransaction {
   private static var sampleSize: Int { 16 }
   private static var maximumVictims: Int { 16 }
 
-  /// Evicts until an entry of `cost` fits into the budget.
+  /// Evicts until an entry of `cost` bytes fits into the budget.
   mutating func makeRoom(for cost: Int) throws {
     let limit = budget + (Mutant.budgetOffByOne.isActive ? 1 : 0)
     guard budget > 0, totals.bytes + UInt64(cost) > limit else { return }
@@ -29,7 +30,7 @@ extension StoreTransaction {
       let wanted = Int(min(over / average + 1, UInt64(Self.maximumVictims)))
       let removed = try evict(wanted: wanted, sparingOwn: fruitless < 8)
       fruitless = removed == 0 ? fruitless + 1 : 0
-      // Nothing left that a cursor can find: the books are wrong, count again.
+      // A cursor finds no more entries: the totals are wrong, so count again.
       if fruitless > 32 {
         try recount()
         break
@@ -38,7 +39,8 @@ extension StoreTransaction {
     try fault(throwing: .afterEviction)
   }
 
-  /// Evicts down to a lower budget, at most `limit` entries; `false`: there is more to do.
+  /// Evicts at most `limit` entries towards a lower budget. Returns `false` if more eviction is
+  /// needed.
   mutating func trim(limit: Int) throws -> Bool {
     var removed = 0
     var fruitless = 0
@@ -51,7 +53,7 @@ extension StoreTransaction {
     return true
   }
 
-  /// Evicts the `share` least recently used of a sample, for want of space on the disk.
+  /// Evicts up to `share` least recently used entries of samples, to free space on the disk.
   mutating func evict(share: Int) throws {
     var removed = 0
     var tries = 0
@@ -61,7 +63,7 @@ extension StoreTransaction {
     }
   }
 
-  /// Evicts neighbours whatever their recency: few pages are touched, and whole ones become free.
+  /// Evicts neighbours regardless of their recency: that touches few pages and frees whole ones.
   mutating func evictNeighbours(_ count: Int) throws {
     for victim in try sample(count: count, sparingOwn: false).reversed() {
       _ = try removeItems(hash: victim.hash) { $0.offset == victim.offset }
@@ -91,7 +93,7 @@ extension StoreTransaction {
     return removed
   }
 
-  /// Neighbours of a random position.
+  /// Returns neighbours of a random position.
   private mutating func sample(count: Int, sparingOwn: Bool) throws -> [Candidate] {
     var result: [Candidate] = []
     result.reserveCapacity(count)
@@ -141,15 +143,15 @@ extension StoreTransaction {
         more = try cursor.moveToNext()
       }
     }
-    // Known from the next sample on.
+    // The next sample finds these epochs in the cache.
     for number in unknown { try epoch(number) }
     for hash in damaged { _ = try readableItems(hash: hash) }
     return result
   }
 
-  /// Removes entries whose time has come, oldest first.
+  /// Removes expired entries, oldest first.
   ///
-  /// - Returns: Whether nothing expired is left.
+  /// - Returns: Whether no expired entry is left.
   @discardableResult
   mutating func removeExpired(
     limit: Int, while wanted: (UInt64) -> Bool = { _ in true }
@@ -172,9 +174,9 @@ extension StoreTransaction {
     return false
   }
 
-  /// Removes entries of removed epochs, from `start` on.
+  /// Removes entries of earlier epochs, from the hash `start` on.
   ///
-  /// - Returns: Where to go on, or `nil` at the end.
+  /// - Returns: The hash at which to continue, or `nil` at the end.
   mutating func sweep(from start: UInt64, limit: Int) throws -> UInt64? {
     var dead: [UInt64] = []
     var next: UInt64?
@@ -209,7 +211,7 @@ extension StoreTransaction {
     return next
   }
 
-  /// Counts everything again, after something was found that the books cannot know.
+  /// Recounts all totals, after damage that the stored counters do not include.
   mutating func recount() throws {
     var bytes: UInt64 = 0
     var entries: UInt64 = 0
