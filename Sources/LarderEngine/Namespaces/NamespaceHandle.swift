@@ -5,7 +5,7 @@
 internal import LarderSystem
 internal import Synchronization
 
-/// A key as bytes: what is hashed, stored and compared.
+/// A key as bytes, for hashing, storage and comparison.
 package struct EncodedKey: Hashable, Sendable {
   package let tag: UInt8
   package let bytes: [UInt8]
@@ -16,17 +16,18 @@ package struct EncodedKey: Hashable, Sendable {
   }
 }
 
-/// A namespace of a store, as this process knows it.
+/// A namespace of a store in this process.
 ///
-/// What it remembers (the hash of its prefix, its number) belongs to one generation and is looked
-/// up again in the next.
+/// The cached hash of its prefix and its identifier belong to one generation, and are determined
+/// again in the next.
 package final class NamespaceHandle: Sendable {
   package let name: String
   let nameBytes: [UInt8]
 
   private struct Known {
     var generation: UInt64 = 0
-    /// A store that was deleted and made anew may have the same number, not the same secret.
+    /// A store that was deleted and created again may have the same generation number, but has
+    /// another secret.
     var secret: (UInt64, UInt64) = (0, 0)
     var prefix = SipHash13(key: (0, 0))
     var number: UInt32 = 0
@@ -44,25 +45,27 @@ package final class NamespaceHandle: Sendable {
     guard nameBytes.count <= NamespaceRecord.maximumNameLength else {
       throw StoreError(
         .invalidNamespace, during: "namespace",
-        "A namespace's name has at most \(NamespaceRecord.maximumNameLength) bytes; this one has "
-          + "\(nameBytes.count). Put what is long into the keys, which have any length.")
+        "The name of a namespace has at most \(NamespaceRecord.maximumNameLength) bytes; this one "
+          + "has \(nameBytes.count). Use a shorter name; keys may have any length.")
     }
   }
 
-  /// The keyed hash under which an entry is stored.
+  /// Returns the keyed hash under which an entry is stored.
   ///
-  /// Namespace, tag and key are each hashed with their length: no two different keys are ever the
-  /// same bytes.
+  /// Namespace, tag and key are each hashed with their length, so different keys never produce the
+  /// same input.
   package func hash(of key: EncodedKey, in generation: Generation) -> UInt64 {
     place(of: key, in: generation).hash
   }
 
-  /// The hash of a key and the namespace's number, zero while this process does not know it.
+  /// Returns the hash of a key, and the namespace identifier, which is zero while it is unknown in
+  /// this process.
   func place(of key: EncodedKey, in generation: Generation) -> (hash: UInt64, number: UInt32) {
     key.bytes.withRawSpan { place(of: key.tag, $0, in: generation) }
   }
 
-  /// The same for a key's tag and bytes.
+  /// Returns the hash of a key's tag and bytes, and the namespace identifier, which is zero while
+  /// it is unknown in this process.
   func place(
     of tag: UInt8, _ key: RawSpan, in generation: Generation
   ) -> (hash: UInt64, number: UInt32) {
@@ -75,12 +78,12 @@ package final class NamespaceHandle: Sendable {
     )
   }
 
-  /// The hash of a namespace's name, which all hashes of its keys continue.
+  /// Returns the hash state after a namespace's name, which the hashes of all its keys continue.
   static func prefix(of name: [UInt8], secret: (UInt64, UInt64)) -> SipHash13 {
     var prefix = SipHash13(key: secret)
     prefix.combine(word: UInt64(name.count))
     prefix.combine(bytes: name)
-    // A whole number of words, so that every key begins on one.
+    // Padding to complete words, so that every key begins on a word boundary.
     for _ in 0..<((8 - name.count % 8) % 8) { prefix.combine(byte: 0) }
     return prefix
   }
@@ -108,12 +111,12 @@ package final class NamespaceHandle: Sendable {
     known.prefix = NamespaceHandle.prefix(of: nameBytes, secret: generation.meta.secret)
   }
 
-  /// The namespace's number in a generation; zero while this process does not know it.
+  /// Returns the namespace identifier in a generation, or zero while it is unknown in this process.
   func number(in generation: Generation) -> UInt32 {
     known.withLock { $0.isOf(generation) ? $0.number : 0 }
   }
 
-  /// Remembers a number that was found committed.
+  /// Caches an identifier that was read from a committed record.
   func learn(number: UInt32, in generation: Generation) {
     known.withLock { known in
       if !known.isOf(generation) { start(&known, generation) }

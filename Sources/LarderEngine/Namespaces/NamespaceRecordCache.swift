@@ -2,19 +2,19 @@
 // Copyright 2026 the Larder authors. Licensed under Apache-2.0.
 // SPDX-License-Identifier: Apache-2.0
 
-/// The store's books after a transaction of this process, which the next one need not read again if
-/// it is the next one of all: LMDB numbers what is committed one by one.
+/// The totals after a transaction of this process. This process's next transaction reuses them if
+/// no other transaction was committed in between: LMDB numbers commits consecutively.
 struct CachedTotals: Sendable {
   let transaction: UInt64
   let totals: StoreTotals
-  /// The only namespace the transaction was about, if it was about one.
+  /// The namespace of the transaction, if it used exactly one.
   let namespace: (number: UInt32, record: NamespaceRecord)?
 }
 
-/// The records of the namespaces a transaction has looked at, and which of them it changed.
+/// The namespace records that a transaction has read, and which of them it changed.
 ///
-/// Most transactions are about one: the one used last is kept apart, where no table of them is made
-/// for it.
+/// Most transactions use one namespace. The most recent one is stored separately, so that this case
+/// needs no dictionary.
 struct NamespaceRecordCache {
   private struct Book {
     var record: NamespaceRecord
@@ -26,19 +26,19 @@ struct NamespaceRecordCache {
   private var others: [UInt32: Book] = [:]
   private(set) var hasChanges = false
 
-  /// A namespace's record, if it was looked at.
+  /// The record of a namespace, or `nil` if it has not been read.
   subscript(number: UInt32) -> NamespaceRecord? {
     if number == lastNumber { return last.record }
     return others.isEmpty ? nil : others[number]?.record
   }
 
-  /// The epoch alone, which costs no copy of the rest.
+  /// Returns the epoch without copying the rest of the record.
   func epoch(of number: UInt32) -> UInt32? {
     if number == lastNumber { return last.record.epoch }
     return others.isEmpty ? nil : others[number]?.record.epoch
   }
 
-  /// Puts in what was found of a namespace.
+  /// Adds a record that was read.
   mutating func learn(_ number: UInt32, _ record: NamespaceRecord) {
     putLastAside()
     if !others.isEmpty { others[number] = nil }
@@ -46,7 +46,7 @@ struct NamespaceRecordCache {
     last = Book(record: record, isChanged: false)
   }
 
-  /// Changes a record that was looked at.
+  /// Changes a record that has been read.
   @inline(__always)
   mutating func change(_ number: UInt32, _ body: (inout NamespaceRecord) -> Void) {
     if number != lastNumber { bringForward(number) }
@@ -55,14 +55,14 @@ struct NamespaceRecordCache {
     hasChanges = true
   }
 
-  /// Those that were changed, in no order.
+  /// Calls `body` with the changed records, in no particular order.
   func forEachChanged(_ body: (UInt32, NamespaceRecord) throws -> Void) rethrows {
     guard hasChanges else { return }
     if let lastNumber, last.isChanged { try body(lastNumber, last.record) }
     for (number, book) in others where book.isChanged { try body(number, book.record) }
   }
 
-  /// The only one that was looked at, if there was one only.
+  /// The only record that has been read, or `nil` if there are none or several.
   var single: (number: UInt32, record: NamespaceRecord)? {
     guard let lastNumber, others.isEmpty else { return nil }
     return (lastNumber, last.record)
@@ -70,7 +70,7 @@ struct NamespaceRecordCache {
 
   private mutating func bringForward(_ number: UInt32) {
     guard let book = others.removeValue(forKey: number) else {
-      preconditionFailure("a namespace is changed that was not looked at")
+      preconditionFailure("the changed namespace has no cached record")
     }
     putLastAside()
     lastNumber = number

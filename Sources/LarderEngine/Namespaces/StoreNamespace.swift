@@ -13,8 +13,9 @@ internal import LarderSystem
 /// try thumbnails.setBytes(png, forKey: 42, expires: .after(.seconds(3600)))
 /// ```
 ///
-/// Typed values and a tier in memory are in `PersistentCache`. Reads here always go to the store's
-/// file, so they see the newest commit of any process; not what other programs do to the file.
+/// `PersistentCache` adds typed values and a memory tier. Reads of this type always read the
+/// store's file, so they see the newest commit of any process, but not changes that other programs
+/// make to the file.
 public struct StoreNamespace: Sendable {
   package let store: SharedStore
   package let space: NamespaceHandle
@@ -24,15 +25,18 @@ public struct StoreNamespace: Sendable {
     self.space = try NamespaceHandle(name: name)
   }
 
+  /// The name of the namespace.
   public var name: String { space.name }
 
-  /// The bytes stored for a key, or `nil`.
+  /// Returns the bytes that are stored for a key.
   ///
-  /// - Throws: ``StoreError``; ``StoreError/Code/unreadableEntry`` when the entry is damaged.
+  /// - Parameter key: The key.
+  /// - Returns: The bytes, or `nil` if the key has no visible entry.
+  /// - Throws: ``StoreError``; ``StoreError/Code/unreadableEntry`` if the entry is damaged.
   /// - Complexity: O(log *n*), and a copy of the bytes.
   @inlinable
   public func bytes(forKey key: some CacheKey) throws -> [UInt8]? {
-    // Known where a client is compiled for a type of keys.
+    // The compiler resolves this test in a client that is specialized for a key type.
     if let text = key as? String { return try bytes(ofText: text) }
     return try bytes(of: key)
   }
@@ -49,7 +53,15 @@ public struct StoreNamespace: Sendable {
     return try store.core.payload(of: EncodedKey(key), in: space)
   }
 
-  /// Stores bytes; they are committed when the call returns.
+  /// Stores bytes for a key and waits for the commit. Every process sees them with its next read.
+  ///
+  /// - Parameters:
+  ///   - bytes: The bytes to store.
+  ///   - key: The key.
+  ///   - expires: The time at which the entry becomes invisible.
+  /// - Throws: ``StoreError``; ``StoreError/Code/valueTooLarge``, ``StoreError/Code/storageFull``,
+  ///   or ``StoreError/Code/writerStalled`` after ``StoreOptions/writeTimeout``.
+  /// - Complexity: O(log *n*), and a copy of the bytes.
   public func setBytes(
     _ bytes: [UInt8], forKey key: some CacheKey, expires: Expiration = .never
   ) throws {
@@ -61,9 +73,12 @@ public struct StoreNamespace: Sendable {
     try core.submit(WriteRequest(.put(content), space: space, key: encoded))
   }
 
-  /// Removes a key for everybody; the removal is committed when the call returns.
+  /// Removes the entry of a key for every process and waits for the commit.
   ///
-  /// - Returns: Whether there was an entry.
+  /// - Parameter key: The key.
+  /// - Returns: Whether a visible entry was removed.
+  /// - Throws: ``StoreError``.
+  /// - Complexity: O(log *n*).
   @discardableResult
   public func remove(forKey key: some CacheKey) throws -> Bool {
     let core = try store.openCore("remove")
@@ -72,19 +87,27 @@ public struct StoreNamespace: Sendable {
     return false
   }
 
-  /// Whether a key has an entry.
+  /// Returns whether a key has a visible entry, without copying its bytes or changing its recency.
+  ///
+  /// - Parameter key: The key.
+  /// - Throws: ``StoreError``.
+  /// - Complexity: O(log *n*).
   public func contains(_ key: some CacheKey) throws -> Bool {
     try store.openCore("contains").contains(EncodedKey(key), in: space)
   }
 
-  /// Removes every entry of the namespace, for everybody.
+  /// Removes every entry of the namespace, for every process.
+  ///
+  /// - Throws: ``StoreError``.
+  /// - Complexity: O(*n*) in the entries of the store.
   public func removeAll() throws { try store.openCore("removeAll").clear(space) }
 }
 
 extension SharedStore {
-  /// A namespace of this store. Keys of different namespaces never meet.
+  /// Returns a namespace of this store. Equal keys of different namespaces are independent.
   ///
-  /// - Throws: ``StoreError/Code/invalidNamespace`` for a name of more than 400 bytes.
+  /// - Parameter name: The name, at most 400 bytes of UTF-8.
+  /// - Throws: ``StoreError/Code/invalidNamespace`` if the name is longer.
   public func namespace(_ name: String) throws -> StoreNamespace {
     try StoreNamespace(store: self, name: name)
   }
@@ -100,19 +123,36 @@ extension StoreError {
   package static func unreadable(_ text: String, in namespace: String) -> StoreError {
     StoreError(
       .unreadableEntry, during: "get",
-      "The entry in namespace \"\(namespace)\" cannot be read: \(text). Write it again or remove it."
-    )
+      "The entry in namespace \"\(namespace)\" cannot be read: \(text). Write it again or "
+        + "remove it.")
   }
 }
 
 extension StoreTransaction {
-  /// The bytes of a key as this transaction sees it: with its own writes.
+  /// Returns the bytes of a key in this transaction, including its uncommitted changes.
+  ///
+  /// - Parameters:
+  ///   - key: The key.
+  ///   - namespace: The name of the namespace, at most 400 bytes of UTF-8.
+  /// - Returns: The bytes, or `nil` if the key has no visible entry.
+  /// - Throws: ``StoreError/Code/unreadableEntry`` if the entry is damaged; other errors if LMDB
+  ///   fails.
+  /// - Complexity: O(log *n*), and a copy of the bytes.
   public func bytes(forKey key: some CacheKey, in namespace: String = "") throws -> [UInt8]? {
     let space = try NamespaceHandle(name: namespace)
     return try value(forKey: EncodedKey(key), in: space)?.payload
   }
 
-  /// Stores bytes, visible to others when the transaction has been committed.
+  /// Stores bytes for a key. Other processes and threads see them after the commit.
+  ///
+  /// - Parameters:
+  ///   - bytes: The bytes to store.
+  ///   - key: The key.
+  ///   - namespace: The name of the namespace, at most 400 bytes of UTF-8.
+  ///   - expires: The time at which the entry becomes invisible.
+  /// - Throws: ``StoreError/Code/valueTooLarge`` or ``StoreError/Code/invalidNamespace``; other
+  ///   errors if LMDB fails.
+  /// - Complexity: O(log *n*), and a copy of the bytes.
   public mutating func setBytes(
     _ bytes: [UInt8], forKey key: some CacheKey, in namespace: String = "",
     expires: Expiration = .never
@@ -124,9 +164,14 @@ extension StoreTransaction {
     try set(content, forKey: encoded, in: space(named: namespace))
   }
 
-  /// Removes a key.
+  /// Removes the entry of a key. Other processes and threads see the removal after the commit.
   ///
-  /// - Returns: Whether there was an entry.
+  /// - Parameters:
+  ///   - key: The key.
+  ///   - namespace: The name of the namespace, at most 400 bytes of UTF-8.
+  /// - Returns: Whether a visible entry was removed.
+  /// - Throws: ``StoreError``.
+  /// - Complexity: O(log *n*).
   @discardableResult
   public mutating func remove(
     forKey key: some CacheKey, in namespace: String = ""
@@ -134,7 +179,11 @@ extension StoreTransaction {
     try unset(EncodedKey(key), in: space(named: namespace))
   }
 
-  /// Removes every entry of a namespace.
+  /// Removes every entry of a namespace. Other processes and threads see the removal after the
+  /// commit.
+  ///
+  /// - Parameter namespace: The name of the namespace, at most 400 bytes of UTF-8.
+  /// - Throws: ``StoreError``.
   public mutating func removeAll(in namespace: String) throws {
     try clear(NamespaceHandle(name: namespace))
   }

@@ -5,27 +5,28 @@
 internal import LarderLMDB
 internal import LarderSystem
 
-/// What can be told of an entry without reading its value.
+/// The metadata of an entry: everything except its value.
 package struct EntryInfo: Sendable {
   package let hash: UInt64
   package let key: EncodedKey
   package let codec: UInt16
-  /// What the entry counts against the budget.
+  /// The cost of the entry against the budget, in bytes.
   package let bytes: Int
   package let created: Int64
   package let expires: Int64
   package let namespace: UInt32
   package let lastUse: Int64
 
-  /// The size of the value alone.
+  /// The size of the value alone, in bytes.
   package var valueBytes: Int { bytes - EntryHeader.size - key.bytes.count }
 }
 
 extension StoreCore {
-  /// A page of the living entries of a namespace (of all, when `nil`), in the order of their
-  /// hashes. Each page is a snapshot of its own: no read transaction is held in between.
+  /// Returns a page of the live entries of a namespace, or of all namespaces if `space` is `nil`,
+  /// in the order of their hashes. Each page is a separate snapshot: no read transaction is held
+  /// between pages.
   ///
-  /// - Returns: The entries, and where the next page starts; `nil` at the end.
+  /// - Returns: The entries, and the start of the next page, or `nil` at the end.
   package func page(
     of space: NamespaceHandle?, from start: UInt64, limit: Int
   ) throws -> (entries: [EntryInfo], next: UInt64?) {
@@ -86,7 +87,7 @@ extension StoreCore {
     }
   }
 
-  /// The namespaces that exist, with their books.
+  /// Returns the namespaces of the store with their counters.
   package func namespaces() throws -> [(number: UInt32, record: NamespaceRecord)] {
     try reading("list") { generation in
       try generation.withSnapshot { transaction, _ in
@@ -106,7 +107,7 @@ extension StoreCore {
     }
   }
 
-  /// Whether a key has a living entry, without copying it or touching its recency.
+  /// Returns whether a key has a live entry, without copying it or changing its recency.
   package func contains(_ key: EncodedKey, in space: NamespaceHandle) throws -> Bool {
     if let record = queue.pendingWrite(of: key, in: space), try isWaiting(record, key, in: space) {
       if case .put(let content) = record.kind { return content.expires > now }
@@ -117,8 +118,8 @@ extension StoreCore {
     return false
   }
 
-  /// Whether a write of this process counts although it is not committed: while it is queued, and
-  /// in its transaction while no other has begun.
+  /// Returns whether a write of this process overrides the store although it is not committed:
+  /// while it is queued, and in its transaction until another transaction begins.
   private func isWaiting(
     _ record: WriteRequest, _ key: EncodedKey, in space: NamespaceHandle
   ) throws -> Bool {
@@ -131,7 +132,8 @@ extension StoreCore {
     }
   }
 
-  /// Clears a namespace, or every one: gone at once for everybody, then swept.
+  /// Clears a namespace, or all of them if `space` is `nil`: the entries are invisible to every
+  /// process at once, and are then swept from the file.
   package func clear(_ space: NamespaceHandle?) throws {
     let names =
       try space.map { [$0] }
@@ -145,7 +147,7 @@ extension StoreCore {
         }
       }
     }
-    // In bounded transactions, others between them.
+    // The sweep uses bounded transactions, so that other writers can run between them.
     var position: UInt64? = 0
     while let start = position {
       position = try runExclusively { core in
@@ -156,9 +158,9 @@ extension StoreCore {
     }
   }
 
-  /// Removes what has expired, in bounded transactions.
+  /// Removes expired entries in bounded transactions.
   ///
-  /// - Returns: The number of entries removed.
+  /// - Returns: The number of removed entries.
   @discardableResult
   package func removeExpired() throws -> UInt64 {
     var removed: UInt64 = 0
@@ -179,12 +181,12 @@ extension StoreCore {
   }
 }
 
-/// What the facades' hot paths ask of a core.
+/// The operations that the hot paths of the facades use.
 extension StoreCore {
   /// The store's clock, in milliseconds since 1970.
   @usableFromInline package var now: Int64 { options.clock.now() }
 
-  /// Counts hits of a memory tier.
+  /// Adds to the counter of memory hits.
   @usableFromInline package func countMemoryHits(_ count: UInt64) {
     try? generation().count(.memoryHits, by: count)
   }
@@ -193,8 +195,8 @@ extension StoreCore {
     queue.pendingWrite(of: key, in: space)
   }
 
-  /// Whether a write of this process that is in a transaction still is the key's newest: it is,
-  /// until another transaction begins, of whatever process.
+  /// Returns whether a write of this process that is in a transaction is still the key's newest. It
+  /// is until another transaction of any process begins.
   package func isNewest(_ record: WriteRequest, inFlight label: UInt64, slot: Int) -> Bool {
     guard let generation = try? generation(), record.isOf(generation) else { return false }
     let table = generation.table
@@ -203,5 +205,5 @@ extension StoreCore {
   }
 }
 
-/// The system's wall clock, for caches without a store.
+/// Returns the time of the system's wall clock, for caches without a store.
 @usableFromInline package func systemMilliseconds() -> Int64 { Clocks.wallMilliseconds() }

@@ -5,24 +5,26 @@
 internal import LarderLMDB
 internal import LarderSystem
 
-// LOOKING WHERE AN ENTRY WAS
+// THE LOCATION CACHE
 //
-// A look-up that found an entry whole in a snapshot remembers where in the map it lay, with the
-// snapshot's seal and the entry's checksum (`RecordLocationCache`). The next look-up of the key asks, in
-// this order, as a hit in memory does:
+// A look-up that found a complete entry in a snapshot stores the entry's location in the map, with
+// the snapshot's inverted read version and the entry's checksum (`RecordLocationCache`). The next
+// look-up of the key checks the following conditions in this order, as a memory hit does:
 //
-// 1. Waits a write of the key in this process's queue? Asked by the caller, before.
-// 2. Was anything written to the key's slot since the snapshot, the floor raised, the generation
-//    condemned? Then the tree is asked (R1 to R3).
-// 3. Do a copy of the bytes at the place and this key still have that checksum? It is over key,
-//    payload and header, the label of the transaction that wrote it included: then this is what the
-//    snapshot had, whatever has become of the page, and by 2 it is the newest. If not, the page was
-//    used again for something else, and the tree is asked.
+// 1. Whether this process has a pending write of the key. The caller checks that first.
+// 2. Whether a write to the key's slot was stamped since the snapshot, the floor was raised, or the
+//    generation was fenced. If so, the look-up searches the tree (R1 to R3).
+// 3. Whether a copy of the bytes at the location, together with this key, still has that checksum.
+//    The checksum covers key, payload and header, including the commit version of the transaction
+//    that wrote the entry. If it matches, the copy is what the snapshot contained, whatever has
+//    happened to the page since, and by condition 2 it is the newest. If not, the page was reused,
+//    and the look-up searches the tree.
 //
-// No snapshot is taken: nothing is pinned, and only the environment must stay open.
+// No snapshot is acquired and no pages are pinned; only the environment must stay open.
 
 extension StoreCore {
-  /// The hash of a key, whose words are being fetched from here on, and the namespace's number.
+  /// Returns the hash of a key and the namespace's identifier, and prefetches the words of the
+  /// hash.
   @inline(__always)
   func place(
     of tag: UInt8, _ key: RawSpan, in space: NamespaceHandle, _ generation: Generation
@@ -33,10 +35,11 @@ extension StoreCore {
     return (hash, number)
   }
 
-  /// An entry that is where it was, with the seal of the snapshot it was found in; `nil`: it has to be
-  /// looked for in the tree. A hit is counted, and counts as a use.
+  /// Returns an entry from its cached location, with the inverted read version of the snapshot in
+  /// which it was found. Counts a hit and updates the recency.
   ///
-  /// - Parameter number: The namespace's number; zero while this process does not know it.
+  /// - Parameter number: The namespace identifier; zero while it is unknown in this process.
+  /// - Returns: The entry, or `nil` if the caller has to search the tree.
   @inline(__always)
   func remembered(
     _ tag: UInt8, _ key: RawSpan, _ hash: UInt64, _ number: UInt32, in generation: Generation
@@ -47,7 +50,7 @@ extension StoreCore {
       generation.table.isCurrent(slot: slotIndex(hash), seal: record.seal)
         || Mutant.placesIgnoreStamps.isActive
     else { return nil }
-    // Closed, or taken: the tree's look-up has an answer to that.
+    // The generation is closed, or every reader is in use: the search of the tree handles both.
     guard let entrance = generation.pool.enter() else { return nil }
     generation.table.markInsideLMDB(process: generation.process, index: entrance, true)
     let value = places.withBytes(at: record) {
@@ -78,7 +81,8 @@ extension StoreCore {
     return header.isIntact(contentHash: hashed) ? StoredValue(payload, header) : nil
   }
 
-  /// What a key has where it was last seen; `nil`: the tree would be asked. For tests.
+  /// Returns the payload of a key from its cached location, or `nil` if a look-up would search the
+  /// tree. For tests.
   package func remembered(_ key: EncodedKey, in space: NamespaceHandle) throws -> [UInt8]? {
     let generation = try generation()
     return key.bytes.withRawSpan { bytes in

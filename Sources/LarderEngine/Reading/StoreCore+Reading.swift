@@ -7,31 +7,31 @@ internal import LarderLMDB
 internal import LarderSystem
 internal import Synchronization
 
-/// What a look-up in a store found, under which snapshot.
+/// The result of a look-up in a store, with its snapshot.
 package struct Lookup: Sendable {
   package enum Outcome: Sendable {
     case absent
-    /// The entry the caller knows already is still the one.
+    /// The entry is still the one that the caller has decoded.
     case unchanged
     case found(StoredValue)
-    /// Something is there that cannot be read.
+    /// An entry exists but cannot be read.
     case unreadable(String)
   }
 
   package let outcome: Outcome
   package let hash: UInt64
-  /// The snapshot's label, inverted: what `SharedTable.isCurrent` compares.
+  /// The snapshot's commit version, inverted: the value that `SharedTable.isCurrent` compares.
   package let seal: UInt64
   package let generation: Generation
 
   package var slot: Int { Int(hash & UInt64(SharedTableLayout.stampCount - 1)) }
 }
 
-/// An entry's value, copied out and checked.
+/// The verified copy of an entry's value.
 package struct StoredValue: Sendable {
   package let payload: [UInt8]
   package let codec: UInt16
-  /// The label of the transaction that wrote it.
+  /// The commit version of the transaction that wrote the entry.
   package let label: UInt64
   package let created: Int64
   package let expires: Int64
@@ -48,8 +48,9 @@ extension StoredValue {
 extension StoreCore {
   /// Reads a key from the store (R1 to R3 of the protocol).
   ///
-  /// - Parameter known: The label of the entry the caller has decoded; if that still is the one,
-  ///   nothing is copied.
+  /// - Parameter known: The commit version of the entry that the caller has decoded, or zero. If it
+  ///   is still the same entry, nothing is copied.
+  /// - Throws: ``StoreError``.
   package func lookup(
     _ key: EncodedKey, in space: NamespaceHandle, known: UInt64 = 0
   ) throws -> Lookup {
@@ -67,8 +68,8 @@ extension StoreCore {
     return try lookup(key, in: space, known: known, at: (generation, hash, number))
   }
 
-  /// The payload of a key, or `nil`: for who wants nothing else of an entry. What waits in this
-  /// process's queue counts.
+  /// Returns only the payload of a key, or `nil`. Pending writes of this process override the
+  /// store.
   func payload(of key: EncodedKey, in space: NamespaceHandle) throws -> [UInt8]? {
     if !pending.isEmpty, let record = queue.pendingWrite(of: key, in: space) {
       if case .put(let content) = record.kind { return content.payload }
@@ -77,8 +78,8 @@ extension StoreCore {
     return try Self.payload(of: lookup(key, in: space), in: space)
   }
 
-  /// The same for a text: its bytes are lent, and no key is made of them where the entry is found at
-  /// once.
+  /// Returns only the payload of a text key, or `nil`. Borrows the bytes of the text, and makes no
+  /// key of them if the location cache has the entry.
   func payload(ofText text: String, in space: NamespaceHandle) throws -> [UInt8]? {
     guard pending.isEmpty else { return try payload(of: EncodedKey(text), in: space) }
     let tag = KeyTag.text.rawValue
@@ -102,7 +103,8 @@ extension StoreCore {
 
   /// Reads a key from the tree.
   ///
-  /// - Parameter place: Where it is in the generation in force so far.
+  /// - Parameter place: The generation in which the caller computed the hash and the namespace
+  ///   identifier.
   private func lookup(
     _ key: EncodedKey, in space: NamespaceHandle, known: UInt64,
     at place: (generation: Generation, hash: UInt64, number: UInt32)
@@ -130,7 +132,8 @@ extension StoreCore {
         count(lookup)
         return lookup
       }
-      // As with pages: read again before it is believed. An unreadable header stays unreadable.
+      // As with damaged pages, read again before reporting damage. An unreadable header is not
+      // retried.
       if retries < StoreCore.damageRetries, found.label != 0 {
         retries += 1
         Event().wait(nanoseconds: StoreCore.damagePause)
@@ -143,21 +146,22 @@ extension StoreCore {
     }
   }
 
-  /// How often, and after which pause, damage is read again in a new snapshot before it is reported:
-  /// pages written by another process may become visible late on some kernels.
+  /// The number of new snapshots in which damage is read again before it is reported. Pages written
+  /// by another process may become visible late on some kernels.
   static let damageRetries = 3
+  /// The pause before each of these reads, in nanoseconds.
   static let damagePause: UInt64 = 1_000_000
-  /// How many generations one operation may fence. A successor is new, so damage in it as well is of
-  /// the disk, or of the program.
+  /// The number of generations that one operation may fence. A successor is new, so damage in it as
+  /// well is caused by the disk or by the program.
   private static let fencesPerRead = 2
 
-  /// Runs what only reads. This is the one policy for damage that a read meets.
+  /// Runs an operation that only reads. This is the only policy for damage found by a read.
   ///
-  /// Damage is read again in up to three new snapshots. After that a cache fences the generation in
-  /// which it was met, and only that one, and reads in its successor; a store that survives system
-  /// crashes throws. No error of the layers below reaches the caller.
+  /// Damage is read again in up to three new snapshots. After that, a cache fences the generation
+  /// in which it was found, and only that one, and reads in its successor; a store that survives
+  /// system crashes throws. No error of the lower layers reaches the caller.
   ///
-  /// - Throws: ``StoreError/Code/damaged`` also when two generations in a row were damaged.
+  /// - Throws: ``StoreError/Code/damaged`` also if two consecutive generations were damaged.
   func reading<R>(_ operation: String, _ body: (Generation) throws -> R) throws -> R {
     var retries = 0
     var fences = 0
@@ -197,7 +201,7 @@ extension StoreCore {
     }
   }
 
-  /// Reads several keys in one snapshot. What seems damaged is read again alone.
+  /// Reads several keys in one snapshot. Keys that seem damaged are read again separately.
   package func lookup(_ keys: [EncodedKey], in space: NamespaceHandle) throws -> [Lookup] {
     let lookups: [Lookup?] = try reading("read") { generation in
       try generation.withSnapshot { transaction, snapshot in
@@ -220,7 +224,7 @@ extension StoreCore {
   }
 
   private func count(_ lookup: Lookup) {
-    // Between reading and filing anything may happen.
+    // Any event may happen between the read and the insert.
     fault(.beforeFill)
     switch lookup.outcome {
     case .found, .unchanged:
@@ -267,7 +271,8 @@ extension StoreCore {
         let keyEnd = content + header.keyLength
         let stored = record.slice(content..<keyEnd)!
         guard stored.equals(key.bytes) else {
-          // Another key of the same hash, unless it is this one and damaged.
+          // The entry belongs to another key with the same hash, unless it is this key's entry and
+          // damaged.
           let payload = record.slice(keyEnd..<(keyEnd + header.payloadLength))!
           let hashed = XXH64.hash(payload, seed: XXH64.hash(stored))
           if !header.isIntact(contentHash: hashed) {
@@ -278,7 +283,7 @@ extension StoreCore {
         damage = nil
         guard try isAlive(header, number, generation, transaction) else { return .absent }
         if known != 0, header.label == known { return .unchanged }
-        // The copy is judged, not the page: somebody may be writing to that.
+        // The checksum covers the copy, not the page: another process may be writing to the page.
         let payload = record.slice(keyEnd..<(keyEnd + header.payloadLength))!.copied()
         let hashed = EntryHeader.contentHash(key: key.bytes, payload: payload)
         guard header.isIntact(contentHash: hashed) else {
@@ -289,7 +294,7 @@ extension StoreCore {
           record.slice(start..<offset)!, of: hash, seal: seal, checksum: header.checksum)
         return .found(StoredValue(payload, header))
       }
-      // The key is in the chunks as well: small price, large entries.
+      // The key is stored in the chunks as well, a small cost for large entries.
       guard try isAlive(header, number, generation, transaction) else { continue }
       let reference = try? ChunkReference(in: record, at: start, of: header)
       let read: Record.ChunkedPayload? = try reference.map {
@@ -316,7 +321,8 @@ extension StoreCore {
     return .absent
   }
 
-  /// The namespace's number in this snapshot; `nil`: nothing was ever stored in it.
+  /// Returns the namespace identifier in this snapshot, or `nil` if nothing was ever stored in the
+  /// namespace.
   func number(
     of space: NamespaceHandle, _ generation: Generation, _ transaction: borrowing ReadTransaction
   ) throws -> UInt32? {
@@ -331,7 +337,7 @@ extension StoreCore {
     return number
   }
 
-  /// Whether an entry is neither expired nor of an epoch that was cleared.
+  /// Returns whether an entry is neither expired nor of an earlier epoch.
   func isAlive(
     _ header: EntryHeader, _ number: UInt32, _ generation: Generation,
     _ transaction: borrowing ReadTransaction
@@ -339,8 +345,8 @@ extension StoreCore {
     if header.expires != EntryHeader.never, header.isExpired(at: options.clock.now()) {
       return false
     }
-    // Written after the last clearing anybody announced: alive. Otherwise this snapshot's own
-    // record decides.
+    // An entry that was written after the last published clear is alive. Otherwise this snapshot's
+    // namespace record decides.
     if header.label > generation.table.namespaceLabel(number) { return true }
     guard let bytes = try transaction.value(forKey: NamespaceRecord.key(number), in: .main) else {
       return true
@@ -359,7 +365,7 @@ extension StoreCore {
     generation.count(.misses)
     notify(.damagedEntry("namespace \"\(space.name)\": \(text)"))
     guard options.durability == .cache, label != 0 else { return }
-    // Inside a user's transaction nothing can be queued; the next reader removes it.
+    // A write cannot be queued inside a user's transaction; the next reader removes the entry.
     guard bodyThread.load(ordering: .relaxed) != OSThread.token else { return }
     try? enqueueWriteBehind(WriteRequest(.removeDamaged(label: label), space: space, key: key))
   }

@@ -5,14 +5,14 @@
 internal import LarderLMDB
 internal import LarderSystem
 
-/// An entry as it goes from one store to another: with all of it but its place.
+/// An entry for transfer to another store, with all of its fields except its position.
 package struct ExportedEntry: Sendable {
   package var namespace: String
   package var key: EncodedKey
   package var codec: UInt16
-  /// Milliseconds since 1970.
+  /// The time of the write, in milliseconds since 1970.
   package var created: Int64
-  /// Milliseconds since 1970; `Int64.max`: never.
+  /// The expiration time in milliseconds since 1970; `Int64.max` means never.
   package var expires: Int64
   package var payload: [UInt8]
 
@@ -32,12 +32,14 @@ package struct ExportedEntry: Sendable {
 }
 
 extension StoreCore {
-  /// Gives every living entry, of one namespace or of all, in one snapshot, however long it takes.
+  /// Calls `body` with every live entry of one namespace, or of all, in one snapshot.
   ///
-  /// Freed pages are not used again meanwhile. An entry that is damaged is left out and counted.
+  /// The snapshot is pinned until the end, so freed pages are not reused. Damaged entries are left
+  /// out and counted.
   ///
-  /// - Parameter body: Must not use the store.
-  /// - Returns: How many were left out.
+  /// - Parameter body: A closure that must not use the store.
+  /// - Returns: The number of entries that were left out.
+  /// - Throws: ``StoreError``, or the error of `body`.
   package func export(
     _ space: NamespaceHandle?, _ body: (borrowing ExportedEntry, _ total: Int) throws -> Void
   ) throws -> Int {
@@ -64,7 +66,7 @@ extension StoreCore {
             for item in items {
               let header = item.header
               if names[header.namespace] == nil {
-                // Made since the names were read.
+                // The namespace was created after the names were read.
                 names[header.namespace] = try name(of: header.namespace, transaction) ?? ""
               }
               guard
@@ -88,7 +90,7 @@ extension StoreCore {
       } catch EngineSignal.generationChanged where hasBegun {
         throw StoreError(
           .damaged, during: "export", path: directory.path,
-          "The store's files were replaced while they were read. Export again.")
+          "The store switched generations during the export. Export again.")
       } catch let error as LMDBError {
         throw StoreError(wrapping: error, during: "export", path: directory.path)
       }
@@ -104,7 +106,7 @@ extension StoreCore {
     return NamespaceRecord(bytes).map { String(decoding: $0.name, as: UTF8.self) }
   }
 
-  /// An entry copied out and checked; `nil`: it is damaged.
+  /// Returns a verified copy of an entry, or `nil` if it is damaged.
   private func whole(
     _ item: RecordEntry, _ record: RawSpan, _ name: String, _ generation: Generation,
     _ transaction: borrowing ReadTransaction
@@ -140,13 +142,13 @@ extension StoreCore {
       created: header.created, expires: header.expires, payload: payload)
   }
 
-  /// Stores entries in one transaction, replacing those of the same keys. What has expired is left
-  /// out.
+  /// Stores entries in one transaction and replaces those of the same keys. Expired entries are
+  /// left out.
   ///
-  /// They are stored in their order up to the first that the store refuses: one entry that is too
-  /// large must not cost thousands of others.
+  /// The entries are stored in order up to the first rejected one, so that one entry that is too
+  /// large does not fail thousands of others.
   ///
-  /// - Throws: ``StoreError`` when the transaction fails; nothing of the batch is stored then.
+  /// - Throws: ``StoreError`` if the transaction fails; then nothing of the batch is stored.
   package func importBatch(
     _ entries: [ExportedEntry], keepsExisting: Bool = false
   ) throws -> ImportResult {
@@ -182,7 +184,7 @@ extension StoreCore {
           chosen.reserveCapacity(batch.count)
           for (index, put) in batch.enumerated() {
             if let error = transaction.refusal(of: put.content, for: put.key) {
-              // What would not be stored anyway is no reason to end.
+              // A rejected entry that would not be stored anyway does not end the import.
               if keepsExisting, try transaction.has(put.key, hash: hashes[index], in: put.space) {
                 continue
               }
@@ -191,7 +193,7 @@ extension StoreCore {
             }
             chosen.append(index)
           }
-          // In the order of the tree: neighbours share pages.
+          // Entries are written in the order of the tree: neighbours share pages.
           chosen.sort { hashes[$0] < hashes[$1] }
           for index in chosen {
             let put = batch[index]
@@ -209,22 +211,23 @@ extension StoreCore {
   }
 }
 
-/// What became of a batch of entries.
+/// The result of the import of a batch.
 package struct ImportResult: Sendable {
-  /// The first entry that the store refuses: for its namespace or its size, whatever else is stored.
+  /// The first entry that the store rejects, for its namespace or its size, independent of the
+  /// others.
   package struct Rejection: Sendable {
     package let index: Int
     package let error: StoreError
   }
 
-  /// How many are stored.
+  /// The number of stored entries.
   package var stored: Int
-  /// Nothing from there on is stored.
+  /// The rejected entry; neither it nor any later entry is stored.
   package var refusal: Rejection?
 }
 
 extension StoreTransaction {
-  /// Whether a key has a visible entry.
+  /// Returns whether a key has a visible entry.
   fileprivate mutating func has(_ key: EncodedKey, hash: UInt64, in space: NamespaceHandle) throws
     -> Bool
   {

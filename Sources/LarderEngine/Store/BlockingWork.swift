@@ -4,7 +4,7 @@
 
 internal import LarderSystem
 
-/// Runs functions that block where no thread of Swift's pool waits: for the suspending forms of the
+/// A runner of blocking functions outside Swift's thread pool, for the asynchronous methods of the
 /// layers above.
 package enum BlockingWork {
   /// Runs a function on a thread of the library and suspends the caller until it returns.
@@ -14,7 +14,7 @@ package enum BlockingWork {
     try await BackgroundExecutor.shared.run(body)
   }
 
-  /// Suspends the task for a time, without a file descriptor, of which `Task.sleep` needs one.
+  /// Suspends the task for a time. In contrast to `Task.sleep`, it needs no file descriptor.
   ///
   /// - Throws: `CancellationError` if the task is cancelled.
   package static func sleep(for duration: Duration) async throws(CancellationError) {

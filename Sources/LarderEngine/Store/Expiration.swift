@@ -2,8 +2,9 @@
 // Copyright 2026 the Larder authors. Licensed under Apache-2.0.
 // SPDX-License-Identifier: Apache-2.0
 
-/// When an entry stops being visible, for every process at the same millisecond of the store's
-/// clock.
+/// The time at which an entry becomes invisible.
+///
+/// All processes stop seeing the entry at the same millisecond of the store's clock.
 public struct Expiration: Sendable, Hashable {
   private enum Kind: Sendable, Hashable {
     case never
@@ -13,20 +14,24 @@ public struct Expiration: Sendable, Hashable {
 
   private let kind: Kind
 
-  /// It stays until it is removed, replaced or evicted.
+  /// No expiration: the entry remains until it is removed, replaced or evicted.
   public static let never = Expiration(kind: .never)
 
-  /// It expires this long after it was written. Zero and less: at once.
+  /// Returns an expiration a duration after the write.
+  ///
+  /// - Parameter duration: The lifetime of the entry. With zero or less, the entry expires at once.
   public static func after(_ duration: Duration) -> Expiration {
     Expiration(kind: .after(milliseconds: duration.milliseconds))
   }
 
-  /// It expires at a point of wall time, in milliseconds since 1970.
+  /// Returns an expiration at a wall-clock time.
+  ///
+  /// - Parameter milliseconds: The time in milliseconds since 1970; negative values mean zero.
   public static func at(millisecondsSince1970 milliseconds: Int64) -> Expiration {
     Expiration(kind: .at(milliseconds: max(milliseconds, 0)))
   }
 
-  /// The deadline in milliseconds since 1970, for an entry written `now`.
+  /// Returns the expiration time in milliseconds since 1970 for an entry that is written at `now`.
   package func deadline(now: Int64) -> Int64 {
     switch kind {
     case .never: return EntryHeader.never

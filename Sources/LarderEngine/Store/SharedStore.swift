@@ -13,97 +13,123 @@ internal import Synchronization
 /// let messages = PersistentCache<UUID, [String]>(storage: store, namespace: "messages")
 /// ```
 ///
-/// Opening the same directory again in the same process, by whatever path, gives the same store.
-/// What one process commits, every other sees with its next read. A process that is killed, at any
-/// instruction, loses only what it had not committed, and nobody waits for it.
+/// Opening the same directory again in the same process, by any path, returns the same store. A
+/// commit of one process is visible to the next read of every other process. A process that is
+/// killed, at any instruction, loses only its uncommitted writes, and no other process waits for
+/// it.
 ///
 /// Open stores after `fork()`: in a forked child every call fails with
 /// ``StoreError/Code/usedAfterFork``.
 public final class SharedStore: Sendable {
   public typealias Options = StoreOptions
 
-  /// The engine behind the handle.
+  /// The engine of the store.
   package let core: StoreCore
   private let isClosed = Atomic<Bool>(false)
 
-  /// The default store: `$XDG_CACHE_HOME/larder`, else `~/.cache/larder`; the caches directory on
-  /// Apple systems.
+  /// The path of the default store: `$XDG_CACHE_HOME/larder`, otherwise `~/.cache/larder`; the
+  /// caches directory on Apple systems.
   public static var defaultPath: String { StoreDirectory.defaultPath }
 
-  /// The store at ``defaultPath``, opened when it is first asked for; `nil` if it cannot be opened.
+  /// The store at ``defaultPath``, or `nil` if it cannot be opened. The first access opens it.
   ///
-  /// Open it yourself with ``init(at:_:)`` to learn why.
+  /// To get the error, open the store with ``init(at:_:)``.
   public static let shared: SharedStore? = try? SharedStore()
 
-  /// Opens a store, creating it if there is none.
+  /// Opens a store, and creates it if it does not exist.
   ///
   /// - Parameters:
-  ///   - path: A directory, absolute or relative; `nil` for ``defaultPath``. Missing directories are
-  ///     created with mode 0700.
-  ///   - options: Durability and budget count for a new store; a budget that differs from the
-  ///     store's changes it for everybody.
-  /// - Throws: ``StoreError``, naming the path and the remedy.
+  ///   - path: A directory, absolute or relative; `nil` means ``defaultPath``. Missing directories
+  ///     are created with mode 0700.
+  ///   - options: The options. Durability and budget apply to a new store. A budget that differs
+  ///     from the budget of an existing store changes it for every process.
+  /// - Throws: ``StoreError`` with the path and a remedy, for example
+  ///   ``StoreError/Code/directory``, ``StoreError/Code/durabilityMismatch``,
+  ///   ``StoreError/Code/invalidOption`` or ``StoreError/Code/openTimeout``.
   public init(at path: String? = nil, _ options: StoreOptions = StoreOptions()) throws {
     core = try StoreCore.open(at: path ?? StoreDirectory.defaultPath, options: options)
   }
 
   deinit { close() }
 
-  /// The directory the store is in.
+  /// The directory of the store.
   public var path: String { core.directory.path }
 
-  /// Whether a store exists at a path, and of which durability.
+  /// Returns the durability of the store at a path, without opening it.
   ///
-  /// - Returns: `nil` when there is none.
-  /// - Throws: ``StoreError/Code/directory`` when this user may not look there: the store, or a
-  ///   directory above it, is another user's, whom the message names.
+  /// - Parameter path: The directory of the store.
+  /// - Returns: The durability, or `nil` if there is no store.
+  /// - Throws: ``StoreError/Code/directory`` if this user has no access: the store, or a directory
+  ///   above it, belongs to another user, whose uid the message contains.
   public static func durability(ofStoreAt path: String) throws(StoreError) -> Durability? {
     try StoreDirectory.findDamaged(path)?.1
   }
 
-  /// Closes this handle; the last one of the process commits what waits and closes the files.
+  /// Closes this handle. The last handle of the process commits the queued writes and closes the
+  /// files.
   ///
-  /// Idempotent. Later use of the handle fails with ``StoreError/Code/closed``.
+  /// Further calls have no effect. Later use of the handle fails with ``StoreError/Code/closed``.
   public func close() {
     if !isClosed.exchange(true, ordering: .acquiringAndReleasing) { core.release() }
   }
 
+  /// Whether this handle was closed.
   package var hasClosed: Bool { isClosed.load(ordering: .acquiring) }
 
-  /// Whether this process is a fork of the one that opened the store: it acquires no lock of it then.
+  /// Whether this process is a fork of the one that opened the store. Such a process acquires no
+  /// lock of the store.
   package var isForkedChild: Bool { ForkGuard.isForkedChild }
 
-  /// How many observers of this process wait.
+  /// The number of waiting observers of this process.
   package var observerCount: Int { core.observerCount }
 
-  /// The engine, for as long as this handle is open.
+  /// Returns the engine while this handle is open.
   ///
-  /// Every entry of every facade comes through here or through `StoreCore.generation()` before it
-  /// acquires a lock: a thread that does not exist in a forked child may hold the lock there.
+  /// Every public operation of every facade calls this method or `StoreCore.generation()` before it
+  /// acquires a lock: in a forked child, a thread of the parent may hold that lock.
+  ///
+  /// - Throws: ``StoreError/Code/usedAfterFork`` or ``StoreError/Code/closed``.
   package func openCore(_ operation: String) throws(StoreError) -> StoreCore {
     if ForkGuard.isForkedChild { throw .usedAfterFork(operation) }
     if isClosed.load(ordering: .acquiring) { throw .closed(operation) }
     return core
   }
 
-  /// Waits until every `cache[key] = value` of this process so far is committed; and of a `.relaxed`
-  /// store, until every commit so far, of any process, is on the disk.
+  /// Waits until every earlier `cache[key] = value` of this process is committed. For a `.relaxed`
+  /// store, also waits until every earlier commit of any process is on the disk.
+  ///
+  /// - Throws: ``StoreError``.
   public func sync() throws {
     try openCore("sync").synchronize()
   }
 
   // MARK: Bytes
 
-  /// The bytes stored for a key, or `nil`.
+  /// Returns the bytes that are stored for a key.
   ///
-  /// They are those of the newest commit any process was told about when the call began.
+  /// The bytes are those of the newest commit, of any process, that was acknowledged before the
+  /// call began. Pending writes of this process override them.
   ///
-  /// - Throws: ``StoreError``; ``StoreError/Code/unreadableEntry`` when the entry is damaged.
+  /// - Parameters:
+  ///   - key: The key.
+  ///   - namespace: The name of the namespace, at most 400 bytes of UTF-8.
+  /// - Returns: The bytes, or `nil` if the key has no visible entry.
+  /// - Throws: ``StoreError``; ``StoreError/Code/unreadableEntry`` if the entry is damaged.
+  /// - Complexity: O(log *n*), and a copy of the bytes.
   public func bytes(forKey key: some CacheKey, in namespace: String = "") throws -> [UInt8]? {
     try StoreNamespace(store: self, name: namespace).bytes(forKey: key)
   }
 
-  /// Stores bytes; they are committed when the call returns.
+  /// Stores bytes for a key and waits for the commit. Every process sees them with its next read.
+  ///
+  /// - Parameters:
+  ///   - bytes: The bytes to store.
+  ///   - key: The key.
+  ///   - namespace: The name of the namespace, at most 400 bytes of UTF-8.
+  ///   - expires: The time at which the entry becomes invisible.
+  /// - Throws: ``StoreError``; ``StoreError/Code/valueTooLarge``, ``StoreError/Code/storageFull``,
+  ///   or ``StoreError/Code/writerStalled`` after ``StoreOptions/writeTimeout``.
+  /// - Complexity: O(log *n*), and a copy of the bytes.
   public func setBytes(
     _ bytes: [UInt8], forKey key: some CacheKey, in namespace: String = "",
     expires: Expiration = .never
@@ -111,36 +137,63 @@ public final class SharedStore: Sendable {
     try StoreNamespace(store: self, name: namespace).setBytes(bytes, forKey: key, expires: expires)
   }
 
-  /// Removes a key for everybody; the removal is committed when the call returns.
+  /// Removes the entry of a key for every process and waits for the commit.
   ///
-  /// - Returns: Whether there was an entry.
+  /// - Parameters:
+  ///   - key: The key.
+  ///   - namespace: The name of the namespace, at most 400 bytes of UTF-8.
+  /// - Returns: Whether a visible entry was removed.
+  /// - Throws: ``StoreError``.
+  /// - Complexity: O(log *n*).
   @discardableResult
   public func remove(forKey key: some CacheKey, in namespace: String = "") throws -> Bool {
     try StoreNamespace(store: self, name: namespace).remove(forKey: key)
   }
 
-  /// Removes every entry of every namespace, for everybody.
+  /// Removes every entry of every namespace, for every process.
+  ///
+  /// The entries are invisible at once, and are then swept from the file.
+  ///
+  /// - Throws: ``StoreError``.
+  /// - Complexity: O(*n*) in the entries of the store.
   public func removeAll() throws { try openCore("removeAll").clear(nil) }
 
-  /// Removes every entry of a namespace, for everybody: gone at once, then swept from the file.
+  /// Removes every entry of a namespace, for every process.
+  ///
+  /// The entries are invisible at once, and are then swept from the file.
+  ///
+  /// - Parameter namespace: The name of the namespace, at most 400 bytes of UTF-8.
+  /// - Throws: ``StoreError``.
+  /// - Complexity: O(*n*) in the entries of the store.
   public func removeAll(in namespace: String) throws {
     let core = try openCore("removeAll")
     try core.clear(NamespaceHandle(name: namespace))
   }
 
-  /// Removes every entry of every namespace, for everybody, without blocking a thread of Swift's pool.
+  /// Removes every entry of every namespace, for every process, without blocking a thread of
+  /// Swift's pool.
+  ///
+  /// - Throws: ``StoreError``.
+  /// - Complexity: O(*n*) in the entries of the store.
   public func removeAll() async throws {
     try await BackgroundExecutor.shared.run { try self.removeAll() }
   }
 
-  /// Removes every entry of a namespace, for everybody, without blocking a thread of Swift's pool.
+  /// Removes every entry of a namespace, for every process, without blocking a thread of Swift's
+  /// pool.
+  ///
+  /// - Parameter namespace: The name of the namespace, at most 400 bytes of UTF-8.
+  /// - Throws: ``StoreError``.
+  /// - Complexity: O(*n*) in the entries of the store.
   public func removeAll(in namespace: String) async throws {
     try await BackgroundExecutor.shared.run { try self.removeAll(in: namespace) }
   }
 
-  /// Removes entries whose time is over. They are invisible anyway; this gives their room back.
+  /// Removes expired entries. They are invisible already; the removal frees their space.
   ///
-  /// - Returns: The number removed.
+  /// - Returns: The number of removed entries.
+  /// - Throws: ``StoreError``.
+  /// - Complexity: O(*m* log *n*) for *m* expired entries.
   @discardableResult
   public func removeExpired() throws -> Int {
     Int(try openCore("removeExpired").removeExpired())
@@ -148,7 +201,7 @@ public final class SharedStore: Sendable {
 
   // MARK: Transactions
 
-  /// Runs a transaction of several writes: all of them become visible at once, or none does.
+  /// Runs a transaction of several writes: all of them become visible at once, or none.
   ///
   /// ```swift
   /// try store.write { transaction in
@@ -157,19 +210,32 @@ public final class SharedStore: Sendable {
   /// }
   /// ```
   ///
-  /// The closure runs on one thread, under the store's writer lock: keep it short. A write to the same
-  /// store by other means inside it fails with ``StoreError/Code/insideTransaction``; one of a
-  /// subscript goes to `onError`. An error thrown inside undoes everything. It may be run again from the beginning, when nothing of the first run can be kept: the store's
-  /// files were replaced meanwhile, or the disk is full.
+  /// The closure runs on one thread, under the store's writer lock, so it should be short. A write
+  /// to the same store by other means inside it fails with ``StoreError/Code/insideTransaction``;
+  /// for a write by subscript, that error is passed to `onError`. An error that the closure throws
+  /// discards all changes.
   ///
-  /// After a `kill -9` all of it is kept, or none of it was ever visible.
+  /// The closure may run again from the beginning if the first run cannot be kept, because the
+  /// store switched generations or the disk is full.
+  ///
+  /// After a `kill -9`, all changes are kept, or none was ever visible.
+  ///
+  /// - Parameter body: A closure that reads and writes with the transaction.
+  /// - Returns: The result of `body`.
+  /// - Throws: The error of `body`, or ``StoreError``.
   public func write<R: Sendable>(
     _ body: @escaping @Sendable (inout StoreTransaction) throws -> R
   ) throws -> R {
     try openCore("write").write(body)
   }
 
-  /// Runs a transaction on the store's own thread, so that no thread of Swift's pool waits.
+  /// Runs a transaction on the store's own thread, without blocking a thread of Swift's pool.
+  ///
+  /// See the synchronous method for the rules of the closure.
+  ///
+  /// - Parameter body: A closure that reads and writes with the transaction.
+  /// - Returns: The result of `body`.
+  /// - Throws: The error of `body`, or ``StoreError``.
   public func write<R: Sendable>(
     _ body: @escaping @Sendable (inout StoreTransaction) throws -> R
   ) async throws -> R {
@@ -184,43 +250,52 @@ public final class SharedStore: Sendable {
 
   // MARK: Files
 
-  /// Copies what is stored into new files without the room that became free, and gives that back
-  /// to the disk.
+  /// Copies the stored data into new files without free pages, and returns the free space to the
+  /// disk.
   ///
-  /// Other processes read on meanwhile, and follow with their next operation; writers, and whoever
-  /// opens or closes the store, wait. The old
-  /// files go when the last process has left them. A store whose files grow because of a process
-  /// that is stopped in the middle of a read does this by itself.
+  /// Other processes continue to read during the copy, and switch to the new files with their next
+  /// operation. Writers, and processes that open or close the store, wait. The old files are
+  /// removed when the last process has left them. A store whose files grow because a process is
+  /// stopped in the middle of a read compacts itself.
   ///
-  /// Killed at any moment, it has either been done or not.
+  /// If the process is killed at any point, the compaction has either taken place or not.
   ///
-  /// - Throws: ``StoreError``; ``StoreError/Code/storageFull`` when the disk has no room for the
+  /// - Throws: ``StoreError``; ``StoreError/Code/storageFull`` if the disk has no space for the
   ///   copy. Then nothing has changed.
-  /// - Complexity: Reads and writes everything stored.
+  /// - Complexity: Reads and writes all stored data.
   public func compact() throws { try openCore("compact").compact() }
 
-  /// Copies what is stored into new files without the room that became free, without blocking a thread
-  /// of Swift's pool; see the synchronous form.
+  /// Copies the stored data into new files without free pages, without blocking a thread of Swift's
+  /// pool; see the synchronous method.
+  ///
+  /// - Throws: ``StoreError``; ``StoreError/Code/storageFull`` if the disk has no space for the
+  ///   copy. Then nothing has changed.
+  /// - Complexity: Reads and writes all stored data.
   public func compact() async throws {
     try await BackgroundExecutor.shared.run { try self.compact() }
   }
 
-  // MARK: Looking inside
+  // MARK: Inspection
 
-  /// What the store holds and how it is used, by all processes together.
+  /// Returns the contents and the usage of the store, summed over all processes.
+  ///
+  /// - Throws: ``StoreError``.
   public func statistics() throws -> StoreStatistics { try openCore("statistics").statistics() }
 
-  /// Checks the file, every entry, and the books; sound means an empty array. The worst comes first.
+  /// Checks the file, every entry, and the counters.
   ///
   /// ```swift
   /// let findings = try store.verify { print("\($0.phase): \($0.done) of \($0.total)") }
   /// ```
   ///
-  /// Nobody waits: one snapshot is checked while all processes read and write on. Until it ends, that
-  /// snapshot keeps freed pages from being used again, so the file grows by what others write
-  /// meanwhile, and stays that large.
+  /// No process waits: the check uses one snapshot while all processes read and write. Until it
+  /// ends, that snapshot keeps freed pages from being reused. So the file grows by the amount that
+  /// other processes write during the check, and keeps that size.
   ///
-  /// - Parameter progress: Called now and then, on the calling thread. It must not use the store.
+  /// - Parameter progress: A closure that is called from time to time on the calling thread. It
+  ///   must not use the store.
+  /// - Returns: The findings, the most severe first. The array is empty if the store is valid.
+  /// - Throws: ``StoreError``.
   /// - Complexity: Reads the whole file.
   public func verify(progress: ((StoreProgress) -> Void)? = nil) throws -> [StoreFinding] {
     try openCore("verify").verify(progress: progress)
@@ -239,7 +314,7 @@ extension StoreCore {
     try runExclusively { core in try core.transactBody(body) }
   }
 
-  /// Runs a user's transaction. The caller has the writer's role.
+  /// Runs a user's transaction. The caller is the commit leader.
   func transactBody<R>(_ body: (inout StoreTransaction) throws -> R) throws -> R {
     bodyThread.store(OSThread.token, ordering: .relaxed)
     defer { bodyThread.store(0, ordering: .relaxed) }
@@ -255,7 +330,7 @@ extension StoreCore {
       throw error
     } catch {
       let wrapped = StoreError(wrapping: error, during: "write", path: directory.path)
-      // The user's own errors pass through untouched.
+      // The user's errors pass through unchanged.
       throw wrapped.code == .system && wrapped.errorNumber == nil ? error : wrapped
     }
   }

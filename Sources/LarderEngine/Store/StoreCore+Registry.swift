@@ -7,13 +7,14 @@ internal import Synchronization
 
 // OPENING AND CLOSING IN ONE PROCESS
 //
-// There is one core per store and process, however often and by whatever path it is opened. Opening
-// and closing wait for other processes, for writes in the queue and for the disk, so neither happens
-// under the registry's lock: the entry of the store says that it is being opened or closed, and an
-// opener of the same store waits for the end of that, at most `openTimeout`. Other stores do not wait.
+// There is one core for each store and process, however often and by whatever path it is opened.
+// Opening and closing wait for other processes, for queued writes and for the disk, so neither
+// happens under the registry's lock. Instead, the registry's entry records that the store is being
+// opened or closed, and an opener of the same store waits for the end of that for at most
+// `openTimeout`. Openers of other stores do not wait.
 //
-// The last handle may be released by a thread that closing would wait for: the store's own thread, one
-// that leads, one inside a read. Another thread closes the store then.
+// Closing waits for certain threads: the store's own thread, the commit leader, and a thread inside
+// a read. If one of them releases the last handle, another thread closes the store.
 
 extension StoreCore {
   private enum Registered {
@@ -32,7 +33,9 @@ extension StoreCore {
   private static let registry = Mutex<[FileIdentityKey: Registered]>([:])
   private static let exitHandler: Void = atProcessExit { StoreCore.flushAll() }
 
-  /// Opens a store, or finds it open.
+  /// Opens a store, or returns the open core of this process.
+  ///
+  /// - Throws: ``StoreError``.
   package static func open(
     at path: String, options: StoreOptions
   ) throws(StoreError) -> StoreCore {
@@ -43,15 +46,16 @@ extension StoreCore {
     {
       throw StoreError(
         .invalidOption, during: "open", path: path,
-        "The budget is \(budget.bytes) bytes; it is from 4,096 bytes to 8 TiB. Pass a budget in this "
-          + "range, or none.")
+        "Invalid option: budget is \(budget.bytes) bytes; the range is 4,096 bytes to 8 TiB. "
+          + "Pass a value in the range, or none.")
     }
     #if canImport(Darwin)
       guard options.allowNonRobustLocks else {
         throw StoreError(
           .invalidOption, during: "open", path: path,
-          "On this system LMDB's locks outlive a killed writer, and all others would wait for ever. "
-            + "Set allowNonRobustLocks for development; the promises hold on Linux.")
+          "LMDB's locks are not robust on this system: after a writer is killed, all other writers "
+            + "would wait forever. Set allowNonRobustLocks for development; use Linux in "
+            + "production.")
       }
     #endif
     _ = exitHandler
@@ -76,7 +80,7 @@ extension StoreCore {
     case differs(Durability)
   }
 
-  /// The core of a directory, opened if the process does not have it open.
+  /// Returns the core of a directory, and opens it if this process does not have it open.
   private static func find(
     _ directory: StoreDirectory, _ options: StoreOptions
   ) throws(StoreError) -> StoreCore {
@@ -84,7 +88,7 @@ extension StoreCore {
     while true {
       switch step(directory, options.durability, try identity(of: directory)) {
       case .found(let core): return core
-      // The caller would get other guarantees than those it asked for.
+      // The caller would get a different durability than it requested.
       case .differs(let found):
         throw StoreDirectory.mismatch(directory.path, wanted: options.durability, found: found)
       case .open(let identity, let ended):
@@ -94,8 +98,8 @@ extension StoreCore {
         guard now < deadline, event.wait(nanoseconds: deadline - now) else {
           throw StoreError(
             .openTimeout, during: "open", path: directory.path,
-            "Another thread of this process (\(ProcessIdentity.pid)) has been opening or closing the "
-              + "store for longer than \(options.openTimeout). Open it again later.",
+            "Another thread of this process (\(ProcessIdentity.pid)) did not finish opening or "
+              + "closing the store within \(options.openTimeout). Open it again later.",
             pid: ProcessIdentity.pid)
         }
       }
@@ -111,7 +115,8 @@ extension StoreCore {
     }
     guard let status else {
       throw StoreError(
-        .directory, during: "open", path: directory.root, "The directory disappeared.")
+        .directory, during: "open", path: directory.root,
+        "The directory was deleted while the store was being opened. Open it again.")
     }
     return FileIdentityKey(device: status.identity.device, inode: status.identity.inode)
   }
@@ -120,7 +125,7 @@ extension StoreCore {
     _ directory: StoreDirectory, _ durability: Durability, _ identity: FileIdentityKey
   ) -> Step {
     registry.withLock { registry in
-      // Deleted and created again: another directory, which the open store moves to.
+      // The directory was deleted and created again: the open store switches to it.
       let known =
         registry[identity] != nil
         ? identity : registry.first { $0.value.directory == directory }?.key
@@ -146,7 +151,7 @@ extension StoreCore {
     _ ended: Event
   ) throws(StoreError) -> StoreCore {
     let notices = DeferredCallbacks(options)
-    // Delivered when the store is open: a program that is called back may use it.
+    // Delivered once the store is open, because a callback may use it.
     notices.hold()
     let outcome: Result<StoreCore, StoreError>
     do throws(StoreError) {
@@ -183,14 +188,14 @@ extension StoreCore {
     do throws(SystemError) {
       try OSThread.start { self.close(ended) }
     } catch {
-      // It stays open: for the next opener, or until the end of the process, which commits the rest.
+      // The store stays open for the next opener, or until the process exits and commits the rest.
       StoreCore.registry.withLock { $0[identity] = .open(self, handles: 0) }
       ended.set()
       report(StoreError(error, during: "close", path: directory.path))
     }
   }
 
-  /// Whether closing the store would not wait for the calling thread.
+  /// Whether closing the store on this thread does not wait for this thread itself.
   private var mayWaitHere: Bool {
     let token = OSThread.token
     return leader.load(ordering: .relaxed) != token && bodyThread.load(ordering: .relaxed) != token
@@ -201,14 +206,15 @@ extension StoreCore {
   private func close(_ ended: Event) {
     notices.hold()
     shutDown()
-    // The next opener must find the environment closed.
+    // The next opener requires that the environment is closed.
     StoreCore.registry.withLock { $0[identity] = nil }
     ended.set()
     notices.endHold()
     deliverNotices()
   }
 
-  /// An orderly exit commits what waits, and brings a relaxed store to the disk; it does not close, which the kernel does as well.
+  /// Commits the queued writes at an orderly exit, and syncs a relaxed store to the disk. The
+  /// kernel closes the files.
   private static func flushAll() {
     if ForkGuard.isForkedChild { return }
     for registered in registry.withLock({ Array($0.values) }) {

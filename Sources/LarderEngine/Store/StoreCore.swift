@@ -6,21 +6,21 @@ internal import LarderLMDB
 internal import LarderSystem
 internal import Synchronization
 
-/// A store as one process has it open: shared by all handles and caches of the process.
+/// An open store in one process, shared by all handles and caches of the process.
 @usableFromInline
 package final class StoreCore: Sendable {
   package let directory: StoreDirectory
   package let identity: FileIdentityKey
   package let options: StoreOptions
   let queue = WriteQueue()
-  /// What waits in the queue, for readers that look without its lock.
+  /// The counters of pending writes, for readers that do not acquire the queue's lock.
   package let pending: PendingWriteCounters
-  /// Computations of this process, by key.
+  /// The computations of this process, by key.
   package let flights = SingleFlightGroup()
   let leases: LeaseLockFile
   let sleepers = CommitWaiters()
   private let current: Mutex<Generation?>
-  /// The thread that runs a user's transaction right now; zero: none.
+  /// The thread that runs a user's transaction now, or zero.
   let bodyThread = Atomic<UInt64>(0)
   let needsNoOpCommit = Atomic<Bool>(false)
   let stuckSince = Atomic<UInt64>(0)
@@ -32,12 +32,12 @@ package final class StoreCore: Sendable {
   private let movingThread = Mutex<Void>(())
   let notices: DeferredCallbacks
   let followers = GenerationFollowers()
-  /// The thread that has the writer's role; zero: none.
+  /// The thread of the commit leader, or zero.
   let leader = Atomic<UInt64>(0)
-  /// When that thread stops waiting for writers of other processes, in nanoseconds of the monotonic
-  /// clock. Zero: `writeTimeout` after a wait begins.
+  /// The time at which the commit leader stops waiting for writers of other processes, in
+  /// nanoseconds of the monotonic clock. Zero means `writeTimeout` after a wait begins.
   let leaderDeadline = Atomic<UInt64>(0)
-  /// Whether the store is being closed and nothing is written any more.
+  /// Whether the store is being closed, so that no more writes begin.
   let isShuttingDown = Atomic<Bool>(false)
 
   /// The identity of a store's root directory.
@@ -64,32 +64,32 @@ package final class StoreCore: Sendable {
 
   // MARK: Generations
 
-  /// The generation in force, as far as this process knows.
+  /// Returns the generation that this process has open.
   package func generation() throws(StoreError) -> Generation {
-    // Before the lock: a thread that does not exist in a forked child may hold it there.
+    // Checked before the lock, which a thread of the parent may hold in a forked child.
     if ForkGuard.isForkedChild { throw .usedAfterFork("use") }
     guard let generation = current.withLock({ $0 }) else { throw .closed("use") }
     return generation
   }
 
-  /// Leaves a condemned generation for its successor. Safe to call from many threads.
+  /// Switches from a fenced generation to its successor. Safe to call from any number of threads.
   @discardableResult
   package func move(from old: Generation) throws(StoreError) -> Generation {
     if ForkGuard.isForkedChild { throw .usedAfterFork("use") }
-    // Leaving waits for readers, of whom this thread is one.
+    // Closing waits for readers, and this thread is one of them.
     if old.isReadingOnCurrentThread { throw .generationReplacedDuringRead(path: directory.path) }
-    // Told when the lock is free: whoever is told may use the store.
+    // Callbacks are deferred until the lock is free, because they may use the store.
     notices.hold()
     let outcome: Result<Generation, StoreError> = movingThread.withLock { _ in
       do throws(StoreError) {
         let now = try generation()
         if now !== old { return .success(now) }
-        // Nothing of the old generation is valid in any memory tier from here on, even if it was
-        // deleted behind our back and nobody else knows.
+        // From here on, no value of the old generation validates in any memory tier, even if its
+        // files were deleted without a fence.
         if !old.mustReopen.load(ordering: .acquiring) { old.supersedeOrFence() }
         old.close(gateTimeout: options.openTimeout)
         try restoreDirectory()
-        // Labels only grow, also when everything was deleted: what is in memory is older.
+        // Commit versions only grow, even if everything was deleted: cached values are older.
         let new = try StoreOpener(
           directory: directory, options: notices.adopting(options), firstNumber: old.number + 1
         ).open()
@@ -108,12 +108,12 @@ package final class StoreCore: Sendable {
     return new
   }
 
-  /// The directory itself may have been deleted together with the store.
+  /// Creates the directory again if it was deleted together with the store.
   private func restoreDirectory() throws(StoreError) {
     directory.follow(
       try StoreDirectory.prepare(directory.path, durability: options.durability))
     do throws(SystemError) {
-      // Of a PID namespace's own store; any other was made just now.
+      // The directory of a PID namespace's separate store; `prepare` has created any other.
       if try FileSystem.status(of: directory.root) == nil {
         try FileSystem.makeDirectory(directory.root)
       }
@@ -122,7 +122,7 @@ package final class StoreCore: Sendable {
     }
   }
 
-  /// Runs an operation, again in the next generation whenever it meets the signal to move.
+  /// Runs an operation, and repeats it in the next generation after each generation switch.
   package func withGeneration<R>(_ body: (Generation) throws -> R) throws -> R {
     var generation = try generation()
     var moves = 0
@@ -134,18 +134,19 @@ package final class StoreCore: Sendable {
         moves += 1
         let now = Clocks.monotonicNanoseconds()
         if moves == 1 { firstMove = now }
-        // Compactions and repairs in a row are no reason to fail.
+        // Consecutive compactions and repairs do not make an operation fail.
         guard moves < 8 || now &- firstMove < 2_000_000_000 else {
           throw StoreError(
             .damaged, during: "use", path: directory.path,
-            "The store's files were replaced \(moves) times in a row. Check the disk.")
+            "The store switched generations \(moves) times in a row. Check the disk.")
         }
         generation = try move(from: generation)
       }
     }
   }
 
-  /// Condemns the generation because of what LMDB said about its file; a durable store throws.
+  /// Fences the generation because of an LMDB error about its file; a durable store throws the
+  /// error.
   func fence(_ generation: Generation, because error: any Error) throws -> Never {
     if options.durability.survivesSystemCrash {
       throw StoreError(wrapping: error, during: "use", path: directory.path)
@@ -156,10 +157,10 @@ package final class StoreCore: Sendable {
 
   // MARK: Closing
 
-  /// Commits what waits, ends the store's thread, closes the files.
+  /// Commits the queued writes, ends the store's threads, and closes the files.
   func shutDown() {
     if ForkGuard.isForkedChild { return }
-    // Of all callers, also those that do not wait in a thread.
+    // This includes writes of callers that do not wait in a thread.
     if queue.isBusy { _ = try? submit(WriteRequest(.barrier)) }
     isShuttingDown.store(true, ordering: .releasing)
     worker.stop()
@@ -170,14 +171,14 @@ package final class StoreCore: Sendable {
       return current
     }
     generation?.close(gateTimeout: options.openTimeout)
-    // What came too late is told so: nobody waits for a store that is gone.
+    // Requests that were queued too late fail now, so no caller waits for a closed store.
     leadIfNeeded()
   }
 
-  /// The writes that wait for a transaction, of callers that wait and of those that do not.
+  /// The number of queued writes of all callers, waiting or not.
   package var queuedWrites: Int { queue.state.withLock { $0.count } }
 
-  /// Waits until every write queued so far is committed or failed.
+  /// Waits until every write queued so far is committed or has failed.
   package func flush() throws(StoreError) {
     guard !queue.pending.isEmpty else {
       _ = try generation()

@@ -5,91 +5,105 @@
 package import LarderLMDB
 package import LarderSystem
 
-/// Why an operation on a store failed, and what to do about it.
+/// The error of a failed operation on a store, with its cause and a remedy.
 ///
 /// ```swift
 /// do {
 ///   try cache.setValue(report, forKey: id)
 /// } catch let error as StoreError where error.code == .storageFull {
-///   // The disk is full; nothing was lost, and the store works again once there is room.
+///   // The disk is full. Committed data is intact; writes work again once there is space.
 /// }
 /// ```
 public struct StoreError: Error, Sendable, Hashable, CustomStringConvertible {
-  /// What kind of failure it was. Open: later versions may add codes.
+  /// The kind of a failure. Later versions may add codes.
   public struct Code: RawRepresentable, Hashable, Sendable, CustomStringConvertible {
+    /// The stable name of the code, as in logs and JSON.
     public let rawValue: String
+    /// Creates a code from its name.
     public init(rawValue: String) { self.rawValue = rawValue }
+    /// The name of the code.
     public var description: String { rawValue }
 
-    /// The directory cannot be used: missing rights, a file in its place, an unsafe owner.
+    /// The directory cannot be used: missing permissions, a file at its path, an unsafe owner.
     public static let directory = Code(rawValue: "directory")
-    /// The file system cannot keep several processes coherent (network, FUSE).
+    /// The file system cannot keep several processes coherent (a network file system, FUSE).
     public static let fileSystem = Code(rawValue: "fileSystem")
     /// The store was created with another durability.
     public static let durabilityMismatch = Code(rawValue: "durabilityMismatch")
     /// The store was written by a newer, incompatible version.
     public static let newerFormat = Code(rawValue: "newerFormat")
-    /// The files of a durable store are damaged; nothing was touched.
+    /// The files of a durable store are damaged. They are unchanged.
     public static let damaged = Code(rawValue: "damaged")
     /// Another copy of the library in this process has the store open.
     public static let duplicateLibrary = Code(rawValue: "openedTwice")
-    /// Other processes have the store open, and what was asked for needs it alone.
+    /// The operation needs exclusive access, but other processes have the store open.
     public static let inUse = Code(rawValue: "inUse")
     /// Processes of another PID namespace have a `.durable` or `.relaxed` store open.
     public static let otherNamespace = Code(rawValue: "otherNamespace")
-    /// Opening took longer than allowed, because another process is stuck in it.
+    /// Opening did not finish within the time limit, because another process is opening or closing
+    /// the store.
     public static let openTimeout = Code(rawValue: "openTimeout")
-    /// As many processes as the store has places for are using it.
+    /// All process slots of the store are in use.
     public static let tooManyProcesses = Code(rawValue: "tooManyProcesses")
-    /// The disk, a quota or a file-size limit refused the write.
+    /// The disk, a disk quota or a file size limit rejected the write.
     public static let storageFull = Code(rawValue: "storageFull")
-    /// A value is larger than the budget or than 1 GiB.
+    /// An entry is larger than the budget or than 1 GiB.
     public static let valueTooLarge = Code(rawValue: "valueTooLarge")
-    /// One transaction changed more than fits into one.
+    /// A transaction changed more pages than one transaction may.
     public static let transactionTooLarge = Code(rawValue: "transactionTooLarge")
-    /// A namespace's name is longer than 400 bytes.
+    /// The name of a namespace is longer than 400 bytes.
     public static let invalidNamespace = Code(rawValue: "invalidNamespace")
-    /// The entry exists but cannot be read as what was asked for.
+    /// The entry exists but cannot be read as the requested type.
     public static let unreadableEntry = Code(rawValue: "unreadableEntry")
-    /// Another process holds the writer lock and does not go on.
+    /// Another process holds the writer lock and did not release it in time.
     public static let writerStalled = Code(rawValue: "writerStalled")
-    /// A commit failed so late that only the next one shows whether it took place.
+    /// A commit failed so late that only the next commit shows whether it took place.
     public static let outcomeUnknown = Code(rawValue: "outcomeUnknown")
     /// The handle was closed.
     public static let closed = Code(rawValue: "closed")
     /// This process is a fork of the one that opened the store.
     public static let usedAfterFork = Code(rawValue: "usedAfterFork")
-    /// A computation asked for a key whose computation waits for it: its own, or another.
+    /// A computation requested a key whose computation waits for it: its own key, or another one.
     public static let recursiveComputation = Code(rawValue: "recursiveComputation")
-    /// Another task or process computes the value and has not finished in time.
+    /// Another task or process computes the value and did not finish in time.
     public static let computationStalled = Code(rawValue: "computationStalled")
-    /// Reads of this process inside of other reads have used up its readers.
+    /// Nested reads of this process have used all of its readers.
     public static let tooManyReaders = Code(rawValue: "tooManyReaders")
-    /// The store was used inside the closure of a read while its files were replaced.
+    /// The store was used inside the closure of a read during a generation switch.
     public static let generationReplacedDuringRead = Code(rawValue: "insideSnapshot")
-    /// The address space of this process has no room for the store's map (`ulimit -v`).
+    /// The address space of this process is too small for the store's map (`ulimit -v`).
     public static let addressSpace = Code(rawValue: "addressSpace")
-    /// A write outside of the transaction was made inside the closure of a transaction of the store.
+    /// A write inside the closure of a transaction did not use that transaction.
     public static let insideTransaction = Code(rawValue: "insideTransaction")
-    /// An option has a value that makes no sense.
+    /// The value of an option is invalid.
     public static let invalidOption = Code(rawValue: "invalidOption")
-    /// A system call or LMDB failed in a way that has no code of its own.
+    /// A system call or LMDB failed in a way that has no separate code.
     public static let system = Code(rawValue: "system")
   }
 
+  /// The kind of the failure.
   public let code: Code
-  /// What was being done.
+  /// The operation that failed, for example `write`.
   public let operation: String
-  /// The store's directory, or the file concerned.
+  /// The directory of the store, or the affected file.
   public let path: String?
-  /// What happened and what to do, in a sentence or two.
+  /// The cause and a remedy, in one or more sentences.
   public let message: String
-  /// The process that is in the way, for ``Code/writerStalled``, ``Code/computationStalled`` and
-  /// ``Code/inUse``.
+  /// The process that caused the failure, for ``Code/writerStalled``, ``Code/computationStalled``
+  /// and ``Code/inUse``.
   public let pid: Int32?
   /// The system's error number, if a system call was the cause.
   public let errorNumber: Int32?
 
+  /// Creates an error.
+  ///
+  /// - Parameters:
+  ///   - code: The kind of the failure.
+  ///   - operation: The operation that failed.
+  ///   - path: The directory of the store, or the affected file.
+  ///   - message: The cause and a remedy, in full sentences.
+  ///   - pid: The process that caused the failure, if it is known.
+  ///   - errorNumber: The system's error number, if a system call was the cause.
   public init(
     _ code: Code, during operation: String, path: String? = nil, _ message: String,
     pid: Int32? = nil, errorNumber: Int32? = nil
@@ -102,6 +116,7 @@ public struct StoreError: Error, Sendable, Hashable, CustomStringConvertible {
     self.errorNumber = errorNumber
   }
 
+  /// The operation, path, message and code in one line.
   public var description: String {
     "\(operation)\(path.map { " (\($0))" } ?? ""): \(message) [\(code)]"
   }
@@ -127,20 +142,20 @@ extension StoreError {
     } else if error.code == .transactionFull {
       self.init(
         .transactionTooLarge, during: operation, path: path,
-        "The transaction changes more pages than one may; split it into smaller ones.")
+        "The transaction changes more pages than one transaction may. Split it into smaller ones.")
     } else if error.code == .mapFull {
       self = .storageFull(during: operation, path: path, errorNumber: 28, detail: error.cause)
     } else if error.code == .outcomeUnknown {
       self.init(
         .outcomeUnknown, during: operation, path: path,
-        "\(error.cause). The store works on. Read the value again to see what the store holds, and "
-          + "check the disk.")
+        "\(error.cause). The store remains usable. Read the value to see whether it was stored, "
+          + "and check the disk.")
     } else if error.code == .addressSpace {
       self = .addressSpace("\(error.cause).", during: operation, path: path)
     } else if error.isDamage {
       self.init(
         .damaged, during: operation, path: path,
-        "\(error.cause). Run `larder verify` on the store; a cache is emptied by itself.")
+        "\(error.cause). Run `larder verify` on the store. A cache resets itself to empty.")
     } else {
       let isOutOfFiles = SystemError.isOutOfFiles(error.code.rawValue)
       self.init(
@@ -151,7 +166,7 @@ extension StoreError {
     }
   }
 
-  /// The file is larger than the map of this process.
+  /// Returns the error for a file that is larger than the map of this process.
   static func outgrown(
     _ error: LMDBError, during operation: String, path: String
   ) -> StoreError {
@@ -172,31 +187,31 @@ extension StoreError {
   }
 
   private static let outOfFiles =
-    " Close files, or raise the limit on open files (`ulimit -n`): a store takes about a dozen."
+    " Close files, or raise the limit on open files (`ulimit -n`): a store uses about a dozen."
 
   static func tooManyReaders(_ error: ReaderPool.Exhausted, path: String) -> StoreError {
     StoreError(
       .tooManyReaders, during: "read", path: path,
       error.isNested
-        ? "All \(error.capacity) readers of this process are taken by reads that wait for one more. "
-          + "Read less inside of closures that the store calls: fetch first, or use the snapshot."
-        : "All \(error.capacity) readers of this process have been taken for a minute. Let closures "
-          + "that the store calls end sooner.")
+        ? "Nested reads hold all \(error.capacity) pooled readers of this process. Read before the "
+          + "closure, or use the snapshot passed to it."
+        : "All \(error.capacity) pooled readers of this process have been in use for a minute. "
+          + "Shorten the closures that the store calls.")
   }
 
   static func insideTransaction(path: String) -> StoreError {
     StoreError(
       .insideTransaction, during: "write", path: path,
-      "A write inside the closure of store.write would wait for that transaction, which waits for the "
-        + "closure. Nothing was stored. Write with the transaction that the closure receives, or after "
-        + "it.")
+      "A write inside the closure of store.write would deadlock: it waits for the transaction, and "
+        + "the transaction waits for the closure. Nothing was stored. Use the transaction passed "
+        + "to the closure, or write after it.")
   }
 
   static func generationReplacedDuringRead(path: String) -> StoreError {
     StoreError(
       .generationReplacedDuringRead, during: "use", path: path,
-      "The store's files were replaced while this thread reads the old ones, in a closure that the "
-        + "store called. Use what the closure is given, not the store; or fetch first.")
+      "The store at \(path) switched generations during this read. Use the closure's snapshot, or "
+        + "fetch before the closure.")
   }
 
   private static func storageFull(
@@ -204,8 +219,8 @@ extension StoreError {
   ) -> StoreError {
     StoreError(
       .storageFull, during: operation, path: path,
-      "There is no room (\(detail)). Free some space or raise the limit; nothing was lost, and the "
-        + "store works again as soon as there is room.",
+      "Write\(path.map { " to \($0)" } ?? "") failed: no space left (\(detail), errno "
+        + "\(errorNumber)). Free disk space or raise the limit. Committed data is intact.",
       errorNumber: errorNumber)
   }
 
@@ -222,8 +237,8 @@ extension StoreError {
   }
 }
 
-/// Passes a fault point whose error the caller gets as it is. The path is made only for an error: every
-/// read passes here.
+/// Runs a fault point whose error the caller gets unchanged. The path is computed only for an
+/// error, because every read runs this function.
 @inline(__always)
 func fault(
   throwing point: @autoclosure () -> FaultPoint, during operation: String,
@@ -237,7 +252,7 @@ func fault(
 }
 
 extension StoreError {
-  /// Any error of the layers below, as a store's.
+  /// Creates a store error from any error of the lower layers.
   package init(wrapping error: any Error, during operation: String, path: String? = nil) {
     switch error {
     case let error as StoreError: self = error

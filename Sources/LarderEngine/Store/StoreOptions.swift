@@ -4,32 +4,35 @@
 
 internal import LarderSystem
 
-/// What a store keeps when the operating system or the machine fails.
+/// The guarantee of a store for a crash of the operating system or the machine.
 ///
-/// It is fixed when the store is created. All kinds keep every committed write when processes are
-/// killed, at any instruction.
+/// It is fixed when the store is created. At every level, every committed write survives the kill
+/// of any process at any instruction.
 public enum Durability: String, Sendable, Hashable, CaseIterable {
-  /// No write waits for the disk, except the first one after the store was idle for 5 seconds. After a
-  /// crash of the operating system the store is recognised by the boot it belongs to, and starts empty,
-  /// unless it was idle or closed. It also starts empty after an orderly reboot if its last process was
-  /// ended within 5 seconds of the last commit without closing it.
+  /// No write waits for the disk, except the first one after the store was idle for 5 seconds.
+  ///
+  /// After a crash of the operating system, the store recognises by the boot id that it is
+  /// unsynced, and starts empty unless it was idle or closed. It also starts empty after an orderly
+  /// reboot if its last process was ended within 5 seconds of the last commit without closing it.
   case cache
   /// Each commit is on the disk before it returns.
   case durable
-  /// No write waits for the disk; all of them are brought there in the background, at an interval
-  /// that is the store's (``StoreOptions/syncInterval``). After a crash of the operating system the
-  /// store opens as it was after some commit that is at most the interval, and the length of one
-  /// sync, older than the crash: every commit before it is there, and nothing of any after it. That
-  /// needs a process that has the store open; ``SharedStore/sync()`` and closing wait for the disk.
+  /// No write waits for the disk. All writes are synced in the background, at the store's interval
+  /// (``StoreOptions/syncInterval``).
+  ///
+  /// After a crash of the operating system, the store opens in the state after one of its commits:
+  /// every earlier commit is present, and no later one. That commit is older than the crash by at
+  /// most the interval plus the duration of one sync. This requires a process that has the store
+  /// open. ``SharedStore/sync()`` and closing wait for the disk.
   case relaxed
 
-  /// Whether the store outlives a crash of the system.
+  /// Whether the store survives a crash of the system.
   package var survivesSystemCrash: Bool { self != .cache }
 
   /// Whether a commit is on the disk when it returns.
   var syncsEachCommit: Bool { self == .durable }
 
-  /// The number of the kind in files.
+  /// The code of the durability level in files.
   var code: UInt8 {
     switch self {
     case .cache: 1
@@ -50,19 +53,24 @@ public enum Durability: String, Sendable, Hashable, CaseIterable {
 /// let options = StoreOptions(budget: .megabytes(256))
 /// ```
 public struct ByteCount: Sendable, Hashable, Comparable, CustomStringConvertible {
+  /// The number of bytes.
   public let bytes: Int
+  /// Creates an amount of `bytes` bytes.
   public init(bytes: Int) { self.bytes = bytes }
 
+  /// Returns an amount of `count` bytes.
   public static func bytes(_ count: Int) -> ByteCount { ByteCount(bytes: count) }
-  /// 1,024 bytes each.
+  /// Returns an amount of `count` times 1,024 bytes.
   public static func kilobytes(_ count: Int) -> ByteCount { ByteCount(bytes: count << 10) }
-  /// 1,048,576 bytes each.
+  /// Returns an amount of `count` times 1,048,576 bytes.
   public static func megabytes(_ count: Int) -> ByteCount { ByteCount(bytes: count << 20) }
-  /// 1,073,741,824 bytes each.
+  /// Returns an amount of `count` times 1,073,741,824 bytes.
   public static func gigabytes(_ count: Int) -> ByteCount { ByteCount(bytes: count << 30) }
 
+  /// Returns whether `left` is the smaller amount.
   public static func < (left: ByteCount, right: ByteCount) -> Bool { left.bytes < right.bytes }
 
+  /// The amount with a unit, rounded to one decimal.
   public var description: String {
     let units = ["B", "KiB", "MiB", "GiB", "TiB"]
     var value = Double(bytes)
@@ -76,19 +84,19 @@ public struct ByteCount: Sendable, Hashable, Comparable, CustomStringConvertible
   }
 }
 
-/// Where a store takes the time from, in milliseconds since 1970.
+/// The source of the current time for a store, in milliseconds since 1970.
 ///
-/// Expiry is decided by it and nothing else, so tests inject one and never sleep. Processes that
-/// share a store should share a clock.
+/// Only this clock decides expiration, so tests inject one and never sleep. Processes that share a
+/// store should use the same clock.
 public struct StoreClock: Sendable {
   package let now: @Sendable () -> Int64
-  /// Whether it goes on by itself.
+  /// Whether this is the system's clock, which advances without the program.
   let isSystem: Bool
 
-  /// A clock of one's own.
+  /// Creates a clock from a closure.
   ///
-  /// - Parameter millisecondsSince1970: Called on any thread, often: it must be cheap and never
-  ///   wait.
+  /// - Parameter millisecondsSince1970: A closure that returns the time. It is called often, on any
+  ///   thread, so it must be fast and must not block.
   public init(millisecondsSince1970: @escaping @Sendable () -> Int64) {
     self.now = millisecondsSince1970
     isSystem = false
@@ -103,62 +111,70 @@ public struct StoreClock: Sendable {
   public static let system = StoreClock()
 }
 
-/// How a store is opened.
+/// The options for opening a store.
 ///
-/// Durability, budget and interval are properties of the store: the first process creates it with
-/// them and the others find them.
+/// Durability, budget and interval are properties of the store: the process that creates the store
+/// sets them, and later processes use the stored values.
 public struct StoreOptions: Sendable {
-  /// What survives a crash of the operating system. A store that was created with another kind
-  /// is not opened.
+  /// The guarantee for a crash of the operating system. Opening an existing store with another
+  /// durability fails with ``StoreError/Code/durabilityMismatch``.
   public var durability: Durability
-  /// The most the stored entries may take, in all processes together. `nil`: as the store was
-  /// created with (256 MiB for a new cache, without limit for a new durable store).
+  /// The limit for the stored entries of all processes together, or `nil` for the store's own limit
+  /// (256 MiB for a new cache, none for a new durable store). Another value than the store's
+  /// changes it for every process.
   public var budget: ByteCount?
-  /// How often a `.relaxed` store is brought to the disk while it is written to: from a millisecond
-  /// to a day. `nil`: as the store was created with (a second for a new one). Another interval than
-  /// the store's changes it for everybody.
+  /// The interval between syncs of a `.relaxed` store while it is written to: from one millisecond
+  /// to one day. `nil` means the store's own interval (one second for a new store). Another value
+  /// than the store's changes it for every process.
   public var syncInterval: Duration?
-  /// Where the time comes from.
+  /// The source of the current time.
   public var clock: StoreClock
-  /// How long to wait for another process that is opening or closing the same store.
+  /// The maximum time to wait for another process that is opening or closing the same store.
   public var openTimeout: Duration
-  /// How long a write waits for the writers before it, of this process and of others, whether its
-  /// caller blocks a thread or not. Then it fails with ``StoreError/Code/writerStalled`` and has written
-  /// nothing. Writes by subscript that are queued wait for as long as it takes.
+  /// The maximum time that a write waits for earlier writers of this process and of others, whether
+  /// or not its caller blocks a thread. Then the write fails with
+  /// ``StoreError/Code/writerStalled``, and nothing is written. Queued writes by subscript wait
+  /// without limit.
   public var writeTimeout: Duration
-  /// Called with every error that has no caller to go to: of subscripts, of writes behind.
+  /// A closure that is called with every error for which no caller waits: errors of subscripts and
+  /// of write-behind requests.
   ///
-  /// Called on a thread of the store or of the caller; it may call back into the store.
+  /// It runs on a thread of the store or of the caller, and may use the store.
   public var onError: (@Sendable (any Error) -> Void)?
-  /// Called with what happens to the store as a whole.
+  /// A closure that is called with every event that concerns the store as a whole.
+  ///
+  /// It runs on a thread of the store or of the caller, and may use the store.
   public var onEvent: (@Sendable (StoreEvent) -> Void)?
 
-  /// Whether this process may commit through LMDB's map instead of with calls of the system: several
-  /// times as fast.
+  /// Whether this process may commit through LMDB's writable map instead of with system calls,
+  /// which is several times as fast.
   ///
-  /// It does so for a `.cache` store on ext4 or tmpfs, once it writes, and as long as the disk has
-  /// room for what a transaction may need; a full disk is an error or an eviction as ever. The map
-  /// can be written to then, by a wild pointer of the program as well; such damage is found as any
-  /// other. The pages count as shared memory of the process, and are in no core dump unless asked
-  /// for. Processes with and without it share a store freely.
+  /// It applies to a `.cache` store on ext4 or tmpfs, once the process writes, and while the disk
+  /// has enough space for a transaction. A full disk is an error or an eviction, as without the
+  /// map. A wild pointer of the program can then write to the map as well; such damage is detected
+  /// like any other. The pages count as shared memory of the process, and core dumps contain them
+  /// only on request. Processes with and without a writable map can share a store.
   public var usesWriteMap = true
 
-  /// Whether to open a store where LMDB's locks outlive a killed writer (macOS), so that all
-  /// writers of all processes would wait for ever. On Linux the locks are robust and this is
-  /// without meaning.
+  /// Whether to open a store on a system where LMDB's locks outlive a killed writer (macOS), so
+  /// that all writers of all processes would wait forever. On Linux the locks are robust, and this
+  /// option has no effect.
   public var allowNonRobustLocks = false
 
-  /// Told how long operations took. `StoreOptions.recordingTimings()` of LarderMetrics sets it.
+  /// A closure that is called with the duration of operations. `StoreOptions.recordingTimings()` of
+  /// LarderMetrics sets it.
   package var onTiming: TimingHandler?
 
-  /// After how long without a commit a `.cache` or `.relaxed` store is brought to the disk; `nil`: never.
+  /// The time without a commit after which a `.cache` or `.relaxed` store is synced to the disk, or
+  /// `nil` for never.
   package var idleSyncDelay: Duration? = .seconds(5)
-  /// Whether a store that is created is for a few values only, and takes less than 256 kB.
+  /// Whether a store that is created is for a few values only, and occupies less than 256 kB.
   package var isSmall = false
 
-  /// How many bits of a key's hash are used; below 64 only to provoke collisions in tests.
+  /// The number of bits of a key's hash in use; tests use fewer than 64 to provoke collisions.
   package var hashBits = 64
 
+  /// Creates options; every parameter sets the property of the same name.
   public init(
     durability: Durability = .cache, budget: ByteCount? = nil, syncInterval: Duration? = nil,
     clock: StoreClock = .system,
@@ -177,30 +193,32 @@ public struct StoreOptions: Sendable {
   }
 }
 
-/// Something that happened to a store as a whole.
+/// An event that concerns a store as a whole.
 public enum StoreEvent: Sendable, Hashable, CustomStringConvertible {
-  /// A damaged entry was found, counted, and removed. The text says where.
+  /// A damaged entry was found, counted, and removed. The text names its location.
   case damagedEntry(String)
-  /// The store's files were found unusable and set aside; it started empty. The text says why.
+  /// The store's files were unusable and were quarantined; the store started empty. The text
+  /// contains the cause.
   case resetToEmpty(String)
-  /// Another process replaced the store's files; this one follows.
+  /// Another process replaced the store's files, and this process switched to the new generation.
   case generationChanged(generation: UInt64)
-  /// Processes of another PID namespace have this cache open; this process uses a separate store below
-  /// its directory, which is removed when no process has it open. Its values are not those of the
-  /// others. (A `.durable` or `.relaxed` store throws ``StoreError/Code/otherNamespace``.)
+  /// Processes of another PID namespace have this cache open. This process uses a separate store
+  /// below the cache's directory, with separate values; it is removed when no process has it open.
+  /// (A `.durable` or `.relaxed` store throws ``StoreError/Code/otherNamespace``.)
   case pidNamespaceConflict(String)
-  /// A process is stopped in the middle of a read, so that the file grows. If it stays so, what is
-  /// stored is copied into new files and everybody moves there; nothing is lost.
+  /// A process is stopped in the middle of a read, so the file grows. If it remains stopped, the
+  /// store is compacted into new files and every process switches to them. No data is lost.
   case readerStalled(pid: Int32, transactionsBehind: Int)
-  /// This process made a step of building an index that was declared after objects of the type were
-  /// stored: `done` of `total` objects are in it. The last step has `done == total`.
+  /// This process completed a step of building an index that was declared after objects of the type
+  /// were stored: it contains `done` of `total` objects. The last step has `done == total`.
   case indexBuilding(type: String, index: String, done: Int, total: Int)
 
+  /// The event in one line.
   public var description: String {
     switch self {
     case .damagedEntry(let text): "damaged entry: \(text)"
     case .resetToEmpty(let text): "started empty: \(text)"
-    case .generationChanged(let generation): "moved to generation \(generation)"
+    case .generationChanged(let generation): "switched to generation \(generation)"
     case .pidNamespaceConflict(let path): "another PID namespace uses this store; using \(path)"
     case .readerStalled(let pid, let count): "process \(pid) reads \(count) commits behind"
     case .indexBuilding(let type, let index, let done, let total):
@@ -214,7 +232,7 @@ extension Duration {
 
   package var milliseconds: Int64 {
     let (seconds, attoseconds) = components
-    // Saturating: what is that far away is never.
+    // The result saturates: such a time is treated as never.
     guard abs(seconds) < 1 << 50 else { return seconds < 0 ? Int64.min : Int64.max }
     return seconds * 1000 + attoseconds / 1_000_000_000_000_000
   }
