@@ -22,6 +22,7 @@ extension SharedTable {
     return pid == 0 ? nil : Int32(truncatingIfNeeded: pid)
   }
 
+  /// Returns the start time of the process in a slot.
   package func startTime(process: Int) -> UInt64 {
     unsafe word(offset(process: process) + 8).pointee.load(ordering: .acquiring)
   }
@@ -112,6 +113,7 @@ extension SharedTable {
     unsafe word(offset).pointee.wrappingAdd(amount, ordering: .relaxed)
   }
 
+  /// Returns a counter of the process in a slot.
   package func counter(_ counter: Counter, process: Int) -> UInt64 {
     unsafe word(offset(process: process) + SharedTableLayout.processCounters + counter.rawValue * 8)
       .pointee.load(ordering: .relaxed)

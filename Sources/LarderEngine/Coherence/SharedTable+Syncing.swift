@@ -46,6 +46,7 @@ extension SharedTable {
     unsafe half(SharedTableLayout.syncFailed).pointee.load(ordering: .acquiring) != 0
   }
 
+  /// Records that a sync of this generation failed. The mark is permanent.
   package func noteFailedSync() {
     unsafe half(SharedTableLayout.syncFailed).pointee.store(1, ordering: .releasing)
   }

@@ -9,6 +9,7 @@ internal import Synchronization
 extension SharedTable {
   // MARK: Opening
 
+  /// Whether the `state` file on the disk is dirty for this boot.
   package var isDirty: Bool {
     get { unsafe half(SharedTableLayout.dirty).pointee.load(ordering: .acquiring) != 0 }
     set {
@@ -96,6 +97,7 @@ extension SharedTable {
 
   // MARK: Wake-up word
 
+  /// The wake-up word, which grows with every commit that may have waiters.
   package var wakeWord: UInt32 {
     unsafe half(SharedTableLayout.wakeWord).pointee.load(ordering: .acquiring)
   }

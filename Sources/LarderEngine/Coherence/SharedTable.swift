@@ -147,18 +147,22 @@ package final class SharedTable: Sendable {
 
   // MARK: Fixed words
 
+  /// The id of the store to which the table is bound.
   package var storeID: (UInt64, UInt64) {
     let first = unsafe word(SharedTableLayout.storeIDOffset).pointee.load(ordering: .relaxed)
     let second = unsafe word(SharedTableLayout.storeIDOffset + 8).pointee.load(ordering: .relaxed)
     return (first, second)
   }
 
+  /// The store and generation to which the table is bound.
   package var binding: Binding { Binding(storeID: storeID, generation: generation) }
 
+  /// The boot id of the system that created the table.
   package var bootID: UInt64 {
     unsafe word(SharedTableLayout.bootIDOffset).pointee.load(ordering: .relaxed)
   }
 
+  /// The PID namespace of the processes that have the generation open.
   package var pidNamespace: UInt64 {
     unsafe word(SharedTableLayout.pidNamespaceOffset).pointee.load(ordering: .relaxed)
   }
@@ -211,10 +215,12 @@ package final class SharedTable: Sendable {
     }
   }
 
+  /// The invalidation floor: the lowest read version that validates in any slot.
   package var floor: UInt64 {
     ~(unsafe word(SharedTableLayout.floor).pointee.load(ordering: .acquiring))
   }
 
+  /// Whether the generation is fenced or superseded.
   package var isFenced: Bool {
     unsafe half(SharedTableLayout.condemned).pointee.load(ordering: .acquiring) != 0
   }
@@ -244,6 +250,7 @@ package final class SharedTable: Sendable {
     unsafe word(SharedTableLayout.writerLabel).pointee.load(ordering: .sequentiallyConsistent)
   }
 
+  /// The pid of the process whose write transaction began last.
   package var writerPID: Int32 {
     let pid = unsafe word(SharedTableLayout.writerPID).pointee.load(
       ordering: .sequentiallyConsistent)
@@ -261,6 +268,7 @@ package final class SharedTable: Sendable {
     atomicMemoryFence(ordering: .sequentiallyConsistent)
   }
 
+  /// The commit version of the last transaction that stored its stamps.
   package var lastStamped: UInt64 {
     get { unsafe word(SharedTableLayout.lastStamped).pointee.load(ordering: .acquiring) }
     set { unsafe word(SharedTableLayout.lastStamped).pointee.store(newValue, ordering: .releasing) }
@@ -275,6 +283,7 @@ package final class SharedTable: Sendable {
     return ~(unsafe word(offset).pointee.load(ordering: .acquiring))
   }
 
+  /// Raises the clear version of a namespace (W3). The caller holds the writer lock.
   package func stampNamespace(_ namespace: UInt32, label: UInt64) {
     let offset =
       SharedTableLayout.namespaceStamps
@@ -323,6 +332,7 @@ package final class SharedTable: Sendable {
     return unsafe recency[index].load(ordering: .relaxed)
   }
 
+  /// Stores the tick of the recency clock at which a key of this hash was last used.
   @inline(__always)
   package func setLastUse(hash: UInt64, tick: UInt64) {
     let index = Int(truncatingIfNeeded: hash & recencyMask)

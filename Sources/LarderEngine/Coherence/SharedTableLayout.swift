@@ -68,6 +68,7 @@
 //             for each pooled reader, the last for the writer; while the thread is inside LMDB:
 //             the time of entry, by the recency clock in units of 16.384 s; otherwise zero)
 
+/// The offsets and sizes of the table above, in bytes.
 package enum SharedTableLayout {
   package static let magic: UInt64 = 0x3154_5245_4452_414C
   package static let version: UInt64 = 2
@@ -173,14 +174,17 @@ package struct SharedTableShape: Sendable, Hashable {
   }
   /// The offset of the recency words in bytes.
   package var recency: Int { stamps + stampSlots * 8 }
+  /// The size of `shared.table` in bytes.
   package var fileSize: Int { recency + recencySlots * 8 }
 
   /// The size of LMDB's lock file: a header, and four reader slots of 64 bytes for each process.
   package var lockFileSize: Int { processSlots * 256 }
+  /// The number of reader slots in LMDB's lock file.
   package var readerSlots: Int { Self.readerSlots(lockFileSize: lockFileSize) }
 
   /// Returns the number of reader slots in an LMDB lock file of this size.
   package static func readerSlots(lockFileSize: Int) -> Int { lockFileSize / 64 - 2 }
+  /// The possible sizes of LMDB's lock file, one for each number of process slots.
   package static let lockFileSizes = [128, 256, 512, 1024].map { $0 * 256 }
 }
 

@@ -154,6 +154,7 @@ package struct ObserverConditions: Sendable {
   /// Returns whether the observer's own handle was closed.
   let isOver: @Sendable () -> Bool
 
+  /// Creates conditions; by default the observed data never expires.
   package init(deadline: Int64 = .max, isOver: @escaping @Sendable () -> Bool) {
     self.deadline = deadline
     self.isOver = isOver
@@ -167,6 +168,7 @@ extension StoreCore {
   /// Returns the wake-up word. The caller reads it before it reads the data to observe.
   package func observationMark() throws -> UInt32 { try generation().table.wakeWord }
 
+  /// Returns a snapshot description for ``change(of:after:_:)``.
   package func observed(_ generation: Generation, label: UInt64, mark: UInt32) -> ObservedSnapshot {
     ObservedSnapshot(generation: generation, label: label, word: mark)
   }
@@ -205,6 +207,7 @@ package final class OnceCallback: Sendable {
 
   package init() {}
 
+  /// Sets the action, or runs it at once if ``fire()`` was called before.
   package func arm(_ action: @escaping @Sendable () -> Void) {
     let isFired = state.withLock { state in
       state.action = action
@@ -213,6 +216,7 @@ package final class OnceCallback: Sendable {
     if isFired { fire() }
   }
 
+  /// Runs the action once, and drops the cancellation action.
   package func fire() {
     let action = state.withLock { state in
       state.isFired = true
@@ -235,6 +239,7 @@ package final class OnceCallback: Sendable {
     if isCancelled { action() }
   }
 
+  /// Runs the cancellation action, or makes ``setOnCancel(_:)`` run it.
   package func cancel() {
     let action = state.withLock { state in
       state.isCancelled = true

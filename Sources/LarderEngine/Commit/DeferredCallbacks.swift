@@ -85,6 +85,7 @@ extension StoreCore {
   /// Reports an error for which no caller waits.
   package func report(_ error: any Error) { notices.send(.error(error), mustWait: isLeading) }
 
+  /// Reports an event to `onEvent`.
   package func notify(_ event: StoreEvent) { notices.send(.event(event), mustWait: isLeading) }
 
   /// Makes the deferred calls, unless this thread is still the commit leader.

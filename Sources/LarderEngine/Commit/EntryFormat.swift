@@ -33,6 +33,7 @@ package import LarderSystem
 //
 // The cost of an entry against the budget is 64 bytes plus its key and its payload.
 
+/// The header of a stored entry; the table above describes its fields.
 package struct EntryHeader: Sendable, Hashable {
   package static let size = 64
   package static let version: UInt8 = 1
@@ -40,6 +41,7 @@ package struct EntryHeader: Sendable, Hashable {
   package static let chunkDataSize = 32_744
   /// The largest record without chunks: eight pages less LMDB's page header.
   package static let inlineLimit = 32_752
+  /// The expiration time of an entry that never expires.
   package static let never = Int64.max
   /// The limit for key and value together in bytes; larger entries are rejected.
   package static let maximumContent = 1 << 30
@@ -59,13 +61,16 @@ package struct EntryHeader: Sendable, Hashable {
   /// covers them.
   private var padding: UInt32 = 0
 
+  /// The size of key and payload in bytes.
   package var contentLength: Int { keyLength + payloadLength }
   /// The cost of the entry against the budget, in bytes.
   package var cost: Int { EntryHeader.size + contentLength }
+  /// The size of the entry in its record in bytes.
   package var storedLength: Int {
     EntryHeader.size + (isChunked ? EntryHeader.chunkReferenceSize : contentLength)
   }
 
+  /// Returns whether the entry is expired at a time in milliseconds since 1970.
   package func isExpired(at now: Int64) -> Bool { expires <= now }
 
   /// The reasons why bytes are not an entry.
@@ -103,6 +108,7 @@ package struct EntryHeader: Sendable, Hashable {
     else { throw .damaged }
   }
 
+  /// Creates the header of a new entry without its checksum.
   package init(
     codec: UInt16, keyTag: UInt8, keyLength: Int, payloadLength: Int, label: UInt64,
     created: Int64, expires: Int64, namespace: UInt32, epoch: UInt32
@@ -206,10 +212,12 @@ package struct ChunkReference: Sendable, Hashable {
     self.count = Int(count)
   }
 
+  /// Returns the number of chunks for content of `length` bytes.
   package static func count(forContent length: Int) -> Int {
     (length + EntryHeader.chunkDataSize - 1) / EntryHeader.chunkDataSize
   }
 
+  /// Returns the stored form of the reference.
   package func bytes() -> [UInt8] {
     var bytes = [UInt8].zeros(EntryHeader.chunkReferenceSize)
     bytes.store(first, at: 0)

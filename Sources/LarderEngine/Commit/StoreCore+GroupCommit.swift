@@ -143,6 +143,9 @@ extension StoreCore {
       keyLength: record.key.bytes.count, payloadLength: content.payload.count, budget: budget)
   }
 
+  /// Checks the size of an entry against the limit of 1 GiB and the budget (zero means no budget).
+  ///
+  /// - Throws: ``StoreError/Code/valueTooLarge``.
   package static func check(
     keyLength: Int, payloadLength: Int, budget: UInt64
   ) throws(StoreError) {

@@ -47,6 +47,7 @@ package struct StoreMeta: Sendable {
   /// The milliseconds between syncs; used only by a relaxed store.
   package var syncInterval: UInt64
 
+  /// The valid sync intervals in milliseconds.
   package static let syncIntervals: ClosedRange<UInt64> = 1...86_400_000
   package static let usualSyncInterval: UInt64 = 1000
 
@@ -70,6 +71,9 @@ package struct StoreMeta: Sendable {
     self.syncInterval = syncInterval
   }
 
+  /// Decodes a `meta` record.
+  ///
+  /// - Returns: `nil` if the record is damaged or a field is out of range.
   package init?(_ bytes: RawSpan) {
     guard
       bytes.byteCount >= 88,
@@ -107,6 +111,7 @@ package struct StoreMeta: Sendable {
     created = bytes.integer(at: 72)!
   }
 
+  /// Returns the encoded record with its checksums.
   package func bytes() -> [UInt8] {
     var bytes = [UInt8].zeros(88)
     bytes.store(version, at: 0)
@@ -146,6 +151,9 @@ package struct StoreTotals: Sendable, Hashable {
 
   package init() {}
 
+  /// Decodes a `totals` record.
+  ///
+  /// - Returns: `nil` if the checksum does not match.
   package init?(_ record: RawSpan) {
     guard
       record.byteCount >= 40,
@@ -168,6 +176,7 @@ package struct StoreTotals: Sendable, Hashable {
     record.store(XXH64.hash(record.prefix(32)), at: 32)
   }
 
+  /// Returns the encoded record with its checksum.
   package func encoded() -> [UInt8] {
     withByteScratch(StoreTotals.size) { record in
       write(to: &record)
@@ -189,6 +198,7 @@ package struct NamespaceRecord: Sendable, Hashable {
 
   package init(name: [UInt8]) { self.name = name }
 
+  /// Returns the key of a namespace's name record.
   package static func nameKey(_ name: [UInt8]) -> [UInt8] { Array("n:".utf8) + name }
 
   /// Returns the record that is stored under a namespace's name.
@@ -212,6 +222,7 @@ package struct NamespaceRecord: Sendable, Hashable {
     UInt32(truncatingIfNeeded: XXH64.hash(name, seed: UInt64(number)))
   }
 
+  /// Returns the key of a namespace's record.
   package static func key(_ number: UInt32) -> [UInt8] {
     withByteScratch(keySize) { key in
       writeKey(number, to: &key)
@@ -249,6 +260,9 @@ package struct NamespaceRecord: Sendable, Hashable {
     return UInt32(truncatingIfNeeded: XXH64.hash(record, zeroing: 4..<8)) == check
   }
 
+  /// Decodes a namespace record.
+  ///
+  /// - Returns: `nil` if the record is damaged.
   package init?(_ record: RawSpan) {
     guard NamespaceRecord.isIntact(record), let name = record.slice(32..<record.byteCount) else {
       return nil
@@ -272,6 +286,7 @@ package struct NamespaceRecord: Sendable, Hashable {
     record.store(UInt32(truncatingIfNeeded: XXH64.hash(record.prefix(encodedSize))), at: 4)
   }
 
+  /// Returns the encoded record with its checksum.
   package func encoded() -> [UInt8] {
     withByteScratch(encodedSize) { record in
       write(to: &record)

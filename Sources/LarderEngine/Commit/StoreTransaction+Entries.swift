@@ -13,6 +13,7 @@ package struct EntryContent: Sendable {
   /// The value of `EntryHeader.contentHash`, computed before the writer lock is acquired.
   let contentHash: UInt64
 
+  /// Creates the content for a key and computes its hash.
   package init(key: EncodedKey, codec: UInt16, payload: [UInt8], expires: Int64) {
     self.codec = codec
     self.payload = payload
@@ -204,6 +205,9 @@ enum ExpiryKey {
 
 /// The decoder of records: untrusted bytes from any snapshot.
 package enum Record {
+  /// Returns the entries of a record.
+  ///
+  /// - Throws: `EntryHeader.Defect` if the record is damaged or of a newer format.
   package static func items(in record: RawSpan) throws(EntryHeader.Defect) -> [RecordEntry] {
     var items: [RecordEntry] = []
     var offset = 0

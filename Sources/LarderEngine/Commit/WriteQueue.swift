@@ -14,6 +14,7 @@ package final class PendingWriteCounters: Sendable {
   /// Returns whether this process may have a pending write to a key of this slot.
   package func mayHavePendingWrite(slot: Int) -> Bool { !isEmpty && !counts.isZero(slot) }
 
+  /// Whether this process has no pending writes.
   package var isEmpty: Bool { counts.isZero(PendingWriteCounters.totalIndex) }
 
   func add(slot: Int) {

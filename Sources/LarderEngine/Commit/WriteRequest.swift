@@ -11,6 +11,7 @@ internal import Synchronization
 /// transaction. Each request has a separate result.
 @usableFromInline
 package final class WriteRequest: Sendable {
+  /// The operation of a request.
   package enum Kind: Sendable {
     case put(EntryContent)
     case remove
@@ -27,6 +28,7 @@ package final class WriteRequest: Sendable {
     case exclusive(@Sendable (StoreCore) -> Void)
   }
 
+  /// The result of a request.
   package enum Result: Sendable {
     /// Committed with this commit version. `changed` is `false` for a removal that found no entry
     /// and for a rejected fill.
@@ -95,6 +97,7 @@ package final class WriteRequest: Sendable {
 
   // MARK: State for readers of this process
 
+  /// The progress of a request.
   package enum Phase: Sendable, Hashable {
     case queued
     /// In a transaction with this commit version whose outcome is not known yet.
@@ -106,6 +109,7 @@ package final class WriteRequest: Sendable {
     case failed
   }
 
+  /// The current progress of the request.
   package var phase: Phase {
     let status = status.load(ordering: .acquiring)
     switch status & 7 {
@@ -137,6 +141,7 @@ package final class WriteRequest: Sendable {
 
   var isDone: Bool { status.load(ordering: .acquiring) & 7 >= WriteRequest.committed }
 
+  /// The result, or `nil` until the request is done.
   package var result: Result? {
     let status = status.load(ordering: .acquiring)
     switch status & 7 {

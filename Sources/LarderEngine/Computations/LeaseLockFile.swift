@@ -68,6 +68,7 @@ package final class LeaseLockFile: Sendable {
     }
   }
 
+  /// Releases the lock. Has no effect in a forked child.
   package func unlock(hash: UInt64) {
     if ForkGuard.isForkedChild { return }
     state.withLock { state in

@@ -39,6 +39,9 @@ package final class NamespaceHandle: Sendable {
 
   private let known = Mutex(Known())
 
+  /// Creates a handle.
+  ///
+  /// - Throws: ``StoreError/Code/invalidNamespace`` for a name of more than 400 bytes.
   package init(name: String) throws(StoreError) {
     self.name = name
     self.nameBytes = Array(name.utf8)

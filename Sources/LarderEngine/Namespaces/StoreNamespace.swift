@@ -114,12 +114,14 @@ extension SharedStore {
 }
 
 extension EncodedKey {
+  /// Encodes a cache key.
   package init<Key: CacheKey>(_ key: Key) {
     self.init(tag: Key.keyTag.rawValue, bytes: key.keyBytes)
   }
 }
 
 extension StoreError {
+  /// Returns the error for an entry that cannot be read.
   package static func unreadable(_ text: String, in namespace: String) -> StoreError {
     StoreError(
       .unreadableEntry, during: "get",
@@ -190,6 +192,7 @@ extension StoreTransaction {
 
   // MARK: For facades
 
+  /// Stores an entry in this transaction, and cancels the computation leases of its key.
   package mutating func set(
     _ content: EntryContent, forKey key: EncodedKey, in space: NamespaceHandle
   ) throws {
@@ -200,12 +203,18 @@ extension StoreTransaction {
     try put(content, forKey: key, hash: hash, in: space)
   }
 
+  /// Removes the entry of a key in this transaction, and cancels the computation leases of the key.
+  ///
+  /// - Returns: Whether a visible entry was removed.
   package mutating func unset(_ key: EncodedKey, in space: NamespaceHandle) throws -> Bool {
     let hash = space.hash(of: key, in: generation)
     generation.table.cancelLeases(hash: hash)
     return try remove(key, hash: hash, in: space)
   }
 
+  /// Returns the verified value of a key in this transaction, or `nil` if it has no visible entry.
+  ///
+  /// - Throws: ``StoreError/Code/unreadableEntry`` if the entry is damaged.
   package func value(forKey key: EncodedKey, in space: NamespaceHandle) throws -> StoredValue? {
     let hash = space.hash(of: key, in: generation)
     guard

@@ -15,6 +15,7 @@ package struct EntryInfo: Sendable {
   package let created: Int64
   package let expires: Int64
   package let namespace: UInt32
+  /// The time of the last use, in milliseconds since 1970.
   package let lastUse: Int64
 
   /// The size of the value alone, in bytes.
@@ -191,6 +192,7 @@ extension StoreCore {
     try? generation().count(.memoryHits, by: count)
   }
 
+  /// Returns the newest pending write of a key in this process, if any.
   package func pendingWrite(of key: EncodedKey, in space: NamespaceHandle) -> WriteRequest? {
     queue.pendingWrite(of: key, in: space)
   }

@@ -9,6 +9,7 @@ internal import Synchronization
 
 /// The result of a look-up in a store, with its snapshot.
 package struct Lookup: Sendable {
+  /// The possible outcomes of a look-up.
   package enum Outcome: Sendable {
     case absent
     /// The entry is still the one that the caller has decoded.
@@ -24,6 +25,7 @@ package struct Lookup: Sendable {
   package let seal: UInt64
   package let generation: Generation
 
+  /// The stamp slot of the key.
   package var slot: Int { Int(hash & UInt64(SharedTableLayout.stampCount - 1)) }
 }
 

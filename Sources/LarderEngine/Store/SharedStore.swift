@@ -21,6 +21,7 @@ internal import Synchronization
 /// Open stores after `fork()`: in a forked child every call fails with
 /// ``StoreError/Code/usedAfterFork``.
 public final class SharedStore: Sendable {
+  /// The options for opening a store.
   public typealias Options = StoreOptions
 
   /// The engine of the store.
@@ -308,6 +309,7 @@ extension StoreCore {
     bodyThread.load(ordering: .relaxed) == OSThread.token
   }
 
+  /// Runs a transaction of several writes; see ``SharedStore/write(_:)``.
   package func write<R: Sendable>(
     _ body: @escaping @Sendable (inout StoreTransaction) throws -> R
   ) throws -> R {

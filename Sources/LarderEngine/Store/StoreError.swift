@@ -123,6 +123,7 @@ public struct StoreError: Error, Sendable, Hashable, CustomStringConvertible {
 }
 
 extension StoreError {
+  /// Creates a store error from a failed system call.
   package init(_ error: SystemError, during operation: String, path: String? = nil) {
     if error.isStorageFull {
       self = .storageFull(
@@ -135,6 +136,7 @@ extension StoreError {
       "\(error)." + (error.isOutOfFiles ? StoreError.outOfFiles : ""), errorNumber: error.errno)
   }
 
+  /// Creates a store error from an LMDB error.
   package init(_ error: LMDBError, during operation: String, path: String? = nil) {
     if error.isStorageFull {
       self = .storageFull(
@@ -224,11 +226,13 @@ extension StoreError {
       errorNumber: errorNumber)
   }
 
+  /// Returns the error for the use of a closed handle.
   package static func closed(_ operation: String) -> StoreError {
     StoreError(
       .closed, during: operation, "The store was closed. Open it again with SharedStore(at:).")
   }
 
+  /// Returns the error for the use of a store in a forked child.
   package static func usedAfterFork(_ operation: String) -> StoreError {
     StoreError(
       .usedAfterFork, during: operation,

@@ -230,6 +230,7 @@ public enum StoreEvent: Sendable, Hashable, CustomStringConvertible {
 extension Duration {
   package var nanoseconds: UInt64 { Clocks.nanoseconds(of: self) }
 
+  /// The duration in milliseconds; very long durations saturate.
   package var milliseconds: Int64 {
     let (seconds, attoseconds) = components
     // The result saturates: such a time is treated as never.
