@@ -103,7 +103,7 @@ import Testing
         return
       }
       #expect(code != 0)
-      #expect(outcome.standardError.contains("no room"), "\(outcome.standardError)")
+      #expect(outcome.standardError.contains("no space left"), "\(outcome.standardError)")
     }
     #expect(try store.bytes(forKey: "big") == nil)
     try store.setBytes([2], forKey: 1)

@@ -151,7 +151,7 @@ package struct ObservedSnapshot: Sendable {
 package struct ObserverConditions: Sendable {
   /// The expiration time of the observed data, by the store's clock.
   let deadline: Int64
-  /// Returns whether the observer's own handle was closed.
+  /// A closure that returns whether the observer's handle was closed.
   let isOver: @Sendable () -> Bool
 
   /// Creates conditions; by default the observed data never expires.

@@ -15,7 +15,7 @@ package final class Flight<Value: Sendable>: Sendable {
 
   private struct State {
     var result: Result<Value, any Error>?
-    /// Returns whether a result that was delivered early is still valid for more callers.
+    /// A closure that returns whether a result that was delivered early is valid for more callers.
     var isValid: (@Sendable () -> Bool)?
     var waiters: [UInt64: Waiter] = [:]
     var last: UInt64 = 0

@@ -29,7 +29,7 @@ package final class SingleFlightGroup: Sendable {
   package struct Call<Value: Sendable>: Sendable {
     let key: EncodedKey
     let space: String
-    /// Returns the key and its namespace, for error messages.
+    /// A closure that returns the key and its namespace, for error messages.
     let text: @Sendable () -> String
     let timeout: Duration
 
