@@ -88,13 +88,13 @@ extension SharedTable {
       while free != 0 {
         let index = number * 64 + free.trailingZeroBitCount
         free &= free - 1
-        if let lease = take(index, hash, namespace, process) { return lease }
+        if let lease = acquire(index, hash, namespace, process) { return lease }
       }
     }
     return nil
   }
 
-  private func take(
+  private func acquire(
     _ index: Int, _ hash: UInt64, _ namespace: UInt32, _ process: Int
   ) -> Lease? {
     let offset = offset(lease: index)
@@ -102,9 +102,9 @@ extension SharedTable {
     let found = unsafe state.pointee.load(ordering: .relaxed)
     guard Self.phase(found) == Self.free else { return nil }
     let mine = (Self.count(found) &+ 1) << 24 | UInt64(process + 1) << 8
-    let (taken, _) = unsafe state.pointee.compareExchange(
+    let (acquired, _) = unsafe state.pointee.compareExchange(
       expected: found, desired: mine | Self.changing, ordering: .acquiringAndReleasing)
-    guard taken else { return nil }
+    guard acquired else { return nil }
     unsafe word(offset + 8).pointee.store(hash, ordering: .relaxed)
     unsafe word(offset + 16).pointee.store(UInt64(namespace), ordering: .relaxed)
     unsafe state.pointee.store(mine | Self.active, ordering: .sequentiallyConsistent)

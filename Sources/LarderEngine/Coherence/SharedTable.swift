@@ -231,13 +231,13 @@ package final class SharedTable: Sendable {
   }
 
   /// Fences the generation: every process leaves it. A fence is permanent.
-  package func fence() { leave(as: 1) }
+  package func fence() { mark(as: 1) }
 
   /// Marks the generation as completely copied: every process switches to its successor. The caller
   /// holds the writer lock, or no process can commit here any more.
-  package func supersede() { leave(as: 2) }
+  package func supersede() { mark(as: 2) }
 
-  private func leave(as word: UInt32) {
+  private func mark(as word: UInt32) {
     _ = unsafe half(SharedTableLayout.condemned).pointee.compareExchange(
       expected: 0, desired: word, ordering: .sequentiallyConsistent)
     fault(.condemnMarked)

@@ -49,12 +49,12 @@ extension StoreCore {
     let inside = SharedTableLayout.insideCount - 1
     generation.table.markInsideLMDB(process: generation.process, index: inside, true)
     defer { generation.table.markInsideLMDB(process: generation.process, index: inside, false) }
-    return try performWithRoom(in: generation, body)
+    return try performSelectingWriteMode(in: generation, body)
   }
 
   /// Uses the write map where it is allowed. If the disk may not have enough space for that, runs
   /// the transaction from the beginning with `pwrite`.
-  private func performWithRoom<R>(
+  private func performSelectingWriteMode<R>(
     in generation: Generation, _ body: (inout StoreTransaction) throws -> R
   ) throws -> (result: R, label: UInt64) {
     let environment = generation.environment
@@ -90,8 +90,8 @@ extension StoreCore {
       let milliseconds = Clocks.wallMilliseconds()
       // With the write map, a transaction takes about as long as one `fstat`, so the file status is
       // checked at most once per millisecond. In that mode the size changes only with reservations.
-      let isLooking = generation.shouldCheckFileStatus(at: milliseconds)
-      if isLooking {
+      let checksFileStatus = generation.shouldCheckFileStatus(at: milliseconds)
+      if checksFileStatus {
         let size = UInt64(generation.dataSize)
         guard size >= table.dataBytes else {
           throw LMDBError(.corrupted, during: "the size of data.mdb (it shrank)")
@@ -123,7 +123,7 @@ extension StoreCore {
       table.releaseTicket(process: generation.process)
       // Stored now and not with the next commit, so that a truncation after this commit is
       // detected.
-      if isLooking || generation.hasReservedMore, let status = generation.dataStatus {
+      if checksFileStatus || generation.hasReservedMore, let status = generation.dataStatus {
         table.raiseDataBytes(to: UInt64(status.size))
         table.raiseDataChanged(to: status.changed)
         generation.noteGrowth(to: status.size, self)

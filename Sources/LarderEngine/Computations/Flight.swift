@@ -110,10 +110,10 @@ package final class Flight<Value: Sendable>: Sendable {
     of outcome: TimedOutcome<Result<Value, any Error>>, _ id: UInt64,
     _ call: SingleFlightGroup.Call<Value>
   ) {
-    outcome.setTimer(after: call.timeout) { [self] in timeIsUp(outcome, id, call) }
+    outcome.setTimer(after: call.timeout) { [self] in handleTimeout(outcome, id, call) }
   }
 
-  private func timeIsUp(
+  private func handleTimeout(
     _ outcome: TimedOutcome<Result<Value, any Error>>, _ id: UInt64,
     _ call: SingleFlightGroup.Call<Value>
   ) {

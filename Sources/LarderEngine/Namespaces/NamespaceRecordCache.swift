@@ -16,14 +16,14 @@ struct CachedTotals: Sendable {
 /// Most transactions use one namespace. The most recent one is stored separately, so that this case
 /// needs no dictionary.
 struct NamespaceRecordCache {
-  private struct Book {
+  private struct CachedRecord {
     var record: NamespaceRecord
     var isChanged: Bool
   }
 
   private var lastNumber: UInt32?
-  private var last = Book(record: NamespaceRecord(name: []), isChanged: false)
-  private var others: [UInt32: Book] = [:]
+  private var last = CachedRecord(record: NamespaceRecord(name: []), isChanged: false)
+  private var others: [UInt32: CachedRecord] = [:]
   private(set) var hasChanges = false
 
   /// The record of a namespace, or `nil` if it has not been read.
@@ -40,16 +40,16 @@ struct NamespaceRecordCache {
 
   /// Adds a record that was read.
   mutating func learn(_ number: UInt32, _ record: NamespaceRecord) {
-    putLastAside()
+    storeLast()
     if !others.isEmpty { others[number] = nil }
     lastNumber = number
-    last = Book(record: record, isChanged: false)
+    last = CachedRecord(record: record, isChanged: false)
   }
 
   /// Changes a record that has been read.
   @inline(__always)
   mutating func change(_ number: UInt32, _ body: (inout NamespaceRecord) -> Void) {
-    if number != lastNumber { bringForward(number) }
+    if number != lastNumber { makeLast(number) }
     body(&last.record)
     last.isChanged = true
     hasChanges = true
@@ -59,7 +59,9 @@ struct NamespaceRecordCache {
   func forEachChanged(_ body: (UInt32, NamespaceRecord) throws -> Void) rethrows {
     guard hasChanges else { return }
     if let lastNumber, last.isChanged { try body(lastNumber, last.record) }
-    for (number, book) in others where book.isChanged { try body(number, book.record) }
+    for (number, cached) in others where cached.isChanged {
+      try body(number, cached.record)
+    }
   }
 
   /// The only record that has been read, or `nil` if there are none or several.
@@ -68,16 +70,16 @@ struct NamespaceRecordCache {
     return (lastNumber, last.record)
   }
 
-  private mutating func bringForward(_ number: UInt32) {
-    guard let book = others.removeValue(forKey: number) else {
+  private mutating func makeLast(_ number: UInt32) {
+    guard let cached = others.removeValue(forKey: number) else {
       preconditionFailure("the changed namespace has no cached record")
     }
-    putLastAside()
+    storeLast()
     lastNumber = number
-    last = book
+    last = cached
   }
 
-  private mutating func putLastAside() {
+  private mutating func storeLast() {
     guard let lastNumber else { return }
     others[lastNumber] = last
   }

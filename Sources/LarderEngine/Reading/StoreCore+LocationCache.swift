@@ -51,13 +51,13 @@ extension StoreCore {
         || Mutant.placesIgnoreStamps.isActive
     else { return nil }
     // The generation is closed, or every reader is in use: the search of the tree handles both.
-    guard let entrance = generation.pool.enter() else { return nil }
-    generation.table.markInsideLMDB(process: generation.process, index: entrance, true)
+    guard let readerIndex = generation.pool.enter() else { return nil }
+    generation.table.markInsideLMDB(process: generation.process, index: readerIndex, true)
     let value = places.withBytes(at: record) {
       read(tag, key, number, checksum: record.checksum, $0)
     }
-    generation.table.markInsideLMDB(process: generation.process, index: entrance, false)
-    generation.pool.leave(entrance)
+    generation.table.markInsideLMDB(process: generation.process, index: readerIndex, false)
+    generation.pool.leave(readerIndex)
     guard let value else { return nil }
     fault(.beforeFill)
     generation.count(.storeHits)

@@ -167,18 +167,18 @@ extension StoreCore {
   func reading<R>(_ operation: String, _ body: (Generation) throws -> R) throws -> R {
     var retries = 0
     var fences = 0
-    var met: Generation?
+    var currentGeneration: Generation?
     while true {
       do {
         return try withGeneration { generation in
-          if met !== generation {
-            met = generation
+          if currentGeneration !== generation {
+            currentGeneration = generation
             retries = 0
           }
           return try body(generation)
         }
       } catch let error as LMDBError {
-        guard error.isDamage, let damaged = met else {
+        guard error.isDamage, let damaged = currentGeneration else {
           throw StoreError(wrapping: error, during: operation, path: directory.path)
         }
         retries += 1

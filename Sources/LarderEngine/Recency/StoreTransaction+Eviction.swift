@@ -23,15 +23,15 @@ extension StoreTransaction {
     let limit = budget + (Mutant.budgetOffByOne.isActive ? 1 : 0)
     guard budget > 0, totals.bytes + UInt64(cost) > limit else { return }
     try removeExpired(limit: 256) { $0 + UInt64(cost) > limit }
-    var fruitless = 0
+    var emptyRounds = 0
     while totals.bytes + UInt64(cost) > limit, totals.entries > 0 {
       let over = totals.bytes + UInt64(cost) - limit
       let average = max(totals.bytes / max(totals.entries, 1), 1)
       let wanted = Int(min(over / average + 1, UInt64(Self.maximumVictims)))
-      let removed = try evict(wanted: wanted, sparingOwn: fruitless < 8)
-      fruitless = removed == 0 ? fruitless + 1 : 0
+      let removed = try evict(wanted: wanted, sparingOwn: emptyRounds < 8)
+      emptyRounds = removed == 0 ? emptyRounds + 1 : 0
       // A cursor finds no more entries: the totals are wrong, so count again.
-      if fruitless > 32 {
+      if emptyRounds > 32 {
         try recount()
         break
       }
@@ -43,12 +43,12 @@ extension StoreTransaction {
   /// needed.
   mutating func trim(limit: Int) throws -> Bool {
     var removed = 0
-    var fruitless = 0
-    while budget > 0, totals.bytes > budget, totals.entries > 0, fruitless < 32 {
+    var emptyRounds = 0
+    while budget > 0, totals.bytes > budget, totals.entries > 0, emptyRounds < 32 {
       if removed >= limit { return false }
       let count = try evict(wanted: Self.maximumVictims, sparingOwn: false)
       removed += count
-      fruitless = count == 0 ? fruitless + 1 : 0
+      emptyRounds = count == 0 ? emptyRounds + 1 : 0
     }
     return true
   }
@@ -85,8 +85,8 @@ extension StoreTransaction {
       victims = Array(candidates.sorted { $0.tick < $1.tick }.prefix(wanted))
     }
     var removed = 0
-    var gone: Set<UInt64> = []
-    for victim in victims where gone.insert(victim.hash).inserted {
+    var removedHashes: Set<UInt64> = []
+    for victim in victims where removedHashes.insert(victim.hash).inserted {
       removed += try removeItems(hash: victim.hash) { $0.offset == victim.offset }
       if victim.isDead { expired += 1 } else { evicted += 1 }
     }

@@ -184,7 +184,7 @@ extension StoreCore {
       return handles <= 1
     }
     guard isLast else { return }
-    if mayWaitHere { return close(ended) }
+    if canCloseOnCurrentThread { return close(ended) }
     do throws(SystemError) {
       try OSThread.start { self.close(ended) }
     } catch {
@@ -196,7 +196,7 @@ extension StoreCore {
   }
 
   /// Whether closing the store on this thread does not wait for this thread itself.
-  private var mayWaitHere: Bool {
+  private var canCloseOnCurrentThread: Bool {
     let token = OSThread.token
     return leader.load(ordering: .relaxed) != token && bodyThread.load(ordering: .relaxed) != token
       && !worker.isCurrentThread && !DeadlineTimer.shared.isCurrentThread
@@ -222,7 +222,7 @@ extension StoreCore {
       case .opening: break
       case .open(let core, _) where core.bodyThread.load(ordering: .relaxed) != OSThread.token:
         try? core.synchronize()
-      case .closing(let core, let ended) where core.mayWaitHere:
+      case .closing(let core, let ended) where core.canCloseOnCurrentThread:
         ended.wait(nanoseconds: core.options.writeTimeout.nanoseconds)
       case .open, .closing: break
       }

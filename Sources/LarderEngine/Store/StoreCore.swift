@@ -29,7 +29,7 @@ package final class StoreCore: Sendable {
   let syncer = Checkpointer()
   let lastTick = Atomic<UInt64>(0)
   let idleWatch = IdleWatch()
-  private let movingThread = Mutex<Void>(())
+  private let switchLock = Mutex<Void>(())
   let notices: DeferredCallbacks
   let followers = GenerationFollowers()
   /// The thread of the commit leader, or zero.
@@ -80,7 +80,7 @@ package final class StoreCore: Sendable {
     if old.isReadingOnCurrentThread { throw .generationReplacedDuringRead(path: directory.path) }
     // Callbacks are deferred until the lock is free, because they may use the store.
     notices.hold()
-    let outcome: Result<Generation, StoreError> = movingThread.withLock { _ in
+    let outcome: Result<Generation, StoreError> = switchLock.withLock { _ in
       do throws(StoreError) {
         let now = try generation()
         if now !== old { return .success(now) }
@@ -125,20 +125,20 @@ package final class StoreCore: Sendable {
   /// Runs an operation, and repeats it in the next generation after each generation switch.
   package func withGeneration<R>(_ body: (Generation) throws -> R) throws -> R {
     var generation = try generation()
-    var moves = 0
-    var firstMove: UInt64 = 0
+    var switches = 0
+    var firstSwitch: UInt64 = 0
     while true {
       do {
         return try body(generation)
       } catch EngineSignal.generationChanged {
-        moves += 1
+        switches += 1
         let now = Clocks.monotonicNanoseconds()
-        if moves == 1 { firstMove = now }
+        if switches == 1 { firstSwitch = now }
         // Consecutive compactions and repairs do not make an operation fail.
-        guard moves < 8 || now &- firstMove < 2_000_000_000 else {
+        guard switches < 8 || now &- firstSwitch < 2_000_000_000 else {
           throw StoreError(
             .damaged, during: "use", path: directory.path,
-            "The store switched generations \(moves) times in a row. Check the disk.")
+            "The store switched generations \(switches) times in a row. Check the disk.")
         }
         generation = try move(from: generation)
       }
