@@ -50,22 +50,22 @@ extension MemoryTier {
   @inlinable
   package func value(
     at spot: TierPosition, newest: UInt64, table: SharedTable, if isWanted: (Value) -> Bool
-  ) -> (value: Value, label: UInt64)? {
+  ) -> (value: Value, commitVersion: UInt64)? {
     guard spot.shard < shards.count else { return nil }
-    return shards[spot.shard].state.withLock { shard -> (value: Value, label: UInt64)? in
+    return shards[spot.shard].state.withLock { shard -> (value: Value, commitVersion: UInt64)? in
       let position = spot.position
-      guard position < shard.entries.count, shard.view.isOf(table) else { return nil }
-      let label = shard.entries[position].label
+      guard position < shard.entries.count, shard.view.matches(table) else { return nil }
+      let commitVersion = shard.entries[position].commitVersion
       let slot = Int(truncatingIfNeeded: shard.entries[position].storeHash & 0xFFFF)
       // In this order; see ``hit(_:)``.
       guard
-        label != 0, label <= newest, shard.entries[position].record == nil,
+        commitVersion != 0, commitVersion <= newest, shard.entries[position].record == nil,
         shard.entries[position].expires == Int64.max, !shard.view.mayBeShadowed(slot: slot),
-        shard.view.isCurrent(slot: slot, seal: shard.entries[position].seal),
+        shard.view.isCurrent(slot: slot, readVersion: shard.entries[position].readVersion),
         isWanted(shard.entries[position].value)
       else { return nil }
       if !shard.entries[position].wasUsed { shard.entries[position].wasUsed = true }
-      return (shard.entries[position].value, label)
+      return (shard.entries[position].value, commitVersion)
     }
   }
 }

@@ -30,10 +30,10 @@ struct TierEntry<Key: CacheKey, Value: Sendable>: Sendable {
   @usableFromInline var value: Value
   /// The inverted label of the newest snapshot the value is known to be right in;
   /// `UInt64.max`, which no slot satisfies, while `record` is waiting.
-  @usableFromInline var seal: UInt64
+  @usableFromInline var readVersion: UInt64
   @usableFromInline var storeHash: UInt64
   /// The label of the transaction that wrote the entry; zero when not known.
-  @usableFromInline var label: UInt64
+  @usableFromInline var commitVersion: UInt64
   @usableFromInline var expires: Int64
   @usableFromInline var cost: Int
   @usableFromInline var wasUsed: Bool
@@ -43,15 +43,16 @@ struct TierEntry<Key: CacheKey, Value: Sendable>: Sendable {
 
   @inlinable
   init(
-    key: Key, keyHash: Int, value: Value, seal: UInt64, storeHash: UInt64, label: UInt64,
+    key: Key, keyHash: Int, value: Value, readVersion: UInt64, storeHash: UInt64,
+    commitVersion: UInt64,
     expires: Int64, cost: Int, record: WriteRequest?
   ) {
     self.key = key
     self.keyHash = keyHash
     self.value = value
-    self.seal = seal
+    self.readVersion = readVersion
     self.storeHash = storeHash
-    self.label = label
+    self.commitVersion = commitVersion
     self.expires = expires
     self.cost = cost
     self.wasUsed = false
@@ -61,7 +62,7 @@ struct TierEntry<Key: CacheKey, Value: Sendable>: Sendable {
 
   /// Whether the entry is that of a key, of the same hash.
   @inlinable @inline(__always)
-  func isOf(_ other: Key) -> Bool {
+  func matches(_ other: Key) -> Bool {
     guard hasPlainKey else { return isSameKey(key, other) }
     // A text that equals one of ASCII characters and is another has a longer character somewhere, as
     // the Kelvin sign is to K, and no shorter one: told by the length, without looking at each byte.
@@ -92,7 +93,7 @@ struct TierShard<Key: CacheKey, Value: Sendable>: Sendable {
     while true {
       let position = Int(index[probe]) &- 1
       if position < 0 { return -1 }
-      if entries[position].keyHash == hash, entries[position].isOf(key) {
+      if entries[position].keyHash == hash, entries[position].matches(key) {
         return position
       }
       probe = (probe &+ 1) & mask
@@ -249,7 +250,7 @@ package final class MemoryTier<Key: CacheKey, Value: Sendable>: Sendable {
 
   /// The value of a key, if it is in memory and the newest any process was told of.
   @inlinable @inline(__always)
-  package func hit(_ key: Key) -> Value? {
+  package func validValue(_ key: Key) -> Value? {
     if fork.isForkedChild { return nil }
     let hash = key.hashValue
     return shard(hash).state.withLock { shard -> Value? in
@@ -263,7 +264,7 @@ package final class MemoryTier<Key: CacheKey, Value: Sendable>: Sendable {
         // the two looks and be missed by both.
         guard
           !shard.view.mayBeShadowed(slot: slot),
-          shard.view.isCurrent(slot: slot, seal: shard.entries[position].seal)
+          shard.view.isCurrent(slot: slot, readVersion: shard.entries[position].readVersion)
         else { return nil }
         if shard.entries[position].expires != Int64.max,
           shard.entries[position].expires <= now
@@ -292,14 +293,19 @@ package final class MemoryTier<Key: CacheKey, Value: Sendable>: Sendable {
 
   /// A value that is in memory under a label, sealed anew: its entry was found to be the same.
   @inlinable
-  package func renew(_ key: Key, label: UInt64, seal: UInt64, table: SharedTable) -> Value? {
+  package func revalidate(
+    _ key: Key, commitVersion: UInt64, readVersion: UInt64, table: SharedTable
+  ) -> Value? {
     let hash = key.hashValue
     return shard(hash).state.withLock { shard in
       let position = shard.position(of: key, hash: hash)
-      guard position >= 0, shard.view.isOf(table),
-        shard.entries[position].label == label, shard.entries[position].record == nil
+      guard position >= 0, shard.view.matches(table),
+        shard.entries[position].commitVersion == commitVersion,
+        shard.entries[position].record == nil
       else { return nil }
-      if seal < shard.entries[position].seal { shard.entries[position].seal = seal }
+      if readVersion < shard.entries[position].readVersion {
+        shard.entries[position].readVersion = readVersion
+      }
       return shard.entries[position].value
     }
   }
@@ -321,23 +327,25 @@ package final class MemoryTier<Key: CacheKey, Value: Sendable>: Sendable {
   /// - Parameter mayFile: Asked under the shard's lock whether the value is still wanted: a write
   ///   that waits in the queue forbids it.
   @inlinable
-  package func file(
-    _ value: Value, forKey key: Key, seal: UInt64, label: UInt64, expires: Int64, cost: Int,
-    storeHash: UInt64, table: SharedTable?, if mayFile: () -> Bool = { true }
+  package func insert(
+    _ value: Value, forKey key: Key, readVersion: UInt64, commitVersion: UInt64, expires: Int64,
+    cost: Int,
+    storeHash: UInt64, table: SharedTable?, if mayInsert: () -> Bool = { true }
   ) {
     let hash = key.hashValue
     shard(hash).state.withLock { shard in
-      if let table, !shard.view.isOf(table), !turn(to: table, &shard) { return }
+      if let table, !shard.view.matches(table), !turn(to: table, &shard) { return }
       let position = shard.position(of: key, hash: hash)
       if position >= 0, shard.entries[position].record == nil, table != nil,
-        shard.entries[position].seal < seal
+        shard.entries[position].readVersion < readVersion
       {
         return
       }
-      guard mayFile() else { return }
+      guard mayInsert() else { return }
       shard.insert(
         TierEntry(
-          key: key, keyHash: hash, value: value, seal: seal, storeHash: storeHash, label: label,
+          key: key, keyHash: hash, value: value, readVersion: readVersion, storeHash: storeHash,
+          commitVersion: commitVersion,
           expires: expires, cost: cost, record: nil),
         costLimit: costLimit, countLimit: countLimit)
     }
@@ -349,12 +357,12 @@ package final class MemoryTier<Key: CacheKey, Value: Sendable>: Sendable {
   @usableFromInline
   func turn(to table: SharedTable, _ shard: inout TierShard<Key, Value>) -> Bool {
     if table.incarnation < shard.incarnation { return false }
-    follow(table, &shard)
+    rebind(table, &shard)
     return true
   }
 
   /// Leaves what was filed from another table: its slots and labels say nothing in this one.
-  private func follow(_ table: SharedTable, _ shard: inout TierShard<Key, Value>) {
+  private func rebind(_ table: SharedTable, _ shard: inout TierShard<Key, Value>) {
     if shard.view.table != nil { shard.removeAll() }
     shard.incarnation = table.incarnation
     shard.view = SharedTableView(table, pending: core?.pending)
@@ -364,20 +372,21 @@ package final class MemoryTier<Key: CacheKey, Value: Sendable>: Sendable {
   func adopt(_ key: Key, table: SharedTable) {
     shard(key.hashValue).state.withLock { shard in
       guard table.incarnation >= shard.incarnation, shard.view.table !== table else { return }
-      follow(table, &shard)
+      rebind(table, &shard)
     }
   }
 
   /// Files a value that waits in the queue: this process sees it at once.
   @inlinable
-  func file(
+  func insert(
     waiting value: Value, forKey key: Key, expires: Int64, cost: Int, record: WriteRequest
   ) {
     let hash = key.hashValue
     shard(hash).state.withLock { shard in
       shard.insert(
         TierEntry(
-          key: key, keyHash: hash, value: value, seal: UInt64.max, storeHash: 0, label: 0,
+          key: key, keyHash: hash, value: value, readVersion: UInt64.max, storeHash: 0,
+          commitVersion: 0,
           expires: expires, cost: cost, record: record),
         costLimit: costLimit, countLimit: countLimit)
     }

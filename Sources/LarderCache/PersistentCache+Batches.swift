@@ -33,7 +33,7 @@ extension PersistentCache {
       switch lookup.outcome {
       case .found(let stored):
         let value = try decode(stored.payload, codec: stored.codec, of: item.key)
-        file(value, item.key, item.encoded, stored, lookup, core, space)
+        insert(value, item.key, item.encoded, stored, lookup, core, space)
         result[item.key] = value
       case .unreadable(let text): throw unreadable(text, item.key)
       case .absent, .unchanged: break

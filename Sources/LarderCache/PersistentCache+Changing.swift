@@ -57,7 +57,7 @@ extension PersistentCache {
         // Under the writer lock: no other process can stamp the key's slot now.
         guard
           transaction.generation.table === seen.generation.table,
-          seen.generation.table.isCurrent(slot: seen.slot, seal: seen.seal)
+          seen.generation.table.isCurrent(slot: seen.slot, readVersion: seen.readVersion)
         else { return false }
         try transaction.set(content, forKey: encoded, in: space)
         return true

@@ -40,7 +40,7 @@ extension PersistentCache {
     _ key: Key, queue: DispatchQueue = .main, fallback: @escaping @Sendable () -> Value,
     completion: @escaping @Sendable (Value) -> Void
   ) {
-    if let value = tier.hit(key) { return queue.async { completion(value) } }
+    if let value = tier.validValue(key) { return queue.async { completion(value) } }
     deliver(on: queue, fallback, completion, report) { [self] compute in
       try await value(forKey: key, compute)
     }
@@ -56,7 +56,7 @@ extension PersistentCache {
     _ key: Key, queue: DispatchQueue = .main,
     completion: @escaping @Sendable (Value?) -> Void
   ) {
-    if let value = tier.hit(key) { return queue.async { completion(value) } }
+    if let value = tier.validValue(key) { return queue.async { completion(value) } }
     DispatchQueue.global().async { [self] in
       let value = self[key]
       queue.async { completion(value) }

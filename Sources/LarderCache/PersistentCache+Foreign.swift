@@ -37,7 +37,7 @@ extension PersistentCache: CustomStorageClient {
     defer { store.end(call) }
     guard let data = store.storage[text] else {
       guard let old = try oldItem(key, store), old.entry.expires > tier.now else { return nil }
-      file(old.value, key, old.entry) { store.isUndisturbed(call) }
+      insert(old.value, key, old.entry) { store.isUndisturbed(call) }
       return Loaded(value: old.value, expires: old.entry.expires)
     }
     guard let entry = CustomStorageEntry(data, forKey: text) else {
@@ -45,7 +45,7 @@ extension PersistentCache: CustomStorageClient {
     }
     guard entry.expires > tier.now else { return nil }
     let value = try decode(entry.payload, codec: entry.codec, of: key)
-    file(value, key, entry) { store.isUndisturbed(call) }
+    insert(value, key, entry) { store.isUndisturbed(call) }
     return Loaded(value: value, expires: entry.expires)
   }
 
@@ -91,7 +91,7 @@ extension PersistentCache: CustomStorageClient {
     store.forget(key, besides: self)
     var isFiled = false
     if let entry, let value {
-      file(value, key, entry) {
+      insert(value, key, entry) {
         isFiled = store.isUndisturbed(call)
         return isFiled
       }
@@ -100,11 +100,12 @@ extension PersistentCache: CustomStorageClient {
     memoryWatch.note(key)
   }
 
-  private func file(_ value: Value, _ key: Key, _ entry: CustomStorageEntry, if mayFile: () -> Bool)
-  {
-    tier.file(
-      value, forKey: key, seal: 0, label: 0, expires: entry.expires,
-      cost: entry.payload.count + EntryHeader.size, storeHash: 0, table: nil, if: mayFile)
+  private func insert(
+    _ value: Value, _ key: Key, _ entry: CustomStorageEntry, if mayInsert: () -> Bool
+  ) {
+    tier.insert(
+      value, forKey: key, readVersion: 0, commitVersion: 0, expires: entry.expires,
+      cost: entry.payload.count + EntryHeader.size, storeHash: 0, table: nil, if: mayInsert)
   }
 
   /// The text under which PersistentCacheKit kept a key, if entries of it are to be read.

@@ -78,7 +78,7 @@ public struct CacheValues<Key: CacheKey, Value: Codable & Sendable>: AsyncSequen
     let hashed = EncodedKey(key)
     let (snapshot, slot) = try core.withObjectSnapshot("values") { _, view in
       (
-        core.observed(view.generation, label: view.label, mark: mark),
+        core.observed(view.generation, commitVersion: view.commitVersion, mark: mark),
         StampSlot.key(hash: space.hash(of: hashed, in: view.generation))
       )
     }

@@ -20,7 +20,7 @@ extension PersistentCache {
   ///   that is damaged, of a newer format, or of another type; other codes when the store fails.
   @inlinable
   public func value(forKey key: Key) throws -> Value? {
-    if let value = tier.hit(key) { return value }
+    if let value = tier.validValue(key) { return value }
     return try loadValue(key)
   }
 
@@ -29,7 +29,7 @@ extension PersistentCache {
   /// A read never waits for writers, so it does not suspend.
   @inlinable
   public func value(forKey key: Key) async throws -> Value? {
-    if let value = tier.hit(key) { return value }
+    if let value = tier.validValue(key) { return value }
     return try loadValue(key)
   }
 
@@ -37,7 +37,7 @@ extension PersistentCache {
 
   /// Whether a key has a value.
   public func contains(_ key: Key) throws -> Bool {
-    if tier.hit(key) != nil { return true }
+    if tier.validValue(key) != nil { return true }
     guard let (core, space) = try engine("contains") else {
       return try foreign.map { try containsForeign(key, $0.store) } ?? false
     }
@@ -64,7 +64,7 @@ extension PersistentCache {
   func load(_ key: Key) throws -> Loaded? {
     guard let (core, space) = try engine("get") else {
       while let before = tier.withEntry(key, { entry, _ in entry.expires }) {
-        guard let value = tier.hit(key) else { break }
+        guard let value = tier.validValue(key) else { break }
         // Replaced between the two looks: the time would be another value's.
         let after = tier.withEntry(key) { entry, _ in entry.expires }
         if after == before { return Loaded(value: value, expires: before) }
@@ -80,23 +80,23 @@ extension PersistentCache {
     let known = revalidateCommitted(key, encoded, core, space)
     if let current = known.current { return current }
 
-    let lookup = try core.lookup(encoded, in: space, known: known.label)
+    let lookup = try core.lookup(encoded, in: space, known: known.commitVersion)
     switch lookup.outcome {
     case .absent:
-      removeStale(key, seal: lookup.seal)
+      removeStale(key, readVersion: lookup.readVersion)
       return nil
     case .unreadable(let text):
       throw unreadable(text, key)
     case .unchanged:
       // The entry is the one decoded before: keep the value, move its snapshot forward.
       let renewed: Loaded?? = tier.withEntry(key) { entry, _ in
-        guard entry.record == nil, entry.label == known.label else { return nil }
-        entry.seal = min(entry.seal, lookup.seal)
+        guard entry.record == nil, entry.commitVersion == known.commitVersion else { return nil }
+        entry.readVersion = min(entry.readVersion, lookup.readVersion)
         entry.storeHash = lookup.hash
         return Loaded(value: entry.value, expires: entry.expires)
       }
       if let renewed = renewed ?? nil {
-        refreshTable(key, renewed, lookup, known.label)
+        refreshTable(key, renewed, lookup, known.commitVersion)
         return renewed
       }
       return try decode(core.lookup(encoded, in: space), key, encoded, core, space)
@@ -106,12 +106,14 @@ extension PersistentCache {
   }
 
   /// A shard that was filed from an older generation gets the new one's table.
-  private func refreshTable(_ key: Key, _ loaded: Loaded, _ lookup: Lookup, _ label: UInt64) {
+  private func refreshTable(_ key: Key, _ loaded: Loaded, _ lookup: Lookup, _ commitVersion: UInt64)
+  {
     let isOld = tier.withEntry(key) { _, table in table !== lookup.generation.table } ?? false
     guard isOld else { return }
     let cost = tier.withEntry(key) { entry, _ in entry.cost } ?? 0
-    tier.file(
-      loaded.value, forKey: key, seal: lookup.seal, label: label, expires: loaded.expires,
+    tier.insert(
+      loaded.value, forKey: key, readVersion: lookup.readVersion, commitVersion: commitVersion,
+      expires: loaded.expires,
       cost: cost, storeHash: lookup.hash, table: lookup.generation.table)
   }
 
@@ -120,17 +122,18 @@ extension PersistentCache {
   ) throws -> Loaded? {
     guard case .found(let stored) = lookup.outcome else { return nil }
     let value = try decode(stored.payload, codec: stored.codec, of: key)
-    file(value, key, encoded, stored, lookup, core, space)
+    insert(value, key, encoded, stored, lookup, core, space)
     return Loaded(value: value, expires: stored.expires)
   }
 
   /// Files what a snapshot had, unless a write of the key waits in this process's queue.
-  func file(
+  func insert(
     _ value: Value, _ key: Key, _ encoded: EncodedKey, _ stored: StoredValue, _ lookup: Lookup,
     _ core: StoreCore, _ space: NamespaceHandle
   ) {
-    tier.file(
-      value, forKey: key, seal: lookup.seal, label: stored.label, expires: stored.expires,
+    tier.insert(
+      value, forKey: key, readVersion: lookup.readVersion, commitVersion: stored.commitVersion,
+      expires: stored.expires,
       cost: stored.payload.count + EntryHeader.size, storeHash: lookup.hash,
       table: lookup.generation.table
     ) {
@@ -155,8 +158,10 @@ extension PersistentCache {
   }
 
   /// Removes what is in memory for a key that a snapshot does not have, unless it is newer.
-  private func removeStale(_ key: Key, seal: UInt64) {
-    let isOld = tier.withEntry(key) { entry, _ in entry.record == nil && entry.seal >= seal }
+  private func removeStale(_ key: Key, readVersion: UInt64) {
+    let isOld = tier.withEntry(key) { entry, _ in
+      entry.record == nil && entry.readVersion >= readVersion
+    }
     if isOld == true { tier.remove(key) }
   }
 
@@ -173,10 +178,10 @@ extension PersistentCache {
   ) throws -> Waiting? {
     switch record.phase {
     case .queued: break
-    case .inFlight(let label):
+    case .inFlight(let commitVersion):
       // Until its end is known it counts only while no other transaction has begun.
       let slot = Int(space.hash(of: encoded, in: try core.generation()) & 0xFFFF)
-      guard core.isNewest(record, inFlight: label, slot: slot) else { return nil }
+      guard core.isNewest(record, inFlight: commitVersion, slot: slot) else { return nil }
     case .committed, .superseded, .failed: return nil
     }
     guard case .put(let content) = record.kind else { return Waiting(loaded: nil) }
@@ -196,27 +201,28 @@ extension PersistentCache {
   /// - Returns: The value, if nothing newer was written since; else the label it is known under.
   private func revalidateCommitted(
     _ key: Key, _ encoded: EncodedKey, _ core: StoreCore, _ space: NamespaceHandle
-  ) -> (current: Loaded?, label: UInt64) {
+  ) -> (current: Loaded?, commitVersion: UInt64) {
     guard let generation = try? core.generation() else { return (nil, 0) }
     let result: (Loaded?, UInt64)? = tier.withEntry(key) { entry, table in
       guard let record = entry.record else {
         // A label says nothing about the entries of another store's file.
-        return (nil, table === generation.table ? entry.label : 0)
+        return (nil, table === generation.table ? entry.commitVersion : 0)
       }
-      guard case .committed(let label) = record.phase, record.isOf(generation) else {
+      guard case .committed(let commitVersion) = record.phase, record.matches(generation) else {
         return (nil, 0)
       }
       entry.record = nil
-      entry.label = label
-      entry.seal = ~label
+      entry.commitVersion = commitVersion
+      entry.readVersion = ~commitVersion
       entry.storeHash = space.hash(of: encoded, in: generation)
       let slot = Int(entry.storeHash & 0xFFFF)
       // First what waits, then the stamps: see `MemoryTier.hit`.
       guard
         core.pendingWrite(of: encoded, in: space) == nil,
-        generation.table.isCurrent(slot: slot, seal: entry.seal), entry.expires > core.now
-      else { return (nil, label) }
-      return (Loaded(value: entry.value, expires: entry.expires), label)
+        generation.table.isCurrent(slot: slot, readVersion: entry.readVersion),
+        entry.expires > core.now
+      else { return (nil, commitVersion) }
+      return (Loaded(value: entry.value, expires: entry.expires), commitVersion)
     }
     if let current = result?.0 {
       tier.adopt(key, table: generation.table)

@@ -39,7 +39,7 @@ extension PersistentCache {
     forKey key: Key, expires: Expiration = .never,
     _ compute: @escaping @Sendable () async throws -> Value
   ) async throws -> Value {
-    if let value = tier.hit(key) { return value }
+    if let value = tier.validValue(key) { return value }
     if let value = try loadForCompute(key) { return value }
     let encoded = EncodedKey(key)
     let call = SingleFlightGroup.Call<Value>(

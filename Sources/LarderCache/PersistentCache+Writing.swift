@@ -93,14 +93,15 @@ extension PersistentCache {
   ///
   /// - Returns: Whether it was.
   func fileLocal(
-    _ value: Value, _ key: Key, _ expires: Expiration, if mayFile: () -> Bool
+    _ value: Value, _ key: Key, _ expires: Expiration, if mayInsert: () -> Bool
   ) -> Bool {
     var isFiled = false
-    tier.file(
-      value, forKey: key, seal: 0, label: 0, expires: expires.deadline(now: systemMilliseconds()),
+    tier.insert(
+      value, forKey: key, readVersion: 0, commitVersion: 0,
+      expires: expires.deadline(now: systemMilliseconds()),
       cost: EntryHeader.size + MemoryLayout<Value>.size, storeHash: 0, table: nil
     ) {
-      isFiled = mayFile()
+      isFiled = mayInsert()
       return isFiled
     }
     if isFiled { memoryWatch.note(key) }
@@ -110,7 +111,7 @@ extension PersistentCache {
   private func removeLocal(_ key: Key) throws -> Bool {
     if let foreign { return try removeForeign(key, foreign.store) }
     memoryWrites.note(key)
-    let existed = tier.hit(key) != nil
+    let existed = tier.validValue(key) != nil
     tier.remove(key)
     memoryWatch.note(key)
     return existed
@@ -122,12 +123,14 @@ extension PersistentCache {
     _ content: EntryContent,
     _ core: StoreCore, _ space: NamespaceHandle
   ) {
-    guard case .committed(let label) = record.phase, let generation = try? core.generation(),
-      record.isOf(generation)
+    guard case .committed(let commitVersion) = record.phase,
+      let generation = try? core.generation(),
+      record.matches(generation)
     else { return }
     let hash = space.hash(of: encoded, in: generation)
-    tier.file(
-      value, forKey: key, seal: ~label, label: label, expires: content.expires,
+    tier.insert(
+      value, forKey: key, readVersion: ~commitVersion, commitVersion: commitVersion,
+      expires: content.expires,
       cost: content.payload.count + EntryHeader.size, storeHash: hash, table: generation.table
     ) {
       !core.pending.mayHavePendingWrite(slot: Int(hash & 0xFFFF))
@@ -138,7 +141,7 @@ extension PersistentCache {
   /// Sets or removes without waiting for the commit.
   func setWriteBehind(_ value: Value?, forKey key: Key, expires: Expiration) {
     guard let queued = queueBehind(value, forKey: key, expires: expires), let value else { return }
-    tier.file(
+    tier.insert(
       waiting: value, forKey: key, expires: queued.expires, cost: queued.cost,
       record: queued.record)
   }

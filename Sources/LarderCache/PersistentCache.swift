@@ -143,7 +143,7 @@ public final class PersistentCache<Key: CacheKey, Value: Codable & Sendable>: Se
   /// throw them instead. A value that cannot be encoded leaves the old one in place.
   @inlinable
   public subscript(key: Key) -> Value? {
-    get { tier.hit(key) ?? loadReporting(key) }
+    get { tier.validValue(key) ?? loadReporting(key) }
     set { setWriteBehind(newValue, forKey: key) }
   }
 
@@ -174,7 +174,7 @@ public final class PersistentCache<Key: CacheKey, Value: Codable & Sendable>: Se
 
   @inlinable func setWriteBehind(_ value: Value?, forKey key: Key) {
     guard let queued = queueBehind(value, forKey: key, expires: .never), let value else { return }
-    tier.file(
+    tier.insert(
       waiting: value, forKey: key, expires: queued.expires, cost: queued.cost,
       record: queued.record)
   }

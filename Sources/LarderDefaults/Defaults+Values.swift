@@ -28,7 +28,7 @@ extension Defaults {
   ) throws -> Value? {
     if accessTrackers.load(ordering: .relaxed) != 0 { noteRead(of: key) }
     let tier = tiers.tier(of: Value.self)
-    if let value = tier.hit(DefaultsTierKey(key)) { return value }
+    if let value = tier.validValue(DefaultsTierKey(key)) { return value }
     return try load(key, tier)
   }
 
@@ -92,15 +92,17 @@ extension Defaults {
     switch lookup.outcome {
     case .found(let stored):
       let value = try Self.decode(Value.self, stored, key)
-      tier.file(
-        value, forKey: DefaultsTierKey(filed: key), seal: lookup.seal, label: stored.label,
+      tier.insert(
+        value, forKey: DefaultsTierKey(filed: key), readVersion: lookup.readVersion,
+        commitVersion: stored.commitVersion,
         expires: stored.expires,
         cost: stored.payload.count + EntryHeader.size, storeHash: lookup.hash,
         table: lookup.generation.table)
       return value
     case .absent, .unchanged:
-      tier.file(
-        nil, forKey: DefaultsTierKey(filed: key), seal: lookup.seal, label: 0, expires: .max,
+      tier.insert(
+        nil, forKey: DefaultsTierKey(filed: key), readVersion: lookup.readVersion, commitVersion: 0,
+        expires: .max,
         cost: EntryHeader.size, storeHash: lookup.hash, table: lookup.generation.table)
       return nil
     case .unreadable(let text): throw DefaultsStore.unreadable(text, key)

@@ -168,7 +168,7 @@ final class DefaultsStore: Sendable {
     let encoded = EncodedKey(key)
     let (snapshot, slot) = try core.withObjectSnapshot("values") { _, view in
       (
-        core.observed(view.generation, label: view.label, mark: mark),
+        core.observed(view.generation, commitVersion: view.commitVersion, mark: mark),
         StampSlot.key(hash: space.hash(of: encoded, in: view.generation))
       )
     }

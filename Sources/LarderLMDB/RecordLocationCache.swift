@@ -32,7 +32,7 @@ internal import Synchronization
 /// Where a record lay in the map, and what it was.
 package struct RecordLocation: Sendable {
   /// The inverted label of the snapshot that had the record there.
-  package let seal: UInt64
+  package let readVersion: UInt64
   package let checksum: UInt64
   fileprivate let address: UInt64
 
@@ -43,7 +43,7 @@ package struct RecordLocation: Sendable {
   fileprivate var count: Int { Int(address >> 48) }
 
   fileprivate func tag(_ hash: UInt64) -> UInt64 {
-    hash ^ checksum ^ (address &* 0x9E37_79B9_7F4A_7C15) ^ (seal &* 0xC2B2_AE3D_27D4_EB4F)
+    hash ^ checksum ^ (address &* 0x9E37_79B9_7F4A_7C15) ^ (readVersion &* 0xC2B2_AE3D_27D4_EB4F)
   }
 }
 
@@ -90,7 +90,7 @@ package final class RecordLocationCache: Sendable {
   ) -> RecordLocation? {
     let tag = unsafe words[0].load(ordering: .relaxed)
     let place = unsafe RecordLocation(
-      seal: words[2].load(ordering: .relaxed), checksum: words[3].load(ordering: .relaxed),
+      readVersion: words[2].load(ordering: .relaxed), checksum: words[3].load(ordering: .relaxed),
       address: words[1].load(ordering: .relaxed))
     return place.address != 0 && place.tag(hash) == tag ? place : nil
   }
@@ -106,18 +106,19 @@ package final class RecordLocationCache: Sendable {
   /// Remembers where a record of the map lies. What was seen there longest ago makes room.
   ///
   /// - Parameter record: The bytes as a transaction of the environment lent them.
-  package func remember(_ record: RawSpan, of hash: UInt64, seal: UInt64, checksum: UInt64) {
+  package func remember(_ record: RawSpan, of hash: UInt64, readVersion: UInt64, checksum: UInt64) {
     guard record.byteCount <= Self.maximumLength else { return }
     let address = unsafe record.withUnsafeBytes { UInt64(UInt(bitPattern: $0.baseAddress)) }
     guard address != 0, address >> 48 == 0 else { return }
     let place = RecordLocation(
-      seal: seal, checksum: checksum, address: address | UInt64(record.byteCount) << 48)
+      readVersion: readVersion, checksum: checksum,
+      address: address | UInt64(record.byteCount) << 48)
     let first = unsafe line(hash)
     let second = unsafe first + 4
     let target = unsafe isBetter(second, than: first, for: hash) ? second : first
     unsafe target[0].store(place.tag(hash), ordering: .relaxed)
     unsafe target[1].store(place.address, ordering: .relaxed)
-    unsafe target[2].store(place.seal, ordering: .relaxed)
+    unsafe target[2].store(place.readVersion, ordering: .relaxed)
     unsafe target[3].store(place.checksum, ordering: .relaxed)
   }
 

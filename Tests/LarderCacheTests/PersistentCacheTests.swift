@@ -203,7 +203,7 @@ final class Shared<Value: Sendable>: Sendable {
       for _ in 0..<40 {
         if let generation = try? store.core.generation() {
           generation.table.fence()
-          _ = try? store.core.move(from: generation)
+          _ = try? store.core.switchGeneration(from: generation)
         }
       }
       stop.value.withLock { $0 = true }

@@ -57,7 +57,7 @@ import Testing
   @Test(arguments: [
     ("open attempts at their end", SharedTableLayout.openAttempts, 4, UInt64.max),
     ("deaths inside at their end", SharedTableLayout.crashesInLMDB, 4, UInt64.max),
-    ("a writer's label of the future", SharedTableLayout.writerLabel, 8, UInt64.max >> 1),
+    ("a writer's label of the future", SharedTableLayout.writerVersion, 8, UInt64.max >> 1),
     ("a stamped label of the future", SharedTableLayout.lastStamped, 8, UInt64.max),
     ("a floor of the future", SharedTableLayout.floor, 8, 0),
     ("a ticket of a process that never was", SharedTableLayout.ticket, 4, 77),
@@ -160,7 +160,7 @@ import Testing
     let store = try open(.cache)
     let old = try store.core.generation()
     old.table.fence()
-    try store.core.move(from: old)
+    try store.core.switchGeneration(from: old)
     store.close()
     let theirs = try TestFiles.contents(of: generation.dropLast(1) + "2/data.mdb")
     TestFiles.removeAll(path)

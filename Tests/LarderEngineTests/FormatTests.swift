@@ -35,7 +35,7 @@ import Testing
 
   @Test func `A header survives the way to bytes and back`() throws {
     var header = EntryHeader(
-      codec: 16, keyTag: 1, keyLength: 3, payloadLength: 5, label: 1 << 41 | 7, created: 12,
+      codec: 16, keyTag: 1, keyLength: 3, payloadLength: 5, commitVersion: 1 << 41 | 7, created: 12,
       expires: 99, namespace: 4, epoch: 2)
     let key: [UInt8] = [1, 2, 3]
     let payload: [UInt8] = [9, 8, 7, 6, 5]
@@ -49,7 +49,8 @@ import Testing
 
   @Test func `No byte of an entry can change unnoticed`() throws {
     var header = EntryHeader(
-      codec: 1, keyTag: 1, keyLength: 3, payloadLength: 5, label: 77, created: 12, expires: 99,
+      codec: 1, keyTag: 1, keyLength: 3, payloadLength: 5, commitVersion: 77, created: 12,
+      expires: 99,
       namespace: 4, epoch: 2)
     let content: [UInt8] = [1, 2, 3, 9, 8, 7, 6, 5]
     let hash = EntryHeader.contentHash(key: [1, 2, 3], payload: [9, 8, 7, 6, 5])
@@ -76,7 +77,8 @@ import Testing
     let seed = Seed.announce()
     var random = seed.generator()
     var header = EntryHeader(
-      codec: 1, keyTag: 1, keyLength: 3, payloadLength: 5, label: 77, created: 12, expires: 99,
+      codec: 1, keyTag: 1, keyLength: 3, payloadLength: 5, commitVersion: 77, created: 12,
+      expires: 99,
       namespace: 4, epoch: 2)
     let whole = header.sealed(contentHash: 1) + [1, 2, 3, 9, 8, 7, 6, 5]
     for _ in 0..<20_000 {

@@ -47,7 +47,7 @@ import Testing
     try TestFiles.move(path, to: path + "-old")
     try TestFiles.move(path + "-new", to: path)
     TestFiles.removeAll(path + "-old")
-    try store.core.move(from: old)
+    try store.core.switchGeneration(from: old)
   }
 
   @Test func `A value committed before the store was deleted is not read from its successor`()

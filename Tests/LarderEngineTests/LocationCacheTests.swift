@@ -17,7 +17,7 @@ import Testing
     let namespace = try store.namespace("")
     // A namespace's number is learned by the first look-up.
     _ = try namespace.bytes(forKey: key)
-    return try store.openCore("get").remembered(EncodedKey(key), in: namespace.space)
+    return try store.openCore("get").readCachedLocation(EncodedKey(key), in: namespace.space)
   }
 
   @Test func `An entry that was read is found again without the tree until it is written`() throws {
@@ -25,20 +25,20 @@ import Testing
     try store.setBytes([1, 2, 3], forKey: "a")
     let namespace = try store.namespace("")
     let core = try store.openCore("get")
-    #expect(try core.remembered(EncodedKey("a"), in: namespace.space) == nil)
+    #expect(try core.readCachedLocation(EncodedKey("a"), in: namespace.space) == nil)
     #expect(try namespace.bytes(forKey: "a") == [1, 2, 3])
-    #expect(try core.remembered(EncodedKey("a"), in: namespace.space) == [1, 2, 3])
+    #expect(try core.readCachedLocation(EncodedKey("a"), in: namespace.space) == [1, 2, 3])
 
     let hits = try store.statistics().storeHits
     #expect(try namespace.bytes(forKey: "a") == [1, 2, 3])
     #expect(try store.statistics().storeHits == hits + 1)
 
     try store.setBytes([4], forKey: "a")
-    #expect(try core.remembered(EncodedKey("a"), in: namespace.space) == nil)
+    #expect(try core.readCachedLocation(EncodedKey("a"), in: namespace.space) == nil)
     #expect(try namespace.bytes(forKey: "a") == [4])
-    #expect(try core.remembered(EncodedKey("a"), in: namespace.space) == [4])
+    #expect(try core.readCachedLocation(EncodedKey("a"), in: namespace.space) == [4])
     try store.remove(forKey: "a")
-    #expect(try core.remembered(EncodedKey("a"), in: namespace.space) == nil)
+    #expect(try core.readCachedLocation(EncodedKey("a"), in: namespace.space) == nil)
     #expect(try namespace.bytes(forKey: "a") == nil)
   }
 
@@ -51,7 +51,8 @@ import Testing
       let set = try ChildProcess.run(tool, ["set", "a", value, "--store", path])
       #expect(set.status.isSuccess, "\(set.standardError)")
       #expect(
-        try store.openCore("get").remembered(EncodedKey("a"), in: NamespaceHandle(name: "")) == nil)
+        try store.openCore("get").readCachedLocation(EncodedKey("a"), in: NamespaceHandle(name: ""))
+          == nil)
       #expect(try store.bytes(forKey: "a") == Array(value.utf8))
     }
     let remove = try ChildProcess.run(tool, ["remove", "a", "--store", path])
@@ -73,11 +74,11 @@ import Testing
     #expect(try remembered(1, store) == [1])
     try store.compact()
     #expect(
-      try store.openCore("get").remembered(EncodedKey(1), in: namespace.space) == nil)
+      try store.openCore("get").readCachedLocation(EncodedKey(1), in: namespace.space) == nil)
     #expect(try remembered(1, store) == [1])
     try namespace.removeAll()
     #expect(
-      try store.openCore("get").remembered(EncodedKey(1), in: namespace.space) == nil)
+      try store.openCore("get").readCachedLocation(EncodedKey(1), in: namespace.space) == nil)
     #expect(try namespace.bytes(forKey: 1) == nil)
   }
 
@@ -110,12 +111,12 @@ import Testing
       }
       for key in 0..<1000 {
         let core = try store.openCore("get")
-        if let found = try core.remembered(EncodedKey(key), in: namespace.space) {
+        if let found = try core.readCachedLocation(EncodedKey(key), in: namespace.space) {
           remembered += 1
           #expect(found == expected[key], "key \(key) in round \(round)")
         }
         #expect(try namespace.bytes(forKey: key) == expected[key], "key \(key) in round \(round)")
-        if let found = try core.remembered(EncodedKey(key), in: namespace.space) {
+        if let found = try core.readCachedLocation(EncodedKey(key), in: namespace.space) {
           again += 1
           #expect(found == expected[key], "key \(key) in round \(round)")
         }
@@ -140,7 +141,8 @@ import Testing
           #expect(try namespace.bytes(forKey: key) == value, "\(length), \(size)")
         }
         let isWhole = 64 + key.utf8.count + size <= 32_752
-        let found = try store.openCore("get").remembered(EncodedKey(key), in: namespace.space)
+        let found = try store.openCore("get").readCachedLocation(
+          EncodedKey(key), in: namespace.space)
         #expect(found == (isWhole ? value : nil), "\(length), \(size)")
       }
     }
@@ -154,7 +156,8 @@ import Testing
     #expect(try remembered("broken", store) == payload)
     #expect(try EntryDamageTests.flip(payload, in: StoreFiles(of: path).data) > 0)
     #expect(
-      try store.openCore("get").remembered(EncodedKey("broken"), in: NamespaceHandle(name: ""))
+      try store.openCore("get").readCachedLocation(
+        EncodedKey("broken"), in: NamespaceHandle(name: ""))
         == nil)
     #expect(throws: StoreError.self) { try store.bytes(forKey: "broken") }
   }

@@ -43,7 +43,7 @@ import Testing
     try store.sync()
     for key in 0..<40 { try store.setBytes(.init(repeating: 2, count: key * 300), forKey: key) }
     try store.remove(forKey: 7)
-    let label = try store.core.generation().table.lastStamped
+    let commitVersion = try store.core.generation().table.lastStamped
     let path = try crashed()
     let log = EventLog()
     var options = log.options(.relaxed)
@@ -56,7 +56,7 @@ import Testing
     #expect(log.events == [])
     // Labels only grow: nobody takes a new commit for one that was lost.
     try again.setBytes([3], forKey: 1)
-    #expect(try again.core.generation().table.lastStamped > label)
+    #expect(try again.core.generation().table.lastStamped > commitVersion)
     again.close()
     #expect(try open(path).bytes(forKey: 1) == [3])
   }

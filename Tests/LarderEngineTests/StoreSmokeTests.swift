@@ -51,7 +51,7 @@ import Testing
     try expectOne { try store.setBytes([1, 2, 3], forKey: "a") }
     for byte in 0..<3 as Range<UInt8> {
       try expectOne { try store.setBytes([byte, 2, 3], forKey: "a") }
-      try expectOne { try store.core.submit(WriteRequest(.bump)) }
+      try expectOne { try store.core.submit(WriteRequest(.commitNoOp)) }
       try expectOne { try store.write { try $0.setBytes([byte, 1, 1], forKey: "a") } }
     }
     try expectOne { try store.setBytes([1], forKey: "a") }

@@ -39,10 +39,12 @@ extension Processes {
     writer.kill()
     _ = try writer.wait()
     let table = try ground.store.core.generation().table
-    let label = table.lastStamped
+    let commitVersion = table.lastStamped
     let deadline = ContinuousClock.now + .seconds(60)
-    while table.checkpointVersion < label, ContinuousClock.now < deadline { OSThread.yield() }
-    #expect(table.checkpointVersion >= label)
+    while table.checkpointVersion < commitVersion, ContinuousClock.now < deadline {
+      OSThread.yield()
+    }
+    #expect(table.checkpointVersion >= commitVersion)
     try reader.dismiss()
   }
 

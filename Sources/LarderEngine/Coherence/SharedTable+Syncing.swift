@@ -17,15 +17,15 @@ extension SharedTable {
     unsafe word(SharedTableLayout.syncedAt).pointee.load(ordering: .acquiring)
   }
 
-  func raiseRecorded(to label: UInt64, at milliseconds: UInt64) {
+  func raiseRecorded(to commitVersion: UInt64, at milliseconds: UInt64) {
     unsafe word(SharedTableLayout.syncedAt).pointee.max(milliseconds, ordering: .releasing)
-    unsafe word(SharedTableLayout.recorded).pointee.max(label, ordering: .releasing)
+    unsafe word(SharedTableLayout.recorded).pointee.max(commitVersion, ordering: .releasing)
   }
 
   /// Sets the recorded commit version to that of the checkpoint file. The caller is an opener
   /// without other processes.
-  func resetRecorded(to label: UInt64) {
-    unsafe word(SharedTableLayout.recorded).pointee.store(label, ordering: .releasing)
+  func resetRecorded(to commitVersion: UInt64) {
+    unsafe word(SharedTableLayout.recorded).pointee.store(commitVersion, ordering: .releasing)
     unsafe word(SharedTableLayout.syncedAt).pointee.store(
       Clocks.monotonicNanoseconds() / 1_000_000, ordering: .releasing)
   }

@@ -52,16 +52,16 @@ package struct SharedTableView {
 
   /// Returns whether this is a view of `other`.
   @usableFromInline
-  package func isOf(_ other: SharedTable) -> Bool { table === other }
+  package func matches(_ other: SharedTable) -> Bool { table === other }
 
-  /// Returns whether a value cached with the inverted read version `seal` is valid: neither its
+  /// Returns whether a value cached with the inverted read version `readVersion` is valid: neither its
   /// stamp slot nor the floor contains a newer commit version. Costs two atomic loads.
   @inlinable @inline(__always)
-  package func isCurrent(slot: Int, seal: UInt64) -> Bool {
+  package func isCurrent(slot: Int, readVersion: UInt64) -> Bool {
     guard let stamps = unsafe stamps, let words = unsafe words else { return false }
     let stamp = unsafe stamps[slot & stampMask].load(ordering: .acquiring)
     let floor = unsafe words[24].load(ordering: .acquiring)
-    return stamp >= seal && floor >= seal
+    return stamp >= readVersion && floor >= readVersion
   }
 
   /// Returns whether this process may have a pending write to a key of this slot.

@@ -78,10 +78,11 @@ package final class SharedTable: Sendable {
       to: Atomic<UInt64>.self)
   }
 
-  /// Writes a new table into a file. `label` becomes the commit version of every stamp, of the
+  /// Writes a new table into a file. `commitVersion` becomes the commit version of every stamp, of the
   /// floor, and of the writer.
   package static func create(
-    in file: OwnedFile, binding: Binding, shape: SharedTableShape, label: UInt64, budget: UInt64,
+    in file: OwnedFile, binding: Binding, shape: SharedTableShape, commitVersion: UInt64,
+    budget: UInt64,
     dirty: Bool, dataChanged: UInt64, syncInterval: UInt64
   ) throws(SystemError) {
     let size = shape.fileSize
@@ -101,20 +102,20 @@ package final class SharedTable: Sendable {
     header.store(ProcessIdentity.pidNamespace, at: SharedTableLayout.pidNamespaceOffset)
     header.store(UInt64(size), at: SharedTableLayout.fileSizeOffset)
     header.store(dirty ? UInt32(1) : 0, at: SharedTableLayout.dirty)
-    header.store(~label, at: SharedTableLayout.floor)
-    header.store(label, at: SharedTableLayout.writerLabel)
-    header.store(label, at: SharedTableLayout.lastStamped)
+    header.store(~commitVersion, at: SharedTableLayout.floor)
+    header.store(commitVersion, at: SharedTableLayout.writerVersion)
+    header.store(commitVersion, at: SharedTableLayout.lastStamped)
     header.store(budget, at: SharedTableLayout.budget)
     header.store(dataChanged, at: SharedTableLayout.dataChanged)
     header.store(syncInterval, at: SharedTableLayout.syncInterval)
     try file.write(header, at: 0)
     var middle = [UInt8](repeating: 0, count: shape.stamps - 1024)
     for index in 0..<SharedTableLayout.namespaceStampCount {
-      middle.store(~label, at: SharedTableLayout.namespaceStamps - 1024 + index * 8)
+      middle.store(~commitVersion, at: SharedTableLayout.namespaceStamps - 1024 + index * 8)
     }
     try file.write(middle, at: 1024)
     var stamps = [UInt8](repeating: 0, count: shape.stampSlots * 8)
-    for index in 0..<shape.stampSlots { stamps.store(~label, at: index * 8) }
+    for index in 0..<shape.stampSlots { stamps.store(~commitVersion, at: index * 8) }
     try file.write(stamps, at: shape.stamps)
     let zeros = [UInt8](repeating: 0, count: 1 << 16)
     var offset = shape.recency
@@ -179,14 +180,14 @@ package final class SharedTable: Sendable {
 
   // MARK: The protocol
 
-  /// Returns whether a value cached with the inverted read version `seal` is valid: neither its
+  /// Returns whether a value cached with the inverted read version `readVersion` is valid: neither its
   /// stamp slot nor the floor contains a newer commit version. Costs two atomic loads.
   @inline(__always)
-  package func isCurrent(slot: Int, seal: UInt64) -> Bool {
+  package func isCurrent(slot: Int, readVersion: UInt64) -> Bool {
     // Duplicates `SharedTableView.isCurrent`: creating a view would retain and release references.
     let stamp = unsafe stamps[slot & stampMask].load(ordering: .acquiring)
     let floor = unsafe word(SharedTableLayout.floor).pointee.load(ordering: .acquiring)
-    return stamp >= seal && floor >= seal
+    return stamp >= readVersion && floor >= readVersion
   }
 
   /// Returns the lowest read version that validates in a slot: the maximum of stamp and floor.
@@ -198,14 +199,14 @@ package final class SharedTable: Sendable {
 
   /// Stores the stamp of a slot (W3). The caller holds the writer lock and commits immediately
   /// afterwards.
-  package func stamp(slot: Int, label: UInt64) {
-    unsafe stamps[slot & stampMask].store(~label, ordering: .releasing)
+  package func stamp(slot: Int, commitVersion: UInt64) {
+    unsafe stamps[slot & stampMask].store(~commitVersion, ordering: .releasing)
   }
 
-  /// Raises the invalidation floor: every value cached at a read version below `label` misses from
+  /// Raises the invalidation floor: every value cached at a read version below `commitVersion` misses from
   /// now on.
-  package func raiseFloor(to label: UInt64) {
-    let wanted = ~label
+  package func raiseFloor(to commitVersion: UInt64) {
+    let wanted = ~commitVersion
     var current = unsafe word(SharedTableLayout.floor).pointee.load(ordering: .relaxed)
     while current > wanted {
       let (done, now) = unsafe word(SharedTableLayout.floor).pointee.compareExchange(
@@ -246,8 +247,8 @@ package final class SharedTable: Sendable {
   }
 
   /// The commit version of the newest write transaction that has begun.
-  package var writerLabel: UInt64 {
-    unsafe word(SharedTableLayout.writerLabel).pointee.load(ordering: .sequentiallyConsistent)
+  package var writerVersion: UInt64 {
+    unsafe word(SharedTableLayout.writerVersion).pointee.load(ordering: .sequentiallyConsistent)
   }
 
   /// The pid of the process whose write transaction began last.
@@ -257,14 +258,14 @@ package final class SharedTable: Sendable {
     return Int32(truncatingIfNeeded: pid)
   }
 
-  /// Publishes the commit version `label` before any effect of the transaction is visible (W1).
-  package func announceWriter(label: UInt64) {
+  /// Publishes the commit version `commitVersion` before any effect of the transaction is visible (W1).
+  package func announceWriter(commitVersion: UInt64) {
     unsafe word(SharedTableLayout.writerPID).pointee.store(
       UInt64(UInt32(bitPattern: pid)), ordering: .releasing)
     unsafe word(SharedTableLayout.writerStart).pointee.store(
       ProcessIdentity.startTime, ordering: .releasing)
-    unsafe word(SharedTableLayout.writerLabel).pointee.store(
-      label, ordering: .sequentiallyConsistent)
+    unsafe word(SharedTableLayout.writerVersion).pointee.store(
+      commitVersion, ordering: .sequentiallyConsistent)
     atomicMemoryFence(ordering: .sequentiallyConsistent)
   }
 
@@ -284,11 +285,11 @@ package final class SharedTable: Sendable {
   }
 
   /// Raises the clear version of a namespace (W3). The caller holds the writer lock.
-  package func stampNamespace(_ namespace: UInt32, label: UInt64) {
+  package func stampNamespace(_ namespace: UInt32, commitVersion: UInt64) {
     let offset =
       SharedTableLayout.namespaceStamps
       + Int(namespace) % SharedTableLayout.namespaceStampCount * 8
-    let wanted = ~label
+    let wanted = ~commitVersion
     if unsafe word(offset).pointee.load(ordering: .relaxed) > wanted {
       unsafe word(offset).pointee.store(wanted, ordering: .releasing)
     }
@@ -298,7 +299,7 @@ package final class SharedTable: Sendable {
   /// begun. `newest` is the last committed one, and no other process has the generation open; a
   /// killed writer may have published the version after it.
   func isPlausible(after newest: UInt64) -> Bool {
-    floor <= newest &+ 1 && writerLabel <= newest &+ 1 && lastStamped <= newest &+ 1
+    floor <= newest &+ 1 && writerVersion <= newest &+ 1 && lastStamped <= newest &+ 1
   }
 
   // MARK: Recency

@@ -89,7 +89,7 @@ package enum SharedTableLayout {
   package static let openAttempts = 136
   package static let crashesInLMDB = 140
   package static let floor = 192
-  package static let writerLabel = 256
+  package static let writerVersion = 256
   package static let writerPID = 264
   package static let writerStart = 272
   package static let lastStamped = 280

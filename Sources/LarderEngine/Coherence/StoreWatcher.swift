@@ -24,7 +24,7 @@ final class StoreWatcher: Sendable {
   struct Waiter: Sendable {
     let slots: [StampSlot]
     let generation: Generation
-    let label: UInt64
+    let commitVersion: UInt64
     /// The value of the wake-up word before the observer read its data.
     let word: UInt32
     let since: UInt64
@@ -52,7 +52,8 @@ final class StoreWatcher: Sendable {
     _ interest: ObserverConditions, resume: @escaping @Sendable () -> Void
   ) -> UInt64? {
     let waiter = Waiter(
-      slots: slots, generation: snapshot.generation, label: snapshot.label, word: snapshot.word,
+      slots: slots, generation: snapshot.generation, commitVersion: snapshot.commitVersion,
+      word: snapshot.word,
       since: Clocks.monotonicNanoseconds(), interest: interest, resume: resume)
     let (id, mustStart): (UInt64?, Bool) = state.withLock { state in
       // Checked under the lock that adds the waiter: every later commit wakes the thread, which
@@ -105,7 +106,9 @@ final class StoreWatcher: Sendable {
     if waiter.interest.isOver() { return true }
     if waiter.interest.deadline != .max, waiter.interest.deadline <= core.now { return true }
     guard
-      waiter.slots.contains(where: { table.minimumValidReadVersion(slot: $0.index) > waiter.label })
+      waiter.slots.contains(where: {
+        table.minimumValidReadVersion(slot: $0.index) > waiter.commitVersion
+      })
     else {
       return false
     }
@@ -143,7 +146,7 @@ final class StoreWatcher: Sendable {
 /// The snapshot that an observer has read, and the wake-up word from before that read.
 package struct ObservedSnapshot: Sendable {
   package let generation: Generation
-  package let label: UInt64
+  package let commitVersion: UInt64
   let word: UInt32
 }
 
@@ -169,8 +172,10 @@ extension StoreCore {
   package func observationMark() throws -> UInt32 { try generation().table.wakeWord }
 
   /// Returns a snapshot description for ``change(of:after:_:)``.
-  package func observed(_ generation: Generation, label: UInt64, mark: UInt32) -> ObservedSnapshot {
-    ObservedSnapshot(generation: generation, label: label, word: mark)
+  package func observed(_ generation: Generation, commitVersion: UInt64, mark: UInt32)
+    -> ObservedSnapshot
+  {
+    ObservedSnapshot(generation: generation, commitVersion: commitVersion, word: mark)
   }
 
   /// Suspends until any process writes something newer than a snapshot in one of the slots, until

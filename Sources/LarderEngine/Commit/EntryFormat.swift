@@ -49,7 +49,7 @@ package struct EntryHeader: Sendable, Hashable {
   package var isChunked = false
   package var codec: UInt16
   package var keyLength: Int
-  package var label: UInt64
+  package var commitVersion: UInt64
   package var created: Int64
   package var expires: Int64
   package var payloadLength: Int
@@ -93,7 +93,7 @@ package struct EntryHeader: Sendable, Hashable {
     isChunked = flags & 1 != 0
     codec = bytes.integer(at: 2)!
     keyLength = Int(bytes.integer(at: 4, as: UInt32.self)!)
-    label = bytes.integer(at: 8)!
+    commitVersion = bytes.integer(at: 8)!
     created = bytes.integer(at: 16)!
     expires = bytes.integer(at: 24)!
     payloadLength = Int(payload)
@@ -110,14 +110,14 @@ package struct EntryHeader: Sendable, Hashable {
 
   /// Creates the header of a new entry without its checksum.
   package init(
-    codec: UInt16, keyTag: UInt8, keyLength: Int, payloadLength: Int, label: UInt64,
+    codec: UInt16, keyTag: UInt8, keyLength: Int, payloadLength: Int, commitVersion: UInt64,
     created: Int64, expires: Int64, namespace: UInt32, epoch: UInt32
   ) {
     self.codec = codec
     self.keyTag = keyTag
     self.keyLength = keyLength
     self.payloadLength = payloadLength
-    self.label = label
+    self.commitVersion = commitVersion
     self.created = created
     self.expires = expires
     self.namespace = namespace
@@ -138,7 +138,7 @@ package struct EntryHeader: Sendable, Hashable {
     bytes.store(isChunked ? 1 as UInt8 : 0, at: 1)
     bytes.store(codec, at: 2)
     bytes.store(UInt32(keyLength), at: 4)
-    bytes.store(label, at: 8)
+    bytes.store(commitVersion, at: 8)
     bytes.store(created, at: 16)
     bytes.store(expires, at: 24)
     bytes.store(UInt64(payloadLength), at: 32)
@@ -150,7 +150,7 @@ package struct EntryHeader: Sendable, Hashable {
   }
 
   /// Writes the header for content of this hash, with its checksum.
-  package mutating func seal(contentHash: UInt64, into bytes: inout ScratchBuffer) {
+  package mutating func readVersion(contentHash: UInt64, into bytes: inout ScratchBuffer) {
     checksum = checksum(over: contentHash)
     write(to: &bytes)
   }
@@ -158,7 +158,7 @@ package struct EntryHeader: Sendable, Hashable {
   /// Returns the bytes of the header for content of this hash, with its checksum.
   package mutating func sealed(contentHash: UInt64) -> [UInt8] {
     withByteScratch(EntryHeader.size) { bytes in
-      seal(contentHash: contentHash, into: &bytes)
+      readVersion(contentHash: contentHash, into: &bytes)
       return bytes.span.copied()
     }
   }
@@ -180,7 +180,8 @@ package struct EntryHeader: Sendable, Hashable {
       words: (
         UInt64(EntryHeader.version) | (isChunked ? 1 << 8 : 0) | UInt64(codec) << 16
           | UInt64(truncatingIfNeeded: keyLength) << 32,
-        label, UInt64(bitPattern: created), UInt64(bitPattern: expires), UInt64(payloadLength), 0,
+        commitVersion, UInt64(bitPattern: created), UInt64(bitPattern: expires),
+        UInt64(payloadLength), 0,
         UInt64(namespace) | UInt64(epoch) << 32,
         UInt64(truncatingIfNeeded: storedLength) & 0xFFFF_FFFF | UInt64(padding) << 32
           | UInt64(keyTag) << 32

@@ -60,16 +60,16 @@ extension StoreCore {
 
   // MARK: A store without progress
 
-  /// The longest time that `value(forKey:)` waits for the store: for the writes of this process to the
-  /// key before it computes, and to have the computed value stored before it returns it.
+  /// The longest time that `value(forKey:)` waits for the store: for this process's pending writes of
+  /// the key before the computation, and for the commit of the computed value before it is returned.
   package static let computedValueWait: Duration = .milliseconds(250)
-  /// How long another process is inside one transaction before it counts as stalled.
+  /// The time another process spends inside one transaction before it is treated as stalled.
   private static let stallNap: Duration = .milliseconds(10)
 
   /// A transaction of another process.
   private struct Stand: Equatable {
     let holder: Int
-    let label: UInt64
+    let commitVersion: UInt64
   }
 
   /// The transaction that another process is in, or about to begin.
@@ -77,7 +77,7 @@ extension StoreCore {
     guard let generation = try? generation(), let holder = generation.table.ticketHolder,
       holder != generation.process
     else { return nil }
-    return Stand(holder: holder, label: generation.table.writerLabel)
+    return Stand(holder: holder, commitVersion: generation.table.writerVersion)
   }
 
   /// Calls `action` once: as soon as another process has been inside one transaction for 10 ms, and

@@ -17,7 +17,7 @@ extension StoreCore {
   func commitQueued() -> StoreError? {
     var batch: [WriteRequest] = []
     do {
-      let label = try withGeneration { generation in
+      let commitVersion = try withGeneration { generation in
         try transact(in: generation) { transaction in
           // Requests are taken only once the writer lock is held. So later requests join the batch,
           // and a request that waits for a stopped writer can still be withdrawn.
@@ -25,7 +25,7 @@ extension StoreCore {
           return try apply(batch, to: &transaction)
         }
       }
-      complete(batch, label.label, label.result)
+      complete(batch, commitVersion.commitVersion, commitVersion.result)
     } catch let error as StoreError where error.code == .writerStalled && batch.isEmpty {
       return error
     } catch {
@@ -53,7 +53,7 @@ extension StoreCore {
         let done = try withGeneration { generation in
           try transact(in: generation) { try apply([record], to: &$0) }
         }
-        complete([record], done.label, done.result)
+        complete([record], done.commitVersion, done.result)
         return
       } catch {
         failure = error
@@ -62,7 +62,7 @@ extension StoreCore {
     let error = StoreError(
       wrapping: failure ?? EngineSignal.generationChanged, during: "write", path: directory.path)
     record.finish(.failed(error))
-    settle([record])
+    notifyCallers([record])
     if record.isWriteBehind { report(error) }
   }
 
@@ -82,7 +82,7 @@ extension StoreCore {
     if round > 1 || !evict({ try $0.evict(share: 256) }) {
       _ = [32, 8, 1].first { count in evict { try $0.evictNeighbours(count) } }
     }
-    for _ in 0..<2 { try? bump() }
+    for _ in 0..<2 { try? commitNoOp() }
   }
 
   private func isStorageFull(_ error: (any Error)?) -> Bool {
@@ -98,10 +98,10 @@ extension StoreCore {
     var results: [WriteRequest.Result] = []
     results.reserveCapacity(batch.count)
     let generation = transaction.generation
-    let label = transaction.label
+    let commitVersion = transaction.commitVersion
     for record in batch {
       let (space, key) = (record.space, record.key)
-      record.begin(in: generation, label: label)
+      record.begin(in: generation, commitVersion: commitVersion)
       try fault(throwing: .betweenPuts)
       var changed = true
       switch record.kind {
@@ -135,22 +135,23 @@ extension StoreCore {
         }
       case .removeDamaged(let written):
         let hash = space!.hash(of: key, in: generation)
-        changed = try transaction.removeItems(hash: hash) { $0.header.label == written } > 0
-      case .bump: transaction.force()
+        changed = try transaction.removeItems(hash: hash) { $0.header.commitVersion == written } > 0
+      case .commitNoOp: transaction.force()
       case .barrier, .exclusive: break
       }
-      results.append(.done(label: label, changed: changed))
+      results.append(.done(commitVersion: commitVersion, changed: changed))
     }
     return results
   }
 
   /// Stores the result of each request of the batch (W5). Of several requests for one key, only the
   /// last is inserted into memory tiers.
-  private func complete(_ batch: [WriteRequest], _ label: UInt64, _ results: [WriteRequest.Result])
-  {
+  private func complete(
+    _ batch: [WriteRequest], _ commitVersion: UInt64, _ results: [WriteRequest.Result]
+  ) {
     if batch.count == 1 {
       batch[0].finish(results[0])
-      settle(batch)
+      notifyCallers(batch)
       return
     }
     var isFinal = [Bool](repeating: true, count: batch.count)
@@ -164,12 +165,12 @@ extension StoreCore {
       }
     }
     for index in batch.indices { batch[index].finish(results[index], isFinal: isFinal[index]) }
-    settle(batch)
+    notifyCallers(batch)
   }
 
   /// Removes the requests from the queue and notifies their callers. Each request has its result
   /// already, so a reader that still finds one in the queue reads that result.
-  private func settle(_ batch: [WriteRequest]) {
+  private func notifyCallers(_ batch: [WriteRequest]) {
     queue.release(batch)
     for record in batch {
       record.waiter.withLock { $0.event?.set() }

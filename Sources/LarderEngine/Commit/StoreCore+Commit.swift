@@ -32,7 +32,7 @@ extension StoreCore {
   ///   LMDB fails.
   func transact<R>(
     in generation: Generation, _ body: (inout StoreTransaction) throws -> R
-  ) throws -> (result: R, label: UInt64) {
+  ) throws -> (result: R, commitVersion: UInt64) {
     let timing = start(.commit)
     // Declared first, so that the measured time includes the release of the process writer lock.
     defer { timing?.end() }
@@ -56,7 +56,7 @@ extension StoreCore {
   /// the transaction from the beginning with `pwrite`.
   private func performSelectingWriteMode<R>(
     in generation: Generation, _ body: (inout StoreTransaction) throws -> R
-  ) throws -> (result: R, label: UInt64) {
+  ) throws -> (result: R, commitVersion: UInt64) {
     let environment = generation.environment
     environment.selectWriteMode(
       throughMap: options.usesWriteMap && options.durability == .cache)
@@ -79,12 +79,12 @@ extension StoreCore {
 
   private func perform<R>(
     in generation: Generation, _ body: (inout StoreTransaction) throws -> R
-  ) throws -> (result: R, label: UInt64) {
+  ) throws -> (result: R, commitVersion: UInt64) {
     let table = generation.table
     do {
       let transaction = try WriteTransaction(in: generation.environment)
       try fault(throwing: .begin)
-      let label = generation.base &+ transaction.id
+      let commitVersion = generation.versionBase &+ transaction.id
       try generation.resolveInterruptedCompaction()
       if table.isFenced { throw EngineSignal.generationChanged }
       let milliseconds = Clocks.wallMilliseconds()
@@ -98,10 +98,10 @@ extension StoreCore {
         }
         table.raiseDataBytes(to: size)
       }
-      let hasMissedStamps = table.lastStamped < label &- 1
-      if hasMissedStamps { table.raiseFloor(to: label) }
+      let hasMissedStamps = table.lastStamped < commitVersion &- 1
+      if hasMissedStamps { table.raiseFloor(to: commitVersion) }
       let now = options.clock.now()
-      table.announceWriter(label: label)
+      table.announceWriter(commitVersion: commitVersion)
       // This runs after the publication: a lease that is not visible here belongs to a process that
       // reads this commit version, and whose snapshot contains the commit without stamps.
       if hasMissedStamps, !Mutant.fillIgnoresCancel.isActive { table.cancelAllLeases() }
@@ -109,14 +109,15 @@ extension StoreCore {
       try markDirty(generation)
       try generation.keeper?.pin(for: transaction.id, in: generation)
 
-      var context = try StoreTransaction(transaction, in: generation, label: label, now: now)
+      var context = try StoreTransaction(
+        transaction, in: generation, commitVersion: commitVersion, now: now)
       let result = try body(&context)
-      guard context.hasChanges else { return (result, label) }
+      guard context.hasChanges else { return (result, commitVersion) }
       try context.finish()
       try fault(throwing: .beforeStamps)
       if !Mutant.stampsAfterCommit.isActive { stamp(context, table) }
-      table.lastStamped = label
-      let afterwards = PostCommitWork(context, label: label)
+      table.lastStamped = commitVersion
+      let afterwards = PostCommitWork(context, commitVersion: commitVersion)
       try commit(context)
       fault(.afterCommit)
       // LMDB's lock is free: the next writer does not wait for the rest.
@@ -143,7 +144,7 @@ extension StoreCore {
       }
       fault(.beforeWake)
       table.advanceWakeWord()
-      return (result, label)
+      return (result, commitVersion)
     } catch let error as LMDBError {
       let explained = generation.explained(error)
       guard explained is LMDBError else { throw explained }
@@ -155,13 +156,16 @@ extension StoreCore {
   }
 
   private func stamp(_ context: borrowing StoreTransaction, _ table: SharedTable) {
-    let label = Mutant.stampsOneLow.isActive ? context.label - 1 : context.label
+    let commitVersion =
+      Mutant.stampsOneLow.isActive ? context.commitVersion - 1 : context.commitVersion
     context.touchedSlots.forEach { slot in
-      table.stamp(slot: slot, label: label)
+      table.stamp(slot: slot, commitVersion: commitVersion)
       fault(.betweenStamps)
     }
-    for number in context.clearedNamespaces { table.stampNamespace(number, label: label) }
-    if context.raisesFloor { table.raiseFloor(to: label) }
+    for number in context.clearedNamespaces {
+      table.stampNamespace(number, commitVersion: commitVersion)
+    }
+    if context.raisesFloor { table.raiseFloor(to: commitVersion) }
     fault(.afterStamps)
   }
 
@@ -183,23 +187,23 @@ extension StoreCore {
     let learn: [() -> Void]
     let books: CachedTotals
     let slots: TouchedSlots
-    let label: UInt64
+    let commitVersion: UInt64
     let evicted: UInt64
     let expired: UInt64
     let bytes: UInt64
 
-    init(_ context: borrowing StoreTransaction, label: UInt64) {
+    init(_ context: borrowing StoreTransaction, commitVersion: UInt64) {
       learn = context.postCommitUpdates()
       books = context.knownBooks
       slots = Mutant.stampsAfterCommit.isActive ? context.touchedSlots : TouchedSlots()
-      self.label = label
+      self.commitVersion = commitVersion
       evicted = context.evicted
       expired = context.expired
       bytes = context.bytesWritten
     }
 
     func publish(in generation: Generation) {
-      slots.forEach { generation.table.stamp(slot: $0, label: label) }
+      slots.forEach { generation.table.stamp(slot: $0, commitVersion: commitVersion) }
       for body in learn { body() }
       generation.books.withLock { $0 = books }
       generation.count(.commits)
@@ -224,7 +228,7 @@ extension StoreCore {
 
   /// Commits an empty stamped transaction, so that slots with a killed writer's stamps validate
   /// again.
-  func bump() throws {
+  func commitNoOp() throws {
     _ = try withGeneration { generation in
       try transact(in: generation) { $0.force() }
     }

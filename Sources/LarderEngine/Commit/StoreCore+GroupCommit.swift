@@ -63,7 +63,8 @@ extension StoreCore {
       }
     }
     switch record.result {
-    case .done(let label, let changed): return .done(label: label, changed: changed)
+    case .done(let commitVersion, let changed):
+      return .done(commitVersion: commitVersion, changed: changed)
     case .failed(let error): throw error
     case nil:
       throw StoreError(.system, during: "write", "The write ended without a result.")
@@ -251,7 +252,7 @@ extension StoreCore {
     // A request that its caller withdrew after its time limit is not run.
     guard queue.state.withLock({ $0.removeHead(head) }) else { return }
     body(self)
-    head.finish(.done(label: 0, changed: true))
+    head.finish(.done(commitVersion: 0, changed: true))
     head.announce()
   }
 

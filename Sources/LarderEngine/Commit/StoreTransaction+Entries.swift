@@ -169,10 +169,10 @@ extension StoreTransaction {
   /// later.
   mutating func clear(_ space: NamespaceHandle) throws {
     let number = try number(of: space)
-    let label = label
+    let commitVersion = commitVersion
     try changeNamespace(number) {
       $0.epoch &+= 1
-      $0.clearedLabel = label
+      $0.clearedLabel = commitVersion
       $0.bytes = 0
       $0.entries = 0
     }

@@ -14,7 +14,8 @@ extension StoreTransaction {
     let number = try number(of: space)
     var header = EntryHeader(
       codec: content.codec, keyTag: key.tag, keyLength: key.bytes.count,
-      payloadLength: content.payload.count, label: label, created: now, expires: content.expires,
+      payloadLength: content.payload.count, commitVersion: commitVersion, created: now,
+      expires: content.expires,
       namespace: number, epoch: try epoch(number))
     if !header.isChunked {
       switch try existing(key, hash: hash, namespace: number) {
@@ -133,7 +134,7 @@ extension StoreTransaction {
     let tick = generation.table.advanceClock(milliseconds: now)
     generation.table.setLastUse(hash: hash, tick: tick)
     try withByteScratch(EntryHeader.size) { start in
-      header.seal(contentHash: content.contentHash, into: &start)
+      header.readVersion(contentHash: content.contentHash, into: &start)
       try key.bytes.withRawSpan { key throws(LMDBError) in
         try content.payload.withRawSpan { payload throws(LMDBError) in
           try transaction.put(start.span, key, payload, forKey: hash, in: generation.entries)

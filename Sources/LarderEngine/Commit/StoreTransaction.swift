@@ -21,7 +21,7 @@ public struct StoreTransaction: ~Copyable {
   package var transaction: WriteTransaction
   package let generation: Generation
   /// The commit version of every entry that this transaction writes.
-  package let label: UInt64
+  package let commitVersion: UInt64
   package let now: Int64
   package let budget: UInt64
 
@@ -55,7 +55,8 @@ public struct StoreTransaction: ~Copyable {
   var random = SystemRandomNumberGenerator()
 
   init(
-    _ transaction: consuming WriteTransaction, in generation: Generation, label: UInt64, now: Int64
+    _ transaction: consuming WriteTransaction, in generation: Generation, commitVersion: UInt64,
+    now: Int64
   ) throws {
     let before = transaction.id &- 1
     let known = generation.books.withLock { $0?.transaction == before ? $0 : nil }
@@ -69,7 +70,7 @@ public struct StoreTransaction: ~Copyable {
     }
     self.transaction = transaction
     self.generation = generation
-    self.label = label
+    self.commitVersion = commitVersion
     self.now = now
     self.budget = generation.table.budget
     self.totals = totals

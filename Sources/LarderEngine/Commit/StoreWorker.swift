@@ -68,7 +68,7 @@ extension StoreCore {
       // A deleted table carries no stamps between processes: every cached value of this process is
       // invalid.
       if options.durability == .cache || generation.table.isFenced {
-        do { try move(from: generation) } catch { report(error) }
+        do { try switchGeneration(from: generation) } catch { report(error) }
       } else {
         generation.table.raiseFloor(to: UInt64.max - 1)
         report(
@@ -89,7 +89,7 @@ extension StoreCore {
     sweepDroppedObjects()
     checkpointIfIdle()
     if needsNoOpCommit.exchange(false, ordering: .acquiringAndReleasing), !Mutant.noBump.isActive {
-      do { try enqueueWriteBehind(WriteRequest(.bump)) } catch { report(error) }
+      do { try enqueueWriteBehind(WriteRequest(.commitNoOp)) } catch { report(error) }
     }
   }
 

@@ -18,12 +18,12 @@ package final class WriteRequest: Sendable {
     /// Stores the content only if no process wrote or removed the key since the lease was acquired.
     case fill(EntryContent, FillToken)
     /// Removes an entry that was found damaged, if it is still the same entry.
-    case removeDamaged(label: UInt64)
+    case removeDamaged(commitVersion: UInt64)
     /// Completes after every request that was queued earlier.
     case barrier
     /// Commits an empty stamped transaction, so that slots with a killed writer's stamps validate
     /// again.
-    case bump
+    case commitNoOp
     /// Runs a closure that begins separate transactions.
     case exclusive(@Sendable (StoreCore) -> Void)
   }
@@ -32,7 +32,7 @@ package final class WriteRequest: Sendable {
   package enum Result: Sendable {
     /// Committed with this commit version. `changed` is `false` for a removal that found no entry
     /// and for a rejected fill.
-    case done(label: UInt64, changed: Bool)
+    case done(commitVersion: UInt64, changed: Bool)
     // Indirect, so that the usual result is as small as possible.
     indirect case failed(StoreError)
   }
@@ -126,14 +126,14 @@ package final class WriteRequest: Sendable {
   private static var failed: UInt64 { 4 }
 
   /// Records that a transaction applies the request.
-  func begin(in generation: Generation, label: UInt64) {
+  func begin(in generation: Generation, commitVersion: UInt64) {
     incarnation.store(generation.incarnation, ordering: .relaxed)
-    if isWriteBehind { status.store(label << 3 | 1, ordering: .releasing) }
+    if isWriteBehind { status.store(commitVersion << 3 | 1, ordering: .releasing) }
   }
 
   /// Returns whether the commit version of ``phase`` belongs to this generation. After a generation
   /// switch, the stamps of the new generation do not apply to it.
-  package func isOf(_ generation: Generation) -> Bool {
+  package func matches(_ generation: Generation) -> Bool {
     incarnation.load(ordering: .relaxed) == generation.incarnation
   }
 
@@ -147,7 +147,7 @@ package final class WriteRequest: Sendable {
     switch status & 7 {
     case 0, 1: return nil
     case WriteRequest.failed: return failure.withLock { $0 }.map { .failed($0) }
-    default: return .done(label: status >> 3, changed: isChange.load(ordering: .relaxed))
+    default: return .done(commitVersion: status >> 3, changed: isChange.load(ordering: .relaxed))
     }
   }
 
@@ -159,10 +159,10 @@ package final class WriteRequest: Sendable {
 
   func finish(_ result: Result, isFinal: Bool = true) {
     switch result {
-    case .done(let label, let changed):
+    case .done(let commitVersion, let changed):
       isChange.store(changed, ordering: .relaxed)
       let phase = isFinal ? WriteRequest.committed : WriteRequest.superseded
-      status.store(label << 3 | phase, ordering: .releasing)
+      status.store(commitVersion << 3 | phase, ordering: .releasing)
     case .failed(let error):
       failure.withLock { $0 = error }
       status.store(WriteRequest.failed, ordering: .releasing)

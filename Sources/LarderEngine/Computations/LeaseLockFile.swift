@@ -11,15 +11,16 @@ internal import Synchronization
 /// is needed, and a wait for a killed process ends as soon as the exit is detected. A forked child
 /// closes the file at once.
 ///
-/// The file is the one the path names now. If it was deleted and created again, with the store or
-/// alone, locks on the old one exclude nobody: later locks are on the new one. While the directory is
-/// missing, until the store restores it, no other process can hold a lock, and none is needed.
+/// The open file is always the one at the path. If it was deleted and created again, with the store
+/// or separately, locks on the old file exclude no other process, so later locks are acquired on the
+/// new file. While the directory is missing, until the store restores it, no other process can hold
+/// a lock, and none is needed.
 package final class LeaseLockFile: Sendable {
   private struct Held {
-    /// Locks of computations that began before the file was replaced are on the old one; `nil`: there
-    /// was no directory for a file.
+    /// The file of the lock: locks of computations that began before the file was replaced are on
+    /// the old one. `nil` if there was no directory for a file.
     let file: OwnedFile?
-    /// How often this process holds the byte: two keys may share one.
+    /// The number of times this process holds the byte: two keys may share it.
     var count: Int
   }
 
@@ -51,7 +52,9 @@ package final class LeaseLockFile: Sendable {
     }
   }
 
-  /// The file at the path, opened, and created if it is missing; `nil`: its directory is missing.
+  /// Returns the open file at the path. Creates it if it is missing.
+  ///
+  /// - Returns: The file, or `nil` if its directory is missing.
   private func currentFile(_ state: inout State) throws(SystemError) -> OwnedFile? {
     let named = try FileSystem.status(of: path)
     if let file = state.file, named?.identity == file.identity { return file.open }

@@ -52,8 +52,8 @@ extension StoreCore {
         // If no process holds the ticket, the newest transaction has ended, perhaps without a
         // commit.
         let isOver = generation.table.ticketHolder == nil
-        let writer = generation.table.writerLabel
-        let snapshot = try generation.withSnapshot { _, label in label }
+        let writer = generation.table.writerVersion
+        let snapshot = try generation.withSnapshot { _, commitVersion in commitVersion }
         if isOver || snapshot >= writer {
           if lease == nil { newestAllowed = snapshot }
           break
@@ -70,7 +70,7 @@ extension StoreCore {
       if let lease { generation.table.dropLease(lease) }
       leases.unlock(hash: hash)
       if case EngineSignal.generationChanged = error {
-        try move(from: generation)
+        try switchGeneration(from: generation)
         return nil
       }
       throw error

@@ -44,7 +44,7 @@ internal import Synchronization
 // stopped; `checkGrowth()` sees to that.
 //
 // Reading the meta page of N beside writers: N + 2 writes over it. N is kept, its page read, and
-// `writerLabel` looked at afterwards: while that says N + 1 at most, N + 2 has not begun.
+// `writerVersion` looked at afterwards: while that says N + 1 at most, N + 2 has not begun.
 //
 // A sync that fails leaves nobody knowing what is on the disk, and later ones say that all is well:
 // the kernel reports a page it could not write once. So nothing is recorded in this generation any
@@ -87,7 +87,7 @@ final class CheckpointCoordinator: Sendable {
     guard snapshot.id == transaction &- 1 else {
       throw LMDBError(.corrupted, during: "mdb_txn_begin (another snapshot than the newest)")
     }
-    if generation.table.checkpointVersion < generation.base &+ snapshot.id {
+    if generation.table.checkpointVersion < generation.versionBase &+ snapshot.id {
       try turn.withLock { _ in
         guard let page = try generation.environment.metaPage(of: snapshot.id) else {
           throw LMDBError(.corrupted, during: "reading the meta page")
@@ -128,7 +128,7 @@ final class CheckpointCoordinator: Sendable {
   func minimumValidReadVersion(in generation: Generation) throws -> UInt64 {
     try pins.withLock { pins in
       if pins.isClosed { throw EngineSignal.generationChanged }
-      return generation.base &+ generation.environment.information.lastTransaction
+      return generation.versionBase &+ generation.environment.information.lastTransaction
     }
   }
 
@@ -156,7 +156,7 @@ final class CheckpointCoordinator: Sendable {
       let snapshot = try PinnedSnapshot(clearingReadersIn: generation)
       let page = try generation.environment.metaPage(of: snapshot.id)
       atomicMemoryFence(ordering: .sequentiallyConsistent)
-      if let page, generation.table.writerLabel <= generation.base &+ snapshot.id &+ 1 {
+      if let page, generation.table.writerVersion <= generation.versionBase &+ snapshot.id &+ 1 {
         return (snapshot, page)
       }
       OSThread.yield()
@@ -198,7 +198,7 @@ final class CheckpointCoordinator: Sendable {
       throw CheckpointCoordinator.failure(generation, error.errno)
     }
     fault(.afterRecord)
-    table.raiseRecorded(to: generation.base &+ snapshot.id, at: began)
+    table.raiseRecorded(to: generation.versionBase &+ snapshot.id, at: began)
   }
 
   /// Milliseconds of the clock that all processes share.
@@ -228,10 +228,10 @@ final class CheckpointCoordinator: Sendable {
     try pins.withLock { pins in
       guard let held = pins.held, !pins.isClosed else { return }
       let recorded = generation.table.checkpointVersion
-      if let next = pins.next, generation.base &+ next.id <= recorded {
+      if let next = pins.next, generation.versionBase &+ next.id <= recorded {
         pins.held = next
         pins.next = nil
-      } else if pins.next == nil, generation.base &+ held.id < recorded {
+      } else if pins.next == nil, generation.versionBase &+ held.id < recorded {
         pins.next = try PinnedSnapshot(clearingReadersIn: generation)
       }
     }

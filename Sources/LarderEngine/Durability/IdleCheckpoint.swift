@@ -23,12 +23,12 @@ internal import Synchronization
 
 /// What a process knows of how long a store has been idle.
 final class IdleWatch: Sendable {
-  private let seen = Mutex<(label: UInt64, since: UInt64)>((0, 0))
+  private let seen = Mutex<(commitVersion: UInt64, since: UInt64)>((0, 0))
 
   /// Whether a store has had the same newest commit for so long. In milliseconds.
-  func isIdle(_ label: UInt64, at now: UInt64, for delay: UInt64) -> Bool {
+  func isIdle(_ commitVersion: UInt64, at now: UInt64, for delay: UInt64) -> Bool {
     seen.withLock { seen in
-      if seen.label != label { seen = (label, now) }
+      if seen.commitVersion != commitVersion { seen = (commitVersion, now) }
       return now &- seen.since >= delay && now >= seen.since
     }
   }
@@ -94,7 +94,9 @@ extension StoreCore {
         .exclusive { core in
           do {
             _ = try core.transact(in: generation) { transaction in
-              guard transaction.label == generation.base &+ synced &+ 1 else { return }
+              guard transaction.commitVersion == generation.versionBase &+ synced &+ 1 else {
+                return
+              }
               try generation.markClean()
             }
           } catch EngineSignal.generationChanged {

@@ -34,7 +34,7 @@ package final class Generation: Sendable {
   /// Of a relaxed store.
   let keeper: CheckpointCoordinator?
   /// Labels are LMDB's transaction ids plus this.
-  package let base: UInt64
+  package let versionBase: UInt64
 
   /// Held by this process's writer from begin to commit, and by whoever closes.
   let writerTurn = Atomic<Bool>(false)
@@ -51,7 +51,7 @@ package final class Generation: Sendable {
 
   var isClosing: Bool { isClosed.load(ordering: .acquiring) }
 
-  static func base(ofGeneration number: UInt64) -> UInt64 {
+  static func versionBase(ofGeneration number: UInt64) -> UInt64 {
     Mutant.labelsWithoutBase.isActive ? 0 : number << 40
   }
 
@@ -118,7 +118,7 @@ package final class Generation: Sendable {
     growthCheckSize = Atomic(
       (FileSystem.status(ofDescriptor: environment.dataDescriptor)?.size ?? 0)
         + Generation.growthStep)
-    base = Generation.base(ofGeneration: number)
+    versionBase = Generation.versionBase(ofGeneration: number)
     places = try? RecordLocationCache()
     pool = ReaderPool(usual: 2 * OSThread.coreCount, capacity: SharedTableLayout.insideCount - 1)
   }
@@ -148,9 +148,9 @@ package final class Generation: Sendable {
       pool.giveBack(reader)
     }
     do {
-      let label = try renew(reader)
+      let commitVersion = try renew(reader)
       defer { reader.reset() }
-      return try reader.withTransaction { try body($0, label) }
+      return try reader.withTransaction { try body($0, commitVersion) }
     } catch let error as LMDBError {
       // A transaction that met an error is not used again.
       reader.drop()
@@ -173,12 +173,12 @@ package final class Generation: Sendable {
 
   private func renew(_ reader: PooledReader) throws -> UInt64 {
     do {
-      return try base
+      return try versionBase
         &+ pool.renew(reader, in: environment) { id in
           try fault(throwing: .afterRenew, during: "read", path: path)
           atomicMemoryFence(ordering: .sequentiallyConsistent)
           if table.isFenced { throw EngineSignal.generationChanged }
-          return table.writerLabel <= base &+ id &+ 1 || Mutant.noRenewCheck.isActive
+          return table.writerVersion <= versionBase &+ id &+ 1 || Mutant.noRenewCheck.isActive
         }
     } catch let error as LMDBError where error.code == .problem {
       throw StoreError(

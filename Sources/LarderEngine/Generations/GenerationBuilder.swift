@@ -98,8 +98,9 @@ struct GenerationBuilder {
     _ path: String, _ meta: StoreMeta, closing environment: EnvironmentHandle,
     inheriting old: SharedTable?
   ) throws {
-    let label =
-      Generation.base(ofGeneration: meta.generation) + environment.information.lastTransaction
+    let commitVersion =
+      Generation.versionBase(ofGeneration: meta.generation)
+      + environment.information.lastTransaction
     let changed = FileSystem.status(ofDescriptor: environment.dataDescriptor)?.changed ?? 0
     environment.close()
     if meta.durability == .relaxed { try recordBuilt(meta, in: path) }
@@ -107,7 +108,7 @@ struct GenerationBuilder {
     let tableFile = try OwnedFile(path: path + "/shared.table", creation: .createNew)
     try SharedTable.create(
       in: tableFile, binding: .init(storeID: meta.storeID, generation: meta.generation),
-      shape: meta.shape, label: label, budget: meta.budget, dirty: true,
+      shape: meta.shape, commitVersion: commitVersion, budget: meta.budget, dirty: true,
       dataChanged: changed, syncInterval: meta.syncInterval)
     if let old { try SharedTable(mapping: tableFile)?.inherit(from: old) }
     _ = try OwnedFile(path: path + "/presence", creation: .createNew)

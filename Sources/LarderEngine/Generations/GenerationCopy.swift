@@ -164,7 +164,7 @@ extension StoreCore {
     try runExclusively { core in
       if let old = try core.copyGeneration() { box.value.withLock { $0 = .success(old) } }
     }
-    if let old = try box.value.withLock({ $0 })?.get() { try move(from: old) }
+    if let old = try box.value.withLock({ $0 })?.get() { try switchGeneration(from: old) }
   }
 
   /// Copies one snapshot of the store into a directory without one, while everybody goes on.
@@ -211,7 +211,7 @@ extension StoreCore {
       let transaction = try WriteTransaction(in: generation.environment)
       try generation.resolveInterruptedCompaction()
       if generation.table.isFenced { throw EngineSignal.generationChanged }
-      generation.table.announceWriter(label: generation.base &+ transaction.id)
+      generation.table.announceWriter(commitVersion: generation.versionBase &+ transaction.id)
       let builder = GenerationBuilder(directory: directory, options: options)
       do {
         // LMDB's copying thread inherits the mask: a limit on files is an error, not a signal.

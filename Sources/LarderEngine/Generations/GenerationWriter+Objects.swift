@@ -29,11 +29,12 @@ extension GenerationWriter {
       guard let stored = try stored(other) else { continue }
       // Of one place in `ids` only: another object.
       if other != place, stored.id != object.id { continue }
-      if stored.header.label >= object.header.label { return }
+      if stored.header.commitVersion >= object.header.commitVersion { return }
       try remove(stored, other, indexes)
     }
     var header = object.header
-    header.label = min(header.label, Generation.base(ofGeneration: meta.generation))
+    header.commitVersion = min(
+      header.commitVersion, Generation.versionBase(ofGeneration: meta.generation))
     let reference = header.isChunked ? try writeChunks(object.id, object.payload) : nil
     let start = header.sealed(
       contentHash: EntryHeader.contentHash(key: object.id, payload: object.payload))

@@ -23,7 +23,7 @@ final class GenerationWriter {
     let key: EncodedKey
     let payload: [UInt8]
     let codec: UInt16
-    let label: UInt64
+    let commitVersion: UInt64
     let created: Int64
     let expires: Int64
   }
@@ -96,7 +96,7 @@ final class GenerationWriter {
     var isFirst = true
     if let found = try items(hash: hash) {
       if let same = try found.first(where: { try isEntry($0, hash, space.number, entry.key) }) {
-        if same.header.label >= entry.label { return false }
+        if same.header.commitVersion >= entry.commitVersion { return false }
         isFirst = false
         try remove(hash: hash, offset: same.offset)
       }
@@ -106,7 +106,8 @@ final class GenerationWriter {
     var header = EntryHeader(
       codec: entry.codec, keyTag: entry.key.tag, keyLength: entry.key.bytes.count,
       payloadLength: entry.payload.count,
-      label: min(entry.label, Generation.base(ofGeneration: meta.generation)),
+      commitVersion: min(
+        entry.commitVersion, Generation.versionBase(ofGeneration: meta.generation)),
       created: entry.created, expires: entry.expires, namespace: space.number,
       epoch: space.record.epoch)
     let reference = header.isChunked ? try writeChunks(entry.key.bytes, entry.payload) : nil

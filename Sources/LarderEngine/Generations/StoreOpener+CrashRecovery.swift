@@ -77,7 +77,9 @@ extension StoreOpener {
     let generation = table.generation
     let record = try CheckpointFile.newest(
       in: path, generation: generation, storeID: table.storeID)
-    let label = record.map { Generation.base(ofGeneration: generation) &+ $0.transaction }
-    table.resetRecorded(to: label.map { $0 <= newest ? $0 : 0 } ?? 0)
+    let commitVersion = record.map {
+      Generation.versionBase(ofGeneration: generation) &+ $0.transaction
+    }
+    table.resetRecorded(to: commitVersion.map { $0 <= newest ? $0 : 0 } ?? 0)
   }
 }

@@ -122,15 +122,16 @@ extension StoreOpener {
   func remakeTable(
     _ path: String, _ meta: StoreMeta, _ environment: EnvironmentHandle, dirty: Bool
   ) throws -> SharedTable {
-    let label =
-      Generation.base(ofGeneration: meta.generation) + environment.information.lastTransaction
+    let commitVersion =
+      Generation.versionBase(ofGeneration: meta.generation)
+      + environment.information.lastTransaction
     // A new file under a new name: should anybody still map the old one, it stays as it is.
     let temporary = path + "/shared.table.tmp"
     FileSystem.removeTree(temporary)
     let file = try OwnedFile(path: temporary, creation: .createNew)
     try SharedTable.create(
       in: file, binding: .init(storeID: meta.storeID, generation: meta.generation),
-      shape: meta.shape, label: label, budget: meta.budget, dirty: dirty,
+      shape: meta.shape, commitVersion: commitVersion, budget: meta.budget, dirty: dirty,
       dataChanged: FileSystem.status(ofDescriptor: environment.dataDescriptor)?.changed ?? 0,
       syncInterval: meta.syncInterval)
     try FileSystem.rename(temporary, to: path + "/shared.table")

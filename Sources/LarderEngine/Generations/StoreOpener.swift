@@ -310,7 +310,8 @@ struct StoreOpener {
       }
       table = nil
     }
-    let newest = Generation.base(ofGeneration: number) + environment.information.lastTransaction
+    let newest =
+      Generation.versionBase(ofGeneration: number) + environment.information.lastTransaction
     if alone, let found = table, !found.isPlausible(after: newest) { table = nil }
     if alone, table == nil || table!.bootID != ProcessIdentity.bootID {
       // Only recency and statistics are lost. Nobody has the old table mapped.

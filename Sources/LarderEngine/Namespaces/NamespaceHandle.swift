@@ -32,7 +32,7 @@ package final class NamespaceHandle: Sendable {
     var prefix = SipHash13(key: (0, 0))
     var number: UInt32 = 0
 
-    func isOf(_ other: Generation) -> Bool {
+    func matches(_ other: Generation) -> Bool {
       generation == other.number && secret == other.meta.secret
     }
   }
@@ -73,7 +73,7 @@ package final class NamespaceHandle: Sendable {
     of tag: UInt8, _ key: RawSpan, in generation: Generation
   ) -> (hash: UInt64, number: UInt32) {
     let (prefix, number) = known.withLock { known in
-      if !known.isOf(generation) { start(&known, generation) }
+      if !known.matches(generation) { start(&known, generation) }
       return (known.prefix, known.number)
     }
     return (
@@ -116,13 +116,13 @@ package final class NamespaceHandle: Sendable {
 
   /// Returns the namespace identifier in a generation, or zero while it is unknown in this process.
   func number(in generation: Generation) -> UInt32 {
-    known.withLock { $0.isOf(generation) ? $0.number : 0 }
+    known.withLock { $0.matches(generation) ? $0.number : 0 }
   }
 
   /// Caches an identifier that was read from a committed record.
   func learn(number: UInt32, in generation: Generation) {
     known.withLock { known in
-      if !known.isOf(generation) { start(&known, generation) }
+      if !known.matches(generation) { start(&known, generation) }
       known.number = number
     }
   }

@@ -232,7 +232,7 @@ extension StoreTransaction {
         throw StoreError.unreadable("it is damaged", in: space.name)
       }
       return StoredValue(
-        payload: payload, codec: item.header.codec, label: item.header.label,
+        payload: payload, codec: item.header.codec, commitVersion: item.header.commitVersion,
         created: item.header.created, expires: item.header.expires)
     }
     return nil

@@ -172,7 +172,7 @@ extension ObjectReading {
       stored: StoredObject(
         sequence: sequence, id: Array(content[..<header.keyLength]),
         bytes: Array(content[(header.keyLength + front.object)...]), codec: header.codec,
-        version: header.epoch, label: header.label, created: header.created),
+        version: header.epoch, commitVersion: header.commitVersion, created: header.created),
       keys: front.keys)
   }
 }
@@ -182,7 +182,7 @@ extension MigratingObject {
   package init(_ write: ObjectWrite, replacing old: StoredObject) {
     stored = StoredObject(
       sequence: old.sequence, id: write.id, bytes: write.bytes, codec: write.codec,
-      version: write.version, label: old.label, created: old.created)
+      version: write.version, commitVersion: old.commitVersion, created: old.created)
     keys = write.keys
   }
 }

@@ -25,7 +25,7 @@ extension ObjectReading {
         .success(
           StoredObject(
             sequence: head.sequence, id: id.copied(), bytes: object.copied(), codec: head.codec,
-            version: head.version, label: head.label, created: head.created)))
+            version: head.version, commitVersion: head.commitVersion, created: head.created)))
     }
   }
 
@@ -50,7 +50,7 @@ extension ObjectReading {
       else { return }
       let goesOn: Bool
       do {
-        goesOn = try look(
+        goesOn = try withObject(
           at: cursor.currentValue, type, sequence, generation, transaction, body)
       } catch let damage as DamagedObject {
         goesOn = try damaged(damage)

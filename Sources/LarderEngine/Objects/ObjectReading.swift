@@ -15,7 +15,7 @@ package struct StoredObject: Sendable {
   /// The schema version it was written under.
   package let version: UInt32
   /// The label of the transaction that wrote it.
-  package let label: UInt64
+  package let commitVersion: UInt64
   package let created: Int64
 }
 
@@ -25,7 +25,7 @@ package struct StoredObjectMetadata: Sendable {
   package let codec: UInt16
   package let version: UInt32
   /// The label of the transaction that wrote it.
-  package let label: UInt64
+  package let commitVersion: UInt64
   package let created: Int64
 }
 
@@ -105,7 +105,7 @@ package enum ObjectReading {
   /// - Parameter hash: That of the id, as `Generation.objectHash` gives it.
   /// - Returns: `nil`: there is none.
   /// - Throws: ``DamagedObject``, and what `body` throws.
-  package static func look<R>(
+  package static func withObject<R>(
     type: UInt32, id: [UInt8], hash: UInt64, in generation: Generation,
     _ transaction: borrowing ReadTransaction,
     _ body: (_ head: StoredObjectMetadata, _ id: RawSpan, _ object: RawSpan) throws -> R
@@ -122,7 +122,7 @@ package enum ObjectReading {
         let record = try transaction.value(forKey: key, in: generation.objects),
         try hasID(id, record, generation, transaction)
       else { continue }
-      return try look(at: record, type, sequence, generation, transaction, body)
+      return try withObject(at: record, type, sequence, generation, transaction, body)
     }
     return nil
   }
@@ -183,17 +183,17 @@ package enum ObjectReading {
     in record: RawSpan, _ type: UInt32, _ sequence: UInt64, _ generation: Generation,
     _ transaction: borrowing ReadTransaction
   ) throws -> StoredObject {
-    try look(at: record, type, sequence, generation, transaction) { head, id, object in
+    try withObject(at: record, type, sequence, generation, transaction) { head, id, object in
       StoredObject(
         sequence: sequence, id: id.copied(), bytes: object.copied(), codec: head.codec,
-        version: head.version, label: head.label, created: head.created)
+        version: head.version, commitVersion: head.commitVersion, created: head.created)
     }
   }
 
   /// Checks a record and lends its parts, without copying them where they lie in one piece.
   ///
   /// - Throws: ``DamagedObject``, and what `body` throws.
-  static func look<R>(
+  static func withObject<R>(
     at record: RawSpan, _ type: UInt32, _ sequence: UInt64, _ generation: Generation,
     _ transaction: borrowing ReadTransaction,
     _ body: (_ head: StoredObjectMetadata, _ id: RawSpan, _ object: RawSpan) throws -> R
@@ -225,7 +225,8 @@ package enum ObjectReading {
       let object = payload.slice(start..<payload.byteCount)
     else { throw DamagedObject(sequence: sequence) }
     let head = StoredObjectMetadata(
-      sequence: sequence, codec: header.codec, version: header.epoch, label: header.label,
+      sequence: sequence, codec: header.codec, version: header.epoch,
+      commitVersion: header.commitVersion,
       created: header.created)
     return try body(head, content.slice(0..<header.keyLength)!, object)
   }
@@ -240,7 +241,7 @@ package enum ObjectReading {
   ///
   /// - Returns: `nil`: there is none.
   /// - Throws: ``DamagedObject``, and what `body` throws.
-  package static func look<R>(
+  package static func withObject<R>(
     type: UInt32, sequence: UInt64, in generation: Generation,
     _ transaction: borrowing ReadTransaction,
     _ body: (_ head: StoredObjectMetadata, _ id: RawSpan, _ object: RawSpan) throws -> R
@@ -249,7 +250,7 @@ package enum ObjectReading {
     guard let record = try transaction.value(forKey: key, in: generation.objects) else {
       return nil
     }
-    return try look(at: record, type, sequence, generation, transaction, body)
+    return try withObject(at: record, type, sequence, generation, transaction, body)
   }
 
   /// Id and payload of a record whose checksum is right.

@@ -46,7 +46,7 @@ extension StoreTransaction {
     of stored: StoredObject, type: UInt32
   ) throws {
     guard case .found(let header, _, let old) = try old(type, stored.sequence),
-      header.label == stored.label
+      header.commitVersion == stored.commitVersion
     else { return }
     let write = ObjectWrite(
       id: stored.id, bytes: stored.bytes, codec: stored.codec, version: stored.version,

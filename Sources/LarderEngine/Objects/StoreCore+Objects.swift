@@ -9,14 +9,14 @@ internal import LarderSystem
 package struct SnapshotView: Sendable {
   package let generation: Generation
   /// The newest transaction the snapshot contains.
-  package let label: UInt64
+  package let commitVersion: UInt64
 
   /// What memory tiers compare with the stamps.
-  package var seal: UInt64 { ~label }
+  package var readVersion: UInt64 { ~commitVersion }
 
   /// Whether nothing of what was learned under another snapshot's label changed since.
-  package func isCurrent(_ slot: StampSlot, since label: UInt64) -> Bool {
-    generation.table.minimumValidReadVersion(slot: slot.index) <= label
+  package func isCurrent(_ slot: StampSlot, since commitVersion: UInt64) -> Bool {
+    generation.table.minimumValidReadVersion(slot: slot.index) <= commitVersion
   }
 }
 
@@ -47,8 +47,8 @@ extension StoreCore {
     _ body: (borrowing ReadTransaction, SnapshotView) throws -> R
   ) throws -> R {
     try reading(operation) { generation in
-      try generation.withSnapshot { transaction, label in
-        try body(transaction, SnapshotView(generation: generation, label: label))
+      try generation.withSnapshot { transaction, commitVersion in
+        try body(transaction, SnapshotView(generation: generation, commitVersion: commitVersion))
       }
     }
   }
@@ -56,8 +56,8 @@ extension StoreCore {
 
 extension Generation {
   /// Whether what was learned under a label is still true: one look at the stamps, no snapshot.
-  package func isCurrent(_ slot: StampSlot, since label: UInt64) -> Bool {
-    !table.isFenced && table.minimumValidReadVersion(slot: slot.index) <= label
+  package func isCurrent(_ slot: StampSlot, since commitVersion: UInt64) -> Bool {
+    !table.isFenced && table.minimumValidReadVersion(slot: slot.index) <= commitVersion
   }
 
   /// The hash under which an object's id is filed.

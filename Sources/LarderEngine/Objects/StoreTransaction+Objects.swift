@@ -307,7 +307,7 @@ extension StoreTransaction {
   ) throws {
     var header = EntryHeader(
       codec: write.codec, keyTag: ObjectFormat.keyTag, keyLength: write.id.count,
-      payloadLength: payload.count, label: label, created: created ?? now,
+      payloadLength: payload.count, commitVersion: commitVersion, created: created ?? now,
       expires: EntryHeader.never, namespace: type, epoch: write.version)
     let key = ObjectFormat.objectKey(type: type, sequence: sequence)
     let hash = EntryHeader.contentHash(key: write.id, payload: payload)

@@ -126,9 +126,9 @@ extension StoreCore {
   ) throws -> Bool {
     switch record.phase {
     case .queued: return true
-    case .inFlight(let label):
+    case .inFlight(let commitVersion):
       return isNewest(
-        record, inFlight: label, slot: slotIndex(space.hash(of: key, in: try generation())))
+        record, inFlight: commitVersion, slot: slotIndex(space.hash(of: key, in: try generation())))
     case .committed, .superseded, .failed: return false
     }
   }
@@ -199,10 +199,11 @@ extension StoreCore {
 
   /// Returns whether a write of this process that is in a transaction is still the key's newest. It
   /// is until another transaction of any process begins.
-  package func isNewest(_ record: WriteRequest, inFlight label: UInt64, slot: Int) -> Bool {
-    guard let generation = try? generation(), record.isOf(generation) else { return false }
+  package func isNewest(_ record: WriteRequest, inFlight commitVersion: UInt64, slot: Int) -> Bool {
+    guard let generation = try? generation(), record.matches(generation) else { return false }
     let table = generation.table
-    return table.minimumValidReadVersion(slot: slot) <= label && table.writerLabel == label
+    return table.minimumValidReadVersion(slot: slot) <= commitVersion
+      && table.writerVersion == commitVersion
       && table.writerPID == ProcessIdentity.pid
   }
 }

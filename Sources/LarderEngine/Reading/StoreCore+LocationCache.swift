@@ -41,13 +41,13 @@ extension StoreCore {
   /// - Parameter number: The namespace identifier; zero while it is unknown in this process.
   /// - Returns: The entry, or `nil` if the caller has to search the tree.
   @inline(__always)
-  func remembered(
+  func readCachedLocation(
     _ tag: UInt8, _ key: RawSpan, _ hash: UInt64, _ number: UInt32, in generation: Generation
-  ) -> (value: StoredValue, seal: UInt64)? {
+  ) -> (value: StoredValue, readVersion: UInt64)? {
     guard let places = generation.places, let record = places.place(of: hash) else { return nil }
     places.prefetch(record)
     guard !generation.table.isFenced,
-      generation.table.isCurrent(slot: slotIndex(hash), seal: record.seal)
+      generation.table.isCurrent(slot: slotIndex(hash), readVersion: record.readVersion)
         || Mutant.placesIgnoreStamps.isActive
     else { return nil }
     // The generation is closed, or every reader is in use: the search of the tree handles both.
@@ -62,7 +62,7 @@ extension StoreCore {
     fault(.beforeFill)
     generation.count(.storeHits)
     generation.table.touch(hash: hash)
-    return (value, record.seal)
+    return (value, record.readVersion)
   }
 
   @inline(__always)
@@ -83,11 +83,11 @@ extension StoreCore {
 
   /// Returns the payload of a key from its cached location, or `nil` if a look-up would search the
   /// tree. For tests.
-  package func remembered(_ key: EncodedKey, in space: NamespaceHandle) throws -> [UInt8]? {
+  package func readCachedLocation(_ key: EncodedKey, in space: NamespaceHandle) throws -> [UInt8]? {
     let generation = try generation()
     return key.bytes.withRawSpan { bytes in
       let (hash, number) = place(of: key.tag, bytes, in: space, generation)
-      return remembered(key.tag, bytes, hash, number, in: generation)?.value.payload
+      return readCachedLocation(key.tag, bytes, hash, number, in: generation)?.value.payload
     }
   }
 }

@@ -22,7 +22,7 @@ package struct Lookup: Sendable {
   package let outcome: Outcome
   package let hash: UInt64
   /// The snapshot's commit version, inverted: the value that `SharedTable.isCurrent` compares.
-  package let seal: UInt64
+  package let readVersion: UInt64
   package let generation: Generation
 
   /// The stamp slot of the key.
@@ -34,7 +34,7 @@ package struct StoredValue: Sendable {
   package let payload: [UInt8]
   package let codec: UInt16
   /// The commit version of the transaction that wrote the entry.
-  package let label: UInt64
+  package let commitVersion: UInt64
   package let created: Int64
   package let expires: Int64
 }
@@ -42,7 +42,8 @@ package struct StoredValue: Sendable {
 extension StoredValue {
   init(_ payload: [UInt8], _ header: EntryHeader) {
     self.init(
-      payload: payload, codec: header.codec, label: header.label, created: header.created,
+      payload: payload, codec: header.codec, commitVersion: header.commitVersion,
+      created: header.created,
       expires: header.expires)
   }
 }
@@ -61,11 +62,12 @@ extension StoreCore {
       let (hash, number) = place(of: key.tag, bytes, in: space, generation)
       return (
         (hash, number),
-        known == 0 ? remembered(key.tag, bytes, hash, number, in: generation) : nil
+        known == 0 ? readCachedLocation(key.tag, bytes, hash, number, in: generation) : nil
       )
     }
-    if let (value, seal) = found {
-      return Lookup(outcome: .found(value), hash: hash, seal: seal, generation: generation)
+    if let (value, readVersion) = found {
+      return Lookup(
+        outcome: .found(value), hash: hash, readVersion: readVersion, generation: generation)
     }
     return try lookup(key, in: space, known: known, at: (generation, hash, number))
   }
@@ -88,7 +90,9 @@ extension StoreCore {
     let generation = try generation()
     let ((hash, number), found) = text.withUTF8Span { bytes in
       let (hash, number) = place(of: tag, bytes, in: space, generation)
-      return ((hash, number), remembered(tag, bytes, hash, number, in: generation)?.value.payload)
+      return (
+        (hash, number), readCachedLocation(tag, bytes, hash, number, in: generation)?.value.payload
+      )
     }
     if let found { return found }
     return try Self.payload(
@@ -113,7 +117,7 @@ extension StoreCore {
   ) throws -> Lookup {
     var retries = 0
     while true {
-      var damage: (text: String, label: UInt64)?
+      var damage: (text: String, commitVersion: UInt64)?
       let lookup = try reading("read") { generation in
         let (hash, number) =
           generation === place.generation
@@ -122,12 +126,12 @@ extension StoreCore {
           let sealed = Mutant.filedOneHigh.isActive ? snapshot + 1 : snapshot
           damage = nil
           let outcome = try find(
-            key, hash, number, space, generation, transaction, known: known, seal: ~sealed,
+            key, hash, number, space, generation, transaction, known: known, readVersion: ~sealed,
             damage: &damage)
           if generation.table.minimumValidReadVersion(slot: slotIndex(hash)) > snapshot {
             noteUncommittedStamp()
           }
-          return Lookup(outcome: outcome, hash: hash, seal: ~sealed, generation: generation)
+          return Lookup(outcome: outcome, hash: hash, readVersion: ~sealed, generation: generation)
         }
       }
       guard let found = damage else {
@@ -136,14 +140,14 @@ extension StoreCore {
       }
       // As with damaged pages, read again before reporting damage. An unreadable header is not
       // retried.
-      if retries < StoreCore.damageRetries, found.label != 0 {
+      if retries < StoreCore.damageRetries, found.commitVersion != 0 {
         retries += 1
         Event().wait(nanoseconds: StoreCore.damagePause)
         continue
       }
-      reportDamage(found.text, found.label, key, space, lookup.generation)
+      reportDamage(found.text, found.commitVersion, key, space, lookup.generation)
       return Lookup(
-        outcome: .unreadable(found.text), hash: lookup.hash, seal: lookup.seal,
+        outcome: .unreadable(found.text), hash: lookup.hash, readVersion: lookup.readVersion,
         generation: lookup.generation)
     }
   }
@@ -199,7 +203,7 @@ extension StoreCore {
     do {
       try fence(generation, because: error)
     } catch EngineSignal.generationChanged {
-      try move(from: generation)
+      try switchGeneration(from: generation)
     }
   }
 
@@ -208,13 +212,14 @@ extension StoreCore {
     let lookups: [Lookup?] = try reading("read") { generation in
       try generation.withSnapshot { transaction, snapshot in
         try keys.map { key in
-          var damage: (text: String, label: UInt64)?
+          var damage: (text: String, commitVersion: UInt64)?
           let (hash, number) = space.place(of: key, in: generation)
           let outcome = try find(
-            key, hash, number, space, generation, transaction, known: 0, seal: ~snapshot,
+            key, hash, number, space, generation, transaction, known: 0, readVersion: ~snapshot,
             damage: &damage)
           if damage != nil { return nil }
-          return Lookup(outcome: outcome, hash: hash, seal: ~snapshot, generation: generation)
+          return Lookup(
+            outcome: outcome, hash: hash, readVersion: ~snapshot, generation: generation)
         }
       }
     }
@@ -239,7 +244,7 @@ extension StoreCore {
   private func find(
     _ key: EncodedKey, _ hash: UInt64, _ knownNumber: UInt32, _ space: NamespaceHandle,
     _ generation: Generation, _ transaction: borrowing ReadTransaction, known: UInt64,
-    seal: UInt64, damage: inout (text: String, label: UInt64)?
+    readVersion: UInt64, damage: inout (text: String, commitVersion: UInt64)?
   ) throws -> Lookup.Outcome {
     guard let record = try transaction.value(forKey: hash, in: generation.entries) else {
       return .absent
@@ -278,22 +283,23 @@ extension StoreCore {
           let payload = record.slice(keyEnd..<(keyEnd + header.payloadLength))!
           let hashed = XXH64.hash(payload, seed: XXH64.hash(stored))
           if !header.isIntact(contentHash: hashed) {
-            damage = ("the entry's checksum is wrong", header.label)
+            damage = ("the entry's checksum is wrong", header.commitVersion)
           }
           continue
         }
         damage = nil
         guard try isAlive(header, number, generation, transaction) else { return .absent }
-        if known != 0, header.label == known { return .unchanged }
+        if known != 0, header.commitVersion == known { return .unchanged }
         // The checksum covers the copy, not the page: another process may be writing to the page.
         let payload = record.slice(keyEnd..<(keyEnd + header.payloadLength))!.copied()
         let hashed = EntryHeader.contentHash(key: key.bytes, payload: payload)
         guard header.isIntact(contentHash: hashed) else {
-          damage = ("the entry's checksum is wrong", header.label)
+          damage = ("the entry's checksum is wrong", header.commitVersion)
           return .absent
         }
         generation.places?.remember(
-          record.slice(start..<offset)!, of: hash, seal: seal, checksum: header.checksum)
+          record.slice(start..<offset)!, of: hash, readVersion: readVersion,
+          checksum: header.checksum)
         return .found(StoredValue(payload, header))
       }
       // The key is stored in the chunks as well, a small cost for large entries.
@@ -309,13 +315,13 @@ extension StoreCore {
       }
       if case .ofOtherKey = read { continue }
       guard case .payload(let payload) = read else {
-        damage = ("a chunk of the entry is missing", header.label)
+        damage = ("a chunk of the entry is missing", header.commitVersion)
         return .absent
       }
-      if known != 0, header.label == known { return .unchanged }
+      if known != 0, header.commitVersion == known { return .unchanged }
       let hashed = EntryHeader.contentHash(key: key.bytes, payload: payload)
       guard header.isIntact(contentHash: hashed) else {
-        damage = ("the entry's checksum is wrong", header.label)
+        damage = ("the entry's checksum is wrong", header.commitVersion)
         return .absent
       }
       return .found(StoredValue(payload, header))
@@ -349,7 +355,7 @@ extension StoreCore {
     }
     // An entry that was written after the last published clear is alive. Otherwise this snapshot's
     // namespace record decides.
-    if header.label > generation.table.namespaceLabel(number) { return true }
+    if header.commitVersion > generation.table.namespaceLabel(number) { return true }
     guard let bytes = try transaction.value(forKey: NamespaceRecord.key(number), in: .main) else {
       return true
     }
@@ -360,15 +366,16 @@ extension StoreCore {
   }
 
   private func reportDamage(
-    _ text: String, _ label: UInt64, _ key: EncodedKey, _ space: NamespaceHandle,
+    _ text: String, _ commitVersion: UInt64, _ key: EncodedKey, _ space: NamespaceHandle,
     _ generation: Generation
   ) {
     generation.count(.damagedEntries)
     generation.count(.misses)
     notify(.damagedEntry("namespace \"\(space.name)\": \(text)"))
-    guard options.durability == .cache, label != 0 else { return }
+    guard options.durability == .cache, commitVersion != 0 else { return }
     // A write cannot be queued inside a user's transaction; the next reader removes the entry.
     guard bodyThread.load(ordering: .relaxed) != OSThread.token else { return }
-    try? enqueueWriteBehind(WriteRequest(.removeDamaged(label: label), space: space, key: key))
+    try? enqueueWriteBehind(
+      WriteRequest(.removeDamaged(commitVersion: commitVersion), space: space, key: key))
   }
 }

@@ -128,7 +128,7 @@ extension StoreTransaction {
         let lastUse = generation.table.lastUse(hash: hash)
         for item in items {
           let header = item.header
-          if sparingOwn, header.label == label { continue }
+          if sparingOwn, header.commitVersion == commitVersion { continue }
           var isDead = header.isExpired(at: now)
           if let epoch = namespaces.epoch(of: header.namespace) {
             if epoch != header.epoch { isDead = true }

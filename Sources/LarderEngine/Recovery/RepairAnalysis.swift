@@ -101,7 +101,8 @@ final class RepairAnalysis {
   /// Whether nobody began a later transaction, as this boot's table says.
   private func isNewest(_ transaction: UInt64) -> Bool {
     guard let oldTable, oldTable.bootID == ProcessIdentity.bootID else { return false }
-    return oldTable.lastStamped == Generation.base(ofGeneration: salvage.number) + transaction
+    return oldTable.lastStamped == Generation.versionBase(ofGeneration: salvage.number)
+      + transaction
   }
 
   private func checkEntries() throws {

@@ -33,9 +33,9 @@ extension StoreCore {
       let deaths = generation.table.crashesInLMDB
       guard deaths >= StoreOpener.deathLimit else { return }
       for _ in 0..<Self.metaTries {
-        let damage: String?? = try generation.withSnapshot { _, label in
+        let damage: String?? = try generation.withSnapshot { _, commitVersion in
           var check = StoreVerification(generation: generation, limit: 1, progress: nil)
-          guard try check.checkPages(label: label) else { return nil }
+          guard try check.checkPages(commitVersion: commitVersion) else { return nil }
           return .some(check.findings.sorted.first { $0.severity == .error }?.description)
         }
         guard let damage else {

@@ -196,7 +196,7 @@ final class StoreSalvage {
     }
     return GenerationWriter.Entry(
       key: EncodedKey(tag: header.keyTag, bytes: key), payload: payload, codec: header.codec,
-      label: header.label, created: header.created, expires: header.expires)
+      commitVersion: header.commitVersion, created: header.created, expires: header.expires)
   }
 
   // MARK: Judging

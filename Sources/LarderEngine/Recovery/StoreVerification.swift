@@ -42,9 +42,9 @@ extension StoreCore {
   ) throws -> StoreVerification {
     for _ in 0..<10_000 {
       let budget = generation.table.budget
-      let check: StoreVerification? = try generation.withSnapshot { transaction, label in
+      let check: StoreVerification? = try generation.withSnapshot { transaction, commitVersion in
         var check = StoreVerification(generation: generation, limit: limit, progress: progress)
-        guard try check.checkPages(label: label) else { return nil }
+        guard try check.checkPages(commitVersion: commitVersion) else { return nil }
         if !check.findings.hasErrors { try check.run(transaction, budget: budget) }
         return check
       }
@@ -123,12 +123,13 @@ struct StoreVerification {
   }
 
   /// The file's pages, of the snapshot with this label; `false`: its meta page has moved on.
-  mutating func checkPages(label: UInt64) throws -> Bool {
+  mutating func checkPages(commitVersion: UInt64) throws -> Bool {
     let report = try StructuralVerifier.verify(
-      fileDescriptor: generation.environment.dataDescriptor, snapshot: label &- generation.base,
+      fileDescriptor: generation.environment.dataDescriptor,
+      snapshot: commitVersion &- generation.versionBase,
       isUntouched: { [table = generation.table] in
         atomicMemoryFence(ordering: .sequentiallyConsistent)
-        return table.writerLabel <= label &+ 1
+        return table.writerVersion <= commitVersion &+ 1
       },
       progress: { [self] pages, lastPage in
         progress?(StoreProgress(phase: .pages, done: Int(pages), total: Int(lastPage)))

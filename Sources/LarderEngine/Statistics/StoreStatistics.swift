@@ -129,8 +129,9 @@ extension StoreCore {
         unsyncedCommits: generation.keeper == nil
           ? nil
           : Int(
-            clamping: generation.base &+ information.lastTransaction
-              &- min(table.checkpointVersion, generation.base &+ information.lastTransaction)))
+            clamping: generation.versionBase &+ information.lastTransaction
+              &- min(table.checkpointVersion, generation.versionBase &+ information.lastTransaction)
+          ))
     }
   }
 }

@@ -74,7 +74,7 @@ package final class StoreCore: Sendable {
 
   /// Switches from a fenced generation to its successor. Safe to call from any number of threads.
   @discardableResult
-  package func move(from old: Generation) throws(StoreError) -> Generation {
+  package func switchGeneration(from old: Generation) throws(StoreError) -> Generation {
     if ForkGuard.isForkedChild { throw .usedAfterFork("use") }
     // Closing waits for readers, and this thread is one of them.
     if old.isReadingOnCurrentThread { throw .generationReplacedDuringRead(path: directory.path) }
@@ -140,7 +140,7 @@ package final class StoreCore: Sendable {
             .damaged, during: "use", path: directory.path,
             "The store switched generations \(switches) times in a row. Check the disk.")
         }
-        generation = try move(from: generation)
+        generation = try switchGeneration(from: generation)
       }
     }
   }

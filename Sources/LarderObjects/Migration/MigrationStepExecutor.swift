@@ -192,7 +192,7 @@ struct MigrationStepExecutor {
       let noted = try transaction.notedChanges(record.watch, limit: Self.limit + 1)
       try follow(noted.prefix(Self.limit), copy, types, &record, &transaction)
       if noted.count <= Self.limit {
-        try hand(source, over: record.target!, copy, record, &transaction)
+        try cutOver(source, over: record.target!, copy, record, &transaction)
         return try finish(record, &transaction)
       }
     }
@@ -336,7 +336,7 @@ struct MigrationStepExecutor {
   }
 
   /// The moment everybody sees the new objects.
-  private func hand(
+  private func cutOver(
     _ source: ObjectTypeRecord, over target: ObjectTypeRecord, _ copy: ObjectCopyMigration,
     _ record: ObjectMigrationRecord, _ transaction: inout StoreTransaction
   ) throws {

@@ -109,7 +109,7 @@ extension ObjectCollection {
       item.stored, ReferenceDecoder(ReferenceLoader(store: store, source: source))
     ).object
     return .init(
-      object: object, sequence: item.stored.sequence, label: item.stored.label,
+      object: object, sequence: item.stored.sequence, commitVersion: item.stored.commitVersion,
       related: source.end([]), content: XXH64.hash(item.stored.bytes))
   }
 }
@@ -134,7 +134,7 @@ extension ObjectTypeDescriptor {
   func isSame(_ old: QueryExecution<Object>.Found, _ new: QueryExecution<Object>.Found) -> Bool {
     guard old.related == new.related else { return false }
     // By what is stored, never by the type's own `==`, which may compare less than that.
-    if old.sequence == new.sequence, old.label == new.label { return true }
+    if old.sequence == new.sequence, old.commitVersion == new.commitVersion { return true }
     return old.content == new.content
   }
 }

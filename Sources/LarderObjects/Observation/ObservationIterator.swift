@@ -82,7 +82,7 @@ struct ObservationIterator<State: Sendable> {
       }
       return Seen(
         state: state, slots: slots,
-        snapshot: core.observed(view.generation, label: view.label, mark: mark))
+        snapshot: core.observed(view.generation, commitVersion: view.commitVersion, mark: mark))
     }
   }
 }

@@ -67,24 +67,25 @@ extension ObjectTypeDescriptor {
   /// The object of a sequence, if it is in memory as a snapshot has it.
   func remembered(
     _ sequence: UInt64, _ type: UInt32, _ view: SnapshotView
-  ) -> (object: Object, label: UInt64)? {
+  ) -> (object: Object, commitVersion: UInt64)? {
     guard let spot = spots.spot(of: sequence),
       let found = tier.value(
-        at: spot, newest: view.label, table: view.generation.table,
+        at: spot, newest: view.commitVersion, table: view.generation.table,
         if: { $0.sequence == sequence && $0.type == type }),
       let object = object(in: found.value)
     else { return nil }
-    return (object, found.label)
+    return (object, found.commitVersion)
   }
 
   /// Files what a query has read, to be found by its id and by its sequence.
-  func file(
+  func insert(
     _ decoded: Decoded, _ text: String, _ id: [UInt8], _ head: StoredObjectMetadata, cost: Int,
     _ view: SnapshotView
   ) {
     guard sharesInstances else { return }
-    tier.file(
-      decoded, forKey: text, seal: view.seal, label: head.label, expires: .max, cost: cost,
+    tier.insert(
+      decoded, forKey: text, readVersion: view.readVersion, commitVersion: head.commitVersion,
+      expires: .max, cost: cost,
       storeHash: view.generation.objectHash(type: decoded.type, id: id),
       table: view.generation.table)
     noteSpot(of: text, head.sequence)

@@ -58,7 +58,7 @@ extension Query {
         .init(
           objects: objects, context: context, generation: view.generation,
           slots: context.source?.slots ?? [.type(run.record.number, in: view.generation)],
-          label: view.label, uses: uses))
+          commitVersion: view.commitVersion, uses: uses))
       return objects
     }
   }

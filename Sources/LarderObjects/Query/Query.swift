@@ -221,7 +221,7 @@ final class QueryResultCache<Object: Storable>: Sendable {
     /// What the result is made of.
     let slots: [StampSlot]
     /// The snapshot the result was made in.
-    let label: UInt64
+    let commitVersion: UInt64
     /// Of a type with a budget: where it is noted that the objects were used.
     var uses: [UInt64] = []
   }
@@ -234,7 +234,9 @@ final class QueryResultCache<Object: Storable>: Sendable {
       guard let result,
         !(result.context.source?.wasLookedAt ?? result.context.wasLoaded),
         Mutant.memoIgnoresStamp.isActive
-          || result.slots.allSatisfy({ result.generation.isCurrent($0, since: result.label) })
+          || result.slots.allSatisfy({
+            result.generation.isCurrent($0, since: result.commitVersion)
+          })
       else {
         return nil
       }
@@ -245,7 +247,9 @@ final class QueryResultCache<Object: Storable>: Sendable {
 
   func remember(_ result: Result) {
     last.withLock { old in
-      if old == nil || old!.generation !== result.generation || old!.label <= result.label {
+      if old == nil || old!.generation !== result.generation
+        || old!.commitVersion <= result.commitVersion
+      {
         old = result
       }
     }

@@ -50,7 +50,7 @@ struct QueryExecution<Object: Storable> {
     let object: Object
     let sequence: UInt64
     /// The label of the transaction that wrote it.
-    let label: UInt64
+    let commitVersion: UInt64
     /// What tells the states of the children it shows from others; with a source only.
     var related = 0
     /// The hash of what is stored of the object; with a source only.
@@ -206,7 +206,7 @@ struct QueryExecution<Object: Storable> {
       guard let object = decoded(head, id, bytes) else { return true }
       if verdict == nil, !query.predicate.holds(for: object) { return true }
       if let position, !position.admits(object, head.sequence) { return true }
-      var found = Found(object: object, sequence: head.sequence, label: head.label)
+      var found = Found(object: object, sequence: head.sequence, commitVersion: head.commitVersion)
       if trail != nil {
         // Children that are sorted by are looked at now, while it is known whose they are.
         for sort in query.sorts { _ = sort.compare(object, object) }
@@ -239,12 +239,13 @@ struct QueryExecution<Object: Storable> {
         if ordersByKey, key.byteCount > KeyRange.limit { throw TruncatedKey() }
         if walk.mayRepeat, !seen.insert(sequence).inserted { return true }
         if let shared, let known = kind.remembered(sequence, record.number, shared) {
-          goesOn = try body(Found(object: known.object, sequence: sequence, label: known.label))
+          goesOn = try body(
+            Found(object: known.object, sequence: sequence, commitVersion: known.commitVersion))
           return goesOn
         }
         do {
           goesOn =
-            try ObjectReading.look(
+            try ObjectReading.withObject(
               type: record.number, sequence: sequence, in: generation, transaction, take) ?? true
         } catch let damage as DamagedObject {
           goesOn = report(damage)
@@ -258,8 +259,9 @@ struct QueryExecution<Object: Storable> {
   private func decoded(_ head: StoredObjectMetadata, _ id: RawSpan, _ bytes: RawSpan) -> Object? {
     let text = memory == nil ? nil : id.text()
     if let memory, let text,
-      let found = kind.tier.renew(
-        text, label: head.label, seal: memory.seal, table: memory.generation.table),
+      let found = kind.tier.revalidate(
+        text, commitVersion: head.commitVersion, readVersion: memory.readVersion,
+        table: memory.generation.table),
       let known = kind.object(in: found)
     {
       if found.sequence == head.sequence, found.type == record.number {
@@ -268,7 +270,7 @@ struct QueryExecution<Object: Storable> {
         // Filed by one who looked for the id.
         let placed = ObjectTypeDescriptor<Object>.Decoded(
           object: known, context: nil, type: record.number, sequence: head.sequence)
-        kind.file(placed, text, id.copied(), head, cost: bytes.byteCount + 64, memory)
+        kind.insert(placed, text, id.copied(), head, cost: bytes.byteCount + 64, memory)
       }
       return known
     }
@@ -278,7 +280,7 @@ struct QueryExecution<Object: Storable> {
       let decoded = try kind.decode(
         bytes, id: id, decoder, type: record.number, sequence: head.sequence)
       if let memory, let text, decoded.context == nil {
-        kind.file(decoded, text, id, head, cost: bytes.count + 64, memory)
+        kind.insert(decoded, text, id, head, cost: bytes.count + 64, memory)
       }
       return decoded.object
     } catch {

@@ -15,7 +15,7 @@ final class CatalogCache: Sendable {
     let types: [ObjectTypeRecord]
     let generation: UInt64
     /// The last label they were right under.
-    let label: UInt64
+    let commitVersion: UInt64
   }
 
   private let state = Mutex<State?>(nil)
@@ -23,16 +23,17 @@ final class CatalogCache: Sendable {
   /// The types, for the holder of the writer lock who has changed none; `nil`: they have to be read.
   func types(in generation: Generation) -> [ObjectTypeRecord]? {
     guard let state = state.withLock({ $0 }), state.generation == generation.incarnation,
-      generation.isCurrent(.catalog(in: generation), since: state.label)
+      generation.isCurrent(.catalog(in: generation), since: state.commitVersion)
     else { return nil }
     return state.types
   }
 
   /// - Parameter label: That of the transaction they were read in, before it changed any.
   func remember(
-    _ types: [ObjectTypeRecord], before label: UInt64, in generation: Generation
+    _ types: [ObjectTypeRecord], before commitVersion: UInt64, in generation: Generation
   ) {
-    let state = State(types: types, generation: generation.incarnation, label: label &- 1)
+    let state = State(
+      types: types, generation: generation.incarnation, commitVersion: commitVersion &- 1)
     self.state.withLock { $0 = state }
   }
 }

@@ -18,7 +18,7 @@ final class ObjectTypeDescriptor<Object: Storable>: Sendable {
     let indexes: [UInt32]
     let generation: UInt64
     /// The snapshot it was seen in.
-    let label: UInt64
+    let commitVersion: UInt64
   }
 
   let core: StoreCore
@@ -100,20 +100,21 @@ final class ObjectTypeDescriptor<Object: Storable>: Sendable {
   ) throws -> State? {
     // What was learned from a newer snapshot says nothing of this one.
     if let state = known.withLock({ $0 }), state.generation == view.generation.incarnation,
-      state.label <= view.label, view.isCurrent(.catalog(in: view.generation), since: state.label)
+      state.commitVersion <= view.commitVersion,
+      view.isCurrent(.catalog(in: view.generation), since: state.commitVersion)
     {
       return state
     }
     guard let record = try ObjectReading.type(named: name, transaction) else { return nil }
     try requireReadable(record)
     try requireDecodable(record, view.generation, transaction)
-    return learn(record, view.generation.incarnation, label: view.label)
+    return learn(record, view.generation.incarnation, commitVersion: view.commitVersion)
   }
 
   /// The state this process knows, if no other has changed the catalog since.
   func currentState(_ generation: Generation) -> State? {
     guard let state = known.withLock({ $0 }), state.generation == generation.incarnation,
-      generation.isCurrent(.catalog(in: generation), since: state.label)
+      generation.isCurrent(.catalog(in: generation), since: state.commitVersion)
     else { return nil }
     return state
   }
@@ -122,16 +123,18 @@ final class ObjectTypeDescriptor<Object: Storable>: Sendable {
   var buildStore: ObjectStore? { store }
 
   private func learn(
-    _ record: ObjectTypeRecord, _ generation: UInt64, label: UInt64
+    _ record: ObjectTypeRecord, _ generation: UInt64, commitVersion: UInt64
   ) -> State {
     buildIfNeeded(record)
     let state = State(
       record: record,
       indexes: declared.map { index in
         record.indexes.first { index.isStored(as: $0) }?.number ?? 0
-      }, generation: generation, label: label)
+      }, generation: generation, commitVersion: commitVersion)
     known.withLock { old in
-      if old == nil || old!.generation != generation || old!.label <= label { old = state }
+      if old == nil || old!.generation != generation || old!.commitVersion <= commitVersion {
+        old = state
+      }
     }
     return state
   }

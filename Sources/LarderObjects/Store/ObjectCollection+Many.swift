@@ -16,7 +16,7 @@ extension ObjectCollection {
     var objects: [Object?] = Array(repeating: nil, count: texts.count)
     var open: [Int] = []
     for (position, text) in texts.enumerated() {
-      if context == nil, let object = kind.object(in: kind.tier.hit(text)) {
+      if context == nil, let object = kind.object(in: kind.tier.validValue(text)) {
         objects[position] = object
       } else {
         open.append(position)
@@ -39,8 +39,9 @@ extension ObjectCollection {
         item.stored, context.map { ReferenceDecoder($0) } ?? kind.newDecoder())
       objects[position] = decoded.object
       guard context == nil, kind.sharesInstances else { continue }
-      kind.tier.file(
-        decoded, forKey: texts[position], seal: view.seal, label: item.stored.label, expires: .max,
+      kind.tier.insert(
+        decoded, forKey: texts[position], readVersion: view.readVersion,
+        commitVersion: item.stored.commitVersion, expires: .max,
         cost: item.stored.bytes.count + 64, storeHash: item.hash, table: view.generation.table)
     }
     return objects

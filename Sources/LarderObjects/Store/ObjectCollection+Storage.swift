@@ -81,7 +81,7 @@ extension ObjectCollection where Object.ID: Sendable {
     /// Under the writer lock: no other process can stamp the slot now.
     func isCurrent(in entries: borrowing StoreTransaction) throws -> Bool {
       guard !isThere, entries.generation === view.generation,
-        entries.generation.isCurrent(slot, since: view.label)
+        entries.generation.isCurrent(slot, since: view.commitVersion)
       else { return false }
       // Deleting all gives up the number.
       return try entries.objectType(named: Object.storedName)?.number == type

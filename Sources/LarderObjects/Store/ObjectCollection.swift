@@ -27,14 +27,14 @@ public struct ObjectCollection<Object: Storable>: Sendable {
   // Compiled for the type where it is called from: a hit costs less than a call that does not know it.
   @inlinable @inline(__always)
   func object(text: String) throws -> Object? {
-    if let object = kind.object(in: kind.tier.hit(text)) { return object }
+    if let object = kind.object(in: kind.tier.validValue(text)) { return object }
     return try load(text)
   }
 
   private enum Found {
     case none
     case same(Object)
-    case stored([UInt8], label: UInt64, hash: UInt64, SnapshotView)
+    case stored([UInt8], commitVersion: UInt64, hash: UInt64, SnapshotView)
   }
 
   @usableFromInline func load(_ text: String) throws -> Object? {
@@ -46,18 +46,19 @@ public struct ObjectCollection<Object: Storable>: Sendable {
         guard let state = try kind.state(transaction, view) else { return .none }
         let type = state.record.number
         let hash = view.generation.objectHash(type: type, id: id)
-        return try ObjectReading.look(
+        return try ObjectReading.withObject(
           type: type, id: id, hash: hash, in: view.generation, transaction
         ) { head, _, object in
           view.generation.table.touch(hash: hash)
           // Exactly what was decoded before: its snapshot moves forward.
           if let object = kind.object(
-            in: kind.tier.renew(
-              text, label: head.label, seal: view.seal, table: view.generation.table))
+            in: kind.tier.revalidate(
+              text, commitVersion: head.commitVersion, readVersion: view.readVersion,
+              table: view.generation.table))
           {
             return .same(object)
           }
-          return .stored(object.copied(), label: head.label, hash: hash, view)
+          return .stored(object.copied(), commitVersion: head.commitVersion, hash: hash, view)
         } ?? .none
       }
     } catch let damage as DamagedObject {
@@ -68,11 +69,12 @@ public struct ObjectCollection<Object: Storable>: Sendable {
       kind.tier.remove(text)
       return nil
     case .same(let object): return object
-    case .stored(let bytes, let label, let hash, let view):
+    case .stored(let bytes, let commitVersion, let hash, let view):
       let decoded = try kind.decode(bytes, id: id, kind.newDecoder())
       guard kind.sharesInstances else { return decoded.object }
-      kind.tier.file(
-        decoded, forKey: text, seal: view.seal, label: label, expires: .max,
+      kind.tier.insert(
+        decoded, forKey: text, readVersion: view.readVersion, commitVersion: commitVersion,
+        expires: .max,
         cost: bytes.count + 64, storeHash: hash, table: view.generation.table)
       return decoded.object
     }

@@ -79,7 +79,7 @@ public struct ObjectTransaction: ~Copyable {
     } else {
       types = try entries.withReading { try ObjectReading.types($0) }
       if changes == 0 {
-        store.catalog.remember(types, before: entries.label, in: entries.generation)
+        store.catalog.remember(types, before: entries.commitVersion, in: entries.generation)
       }
     }
     catalog = (types, changes)

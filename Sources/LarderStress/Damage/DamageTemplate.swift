@@ -71,7 +71,7 @@ struct DamageTemplate: Sendable {
     for _ in 1..<generation {
       let old = try empty.core.generation()
       old.table.fence()
-      try empty.core.move(from: old)
+      try empty.core.switchGeneration(from: old)
     }
     empty.close()
     try settle(path, seed: seed)

@@ -22,7 +22,8 @@ struct EntryFuzz: FuzzTarget {
         let payload = random.bytes(Int.random(in: 0...300, using: &random))
         var header = EntryHeader(
           codec: 1, keyTag: 2, keyLength: key.count, payloadLength: payload.count,
-          label: random.next() >> 20, created: 1_700_000_000_000, expires: EntryHeader.never,
+          commitVersion: random.next() >> 20, created: 1_700_000_000_000,
+          expires: EntryHeader.never,
           namespace: 1, epoch: 1)
         header.isChunked = number % 4 == 3
         record += header.sealed(

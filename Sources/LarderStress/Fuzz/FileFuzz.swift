@@ -120,7 +120,7 @@ struct TableFuzz: FuzzTarget {
     let file = try OwnedFile(path: path, creation: .createIfMissing)
     try SharedTable.create(
       in: file, binding: .init(storeID: (1, 2), generation: 3), shape: SharedTableShape(budget: 0),
-      label: 3 << 40 + 17, budget: 1 << 20, dirty: false, dataChanged: 0,
+      commitVersion: 3 << 40 + 17, budget: 1 << 20, dirty: false, dataChanged: 0,
       syncInterval: StoreMeta.usualSyncInterval)
     let head = try file.read(count: Self.head, at: 0)
     return [Array(head.prefix(512)), Array(head.prefix(1200)), head]
@@ -143,8 +143,8 @@ struct TableFuzz: FuzzTarget {
     outcome.add(table.ticketHolder == nil ? 0 : 1)
     for slot in [0, 1, 65_535] {
       _ = table.minimumValidReadVersion(slot: slot)
-      outcome.add(table.isCurrent(slot: slot, seal: ~(5 << 40)) ? 1 : 0)
-      table.stamp(slot: slot, label: 4 << 40)
+      outcome.add(table.isCurrent(slot: slot, readVersion: ~(5 << 40)) ? 1 : 0)
+      table.stamp(slot: slot, commitVersion: 4 << 40)
       law(table.minimumValidReadVersion(slot: slot) >= 4 << 40, "a stamp was not taken")
     }
     for hash in [0, 1, UInt64.max] {
@@ -172,7 +172,7 @@ struct TableFuzz: FuzzTarget {
     table.cancelLeases(namespace: 0)
     table.cancelAllLeases()
     _ = table.namespaceLabel(.max)
-    table.stampNamespace(.max, label: 6 << 40)
+    table.stampNamespace(.max, commitVersion: 6 << 40)
     _ = table.advanceClock(milliseconds: .max)
     _ = table.claimReaderCheck(now: 1_700_000_000_000, interval: 5000)
     table.raiseDataBytes(to: 1 << 20)

@@ -30,7 +30,7 @@ struct ObjectFuzz: FuzzTarget {
       let payload = ObjectFormat.payload(keys, object.encoded)
       var header = EntryHeader(
         codec: CodecIdentifier.cbor.rawValue, keyTag: ObjectFormat.keyTag, keyLength: id.count,
-        payloadLength: payload.count, label: 7, created: 1_700_000_000_000,
+        payloadLength: payload.count, commitVersion: 7, created: 1_700_000_000_000,
         expires: EntryHeader.never, namespace: 3, epoch: 1)
       return header.sealed(contentHash: EntryHeader.contentHash(key: id, payload: payload)) + id
         + payload

@@ -39,7 +39,7 @@ enum ScenarioHelpers {
     case "condemn-write-200":
       let old = try store.core.generation()
       old.table.fence()
-      _ = try store.core.move(from: old)
+      _ = try store.core.switchGeneration(from: old)
       for key in 0..<200 { try await cache.setValue(2, forKey: key) }
       ParentProcess.send("done")
     case "set-1":

@@ -61,16 +61,16 @@ enum Scenarios {
     let store = try SharedStore(at: path)
     try store.setBytes([1], forKey: 1)
     let generation = try store.core.generation()
-    let label = try generation.withSnapshot { _, label in label }
-    generation.table.announceWriter(label: label + 2)
+    let commitVersion = try generation.withSnapshot { _, commitVersion in commitVersion }
+    generation.table.announceWriter(commitVersion: commitVersion + 2)
     // A reader that does not look comes back at once, with a label; one that looks keeps looking,
     // and gives up with an error when the label never comes.
-    let accepted = try? generation.withSnapshot { _, label in label }
-    generation.table.announceWriter(label: label)
-    let after = try generation.withSnapshot { _, label in label }
+    let accepted = try? generation.withSnapshot { _, commitVersion in commitVersion }
+    generation.table.announceWriter(commitVersion: commitVersion)
+    let after = try generation.withSnapshot { _, commitVersion in commitVersion }
     store.close()
     try require(accepted == nil, "a snapshot was accepted two labels behind a writer")
-    try require(after == label, "a reader goes on once the labels agree")
+    try require(after == commitVersion, "a reader goes on once the labels agree")
   }
 
   // MARK: W5
@@ -112,14 +112,14 @@ enum Scenarios {
     try store.sync()
     for key in 0..<200 { try require(cache[key] == 1, "a value just set") }
     let old = try store.core.generation()
-    let oldLabel = try old.withSnapshot { _, label in label }
+    let oldVersion = try old.withSnapshot { _, commitVersion in commitVersion }
     old.table.fence()
-    let new = try store.core.move(from: old)
+    let new = try store.core.switchGeneration(from: old)
     // A reader that was suspended across the move holds a label of the old generation: it must be
     // below the new one's floor, whatever else the memory tier does about a move.
     try require(
-      new.table.floor > oldLabel,
-      "the new generation's floor \(new.table.floor) is not above the old label \(oldLabel)")
+      new.table.floor > oldVersion,
+      "the new generation's floor \(new.table.floor) is not above the old label \(oldVersion)")
     // Another value brings the new generation's table into the tier.
     cache[1_000_000] = 5
     try store.sync()
