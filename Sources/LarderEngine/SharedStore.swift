@@ -20,6 +20,7 @@ internal import Synchronization
 /// Open stores after `fork()`: in a forked child every call fails with
 /// ``StoreError/Code/usedAfterFork``.
 public final class SharedStore: Sendable {
+  /// The options of a store.
   public typealias Options = StoreOptions
 
   /// The engine behind the handle.

@@ -18,6 +18,7 @@ public struct StoreError: Error, Sendable, Hashable, CustomStringConvertible {
   /// What kind of failure it was. Open: later versions may add codes.
   public struct Code: RawRepresentable, Hashable, Sendable, CustomStringConvertible {
     public let rawValue: String
+    /// Creates a code of a raw value.
     public init(rawValue: String) { self.rawValue = rawValue }
     public var description: String { rawValue }
 
@@ -77,6 +78,7 @@ public struct StoreError: Error, Sendable, Hashable, CustomStringConvertible {
     public static let system = Code(rawValue: "system")
   }
 
+  /// The kind of the error.
   public let code: Code
   /// What was being done.
   public let operation: String
@@ -90,6 +92,7 @@ public struct StoreError: Error, Sendable, Hashable, CustomStringConvertible {
   /// The system's error number, if a system call was the cause.
   public let errorNumber: Int32?
 
+  /// Creates an error. Each parameter sets the property of its name.
   public init(
     _ code: Code, during operation: String, path: String? = nil, _ message: String,
     pid: Int32? = nil, errorNumber: Int32? = nil

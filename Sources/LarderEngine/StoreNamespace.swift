@@ -24,6 +24,7 @@ public struct StoreNamespace: Sendable {
     self.space = try Space(name: name)
   }
 
+  /// The name of the namespace.
   public var name: String { space.name }
 
   /// The bytes stored for a key, or `nil`.

@@ -50,9 +50,12 @@ public enum Durability: String, Sendable, Hashable, CaseIterable {
 /// let options = StoreOptions(budget: .megabytes(256))
 /// ```
 public struct ByteCount: Sendable, Hashable, Comparable, CustomStringConvertible {
+  /// The number of bytes.
   public let bytes: Int
+  /// Creates a count of bytes.
   public init(bytes: Int) { self.bytes = bytes }
 
+  /// Returns a count of bytes.
   public static func bytes(_ count: Int) -> ByteCount { ByteCount(bytes: count) }
   /// 1,024 bytes each.
   public static func kilobytes(_ count: Int) -> ByteCount { ByteCount(bytes: count << 10) }
@@ -159,6 +162,7 @@ public struct StoreOptions: Sendable {
   /// How many bits of a key's hash are used; below 64 only to provoke collisions in tests.
   package var hashBits = 64
 
+  /// Creates options. Each parameter sets the property of its name.
   public init(
     durability: Durability = .cache, budget: ByteCount? = nil, syncInterval: Duration? = nil,
     clock: StoreClock = .system,

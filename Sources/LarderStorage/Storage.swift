@@ -125,6 +125,7 @@ public struct Storage<Key: Sendable, Value: Sendable>: StorageProtocol {
     try await operations.write(StorageWrite(key: key, value: value))
   }
 
+  /// Returns this storage.
   @inlinable
   public func asStorage() -> Storage<Key, Value> { self }
 }

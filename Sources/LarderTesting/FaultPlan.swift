@@ -60,8 +60,10 @@ public struct FaultPlan: Hashable, Sendable, CustomStringConvertible {
 
   /// A plan of some faults; none at all is a plan, too.
   ///
-  /// - Parameter seed: Makes percentages repeatable: the same passages of the same points. Give
-  ///   each of several children a ``Seed/derived(_:)`` of its own.
+  /// - Parameters:
+  ///   - faults: The faults of the plan.
+  ///   - seed: Makes percentages repeatable: the same passages of the same points. Give each of
+  ///     several children another ``Seed/derived(_:)``.
   public init(_ faults: [Fault] = [], seed: Seed? = nil) {
     self.faults = faults
     self.seed = seed
@@ -106,6 +108,7 @@ extension FaultPlan {
     /// The process kills itself with `SIGKILL`.
     ///
     /// - Parameters:
+    ///   - point: The fault point.
     ///   - passage: At the so many-th passage only; else at the first one.
     ///   - percent: At each passage (or at that one) with this probability.
     public static func kill(
@@ -118,6 +121,7 @@ extension FaultPlan {
     /// ``ChildProcess/continue()`` lets it go on.
     ///
     /// - Parameters:
+    ///   - point: The fault point.
     ///   - passage: At the so many-th passage only; else at every one.
     ///   - percent: At each passage (or at that one) with this probability.
     public static func stop(
@@ -129,6 +133,8 @@ extension FaultPlan {
     /// The thread is busy with nothing for some time, so that others get between its steps.
     ///
     /// - Parameters:
+    ///   - point: The fault point.
+    ///   - microseconds: How long the thread is busy.
     ///   - passage: At the so many-th passage only; else at every one.
     ///   - percent: At each passage (or at that one) with this probability.
     public static func delay(

@@ -22,7 +22,7 @@ public final class TemporaryStore: Sendable {
   public struct Unsound: Error, Sendable, Hashable, CustomStringConvertible {
     /// The store's directory, which is removed with the ``TemporaryStore``.
     public let path: String
-    /// What ``SharedStore/verify()`` found.
+    /// What ``/LarderEngine/SharedStore/verify(progress:)`` found.
     public let findings: [StoreFinding]
 
     /// All findings, one a line.
