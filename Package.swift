@@ -73,7 +73,7 @@ let package = Package(
       name: "LarderArchive",
       dependencies: ["LarderObjects", "LarderCache", "LarderEngine", "LarderCoding"]),
     .target(
-      name: "LarderUntyped", dependencies: ["LarderEngine", "LarderCoding", "LarderLMDB"]),
+      name: "LarderDynamic", dependencies: ["LarderEngine", "LarderCoding", "LarderLMDB"]),
     .target(
       name: "LarderDefaults",
       dependencies: ["LarderCache", "LarderEngine", "LarderCoding", "LarderSystem"]),
@@ -104,7 +104,7 @@ let package = Package(
     .executableTarget(
       name: "LarderCLI",
       dependencies: [
-        "Larder", "LarderDefaults", "LarderUntyped", "LarderMemo", "LarderEngine", "LarderCoding",
+        "Larder", "LarderDefaults", "LarderDynamic", "LarderMemo", "LarderEngine", "LarderCoding",
         outside("ArgumentParser", "swift-argument-parser", "Tools"),
       ]),
 
@@ -118,24 +118,24 @@ let package = Package(
       name: "LarderStress",
       dependencies: [
         "Larder", "LarderCache", "LarderObjects", "LarderDefaults", "LarderStorage", "LarderEngine",
-        "LarderCoding", "LarderLMDB", "LarderSystem", "LarderUntyped", "LarderTesting",
+        "LarderCoding", "LarderLMDB", "LarderSystem", "LarderDynamic", "LarderTesting",
         outside("ArgumentParser", "swift-argument-parser", "Tools"),
       ]),
     .executableTarget(
-      name: "LarderPeer",
+      name: "LarderTestWorker",
       dependencies: [
         "Larder", "LarderObjects", "LarderArchive", "LarderDefaults", "LarderEngine",
         "LarderLMDB", "LarderSystem", "LarderTesting",
       ],
-      path: "Tests/LarderPeer"),
+      path: "Tests/LarderTestWorker"),
 
     .testTarget(
       name: "LarderTestingTests",
-      dependencies: ["Larder", "LarderSystem", "LarderTesting", "LarderPeer"]),
+      dependencies: ["Larder", "LarderSystem", "LarderTesting", "LarderTestWorker"]),
     .testTarget(name: "LarderSystemTests", dependencies: ["LarderSystem", "LarderTesting"]),
     .testTarget(
       name: "LarderLMDBTests",
-      dependencies: ["Larder", "LarderLMDB", "LarderSystem", "LarderTesting", "LarderPeer"]),
+      dependencies: ["Larder", "LarderLMDB", "LarderSystem", "LarderTesting", "LarderTestWorker"]),
     .testTarget(name: "LarderCodingTests", dependencies: ["LarderCoding", "LarderTesting"]),
     .testTarget(
       name: "LarderEngineTests", dependencies: ["Larder", "LarderEngine", "LarderTesting"]),
@@ -147,17 +147,18 @@ let package = Package(
     .testTarget(
       name: "LarderStorageTests",
       dependencies: [
-        "Larder", "LarderObjects", "LarderStorage", "LarderSystem", "LarderTesting", "LarderPeer",
+        "Larder", "LarderObjects", "LarderStorage", "LarderSystem", "LarderTesting",
+        "LarderTestWorker",
       ]),
     .testTarget(
       name: "LarderArchiveTests",
       dependencies: [
-        "LarderArchive", "LarderObjects", "LarderEngine", "LarderTesting", "LarderPeer",
+        "LarderArchive", "LarderObjects", "LarderEngine", "LarderTesting", "LarderTestWorker",
       ]),
     .testTarget(
       name: "LarderDefaultsTests",
       dependencies: [
-        "LarderDefaults", "LarderEngine", "LarderSystem", "LarderTesting", "LarderPeer",
+        "LarderDefaults", "LarderEngine", "LarderSystem", "LarderTesting", "LarderTestWorker",
       ]),
     .testTarget(
       name: "LarderCombineTests",
@@ -178,23 +179,26 @@ let package = Package(
       ]),
     .testTarget(
       name: "LarderProcessTests",
-      dependencies: ["Larder", "LarderObjects", "LarderEngine", "LarderTesting", "LarderPeer"]),
+      dependencies: [
+        "Larder", "LarderObjects", "LarderEngine", "LarderTesting", "LarderTestWorker",
+      ]),
     .testTarget(name: "LarderStormTests", dependencies: ["LarderTesting", "LarderStress"]),
     .testTarget(
       name: "LarderCrashTests",
       dependencies: [
-        "Larder", "LarderObjects", "LarderEngine", "LarderSystem", "LarderTesting", "LarderPeer",
+        "Larder", "LarderObjects", "LarderEngine", "LarderSystem", "LarderTesting",
+        "LarderTestWorker",
         "LarderStress",
       ]),
     .testTarget(
-      name: "LarderUntypedTests",
+      name: "LarderDynamicTests",
       dependencies: [
-        "LarderUntyped", "LarderObjects", "LarderEngine", "LarderCoding", "LarderTesting",
+        "LarderDynamic", "LarderObjects", "LarderEngine", "LarderCoding", "LarderTesting",
       ]),
     .testTarget(
       name: "LarderCLITests",
       dependencies: [
-        "Larder", "LarderObjects", "LarderDefaults", "LarderUntyped", "LarderMemo", "LarderCoding",
+        "Larder", "LarderObjects", "LarderDefaults", "LarderDynamic", "LarderMemo", "LarderCoding",
         "LarderEngine", "LarderSystem", "LarderTesting", "LarderCLI",
       ]),
   ],

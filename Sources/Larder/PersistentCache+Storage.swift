@@ -28,14 +28,14 @@ extension PersistentCache {
   }
 
   private var algebra: StorageOperations<Key, Value> {
-    let turns: Turns
+    let turns: StripedLock
     if let storage {
-      turns = SharedTurns.of(ObjectIdentifier(storage.core))
+      turns = SharedStripedLocks.of(ObjectIdentifier(storage.core))
     } else {
-      turns = SharedTurns.of(localIdentity)
+      turns = SharedStripedLocks.of(localIdentity)
     }
     var result = StorageOperations<Key, Value>(
-      read: StorageCall { try self.value(forKey: $0) },
+      read: StorageOperation { try self.value(forKey: $0) },
       write: .blocking { item in
         try self.inOrder(turns) {
           try self.setValue(
@@ -48,14 +48,14 @@ extension PersistentCache {
     result.removeAll = .blocking { _ in
       try self.inOrder(turns) { try self.removeAll() }
     }
-    result.contains = StorageCall { try self.contains($0) }
-    result.entry = StorageCall { key in
+    result.contains = StorageOperation { try self.contains($0) }
+    result.entry = StorageOperation { key in
       try self.item(forKey: key).map { StorageEntry($0.value, expires: $0.expiration) }
     }
-    result.keepsExpiry = true
-    result.fill = StorageCall { key in
-      let fill = try self.beginFilling(key)
-      return StorageFilling(
+    result.supportsExpiration = true
+    result.fill = StorageOperation { key in
+      let fill = try self.beginConditionalFill(key)
+      return ConditionalFill(
         commit: .blocking { entry in
           try self.inOrder(turns) {
             try fill(entry.value, entry.expires.map { .at($0) } ?? .never)
@@ -79,8 +79,8 @@ extension PersistentCache {
 
   /// Writes, and lets it be known to whom the write may have to wait for when it is made inside
   /// another storage's update. Others need not: they hold nothing that anybody waits for.
-  private func inOrder<Result>(_ turns: Turns, _ body: () throws -> Result) throws -> Result {
-    guard storage != nil, Turns.isInsideAny else {
+  private func inOrder<Result>(_ turns: StripedLock, _ body: () throws -> Result) throws -> Result {
+    guard storage != nil, StripedLock.isInsideAny else {
       try refuseInsideTransaction()
       return try body()
     }
@@ -96,7 +96,7 @@ extension PersistentCache {
   }
 }
 
-extension PersistentCache where Key: RestorableKey {
+extension PersistentCache where Key: DecodableCacheKey {
   /// The cache as a storage that can list its keys; see the general form.
   public func asStorage() -> Storage<Key, Value> {
     var operations = algebra
@@ -116,7 +116,7 @@ extension SharedStore {
   ///
   /// Reads are from memory where it is still the newest, and never stale. It sees what caches of the
   /// same namespace see.
-  public func storage<Key: RestorableKey, Value: Codable & Sendable>(
+  public func storage<Key: DecodableCacheKey, Value: Codable & Sendable>(
     _ namespace: String = "", keys: Key.Type = Key.self, values: Value.Type = Value.self,
     options: CacheOptions = CacheOptions()
   ) -> Storage<Key, Value> {

@@ -55,7 +55,7 @@ public final class NativefierFactory: Sendable {
       let shared = try state.store ?? SharedStore(at: path)
       state.store = shared
       let store = ObjectStore(
-        shared, memory: CacheOptions(memoryCost: .bytes(initialMaxMemorySize)))
+        shared, memory: CacheOptions(memoryCostLimit: .bytes(initialMaxMemorySize)))
       let manager = try CacheManager<Archive>(store, maxSize: initialMaxDiskSize)
       state.managers[ObjectIdentifier(type)] = manager
       return manager

@@ -9,7 +9,7 @@ public import LarderObjects
 /// Equality, order, containment and `nil` use an index of the type where there is one.
 public struct PropertyValidator<Archive: Archivable, Value: Sendable>: Sendable {
   /// The same property, in the store's queries.
-  public typealias Property = PropertyOf<Archived<Archive>, Value>
+  public typealias Property = PredicateProperty<Archived<Archive>, Value>
 
   let predicate: @Sendable (Property) throws -> Predicate<Archived<Archive>>
 

@@ -130,7 +130,7 @@ public struct FinderProperty<Archive: Archivable, Value: Sendable>: Sendable {
   /// Adds the condition that the property's value is accepted by a validator.
   public func callAsFunction(_ validator: PropertyValidator<Archive, Value>) -> QueryFinder<Archive>
   {
-    let property = PropertyOf(\Archived<Archive>.archive)[dynamicMember: path]
+    let property = PredicateProperty(\Archived<Archive>.archive)[dynamicMember: path]
     return finder.adding(
       QueryStep(
         isLimit: false, query: { try $0.where(validator.predicate(property)) },
@@ -167,10 +167,10 @@ public struct QuerySorter<Archive: Archivable>: ManagedQuery {
   public subscript<Value: Comparable & Sendable>(
     dynamicMember path: Path<Archive, Value>
   ) -> SorterProperty<Archive> {
-    let property = PropertyOf(\Archived<Archive>.archive)[dynamicMember: path]
+    let property = PredicateProperty(\Archived<Archive>.archive)[dynamicMember: path]
     return SorterProperty { direction in
       self.then({ $0.then(by: property, direction) }) { left, right in
-        let order = ValueOrder.of(left[keyPath: path], right[keyPath: path])
+        let order = SortOrdering.of(left[keyPath: path], right[keyPath: path])
         return direction == .ascending ? order : -order
       }
     }
@@ -180,10 +180,10 @@ public struct QuerySorter<Archive: Archivable>: ManagedQuery {
   public subscript<Value: Comparable & Sendable>(
     dynamicMember path: Path<Archive, Value?>
   ) -> SorterProperty<Archive> {
-    let property = PropertyOf(\Archived<Archive>.archive)[dynamicMember: path]
+    let property = PredicateProperty(\Archived<Archive>.archive)[dynamicMember: path]
     return SorterProperty { direction in
       self.then({ $0.then(by: property, direction) }) { left, right in
-        let order = ValueOrder.of(left[keyPath: path], right[keyPath: path])
+        let order = SortOrdering.of(left[keyPath: path], right[keyPath: path])
         return direction == .ascending ? order : -order
       }
     }

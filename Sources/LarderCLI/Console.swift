@@ -6,8 +6,8 @@ import ArgumentParser
 import Foundation
 import LarderCoding
 import LarderDefaults
+import LarderDynamic
 import LarderEngine
-import LarderUntyped
 
 /// What the tool ends with, besides success and a wrong command line.
 enum Exit {
@@ -57,8 +57,8 @@ enum Console {
   /// disk that is full: an answer of which a part is missing must not look like one.
   static func write(_ bytes: some DataProtocol) {
     do { try FileHandle.standardOutput.write(contentsOf: bytes) } catch {
-      complain(
-        "\(Style.alarm("larder:")) standard output cannot be written: \(error.localizedDescription)"
+      printError(
+        "\(Style.errorPrefix("larder:")) standard output cannot be written: \(error.localizedDescription)"
       )
       exit(Exit.failure.rawValue)
     }
@@ -71,7 +71,7 @@ enum Console {
   }
 
   /// Writes a line to standard error.
-  static func complain(_ text: String, terminator: String = "\n") {
+  static func printError(_ text: String, terminator: String = "\n") {
     try? FileHandle.standardError.write(contentsOf: Data((text + terminator).utf8))
   }
 
@@ -102,14 +102,14 @@ enum Console {
     case let error as ToolError:
       (code, message, exit) = (error.code, error.message, error.exit)
       details = error.details
-    case let error as UntypedError:
+    case let error as DynamicObjectError:
       (code, message) = (error.code.rawValue, error.message)
     case let error as StoreError:
       (code, message, path) = (error.code.rawValue, error.message, error.path)
     case let error as DefaultsError:
       (code, message) = (error.code.rawValue, error.message)
       if error.code == .invalidSuiteName { exit = Exit.usage }
-    case let error as CodingFailure:
+    case let error as CodecError:
       (code, message) = (error.code.rawValue, error.message)
       if error.code == .invalidKey { exit = Exit.usage }
     default:
@@ -118,11 +118,11 @@ enum Console {
     if json {
       var fields: [(String, CBORValue)] = [("error", .text(code)), ("message", .text(message))]
       if let path { fields.append(("path", .text(path))) }
-      complain(CBORValue.object(fields + details).jsonText())
+      printError(CBORValue.object(fields + details).jsonText())
     } else if let path, !message.contains(path) {
-      complain("\(Style.alarm("larder:")) \(path): \(message)")
+      printError("\(Style.errorPrefix("larder:")) \(path): \(message)")
     } else {
-      complain("\(Style.alarm("larder:")) \(message)")
+      printError("\(Style.errorPrefix("larder:")) \(message)")
     }
     return exit
   }

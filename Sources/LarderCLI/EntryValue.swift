@@ -20,7 +20,7 @@ enum EntryValue {
 
   /// Reads a payload by the codec that wrote it. A codec of somebody's own gives bytes.
   ///
-  /// - Throws: `CodingFailure` when the payload is not what its codec writes.
+  /// - Throws: `CodecError` when the payload is not what its codec writes.
   init(codec: CodecIdentifier, payload: [UInt8]) throws {
     func decode<Value: Decodable>(_ type: Value.Type) throws -> Value {
       try StandardCoding.decode(type, identifier: codec, bytes: payload, codec: CBORCodec())

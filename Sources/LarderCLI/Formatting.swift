@@ -6,7 +6,7 @@ import ArgumentParser
 import Foundation
 
 /// A point of time in milliseconds since 1970, as the store counts it.
-struct Moment: Comparable {
+struct Timestamp: Comparable {
   let milliseconds: Int64
 
   init(_ milliseconds: Int64) { self.milliseconds = milliseconds }
@@ -17,15 +17,17 @@ struct Moment: Comparable {
     self.init(milliseconds)
   }
 
-  static var now: Moment { Moment(Int64(Date().timeIntervalSince1970 * 1000)) }
+  static var now: Timestamp { Timestamp(Int64(Date().timeIntervalSince1970 * 1000)) }
 
-  static func < (left: Moment, right: Moment) -> Bool { left.milliseconds < right.milliseconds }
+  static func < (left: Timestamp, right: Timestamp) -> Bool {
+    left.milliseconds < right.milliseconds
+  }
 
   /// As JSON answers give it.
   var iso: String { EntryValue.text(Date(timeIntervalSince1970: Double(milliseconds) / 1000)) }
 
   /// How far from `now` it is, either way, in the largest unit that fits: `3 s`, `12 min`, `5 d`.
-  func distance(from now: Moment) -> String {
+  func distance(from now: Timestamp) -> String {
     let seconds = Double(abs(milliseconds - now.milliseconds)) / 1000
     switch seconds {
     case ..<1: return "< 1 s"
@@ -71,7 +73,7 @@ struct Moment: Comparable {
 }
 
 /// Texts of a fixed width, for tables.
-enum Columns {
+enum TextLayout {
   /// Left-aligned, with a space behind; longer text is kept whole.
   static func left(_ text: String, width: Int) -> String {
     text + String(repeating: " ", count: max(1, width - text.count))

@@ -53,8 +53,8 @@ struct GetCommand: ParsableCommand {
             ("codec", .text(EntryValue.name(of: codec))),
             ("bytes", CBORValue(try key.bytes(ofValue: entry.payload.count))),
             ("valueBytes", CBORValue(entry.payload.count)),
-            ("created", .text(Moment(entry.created).iso)),
-            ("expires", CBORValue(Moment(ifSet: entry.expires)?.iso)),
+            ("created", .text(Timestamp(entry.created).iso)),
+            ("expires", CBORValue(Timestamp(ifSet: entry.expires)?.iso)),
             ("value", value.jsonValue),
           ]))
       return
@@ -84,12 +84,12 @@ enum HexDump {
       let row = bytes[start..<min(start + 16, bytes.count, limit)]
       let digits = row.map { ($0 < 16 ? "0" : "") + String($0, radix: 16) }
       let ascii = row.map { (32..<127).contains($0) ? String(UnicodeScalar($0)) : "." }
-      text += Columns.left(String(start, radix: 16), width: 6)
-      text += Columns.left(digits.joined(separator: " "), width: 50)
+      text += TextLayout.left(String(start, radix: 16), width: 6)
+      text += TextLayout.left(digits.joined(separator: " "), width: 50)
       text += ascii.joined() + "\n"
     }
     if bytes.count > limit {
-      text += "… \(Columns.grouped(bytes.count - limit)) bytes more; pipe them somewhere\n"
+      text += "… \(TextLayout.grouped(bytes.count - limit)) bytes more; pipe them somewhere\n"
     }
     return text
   }

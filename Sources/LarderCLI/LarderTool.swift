@@ -3,8 +3,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
 import ArgumentParser
+import LarderDynamic
 import LarderMemo
-import LarderUntyped
 
 /// The tool's root: what `larder` says of itself, and its subcommands.
 @main
@@ -54,16 +54,16 @@ struct LarderTool: AsyncParsableCommand {
 
   // On the main thread: to go to another one opens descriptors already.
   @MainActor static func main() async {
-    Stand.openMissingDescriptors()
-    if !Stand.hasDescriptorsForRuntime {
-      Console.complain(
+    CommandProxy.openMissingDescriptors()
+    if !CommandProxy.hasDescriptorsForRuntime {
+      Console.printError(
         "larder: Too many open files. Close some, or raise the limit on open files (`ulimit -n`): a "
           + "store takes about a dozen.")
       LarderTool.exit(withError: Exit.failure)
     }
     // Where descriptors are scarce, the runtime takes its own before the store can: a timer that has
     // fired shows that it has them all.
-    if !Stand.hasDescriptorsToSpare { try? await Task.sleep(nanoseconds: 1) }
+    if !CommandProxy.hasDescriptorsToSpare { try? await Task.sleep(nanoseconds: 1) }
     refuseUnknownCommand()
     await main(nil)
   }
@@ -77,7 +77,7 @@ struct LarderTool: AsyncParsableCommand {
     let shown = configuration.subcommands.filter { $0.configuration.shouldDisplay }
     let near = NearNames.of(
       word, among: shown.compactMap { $0.configuration.commandName })
-    Console.complain(
+    Console.printError(
       "larder: There is no command \"\(word)\"."
         + (near.isEmpty ? "" : " Did you mean \(NearNames.list(near))?")
         + " `larder --help` lists the commands.")

@@ -38,7 +38,7 @@ struct ListCommand: ParsableCommand {
   @Option(
     name: .shortAndLong,
     help: ArgumentHelp("Only keys of this type.", valueName: "type"))
-  var keyType: KeyType?
+  var keyType: KeyTextFormat?
 
   @Option(
     name: .shortAndLong,
@@ -56,7 +56,7 @@ struct ListCommand: ParsableCommand {
 
   func run() throws {
     try Console.reporting(json: arguments.json) {
-      let space = try namespace.map { try Space(name: $0) }
+      let space = try namespace.map { try NamespaceHandle(name: $0) }
       let store = try arguments.openExisting()
       defer { store.close() }
       var names: [UInt32: String] = [:]
@@ -73,7 +73,7 @@ struct ListCommand: ParsableCommand {
       let isComplete = try visit(store.core, space) { rows.append($0) }
       show(rows.sorted { $0.key < $1.key }, names)
       if !isComplete {
-        Console.complain("There are more. Show them with --limit, or narrow with --prefix.")
+        Console.printError("There are more. Show them with --limit, or narrow with --prefix.")
       }
     }
   }
@@ -87,7 +87,7 @@ struct ListCommand: ParsableCommand {
   ///
   /// - Returns: Whether that was all there is.
   private func visit(
-    _ core: StoreCore, _ space: Space?, _ body: (Row) -> Void
+    _ core: StoreCore, _ space: NamespaceHandle?, _ body: (Row) -> Void
   ) throws -> Bool {
     var position: UInt64? = 0
     let limit = limit ?? (arguments.json ? .max : Self.tableLimit)
@@ -97,7 +97,7 @@ struct ListCommand: ParsableCommand {
       for info in entries {
         let tag = KeyTag(rawValue: info.key.tag)
         if let keyType, keyType.tag != tag { continue }
-        let key = KeyType.display(tag: tag, bytes: info.key.bytes)
+        let key = KeyTextFormat.display(tag: tag, bytes: info.key.bytes)
         guard key.hasPrefix(prefix) else { continue }
         if count == limit { return false }
         count += 1
@@ -110,35 +110,36 @@ struct ListCommand: ParsableCommand {
 
   private func json(_ row: Row, in namespace: String) -> CBORValue {
     let info = row.info
-    let type = KeyType.allCases.first { $0.tag.rawValue == info.key.tag }?.rawValue ?? "composite"
+    let type =
+      KeyTextFormat.allCases.first { $0.tag.rawValue == info.key.tag }?.rawValue ?? "composite"
     return .object([
       ("key", .text(row.key)), ("keyType", .text(type)), ("namespace", .text(namespace)),
       ("codec", .text(EntryValue.name(of: CodecIdentifier(rawValue: info.codec)))),
       ("bytes", CBORValue(info.bytes)), ("valueBytes", CBORValue(info.valueBytes)),
-      ("created", .text(Moment(info.created).iso)),
-      ("expires", CBORValue(Moment(ifSet: info.expires)?.iso)),
-      ("lastUse", CBORValue(Moment(ifSet: info.lastUse)?.iso)),
+      ("created", .text(Timestamp(info.created).iso)),
+      ("expires", CBORValue(Timestamp(ifSet: info.expires)?.iso)),
+      ("lastUse", CBORValue(Timestamp(ifSet: info.lastUse)?.iso)),
     ])
   }
 
   private func show(_ rows: [Row], _ names: [UInt32: String]) {
     guard !rows.isEmpty else {
-      Console.complain("There is no such entry.")
+      Console.printError("There is no such entry.")
       return
     }
-    let now = Moment.now
+    let now = Timestamp.now
     let showsNamespace = namespace == nil && Set(rows.map(\.info.namespace)).count > 1
     var columns: [Column] = [
       Column("VALUE", 8, isLeft: true) { EntryValue.name(of: CodecIdentifier(rawValue: $0.codec)) },
       Column("SIZE", 10) { "\(ByteCount(bytes: $0.bytes))" },
-      Column("AGE", 10) { Moment($0.created).distance(from: now) },
-      Column("EXPIRES", 10) { Moment(ifSet: $0.expires)?.distance(from: now) ?? "-" },
-      Column("USED", 10) { Moment(ifSet: $0.lastUse)?.distance(from: now) ?? "-" },
+      Column("AGE", 10) { Timestamp($0.created).distance(from: now) },
+      Column("EXPIRES", 10) { Timestamp(ifSet: $0.expires)?.distance(from: now) ?? "-" },
+      Column("USED", 10) { Timestamp(ifSet: $0.lastUse)?.distance(from: now) ?? "-" },
     ]
     if showsNamespace {
       columns.insert(
         Column("NAMESPACE", 16, isLeft: true) {
-          Columns.shortened(names[$0.namespace] ?? "", to: 14)
+          TextLayout.shortened(names[$0.namespace] ?? "", to: 14)
         }, at: 0)
     }
     // A terminal gets whole rows, of fewer columns if need be; a pipe whole keys.
@@ -149,12 +150,12 @@ struct ListCommand: ParsableCommand {
       }
       room = max(8, width - columns.reduce(2) { $0 + $1.width })
     }
-    let keys = rows.map { Columns.shortened($0.key, to: room) }
+    let keys = rows.map { TextLayout.shortened($0.key, to: room) }
     let width = max(3, keys.map(\.count).max() ?? 0) + 2
-    let heading = columns.reduce(Columns.left("KEY", width: width)) { $0 + $1.cell($1.title) }
+    let heading = columns.reduce(TextLayout.left("KEY", width: width)) { $0 + $1.cell($1.title) }
     var text = Style.heading(heading) + "\n"
     for (key, row) in zip(keys, rows) {
-      text += Columns.left(key, width: width)
+      text += TextLayout.left(key, width: width)
       for column in columns { text += column.cell(column.value(row.info)) }
       text += "\n"
     }
@@ -175,7 +176,7 @@ struct ListCommand: ParsableCommand {
 
     /// Never run together with the one before.
     func cell(_ text: String) -> String {
-      isLeft ? Columns.left(text, width: width) : " " + Columns.right(text, width: width - 1)
+      isLeft ? TextLayout.left(text, width: width) : " " + TextLayout.right(text, width: width - 1)
     }
   }
 }

@@ -4,8 +4,8 @@
 
 import ArgumentParser
 import LarderCoding
+import LarderDynamic
 import LarderEngine
-import LarderUntyped
 
 /// `larder remove`: removes entries by their keys.
 struct RemoveCommand: ParsableCommand {
@@ -36,7 +36,7 @@ struct RemoveCommand: ParsableCommand {
     name: .shortAndLong,
     help: ArgumentHelp(
       "What the keys are: text, integer, uuid, bytes or described.", valueName: "type"))
-  var keyType = KeyType.text
+  var keyType = KeyTextFormat.text
 
   @Option(
     name: .shortAndLong,
@@ -63,7 +63,7 @@ struct RemoveCommand: ParsableCommand {
 
   func run() throws {
     try Console.reporting(json: arguments.json) {
-      let space = try Space(name: namespace)
+      let space = try NamespaceHandle(name: namespace)
       // Every key is read before the first is removed: a mistake removes nothing.
       var named = keys
       if stdin {
@@ -86,19 +86,22 @@ struct RemoveCommand: ParsableCommand {
     }
   }
 
-  private func remove(_ key: EncodedKey, _ space: Space, _ core: StoreCore) throws -> Bool {
-    let result = try core.submit(WriteRecord(.remove, space: space, key: key))
+  private func remove(_ key: EncodedKey, _ space: NamespaceHandle, _ core: StoreCore) throws -> Bool
+  {
+    let result = try core.submit(WriteRequest(.remove, space: space, key: key))
     if case .done(_, true) = result { return true }
     return false
   }
 
-  private func removeAll(_ prefix: String, _ space: Space, _ core: StoreCore) throws -> Int {
+  private func removeAll(_ prefix: String, _ space: NamespaceHandle, _ core: StoreCore) throws
+    -> Int
+  {
     var position: UInt64? = 0
     var removed = 0
     while let start = position {
       let (entries, next) = try core.page(of: space, from: start, limit: 256)
       for entry in entries where entry.key.tag == keyType.tag.rawValue {
-        let text = KeyType.display(tag: keyType.tag, bytes: entry.key.bytes)
+        let text = KeyTextFormat.display(tag: keyType.tag, bytes: entry.key.bytes)
         if text.hasPrefix(prefix), try remove(entry.key, space, core) { removed += 1 }
       }
       position = next
@@ -109,8 +112,8 @@ struct RemoveCommand: ParsableCommand {
   private func report(removed: Int, _ missing: [String]) {
     let place = namespace.isEmpty ? "" : " in namespace \"\(namespace)\""
     guard arguments.json else {
-      for key in missing { Console.complain("larder: There is no entry for \"\(key)\"\(place).") }
-      if prefix != nil { Console.line("Removed \(Columns.count(removed, "entry", "entries")).") }
+      for key in missing { Console.printError("larder: There is no entry for \"\(key)\"\(place).") }
+      if prefix != nil { Console.line("Removed \(TextLayout.count(removed, "entry", "entries")).") }
       return
     }
     if prefix == nil, !stdin, keys.count == 1, missing.isEmpty {
@@ -127,7 +130,7 @@ struct RemoveCommand: ParsableCommand {
         ]))
     }
     guard !missing.isEmpty else { return }
-    Console.complain(
+    Console.printError(
       CBORValue.object([
         ("error", .text("notFound")),
         ("message", .text("There is no entry for \(NearNames.list(missing))\(place).")),
@@ -185,7 +188,7 @@ struct ClearCommand: ParsableCommand {
         Console.json(.object([("namespace", scope), ("removed", CBORValue(entries))]))
       } else {
         Console.line(
-          "Removed \(Columns.count(entries, "entry", "entries"))"
+          "Removed \(TextLayout.count(entries, "entry", "entries"))"
             + (namespace.map { " of namespace \"\($0)\"." } ?? "."))
       }
     }

@@ -86,35 +86,35 @@ struct RepairCommand: ParsableCommand {
 
   private func text(_ report: RepairReport) -> String {
     guard report.outcome != .sound else {
-      return "Sound: nothing to do for \(Columns.count(report.kept, "entry", "entries")).\n"
+      return "Sound: nothing to do for \(TextLayout.count(report.kept, "entry", "entries")).\n"
     }
     var text = ""
     for finding in report.findings.prefix(20) { text += "\(finding)\n" }
     if report.findings.count > 20 {
       text += "... and \(report.findings.count - 20) findings more\n"
     }
-    text += "\n" + Columns.left("NAMESPACE", width: 40)
-    text += Columns.right("KEPT", width: 12) + Columns.right("LOST", width: 12) + "\n"
+    text += "\n" + TextLayout.left("NAMESPACE", width: 40)
+    text += TextLayout.right("KEPT", width: 12) + TextLayout.right("LOST", width: 12) + "\n"
     for namespace in report.namespaces {
       let name = namespace.name.isEmpty ? "(without a name)" : namespace.name
-      text += Columns.left(Columns.shortened(name, to: 38), width: 40)
-      text += Columns.right(Columns.grouped(namespace.kept), width: 12)
-      text += Columns.right(Columns.grouped(namespace.lost), width: 12) + "\n"
+      text += TextLayout.left(TextLayout.shortened(name, to: 38), width: 40)
+      text += TextLayout.right(TextLayout.grouped(namespace.kept), width: 12)
+      text += TextLayout.right(TextLayout.grouped(namespace.lost), width: 12) + "\n"
     }
     if !report.types.isEmpty {
-      text += "\n" + Columns.left("OBJECTS", width: 40)
-      text += Columns.right("KEPT", width: 12) + Columns.right("LOST", width: 12) + "\n"
+      text += "\n" + TextLayout.left("OBJECTS", width: 40)
+      text += TextLayout.right("KEPT", width: 12) + TextLayout.right("LOST", width: 12) + "\n"
       for type in report.types {
-        text += Columns.left(Columns.shortened(type.name, to: 38), width: 40)
-        text += Columns.right(Columns.grouped(type.kept), width: 12)
-        text += Columns.right(Columns.grouped(type.lost), width: 12) + "\n"
+        text += TextLayout.left(TextLayout.shortened(type.name, to: 38), width: 40)
+        text += TextLayout.right(TextLayout.grouped(type.kept), width: 12)
+        text += TextLayout.right(TextLayout.grouped(type.lost), width: 12) + "\n"
       }
       if report.types.contains(where: \.isRecovered) {
         text += "What a type \"recovered-...\" was is lost: give it its name with a migration.\n"
       }
     }
     text +=
-      "\n\(Columns.grouped(report.pagesRead)) pages read, \(report.pagesDamaged) damaged, "
+      "\n\(TextLayout.grouped(report.pagesRead)) pages read, \(report.pagesDamaged) damaged, "
       + "\(report.pagesUnreachable + report.pagesScavenged) that nothing leads to, "
       + "\(report.pagesScavenged) of them read all the same.\n"
     if report.mayMissCommits {
@@ -122,14 +122,15 @@ struct RepairCommand: ParsableCommand {
     }
     if report.isDiscarded { text += "The system went down while it was in use: it starts empty.\n" }
     if report.evicted > 0 {
-      text += "\(Columns.count(report.evicted, "entry", "entries")) did not fit into the budget.\n"
+      text +=
+        "\(TextLayout.count(report.evicted, "entry", "entries")) did not fit into the budget.\n"
     }
-    var kept = Columns.count(report.kept, "entry", "entries")
+    var kept = TextLayout.count(report.kept, "entry", "entries")
     if !report.types.isEmpty {
-      kept += " and " + Columns.count(report.objectsKept, "object", "objects")
+      kept += " and " + TextLayout.count(report.objectsKept, "object", "objects")
     }
     let lost =
-      "\(Columns.grouped(report.lost + report.objectsLost)) lost"
+      "\(TextLayout.grouped(report.lost + report.objectsLost)) lost"
       + (report.isLossKnown ? "" : ", and maybe more: the books are damaged as well")
     switch report.outcome {
     case .repaired: text += "Repaired: \(kept) kept, \(lost).\n"

@@ -102,7 +102,7 @@ struct SetCommand: ParsableCommand {
     help: ArgumentHelp(
       "How long it stays: 90s, 10m, 2h, 7d, 1h30m. (default: as long as there is room)",
       valueName: "time"),
-    transform: Moment.duration)
+    transform: Timestamp.duration)
   var expires: Duration?
 
   @OptionGroup var arguments: StoreArguments
@@ -111,17 +111,17 @@ struct SetCommand: ParsableCommand {
     try Console.reporting(json: arguments.json) {
       let encoded = try key.encodedKey()
       if value == nil, Console.isInputTerminal {
-        Console.complain("larder: reading the value from the terminal; end it with Control-D")
+        Console.printError("larder: reading the value from the terminal; end it with Control-D")
       }
       let input = try value.map { Array($0.utf8) } ?? Console.readInput()
       let (codec, payload) = try kind.encode(input)
       let store = try arguments.openOrCreate()
       defer { store.close() }
       let deadline = expires.map { Expiration.after($0) } ?? .never
-      let expires = deadline.deadline(now: Moment.now.milliseconds)
-      let content = Content(
+      let expires = deadline.deadline(now: Timestamp.now.milliseconds)
+      let content = EntryContent(
         key: encoded, codec: codec.rawValue, payload: payload, expires: expires)
-      try store.core.submit(WriteRecord(.put(content), space: key.space(), key: encoded))
+      try store.core.submit(WriteRequest(.put(content), space: key.space(), key: encoded))
       guard arguments.json else { return }
       Console.json(
         .object(
@@ -129,7 +129,7 @@ struct SetCommand: ParsableCommand {
             ("codec", .text(EntryValue.name(of: codec))),
             ("bytes", CBORValue(try key.bytes(ofValue: payload.count))),
             ("valueBytes", CBORValue(payload.count)),
-            ("expires", CBORValue(Moment(ifSet: expires)?.iso)),
+            ("expires", CBORValue(Timestamp(ifSet: expires)?.iso)),
           ]))
     }
   }

@@ -62,7 +62,7 @@ struct StatCommand: ParsableCommand {
       ("entries", CBORValue(statistics.entries)), ("bytes", CBORValue(statistics.bytes)),
       ("budget", statistics.budget.map { CBORValue($0) } ?? .null),
       ("fileBytes", CBORValue(statistics.fileBytes)),
-      ("writesThroughMap", .boolean(statistics.writesThroughMap)),
+      ("writesThroughMap", .boolean(statistics.usesWriteMap)),
       ("hitRatio", statistics.hitRatio.map(CBORValue.float) ?? .null),
       ("memoryHits", CBORValue(statistics.memoryHits)),
       ("storeHits", CBORValue(statistics.storeHits)), ("misses", CBORValue(statistics.misses)),
@@ -72,7 +72,7 @@ struct StatCommand: ParsableCommand {
       ("damagedEntries", CBORValue(statistics.damagedEntries)),
       ("commits", CBORValue(statistics.commits)),
       ("computations", CBORValue(statistics.computations)),
-      ("fillsRefused", CBORValue(statistics.fillsRefused)),
+      ("fillsRefused", CBORValue(statistics.rejectedFills)),
       ("readers", CBORValue(statistics.readers)),
       ("maximumReaders", CBORValue(statistics.maximumReaders)),
       ("oldestReader", statistics.oldestReader.map(json) ?? .null),
@@ -98,24 +98,24 @@ struct StatCommand: ParsableCommand {
   private func describe(_ reader: StoreStatistics.Reader) -> String {
     var text = "process \(reader.pid)" + (reader.isStopped ? " (stopped)" : "")
     if let duration = reader.duration { text += ", for \(duration.components.seconds) s" }
-    return text + ", \(Columns.grouped(reader.transactionsBehind)) commits behind, keeps "
+    return text + ", \(TextLayout.grouped(reader.transactionsBehind)) commits behind, keeps "
       + "\(ByteCount(bytes: reader.pinnedBytes)) from being used again"
   }
 
   private func text(_ statistics: StoreStatistics) -> String {
     func line(_ name: String, _ value: String) -> String {
-      Columns.left(name, width: 14) + value + "\n"
+      TextLayout.left(name, width: 14) + value + "\n"
     }
-    func line(_ name: String, _ value: Int) -> String { line(name, Columns.grouped(value)) }
+    func line(_ name: String, _ value: Int) -> String { line(name, TextLayout.grouped(value)) }
     var text = line("store", statistics.path)
     text += line("kind", "\(statistics.durability), generation \(statistics.generation)")
     if let interval = statistics.syncInterval, let commits = statistics.unsyncedCommits {
-      text += line("synced", "every \(interval), \(Columns.grouped(commits)) commits since")
+      text += line("synced", "every \(interval), \(TextLayout.grouped(commits)) commits since")
     }
     text += line("entries", statistics.entries)
     var bytes = "\(ByteCount(bytes: statistics.bytes))"
     if let budget = statistics.budget {
-      let share = Columns.percent(Double(statistics.bytes) / Double(max(budget, 1)))
+      let share = TextLayout.percent(Double(statistics.bytes) / Double(max(budget, 1)))
       bytes += " of \(ByteCount(bytes: budget)) (\(share))"
     } else {
       bytes += ", no budget"
@@ -124,13 +124,13 @@ struct StatCommand: ParsableCommand {
     text += line(
       "file",
       "\(ByteCount(bytes: statistics.fileBytes))"
-        + (statistics.writesThroughMap ? ", written through the map" : ""))
+        + (statistics.usesWriteMap ? ", written through the map" : ""))
     text += line(
       "hit ratio",
-      "\(Columns.percent(statistics.hitRatio)) "
-        + "(memory \(Columns.grouped(statistics.memoryHits)), "
-        + "store \(Columns.grouped(statistics.storeHits)), "
-        + "missed \(Columns.grouped(statistics.misses)))")
+      "\(TextLayout.percent(statistics.hitRatio)) "
+        + "(memory \(TextLayout.grouped(statistics.memoryHits)), "
+        + "store \(TextLayout.grouped(statistics.storeHits)), "
+        + "missed \(TextLayout.grouped(statistics.misses)))")
     text += line("sets", statistics.sets)
     text += line("removals", statistics.removals)
     text += line("evictions", statistics.evictions)
@@ -140,7 +140,7 @@ struct StatCommand: ParsableCommand {
     if statistics.damagedEntries > 0 { text += line("damaged", statistics.damagedEntries) }
     text += line(
       "readers",
-      "\(statistics.readers) of \(Columns.grouped(statistics.maximumReaders)) places")
+      "\(statistics.readers) of \(TextLayout.grouped(statistics.maximumReaders)) places")
     if let reader = statistics.oldestReader { text += line("oldest reader", describe(reader)) }
     let processes = statistics.processes.map(String.init).joined(separator: " ")
     text += line("processes", "\(statistics.processes.count) present: \(processes)")
@@ -148,14 +148,14 @@ struct StatCommand: ParsableCommand {
     // Two numbers of twelve columns stand behind the name.
     let width = Style.width.map { max(12, min(40, $0 - 25)) } ?? 40
     let heading =
-      Columns.left("NAMESPACE", width: width) + Columns.right("ENTRIES", width: 12)
-      + Columns.right("BYTES", width: 12)
+      TextLayout.left("NAMESPACE", width: width) + TextLayout.right("ENTRIES", width: 12)
+      + TextLayout.right("BYTES", width: 12)
     text += "\n" + Style.heading(heading) + "\n"
     for namespace in statistics.namespaces.sorted(by: { $0.name < $1.name }) {
       let name = namespace.name.isEmpty ? "(without a name)" : namespace.name
-      text += Columns.left(Columns.shortened(name, to: width - 2), width: width)
-      text += Columns.right(Columns.grouped(namespace.entries), width: 12)
-      text += Columns.right("\(ByteCount(bytes: namespace.bytes))", width: 12) + "\n"
+      text += TextLayout.left(TextLayout.shortened(name, to: width - 2), width: width)
+      text += TextLayout.right(TextLayout.grouped(namespace.entries), width: 12)
+      text += TextLayout.right("\(ByteCount(bytes: namespace.bytes))", width: 12) + "\n"
     }
     return text
   }

@@ -9,10 +9,10 @@ public import LarderCoding
 public import LarderEngine
 
 extension Durability: ExpressibleByArgument {}
-extension KeyType: ExpressibleByArgument {}
+extension KeyTextFormat: ExpressibleByArgument {}
 
 /// Where the store is when nobody says.
-enum StorePlace {
+enum StoreLocation {
   /// For the manual as well, which is not of this user alone.
   static let description = "$LARDER_STORE, else $XDG_CACHE_HOME/larder, else ~/.cache/larder"
 
@@ -33,7 +33,7 @@ struct StoreArguments: ParsableArguments {
   @Option(
     name: .long,
     help: ArgumentHelp(
-      "The store's directory. (default: \(StorePlace.description))", valueName: "path"),
+      "The store's directory. (default: \(StoreLocation.description))", valueName: "path"),
     completion: .directory)
   var store: String?
 
@@ -60,7 +60,7 @@ struct StoreArguments: ParsableArguments {
 
   func validate() { Style.choose(color) }
 
-  var path: String { StorePlace.path(store) }
+  var path: String { StoreLocation.path(store) }
 
   /// The same with a directory that was named without an option.
   func at(_ path: String?) -> StoreArguments {
@@ -90,15 +90,17 @@ struct StoreArguments: ParsableArguments {
   }
 
   /// Opens a store, and creates it if there is none.
-  func openOrCreate() throws -> SharedStore {
+  ///
+  /// - Parameter missing: The durability of a store that is created, if the command names none.
+  func openOrCreate(_ missing: Durability = .cache) throws -> SharedStore {
     let found = try SharedStore.durability(ofStoreAt: path)
-    return try SharedStore(at: path, options(durability ?? found ?? .cache))
+    return try SharedStore(at: path, options(durability ?? found ?? missing))
   }
 
   private func options(_ durability: Durability) -> StoreOptions {
     StoreOptions(
-      durability: durability, onError: { Console.complain("larder: \($0)") },
-      onEvent: { Console.complain("larder: \($0)") })
+      durability: durability, onError: { Console.printError("larder: \($0)") },
+      onEvent: { Console.printError("larder: \($0)") })
   }
 }
 
@@ -117,13 +119,13 @@ struct KeyArguments: ParsableArguments {
       What the key is: text, integer, uuid, bytes (as hexadecimal digits) or described (the text a \
       key describes itself with). The text 1 and the integer 1 are different keys.
       """, valueName: "type"))
-  var keyType = KeyType.text
+  var keyType = KeyTextFormat.text
 
   @Argument(help: "The key.")
   var key: String
 
   /// The namespace as the engine knows it.
-  func space() throws -> Space { try Space(name: namespace) }
+  func space() throws -> NamespaceHandle { try NamespaceHandle(name: namespace) }
 
   /// The key as the engine knows it.
   func encodedKey() throws -> EncodedKey {

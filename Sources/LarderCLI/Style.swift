@@ -42,20 +42,20 @@ enum Style {
   }
 
   /// What begins an error on standard error.
-  static func alarm(_ text: String) -> String {
+  static func errorPrefix(_ text: String) -> String {
     isColoured(Console.isErrorTerminal) ? "\u{1B}[1;31m\(text)\u{1B}[0m" : text
   }
 
   /// The columns there are for a line on standard error, which is a terminal.
   static var errorWidth: Int {
     if let columns = variable("COLUMNS").flatMap({ Int($0) }), columns > 1 { return columns }
-    return Stand.errorColumns ?? 80
+    return CommandProxy.errorColumns ?? 80
   }
 
   /// The columns there are for a table; `nil`: as many as it takes, nobody watches.
   static var width: Int? {
     guard Console.isTerminal else { return nil }
     if let columns = variable("COLUMNS").flatMap({ Int($0) }), columns > 0 { return columns }
-    return Stand.terminalColumns ?? 80
+    return CommandProxy.terminalColumns ?? 80
   }
 }

@@ -4,8 +4,8 @@
 
 import ArgumentParser
 import LarderCoding
+import LarderDynamic
 import LarderEngine
-import LarderUntyped
 
 /// `larder verify`: checks a store's file, entries and books.
 struct VerifyCommand: ParsableCommand {
@@ -52,12 +52,12 @@ struct VerifyCommand: ParsableCommand {
         Progress.clear()
         let statistics = try store.statistics()
         entries = statistics.entries
-        let types = try UntypedObjects(store).summary().types
+        let types = try DynamicObjects(store).summary().types
         let count = types.reduce(0) { $0 + Int(clamping: $1.books.count) }
         objects = count
         size =
-          ": \(Columns.count(statistics.entries, "entry", "entries")), "
-          + (types.isEmpty ? "" : "\(Columns.count(count, "object", "objects")), ")
+          ": \(TextLayout.count(statistics.entries, "entry", "entries")), "
+          + (types.isEmpty ? "" : "\(TextLayout.count(count, "object", "objects")), ")
           + "\(ByteCount(bytes: statistics.bytes)), in a file of "
           + "\(ByteCount(bytes: statistics.fileBytes))"
       } catch let error as StoreError where error.code == .damaged {
@@ -78,8 +78,8 @@ struct VerifyCommand: ParsableCommand {
       } else {
         for finding in findings { Console.line("\(finding)") }
         let count =
-          "\(Columns.count(errors, "error", "errors")) and "
-          + "\(Columns.count(findings.count - errors, "warning", "warnings"))"
+          "\(TextLayout.count(errors, "error", "errors")) and "
+          + "\(TextLayout.count(findings.count - errors, "warning", "warnings"))"
         Console.line(findings.isEmpty ? "Sound\(size)." : "\(count)\(size).")
       }
       if errors > 0 { throw Exit.negative }
@@ -99,12 +99,12 @@ extension StoreFinding {
 enum Progress {
   static func show(_ progress: StoreProgress) {
     guard Console.isErrorTerminal, progress.total >= 100_000 else { return }
-    Console.complain(
-      "\r\(progress.phase.rawValue): \(Columns.grouped(progress.done)) of "
-        + "\(Columns.grouped(progress.total))    ", terminator: "")
+    Console.printError(
+      "\r\(progress.phase.rawValue): \(TextLayout.grouped(progress.done)) of "
+        + "\(TextLayout.grouped(progress.total))    ", terminator: "")
   }
 
   static func clear() {
-    if Console.isErrorTerminal { Console.complain("\r\u{1B}[K", terminator: "") }
+    if Console.isErrorTerminal { Console.printError("\r\u{1B}[K", terminator: "") }
   }
 }

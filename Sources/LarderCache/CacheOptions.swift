@@ -8,10 +8,10 @@ public import LarderEngine
 /// How a cache keeps values in this process's memory, and how it writes them.
 public struct CacheOptions: Sendable {
   /// The most the values in memory may cost, each counted with the size of its encoded form. In a
-  /// cache without a store nothing is encoded, and only ``memoryCount`` bounds what values refer to.
-  public var memoryCost: ByteCount
+  /// cache without a store nothing is encoded, and only ``memoryCountLimit`` bounds what values refer to.
+  public var memoryCostLimit: ByteCount
   /// The most values in memory; zero: none.
-  public var memoryCount: Int
+  public var memoryCountLimit: Int
   /// How values are encoded that are not bytes, text, numbers, dates or UUIDs.
   public var codec: any ValueCodec
   /// Whether a cache over a ``CacheStorage`` also reads what PersistentCacheKit wrote into it: under the
@@ -30,11 +30,11 @@ public struct CacheOptions: Sendable {
 
   /// Creates options. Each parameter sets the property of its name.
   public init(
-    memoryCost: ByteCount = .megabytes(64), memoryCount: Int = 100_000,
+    memoryCostLimit: ByteCount = .megabytes(64), memoryCountLimit: Int = 100_000,
     codec: any ValueCodec = .cbor, computeTimeout: Duration = .seconds(30)
   ) {
-    self.memoryCost = memoryCost
-    self.memoryCount = memoryCount
+    self.memoryCostLimit = memoryCostLimit
+    self.memoryCountLimit = memoryCountLimit
     self.codec = codec
     self.computeTimeout = computeTimeout
   }

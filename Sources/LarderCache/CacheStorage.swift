@@ -79,7 +79,7 @@ extension StoreError {
 
 /// The texts under which a foreign storage keeps keys. Injective, and of characters that no storage
 /// confuses: in ASCII there are no two forms of one letter, and no text begins another's namespace.
-enum ForeignKey {
+enum CustomStorageKey {
   static func prefix(_ namespace: String) -> String { escaped(namespace.utf8) + "/" }
 
   static func text(_ key: EncodedKey, in namespace: String) -> String {
@@ -117,7 +117,7 @@ enum ForeignKey {
 //     20  payload
 
 /// A value as a foreign storage keeps it.
-struct ForeignEntry {
+struct CustomStorageEntry {
   var codec: UInt16
   var expires: Int64
   var payload: [UInt8]

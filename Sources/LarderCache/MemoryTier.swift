@@ -39,12 +39,12 @@ struct TierEntry<Key: CacheKey, Value: Sendable>: Sendable {
   @usableFromInline var wasUsed: Bool
   /// Whether the key is a text of ASCII characters alone.
   @usableFromInline let hasPlainKey: Bool
-  @usableFromInline var record: WriteRecord?
+  @usableFromInline var record: WriteRequest?
 
   @inlinable
   init(
     key: Key, keyHash: Int, value: Value, seal: UInt64, storeHash: UInt64, label: UInt64,
-    expires: Int64, cost: Int, record: WriteRecord?
+    expires: Int64, cost: Int, record: WriteRequest?
   ) {
     self.key = key
     self.keyHash = keyHash
@@ -229,11 +229,11 @@ package final class MemoryTier<Key: CacheKey, Value: Sendable>: Sendable {
   package init(core: StoreCore?, options: CacheOptions) {
     self.core = core
     usesStore = core != nil
-    let count = options.memoryCount >= 4096 ? 16 : 1
+    let count = options.memoryCountLimit >= 4096 ? 16 : 1
     shards = (0..<count).map { _ in Shard() }
     shift = Int.bitWidth - count.trailingZeroBitCount
-    costLimit = max(options.memoryCost.bytes, 0) / count
-    countLimit = max(options.memoryCount, 0) / count
+    costLimit = max(options.memoryCostLimit.bytes, 0) / count
+    countLimit = max(options.memoryCountLimit, 0) / count
     fork = ForkMark(isUsed: core != nil)
     // Of the shards, not of the tier: a weak reference to that would make counting it slow.
     follower = core?.follow { [shards] table in
@@ -371,7 +371,7 @@ package final class MemoryTier<Key: CacheKey, Value: Sendable>: Sendable {
   /// Files a value that waits in the queue: this process sees it at once.
   @inlinable
   func file(
-    waiting value: Value, forKey key: Key, expires: Int64, cost: Int, record: WriteRecord
+    waiting value: Value, forKey key: Key, expires: Int64, cost: Int, record: WriteRequest
   ) {
     let hash = key.hashValue
     shard(hash).state.withLock { shard in

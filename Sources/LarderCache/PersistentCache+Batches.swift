@@ -22,7 +22,7 @@ extension PersistentCache {
     for key in keys {
       let encoded = EncodedKey(key)
       // What waits in this process's queue is read where it waits.
-      if core.shadow(of: encoded, in: space) != nil {
+      if core.pendingWrite(of: encoded, in: space) != nil {
         result[key] = try load(key)?.value
       } else {
         wanted.append((key, encoded))
@@ -68,7 +68,7 @@ extension PersistentCache {
 
   private func batch(
     _ values: some Sequence<(key: Key, value: Value)>, _ expires: Expiration
-  ) throws -> (StoreCore, Space, [(EncodedKey, Content)])? {
+  ) throws -> (StoreCore, NamespaceHandle, [(EncodedKey, EntryContent)])? {
     guard let (core, space) = try engine("set") else {
       for (key, value) in values { try setLocal(value, key, expires) }
       return nil
@@ -81,7 +81,7 @@ extension PersistentCache {
   }
 }
 
-extension PersistentCache where Key: RestorableKey {
+extension PersistentCache where Key: DecodableCacheKey {
   /// The keys that have a value, in no particular order.
   ///
   /// The store is read in pages of a snapshot each, so that no reader pins the file: keys written

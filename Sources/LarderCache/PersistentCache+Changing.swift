@@ -18,7 +18,7 @@ extension PersistentCache {
       preconditionFailure("A cache without a store has no transactions.")
     }
     let encoded = EncodedKey(key)
-    if core.shadow(of: encoded, in: space) != nil { try core.flush() }
+    if core.pendingWrite(of: encoded, in: space) != nil { try core.flush() }
     return try core.write { [self] transaction in
       let stored = Result { try transaction.value(forKey: encoded, in: space) }
       let item = try body {
@@ -31,7 +31,7 @@ extension PersistentCache {
         return nil
       }
       let (codec, payload) = try StandardCoding.encode(item.value, codec: options.codec)
-      let content = Content(
+      let content = EntryContent(
         key: encoded, codec: codec.rawValue, payload: payload,
         expires: item.expires.deadline(now: core.now))
       try transaction.set(content, forKey: encoded, in: space)
@@ -43,7 +43,7 @@ extension PersistentCache {
   /// or without a store none of this cache's callers.
   ///
   /// - Returns: What stores a value then, and tells whether it did.
-  package func beginFilling(
+  package func beginConditionalFill(
     _ key: Key
   ) throws -> @Sendable (_ value: Value, _ expires: Expiration) throws -> Bool {
     guard let (core, space) = try engine("get") else { return try beginFillingLocal(key) }
@@ -51,7 +51,7 @@ extension PersistentCache {
     let seen = try core.lookup(encoded, in: space)
     let isThere = if case .absent = seen.outcome { false } else { true }
     return { [self] value, expires in
-      if isThere || core.shadow(of: encoded, in: space) != nil { return false }
+      if isThere || core.pendingWrite(of: encoded, in: space) != nil { return false }
       let content = try content(value, encoded, expires, core)
       return try core.write { transaction in
         // Under the writer lock: no other process can stamp the key's slot now.

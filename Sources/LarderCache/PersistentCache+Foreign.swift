@@ -6,12 +6,12 @@ internal import LarderCoding
 internal import LarderEngine
 
 /// The side of a cache that lies over a storage that is not ours.
-struct ForeignBacking: Sendable {
-  let store: ForeignStore
+struct CustomStorageBacking: Sendable {
+  let store: CustomStorageCoordinator
   let onError: (@Sendable (any Error) -> Void)?
 }
 
-extension PersistentCache: ForeignPeer {
+extension PersistentCache: CustomStorageClient {
   /// What the caches share that are one to each other, when there is no ``SharedStore``.
   package var localIdentity: ObjectIdentifier {
     if let foreign { ObjectIdentifier(foreign.store) } else { ObjectIdentifier(self) }
@@ -31,8 +31,8 @@ extension PersistentCache: ForeignPeer {
   }
 
   /// Reads past the memory tier, filing what is found.
-  func loadForeign(_ key: Key, _ store: ForeignStore) throws -> Loaded? {
-    let text = ForeignKey.text(EncodedKey(key), in: namespace)
+  func loadForeign(_ key: Key, _ store: CustomStorageCoordinator) throws -> Loaded? {
+    let text = CustomStorageKey.text(EncodedKey(key), in: namespace)
     let call = store.begin(text, isWrite: false)
     defer { store.end(call) }
     guard let data = store.storage[text] else {
@@ -40,7 +40,7 @@ extension PersistentCache: ForeignPeer {
       file(old.value, key, old.entry) { store.isUndisturbed(call) }
       return Loaded(value: old.value, expires: old.entry.expires)
     }
-    guard let entry = ForeignEntry(data, forKey: text) else {
+    guard let entry = CustomStorageEntry(data, forKey: text) else {
       throw unreadable("its storage gives other bytes than were set", key)
     }
     guard entry.expires > tier.now else { return nil }
@@ -50,30 +50,32 @@ extension PersistentCache: ForeignPeer {
   }
 
   func setForeign(
-    _ value: Value, _ key: Key, _ expires: Expiration, _ store: ForeignStore
+    _ value: Value, _ key: Key, _ expires: Expiration, _ store: CustomStorageCoordinator
   ) throws {
     let (codec, payload) = try StandardCoding.encode(value, codec: options.codec)
-    let entry = ForeignEntry(
+    let entry = CustomStorageEntry(
       codec: codec.rawValue, expires: expires.deadline(now: tier.now), payload: payload)
     write(entry, value, key, store)
   }
 
-  func removeForeign(_ key: Key, _ store: ForeignStore) throws -> Bool {
+  func removeForeign(_ key: Key, _ store: CustomStorageCoordinator) throws -> Bool {
     let existed = try containsForeign(key, store)
     write(nil, nil, key, store)
     return existed
   }
 
-  func containsForeign(_ key: Key, _ store: ForeignStore) throws -> Bool {
-    let text = ForeignKey.text(EncodedKey(key), in: namespace)
+  func containsForeign(_ key: Key, _ store: CustomStorageCoordinator) throws -> Bool {
+    let text = CustomStorageKey.text(EncodedKey(key), in: namespace)
     guard let data = store.storage[text] else {
       return try oldItem(key, store).map { $0.entry.expires > tier.now } ?? false
     }
-    return ForeignEntry(data, forKey: text).map { $0.expires > tier.now } ?? false
+    return CustomStorageEntry(data, forKey: text).map { $0.expires > tier.now } ?? false
   }
 
-  private func write(_ entry: ForeignEntry?, _ value: Value?, _ key: Key, _ store: ForeignStore) {
-    let text = ForeignKey.text(EncodedKey(key), in: namespace)
+  private func write(
+    _ entry: CustomStorageEntry?, _ value: Value?, _ key: Key, _ store: CustomStorageCoordinator
+  ) {
+    let text = CustomStorageKey.text(EncodedKey(key), in: namespace)
     let call = store.begin(text, isWrite: true)
     defer { store.end(call) }
     memoryWrites.note(key)
@@ -98,7 +100,8 @@ extension PersistentCache: ForeignPeer {
     memoryWatch.note(key)
   }
 
-  private func file(_ value: Value, _ key: Key, _ entry: ForeignEntry, if mayFile: () -> Bool) {
+  private func file(_ value: Value, _ key: Key, _ entry: CustomStorageEntry, if mayFile: () -> Bool)
+  {
     tier.file(
       value, forKey: key, seal: 0, label: 0, expires: entry.expires,
       cost: entry.payload.count + EntryHeader.size, storeHash: 0, table: nil, if: mayFile)
@@ -111,15 +114,15 @@ extension PersistentCache: ForeignPeer {
 
   /// What PersistentCacheKit stored under a key.
   private func oldItem(
-    _ key: Key, _ store: ForeignStore
-  ) throws -> (value: Value, entry: ForeignEntry)? {
+    _ key: Key, _ store: CustomStorageCoordinator
+  ) throws -> (value: Value, entry: CustomStorageEntry)? {
     guard let text = oldText(of: key), let data = store.storage[text] else { return nil }
     let item = try PropertyListCodec().decode(itemOf: Value.self, from: Array(data))
     let expires = (item.expiration.map(Expiration.at) ?? .never).deadline(now: tier.now)
-    return (item.value, ForeignEntry(codec: 0, expires: expires, payload: Array(data)))
+    return (item.value, CustomStorageEntry(codec: 0, expires: expires, payload: Array(data)))
   }
 
-  func removeAllForeign(_ store: ForeignStore) throws {
+  func removeAllForeign(_ store: CustomStorageCoordinator) throws {
     if options.readsPersistentCacheKitEntries {
       throw StoreError.unsupported(
         "removeAll",
@@ -132,7 +135,7 @@ extension PersistentCache: ForeignPeer {
         store.forget(nil, besides: self)
         clearMemoryCache()
       }
-      try store.storage.removeAll(withPrefix: ForeignKey.prefix(namespace))
+      try store.storage.removeAll(withPrefix: CustomStorageKey.prefix(namespace))
     }
   }
 }

@@ -33,7 +33,7 @@ public struct CacheValues<Key: CacheKey, Value: Codable & Sendable>: AsyncSequen
   /// Where to wait for the next.
   enum Place: Sendable {
     case memory(mark: Int)
-    case store(slot: ObjectSlot, ObservedSnapshot)
+    case store(slot: StampSlot, ObservedSnapshot)
   }
 
   public struct AsyncIterator: AsyncIteratorProtocol {
@@ -76,10 +76,10 @@ public struct CacheValues<Key: CacheKey, Value: Codable & Sendable>: AsyncSequen
     // First the snapshot to wait behind, then the value: it can only be newer.
     let mark = try core.observationMark()
     let hashed = EncodedKey(key)
-    let (snapshot, slot) = try core.withObjects("values") { _, view in
+    let (snapshot, slot) = try core.withObjectSnapshot("values") { _, view in
       (
         core.observed(view.generation, label: view.label, mark: mark),
-        ObjectSlot.key(hash: space.hash(of: hashed, in: view.generation))
+        StampSlot.key(hash: space.hash(of: hashed, in: view.generation))
       )
     }
     let loaded = try cache.load(key)
@@ -96,7 +96,7 @@ public struct CacheValues<Key: CacheKey, Value: Codable & Sendable>: AsyncSequen
       guard let storage = cache.storage, let core = try? storage.openCore("values") else { return }
       await core.change(
         of: [slot], after: snapshot,
-        ObserverInterest(deadline: seen.expires) { storage.hasClosed })
+        ObserverConditions(deadline: seen.expires) { storage.hasClosed })
     }
   }
 }

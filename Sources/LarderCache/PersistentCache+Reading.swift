@@ -72,18 +72,18 @@ extension PersistentCache {
       return try foreign.flatMap { try loadForeign(key, $0.store) }
     }
     let encoded = EncodedKey(key)
-    if let record = core.shadow(of: encoded, in: space),
+    if let record = core.pendingWrite(of: encoded, in: space),
       let waiting = try waiting(record, key, encoded, core, space)
     {
       return waiting.loaded
     }
-    let known = adoptCommitted(key, encoded, core, space)
+    let known = revalidateCommitted(key, encoded, core, space)
     if let current = known.current { return current }
 
     let lookup = try core.lookup(encoded, in: space, known: known.label)
     switch lookup.outcome {
     case .absent:
-      dropOutdated(key, seal: lookup.seal)
+      removeStale(key, seal: lookup.seal)
       return nil
     case .unreadable(let text):
       throw unreadable(text, key)
@@ -116,7 +116,7 @@ extension PersistentCache {
   }
 
   private func decode(
-    _ lookup: Lookup, _ key: Key, _ encoded: EncodedKey, _ core: StoreCore, _ space: Space
+    _ lookup: Lookup, _ key: Key, _ encoded: EncodedKey, _ core: StoreCore, _ space: NamespaceHandle
   ) throws -> Loaded? {
     guard case .found(let stored) = lookup.outcome else { return nil }
     let value = try decode(stored.payload, codec: stored.codec, of: key)
@@ -127,14 +127,15 @@ extension PersistentCache {
   /// Files what a snapshot had, unless a write of the key waits in this process's queue.
   func file(
     _ value: Value, _ key: Key, _ encoded: EncodedKey, _ stored: StoredValue, _ lookup: Lookup,
-    _ core: StoreCore, _ space: Space
+    _ core: StoreCore, _ space: NamespaceHandle
   ) {
     tier.file(
       value, forKey: key, seal: lookup.seal, label: stored.label, expires: stored.expires,
       cost: stored.payload.count + EntryHeader.size, storeHash: lookup.hash,
       table: lookup.generation.table
     ) {
-      !core.pending.mayShadow(slot: lookup.slot) || core.shadow(of: encoded, in: space) == nil
+      !core.pending.mayHavePendingWrite(slot: lookup.slot)
+        || core.pendingWrite(of: encoded, in: space) == nil
     }
   }
 
@@ -154,7 +155,7 @@ extension PersistentCache {
   }
 
   /// Removes what is in memory for a key that a snapshot does not have, unless it is newer.
-  private func dropOutdated(_ key: Key, seal: UInt64) {
+  private func removeStale(_ key: Key, seal: UInt64) {
     let isOld = tier.withEntry(key) { entry, _ in entry.record == nil && entry.seal >= seal }
     if isOld == true { tier.remove(key) }
   }
@@ -167,7 +168,8 @@ extension PersistentCache {
 
   /// What a write that waits in this process's queue says of its key; `nil`: look in the store.
   private func waiting(
-    _ record: WriteRecord, _ key: Key, _ encoded: EncodedKey, _ core: StoreCore, _ space: Space
+    _ record: WriteRequest, _ key: Key, _ encoded: EncodedKey, _ core: StoreCore,
+    _ space: NamespaceHandle
   ) throws -> Waiting? {
     switch record.phase {
     case .queued: break
@@ -192,8 +194,8 @@ extension PersistentCache {
   /// Seals a value whose record was committed meanwhile.
   ///
   /// - Returns: The value, if nothing newer was written since; else the label it is known under.
-  private func adoptCommitted(
-    _ key: Key, _ encoded: EncodedKey, _ core: StoreCore, _ space: Space
+  private func revalidateCommitted(
+    _ key: Key, _ encoded: EncodedKey, _ core: StoreCore, _ space: NamespaceHandle
   ) -> (current: Loaded?, label: UInt64) {
     guard let generation = try? core.generation() else { return (nil, 0) }
     let result: (Loaded?, UInt64)? = tier.withEntry(key) { entry, table in
@@ -211,7 +213,7 @@ extension PersistentCache {
       let slot = Int(entry.storeHash & 0xFFFF)
       // First what waits, then the stamps: see `MemoryTier.hit`.
       guard
-        core.shadow(of: encoded, in: space) == nil,
+        core.pendingWrite(of: encoded, in: space) == nil,
         generation.table.isCurrent(slot: slot, seal: entry.seal), entry.expires > core.now
       else { return (nil, label) }
       return (Loaded(value: entry.value, expires: entry.expires), label)

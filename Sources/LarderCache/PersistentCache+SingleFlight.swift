@@ -17,9 +17,10 @@ extension PersistentCache {
   /// the kernel, so when it is killed another takes over at once; the rest wait and get its result.
   /// The result is stored only if no process wrote or removed the key since the computation began,
   /// which it does after the writes of this process to the key that wait; the callers get it in any
-  /// case. They get it at once when it cannot be stored for the moment, because another process is
-  /// stopped inside a write: an error of storing goes to the store's `onError`. An error of `compute`
-  /// goes to this process's callers and is not stored.
+  /// case. A value that was stored is read by every process from then on. The callers wait for that at
+  /// most 250 ms, and about 10 ms when another process is inside one write for so long, or stopped in
+  /// it: they get the value, storing it goes on, and an error of storing goes to the store's `onError`.
+  /// An error of `compute` goes to this process's callers and is not stored.
   ///
   /// A caller that waits for the computation of another task or process stops waiting when it is
   /// cancelled, and after ``CacheOptions/computeTimeout``. Neither ends the work the others wait for.
@@ -41,7 +42,7 @@ extension PersistentCache {
     if let value = tier.hit(key) { return value }
     if let value = try loadForCompute(key) { return value }
     let encoded = EncodedKey(key)
-    let call = FlightTable.Call<Value>(
+    let call = SingleFlightGroup.Call<Value>(
       encoded, in: namespace, timeout: options.computeTimeout,
       text: { [namespace] in
         "key \(String(describing: key).prefix(200))"
@@ -83,12 +84,12 @@ extension PersistentCache {
     while true {
       // What this process removed before is older than what is computed now.
       await core.settle(encoded, in: space)
-      if let leadership = try await core.tryLead(encoded, in: space) {
-        defer { core.endLeading(leadership) }
+      if let leadership = try await core.acquireComputationLease(encoded, in: space) {
+        defer { core.release(leadership) }
         // Whoever computed it before us has committed by now.
         if let value = try loadForCompute(key) { return value }
         flight.beginComputing()
-        let value = try await core.timed(.computation, compute)
+        let value = try await core.recordingTimings(.computation, compute)
         core.countComputation()
         do {
           try await core.fill(
@@ -103,7 +104,7 @@ extension PersistentCache {
         return value
       }
       flight.note(holder: core.computingProcess(encoded, in: space))
-      await core.waitForNews()
+      await core.waitForNextCommit()
       try flights.checkInterest(in: flight, of: encoded, in: namespace)
       if let value = try loadForCompute(key) { return value }
     }

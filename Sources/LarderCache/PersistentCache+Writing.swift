@@ -15,9 +15,9 @@ extension PersistentCache {
     guard let (core, space) = try engine("set") else { return try setLocal(value, key, expires) }
     let encoded = EncodedKey(key)
     let content = try content(value, encoded, expires, core)
-    let record = WriteRecord(.put(content), space: space, key: encoded)
+    let record = WriteRequest(.put(content), space: space, key: encoded)
     try core.submit(record)
-    fileCommitted(record, value, key, encoded, content, core, space)
+    insertCommitted(record, value, key, encoded, content, core, space)
   }
 
   /// Stores a value; it is committed when the call returns.
@@ -38,7 +38,7 @@ extension PersistentCache {
   @discardableResult
   public func removeValue(forKey key: Key) throws -> Bool {
     guard let (core, space) = try engine("remove") else { return try removeLocal(key) }
-    let result = try core.submit(WriteRecord(.remove, space: space, key: EncodedKey(key)))
+    let result = try core.submit(WriteRequest(.remove, space: space, key: EncodedKey(key)))
     return removed(result, key)
   }
 
@@ -70,14 +70,14 @@ extension PersistentCache {
 
   func content(
     _ value: Value, _ key: EncodedKey, _ expires: Expiration, _ core: StoreCore
-  ) throws -> Content {
+  ) throws -> EntryContent {
     let (codec, payload) = try StandardCoding.encode(value, codec: options.codec)
-    return Content(
+    return EntryContent(
       key: key, codec: codec.rawValue, payload: payload,
       expires: expires.deadline(now: core.now))
   }
 
-  private func removed(_ result: WriteRecord.Result, _ key: Key) -> Bool {
+  private func removed(_ result: WriteRequest.Result, _ key: Key) -> Bool {
     guard case .done(_, let changed) = result else { return false }
     return changed
   }
@@ -117,9 +117,10 @@ extension PersistentCache {
   }
 
   /// W5: the value under its commit's label, if it is the key's final state of its transaction.
-  func fileCommitted(
-    _ record: WriteRecord, _ value: Value, _ key: Key, _ encoded: EncodedKey, _ content: Content,
-    _ core: StoreCore, _ space: Space
+  func insertCommitted(
+    _ record: WriteRequest, _ value: Value, _ key: Key, _ encoded: EncodedKey,
+    _ content: EntryContent,
+    _ core: StoreCore, _ space: NamespaceHandle
   ) {
     guard case .committed(let label) = record.phase, let generation = try? core.generation(),
       record.isOf(generation)
@@ -129,13 +130,13 @@ extension PersistentCache {
       value, forKey: key, seal: ~label, label: label, expires: content.expires,
       cost: content.payload.count + EntryHeader.size, storeHash: hash, table: generation.table
     ) {
-      !core.pending.mayShadow(slot: Int(hash & 0xFFFF))
-        || core.shadow(of: encoded, in: space) == nil
+      !core.pending.mayHavePendingWrite(slot: Int(hash & 0xFFFF))
+        || core.pendingWrite(of: encoded, in: space) == nil
     }
   }
 
   /// Sets or removes without waiting for the commit.
-  func setBehind(_ value: Value?, forKey key: Key, expires: Expiration) {
+  func setWriteBehind(_ value: Value?, forKey key: Key, expires: Expiration) {
     guard let queued = queueBehind(value, forKey: key, expires: expires), let value else { return }
     tier.file(
       waiting: value, forKey: key, expires: queued.expires, cost: queued.cost,
@@ -154,14 +155,14 @@ extension PersistentCache {
       }
       let encoded = EncodedKey(key)
       guard let value else {
-        let record = WriteRecord(.remove, space: space, key: encoded, isBehind: true)
-        try core.submitBehind(record)
+        let record = WriteRequest(.remove, space: space, key: encoded, isWriteBehind: true)
+        try core.enqueueWriteBehind(record)
         tier.remove(key)
         return nil
       }
       let content = try content(value, encoded, expires, core)
-      let record = WriteRecord(.put(content), space: space, key: encoded, isBehind: true)
-      try core.submitBehind(record)
+      let record = WriteRequest(.put(content), space: space, key: encoded, isWriteBehind: true)
+      try core.enqueueWriteBehind(record)
       return QueuedWrite(
         record: record, expires: content.expires,
         cost: content.payload.count + EntryHeader.size)
@@ -175,7 +176,7 @@ extension PersistentCache {
 /// A write that waits, as the memory tier files it.
 @usableFromInline
 struct QueuedWrite {
-  @usableFromInline let record: WriteRecord
+  @usableFromInline let record: WriteRequest
   @usableFromInline let expires: Int64
   @usableFromInline let cost: Int
 }

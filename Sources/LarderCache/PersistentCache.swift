@@ -34,10 +34,10 @@ public final class PersistentCache<Key: CacheKey, Value: Codable & Sendable>: Se
   @usableFromInline let tier: MemoryTier<Key, Value>
   let options: CacheOptions
   let backing: CacheBacking?
-  let foreign: ForeignBacking?
-  let flights: FlightTable
-  let memoryWrites = MemoryWrites<Key>()
-  let memoryWatch = MemoryWatch<Key>()
+  let foreign: CustomStorageBacking?
+  let flights: SingleFlightGroup
+  let memoryWrites = LocalWriteTracker<Key>()
+  let memoryWatch = LocalChangeNotifier<Key>()
 
   /// Creates a cache.
   ///
@@ -58,8 +58,8 @@ public final class PersistentCache<Key: CacheKey, Value: Codable & Sendable>: Se
     foreign = nil
     if let storage {
       let name = self.namespace
-      let space: Result<Space, StoreError>
-      do throws(StoreError) { space = .success(try Space(name: name)) } catch {
+      let space: Result<NamespaceHandle, StoreError>
+      do throws(StoreError) { space = .success(try NamespaceHandle(name: name)) } catch {
         space = .failure(error)
       }
       backing = CacheBacking(store: storage, space: space)
@@ -69,7 +69,7 @@ public final class PersistentCache<Key: CacheKey, Value: Codable & Sendable>: Se
     } else {
       backing = nil
       tier = MemoryTier(core: nil, options: options)
-      flights = FlightTable()
+      flights = SingleFlightGroup()
     }
   }
 
@@ -91,8 +91,8 @@ public final class PersistentCache<Key: CacheKey, Value: Codable & Sendable>: Se
     self.storage = nil
     self.namespace = namespace ?? ""
     self.options = options
-    let store = ForeignStore.of(storage)
-    foreign = ForeignBacking(store: store, onError: onError)
+    let store = CustomStorageCoordinator.of(storage)
+    foreign = CustomStorageBacking(store: store, onError: onError)
     backing = nil
     tier = MemoryTier(core: nil, options: options)
     flights = store.flights
@@ -122,7 +122,7 @@ public final class PersistentCache<Key: CacheKey, Value: Codable & Sendable>: Se
   public var customStorage: (any CacheStorage)? { foreign?.store.storage }
 
   /// The open engine and the namespace, or why there is none.
-  func engine(_ operation: String) throws -> (core: StoreCore, space: Space)? {
+  func engine(_ operation: String) throws -> (core: StoreCore, space: NamespaceHandle)? {
     guard let backing else { return nil }
     return (try backing.store.openCore(operation), try backing.space.get())
   }
@@ -144,7 +144,7 @@ public final class PersistentCache<Key: CacheKey, Value: Codable & Sendable>: Se
   @inlinable
   public subscript(key: Key) -> Value? {
     get { tier.hit(key) ?? loadReporting(key) }
-    set { setBehind(newValue, forKey: key) }
+    set { setWriteBehind(newValue, forKey: key) }
   }
 
   /// The value of a key with its expiration.
@@ -160,7 +160,7 @@ public final class PersistentCache<Key: CacheKey, Value: Codable & Sendable>: Se
         return nil
       }
     }
-    set { setBehind(newValue?.value, forKey: key, expires: newValue?.expires ?? .never) }
+    set { setWriteBehind(newValue?.value, forKey: key, expires: newValue?.expires ?? .never) }
   }
 
   @usableFromInline func loadReporting(_ key: Key) -> Value? {
@@ -172,7 +172,7 @@ public final class PersistentCache<Key: CacheKey, Value: Codable & Sendable>: Se
     }
   }
 
-  @inlinable func setBehind(_ value: Value?, forKey key: Key) {
+  @inlinable func setWriteBehind(_ value: Value?, forKey key: Key) {
     guard let queued = queueBehind(value, forKey: key, expires: .never), let value else { return }
     tier.file(
       waiting: value, forKey: key, expires: queued.expires, cost: queued.cost,
@@ -207,5 +207,5 @@ public final class PersistentCache<Key: CacheKey, Value: Codable & Sendable>: Se
 /// The store's side of a cache. Outside it, so that it is one type and not one for each cache's.
 struct CacheBacking: Sendable {
   let store: SharedStore
-  let space: Result<Space, StoreError>
+  let space: Result<NamespaceHandle, StoreError>
 }

@@ -12,14 +12,14 @@ public struct CBORCodec: ValueCodec {
 
   /// Turns a value into CBOR.
   ///
-  /// - Throws: ``CodingFailure``.
+  /// - Throws: ``CodecError``.
   public func encode<Value: Encodable>(_ value: Value) throws -> [UInt8] {
     try CBOREncoder().encode(value)
   }
 
   /// Turns CBOR into a value.
   ///
-  /// - Throws: ``CodingFailure``.
+  /// - Throws: ``CodecError``.
   public func decode<Value: Decodable>(_ type: Value.Type, from bytes: [UInt8]) throws -> Value {
     try CBORDecoder().decode(type, from: bytes)
   }

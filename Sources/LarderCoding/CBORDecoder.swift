@@ -25,21 +25,21 @@ public struct CBORDecoder: Sendable {
 
   /// Decodes one value that fills the bytes.
   ///
-  /// - Throws: ``CodingFailure``: `.malformed` or `.tooDeep` if the bytes are not CBOR that can be
+  /// - Throws: ``CodecError``: `.malformed` or `.tooDeep` if the bytes are not CBOR that can be
   ///   read, `.typeMismatch` or `.missingValue` if they hold something else, and otherwise what the
   ///   type itself threw.
   /// - Complexity: O(*n*) in the number of bytes; a field that is not asked for in the order of the
   ///   bytes costs a search over the fields of its map.
   public func decode<Value: Decodable>(
     _ type: Value.Type, from bytes: [UInt8]
-  ) throws(CodingFailure) -> Value {
+  ) throws(CodecError) -> Value {
     try decode(type, from: bytes, log: nil)
   }
 
   /// Decodes one value and records the fields that it requests.
   package func decode<Value: Decodable>(
     _ type: Value.Type, from bytes: [UInt8], log: CBORFieldLog?
-  ) throws(CodingFailure) -> Value {
+  ) throws(CodecError) -> Value {
     let document: CBORDocument
     do {
       document = try CBORDocument(scanning: bytes, userInfo: userInfo, log: log)
@@ -50,7 +50,7 @@ public struct CBORDecoder: Sendable {
       return try document.decode(type, at: 0)
     } catch {
       throw document.completed(
-        CodingFailure.wrapping(error, operation: .decode, typeName: "\(type)"))
+        CodecError.wrapping(error, operation: .decode, typeName: "\(type)"))
     }
   }
 }

@@ -20,16 +20,16 @@ extension CBORDocument {
   func errorPath(to target: Int) -> [any CodingKey] {
     var steps = 100
     let path = codingPath(to: target, steps: &steps)
-    if steps <= 0 { cutPath = (target, CodingFailure.pathText(path)) }
+    if steps <= 0 { cutPath = (target, CodecError.pathText(path)) }
     return path
   }
 
   /// A failure with its whole path.
-  func completed(_ failure: CodingFailure) -> CodingFailure {
+  func completed(_ failure: CodecError) -> CodecError {
     guard let cutPath, failure.codingPath == cutPath.text else { return failure }
-    return CodingFailure(
+    return CodecError(
       failure.code, operation: failure.operation, typeName: failure.typeName,
-      codingPath: CodingFailure.pathText(codingPath(to: cutPath.target)),
+      codingPath: CodecError.pathText(codingPath(to: cutPath.target)),
       message: failure.message, underlyingError: failure.underlyingError)
   }
 

@@ -84,7 +84,7 @@ extension CBORDocument {
     let item = untagged(offset)
     switch bytes[item] {
     case 0x50:
-      if let uuid = PlainBytes.uuid(bytes, at: item + 1) { return uuid }
+      if let uuid = ScalarCoding.uuid(bytes, at: item + 1) { return uuid }
     case 0x60...0x7f:
       if let uuid = UUID(uuidString: try text(at: item)) { return uuid }
     default:

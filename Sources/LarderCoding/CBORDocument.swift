@@ -18,7 +18,7 @@ final class CBORDocument {
   /// Where the requested fields are recorded, if they are.
   let log: CBORFieldLog?
   private let root: Int
-  private var extents: [CBORExtent]
+  private var extents: [CBORContainerRange]
 
   /// The map in which a key was sought last, its end, and where to go on in it.
   private var searchedMap = -1
@@ -35,7 +35,7 @@ final class CBORDocument {
   /// Scans the bytes.
   init(
     scanning bytes: [UInt8], userInfo: [CodingUserInfoKey: any Sendable], log: CBORFieldLog? = nil
-  ) throws(CBORFault) {
+  ) throws(CBORSyntaxError) {
     let (extents, root) = try CBORScanner.scan(bytes)
     self.bytes = bytes
     self.userInfo = userInfo
@@ -46,7 +46,7 @@ final class CBORDocument {
   }
 
   /// Bytes that are still being scanned; only items that are complete may be asked for.
-  init(partOf bytes: [UInt8], extents: [CBORExtent]) {
+  init(partOf bytes: [UInt8], extents: [CBORContainerRange]) {
     self.bytes = bytes
     self.extents = extents
     userInfo = [:]
@@ -249,7 +249,7 @@ final class CBORDocument {
       } else {
         // Exchanged rather than changed in place: see CBOREncoding.swift.
         let number = extent(of: searchedMap)
-        var taken: [CBORExtent] = []
+        var taken: [CBORContainerRange] = []
         swap(&taken, &extents)
         taken[number].cursor = cursor
         swap(&taken, &extents)

@@ -38,26 +38,26 @@ public struct CBOREncoder: Sendable {
 
   /// Encodes one value.
   ///
-  /// - Throws: ``CodingFailure``: `.tooDeep` beyond 124 values in each other, otherwise what the type
+  /// - Throws: ``CodecError``: `.tooDeep` beyond 124 values in each other, otherwise what the type
   ///   itself threw.
   /// - Complexity: O(*n*) in the size of the result; a map whose fields are not encoded in the order
   ///   in which they are stored is sorted once.
-  public func encode<Value: Encodable>(_ value: Value) throws(CodingFailure) -> [UInt8] {
+  public func encode<Value: Encodable>(_ value: Value) throws(CodecError) -> [UInt8] {
     try encode(value, log: nil)
   }
 
   /// Encodes one value and records its fields.
   package func encode<Value: Encodable>(
     _ value: Value, log: CBORFieldLog?
-  ) throws(CodingFailure) -> [UInt8] {
-    let state = CBOREncoding(userInfo: userInfo, log: log)
+  ) throws(CodecError) -> [UInt8] {
+    let state = CBOREncodingState(userInfo: userInfo, log: log)
     state.write { $0.reserve(256) }
     do {
       try state.encode(value)
       return try state.finish()
     } catch {
       state.abandon()
-      throw CodingFailure.wrapping(error, operation: .encode, typeName: "\(Value.self)")
+      throw CodecError.wrapping(error, operation: .encode, typeName: "\(Value.self)")
     }
   }
 }
@@ -65,7 +65,7 @@ public struct CBOREncoder: Sendable {
 /// One value in the making as an `Encoder`: two words, so that `any Encoder` holds it without an
 /// allocation.
 struct CBORItemEncoder: Encoder {
-  let state: CBOREncoding
+  let state: CBOREncodingState
   let depth: Int
 
   var codingPath: [any CodingKey] { state.codingPath(at: depth) }

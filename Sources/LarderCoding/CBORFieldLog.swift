@@ -132,7 +132,7 @@ extension Array: CBORFieldKind { package static var fieldKind: String? { "array"
 extension Set: CBORFieldKind { package static var fieldKind: String? { "array" } }
 extension Dictionary: CBORFieldKind { package static var fieldKind: String? { "map" } }
 
-extension CBOREncoding {
+extension CBOREncodingState {
   /// Records the field begun last.
   func note(_ name: String, _ depth: Int, _ field: CBORFieldLog.Field, ofKeys keys: Any.Type) {
     let path = codingPath(at: depth)

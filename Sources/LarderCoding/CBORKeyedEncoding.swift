@@ -4,7 +4,7 @@
 
 /// A map in the making as a keyed container.
 struct CBORKeyedEncoding<Key: CodingKey>: KeyedEncodingContainerProtocol {
-  let state: CBOREncoding
+  let state: CBOREncodingState
   let depth: Int
 
   var codingPath: [any CodingKey] { state.codingPath(at: depth) }

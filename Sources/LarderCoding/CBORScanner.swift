@@ -20,7 +20,7 @@
 // recursion here and in everything that walks the bytes afterwards.
 
 /// Where an array or a map is.
-struct CBORExtent {
+struct CBORContainerRange {
   /// The offset of the head.
   let start: Int
   /// The offset behind the last child: that of the break, if the length is indefinite.
@@ -30,14 +30,14 @@ struct CBORExtent {
 }
 
 /// What is wrong with bytes that should be CBOR.
-struct CBORFault: Error {
-  let code: CodingFailure.Code
+struct CBORSyntaxError: Error {
+  let code: CodecError.Code
   let offset: Int
   let problem: String
 
   /// The fault as a decoding failure.
-  func failure(decoding typeName: String) -> CodingFailure {
-    CodingFailure(
+  func failure(decoding typeName: String) -> CodecError {
+    CodecError(
       code, operation: .decode, typeName: typeName,
       message: "At byte \(offset): \(problem). Remove the entry and store it again.")
   }
@@ -50,7 +50,7 @@ struct CBORScanner {
 
   private let bytes: [UInt8]
   private let root: Int
-  private var extents: [CBORExtent] = []
+  private var extents: [CBORContainerRange] = []
 
   private init(bytes: [UInt8], root: Int) {
     self.bytes = bytes
@@ -59,7 +59,9 @@ struct CBORScanner {
 
   /// The extents of all containers but the outermost, and the offset of the outermost item behind
   /// its tags.
-  static func scan(_ bytes: [UInt8]) throws(CBORFault) -> (extents: [CBORExtent], root: Int) {
+  static func scan(_ bytes: [UInt8]) throws(CBORSyntaxError) -> (
+    extents: [CBORContainerRange], root: Int
+  ) {
     let input = bytes.span
     var root = 0
     while root < input.count, input[root] >> 5 == 6 {
@@ -68,7 +70,8 @@ struct CBORScanner {
     var scanner = CBORScanner(bytes: bytes, root: root)
     let end = try scanner.item(input, 0, depth: 0)
     guard end == input.count else {
-      throw CBORFault(code: .malformed, offset: end, problem: "bytes after the end of the value")
+      throw CBORSyntaxError(
+        code: .malformed, offset: end, problem: "bytes after the end of the value")
     }
     return (scanner.extents, root)
   }
@@ -77,7 +80,7 @@ struct CBORScanner {
   @inline(__always)
   private mutating func item(
     _ input: Span<UInt8>, _ start: Int, depth: Int
-  ) throws(CBORFault) -> Int {
+  ) throws(CBORSyntaxError) -> Int {
     guard start < input.count else { throw Self.truncated(start) }
     // The most frequent items, without a call.
     let initial = input[start]
@@ -102,7 +105,7 @@ struct CBORScanner {
 
   private mutating func rareItem(
     _ input: Span<UInt8>, _ start: Int, depth: Int
-  ) throws(CBORFault) -> Int {
+  ) throws(CBORSyntaxError) -> Int {
     switch input[start] >> 5 {
     case 0, 1:
       return try Self.argument(input, start).end
@@ -122,11 +125,11 @@ struct CBORScanner {
 
   private mutating func container(
     _ input: Span<UInt8>, _ start: Int, depth: Int
-  ) throws(CBORFault) -> Int {
+  ) throws(CBORSyntaxError) -> Int {
     let isIndefinite = input[start] & 0x1f == 31
     let (count, first) = isIndefinite ? (0, start + 1) : try Self.argument(input, start)
     let number = extents.count
-    if start != root { extents.append(CBORExtent(start: start, end: first, cursor: first)) }
+    if start != root { extents.append(CBORContainerRange(start: start, end: first, cursor: first)) }
     let end: Int
     if input[start] >> 5 == 4 {
       end = try elements(input, first, count: isIndefinite ? nil : count, depth: depth)
@@ -141,7 +144,7 @@ struct CBORScanner {
   @inline(__always)
   static func argument(
     _ input: Span<UInt8>, _ start: Int
-  ) throws(CBORFault) -> (value: UInt64, end: Int) {
+  ) throws(CBORSyntaxError) -> (value: UInt64, end: Int) {
     let info = input[start] & 0x1f
     if info < 24 { return (UInt64(info), start + 1) }
     return try longArgument(input, start, info)
@@ -149,9 +152,9 @@ struct CBORScanner {
 
   private static func longArgument(
     _ input: Span<UInt8>, _ start: Int, _ info: UInt8
-  ) throws(CBORFault) -> (value: UInt64, end: Int) {
+  ) throws(CBORSyntaxError) -> (value: UInt64, end: Int) {
     guard info < 28 else {
-      throw CBORFault(code: .malformed, offset: start, problem: "a reserved head")
+      throw CBORSyntaxError(code: .malformed, offset: start, problem: "a reserved head")
     }
     let count = 1 << Int(info - 24)
     guard input.count - start > count else { throw truncated(start) }
@@ -162,7 +165,7 @@ struct CBORScanner {
     return (value, start + 1 + count)
   }
 
-  private func string(_ input: Span<UInt8>, _ start: Int) throws(CBORFault) -> Int {
+  private func string(_ input: Span<UInt8>, _ start: Int) throws(CBORSyntaxError) -> Int {
     let initial = input[start]
     guard initial & 0x1f == 31 else { return try Self.chunk(input, start) }
     // Indefinite: definite chunks of the same kind up to a break, each a text of its own.
@@ -171,7 +174,7 @@ struct CBORScanner {
       guard offset < input.count else { throw Self.truncated(offset) }
       if input[offset] == 0xff { return offset + 1 }
       guard input[offset] >> 5 == initial >> 5, input[offset] & 0x1f != 31 else {
-        throw CBORFault(
+        throw CBORSyntaxError(
           code: .malformed, offset: offset, problem: "a chunk of another kind than its string")
       }
       offset = try Self.chunk(input, offset)
@@ -179,7 +182,7 @@ struct CBORScanner {
   }
 
   /// A definite string; returns the offset behind it.
-  private static func chunk(_ input: Span<UInt8>, _ start: Int) throws(CBORFault) -> Int {
+  private static func chunk(_ input: Span<UInt8>, _ start: Int) throws(CBORSyntaxError) -> Int {
     let (length, content) = try argument(input, start)
     guard length <= UInt64(input.count - content) else { throw truncated(start) }
     let end = content + Int(length)
@@ -190,29 +193,30 @@ struct CBORScanner {
   @inline(__always)
   private static func checkText(
     _ input: Span<UInt8>, _ content: Range<Int>
-  ) throws(CBORFault) {
+  ) throws(CBORSyntaxError) {
     guard UTF8Check.isValid(input.extracting(content)) else {
-      throw CBORFault(
+      throw CBORSyntaxError(
         code: .malformed, offset: content.lowerBound, problem: "a text that is not UTF-8")
     }
   }
 
-  private func simple(_ input: Span<UInt8>, _ start: Int) throws(CBORFault) -> Int {
+  private func simple(_ input: Span<UInt8>, _ start: Int) throws(CBORSyntaxError) -> Int {
     let info = input[start] & 0x1f
     if info < 24 { return start + 1 }
     guard info != 31 else {
-      throw CBORFault(code: .malformed, offset: start, problem: "a break where a value should be")
+      throw CBORSyntaxError(
+        code: .malformed, offset: start, problem: "a break where a value should be")
     }
     let (value, end) = try Self.argument(input, start)
     if info == 24, value < 32 {
-      throw CBORFault(code: .malformed, offset: start, problem: "a reserved simple value")
+      throw CBORSyntaxError(code: .malformed, offset: start, problem: "a reserved simple value")
     }
     return end
   }
 
   private mutating func elements(
     _ input: Span<UInt8>, _ first: Int, count: UInt64?, depth: Int
-  ) throws(CBORFault) -> Int {
+  ) throws(CBORSyntaxError) -> Int {
     var offset = first
     if let count {
       guard count <= UInt64(input.count - first) else { throw Self.truncated(first) }
@@ -229,8 +233,8 @@ struct CBORScanner {
 
   private mutating func pairs(
     _ input: Span<UInt8>, _ first: Int, count: UInt64?, depth: Int
-  ) throws(CBORFault) -> Int {
-    var keys = CBORKeyOrder()
+  ) throws(CBORSyntaxError) -> Int {
+    var keys = CBORKeyOrderTracker()
     var offset = first
     if let count {
       guard count <= UInt64(input.count - first) / 2 else { throw Self.truncated(first) }
@@ -251,24 +255,24 @@ struct CBORScanner {
 
   @inline(__always)
   private mutating func pair(
-    _ input: Span<UInt8>, _ start: Int, depth: Int, _ keys: inout CBORKeyOrder
-  ) throws(CBORFault) -> Int {
+    _ input: Span<UInt8>, _ start: Int, depth: Int, _ keys: inout CBORKeyOrderTracker
+  ) throws(CBORSyntaxError) -> Int {
     let value = try item(input, start, depth: depth)
     keys.add(input, start, value)
     return try item(input, value, depth: depth)
   }
 
-  private static func isBreak(_ input: Span<UInt8>, _ offset: Int) throws(CBORFault) -> Bool {
+  private static func isBreak(_ input: Span<UInt8>, _ offset: Int) throws(CBORSyntaxError) -> Bool {
     guard offset < input.count else { throw truncated(offset) }
     return input[offset] == 0xff
   }
 
-  private static func truncated(_ offset: Int) -> CBORFault {
-    CBORFault(code: .malformed, offset: offset, problem: "the bytes end inside a value")
+  private static func truncated(_ offset: Int) -> CBORSyntaxError {
+    CBORSyntaxError(code: .malformed, offset: offset, problem: "the bytes end inside a value")
   }
 
-  private static func tooDeep(_ offset: Int) -> CBORFault {
-    CBORFault(
+  private static func tooDeep(_ offset: Int) -> CBORSyntaxError {
+    CBORSyntaxError(
       code: .tooDeep, offset: offset, problem: "more than \(maximumDepth) containers in each other")
   }
 }

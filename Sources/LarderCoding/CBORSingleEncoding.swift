@@ -4,7 +4,7 @@
 
 /// A single value in the making.
 struct CBORSingleEncoding: SingleValueEncodingContainer {
-  let state: CBOREncoding
+  let state: CBOREncodingState
   let depth: Int
 
   var codingPath: [any CodingKey] { state.codingPath(at: depth) }

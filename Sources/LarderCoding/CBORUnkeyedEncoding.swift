@@ -4,7 +4,7 @@
 
 /// An array in the making as an unkeyed container.
 struct CBORUnkeyedEncoding: UnkeyedEncodingContainer {
-  let state: CBOREncoding
+  let state: CBOREncodingState
   let depth: Int
 
   var codingPath: [any CodingKey] { state.codingPath(at: depth) }

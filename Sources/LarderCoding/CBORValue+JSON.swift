@@ -74,7 +74,7 @@ private struct JSONPrinter {
         print(content)
       }
     case (37, .bytes(let bytes)) where bytes.count == 16:
-      quote(KeyType.display(tag: .uuid, bytes: bytes))
+      quote(KeyTextFormat.display(tag: .uuid, bytes: bytes))
     case (CBORTag.extendedTime, .map(let pairs)):
       print(pairs.first { $0.key == .unsigned(1) }?.value ?? content)
     case (21...23, _):
@@ -113,7 +113,7 @@ private struct JSONPrinter {
     switch byteForm {
     case .base64URL: Base64.text(bytes, urlSafe: true)
     case .base64: Base64.text(bytes, urlSafe: false)
-    case .base16: KeyType.display(tag: .bytes, bytes: bytes)
+    case .base16: KeyTextFormat.display(tag: .bytes, bytes: bytes)
     }
   }
 

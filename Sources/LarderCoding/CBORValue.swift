@@ -50,9 +50,9 @@ public indirect enum CBORValue: Hashable, Sendable {
 
   /// Parses one data item that fills the bytes.
   ///
-  /// - Throws: ``CodingFailure`` if the bytes are not well-formed, nest too deeply, hold a text that
+  /// - Throws: ``CodecError`` if the bytes are not well-formed, nest too deeply, hold a text that
   ///   is not UTF-8, a map with two equal keys, or more than one item.
-  public init(parsing bytes: [UInt8]) throws(CodingFailure) {
+  public init(parsing bytes: [UInt8]) throws(CodecError) {
     do {
       self = try CBORDocument(scanning: bytes, userInfo: [:]).value(at: 0)
     } catch {

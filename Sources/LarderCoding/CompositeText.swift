@@ -24,11 +24,12 @@ enum CompositeText {
       guard rest.count >= length else { return nil }
       let content = rest.prefix(length)
       rest = rest.dropFirst(length)
-      if let shown = KeyType.shown(tag: tag, bytes: content, depth: depth + 1), let name = name(tag)
+      if let shown = KeyTextFormat.shown(tag: tag, bytes: content, depth: depth + 1),
+        let name = name(tag)
       {
         parts.append("\(name):\(tag == .text || tag == .described ? escaped(shown) : shown)")
       } else {
-        parts.append("\(tag.rawValue):\(KeyType.hexadecimal(content))")
+        parts.append("\(tag.rawValue):\(KeyTextFormat.hexadecimal(content))")
       }
     }
     return "(\(parts.joined(separator: ", ")))"
@@ -45,11 +46,11 @@ enum CompositeText {
   static func tagged(_ text: String, _ tag: KeyTag) -> [UInt8]? {
     let prefix = "\(tag.rawValue):"
     guard text.hasPrefix(prefix) else { return nil }
-    return KeyType.bytes(hexadecimal: String(text.dropFirst(prefix.count)))
+    return KeyTextFormat.bytes(hexadecimal: String(text.dropFirst(prefix.count)))
   }
 
   private static func name(_ tag: KeyTag) -> String? {
-    tag == .composite ? "composite" : KeyType.allCases.first { $0.tag == tag }?.rawValue
+    tag == .composite ? "composite" : KeyTextFormat.allCases.first { $0.tag == tag }?.rawValue
   }
 
   private static func escaped(_ text: String) -> String {
@@ -93,8 +94,10 @@ enum CompositeText {
     rest = rest[(colon + 1)...]
     if name == "composite" { return composite(&rest, depth: depth + 1).map { (.composite, $0) } }
     guard let text = unescaped(&rest) else { return nil }
-    if let type = KeyType(rawValue: name) { return try? type.encode(text) }
-    guard let tag = UInt8(name), let bytes = KeyType.bytes(hexadecimal: text) else { return nil }
+    if let type = KeyTextFormat(rawValue: name) { return try? type.encode(text) }
+    guard let tag = UInt8(name), let bytes = KeyTextFormat.bytes(hexadecimal: text) else {
+      return nil
+    }
     return (KeyTag(rawValue: tag), bytes)
   }
 

@@ -111,7 +111,7 @@ package enum IndexKeyElement: Sendable, Hashable {
       }
     case .real(let number): encoder.append(number)
     case .boolean(let value): encoder.append(value)
-    case .uuid(let bytes): encoder.append(PlainBytes.uuid(bytes, at: 0)!)
+    case .uuid(let bytes): encoder.append(ScalarCoding.uuid(bytes, at: 0)!)
     case .date(let date): encoder.append(date)
     }
   }
@@ -155,12 +155,12 @@ extension IndexKeyElement: CustomStringConvertible {
   package var description: String {
     switch self {
     case .nothing: "nil"
-    case .bytes(let bytes): KeyType.display(tag: .bytes, bytes: bytes)
+    case .bytes(let bytes): KeyTextFormat.display(tag: .bytes, bytes: bytes)
     case .text(let text): "\"\(text)\""
     case .integer(let number): "\(number)"
     case .real(let number): "\(number)"
     case .boolean(let value): "\(value)"
-    case .uuid(let bytes): KeyType.display(tag: .uuid, bytes: bytes)
+    case .uuid(let bytes): KeyTextFormat.display(tag: .uuid, bytes: bytes)
     case .date(let date): "\(date.timeIntervalSinceReferenceDate) s since 2001"
     }
   }

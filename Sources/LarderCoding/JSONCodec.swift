@@ -34,23 +34,23 @@ public struct JSONCodec: ValueCodec {
 
   /// Turns a value into JSON text.
   ///
-  /// - Throws: ``CodingFailure``.
+  /// - Throws: ``CodecError``.
   public func encode<Value: Encodable>(_ value: Value) throws -> [UInt8] {
     do {
       return Array(try encoder.encode(value))
     } catch {
-      throw CodingFailure.wrapping(error, operation: .encode, typeName: "\(Value.self)")
+      throw CodecError.wrapping(error, operation: .encode, typeName: "\(Value.self)")
     }
   }
 
   /// Turns JSON text into a value.
   ///
-  /// - Throws: ``CodingFailure``.
+  /// - Throws: ``CodecError``.
   public func decode<Value: Decodable>(_ type: Value.Type, from bytes: [UInt8]) throws -> Value {
     do {
       return try decoder.decode(Value.self, from: Data(bytes))
     } catch {
-      throw CodingFailure.wrapping(error, operation: .decode, typeName: "\(Value.self)")
+      throw CodecError.wrapping(error, operation: .decode, typeName: "\(Value.self)")
     }
   }
 }

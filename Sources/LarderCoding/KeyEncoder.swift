@@ -78,14 +78,14 @@ public struct KeyEncoder: Sendable {
   /// Appends an integer; equal numbers of different types append equal bytes.
   @inlinable
   public mutating func append<Integer: FixedWidthInteger>(integer: Integer) {
-    PlainBytes.append(integer: integer, to: &storage)
+    ScalarCoding.append(integer: integer, to: &storage)
   }
 
   /// Appends a floating-point number; 0 and -0 append equal bytes, and so do all NaN.
   @inlinable
   public mutating func append(real: Double) {
     let canonical = real == 0 ? 0 : real.isNaN ? Double.nan : real
-    PlainBytes.append(word: canonical.bitPattern, to: &storage)
+    ScalarCoding.append(word: canonical.bitPattern, to: &storage)
   }
 
   /// Appends bytes as they are.
@@ -103,7 +103,7 @@ public struct KeyEncoder: Sendable {
   /// Appends the 16 bytes of a UUID.
   @inlinable
   public mutating func append(uuid: UUID) {
-    PlainBytes.append(uuid: uuid, to: &storage)
+    ScalarCoding.append(uuid: uuid, to: &storage)
   }
 
   /// Appends a whole key as one part of a composite: its tag, its length, its bytes.

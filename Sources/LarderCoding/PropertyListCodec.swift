@@ -34,27 +34,27 @@ public struct PropertyListCodec: ValueCodec {
 
   /// Turns a value into a property list.
   ///
-  /// - Throws: ``CodingFailure``.
+  /// - Throws: ``CodecError``.
   public func encode<Value: Encodable>(_ value: Value) throws -> [UInt8] {
     do {
       return Array(try encoder.encode([value]))
     } catch {
-      throw CodingFailure.wrapping(error, operation: .encode, typeName: "\(Value.self)")
+      throw CodecError.wrapping(error, operation: .encode, typeName: "\(Value.self)")
     }
   }
 
   /// Turns a property list into a value.
   ///
-  /// - Throws: ``CodingFailure``.
+  /// - Throws: ``CodecError``.
   public func decode<Value: Decodable>(_ type: Value.Type, from bytes: [UInt8]) throws -> Value {
     let values: [Value]
     do {
       values = try decoder.decode([Value].self, from: Data(bytes))
     } catch {
-      throw CodingFailure.wrapping(error, operation: .decode, typeName: "\(Value.self)")
+      throw CodecError.wrapping(error, operation: .decode, typeName: "\(Value.self)")
     }
     guard let value = values.first, values.count == 1 else {
-      throw CodingFailure(
+      throw CodecError(
         .malformed, operation: .decode, typeName: "\(Value.self)",
         message: "The property list holds \(values.count) values where one is expected. "
           + "Remove the entry and store it again.")
@@ -66,7 +66,7 @@ public struct PropertyListCodec: ValueCodec {
 extension PropertyListCodec {
   /// Turns the property list of an item of PersistentCacheKit into its parts.
   ///
-  /// - Throws: ``CodingFailure``.
+  /// - Throws: ``CodecError``.
   package func decode<Value: Decodable>(
     itemOf type: Value.Type, from bytes: [UInt8]
   ) throws -> (value: Value, expiration: Date?) {
@@ -74,7 +74,7 @@ extension PropertyListCodec {
       let item = try decoder.decode(OldItem<Value>.self, from: Data(bytes))
       return (item.value, item.expiration)
     } catch {
-      throw CodingFailure.wrapping(error, operation: .decode, typeName: "\(Value.self)")
+      throw CodecError.wrapping(error, operation: .decode, typeName: "\(Value.self)")
     }
   }
 }

@@ -14,7 +14,7 @@ extension StandardCoding {
   @inlinable
   static func decodePlain<Value>(
     _ type: Value.Type, identifier: CodecIdentifier, bytes: [UInt8]
-  ) throws(CodingFailure) -> Value? {
+  ) throws(CodecError) -> Value? {
     switch identifier {
     case .plainBytes:
       if Value.self == [UInt8].self { return (bytes as! Value) }
@@ -33,7 +33,7 @@ extension StandardCoding {
     case .plainFloat:
       if Value.self == Float.self {
         guard bytes.count == 4 else { throw malformed(type, identifier, count: bytes.count) }
-        let bits = UInt32(truncatingIfNeeded: PlainBytes.word(bytes, count: 4))
+        let bits = UInt32(truncatingIfNeeded: ScalarCoding.word(bytes, count: 4))
         return (Float(bitPattern: bits) as! Value)
       }
     case .plainBoolean:
@@ -45,7 +45,7 @@ extension StandardCoding {
       }
     case .plainUUID:
       if Value.self == UUID.self {
-        guard bytes.count == 16, let uuid = PlainBytes.uuid(bytes) else {
+        guard bytes.count == 16, let uuid = ScalarCoding.uuid(bytes) else {
           throw malformed(type, identifier, count: bytes.count)
         }
         return (uuid as! Value)
@@ -64,15 +64,15 @@ extension StandardCoding {
   @inlinable
   static func double<Value>(
     _ type: Value.Type, _ identifier: CodecIdentifier, _ bytes: [UInt8]
-  ) throws(CodingFailure) -> Double {
+  ) throws(CodecError) -> Double {
     guard bytes.count == 8 else { throw malformed(type, identifier, count: bytes.count) }
-    return Double(bitPattern: PlainBytes.word(bytes))
+    return Double(bitPattern: ScalarCoding.word(bytes))
   }
 
   @inlinable
   static func decodeInteger<Value>(
     _ type: Value.Type, bytes: [UInt8]
-  ) throws(CodingFailure) -> Value {
+  ) throws(CodecError) -> Value {
     if Value.self == Int.self { return try integer(Int.self, bytes) as! Value }
     if Value.self == Int8.self { return try integer(Int8.self, bytes) as! Value }
     if Value.self == Int16.self { return try integer(Int16.self, bytes) as! Value }
@@ -91,8 +91,8 @@ extension StandardCoding {
   @inlinable
   static func integer<Integer: FixedWidthInteger>(
     _ type: Integer.Type, _ bytes: [UInt8]
-  ) throws(CodingFailure) -> Integer {
-    switch PlainBytes.integer(type, from: bytes) {
+  ) throws(CodecError) -> Integer {
+    switch ScalarCoding.integer(type, from: bytes) {
     case .value(let integer): return integer
     case .outOfRange: throw outOfRange(type)
     case .malformed: throw malformed(type, .plainInteger, count: bytes.count)

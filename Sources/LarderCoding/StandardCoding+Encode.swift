@@ -43,7 +43,7 @@ extension StandardCoding {
   @inlinable
   static func word(_ word: UInt64) -> [UInt8] {
     var bytes: [UInt8] = []
-    PlainBytes.append(word: word, to: &bytes)
+    ScalarCoding.append(word: word, to: &bytes)
     return bytes
   }
 
@@ -52,7 +52,7 @@ extension StandardCoding {
     _ value: Integer
   ) -> (identifier: CodecIdentifier, bytes: [UInt8]) {
     var bytes: [UInt8] = []
-    PlainBytes.append(integer: value, to: &bytes)
+    ScalarCoding.append(integer: value, to: &bytes)
     return (.plainInteger, bytes)
   }
 
@@ -66,7 +66,7 @@ extension StandardCoding {
   @inlinable
   static func uuid(_ value: UUID) -> (identifier: CodecIdentifier, bytes: [UInt8]) {
     var bytes: [UInt8] = []
-    PlainBytes.append(uuid: value, to: &bytes)
+    ScalarCoding.append(uuid: value, to: &bytes)
     return (.plainUUID, bytes)
   }
 }

@@ -3,7 +3,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // How a cache turns a value into bytes. Plain values bypass `Codable` and the codec: each has a
-// codec identifier and bytes of its own (`CodecIdentifier`, `PlainBytes`), whatever codec the cache
+// codec identifier and bytes of its own (`CodecIdentifier`, `ScalarCoding`), whatever codec the cache
 // is set to. Everything else goes through the codec.
 //
 // The functions are inlinable and choose by `Value.self == Int.self` and the like: specialised for
@@ -13,16 +13,16 @@
 public enum StandardCoding {
   /// The identifier and the bytes to store for a value.
   ///
-  /// - Throws: ``CodingFailure``; the codec's own error is its underlying error.
+  /// - Throws: ``CodecError``; the codec's own error is its underlying error.
   @inlinable
   public static func encode<Value: Encodable, Codec: ValueCodec>(
     _ value: Value, codec: Codec
-  ) throws(CodingFailure) -> (identifier: CodecIdentifier, bytes: [UInt8]) {
+  ) throws(CodecError) -> (identifier: CodecIdentifier, bytes: [UInt8]) {
     if let plain = encodePlain(value) { return plain }
     do {
       return (codec.identifier, try codec.encode(value))
     } catch {
-      throw CodingFailure.wrapping(error, operation: .encode, typeName: "\(Value.self)")
+      throw CodecError.wrapping(error, operation: .encode, typeName: "\(Value.self)")
     }
   }
 
@@ -32,19 +32,19 @@ public enum StandardCoding {
   /// Entries of Larder's three codecs can be read whatever codec the cache is set to, so a cache
   /// can change its codec and keep its entries.
   ///
-  /// - Throws: ``CodingFailure``: `.typeMismatch` if the entry stores another kind of value,
+  /// - Throws: ``CodecError``: `.typeMismatch` if the entry stores another kind of value,
   ///   `.malformed` if its bytes are damaged, `.outOfRange` if an integer does not fit,
   ///   `.unsupported` if it was written by a codec this process does not have.
   @inlinable
   public static func decode<Value: Decodable, Codec: ValueCodec>(
     _ type: Value.Type, identifier: CodecIdentifier, bytes: [UInt8], codec: Codec
-  ) throws(CodingFailure) -> Value {
+  ) throws(CodecError) -> Value {
     if let plain = try decodePlain(type, identifier: identifier, bytes: bytes) { return plain }
     do {
       if identifier == codec.identifier { return try codec.decode(type, from: bytes) }
       return try decodeOther(type, identifier: identifier, bytes: bytes)
     } catch {
-      throw CodingFailure.wrapping(error, operation: .decode, typeName: "\(Value.self)")
+      throw CodecError.wrapping(error, operation: .decode, typeName: "\(Value.self)")
     }
   }
 
@@ -61,7 +61,7 @@ public enum StandardCoding {
     case _ where plainNames[identifier] != nil:
       throw mismatch(type, identifier)
     default:
-      throw CodingFailure(
+      throw CodecError(
         .unsupported, operation: .decode, typeName: "\(type)",
         message: "The entry was written by codec \(identifier.rawValue), which this process does "
           + "not have. Give the cache the codec it was written with, or remove the entry.")
@@ -78,9 +78,9 @@ public enum StandardCoding {
   @usableFromInline
   static func mismatch<Value>(
     _ type: Value.Type, _ identifier: CodecIdentifier
-  ) -> CodingFailure {
+  ) -> CodecError {
     let stored = plainNames[identifier] ?? "a value of codec \(identifier.rawValue)"
-    return CodingFailure(
+    return CodecError(
       .typeMismatch, operation: .decode, typeName: "\(type)",
       message: "The entry stores \(stored). Read it as that, or remove it and store it again.")
   }
@@ -89,17 +89,17 @@ public enum StandardCoding {
   @usableFromInline
   static func malformed<Value>(
     _ type: Value.Type, _ identifier: CodecIdentifier, count: Int
-  ) -> CodingFailure {
+  ) -> CodecError {
     let stored = plainNames[identifier] ?? "a value of codec \(identifier.rawValue)"
-    return CodingFailure(
+    return CodecError(
       .malformed, operation: .decode, typeName: "\(type)",
       message: "These \(count) bytes are not \(stored). Remove the entry and store it again.")
   }
 
   @inline(never)
   @usableFromInline
-  static func outOfRange<Value>(_ type: Value.Type) -> CodingFailure {
-    CodingFailure(
+  static func outOfRange<Value>(_ type: Value.Type) -> CodecError {
+    CodecError(
       .outOfRange, operation: .decode, typeName: "\(type)",
       message: "The stored integer does not fit. Read it as a wider integer type.")
   }

@@ -14,7 +14,7 @@ public import LarderObjects
 // Papyrus and PersistentCacheKit have publishers on their queries and caches: these have their names
 // and their types of failure. `publisher()` of a sequence is the same with every error.
 
-extension StoredValues {
+extension ObservedValues {
   /// The states as a publisher: the present one first, then the newest whenever the subscriber wants
   /// one and there is one. It fails as the sequence does.
   ///
@@ -32,7 +32,7 @@ extension StoredValues {
 }
 
 extension ListChanges {
-  /// The changes as a publisher; see ``StoredValues/publisher()``. What happens while the subscriber
+  /// The changes as a publisher; see ``ObservedValues/publisher()``. What happens while the subscriber
   /// wants nothing is one change.
   public func publisher() -> AnyPublisher<ListChange<Object>, any Error> {
     SequencePublisher(values: self) { $0 }.eraseToAnyPublisher()
@@ -40,7 +40,7 @@ extension ListChanges {
 }
 
 extension CacheValues {
-  /// The values as a publisher; see ``LarderObjects/StoredValues/publisher()``.
+  /// The values as a publisher; see ``LarderObjects/ObservedValues/publisher()``.
   public func publisher() -> AnyPublisher<Value?, any Error> {
     SequencePublisher(values: self) { $0 }.eraseToAnyPublisher()
   }
@@ -88,7 +88,7 @@ extension PersistentCache {
 }
 
 extension MixedCacheValues {
-  /// The values as a publisher; see ``LarderObjects/StoredValues/publisher()``.
+  /// The values as a publisher; see ``LarderObjects/ObservedValues/publisher()``.
   public func publisher() -> AnyPublisher<Value?, any Error> {
     SequencePublisher(values: self) { $0 }.eraseToAnyPublisher()
   }

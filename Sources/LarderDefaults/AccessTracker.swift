@@ -10,7 +10,7 @@ public import Synchronization
 // Nothing can be looked up by a key path: `\Sub.name` and `\Base.name` are different ones, although
 // they are one property, and a computed property has no storage to attach to. So the property is
 // read once while the thread notes what its getter reads: each `@Watched` property and each default
-// says "I was read" (`WatchSource`). The observation attaches itself to those. Inherited, overridden
+// says "I was read" (`ObservableSource`). The observation attaches itself to those. Inherited, overridden
 // and computed properties need nothing of their own, and a getter that reads other things after a
 // change is followed, because every reading is noted again.
 //
@@ -24,9 +24,9 @@ public import Synchronization
 @usableFromInline let accessTrackers = Atomic<Int>(0)
 
 /// Something a getter can read and that can change.
-protocol WatchSource: AnyObject, Sendable {
+protocol ObservableSource: AnyObject, Sendable {
   /// Whether it changes on threads that are not its owner's.
-  var isForeign: Bool { get }
+  var isCrossThread: Bool { get }
   /// How many changes there were. Asked before the value is read.
   func mark() -> Int
   /// Tells an observation of changes from now on.
@@ -37,15 +37,15 @@ protocol WatchSource: AnyObject, Sendable {
 }
 
 /// A source and its mark when it was read.
-struct Access: Sendable {
-  let source: any WatchSource
+struct TrackedRead: Sendable {
+  let source: any ObservableSource
   let mark: Int
 }
 
 /// Who reads what.
 enum AccessTracker {
   private struct Reading {
-    var accesses: [Access] = []
+    var accesses: [TrackedRead] = []
     var known: Set<ObjectIdentifier> = []
   }
 
@@ -53,7 +53,7 @@ enum AccessTracker {
   private static let readings = Mutex<[UInt64: [Reading]]>([:])
 
   /// Runs a getter and returns what it read.
-  static func track<R>(_ body: () -> R) -> (result: R, accesses: [Access]) {
+  static func track<R>(_ body: () -> R) -> (result: R, accesses: [TrackedRead]) {
     let thread = OSThread.token
     accessTrackers.wrappingAdd(1, ordering: .relaxed)
     readings.withLock { $0[thread, default: []].append(Reading()) }
@@ -68,7 +68,7 @@ enum AccessTracker {
   }
 
   /// Notes that a source is about to be read.
-  static func note(_ source: @autoclosure () -> any WatchSource) {
+  static func note(_ source: @autoclosure () -> any ObservableSource) {
     let thread = OSThread.token
     guard readings.withLock({ $0[thread] != nil }) else { return }
     // Outside the lock: a source may look into a file for its mark.
@@ -79,7 +79,7 @@ enum AccessTracker {
       guard readings[thread]![count - 1].known.insert(ObjectIdentifier(source)).inserted else {
         return
       }
-      readings[thread]![count - 1].accesses.append(Access(source: source, mark: mark))
+      readings[thread]![count - 1].accesses.append(TrackedRead(source: source, mark: mark))
     }
   }
 }

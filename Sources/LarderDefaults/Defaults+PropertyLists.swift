@@ -90,9 +90,9 @@ extension Defaults {
   }
 
   private static func values(_ list: Data) throws -> [String: PropertyListValue] {
-    if let objection = PropertyListShape.objection(to: Array(list)) {
+    if let rejectionReason = PropertyListDepthLimit.rejectionReason(to: Array(list)) {
       throw DefaultsError(
-        .propertyList, "The property list \(objection). Nothing was stored.")
+        .propertyList, "The property list \(rejectionReason). Nothing was stored.")
     }
     do {
       return try PropertyListDecoder().decode([String: PropertyListValue].self, from: list)

@@ -28,7 +28,7 @@ extension Defaults {
   ) throws -> Value? {
     if accessTrackers.load(ordering: .relaxed) != 0 { noteRead(of: key) }
     let tier = tiers.tier(of: Value.self)
-    if let value = tier.hit(DefaultsName(key)) { return value }
+    if let value = tier.hit(DefaultsTierKey(key)) { return value }
     return try load(key, tier)
   }
 
@@ -93,14 +93,14 @@ extension Defaults {
     case .found(let stored):
       let value = try Self.decode(Value.self, stored, key)
       tier.file(
-        value, forKey: DefaultsName(filed: key), seal: lookup.seal, label: stored.label,
+        value, forKey: DefaultsTierKey(filed: key), seal: lookup.seal, label: stored.label,
         expires: stored.expires,
         cost: stored.payload.count + EntryHeader.size, storeHash: lookup.hash,
         table: lookup.generation.table)
       return value
     case .absent, .unchanged:
       tier.file(
-        nil, forKey: DefaultsName(filed: key), seal: lookup.seal, label: 0, expires: .max,
+        nil, forKey: DefaultsTierKey(filed: key), seal: lookup.seal, label: 0, expires: .max,
         cost: EntryHeader.size, storeHash: lookup.hash, table: lookup.generation.table)
       return nil
     case .unreadable(let text): throw DefaultsStore.unreadable(text, key)

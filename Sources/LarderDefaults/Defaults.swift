@@ -35,7 +35,7 @@ public final class Defaults: Sendable {
   public let path: String
 
   let state: Result<DefaultsStore, any Error>
-  @usableFromInline let tiers: DefaultsTiers
+  @usableFromInline let tiers: DefaultsMemoryTiers
   let watches = KeyWatches()
   private let errorHandler = Mutex<(@Sendable (any Error) -> Void)?>(nil)
 
@@ -47,7 +47,7 @@ public final class Defaults: Sendable {
   /// Another handle of the suite of ``shared``.
   public convenience init() {
     let bundle = Bundle.main.bundleIdentifier
-    let name = DefaultsSuite.usable(bundle ?? ProcessInfo.processInfo.processName)
+    let name = DefaultsSuite.sanitizedName(bundle ?? ProcessInfo.processInfo.processName)
     let path = DefaultsSuite.directory + "/" + name
     self.init(name: name, path: path, state: Result { try DefaultsStore(at: path) })
   }
@@ -80,7 +80,7 @@ public final class Defaults: Sendable {
     suiteName = name
     self.path = path
     self.state = state
-    tiers = DefaultsTiers(core: try? state.get().store.core)
+    tiers = DefaultsMemoryTiers(core: try? state.get().store.core)
   }
 
   deinit {

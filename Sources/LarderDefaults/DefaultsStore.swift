@@ -10,13 +10,13 @@ internal import LarderSystem
 /// The store of a suite, spoken to in keys and bytes.
 final class DefaultsStore: Sendable {
   let store: SharedStore
-  let space: Space
+  let space: NamespaceHandle
 
   init(at path: String) throws {
     var options = StoreOptions(durability: .durable)
     options.isSmall = true
     store = try SharedStore(at: path, options)
-    space = try Space(name: DefaultsSuite.namespace)
+    space = try NamespaceHandle(name: DefaultsSuite.namespace)
   }
 
   func lookup(_ key: String) throws -> Lookup {
@@ -46,7 +46,7 @@ final class DefaultsStore: Sendable {
   func put(_ content: DefaultsContent, _ key: String) throws {
     let core = try writable("set")
     let record = record(of: content, key, core)
-    if Mutant.defaultsSetBehind.isActive { return try core.submitBehind(record) }
+    if Mutant.defaultsSetBehind.isActive { return try core.enqueueWriteBehind(record) }
     try core.submit(record)
   }
 
@@ -58,7 +58,7 @@ final class DefaultsStore: Sendable {
 
   func remove(_ key: String) throws -> Bool {
     let core = try writable("remove")
-    let record = WriteRecord(.remove, space: space, key: noted(key, nil, core))
+    let record = WriteRequest(.remove, space: space, key: noted(key, nil, core))
     guard case .done(_, let changed) = try core.submit(record) else { return false }
     return changed
   }
@@ -102,15 +102,15 @@ final class DefaultsStore: Sendable {
 
   private func record(
     of content: DefaultsContent, _ key: String, _ core: StoreCore
-  ) -> WriteRecord {
+  ) -> WriteRequest {
     let key = noted(key, content, core)
-    return WriteRecord(.put(Self.content(content, key, core.now)), space: space, key: key)
+    return WriteRequest(.put(Self.content(content, key, core.now)), space: space, key: key)
   }
 
   /// The key, after the handlers that run on this thread were told that this write is theirs.
   func noted(_ key: String, _ content: DefaultsContent?, _ core: StoreCore) -> EncodedKey {
     let key = EncodedKey(key)
-    RunningHandlers.note(OwnWrite(place: KeyPlace(core, key), content: content))
+    ActiveHandlers.note(HandlerWrite(place: SuiteKey(core, key), content: content))
     return key
   }
 
@@ -128,8 +128,8 @@ final class DefaultsStore: Sendable {
     return result.sorted()
   }
 
-  static func content(_ content: DefaultsContent, _ key: EncodedKey, _ now: Int64) -> Content {
-    Content(
+  static func content(_ content: DefaultsContent, _ key: EncodedKey, _ now: Int64) -> EntryContent {
+    EntryContent(
       key: key, codec: content.codec, payload: content.payload,
       expires: Expiration.never.deadline(now: now))
   }
@@ -137,14 +137,14 @@ final class DefaultsStore: Sendable {
   // MARK: Observing a key
 
   /// What was seen of a key, and where to wait for the next.
-  struct Sighting: Sendable {
+  struct ObservedVersion: Sendable {
     let entry: Result<StoredValue?, any Error>
-    let place: KeyPlace
-    let slot: ObjectSlot
+    let place: SuiteKey
+    let slot: StampSlot
     let snapshot: ObservedSnapshot
 
     /// Whether the same is stored.
-    func isSame(as other: Sighting) -> Bool {
+    func isSame(as other: ObservedVersion) -> Bool {
       guard case .success(let one) = entry, case .success(let two) = other.entry else {
         return false
       }
@@ -153,34 +153,34 @@ final class DefaultsStore: Sendable {
     }
 
     /// What a handler would have written to make it so; `nil`: nobody can have.
-    var write: OwnWrite? {
+    var write: HandlerWrite? {
       guard case .success(let stored) = entry else { return nil }
-      return OwnWrite(
+      return HandlerWrite(
         place: place,
         content: stored.map { DefaultsContent(codec: $0.codec, payload: $0.payload) })
     }
   }
 
-  func look(at key: String) throws -> Sighting {
+  func look(at key: String) throws -> ObservedVersion {
     let core = try store.openCore("values")
     // First the snapshot to wait behind, then the value: it can only be newer.
     let mark = try core.observationMark()
     let encoded = EncodedKey(key)
-    let (snapshot, slot) = try core.withObjects("values") { _, view in
+    let (snapshot, slot) = try core.withObjectSnapshot("values") { _, view in
       (
         core.observed(view.generation, label: view.label, mark: mark),
-        ObjectSlot.key(hash: space.hash(of: encoded, in: view.generation))
+        StampSlot.key(hash: space.hash(of: encoded, in: view.generation))
       )
     }
-    return Sighting(
-      entry: Result { try entry(key) }, place: KeyPlace(core, encoded), slot: slot,
+    return ObservedVersion(
+      entry: Result { try entry(key) }, place: SuiteKey(core, encoded), slot: slot,
       snapshot: snapshot)
   }
 
   /// Returns when something may have changed, the store was closed, or the task cancelled.
-  func change(since seen: Sighting) async {
+  func change(since seen: ObservedVersion) async {
     guard let core = try? store.openCore("values") else { return }
     await core.change(
-      of: [seen.slot], after: seen.snapshot, ObserverInterest { [store] in store.hasClosed })
+      of: [seen.slot], after: seen.snapshot, ObserverConditions { [store] in store.hasClosed })
   }
 }

@@ -60,7 +60,7 @@ package enum DefaultsSuite {
   }
 
   /// A name a suite can have, of one that a program has.
-  package static func usable(_ name: String) -> String {
+  package static func sanitizedName(_ name: String) -> String {
     let cleaned = String(name.map { $0 == "/" ? "-" : $0 })
     return (try? path(of: cleaned)) == nil ? "default" : cleaned
   }

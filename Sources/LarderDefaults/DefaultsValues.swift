@@ -62,7 +62,7 @@ package struct DefaultsEntries: AsyncSequence, Sendable {
 
   package struct AsyncIterator: AsyncIteratorProtocol {
     let entries: DefaultsEntries
-    private var last: DefaultsStore.Sighting?
+    private var last: DefaultsStore.ObservedVersion?
 
     init(_ entries: DefaultsEntries) { self.entries = entries }
 
@@ -71,7 +71,7 @@ package struct DefaultsEntries: AsyncSequence, Sendable {
       while true {
         if let last { await suite.change(since: last) }
         if Task.isCancelled { return nil }
-        let now: DefaultsStore.Sighting
+        let now: DefaultsStore.ObservedVersion
         do { now = try suite.look(at: entries.key) } catch let error as StoreError
           where error.code == .closed
         {

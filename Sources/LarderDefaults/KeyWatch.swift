@@ -47,10 +47,10 @@ final class KeyWatches: Sendable {
 /// A key of a suite as something that changes, by any process.
 ///
 /// While somebody watches, a task of its own waits for changes and tells them, one after the other.
-final class KeyWatch: WatchSource {
+final class KeyWatch: ObservableSource {
   private struct State {
     /// What was seen last: by the task or, while there is none, when the value was last read.
-    var seen: DefaultsStore.Sighting?
+    var seen: DefaultsStore.ObservedVersion?
     var changes = 0
     var watches = WatchList()
     var task: Task<Void, Never>?
@@ -74,7 +74,7 @@ final class KeyWatch: WatchSource {
     watches.forget(key, number: number)
   }
 
-  var isForeign: Bool { true }
+  var isCrossThread: Bool { true }
 
   func mark() -> Int {
     let needsLook = state.withLock { $0.task == nil && !$0.hasEnded }
@@ -128,19 +128,19 @@ final class KeyWatch: WatchSource {
       return (state.watches.removeAll(), state.task)
     }
     task?.cancel()
-    for observation in removed { observation.lose(self) }
+    for observation in removed { observation.sourceEnded(self) }
   }
 
   /// Waits for one change after the other. Holds the watch only while it tells one.
   private static func run(
-    after first: DefaultsStore.Sighting, _ store: DefaultsStore, _ key: String,
-    _ tell: @Sendable (DefaultsStore.Sighting) -> Bool
+    after first: DefaultsStore.ObservedVersion, _ store: DefaultsStore, _ key: String,
+    _ tell: @Sendable (DefaultsStore.ObservedVersion) -> Bool
   ) async {
     var seen = first
     while true {
       await store.change(since: seen)
       guard !Task.isCancelled else { return }
-      let now: DefaultsStore.Sighting
+      let now: DefaultsStore.ObservedVersion
       do { now = try store.look(at: key) } catch {
         if store.store.hasClosed { return }
         // Such as a lack of descriptors: what was missed is seen as soon as looking works again.
@@ -154,7 +154,7 @@ final class KeyWatch: WatchSource {
   }
 
   /// - Returns: Whether somebody still watches.
-  private func tell(_ seen: DefaultsStore.Sighting) -> Bool {
+  private func tell(_ seen: DefaultsStore.ObservedVersion) -> Bool {
     let observations = state.withLock { state in
       state.seen = seen
       state.changes += 1

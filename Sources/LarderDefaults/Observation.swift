@@ -17,18 +17,18 @@ protocol Observation: AnyObject, Sendable {
   var isGone: Bool { get }
   /// Whether it is of this very object: an address may have been used before.
   func watches(_ object: AnyObject) -> Bool
-  func isOf(_ keyPath: AnyKeyPath, reading accesses: [Access]) -> Bool
+  func isOf(_ keyPath: AnyKeyPath, reading accesses: [TrackedRead]) -> Bool
   /// Before a change that says so beforehand.
   func willChange()
   /// After a change; `announced`: ``willChange()`` was called before it.
   func didChange(announced: Bool)
   /// After a default has come to hold what `write` makes of it; `nil`: something unreadable.
-  func didChange(by write: OwnWrite?)
+  func didChange(by write: HandlerWrite?)
   /// The handler is about to write this.
-  func note(_ write: OwnWrite)
+  func note(_ write: HandlerWrite)
   func end()
   /// A source will never tell anything again.
-  func lose(_ source: any WatchSource)
+  func sourceEnded(_ source: any ObservableSource)
 }
 
 extension Observation {
@@ -49,21 +49,21 @@ final class PropertyObservation<Object: AnyObject, Value>: Observation {
 
   private struct State {
     var isActive = true
-    var sources: [any WatchSource] = []
-    var old: Carried<Value>?
+    var sources: [any ObservableSource] = []
+    var old: UncheckedSendable<Value>?
     /// The threads its handler runs on.
     var threads: Set<UInt64> = []
     /// What its handler wrote and has not been seen yet.
-    var ownWrites: [KeyPlace: OwnWrite] = [:]
+    var ownWrites: [SuiteKey: HandlerWrite] = [:]
   }
 
   let id: WatchID
   let number = WatchRegistry.newNumber()
-  private let place: CarriedWeakly<Object>
+  private let place: WeakUncheckedSendable<Object>
   private let identity: ObjectIdentifier
-  private let keyPath: Carried<KeyPath<Object, Value>>
+  private let keyPath: UncheckedSendable<KeyPath<Object, Value>>
   private let options: WatchOptions
-  private let handler: Carried<Handler>
+  private let handler: UncheckedSendable<Handler>
   /// Whether the object, and so the handler, may be used on any thread.
   private let isShared: Bool
   private let state = Mutex(State())
@@ -72,13 +72,13 @@ final class PropertyObservation<Object: AnyObject, Value>: Observation {
     _ object: Object, _ keyPath: KeyPath<Object, Value>, id: WatchID, options: WatchOptions,
     isShared: Bool, handler: @escaping Handler
   ) {
-    place = CarriedWeakly(object: object)
+    place = WeakUncheckedSendable(object: object)
     identity = ObjectIdentifier(object)
-    self.keyPath = Carried(value: keyPath)
+    self.keyPath = UncheckedSendable(value: keyPath)
     self.id = id
     self.options = options
     self.isShared = isShared
-    self.handler = Carried(value: handler)
+    self.handler = UncheckedSendable(value: handler)
   }
 
   deinit { WatchRegistry.remove(number: number, id: id, of: identity) }
@@ -90,7 +90,7 @@ final class PropertyObservation<Object: AnyObject, Value>: Observation {
 
   func watches(_ object: AnyObject) -> Bool { self.object === object }
 
-  func isOf(_ other: AnyKeyPath, reading accesses: [Access]) -> Bool {
+  func isOf(_ other: AnyKeyPath, reading accesses: [TrackedRead]) -> Bool {
     let keyPath: AnyKeyPath = keyPath.value
     if keyPath == other { return true }
     // The same property by the name of another class has another key path. What it reads tells.
@@ -116,7 +116,7 @@ final class PropertyObservation<Object: AnyObject, Value>: Observation {
   func willChange() {
     guard let object, !options.isDisjoint(with: [.old, .prior]), mayRun else { return }
     let old = object[keyPath: keyPath.value]
-    let carried = Carried(value: old)
+    let carried = UncheckedSendable(value: old)
     state.withLock { $0.old = carried }
     if options.contains(.prior) { callPrior(object, old) }
   }
@@ -135,9 +135,9 @@ final class PropertyObservation<Object: AnyObject, Value>: Observation {
     if isOutdated { didChange(announced: false) }
   }
 
-  func note(_ write: OwnWrite) { state.withLock { $0.ownWrites[write.place] = write } }
+  func note(_ write: HandlerWrite) { state.withLock { $0.ownWrites[write.place] = write } }
 
-  func didChange(by write: OwnWrite?) {
+  func didChange(by write: HandlerWrite?) {
     let isOwn = state.withLock { state in
       guard let write else { return false }
       return state.ownWrites.removeValue(forKey: write.place) == write
@@ -157,7 +157,7 @@ final class PropertyObservation<Object: AnyObject, Value>: Observation {
     for source in sources { source.remove(self) }
   }
 
-  func lose(_ source: any WatchSource) {
+  func sourceEnded(_ source: any ObservableSource) {
     state.withLock { state in state.sources.removeAll { $0 === source } }
   }
 
@@ -177,7 +177,7 @@ final class PropertyObservation<Object: AnyObject, Value>: Observation {
   private func call(_ object: Object, _ change: WatchedChange<Value>) {
     let thread = OSThread.token
     guard state.withLock({ $0.isActive && $0.threads.insert(thread).inserted }) else { return }
-    RunningHandlers.run(self) { handler.value(object, change) }
+    ActiveHandlers.run(self) { handler.value(object, change) }
     _ = state.withLock { $0.threads.remove(thread) }
   }
 
@@ -186,10 +186,10 @@ final class PropertyObservation<Object: AnyObject, Value>: Observation {
   /// - Returns: The value, and whether it has changed meanwhile.
   private func read(_ object: Object) -> (value: Value, isOutdated: Bool) {
     let (value, all) = AccessTracker.track { object[keyPath: keyPath.value] }
-    let accesses = all.filter { isShared || !$0.source.isForeign }
+    let accesses = all.filter { isShared || !$0.source.isCrossThread }
     let now = accesses.map(\.source)
     let wantsOld = options.contains(.old) || options.contains(.prior)
-    let carried = Carried(value: value)
+    let carried = UncheckedSendable(value: value)
     let (before, isActive) = state.withLock { state in
       defer { if state.isActive { state.sources = now } }
       if wantsOld { state.old = carried }

@@ -16,7 +16,7 @@ enum WatchRegistry {
 
   private struct Watches: Sendable {
     /// Whose they are: another object may be where a former one was.
-    let owner: CarriedWeakly<AnyObject>
+    let owner: WeakUncheckedSendable<AnyObject>
     var entries: [UInt64: Entry] = [:]
     var numbers: [WatchID: Set<UInt64>] = [:]
   }
@@ -45,7 +45,7 @@ enum WatchRegistry {
   static func add(_ observation: any Observation, of object: AnyObject) {
     let entry = Entry(observation: observation, id: observation.id)
     let number = observation.number
-    let owner = CarriedWeakly<AnyObject>(object: object)
+    let owner = WeakUncheckedSendable<AnyObject>(object: object)
     let place = ObjectIdentifier(object)
     objects.withLock { objects in
       if objects[place] == nil || objects[place]!.owner.object !== owner.object {

@@ -38,20 +38,20 @@ public struct Watched<Value> {
 // Sendable: whoever may touch the object may touch its watched values and run its handlers, and
 // nobody else gets at them. Sources of other threads are attached for Sendable objects only, whose
 // handlers are Sendable by their type.
-struct Carried<Value>: @unchecked Sendable {
+struct UncheckedSendable<Value>: @unchecked Sendable {
   var value: Value
 }
 
 /// The same for an object that is not to be held.
 // Sendable: as Carried.
-struct CarriedWeakly<Object: AnyObject>: @unchecked Sendable {
+struct WeakUncheckedSendable<Object: AnyObject>: @unchecked Sendable {
   weak var object: Object?
 }
 
 /// The storage of a watched property, and who watches it.
-final class WatchedBox<Value>: WatchSource {
+final class WatchedBox<Value>: ObservableSource {
   private struct State: Sendable {
-    var value: Carried<Value>
+    var value: UncheckedSendable<Value>
     var changes = 0
     var watches = WatchList()
   }
@@ -59,11 +59,11 @@ final class WatchedBox<Value>: WatchSource {
   private let state: Mutex<State>
 
   init(_ value: Value) {
-    let value = Carried(value: value)
+    let value = UncheckedSendable(value: value)
     state = Mutex(State(value: value))
   }
 
-  var isForeign: Bool { false }
+  var isCrossThread: Bool { false }
 
   var value: Value {
     get {
@@ -72,7 +72,7 @@ final class WatchedBox<Value>: WatchSource {
     }
     set {
       for observation in state.withLock({ $0.watches.all }) { observation.willChange() }
-      let new = Carried(value: newValue)
+      let new = UncheckedSendable(value: newValue)
       // The old value is let go outside the lock: its deinit may be anything.
       let (old, observations) = state.withLock { state in
         let old = state.value

@@ -12,11 +12,13 @@ extension Environment {
   /// closes as the last one waits until everything is on the disk.
   ///
   /// - Throws: ``LMDBError/Code/insideTransaction`` inside one of its transactions;
+  ///   ``LMDBError/Code/writerStalled`` when one of them does not end within
+  ///   ``EnvironmentOptions/writeTimeout``;
   ///   ``LMDBError/Code/openTimeout`` when another process does not let the gate go. It stays open
   ///   then.
   public func close() throws(LMDBError) {
     if ForkGuard.isForkedChild { throw LMDBError(.usedAfterFork, during: "close \(path)") }
-    guard !isWriting, !pool.isHeldHere else {
+    guard !isWriting, !pool.isHeldByCurrentThread else {
       throw LMDBError(.insideTransaction, during: "close \(path)")
     }
     while true {
@@ -28,10 +30,16 @@ extension Environment {
     }
     // Before the gate: nobody else shall wait for a long write of this process.
     let pause = Event()
-    while users.load(ordering: .sequentiallyConsistent) > 0 { pause.wait(nanoseconds: 200_000) }
+    let deadline = Clocks.deadline(after: options.writeTimeout)
     do throws(LMDBError) {
-      try gate.enterAgain(path, timeout: options.openTimeout)
+      while users.load(ordering: .sequentiallyConsistent) > 0 {
+        if Clocks.monotonicNanoseconds() >= deadline { throw stalled("close") }
+        pause.wait(nanoseconds: 200_000)
+      }
+      guard pool.close(until: deadline) else { throw stalled("close") }
+      try gate.reacquire(path, timeout: options.openTimeout)
     } catch {
+      pool.reopen()
       state.store(.open, ordering: .sequentiallyConsistent)
       throw error
     }
@@ -40,7 +48,6 @@ extension Environment {
   }
 
   private func closeInGate() {
-    pool.close()
     tables.withLock { $0 = [:] }
     // Of a sync that failed the next boot learns: the record does not say "closed".
     if (try? gate.isAlone()) == true,
@@ -53,7 +60,7 @@ extension Environment {
       try? gate.write(record, synchronously: record.flags.contains(.onDemand))
     }
     handle.close()
-    gate.vacate()
+    gate.unlockAll()
     state.store(.closed, ordering: .sequentiallyConsistent)
   }
 
@@ -63,16 +70,16 @@ extension Environment {
       try close()
     } catch {
       // It must not be opened a second time while LMDB has it open: whoever opens it next closes it.
-      UnclosedEnvironments.add(handle, gate)
+      DeferredEnvironmentCloses.add(handle, gate)
     }
   }
 }
 
 /// Environments whose last reference went while another process held up the gate.
-enum UnclosedEnvironments {
-  private static let all = Mutex<[(handle: EnvironmentHandle, gate: EnvironmentGate)]>([])
+enum DeferredEnvironmentCloses {
+  private static let all = Mutex<[(handle: EnvironmentHandle, gate: EnvironmentOpenLock)]>([])
 
-  static func add(_ handle: EnvironmentHandle, _ gate: EnvironmentGate) {
+  static func add(_ handle: EnvironmentHandle, _ gate: EnvironmentOpenLock) {
     all.withLock { $0.append((handle, gate)) }
   }
 
@@ -89,7 +96,7 @@ enum UnclosedEnvironments {
     }
     for (handle, gate) in found {
       handle.close()
-      gate.vacate()
+      gate.unlockAll()
     }
   }
 }

@@ -61,14 +61,18 @@ extension Environment {
     defer { leave() }
     try requireNoWrite("copy")
     let operation = "copy \(path) to \(directory)"
-    let names = try lifting { () throws(SystemError) in try FileSystem.names(in: directory) }
+    let names = try convertingSystemErrors { () throws(SystemError) in
+      try FileSystem.names(in: directory)
+    }
     guard names.isEmpty, !directory.isEmpty else { throw LMDBError.system(17, during: operation) }
     let unfinished = "\(directory).unfinished-\(ProcessIdentity.pid)"
     FileSystem.removeTree(unfinished)
     do throws(LMDBError) {
-      try lifting { () throws(SystemError) in try FileSystem.makeDirectories(unfinished) }
+      try convertingSystemErrors { () throws(SystemError) in
+        try FileSystem.makeDirectories(unfinished)
+      }
       try handle.copy(to: unfinished, compacting: compacting)
-      try lifting { () throws(SystemError) in
+      try convertingSystemErrors { () throws(SystemError) in
         try OwnedFile(path: unfinished + "/data.mdb").synchronize()
         try FileSystem.synchronizeDirectory(unfinished)
         try FileSystem.rename(unfinished, to: directory)
@@ -93,8 +97,16 @@ extension Environment {
     try enter("verify")
     defer { leave() }
     try requireNoWrite("verify")
-    let held = HeldWrite(try WriteTransaction(in: handle))
-    let snapshot = try KeptSnapshot(in: handle)
+    try takeTurn("verify")
+    let held: WriteLockGuard
+    do throws(LMDBError) {
+      held = WriteLockGuard(try WriteTransaction(in: handle)) { [self] in endTurn() }
+    } catch {
+      endTurn()
+      throw error
+    }
+    defer { held.end() }
+    let snapshot = try PinnedSnapshot(in: handle)
     do throws(LMDBFileError) {
       // No commit can be under way between its reading and ours.
       let report = try StructuralVerifier.verify(
@@ -125,15 +137,15 @@ extension Environment {
   public static func verify(at directory: String) throws(LMDBError) -> StructuralVerifier.Report {
     let data = directory + "/data.mdb"
     // Without a gate file, none is made: the directory may be anybody's.
-    let gatePath = "\(directory)/\(EnvironmentGate.name)"
-    let hasGate = try lifting { () throws(SystemError) in
+    let gatePath = "\(directory)/\(EnvironmentOpenLock.name)"
+    let hasGate = try convertingSystemErrors { () throws(SystemError) in
       try FileSystem.status(of: gatePath) != nil
     }
     let gate =
       hasGate
-      ? try EnvironmentGate.enter(directory, timeout: EnvironmentOptions().openTimeout) : nil
+      ? try EnvironmentOpenLock.enter(directory, timeout: EnvironmentOptions().openTimeout) : nil
     defer {
-      gate?.vacate()
+      gate?.unlockAll()
       gate?.leave()
     }
     if let gate, try !gate.isAlone() { throw LMDBError(.inUse, during: "verify \(directory)") }
@@ -146,8 +158,19 @@ extension Environment {
 }
 
 /// A write transaction that a closure ends, without having changed anything.
-private final class HeldWrite {
+private final class WriteLockGuard {
   private var transaction: WriteTransaction?
-  init(_ transaction: consuming WriteTransaction) { self.transaction = consume transaction }
-  func end() { transaction = nil }
+  private var afterwards: (() -> Void)?
+
+  /// - Parameter afterwards: Called once, when the transaction has ended.
+  init(_ transaction: consuming WriteTransaction, _ afterwards: @escaping () -> Void) {
+    self.transaction = consume transaction
+    self.afterwards = afterwards
+  }
+
+  func end() {
+    transaction = nil
+    afterwards?()
+    afterwards = nil
+  }
 }

@@ -17,7 +17,7 @@ extension Environment {
   ///   - keys: What its keys are, as it was made.
   /// - Throws: ``LMDBError/Code/incompatible`` when it was made with keys of another kind, or by
   ///   another program as one that Larder does not have; ``LMDBError/Code/insideTransaction`` inside a
-  ///   write; ``LMDBError/Code/tablesFull``.
+  ///   write; ``LMDBError/Code/writerStalled``; ``LMDBError/Code/tablesFull``.
   public func table(_ name: String?, keys: Table.Keys = .bytes) throws(LMDBError) -> Table {
     let operation = "open table \(name.map { "\"\($0)\"" } ?? "without a name") of"
     try enter(operation)
@@ -35,6 +35,8 @@ extension Environment {
       return table
     }
     try requireNoWrite(operation)
+    try takeTurn(operation)
+    defer { endTurn() }
     // LMDB gives a table one number, however often it is opened.
     let table = Table(
       keys: keys, handle: try handle.openTable(name, keys: keys), serial: serial)

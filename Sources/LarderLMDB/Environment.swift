@@ -33,7 +33,8 @@ public final class Environment: Sendable {
   public let options: EnvironmentOptions
 
   let handle: EnvironmentHandle
-  let gate: EnvironmentGate
+  let gate: EnvironmentOpenLock
+  private let turn: WriterTurn
   let pool: ReaderPool
   let serial: UInt
   let tables = Mutex<[String?: Table]>([:])
@@ -59,7 +60,7 @@ public final class Environment: Sendable {
   /// A file that gives reason for doubt is verified first, each page of it.
   ///
   /// - Throws: ``LMDBError``, among others ``LMDBError/Code/alreadyOpen``,
-  ///   ``LMDBError/Code/larderStore``, ``LMDBError/Code/remoteFileSystem``,
+  ///   ``LMDBError/Code/larderStore``, ``LMDBError/Code/unsupportedFileSystem``,
   ///   ``LMDBError/Code/invalid``, ``LMDBError/Code/damaged``.
   public init(at path: String, _ options: EnvironmentOptions = .init()) throws(LMDBError) {
     let opened = try EnvironmentOpener(path: path, options: options).open()
@@ -67,6 +68,7 @@ public final class Environment: Sendable {
     self.options = options
     handle = opened.handle
     gate = opened.gate
+    turn = opened.turn
     pool = ReaderPool(
       usual: 2 * OSThread.coreCount,
       capacity: max(4 * OSThread.coreCount, min(64, options.maximumReaders / 2)))
@@ -116,24 +118,36 @@ public final class Environment: Sendable {
 
   /// Runs `body` in a transaction and commits it: for every process all of it, or nothing.
   ///
-  /// There is one write transaction at a time, of all processes; the others wait, without a limit.
+  /// There is one write transaction at a time, of all processes; the others wait, at most
+  /// ``EnvironmentOptions/writeTimeout``.
   /// An error that leaves `body` leaves everything as it was. All of it runs on the calling thread,
   /// which must not be one of Swift's pool for long: keep `body` short.
   ///
   /// - Throws: what `body` throws; ``LMDBError/Code/insideTransaction`` inside a write of the same
-  ///   environment; ``LMDBError/Code/mapFull``; an error of the system when the disk is full.
+  ///   environment; ``LMDBError/Code/writerStalled`` with the process that was waited for;
+  ///   ``LMDBError/Code/mapFull``; an error of the system when the disk is full.
   public func withWriteTransaction<R>(
     _ body: (inout WriteTransaction) throws -> R
+  ) throws -> R {
+    try withWriteTransaction(body, proceed: {})
+  }
+
+  /// - Parameter proceed: Called while it waits for its turn; throws to end the wait.
+  func withWriteTransaction<R>(
+    _ body: (inout WriteTransaction) throws -> R, proceed: () throws -> Void
   ) throws -> R {
     try enter("write")
     defer { leave() }
     try requireNoWrite("write")
-    try lookAfterFile()
+    try takeTurn("write", proceed: proceed)
+    defer { endTurn() }
+    try checkFileAndReaders()
     guard hasFileSizeLimit else { return try write(body) }
-    return try OSThread.withoutFileSizeSignal { () throws(any Error) in try write(body) }
+    return try OSThread.blockingSIGXFSZ { () throws(any Error) in try write(body) }
   }
 
-  private func write<R>(_ body: (inout WriteTransaction) throws -> R) throws -> R {
+  /// Writes without the turn, as a program does that opens the environment with LMDB alone.
+  package func write<R>(_ body: (inout WriteTransaction) throws -> R) throws -> R {
     do {
       var transaction = try WriteTransaction(in: handle)
       let token = OSThread.token
@@ -158,7 +172,7 @@ public final class Environment: Sendable {
   }
 
   /// Before a write: is the file still there and whole, and does anybody dead keep pages?
-  private func lookAfterFile() throws(LMDBError) {
+  private func checkFileAndReaders() throws(LMDBError) {
     let status = FileSystem.status(ofDescriptor: handle.dataDescriptor)
     let size = status?.size ?? 0
     guard let status, status.links > 0, size >= knownBytes.load(ordering: .relaxed) else {
@@ -172,6 +186,29 @@ public final class Environment: Sendable {
     {
       try handle.clearDeadReaders()
     }
+  }
+
+  /// Takes the turn to write, which ``endTurn()`` gives back once the transaction has ended.
+  func takeTurn(_ operation: String, proceed: () throws -> Void) throws {
+    if try turn.take(in: handle, timeout: options.writeTimeout, proceed: proceed) { return }
+    throw stalled(operation)
+  }
+
+  func takeTurn(_ operation: String) throws(LMDBError) {
+    do {
+      try takeTurn(operation, proceed: {})
+    } catch {
+      throw error as? LMDBError ?? stalled(operation)
+    }
+  }
+
+  func endTurn() { turn.end() }
+
+  func stalled(_ operation: String) -> LMDBError {
+    let pid = turn.writer(in: handle) ?? ProcessIdentity.pid
+    return LMDBError(
+      .writerStalled, during: "\(operation) \(path) (process \(pid) is inside a transaction)",
+      pid: pid)
   }
 
   /// Begins what ``close()`` has to wait for.

@@ -52,9 +52,9 @@ package final class EnvironmentHandle: Sendable {
   // Set once in `init`, cleared once in `close`, which the owner calls when nothing else runs.
   private nonisolated(unsafe) var handle: OpaquePointer?
   // Both used only by whoever has the process's turn to write.
-  private nonisolated(unsafe) var writeMap: WriteMap?
+  private nonisolated(unsafe) var writeMap: WriteMapReservation?
   private nonisolated(unsafe) var hasTriedWriteMap = false
-  private let locks: LockWaits?
+  private let locks: LockWaitMonitor?
 
   private static let open = Mutex<Set<FileIdentity>>([])
 
@@ -81,7 +81,7 @@ package final class EnvironmentHandle: Sendable {
   /// needs the rest.
   private static func makeFittingHandle(
     path: String, options: Options
-  ) throws(LMDBError) -> (OpaquePointer, LockWaits?) {
+  ) throws(LMDBError) -> (OpaquePointer, LockWaitMonitor?) {
     guard let minimum = options.minimumMapSize else {
       return try unsafe makeHandle(path: path, options: options)
     }
@@ -107,8 +107,8 @@ package final class EnvironmentHandle: Sendable {
 
   private static func makeHandle(
     path: String, options: Options
-  ) throws(LMDBError) -> (OpaquePointer, LockWaits?) {
-    var locks: LockWaits?
+  ) throws(LMDBError) -> (OpaquePointer, LockWaitMonitor?) {
+    var locks: LockWaitMonitor?
     var created: OpaquePointer?
     try unsafe check(mdb_env_create(&created), "mdb_env_create")
     let handle = unsafe created!
@@ -126,11 +126,11 @@ package final class EnvironmentHandle: Sendable {
       var descriptor: CInt = -1
       try unsafe check(mdb_env_get_fd(handle, &descriptor), "mdb_env_get_fd")
       larder_set_cloexec(descriptor)
-      locks = unsafe LockWaits(of: handle, in: path)
-      if let locks { LockWatch.shared.add(locks) }
+      locks = unsafe LockWaitMonitor(of: handle, in: path)
+      if let locks { LostWakeupWatchdog.shared.add(locks) }
       // LMDB learns how the unnamed table is ordered only when somebody asks for it.
       var transaction: OpaquePointer?
-      let begun = LockWaits.during(locks) {
+      let begun = LockWaitMonitor.during(locks) {
         let begun = unsafe mdb_txn_begin(handle, nil, UInt32(MDB_RDONLY), &transaction)
         // The dead may have them all.
         guard begun == MDB_READERS_FULL, unsafe mdb_reader_check(handle, nil) == MDB_SUCCESS else {
@@ -145,7 +145,7 @@ package final class EnvironmentHandle: Sendable {
       try check(status, "mdb_dbi_open")
       return unsafe (handle, locks)
     } catch {
-      if let locks { LockWatch.shared.remove(locks) }
+      if let locks { LostWakeupWatchdog.shared.remove(locks) }
       // mdb_env_create has given us a handle: it must go even when opening failed.
       unsafe mdb_env_close(handle)
       throw error
@@ -161,7 +161,7 @@ package final class EnvironmentHandle: Sendable {
   package func close() {
     guard let handle = unsafe handle else { return }
     unsafe self.handle = nil
-    if let locks { LockWatch.shared.remove(locks) }
+    if let locks { LostWakeupWatchdog.shared.remove(locks) }
     unsafe mdb_env_close(handle)
     EnvironmentHandle.open.withLock { _ = $0.remove(identity) }
   }
@@ -169,13 +169,13 @@ package final class EnvironmentHandle: Sendable {
   deinit {
     // An environment that could not be closed under the gate is left to the end of the process.
     guard unsafe handle != nil else { return }
-    if let locks { LockWatch.shared.remove(locks) }
+    if let locks { LostWakeupWatchdog.shared.remove(locks) }
     EnvironmentHandle.open.withLock { _ = $0.remove(identity) }
   }
 
-  /// Runs a call of LMDB that may wait for one of its locks; see `LockWaits.swift`.
+  /// Runs a call of LMDB that may wait for one of its locks; see `LockWaitMonitor.swift`.
   @inline(__always)
-  func waiting(_ call: () -> CInt) -> CInt { LockWaits.during(locks, call) }
+  func waiting(_ call: () -> CInt) -> CInt { LockWaitMonitor.during(locks, call) }
 
   var pointer: OpaquePointer {
     guard let handle = unsafe handle else {
@@ -191,31 +191,31 @@ package final class EnvironmentHandle: Sendable {
   @inline(__always)
   package var writerThread: Int32? { locks?.writerThread }
 
-  /// Chooses how the next write transaction of this process writes. `WriteMap.swift` has the rules.
+  /// Chooses how the next write transaction of this process writes. `WriteMapReservation.swift` has the rules.
   ///
   /// - Parameter throughMap: Through the map, where that is possible and the disk has room ahead.
   ///   Only for environments that are not synchronous. Whoever calls this is the only one of the
   ///   process to write until that transaction has ended.
-  package func chooseWriting(throughMap: Bool) {
+  package func selectWriteMode(throughMap: Bool) {
     if throughMap, unsafe !hasTriedWriteMap {
       unsafe hasTriedWriteMap = true
-      unsafe writeMap = WriteMap(self)
+      unsafe writeMap = WriteMapReservation(self)
     }
     guard let writeMap = unsafe writeMap else { return }
     writeMap.choose(throughMap: throughMap, after: lastPage)
   }
 
   /// Where the next transaction writes to; `nil`: to the file.
-  var currentWriteMap: WriteMap? {
+  var currentWriteMap: WriteMapReservation? {
     guard let writeMap = unsafe writeMap, writeMap.isOn else { return nil }
     return writeMap
   }
 
   /// Whether this process's transactions write through the map. For whoever has the turn to write.
-  package var writesThroughMap: Bool { unsafe writeMap?.isOn ?? false }
+  package var usesWriteMap: Bool { unsafe writeMap?.isOn ?? false }
 
   /// Whether a transaction was given up for want of room to write through the map. For the same.
-  package var lacksRoomInMap: Bool { unsafe writeMap?.hasRefused ?? false }
+  package var didReservationFail: Bool { unsafe writeMap?.hasRefused ?? false }
 
   /// The bytes that have blocks on the disk as far as this process has seen to it. For the same.
   package var reservedBytes: Int { unsafe writeMap?.bytes ?? 0 }

@@ -24,7 +24,8 @@ struct EnvironmentOpener {
   struct Opened {
     let path: String
     let handle: EnvironmentHandle
-    let gate: EnvironmentGate
+    let gate: EnvironmentOpenLock
+    let turn: WriterTurn
   }
 
   let path: String
@@ -47,16 +48,22 @@ struct EnvironmentOpener {
     if ForkGuard.isForkedChild { throw failure(.usedAfterFork) }
     try options.check(path)
     let identity = try prepareDirectory()
-    if EnvironmentHandle.isOpen(identity), !UnclosedEnvironments.contains(identity) {
+    if EnvironmentHandle.isOpen(identity), !DeferredEnvironmentCloses.contains(identity) {
       throw failure(.alreadyOpen)
     }
-    let gate = try EnvironmentGate.enter(path, timeout: options.openTimeout)
+    let gate = try EnvironmentOpenLock.enter(path, timeout: options.openTimeout)
     defer { gate.leave() }
-    UnclosedEnvironments.close(identity)
+    DeferredEnvironmentCloses.close(identity)
     do throws(LMDBError) {
-      return Opened(path: path, handle: try open(identity, gate), gate: gate)
+      let handle = try open(identity, gate)
+      do throws(LMDBError) {
+        return Opened(path: path, handle: handle, gate: gate, turn: try gate.writerTurn())
+      } catch {
+        handle.close()
+        throw error
+      }
     } catch {
-      gate.vacate()
+      gate.unlockAll()
       throw error
     }
   }
@@ -67,7 +74,7 @@ struct EnvironmentOpener {
     guard !path.isEmpty, !path.utf8.contains(0) else {
       throw failure(.invalidOption, "the path is empty, or has a zero in it")
     }
-    let status = try lifting { () throws(SystemError) in
+    let status = try convertingSystemErrors { () throws(SystemError) in
       if try FileSystem.status(of: path) == nil { try FileSystem.makeDirectories(path) }
       return try FileSystem.status(of: path)
     }
@@ -75,13 +82,15 @@ struct EnvironmentOpener {
       throw LMDBError.system(20, during: "open \(path)")
     }
     if let name = FileSystem.refusedFileSystem(below: path) {
-      throw failure(.remoteFileSystem, name)
+      throw failure(.unsupportedFileSystem, name)
     }
-    if let mark = try lifting({ () throws(SystemError) in try StoreMarks.found(in: path) }) {
+    if let mark = try convertingSystemErrors({ () throws(SystemError) in
+      try LarderStoreDetector.found(in: path)
+    }) {
       throw failure(.larderStore, mark)
     }
-    for name in ["data.mdb", "lock.mdb", EnvironmentGate.name] {
-      let status = try lifting { () throws(SystemError) in
+    for name in ["data.mdb", "lock.mdb", EnvironmentOpenLock.name] {
+      let status = try convertingSystemErrors { () throws(SystemError) in
         try FileSystem.status(of: "\(path)/\(name)", followingLinks: false)
       }
       guard let status else { continue }
@@ -96,15 +105,15 @@ struct EnvironmentOpener {
   // MARK: Under the gate
 
   private func open(
-    _ identity: FileIdentity, _ gate: EnvironmentGate
+    _ identity: FileIdentity, _ gate: EnvironmentOpenLock
   ) throws(LMDBError) -> EnvironmentHandle {
     if EnvironmentHandle.isOpen(identity) { throw failure(.alreadyOpen) }
     let isAlone = try gate.isAlone()
     let found = try gate.record()
     if !isAlone, let found, found.namespace != ProcessIdentity.pidNamespace {
-      throw failure(.foreignNamespace)
+      throw failure(.pidNamespaceMismatch)
     }
-    guard try gate.takeOwnPlace() else { throw failure(.alreadyOpen) }
+    guard try gate.lockPID() else { throw failure(.alreadyOpen) }
     var record = isAlone ? try judge(found) : try agree(found)
     try checkQuickly(found)
     if isAlone {
@@ -113,7 +122,7 @@ struct EnvironmentOpener {
       try gate.write(record, synchronously: isOnDemand)
       try reserveLockFile()
     } else {
-      try lifting { () throws(SystemError) in
+      try convertingSystemErrors { () throws(SystemError) in
         try ReaderSlots.clear(pid: ProcessIdentity.pid, inLockFile: lockPath)
       }
     }
@@ -123,7 +132,9 @@ struct EnvironmentOpener {
         mapSize: Int(record.mapSize), maximumTables: options.maximumTables,
         maximumReaders: options.maximumReaders, synchronous: !isOnDemand))
     do throws(LMDBError) {
-      if try StoreMarks.stand(in: handle) { throw failure(.larderStore, "the record \"meta\"") }
+      if try LarderStoreDetector.stand(in: handle) {
+        throw failure(.larderStore, "the record \"meta\"")
+      }
       try handle.clearDeadReaders()
       if isAlone {
         if !record.flags.contains(.made) { try synchronizeNames() }
@@ -131,7 +142,7 @@ struct EnvironmentOpener {
         record.flags.insert(.made)
         try gate.write(record)
       }
-      try gate.settle()
+      try gate.downgradeToShared()
     } catch {
       handle.close()
       throw error
@@ -140,7 +151,7 @@ struct EnvironmentOpener {
   }
 
   /// Others have it open: what they agreed on holds.
-  private func agree(_ found: GateRecord?) throws(LMDBError) -> GateRecord {
+  private func agree(_ found: OpenLockRecord?) throws(LMDBError) -> OpenLockRecord {
     guard let found else { throw failure(.damaged, "the file gate, which others use") }
     guard found.flags.contains(.onDemand) == isOnDemand else {
       throw failure(.inUse, "with another durability")
@@ -152,14 +163,16 @@ struct EnvironmentOpener {
   }
 
   /// Nobody has it open: what can be believed of what is there?
-  private func judge(_ found: GateRecord?) throws(LMDBError) -> GateRecord {
+  private func judge(_ found: OpenLockRecord?) throws(LMDBError) -> OpenLockRecord {
     try requireNobodyWithoutGate()
-    var record = GateRecord()
+    var record = OpenLockRecord()
     if isOnDemand { record.flags.insert(.onDemand) }
     record.namespace = ProcessIdentity.pidNamespace
     record.boot = ProcessIdentity.bootID
     var mapSize = UInt64(options.mapSize ?? 0)
-    let status = try lifting { () throws(SystemError) in try FileSystem.status(of: dataPath) }
+    let status = try convertingSystemErrors { () throws(SystemError) in
+      try FileSystem.status(of: dataPath)
+    }
     if let status, status.size > 0, try !removeUnfinished(found, status) {
       if found?.flags.contains(.made) == true { record.flags.insert(.made) }
       try checkQuickly(found)
@@ -176,14 +189,14 @@ struct EnvironmentOpener {
 
   /// LMDB's own lock says whether anybody has the file open, whoever it is.
   private func requireNobodyWithoutGate() throws(LMDBError) {
-    let isTaken = try lifting { () throws(SystemError) in
+    let isTaken = try convertingSystemErrors { () throws(SystemError) in
       guard try FileSystem.status(of: lockPath) != nil else { return false }
       return try OwnedFile(path: lockPath).isLockedElsewhere(at: 0)
     }
     if isTaken { throw failure(.inUse, "a program that does not use the gate") }
   }
 
-  private func doubt(_ found: GateRecord?) -> String? {
+  private func doubt(_ found: OpenLockRecord?) -> String? {
     guard let found else { return "it comes from elsewhere, or lost its gate" }
     if found.attempts >= 2 { return "two processes died opening it" }
     if found.flags.contains(.onDemand), !found.flags.contains(.closed),
@@ -196,14 +209,14 @@ struct EnvironmentOpener {
 
   /// Of a process that died making the file there is less than the meta pages.
   private func removeUnfinished(
-    _ found: GateRecord?, _ status: FileStatus
+    _ found: OpenLockRecord?, _ status: FileStatus
   ) throws(LMDBError) -> Bool {
     // When its record was written, there was no file, and nothing was ever committed.
     guard let found, !found.flags.contains(.made), found.dataBytes == 0,
       status.size <= 2 * LMDBFormat.pageSizes.upperBound,
       try !quickFindings().isEmpty
     else { return false }
-    try lifting { () throws(SystemError) in
+    try convertingSystemErrors { () throws(SystemError) in
       try FileSystem.removeFile(dataPath)
       try FileSystem.removeFile(lockPath)
     }
@@ -222,8 +235,10 @@ struct EnvironmentOpener {
     }
   }
 
-  private func checkQuickly(_ found: GateRecord?) throws(LMDBError) {
-    let status = try lifting { () throws(SystemError) in try FileSystem.status(of: dataPath) }
+  private func checkQuickly(_ found: OpenLockRecord?) throws(LMDBError) {
+    let status = try convertingSystemErrors { () throws(SystemError) in
+      try FileSystem.status(of: dataPath)
+    }
     guard let status, status.size > 0 else { return }
     if let finding = try quickFindings(atLeast: found?.dataBytes ?? 0).first {
       throw failure(found == nil ? .invalid : .damaged, "data.mdb: \(finding)")
@@ -231,7 +246,7 @@ struct EnvironmentOpener {
   }
 
   private func storedMapSize() throws(LMDBError) -> UInt64 {
-    try lifting { () throws(SystemError) in
+    try convertingSystemErrors { () throws(SystemError) in
       let file = try OwnedFile(path: dataPath, writable: false)
       return try MetaPage.newest(in: file)?.record.mapBytes ?? 0
     }
@@ -252,7 +267,8 @@ struct EnvironmentOpener {
 
   /// Makes the names of a new environment survive a loss of power, as commits will.
   private func synchronizeNames() throws(LMDBError) {
-    try lifting { () throws(SystemError) in try FileSystem.synchronizeDirectory(path) }
+    try convertingSystemErrors { () throws(SystemError) in try FileSystem.synchronizeDirectory(path)
+    }
     FileSystem.synchronizeParents(of: path)
   }
 
@@ -260,7 +276,7 @@ struct EnvironmentOpener {
   private func reserveLockFile() throws(LMDBError) {
     let size = (128 + 64 * options.maximumReaders + 4095) & ~4095
     var ownership = BlockOwnership.owned
-    try lifting { () throws(SystemError) in
+    try convertingSystemErrors { () throws(SystemError) in
       let file = try OwnedFile(path: lockPath, creation: .createIfMissing)
       if try file.status.size != size || file.ownBlocks() != .owned {
         try file.truncate(to: 0)

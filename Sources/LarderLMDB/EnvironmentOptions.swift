@@ -48,6 +48,9 @@ public struct EnvironmentOptions: Sendable, Hashable {
   public var verification: Verification
   /// How long opening and closing wait for another process that is in either.
   public var openTimeout: Duration
+  /// How long a write waits for earlier ones, of all processes, and closing for the transactions of
+  /// this process; then they end with ``LMDBError/Code/writerStalled``.
+  public var writeTimeout: Duration
   /// macOS only: opens although a killed writer would block all others there for good.
   public var allowNonRobustLocks: Bool
 
@@ -55,7 +58,8 @@ public struct EnvironmentOptions: Sendable, Hashable {
   public init(
     mapSize: Int? = nil, maximumTables: Int = 128, maximumReaders: Int = 1022,
     durability: Durability = .everyCommit, verification: Verification = .whenDoubtful,
-    openTimeout: Duration = .seconds(10), allowNonRobustLocks: Bool = false
+    openTimeout: Duration = .seconds(10), writeTimeout: Duration = .seconds(30),
+    allowNonRobustLocks: Bool = false
   ) {
     self.mapSize = mapSize
     self.maximumTables = maximumTables
@@ -63,6 +67,7 @@ public struct EnvironmentOptions: Sendable, Hashable {
     self.durability = durability
     self.verification = verification
     self.openTimeout = openTimeout
+    self.writeTimeout = writeTimeout
     self.allowNonRobustLocks = allowNonRobustLocks
   }
 
@@ -88,6 +93,7 @@ public struct EnvironmentOptions: Sendable, Hashable {
       EnvironmentOptions.readerLimits.contains(maximumReaders),
       "maximumReaders is \(maximumReaders); it is from 2 to 65,536")
     try require(openTimeout >= .zero, "openTimeout is negative")
+    try require(writeTimeout >= .zero, "writeTimeout is negative")
     #if canImport(Darwin)
       guard allowNonRobustLocks else {
         throw LMDBError(.nonRobustLocks, during: "open \(path)")

@@ -39,7 +39,7 @@ public struct KeyRange: Hashable, Sendable {
     _ key: Key, _ set: (inout KeyRange, [UInt8]) -> Void
   ) -> KeyRange {
     var copy = self
-    copy.kinds.insert(Key.tableKeys)
+    copy.kinds.insert(Key.keyKind)
     set(&copy, key.withKeyBytes { $0.copied() })
     return copy
   }

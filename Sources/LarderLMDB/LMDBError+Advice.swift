@@ -79,7 +79,7 @@ extension LMDBError.Code {
         "this is a Larder store",
         "Open it with SharedStore; written to without its books and stamps, it would be damaged."
       )
-    case .remoteFileSystem:
+    case .unsupportedFileSystem:
       (
         "the file system does not keep several processes coherent",
         "Choose a directory on a local disk or in memory."
@@ -105,14 +105,19 @@ extension LMDBError.Code {
         "another process has been opening or closing the environment for too long",
         "If that process is stopped, let it go on or end it."
       )
-    case .foreignTable:
+    case .writerStalled:
+      (
+        "an earlier transaction has not ended in time; nothing was written",
+        "If its process is stopped, continue it or end it; keep transactions short."
+      )
+    case .wrongEnvironment:
       (
         "the table belongs to another environment, or to one that was closed",
         "Open the table with table(_:keys:) of the environment it is used in."
       )
-    case .wrongKeys:
+    case .keyKindMismatch:
       ("the table has keys of the other kind", "Use the keys the table was opened with.")
-    case .foreignNamespace:
+    case .pidNamespaceMismatch:
       (
         "processes of another PID namespace have the environment open",
         "Run them in one namespace, or give each a directory of its own."

@@ -39,9 +39,13 @@ public struct LMDBError: Error, Hashable, Sendable {
   /// What failed: a function of LMDB or the system by its C name, or what was being done to which path.
   public let operation: String
 
-  package init(_ code: Code, during operation: String) {
+  /// The process that was waited for, where the wait ended for want of time and it is known.
+  public let pid: Int32?
+
+  package init(_ code: Code, during operation: String, pid: Int32? = nil) {
     self.code = code
     self.operation = operation
+    self.pid = pid
   }
 
   /// What happened, without advice.
@@ -131,7 +135,7 @@ extension LMDBError.Code {
   /// The directory or the file is a Larder store's.
   public static var larderStore: Self { Self(rawValue: -3) }
   /// The file system cannot keep several processes coherent (network, FUSE).
-  public static var remoteFileSystem: Self { Self(rawValue: -4) }
+  public static var unsupportedFileSystem: Self { Self(rawValue: -4) }
   /// This process is a fork of the one that opened the environment.
   public static var usedAfterFork: Self { Self(rawValue: -5) }
   /// The environment was closed.
@@ -143,11 +147,11 @@ extension LMDBError.Code {
   /// Another process has been opening or closing the environment for too long.
   public static var openTimeout: Self { Self(rawValue: -9) }
   /// The table belongs to another environment, or to one that was closed.
-  public static var foreignTable: Self { Self(rawValue: -10) }
+  public static var wrongEnvironment: Self { Self(rawValue: -10) }
   /// The table has keys of the other kind.
-  public static var wrongKeys: Self { Self(rawValue: -11) }
+  public static var keyKindMismatch: Self { Self(rawValue: -11) }
   /// Processes of another PID namespace have the environment open.
-  public static var foreignNamespace: Self { Self(rawValue: -12) }
+  public static var pidNamespaceMismatch: Self { Self(rawValue: -12) }
   /// An option or a name has a value that makes no sense.
   public static var invalidOption: Self { Self(rawValue: -13) }
   /// The verifier found the file damaged, or it is gone; nothing was touched.
@@ -163,6 +167,8 @@ extension LMDBError.Code {
   public static var addressSpace: Self { Self(rawValue: -18) }
   /// The file system writes each block to a new place, so that a full disk would end processes.
   public static var copyOnWrite: Self { Self(rawValue: -19) }
+  /// Another transaction, of ``LMDBError/pid``, did not end in time.
+  public static var writerStalled: Self { Self(rawValue: -20) }
 }
 
 extension LMDBError.Code: CustomStringConvertible {

@@ -85,7 +85,7 @@ extension StructuralVerifier {
   /// - Throws: when the file can't be opened or read.
   package static func verify(path: String, from meta: MetaPage) throws(LMDBFileError) -> Report {
     let file = try DataFile(path: path)
-    var inspection = try Inspection(descriptor: file.descriptor)
+    var inspection = try VerificationState(descriptor: file.descriptor)
     try inspection.run(from: meta.record)
     return inspection.report
   }

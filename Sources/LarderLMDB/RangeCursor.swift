@@ -48,7 +48,7 @@ public struct RangeCursor: ~Copyable, ~Escapable {
   ) throws(LMDBError) {
     unsafe try table.require(in: transaction)
     guard range.fits(table.keys) else {
-      throw LMDBError(.wrongKeys, during: "walk table \"\(table.name ?? "")\"")
+      throw LMDBError(.keyKindMismatch, during: "walk table \"\(table.name ?? "")\"")
     }
   }
 

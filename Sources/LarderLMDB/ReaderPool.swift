@@ -130,7 +130,7 @@ package final class ReaderPool: Sendable {
   deinit { unsafe uncounted.deallocate() }
 
   /// Whether this thread holds a reader: it is inside a read.
-  package var isHeldHere: Bool { heldHere > 0 }
+  package var isHeldByCurrentThread: Bool { heldHere > 0 }
 
   private var heldHere: Int {
     let token = OSThread.token
@@ -203,13 +203,13 @@ package final class ReaderPool: Sendable {
         return admitted(reader)
       }
       // Only one of those who wait is refused, whoever is first.
-      let isHopeless =
+      let isUnprobeable =
         held > 0
         && stuck.compareExchange(
           expected: readers.count, desired: readers.count - held,
           ordering: .sequentiallyConsistent
         ).exchanged
-      if isHopeless { throw Exhausted(capacity: readers.count, isNested: true) }
+      if isUnprobeable { throw Exhausted(capacity: readers.count, isNested: true) }
       if Clocks.monotonicNanoseconds() > deadline {
         stuck.subtract(held, ordering: .sequentiallyConsistent)
         throw Exhausted(capacity: readers.count, isNested: held > 0)
@@ -234,17 +234,32 @@ package final class ReaderPool: Sendable {
     }
   }
 
-  /// Lets nobody in any more, waits for those who are, and ends every transaction.
-  package func close() {
+  /// Admits no further reads, waits for those that go on, and ends every transaction.
+  ///
+  /// - Parameter deadline: A time of the monotonic clock, in nanoseconds.
+  /// - Returns: `false`: a read has not ended by then, and the pool is open as before.
+  @discardableResult
+  package func close(until deadline: UInt64 = .max) -> Bool {
     isClosed.store(true, ordering: .sequentiallyConsistent)
     let token = OSThread.token
-    for reader in readers {
-      while !reader.take(for: token) { OSThread.yield() }
+    for (index, reader) in readers.enumerated() {
+      while !reader.take(for: token) {
+        if deadline < .max, Clocks.monotonicNanoseconds() >= deadline {
+          for taken in readers[..<index] { taken.giveBack() }
+          reopen()
+          return false
+        }
+        OSThread.yield()
+      }
       reader.drop()
     }
-    // Whoever takes one now gives it back at once; this thread is not inside a read for good.
+    // A thread that takes one now releases it at once; this thread is not inside a read for good.
     for reader in readers { reader.giveBack() }
+    return true
   }
+
+  /// Admits reads after ``close(until:)``.
+  package func reopen() { isClosed.store(false, ordering: .sequentiallyConsistent) }
 }
 
 // RENEWING A SNAPSHOT

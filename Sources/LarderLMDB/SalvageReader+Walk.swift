@@ -70,7 +70,7 @@ extension SalvageReader {
   }
 
   private func isSound(_ meta: MetaRecord) -> Bool {
-    guard var other = try? StructuralVerifier.Inspection(descriptor: file.descriptor) else {
+    guard var other = try? StructuralVerifier.VerificationState(descriptor: file.descriptor) else {
       return false
     }
     other.pageSize = meta.pageSize
@@ -147,7 +147,7 @@ extension SalvageReader {
     guard tree.record.root != LMDBFormat.noPage else { return }
     if tree.keyFlags & LMDBFormat.TableFlag.integerKey != 0 { tree.integerKeyBytes = 8 }
 
-    let firstSlot = tree.kind == .named ? StructuralVerifier.Inspection.slotsPerTree : 0
+    let firstSlot = tree.kind == .named ? StructuralVerifier.VerificationState.slotsPerTree : 0
     var path: [StructuralVerifier.Level] = []
     var child: (page: UInt64, lower: Range<Int>?, upper: Range<Int>?)? = (
       tree.record.root, nil, nil
@@ -156,7 +156,7 @@ extension SalvageReader {
       if let (page, lower, upper) = child {
         child = nil
         let base = (firstSlot + path.count) * inspection.pageSize
-        let isDeepest = path.count + 1 == StructuralVerifier.Inspection.slotsPerTree
+        let isDeepest = path.count + 1 == StructuralVerifier.VerificationState.slotsPerTree
         guard
           let (level, isLeaf) = enter(page, base: base, lower: lower, upper: upper, tree: &tree),
           isLeaf || !isDeepest

@@ -101,7 +101,7 @@ package struct SalvageReader: ~Copyable {
 
   package internal(set) var report = Report()
   let file: StructuralVerifier.DataFile
-  var inspection: StructuralVerifier.Inspection
+  var inspection: StructuralVerifier.VerificationState
   var metas: [MetaRecord?] = [nil, nil]
   var sources: [Source] = [.main, .olderMain, .unknown]
   var leaves: [Leaf] = []
@@ -117,7 +117,7 @@ package struct SalvageReader: ~Copyable {
   /// - Throws: when the file cannot be opened.
   package init(path: String) throws(LMDBFileError) {
     let file = try StructuralVerifier.DataFile(path: path)
-    let inspection = try StructuralVerifier.Inspection(descriptor: file.descriptor)
+    let inspection = try StructuralVerifier.VerificationState(descriptor: file.descriptor)
     self.file = file
     self.inspection = inspection
     readMetas()

@@ -29,7 +29,7 @@ extension StructuralVerifier {
 
   /// One verification: the file's size, what was claimed so far, and the bytes at hand.
   @safe
-  struct Inspection: ~Copyable {
+  struct VerificationState: ~Copyable {
     let descriptor: CInt
     let fileBytes: UInt64
     let isRegularFile: Bool

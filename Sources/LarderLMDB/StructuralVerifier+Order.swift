@@ -33,7 +33,7 @@ extension StructuralVerifier {
   private static func lastFreeing(_ meta: MetaRecord, in descriptor: CInt) -> UInt64? {
     guard meta.free.root != LMDBFormat.noPage else { return 0 }
     // One of its own, as what it notes is about pages that may be of no importance.
-    guard var inspection = try? Inspection(descriptor: descriptor) else { return nil }
+    guard var inspection = try? VerificationState(descriptor: descriptor) else { return nil }
     inspection.pageSize = meta.pageSize
     inspection.report.lastPage = meta.lastPage
     guard inspection.prepare(lastPage: meta.lastPage) else { return nil }

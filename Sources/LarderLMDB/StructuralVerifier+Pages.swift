@@ -50,7 +50,7 @@ extension StructuralVerifier {
   }
 }
 
-extension StructuralVerifier.Inspection {
+extension StructuralVerifier.VerificationState {
   typealias Tree = StructuralVerifier.Tree
   typealias Level = StructuralVerifier.Level
   typealias Flag = LMDBFormat.PageFlag

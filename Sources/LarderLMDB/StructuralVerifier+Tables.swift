@@ -4,7 +4,7 @@
 
 // What is checked of a table as a whole, and of what its leaves refer to.
 
-extension StructuralVerifier.Inspection {
+extension StructuralVerifier.VerificationState {
   /// Checks a table's record before anything of it is followed.
   mutating func checkRecord(_ tree: Tree) -> Bool {
     let record = tree.record

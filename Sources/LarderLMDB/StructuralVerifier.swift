@@ -133,7 +133,7 @@ public struct StructuralVerifier {
   /// The snapshot verified is the last one committed. Where others may write, use
   /// ``verify(fileDescriptor:snapshot:isUntouched:progress:)``.
   package static func verify(fileDescriptor: CInt) throws(LMDBFileError) -> Report {
-    var inspection = try Inspection(descriptor: fileDescriptor)
+    var inspection = try VerificationState(descriptor: fileDescriptor)
     try inspection.run()
     return inspection.report
   }
@@ -152,7 +152,7 @@ public struct StructuralVerifier {
     fileDescriptor: CInt, snapshot: UInt64, isUntouched: () -> Bool,
     progress: ((_ pages: UInt64, _ lastPage: UInt64) -> Bool)? = nil
   ) throws(LMDBFileError) -> Report? {
-    var inspection = try Inspection(descriptor: fileDescriptor)
+    var inspection = try VerificationState(descriptor: fileDescriptor)
     inspection.progress = progress
     guard try inspection.run(snapshot: snapshot, isUntouched: isUntouched) else { return nil }
     return inspection.report
@@ -166,7 +166,7 @@ public struct StructuralVerifier {
     path: String, atLeast bytes: UInt64
   ) throws(LMDBFileError) -> [Finding] {
     let file = try DataFile(path: path)
-    var inspection = try Inspection(descriptor: file.descriptor)
+    var inspection = try VerificationState(descriptor: file.descriptor)
     if inspection.fileBytes < bytes {
       inspection.note(
         .fileTooShort, nil, "has \(inspection.fileBytes) bytes, was \(bytes) before")

@@ -11,26 +11,26 @@ internal import LarderSystem
 ///
 /// ```swift
 /// extension UserID: TableKey {
-///   static var tableKeys: Table.Keys { .bytes }
+///   static var keyKind: Table.Keys { .bytes }
 ///   func withKeyBytes<R>(_ body: (RawSpan) -> R) -> R { text.withKeyBytes(body) }
 /// }
 /// ```
 public protocol TableKey {
   /// Which tables it is a key of.
-  static var tableKeys: Table.Keys { get }
+  static var keyKind: Table.Keys { get }
   /// Lends the bytes: 1 to 511, or the eight of an integer in the order of this machine.
   func withKeyBytes<R>(_ body: (RawSpan) -> R) -> R
 }
 
 extension [UInt8]: TableKey {
-  public static var tableKeys: Table.Keys { .bytes }
+  public static var keyKind: Table.Keys { .bytes }
   public func withKeyBytes<R>(_ body: (RawSpan) -> R) -> R {
     unsafe withUnsafeBytes { bytes in body(unsafe RawSpan(_unsafeBytes: bytes)) }
   }
 }
 
 extension String: TableKey {
-  public static var tableKeys: Table.Keys { .bytes }
+  public static var keyKind: Table.Keys { .bytes }
   public func withKeyBytes<R>(_ body: (RawSpan) -> R) -> R {
     var text = self
     return text.withUTF8 { bytes in body(unsafe RawSpan(_unsafeElements: bytes)) }
@@ -38,7 +38,7 @@ extension String: TableKey {
 }
 
 extension UInt64: TableKey {
-  public static var tableKeys: Table.Keys { .integers }
+  public static var keyKind: Table.Keys { .integers }
   public func withKeyBytes<R>(_ body: (RawSpan) -> R) -> R {
     unsafe Swift.withUnsafeBytes(of: self) { bytes in body(unsafe RawSpan(_unsafeBytes: bytes)) }
   }
@@ -49,14 +49,14 @@ extension Table {
   /// take another table of the same number, or compare a key beyond its end.
   func require<Key: TableKey>(_ key: Key.Type, in transaction: OpaquePointer) throws(LMDBError) {
     unsafe try require(in: transaction)
-    guard keys == Key.tableKeys else {
-      throw LMDBError(.wrongKeys, during: "use table \"\(name ?? "")\" with \(Key.self)")
+    guard keys == Key.keyKind else {
+      throw LMDBError(.keyKindMismatch, during: "use table \"\(name ?? "")\" with \(Key.self)")
     }
   }
 
   func require(in transaction: OpaquePointer) throws(LMDBError) {
     guard unsafe EnvironmentHandle.serial(of: transaction) == serial else {
-      throw LMDBError(.foreignTable, during: "use table \"\(name ?? "")\"")
+      throw LMDBError(.wrongEnvironment, during: "use table \"\(name ?? "")\"")
     }
   }
 }

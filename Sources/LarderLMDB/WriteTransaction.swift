@@ -18,7 +18,7 @@ public struct WriteTransaction: ~Copyable {
   let handle: OpaquePointer
   private let thread: UInt64
   // Sound: the environment keeps it, and outlives its transactions.
-  private let map: Unmanaged<WriteMap>?
+  private let map: Unmanaged<WriteMapReservation>?
   /// The pages of the free list's tree, which the commit changes.
   private let freeTreePages: Int
   /// A change was refused, perhaps half-way through something larger: nothing may be published.
@@ -98,7 +98,7 @@ public struct WriteTransaction: ~Copyable {
 
   /// The most pages by which committing now can extend the file.
   package var commitPages: Int {
-    WriteMap.commitPages(
+    WriteMapReservation.commitPages(
       next: unsafe Int(larder_txn_next_page(handle)), freeTree: freeTreePages)
   }
 
@@ -110,7 +110,7 @@ public struct WriteTransaction: ~Copyable {
     // Overflow pages hold at least 4 kB; a small value takes none.
     let wanted = start + commitPages + (bytes > 1024 ? bytes / 4096 + 2 : 0)
     let pages = unsafe map._withUnsafeGuaranteedRef { $0.pages }
-    if wanted + WriteMap.anyOperationPages > pages { try makeMoreRoom(table, wanted) }
+    if wanted + WriteMapReservation.anyOperationPages > pages { try makeMoreRoom(table, wanted) }
   }
 
   private mutating func makeMoreRoom(_ table: TableHandle, _ wanted: Int) throws(LMDBError) {
@@ -118,7 +118,7 @@ public struct WriteTransaction: ~Copyable {
     var stat = MDB_stat()
     try unsafe check(mdb_stat(handle, table.handle, &stat), "mdb_stat")
     let depth = Int(stat.ms_depth)
-    let pages = wanted + WriteMap.operationPages(depth: depth)
+    let pages = wanted + WriteMapReservation.operationPages(depth: depth)
     let hasRoom = unsafe map._withUnsafeGuaranteedRef { $0.pages >= pages || $0.extend(to: pages) }
     if isRefused || !hasRoom {
       isRefused = true

@@ -19,9 +19,9 @@ extension StoreOptions {
   /// | level | what |
   /// |---|---|
   /// | critical | errors with the code `damaged` or `outcomeUnknown` |
-  /// | error | all other errors that have no caller; the event `startedEmpty` |
+  /// | error | all other errors that have no caller; the event `resetToEmpty` |
   /// | warning | errors with the code `unreadableEntry` or `valueTooLarge`; the events `damagedEntry`, `readerStalled` |
-  /// | notice | the event `separateNamespace` |
+  /// | notice | the event `pidNamespaceConflict` |
   /// | info | the event `moved` |
   /// | debug | the event `indexBuilding` |
   ///
@@ -77,9 +77,11 @@ extension Logger {
     let (level, name, details): (Level, String, Metadata) =
       switch event {
       case .damagedEntry(let text): (.warning, "damagedEntry", ["larder.detail": "\(text)"])
-      case .startedEmpty(let reason): (.error, "startedEmpty", ["larder.detail": "\(reason)"])
-      case .moved(let generation): (.info, "moved", ["larder.generation": "\(generation)"])
-      case .separateNamespace(let path): (.notice, "separateNamespace", ["larder.path": "\(path)"])
+      case .resetToEmpty(let reason): (.error, "startedEmpty", ["larder.detail": "\(reason)"])
+      case .generationChanged(let generation):
+        (.info, "moved", ["larder.generation": "\(generation)"])
+      case .pidNamespaceConflict(let path):
+        (.notice, "separateNamespace", ["larder.path": "\(path)"])
       case .readerStalled(let pid, let count):
         (
           .warning, "readerStalled",

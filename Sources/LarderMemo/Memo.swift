@@ -18,6 +18,8 @@ package struct Memo: Sendable {
     package var keepsFailures = false
     /// The most bytes of output that are kept.
     package var limit = 64 << 20
+    /// How long to wait for another process that runs the command.
+    package var waitsFor = Duration.seconds(3600)
 
     package init() {}
 
@@ -30,13 +32,13 @@ package struct Memo: Sendable {
   }
 
   let core: StoreCore
-  let call: MemoCall
+  let call: CommandInvocation
   let policy: Policy
-  private let space: Space
+  private let space: NamespaceHandle
   private let key: EncodedKey
 
   /// - Throws: ``StoreError``, also for a call whose result could be taken for another's.
-  package init(_ call: MemoCall, _ policy: Policy, in store: SharedStore) throws {
+  package init(_ call: CommandInvocation, _ policy: Policy, in store: SharedStore) throws {
     guard call.isNamed else {
       throw StoreError(
         .directory, during: "memo",
@@ -46,7 +48,7 @@ package struct Memo: Sendable {
     self.call = call
     self.policy = policy
     core = try store.openCore("memo")
-    space = try Space(name: MemoCall.namespace)
+    space = try NamespaceHandle(name: CommandInvocation.namespace)
     key = call.key
   }
 
@@ -56,7 +58,7 @@ package struct Memo: Sendable {
     /// Too old, but allowed for; it is to be renewed by somebody.
     case stale(MemoResult)
     /// The command was run by this process; everything was passed on already, if that was wanted.
-    case ran(MemoResult?, ProcessEnd, Storing)
+    case ran(MemoResult?, TerminationStatus, Storing)
   }
 
   /// What became of a result.
@@ -93,14 +95,16 @@ package struct Memo: Sendable {
   /// - Returns: Whether there was one.
   /// - Throws: ``StoreError``.
   package func forget() throws -> Bool {
-    if case .done(_, true) = try core.submit(WriteRecord(.remove, space: space, key: key)) {
+    if case .done(_, true) = try core.submit(WriteRequest(.remove, space: space, key: key)) {
       return true
     }
     return false
   }
 
   /// Whether another process runs the command right now.
-  package func isRunningElsewhere() -> Bool { (try? core.isLedElsewhere(key, in: space)) ?? true }
+  package func isRunningElsewhere() -> Bool {
+    (try? core.isLeaseHeldElsewhere(key, in: space)) ?? true
+  }
 
   /// Finds a result that is fresh, waits for the process that runs the command, or runs it.
   ///
@@ -111,31 +115,44 @@ package struct Memo: Sendable {
   ///   - force: Run it in any case.
   ///   - waits: Whether to wait for whoever runs it; otherwise `nil` is the answer then.
   ///   - relays: Whether what the command writes goes to this process's own output at once.
+  /// - Throws: ``StoreError``; ``StoreError/Code/computationStalled`` with the process that runs the
+  ///   command when it has not ended within ``Policy/waitsFor``.
   package func answer(force: Bool, waits: Bool = true, relays: Bool) async throws -> Answer? {
+    let deadline = Clocks.deadline(after: policy.waitsFor)
     while true {
-      if let leadership = try await core.tryLead(key, in: space) {
+      if let leadership = try await core.acquireComputationLease(key, in: space) {
         // Whoever ran it before us has committed by now.
         if !force, case .fresh(let result)? = try find() {
-          core.endLeading(leadership)
+          core.release(leadership)
           return .fresh(result)
         }
         return try run(leadership, relays: relays)
       }
       if !waits { return nil }
-      await core.waitForNews()
+      if Clocks.monotonicNanoseconds() >= deadline { throw stalled() }
+      await core.waitForNextCommit()
       try Task.checkCancellation()
       if !force, case .fresh(let result)? = try find() { return .fresh(result) }
     }
   }
 
+  private func stalled() -> StoreError {
+    let pid = core.computingProcess(key, in: space)
+    return StoreError(
+      .computationStalled, during: "memo",
+      "\(pid.map { "Process \($0)" } ?? "Another process") runs the command and has not ended within "
+        + "\(policy.waitsFor). If it is stopped, continue it or end it; or wait longer with --wait.",
+      pid: pid)
+  }
+
   /// A command that could not be started.
   package struct NotStarted: Error, Sendable { package let message: String }
 
-  private func run(_ leadership: Leadership, relays: Bool) throws -> Answer {
-    defer { core.endLeading(leadership) }
+  private func run(_ leadership: ComputationLease, relays: Bool) throws -> Answer {
+    defer { core.release(leadership) }
     let start = Clocks.monotonicNanoseconds()
-    var run = MemoRun(call, relays: relays, limit: policy.limit)
-    let end: ProcessEnd
+    var run = CommandExecution(call, relays: relays, limit: policy.limit)
+    let end: TerminationStatus
     do {
       end = try run.run()
     } catch {
@@ -153,13 +170,13 @@ package struct Memo: Sendable {
     return .ran(result, end, store(result, leadership))
   }
 
-  private func store(_ result: MemoResult, _ leadership: Leadership) -> Storing {
-    let content = Content(
+  private func store(_ result: MemoResult, _ leadership: ComputationLease) -> Storing {
+    let content = EntryContent(
       key: key, codec: CodecIdentifier.plainBytes.rawValue, payload: result.bytes,
       expires: policy.keptUntil)
     do {
       let outcome = try core.submit(
-        WriteRecord(.fill(content, leadership.permit), space: space, key: key))
+        WriteRequest(.fill(content, leadership.permit), space: space, key: key))
       if case .done(_, let changed) = outcome, !changed { return .overtaken }
       return .stored
     } catch {

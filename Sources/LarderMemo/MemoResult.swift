@@ -17,7 +17,7 @@ package import LarderSystem
 //           bytes
 
 /// What a command wrote, as it comes, in the form in which it is stored: it is held once.
-package struct MemoRecording: Sendable {
+package struct OutputRecorder: Sendable {
   private static let headSize = 16
   private static let segmentHeadSize = 5
 
@@ -60,7 +60,7 @@ package struct MemoRecording: Sendable {
   }
 
   /// The whole result.
-  package consuming func finish(_ end: ProcessEnd, milliseconds: UInt64) -> MemoResult {
+  package consuming func finish(_ end: TerminationStatus, milliseconds: UInt64) -> MemoResult {
     bytes[0] = 1
     switch end {
     case .exited(let code): bytes[2] = code
@@ -74,9 +74,9 @@ package struct MemoRecording: Sendable {
 /// A command's result: what it wrote, in order, and how it ended.
 package struct MemoResult: Sendable {
   package let bytes: [UInt8]
-  package let end: ProcessEnd
+  package let end: TerminationStatus
 
-  fileprivate init(bytes: [UInt8], end: ProcessEnd) {
+  fileprivate init(bytes: [UInt8], end: TerminationStatus) {
     self.bytes = bytes
     self.end = end
   }

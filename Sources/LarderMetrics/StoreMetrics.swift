@@ -19,13 +19,13 @@ internal import Synchronization
 ///
 /// Counters count from the moment this object was made. Everything has the dimension `store`, the
 /// store's path. The names are those of `larder stat --prometheus`; LarderMetrics' article lists
-/// them. Timers, of each process by itself, are set up by `StoreOptions.timed()`.
+/// them. Timers, of each process by itself, are set up by `StoreOptions.recordingTimings()`.
 ///
 /// It keeps the store's handle. When it goes, its metrics are destroyed in the metrics system.
 public final class StoreMetrics: Sendable {
   private struct Key: Hashable {
     let name: String
-    let labels: [StoreMeasure.Label]
+    let labels: [StoreMetric.Label]
   }
 
   private struct State {
@@ -35,7 +35,7 @@ public final class StoreMetrics: Sendable {
   }
 
   private let store: SharedStore
-  private let measures: [StoreMeasure]
+  private let measures: [StoreMetric]
   private let dimensions: [(String, String)]
   private let factory: any MetricsFactory
   private let state = Mutex(State())
@@ -54,7 +54,7 @@ public final class StoreMetrics: Sendable {
     factory: (any MetricsFactory)? = nil
   ) throws {
     self.store = store
-    self.measures = StoreMeasure.all.filter { namespaces || !$0.isOfNamespaces }
+    self.measures = StoreMetric.all.filter { namespaces || !$0.isOfNamespaces }
     self.dimensions = [("store", store.path)] + dimensions
     self.factory = factory ?? MetricsSystem.factory
     let statistics = try store.statistics()

@@ -31,7 +31,7 @@ extension StoreOptions {
   /// - Parameters:
   ///   - dimensions: More dimensions, for every timer.
   ///   - factory: Where to; the system's when left out, looked up now.
-  public func timed(
+  public func recordingTimings(
     dimensions: [(String, String)] = [], factory: (any MetricsFactory)? = nil
   ) -> StoreOptions {
     let timers = StoreTimers(dimensions, factory ?? MetricsSystem.factory)

@@ -25,7 +25,7 @@ internal import LarderSystem
 /// moment goes with it, or is the first of the new folder.
 ///
 /// Updates of two folders, or of a folder and a store, whose closures write each other wait for each other.
-/// Within a process that is found out at once, and one fails with ``StorageError/Code/crossingUpdate``.
+/// Within a process that is found out at once, and one fails with ``StorageError/Code/deadlock``.
 /// Among processes one fails with ``StorageError/Code/busy`` when its patience is over, naming the other:
 /// write several storages in the same order everywhere.
 ///
@@ -34,7 +34,7 @@ internal import LarderSystem
 ///   ``StorageError/Code/busy`` when another process holds a lock and does not go on,
 ///   ``StorageError/Code/unsupported`` when the folder's URL is that of no file.
 public final class DiskFolderStorage: SynchronousStorage {
-  private let folder: Folder
+  private let folder: FolderFiles
   private let now: @Sendable () -> Date
 
   /// Opens a folder, which is created by the first write.
@@ -48,14 +48,14 @@ public final class DiskFolderStorage: SynchronousStorage {
   ///   - now: The clock by which values expire.
   public init(
     folderURL url: URL, creatingDirectories: Bool = true,
-    synchronization: DiskSynchronization = .whenIdle, patience: Duration = .seconds(30),
+    synchronization: DiskSyncPolicy = .whenIdle, lockTimeout: Duration = .seconds(30),
     now: @escaping @Sendable () -> Date = { Date() }
   ) {
-    folder = Folder(
+    folder = FolderFiles(
       url: url, createsDirectories: creatingDirectories, synchronization: synchronization,
-      patience: patience)
+      lockTimeout: lockTimeout)
     self.now = now
-    folder.tidy()
+    folder.removeLeftoverFiles()
   }
 
   /// The folder.
@@ -120,7 +120,7 @@ public final class DiskFolderStorage: SynchronousStorage {
   // MARK: Writing
 
   private static func stripe(_ key: Filename) -> Int {
-    Int(XXH64.hash(Array(key.rawValue.utf8)) % UInt64(Folder.stripes))
+    Int(XXH64.hash(Array(key.rawValue.utf8)) % UInt64(FolderFiles.stripes))
   }
 
   /// Runs `body` while nobody else writes the key.
@@ -175,10 +175,10 @@ public final class DiskFolderStorage: SynchronousStorage {
     }
   }
 
-  private func beginFilling(_ key: Filename) throws -> StorageFilling<Data> {
+  private func beginConditionalFill(_ key: Filename) throws -> ConditionalFill<Data> {
     let stripe = Self.stripe(key)
     let stamp = try folder.stamp(stripe)
-    return StorageFilling(
+    return ConditionalFill(
       commit: .blocking { [self] entry in
         try folder.writing(stripe, "set", ifStill: stamp) { try put(entry, key) } != nil
       })
@@ -197,15 +197,15 @@ public final class DiskFolderStorage: SynchronousStorage {
     result.keys = .blocking { _ in try self.keys() }
     result.entry = .blocking { try self.entry($0) }
     result.update = .blocking { try self.update($0) }
-    result.fill = .blocking { try self.beginFilling($0) }
-    result.keepsExpiry = true
+    result.fill = .blocking { try self.beginConditionalFill($0) }
+    result.supportsExpiration = true
     // A folder is one storage, however many objects are made for it.
     let path = folder.path
     result.lanes = { key in
       var hasher = Hasher()
       hasher.combine(path)
       hasher.combine(key)
-      return [CallLane(ObjectIdentifier(Folder.self), hasher.finalize())]
+      return [CallLane(ObjectIdentifier(FolderFiles.self), hasher.finalize())]
     }
     return result
   }

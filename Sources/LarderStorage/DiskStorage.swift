@@ -22,8 +22,8 @@ internal import LarderSystem
 /// ```
 public final class DiskStorage: SynchronousStorage {
   private let creatingDirectories: Bool
-  private let synchronization: DiskSynchronization
-  private let patience: Duration
+  private let synchronization: DiskSyncPolicy
+  private let lockTimeout: Duration
 
   /// The storage of all files.
   public static let main = DiskStorage()
@@ -36,11 +36,11 @@ public final class DiskStorage: SynchronousStorage {
   ///   - patience: How long a write waits for another process, before it fails with
   ///     ``StorageError/Code/busy``.
   public init(
-    creatingDirectories: Bool = true, synchronization: DiskSynchronization = .whenIdle,
-    patience: Duration = .seconds(30)
+    creatingDirectories: Bool = true, synchronization: DiskSyncPolicy = .whenIdle,
+    lockTimeout: Duration = .seconds(30)
   ) {
     self.creatingDirectories = creatingDirectories
-    self.patience = patience
+    self.lockTimeout = lockTimeout
     self.synchronization = synchronization
   }
 
@@ -61,7 +61,7 @@ public final class DiskStorage: SynchronousStorage {
   public func folder(at url: URL) -> DiskFolderStorage {
     DiskFolderStorage(
       folderURL: url, creatingDirectories: creatingDirectories, synchronization: synchronization,
-      patience: patience)
+      lockTimeout: lockTimeout)
   }
 
   /// Where a folder of a name is. Names with slashes or dots stay below the directory.
@@ -79,8 +79,8 @@ public final class DiskStorage: SynchronousStorage {
 
   /// What is in a file; `nil` when there is none.
   public func value(forKey url: URL) throws -> Data? {
-    try Folder.check(url)
-    return try Folder.read(url.path).map { Data($0) }
+    try FolderFiles.check(url)
+    return try FolderFiles.read(url.path).map { Data($0) }
   }
 
   /// Replaces a file, or creates it.
@@ -94,12 +94,12 @@ public final class DiskStorage: SynchronousStorage {
   // MARK: Parts
 
   /// One for all handles: files have no other order in a process.
-  private static let turns = Turns()
+  private static let turns = StripedLock()
 
-  private func folder(of url: URL, creating: Bool) -> Folder {
-    Folder(
+  private func folder(of url: URL, creating: Bool) -> FolderFiles {
+    FolderFiles(
       url: url.deletingLastPathComponent(), createsDirectories: creating,
-      synchronization: synchronization, patience: patience)
+      synchronization: synchronization, lockTimeout: lockTimeout)
   }
 
   private func put(_ value: Data, _ url: URL) throws {
@@ -128,7 +128,7 @@ public final class DiskStorage: SynchronousStorage {
   private func writing<Result>(
     _ url: URL, _ operation: String, creating: Bool, _ body: () throws -> Result
   ) throws -> Result {
-    try Folder.check(url)
+    try FolderFiles.check(url)
     let path = url.deletingLastPathComponent().path
     let lock: OwnedFile
     do throws(SystemError) {
@@ -136,10 +136,10 @@ public final class DiskStorage: SynchronousStorage {
       lock = try OwnedFile(path: FileSystem.resolved(path) ?? path, writable: false)
     } catch {
       // Nothing can be in the way where there is no folder; the body says what is wrong, if anything.
-      if error.saysNoSuchFile { return try body() }
-      throw Folder.inaccessible(operation, error)
+      if error.isNoSuchFile { return try body() }
+      throw FolderFiles.inaccessible(operation, error)
     }
-    try Folder.lock(lock, operation, patience: patience) { nil }
+    try FolderFiles.lock(lock, operation, lockTimeout: lockTimeout) { nil }
     defer { lock.unlock() }
     return try body()
   }

@@ -40,7 +40,7 @@ final class MemoryState<Key: Hashable & Sendable, Value: Sendable>: Sendable {
     var cost = 0
     var hand = 0
     var updates = 0
-    var stamps = [UInt64](repeating: 0, count: Turns.count)
+    var stamps = [UInt64](repeating: 0, count: StripedLock.count)
   }
 
   @usableFromInline let contents = Mutex(Contents())
@@ -57,12 +57,12 @@ final class MemoryState<Key: Hashable & Sendable, Value: Sendable>: Sendable {
   // MARK: Reading
 
   @inlinable
-  func read(_ key: Key, isOver: (Double) -> Bool) -> Value? {
+  func read(_ key: Key, isExpired: (Double) -> Bool) -> Value? {
     contents.withLock { contents in
       guard let place = contents.places[key] else { return nil }
       if isBounded, !contents.entries[place].isUsed { contents.entries[place].isUsed = true }
       let deadline = contents.entries[place].deadline
-      if deadline != .infinity, isOver(deadline) { return nil }
+      if deadline != .infinity, isExpired(deadline) { return nil }
       return contents.entries[place].value
     }
   }
@@ -123,7 +123,7 @@ final class MemoryState<Key: Hashable & Sendable, Value: Sendable>: Sendable {
   }
 
   private static func stripe(_ key: Key) -> Int {
-    Int(UInt(bitPattern: key.hashValue) % UInt(Turns.count))
+    Int(UInt(bitPattern: key.hashValue) % UInt(StripedLock.count))
   }
 
   // MARK: Parts
@@ -156,7 +156,7 @@ final class MemoryState<Key: Hashable & Sendable, Value: Sendable>: Sendable {
     contents.entries = []
     contents.cost = 0
     contents.hand = 0
-    for stripe in 0..<Turns.count { contents.stamps[stripe] &+= 1 }
+    for stripe in 0..<StripedLock.count { contents.stamps[stripe] &+= 1 }
   }
 
   private func take(_ place: Int, _ contents: inout Contents) {

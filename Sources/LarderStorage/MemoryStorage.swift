@@ -23,7 +23,7 @@ internal import Synchronization
 /// - Complexity: O(1) for each operation on a key.
 public final class MemoryStorage<Key: Hashable & Sendable, Value: Sendable>: SynchronousStorage {
   @usableFromInline let state: MemoryState<Key, Value>
-  private let turns = Turns()
+  private let turns = StripedLock()
   private let now: @Sendable () -> Date
   private let cost: (@Sendable (Value) -> Int)?
 
@@ -60,11 +60,11 @@ public final class MemoryStorage<Key: Hashable & Sendable, Value: Sendable>: Syn
 
   @inlinable
   func read(_ key: Key) -> Value? {
-    state.read(key) { [self] deadline in isOver(deadline) }
+    state.read(key) { [self] deadline in isExpired(deadline) }
   }
 
   @usableFromInline
-  func isOver(_ deadline: Double) -> Bool { now().timeIntervalSinceReferenceDate >= deadline }
+  func isExpired(_ deadline: Double) -> Bool { now().timeIntervalSinceReferenceDate >= deadline }
 
   /// Stores a value.
   ///
@@ -76,13 +76,13 @@ public final class MemoryStorage<Key: Hashable & Sendable, Value: Sendable>: Syn
   /// Removes a key; without effect when there is none.
   public func remove(forKey key: Key) throws {
     if state.removeUnlessUpdating(key) { return }
-    try turns.take(Turns.hash(key)) { state.remove(key) }
+    try turns.take(StripedLock.hash(key)) { state.remove(key) }
   }
 
   /// Removes every key.
   public func removeAll() throws {
     if state.removeAllUnlessUpdating() { return }
-    try turns.takeAll { state.removeAll() }
+    try turns.withAllLocks { state.removeAll() }
   }
 
   /// The keys there are.
@@ -118,12 +118,12 @@ public final class MemoryStorage<Key: Hashable & Sendable, Value: Sendable>: Syn
       deadline: item.expires?.timeIntervalSinceReferenceDate ?? .infinity,
       cost: cost?(item.value) ?? 0)
     if state.putUnlessUpdating(entry) { return }
-    try turns.take(Turns.hash(item.key)) { state.put(entry) }
+    try turns.take(StripedLock.hash(item.key)) { state.put(entry) }
   }
 
   @usableFromInline
   func update(_ update: StorageUpdate<Key, Value>) throws -> StorageEntry<Value>? {
-    try turns.take(Turns.hash(update.key)) {
+    try turns.take(StripedLock.hash(update.key)) {
       // From here on, whoever sets this key waits for the turn.
       state.beginUpdate()
       defer { state.endUpdate() }
@@ -139,7 +139,7 @@ public final class MemoryStorage<Key: Hashable & Sendable, Value: Sendable>: Syn
 
   @usableFromInline
   func entry(_ key: Key) -> StorageEntry<Value>? {
-    guard let found = state.entry(key), !isOver(found.deadline) else { return nil }
+    guard let found = state.entry(key), !isExpired(found.deadline) else { return nil }
     return StorageEntry(
       found.value,
       expires: found.deadline == .infinity
@@ -147,10 +147,10 @@ public final class MemoryStorage<Key: Hashable & Sendable, Value: Sendable>: Syn
   }
 
   @usableFromInline
-  func beginFilling(_ key: Key) -> StorageFilling<Value> {
+  func beginConditionalFill(_ key: Key) -> ConditionalFill<Value> {
     let stamp = state.stamp(key)
-    return StorageFilling(
-      commit: StorageCall { [self] entry in
+    return ConditionalFill(
+      commit: StorageOperation { [self] entry in
         state.fill(
           MemoryEntry(
             key: key, value: entry.value,
@@ -162,16 +162,17 @@ public final class MemoryStorage<Key: Hashable & Sendable, Value: Sendable>: Syn
   @inlinable
   public var operations: StorageOperations<Key, Value> {
     var result = StorageOperations<Key, Value>(
-      read: StorageCall { [self] in read($0) }, write: StorageCall { [self] in try write($0) })
-    result.remove = StorageCall { [self] in try remove(forKey: $0) }
-    result.removeAll = StorageCall { [self] _ in try removeAll() }
-    result.keys = StorageCall { [self] _ in try keys() }
-    result.contains = StorageCall { [self] in read($0) != nil }
-    result.entry = StorageCall { [self] in entry($0) }
+      read: StorageOperation { [self] in read($0) },
+      write: StorageOperation { [self] in try write($0) })
+    result.remove = StorageOperation { [self] in try remove(forKey: $0) }
+    result.removeAll = StorageOperation { [self] _ in try removeAll() }
+    result.keys = StorageOperation { [self] _ in try keys() }
+    result.contains = StorageOperation { [self] in read($0) != nil }
+    result.entry = StorageOperation { [self] in entry($0) }
     // It may wait for another's update.
     result.update = .blocking { [self] in try update($0) }
-    result.fill = StorageCall { [self] in beginFilling($0) }
-    result.keepsExpiry = true
+    result.fill = StorageOperation { [self] in beginConditionalFill($0) }
+    result.supportsExpiration = true
     return result
   }
 }

@@ -41,19 +41,19 @@ public final class NSCacheStorage<Key: Hashable & Sendable, Value: Sendable>: Sy
       let cache = cache
       cache.values.countLimit = countLimit
       var operations = StorageOperations<Key, Value>(
-        read: StorageCall { cache.values.object(forKey: KeyBox($0))?.value },
-        write: StorageCall { item in
+        read: StorageOperation { cache.values.object(forKey: KeyBox($0))?.value },
+        write: StorageOperation { item in
           cache.values.setObject(ValueBox(item.value), forKey: KeyBox(item.key))
         })
-      operations.remove = StorageCall { cache.values.removeObject(forKey: KeyBox($0)) }
-      operations.removeAll = StorageCall { _ in cache.values.removeAllObjects() }
+      operations.remove = StorageOperation { cache.values.removeObject(forKey: KeyBox($0)) }
+      operations.removeAll = StorageOperation { _ in cache.values.removeAllObjects() }
     #else
       let memory = MemoryStorage<Key, Value>(countLimit: countLimit > 0 ? countLimit : .max)
       var operations = memory.operations
       // As an NSCache: it cannot list its keys, and nothing in it expires.
       operations.keys = nil
       operations.entry = nil
-      operations.keepsExpiry = false
+      operations.supportsExpiration = false
       operations.update = nil
       operations.fill = nil
     #endif

@@ -21,9 +21,9 @@ extension StorageProtocol {
     with back: Back
   ) -> Storage<Key, Value> where Back.Key == Key, Back.Value == Value {
     let (front, back) = (asStorage(), back.asStorage())
-    let layers = Layers(front: front.operations, back: back.operations)
+    let layers = TieredStorage(front: front.operations, back: back.operations)
     return Storage(
-      complete: layers.combined(layers.pullingRead),
+      complete: layers.combined(layers.readThrough),
       named: front.storageName + "<->" + back.storageName)
   }
 
@@ -36,10 +36,10 @@ extension StorageProtocol {
     by back: Back
   ) -> Storage<Key, Value> where Back.Key == Key, Back.Value == Value {
     let (front, back) = (asStorage(), back.asReadOnlyStorage())
-    let layers = Layers(front: front.operations, back: back.operations)
+    let layers = TieredStorage(front: front.operations, back: back.operations)
     return Storage(
       storageName: front.storageName + "<-" + back.storageName,
-      operations: layers.backed(layers.pullingRead))
+      operations: layers.backed(layers.readThrough))
   }
 
   /// This storage, whose writes and removals go to another as well. It is read from itself only.
@@ -49,7 +49,7 @@ extension StorageProtocol {
     to back: Back
   ) -> Storage<Key, Value> where Back.Key == Key, Back.Value == Value {
     let (front, back) = (asStorage(), back.asWriteOnlyStorage())
-    let layers = Layers(front: front.operations, back: back.operations)
+    let layers = TieredStorage(front: front.operations, back: back.operations)
     return Storage(
       storageName: front.storageName + "-" + back.storageName, operations: layers.pushing(true))
   }
@@ -63,7 +63,7 @@ extension WritableStorageProtocol {
     to back: Back
   ) -> WriteOnlyStorage<Key, Value> where Back.Key == Key, Back.Value == Value {
     let (front, back) = (asWriteOnlyStorage(), back.asWriteOnlyStorage())
-    let layers = Layers(front: front.operations, back: back.operations)
+    let layers = TieredStorage(front: front.operations, back: back.operations)
     return WriteOnlyStorage(
       storageName: front.storageName + "-" + back.storageName,
       operations: layers.pushing(false))
@@ -76,18 +76,18 @@ extension ReadOnlyStorageProtocol {
     by back: Back
   ) -> ReadOnlyStorage<Key, Value> where Back.Key == Key, Back.Value == Value {
     let (front, back) = (asReadOnlyStorage(), back.asReadOnlyStorage())
-    let layers = Layers(front: front.operations, back: back.operations)
+    let layers = TieredStorage(front: front.operations, back: back.operations)
     let (first, second) = (front.operations.read, back.operations.read)
     var operations = front.operations
     operations.read = .composed(max(first.kind, second.kind)) { key in
       try first.now!(key) ?? second.now!(key)
-    } later: { key in
+    } asynchronous: { key in
       if let value = try await first(key) { return value }
       return try await second(key)
     }
     operations.contains = layers.contains
     operations.entry = layers.entry
-    operations.hidesExpiry = layers.hidesExpiry
+    operations.hasUnreportedExpiration = layers.hasUnreportedExpiration
     operations.keys = layers.keys
     operations.lanes = front.operations.lanes(and: back.operations)
     operations.missing = nil
@@ -96,9 +96,9 @@ extension ReadOnlyStorageProtocol {
   }
 }
 
-extension Layers {
+extension TieredStorage {
   @usableFromInline
-  func combined(_ read: StorageCall<Key, Value?>) -> StorageOperations<Key, Value> {
+  func combined(_ read: StorageOperation<Key, Value?>) -> StorageOperations<Key, Value> {
     var result = StorageOperations(
       read: read, write: turns.inTurn(frontWrite.then(back.write)) { $0.key })
     result.remove = remove
@@ -106,26 +106,27 @@ extension Layers {
     result.keys = keys
     result.contains = contains
     result.entry = entry
-    result.hidesExpiry = hidesExpiry
+    result.hasUnreportedExpiration = hasUnreportedExpiration
     result.fill = fill
     result.update = update
-    result.keepsExpiry = back.keepsExpiry && (front.keepsExpiry || front.remove != nil)
+    result.supportsExpiration =
+      back.supportsExpiration && (front.supportsExpiration || front.remove != nil)
     result.lanes = front.lanes(and: back)
     return result
   }
 
   @usableFromInline
-  func backed(_ read: StorageCall<Key, Value?>) -> StorageOperations<Key, Value> {
+  func backed(_ read: StorageOperation<Key, Value?>) -> StorageOperations<Key, Value> {
     var result = StorageOperations(read: read, write: turns.inTurn(front.write) { $0.key })
     result.remove = front.remove.map { remove in turns.inTurn(remove) { $0 } }
     result.removeAll = front.removeAll.map { turns.inTurnOfAll($0) }
     result.keys = keys
     result.contains = contains
     result.entry = entry
-    result.hidesExpiry = hidesExpiry
+    result.hasUnreportedExpiration = hasUnreportedExpiration
     result.fill = front.fill
     result.update = updateInFront
-    result.keepsExpiry = front.keepsExpiry
+    result.supportsExpiration = front.supportsExpiration
     result.lanes = front.lanes(and: back)
     return result
   }
@@ -139,13 +140,13 @@ extension Layers {
     if let last = back.removeAll, let first = front.removeAll {
       result.removeAll = turns.inTurnOfAll(last.then(first))
     }
-    result.keepsExpiry = front.keepsExpiry && back.keepsExpiry
+    result.supportsExpiration = front.supportsExpiration && back.supportsExpiration
     result.lanes = front.lanes(and: back)
     guard isReadable else { return result }
     result.keys = front.keys
     result.contains = front.contains
     result.entry = front.entry
-    result.hidesExpiry = front.hidesExpiry
+    result.hasUnreportedExpiration = front.hasUnreportedExpiration
     result.update = updatePushing
     return result
   }

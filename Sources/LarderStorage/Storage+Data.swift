@@ -11,7 +11,7 @@ internal import LarderSystem
 #endif
 
 /// A way to make values of bytes and back.
-struct DataCoding<Value: Sendable>: Sendable {
+struct DataTransform<Value: Sendable>: Sendable {
   let encode: @Sendable (Value) throws -> Data
   let decode: @Sendable (Data) throws -> Value
 
@@ -32,26 +32,27 @@ struct DataCoding<Value: Sendable>: Sendable {
   }
 }
 
-extension DataCoding where Value: Codable {
-  static func json(_ decoder: JSONDecoder, _ encoder: JSONEncoder) -> DataCoding {
-    DataCoding("JSON", encode: { try encoder.encode($0) }) {
+extension DataTransform where Value: Codable {
+  static func json(_ decoder: JSONDecoder, _ encoder: JSONEncoder) -> DataTransform {
+    DataTransform("JSON", encode: { try encoder.encode($0) }) {
       try decoder.decode(Value.self, from: $0)
     }
   }
 
-  static func plist(_ decoder: PropertyListDecoder, _ encoder: PropertyListEncoder) -> DataCoding {
-    DataCoding("a property list", encode: { try encoder.encode($0) }) { data in
-      if let objection = PropertyListShape.objection(to: Array(data)) {
-        throw UnreadableShape(description: "it \(objection)")
+  static func plist(_ decoder: PropertyListDecoder, _ encoder: PropertyListEncoder) -> DataTransform
+  {
+    DataTransform("a property list", encode: { try encoder.encode($0) }) { data in
+      if let rejectionReason = PropertyListDepthLimit.rejectionReason(to: Array(data)) {
+        throw UnreadableShape(description: "it \(rejectionReason)")
       }
       return try decoder.decode(Value.self, from: data)
     }
   }
 }
 
-extension DataCoding<String> {
-  static func text(_ encoding: String.Encoding) -> DataCoding {
-    DataCoding("text") { text in
+extension DataTransform<String> {
+  static func text(_ encoding: String.Encoding) -> DataTransform {
+    DataTransform("text") { text in
       guard let data = text.data(using: encoding) else {
         throw StorageError(
           .unsupported, during: "set",
@@ -78,7 +79,7 @@ private var binaryPropertyLists: PropertyListEncoder {
 }
 
 extension StorageProtocol where Value == Data {
-  private func coded<Other>(_ coding: DataCoding<Other>) -> Storage<Key, Other> {
+  private func coded<Other>(_ coding: DataTransform<Other>) -> Storage<Key, Other> {
     asStorage().mapped { $0.mapValues(in: coding.encode, out: coding.decode) }
   }
 
@@ -127,7 +128,7 @@ extension StorageProtocol where Value == Data {
 }
 
 extension ReadOnlyStorageProtocol where Value == Data {
-  private func coded<Other>(_ coding: DataCoding<Other>) -> ReadOnlyStorage<Key, Other> {
+  private func coded<Other>(_ coding: DataTransform<Other>) -> ReadOnlyStorage<Key, Other> {
     asReadOnlyStorage().mapped { $0.mapValues(in: coding.encode, out: coding.decode) }
   }
 
@@ -176,7 +177,7 @@ extension ReadOnlyStorageProtocol where Value == Data {
 }
 
 extension WriteOnlyStorageProtocol where Value == Data {
-  private func coded<Other>(_ coding: DataCoding<Other>) -> WriteOnlyStorage<Key, Other> {
+  private func coded<Other>(_ coding: DataTransform<Other>) -> WriteOnlyStorage<Key, Other> {
     asWriteOnlyStorage().mapped { $0.mapValues(in: coding.encode, out: coding.decode) }
   }
 

@@ -105,7 +105,7 @@ extension Storage {
   }
 
   /// What removes everything must not remove more than the storage shows.
-  func withoutRemoveAll<K>(remove: StorageCall<K, Void>?, _ key: K) -> Storage {
+  func withoutRemoveAll<K>(remove: StorageOperation<K, Void>?, _ key: K) -> Storage {
     mapped { operations in
       var operations = operations
       operations.removeAll = remove?.pullback { _ in key }

@@ -3,29 +3,29 @@
 // SPDX-License-Identifier: Apache-2.0
 
 /// What is done about failures of reading.
-public struct StorageRecovery: Sendable {
+public struct ReadFailurePolicy: Sendable {
   let report: @Sendable (any Error) -> Void
 
   /// A read that fails is a miss: the layer behind is asked, or there is no value.
-  public static let readErrorsAsMisses = StorageRecovery { _ in }
+  public static let readErrorsAsMisses = ReadFailurePolicy { _ in }
 
   /// A read that fails is a miss, and the error is told.
   public static func readErrorsAsMisses(
     reporting: @escaping @Sendable (any Error) -> Void
-  ) -> StorageRecovery {
-    StorageRecovery(report: reporting)
+  ) -> ReadFailurePolicy {
+    ReadFailurePolicy(report: reporting)
   }
 
   func recovering<Key, Output>(
-    _ call: StorageCall<Key, Output>, as miss: Output
-  ) -> StorageCall<Key, Output> {
+    _ call: StorageOperation<Key, Output>, as miss: Output
+  ) -> StorageOperation<Key, Output> {
     let report = report
     return .composed(call.kind) { key in
       do { return try call.now!(key) } catch {
         report(error)
         return miss
       }
-    } later: { key in
+    } asynchronous: { key in
       do { return try await call(key) } catch {
         report(error)
         return miss
@@ -61,7 +61,7 @@ extension StorageProtocol {
   /// ```swift
   /// let images = disk.recovering(.readErrorsAsMisses).combined(with: remote)
   /// ```
-  public func recovering(_ recovery: StorageRecovery) -> Storage<Key, Value> {
+  public func recovering(_ recovery: ReadFailurePolicy) -> Storage<Key, Value> {
     asStorage().mapped { recovery.recovering($0) }
   }
 
@@ -89,7 +89,7 @@ extension StorageProtocol {
 
 extension ReadOnlyStorageProtocol {
   /// The storage, with failures of reading treated as told.
-  public func recovering(_ recovery: StorageRecovery) -> ReadOnlyStorage<Key, Value> {
+  public func recovering(_ recovery: ReadFailurePolicy) -> ReadOnlyStorage<Key, Value> {
     asReadOnlyStorage().mapped { recovery.recovering($0) }
   }
 
@@ -134,16 +134,16 @@ extension StorageOperations {
   }
 }
 
-extension StorageCall {
+extension StorageOperation {
   func fallback<Value>(
     _ name: String, _ produce: @escaping @Sendable (any Error) throws -> Value
-  ) -> StorageCall where Output == Value? {
+  ) -> StorageOperation where Output == Value? {
     let call = self
     return .composed(kind) { key in
       let value: Value?
       do { value = try call.now!(key) } catch { return try produce(error) }
       return try value ?? produce(StorageError.noValue(in: name))
-    } later: { key in
+    } asynchronous: { key in
       let value: Value?
       do { value = try await call(key) } catch { return try produce(error) }
       return try value ?? produce(StorageError.noValue(in: name))

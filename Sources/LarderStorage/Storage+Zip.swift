@@ -84,7 +84,7 @@ private func zipped<Key, A, B>(
   } right: {
     $0
   }.map { $0.0 && $0.1 }
-  if left.tellsExpiry, right.tellsExpiry {
+  if left.reportsExpiration, right.reportsExpiration {
     result.entry = both(left.entries, right.entries) {
       $0
     } right: {
@@ -96,8 +96,8 @@ private func zipped<Key, A, B>(
       return StorageEntry((first.value, second.value), expires: expires)
     }
   }
-  result.keepsExpiry = left.keepsExpiry && right.keepsExpiry
-  result.hidesExpiry = !left.tellsExpiry || !right.tellsExpiry
+  result.supportsExpiration = left.supportsExpiration && right.supportsExpiration
+  result.hasUnreportedExpiration = !left.reportsExpiration || !right.reportsExpiration
   result.lanes = left.lanes(and: right)
   result.missing = both(left.containing, right.containing) {
     $0
@@ -115,13 +115,13 @@ private func zipped<Key, A, B>(
 
 /// Two calls of which both are made in any case; asynchronous ones at the same time.
 private func both<Input, I1, O1, I2, O2>(
-  _ first: StorageCall<I1, O1>, _ second: StorageCall<I2, O2>,
+  _ first: StorageOperation<I1, O1>, _ second: StorageOperation<I2, O2>,
   left: @escaping @Sendable (Input) -> I1, right: @escaping @Sendable (Input) -> I2
-) -> StorageCall<Input, (O1, O2)> {
+) -> StorageOperation<Input, (O1, O2)> {
   .composed(max(first.kind, second.kind)) { input in
     try pair(
       Result { try first.now!(left(input)) }, Result { try second.now!(right(input)) })
-  } later: { input in
+  } asynchronous: { input in
     async let one = result(first, left(input))
     async let other = result(second, right(input))
     return try pair(await one, await other)
@@ -129,7 +129,7 @@ private func both<Input, I1, O1, I2, O2>(
 }
 
 private func result<Input, Output>(
-  _ call: StorageCall<Input, Output>, _ input: Input
+  _ call: StorageOperation<Input, Output>, _ input: Input
 ) async -> Result<Output, any Error> {
   do { return .success(try await call(input)) } catch { return .failure(error) }
 }

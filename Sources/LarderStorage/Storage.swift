@@ -54,7 +54,7 @@ public struct Storage<Key: Sendable, Value: Sendable>: StorageProtocol {
     _ operations: StorageOperations<Key, Value>, _ object: (any Sendable)? = nil
   ) -> StorageOperations<Key, Value> {
     operations.guarded(
-      by: object.map { SharedTurns.of(ObjectIdentifier($0 as AnyObject)) })
+      by: object.map { SharedStripedLocks.of(ObjectIdentifier($0 as AnyObject)) })
   }
 
   /// A storage of two storages, one for reading and one for writing.
@@ -74,7 +74,7 @@ public struct Storage<Key: Sendable, Value: Sendable>: StorageProtocol {
     operations.keys = read.operations.keys
     operations.contains = read.operations.contains
     operations.entry = read.operations.entry
-    operations.hidesExpiry = !read.operations.tellsExpiry
+    operations.hasUnreportedExpiration = !read.operations.reportsExpiration
     operations.lanes = read.operations.lanes(and: write.operations)
     operations.missing = read.operations.missing
     operations.update = nil
@@ -103,7 +103,7 @@ public struct Storage<Key: Sendable, Value: Sendable>: StorageProtocol {
       storageName: storageName,
       operations: StorageOperations(
         read: .retrieving(retrieve),
-        write: StorageCall<(Value, Key), Void>.completing("set") { item, completion in
+        write: StorageOperation<(Value, Key), Void>.completing("set") { item, completion in
           set(item.0, item.1, completion)
         }.pullback { ($0.value, $0.key) }))
   }
@@ -113,8 +113,8 @@ public struct Storage<Key: Sendable, Value: Sendable>: StorageProtocol {
     Storage(
       storageName: "empty",
       operations: StorageOperations(
-        read: StorageCall { _ in throw EmptyStorageError() },
-        write: StorageCall { _ in throw EmptyStorageError() }))
+        read: StorageOperation { _ in throw EmptyStorageError() },
+        write: StorageOperation { _ in throw EmptyStorageError() }))
   }
 
   @inlinable
@@ -142,22 +142,22 @@ public struct ReadOnlyStorage<Key: Sendable, Value: Sendable>: ReadOnlyStoragePr
   }
 
   @usableFromInline
-  init(_ storageName: String, _ read: StorageCall<Key, Value?>) {
+  init(_ storageName: String, _ read: StorageOperation<Key, Value?>) {
     self.init(
       storageName: storageName,
       operations: StorageOperations(
         read: read,
-        write: StorageCall { _ in throw StorageError.unsupported("set", by: storageName) }
-      ).orderedIfNot(by: Turns()))
+        write: StorageOperation { _ in throw StorageError.unsupported("set", by: storageName) }
+      ).orderedIfNot(by: StripedLock()))
   }
 
   init(
-    _ storageName: String, _ read: StorageCall<Key, Value?>,
+    _ storageName: String, _ read: StorageOperation<Key, Value?>,
     orderedAs storage: some ReadableStorageProtocol
   ) {
     let operations = StorageOperations<Key, Value>(
       read: read,
-      write: StorageCall { _ in throw StorageError.unsupported("set", by: storageName) })
+      write: StorageOperation { _ in throw StorageError.unsupported("set", by: storageName) })
     self.init(storageName: storageName, operations: operations.orderedIfNot(as: storage))
   }
 
@@ -165,7 +165,7 @@ public struct ReadOnlyStorage<Key: Sendable, Value: Sendable>: ReadOnlyStoragePr
   public init(
     storageName: String, value: @escaping @Sendable (Key) async throws -> Value?
   ) {
-    self.init(storageName, .later(value))
+    self.init(storageName, .asynchronous(value))
   }
 
   /// A storage of a closure that calls back when it is done.
@@ -187,7 +187,7 @@ public struct ReadOnlyStorage<Key: Sendable, Value: Sendable>: ReadOnlyStoragePr
 
   /// A storage that fails to read anything, with ``EmptyStorageError``.
   public static func empty() -> ReadOnlyStorage<Key, Value> {
-    ReadOnlyStorage("empty", StorageCall { _ in throw EmptyStorageError() })
+    ReadOnlyStorage("empty", StorageOperation { _ in throw EmptyStorageError() })
   }
 
   @inlinable
@@ -208,21 +208,21 @@ public struct WriteOnlyStorage<Key: Sendable, Value: Sendable>: WriteOnlyStorage
   }
 
   @usableFromInline
-  init(_ storageName: String, _ write: StorageCall<StorageWrite<Key, Value>, Void>) {
+  init(_ storageName: String, _ write: StorageOperation<StorageWrite<Key, Value>, Void>) {
     self.init(
       storageName: storageName,
       operations: StorageOperations(
-        read: StorageCall { _ in throw StorageError.unsupported("value", by: storageName) },
+        read: StorageOperation { _ in throw StorageError.unsupported("value", by: storageName) },
         write: write
-      ).orderedIfNot(by: Turns()))
+      ).orderedIfNot(by: StripedLock()))
   }
 
   init(
-    _ storageName: String, _ write: StorageCall<StorageWrite<Key, Value>, Void>,
+    _ storageName: String, _ write: StorageOperation<StorageWrite<Key, Value>, Void>,
     orderedAs storage: some WritableStorageProtocol
   ) {
     let operations = StorageOperations<Key, Value>(
-      read: StorageCall { _ in throw StorageError.unsupported("value", by: storageName) },
+      read: StorageOperation { _ in throw StorageError.unsupported("value", by: storageName) },
       write: write)
     self.init(storageName: storageName, operations: operations.orderedIfNot(as: storage))
   }
@@ -231,7 +231,7 @@ public struct WriteOnlyStorage<Key: Sendable, Value: Sendable>: WriteOnlyStorage
   public init(
     storageName: String, set: @escaping @Sendable (Value, Key) async throws -> Void
   ) {
-    self.init(storageName, .later({ try await set($0.value, $0.key) }))
+    self.init(storageName, .asynchronous({ try await set($0.value, $0.key) }))
   }
 
   /// The storage without its type, and without its reading.
@@ -241,7 +241,7 @@ public struct WriteOnlyStorage<Key: Sendable, Value: Sendable>: WriteOnlyStorage
 
   /// A storage that fails to keep anything.
   public static func empty() -> WriteOnlyStorage<Key, Value> {
-    WriteOnlyStorage("empty", StorageCall { _ in throw EmptyStorageError() })
+    WriteOnlyStorage("empty", StorageOperation { _ in throw EmptyStorageError() })
   }
 
   public func set(_ value: Value, forKey key: Key) async throws {

@@ -19,15 +19,15 @@ public struct StorageError: Error, Sendable, CustomStringConvertible {
     /// The closure of an update wrote to the storage that is being updated.
     public static let recursiveUpdate = Code(rawValue: "recursiveUpdate")
     /// Two updates wait for each other: the closure of each writes the storage of the other.
-    public static let crossingUpdate = Code(rawValue: "crossingUpdate")
+    public static let deadlock = Code(rawValue: "crossingUpdate")
     /// Another process, or another handle, holds what has to be written, and does not go on.
-    public static let busy = Code(rawValue: "busy")
+    public static let lockTimeout = Code(rawValue: "busy")
     /// The back of a layer was changed, and its front could neither take that nor forget what it has.
     public static let staleFront = Code(rawValue: "staleFront")
     /// What is stored is damaged, cut short, or of another program.
     public static let undecodable = Code(rawValue: "undecodable")
     /// A closure of the storage let go of its completion without calling it.
-    public static let unanswered = Code(rawValue: "unanswered")
+    public static let completionNotCalled = Code(rawValue: "unanswered")
     /// A file or folder could not be read or written.
     public static let inaccessible = Code(rawValue: "inaccessible")
   }
@@ -81,28 +81,28 @@ extension StorageError {
     "A closure that a storage runs during a write wrote to the same storage, which waits for it. "
       + "Change the value that the closure was given, and write other keys afterwards.")
 
-  static let crossingUpdate = StorageError(
-    .crossingUpdate, during: "update",
+  static let deadlock = StorageError(
+    .deadlock, during: "update",
     "Two updates wait for each other: the closure of each writes the storage that the other one "
       + "changes. Write all storages in one order, or write the other one after the update.")
 
-  static func unanswered(_ operation: String) -> StorageError {
+  static func completionNotCalled(_ operation: String) -> StorageError {
     StorageError(
-      .unanswered, during: operation,
+      .completionNotCalled, during: operation,
       "A closure of the storage let go of its completion without calling it. Call it on every way "
         + "out, with a failure if need be.")
   }
 
   static func tooManyCalls(_ limit: Int) -> StorageError {
     StorageError(
-      .busy, during: "call",
+      .lockTimeout, during: "call",
       "\(limit) calls with completions are pending in this process, which is the limit. Make further "
         + "calls when some of their completions have run.")
   }
 
   /// Met by fillings only, which nobody hears of.
   static let fillingWaits = StorageError(
-    .busy, during: "set", "The front is being written, and is not filled now.")
+    .lockTimeout, during: "set", "The front is being written, and is not filled now.")
 
   static func staleFront(_ operation: String, _ error: any Error) -> StorageError {
     StorageError(

@@ -23,11 +23,11 @@ extension StorageOperations {
   ) -> StorageOperations<Key, Other> {
     let (read, write) = (read, write)
     var result = StorageOperations<Key, Other>(
-      read: .later { key in
+      read: .asynchronous { key in
         guard let value = try await read(key) else { return nil }
         return try await transformOut(value)
       },
-      write: .later {
+      write: .asynchronous {
         try await write(
           StorageWrite(key: $0.key, value: transformIn($0.value), expires: $0.expires))
       })
@@ -35,15 +35,15 @@ extension StorageOperations {
     result.removeAll = removeAll
     result.keys = keys
     result.contains = contains
-    result.entry = entry.map { entry in .later { try await entry($0)?.map(transformOut) } }
+    result.entry = entry.map { entry in .asynchronous { try await entry($0)?.map(transformOut) } }
     result.fill = fill.map { fill in
-      .later { key in
+      .asynchronous { key in
         let commit = try await fill(key).commit
-        return StorageFilling(commit: .later { try await commit($0.map(transformIn)) })
+        return ConditionalFill(commit: .asynchronous { try await commit($0.map(transformIn)) })
       }
     }
     if let update {
-      result.update = .later { [entries] change in
+      result.update = .asynchronous { [entries] change in
         for _ in 0..<8 {
           let (stored, other): (StorageEntry<Value>?, StorageEntry<Other>?)
           do {
@@ -78,8 +78,8 @@ extension StorageOperations {
     }
     result.lanes = lanes
     result.missing = missing
-    result.keepsExpiry = keepsExpiry
-    result.hidesExpiry = hidesExpiry
+    result.supportsExpiration = supportsExpiration
+    result.hasUnreportedExpiration = hasUnreportedExpiration
     return result
   }
 }
@@ -119,10 +119,10 @@ extension StorageUpdate {
     _ transformIn: @escaping @Sendable (Other) async throws -> Value,
     _ transformOut: @escaping @Sendable (Value) async throws -> Other
   ) -> StorageUpdate {
-    let convertIn = StorageCall<StorageEntry<Other>, StorageEntry<Value>>.later {
+    let convertIn = StorageOperation<StorageEntry<Other>, StorageEntry<Value>>.asynchronous {
       try await $0.map(transformIn)
     }
-    let convertOut = StorageCall<StorageEntry<Value>, StorageEntry<Other>>.later {
+    let convertOut = StorageOperation<StorageEntry<Value>, StorageEntry<Other>>.asynchronous {
       try await $0.map(transformOut)
     }
     return StorageUpdate(key: change.key) { entry in

@@ -25,8 +25,8 @@ extension StorageOperations {
     result.lanes = lanes.map { mapped($0, transform) }
     result.missing = missing?.pullback(transform)
     if let back { result.keys = keys?.map { try $0.compactMap(back) } }
-    result.keepsExpiry = keepsExpiry
-    result.hidesExpiry = hidesExpiry
+    result.supportsExpiration = supportsExpiration
+    result.hasUnreportedExpiration = hasUnreportedExpiration
     return result
   }
 
@@ -63,15 +63,15 @@ extension StorageOperations {
       }.map { try $0?.map(transformOut) }
     }
     result.fill = fill?.map { filling in
-      StorageFilling(
+      ConditionalFill(
         commit: filling.commit.pullback {
           StorageEntry(try transformIn($0.value), expires: $0.expires)
         })
     }
     result.lanes = lanes
     result.missing = missing
-    result.keepsExpiry = keepsExpiry
-    result.hidesExpiry = hidesExpiry
+    result.supportsExpiration = supportsExpiration
+    result.hasUnreportedExpiration = hasUnreportedExpiration
     return result
   }
 
@@ -82,26 +82,27 @@ extension StorageOperations {
     let (read, write, remove, contains) = (read, write, remove, contains)
     let (entry, update) = (entry, update)
     var result = StorageOperations<Other, Value>(
-      read: .later { try await read(transform($0)) },
-      write: .later {
+      read: .asynchronous { try await read(transform($0)) },
+      write: .asynchronous {
         try await write(
           StorageWrite(key: transform($0.key), value: $0.value, expires: $0.expires))
       })
-    result.remove = remove.map { remove in .later { try await remove(transform($0)) } }
+    result.remove = remove.map { remove in .asynchronous { try await remove(transform($0)) } }
     result.removeAll = removeAll
-    result.contains = contains.map { contains in .later { try await contains(transform($0)) } }
-    result.entry = entry.map { entry in .later { try await entry(transform($0)) } }
+    result.contains = contains.map { contains in .asynchronous { try await contains(transform($0)) }
+    }
+    result.entry = entry.map { entry in .asynchronous { try await entry(transform($0)) } }
     result.update = update.map { update in
-      .later {
+      .asynchronous {
         try await update(
           StorageUpdate(
             key: transform($0.key), changing: $0.change, recovering: $0.recover))
       }
     }
-    result.fill = fill.map { fill in .later { try await fill(transform($0)) } }
-    result.missing = missing.map { missing in .later { try await missing(transform($0)) } }
-    result.keepsExpiry = keepsExpiry
-    result.hidesExpiry = hidesExpiry
+    result.fill = fill.map { fill in .asynchronous { try await fill(transform($0)) } }
+    result.missing = missing.map { missing in .asynchronous { try await missing(transform($0)) } }
+    result.supportsExpiration = supportsExpiration
+    result.hasUnreportedExpiration = hasUnreportedExpiration
     return result
   }
 }

@@ -8,13 +8,13 @@ extension StorageOperations {
   /// The operations with the calls of each key ordered as those of one storage.
   ///
   /// - Parameter turns: The turns of the storage, which all its forms share.
-  package func ordered(by turns: Turns) -> StorageOperations { orderedIfNot(by: turns) }
+  package func ordered(by turns: StripedLock) -> StorageOperations { orderedIfNot(by: turns) }
 
   func orderedIfNot(by owner: some AnyObject & Sendable) -> StorageOperations {
     if lanes != nil { return self }
     var result = self
     // It retains the owner: as long as a call is pending, no other object has its identity.
-    result.lanes = { key in [CallLane(ObjectIdentifier(owner), Turns.hash(key))] }
+    result.lanes = { key in [CallLane(ObjectIdentifier(owner), StripedLock.hash(key))] }
     return result
   }
 
@@ -29,7 +29,7 @@ extension StorageOperations {
     // It retains an object: as long as a call is pending, no other has its identity.
     result.lanes = { [storage] key in
       _ = storage
-      return [CallLane(owner, Turns.hash(key))]
+      return [CallLane(owner, StripedLock.hash(key))]
     }
     return result
   }
@@ -64,7 +64,7 @@ extension StorageOperations {
   }
 
   /// Reads a value that is expected to be there.
-  func retrieving(in name: String) -> StorageCall<Key, Value> {
+  func retrieving(in name: String) -> StorageOperation<Key, Value> {
     let (read, missing) = (read, missing)
     guard let missing else {
       return read.map { value in
@@ -75,14 +75,14 @@ extension StorageOperations {
     return .composed(max(read.kind, missing.kind)) { key in
       if let value = try read.now!(key) { return value }
       throw try missing.now!(key)
-    } later: { key in
+    } asynchronous: { key in
       if let value = try await read(key) { return value }
       throw try await missing(key)
     }
   }
 }
 
-extension StorageCall {
+extension StorageOperation {
   /// Makes a call and calls back, in order with the calls made before in the same lanes.
   ///
   /// What never waits is done before this returns, unless an earlier call is pending.

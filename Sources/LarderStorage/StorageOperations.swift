@@ -135,12 +135,12 @@ public struct StorageUpdate<Key: Sendable, Value: Sendable>: Sendable {
 }
 
 /// The right to fill a key with what another storage had for it, if nobody writes it meanwhile.
-public struct StorageFilling<Value: Sendable>: Sendable {
+public struct ConditionalFill<Value: Sendable>: Sendable {
   /// Fills the key unless it was written or removed since; tells whether it did.
-  public var commit: StorageCall<StorageEntry<Value>, Bool>
+  public var commit: StorageOperation<StorageEntry<Value>, Bool>
 
   /// Makes the right of what it allows.
-  public init(commit: StorageCall<StorageEntry<Value>, Bool>) { self.commit = commit }
+  public init(commit: StorageOperation<StorageEntry<Value>, Bool>) { self.commit = commit }
 }
 
 /// All that a storage can do. What it cannot do is `nil`.
@@ -149,37 +149,37 @@ public struct StorageFilling<Value: Sendable>: Sendable {
 /// gives them itself, as the property ``StorageProtocol/operations``; compositions then use them.
 public struct StorageOperations<Key: Sendable, Value: Sendable>: Sendable {
   /// The value of a key; `nil` is a miss, an error is a failure.
-  public var read: StorageCall<Key, Value?>
-  /// Stores a value. One that expires only comes if ``keepsExpiry``.
-  public var write: StorageCall<StorageWrite<Key, Value>, Void>
+  public var read: StorageOperation<Key, Value?>
+  /// Stores a value. One that expires only comes if ``supportsExpiration``.
+  public var write: StorageOperation<StorageWrite<Key, Value>, Void>
   /// Removes a key; without effect when there is none.
-  public var remove: StorageCall<Key, Void>?
+  public var remove: StorageOperation<Key, Void>?
   /// Removes every key.
-  public var removeAll: StorageCall<Void, Void>?
+  public var removeAll: StorageOperation<Void, Void>?
   /// The keys there are, in any order.
-  public var keys: StorageCall<Void, [Key]>?
+  public var keys: StorageOperation<Void, [Key]>?
   /// Whether there is a value; without it, a value is read to find out.
-  public var contains: StorageCall<Key, Bool>?
+  public var contains: StorageOperation<Key, Bool>?
   /// The value with the time it expires, for pull-ups into storages in front. A storage whose values
   /// expire and that does not tell when is never pulled up from.
-  public var entry: StorageCall<Key, StorageEntry<Value>?>?
+  public var entry: StorageOperation<Key, StorageEntry<Value>?>?
   /// Changes a value such that nothing comes in between, and gives the new one.
-  public var update: StorageCall<StorageUpdate<Key, Value>, StorageEntry<Value>?>?
+  public var update: StorageOperation<StorageUpdate<Key, Value>, StorageEntry<Value>?>?
   /// Begins a conditional pull-up.
-  public var fill: StorageCall<Key, StorageFilling<Value>>?
+  public var fill: StorageOperation<Key, ConditionalFill<Value>>?
   /// Whether values may expire.
-  public var keepsExpiry = false
+  public var supportsExpiration = false
   /// Whether what is read may expire at a time that is not told, because a part does not.
-  @usableFromInline var hidesExpiry = false
+  @usableFromInline var hasUnreportedExpiration = false
   /// Where calls with a completion are put in order; without it, as calls of one storage of the type.
   @usableFromInline var lanes: (@Sendable (Key) -> [CallLane])?
   /// Why there is no value, where that takes more than the name of the storage to say.
-  @usableFromInline var missing: StorageCall<Key, any Error>?
+  @usableFromInline var missing: StorageOperation<Key, any Error>?
 
   /// Operations of a storage that can be read and written, and nothing else.
   @inlinable
   public init(
-    read: StorageCall<Key, Value?>, write: StorageCall<StorageWrite<Key, Value>, Void>
+    read: StorageOperation<Key, Value?>, write: StorageOperation<StorageWrite<Key, Value>, Void>
   ) {
     self.read = read
     self.write = write
@@ -191,8 +191,8 @@ extension StorageOperations {
   /// they hold for all that is done through these operations.
   ///
   /// - Parameter turns: Those of the storage, for all its forms; none: new ones.
-  package func guarded(by turns: Turns? = nil) -> StorageOperations {
-    let turns = turns ?? Turns()
+  package func guarded(by turns: StripedLock? = nil) -> StorageOperations {
+    let turns = turns ?? StripedLock()
     if update != nil, fill != nil { return orderedIfNot(by: turns) }
     let write = write
     var result = orderedIfNot(by: turns)
@@ -203,18 +203,18 @@ extension StorageOperations {
     result.update = turns.inTurn(update ?? changed.followed(by: stored)) { $0.key }
     result.fill = turns.filling(
       fill
-        ?? StorageCall { key in
-          StorageFilling(commit: write.pullback { StorageWrite(key, $0) }.map { true })
+        ?? StorageOperation { key in
+          ConditionalFill(commit: write.pullback { StorageWrite(key, $0) }.map { true })
         })
     return result
   }
 
   /// Reads a value and changes it; what comes of it is not stored yet.
-  private var changed: StorageCall<StorageUpdate<Key, Value>, StorageEntry<Value>?> {
+  private var changed: StorageOperation<StorageUpdate<Key, Value>, StorageEntry<Value>?> {
     let (read, check) = (entries, check)
     return .composed(read.kind) { update in
       try update.then(check).applied { try read.now!(update.key) }
-    } later: { update in
+    } asynchronous: { update in
       var entry = try await update.known { try await read(update.key) }
       try update.then(check).change(&entry)
       return entry
@@ -222,11 +222,11 @@ extension StorageOperations {
   }
 
   /// Stores what an update has left of a key.
-  var stored: StorageCall<(Key, StorageEntry<Value>?), Void> {
+  var stored: StorageOperation<(Key, StorageEntry<Value>?), Void> {
     let (write, remove) = (write, remove)
     return .composed(max(write.kind, remove?.kind ?? .quick)) { (key, entry) in
       if let entry { try write.now!(StorageWrite(key, entry)) } else { try remove?.now!(key) }
-    } later: { (key, entry) in
+    } asynchronous: { (key, entry) in
       if let entry {
         try await write(StorageWrite(key, entry))
       } else {
@@ -236,15 +236,15 @@ extension StorageOperations {
   }
 
   /// Whether there is a value.
-  var containing: StorageCall<Key, Bool> { contains ?? read.map { $0 != nil } }
+  var containing: StorageOperation<Key, Bool> { contains ?? read.map { $0 != nil } }
 
   /// A value with its expiration, as far as it is known.
-  var entries: StorageCall<Key, StorageEntry<Value>?> {
+  var entries: StorageOperation<Key, StorageEntry<Value>?> {
     entry ?? read.map { $0.map { StorageEntry($0) } }
   }
 
   /// Whether what is read can be kept elsewhere without outliving its time.
-  var tellsExpiry: Bool { !hidesExpiry && (entry != nil || !keepsExpiry) }
+  var reportsExpiration: Bool { !hasUnreportedExpiration && (entry != nil || !supportsExpiration) }
 
   /// Refuses what an update leaves and this storage cannot take.
   @Sendable
@@ -252,7 +252,7 @@ extension StorageOperations {
     if after == nil, before != nil, remove == nil {
       throw StorageError.unsupported("remove", by: "to be updated")
     }
-    if after?.expires != nil, !keepsExpiry {
+    if after?.expires != nil, !supportsExpiration {
       throw StorageError.unsupported("update of a value that expires", by: "to be updated")
     }
   }

@@ -80,7 +80,7 @@ extension ReadableStorageProtocol {
   /// Returns the storage without its write operations.
   public func asReadOnlyStorage() -> ReadOnlyStorage<Key, Value> {
     ReadOnlyStorage(
-      storageName, StorageCall<Key, Value?>.later({ try await self.value(forKey: $0) }),
+      storageName, StorageOperation<Key, Value?>.asynchronous({ try await self.value(forKey: $0) }),
       orderedAs: self)
   }
 }
@@ -89,7 +89,7 @@ extension WritableStorageProtocol {
   public func asWriteOnlyStorage() -> WriteOnlyStorage<Key, Value> {
     WriteOnlyStorage(
       storageName,
-      StorageCall<StorageWrite<Key, Value>, Void>.later({
+      StorageOperation<StorageWrite<Key, Value>, Void>.asynchronous({
         try await self.set($0.value, forKey: $0.key)
       }), orderedAs: self)
   }
@@ -98,8 +98,8 @@ extension WritableStorageProtocol {
 extension StorageProtocol {
   public var operations: StorageOperations<Key, Value> {
     StorageOperations(
-      read: .later({ try await self.value(forKey: $0) }),
-      write: .later({ try await self.set($0.value, forKey: $0.key) }))
+      read: .asynchronous({ try await self.value(forKey: $0) }),
+      write: .asynchronous({ try await self.set($0.value, forKey: $0.key) }))
   }
 
   /// Returns the storage without its write operations.
@@ -121,8 +121,8 @@ extension StorageProtocol {
 extension SynchronousStorage {
   public var operations: StorageOperations<Key, Value> {
     StorageOperations(
-      read: StorageCall { try self.value(forKey: $0) },
-      write: StorageCall { try self.set($0.value, forKey: $0.key) })
+      read: StorageOperation { try self.value(forKey: $0) },
+      write: StorageOperation { try self.set($0.value, forKey: $0.key) })
   }
 }
 

@@ -24,7 +24,7 @@ public struct SyncStorage<Key: Sendable, Value: Sendable>: Sendable {
     set: @escaping @Sendable (Value, Key) throws -> Void
   ) {
     let operations = StorageOperations<Key, Value>(
-      read: StorageCall(retrieve), write: StorageCall { try set($0.value, $0.key) })
+      read: StorageOperation(retrieve), write: StorageOperation { try set($0.value, $0.key) })
     self.storageName = storageName
     self.operations = operations.guarded()
   }
@@ -110,7 +110,7 @@ public struct ReadOnlySyncStorage<Key: Sendable, Value: Sendable>: Sendable {
 
   /// A storage of a closure.
   public init(storageName: String, retrieve: @escaping @Sendable (Key) throws -> Value?) {
-    self.init(storageName, ReadOnlyStorage(storageName, StorageCall(retrieve)).operations)
+    self.init(storageName, ReadOnlyStorage(storageName, StorageOperation(retrieve)).operations)
   }
 
   init(_ storageName: String, _ operations: StorageOperations<Key, Value>) {
@@ -139,14 +139,14 @@ extension ReadOnlySyncStorage where Key == Void {
 public struct WriteOnlySyncStorage<Key: Sendable, Value: Sendable>: Sendable {
   /// The storage's name.
   public let storageName: String
-  let write: StorageCall<StorageWrite<Key, Value>, Void>
+  let write: StorageOperation<StorageWrite<Key, Value>, Void>
 
   /// A storage of a closure.
   public init(storageName: String, set: @escaping @Sendable (Value, Key) throws -> Void) {
-    self.init(storageName, StorageCall { try set($0.value, $0.key) })
+    self.init(storageName, StorageOperation { try set($0.value, $0.key) })
   }
 
-  init(_ storageName: String, _ write: StorageCall<StorageWrite<Key, Value>, Void>) {
+  init(_ storageName: String, _ write: StorageOperation<StorageWrite<Key, Value>, Void>) {
     self.storageName = storageName
     self.write = write
   }

@@ -46,7 +46,7 @@ struct Run: AsyncParsableCommand {
   var round: Int?
 
   @Option(help: "Only rounds of one theme: cache, objects, collections, facades; no scenarios.")
-  var theme: Theme?
+  var theme: RoundWorkload?
 
   @Flag(help: "Damaged files only.")
   var damage = false
@@ -55,8 +55,8 @@ struct Run: AsyncParsableCommand {
   var noDamage = false
 
   func validate() throws {
-    guard (2...Board.workerCount).contains(processes) else {
-      throw ValidationError("--processes must be from 2 to \(Board.workerCount).")
+    guard (2...StormOracle.workerCount).contains(processes) else {
+      throw ValidationError("--processes must be from 2 to \(StormOracle.workerCount).")
     }
     guard seconds > 0, seconds < 1e7 else {
       throw ValidationError("--seconds must be a positive number.")
@@ -143,7 +143,7 @@ struct WorkerCommand: AsyncParsableCommand {
     do {
       try await Worker(role: role, slot: slot, plan: round.plan, directory: round.directory).run()
     } catch {
-      Worker.judge(error, try Board(path: round.directory + "/board"))
+      Worker.judge(error, try StormOracle(path: round.directory + "/board"))
     }
   }
 }

@@ -31,4 +31,18 @@ package enum Clocks {
     unsafe clock_gettime(CLOCK_MONOTONIC, &time)
     return UInt64(time.tv_sec) * 1_000_000_000 + UInt64(time.tv_nsec)
   }
+
+  /// A duration in nanoseconds; what is that far away is never, and what is negative is zero.
+  package static func nanoseconds(of duration: Duration) -> UInt64 {
+    let (seconds, attoseconds) = duration.components
+    guard seconds >= 0 else { return 0 }
+    guard seconds < 1 << 33 else { return UInt64.max / 4 }
+    return UInt64(seconds) * 1_000_000_000 + UInt64(max(attoseconds, 0)) / 1_000_000_000
+  }
+
+  /// The time of the monotonic clock after a duration, in nanoseconds.
+  package static func deadline(after duration: Duration) -> UInt64 {
+    let (sum, isEndless) = monotonicNanoseconds().addingReportingOverflow(nanoseconds(of: duration))
+    return isEndless ? .max : sum
+  }
 }

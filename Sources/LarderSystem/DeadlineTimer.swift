@@ -74,7 +74,8 @@ package final class DeadlineTimer: Sendable {
   /// - Throws: `CancellationError` if the task is cancelled.
   package func sleep(nanoseconds: UInt64) async throws(CancellationError) {
     // The continuation and whether the task was cancelled before there was one.
-    let waiter = Mutex<(continuation: CheckedContinuation<Void, Never>?, isOver: Bool)>((nil, false))
+    let waiter = Mutex<(continuation: CheckedContinuation<Void, Never>?, isOver: Bool)>(
+      (nil, false))
     let end: @Sendable () -> Void = {
       let continuation = waiter.withLock { waiter in
         waiter.isOver = true

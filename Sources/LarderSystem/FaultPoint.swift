@@ -166,7 +166,7 @@ package enum FaultInjection {
   package enum Faults {
     private struct Rule {
       let action: Action
-      let passage: Int?
+      let occurrence: Int?
       let percent: Double?
       /// What tells the chances of this rule from those of others.
       let salt: UInt64
@@ -192,7 +192,7 @@ package enum FaultInjection {
       }
       var failure: CInt?
       for rule in rules {
-        if let passage = rule.passage, passage != count { continue }
+        if let occurrence = rule.occurrence, occurrence != count { continue }
         if let percent = rule.percent, chance(rule.salt, count) >= percent { continue }
         switch rule.action {
         case .kill: kill(getpid(), SIGKILL)
@@ -208,9 +208,9 @@ package enum FaultInjection {
 
     /// In 0..<100, by the seed: whichever thread comes to the n-th passage of a point, it is the
     /// same.
-    private static func chance(_ salt: UInt64, _ passage: Int) -> Double {
+    private static func chance(_ salt: UInt64, _ occurrence: Int) -> Double {
       // The mixer of SplitMix64.
-      var mixed = plan.seed ^ salt &+ UInt64(passage) &* 0x9e37_79b9_7f4a_7c15
+      var mixed = plan.seed ^ salt &+ UInt64(occurrence) &* 0x9e37_79b9_7f4a_7c15
       mixed = (mixed ^ (mixed >> 30)) &* 0xbf58_476d_1ce4_e5b9
       mixed = (mixed ^ (mixed >> 27)) &* 0x94d0_49bb_1331_11eb
       mixed ^= mixed >> 31
@@ -231,7 +231,7 @@ package enum FaultInjection {
         guard halves.count == 2 else { fatalError("LARDER_FAULTS: cannot read \(item)") }
         var spec = String(halves[1])
         let percent = cut(&spec, at: "%").flatMap(Double.init)
-        let passage = cut(&spec, at: "@").flatMap(Int.init)
+        let occurrence = cut(&spec, at: "@").flatMap(Int.init)
         let amount = cut(&spec, at: "=").flatMap(UInt64.init)
         let action: Action
         switch spec {
@@ -252,7 +252,7 @@ package enum FaultInjection {
         for point in points {
           result.rules[point, default: []].append(
             Rule(
-              action: action, passage: passage, percent: percent,
+              action: action, occurrence: occurrence, percent: percent,
               salt: XXH64.hash(Array("\(point.rawValue):\(halves[1])".utf8))))
         }
       }

@@ -198,7 +198,7 @@ package enum FileSystem {
 
   /// Whether the file system below `path` keeps a block for good once it is allocated to a file: then
   /// a store to a mapping of it never meets a full disk.
-  package static func keepsBlocks(below path: String) -> Bool {
+  package static func neverRelocatesBlocks(below path: String) -> Bool {
     #if os(Linux)
       // ext4 (ext2 and ext3 say the same, and cannot allocate), tmpfs.
       return [0xEF53, 0x0102_1994].contains(unsafe larder_file_system_type(path))

@@ -60,7 +60,7 @@ package enum OSThread {
 
   /// Runs `body` with SIGXFSZ held back, so that a file-size limit is an error of the write and
   /// never a signal. Costs four system calls: only for processes that have such a limit.
-  package static func withoutFileSizeSignal<R, E: Error>(
+  package static func blockingSIGXFSZ<R, E: Error>(
     _ body: () throws(E) -> R
   ) throws(E) -> R {
     var blocked = sigset_t()

@@ -105,7 +105,7 @@ struct PathWalk {
       var place = try PathWalk.root()
       while let step = rest.popLast() {
         let next = try enter(step, from: place, isLast: rest.isEmpty)
-        if step.name != ".." { try judge(place, containing: next.status) }
+        if step.name != ".." { try judge(place, containing: next) }
         guard next.status.isSymbolicLink else {
           place = next
           continue
@@ -156,16 +156,18 @@ struct PathWalk {
     /// Refuses a directory in which other users can replace an entry.
     ///
     /// - Parameter entry: `nil`: this user is about to create it.
-    private func judge(_ place: Place, containing entry: FileStatus?) throws(PathWalkError) {
+    private func judge(_ place: Place, containing entry: Place?) throws(PathWalkError) {
       let status = place.status
       guard FileSystem.isTrusted(owner: status.owner) else {
         throw .foreignParent(place.path, owner: status.owner)
       }
       guard FileSystem.othersMayWrite(status) else { return }
-      let isSticky = status.mode & 0o1000 != 0
-      guard isSticky, entry.map({ FileSystem.isTrusted(owner: $0.owner) }) ?? true else {
-        throw .writableParent(place.path)
-      }
+      guard status.mode & 0o1000 != 0 else { throw .writableParent(place.path) }
+      // The directory is as it has to be; it is the entry that another user can replace.
+      guard let entry, !FileSystem.isTrusted(owner: entry.status.owner) else { return }
+      throw entry.status.isSymbolicLink
+        ? .foreignLink(entry.path, owner: entry.status.owner)
+        : .foreignParent(entry.path, owner: entry.status.owner)
     }
 
     private func target(of link: Place) throws(PathWalkError) -> String {

@@ -18,9 +18,6 @@ package enum ProcessIdentity {
 
   /// A 64-bit digest of the kernel's boot identifier: differs after every start of the system.
   package static let bootID: UInt64 = {
-    if let override = FileSystem.environment("LARDER_TEST_BOOT_ID"), let value = UInt64(override) {
-      return value
-    }
     #if canImport(Darwin)
       var time = timeval()
       var size = MemoryLayout<timeval>.size

@@ -68,11 +68,11 @@ package func currentErrno() -> CInt {
 
 extension SystemError {
   /// Whether this user may not know what is there.
-  package var saysForbidden: Bool { errno == EACCES || errno == EPERM }
+  package var isPermissionDenied: Bool { errno == EACCES || errno == EPERM }
 
   /// Whether a path leads to no file that can be read: nothing, or something else in its place. Any
   /// other failure says nothing about what is there.
-  package var saysNoSuchFile: Bool {
+  package var isNoSuchFile: Bool {
     [ENOENT, ENOTDIR, ELOOP, EISDIR, ENXIO, ENODEV, ESPIPE, EAGAIN].contains(errno)
   }
 }

@@ -22,7 +22,7 @@ import Synchronization
 /// Another process, spoken with in lines, that can be killed, stopped and continued.
 ///
 /// ```swift
-/// let worker = try PeerExecutable("worker").start(["--store", store.path])
+/// let worker = try TestExecutable("worker").start(["--store", store.path])
 /// try worker.wait(for: "ready")
 /// try worker.send("store salt")
 /// try worker.stop()                                 // as a debugger or a laptop's lid would
@@ -36,7 +36,7 @@ import Synchronization
 /// `readLine()` and flushed output.
 ///
 /// All calls may be made from any thread. They block it, for at most their deadline, and a child
-/// that hangs becomes a ``ChildProcessError`` that says in which call; use an ``OwnThread`` where
+/// that hangs becomes a ``ChildProcessError`` that says in which call; use an ``JoinableThread`` where
 /// a thread of Swift's pool must not wait. Of two threads that wait for a line, either gets it.
 public final class ChildProcess: Sendable {
   /// What becomes of the child's standard error.
@@ -69,7 +69,7 @@ public final class ChildProcess: Sendable {
   /// it, and of this process's files it has only the three standard ones.
   ///
   /// - Parameters:
-  ///   - executable: A path, or a name to be found in `PATH`. See ``PeerExecutable`` for those that
+  ///   - executable: A path, or a name to be found in `PATH`. See ``TestExecutable`` for those that
   ///     are built together with the test.
   ///   - arguments: The arguments of the process.
   ///   - environment: What to add or replace, such as ``FaultPlan/environment``.
@@ -122,7 +122,7 @@ public final class ChildProcess: Sendable {
     _ line: String, deadline: Duration = .seconds(30)
   ) throws(ChildProcessError) {
     let limit = ContinuousClock.now + deadline
-    var pause = Pause()
+    var pause = Backoff()
     while true {
       let result = input.withLockIfAvailable { descriptor in
         write(Array("\(line)\n".utf8)[...], to: descriptor, until: limit)
@@ -300,7 +300,7 @@ public final class ChildProcess: Sendable {
     deadline: Duration = .seconds(30)
   ) throws(ChildProcessError) {
     let limit = ContinuousClock.now + deadline
-    var pause = Pause()
+    var pause = Backoff()
     while true {
       switch refresh() {
       case .stopped: return
@@ -328,7 +328,7 @@ public final class ChildProcess: Sendable {
   @discardableResult
   public func wait(deadline: Duration = .seconds(30)) throws(ChildProcessError) -> ExitStatus {
     let limit = ContinuousClock.now + deadline
-    var pause = Pause()
+    var pause = Backoff()
     while true {
       if let status = exitStatus { return status }
       if ContinuousClock.now >= limit {

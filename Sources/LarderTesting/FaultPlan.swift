@@ -16,7 +16,7 @@ internal import LarderSystem
 ///   .kill(at: .afterStamps, passage: 7),
 ///   .delay(at: .beforeCommit, microseconds: 2000, percent: 10),
 /// ])
-/// let worker = try PeerExecutable("worker").start([store.path], environment: plan.environment)
+/// let worker = try TestExecutable("worker").start([store.path], environment: plan.environment)
 /// #expect(try worker.wait() == .killed)
 /// try store.verifyAndClose()
 /// ```
@@ -95,14 +95,14 @@ extension FaultPlan {
     public let description: String
 
     private init(
-      _ action: String, at point: Point, amount: Int? = nil, passage: Int?, percent: Double?
+      _ action: String, at point: Point, amount: Int? = nil, occurrence: Int?, percent: Double?
     ) {
-      precondition(passage ?? 1 > 0, "The first passage of a fault point is number 1.")
+      precondition(occurrence ?? 1 > 0, "The first passage of a fault point is number 1.")
       precondition((0...100).contains(percent ?? 0), "A percentage is a number from 0 to 100.")
       precondition(amount ?? 0 >= 0, "The argument of a fault is not negative.")
       description =
         "\(point.rawValue):\(action)" + (amount.map { "=\($0)" } ?? "")
-        + (passage.map { "@\($0)" } ?? "") + (percent.map { "%\($0)" } ?? "")
+        + (occurrence.map { "@\($0)" } ?? "") + (percent.map { "%\($0)" } ?? "")
     }
 
     /// The process kills itself with `SIGKILL`.
@@ -112,9 +112,9 @@ extension FaultPlan {
     ///   - passage: At the so many-th passage only; else at the first one.
     ///   - percent: At each passage (or at that one) with this probability.
     public static func kill(
-      at point: Point, passage: Int? = nil, percent: Double? = nil
+      at point: Point, occurrence: Int? = nil, percent: Double? = nil
     ) -> Fault {
-      Fault("kill", at: point, passage: passage, percent: percent)
+      Fault("kill", at: point, occurrence: occurrence, percent: percent)
     }
 
     /// The process stops itself: ``ChildProcess/waitUntilStopped(deadline:)`` tells when, and
@@ -125,9 +125,9 @@ extension FaultPlan {
     ///   - passage: At the so many-th passage only; else at every one.
     ///   - percent: At each passage (or at that one) with this probability.
     public static func stop(
-      at point: Point, passage: Int? = nil, percent: Double? = nil
+      at point: Point, occurrence: Int? = nil, percent: Double? = nil
     ) -> Fault {
-      Fault("stop", at: point, passage: passage, percent: percent)
+      Fault("stop", at: point, occurrence: occurrence, percent: percent)
     }
 
     /// The thread is busy with nothing for some time, so that others get between its steps.
@@ -138,9 +138,9 @@ extension FaultPlan {
     ///   - passage: At the so many-th passage only; else at every one.
     ///   - percent: At each passage (or at that one) with this probability.
     public static func delay(
-      at point: Point, microseconds: Int, passage: Int? = nil, percent: Double? = nil
+      at point: Point, microseconds: Int, occurrence: Int? = nil, percent: Double? = nil
     ) -> Fault {
-      Fault("delay", at: point, amount: microseconds, passage: passage, percent: percent)
+      Fault("delay", at: point, amount: microseconds, occurrence: occurrence, percent: percent)
     }
 
     /// The step fails as if the system had refused it.
@@ -155,12 +155,12 @@ extension FaultPlan {
     ///   - passage: At the so many-th passage only; else at every one.
     ///   - percent: At each passage (or at that one) with this probability.
     public static func error(
-      at point: Point, errno: Int32 = 5, passage: Int? = nil, percent: Double? = nil
+      at point: Point, errno: Int32 = 5, occurrence: Int? = nil, percent: Double? = nil
     ) -> Fault {
       precondition(
         point.canFail, "No step can fail at \(point): use kill, stop or delay, or another point.")
       return Fault(
-        "error", at: point, amount: Int(errno), passage: passage, percent: percent)
+        "error", at: point, amount: Int(errno), occurrence: occurrence, percent: percent)
     }
   }
 }

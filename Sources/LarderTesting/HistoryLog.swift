@@ -55,7 +55,7 @@ import Synchronization
   }
 
   /// A file that is no history.
-  public struct Damaged: Error, CustomStringConvertible {
+  public struct DamagedLogError: Error, CustomStringConvertible {
     /// Which file, and what is wrong with it.
     public let description: String
   }
@@ -94,7 +94,7 @@ import Synchronization
     unsafe memory.storeBytes(of: Self.version, toByteOffset: 8, as: UInt32.self)
     unsafe memory.storeBytes(of: UInt32(Self.recordSize), toByteOffset: 12, as: UInt32.self)
     unsafe memory.storeBytes(of: UInt64(capacity), toByteOffset: 16, as: UInt64.self)
-    try Files.move("\(directory)/\(name).new", to: path)
+    try TestFiles.move("\(directory)/\(name).new", to: path)
   }
 
   deinit { _ = unsafe munmap(memory, Self.headerSize + capacity * Self.recordSize) }
@@ -148,8 +148,8 @@ import Synchronization
   private static func map(
     _ path: String, size: Int
   ) throws(SystemCallError) -> UnsafeMutableRawPointer {
-    try Files.write([], to: path)
-    try Files.truncate(path, to: size)
+    try TestFiles.write([], to: path)
+    try TestFiles.truncate(path, to: size)
     let descriptor = try POSIX.open(path, O_RDWR)
     defer { close(descriptor) }
     let memory = unsafe mmap(nil, size, PROT_READ | PROT_WRITE, MAP_SHARED, descriptor, 0)
@@ -167,16 +167,16 @@ import Synchronization
     in directory: String
   ) throws -> [Linearizability.Operation] {
     var operations: [Linearizability.Operation] = []
-    for name in Files.names(in: directory) where name.hasSuffix(suffix) {
+    for name in TestFiles.names(in: directory) where name.hasSuffix(suffix) {
       let path = "\(directory)/\(name)"
-      try append(try Files.contents(of: path), of: path, to: &operations)
+      try append(try TestFiles.contents(of: path), of: path, to: &operations)
     }
     return operations
   }
 
   private static func append(
     _ bytes: [UInt8], of path: String, to operations: inout [Linearizability.Operation]
-  ) throws(Damaged) {
+  ) throws(DamagedLogError) {
     func number(_ offset: Int) -> UInt64 {
       unsafe bytes.withUnsafeBytes {
         unsafe $0.loadUnaligned(fromByteOffset: offset, as: UInt64.self)
@@ -185,7 +185,9 @@ import Synchronization
     let second = UInt64(version) | UInt64(recordSize) << 32
     guard bytes.count >= headerSize, number(0) == magic, number(8) == second,
       number(16) <= (bytes.count - headerSize) / recordSize
-    else { throw Damaged(description: "\(path) is no history of this version, or was cut short.") }
+    else {
+      throw DamagedLogError(description: "\(path) is no history of this version, or was cut short.")
+    }
     for index in 0..<Int(min(number(24), number(16))) {
       let offset = headerSize + index * recordSize
       let state = number(offset) & 0xff

@@ -48,7 +48,7 @@ struct LineBuffer {
 }
 
 /// Waiting for what cannot be polled: 50 microseconds, then longer, at most a millisecond.
-struct Pause {
+struct Backoff {
   private var nanoseconds = 50_000
 
   mutating func take() {

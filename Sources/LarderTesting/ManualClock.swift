@@ -45,7 +45,7 @@ import Synchronization
   ///
   /// ```swift
   /// let clock = try ManualClock(sharedAt: store.appending("clock"))
-  /// let worker = try PeerExecutable("worker").start([store.path, store.appending("clock")])
+  /// let worker = try TestExecutable("worker").start([store.path, store.appending("clock")])
   /// clock.advance(by: .seconds(3600))        // for the worker too
   /// ```
   ///

@@ -66,7 +66,7 @@ extension StorageLawCheck {
         for key in 0..<2 {
           let number = try sequence(of: try await storage.get(names[key]), key: key, names[key])
           if number < newest[key] {
-            throw Broken(
+            throw LawFailure(
               message: """
                 The key \(quoted(names[key])) was read as its value number \(newest[key]), and \
                 later as number \(number).
@@ -126,13 +126,13 @@ extension StorageLawCheck {
 
   private func sequence(of found: [UInt8]?, key: Int, _ name: String) throws -> Int {
     guard let found else {
-      throw Broken(message: "The key \(quoted(name)) was gone for a moment while it was set.")
+      throw LawFailure(message: "The key \(quoted(name)) was gone for a moment while it was set.")
     }
     if found.count >= 8 {
       let number = found[..<6].reversed().reduce(0) { $0 << 8 | Int($1) }
       if found == value(key, number) { return number }
     }
-    throw Broken(
+    throw LawFailure(
       message: """
         The key \(quoted(name)) was read as \(described(found)), which nobody ever stored for it.
         """)
@@ -145,10 +145,10 @@ extension StorageLawCheck {
   ) throws {
     let arrived = Tally()
     let threads = (0..<Self.threadCount).map { thread in
-      OwnThread { () -> (any Error)? in
+      JoinableThread { () -> (any Error)? in
         arrived.add()
         while arrived.count < Self.threadCount { pauseBriefly() }
-        return ThreadExecutor.run { () -> (any Error)? in
+        return CallingThreadExecutor.run { () -> (any Error)? in
           do {
             try await body(thread)
             return nil
@@ -164,6 +164,6 @@ extension StorageLawCheck {
 }
 
 private func pauseBriefly() {
-  var pause = Pause()
+  var pause = Backoff()
   pause.take()
 }

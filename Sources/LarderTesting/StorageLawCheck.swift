@@ -5,7 +5,7 @@
 /// One law, checked against one storage.
 struct StorageLawCheck {
   /// The law does not hold, and how.
-  struct Broken: Error {
+  struct LawFailure: Error {
     let message: String
   }
 
@@ -92,7 +92,7 @@ struct StorageLawCheck {
     try await storage.removeAll()
     for key in names { try await expect(nil, for: key, "set before everything was removed") }
     if let keys = storage.keys, let left = try await keys().first {
-      throw Broken(message: "After removeAll, keys still gives \(quoted(left)).")
+      throw LawFailure(message: "After removeAll, keys still gives \(quoted(left)).")
     }
     let again = randomValue()
     try await storage.set(names[0], again)
@@ -128,7 +128,7 @@ struct StorageLawCheck {
         if let value { try await storage.set(key, value) } else { try await storage.remove(key) }
         let answers = [try await contains(key), try await storage.get(key) != nil]
         if answers != [value != nil, value != nil] {
-          throw Broken(
+          throw LawFailure(
             message: """
               The key \(quoted(key)) is \(value == nil ? "not there" : "there"); contains says \
               \(answers[0]), get finds \(answers[1] ? "a value" : "nothing").
@@ -219,11 +219,11 @@ struct StorageLawCheck {
     var left = Set(model.values.keys)
     for key in found where left.remove(Array(key.utf8)) == nil {
       let isTwice = model[key] != nil
-      throw Broken(
+      throw LawFailure(
         message: "keys gives \(quoted(key)), which is \(isTwice ? "there once" : "not there").")
     }
     if let missing = left.first {
-      throw Broken(message: "keys lacks \(quoted(String(decoding: missing, as: UTF8.self))).")
+      throw LawFailure(message: "keys lacks \(quoted(String(decoding: missing, as: UTF8.self))).")
     }
   }
 
@@ -245,7 +245,7 @@ struct StorageLawCheck {
   func expect(_ value: [UInt8]?, for key: String, _ history: String) async throws {
     let found = try await storage.get(key)
     if found == value { return }
-    throw Broken(
+    throw LawFailure(
       message: """
         The key \(quoted(key)), \(history), is read as \(described(found)) instead of \
         \(described(value)).

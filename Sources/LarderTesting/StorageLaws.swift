@@ -96,7 +96,7 @@ public struct StorageLaws: Sendable {
   ) async -> [Violation] {
     await withCheckedContinuation { continuation in
       // Nobody joins it: it ends by itself when it has resumed the caller.
-      _ = OwnThread { continuation.resume(returning: check(laws, seed: seed)) }
+      _ = JoinableThread { continuation.resume(returning: check(laws, seed: seed)) }
     }
   }
 
@@ -110,13 +110,13 @@ public struct StorageLaws: Sendable {
 
   private func check(_ laws: [Law], seed: Seed?) -> [Violation] {
     let seed = seed ?? Seed.announce("StorageLaws")
-    return ThreadExecutor.run {
+    return CallingThreadExecutor.run {
       var violations: [Violation] = []
       for law in laws {
         var check = StorageLawCheck(storage: self, random: seed.generator(stream: law.stream))
         do {
           try await check.run(law)
-        } catch let broken as StorageLawCheck.Broken {
+        } catch let broken as StorageLawCheck.LawFailure {
           violations.append(Violation(law: law, message: broken.message, seed: seed))
         } catch {
           violations.append(Violation(law: law, message: "It threw: \(error)", seed: seed))

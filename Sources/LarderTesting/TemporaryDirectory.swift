@@ -30,7 +30,7 @@ public final class TemporaryDirectory: Sendable {
   /// The path of something in it. Nothing is created.
   public func appending(_ name: String) -> String { "\(path)/\(name)" }
 
-  deinit { Files.removeAll(path) }
+  deinit { TestFiles.removeAll(path) }
 }
 
 /// Runs `body` with the path of a fresh directory, which is removed afterwards.

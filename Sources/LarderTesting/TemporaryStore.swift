@@ -10,7 +10,7 @@ import Synchronization
 /// ```swift
 /// let temporary = try TemporaryStore(StoreOptions(budget: .megabytes(16)))
 /// let cache = PersistentCache<String, Int>(storage: temporary.store)
-/// let worker = try PeerExecutable("worker").start([temporary.path])
+/// let worker = try TestExecutable("worker").start([temporary.path])
 /// // … what the test does, kills included …
 /// try temporary.verifyAndClose()
 /// ```
@@ -19,7 +19,7 @@ import Synchronization
 /// children use the store. Any number may be used at the same time.
 public final class TemporaryStore: Sendable {
   /// The checks of a store that did not end well, and what they found.
-  public struct Unsound: Error, Sendable, Hashable, CustomStringConvertible {
+  public struct VerificationFailure: Error, Sendable, Hashable, CustomStringConvertible {
     /// The store's directory, which is removed with the ``TemporaryStore``.
     public let path: String
     /// What ``/LarderEngine/SharedStore/verify(progress:)`` found.
@@ -94,7 +94,7 @@ public final class TemporaryStore: Sendable {
       findings = try Self.findings(in: reopen())
     }
     store.close()
-    if !findings.isEmpty { throw Unsound(path: path, findings: findings) }
+    if !findings.isEmpty { throw VerificationFailure(path: path, findings: findings) }
   }
 
   private static func findings(in store: SharedStore) throws -> [StoreFinding] {

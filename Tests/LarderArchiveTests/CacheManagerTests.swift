@@ -18,7 +18,7 @@ import Testing
     User(name: "Dan", age: 20, city: "London", tags: ["a", "b", "c"]),
   ]
 
-  private func users(_ ground: borrowing Ground) throws -> CacheManager<User> {
+  private func users(_ ground: borrowing StoreFixture) throws -> CacheManager<User> {
     let users = try CacheManager<User>(ground.store, maxSize: 100.kilobytes)
     users.insert(all: people)
     return users
@@ -26,7 +26,7 @@ import Testing
 
   @Test(.timeLimit(.minutes(15)))
   func `What NamadaNativefier does with a manager is done`() throws {
-    let ground = try Ground()
+    let ground = try StoreFixture()
     let users = try users(ground)
     #expect(users.getAll() == people)
     #expect(users.getAll(limitedBy: 2) == Array(people.prefix(2)))
@@ -47,7 +47,7 @@ import Testing
 
   @Test(.timeLimit(.minutes(15)))
   func `Each validator of NamadaNativefier and of Vellum says what it said there`() throws {
-    let ground = try Ground()
+    let ground = try StoreFixture()
     let users = try users(ground)
     func names(_ finder: QueryFinder<User>) -> String {
       finder.getResults().map { String($0.name.prefix(1)) }.joined()
@@ -84,7 +84,7 @@ import Testing
 
   @Test(.timeLimit(.minutes(15)))
   func `Finders, sorters and limiters work one after the other, in the order given`() throws {
-    let ground = try Ground()
+    let ground = try StoreFixture()
     let users = try users(ground)
     func names(_ query: some ManagedQuery<User>) -> String {
       query.getResults().map { String($0.name.prefix(1)) }.joined()
@@ -110,7 +110,7 @@ import Testing
   @Test(.timeLimit(.minutes(15)))
   func `What goes wrong is told, and the throwing twin says it`() throws {
     let errors = Mutex(0)
-    let ground = try Ground(StoreOptions(onError: { _ in errors.withLock { $0 += 1 } }))
+    let ground = try StoreFixture(StoreOptions(onError: { _ in errors.withLock { $0 += 1 } }))
     let raw = try CacheManager<Raw>(ground.store, maxSize: 1000)
     raw.insert(Raw(key: "k", bytes: [1, 0, 2]))
     #expect(raw.get(objectWithKey: "k") == Raw(key: "k", bytes: [1, 0, 2]))

@@ -69,7 +69,7 @@ private struct Visit: Storable, Equatable {
   @Test(.timeLimit(.minutes(15)))
   func `M6: a stream outlives saves and a deletion beside it, and tells of them`() async throws {
     for _ in 0..<20 {
-      let ground = try Ground()
+      let ground = try StoreFixture()
       try await ground.store.save(Car(id: "1", model: "a"))
       var states = ground.store.values(of: Car.self, id: "1").makeAsyncIterator()
       #expect(try await states.next() == .some(Car(id: "1", model: "a")))
@@ -93,7 +93,7 @@ private struct Visit: Storable, Equatable {
       var model: String
       static let storedName = "Thing"
     }
-    let ground = try Ground(StoreOptions(onError: { _ in }))
+    let ground = try StoreFixture(StoreOptions(onError: { _ in }))
     try ground.store.save([Right(id: "1", model: "a"), Right(id: "2", model: "b")])
     #expect(throws: ObjectError.self) { try ground.store.object(Wrong.self, id: "1") }
     #expect(throws: ObjectError.self) { try ground.store.objects(Wrong.self).fetch() }
@@ -102,7 +102,7 @@ private struct Visit: Storable, Equatable {
 
   @Test(.timeLimit(.minutes(15)))
   func `M8: an id with slashes or dots is stored like any other, inside the store`() throws {
-    let ground = try Ground()
+    let ground = try StoreFixture()
     let ids = ["a/b", "../Escaped", "", ".", String(repeating: "x", count: 5000)]
     let before = try Set(FileManager.default.contentsOfDirectory(atPath: ground.directory.path))
     try ground.store.save(ids.map { Car(id: $0, model: $0) })
@@ -116,7 +116,7 @@ private struct Visit: Storable, Equatable {
 
   @Test(.timeLimit(.minutes(15)))
   func `M9: a type's own coding counts for queries as for look-ups`() throws {
-    let ground = try Ground()
+    let ground = try StoreFixture()
     let events = try CacheManager<Event>(ground.store)
     let days = (0..<5).map { Date(timeIntervalSince1970: Double($0) * 86400) }
     let all = days.enumerated().map { Event(name: "\($0)", date: $1) }
@@ -133,7 +133,7 @@ private struct Visit: Storable, Equatable {
 
   @Test(.timeLimit(.minutes(15)))
   func `M10: types of one name never mix, and one is migrated to the other whole`() throws {
-    let ground = try Ground()
+    let ground = try StoreFixture()
     let old = [V1.Car(id: "1", model: "a"), V1.Car(id: "2", model: "b")]
     try ground.store.save(old)
     #expect(try ground.store.objects(V2.Car.self).fetch() == [])
@@ -148,7 +148,7 @@ private struct Visit: Storable, Equatable {
 
   @Test(.timeLimit(.minutes(15)))
   func `M11: the order is that of the first save, however fast`() throws {
-    let ground = try Ground()
+    let ground = try StoreFixture()
     let ids = (0..<200).map { "\(($0 * 7919) % 200)" }
     for id in ids { try ground.store.save(Car(id: id, model: "m")) }
     for id in ids.reversed() { try ground.store.save(Car(id: id, model: "n")) }
@@ -161,7 +161,7 @@ private struct Visit: Storable, Equatable {
   func `M21: what is old is deleted, and what is fresh is kept`() throws {
     let clock = ManualClock()
     clock.set(to: 1_700_000_000_000)
-    let ground = try Ground(StoreOptions(clock: StoreClock { clock.now }))
+    let ground = try StoreFixture(StoreOptions(clock: StoreClock { clock.now }))
     let users = try CacheManager<User>(ground.store)
     users.insert(all: [User(name: "old", age: 1), User(name: "used", age: 1)])
     clock.advance(by: .seconds(7200))
@@ -175,7 +175,7 @@ private struct Visit: Storable, Equatable {
 
   @Test(.timeLimit(.minutes(15)))
   func `M22: a limit of four of six gives four`() throws {
-    let ground = try Ground()
+    let ground = try StoreFixture()
     let users = try CacheManager<User>(ground.store)
     users.insert(all: (0..<6).map { User(name: "\($0)", age: $0) })
     // Not from memory.
@@ -186,7 +186,7 @@ private struct Visit: Storable, Equatable {
 
   @Test(.timeLimit(.minutes(15)))
   func `M23: sizes stay right through replacement, and what is too large is refused`() throws {
-    let ground = try Ground(StoreOptions(onError: { _ in }))
+    let ground = try StoreFixture(StoreOptions(onError: { _ in }))
     let users = try CacheManager<User>(ground.store, maxSize: 3072)
     users.insert(User(name: "a", age: 1, city: String(repeating: "x", count: 300)))
     users.insert(User(name: "a", age: 1))
@@ -201,7 +201,7 @@ private struct Visit: Storable, Equatable {
 
   @Test(.timeLimit(.minutes(15)))
   func `M24: what is read from memory all the time is not evicted from the disk`() throws {
-    let ground = try Ground()
+    let ground = try StoreFixture()
     let users = try CacheManager<User>(ground.store, maxSize: 4096)
     users.insert(User(name: "hot", age: 1))
     for index in 0..<500 {
@@ -216,10 +216,10 @@ private struct Visit: Storable, Equatable {
 
   @Test(.timeLimit(.minutes(15)))
   func `M25: a second manager or process sees each write and serves nothing deleted`() throws {
-    let ground = try Ground()
+    let ground = try StoreFixture()
     let scraps = try CacheManager<Scrap>(ground.store)
     let second = try CacheManager<Scrap>(ObjectStore(at: ground.path, StoreOptions()))
-    let peer = try PeerExecutable.peer.start()
+    let peer = try TestExecutable.peer.start()
     #expect(try peer.ask("people \(ground.path)") == "opened")
     for round in 0..<50 {
       scraps.insert(Scrap(key: "k", text: "here\(round)"))

@@ -54,7 +54,7 @@ struct Raw: Archivable, Equatable {
 }
 
 /// A fresh store, and managers over it.
-struct Ground {
+struct StoreFixture {
   let directory: TemporaryDirectory
   let path: String
   let shared: SharedStore

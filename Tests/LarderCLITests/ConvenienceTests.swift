@@ -77,7 +77,7 @@ struct ConvenienceTests {
 
   @Test(arguments: [("lst", "list"), ("stats", "stat"), ("remvoe", "remove"), ("qeury", "query")])
   func `A mistyped command is answered with the nearest`(word: String, name: String) throws {
-    let path = try PeerExecutable.tool.path
+    let path = try TestExecutable.tool.path
     let refused = try ChildProcess.run(path, [word, "--store", "/nowhere"])
     #expect(refused.status == .exited(64))
     #expect(refused.standardError.contains("Did you mean \"\(name)\""), "\(refused.standardError)")

@@ -15,7 +15,7 @@ private struct Suites {
 
   init() throws {
     directory = try TemporaryDirectory()
-    path = try PeerExecutable.tool.path
+    path = try TestExecutable.tool.path
   }
 
   var environment: [String: String] { ["XDG_DATA_HOME": directory.path] }

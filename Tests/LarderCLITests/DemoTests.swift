@@ -32,7 +32,7 @@ struct DemoTests {
     try withTemporaryDirectory { path in
       try makeFiles(in: "\(path)/files", count: 120)
       let outcome = try ChildProcess.run(
-        try PeerExecutable.tool.path,
+        try TestExecutable.tool.path,
         ["demo", "\(path)/files", "--store", "\(path)/store", "--json"], deadline: .seconds(90))
       #expect(outcome.status.isSuccess, "\(outcome.output)\(outcome.standardError)")
       let report = try Tool.object(outcome.output)
@@ -69,7 +69,7 @@ struct DemoTests {
     try withTemporaryDirectory { path in
       try makeFiles(in: "\(path)/files", count: 40)
       let outcome = try ChildProcess.run(
-        try PeerExecutable.tool.path, ["demo", "\(path)/files", "--workers", "2"],
+        try TestExecutable.tool.path, ["demo", "\(path)/files", "--workers", "2"],
         environment: ["TMPDIR": path], deadline: .seconds(90))
       #expect(outcome.status.isSuccess, "\(outcome.output)\(outcome.standardError)")
       #expect(!outcome.output.contains("\u{1b}") && !outcome.output.contains("\r"))
@@ -84,7 +84,7 @@ struct DemoTests {
 
   @Test func `A directory without files is refused with a sentence`() throws {
     try withTemporaryDirectory { path in
-      let outcome = try ChildProcess.run(try PeerExecutable.tool.path, ["demo", path])
+      let outcome = try ChildProcess.run(try TestExecutable.tool.path, ["demo", path])
       #expect(outcome.status == .exited(64))
       #expect(outcome.standardError.contains("fewer than two readable files"))
     }

@@ -4,9 +4,9 @@
 
 import Foundation
 import Larder
+import LarderDynamic
 import LarderEngine
 import LarderTesting
-import LarderUntyped
 import Testing
 
 @Suite(.timeLimit(.minutes(15)))
@@ -16,7 +16,7 @@ struct ImportRefusalTests {
     case namespace = "invalidNamespace"
     case value = "valueTooLarge"
 
-    func entry(_ key: String) -> TransferEntry {
+    func entry(_ key: String) -> ExportedEntry {
       ImportRefusalTests.entry(
         key, namespace: self == .namespace ? String(repeating: "n", count: 70_000) : "",
         count: self == .value ? 3 << 20 : 3)
@@ -25,10 +25,10 @@ struct ImportRefusalTests {
 
   private static func entry(
     _ key: String, namespace: String = "", count: Int = 3
-  ) -> TransferEntry {
-    TransferEntry(
+  ) -> ExportedEntry {
+    ExportedEntry(
       namespace: namespace, key: EncodedKey(tag: KeyTag.text.rawValue, bytes: Array(key.utf8)),
-      codec: CodecIdentifier.plainText.rawValue, created: 0, expires: TransferEntry.never,
+      codec: CodecIdentifier.plainText.rawValue, created: 0, expires: ExportedEntry.never,
       payload: [UInt8](repeating: UInt8(ascii: "x"), count: count))
   }
 
@@ -42,11 +42,15 @@ struct ImportRefusalTests {
   }
 
   private func write(
-    _ entries: [TransferEntry], to file: String, asCBOR: Bool, tail: String = ""
+    _ entries: [ExportedEntry], to file: String, asCBOR: Bool, tail: String = ""
   ) throws {
     var bytes: [UInt8] = []
     for entry in entries {
-      if asCBOR { EntryItem.append(entry, to: &bytes) } else { EntryLine.append(entry, to: &bytes) }
+      if asCBOR {
+        CBOREntryWriter.append(entry, to: &bytes)
+      } else {
+        JSONLinesEntryCoder.append(entry, to: &bytes)
+      }
     }
     try Data(bytes + tail.utf8).write(to: URL(fileURLWithPath: file))
   }

@@ -117,7 +117,7 @@ struct InspectionTests {
     "", "get", "set", "remove", "list", "stat", "verify", "repair", "clear", "demo",
   ])
   func `Help has examples and fits 80 columns`(command: String) throws {
-    let tool = try PeerExecutable.tool
+    let tool = try TestExecutable.tool
     let arguments = command.isEmpty ? ["--help"] : [command, "--help"]
     let outcome = try ChildProcess.run(tool.path, arguments, environment: ["COLUMNS": "80"])
     #expect(outcome.status.isSuccess)

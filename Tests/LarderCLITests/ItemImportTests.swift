@@ -4,8 +4,8 @@
 
 import Foundation
 import Larder
+import LarderDynamic
 import LarderTesting
-import LarderUntyped
 import Testing
 
 private struct Message: Codable, Sendable {
@@ -116,7 +116,7 @@ struct ItemImportTests {
   @Test func `A damaged SQLite file is read or refused, never a crash`() throws {
     let whole = CacheKitFile.bytes
     func read(_ bytes: [UInt8]) -> Bool {
-      (try? ItemFile(bytes).entries(namespace: "", type: .text) { _ in }) != nil
+      (try? PersistentCacheKitFile(bytes).entries(namespace: "", type: .text) { _ in }) != nil
     }
     #expect(read(whole))
     for length in stride(from: 0, to: whole.count - 1, by: 7) {

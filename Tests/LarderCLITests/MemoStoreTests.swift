@@ -138,7 +138,7 @@ struct MemoStoreTests {
 
   @Test func `A recording keeps every piece in order, and hostile bytes are no result`() throws {
     var random = SeededRandom(seed: Seed.announce().value)
-    var recording = MemoRecording(limit: 1 << 20)
+    var recording = OutputRecorder(limit: 1 << 20)
     var pieces: [(UInt8, [UInt8])] = []
     for _ in 0..<50 {
       let piece = (0..<Int.random(in: 0...300, using: &random)).map { _ in
@@ -177,7 +177,7 @@ struct MemoStoreTests {
       _ arguments: [String], _ environment: [(name: String, value: [UInt8]?)] = [],
       _ directory: [UInt8]? = nil
     ) -> EncodedKey {
-      MemoCall(
+      CommandInvocation(
         path: "/bin/x", arguments: arguments, environment: environment, directory: directory
       ).key
     }

@@ -125,6 +125,31 @@ struct MemoTests {
     }
   }
 
+  @Test func `A caller behind a stopped runner stops waiting in time and names it`() throws {
+    try withMemo { (ground) throws in
+      let script = """
+        if [ -e started ]; then echo done; exit; fi
+        touch started; echo $$; exec sleep 600
+        """
+      let runner = try ground.start([], script)
+      let command = try #require(Int32(try runner.nextLine()))
+      defer { kill(command, SIGKILL) }
+      try runner.stop()
+      let pid = runner.processIdentifier
+      let caller = try ground.memo(["--wait", "200ms"], script)
+      #expect(caller.lines == ["done"] && caller.status == .exited(0), "\(caller)")
+      #expect(caller.standardError.contains("Process \(pid) runs the command"), "\(caller)")
+      let strict = try ground.memo(["--wait", "200ms", "--require-store"], script)
+      #expect(strict.lines.isEmpty && strict.status == .exited(70), "\(strict)")
+      let warm = try ChildProcess.run(
+        ground.tool.path, ground.arguments("warm", ["--wait", "200ms"], script),
+        workingDirectory: ground.directory)
+      #expect(warm.status == .exited(70), "\(warm)")
+      #expect(warm.standardError.contains("Process \(pid) runs the command"), "\(warm)")
+      runner.kill()
+    }
+  }
+
   @Test func `A stale result is served at once while the command runs in the background`() throws {
     try withMemo { (ground) throws in
       let options = ["--ttl", "1ms", "--stale", "1h"]

@@ -22,7 +22,7 @@ struct RepairCommandTests {
     while let range = bytes.range(of: marker) {
       let page = range.lowerBound & ~4095
       bytes.replaceSubrange(page..<(page + 4096), with: Data(repeating: 0, count: 4096))
-      try Files.overwrite([UInt8](repeating: 0, count: 4096), at: page, in: file)
+      try TestFiles.overwrite([UInt8](repeating: 0, count: 4096), at: page, in: file)
     }
   }
 
@@ -46,7 +46,7 @@ struct RepairCommandTests {
       #expect(kept + lost == 31 && lost >= 1 && kept > 15, "\(report)")
       #expect(report["outcome"] as? String == "repaired")
       let files = try #require(report["damagedFiles"] as? String)
-      #expect(Files.exists(files + "/data.mdb"))
+      #expect(TestFiles.exists(files + "/data.mdb"))
 
       #expect(try tool.output("verify").hasPrefix("Sound: \(kept) entries"))
       #expect(try tool.output("repair").hasPrefix("Sound: nothing to do for \(kept) entries"))
@@ -61,12 +61,12 @@ struct RepairCommandTests {
       #expect(try tool.run("repair", "--yes").status == .exited(2))
       _ = try tool.output("set", "key", "value", "--durability", "durable")
       let file = tool.store + "/g-1/data.mdb"
-      try Files.overwrite([UInt8](repeating: 0, count: 8192), at: 0, in: file)
-      let before = try Files.contents(of: file)
+      try TestFiles.overwrite([UInt8](repeating: 0, count: 8192), at: 0, in: file)
+      let before = try TestFiles.contents(of: file)
       let outcome = try tool.run("repair", "--yes", "--json")
       #expect(outcome.status == .exited(2), "\(outcome)")
       #expect(try Tool.object(outcome.standardError)["error"] as? String == "damaged")
-      #expect(try Files.contents(of: file) == before)
+      #expect(try TestFiles.contents(of: file) == before)
       let verify = try tool.run("verify", "--json")
       #expect(verify.status == .exited(1), "\(verify)")
       #expect(try Tool.object(verify.output)["errors"] as? Int ?? 0 >= 1)

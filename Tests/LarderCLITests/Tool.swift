@@ -13,7 +13,7 @@ struct Tool {
 
   init(store: String) throws {
     self.store = store
-    path = try PeerExecutable.tool.path
+    path = try TestExecutable.tool.path
   }
 
   /// Runs a subcommand on the store. Everything after `--` stays behind it.

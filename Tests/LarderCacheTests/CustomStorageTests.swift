@@ -76,9 +76,9 @@ private final class Bare: CacheStorage {
   }
 
   @Test(arguments: [0, 3, 10_000])
-  func `A cache over a storage of one's own keeps the laws`(memoryCount: Int) async {
+  func `A cache over a storage of one's own keeps the laws`(memoryCountLimit: Int) async {
     let cache = PersistentCache<String, [UInt8]>(
-      storage: Drawer(), namespace: "laws", options: .init(memoryCount: memoryCount))
+      storage: Drawer(), namespace: "laws", options: .init(memoryCountLimit: memoryCountLimit))
     await expectLaws(reading: cache, writing: cache)
   }
 
@@ -93,7 +93,7 @@ private final class Bare: CacheStorage {
     let drawer = Drawer()
     let caches = (0..<2).map { _ in PersistentCache<String, Int>(storage: drawer) }
     let threads = (0..<4).map { thread in
-      OwnThread {
+      JoinableThread {
         let storage = caches[thread % 2].asStorage().makeSyncStorage()
         for _ in 0..<200 {
           do { _ = try storage.updateOrInsert(forKey: "n") { $0 = ($0 ?? 0) + 1 } } catch {
@@ -110,7 +110,7 @@ private final class Bare: CacheStorage {
     let drawer = Drawer()
     func cache<Key: CacheKey>(_ namespace: String, _ key: Key.Type) -> PersistentCache<Key, String>
     {
-      PersistentCache(storage: drawer, namespace: namespace, options: .init(memoryCount: 0))
+      PersistentCache(storage: drawer, namespace: namespace, options: .init(memoryCountLimit: 0))
     }
     let texts = [
       "", "/", "A", "AB", "Bx", "x", "1", "a/1/b", "%2f", "%", "\u{e9}", "e\u{301}", "a b", "é/1",
@@ -148,7 +148,8 @@ private final class Bare: CacheStorage {
     let drawer = Drawer()
     let errors = Mutex(0)
     let cache = PersistentCache<String, Int>(
-      storage: drawer, options: .init(memoryCount: 0), onError: { _ in errors.withLock { $0 += 1 } }
+      storage: drawer, options: .init(memoryCountLimit: 0),
+      onError: { _ in errors.withLock { $0 += 1 } }
     )
     cache["a"] = 1
     cache["b"] = 2
@@ -182,11 +183,11 @@ private final class Bare: CacheStorage {
 
   @Test(arguments: [0, 100])
   func `M16: what has expired in a storage of one's own is never given`(
-    memoryCount: Int
+    memoryCountLimit: Int
   ) async throws {
     let drawer = Drawer()
     let cache = PersistentCache<String, Int>(
-      storage: drawer, options: .init(memoryCount: memoryCount))
+      storage: drawer, options: .init(memoryCountLimit: memoryCountLimit))
     cache[item: "k"] = Item(1, expiresIn: -1)
     #expect(drawer.contents.count == 1)
     #expect(cache["k"] == nil && cache[item: "k"] == nil)

@@ -53,6 +53,15 @@ import Testing
     #expect(cache["k"] == 42)
   }
 
+  @Test func `A value is computed while the store's directory is missing`() async throws {
+    let cache = PersistentCache<String, Int>(storage: store)
+    try await cache.setValue(1, forKey: "stored")
+    TestFiles.removeAll(directory.path + "/store")
+    for number in 0..<3 {
+      #expect(try await cache.value(forKey: "k\(number)") { number } == number)
+    }
+  }
+
   struct Failure: Error, Equatable { let number: Int }
 
   @Test(arguments: [true, false])
@@ -226,7 +235,7 @@ import Testing
       #expect(try await cache.value(forKey: key) { 10 } == 10)
       #expect(try cache.contains(key))
     }
-    #expect(try store.statistics().fillsRefused == 0)
+    #expect(try store.statistics().rejectedFills == 0)
   }
 
   @Test func `A computation after a transaction without changes begins at once`() async throws {

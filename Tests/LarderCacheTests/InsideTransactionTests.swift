@@ -103,7 +103,7 @@ import Testing
   @Test func `A tilde at the start of a path is the home directory`() throws {
     let home = try #require(ProcessInfo.processInfo.environment["HOME"])
     let name = ".larder-test-\(UUID())"
-    defer { Files.removeAll("\(home)/\(name)") }
+    defer { TestFiles.removeAll("\(home)/\(name)") }
     let store = try SharedStore(at: "~/\(name)/store")
     #expect(store.path == "\(home)/\(name)/store")
     store.close()

@@ -105,7 +105,7 @@ final class Shared<Value: Sendable>: Sendable {
 
   @Test func `The memory tier stays within its bounds and never loses the store's value`() throws {
     let cache = PersistentCache<Int, Reading>(
-      storage: store, namespace: "r", options: .init(memoryCount: 50))
+      storage: store, namespace: "r", options: .init(memoryCountLimit: 50))
     for index in 0..<500 { cache[index] = sample(index) }
     for index in 0..<500 { #expect(cache[index] == sample(index)) }
     try cache.sync()
@@ -166,7 +166,7 @@ final class Shared<Value: Sendable>: Sendable {
       return 2
     }
     #expect(cache["k"] == 5)
-    #expect(try store.statistics().fillsRefused == 2)
+    #expect(try store.statistics().rejectedFills == 2)
   }
 
   @Test func `Without a store, too, a write during a computation outlives its result`() async throws
@@ -199,10 +199,10 @@ final class Shared<Value: Sendable>: Sendable {
   @Test func `Writers go on through one move after another`() async throws {
     let cache = PersistentCache<Int, Int>(storage: store, namespace: "moves")
     let stop = Shared(false)
-    let mover = OwnThread { [store] in
+    let mover = JoinableThread { [store] in
       for _ in 0..<40 {
         if let generation = try? store.core.generation() {
-          generation.table.condemn()
+          generation.table.fence()
           _ = try? store.core.move(from: generation)
         }
       }

@@ -15,12 +15,12 @@ import Testing
   var path: String { directory.path + "/store" }
 
   @Test func `M15: writers in several processes lose no write`() throws {
-    let tool = try PeerExecutable.tool.path
+    let tool = try TestExecutable.tool.path
     let path = path
     let store = try SharedStore(at: path)
     // A process costs much more than a write: two of them come and go all the time.
     let processes = (0..<2).map { process in
-      OwnThread {
+      JoinableThread {
         for index in 0..<40 {
           let key = "p\(process)-\(index)"
           let outcome = try? ChildProcess.run(tool, ["set", key, key, "--store", path])
@@ -31,7 +31,7 @@ import Testing
       }
     }
     let threads = (0..<4).map { thread in
-      OwnThread {
+      JoinableThread {
         do {
           let own = try SharedStore(at: path)
           let cache = PersistentCache<String, String>(storage: own)

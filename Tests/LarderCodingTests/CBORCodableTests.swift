@@ -165,7 +165,7 @@ struct CBORCodableTests {
     }
     struct One: Codable { var a: Int }
     let bytes = try CBOREncoder().encode(One(a: 1))
-    let failure = #expect(throws: CodingFailure.self) {
+    let failure = #expect(throws: CodecError.self) {
       try CBORDecoder().decode(Two.self, from: bytes)
     }
     #expect(failure?.code == .missingValue && failure?.typeName == "Two")
@@ -175,11 +175,11 @@ struct CBORCodableTests {
 
   @Test func `A Decimal that is not a number is refused with its path`() throws {
     struct Price: Encodable { var amounts: [Decimal] }
-    let failure = #expect(throws: CodingFailure.self) {
+    let failure = #expect(throws: CodecError.self) {
       try CBOREncoder().encode(Price(amounts: [1, .nan]))
     }
     #expect(failure?.code == .encodingFailed && failure?.codingPath == "amounts[1]")
-    #expect(throws: CodingFailure.self) { try CBOREncoder().encode(Decimal.nan) }
+    #expect(throws: CodecError.self) { try CBOREncoder().encode(Decimal.nan) }
   }
 
   @Test func `Numbers of other writers are read as Double and Decimal`() throws {
@@ -191,7 +191,7 @@ struct CBORCodableTests {
 
   @Test func `A number that does not fit is corrupt, not cut`() throws {
     for (hex, type) in [("190100", 8), ("20", 0), ("1bffffffffffffffff", 64)] {
-      #expect(throws: CodingFailure.self) {
+      #expect(throws: CodecError.self) {
         switch type {
         case 8: _ = try CBORDecoder().decode(UInt8.self, from: bytes(hex))
         case 0: _ = try CBORDecoder().decode(UInt.self, from: bytes(hex))
@@ -199,7 +199,7 @@ struct CBORCodableTests {
         }
       }
     }
-    #expect(throws: CodingFailure.self) {
+    #expect(throws: CodecError.self) {
       try CBORDecoder().decode(Float.self, from: bytes("fb7e37e43c8800759c"))
     }
   }
@@ -210,13 +210,13 @@ struct CBORCodableTests {
     func read<Value: Decodable>(_ hex: String, _ type: Value.Type) throws -> Value {
       try CBORDecoder().decode(type, from: bytes(hex))
     }
-    func code(_ hex: String) -> CodingFailure.Code? {
+    func code(_ hex: String) -> CodecError.Code? {
       failureCode { _ = try read(hex, Needed.self) }
     }
     #expect(try read("a0", Fields.self).a == nil)
     #expect(try read("a16161f6", Fields.self).a == nil)
     #expect(try read("a16161f7", Fields.self).a == nil)
-    #expect(throws: CodingFailure.self) { try read("a161616161", Fields.self) }
+    #expect(throws: CodecError.self) { try read("a161616161", Fields.self) }
     #expect(code("a0") == .missingValue)
     #expect(code("a16161f6") == .missingValue)
     #expect(code("a161616161") == .typeMismatch)

@@ -178,8 +178,8 @@ struct CBORContainerTests {
         try container.encode(2)
       }
     }
-    #expect(throws: CodingFailure.self) { try CBOREncoder().encode([TwoKinds()]) }
-    #expect(throws: CodingFailure.self) { try CBOREncoder().encode([TwoValues()]) }
+    #expect(throws: CodecError.self) { try CBOREncoder().encode([TwoKinds()]) }
+    #expect(throws: CodecError.self) { try CBOREncoder().encode([TwoValues()]) }
   }
 
   @Test func `Paths name the place, in encoders and in decoders`() throws {
@@ -193,7 +193,7 @@ struct CBORContainerTests {
         _ = encoder.container(keyedBy: Key.self)
       }
       private func paths(_ path: [any CodingKey]) {
-        #expect(CodingFailure.pathText(path) == "list[1].nested.a")
+        #expect(CodecError.pathText(path) == "list[1].nested.a")
       }
     }
     struct Root: Codable {
@@ -226,7 +226,7 @@ struct CBORContainerTests {
         while true { _ = try list.decode(Int.self) }
       }
     }
-    #expect(throws: CodingFailure.self) {
+    #expect(throws: CodecError.self) {
       try CBORDecoder().decode(Greedy.self, from: bytes("83010203"))
     }
   }

@@ -28,29 +28,29 @@ struct CBORHostileTests {
   func `A number that does not fit its type is a typed error with its path`(hex: String) throws {
     let number = try LarderCodingTests.bytes(hex)
     for (field, code) in [
-      ("decimal", CodingFailure.Code.malformed), ("int", .typeMismatch), ("int8", .typeMismatch),
+      ("decimal", CodecError.Code.malformed), ("int", .typeMismatch), ("int8", .typeMismatch),
       ("uint", .typeMismatch), ("wide", .typeMismatch), ("list", .malformed),
     ] {
       let value = field == "list" ? [0x81] + number : number
       let map = [0xA1] + CBORValue.text(field).encoded + value
-      let failure = #expect(throws: CodingFailure.self) {
+      let failure = #expect(throws: CodecError.self) {
         try CBORDecoder().decode(Numbers.self, from: map)
       }
       #expect(failure?.code == code, "\(field): \(failure!)")
       #expect(failure?.codingPath == (field == "list" ? "list[0]" : field))
     }
-    #expect(throws: CodingFailure.self) { try CBORDecoder().decode(Decimal.self, from: number) }
+    #expect(throws: CodecError.self) { try CBORDecoder().decode(Decimal.self, from: number) }
     let map = [0xA1] + CBORValue.text("date").encoded + number
     let value = try CBORValue(parsing: number)
     guard case .float(let float) = value, !float.isFinite else { return }
-    let failure = #expect(throws: CodingFailure.self) {
+    let failure = #expect(throws: CodecError.self) {
       try CBORDecoder().decode(Numbers.self, from: map)
     }
     #expect(failure?.code == .malformed && failure?.codingPath == "date", "\(failure!)")
     // An extended time of parts that are not finite: the base time, or the residual.
     let residual = CBORValue.text("residual").encoded
     for parts in [[0x01] + number + residual + [0x00], [0x01, 0x00] + residual + number] {
-      #expect(throws: CodingFailure.self) {
+      #expect(throws: CodecError.self) {
         try CBORDecoder().decode(Date.self, from: [0xD9, 0x03, 0xE9, 0xA2] + parts)
       }
     }
@@ -122,7 +122,7 @@ struct CBORHostileTests {
     }
   }
 
-  private func code(decoding hex: String) throws -> CodingFailure.Code? {
+  private func code(decoding hex: String) throws -> CodecError.Code? {
     let bytes = try LarderCodingTests.bytes(hex)
     return failureCode { _ = try CBORValue(parsing: bytes) }
   }
@@ -219,8 +219,8 @@ struct CBORHostileTests {
   {
     #expect(try code(decoding: hex) == .malformed)
     let hostile = try bytes(hex)
-    #expect(throws: CodingFailure.self) { try CBORDecoder().decode([Int].self, from: hostile) }
-    #expect(throws: CodingFailure.self) { try CBORDecoder().decode(Sample.self, from: hostile) }
+    #expect(throws: CodecError.self) { try CBORDecoder().decode([Int].self, from: hostile) }
+    #expect(throws: CodecError.self) { try CBORDecoder().decode(Sample.self, from: hostile) }
   }
 
   @Test(arguments: ["81", "a100", "c6", "9f", "bf00", "a1"])
@@ -245,7 +245,7 @@ struct CBORHostileTests {
     async throws
   {
     // A node is a map and an array.
-    let depth = (CBOREncoding.maximumDepth - 2) / 2
+    let depth = (CBOREncodingState.maximumDepth - 2) / 2
     let isEqual = try await onSmallStack {
       let node = chain(depth)
       return try CBORDecoder().decode(Node.self, from: CBOREncoder().encode(node)) == node
@@ -254,7 +254,7 @@ struct CBORHostileTests {
   }
 
   @Test func `A deeper value is refused when it is stored`() async throws {
-    let code = await #expect(throws: CodingFailure.self) {
+    let code = await #expect(throws: CodecError.self) {
       try await onSmallStack { _ = try CBOREncoder().encode(chain(2_000)) }
     }
     #expect(code?.code == .tooDeep)
@@ -267,7 +267,7 @@ struct CBORHostileTests {
         for _ in 0..<500 { container = container.nestedUnkeyedContainer() }
       }
     }
-    #expect(throws: CodingFailure.self) { try CBOREncoder().encode(Tower()) }
+    #expect(throws: CodecError.self) { try CBOREncoder().encode(Tower()) }
   }
 
   @Test func `The deepest bytes that are read fit a small stack`() async throws {

@@ -141,48 +141,49 @@ struct KeyTests {
 @Suite("Keys as text")
 struct KeyTypeTests {
   @Test(arguments: [
-    (KeyType.text, "héllo"), (.integer, "-42"), (.integer, "18446744073709551615"),
+    (KeyTextFormat.text, "héllo"), (.integer, "-42"), (.integer, "18446744073709551615"),
     (.integer, "340282366920938463463374607431768211455"), (.bytes, "00ff7a"),
     (.uuid, "00112233-4455-6677-8899-AABBCCDDEEFF"), (.described, "a/b"), (.text, ""),
     (.real, "-1.5e-10"), (.real, "nan"), (.boolean, "true"), (.date, "2026-01-31T12:00:00Z"),
     (.date, "1969-12-31T23:59:59.25Z"), (.date, "2000-02-29T00:00:00.001Z"), (.date, "1e+300"),
   ])
-  func `A key formed of text is displayed as that text`(type: KeyType, text: String) throws {
+  func `A key formed of text is displayed as that text`(type: KeyTextFormat, text: String) throws {
     let key = try type.encode(text)
-    #expect(KeyType.display(tag: key.tag, bytes: key.bytes) == text)
+    #expect(KeyTextFormat.display(tag: key.tag, bytes: key.bytes) == text)
   }
 
   @Test func `A text forms the key of the Swift value`() throws {
-    #expect(try KeyType.integer.encode("7").bytes == 7.keyBytes)
-    #expect(try KeyType.bytes.encode("0aFF").bytes == [10, 255])
-    #expect(try KeyType.described.encode("x").tag == .described)
+    #expect(try KeyTextFormat.integer.encode("7").bytes == 7.keyBytes)
+    #expect(try KeyTextFormat.bytes.encode("0aFF").bytes == [10, 255])
+    #expect(try KeyTextFormat.described.encode("x").tag == .described)
   }
 
   @Test(arguments: [
-    (KeyType.integer, "4.5"), (.integer, ""), (.uuid, "0011"), (.bytes, "abc"), (.bytes, "zz"),
+    (KeyTextFormat.integer, "4.5"), (.integer, ""), (.uuid, "0011"), (.bytes, "abc"),
+    (.bytes, "zz"),
     (.real, "one"), (.boolean, "1"), (.date, "2026-02-29T00:00:00Z"), (.date, "2026-01-31"),
   ])
-  func `A text of the wrong form is refused`(type: KeyType, text: String) {
+  func `A text of the wrong form is refused`(type: KeyTextFormat, text: String) {
     #expect {
       try type.encode(text)
     } throws: { error in
-      (error as? CodingFailure)?.code == .invalidKey
+      (error as? CodecError)?.code == .invalidKey
     }
   }
 
   @Test func `A composite is displayed with its parts`() {
     let key = KeyPair("home", KeyPair(3, [255] as [UInt8]))
     #expect(
-      KeyType.display(tag: .composite, bytes: key.keyBytes)
+      KeyTextFormat.display(tag: .composite, bytes: key.keyBytes)
         == "(text:home, composite:(integer:3, bytes:ff))")
   }
 
   @Test func `Damaged keys are displayed in hexadecimal`() {
-    #expect(KeyType.display(tag: .uuid, bytes: [1, 2]) == "3:0102")
-    #expect(KeyType.display(tag: .text, bytes: [0xff]) == "1:ff")
-    #expect(KeyType.display(tag: .integer, bytes: [1]) == "2:01")
-    #expect(KeyType.display(tag: .composite, bytes: [1, 9, 0, 0, 0]) == "5:0109000000")
-    #expect(KeyType.display(tag: KeyTag(rawValue: 77), bytes: [1]) == "77:01")
+    #expect(KeyTextFormat.display(tag: .uuid, bytes: [1, 2]) == "3:0102")
+    #expect(KeyTextFormat.display(tag: .text, bytes: [0xff]) == "1:ff")
+    #expect(KeyTextFormat.display(tag: .integer, bytes: [1]) == "2:01")
+    #expect(KeyTextFormat.display(tag: .composite, bytes: [1, 9, 0, 0, 0]) == "5:0109000000")
+    #expect(KeyTextFormat.display(tag: KeyTag(rawValue: 77), bytes: [1]) == "77:01")
   }
 
   @Test func `Random bytes can be displayed under every tag`() {
@@ -190,7 +191,7 @@ struct KeyTypeTests {
     for _ in 0..<5_000 {
       let bytes = generator.bytes(Int.random(in: 0...40, using: &generator))
       let tag = KeyTag(rawValue: UInt8.random(in: 0...10, using: &generator))
-      #expect(bytes.isEmpty || !KeyType.display(tag: tag, bytes: bytes).isEmpty)
+      #expect(bytes.isEmpty || !KeyTextFormat.display(tag: tag, bytes: bytes).isEmpty)
     }
   }
 
@@ -203,8 +204,8 @@ struct KeyTypeTests {
         })
     }
     func check<Key: CacheKey>(_ key: Key) throws {
-      let shown = KeyType.display(tag: Key.keyTag, bytes: key.keyBytes)
-      #expect(try KeyType.bytes(of: shown, tag: Key.keyTag) == key.keyBytes, "\(shown)")
+      let shown = KeyTextFormat.display(tag: Key.keyTag, bytes: key.keyBytes)
+      #expect(try KeyTextFormat.bytes(of: shown, tag: Key.keyTag) == key.keyBytes, "\(shown)")
     }
     for _ in 0..<2_000 {
       let bytes = generator.bytes(Int.random(in: 0...9, using: &generator))
@@ -217,8 +218,8 @@ struct KeyTypeTests {
       try check(number)
       try check(KeyPair(text(), KeyPair(KeyPair(bytes, text()), KeyPair(date, Bool.random()))))
       for tag in [2, 3, 5, 7, 8, 9, 77].map({ KeyTag(rawValue: $0) }) {
-        let shown = KeyType.display(tag: tag, bytes: bytes)
-        #expect(try KeyType.bytes(of: shown, tag: tag) == bytes, "\(shown)")
+        let shown = KeyTextFormat.display(tag: tag, bytes: bytes)
+        #expect(try KeyTextFormat.bytes(of: shown, tag: tag) == bytes, "\(shown)")
       }
     }
   }

@@ -96,7 +96,7 @@ struct StandardCodingTests {
       (.propertyList, [1, 2, 3]),
     ] as [(CodecIdentifier, [UInt8])])
   func `Damaged bytes are malformed`(identifier: CodecIdentifier, bytes: [UInt8]) {
-    func attempt<Value: Decodable>(_ type: Value.Type) -> CodingFailure.Code? {
+    func attempt<Value: Decodable>(_ type: Value.Type) -> CodecError.Code? {
       failureCode {
         _ = try StandardCoding.decode(type, identifier: identifier, bytes: bytes, codec: .cbor)
       }
@@ -146,7 +146,7 @@ struct StandardCodingTests {
     do {
       _ = try CBORCodec().decode([Wrong].self, from: bytes)
       Issue.record("decoded an integer as a text")
-    } catch let failure as CodingFailure {
+    } catch let failure as CodecError {
       #expect(failure.code == .typeMismatch)
       #expect(failure.codingPath == "[0].x")
       #expect(failure.typeName.contains("Wrong"))

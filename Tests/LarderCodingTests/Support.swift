@@ -35,21 +35,21 @@ func printedSeed(_ test: String = #function) -> UInt64 {
 }
 
 /// The code of the failure that work ends with; `nil` if it succeeds or fails otherwise.
-func failureCode(_ work: () throws -> Void) -> CodingFailure.Code? {
+func failureCode(_ work: () throws -> Void) -> CodecError.Code? {
   do {
     try work()
     return nil
   } catch {
-    return (error as? CodingFailure)?.code
+    return (error as? CodecError)?.code
   }
 }
 
 func hexadecimal(_ bytes: [UInt8]) -> String {
-  KeyType.display(tag: .bytes, bytes: bytes)
+  KeyTextFormat.display(tag: .bytes, bytes: bytes)
 }
 
 func bytes(_ hexadecimal: String) throws -> [UInt8] {
-  try KeyType.bytes.encode(hexadecimal.filter { $0 != " " }).bytes
+  try KeyTextFormat.bytes.encode(hexadecimal.filter { $0 != " " }).bytes
 }
 
 /// Runs work on a thread with a stack as small as those of secondary threads on Apple's systems.

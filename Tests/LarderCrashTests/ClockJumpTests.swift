@@ -57,7 +57,7 @@ extension Crashes {
     let now = ManualClock().now
     let day: Int64 = 86_400_000
     let peers = try [now - day, now, now + day].map { time in
-      let peer = try PeerExecutable.peer.start(environment: Arena.boot)
+      let peer = try TestExecutable.peer.start()
       #expect(try peer.ask("open \(path) budget=30000 clock=\(time)").hasPrefix("opened "))
       return peer
     }

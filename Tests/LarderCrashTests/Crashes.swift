@@ -49,7 +49,7 @@ final class Scratch: Sendable {
   init() throws {
     let number = UInt32.random(in: 0 ... .max)
     let candidate = "/dev/shm/larder-\(ProcessInfo.processInfo.processIdentifier)-\(number)"
-    if (try? Files.makeDirectory(candidate)) != nil {
+    if (try? TestFiles.makeDirectory(candidate)) != nil {
       path = candidate
       directory = nil
     } else {
@@ -60,10 +60,10 @@ final class Scratch: Sendable {
 
   func appending(_ name: String) -> String { "\(path)/\(name)" }
 
-  deinit { Files.removeAll(path) }
+  deinit { TestFiles.removeAll(path) }
 }
 
-extension Files {
+extension TestFiles {
   /// Copies a tree of directories and files, links left out.
   static func copyTree(_ path: String, to target: String) throws {
     try makeDirectory(target)
@@ -83,6 +83,6 @@ extension ChildProcess {
   /// Lets a peer go.
   func dismiss() throws {
     try send("exit")
-    _ = try wait(deadline: Arena.deadline)
+    _ = try wait(deadline: CrashHarness.deadline)
   }
 }

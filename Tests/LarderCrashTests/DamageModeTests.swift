@@ -45,8 +45,8 @@ import Testing
       targets: ["canary"], seconds: 3, seed: 1, corpus: directory.path, report: { _ in })
     #expect(!outcome.crashes.isEmpty)
     let name = try #require(
-      Files.names(in: directory.path).first { $0.hasPrefix("crash-canary-") })
-    let input = try Files.contents(of: directory.appending(name))
+      TestFiles.names(in: directory.path).first { $0.hasPrefix("crash-canary-") })
+    let input = try TestFiles.contents(of: directory.appending(name))
     #expect(input.prefix(2) == [1, 0xFF] && input[2] & 0x80 != 0)
     #expect(outcome.crashes[0].contains("the canary"))
   }
@@ -78,12 +78,12 @@ import Testing
   }
 
   func judge(
-    _ durability: Durability = .durable, _ allowance: DamageAllowance = [],
+    _ durability: Durability = .durable, _ allowance: PermittedAnomalies = [],
     _ change: (inout DamageObservation) -> Void
   ) -> [String] {
     var seen = soundObservation()
     change(&seen)
-    return DamageJudge(
+    return DamageOracle(
       model: Self.model, durability: durability, allowance: allowance,
       foreign: DamageModel(template: 6, seed: Self.seed)
     ).judge(seen)
@@ -162,7 +162,7 @@ import Testing
   }
 
   @Test func `A write after the damage is there, and a removal holds`() {
-    var judge = DamageJudge(model: Self.model, durability: .durable)
+    var judge = DamageOracle(model: Self.model, durability: .durable)
     judge.written[Self.living] = 9000
     let new = DamageObservation.Read.hit(value(Self.living, 9000))
     let old = DamageObservation.Read.hit(value(Self.living, Self.model.newest[Self.living]!))
@@ -172,7 +172,7 @@ import Testing
     judge.written.updateValue(nil, forKey: Self.living)
     #expect(judge.judgeOwn(Self.living, .miss, isAnnounced: false) == nil)
     #expect(judge.judgeOwn(Self.living, old, isAnnounced: true) != nil)
-    var cache = DamageJudge(model: Self.model, durability: .cache)
+    var cache = DamageOracle(model: Self.model, durability: .cache)
     cache.written[Self.living] = 9000
     #expect(cache.judgeOwn(Self.living, .miss, isAnnounced: true) == nil)
     #expect(cache.judgeOwn(Self.living, .miss, isAnnounced: false) != nil)

@@ -51,12 +51,12 @@ import Testing
   func poke(_ value: UInt64, _ size: Int, at offset: Int, in file: String) throws {
     var bytes: [UInt8] = []
     bytes.append(littleEndian: value)
-    try Files.overwrite(Array(bytes.prefix(size)), at: offset, in: file)
+    try TestFiles.overwrite(Array(bytes.prefix(size)), at: offset, in: file)
   }
 
   @Test(arguments: [
     ("open attempts at their end", SharedTableLayout.openAttempts, 4, UInt64.max),
-    ("deaths inside at their end", SharedTableLayout.deathsInside, 4, UInt64.max),
+    ("deaths inside at their end", SharedTableLayout.crashesInLMDB, 4, UInt64.max),
     ("a writer's label of the future", SharedTableLayout.writerLabel, 8, UInt64.max >> 1),
     ("a stamped label of the future", SharedTableLayout.lastStamped, 8, UInt64.max),
     ("a floor of the future", SharedTableLayout.floor, 8, 0),
@@ -83,14 +83,14 @@ import Testing
   func put(_ stranger: Stranger, inPlaceOf file: String) throws {
     switch stranger {
     case .pipe:
-      Files.removeAll(file)
+      TestFiles.removeAll(file)
       #expect(unsafe mkfifo(file, 0o600) == 0)
     case .directory:
-      Files.removeAll(file)
-      try Files.makeDirectory(file)
+      TestFiles.removeAll(file)
+      try TestFiles.makeDirectory(file)
     case .link:
-      try Files.move(file, to: file + ".moved")
-      try Files.makeSymbolicLink(file, to: file + ".moved")
+      try TestFiles.move(file, to: file + ".moved")
+      try TestFiles.makeSymbolicLink(file, to: file + ".moved")
     }
   }
 
@@ -99,20 +99,20 @@ import Testing
     stranger: Stranger
   ) throws {
     for name in ["data.mdb", "lock.mdb", "shared.table", "state", "presence"] {
-      Files.removeAll(path)
+      TestFiles.removeAll(path)
       try put(stranger, inPlaceOf: makeStore(.cache) + "/" + name)
       let cache = try open(.cache)
       try cache.setBytes([1], forKey: 1)
       #expect(try cache.bytes(forKey: 1) == [1], "\(name)")
       #expect(try cache.verify() == [], "\(name)")
       cache.close()
-      Files.removeAll(path)
+      TestFiles.removeAll(path)
       try put(stranger, inPlaceOf: makeStore(.durable) + "/" + name)
       let error = #expect(throws: StoreError.self) { try open(.durable) }
       #expect(error?.code == .damaged, "\(name): \(String(describing: error))")
     }
     for durability in Durability.allCases {
-      Files.removeAll(path)
+      TestFiles.removeAll(path)
       let generation = try makeStore(durability)
       try put(stranger, inPlaceOf: generation.dropLast(4) + "/CURRENT")
       try expectWhole(open(durability), "CURRENT, \(durability)")
@@ -121,11 +121,11 @@ import Testing
 
   /// Changes a byte behind a pattern in data.mdb, wherever a page holds it.
   func spoil(_ pattern: [UInt8], plus offset: Int, in file: String) throws {
-    let data = try Files.contents(of: file)
+    let data = try TestFiles.contents(of: file)
     var found = 0
     for start in 0..<(data.count - pattern.count - offset)
     where data[start..<(start + pattern.count)].elementsEqual(pattern) {
-      try Files.overwrite([data[start + offset] ^ 1], at: start + offset, in: file)
+      try TestFiles.overwrite([data[start + offset] ^ 1], at: start + offset, in: file)
       found += 1
     }
     #expect(found > 0)
@@ -159,13 +159,13 @@ import Testing
     let generation = try makeStore(.cache)
     let store = try open(.cache)
     let old = try store.core.generation()
-    old.table.condemn()
+    old.table.fence()
     try store.core.move(from: old)
     store.close()
-    let theirs = try Files.contents(of: generation.dropLast(1) + "2/data.mdb")
-    Files.removeAll(path)
+    let theirs = try TestFiles.contents(of: generation.dropLast(1) + "2/data.mdb")
+    TestFiles.removeAll(path)
     _ = try makeStore(.cache)
-    try Files.write(theirs, to: generation + "/data.mdb")
+    try TestFiles.write(theirs, to: generation + "/data.mdb")
     let again = try open(.cache)
     #expect(try again.bytes(forKey: 1) == nil)
     try again.setBytes([1], forKey: 1)

@@ -72,7 +72,7 @@ extension Crashes {
 
   @Test(.enabled(if: hasFaults, needsFaults), .timeLimit(.minutes(15)))
   func `A process killed at any fault point takes nothing acknowledged with it`() throws {
-    let arena = try Arena()
+    let arena = try CrashHarness()
     let start = ContinuousClock.now
     var count = 0
     for point in FaultPoint.allCases {
@@ -80,7 +80,7 @@ extension Crashes {
         for number in numbers {
           count += 1
           do {
-            let blow = Arena.Blow.fault("\(point):kill@\(number)")
+            let blow = CrashHarness.InjectedFault.fault("\(point):kill@\(number)")
             let hasFallen = try arena.strike(.named(scenario), blow)
             #expect(hasFallen, "\(scenario) does not pass \(point) \(number) times.")
           } catch {

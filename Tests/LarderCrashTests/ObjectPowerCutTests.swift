@@ -26,18 +26,20 @@ struct ObjectPowerCut {
       ["notes \(path)"] + Self.commands.map { $0 == "notes STORE" ? "notes \(path)" : $0 }
     }
     let root = scratch.appending("recorded")
-    try Files.makeDirectory(root)
+    try TestFiles.makeDirectory(root)
     life = try RecordedLife(
       script(root + "/store"), root: root, log: scratch.appending("log"))
-    let peer = try PeerExecutable.peer.start()
+    let peer = try TestExecutable.peer.start()
     var states: [String] = []
     for command in script(scratch.appending("clean")) {
-      _ = try peer.ask(command, deadline: Arena.deadline)
+      _ = try peer.ask(command, deadline: CrashHarness.deadline)
       // What is closed is as it was.
       let state =
         command == "note close"
-        ? states.last! : try peer.ask("note state", deadline: Arena.deadline)
-      guard state.hasPrefix("state ") else { throw Arena.Surprise(description: state) }
+        ? states.last! : try peer.ask("note state", deadline: CrashHarness.deadline)
+      guard state.hasPrefix("state ") else {
+        throw CrashHarness.UnexpectedOutcome(description: state)
+      }
       states.append(state)
     }
     try peer.dismiss()
@@ -54,7 +56,7 @@ struct ObjectPowerCut {
     let cuts = (0..<count).map { _ in life.moment(using: &random) }.sorted()
     var findings = PowerCut.Findings()
     var judge: ChildProcess?
-    var disk = Disk(root: life.root)
+    var disk = DiskModel(root: life.root)
     var done = 0
     for (number, cut) in cuts.enumerated() {
       let trial = seed.derived(UInt64(number + 1))
@@ -64,12 +66,12 @@ struct ObjectPowerCut {
       }
       let image = lies ? life.lyingDisk(upTo: cut, trial) : disk
       let path = scratch.appending("image")
-      defer { Files.removeAll(path) }
+      defer { TestFiles.removeAll(path) }
       var fate = DiskFate(mapped: life.mapped, random: trial.generator(stream: 1))
       try image.write(&fate, to: path)
       findings.images += 1
       do {
-        let peer = try judge ?? PeerExecutable.peer.start(environment: Arena.boot)
+        let peer = try judge ?? TestExecutable.peer.start()
         judge = peer
         try examine(path + "/store", life.answered(cut), peer, &findings)
       } catch {
@@ -83,9 +85,11 @@ struct ObjectPowerCut {
   private func examine(
     _ path: String, _ answered: Int, _ peer: ChildProcess, _ findings: inout PowerCut.Findings
   ) throws {
-    func ask(_ command: String) throws -> String { try peer.ask(command, deadline: Arena.deadline) }
+    func ask(_ command: String) throws -> String {
+      try peer.ask(command, deadline: CrashHarness.deadline)
+    }
     let opened = try ask("notes \(path)")
-    guard opened == "opened" else { throw Arena.Surprise(description: opened) }
+    guard opened == "opened" else { throw CrashHarness.UnexpectedOutcome(description: opened) }
     let state = try ask("note state")
     let verdict = try ask("note verify")
     let probe = try ask("note save 200 203 probe")
@@ -95,14 +99,14 @@ struct ObjectPowerCut {
       probe == "ok" || probe.hasSuffix("[schemaMismatch]")
       || probe.hasSuffix("[newerSchema]")
     guard try ask("note close") == "ok", verdict == "sound", isWritable, after == "sound" else {
-      throw Arena.Surprise(
+      throw CrashHarness.UnexpectedOutcome(
         description: "\(state), verify: \(verdict), save: \(probe), verify: \(after)")
     }
     // After opening, and after what was answered or one more.
     let first = max(answered - 1, 0)
     let last = min(answered, states.count - 1)
     guard states[first...last].contains(state) else {
-      throw Arena.Surprise(
+      throw CrashHarness.UnexpectedOutcome(
         description: "\(state) after \(answered) commands, and not one of \(states[first...last])")
     }
     if state == states[0] { findings.empty += 1 } else { findings.complete += 1 }

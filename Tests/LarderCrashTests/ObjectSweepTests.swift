@@ -45,7 +45,7 @@ extension Crashes {
   private static func noteGround(_ scratch: Scratch) throws -> String {
     let path = scratch.appending("notes")
     let outcome = try ChildProcess.run(
-      PeerExecutable.peer.path,
+      TestExecutable.peer.path,
       input: ["notes \(path)", "note save 0 600 old", "note save 600 1100 older"])
     try #require(outcome.lines == ["opened", "ok", "ok"], "\(outcome)")
     return path
@@ -54,8 +54,8 @@ extension Crashes {
   private static func openNotes(
     _ path: String, environment: [String: String] = [:]
   ) throws -> ChildProcess {
-    let peer = try PeerExecutable.peer.start(environment: environment)
-    let answer = try peer.ask("notes \(path)", deadline: Arena.deadline)
+    let peer = try TestExecutable.peer.start(environment: environment)
+    let answer = try peer.ask("notes \(path)", deadline: CrashHarness.deadline)
     try #require(answer == "opened", "\(answer)")
     return peer
   }
@@ -63,11 +63,11 @@ extension Crashes {
   /// The states a clean run goes through, the first before any command.
   private static func states(_ scenario: NoteScenario, _ path: String) throws -> [String] {
     let peer = try openNotes(path)
-    var states = [try peer.ask("note state", deadline: Arena.deadline)]
+    var states = [try peer.ask("note state", deadline: CrashHarness.deadline)]
     for command in scenario.script {
-      let answer = try peer.ask("note \(command)", deadline: Arena.deadline)
+      let answer = try peer.ask("note \(command)", deadline: CrashHarness.deadline)
       try #require(answer == "ok", "\(command): \(answer)")
-      states.append(try peer.ask("note state", deadline: Arena.deadline))
+      states.append(try peer.ask("note state", deadline: CrashHarness.deadline))
     }
     try peer.dismiss()
     return states
@@ -82,23 +82,23 @@ extension Crashes {
     let scratch = try Scratch()
     let ground = try Self.noteGround(scratch)
     let clean = scratch.appending("clean")
-    try Files.copyTree(ground, to: clean)
+    try TestFiles.copyTree(ground, to: clean)
     let states = try Self.states(scenario, clean)
     try #require(states.allSatisfy { $0.hasPrefix("state ") }, "\(states)")
     var kills = 0
     for point in Self.everyPoint {
-      var passage = 1
+      var occurrence = 1
       // Sparse beyond the first ones: a save passes some points a thousand times.
-      while passage < (Sweep.isFull ? 5000 : 40) {
+      while occurrence < (Sweep.isFull ? 5000 : 40) {
         let path = scratch.appending("struck")
-        defer { Files.removeAll(path) }
-        try Files.copyTree(ground, to: path)
-        let blow = "\(scenario), \(point):kill@\(passage)"
-        guard try Self.strike(scenario, states, path, "\(point):kill@\(passage)", blow) else {
+        defer { TestFiles.removeAll(path) }
+        try TestFiles.copyTree(ground, to: path)
+        let blow = "\(scenario), \(point):kill@\(occurrence)"
+        guard try Self.strike(scenario, states, path, "\(point):kill@\(occurrence)", blow) else {
           break
         }
         kills += 1
-        passage = passage < 3 ? passage + 1 : passage * (Sweep.isFull ? 2 : 4)
+        occurrence = occurrence < 3 ? occurrence + 1 : occurrence * (Sweep.isFull ? 2 : 4)
       }
     }
     Sweep.report("\(scenario): \(kills) kills")
@@ -112,23 +112,23 @@ extension Crashes {
     let witness = try openNotes(path)
     let victim = try openNotes(path, environment: ["LARDER_FAULTS": faults])
     victim.sendAll(scenario.script.map { "note \($0)" })
-    let answers = try victim.remainingLines(deadline: Arena.deadline)
-    let status = try victim.wait(deadline: Arena.deadline)
+    let answers = try victim.remainingLines(deadline: CrashHarness.deadline)
+    let status = try victim.wait(deadline: CrashHarness.deadline)
     let hasFallen = status == .signalled(SIGKILL)
     #expect(hasFallen || status == .exited(0), "\(blow): \(status)")
     #expect(answers.allSatisfy { $0 == "ok" }, "\(blow): \(answers)")
     let done = answers.count
-    let state = try witness.ask("note state", deadline: Arena.deadline)
+    let state = try witness.ask("note state", deadline: CrashHarness.deadline)
     #expect(
       states[min(done, states.count - 1)...min(done + 1, states.count - 1)].contains(state),
       "\(blow): \(state) after \(done) of \(states)")
     #expect(try SharedStoreFindings.of(path) == [], "\(blow)")
     for command in scenario.script.dropFirst(done) {
-      let answer = try witness.ask("note \(command)", deadline: Arena.deadline)
+      let answer = try witness.ask("note \(command)", deadline: CrashHarness.deadline)
       #expect(answer == "ok", "\(blow): \(command): \(answer)")
     }
     let judge = try openNotes(path)
-    let last = try judge.ask("note state", deadline: Arena.deadline)
+    let last = try judge.ask("note state", deadline: CrashHarness.deadline)
     #expect(last == states.last, "\(blow)")
     #expect(try SharedStoreFindings.of(path) == [], "\(blow)")
     for peer in [judge, witness] { try peer.dismiss() }
@@ -148,7 +148,7 @@ extension Crashes {
       let peers = try (0..<2).map { _ in try Self.openNotes(path) }
       for peer in peers {
         try peer.send("note churn \(UInt32.random(in: 0...UInt32.max, using: &random))")
-        let answer = try peer.nextLine(deadline: Arena.deadline)
+        let answer = try peer.nextLine(deadline: CrashHarness.deadline)
         #expect(answer == "churning")
       }
       var spins = Int.random(in: 0...2000, using: &random)
@@ -156,10 +156,10 @@ extension Crashes {
       // One dies while the other is at work.
       for peer in peers {
         peer.kill()
-        _ = try peer.wait(deadline: Arena.deadline)
+        _ = try peer.wait(deadline: CrashHarness.deadline)
       }
       guard kill % 5 == 0 || kill == count else { continue }
-      let state = try judge.ask("note state", deadline: Arena.deadline)
+      let state = try judge.ask("note state", deadline: CrashHarness.deadline)
       #expect(state.hasPrefix("state "), "\(state), kill \(kill), \(seed)")
       #expect(try SharedStoreFindings.of(path) == [], "kill \(kill), \(seed)")
     }
@@ -173,15 +173,15 @@ extension Crashes {
     let scratch = try Scratch()
     let ground = try Self.noteGround(scratch)
     let clean = scratch.appending("clean")
-    try Files.copyTree(ground, to: clean)
+    try TestFiles.copyTree(ground, to: clean)
     let states = try Self.states(
       NoteScenario(name: "migrate", script: ["index", "migrate"]), clean)
     var kills = 0
     for step in 1...(Sweep.isFull ? 12 : 5) {
       let path = scratch.appending("struck\(step)")
-      try Files.copyTree(ground, to: path)
+      try TestFiles.copyTree(ground, to: path)
       let first = try Self.openNotes(path)
-      #expect(try first.ask("note index", deadline: Arena.deadline) == "ok")
+      #expect(try first.ask("note index", deadline: CrashHarness.deadline) == "ok")
       for point in ["migrationNoted", "beforeCommit", "afterCommit"] {
         let peers = try (0..<8).map { _ in
           try Self.openNotes(path, environment: ["LARDER_FAULTS": "\(point):kill@\(step)"])
@@ -189,18 +189,18 @@ extension Crashes {
         for peer in peers { try peer.send("note migrate") }
         for peer in peers {
           peer.closeInput()
-          let answers = try peer.remainingLines(deadline: Arena.deadline)
-          let status = try peer.wait(deadline: Arena.deadline)
+          let answers = try peer.remainingLines(deadline: CrashHarness.deadline)
+          let status = try peer.wait(deadline: CrashHarness.deadline)
           if status == .signalled(SIGKILL) { kills += 1 }
           #expect(answers.allSatisfy { $0 == "ok" }, "\(answers), step \(step)")
         }
         #expect(try SharedStoreFindings.of(path) == [], "step \(step) of \(point)")
       }
-      #expect(try first.ask("note migrate", deadline: Arena.deadline) == "ok")
-      #expect(try first.ask("note state", deadline: Arena.deadline) == states.last)
+      #expect(try first.ask("note migrate", deadline: CrashHarness.deadline) == "ok")
+      #expect(try first.ask("note state", deadline: CrashHarness.deadline) == states.last)
       #expect(try SharedStoreFindings.of(path) == [], "step \(step)")
       try first.dismiss()
-      Files.removeAll(path)
+      TestFiles.removeAll(path)
     }
     Sweep.report("\(kills) kills of eight processes that migrate")
     #expect(kills >= 15)

@@ -24,20 +24,24 @@ struct RecordedLife {
   ) throws {
     self.commands = commands
     self.root = root
+    let boot = try SystemBoot()
     let peer = try Strace.shared.start(
       recording: DiskRecording.calls, to: log, withData: true,
-      environment: Arena.otherBoot.merging(environment) { $1 })
+      environment: boot.environment.merging(environment) { $1 })
     peer.sendAll(commands)
     let answers = try peer.remainingLines()
-    let status = try peer.wait()
+    let status = try withExtendedLifetime(boot) { try peer.wait() }
     guard status.isSuccess, answers.count == commands.count,
       !answers.contains(where: { $0.hasPrefix("error") })
-    else { throw Arena.Surprise(description: "The recording failed: \(status), \(answers)") }
-    events = DiskRecording(log: try Files.contents(of: log), root: root).events
+    else {
+      throw CrashHarness.UnexpectedOutcome(
+        description: "The recording failed: \(status), \(answers)")
+    }
+    events = DiskRecording(log: try TestFiles.contents(of: log), root: root).events
     let files = try StorePaths(root + "/store")
     mapped = [
-      "shared.table": try Files.contents(of: files.table),
-      "lock.mdb": try Files.contents(of: files.lock),
+      "shared.table": try TestFiles.contents(of: files.table),
+      "lock.mdb": try TestFiles.contents(of: files.lock),
     ]
   }
 
@@ -58,13 +62,13 @@ struct RecordedLife {
   }
 
   /// The disk after `cut` events, one of whose syncs of `data.mdb` lost a write.
-  func lyingDisk(upTo cut: Int, _ trial: Seed) -> Disk {
+  func lyingDisk(upTo cut: Int, _ trial: Seed) -> DiskModel {
     var random = trial.generator(stream: 2)
     let syncs = events[..<cut].indices.filter { index in
       if case .sync(let path, _) = events[index] { path.hasSuffix("/data.mdb") } else { false }
     }
     let lie = syncs.suffix(3).randomElement(using: &random)
-    var disk = Disk(root: root)
+    var disk = DiskModel(root: root)
     for index in 0..<cut {
       var losing: Int?
       if index == lie, case .sync(let path, _) = events[index] {
@@ -112,7 +116,7 @@ struct PowerCut {
       case .relaxed: "relaxed interval=\(interval)"
       }
     let root = scratch.appending("recorded-\(durability)")
-    try Files.makeDirectory(root)
+    try TestFiles.makeDirectory(root)
     // What is stored through a map, no record of system calls shows.
     life = try RecordedLife(
       durability == .relaxed
@@ -138,11 +142,11 @@ struct PowerCut {
     let cuts = (0..<count).map { _ in life.moment(using: &random) }.sorted()
     var findings = Findings()
     var judge: ChildProcess?
-    var disk = Disk(root: root)
+    var disk = DiskModel(root: root)
     var done = 0
     for (number, cut) in cuts.enumerated() {
       let trial = seed.derived(UInt64(number + 1))
-      var image: Disk
+      var image: DiskModel
       if lies {
         image = life.lyingDisk(upTo: cut, trial)
       } else {
@@ -153,12 +157,12 @@ struct PowerCut {
         image = disk
       }
       let path = scratch.appending("image")
-      defer { Files.removeAll(path) }
+      defer { TestFiles.removeAll(path) }
       var fate = DiskFate(mapped: life.mapped, random: trial.generator(stream: 1))
       try image.write(&fate, to: path)
       findings.images += 1
       do {
-        let peer = try judge ?? PeerExecutable.peer.start(environment: Arena.boot)
+        let peer = try judge ?? TestExecutable.peer.start()
         judge = peer
         try examine(path + "/store", cut, fate, peer, &findings)
       } catch {
@@ -185,25 +189,29 @@ struct PowerCut {
     let model = model(cut)
     let isClean = (try? StoreState.read(from: StorePaths(path).state))??.isDirty == false
     let opened = try peer.ask(
-      "open \(path) \(options)", deadline: Arena.deadline)
-    guard opened.hasPrefix("opened ") else { throw Arena.Surprise(description: opened) }
-    let dump = try peer.ask("dump 0 20", deadline: Arena.deadline)
-    let verdict = try peer.ask("verify", deadline: Arena.deadline)
-    let probe = try peer.ask("set 19 probe", deadline: Arena.deadline)
+      "open \(path) \(options)", deadline: CrashHarness.deadline)
+    guard opened.hasPrefix("opened ") else {
+      throw CrashHarness.UnexpectedOutcome(description: opened)
+    }
+    let dump = try peer.ask("dump 0 20", deadline: CrashHarness.deadline)
+    let verdict = try peer.ask("verify", deadline: CrashHarness.deadline)
+    let probe = try peer.ask("set 19 probe", deadline: CrashHarness.deadline)
     try peer.send("close")
-    try peer.expect("ok", deadline: Arena.deadline)
+    try peer.expect("ok", deadline: CrashHarness.deadline)
     guard verdict == "sound", probe == "ok" else {
-      throw Arena.Surprise(description: "\(dump), verify: \(verdict), set: \(probe)")
+      throw CrashHarness.UnexpectedOutcome(
+        description: "\(dump), verify: \(verdict), set: \(probe)")
     }
     guard let state = StoreModel.state(of: dump) else {
-      throw Arena.Surprise(description: dump)
+      throw CrashHarness.UnexpectedOutcome(description: dump)
     }
     if durability == .relaxed { return try examineRelaxed(state, cut, model, &findings) }
     let isComplete = model.admits(state, mayForget: false)
     // A cache that was closed in order and lost nothing keeps everything.
     let mustBeComplete = durability == .durable || (isClean && fate.manner == .everything)
     guard isComplete || (state.isEmpty && !mustBeComplete) else {
-      throw Arena.Surprise(description: "It holds \(state), and not one of \(model.states).")
+      throw CrashHarness.UnexpectedOutcome(
+        description: "It holds \(state), and not one of \(model.states).")
     }
     if state.isEmpty { findings.empty += 1 } else { findings.complete += 1 }
   }

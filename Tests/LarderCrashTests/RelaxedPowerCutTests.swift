@@ -31,7 +31,7 @@ extension PowerCut {
         guard bytes.count == 120, let id: UInt64 = bytes.integer(at: 112) else { continue }
         before[directory(path), default: [:]][id] = answered
       case .write(let path, _, let bytes, _) where path.hasSuffix("/synced"):
-        if let record = SyncRecord(bytes) { recorded[directory(path)] = record.transaction }
+        if let record = CheckpointRecord(bytes) { recorded[directory(path)] = record.transaction }
       case .sync(let path, _) where path.hasSuffix("/synced"):
         let known = recorded[directory(path)].flatMap { before[directory(path)]?[$0] }
         // One that is still being built counts only once it is in force.
@@ -72,7 +72,7 @@ extension PowerCut {
       if index + 1 >= floor { allowed.formUnion(model.states) }
     }
     guard allowed.contains(state) else {
-      throw Arena.Surprise(
+      throw CrashHarness.UnexpectedOutcome(
         description:
           "It holds \(state), which it did after no command from \(floor) to \(answered).")
     }

@@ -9,7 +9,7 @@ import LarderTesting
 /// Something a process does with a store, to be struck at every step of it.
 struct Scenario: Sendable, CustomStringConvertible {
   /// What is there before.
-  enum Ground: Sendable {
+  enum StoreFixture: Sendable {
     case nothing
     /// A store that was closed in order, in this boot or in another one.
     case store(sameBoot: Bool)
@@ -18,7 +18,7 @@ struct Scenario: Sendable, CustomStringConvertible {
   let name: String
   var durability: Durability = .cache
   var options = ""
-  var ground = Ground.store(sameBoot: true)
+  var ground = StoreFixture.store(sameBoot: true)
   /// Whether another process has the store open all the time.
   var hasWitness = false
   /// What somebody did to the closed store, or to the one the witness has open.
@@ -138,8 +138,8 @@ struct StorePaths {
 
   init(_ path: String) throws {
     guard let (directory, _) = StoreDirectory.find(path),
-      let number = try CurrentFile.read(in: directory)
-    else { throw Arena.Surprise(description: "There is no store in \(path).") }
+      let number = try CurrentPointer.read(in: directory)
+    else { throw CrashHarness.UnexpectedOutcome(description: "There is no store in \(path).") }
     root = directory.root
     generation = directory.generation(number)
   }
@@ -151,7 +151,7 @@ struct StorePaths {
 }
 
 @Sendable private func removeTable(_ path: String) throws {
-  Files.removeAll(try StorePaths(path).table)
+  TestFiles.removeAll(try StorePaths(path).table)
 }
 
 /// As if the store had been in use when the system went down.
@@ -159,18 +159,18 @@ struct StorePaths {
   let file = try StorePaths(path).state
   var state = try StoreState.read(from: file)!
   state.isDirty = true
-  try Files.write(state.bytes(), to: file)
+  try TestFiles.write(state.bytes(), to: file)
 }
 
 @Sendable private func damageData(_ path: String) throws {
-  try Files.overwrite([UInt8](repeating: 0x5a, count: 8192), at: 0, in: StorePaths(path).data)
+  try TestFiles.overwrite([UInt8](repeating: 0x5a, count: 8192), at: 0, in: StorePaths(path).data)
 }
 
 @Sendable private func bindTableElsewhere(_ path: String) throws {
   let foreign = [UInt8](repeating: 0x5a, count: 16)
-  try Files.overwrite(foreign, at: SharedTableLayout.storeIDOffset, in: StorePaths(path).table)
+  try TestFiles.overwrite(foreign, at: SharedTableLayout.storeIDOffset, in: StorePaths(path).table)
 }
 
 @Sendable private func damageTable(_ path: String) throws {
-  try Files.overwrite([1], at: SharedTableLayout.magicOffset, in: StorePaths(path).table)
+  try TestFiles.overwrite([1], at: SharedTableLayout.magicOffset, in: StorePaths(path).table)
 }

@@ -39,7 +39,10 @@ struct Strace: Sendable {
 
   private static let probe: Result<Strace, Missing> = {
     let places = ["/usr/bin/strace", "/usr/local/bin/strace", "/bin/strace"]
-    guard let path = places.first(where: { Files.exists($0) }) else {
+    guard PreloadShim.isAvailable else {
+      return .failure(Missing(description: "Other boots: \(PreloadShim.reason)."))
+    }
+    guard let path = places.first(where: { TestFiles.exists($0) }) else {
       return .failure(
         Missing(description: "There is no strace. On Debian: apt-get install strace."))
     }
@@ -68,7 +71,7 @@ struct Strace: Sendable {
   ) throws -> ChildProcess {
     let options = arguments(["-o", log, "-s", "300"], calls: [call], inject: inject)
     return try ChildProcess(
-      path, options + [PeerExecutable.peer.path], environment: environment,
+      path, options + [TestExecutable.peer.path], environment: environment,
       standardError: .captured)
   }
 
@@ -78,7 +81,7 @@ struct Strace: Sendable {
   ) throws -> ChildProcess {
     let options = ["-o", log, "-y"] + (withData ? ["-xx", "-s", "2000000"] : ["-s", "300"])
     return try ChildProcess(
-      path, arguments(options, calls: calls, inject: nil) + [PeerExecutable.peer.path],
+      path, arguments(options, calls: calls, inject: nil) + [TestExecutable.peer.path],
       environment: environment, standardError: .captured)
   }
 }

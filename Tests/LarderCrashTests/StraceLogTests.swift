@@ -64,7 +64,7 @@ import Testing
 @Suite struct DiskTests {
   /// What is left of `/d` when the power fails, as often as there are fates.
   private func images(_ events: [DiskEvent], losing: Int? = nil) throws -> Set<[String: [UInt8]]> {
-    var disk = Disk(root: "/d")
+    var disk = DiskModel(root: "/d")
     for event in events { disk.apply(event, losing: losing) }
     let scratch = try Scratch()
     var result: Set<[String: [UInt8]]> = []
@@ -73,7 +73,9 @@ import Testing
       let path = scratch.appending("\(seed)")
       try disk.write(&fate, to: path)
       var image: [String: [UInt8]] = [:]
-      for name in Files.names(in: path) { image[name] = try Files.contents(of: "\(path)/\(name)") }
+      for name in TestFiles.names(in: path) {
+        image[name] = try TestFiles.contents(of: "\(path)/\(name)")
+      }
       result.insert(image)
     }
     return result

@@ -29,7 +29,7 @@ struct SystemCallSite: Hashable, CustomStringConvertible {
     var counts: [Int: [String: Int]] = [:]
     var hasBegun = false
     var seen: Set<String> = []
-    let calls = StraceLog.parse(try Files.contents(of: log))
+    let calls = StraceLog.parse(try TestFiles.contents(of: log))
     let main = calls.first?.thread
     var sites: [SystemCallSite] = []
     for call in calls {

@@ -12,7 +12,7 @@ struct SystemCallSweep {
   let sites: [SystemCallSite]
 
   /// Runs the scenario once to see which calls it makes.
-  init(_ scenario: Scenario, _ arena: Arena) throws {
+  init(_ scenario: Scenario, _ arena: CrashHarness) throws {
     self.scenario = scenario
     sites = try arena.sites(of: scenario)
   }
@@ -22,7 +22,7 @@ struct SystemCallSweep {
   /// Which calls there are depends a little on chance: on who gets the gate first, on whether a
   /// thread is started in time.
   static func run(
-    _ blows: [(scenario: Scenario, blow: Arena.Blow)], in arena: Arena
+    _ blows: [(scenario: Scenario, blow: CrashHarness.InjectedFault)], in arena: CrashHarness
   ) -> (struck: Int, missed: Int) {
     var (struck, missed) = (0, 0)
     for (scenario, blow) in blows {
@@ -48,13 +48,14 @@ extension Crashes {
     let seed = Seed.announce()
     var random = seed.generator()
     let start = ContinuousClock.now
-    let arena = try Arena()
+    let arena = try CrashHarness()
     let sweep = try SystemCallSweep(scenario, arena)
     let sites = Sweep.thin(sweep.sites, to: 10, using: &random)
     let blows = sites.map { site in
       (
         scenario,
-        Arena.Blow.call(name: site.name, number: site.number, tampering: "signal=SIGKILL")
+        CrashHarness.InjectedFault.call(
+          name: site.name, number: site.number, tampering: "signal=SIGKILL")
       )
     }
     let (struck, missed) = SystemCallSweep.run(blows, in: arena)
@@ -93,12 +94,13 @@ extension Crashes {
     let seed = Seed.announce()
     var random = seed.generator()
     let start = ContinuousClock.now
-    let arena = try Arena()
+    let arena = try CrashHarness()
     let sweep = try SystemCallSweep(scenario, arena)
     let all = sweep.sites.flatMap { site in
       Self.errors(site).map { error in
         (
-          scenario, Arena.Blow.call(name: site.name, number: site.number, tampering: error)
+          scenario,
+          CrashHarness.InjectedFault.call(name: site.name, number: site.number, tampering: error)
         )
       }
     }
@@ -113,19 +115,19 @@ extension Crashes {
     let scratch = try Scratch()
     let log = scratch.appending("calls")
     let files = scratch.appending("log")
-    try Files.makeDirectory(files)
+    try TestFiles.makeDirectory(files)
     let peer = try Strace.shared.start(
-      call: "openat", inject: "openat:error=ENFILE:when=1", log: log, environment: Arena.boot)
+      call: "openat", inject: "openat:error=ENFILE:when=1", log: log, environment: [:])
     #expect(try peer.ask("open \(scratch.appending("store"))") == "opened 1")
     // The first open of each thread of Swift's pool fails: in the store, which is an error, or in
     // libdispatch, now or within a second.
     try peer.send("compute 20 new \(files)")
-    if let answer = try? peer.nextLine(deadline: Arena.deadline) {
+    if let answer = try? peer.nextLine(deadline: CrashHarness.deadline) {
       #expect(answer.hasPrefix("computed ") || answer.hasPrefix("error "))
     }
     // Its input stays open: it ends by itself or not at all.
     guard let status = try? peer.wait(deadline: .seconds(5)) else { return peer.kill() }
     #expect(status == .signalled(SIGILL))
-    #expect(StraceLog.hasStruckDispatch(StraceLog.parse(try Files.contents(of: log))))
+    #expect(StraceLog.hasStruckDispatch(StraceLog.parse(try TestFiles.contents(of: log))))
   }
 }

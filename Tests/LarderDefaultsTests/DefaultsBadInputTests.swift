@@ -43,7 +43,7 @@ struct DefaultsBadInputTests {
     index: Int
   ) async throws {
     let (codec, payload) = Self.unreadable[index]
-    let ground = try Ground()
+    let ground = try StoreFixture()
     let defaults = ground.defaults
     try await defaults.setValue("good", forKey: "neighbour")
     try defaults.setStored(codec: codec, payload: payload, forKey: "number")
@@ -82,7 +82,7 @@ struct DefaultsBadInputTests {
 
   @Test(arguments: [Double.infinity, -.infinity, .nan, 1e300])
   func `A number that is not finite is a typed error of a Decimal`(number: Double) throws {
-    let ground = try Ground()
+    let ground = try StoreFixture()
     try ground.defaults.setValue(number, forKey: "number")
     // As a plain number, and as a field of what CBOR stores.
     #expect(
@@ -122,7 +122,7 @@ struct DefaultsBadInputTests {
   }
 
   @Test func `An error shows of a key what fits in a line`() throws {
-    let ground = try Ground()
+    let ground = try StoreFixture()
     let key = "\n\u{0}" + String(repeating: "k", count: 10_000)
     try ground.defaults.setValue("text", forKey: key)
     do { _ = try ground.defaults.value(Int.self, forKey: key) } catch let error as DefaultsError {
@@ -134,7 +134,7 @@ struct DefaultsBadInputTests {
   }
 
   @Test func `Two handles of one suite in a process are one suite`() async throws {
-    let ground = try Ground()
+    let ground = try StoreFixture()
     let one = ground.defaults
     let two = try Defaults(at: ground.path)
     for round in 0..<100 {
@@ -155,7 +155,7 @@ struct DefaultsBadInputTests {
   }
 
   @Test func `Watching a closed suite is nothing`() throws {
-    let ground = try Ground()
+    let ground = try StoreFixture()
     ground.defaults.close()
     let info = ground.defaults.watch(\.title) { Issue.record("it was called") }
     #expect(!info.isWatching)
@@ -164,7 +164,7 @@ struct DefaultsBadInputTests {
 
   /// What was acknowledged is not in files that nobody can find any more.
   @Test func `A suite whose directory is removed while in use says so or begins anew`() throws {
-    let ground = try Ground()
+    let ground = try StoreFixture()
     let defaults = ground.defaults
     defaults.title = "before"
     try FileManager.default.removeItem(atPath: ground.path)

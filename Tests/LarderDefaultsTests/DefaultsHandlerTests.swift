@@ -29,7 +29,7 @@ extension Defaults {
 struct DefaultsHandlerTests {
   @Test func `A handler that sets its default is not called for that, and others are`() async throws
   {
-    let ground = try Ground()
+    let ground = try StoreFixture()
     let peer = try ground.peer()
     let heard = Log<String>()
     ground.defaults.watch(\.steps, id: "counts", options: .old) { defaults, change in
@@ -53,7 +53,7 @@ struct DefaultsHandlerTests {
   @Test func `That holds for what it updates, removes, or writes with others, by any handle`()
     async throws
   {
-    let ground = try Ground()
+    let ground = try StoreFixture()
     let second = try Defaults(at: ground.path)
     let heard = Log<Int>()
     ground.defaults.watch(\.sum, id: "sum") { defaults, change in
@@ -82,7 +82,7 @@ struct DefaultsHandlerTests {
   }
 
   @Test func `A handler may end its watch, and throw the defaults away`() async throws {
-    let ground = try Ground()
+    let ground = try StoreFixture()
     let once = Log<Int>()
     ground.defaults.watch(\.steps, id: "once") { defaults, change in
       defaults.unwatch(forIds: ["once"])

@@ -13,7 +13,7 @@ import Testing
 struct DefaultsKillTests {
   /// What one writer is to do, over as many processes as it takes.
   private struct Writer {
-    let ground: Ground
+    let ground: StoreFixture
     let prefix: String
     let count = 200
     var random: SeededRandom
@@ -67,10 +67,10 @@ struct DefaultsKillTests {
   @Test func `What was acknowledged is kept and never read stale, though its writers are killed`()
     throws
   {
-    let ground = try Ground()
+    let ground = try StoreFixture()
     let seed = Seed.announce()
     let threads = (0..<3).map { index in
-      OwnThread { () -> [String] in
+      JoinableThread { () -> [String] in
         var writer = Writer(
           ground: ground, prefix: "p\(index)-", random: seed.generator(stream: UInt64(index)))
         do { return try writer.run() } catch { return ["\(error)"] }

@@ -12,7 +12,7 @@ import Testing
 struct DefaultsProcessTests {
   /// Defect M14: 281 of 600 survived.
   @Test func `Three processes that write two hundred keys each keep all six hundred`() throws {
-    let ground = try Ground()
+    let ground = try StoreFixture()
     let peers = try (0..<3).map { _ in try ground.peer() }
     for (index, peer) in peers.enumerated() { try peer.send("defaults own p\(index)- 200") }
     for peer in peers { try peer.expect("ok", deadline: .seconds(120)) }
@@ -25,7 +25,7 @@ struct DefaultsProcessTests {
   }
 
   @Test func `A write is seen by the next read of another process, and a removal`() throws {
-    let ground = try Ground()
+    let ground = try StoreFixture()
     let peer = try ground.peer()
     for round in 0..<50 {
       ground.defaults.title = "ours \(round)"
@@ -48,7 +48,7 @@ struct DefaultsProcessTests {
   }
 
   @Test func `A write is kept though its process is killed right after`() throws {
-    let ground = try Ground()
+    let ground = try StoreFixture()
     for round in 0..<5 {
       let peer = try ground.peer()
       try peer.send("defaults set title round \(round)")
@@ -60,7 +60,7 @@ struct DefaultsProcessTests {
   }
 
   @Test func `Processes that update one number lose no step`() throws {
-    let ground = try Ground()
+    let ground = try StoreFixture()
     let peers = try (0..<3).map { _ in try ground.peer() }
     for peer in peers { try peer.send("defaults bump visits 100") }
     for peer in peers { try peer.expect("ok", deadline: .seconds(120)) }
@@ -70,7 +70,7 @@ struct DefaultsProcessTests {
   @Test func `Processes that ask for a default at the same time all get the one that was stored`()
     throws
   {
-    let ground = try Ground()
+    let ground = try StoreFixture()
     let peers = try (0..<3).map { _ in try ground.peer() }
     for round in 0..<20 {
       for (index, peer) in peers.enumerated() {
@@ -84,7 +84,7 @@ struct DefaultsProcessTests {
   }
 
   @Test func `The values of a key are heard of from another process`() async throws {
-    let ground = try Ground()
+    let ground = try StoreFixture()
     let peer = try ground.peer()
     var values = ground.defaults.values(of: .theme).makeAsyncIterator()
     #expect(try await values.next() == "light")
@@ -102,7 +102,7 @@ struct DefaultsProcessTests {
   }
 
   @Test func `Closing ends the values`() async throws {
-    let ground = try Ground()
+    let ground = try StoreFixture()
     var values = ground.defaults.values(of: .theme).makeAsyncIterator()
     #expect(try await values.next() == "light")
     ground.defaults.close()
@@ -110,7 +110,7 @@ struct DefaultsProcessTests {
   }
 
   @Test func `Watching a default hears other processes and this one`() async throws {
-    let ground = try Ground()
+    let ground = try StoreFixture()
     let peer = try ground.peer()
     let heard = Log<String>()
     let info = ground.defaults.watch(\.title, options: [.initial, .old]) { defaults, change in
@@ -139,7 +139,7 @@ struct DefaultsProcessTests {
   }
 
   @Test func `Closing ends the watches`() throws {
-    let ground = try Ground()
+    let ground = try StoreFixture()
     let info = ground.defaults.watch(\.title) { Issue.record("it was called") }
     #expect(info.isWatching)
     ground.defaults.close()
@@ -148,7 +148,7 @@ struct DefaultsProcessTests {
   }
 
   @Test func `A suite that nobody holds is closed though it is watched`() async throws {
-    let ground = try Ground()
+    let ground = try StoreFixture()
     let heard = Log<String?>()
     weak var weakly: Defaults?
     do {
@@ -165,10 +165,10 @@ struct DefaultsProcessTests {
 
   @Test func `Without a path a suite is below the data directory of the user`() throws {
     let directory = try TemporaryDirectory()
-    let peer = try PeerExecutable.peer.start(environment: ["XDG_DATA_HOME": directory.path])
+    let peer = try TestExecutable.peer.start(environment: ["XDG_DATA_HOME": directory.path])
     let path = try peer.ask("defaults shared")
     #expect(path.hasPrefix(directory.path + "/larder/defaults/"), "\(path)")
-    #expect(path.hasSuffix("LarderPeer"), "\(path)")
+    #expect(path.hasSuffix("LarderTestWorker"), "\(path)")
     try peer.send("defaults set key text")
     try peer.expect("ok")
     #expect(try Defaults(at: path).value(String.self, forKey: "key") == "text")
@@ -176,11 +176,11 @@ struct DefaultsProcessTests {
 
   @Test func `A suite of UserDefaults is brought over once, by whichever process is first`() throws
   {
-    let ground = try Ground()
+    let ground = try StoreFixture()
     let home = try TemporaryDirectory()
     let environment = ["HOME": home.path, "CFFIXED_USER_HOME": home.path]
     let peers = try (0..<2).map { _ in
-      let peer = try PeerExecutable.peer.start(environment: environment)
+      let peer = try TestExecutable.peer.start(environment: environment)
       try peer.send("defaults open \(ground.path)")
       try peer.expect("ok")
       try peer.send("defaults old com.example.old greeting hello")

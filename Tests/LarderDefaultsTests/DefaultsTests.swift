@@ -11,7 +11,7 @@ import Testing
 @Suite(.timeLimit(.minutes(15)))
 struct DefaultsTests {
   @Test func `A property is kept under its name, and setting nil removes it`() throws {
-    let ground = try Ground()
+    let ground = try StoreFixture()
     let defaults = ground.defaults
     #expect(defaults.title == nil)
     defaults.title = "first"
@@ -28,7 +28,7 @@ struct DefaultsTests {
   }
 
   @Test func `A Float survives a restart exactly`() throws {
-    let ground = try Ground()
+    let ground = try StoreFixture()
     ground.defaults.close()
     let numbers: [Float] = [
       0.1, -0.0, .pi, .greatestFiniteMagnitude, .leastNonzeroMagnitude, .infinity,
@@ -45,7 +45,7 @@ struct DefaultsTests {
   }
 
   @Test func `A default is stored by the first read and stays`() throws {
-    let ground = try Ground()
+    let ground = try StoreFixture()
     #expect(ground.defaults.level == 5)
     #expect(try ground.defaults.value(Int.self, forKey: "level") == 5)
     #expect(ground.defaults.get(or: 9, key: "level") == 5)
@@ -58,7 +58,7 @@ struct DefaultsTests {
   }
 
   @Test func `Values of every kind come back equal`() throws {
-    let ground = try Ground()
+    let ground = try StoreFixture()
     func check<Value: Codable & Sendable & Equatable>(_ value: Value, _ key: String) throws {
       try ground.defaults.setValue(value, forKey: key)
       #expect(try ground.defaults.value(Value.self, forKey: key) == value)
@@ -88,7 +88,7 @@ struct DefaultsTests {
   }
 
   @Test func `A value of another type is an error and is never overwritten by reading`() throws {
-    let ground = try Ground()
+    let ground = try StoreFixture()
     let defaults = ground.defaults
     try defaults.setValue("text", forKey: "level")
     #expect(throws: DefaultsError.self) { try defaults.value(Int.self, forKey: "level") }
@@ -118,7 +118,7 @@ struct DefaultsTests {
       init(from decoder: any Decoder) throws { self.init() }
       func encode(to encoder: any Encoder) throws { throw CocoaError(.coderInvalidValue) }
     }
-    let ground = try Ground()
+    let ground = try StoreFixture()
     try ground.defaults.setValue(1, forKey: "key")
     do {
       try ground.defaults.setValue(Stubborn(), forKey: "key")
@@ -134,7 +134,7 @@ struct DefaultsTests {
     "e\u{301}",
   ])
   func `Any text is a key like another`(key: String) throws {
-    let ground = try Ground()
+    let ground = try StoreFixture()
     try ground.defaults.setValue("neighbour", forKey: key + "x")
     try ground.defaults.setValue(key, forKey: key)
     #expect(try ground.defaults.value(String.self, forKey: key) == key)
@@ -161,7 +161,7 @@ struct DefaultsTests {
   }
 
   @Test func `Keys of a function and of a protocol of one file are kept apart`() throws {
-    let ground = try Ground()
+    let ground = try StoreFixture()
     let defaults = ground.defaults
     func one() -> Int {
       defaults.set(2)
@@ -187,7 +187,7 @@ struct DefaultsTests {
         _user = Default(.lastUser, in: defaults)
       }
     }
-    let ground = try Ground()
+    let ground = try StoreFixture()
     let defaults = ground.defaults
     #expect(defaults[.theme] == "light")
     #expect(defaults[.lastUser] == nil)
@@ -215,12 +215,12 @@ struct DefaultsTests {
   }
 
   @Test func `A write is one commit, and reading commits nothing`() throws {
-    let ground = try Ground()
+    let ground = try StoreFixture()
     ground.defaults.title = "first"
     let store = try SharedStore(at: ground.path, StoreOptions(durability: .durable))
     defer { store.close() }
     func commits() throws -> UInt64 {
-      try store.core.withObjects("test") { _, view in view.label }
+      try store.core.withObjectSnapshot("test") { _, view in view.label }
     }
     let before = try commits()
     ground.defaults.title = "second"
@@ -233,7 +233,7 @@ struct DefaultsTests {
   }
 
   @Test func `A closed handle fails with a typed error and another one goes on`() throws {
-    let ground = try Ground()
+    let ground = try StoreFixture()
     let other = try Defaults(at: ground.path)
     ground.defaults.title = "kept"
     #expect(ground.defaults.title == "kept")

@@ -18,14 +18,14 @@ extension DefaultsKeys {
 struct DefaultsTransactionTests {
   private struct Refused: Error {}
 
-  private func commits(_ ground: Ground) throws -> UInt64 {
+  private func commits(_ ground: StoreFixture) throws -> UInt64 {
     let store = try SharedStore(at: ground.path, StoreOptions(durability: .durable))
     defer { store.close() }
-    return try store.core.withObjects("test") { _, view in view.label }
+    return try store.core.withObjectSnapshot("test") { _, view in view.label }
   }
 
   @Test func `An update begins with the default and is one commit`() throws {
-    let ground = try Ground()
+    let ground = try StoreFixture()
     let defaults = ground.defaults
     defaults.title = "first"
     let before = try commits(ground)
@@ -47,10 +47,10 @@ struct DefaultsTransactionTests {
   }
 
   @Test func `Threads that update one key lose no step`() throws {
-    let ground = try Ground()
+    let ground = try StoreFixture()
     let other = try Defaults(at: ground.path)
     let threads = (0..<4).map { index in
-      OwnThread {
+      JoinableThread {
         for _ in 0..<25 {
           do { _ = try (index % 2 == 0 ? ground.defaults : other).update(.count) { $0 += 1 } } catch
           {
@@ -64,7 +64,7 @@ struct DefaultsTransactionTests {
   }
 
   @Test func `Several keys change in one commit, or none does`() throws {
-    let ground = try Ground()
+    let ground = try StoreFixture()
     let defaults = ground.defaults
     try defaults.setValue("old", forKey: "old")
     let before = try commits(ground)
@@ -103,7 +103,7 @@ struct DefaultsTransactionTests {
 
   @Test func `Asynchronous callers have all forms, each on the disk when it returns`() async throws
   {
-    let ground = try Ground()
+    let ground = try StoreFixture()
     let defaults = ground.defaults
     let other = try Defaults(at: ground.path)
     try await defaults.setValue(5, forKey: "count")
@@ -128,17 +128,17 @@ struct DefaultsTransactionTests {
 
   /// More tasks than the pool has threads wait for a commit that cannot begin.
   @Test func `No thread of the pool waits for a commit`() async throws {
-    let ground = try Ground()
+    let ground = try StoreFixture()
     let inside = Event()
     let mayEnd = Event()
-    let writer = OwnThread {
+    let writer = JoinableThread {
       _ = try? ground.defaults.write { values in
         inside.set()
         mayEnd.wait()
       }
     }
     await withCheckedContinuation { continuation in
-      _ = OwnThread {
+      _ = JoinableThread {
         inside.wait()
         continuation.resume()
       }
@@ -171,7 +171,7 @@ struct DefaultsTransactionTests {
   }
 
   @Test func `A write within a write is a typed error and never waits for itself`() throws {
-    let ground = try Ground()
+    let ground = try StoreFixture()
     let defaults = ground.defaults
     let other = try Defaults(at: ground.path)
     let log = Log<String>()
@@ -200,7 +200,7 @@ struct DefaultsTransactionTests {
   }
 
   @Test func `It is one on the store's own thread as well`() async throws {
-    let ground = try Ground()
+    let ground = try StoreFixture()
     let defaults = ground.defaults
     let log = Log<String>()
     try await defaults.update(.count) { count in

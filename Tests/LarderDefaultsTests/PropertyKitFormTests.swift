@@ -68,7 +68,7 @@ private final class Descendant: WatchableObject {
 @Suite(.timeLimit(.minutes(15)))
 struct PropertyKitFormTests {
   @Test func `Properties of basic types are kept by their names`() throws {
-    let ground = try Ground()
+    let ground = try StoreFixture()
     let date = Date(timeIntervalSince1970: 1)
     ground.defaults.autoStringProperty = "text"
     ground.defaults.autoDateProperty = date
@@ -80,16 +80,16 @@ struct PropertyKitFormTests {
   }
 
   @Test func `Handles of one suite agree, and two suites are two`() throws {
-    let ground = try Ground()
+    let ground = try StoreFixture()
     let same = try Defaults(at: ground.path)
-    let local = try Ground()
+    let local = try StoreFixture()
     ground.defaults.autoStringProperty = "shared"
     #expect(same.autoStringProperty == "shared")
     #expect(local.defaults.autoStringProperty == nil)
   }
 
   @Test func `Codable types have defaults on reading, on setting, or none`() throws {
-    let ground = try Ground()
+    let ground = try StoreFixture()
     #expect(ground.defaults.autoCustomNonOptionalProperty == CustomValue())
     #expect(try ground.defaults.has("autoCustomNonOptionalProperty"))
     #expect(ground.defaults.autoCustomOptionalProperty == nil)
@@ -101,7 +101,7 @@ struct PropertyKitFormTests {
   }
 
   @Test func `Protocols give each part of a program its own keys`() throws {
-    let ground = try Ground()
+    let ground = try StoreFixture()
     let reader: any ReaderKeys = ground.defaults
     let writer: any WriterKeys = ground.defaults
     reader.lastPage = 12
@@ -112,7 +112,7 @@ struct PropertyKitFormTests {
   }
 
   @Test func `Values of a property or function are its own`() throws {
-    let ground = try Ground()
+    let ground = try StoreFixture()
     var p1: Int {
       ground.defaults.set(2)
       return ground.defaults.get(or: 0)

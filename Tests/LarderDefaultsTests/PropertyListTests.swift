@@ -13,7 +13,7 @@ struct PropertyListTests {
   func `What is exported is imported again as it was`(
     format: PropertyListSerialization.PropertyListFormat
   ) throws {
-    let ground = try Ground()
+    let ground = try StoreFixture()
     let defaults = ground.defaults
     let date = Date(timeIntervalSince1970: 1_800_000_000)
     let profile = Profile(name: "Ada", birthday: date, picture: Data([1, 2]))
@@ -30,7 +30,7 @@ struct PropertyListTests {
     try defaults.setValue(["a", "b"], forKey: "list")
     try defaults.setValue(profile, forKey: "profile")
     let list = try defaults.propertyList(format: format)
-    let other = try Ground()
+    let other = try StoreFixture()
     #expect(try other.defaults.importPropertyList(list).count == 12)
     #expect(try other.defaults.keys() == defaults.keys())
     #expect(try other.defaults.value(String.self, forKey: "text") == "text")
@@ -57,7 +57,7 @@ struct PropertyListTests {
       var link: URL
       var ratio: Float
     }
-    let ground = try Ground()
+    let ground = try StoreFixture()
     let id = UUID()
     let link = try #require(URL(string: "https://example.com/a?b"))
     let ticket = Ticket(
@@ -70,7 +70,7 @@ struct PropertyListTests {
     try ground.defaults.setValue(Level.low, forKey: "level")
     for format in [PropertyListSerialization.PropertyListFormat.xml, .binary] {
       let list = try ground.defaults.propertyList(format: format)
-      let other = try Ground()
+      let other = try StoreFixture()
       try other.defaults.importPropertyList(list)
       #expect(try other.defaults.value(UUID.self, forKey: "id") == id)
       #expect(try other.defaults.value(String.self, forKey: "id") == id.uuidString)
@@ -91,7 +91,7 @@ struct PropertyListTests {
   }
 
   @Test func `A list holds the keys that are wanted`() throws {
-    let ground = try Ground()
+    let ground = try StoreFixture()
     try ground.defaults.setValue(1, forKey: "a")
     try ground.defaults.setValue([1, nil] as [Int?], forKey: "holes")
     let list = try ground.defaults.propertyList(of: ["a", "none", "a"])
@@ -100,7 +100,7 @@ struct PropertyListTests {
   }
 
   @Test func `What PropertyKit kept of a UUID, a date, a URL and a Set is read as that`() throws {
-    let ground = try Ground()
+    let ground = try StoreFixture()
     let id = UUID()
     let date = Date(timeIntervalSinceReferenceDate: 1234.5)
     let json = JSONEncoder()
@@ -120,7 +120,7 @@ struct PropertyListTests {
   }
 
   @Test func `An import that may not replace keeps what is there`() throws {
-    let ground = try Ground()
+    let ground = try StoreFixture()
     let list = try PropertyListEncoder().encode(["a": 1, "b": 2])
     try ground.defaults.setValue(9, forKey: "a")
     #expect(try ground.defaults.importPropertyList(list, replacing: false) == ["b"])
@@ -130,7 +130,7 @@ struct PropertyListTests {
   }
 
   @Test func `What PropertyKit kept as JSON is read as its type`() throws {
-    let ground = try Ground()
+    let ground = try StoreFixture()
     let json = JSONEncoder()
     let list = try PropertyListEncoder().encode([
       "numbers": try json.encode([1, 2, 3]), "profile": try json.encode(Profile(name: "Ada")),
@@ -142,14 +142,14 @@ struct PropertyListTests {
     #expect(try ground.defaults.value(Data.self, forKey: "picture") == Data([0xFF, 0x00]))
     // As property lists go, it is a dictionary now.
     let again = try ground.defaults.propertyList()
-    let other = try Ground()
+    let other = try StoreFixture()
     try other.defaults.importPropertyList(again)
     #expect(try other.defaults.value(Profile.self, forKey: "profile")?.name == "Ada")
   }
 
   @Test(arguments: ["", "no list", "<plist version=\"1.0\"><string>x</string></plist>"])
   func `What is no property list of a dictionary is a typed error`(text: String) throws {
-    let ground = try Ground()
+    let ground = try StoreFixture()
     do {
       try ground.defaults.importPropertyList(Data(text.utf8))
       Issue.record("it was imported")
@@ -159,7 +159,7 @@ struct PropertyListTests {
 
   /// Foundation's reading of these ends the process.
   @Test func `A property list that nests too deep is a typed error`() throws {
-    let ground = try Ground()
+    let ground = try StoreFixture()
     let levels = 20_000
     let open = String(repeating: "<array>", count: levels)
     let close = String(repeating: "</array>", count: levels)
@@ -229,7 +229,7 @@ struct PropertyListTests {
   }
 
   @Test func `What a property list cannot hold is an error that names the key`() throws {
-    let ground = try Ground()
+    let ground = try StoreFixture()
     try ground.defaults.setValue([1, nil, 3] as [Int?], forKey: "holes")
     do {
       _ = try ground.defaults.propertyList()
@@ -241,7 +241,7 @@ struct PropertyListTests {
   }
 
   @Test func `A suite of UserDefaults comes over with its types`() throws {
-    let ground = try Ground()
+    let ground = try StoreFixture()
     let name = "larder-tests-\(UUID().uuidString)"
     let old = try #require(UserDefaults(suiteName: name))
     defer { UserDefaults.standard.removePersistentDomain(forName: name) }

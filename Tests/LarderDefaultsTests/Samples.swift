@@ -9,7 +9,7 @@ import Synchronization
 import Testing
 
 /// A fresh suite, and its directory for other processes.
-struct Ground {
+struct StoreFixture {
   let directory: TemporaryDirectory
   let path: String
   let defaults: Defaults
@@ -24,7 +24,7 @@ struct Ground {
 
   /// Starts a peer that has the suite open.
   func peer() throws -> ChildProcess {
-    let peer = try PeerExecutable.peer.start()
+    let peer = try TestExecutable.peer.start()
     try peer.send("defaults open \(path)")
     try peer.expect("ok")
     return peer

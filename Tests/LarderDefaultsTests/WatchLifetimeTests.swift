@@ -87,7 +87,7 @@ struct WatchLifetimeTests {
         info.append(defaults.watch(\.title, id: "last words") {}.isWatching)
       }
     }
-    let ground = try Ground()
+    let ground = try StoreFixture()
     let log = Log<Bool>()
     _ = Dying(ground.defaults, log)
     #expect(log.all == [false, true])
@@ -124,7 +124,7 @@ struct WatchLifetimeTests {
   }
 
   @Test func `Keys that were watched are forgotten with their last watch`() throws {
-    let ground = try Ground()
+    let ground = try StoreFixture()
     let readers = (0..<20).map { _ in Reader(ground.defaults) }
     for reader in readers { reader.watch(\.title) {} }
     #expect(ground.defaults.watchedKeyCount == 1)
@@ -136,7 +136,7 @@ struct WatchLifetimeTests {
   }
 
   @Test func `Objects that are gone do not add up at a default that nobody sets`() throws {
-    let ground = try Ground()
+    let ground = try StoreFixture()
     let before = Token.count.load(ordering: .relaxed)
     for _ in 0..<200 {
       let token = Token()

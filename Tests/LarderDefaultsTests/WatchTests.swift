@@ -268,7 +268,7 @@ struct WatchTests {
     let heard = Log<Int>()
     object.watch(\.number, id: "whole") { _, change in heard.append(change.newValue ?? 0) }
     let threads = (1...4).map { index in
-      OwnThread {
+      JoinableThread {
         for round in 0..<500 {
           object.number = index * 1000 + round
           object.watch(\.number, id: "own \(index)") { heard.append(-1) }

@@ -71,7 +71,7 @@ import Testing
     let store = try SharedStore(at: path)
     try store.setBytes([1], forKey: 1)
     store.close()
-    try Files.truncate(StoreFiles(of: path).data, to: 5000)
+    try TestFiles.truncate(StoreFiles(of: path).data, to: 5000)
     let callback = Callback()
     let (path, other) = (path, path + "-other")
     callback.body.withLock {
@@ -97,9 +97,9 @@ import Testing
       }))
     callback.body.withLock { $0 = { try Self.use(store) } }
     try store.setBytes([1], forKey: 1)
-    try store.core.generation().table.condemn()
+    try store.core.generation().table.fence()
     #expect(try store.bytes(forKey: 1) == nil)
-    #expect(events.startedEmpty && events.events.contains(.moved(generation: 2)))
+    #expect(events.resetToEmpty && events.events.contains(.generationChanged(generation: 2)))
     #expect(callback.wentWell, "\(callback.said)")
     #expect(try store.bytes(forKey: "write", in: "callback") == [3])
     callback.body.withLock { $0 = nil }
@@ -114,7 +114,7 @@ import Testing
     let (begun, goOn) = (Flag(), Flag())
     // While a transaction of ours is open, two writes are queued and the budget shrinks: one of
     // them cannot be stored any more.
-    let writer = OwnThread {
+    let writer = JoinableThread {
       Result {
         try store.write { _ in
           begun.raise()

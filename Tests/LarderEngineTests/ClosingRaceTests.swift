@@ -19,7 +19,7 @@ import Testing
       try store.setBytes([1], forKey: round)
       let looked = (0..<2).map { _ in Event() }
       let lookers = looked.map { looked in
-        OwnThread { () -> (any Error) in
+        JoinableThread { () -> (any Error) in
           while true {
             do {
               _ = try store.statistics()

@@ -34,15 +34,16 @@ import Testing
   }
 
   func apply(_ damage: Damage, to file: String, foreign: String) throws {
-    let size = try Files.size(file)
+    let size = try TestFiles.size(file)
     switch damage {
     case .garbage:
       var random = SeededRandom(seed: UInt64(size))
-      try Files.write((0..<size).map { _ in UInt8.random(in: 0...255, using: &random) }, to: file)
-    case .truncated: try Files.truncate(file, to: size / 2)
-    case .empty: try Files.truncate(file, to: 0)
-    case .missing: Files.removeAll(file)
-    case .foreign: try Files.write(Files.contents(of: foreign), to: file)
+      try TestFiles.write(
+        (0..<size).map { _ in UInt8.random(in: 0...255, using: &random) }, to: file)
+    case .truncated: try TestFiles.truncate(file, to: size / 2)
+    case .empty: try TestFiles.truncate(file, to: 0)
+    case .missing: TestFiles.removeAll(file)
+    case .foreign: try TestFiles.write(TestFiles.contents(of: foreign), to: file)
     }
   }
 
@@ -51,11 +52,11 @@ import Testing
     // The stranger's store is larger, so that what its files say of it is wrong here.
     let stranger = directory.path + "/stranger"
     for durability in Durability.allCases {
-      Files.removeAll(stranger)
+      TestFiles.removeAll(stranger)
       try makeStore(durability, at: stranger, scale: 4)
       let theirs = try StoreFiles(of: stranger)
       for name in ["CURRENT", "state", "shared.table", "lock.mdb"] {
-        Files.removeAll(path)
+        TestFiles.removeAll(path)
         try makeStore(durability, at: path)
         let files = try StoreFiles(of: path)
         func file(_ files: StoreFiles) -> String {
@@ -64,7 +65,7 @@ import Testing
         try apply(damage, to: file(files), foreign: file(theirs))
         let log = EventLog()
         let store = try SharedStore(at: path, log.options(durability))
-        #expect(!log.startedEmpty, "\(durability), \(name): \(log.events)")
+        #expect(!log.resetToEmpty, "\(durability), \(name): \(log.events)")
         for key in 0..<30 {
           #expect(try store.bytes(forKey: key) == Self.value(key), "\(durability), \(name)")
         }
@@ -85,7 +86,7 @@ import Testing
     let log = EventLog()
     let store = try SharedStore(at: path, log.options())
     if damage != .foreign {
-      #expect(log.startedEmpty, "\(log.events)")
+      #expect(log.resetToEmpty, "\(log.events)")
       #expect(try store.statistics().entries == 0)
     }
     for key in 0..<30 {
@@ -104,14 +105,14 @@ import Testing
     try makeStore(.durable, at: path)
     let files = try StoreFiles(of: path)
     try apply(damage, to: files.data, foreign: "")
-    let before = try? Files.contents(of: files.data)
+    let before = try? TestFiles.contents(of: files.data)
     for _ in 0..<3 {
       let error = #expect(throws: StoreError.self) {
         try SharedStore(at: path, .init(durability: .durable))
       }
       #expect(error?.code == .damaged, "\(error.map { "\($0)" } ?? "")")
       #expect(error?.message.contains("Nothing was touched") == true)
-      #expect((try? Files.contents(of: files.data)) == before)
+      #expect((try? TestFiles.contents(of: files.data)) == before)
     }
   }
 
@@ -123,12 +124,12 @@ import Testing
       for key in 0..<30 { try other.setBytes([255], forKey: key) }
       other.close()
       let (files, theirs) = (try StoreFiles(of: one), try StoreFiles(of: two))
-      try Files.move(files.state, to: one + "-state")
-      try Files.move(theirs.state, to: files.state)
-      try Files.move(one + "-state", to: theirs.state)
-      try Files.move(files.table, to: one + "-table")
-      try Files.move(theirs.table, to: files.table)
-      try Files.move(one + "-table", to: theirs.table)
+      try TestFiles.move(files.state, to: one + "-state")
+      try TestFiles.move(theirs.state, to: files.state)
+      try TestFiles.move(one + "-state", to: theirs.state)
+      try TestFiles.move(files.table, to: one + "-table")
+      try TestFiles.move(theirs.table, to: files.table)
+      try TestFiles.move(one + "-table", to: theirs.table)
       let store = try SharedStore(at: one, .init(durability: durability))
       let second = try SharedStore(at: two, .init(durability: durability))
       for key in 0..<30 {

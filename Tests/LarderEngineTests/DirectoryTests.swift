@@ -29,28 +29,28 @@ import Testing
   }
 
   @Test func `A file in the place of the directory is refused and kept`() throws {
-    try Files.write([1, 2, 3], to: path)
+    try TestFiles.write([1, 2, 3], to: path)
     expectRefusal(of: path, remedy: "Name a directory")
-    #expect(try Files.contents(of: path) == [1, 2, 3])
+    #expect(try TestFiles.contents(of: path) == [1, 2, 3])
   }
 
   @Test func `A directory that holds an LMDB environment is refused, and nothing is put into it`()
     throws
   {
-    try Files.makeDirectory(path)
-    try Files.write([1, 2, 3], to: path + "/data.mdb")
+    try TestFiles.makeDirectory(path)
+    try TestFiles.write([1, 2, 3], to: path + "/data.mdb")
     expectRefusal(of: path, remedy: "another directory")
-    #expect(Files.names(in: path) == ["data.mdb"])
+    #expect(TestFiles.names(in: path) == ["data.mdb"])
     // Beside a store it is a stray file.
-    Files.removeAll(path + "/data.mdb")
+    TestFiles.removeAll(path + "/data.mdb")
     let store = try SharedStore(at: path)
     store.close()
-    try Files.write([1, 2, 3], to: path + "/data.mdb")
+    try TestFiles.write([1, 2, 3], to: path + "/data.mdb")
     try SharedStore(at: path).close()
   }
 
   @Test func `A file in the place of a parent is refused`() throws {
-    try Files.write([1, 2, 3], to: path)
+    try TestFiles.write([1, 2, 3], to: path)
     expectRefusal(of: path + "/below", remedy: "choose another")
   }
 
@@ -60,70 +60,93 @@ import Testing
         at: directory.appending(name) + "/parent/store", .init(durability: durability))
       try store.setBytes([1], forKey: 1)
       for parent in [name, name + "/parent"] {
-        #expect(try Files.mode(directory.appending(parent)) & 0o022 == 0, "\(parent)")
+        #expect(try TestFiles.mode(directory.appending(parent)) & 0o022 == 0, "\(parent)")
       }
-      #expect(try Files.mode(store.path) == 0o700)
+      #expect(try TestFiles.mode(store.path) == 0o700)
       let files = try StoreFiles(of: store.path)
-      for made in [files.root, files.generation] { #expect(try Files.mode(made) == 0o700) }
+      for made in [files.root, files.generation] { #expect(try TestFiles.mode(made) == 0o700) }
       for file in [files.current, files.data, files.table, files.lock, files.state] {
-        #expect(try Files.mode(file) & 0o077 == 0, "\(file)")
+        #expect(try TestFiles.mode(file) & 0o077 == 0, "\(file)")
       }
     }
   }
 
   @Test(arguments: [0o720, 0o702, 0o777, 0o1777])
   func `A directory others may write to is refused`(mode: Int) throws {
-    try Files.makeDirectory(path)
-    try Files.setMode(mode, of: path)
+    try TestFiles.makeDirectory(path)
+    try TestFiles.setMode(mode, of: path)
     expectRefusal(of: path, remedy: "chmod 700")
-    #expect(Files.names(in: path) == [])
-    try Files.setMode(0o755, of: path)
+    #expect(TestFiles.names(in: path) == [])
+    try TestFiles.setMode(0o755, of: path)
     try SharedStore(at: path).setBytes([1], forKey: 1)
   }
 
   @Test func `A directory the user may not write to is refused`() throws {
-    try Files.makeDirectory(path)
-    try Files.setMode(0o500, of: path)
+    try TestFiles.makeDirectory(path)
+    try TestFiles.setMode(0o500, of: path)
     expectRefusal(of: path, remedy: "chmod 700")
   }
 
   @Test func `A link of one's own is followed`() throws {
-    try Files.makeDirectory(directory.appending("real"))
-    try Files.makeSymbolicLink(path, to: directory.appending("real"))
+    try TestFiles.makeDirectory(directory.appending("real"))
+    try TestFiles.makeSymbolicLink(path, to: directory.appending("real"))
     let store = try SharedStore(at: path)
     try store.setBytes([1], forKey: 1)
     #expect(try SharedStore(at: directory.appending("real")).core === store.core)
   }
 
   @Test func `A link that leads nowhere is refused and nothing is created for it`() throws {
-    try Files.makeSymbolicLink(path, to: directory.appending("missing"))
+    try TestFiles.makeSymbolicLink(path, to: directory.appending("missing"))
     expectRefusal(of: path, remedy: "Remove the link")
-    #expect(!Files.exists(directory.appending("missing")))
+    #expect(!TestFiles.exists(directory.appending("missing")))
   }
 
   @Test func `A link to a directory others may write to is refused`() throws {
-    try Files.makeDirectory(directory.appending("real"))
-    try Files.setMode(0o777, of: directory.appending("real"))
-    try Files.makeSymbolicLink(path, to: directory.appending("real"))
+    try TestFiles.makeDirectory(directory.appending("real"))
+    try TestFiles.setMode(0o777, of: directory.appending("real"))
+    try TestFiles.makeSymbolicLink(path, to: directory.appending("real"))
     expectRefusal(of: path, remedy: "chmod 700")
   }
 
   @Test(.enabled(if: getuid() == 0, "only root gives files away"))
   func `A directory of another user is refused, also behind a link`() throws {
-    try Files.makeDirectory(directory.appending("theirs"))
+    try TestFiles.makeDirectory(directory.appending("theirs"))
     try run("/bin/chown", "65534", directory.appending("theirs"))
     expectRefusal(of: directory.appending("theirs"), remedy: "directory of your")
-    try Files.makeSymbolicLink(path, to: directory.appending("theirs"))
+    try TestFiles.makeSymbolicLink(path, to: directory.appending("theirs"))
     expectRefusal(of: path, remedy: "directory of your")
-    #expect(Files.names(in: directory.appending("theirs")) == [])
+    #expect(TestFiles.names(in: directory.appending("theirs")) == [])
   }
 
   @Test(.enabled(if: getuid() == 0, "only root gives files away"))
   func `A link of another user is refused, whatever it leads to`() throws {
-    try Files.makeDirectory(directory.appending("real"))
-    try Files.makeSymbolicLink(path, to: directory.appending("real"))
+    try TestFiles.makeDirectory(directory.appending("real"))
+    try TestFiles.makeSymbolicLink(path, to: directory.appending("real"))
     try run("/bin/chown", "-h", "65534", path)
     expectRefusal(of: path, remedy: "Name the directory itself")
+  }
+
+  @Test(.enabled(if: getuid() == 0, "only root gives files away"))
+  func `A foreign directory or link in a sticky directory is named, not the sticky directory`()
+    throws
+  {
+    let sticky = directory.appending("sticky")
+    try TestFiles.makeDirectory(sticky)
+    try TestFiles.setMode(0o1777, of: sticky)
+    try TestFiles.makeDirectory(sticky + "/theirs")
+    try TestFiles.makeSymbolicLink(sticky + "/link", to: directory.path)
+    try run("/bin/chown", "-h", "65534", sticky + "/theirs", sticky + "/link")
+    expectRefusal(of: sticky + "/theirs/store", remedy: "\(sticky)/theirs belongs to user 65534")
+    expectRefusal(of: sticky + "/link", remedy: "\(sticky)/link is a link")
+  }
+
+  @Test func `A path that begins with a tilde and is not expanded is refused`() {
+    // In the working directory, were it created there.
+    let name = "~larder-test-\(UUID())"
+    defer { TestFiles.removeAll("./" + name) }
+    expectRefusal(of: name, remedy: "absolute path")
+    expectRefusal(of: name + "/store", remedy: "absolute path")
+    #expect(!TestFiles.exists("./" + name))
   }
 
   @Test func `An empty path and one with a NUL are refused`() {
@@ -133,7 +156,7 @@ import Testing
 
   @Test func `Linked parents, relative paths and dots give one environment`() throws {
     let first = try SharedStore(at: path)
-    try Files.makeSymbolicLink(directory.appending("link"), to: directory.path)
+    try TestFiles.makeSymbolicLink(directory.appending("link"), to: directory.path)
     let current = FileManager.default.currentDirectoryPath
     let depth = current.split(separator: "/").count
     let relative = String(repeating: "../", count: depth) + path.dropFirst()
@@ -152,7 +175,7 @@ import Testing
   @Test func `Threads that open and close one store at once share it`() throws {
     let path = path
     let threads = (0..<8).map { thread in
-      OwnThread {
+      JoinableThread {
         for round in 0..<20 {
           do {
             let store = try SharedStore(at: path)

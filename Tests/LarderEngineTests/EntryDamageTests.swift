@@ -4,6 +4,7 @@
 
 import Larder
 import LarderEngine
+import LarderSystem
 import LarderTesting
 import Testing
 
@@ -21,12 +22,12 @@ import Testing
 
   /// Flips a bit of every copy of `payload` in the data file, as a failing disk would.
   static func flip(_ payload: [UInt8], in file: String) throws -> Int {
-    let data = try Files.contents(of: file)
+    let data = try TestFiles.contents(of: file)
     let mark = Array(payload.prefix(32))
     var found = 0
     for offset in 0..<(data.count - mark.count) where data[offset] == mark[0] {
       guard data[offset..<(offset + mark.count)].elementsEqual(mark) else { continue }
-      try Files.overwrite([mark[7] ^ 0x10], at: offset + 7, in: file)
+      try TestFiles.overwrite([mark[7] ^ 0x10], at: offset + 7, in: file)
       found += 1
     }
     return found
@@ -58,7 +59,7 @@ import Testing
     #expect(try store.verify() == [])
     try store.setBytes(payload, forKey: "broken")
     #expect(try store.bytes(forKey: "broken") == payload)
-    #expect(!log.startedEmpty)
+    #expect(!log.resetToEmpty)
   }
 
   @Test(arguments: [40, 200_000])
@@ -144,7 +145,7 @@ import Testing
     try crash(path)
     let log = EventLog()
     let again = try SharedStore(at: path, log.options())
-    #expect(log.startedEmpty)
+    #expect(log.resetToEmpty)
     #expect("\(log.events)".contains("went down"))
     #expect(try again.bytes(forKey: 1) == nil)
     try again.setBytes([2], forKey: 1)
@@ -166,45 +167,43 @@ import Testing
     #expect(log.events == [])
   }
 
-  @Test func `A store that was closed in order outlives a restart`() throws {
+  @Test(.enabled(if: PreloadShim.isAvailable, "\(PreloadShim.reason)"))
+  func `A store that was closed in order outlives a restart`() throws {
+    let boot = try SystemBoot()
     for durability in Durability.allCases {
       let path = "\(path)-\(durability)"
-      let tool = try PeerExecutable.tool.path
-      func call(_ boot: String, _ arguments: [String]) throws -> ChildProcess.Outcome {
-        try ChildProcess.run(
-          tool, arguments + ["--store", path], environment: ["LARDER_TEST_BOOT_ID": boot])
-      }
-      let set = try call("111", ["set", "k", "value", "--durability", "\(durability)"])
+      let tool = try TestExecutable.tool.path
+      let set = try ChildProcess.run(
+        tool, ["set", "k", "value", "--durability", "\(durability)", "--store", path],
+        environment: boot.environment)
       #expect(set.status.isSuccess, "\(set.standardError)")
-      let get = try call("222", ["get", "k"])
+      let get = try ChildProcess.run(tool, ["get", "k", "--store", path])
       #expect(get.lines == ["value"] && get.standardError.isEmpty, "\(get)")
     }
   }
 
-  @Test func `A process killed in one boot leaves a cache that the next boot does not trust`()
-    throws
-  {
+  @Test(.enabled(if: PreloadShim.isAvailable, "\(PreloadShim.reason)"))
+  func `A process killed in one boot leaves a cache that the next boot does not trust`() throws {
+    let boot = try SystemBoot()
     for durability in Durability.allCases {
       let path = "\(path)-\(durability)"
-      let tool = try PeerExecutable.tool.path
-      let environment = ["LARDER_TEST_BOOT_ID": "111"]
+      let tool = try TestExecutable.tool.path
       let set = try ChildProcess.run(
-        tool, ["set", "k", "value", "--store", path, "--durability", "\(durability)"],
-        environment: environment)
+        tool, ["set", "k", "value", "--store", path, "--durability", "\(durability)"])
       #expect(set.status.isSuccess, "\(set.standardError)")
       // What a killed writer leaves: dirty, of its boot.
       let file = try StoreFiles(of: path).state
       var state = try #require(try StoreState.read(from: file))
-      #expect(state.bootID == 111 && !state.isDirty)
+      #expect(state.bootID == ProcessIdentity.bootID && !state.isDirty)
       state.isDirty = true
       try state.write(to: file)
       // The same boot trusts it: the kernel has every page.
       let same = try ChildProcess.run(
-        tool, ["get", "k", "--store", path], environment: environment)
+        tool, ["get", "k", "--store", path])
       #expect(same.lines == ["value"], "\(same)")
       try state.write(to: file)
       let next = try ChildProcess.run(
-        tool, ["get", "k", "--store", path], environment: ["LARDER_TEST_BOOT_ID": "222"])
+        tool, ["get", "k", "--store", path], environment: boot.environment)
       switch durability {
       // The tool closes what it opens: everything was synced.
       case .durable, .relaxed: #expect(next.lines == ["value"], "\(next)")

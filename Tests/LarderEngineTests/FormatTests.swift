@@ -99,14 +99,14 @@ import Testing
   }
 
   @Test func `CURRENT is read only whole`() {
-    let text = CurrentFile.text(42)
-    #expect(CurrentFile.parse(Array(text.utf8)) == 42)
+    let text = CurrentPointer.text(42)
+    #expect(CurrentPointer.parse(Array(text.utf8)) == 42)
     for cut in 0..<text.utf8.count {
-      #expect(CurrentFile.parse(Array(text.utf8.prefix(cut))) == nil)
+      #expect(CurrentPointer.parse(Array(text.utf8.prefix(cut))) == nil)
     }
-    #expect(CurrentFile.parse(Array("larder 1 g-42 0\n".utf8)) == nil)
-    #expect(CurrentFile.parse(Array("larder 1 g-99999999999 0\n".utf8)) == nil)
-    #expect(CurrentFile.parse([0xFF, 0xFE, 0x0A]) == nil)
+    #expect(CurrentPointer.parse(Array("larder 1 g-42 0\n".utf8)) == nil)
+    #expect(CurrentPointer.parse(Array("larder 1 g-99999999999 0\n".utf8)) == nil)
+    #expect(CurrentPointer.parse([0xFF, 0xFE, 0x0A]) == nil)
   }
 
   @Test func `A state file is believed only with its checksum`() {

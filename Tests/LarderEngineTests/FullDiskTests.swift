@@ -26,7 +26,7 @@ import Testing
       try store.setBytes(Self.value(0), forKey: 0)
       // All the room that is left: `cp` fails when there is none.
       _ = try ChildProcess.run("/bin/cp", ["/dev/zero", ballast])
-      #expect(try Files.size(ballast) > 0)
+      #expect(try TestFiles.size(ballast) > 0)
 
       var failures = 0
       for key in 1..<40 {
@@ -46,13 +46,31 @@ import Testing
       let first = try store.bytes(forKey: 0)
       #expect(first == Self.value(0) || (first == nil && evictions > 0))
 
-      Files.removeAll(ballast)
+      TestFiles.removeAll(ballast)
       for key in 100..<120 {
         try store.setBytes(Self.value(key), forKey: key)
         #expect(try store.bytes(forKey: key) == Self.value(key))
       }
       #expect(try store.verify() == [])
       store.close()
+    }
+  }
+
+  @Test func `On a disk without a free block a store is not created, without a signal`() throws {
+    try directory.withSmallDisk(kilobytes: 4096) { disk in
+      _ = try ChildProcess.run("/bin/cp", ["/dev/zero", disk + "/ballast"])
+      let full = try TestFiles.size(disk + "/ballast")
+      // From no block at all to enough for the first files.
+      for free in [0, 1, 2, 3, 4, 8, 16, 17, 18, 32] {
+        try run("/usr/bin/truncate", "-s", "\(full - free * 4096)", disk + "/ballast")
+        let tool = try TestExecutable.tool.path
+        let set = try ChildProcess.run(tool, ["set", "k", "v", "--store", disk + "/store"])
+        guard case .exited(let code) = set.status, code != 0 else {
+          Issue.record("\(free) blocks: \(set.status): \(set.standardError)")
+          continue
+        }
+        #expect(set.standardError.contains("no room"), "\(set.standardError)")
+      }
     }
   }
 
@@ -71,11 +89,11 @@ import Testing
   }
 
   @Test func `A limit on the size of files is an error and not a signal`() throws {
-    let tool = try PeerExecutable.tool.path
+    let tool = try TestExecutable.tool.path
     let store = try SharedStore(at: path, .init(budget: .megabytes(64)))
     try store.setBytes([1], forKey: 1)
     let script = directory.path + "/value"
-    try Files.write([UInt8](repeating: 65, count: 12 << 20), to: script)
+    try TestFiles.write([UInt8](repeating: 65, count: 12 << 20), to: script)
     for _ in 0..<2 {
       let outcome = try ChildProcess.run(
         "/bin/bash",
@@ -136,7 +154,7 @@ import Testing
     while !works, clock.now < deadline {
       try? cache.setValue(2, forKey: "new")
       // Another process is the judge: it sees the directory as it is.
-      let tool = try PeerExecutable.tool.path
+      let tool = try TestExecutable.tool.path
       let get = try ChildProcess.run(tool, ["get", "new", "--store", path])
       works = get.lines == ["2"]
       said = "\(get)"

@@ -31,7 +31,7 @@ import Testing
     var state = try #require(try StoreState.read(from: files.state))
     state.bootID = state.bootID &+ 1
     try state.write(to: files.state)
-    Files.removeAll(files.table)
+    TestFiles.removeAll(files.table)
     return copy
   }
 
@@ -54,7 +54,7 @@ import Testing
     let log = EventLog()
     let busy = try SharedStore(at: rebooted("busy"), log.options())
     #expect(try busy.bytes(forKey: 1) == nil)
-    #expect(log.startedEmpty)
+    #expect(log.resetToEmpty)
 
     let now = Self.now()
     store.core.checkpointIfIdle(now: now)
@@ -67,7 +67,7 @@ import Testing
     let quiet = EventLog()
     let idle = try SharedStore(at: rebooted("idle"), quiet.options())
     #expect(try idle.bytes(forKey: 1) == [1])
-    #expect(!quiet.startedEmpty)
+    #expect(!quiet.resetToEmpty)
     #expect(try idle.verify() == [])
   }
 
@@ -85,7 +85,7 @@ import Testing
     let log = EventLog()
     let busy = try SharedStore(at: rebooted("busy"), log.options())
     #expect(try busy.bytes(forKey: 1) == nil)
-    #expect(log.startedEmpty)
+    #expect(log.resetToEmpty)
     store.close()
     #expect(try SharedStore(at: path).bytes(forKey: 1) == [2])
   }
@@ -104,7 +104,7 @@ import Testing
   func `A process that was idle and is killed leaves a store that the next boot keeps`(
     kind: String
   ) throws {
-    let peer = try PeerExecutable.peer.start()
+    let peer = try TestExecutable.peer.start()
     #expect(try peer.ask("open \(path) \(kind) idle=1").hasPrefix("opened "))
     #expect(try peer.ask("set 1 value") == "ok")
     if kind.isEmpty { try waitUntilClean() }
@@ -115,6 +115,6 @@ import Testing
     let store = try SharedStore(
       at: rebooted("next"), log.options(kind.isEmpty ? .cache : .relaxed))
     #expect(try store.statistics().entries == 1)
-    #expect(!log.startedEmpty)
+    #expect(!log.resetToEmpty)
   }
 }

@@ -35,8 +35,8 @@ import Testing
     do {
       let store = try SharedStore(at: path)
       let cache = PersistentCache<Int, Int>(storage: store)
-      try store.core.submitBehind(
-        WriteRecord(
+      try store.core.enqueueWriteBehind(
+        WriteRequest(
           .exclusive { _ in
             entered.set()
             goOn.wait(nanoseconds: 800_000_000_000)
@@ -79,8 +79,8 @@ import Testing
     let store = try SharedStore(at: path, patient)
     let cache = PersistentCache<Int, Int>(storage: store)
     let (entered, goOn) = (Event(), Event())
-    try store.core.submitBehind(
-      WriteRecord(
+    try store.core.enqueueWriteBehind(
+      WriteRequest(
         .exclusive { _ in
           entered.set()
           goOn.wait(nanoseconds: 800_000_000_000)
@@ -90,7 +90,7 @@ import Testing
       Task { try await cache.setValue(key, forKey: key) }
     }
     while store.core.queuedWrites < 20 { await Task.yield() }
-    let closer = OwnThread { store.close() }
+    let closer = JoinableThread { store.close() }
     goOn.set()
     for task in tasks { try await task.value }
     closer.join()
@@ -105,7 +105,7 @@ import Testing
     let (own, bodies) = (Threads(), Threads())
     for round in 0..<20 {
       let (entered, goOn) = (Event(), Event())
-      let first = OwnThread {
+      let first = JoinableThread {
         try? store.write { _ in
           entered.set()
           goOn.wait(nanoseconds: 800_000_000_000)
@@ -120,7 +120,7 @@ import Testing
         }
       }
       while store.core.queuedWrites < 1 { await Task.yield() }
-      let second = OwnThread {
+      let second = JoinableThread {
         own.note()
         try? store.setBytes([2], forKey: -1 - round)
       }
@@ -143,7 +143,7 @@ import Testing
     for word: UInt32 in [77, 5000, 1 << 31, 1 << 31 | 9, .max] {
       var bytes: [UInt8] = []
       bytes.append(littleEndian: word)
-      try Files.overwrite(bytes, at: SharedTableLayout.ticket, in: table)
+      try TestFiles.overwrite(bytes, at: SharedTableLayout.ticket, in: table)
       let start = ContinuousClock.now
       try store.setBytes([2], forKey: Int(word))
       #expect(ContinuousClock.now - start < .seconds(10))

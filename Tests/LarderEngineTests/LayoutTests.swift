@@ -30,43 +30,43 @@ import Testing
     _ = try await cache.value(forKey: 1) { 1 }
     let root = durability == .cache ? path + "/v1" : path
     let generation = root + "/g-1"
-    if durability == .cache { #expect(Files.names(in: path) == ["v1"]) }
-    #expect(Files.names(in: root) == ["CURRENT", "g-1", "gate", "leases"])
+    if durability == .cache { #expect(TestFiles.names(in: path) == ["v1"]) }
+    #expect(TestFiles.names(in: root) == ["CURRENT", "g-1", "gate", "leases"])
     let inside =
       ["data.mdb", "lock.mdb", "presence", "shared.table", "state"]
       + (durability == .relaxed ? ["synced"] : [])
-    #expect(Files.names(in: generation) == inside)
-    for made in [path, root, generation] { #expect(try Files.mode(made) == 0o700, "\(made)") }
+    #expect(TestFiles.names(in: generation) == inside)
+    for made in [path, root, generation] { #expect(try TestFiles.mode(made) == 0o700, "\(made)") }
     for file in ["CURRENT", "gate", "leases"].map({ "\(root)/\($0)" })
       + inside.map({ "\(generation)/\($0)" })
     {
-      #expect(try Files.mode(file) == 0o600, "\(file)")
+      #expect(try TestFiles.mode(file) == 0o600, "\(file)")
     }
   }
 
   @Test func `What a newer version keeps beside a cache is neither read nor changed`() throws {
     let newer = path + "/v2"
-    try Files.makeDirectory(path)
-    try Files.makeDirectory(newer)
-    try Files.makeDirectory(newer + "/g-1")
-    try Files.write(Array("larder 2 g-1 0\n".utf8), to: newer + "/CURRENT")
-    try Files.write([1, 2, 3], to: newer + "/g-1/data.mdb")
+    try TestFiles.makeDirectory(path)
+    try TestFiles.makeDirectory(newer)
+    try TestFiles.makeDirectory(newer + "/g-1")
+    try TestFiles.write(Array("larder 2 g-1 0\n".utf8), to: newer + "/CURRENT")
+    try TestFiles.write([1, 2, 3], to: newer + "/g-1/data.mdb")
     for _ in 0..<2 {
       let store = try SharedStore(at: path)
       try store.setBytes([1], forKey: 1)
       #expect(try store.bytes(forKey: 1) == [1])
       store.close()
     }
-    #expect(Files.names(in: path) == ["v1", "v2"])
-    #expect(Files.names(in: newer) == ["CURRENT", "g-1"])
-    #expect(try Files.contents(of: newer + "/CURRENT") == Array("larder 2 g-1 0\n".utf8))
-    #expect(try Files.contents(of: newer + "/g-1/data.mdb") == [1, 2, 3])
+    #expect(TestFiles.names(in: path) == ["v1", "v2"])
+    #expect(TestFiles.names(in: newer) == ["CURRENT", "g-1"])
+    #expect(try TestFiles.contents(of: newer + "/CURRENT") == Array("larder 2 g-1 0\n".utf8))
+    #expect(try TestFiles.contents(of: newer + "/g-1/data.mdb") == [1, 2, 3])
   }
 
   @Test func `The lock file and the table own every block of theirs`() throws {
     let store = try SharedStore(at: path)
     let files = try StoreFiles(of: path)
-    #expect(try Files.size(files.lock) == 262_144)
+    #expect(try TestFiles.size(files.lock) == 262_144)
     #expect(try store.statistics().maximumReaders == 4094)
     for file in [files.lock, files.table] {
       var information = stat()
@@ -99,25 +99,25 @@ import Testing
     @Test func `The data file is mapped for reading only, but in writers of caches`() throws {
       func permissions(_ path: String) throws -> Set<String> {
         let data = try #require(StoreDirectory.find(path)).0.generation(1) + "/data.mdb"
-        let maps = String(decoding: try Files.contents(of: "/proc/self/maps"), as: UTF8.self)
+        let maps = String(decoding: try TestFiles.contents(of: "/proc/self/maps"), as: UTF8.self)
         let own = maps.split(separator: "\n").filter { $0.hasSuffix(data) }
         return Set(own.map { String($0.split(separator: " ")[1]) })
       }
       var unmapped = StoreOptions()
-      unmapped.writesThroughMap = false
+      unmapped.usesWriteMap = false
       for options in [unmapped, StoreOptions(durability: .durable)] {
         let path = path + "-\(options.durability)"
         let store = try SharedStore(at: path, options)
         try store.setBytes([1], forKey: 1)
         #expect(try permissions(path) == ["r--s"])
-        #expect(try !store.statistics().writesThroughMap)
+        #expect(try !store.statistics().usesWriteMap)
         store.close()
       }
       // As long as a process does not write, its map cannot be written to.
       let store = try SharedStore(at: path + "-cache")
       #expect(try store.bytes(forKey: 1) == [1])
       #expect(try permissions(path + "-cache") == ["r--s"])
-      let isPossible = try store.statistics().writesThroughMap
+      let isPossible = try store.statistics().usesWriteMap
       try store.setBytes([2], forKey: 1)
       #expect(try permissions(path + "-cache") == [isPossible ? "rw-s" : "r--s"])
       #expect(try store.bytes(forKey: 1) == [2])
@@ -126,7 +126,7 @@ import Testing
   #endif
 
   @Test func `Each store hashes keys with a secret of its own`() throws {
-    let space = try Space(name: "n")
+    let space = try NamespaceHandle(name: "n")
     let key = EncodedKey("key")
     let hashes = try (0..<4).map { index in
       let store = try SharedStore(at: path + "-\(index)")
@@ -144,8 +144,8 @@ import Testing
       store.close()
       let root = try StoreFiles(of: path).root
       for damage in [nil, [UInt8](repeating: 255, count: 5000)] {
-        Files.removeAll("\(root)/\(name)")
-        if let damage { try Files.write(damage, to: "\(root)/\(name)") }
+        TestFiles.removeAll("\(root)/\(name)")
+        if let damage { try TestFiles.write(damage, to: "\(root)/\(name)") }
         let log = EventLog()
         let again = try SharedStore(at: path, log.options(durability))
         #expect(try again.bytes(forKey: "kept") == [1, 2, 3])
@@ -162,12 +162,12 @@ import Testing
   /// Replaces the record that says what a closed store is.
   private func replace(_ meta: [UInt8], with other: [UInt8], in path: String) throws {
     let data = try StoreFiles(of: path).data
-    let contents = try Files.contents(of: data)
+    let contents = try TestFiles.contents(of: data)
     var found = 0
     for offset in 0...(contents.count - meta.count)
     where contents[offset + 8] == meta[8] && contents[offset] == meta[0] {
       guard contents[offset..<(offset + meta.count)].elementsEqual(meta) else { continue }
-      try Files.overwrite(other, at: offset, in: data)
+      try TestFiles.overwrite(other, at: offset, in: data)
       found += 1
     }
     try #require(found > 0)
@@ -185,16 +185,16 @@ import Testing
     newer.version = StoreMeta.version + 1
     try replace(meta.bytes(), with: newer.bytes(), in: path)
     let files = try StoreFiles(of: path)
-    let before = try Files.contents(of: files.data)
+    let before = try TestFiles.contents(of: files.data)
     for _ in 0..<3 {
       let error = #expect(throws: StoreError.self) {
         try SharedStore(at: path, .init(durability: durability))
       }
       #expect(error?.code == .newerFormat)
       #expect(error?.message.contains("format \(newer.version)") == true)
-      #expect(try Files.contents(of: files.data) == before)
+      #expect(try TestFiles.contents(of: files.data) == before)
     }
-    #expect(Files.names(in: files.root).filter { $0.hasPrefix("g-") } == ["g-1"])
+    #expect(TestFiles.names(in: files.root).filter { $0.hasPrefix("g-") } == ["g-1"])
     // The newer program is back.
     try replace(newer.bytes(), with: meta.bytes(), in: path)
     let again = try SharedStore(at: path, .init(durability: durability))
@@ -210,17 +210,19 @@ import Testing
     try #require(
       try presence.tryLock(.exclusive, at: 1 << 40 + Int64(ProcessIdentity.pid)))
     let error = #expect(throws: StoreError.self) { try SharedStore(at: path) }
-    #expect(error?.code == .openedTwice)
+    #expect(error?.code == .duplicateLibrary)
     _ = try presence.tryLock(.none, at: 0, count: 0)
     #expect(try SharedStore(at: path).bytes(forKey: 1) == [1])
   }
 
-  @Test func `A process of another machine is refused while one of ours is in`() throws {
+  @Test(.enabled(if: PreloadShim.isAvailable, "\(PreloadShim.reason)"))
+  func `A process of another machine is refused while one of ours is in`() throws {
+    let boot = try SystemBoot()
     let store = try SharedStore(at: path)
     try store.setBytes([1], forKey: "k")
-    let tool = try PeerExecutable.tool.path
+    let tool = try TestExecutable.tool.path
     let outcome = try ChildProcess.run(
-      tool, ["get", "k", "--store", path], environment: ["LARDER_TEST_BOOT_ID": "12345"])
+      tool, ["get", "k", "--store", path], environment: boot.environment)
     #expect(!outcome.status.isSuccess)
     #expect(outcome.standardError.contains("another machine"), "\(outcome)")
     #expect(try store.bytes(forKey: "k") == [1])

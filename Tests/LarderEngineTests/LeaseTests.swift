@@ -47,7 +47,7 @@ import Testing
   @Test func `A value computed across a commit without stamps is returned and not stored`()
     async throws
   {
-    let cache = PersistentCache<String, Int>(storage: store, options: .init(memoryCount: 0))
+    let cache = PersistentCache<String, Int>(storage: store, options: .init(memoryCountLimit: 0))
     try await cache.setValue(1, forKey: "other")
     let core = store.core
     let value = try await cache.value(forKey: "k") {
@@ -60,7 +60,7 @@ import Testing
     }
     #expect(value == 10)
     #expect(try await cache.value(forKey: "k") == nil)
-    #expect(try store.statistics().fillsRefused == 1)
+    #expect(try store.statistics().rejectedFills == 1)
     // The next one is stored.
     #expect(try await cache.value(forKey: "k") { 11 } == 11)
     #expect(try await cache.value(forKey: "k") == 11)

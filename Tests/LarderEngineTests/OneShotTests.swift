@@ -14,9 +14,9 @@ import Testing
   @Test func `An action that has run or was cancelled refers to nothing any more`() {
     for isCancelled in [false, true] {
       weak var left: Sentinel?
-      weak var pass: OneShot?
+      weak var pass: OnceCallback?
       do {
-        let shot = OneShot()
+        let shot = OnceCallback()
         let sentinel = Sentinel()
         (left, pass) = (sentinel, shot)
         shot.arm { _ = sentinel }

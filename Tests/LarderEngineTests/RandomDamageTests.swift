@@ -19,33 +19,33 @@ import Testing
 
   /// One change to a file that may be in any part of it.
   static func damage(_ file: String, with random: inout SeededRandom) throws -> String {
-    let size = try Files.size(file)
+    let size = try TestFiles.size(file)
     let place = size > 0 ? Int.random(in: 0..<size, using: &random) : 0
     switch Int.random(in: 0..<5, using: &random) {
     case 0:
-      try Files.truncate(file, to: place)
+      try TestFiles.truncate(file, to: place)
       return "cut to \(place)"
     case 1:
       let bytes = (0..<64).map { _ in UInt8.random(in: 0...255, using: &random) }
-      try Files.overwrite(bytes, at: place, in: file)
+      try TestFiles.overwrite(bytes, at: place, in: file)
       return "64 random bytes at \(place)"
     case 2:
       let page = place & ~4095
-      try Files.overwrite([UInt8](repeating: 0, count: 4096), at: page, in: file)
+      try TestFiles.overwrite([UInt8](repeating: 0, count: 4096), at: page, in: file)
       return "a page of zeros at \(page)"
     case 3:
       // The first pages: headers, LMDB's meta pages.
       let near = Int.random(in: 0..<min(max(size, 1), 8192), using: &random)
-      try Files.overwrite([UInt8.random(in: 0...255, using: &random)], at: near, in: file)
+      try TestFiles.overwrite([UInt8.random(in: 0...255, using: &random)], at: near, in: file)
       return "one byte at \(near)"
     default:
-      try Files.truncate(file, to: size + place + 1)
+      try TestFiles.truncate(file, to: size + place + 1)
       return "lengthened by \(place + 1)"
     }
   }
 
   @Test func `Opening damaged files never crashes and never gives a wrong value`() throws {
-    let tool = try PeerExecutable.tool.path
+    let tool = try TestExecutable.tool.path
     let seed = Seed.announce()
     var kept = 0
     for durability in Durability.allCases {
@@ -58,15 +58,15 @@ import Testing
       for trial in seed.trials(54) {
         var random = trial.generator()
         let path = directory.path + "/damaged"
-        Files.removeAll(path)
+        TestFiles.removeAll(path)
         try run("/bin/cp", "-a", "--sparse=always", original, path)
         let files = try StoreFiles(of: path)
         let names = [files.current, files.state, files.table, files.lock, files.data, files.data]
         let file = names.randomElement(using: &random)!
         let what = "\(trial), \(durability), \(file): " + (try Self.damage(file, with: &random))
         // The data is judged by every page only if there is a reason to.
-        if file == files.data { Files.removeAll(files.state) }
-        let before = try Files.contents(of: files.data)
+        if file == files.data { TestFiles.removeAll(files.state) }
+        let before = try TestFiles.contents(of: files.data)
         let key = Self.texts.keys.sorted().randomElement(using: &random)!
         let get = try ChildProcess.run(tool, ["get", key, "--store", path])
         guard case .exited(let code) = get.status else {
@@ -77,7 +77,7 @@ import Testing
           #expect(get.lines == [Self.texts[key]!], "\(what)")
           kept += 1
         } else if durability != .cache {
-          #expect(try Files.contents(of: files.data) == before, "\(what)")
+          #expect(try TestFiles.contents(of: files.data) == before, "\(what)")
           #expect(!get.standardError.contains("started empty"), "\(what)")
         } else if file != files.data {
           #expect(get.status.isSuccess, "\(what): \(get.standardError)")

@@ -17,7 +17,7 @@ import Testing
   @Test func `Damage in one generation fences that one only`() throws {
     let first = try store.statistics().generation
     let damage = LMDBError(.corrupted, during: "a page")
-    let found = try store.core.withObjects("read") { _, view in
+    let found = try store.core.withObjectSnapshot("read") { _, view in
       if view.generation.number == first { throw damage }
       return view.generation.number
     }
@@ -28,7 +28,9 @@ import Testing
   @Test func `Damage in every generation is an error after two of them`() throws {
     let first = try store.statistics().generation
     do {
-      try store.core.withObjects("read") { _, _ in throw LMDBError(.corrupted, during: "a page") }
+      try store.core.withObjectSnapshot("read") { _, _ in
+        throw LMDBError(.corrupted, during: "a page")
+      }
       Issue.record("No error.")
     } catch let error as StoreError {
       #expect(error.code == .damaged)
@@ -41,7 +43,7 @@ import Testing
   @Test func `Damage that is not there in the next snapshot fences nothing`() throws {
     let first = try store.statistics().generation
     var tries = 0
-    let found = try store.core.withObjects("read") { _, view in
+    let found = try store.core.withObjectSnapshot("read") { _, view in
       tries += 1
       if tries <= 3 { throw LMDBError(.corrupted, during: "a page") }
       return view.generation.number

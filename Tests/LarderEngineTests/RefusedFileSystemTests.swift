@@ -17,7 +17,7 @@ import Testing
   private final class FuseMount: Sendable {
     private let path: String
     private let descriptor: CInt
-    private let server: OwnThread<Void>
+    private let server: JoinableThread<Void>
 
     /// `nil`: not permitted here.
     init?(at path: String) {
@@ -30,7 +30,7 @@ import Testing
       }
       self.path = path
       self.descriptor = descriptor
-      server = OwnThread { FuseMount.serve(descriptor) }
+      server = JoinableThread { FuseMount.serve(descriptor) }
     }
 
     func unmount() {
@@ -92,7 +92,7 @@ import Testing
     func `A FUSE file system is refused by name`(durability: Durability) throws {
       let directory = try TemporaryDirectory()
       let path = directory.appending("fuse")
-      try Files.makeDirectory(path)
+      try TestFiles.makeDirectory(path)
       guard let mount = FuseMount(at: path) else {
         print("Skipped: a FUSE file system cannot be mounted here (errno \(errno)).")
         return

@@ -68,13 +68,13 @@ import Testing
     try store.setBytes([2], forKey: 1)
     let path = try crashed()
     let files = try StoreFiles(of: path)
-    let record = try Files.contents(of: synced(path))
-    let state = try Files.contents(of: files.state)
+    let record = try TestFiles.contents(of: synced(path))
+    let state = try TestFiles.contents(of: files.state)
     for hasRecorded in [false, true, true] {
       try open(path).close()
       // As far as the metas, or the record, and not to the state.
-      if !hasRecorded { try Files.write(record, to: synced(path)) }
-      try Files.write(state, to: files.state)
+      if !hasRecorded { try TestFiles.write(record, to: synced(path)) }
+      try TestFiles.write(state, to: files.state)
     }
     let again = try open(path)
     #expect(try again.bytes(forKey: 1) == [1])
@@ -154,16 +154,16 @@ import Testing
     try store.sync()
     let file = try synced(path)
     for damage in [[], [UInt8](repeating: 0x5a, count: 100)] {
-      Files.removeAll(file)
-      if !damage.isEmpty { try Files.write(damage, to: file) }
+      TestFiles.removeAll(file)
+      if !damage.isEmpty { try TestFiles.write(damage, to: file) }
       try store.setBytes([2], forKey: 1)
       try store.sync()
-      #expect(try Files.size(file) == SyncFile.size)
+      #expect(try TestFiles.size(file) == CheckpointFile.size)
       let copy = try crashed("crashed-\(damage.count)")
       #expect(try open(copy).bytes(forKey: 1) == [2])
     }
     store.close()
-    Files.removeAll(file)
+    TestFiles.removeAll(file)
     let again = try open()
     #expect(try again.bytes(forKey: 1) == [2])
     // The first write needs a record before it.
@@ -179,11 +179,12 @@ import Testing
     for key in 0..<20 { try store.setBytes([UInt8(key)], forKey: key) }
     let path = try crashed()
     let files = try StoreFiles(of: path)
-    try Files.overwrite(.init(repeating: 0, count: SyncFile.size), at: 0, in: synced(path))
-    let before = try Files.contents(of: files.data)
+    try TestFiles.overwrite(
+      .init(repeating: 0, count: CheckpointFile.size), at: 0, in: synced(path))
+    let before = try TestFiles.contents(of: files.data)
     let error = #expect(throws: StoreError.self) { try open(path) }
     #expect(error?.code == .damaged && error?.message.contains("larder repair") == true)
-    #expect(try Files.contents(of: files.data) == before)
+    #expect(try TestFiles.contents(of: files.data) == before)
     let report = try SharedStore.repair(at: path)
     #expect(report.outcome == .repaired && report.mayMissCommits && report.kept == 20)
     #expect(report.durability == .relaxed)
@@ -198,9 +199,9 @@ import Testing
     try store.sync()
     try store.setBytes([2], forKey: 1)
     let path = try crashed()
-    let before = try Files.contents(of: StoreFiles(of: path).data)
+    let before = try TestFiles.contents(of: StoreFiles(of: path).data)
     #expect(try SharedStore.repair(at: path, dryRun: true).outcome == .repairable)
-    #expect(try Files.contents(of: StoreFiles(of: path).data) == before)
+    #expect(try TestFiles.contents(of: StoreFiles(of: path).data) == before)
     #expect(try SharedStore.repair(at: path).outcome == .sound)
     #expect(try open(path).bytes(forKey: 1) == [1])
   }
@@ -258,14 +259,14 @@ import Testing
 
   @Test func `A sync record that lost a byte is none`() throws {
     try open().close()
-    let bytes = try Files.contents(of: synced(path))
-    let record = try #require(SyncRecord(bytes))
-    #expect(record.bytes() == Array(bytes[..<SyncRecord.size]))
-    for index in 0..<SyncRecord.size {
+    let bytes = try TestFiles.contents(of: synced(path))
+    let record = try #require(CheckpointRecord(bytes))
+    #expect(record.bytes() == Array(bytes[..<CheckpointRecord.size]))
+    for index in 0..<CheckpointRecord.size {
       var damaged = bytes
       damaged[index] ^= 0x10
-      #expect(SyncRecord(damaged) == nil, "byte \(index)")
+      #expect(CheckpointRecord(damaged) == nil, "byte \(index)")
     }
-    #expect(SyncRecord([]) == nil)
+    #expect(CheckpointRecord([]) == nil)
   }
 }

@@ -77,7 +77,7 @@ struct RepairGround {
 
   /// A copy to be damaged.
   func copy(to target: String) throws -> StoreFiles {
-    Files.removeAll(target)
+    TestFiles.removeAll(target)
     try run("/bin/cp", "-a", "--sparse=always", path, target)
     return try StoreFiles(of: target)
   }

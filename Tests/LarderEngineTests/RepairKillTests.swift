@@ -23,19 +23,21 @@ import Testing
   /// A damaged copy; the bytes of its data.
   func damage(_ ground: RepairGround) throws -> [UInt8] {
     let files = try ground.copy(to: path)
-    let live = LivePages(try Files.contents(of: files.data))
+    let live = LivePages(try TestFiles.contents(of: files.data))
     let leaves = live.pages.filter { $0.value == .init(table: "entries", kind: .leaf) }
     for page in leaves.keys.sorted().prefix(2) {
-      try Files.overwrite([UInt8](repeating: 0, count: 4096), at: page * 4096, in: files.data)
+      try TestFiles.overwrite([UInt8](repeating: 0, count: 4096), at: page * 4096, in: files.data)
     }
-    return try Files.contents(of: files.data)
+    return try TestFiles.contents(of: files.data)
   }
 
   /// The damaged data is somewhere, unchanged; and the store is the old or the new one.
   func check(_ ground: RepairGround, _ before: [UInt8], _ comment: Comment) throws {
     func data() throws -> [[UInt8]] {
-      try Files.names(in: path).filter { $0.hasPrefix("g-") || $0.hasPrefix("damaged-g-") }
-        .map { "\(path)/\($0)/data.mdb" }.filter(Files.exists).map { try Files.contents(of: $0) }
+      try TestFiles.names(in: path).filter { $0.hasPrefix("g-") || $0.hasPrefix("damaged-g-") }
+        .map { "\(path)/\($0)/data.mdb" }.filter(TestFiles.exists).map {
+          try TestFiles.contents(of: $0)
+        }
     }
     #expect(try data().contains(before), comment)
     let isNew = (try? SharedStore(at: path, .init(durability: .durable)))?.close() != nil
@@ -45,15 +47,15 @@ import Testing
     let found = try ground.check(path, mayMissCommits: false, comment)
     #expect(found.count > 0 && found.count < ground.newest.count, comment)
     #expect(try data().contains(before), comment)
-    let names = Files.names(in: path).filter { $0.hasPrefix("g-") }
+    let names = TestFiles.names(in: path).filter { $0.hasPrefix("g-") }
     #expect(names.count == 1 && !names[0].hasSuffix(".tmp"), "\(names), \(comment)")
-    #expect(Files.names(in: path).filter { $0.hasPrefix("damaged-") }.count == 1, comment)
+    #expect(TestFiles.names(in: path).filter { $0.hasPrefix("damaged-") }.count == 1, comment)
   }
 
   @Test func `A repair killed at any moment leaves the old store or the new one`() throws {
     let seed = Seed.announce()
     let ground = try RepairGround(at: original, seed: seed, rounds: 60)
-    let tool = try PeerExecutable.tool
+    let tool = try TestExecutable.tool
     for trial in seed.trials(20) {
       var random = trial.generator()
       let before = try damage(ground)
@@ -77,10 +79,10 @@ import Testing
     let ground = try RepairGround(at: original, seed: Seed.announce(), rounds: 60)
     let before = try damage(ground)
     // The tool looks first, and then repairs: the first two points are passed twice.
-    let passage = point.hasPrefix("openG") && point.hasSuffix("Taken") ? 2 : 1
+    let occurrence = point.hasPrefix("openG") && point.hasSuffix("Taken") ? 2 : 1
     let outcome = try ChildProcess.run(
-      PeerExecutable.tool.path, ["repair", path, "--yes"],
-      environment: ["LARDER_FAULTS": "\(point):kill@\(passage)"])
+      TestExecutable.tool.path, ["repair", path, "--yes"],
+      environment: ["LARDER_FAULTS": "\(point):kill@\(occurrence)"])
     #expect(outcome.status == .signalled(9), "\(outcome)")
     try check(ground, before, "\(point)")
   }
@@ -102,14 +104,14 @@ import Testing
 
   @Test func `Of a damaged cache the rest is kept, and its files are not`() throws {
     for keeps in [false, true] {
-      Files.removeAll(path)
+      TestFiles.removeAll(path)
       let store = try SharedStore(at: path, .init(budget: .megabytes(2)))
       for key in 0..<200 { try store.setBytes([UInt8](repeating: 1, count: 500), forKey: key) }
       store.close()
       let files = try StoreFiles(of: path)
-      let live = LivePages(try Files.contents(of: files.data))
+      let live = LivePages(try TestFiles.contents(of: files.data))
       let leaf = live.pages.filter { $0.value == .init(table: "entries", kind: .leaf) }.keys.min()!
-      try Files.overwrite([UInt8](repeating: 9, count: 4096), at: leaf * 4096, in: files.data)
+      try TestFiles.overwrite([UInt8](repeating: 9, count: 4096), at: leaf * 4096, in: files.data)
       let report = try SharedStore.repair(at: path, keepsDamagedFiles: keeps)
       #expect(report.outcome == .repaired && report.kept > 100 && report.lost > 0)
       #expect(report.kept + report.lost == 200)
@@ -121,7 +123,7 @@ import Testing
       #expect(try again.statistics().budget == 2 << 20)
       #expect(try again.verify() == [])
       again.close()
-      let kept = Files.names(in: files.root).filter { $0.hasPrefix("damaged-") }
+      let kept = TestFiles.names(in: files.root).filter { $0.hasPrefix("damaged-") }
       #expect(kept.count == (keeps ? 1 : 0))
     }
   }
@@ -146,9 +148,9 @@ import Testing
     let files = try ground.copy(to: path)
     for damage in ["missing", "garbled"] {
       if damage == "missing" {
-        Files.removeAll(files.current)
+        TestFiles.removeAll(files.current)
       } else {
-        try Files.write([1, 2, 3], to: files.current)
+        try TestFiles.write([1, 2, 3], to: files.current)
       }
       #expect(try SharedStore.repair(at: path, dryRun: true).outcome == .repairable)
       let report = try SharedStore.repair(at: path)
@@ -162,13 +164,13 @@ import Testing
     let ground = try RepairGround(at: original, seed: Seed.announce(), rounds: 10)
     for size in [0, 100, 4096, 8192] {
       let files = try ground.copy(to: path)
-      try Files.truncate(files.data, to: size)
+      try TestFiles.truncate(files.data, to: size)
       let error = #expect(throws: StoreError.self) { try SharedStore.repair(at: path) }
       #expect(error?.code == .damaged, "\(size)")
-      #expect(try Files.size(files.data) == size)
-      #expect(Files.names(in: path).filter { $0.contains("g-") } == ["g-1"])
+      #expect(try TestFiles.size(files.data) == size)
+      #expect(TestFiles.names(in: path).filter { $0.contains("g-") } == ["g-1"])
     }
     #expect(throws: StoreError.self) { try SharedStore.repair(at: directory.path + "/nothing") }
-    #expect(!Files.exists(directory.path + "/nothing"))
+    #expect(!TestFiles.exists(directory.path + "/nothing"))
   }
 }

@@ -25,14 +25,14 @@ import Testing
       }
       store.close()
       let files = try StoreFiles(of: path)
-      let before = try Files.contents(of: files.data)
+      let before = try TestFiles.contents(of: files.data)
       for dryRun in [true, false] {
         let report = try SharedStore.repair(at: path, dryRun: dryRun)
         #expect(report.outcome == .sound && report.isComplete, "\(report.findings)")
         #expect(report.kept == 50 && report.lost == 0)
       }
-      #expect(try Files.contents(of: files.data) == before)
-      #expect(Files.names(in: files.root).filter { $0.hasPrefix("g-") } == ["g-1"])
+      #expect(try TestFiles.contents(of: files.data) == before)
+      #expect(TestFiles.names(in: files.root).filter { $0.hasPrefix("g-") } == ["g-1"])
     }
   }
 
@@ -44,7 +44,7 @@ import Testing
   static func apply(
     _ damage: Damage, to file: String, _ live: LivePages, with random: inout SeededRandom
   ) throws -> String {
-    var bytes = try Files.contents(of: file)
+    var bytes = try TestFiles.contents(of: file)
     let pages = bytes.count / 4096
     func any() -> Int { Int.random(in: 2..<pages, using: &random) }
     func inUse() -> Int { live.pages.keys.sorted().randomElement(using: &random)! }
@@ -104,7 +104,7 @@ import Testing
       }
       what = " \(place)"
     }
-    try Files.write(bytes, to: file)
+    try TestFiles.write(bytes, to: file)
     return "\(damage)\(what)"
   }
 
@@ -114,20 +114,20 @@ import Testing
     var outcomes: [String: Int] = [:]
     let ground = try RepairGround(
       at: original, seed: seed.derived(0), hashBits: hashBits)
-    let live = try LivePages(Files.contents(of: StoreFiles(of: ground.path).data))
+    let live = try LivePages(TestFiles.contents(of: StoreFiles(of: ground.path).data))
     for (index, trial) in seed.derived(100).trials(22).enumerated() {
       var random = trial.generator()
       let damage = Damage.allCases[index % Damage.allCases.count]
       let files = try ground.copy(to: path)
       let what = try Self.apply(damage, to: files.data, live, with: &random)
       let comment: Comment = "\(what), \(trial) of \(seed)"
-      let before = try Files.contents(of: files.data)
+      let before = try TestFiles.contents(of: files.data)
       do {
         let report = try SharedStore.repair(at: path)
         outcomes["\(report.outcome)", default: 0] += 1
         if report.outcome == .repaired {
           let kept = try #require(report.damagedFiles)
-          #expect(try Files.contents(of: kept + "/data.mdb") == before, comment)
+          #expect(try TestFiles.contents(of: kept + "/data.mdb") == before, comment)
         }
         let found = try ground.check(path, mayMissCommits: report.mayMissCommits, comment)
         let isAll = found.count == ground.newest.count
@@ -136,7 +136,7 @@ import Testing
         #expect(try SharedStore.repair(at: path).outcome == .sound, comment)
       } catch let error as StoreError where error.code == .damaged {
         outcomes["refused", default: 0] += 1
-        #expect(try Files.contents(of: files.data) == before, comment)
+        #expect(try TestFiles.contents(of: files.data) == before, comment)
       }
     }
     print("repairs: \(outcomes.sorted { $0.key < $1.key })")
@@ -146,7 +146,7 @@ import Testing
   @Test func `Everything on undamaged pages is kept, below damaged branches too`() throws {
     let seed = Seed.announce()
     let ground = try RepairGround(at: original, seed: seed, rounds: 400)
-    let bytes = try Files.contents(of: StoreFiles(of: ground.path).data)
+    let bytes = try TestFiles.contents(of: StoreFiles(of: ground.path).data)
     let live = LivePages(bytes)
     #expect(live.pages.values.contains(.init(table: "entries", kind: .branch)))
     var pages: [RepairGround.Place: Set<Int>] = [:]
@@ -172,7 +172,7 @@ import Testing
         damaged.formUnion(targets.filter { $0.value.table == "main" }.keys)
       }
       let files = try ground.copy(to: path)
-      for page in damaged { try Files.overwrite(Self.zeros, at: page * 4096, in: files.data) }
+      for page in damaged { try TestFiles.overwrite(Self.zeros, at: page * 4096, in: files.data) }
       let comment: Comment = "\(damaged.sorted()), \(trial) of \(seed)"
       let report = try SharedStore.repair(at: path)
       #expect(report.pagesDamaged <= damaged.count && !report.mayMissCommits, comment)

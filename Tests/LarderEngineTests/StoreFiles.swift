@@ -22,7 +22,7 @@ struct StoreFiles {
   /// The files of the store at a path, which has to be sound still.
   init(of path: String) throws {
     let (directory, _) = try #require(StoreDirectory.find(path))
-    let number = try #require(try CurrentFile.read(in: directory))
+    let number = try #require(try CurrentPointer.read(in: directory))
     root = directory.root
     generation = directory.generation(number)
   }
@@ -37,8 +37,8 @@ final class EventLog: Sendable {
     StoreOptions(
       durability: durability, onEvent: { event in self.seen.withLock { $0.append(event) } })
   }
-  var startedEmpty: Bool {
-    events.contains { if case .startedEmpty = $0 { true } else { false } }
+  var resetToEmpty: Bool {
+    events.contains { if case .resetToEmpty = $0 { true } else { false } }
   }
   var damagedEntries: Int {
     events.count { if case .damagedEntry = $0 { true } else { false } }
@@ -55,7 +55,7 @@ extension TemporaryDirectory {
   /// Runs `body` with the path of a file system of its own; prints a line where that may not be.
   func withSmallDisk(kilobytes: Int, _ body: (_ path: String) throws -> Void) throws {
     let disk = path + "/disk"
-    try Files.makeDirectory(disk)
+    try TestFiles.makeDirectory(disk)
     let mount = try ChildProcess.run(
       "/bin/mount", ["-t", "tmpfs", "-o", "size=\(kilobytes)k,mode=700", "tmpfs", disk])
     guard mount.status.isSuccess else {

@@ -164,7 +164,7 @@ import Testing
 
   @Test func `The same store opened by other paths is one`() throws {
     let first = try SharedStore(at: path)
-    try Files.makeSymbolicLink(directory.path + "/link", to: directory.path)
+    try TestFiles.makeSymbolicLink(directory.path + "/link", to: directory.path)
     let second = try SharedStore(at: directory.path + "/link/./store/")
     #expect(first.core === second.core)
     first.close()
@@ -204,7 +204,7 @@ import Testing
     await withTaskGroup(of: Void.self) { group in
       for thread in 0..<8 {
         group.addTask {
-          let own = OwnThread {
+          let own = JoinableThread {
             for index in 0..<300 {
               try? store.setBytes(
                 [UInt8(thread), UInt8(index & 255)], forKey: thread * 1000 + index)

@@ -53,7 +53,7 @@ import Testing
 
   @Test func `Closing waits for the transactions of other threads`() throws {
     let (isIn, mayEnd) = (Event(), Event())
-    let writer = OwnThread { [environment, words] in
+    let writer = JoinableThread { [environment, words] in
       code {
         try environment.withWriteTransaction { transaction in
           isIn.set()
@@ -64,7 +64,7 @@ import Testing
     }
     isIn.wait()
     let box = ClosedFlag()
-    let closer = OwnThread { [environment] in
+    let closer = JoinableThread { [environment] in
       let result = code { try environment.close() }
       box.isSet.store(true, ordering: .sequentiallyConsistent)
       return result
@@ -82,7 +82,7 @@ import Testing
 
   @Test func `Asynchronous writes keep no thread of the pool waiting`() async throws {
     let (isIn, mayEnd) = (Event(), Event())
-    let holder = OwnThread { [environment] in
+    let holder = JoinableThread { [environment] in
       code {
         try environment.withWriteTransaction { _ in
           isIn.set()
@@ -115,39 +115,43 @@ import Testing
     let numbers = try other.table("numbers", keys: .integers)
     #expect(
       code { _ = try environment.withReadTransaction { try $0.bytes(forKey: "a", in: numbers) } }
-        == .foreignTable)
+        == .wrongEnvironment)
     try environment.withWriteTransaction { transaction in
-      #expect(code { try transaction.put([1], forKey: UInt64(1), in: numbers) } == .foreignTable)
-      #expect(code { try transaction.removeAll(in: numbers) } == .foreignTable)
-      #expect(code { _ = try transaction.statistics(of: numbers) } == .foreignTable)
-      #expect(code { try transaction.forEach(in: numbers) { _, _ in } } == .foreignTable)
+      #expect(
+        code { try transaction.put([1], forKey: UInt64(1), in: numbers) } == .wrongEnvironment)
+      #expect(code { try transaction.removeAll(in: numbers) } == .wrongEnvironment)
+      #expect(code { _ = try transaction.statistics(of: numbers) } == .wrongEnvironment)
+      #expect(code { try transaction.forEach(in: numbers) { _, _ in } } == .wrongEnvironment)
     }
     try other.close()
     let again = try Environment(at: directory.appending("other"))
     #expect(
       code { _ = try again.withReadTransaction { try $0.statistics(of: numbers) } }
-        == .foreignTable)
+        == .wrongEnvironment)
   }
 
   @Test func `Keys of the other kind are an error, never a wrong entry`() throws {
     let numbers = try environment.table("numbers", keys: .integers)
     try environment.withWriteTransaction { transaction in
-      #expect(code { try transaction.put("x", forKey: "a", in: numbers) } == .wrongKeys)
-      #expect(code { try transaction.put("x", forKey: UInt64(1), in: words) } == .wrongKeys)
-      #expect(code { try transaction.removeValue(forKey: UInt64(1), in: words) } == .wrongKeys)
-      #expect(code { try transaction.removeAll(in: words, .from(UInt64(1))) } == .wrongKeys)
-      #expect(code { try transaction.forEach(in: numbers, .prefix("a")) { _, _ in } } == .wrongKeys)
+      #expect(code { try transaction.put("x", forKey: "a", in: numbers) } == .keyKindMismatch)
+      #expect(code { try transaction.put("x", forKey: UInt64(1), in: words) } == .keyKindMismatch)
+      #expect(
+        code { try transaction.removeValue(forKey: UInt64(1), in: words) } == .keyKindMismatch)
+      #expect(code { try transaction.removeAll(in: words, .from(UInt64(1))) } == .keyKindMismatch)
+      #expect(
+        code { try transaction.forEach(in: numbers, .prefix("a")) { _, _ in } } == .keyKindMismatch)
       let mixed = KeyRange.from("a").upTo(UInt64(9))
-      #expect(code { try transaction.forEach(in: words, mixed) { _, _ in } } == .wrongKeys)
+      #expect(code { try transaction.forEach(in: words, mixed) { _, _ in } } == .keyKindMismatch)
       // A type that says integer and lends something else.
       #expect(code { try transaction.put("x", forKey: Short(), in: numbers) } == .badValueSize)
       #expect(
-        code { try transaction.forEach(in: numbers, .from(Short())) { _, _ in } } == .wrongKeys)
+        code { try transaction.forEach(in: numbers, .from(Short())) { _, _ in } }
+          == .keyKindMismatch)
     }
   }
 
   private struct Short: TableKey {
-    static var tableKeys: Table.Keys { .integers }
+    static var keyKind: Table.Keys { .integers }
     func withKeyBytes<R>(_ body: (RawSpan) -> R) -> R {
       [UInt8](repeating: 1, count: 4).withKeyBytes(body)
     }
@@ -181,9 +185,11 @@ import Testing
     try nest(3)
   }
 
-  @Test func `Files that are removed under an open environment are noticed by its writes`() throws {
+  @Test func `TestFiles that are removed under an open environment are noticed by its writes`()
+    throws
+  {
     try environment.withWriteTransaction { try $0.put("1", forKey: "a", in: words) }
-    Files.removeAll(directory.path)
+    TestFiles.removeAll(directory.path)
     let error = #expect(throws: LMDBError.self) {
       try environment.withWriteTransaction { try $0.put("2", forKey: "a", in: words) }
     }
@@ -202,7 +208,7 @@ import Testing
       try transaction.put([UInt8](repeating: 1, count: 100_000), forKey: "a", in: words)
     }
     try environment.withWriteTransaction { try $0.put("1", forKey: "b", in: words) }
-    try Files.truncate(directory.path + "/data.mdb", to: 8192)
+    try TestFiles.truncate(directory.path + "/data.mdb", to: 8192)
     #expect(code { try environment.withWriteTransaction { _ in } } == .filesRemoved)
   }
 

@@ -35,7 +35,7 @@ import Testing
   {
     let environment = try open()
     let link = directory.appending("link")
-    try Files.makeSymbolicLink(link, to: path)
+    try TestFiles.makeSymbolicLink(link, to: path)
     for other in [path, path + "/.", directory.path + "/./environment", link] {
       #expect(code { _ = try open(other) } == .alreadyOpen, "\(other)")
     }
@@ -60,29 +60,29 @@ import Testing
 
   @Test func `What is no directory of an environment is refused, and left as it was`() throws {
     let file = directory.appending("file")
-    try Files.write([1, 2, 3], to: file)
+    try TestFiles.write([1, 2, 3], to: file)
     #expect(code { _ = try open(file) }?.rawValue == 20)
     #expect(code { _ = try open(file + "/below") }?.rawValue == 20)
     #expect(code { _ = try open("") } == .invalidOption)
     #expect(code { _ = try open("a\0b") } == .invalidOption)
-    #expect(try Files.contents(of: file) == [1, 2, 3])
+    #expect(try TestFiles.contents(of: file) == [1, 2, 3])
     for (name, bytes) in [
       ("text", Array("{\"not\": \"LMDB\"}".utf8)), ("zeros", [UInt8](repeating: 0, count: 8192)),
       ("one", [7]), ("noise", (0..<20_000).map { UInt8(truncatingIfNeeded: $0 &* 31) }),
       ("SQLite", Array("SQLite format 3\0".utf8) + [UInt8](repeating: 0, count: 4080)),
     ] {
       let path = directory.appending(name)
-      try Files.makeDirectory(path)
-      try Files.write(bytes, to: path + "/data.mdb")
+      try TestFiles.makeDirectory(path)
+      try TestFiles.write(bytes, to: path + "/data.mdb")
       let error = #expect(throws: LMDBError.self) { try open(path) }
       #expect(error?.code == .invalid, "\(name)")
       #expect(error.map { "\($0)".contains("Name the directory of an LMDB") } == true)
-      #expect(try Files.contents(of: path + "/data.mdb") == bytes)
+      #expect(try TestFiles.contents(of: path + "/data.mdb") == bytes)
     }
     // A link in the place of a file leads to somebody else's.
     let linked = directory.appending("linked")
-    try Files.makeDirectory(linked)
-    try Files.makeSymbolicLink(linked + "/data.mdb", to: file)
+    try TestFiles.makeDirectory(linked)
+    try TestFiles.makeSymbolicLink(linked + "/data.mdb", to: file)
     #expect(code { _ = try open(linked) }?.rawValue == 20)
   }
 
@@ -92,7 +92,7 @@ import Testing
     for meta in [0, 4096] {
       var bytes: [UInt8] = []
       bytes.append(littleEndian: size)
-      try Files.overwrite(bytes, at: meta + 40, in: path + "/data.mdb")
+      try TestFiles.overwrite(bytes, at: meta + 40, in: path + "/data.mdb")
     }
     #expect(code { _ = try open() } == .damaged)
   }
@@ -100,27 +100,27 @@ import Testing
   @Test func `A file that lost its end is refused before LMDB maps it`() throws {
     try fill()
     let data = path + "/data.mdb"
-    Files.removeAll(path + "/gate")
-    try Files.truncate(data, to: 40_960)
+    TestFiles.removeAll(path + "/gate")
+    try TestFiles.truncate(data, to: 40_960)
     // From elsewhere, as far as anybody can tell: each page is looked at.
     let error = #expect(throws: LMDBError.self) { try open() }
     #expect(error?.code == .damaged && error?.operation.contains("file-too-short") == true)
     #expect(try !Environment.verify(at: path).isSound)
     // Its gate knows how long it was.
-    Files.removeAll(path)
+    TestFiles.removeAll(path)
     try fill()
     #expect(try Environment.verify(at: path).isSound)
-    try Files.truncate(data, to: 40_960)
+    try TestFiles.truncate(data, to: 40_960)
     #expect(code { _ = try open() } == .damaged)
-    try Files.truncate(data, to: 0)
+    try TestFiles.truncate(data, to: 0)
     #expect(code { _ = try open() } == .damaged)
   }
 
   @Test func `A page that is damaged is found where the whole file is verified`() throws {
     try fill()
-    let size = try Files.size(path + "/data.mdb")
+    let size = try TestFiles.size(path + "/data.mdb")
     let zeros = [UInt8](repeating: 0, count: 4096)
-    try Files.overwrite(zeros, at: size / 2 & ~4095, in: path + "/data.mdb")
+    try TestFiles.overwrite(zeros, at: size / 2 & ~4095, in: path + "/data.mdb")
     #expect(code { _ = try open(nil, .init(verification: .always)) } == .damaged)
     #expect(try !Environment.verify(at: path).isSound)
   }
@@ -128,18 +128,18 @@ import Testing
   @Test func `After a crash of the system, a file that was not synced is verified`() throws {
     try fill(.init(mapSize: 1 << 26, durability: .onDemand))
     // As the processes of an earlier boot left it, which did not come to close it.
-    var record = try Files.contents(of: path + "/gate")
+    var record = try TestFiles.contents(of: path + "/gate")
     var flags: UInt32 = record.integer(at: 12)!
     #expect(flags == 7)
     flags = 5
     record.store(flags, at: 12)
     record.store(UInt64(12345), at: 32)
     record.store(XXH64.hash(Array(record.prefix(56))), at: 56)
-    try Files.write(record, to: path + "/gate")
+    try TestFiles.write(record, to: path + "/gate")
     try open(nil, .init(durability: .onDemand)).close()
-    try Files.write(record, to: path + "/gate")
-    let size = try Files.size(path + "/data.mdb")
-    try Files.overwrite(
+    try TestFiles.write(record, to: path + "/gate")
+    let size = try TestFiles.size(path + "/data.mdb")
+    try TestFiles.overwrite(
       [UInt8](repeating: 0, count: 4096), at: size / 2 & ~4095, in: path + "/data.mdb")
     #expect(code { _ = try open(nil, .init(durability: .onDemand)) } == .damaged)
   }
@@ -150,21 +150,21 @@ import Testing
   {
     try open().close()
     let gate = path + "/gate"
-    var record = try Files.contents(of: gate)
+    var record = try TestFiles.contents(of: gate)
     record.store(UInt32(0), at: 12)
     record.store(UInt32(1), at: 40)
     for (size, isOpened) in [(UInt64(0), true), (8192, false)] {
       record.store(size, at: 48)
       record.store(XXH64.hash(Array(record.prefix(56))), at: 56)
-      try Files.write(record, to: gate)
-      try Files.truncate(path + "/data.mdb", to: 4096)
+      try TestFiles.write(record, to: gate)
+      try TestFiles.truncate(path + "/data.mdb", to: 4096)
       #expect(code { try open().close() } == (isOpened ? nil : .damaged))
     }
-    #expect(try Files.size(path + "/data.mdb") == 4096)
+    #expect(try TestFiles.size(path + "/data.mdb") == 4096)
   }
 
   @Test func `Tables of other programs that Larder does not have are refused by name`() throws {
-    try Files.makeDirectory(path)
+    try TestFiles.makeDirectory(path)
     do {
       let raw = try RawEnvironment(path)
       try raw.write { transaction in
@@ -207,20 +207,21 @@ import Testing
       try store.store.setBytes([1], forKey: "a")
       let root = durability == .cache ? store.path + "/v1" : store.path
       for path in [store.path, root, root + "/g-1"] {
-        let before = Files.names(in: path).sorted()
+        let before = TestFiles.names(in: path).sorted()
         let error = #expect(throws: LMDBError.self) { try open(path) }
         #expect(error?.code == .larderStore, "\(path)")
         #expect(error.map { "\($0)".contains("SharedStore") } == true)
-        #expect(Files.names(in: path).sorted() == before)
+        #expect(TestFiles.names(in: path).sorted() == before)
       }
       store.store.close()
       // Its data file alone, moved elsewhere.
       let moved = directory.appending("moved-\(durability)")
-      try Files.makeDirectory(moved)
-      try Files.write(try Files.contents(of: root + "/g-1/data.mdb"), to: moved + "/data.mdb")
+      try TestFiles.makeDirectory(moved)
+      try TestFiles.write(
+        try TestFiles.contents(of: root + "/g-1/data.mdb"), to: moved + "/data.mdb")
       #expect(code { _ = try open(moved) } == .larderStore)
       // Without CURRENT it is one as well.
-      Files.removeAll(root + "/CURRENT")
+      TestFiles.removeAll(root + "/CURRENT")
       #expect(code { _ = try open(root) } == .larderStore)
     }
   }
@@ -233,7 +234,7 @@ import Testing
     ] {
       #expect(code { _ = try open(nil, options) } == .invalidOption, "\(options)")
     }
-    #expect(!Files.exists(path))
+    #expect(!TestFiles.exists(path))
     let environment = try open()
     for name in ["", String(repeating: "x", count: 512), "a\0b"] {
       #expect(code { _ = try environment.table(name) } == .invalidOption, "\(name)")
@@ -305,10 +306,10 @@ import Testing
       #expect(counts[0] == counts[1] && counts[0] > 1000)
     }
     let sizes = try ["copy-true", "copy-false"].map {
-      try Files.size(directory.appending($0) + "/data.mdb")
+      try TestFiles.size(directory.appending($0) + "/data.mdb")
     }
     #expect(sizes[0] < sizes[1])
     #expect(code { try environment.copy(to: path) }?.rawValue == 17)
-    #expect(Files.names(in: directory.path).allSatisfy { !$0.contains("unfinished") })
+    #expect(TestFiles.names(in: directory.path).allSatisfy { !$0.contains("unfinished") })
   }
 }

@@ -15,7 +15,7 @@ import Testing
   var path: String { directory.path }
 
   func peer(_ options: String = "") throws -> ChildProcess {
-    let peer = try PeerExecutable.peer.start()
+    let peer = try TestExecutable.peer.start()
     let answer = try peer.ask("lmdb open \(path) \(options)")
     try #require(answer == "opened", "\(answer)")
     return peer
@@ -30,7 +30,7 @@ import Testing
 
   /// Waits on a thread of its own: those of Swift's pool are few.
   func waiting<R: Sendable>(_ body: @escaping @Sendable () throws -> R) throws -> R {
-    try OwnThread { Result { try body() } }.join().get()
+    try JoinableThread { Result { try body() } }.join().get()
   }
 
   func open(_ options: EnvironmentOptions = .init()) throws -> (Environment, Table) {
@@ -125,7 +125,7 @@ import Testing
     // Three at a time: one that is killed between its waking and its taking of LMDB's lock takes the
     // wake-up of another with it.
     for round in 0..<60 {
-      let peers = try (0..<3).map { _ in try PeerExecutable.peer.start() }
+      let peers = try (0..<3).map { _ in try TestExecutable.peer.start() }
       for (index, peer) in peers.enumerated() {
         try peer.send("lmdb cycle \(path) \((3 * round + index) * 10_000) 0")
       }
@@ -158,11 +158,11 @@ import Testing
   }
 
   @Test func `Who holds the gate holds up opening, for so long as it lives`() throws {
-    let holder = try PeerExecutable.peer.start()
+    let holder = try TestExecutable.peer.start()
     #expect(try holder.ask("lmdb gate \(path)") == "gated")
     #expect(code { _ = try open(.init(openTimeout: .milliseconds(50))) } == .openTimeout)
     let path = path
-    let opener = OwnThread {
+    let opener = JoinableThread {
       code { _ = try Environment(at: path, .init(openTimeout: .seconds(60))) }
     }
     holder.kill()
@@ -172,7 +172,7 @@ import Testing
 
   @Test func `Who holds the gate holds up closing, and it can be closed later`() throws {
     let (environment, table) = try open(.init(openTimeout: .milliseconds(50)))
-    let holder = try PeerExecutable.peer.start()
+    let holder = try TestExecutable.peer.start()
     #expect(try holder.ask("lmdb gate \(path)") == "gated")
     #expect(code { try environment.close() } == .openTimeout)
     // It is open still.
@@ -221,18 +221,18 @@ import Testing
     }
     #expect(try peer.ask("lmdb get a") == "value 1")
     // Its gate is damaged: nobody joins those inside until they have left.
-    let gate = try Files.contents(of: path + "/gate")
-    try Files.overwrite([0, 0], at: 24, in: path + "/gate")
-    try Files.overwrite([9], at: 20, in: path + "/gate")
+    let gate = try TestFiles.contents(of: path + "/gate")
+    try TestFiles.overwrite([0, 0], at: 24, in: path + "/gate")
+    try TestFiles.overwrite([9], at: 20, in: path + "/gate")
     #expect(code { _ = try open() } == .damaged)
-    try Files.overwrite(gate, at: 0, in: path + "/gate")
+    try TestFiles.overwrite(gate, at: 0, in: path + "/gate")
     try open().0.close()
     // Another PID namespace.
     var record = gate
     record.store(UInt64(77), at: 16)
     record.store(XXH64.hash(Array(record.prefix(56))), at: 56)
-    try Files.overwrite(record, at: 0, in: path + "/gate")
-    #expect(code { _ = try open() } == .foreignNamespace)
+    try TestFiles.overwrite(record, at: 0, in: path + "/gate")
+    #expect(code { _ = try open() } == .pidNamespaceMismatch)
     try dismiss(peer)
     try open().0.close()
   }
@@ -242,7 +242,7 @@ import Testing
     do {
       let raw = try waiting { [path] in
         // In a process of its own: LMDB's locks are of processes.
-        let peer = try PeerExecutable.peer.start()
+        let peer = try TestExecutable.peer.start()
         let answer = try peer.ask("lmdb raw \(path)")
         try #require(answer == "raw", "\(answer)")
         return peer

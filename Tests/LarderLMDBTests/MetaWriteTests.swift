@@ -25,14 +25,14 @@ struct MetaWriteTests {
 
   /// Starts a process that loads the shim and has committed `k`.
   private func writer() throws -> ChildProcess {
-    let peer = try PeerExecutable.peer.start(
+    let peer = try TestExecutable.peer.start(
       environment: shim.environment.merging(["META_WRITE": orders]) { $1 })
     #expect(try peer.ask("lmdb open \(path)") == "opened")
     #expect(try peer.ask("lmdb put k old") == "ok")
     return peer
   }
 
-  private func order(_ word: String) throws { try Files.write(Array(word.utf8), to: orders) }
+  private func order(_ word: String) throws { try TestFiles.write(Array(word.utf8), to: orders) }
 
   private func read(_ environment: Environment, _ table: Table) throws -> String? {
     let value = try environment.withReadTransaction { try $0.bytes(forKey: "k", in: table) }
@@ -49,7 +49,7 @@ struct MetaWriteTests {
     // The page is visible in the map, and the transaction id is not published.
     for _ in 0..<1000 { #expect(try read(environment, table) == "old") }
     let threads = (0..<4).map { _ in
-      OwnThread {
+      JoinableThread {
         Result { try (0..<1000).allSatisfy { _ in try read(environment, table) == "old" } }
       }
     }

@@ -10,13 +10,14 @@ import Testing
 @Suite(.timeLimit(.minutes(15))) struct RecordPlacesTests {
   /// The bytes must stay where they are: no array of the test is changed.
   private func remember(
-    _ bytes: [UInt8], _ hash: UInt64, seal: UInt64, checksum: UInt64 = 7, in places: RecordPlaces
+    _ bytes: [UInt8], _ hash: UInt64, seal: UInt64, checksum: UInt64 = 7,
+    in places: RecordLocationCache
   ) {
     bytes.withRawSpan { places.remember($0, of: hash, seal: seal, checksum: checksum) }
   }
 
   @Test func `A place leads to the bytes that lie there`() throws {
-    let places = try RecordPlaces(lines: 4)
+    let places = try RecordLocationCache(lines: 4)
     let bytes: [UInt8] = Array(0..<200)
     #expect(places.place(of: 5) == nil)
     remember(bytes, 5, seal: 3, checksum: 9, in: places)
@@ -29,7 +30,7 @@ import Testing
   }
 
   @Test func `Two records share a line and the oldest makes room`() throws {
-    let places = try RecordPlaces(lines: 1)
+    let places = try RecordLocationCache(lines: 1)
     let bytes: [UInt8] = [1, 2, 3]
     // Seals are inverted labels.
     remember(bytes, 1, seal: ~10, in: places)
@@ -45,7 +46,7 @@ import Testing
   }
 
   @Test func `Threads that write one line at once leave no mixture`() async throws {
-    let places = try RecordPlaces(lines: 1)
+    let places = try RecordLocationCache(lines: 1)
     let bytes: [UInt8] = Array(0..<250)
     await withTaskGroup(of: Int.self) { group in
       for writer in 1...4 {

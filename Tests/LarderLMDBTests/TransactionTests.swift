@@ -103,7 +103,7 @@ import Testing
       let environment = try TransactionTests.environment(directory.path)
       let box = TransactionBox()
       box.transaction = try WriteTransaction(in: environment)
-      OwnThread { _ = try? box.transaction.take()?.commit() }.join()
+      JoinableThread { _ = try? box.transaction.take()?.commit() }.join()
     }
   }
 }

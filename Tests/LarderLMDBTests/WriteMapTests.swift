@@ -32,8 +32,8 @@ import Testing
     try setup.commit()
     var most = 0.0
     for round in 0..<600 {
-      environment.chooseWriting(throughMap: true)
-      guard environment.writesThroughMap else {
+      environment.selectWriteMode(throughMap: true)
+      guard environment.usesWriteMap else {
         print("Skipped: nothing is written through the map here.")
         return environment.close()
       }
@@ -67,7 +67,7 @@ import Testing
           }
         }
         let grown = (write.nextPage ?? .max) - start - overflow
-        let bound = WriteMap.operationPages(depth: depth)
+        let bound = WriteMapReservation.operationPages(depth: depth)
         #expect(grown <= bound, "\(grown) pages at depth \(depth), \(seed)")
         most = max(most, Double(grown) / Double(bound))
       }
@@ -80,7 +80,7 @@ import Testing
       #expect(environment.information.lastPage * 4096 < environment.reservedBytes)
       // Something goes back to the file now and then.
       if random.chance(10) {
-        environment.chooseWriting(throughMap: false)
+        environment.selectWriteMode(throughMap: false)
         var write = try WriteTransaction(in: environment)
         let next = write.nextPage
         #expect(next == nil)
@@ -96,14 +96,14 @@ import Testing
   @Test func `Only a writer makes the file longer, and by what it reserves`() throws {
     let environment = try environment()
     let path = directory.path + "/data.mdb"
-    let before = try Files.size(path)
+    let before = try TestFiles.size(path)
     #expect(before < 1 << 20)
-    environment.chooseWriting(throughMap: true)
-    guard environment.writesThroughMap else { return environment.close() }
-    #expect(try Files.size(path) == environment.reservedBytes)
-    #expect(try Files.size(path) < 4 << 20)
+    environment.selectWriteMode(throughMap: true)
+    guard environment.usesWriteMap else { return environment.close() }
+    #expect(try TestFiles.size(path) == environment.reservedBytes)
+    #expect(try TestFiles.size(path) < 4 << 20)
     let status = try #require(try FileSystem.status(of: path))
-    environment.chooseWriting(throughMap: true)
+    environment.selectWriteMode(throughMap: true)
     var write = try WriteTransaction(in: environment)
     try write.put([9], forKey: [1], in: .main)
     try write.commit()
@@ -111,7 +111,7 @@ import Testing
     environment.close()
     let again = try EnvironmentHandle(
       path: directory.path, options: .init(mapSize: nil, synchronous: false))
-    #expect(!again.writesThroughMap)
+    #expect(!again.usesWriteMap)
     #expect(try FileSystem.status(of: path)?.size == status.size)
     do {
       let read = try ReadTransaction(in: again)
@@ -128,8 +128,8 @@ import Testing
     }
     defer { _ = try? ChildProcess.run("/bin/umount", ["-l", directory.path]) }
     let environment = try environment()
-    environment.chooseWriting(throughMap: true)
-    #expect(environment.writesThroughMap)
+    environment.selectWriteMode(throughMap: true)
+    #expect(environment.usesWriteMap)
     var write = try WriteTransaction(in: environment)
     try write.put([4], forKey: [1], in: .main)
     var refusal: LMDBError?
@@ -139,7 +139,7 @@ import Testing
       refusal = error
     }
     #expect(refusal?.code == .noRoomInMap && refusal?.isDamage == false)
-    #expect(environment.lacksRoomInMap)
+    #expect(environment.didReservationFail)
     var outcome: LMDBError?
     do { try write.commit() } catch { outcome = error }
     #expect(outcome?.code == .noRoomInMap)
@@ -150,8 +150,8 @@ import Testing
     }
     // On a disk without any room it goes on with the file, and with the map when there is some.
     _ = try ChildProcess.run("/bin/cp", ["/dev/zero", directory.path + "/ballast"])
-    environment.chooseWriting(throughMap: true)
-    #expect(environment.writesThroughMap && !environment.lacksRoomInMap)
+    environment.selectWriteMode(throughMap: true)
+    #expect(environment.usesWriteMap && !environment.didReservationFail)
     var small = try WriteTransaction(in: environment)
     try small.put([5], forKey: [1], in: .main)
     try small.commit()

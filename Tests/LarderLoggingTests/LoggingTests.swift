@@ -28,10 +28,13 @@ struct LoggingTests {
     let options = StoreOptions().logging(to: logger)
     let events: [(StoreEvent, Logger.Level, Logger.Metadata)] = [
       (.damagedEntry("here"), .warning, ["larder.event": "damagedEntry", "larder.detail": "here"]),
-      (.startedEmpty("so"), .error, ["larder.event": "startedEmpty", "larder.detail": "so"]),
-      (.moved(generation: 7), .info, ["larder.event": "moved", "larder.generation": "7"]),
+      (.resetToEmpty("so"), .error, ["larder.event": "startedEmpty", "larder.detail": "so"]),
       (
-        .separateNamespace("/p"), .notice,
+        .generationChanged(generation: 7), .info,
+        ["larder.event": "moved", "larder.generation": "7"]
+      ),
+      (
+        .pidNamespaceConflict("/p"), .notice,
         ["larder.event": "separateNamespace", "larder.path": "/p"]
       ),
       (
@@ -103,7 +106,7 @@ struct LoggingTests {
     options.budget = .megabytes(3)
     options = options.logging(to: logger)
     options.onError?(StoreError(.system, during: "set", "It failed."))
-    options.onEvent?(.moved(generation: 1))
+    options.onEvent?(.generationChanged(generation: 1))
     #expect(seen.withLock { $0 } == ["error 1", "event 2"])
     #expect(options.budget == .megabytes(3))
   }
@@ -113,7 +116,7 @@ struct LoggingTests {
     var logger = logger
     logger.logLevel = .warning
     let options = StoreOptions(onEvent: { _ in calls.withLock { $0 += 1 } }).logging(to: logger)
-    options.onEvent?(.moved(generation: 1))
+    options.onEvent?(.generationChanged(generation: 1))
     #expect(handler.entries.isEmpty)
     #expect(calls.withLock { $0 } == 1)
   }
@@ -139,7 +142,7 @@ struct LoggingTests {
     let data = try #require(files.first { $0.hasSuffix("data.mdb") })
     store.close()
     handler.clear()
-    try Files.overwrite([UInt8](repeating: 0xA5, count: 8192), at: 0, in: "\(path)/\(data)")
+    try TestFiles.overwrite([UInt8](repeating: 0xA5, count: 8192), at: 0, in: "\(path)/\(data)")
     try SharedStore(at: path, options).close()
     #expect(handler.entries.map { $0.metadata["larder.event"] } == ["startedEmpty"])
     #expect(handler.entries.map(\.level) == [.error])

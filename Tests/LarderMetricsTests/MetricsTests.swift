@@ -77,7 +77,7 @@ struct MetricsTests {
   @Test func `What another process does counts as well`() throws {
     let store = temporary.store
     let metrics = try StoreMetrics(store, factory: factory)
-    let tool = try PeerExecutable.tool
+    let tool = try TestExecutable.tool
     for key in ["a", "b"] {
       let outcome = try ChildProcess.run(
         tool.path, ["set", "--store", temporary.path, key, "value"])
@@ -93,7 +93,7 @@ struct MetricsTests {
       temporary.store, dimensions: [("service", "mail")], factory: factory)
     try metrics.record()
     let recorded = factory.counters.map(\.label) + factory.recorders.map(\.label)
-    #expect(Set(recorded) == Set(StoreMeasure.all.filter { !$0.isOfSyncing }.map(\.name)))
+    #expect(Set(recorded) == Set(StoreMetric.all.filter { !$0.isOfSyncing }.map(\.name)))
     for counter in factory.counters {
       #expect(counter.label.hasSuffix("_total"))
       #expect(counter.dimensions.map(\.0).prefix(2) == ["store", "service"])
@@ -127,7 +127,7 @@ struct MetricsTests {
     let root = #filePath.split(separator: "/", omittingEmptySubsequences: false).dropLast(3)
     let article =
       root.joined(separator: "/") + "/Sources/LarderMetrics/LarderMetrics.docc/LarderMetrics.md"
-    let text = String(decoding: try Files.contents(of: article), as: UTF8.self)
+    let text = String(decoding: try TestFiles.contents(of: article), as: UTF8.self)
     let rows = text.split(separator: "\n").filter { $0.hasPrefix("| `larder_") }
     let named = rows.map { row in
       row.split(separator: "|").prefix(2).map {
@@ -135,7 +135,7 @@ struct MetricsTests {
       }
     }
     let timers = ["commit", "sync", "computation"].map { ["larder_\($0)_duration", "timer"] }
-    #expect(named == StoreMeasure.all.map { [$0.name, $0.kind.rawValue] } + timers)
+    #expect(named == StoreMetric.all.map { [$0.name, $0.kind.rawValue] } + timers)
   }
 
   @Test func `Replaced files do not make counters count again`() throws {

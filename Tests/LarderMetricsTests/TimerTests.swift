@@ -20,10 +20,10 @@ import Testing
   private func options(_ durability: Durability = .cache) -> StoreOptions {
     StoreOptions(
       durability: durability, syncInterval: durability == .relaxed ? .seconds(3600) : nil
-    ).timed(dimensions: [("app", "mail")], factory: factory)
+    ).recordingTimings(dimensions: [("app", "mail")], factory: factory)
   }
 
-  @Test func `Each commit and each computation is timed, failed or not`() async throws {
+  @Test func `Each commit and each computation is recordingTimings, failed or not`() async throws {
     let temporary = try TemporaryStore(options())
     let store = temporary.store
     for key in 0..<5 { try store.setBytes([1], forKey: key) }
@@ -42,7 +42,7 @@ import Testing
     #expect(try times("larder_computation_duration", store).count == 2)
   }
 
-  @Test func `Each sync of a relaxed store is timed`() throws {
+  @Test func `Each sync of a relaxed store is recordingTimings`() throws {
     let temporary = try TemporaryStore(options(.relaxed))
     try temporary.store.setBytes([1], forKey: 1)
     try temporary.store.sync()

@@ -71,7 +71,7 @@ private final class BuildGate: Sendable {
   func `The first save builds a new index in steps, and queries scan until it is complete`() throws
   {
     let gate = BuildGate()
-    let ground = try Ground(gate.options)
+    let ground = try StoreFixture(gate.options)
     try ground.store.save(Self.plain(0..<2499))
     let books = ground.store.objects(IndexedBook.self).where(\.title == "t3")
     try ground.store.save(IndexedBook(id: 5000, title: "t3"))
@@ -99,7 +99,7 @@ private final class BuildGate: Sendable {
   @Test(.timeLimit(.minutes(15)))
   func `A query alone builds a new index without a call of prepare`() throws {
     let gate = BuildGate(holds: false)
-    let ground = try Ground(gate.options)
+    let ground = try StoreFixture(gate.options)
     try ground.store.save(Self.plain(0..<100))
     let books = ground.store.objects(IndexedBook.self).where(\.title == "t3")
     #expect(try books.count() == 10)
@@ -114,12 +114,12 @@ private final class BuildGate: Sendable {
     throws
   {
     let gate = BuildGate(holds: false)
-    let ground = try Ground(gate.options)
+    let ground = try StoreFixture(gate.options)
     try ground.store.save([PlainBook(id: 1, title: "same"), PlainBook(id: 2, title: "same")])
     let books = ground.store.objects(TwoIndexBook.self).where(\.title == "same")
     #expect(try books.count() == 2)
     while gate.errors.isEmpty { try gate.waitForStep() }
-    #expect(gate.errors.map(\.code) == [.keyTaken])
+    #expect(gate.errors.map(\.code) == [.uniqueViolation])
     let last = try #require(try books.explain().split(separator: "\n").last)
     #expect(last.hasPrefix("index \"title\" is not built, 0 %: ") && last.contains("keyTaken"))
     let numbers = ground.store.objects(TwoIndexBook.self).where(\.id == 2)
@@ -136,7 +136,7 @@ private final class BuildGate: Sendable {
     async throws
   {
     let gate = BuildGate()
-    let ground = try Ground(gate.options)
+    let ground = try StoreFixture(gate.options)
     try await ground.store.save(Self.plain(0..<1500))
     let store = ground.store
     let error = await #expect(throws: ObjectError.self) {
@@ -154,7 +154,7 @@ private final class BuildGate: Sendable {
   @Test(.timeLimit(.minutes(15)))
   func `A store that is closed or released while an index is built ends the build`() throws {
     let gate = BuildGate()
-    let ground = try Ground()
+    let ground = try StoreFixture()
     try ground.store.save(Self.plain(0..<1500))
     ground.store.close()
     do {

@@ -44,7 +44,7 @@ struct BoundedMigrationTests {
   }
 
   @Test func `Migrating a bounded type, what eviction chooses from grows with the copy`() throws {
-    let ground = try Ground(StoreOptions())
+    let ground = try StoreFixture(StoreOptions())
     try ground.store.setBudget(ObjectBudget(count: 5000), for: Thumb.self)
     try ground.store.save((0..<3500).map { Thumb(id: $0, name: "n\($0)") })
     var steps = 0
@@ -63,7 +63,7 @@ struct BoundedMigrationTests {
   }
 
   @Test func `A budget that comes while a migration is under way is in force after it`() throws {
-    let ground = try Ground(StoreOptions())
+    let ground = try StoreFixture(StoreOptions())
     try ground.store.save((0..<3500).map { Thumb(id: $0, name: "n\($0)") })
     var isSet = false
     try ground.store.migrate([Self.migration]) { _ in
@@ -81,7 +81,7 @@ struct BoundedMigrationTests {
   }
 
   @Test func `A migration is no use, and objects keep when they were used`() throws {
-    let ground = try Ground(StoreOptions())
+    let ground = try StoreFixture(StoreOptions())
     try ground.store.setBudget(ObjectBudget(count: 10), for: Thumb.self)
     for id in 0..<10 { try ground.store.save(Thumb(id: id, name: "n\(id)")) }
     // Uses between two writes are one moment to the clock.
@@ -97,7 +97,7 @@ struct BoundedMigrationTests {
   }
 
   @Test func `Building an index is no use of an object, a result given again is`() throws {
-    let ground = try Ground(StoreOptions())
+    let ground = try StoreFixture(StoreOptions())
     try ground.store.setBudget(ObjectBudget(count: 10), for: Thumb.self)
     for id in 0..<10 { try ground.store.save(Thumb(id: id, name: "n\(id % 5)")) }
     let first = ground.store.objects(Thumb.self).where(\.id < 2)

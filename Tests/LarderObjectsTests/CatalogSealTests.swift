@@ -13,7 +13,9 @@ import Testing
     let record = ObjectTypeRecord(
       number: 1, name: "Car", version: 1, fingerprint: 0, indexes: [], migrations: [])
     func flaw(_ bytes: [UInt8]) -> any Error {
-      bytes.withRawSpan { CatalogSeal.flaw(of: ObjectTypeRecord.self, $0, "the record of a type") }
+      bytes.withRawSpan {
+        ChecksummedRecord.flaw(of: ObjectTypeRecord.self, $0, "the record of a type")
+      }
     }
     let bytes = try CBOREncoder().encode(record)
     var checked = bytes

@@ -37,11 +37,11 @@ private struct CountedPart: Storable, Equatable {
 
 /// Objects that show others: who observes them sees these.
 @Suite(.timeLimit(.minutes(15))) struct ChildObservationTests {
-  private let ground: Ground
+  private let ground: StoreFixture
   private var store: ObjectStore { ground.store }
 
   init() throws {
-    ground = try Ground(StoreOptions())
+    ground = try StoreFixture(StoreOptions())
     let maker = Maker(id: "m", name: "first")
     try store.save([
       Vehicle(id: "1", year: 1, maker: maker, parts: [Part(id: "p", weight: 1)]),
@@ -135,7 +135,7 @@ private struct CountedPart: Storable, Equatable {
     #expect(Counted.decodings.load(ordering: .relaxed) > before)
   }
 
-  @Test func `Files of Papyrus are read, and a child's own file is believed`() throws {
+  @Test func `TestFiles of Papyrus are read, and a child's own file is believed`() throws {
     // As Papyrus 0.12 writes them: the children stand inside of their parent, and on their own.
     let maker = #"{"id":"q","name":"newest","founders":[]}"#
     let vehicle = #"""

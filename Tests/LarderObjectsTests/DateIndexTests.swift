@@ -31,7 +31,7 @@ struct DateIndexTests {
 
   @Test func `Dates that differ in their last bit are told apart by an index`() throws {
     #expect(Set(Self.neighbours.map(\.timeIntervalSince1970)).count < Self.neighbours.count)
-    let ground = try Ground(StoreOptions())
+    let ground = try StoreFixture(StoreOptions())
     let moments = Self.neighbours.enumerated().map {
       Moment(id: $0.offset, at: $0.element, exactly: $0.element)
     }
@@ -49,12 +49,12 @@ struct DateIndexTests {
     let error = #expect(throws: ObjectError.self) {
       try ground.store.save(Moment(id: 100, at: Date(), exactly: Self.neighbours[3]))
     }
-    #expect(error?.code == .keyTaken && error?.ids.contains("3") == true)
+    #expect(error?.code == .uniqueViolation && error?.ids.contains("3") == true)
     #expect(try ground.store.storage.verify() == [])
   }
 
   @Test func `Dates that are no numbers are found as Swift compares them`() throws {
-    let ground = try Ground(StoreOptions())
+    let ground = try StoreFixture(StoreOptions())
     let dates = [.nan, 0, -0.0, 1, .infinity].map { Date(timeIntervalSinceReferenceDate: $0) }
     let moments = dates.enumerated().map { Moment(id: $0.offset, at: $0.element) }
     try ground.store.save(moments)
@@ -100,7 +100,7 @@ struct DateIndexTests {
   }
 
   @Test func `An index with keys of an older version is not used, and built anew`() throws {
-    let ground = try Ground(StoreOptions())
+    let ground = try StoreFixture(StoreOptions())
     let moments = Self.neighbours.enumerated().map { Moment(id: $0.offset, at: $0.element) }
     try ground.store.save(moments)
     // As a program of before has declared it.

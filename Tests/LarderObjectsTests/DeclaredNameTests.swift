@@ -99,7 +99,7 @@ struct SecretParcel: Storable {
 @Suite struct DeclaredNameTests {
   @Test(.timeLimit(.minutes(15)))
   func `An index over another computed property of the type is not the stored one`() throws {
-    let ground = try Ground(StoreOptions())
+    let ground = try StoreFixture(StoreOptions())
     for id in 0..<9 { try ground.store.save(Versions.ByFirst(id: id, first: "ab", last: "\(id)")) }
     let other = try ObjectStore(at: ground.path, StoreOptions())
     let query = other.objects(Versions.ByLong.self).where(\.long == "ab3")
@@ -111,7 +111,7 @@ struct SecretParcel: Storable {
 
   @Test(.timeLimit(.minutes(15)))
   func `An index over a computed property without a name is refused`() throws {
-    let ground = try Ground(StoreOptions())
+    let ground = try StoreFixture(StoreOptions())
     do {
       try ground.store.save(Versions.Unnamed(id: 1, first: "a", last: "b"))
       Issue.record("saved")
@@ -124,7 +124,7 @@ struct SecretParcel: Storable {
 
   @Test(.timeLimit(.minutes(15)))
   func `A cursor of one computed sort is refused by another, and unnamed ones have none`() throws {
-    let ground = try Ground(StoreOptions())
+    let ground = try StoreFixture(StoreOptions())
     for id in 0..<9 { try ground.store.save(Versions.ByFirst(id: id, first: "\(id)", last: "b")) }
     let query = ground.store.objects(Versions.ByFirst.self)
     let page = try query.sorted(by: \.short).page(size: 2)
@@ -155,7 +155,7 @@ struct SecretParcel: Storable {
 
   @Test(.timeLimit(.minutes(15)))
   func `Constants with one description and other values are other conditions`() throws {
-    let ground = try Ground(StoreOptions())
+    let ground = try StoreFixture(StoreOptions())
     let store = ground.store
     for id in 0..<20 {
       try store.save(Parcel(id: id, vague: Vague(number: id % 3), data: Data([UInt8(id)])))
@@ -189,7 +189,7 @@ struct SecretParcel: Storable {
   @Test(.timeLimit(.minutes(15)))
   func `Data of one length are different conditions, and what cannot be encoded is refused`() throws
   {
-    let ground = try Ground(StoreOptions())
+    let ground = try StoreFixture(StoreOptions())
     for id in 0..<10 {
       try ground.store.save(DataParcel(id: id, data: Data([1, UInt8(id % 4)])))
     }

@@ -34,11 +34,11 @@ private struct Album: Storable, Equatable {
 }
 
 @Suite(.timeLimit(.minutes(15))) struct FailedLoadTests {
-  private let ground: Ground
+  private let ground: StoreFixture
   private var store: ObjectStore { ground.store }
 
   init() throws {
-    ground = try Ground(StoreOptions())
+    ground = try StoreFixture(StoreOptions())
     try ground.store.save(
       Album(
         id: 1, name: "a",

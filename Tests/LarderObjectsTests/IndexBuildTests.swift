@@ -44,7 +44,7 @@ struct TwiceIndexed: Storable {
 @Suite struct IndexBuildTests {
   @Test(.timeLimit(.minutes(15)))
   func `A program that does not know an index cannot write past it`() throws {
-    let ground = try Ground(StoreOptions())
+    let ground = try StoreFixture(StoreOptions())
     try ground.store.save(IndexedBook(id: 1, title: "a"))
     let error = #expect(throws: ObjectError.self) {
       try ground.store.save(PlainBook(id: 2, title: "b"))
@@ -55,7 +55,7 @@ struct TwiceIndexed: Storable {
 
   @Test(.timeLimit(.minutes(15)))
   func `A type of a newer version is an error, and raising it drops what is not declared`() throws {
-    let ground = try Ground(StoreOptions())
+    let ground = try StoreFixture(StoreOptions())
     try ground.store.save(IndexedBook(id: 1, title: "a"))
     try ground.store.save(NewerBook(id: 2, title: "b"))
     for attempt in [
@@ -69,15 +69,15 @@ struct TwiceIndexed: Storable {
 
   @Test(.timeLimit(.minutes(15)))
   func `Objects that break a new unique index are named`() throws {
-    let ground = try Ground(StoreOptions())
+    let ground = try StoreFixture(StoreOptions())
     try ground.store.save([PlainBook(id: 1, title: "same"), PlainBook(id: 2, title: "same")])
     let error = #expect(throws: ObjectError.self) { try ground.store.prepare(UniqueBook.self) }
-    #expect(error?.code == .keyTaken && Set(error?.ids ?? []) == ["1", "2"])
+    #expect(error?.code == .uniqueViolation && Set(error?.ids ?? []) == ["1", "2"])
   }
 
   @Test(.timeLimit(.minutes(15)))
   func `Programs that disagree whether an index is unique do not undo each other's`() throws {
-    let ground = try Ground(StoreOptions())
+    let ground = try StoreFixture(StoreOptions())
     let books = [UniqueBook(id: 1, title: "a"), UniqueBook(id: 2, title: "b")]
     try ground.store.save(books)
     for _ in 0..<2 {
@@ -112,7 +112,7 @@ struct TwiceIndexed: Storable {
 
   @Test(.timeLimit(.minutes(15)))
   func `An index declared twice is an error that says so`() throws {
-    let ground = try Ground(StoreOptions())
+    let ground = try StoreFixture(StoreOptions())
     let error = #expect(throws: ObjectError.self) { try ground.store.save(TwiceIndexed(id: 1)) }
     #expect(error?.code == .invalidSchema && error?.index == "id")
   }

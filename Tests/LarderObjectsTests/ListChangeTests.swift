@@ -11,7 +11,7 @@ import Testing
   private typealias Changes = ListChanges<Car>.AsyncIterator
 
   @Test func `Changes begin with everything and name each step after it`() async throws {
-    let ground = try Ground(StoreOptions())
+    let ground = try StoreFixture(StoreOptions())
     let cars = (1...5).map { Car(id: "\($0)", model: "m", year: $0 * 10) }
     try await ground.store.save(cars)
     let query = ground.store.objects(Car.self).where(\.year < 100).sorted(by: \.year)
@@ -48,7 +48,7 @@ import Testing
   @Test func `An object deleted and saved again as it was is no change of a sorted list`()
     async throws
   {
-    let ground = try Ground(StoreOptions())
+    let ground = try StoreFixture(StoreOptions())
     let cars = (1...3).map { Car(id: "\($0)", model: "m", year: $0) }
     try await ground.store.save(cars)
     var changes = ground.store.objects(Car.self).sorted(by: \.year).changes.makeAsyncIterator()
@@ -71,7 +71,7 @@ import Testing
   }
 
   @Test func `Random commits, folded into one change, lead exactly to the new list`() async throws {
-    let ground = try Ground(StoreOptions())
+    let ground = try StoreFixture(StoreOptions())
     var random = Seed.announce().generator()
     let query = ground.store.objects(Car.self).where(\.price < 150)
       .sorted(by: \.year, .descending).limit(12)

@@ -13,7 +13,7 @@ import Testing
 
   @Test(.timeLimit(.minutes(15)))
   func `An object with several elements that an index cuts to the same key is found once`() throws {
-    let ground = try Ground(StoreOptions())
+    let ground = try StoreFixture(StoreOptions())
     let tags = [Self.long + "a", Self.long + "b"]
     try ground.store.save(Car(id: "1", model: "m", year: 1, tags: tags))
     let cars = ground.store.objects(Car.self).where { $0.tags.contains(tags[0]) }
@@ -24,7 +24,7 @@ import Testing
 
   @Test(.timeLimit(.minutes(15)))
   func `A compound key longer than an index keeps is found by all of its properties`() throws {
-    let ground = try Ground(StoreOptions())
+    let ground = try StoreFixture(StoreOptions())
     let (first, second) = (String(repeating: "y", count: 300), String(repeating: "z", count: 300))
     for (id, last) in ["a", "b", "c"].enumerated() {
       try ground.store.save(Pair(id: id, first: first, second: second + last))

@@ -28,7 +28,7 @@ private struct UnsoldCar: Storable {
 @Suite struct MigrationStepTests {
   @Test(.timeLimit(.minutes(15)))
   func `Fields come, go and are renamed without the Swift type, with their indexes`() throws {
-    let ground = try Ground(StoreOptions())
+    let ground = try StoreFixture(StoreOptions())
     try ground.store.save(Years.people(0..<1500))
     let steps: [ObjectMigration] = [
       .renameField("name", to: "title", in: "Person", toVersion: 2),
@@ -50,7 +50,7 @@ private struct UnsoldCar: Storable {
 
   @Test(.timeLimit(.minutes(15)))
   func `A type is renamed at once, and its old name is refused`() throws {
-    let ground = try Ground(StoreOptions())
+    let ground = try StoreFixture(StoreOptions())
     let old = try ObjectStore(at: ground.path, StoreOptions())
     try ground.store.save(Years.people(0..<100))
     #expect(try old.object(PersonV1.self, id: 3) != nil)
@@ -78,7 +78,7 @@ private struct UnsoldCar: Storable {
 
   @Test(.timeLimit(.minutes(15)))
   func `Objects move to another name, and nobody saves there before them`() throws {
-    let ground = try Ground(StoreOptions())
+    let ground = try StoreFixture(StoreOptions())
     try ground.store.save(Years.people(0..<2500))
     let move = ObjectMigration.objects("people are human") { (old: PersonV1) in
       Human(id: old.id, name: old.name, age: old.age)
@@ -89,7 +89,7 @@ private struct UnsoldCar: Storable {
       let error = #expect(throws: ObjectError.self) {
         try ground.store.save(Human(id: -1, name: "", age: ""))
       }
-      if error?.code == .migrating { refusals += 1 }
+      if error?.code == .migrationInProgress { refusals += 1 }
     }
     #expect(refusals == 2)
     #expect(try ground.store.objects(Human.self).count() == 2500)
@@ -97,7 +97,7 @@ private struct UnsoldCar: Storable {
       try ground.store.objects(PersonV1.self).fetch()
     }
     #expect(error?.code == .newerSchema)
-    let other = try Ground(StoreOptions())
+    let other = try StoreFixture(StoreOptions())
     try other.store.save(Human(id: 1, name: "", age: ""))
     try other.store.save(Years.people(0..<1))
     let refusal = #expect(throws: ObjectError.self) { try other.store.migrate([move]) }
@@ -106,7 +106,7 @@ private struct UnsoldCar: Storable {
 
   @Test(.timeLimit(.minutes(15)))
   func `Indexes are built anew, and a type is deleted with its name`() throws {
-    let ground = try Ground(StoreOptions())
+    let ground = try StoreFixture(StoreOptions())
     try ground.store.save(Years.people(0..<2500))
     try ground.store.migrate([.reindex(PersonV1.self)])
     let query = ground.store.objects(PersonV1.self).where(\.name == "n2400")
@@ -121,7 +121,7 @@ private struct UnsoldCar: Storable {
 
   @Test(.timeLimit(.minutes(15)))
   func `A fresh store, and one that is newer already, need no migration`() throws {
-    let ground = try Ground(StoreOptions())
+    let ground = try StoreFixture(StoreOptions())
     try ground.store.save(PersonV2(id: 1, name: "a", age: 1))
     let reports = try ground.store.migrate([Years.step])
     #expect(reports[0].objects == 0)
@@ -130,7 +130,7 @@ private struct UnsoldCar: Storable {
 
   @Test(.timeLimit(.minutes(15)))
   func `A list that does not go on where the store is, is an error`() throws {
-    let ground = try Ground(StoreOptions())
+    let ground = try StoreFixture(StoreOptions())
     try ground.store.migrate([.deleteAll(named: "a")])
     let late = #expect(throws: ObjectError.self) {
       try ground.store.migrate([.deleteAll(named: "b"), .deleteAll(named: "a")])
@@ -144,7 +144,7 @@ private struct UnsoldCar: Storable {
 
   @Test(.timeLimit(.minutes(15)))
   func `A migration left half done is gone on with by the next, or abandoned`() throws {
-    let ground = try Ground(StoreOptions())
+    let ground = try StoreFixture(StoreOptions())
     try ground.store.save(Years.people(0..<3500))
     try halfWay(ground)
     // The old program goes on, a new one is told what to do.
@@ -152,14 +152,14 @@ private struct UnsoldCar: Storable {
     let error = #expect(throws: ObjectError.self) {
       try ground.store.save(PersonV2(id: 3, name: "n3", age: 77))
     }
-    #expect(error?.code == .migrating)
+    #expect(error?.code == .migrationInProgress)
     var first: Int?
     try ground.store.migrate([Years.step]) { first = first ?? $0.done }
     #expect(first! > 1000)
     #expect(try ground.store.object(PersonV2.self, id: 3)?.age == 77)
     #expect(try ground.store.objects(PersonV2.self).count() == 3500)
 
-    let other = try Ground(StoreOptions())
+    let other = try StoreFixture(StoreOptions())
     try other.store.save(Years.people(0..<3500))
     try halfWay(other)
     #expect(try other.store.abandonMigration(named: Years.name))
@@ -170,7 +170,7 @@ private struct UnsoldCar: Storable {
   }
 
   /// Leaves a migration after its first step, as a killed process does.
-  private func halfWay(_ ground: Ground) throws {
+  private func halfWay(_ ground: StoreFixture) throws {
     let store = try ObjectStore(at: ground.path, StoreOptions())
     #expect(throws: StoreError.self) {
       try store.migrate([Years.step]) { _ in store.close() }
@@ -178,7 +178,7 @@ private struct UnsoldCar: Storable {
   }
 
   @Test func `A field that goes takes along indexes under a condition on it`() throws {
-    let ground = try Ground(StoreOptions())
+    let ground = try StoreFixture(StoreOptions())
     try ground.store.save((0..<5).map { SoldCar(id: $0, year: $0, sold: false) })
     try ground.store.migrate([.removeField("sold", in: "step.Car", toVersion: 2)])
     try ground.store.save(UnsoldCar(id: 9, year: 1))

@@ -11,7 +11,7 @@ import Testing
 @Suite struct MigrationTests {
   @Test(.timeLimit(.minutes(15)))
   func `A whole type is migrated in steps, in order, and once`() throws {
-    let ground = try Ground(StoreOptions())
+    let ground = try StoreFixture(StoreOptions())
     try ground.store.save(Years.people(0..<20_000).shuffled(seed: 1))
     let order = try ground.store.objects(PersonV1.self).fetch().map(\.id)
     var steps: [ObjectProgress] = []
@@ -38,7 +38,7 @@ import Testing
 
   @Test(.timeLimit(.minutes(15)))
   func `The old version goes on until the last step, and is refused after it`() throws {
-    let ground = try Ground(StoreOptions())
+    let ground = try StoreFixture(StoreOptions())
     try ground.store.save(Years.people(0..<5000))
     let old = try ObjectStore(at: ground.path, StoreOptions())
     #expect(try old.object(PersonV1.self, id: 7)?.age == "7")
@@ -84,7 +84,7 @@ import Testing
 
   @Test(.timeLimit(.minutes(15)))
   func `Unique keys that are swapped while the migration is under way are no clash`() throws {
-    let ground = try Ground(StoreOptions())
+    let ground = try StoreFixture(StoreOptions())
     try ground.store.save(Years.people(0..<3000))
     var isFirst = true
     try ground.store.migrate([Years.step]) { _ in
@@ -103,7 +103,7 @@ import Testing
 
   @Test(.timeLimit(.minutes(15)))
   func `An error names the object, leaves everything as it was, and may be mended`() throws {
-    let ground = try Ground(StoreOptions())
+    let ground = try StoreFixture(StoreOptions())
     var people = Years.people(0..<2500)
     people[2300].age = "old"
     try ground.store.save(people)
@@ -120,23 +120,24 @@ import Testing
 
   @Test(.timeLimit(.minutes(15)))
   func `Objects that clash in a unique index, or in their id, are both named`() throws {
-    let ground = try Ground(StoreOptions())
+    let ground = try StoreFixture(StoreOptions())
     var people = Years.people(0..<1500)
     people[1400].name = "n3"
     try ground.store.save(people)
     let error = #expect(throws: ObjectError.self) { try ground.store.migrate([Years.step]) }
-    #expect(error?.code == .keyTaken && error?.ids == ["1400", "3"] && error?.index == "name")
+    #expect(
+      error?.code == .uniqueViolation && error?.ids == ["1400", "3"] && error?.index == "name")
     let sameID = ObjectMigration.objects("one id") { (old: PersonV1) in
       PersonV2(id: old.id % 1200, name: "x\(old.id)", age: 1)
     }
     let other = #expect(throws: ObjectError.self) { try ground.store.migrate([sameID]) }
-    #expect(other?.code == .keyTaken && other?.ids == ["1200", "0"] && other?.index == nil)
+    #expect(other?.code == .uniqueViolation && other?.ids == ["1200", "0"] && other?.index == nil)
     #expect(try ground.store.objects(PersonV1.self).fetch() == people)
   }
 
   @Test(.timeLimit(.minutes(15)))
   func `A dry run tells what would happen, and writes nothing`() throws {
-    let ground = try Ground(StoreOptions())
+    let ground = try StoreFixture(StoreOptions())
     var people = Years.people(0..<1200)
     for position in [5, 700, 1100] { people[position].age = "old" }
     people[9].name = "n8"
@@ -153,7 +154,7 @@ import Testing
 
   @Test(.timeLimit(.minutes(15)))
   func `Only a migration that says so drops objects`() throws {
-    let ground = try Ground(StoreOptions())
+    let ground = try StoreFixture(StoreOptions())
     try ground.store.save(Years.people(0..<10))
     let dropping = Migration<PersonV1, PersonV2>(
       "even ones",
@@ -167,7 +168,7 @@ import Testing
 
   @Test(.timeLimit(.minutes(15)))
   func `Everything deleted while a migration is under way stays deleted`() throws {
-    let ground = try Ground(StoreOptions())
+    let ground = try StoreFixture(StoreOptions())
     try ground.store.save(Years.people(0..<2500))
     var isFirst = true
     try ground.store.migrate([Years.step]) { _ in
@@ -181,7 +182,7 @@ import Testing
 
   @Test(.timeLimit(.minutes(15)))
   func `An object in memory is not served after its type was migrated or deleted`() throws {
-    let ground = try Ground(StoreOptions())
+    let ground = try StoreFixture(StoreOptions())
     let other = try ObjectStore(at: ground.path, StoreOptions())
     try ground.store.save(Years.people(0..<10))
     #expect(try other.object(PersonV1.self, id: 1) != nil)
@@ -196,7 +197,7 @@ import Testing
 
   @Test(.timeLimit(.minutes(15)))
   func `Migrating without blocking does the same`() async throws {
-    let ground = try Ground(StoreOptions())
+    let ground = try StoreFixture(StoreOptions())
     try await ground.store.save(Years.people(0..<2500))
     let reports = try await ground.store.migrate([Years.step])
     #expect(reports.map(\.objects) == [2500])

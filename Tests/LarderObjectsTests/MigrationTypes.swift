@@ -81,7 +81,7 @@ struct PersonWithNote: Storable, Equatable {
   var note: String?
   static let storedName = "Person"
   static let schemaVersion = 2
-  static let readableFrom = 1
+  static let minimumReaderVersion = 1
   static let indexes = [Index<PersonWithNote>("name", \.name)]
 }
 

@@ -35,7 +35,7 @@ private struct Item: Storable, Equatable {
     throws
   {
     var random = Seed.announce().generator()
-    let ground = try Ground(StoreOptions())
+    let ground = try StoreFixture(StoreOptions())
     let stores = [ground.store, try ObjectStore(at: ground.path, StoreOptions())]
     var model: [Int: Item] = [:]
     for _ in 0..<400 {
@@ -46,7 +46,7 @@ private struct Item: Storable, Equatable {
         model[item.id] = nil
       } else if model.values.contains(where: { $0.clashes(with: item) }) {
         let error = #expect(throws: ObjectError.self) { try store.save(item) }
-        #expect(error?.code == .keyTaken)
+        #expect(error?.code == .uniqueViolation)
       } else {
         try store.save(item)
         model[item.id] = item

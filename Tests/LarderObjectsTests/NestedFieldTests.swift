@@ -65,12 +65,12 @@ private struct OldOrder: Storable, Equatable {
 }
 
 @Suite(.timeLimit(.minutes(15))) struct NestedFieldTests {
-  private let ground: Ground
+  private let ground: StoreFixture
   private let newer: ObjectStore
   private let older: ObjectStore
 
   init() throws {
-    ground = try Ground(StoreOptions())
+    ground = try StoreFixture(StoreOptions())
     newer = ground.store
     older = try ObjectStore(at: ground.path, StoreOptions())
   }

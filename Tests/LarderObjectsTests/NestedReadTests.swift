@@ -12,12 +12,12 @@ import Testing
 @Suite struct NestedReadTests {
   @Test(.timeLimit(.minutes(15)))
   func `More threads than there are readers may read inside of reads, all at once`() throws {
-    let ground = try Ground(StoreOptions())
+    let ground = try StoreFixture(StoreOptions())
     try ground.store.save([Plate(id: 1, text: "A"), Plate(id: 2, text: "B")])
     final class Meeting: Sendable { let inside = Atomic<Int>(0) }
     let (meeting, threads) = (Meeting(), 24)
     let readers = (0..<threads).map { _ in
-      OwnThread { [store = ground.store] in
+      JoinableThread { [store = ground.store] in
         Result {
           try store.objects(Plate.self).filter { plate in
             // Each holds a reader by now, and nobody lets go before all do.
@@ -43,7 +43,7 @@ import Testing
 
   @Test(.timeLimit(.minutes(15)))
   func `More reads inside of each other than there are readers are a typed error`() throws {
-    let ground = try Ground(StoreOptions())
+    let ground = try StoreFixture(StoreOptions())
     try ground.store.save([Plate(id: 1, text: "A"), Plate(id: 2, text: "B")])
     for _ in 0..<2 {
       #expect(try count(inside: Self.readers - 1, ground.store) == 2)
@@ -58,11 +58,11 @@ import Testing
 
   @Test(.timeLimit(.minutes(15)))
   func `Threads that hold all readers and want one more each do not wait for ever`() throws {
-    let ground = try Ground(StoreOptions())
+    let ground = try StoreFixture(StoreOptions())
     try ground.store.save([Plate(id: 1, text: "A"), Plate(id: 2, text: "B")])
     let meeting = Meeting(of: Self.readers)
     let readers = (0..<Self.readers).map { _ in
-      OwnThread { [store = ground.store] in
+      JoinableThread { [store = ground.store] in
         Result {
           try store.read { _ in
             meeting.wait()
@@ -110,7 +110,7 @@ import Testing
 
   @Test(.timeLimit(.minutes(15)))
   func `The first query of a type with references takes no more readers than the next`() throws {
-    let ground = try Ground(StoreOptions())
+    let ground = try StoreFixture(StoreOptions())
     let maker = Maker(id: "m", name: "M")
     let person = Person(id: 1, name: "Ada", employer: maker)
     try ground.store.save((0..<40).map { Ticket(id: $0, holder: person) })

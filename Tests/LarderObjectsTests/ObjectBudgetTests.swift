@@ -30,7 +30,7 @@ private struct Book: Storable {
 @Suite struct ObjectBudgetTests {
   @Test(.timeLimit(.minutes(15)))
   func `Of few objects exactly the least recently used goes, with its index entries`() throws {
-    let ground = try Ground()
+    let ground = try StoreFixture()
     for id in 0..<10 { try ground.store.save(Note(id: id, tag: "t\(id % 2)")) }
     #expect(try ground.store.object(Note.self, id: 0) != nil)
     #expect(try ground.store.objects(Note.self).where(\.id == 1).first() != nil)
@@ -52,7 +52,7 @@ private struct Book: Storable {
 
   @Test(.timeLimit(.minutes(15)))
   func `A budget of nothing is a typed error, and not no limit`() throws {
-    let ground = try Ground(StoreOptions())
+    let ground = try StoreFixture(StoreOptions())
     try ground.store.save(Page(id: "a", text: "1"))
     try ground.store.setBudget(ObjectBudget(count: 2), for: Page.self)
     for budget in [
@@ -71,7 +71,7 @@ private struct Book: Storable {
   func `A budget in bytes holds after every commit, batches and replacements included`() throws {
     let seed = Seed.announce()
     var random = seed.generator()
-    let ground = try Ground(StoreOptions())
+    let ground = try StoreFixture(StoreOptions())
     let budget = ObjectBudget(bytes: .bytes(50_000))
     try ground.store.setBudget(budget, for: Page.self)
     for round in 0..<200 {
@@ -93,7 +93,7 @@ private struct Book: Storable {
 
   @Test(.timeLimit(.minutes(15)))
   func `M23: an object larger than the budget is refused and costs nobody anything`() throws {
-    let ground = try Ground()
+    let ground = try StoreFixture()
     try ground.store.setBudget(ObjectBudget(bytes: .bytes(3072)), for: Page.self)
     try ground.store.save([Page(id: "a", text: "1"), Page(id: "b", text: "2")])
     let before = try ground.store.usage(of: Page.self)
@@ -115,7 +115,7 @@ private struct Book: Storable {
 
   @Test(.timeLimit(.minutes(15)))
   func `A budget that comes later, or becomes less, is come down to, and lifted again`() throws {
-    let ground = try Ground(StoreOptions())
+    let ground = try StoreFixture(StoreOptions())
     try ground.store.save((0..<5000).map { Page(id: "\($0)", text: "p\($0)") })
     try ground.store.setBudget(ObjectBudget(count: 700), for: Page.self)
     #expect(try ground.store.objects(Page.self).count() == 700)
@@ -134,7 +134,7 @@ private struct Book: Storable {
 
   @Test(.timeLimit(.minutes(15)))
   func `What was used outlives what was not, whatever shares the store`() throws {
-    let ground = try Ground(StoreOptions())
+    let ground = try StoreFixture(StoreOptions())
     try ground.store.save((0..<3000).map { Car(id: "\($0)", model: "m", year: $0) })
     try ground.store.setBudget(ObjectBudget(count: 500), for: Page.self)
     let hot = (0..<20).map { "hot \($0)" }
@@ -157,7 +157,7 @@ private struct Book: Storable {
 
   @Test(.timeLimit(.minutes(15)))
   func `An evicted object is missing where it is referred to, and no rule is asked`() throws {
-    let ground = try Ground()
+    let ground = try StoreFixture()
     try ground.store.save(Book(id: 1, notes: (0..<3).map { Note(id: $0, tag: "t") }))
     #expect(throws: ObjectError.self) { try ground.store.delete(Note.self, id: 0) }
     for id in 10..<20 { try ground.store.save(Note(id: id, tag: "new")) }
@@ -172,7 +172,7 @@ private struct Book: Storable {
   func `Recency outlives a restart, and objects unused for a time are deleted`() throws {
     let clock = ManualClock()
     clock.set(to: 1_700_000_000_000)
-    let ground = try Ground(StoreOptions(clock: StoreClock { clock.now }))
+    let ground = try StoreFixture(StoreOptions(clock: StoreClock { clock.now }))
     let start = clock.now
     for id in 0..<10 {
       clock.advance(by: .seconds(60))
@@ -190,7 +190,7 @@ private struct Book: Storable {
 
   @Test(.timeLimit(.minutes(15)))
   func `Reads of a bounded type write nothing to the database`() throws {
-    let ground = try Ground()
+    let ground = try StoreFixture()
     for id in 0..<10 { try ground.store.save(Note(id: id, tag: "t")) }
     let before = try ground.store.storage.statistics()
     for round in 0..<100 {

@@ -29,7 +29,7 @@ enum Plan: String, CacheKey, Codable { case free, paid }
 @Suite struct ObjectIDTests {
   /// Saves an object for each id and expects each to be an object of its own, however it is found.
   private func check<ID: CacheKey & Codable>(_ ids: [ID], as type: ID.Type = ID.self) throws {
-    let ground = try Ground(StoreOptions())
+    let ground = try StoreFixture(StoreOptions())
     let objects = ids.enumerated().map { Named(id: $1, name: "\($0)") }
     try ground.store.save(objects)
     #expect(try ground.store.objects(Named<ID>.self).fetch() == objects)
@@ -84,7 +84,7 @@ enum Plan: String, CacheKey, Codable { case free, paid }
   @Test(.timeLimit(.minutes(15)))
   func `Equal ids are one object, however they are written`() throws {
     func expectOne<ID: CacheKey & Codable>(_ first: ID, _ second: ID) throws {
-      let ground = try Ground(StoreOptions())
+      let ground = try StoreFixture(StoreOptions())
       let other = try ObjectStore(at: ground.path, StoreOptions())
       try ground.store.save(Named(id: first, name: "first"))
       #expect(try other.object(Named<ID>.self, id: second)?.name == "first")
@@ -107,7 +107,7 @@ enum Plan: String, CacheKey, Codable { case free, paid }
 
   @Test(.timeLimit(.minutes(15)))
   func `Ids of errors and of references are the texts that the tool shows`() throws {
-    let ground = try Ground(StoreOptions())
+    let ground = try StoreFixture(StoreOptions())
     let date = Date(timeIntervalSinceReferenceDate: 800_000_000.25)
     let naming = Naming(id: 1, one: Named(id: date, name: "a"), many: [])
     try ground.store.save(naming)
@@ -124,7 +124,7 @@ enum Plan: String, CacheKey, Codable { case free, paid }
 
   @Test(.timeLimit(.minutes(15)))
   func `An observed object of an id in another form is the same`() async throws {
-    let ground = try Ground(StoreOptions())
+    let ground = try StoreFixture(StoreOptions())
     try await ground.store.save(Named(id: "e\u{301}", name: "a"))
     var values = ground.store.values(of: Named<String>.self, id: "é").makeAsyncIterator()
     #expect(try await values.next()??.name == "a")

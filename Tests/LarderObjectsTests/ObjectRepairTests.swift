@@ -68,7 +68,7 @@ private struct RepairedGround {
   private var generation: String {
     get throws {
       let (found, _) = try #require(StoreDirectory.find(path))
-      let number = try CurrentFile.read(in: found)
+      let number = try CurrentPointer.read(in: found)
       return found.generation(try #require(number))
     }
   }
@@ -214,22 +214,22 @@ private struct RepairedGround {
       var random = trial.generator()
       let ground = try RepairedGround()
       let data = try ground.data
-      let before = try Files.contents(of: data)
+      let before = try TestFiles.contents(of: data)
       let pages = before.count / 4096
       for _ in 0..<Int.random(in: 1...4, using: &random) {
         let page = Int.random(in: 2..<pages, using: &random)
         let junk = (0..<4096).map { _ in UInt8.random(in: 0...255, using: &random) }
-        try Files.overwrite(
+        try TestFiles.overwrite(
           Bool.random(using: &random) ? junk : [UInt8](repeating: 0, count: 4096),
           at: page * 4096, in: data)
       }
-      let damaged = try Files.contents(of: data)
+      let damaged = try TestFiles.contents(of: data)
       do {
         let report = try SharedStore.repair(at: ground.path)
         if report.outcome == .sound { untouched += 1 }
         if let files = report.damagedFiles {
           // The original is beside, as it was.
-          let found = try Files.contents(of: files + "/data.mdb")
+          let found = try TestFiles.contents(of: files + "/data.mdb")
           #expect(found == damaged, "\(trial)")
         }
         let isWhole = report.types.contains { $0.name == "Person" && !$0.isRecovered }
@@ -238,7 +238,7 @@ private struct RepairedGround {
         all += ground.people.count
       } catch let error as StoreError where error.code == .damaged {
         refused += 1
-        #expect(try Files.contents(of: data) == damaged, "\(trial)")
+        #expect(try TestFiles.contents(of: data) == damaged, "\(trial)")
       }
     }
     print("damaged pages: \(kept) of \(all) objects kept, \(refused) refused, \(untouched) sound")
@@ -273,11 +273,11 @@ private struct RepairedGround {
     let ground = try RepairedGround()
     let victim = try #require(ground.people[9])
     let mark = Array("<9@\(victim.number % 1000)>".utf8)
-    let data = try Files.contents(of: ground.data)
+    let data = try TestFiles.contents(of: ground.data)
     var flipped = 0
     for offset in 0..<(data.count - mark.count) where data[offset] == mark[0] {
       guard data[offset..<offset + mark.count].elementsEqual(mark) else { continue }
-      try Files.overwrite([0x2A], at: offset + mark.count + 300, in: ground.data)
+      try TestFiles.overwrite([0x2A], at: offset + mark.count + 300, in: ground.data)
       flipped += 1
     }
     try #require(flipped > 0)

@@ -14,8 +14,8 @@ import Testing
     let seed = Seed.announce()
     let comment = Comment(rawValue: "seed \(seed)")
     var random = seed.generator()
-    let ground = try Ground(StoreOptions())
-    let options = CacheOptions(memoryCount: memory)
+    let ground = try StoreFixture(StoreOptions())
+    let options = CacheOptions(memoryCountLimit: memory)
     // Two that share files and no memory, as two processes do.
     let stores = try (0..<2).map { _ in
       try ObjectStore(at: ground.path, StoreOptions(), memory: options)
@@ -58,7 +58,7 @@ import Testing
   }
 
   @Test func `Ids of any length have places of their own`() throws {
-    let ground = try Ground(StoreOptions())
+    let ground = try StoreFixture(StoreOptions())
     // What is left of an id without its last two bytes, and these bytes, are often the same.
     let parts = ["", "a", "b", "ab", "ba", "aab", "aba", "00", "01", "000", "0000", "0001", "0100"]
     let ids = Set(parts + parts.flatMap { first in parts.map { first + $0 } })

@@ -10,7 +10,7 @@ import Testing
 @Suite struct ObjectStoreTests {
   @Test(.timeLimit(.minutes(15)))
   func `An object is stored whole under any id, and replaced by its id`() throws {
-    let ground = try Ground()
+    let ground = try StoreFixture()
     let ids = ["", "a/b", "../..", "é", "e\u{302}", String(repeating: "x", count: 10_000), "a\0b"]
     for (index, id) in ids.enumerated() {
       try ground.store.save(Car(id: id, model: "m\(index)", year: index))
@@ -31,7 +31,7 @@ import Testing
 
   @Test(.timeLimit(.minutes(15)), arguments: [200_000, 20_000_000])
   func `A large object is stored in chunks and comes back`(size: Int) throws {
-    let ground = try Ground()
+    let ground = try StoreFixture()
     let car = Car(id: "big", model: String(repeating: "long ", count: size / 5), year: 1)
     try ground.store.save(car)
     #expect(try ground.store.storage.verify() == [])
@@ -44,7 +44,7 @@ import Testing
 
   @Test(.timeLimit(.minutes(15)))
   func `Every write has a twin that suspends, with the same result`() async throws {
-    let ground = try Ground()
+    let ground = try StoreFixture()
     let store = ground.store
     func ids() throws -> [String] { try store.objects(Car.self).fetch().map(\.id) }
     try await store.save((0..<9).map { Car(id: "\($0)", model: "m", year: $0) })
@@ -68,12 +68,12 @@ import Testing
 
   @Test(.timeLimit(.minutes(15)))
   func `A unique key is had by one object, also inside a batch`() throws {
-    let ground = try Ground()
+    let ground = try StoreFixture()
     try ground.store.save(Plate(id: 1, text: "A"))
     let error = #expect(throws: ObjectError.self) {
       try ground.store.save([Plate(id: 2, text: "B"), Plate(id: 3, text: "A")])
     }
-    #expect(error?.code == .keyTaken && error?.ids == ["3", "1"] && error?.index == "text")
+    #expect(error?.code == .uniqueViolation && error?.ids == ["3", "1"] && error?.index == "text")
     #expect(try ground.store.objects(Plate.self).count() == 1)
     // Its own key may be kept, and one that is given up taken.
     try ground.store.save(Plate(id: 1, text: "A"))
@@ -84,7 +84,7 @@ import Testing
 
   @Test(.timeLimit(.minutes(15)))
   func `Deleting all of a type leaves the others, and is one step`() throws {
-    let ground = try Ground()
+    let ground = try StoreFixture()
     try ground.store.save((0..<50).map { Car(id: "\($0)", model: "m", year: $0) })
     try ground.store.save(Plate(id: 1, text: "A"))
     try ground.store.deleteAll(Car.self)
@@ -99,7 +99,7 @@ import Testing
   func `A reset leaves nothing of any type, for anybody, and the types as they were declared`()
     throws
   {
-    let ground = try Ground()
+    let ground = try StoreFixture()
     let other = try ObjectStore(at: ground.path)
     let file = File(id: "1", format: Format(id: "text"))
     try ground.store.save(file)
@@ -121,12 +121,12 @@ import Testing
     #expect(try cars.count() == 0)
     #expect(try other.storage.verify() == [])
     // Of a store without types there is nothing to delete.
-    try Ground().store.reset()
+    try StoreFixture().store.reset()
   }
 
   @Test(.timeLimit(.minutes(15)))
   func `Merging replaces what fits and leaves the rest`() throws {
-    let ground = try Ground()
+    let ground = try StoreFixture()
     try ground.store.save((0..<10).map { Car(id: "\($0)", model: "m", year: $0) })
     try ground.store.merge(
       [Car(id: "2", model: "kept", year: 2), Car(id: "20", model: "new", year: 20)],
@@ -139,7 +139,7 @@ import Testing
 
   @Test(.timeLimit(.minutes(15)))
   func `A transaction over types is all or nothing, and sees itself`() throws {
-    let ground = try Ground()
+    let ground = try StoreFixture()
     struct Stop: Error {}
     #expect(throws: Stop.self) {
       try ground.store.write { transaction in
@@ -155,7 +155,7 @@ import Testing
 
   @Test(.timeLimit(.minutes(15)))
   func `A kept query gives its result again until something changes`() throws {
-    let ground = try Ground()
+    let ground = try StoreFixture()
     let other = try ObjectStore(at: ground.path)
     let query = ground.store.objects(Car.self).where(\.year >= 5)
     #expect(try query.fetch() == [])

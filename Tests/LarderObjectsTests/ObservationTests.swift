@@ -10,7 +10,7 @@ import Testing
 @Suite struct ObservationTests {
   @Test(.timeLimit(.minutes(15)))
   func `A query's values begin with the present and follow every change`() async throws {
-    let ground = try Ground(StoreOptions())
+    let ground = try StoreFixture(StoreOptions())
     let other = try ObjectStore(at: ground.path, StoreOptions())
     var iterator = ground.store.objects(Car.self).where(\.year > 0).observe().makeAsyncIterator()
     #expect(try await iterator.next() == [])
@@ -28,7 +28,7 @@ import Testing
 
   @Test(.timeLimit(.minutes(15)))
   func `An object's values tell of its coming, its changes and its end`() async throws {
-    let ground = try Ground(StoreOptions())
+    let ground = try StoreFixture(StoreOptions())
     var iterator = ground.store.values(of: Car.self, id: "1").makeAsyncIterator()
     #expect(try await iterator.next() == .some(nil))
     try await ground.store.save(Car(id: "1", model: "m", year: 1))
@@ -41,7 +41,7 @@ import Testing
 
   @Test(.timeLimit(.minutes(15)))
   func `Cancelling ends a wait, and closing ends it with an error`() async throws {
-    let ground = try Ground(StoreOptions())
+    let ground = try StoreFixture(StoreOptions())
     let store = ground.store
     let seen = AsyncStream<Int>.makeStream()
     let task = Task {

@@ -32,12 +32,12 @@ private struct Renamed: Storable, Equatable {
 }
 
 @Suite(.timeLimit(.minutes(15))) struct ObserverMigrationTests {
-  private let ground: Ground
+  private let ground: StoreFixture
   private let other: ObjectStore
   private var store: ObjectStore { ground.store }
 
   init() throws {
-    ground = try Ground(StoreOptions())
+    ground = try StoreFixture(StoreOptions())
     other = try ObjectStore(at: ground.path, StoreOptions())
   }
 

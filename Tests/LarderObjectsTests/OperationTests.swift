@@ -28,7 +28,7 @@ struct Plated: Storable, Equatable {
 
   @Test(.timeLimit(.minutes(15)))
   func `A batch that fails in the middle and is caught stores nothing of its transaction`() throws {
-    let ground = try Ground(StoreOptions())
+    let ground = try StoreFixture(StoreOptions())
     let store = ground.store
     try store.save(Plated(id: 1, plate: "A"))
     let code = codes {
@@ -44,7 +44,7 @@ struct Plated: Storable, Equatable {
 
   @Test(.timeLimit(.minutes(15)))
   func `An operation after a failed one is refused with the cause`() throws {
-    let ground = try Ground(StoreOptions())
+    let ground = try StoreFixture(StoreOptions())
     let store = ground.store
     try store.save(Plated(id: 1, plate: "A"))
     let seen = try? store.write { transaction -> [String] in
@@ -67,7 +67,7 @@ struct Plated: Storable, Equatable {
 
   @Test(.timeLimit(.minutes(15)))
   func `A child that cannot be saved takes its parent with it`() throws {
-    let ground = try Ground(StoreOptions())
+    let ground = try StoreFixture(StoreOptions())
     let store = ground.store
     try store.save(Plated(id: 1, plate: "A"))
     let code = codes {
@@ -83,7 +83,7 @@ struct Plated: Storable, Equatable {
   func `An operation that fails before it writes changes nothing and the transaction continues`()
     throws
   {
-    let ground = try Ground(StoreOptions())
+    let ground = try StoreFixture(StoreOptions())
     let store = ground.store
     try store.save(Plated(id: 1, plate: "A"))
     try store.write { transaction in
@@ -101,7 +101,7 @@ struct Plated: Storable, Equatable {
   @Test(.timeLimit(.minutes(15)))
   func `The error of a closure is thrown rather than that of the transaction`() throws {
     struct Own: Error {}
-    let ground = try Ground(StoreOptions())
+    let ground = try StoreFixture(StoreOptions())
     try ground.store.save(Plated(id: 1, plate: "A"))
     #expect(throws: Own.self) {
       try ground.store.write { transaction in

@@ -9,10 +9,10 @@ import LarderTesting
 import Testing
 
 @Suite(.timeLimit(.minutes(15))) struct PageTests {
-  private let ground: Ground
+  private let ground: StoreFixture
   private var store: ObjectStore { ground.store }
 
-  init() throws { ground = try Ground(StoreOptions()) }
+  init() throws { ground = try StoreFixture(StoreOptions()) }
 
   private func pages(
     of query: Query<Car>, size: Int, between: () throws -> Void = {}

@@ -69,10 +69,10 @@ private struct Surface {
       Issue.record("there is no such object")
     } catch ObjectError.notFound {
     }
-    let error: any Error = ObjectError(.keyTaken, type: "T", "")
+    let error: any Error = ObjectError(.uniqueViolation, type: "T", "")
     switch error {
     case ObjectError.notFound: Issue.record("another code")
-    case ObjectError.keyTaken: break
+    case ObjectError.uniqueViolation: break
     default: Issue.record("no pattern matches")
     }
     #expect(!(ObjectError.notFound ~= CancellationError()))

@@ -34,12 +34,12 @@ import Testing
     ]
   }
 
-  let ground: Ground
+  let ground: StoreFixture
   let books: Query<Book>
   let indexed: Query<Indexed>
 
   init() throws {
-    ground = try Ground(StoreOptions())
+    ground = try StoreFixture(StoreOptions())
     let rows: [(String, String, Int, String?, [String], Double, Bool)] = [
       ("1", "Emma", 1815, "Austen", ["novel", "love"], 5, false),
       ("2", "Persuasion", 1817, "Austen", ["novel"], 7.5, true),
@@ -63,8 +63,8 @@ import Testing
 
   /// What a predicate finds with and without indexes, by fetching and by counting.
   func expect(
-    _ wanted: String, _ plain: (ObjectShape<Book>) throws -> Predicate<Book>,
-    _ walked: (ObjectShape<Indexed>) throws -> Predicate<Indexed>,
+    _ wanted: String, _ plain: (PredicateRoot<Book>) throws -> Predicate<Book>,
+    _ walked: (PredicateRoot<Indexed>) throws -> Predicate<Indexed>,
     _ location: SourceLocation = #_sourceLocation
   ) throws {
     let plain = try books.where(plain)
@@ -210,11 +210,11 @@ import Testing
 
 /// What is made of the objects a query finds.
 @Suite(.timeLimit(.minutes(15))) struct AggregateTests {
-  let ground: Ground
+  let ground: StoreFixture
   let cars: Query<Car>
 
   init() throws {
-    ground = try Ground(StoreOptions())
+    ground = try StoreFixture(StoreOptions())
     try ground.store.save([
       Car(id: "1", model: "b", year: 3, owner: "x", tags: ["t"], price: 1.5),
       Car(id: "2", model: "a", year: 1, owner: nil, tags: ["t", "u"], price: 250),

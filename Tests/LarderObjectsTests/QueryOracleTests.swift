@@ -36,10 +36,10 @@ import Testing
       default: return (left && right, { leftHolds($0) && rightHolds($0) })
       }
     }
-    let model = PropertyOf<Car, String>(\.model)
-    let tags = PropertyOf<Car, [String]>(\.tags)
-    let owner = PropertyOf<Car, String?>(\.owner)
-    let year = PropertyOf<Car, Int>(\.year)
+    let model = PredicateProperty<Car, String>(\.model)
+    let tags = PredicateProperty<Car, [String]>(\.tags)
+    let owner = PredicateProperty<Car, String?>(\.owner)
+    let year = PredicateProperty<Car, Int>(\.year)
     switch Int.random(in: 0..<16, using: &random) {
     case 0: return (\.model == word, { $0.model == word })
     case 1: return (\.model != word, { $0.model != word })
@@ -68,7 +68,7 @@ import Testing
   func `Any query gives what filtering and sorting an array gives`() throws {
     let seed = Seed.announce()
     var random = seed.generator()
-    let ground = try Ground(StoreOptions())
+    let ground = try StoreFixture(StoreOptions())
     var model: [Car] = []
     for id in 0..<300 {
       let car = Self.car(id, &random)
@@ -136,7 +136,7 @@ import Testing
 
   @Test(.timeLimit(.minutes(15)))
   func `The planner walks the index that says most`() throws {
-    let ground = try Ground(StoreOptions())
+    let ground = try StoreFixture(StoreOptions())
     try ground.store.save(Car(id: "1", model: "m", year: 1))
     func plan(_ query: Query<Car>) throws -> String { try query.explain() }
     let cars = ground.store.objects(Car.self)

@@ -133,7 +133,7 @@ private struct NoRule: Storable {
     #expect(built[0].builder == company)
     // The rule went with the property and the names.
     let error = #expect(throws: ObjectError.self) { try store.delete(company) }
-    #expect(error?.code == .referenced)
+    #expect(error?.code == .deletionDenied)
     try store.prepare(BuiltModel.self)
     try store.delete(BuiltModel.self, ids: built.map(\.id))
     #expect(try store.delete(company))
@@ -152,7 +152,7 @@ private struct NoRule: Storable {
     // A program without any keeps it, and so do those that declare it.
     try store.save(NoRule(id: 1, year: "1", maker: makers[1], partners: []))
     let denied = #expect(throws: ObjectError.self) { try store.delete(makers[1]) }
-    #expect(denied?.code == .referenced)
+    #expect(denied?.code == .deletionDenied)
     try store.save(OldModel(id: 1, year: "2", maker: makers[1], partners: []))
   }
 

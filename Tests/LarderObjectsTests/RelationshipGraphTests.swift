@@ -10,7 +10,7 @@ import Testing
 @Suite struct RelationshipGraphTests {
   @Test(.timeLimit(.minutes(15)))
   func `A chain of ten thousand is saved, walked and deleted`() throws {
-    let ground = try Ground(StoreOptions())
+    let ground = try StoreFixture(StoreOptions())
     let store = ground.store
     let count = 10_000
     var node = Node(id: 0)
@@ -42,7 +42,7 @@ import Testing
 
   @Test(.timeLimit(.minutes(15)))
   func `Cycles are saved, walked, deleted and compared`() throws {
-    let ground = try Ground(StoreOptions())
+    let ground = try StoreFixture(StoreOptions())
     let store = ground.store
     let a = Person(id: 1, name: "A")
     let b = Person(id: 2, name: "B", friends: [a])
@@ -64,7 +64,7 @@ import Testing
 
   @Test(.timeLimit(.minutes(15)))
   func `Many to many is a list on both sides, or one and its inverse`() throws {
-    let ground = try Ground(StoreOptions())
+    let ground = try StoreFixture(StoreOptions())
     let store = ground.store
     try store.save((0..<20).map { Person(id: $0, name: "\($0)") })
     for id in 0..<20 {
@@ -85,7 +85,7 @@ import Testing
 
   @Test(.timeLimit(.minutes(15)))
   func `Referrers are found by an index, in step with every change`() throws {
-    let ground = try Ground(StoreOptions())
+    let ground = try StoreFixture(StoreOptions())
     let store = ground.store
     let number = UInt64.random(in: 0...UInt64.max)
     var seed = SeededRandom(seed: number)
@@ -128,7 +128,7 @@ import Testing
 
   @Test(.timeLimit(.minutes(15)))
   func `Included children are those of the query's snapshot, each read once`() throws {
-    let ground = try Ground(StoreOptions())
+    let ground = try StoreFixture(StoreOptions())
     let store = ground.store
     let parts = (0..<10).map { Part(id: "\($0)", weight: $0) }
     try store.save(
@@ -146,7 +146,7 @@ import Testing
 
   @Test(.timeLimit(.minutes(15)))
   func `A program that does not know of references cannot write past them`() throws {
-    let ground = try Ground(StoreOptions())
+    let ground = try StoreFixture(StoreOptions())
     try ground.store.save(Vehicle(id: "a", year: 1, maker: Maker(id: "m", name: "x")))
     let other = try ObjectStore(at: ground.path, StoreOptions())
     #expect(try other.object(PlainVehicle.self, id: "a")?.year == 1)

@@ -18,7 +18,7 @@ private func fill(_ store: ObjectStore) throws {
 @Suite struct RelationshipRuleTests {
   @Test(.timeLimit(.minutes(15)))
   func `A deletion that others deny names them, and deletes nothing`() throws {
-    let ground = try Ground(StoreOptions())
+    let ground = try StoreFixture(StoreOptions())
     let store = ground.store
     try fill(store)
     let formats = store.objects(Format.self)
@@ -31,7 +31,7 @@ private func fill(_ store: ObjectStore) throws {
     ]
     for attempt in attempts {
       let error = #expect(throws: ObjectError.self, performing: attempt)
-      #expect(error?.code == .referenced && Set(error?.ids ?? []) == ["1", "2"])
+      #expect(error?.code == .deletionDenied && Set(error?.ids ?? []) == ["1", "2"])
       #expect(try formats.fetch() == [Format(id: "text")])
     }
     // A program that has never used the type of the referrers obeys as well.
@@ -50,7 +50,7 @@ private func fill(_ store: ObjectStore) throws {
 
   @Test(.timeLimit(.minutes(15)))
   func `A rule that another program declares holds from the next deletion on`() throws {
-    let ground = try Ground(StoreOptions())
+    let ground = try StoreFixture(StoreOptions())
     let other = try ObjectStore(at: ground.path, StoreOptions())
     try ground.store.save([Format(id: "a"), Format(id: "b")])
     // What types there are is known here from now on.
@@ -60,7 +60,7 @@ private func fill(_ store: ObjectStore) throws {
     let error = #expect(throws: ObjectError.self) {
       try ground.store.delete(Format.self, id: "a")
     }
-    #expect(error?.code == .referenced)
+    #expect(error?.code == .deletionDenied)
     struct Stop: Error {}
     #expect(throws: Stop.self) {
       try ground.store.write { transaction in
@@ -76,7 +76,7 @@ private func fill(_ store: ObjectStore) throws {
 
   @Test(.timeLimit(.minutes(15)))
   func `A deletion takes along what it owns, to any depth`() throws {
-    let ground = try Ground(StoreOptions())
+    let ground = try StoreFixture(StoreOptions())
     let store = ground.store
     try fill(store)
     try store.save(Folder(id: "else", files: [File(id: "3")]))
@@ -93,7 +93,7 @@ private func fill(_ store: ObjectStore) throws {
 
   @Test(.timeLimit(.minutes(15)))
   func `A reference is taken out when what it leads to is deleted`() throws {
-    let ground = try Ground(StoreOptions())
+    let ground = try StoreFixture(StoreOptions())
     let store = ground.store
     try fill(store)
     try store.delete(File.self, id: "2")
@@ -111,7 +111,7 @@ private func fill(_ store: ObjectStore) throws {
 
   @Test(.timeLimit(.minutes(15)))
   func `Taking a reference out keeps the type's own indexes, or is an error`() throws {
-    let ground = try Ground(StoreOptions())
+    let ground = try StoreFixture(StoreOptions())
     let store = ground.store
     let people = (0..<3).map { Person(id: $0, name: "\($0)") }
     try store.save(people.map { Shelf(id: $0.id, owner: $0) })
@@ -131,7 +131,7 @@ private func fill(_ store: ObjectStore) throws {
 
   @Test(.timeLimit(.minutes(15)))
   func `What a required reference leads to is not deleted by default`() throws {
-    let ground = try Ground(StoreOptions())
+    let ground = try StoreFixture(StoreOptions())
     let store = ground.store
     let people = (0..<3).map { Person(id: $0, name: "p") }
     try store.save([Ticket(id: 1, holder: people[0]), Ticket(id: 2, holder: people[1])])
@@ -143,7 +143,7 @@ private func fill(_ store: ObjectStore) throws {
       { try other.merge(with: [people[2]]) },
     ] {
       let error = #expect(throws: ObjectError.self, performing: attempt)
-      #expect(error?.code == .referenced && error?.ids.contains("1") == true, "\(error!)")
+      #expect(error?.code == .deletionDenied && error?.ids.contains("1") == true, "\(error!)")
     }
     #expect(try store.objects(Ticket.self).fetch().count == 2)
     #expect(try store.objects(Ticket.self).count() == 2)
@@ -159,7 +159,7 @@ private func fill(_ store: ObjectStore) throws {
 
   @Test(.timeLimit(.minutes(15)))
   func `What has no rule stays, and is left dangling`() throws {
-    let ground = try Ground(StoreOptions())
+    let ground = try StoreFixture(StoreOptions())
     let store = ground.store
     try store.save(
       Vehicle(id: "a", year: 1, maker: Maker(id: "m", name: "x"), parts: [Part(id: "p", weight: 1)])

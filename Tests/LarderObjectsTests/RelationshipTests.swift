@@ -11,7 +11,7 @@ import Testing
 @Suite struct RelationshipTests {
   @Test(.timeLimit(.minutes(15)))
   func `Children are stored once, and a parent fetched later shows their newest state`() throws {
-    let ground = try Ground(StoreOptions())
+    let ground = try StoreFixture(StoreOptions())
     let store = ground.store
     let other = try ObjectStore(at: ground.path, StoreOptions())
     let maker = Maker(id: "m", name: "one")
@@ -40,7 +40,7 @@ import Testing
 
   @Test(.timeLimit(.minutes(15)))
   func `A kept query of parents shows the newest children`() throws {
-    let ground = try Ground(StoreOptions())
+    let ground = try StoreFixture(StoreOptions())
     try ground.store.save(Vehicle(id: "a", year: 1, maker: Maker(id: "m", name: "0")))
     let plain = ground.store.objects(Vehicle.self)
     let included = ground.store.objects(Vehicle.self).including(\.$maker)
@@ -57,7 +57,7 @@ import Testing
 
   @Test(.timeLimit(.minutes(15)))
   func `A child that was merely loaded is not written back`() throws {
-    let ground = try Ground(StoreOptions())
+    let ground = try StoreFixture(StoreOptions())
     let store = ground.store
     try store.save(
       Vehicle(
@@ -85,7 +85,7 @@ import Testing
 
   @Test(.timeLimit(.minutes(15)))
   func `Children are overwritten, kept or left out as asked for`() throws {
-    let ground = try Ground(StoreOptions())
+    let ground = try StoreFixture(StoreOptions())
     let store = ground.store
     try store.save(Maker(id: "m", name: "there"))
     let car = Vehicle(
@@ -102,7 +102,7 @@ import Testing
 
   @Test(.timeLimit(.minutes(15)))
   func `A reference to an object that is gone is visible and harms nothing`() throws {
-    let ground = try Ground(StoreOptions())
+    let ground = try StoreFixture(StoreOptions())
     let store = ground.store
     try store.save(
       Vehicle(
@@ -127,7 +127,7 @@ import Testing
 
   @Test(.timeLimit(.minutes(15)))
   func `A required reference is loaded with its parent, and names what is gone`() throws {
-    let ground = try Ground(StoreOptions())
+    let ground = try StoreFixture(StoreOptions())
     let store = ground.store
     try store.save(LooseTicket(id: 1, holder: Person(id: 7, name: "P")))
     #expect(try store.object(LooseTicket.self, id: 1)?.holder.name == "P")
@@ -148,7 +148,7 @@ import Testing
 
   @Test(.timeLimit(.minutes(15)))
   func `Objects in a transaction see its writes behind their references`() throws {
-    let ground = try Ground(StoreOptions())
+    let ground = try StoreFixture(StoreOptions())
     let store = ground.store
     try store.save(Vehicle(id: "a", year: 1, maker: Maker(id: "m", name: "old")))
     let late: Vehicle? = try store.write { transaction in
@@ -178,7 +178,7 @@ import Testing
 
   @Test(.timeLimit(.minutes(15)))
   func `Outside of a store references are coded as their objects`() throws {
-    let ground = try Ground(StoreOptions())
+    let ground = try StoreFixture(StoreOptions())
     let car = Vehicle(
       id: "a", year: 1, maker: Maker(id: "m", name: "x"), parts: [Part(id: "p", weight: 1)])
     let encoder = JSONEncoder()

@@ -44,7 +44,7 @@ struct Word: Storable, Equatable {
 @Suite struct RememberedResultTests {
   @Test(.timeLimit(.minutes(15)))
   func `A kept query that filters by a closure is run each time`() throws {
-    let ground = try Ground(StoreOptions())
+    let ground = try StoreFixture(StoreOptions())
     for id in 0..<10 { try ground.store.save(Lenient(id: id, name: "a")) }
     let clock = Mutex(0)
     let box = Box(clock)
@@ -66,7 +66,7 @@ struct Word: Storable, Equatable {
 
   @Test(.timeLimit(.minutes(15)))
   func `A change that the type's own comparison does not see is observed`() async throws {
-    let ground = try Ground(StoreOptions())
+    let ground = try StoreFixture(StoreOptions())
     let store = ground.store
     try await store.save(Lenient(id: 1, name: "a"))
     var one = store.values(of: Lenient.self, id: 1).makeAsyncIterator()
@@ -85,7 +85,7 @@ struct Word: Storable, Equatable {
   func `A fetched instance of a class is no other caller's unless its type shares instances`()
     throws
   {
-    let ground = try Ground(StoreOptions())
+    let ground = try StoreFixture(StoreOptions())
     let store = ground.store
     try store.save([Model(id: 1, name: "a"), Model(id: 2, name: "b")])
     let query = store.objects(Model.self).where(\.name == "a")
@@ -108,7 +108,7 @@ struct Word: Storable, Equatable {
   @Test(.timeLimit(.minutes(15)))
   func `Texts are in one order in scans, indexes, pages and comparisons, however composed`() throws
   {
-    let ground = try Ground(StoreOptions())
+    let ground = try StoreFixture(StoreOptions())
     let store = ground.store
     let parts = [
       "한", "\u{1112}\u{1161}\u{11ab}", "e", "é", "e\u{301}", "f", "z", "\u{212b}", "A\u{30a}",
@@ -163,7 +163,7 @@ struct Word: Storable, Equatable {
 
   @Test(.timeLimit(.minutes(15)))
   func `contains of a text finds whole characters however they are composed`() throws {
-    let ground = try Ground(StoreOptions())
+    let ground = try StoreFixture(StoreOptions())
     let texts = ["cafe\u{301}", "café", "cafe", ""]
     for (id, text) in texts.enumerated() { try ground.store.save(Word(id: id, text: text)) }
     func ids(_ part: String) throws -> [Int] {

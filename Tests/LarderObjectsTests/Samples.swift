@@ -27,7 +27,7 @@ struct Plate: Storable, Equatable {
 }
 
 /// A fresh store of objects.
-struct Ground {
+struct StoreFixture {
   let directory: TemporaryDirectory
   let path: String
   let store: ObjectStore

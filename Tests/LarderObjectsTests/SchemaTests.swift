@@ -146,7 +146,7 @@ private struct Boxed<Value: Codable & Sendable>: Storable {
 @Suite struct SchemaTests {
   @Test(.timeLimit(.minutes(15)))
   func `An optional field more in the same version is written, and survives older saves`() throws {
-    let ground = try Ground(StoreOptions())
+    let ground = try StoreFixture(StoreOptions())
     let older = try ObjectStore(at: ground.path, StoreOptions())
     try older.save(Years.people(0..<3))
     #expect(try ground.store.objects(PersonWithMail.self).count() == 3)
@@ -167,7 +167,7 @@ private struct Boxed<Value: Codable & Sendable>: Storable {
 
   @Test(.timeLimit(.minutes(15)))
   func `A field that others need keeps a program without it from saving`() throws {
-    let ground = try Ground(StoreOptions())
+    let ground = try StoreFixture(StoreOptions())
     try ground.store.save(FullName(id: 1, first: "a", last: "b"))
     let older = try ObjectStore(at: ground.path, StoreOptions())
     let error = #expect(throws: ObjectError.self) {
@@ -182,7 +182,7 @@ private struct Boxed<Value: Codable & Sendable>: Storable {
 
   @Test(.timeLimit(.minutes(15)))
   func `A field that a type writes now and then is no other declaration`() throws {
-    let ground = try Ground(StoreOptions())
+    let ground = try StoreFixture(StoreOptions())
     let values: [Int?] = [nil, 3, nil, 4, 5]
     for (id, value) in values.enumerated() {
       // A store each, as programs that start again.
@@ -202,7 +202,7 @@ private struct Boxed<Value: Codable & Sendable>: Storable {
 
   @Test(.timeLimit(.minutes(15)))
   func `Another kind of field in the same version is never decoded wrongly`() throws {
-    let ground = try Ground(StoreOptions())
+    let ground = try StoreFixture(StoreOptions())
     try ground.store.save(Years.people(0..<3))
     for attempt in [
       { _ = try ground.store.objects(PersonWithNumber.self).fetch() },
@@ -217,7 +217,7 @@ private struct Boxed<Value: Codable & Sendable>: Storable {
 
   @Test(.timeLimit(.minutes(15)))
   func `A newer version that does not decode what is stored asks for a migration`() throws {
-    let ground = try Ground(StoreOptions())
+    let ground = try StoreFixture(StoreOptions())
     try ground.store.save(Years.people(0..<3))
     for attempt in [
       { _ = try ground.store.objects(PersonV2.self).fetch() },
@@ -232,7 +232,7 @@ private struct Boxed<Value: Codable & Sendable>: Storable {
   @Test(.timeLimit(.minutes(15)))
   func `A newer version that decodes is raised by a write, and old programs may still read`() throws
   {
-    let ground = try Ground(StoreOptions())
+    let ground = try StoreFixture(StoreOptions())
     let old = try ObjectStore(at: ground.path, StoreOptions())
     try old.save(Years.people(0..<3))
     #expect(try ground.store.objects(PersonWithNote.self).count() == 3)
@@ -250,7 +250,7 @@ private struct Boxed<Value: Codable & Sendable>: Storable {
 
   @Test(.timeLimit(.minutes(15)))
   func `A field of a type with its own form is compared by its form`() throws {
-    let ground = try Ground(StoreOptions())
+    let ground = try StoreFixture(StoreOptions())
     try ground.store.save(Painted(id: 1, colour: .green, size: 1.5))
     try ground.store.save(PaintedTwice(id: 1, colour: .red, size: 1.5, coats: 2))
     let other = try ObjectStore(at: ground.path, StoreOptions())
@@ -264,7 +264,7 @@ private struct Boxed<Value: Codable & Sendable>: Storable {
 
   @Test(.timeLimit(.minutes(15)))
   func `A program that knows fewer fields loses none, whatever it prepares or deletes`() throws {
-    let ground = try Ground(StoreOptions())
+    let ground = try StoreFixture(StoreOptions())
     let rich = Rich(id: 1, name: "a", note: "kept", owner: Person(id: 1, name: "p"))
     try ground.store.save(rich)
     let indexing = try ObjectStore(at: ground.path, StoreOptions())
@@ -281,7 +281,7 @@ private struct Boxed<Value: Codable & Sendable>: Storable {
     // Who raises the version builds indexes without touching the fields.
     try other.prepare(Newer.self)
     #expect(try other.objects(Newer.self).where(\.name == "a").count() == 1)
-    let stored = try other.storage.core.withObjects("test") { transaction, view in
+    let stored = try other.storage.core.withObjectSnapshot("test") { transaction, view in
       let type = try #require(try ObjectReading.type(named: "schema.Thing", transaction))
       return try ObjectReading.object(
         type: type.number, sequence: 1, in: view.generation, transaction)
@@ -292,7 +292,7 @@ private struct Boxed<Value: Codable & Sendable>: Storable {
 
   @Test(.timeLimit(.minutes(15)))
   func `Versions out of range are a typed error`() throws {
-    let ground = try Ground(StoreOptions())
+    let ground = try StoreFixture(StoreOptions())
     for _ in 0..<2 {
       for attempt in [
         { try ground.store.save(TooNew(id: 1)) }, { try ground.store.save(Negative(id: 1)) },
@@ -305,7 +305,7 @@ private struct Boxed<Value: Codable & Sendable>: Storable {
 
   @Test(.timeLimit(.minutes(15)))
   func `Two declarations of one name in one transaction keep each other's indexes`() throws {
-    let ground = try Ground(StoreOptions())
+    let ground = try StoreFixture(StoreOptions())
     let error = #expect(throws: ObjectError.self) {
       try ground.store.write { transaction in
         try transaction.save(IndexedBook(id: 1, title: "a"))
@@ -324,7 +324,7 @@ private struct Boxed<Value: Codable & Sendable>: Storable {
 
   @Test(.timeLimit(.minutes(15)))
   func `A program that migrates fields without types and changes its indexes saves`() throws {
-    let ground = try Ground(StoreOptions())
+    let ground = try StoreFixture(StoreOptions())
     try ground.store.save((0..<5).map { TruckV1(id: $0, name: "n\($0)", year: 2000 + $0) })
     let later = try ObjectStore(
       at: ground.path, StoreOptions(),

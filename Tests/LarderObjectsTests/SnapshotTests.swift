@@ -10,7 +10,7 @@ import Testing
 
 @Suite(.timeLimit(.minutes(15))) struct SnapshotTests {
   @Test func `A snapshot shows one state of all types while others write`() throws {
-    let ground = try Ground(StoreOptions())
+    let ground = try StoreFixture(StoreOptions())
     let other = try ObjectStore(at: ground.path, StoreOptions())
     try ground.store.save(Vehicle(id: "1", year: 1, maker: Maker(id: "m", name: "one")))
     let vehicles = ground.store.objects(Vehicle.self)
@@ -40,7 +40,7 @@ import Testing
   }
 
   @Test func `References followed after the closure load the newest state`() throws {
-    let ground = try Ground(StoreOptions())
+    let ground = try StoreFixture(StoreOptions())
     try ground.store.save(Vehicle(id: "1", year: 1, maker: Maker(id: "m", name: "one")))
     let vehicle = try ground.store.read { try $0.object(Vehicle.self, id: "1") }
     try ground.store.save(Maker(id: "m", name: "two"))
@@ -57,11 +57,11 @@ import Testing
   }
 
   @Test func `Transfers between accounts never show in part`() throws {
-    let ground = try Ground(StoreOptions())
+    let ground = try StoreFixture(StoreOptions())
     let store = ground.store
     try store.save((0..<10).map { Part(id: "\($0)", weight: 100) })
     let isOver = Atomic<Bool>(false)
-    let writer = OwnThread {
+    let writer = JoinableThread {
       Result {
         var random = SeededRandom(seed: 7)
         while !isOver.load(ordering: .relaxed) {
@@ -89,7 +89,7 @@ import Testing
   }
 
   @Test func `A snapshot is not read for longer than allowed`() throws {
-    let ground = try Ground(StoreOptions())
+    let ground = try StoreFixture(StoreOptions())
     try ground.store.save(Part(id: "1", weight: 1))
     #expect {
       try ground.store.read(atMost: .zero) { try $0.count(Part.self) }
@@ -101,7 +101,7 @@ import Testing
 
   @Test func `An error of the closure comes out, and the snapshot is given back`() throws {
     struct Mine: Error {}
-    let ground = try Ground(StoreOptions())
+    let ground = try StoreFixture(StoreOptions())
     for _ in 0..<100 {
       #expect(throws: Mine.self) { try ground.store.read { _ in throw Mine() } }
     }

@@ -124,10 +124,10 @@ private struct Odd: Storable, Equatable {
       }
     }
     let one = samples.randomElement(using: &random)!
-    let shape = PropertyOf<Sample, String>(\.name)
-    let note = PropertyOf<Sample, String?>(\.note)
-    let price = PropertyOf<Sample, Double?>(\.price)
-    let tags = PropertyOf<Sample, [String]>(\.tags)
+    let shape = PredicateProperty<Sample, String>(\.name)
+    let note = PredicateProperty<Sample, String?>(\.note)
+    let price = PredicateProperty<Sample, Double?>(\.price)
+    let tags = PredicateProperty<Sample, [String]>(\.tags)
     let word = one.name
     switch Int.random(in: 0..<20, using: &random) {
     case 0: return (\.name == one.name, { $0.name == one.name })
@@ -156,7 +156,7 @@ private struct Odd: Storable, Equatable {
   @Test func `Fields judged where they are stored say what the objects say`() throws {
     let seed = Seed.announce()
     var random = seed.generator()
-    let ground = try Ground(StoreOptions())
+    let ground = try StoreFixture(StoreOptions())
     let samples = (0..<400).map { Self.sample($0, &random) }
     try ground.store.save(samples)
     for round in 0..<300 {
@@ -170,7 +170,7 @@ private struct Odd: Storable, Equatable {
   }
 
   @Test func `What does not fit is passed over without being decoded`() throws {
-    let ground = try Ground(StoreOptions())
+    let ground = try StoreFixture(StoreOptions())
     var random = SeededRandom(seed: 7)
     let samples = (0..<2000).map { Self.sample($0, &random) }
     try ground.store.save(samples)
@@ -202,7 +202,7 @@ private struct Odd: Storable, Equatable {
   }
 
   @Test func `What a type makes of its fields is what a query judges`() throws {
-    let ground = try Ground(StoreOptions())
+    let ground = try StoreFixture(StoreOptions())
     let stored = (0..<3000).map(Odd.init)
     try ground.store.save(stored)
     let odd = ground.store.objects(Odd.self)

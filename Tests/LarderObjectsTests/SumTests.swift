@@ -21,7 +21,7 @@ struct SumTests {
   @Test func `A sum that does not fit is a typed error, and one that fits is exact on any way`()
     throws
   {
-    let ground = try Ground(StoreOptions())
+    let ground = try StoreFixture(StoreOptions())
     try ground.store.save([
       Account(id: 1, small: 100, balance: .max, bytes: .max, huge: .max, ratio: 1e308),
       Account(id: 2, small: 100, balance: .max, bytes: 1, huge: 1, ratio: 1e308),
@@ -46,7 +46,7 @@ struct SumTests {
   @Test func `Sums of wide integers are those of wider ones`() throws {
     let seed = Seed.announce()
     var random = seed.generator()
-    let ground = try Ground(StoreOptions())
+    let ground = try StoreFixture(StoreOptions())
     for _ in 0..<60 {
       try ground.store.deleteAll(Account.self)
       let wide = (0..<Int.random(in: 1...9, using: &random)).map { _ in

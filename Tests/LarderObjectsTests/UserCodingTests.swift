@@ -113,7 +113,7 @@ private struct Counted: Storable, Equatable {
 
 @Suite(.timeLimit(.minutes(15)), .serialized) struct UserCodingTests {
   @Test func `A model with a Decimal is filtered, sorted and summed`() throws {
-    let ground = try Ground(StoreOptions())
+    let ground = try StoreFixture(StoreOptions())
     let invoices = (0..<64).map {
       Invoice(
         id: $0, amount: Decimal($0 % 16) / 4, currency: $0 % 2 == 0 ? "EUR" : "CHF",
@@ -135,7 +135,7 @@ private struct Counted: Storable, Equatable {
   }
 
   @Test func `A type that traps on values of others is queried by every property`() throws {
-    let ground = try Ground(StoreOptions())
+    let ground = try StoreFixture(StoreOptions())
     let objects = (1...200).map(Strict.init)
     try ground.store.save(objects)
     let other = try ObjectStore(at: ground.path, StoreOptions())
@@ -152,7 +152,7 @@ private struct Counted: Storable, Equatable {
   }
 
   @Test func `What a type makes of a field counts for a filter`() throws {
-    let ground = try Ground(StoreOptions())
+    let ground = try StoreFixture(StoreOptions())
     let codes = ["EURO", "EUR", "CHF", "USD"]
     try ground.store.save(
       (0..<32).map {
@@ -170,7 +170,7 @@ private struct Counted: Storable, Equatable {
   }
 
   @Test func `init(from:) is called with stored objects and with nothing else`() throws {
-    let ground = try Ground(StoreOptions())
+    let ground = try StoreFixture(StoreOptions())
     decoded.withLock { $0 = [] }
     let objects = (0..<50).map { Counted(id: 1000 + $0, year: 5000 + $0 % 10) }
     try ground.store.save(objects)

@@ -38,10 +38,10 @@ private func rank(_ number: Double?) -> (Int, Double) {
 }
 
 @Suite(.timeLimit(.minutes(15))) struct ValueOrderTests {
-  private let ground: Ground
+  private let ground: StoreFixture
   private var store: ObjectStore { ground.store }
 
-  init() throws { ground = try Ground(StoreOptions()) }
+  init() throws { ground = try StoreFixture(StoreOptions()) }
 
   private func numbers(_ random: inout SeededRandom) -> [Double?] {
     let some: [Double?] = [nil, .nan, -.nan, 0, -0.0, .infinity, -.infinity, 1, 2, 3.5, -4]

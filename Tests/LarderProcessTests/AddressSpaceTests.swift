@@ -18,7 +18,7 @@ extension Processes {
     private func peer(megabytes: Int) throws -> ChildProcess {
       try ChildProcess(
         "/bin/bash",
-        ["-c", "ulimit -v \(megabytes << 10); exec \"$0\"", try PeerExecutable.peer.path])
+        ["-c", "ulimit -v \(megabytes << 10); exec \"$0\"", try TestExecutable.peer.path])
     }
 
     @Test(arguments: Durability.allCases)
@@ -80,7 +80,7 @@ extension Processes {
     func `An allocation that signals interrupt is tried again, and not for ever`() throws {
       let shim = try PreloadShim("interrupted_allocate", in: directory.path)
       func answer(_ count: Int) throws -> String {
-        let peer = try PeerExecutable.peer.start(
+        let peer = try TestExecutable.peer.start(
           environment: shim.environment.merging(["ALLOCATE_EINTR": "\(count)"]) { $1 })
         let opened = try peer.ask("open \(path)\(count)")
         guard opened == "opened 1" else { return opened }

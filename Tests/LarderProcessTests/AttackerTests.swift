@@ -22,9 +22,9 @@ private struct Attack {
   /// Makes a parent directory with a mode and an owner, and in it two stores.
   init(mode: Int, owner: Int = 0, durability: Durability) throws {
     directory = try TemporaryDirectory()
-    try Files.setMode(0o755, of: directory.path)
+    try TestFiles.setMode(0o755, of: directory.path)
     parent = directory.appending("parent")
-    try Files.makeDirectory(parent)
+    try TestFiles.makeDirectory(parent)
     for path in [target, bait] {
       let store = try SharedStore(at: path, .init(durability: durability))
       try store.setBytes([path == target ? 1 : 2], forKey: "k")
@@ -32,7 +32,7 @@ private struct Attack {
     }
     try run("/bin/chown", "-R", "\(Attack.user)", bait)
     try run("/bin/chown", "\(owner)", parent)
-    try Files.setMode(mode, of: parent)
+    try TestFiles.setMode(mode, of: parent)
   }
 
   /// Opens the store many times while the attacker exchanges it with the bait.
@@ -70,7 +70,7 @@ extension Processes {
     ) throws {
       let attack = try Attack(
         mode: mode, owner: mode == 0o777 ? 0 : Attack.user, durability: durability)
-      let attacker = try PeerExecutable.peer.start()
+      let attacker = try TestExecutable.peer.start()
       #expect(
         try attacker.ask("swap \(attack.target) \(attack.bait) \(Attack.user)") == "swapping")
       let (values, errors) = try attack.read(300, durability: durability)
@@ -83,7 +83,7 @@ extension Processes {
     @Test(.enabled(if: isRoot, needsRoot), .timeLimit(.minutes(15)))
     func `In a sticky directory nobody but the owner can exchange a store`() throws {
       let attack = try Attack(mode: 0o1777, durability: .durable)
-      let attacker = try PeerExecutable.peer.start()
+      let attacker = try TestExecutable.peer.start()
       let answer = try attacker.ask("swap \(attack.target) \(attack.bait) \(Attack.user)")
       #expect(answer.hasPrefix("error "), "\(answer)")
       let (values, errors) = try attack.read(20, durability: .durable)

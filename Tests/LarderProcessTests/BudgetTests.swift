@@ -16,14 +16,14 @@ extension Processes {
   @Test(.timeLimit(.minutes(15)))
   func `Four processes fill one budget and nobody ever sees more than it`() throws {
     let budget = 200_000
-    let ground = try Ground(StoreOptions(budget: .bytes(budget)))
+    let ground = try StoreFixture(StoreOptions(budget: .bytes(budget)))
     let peers = try (0..<4).map { _ in try ground.peer() }
     for (index, peer) in peers.enumerated() {
       try peer.send("fill \(index * 10_000) \(index * 10_000 + 1000) 1000")
     }
     // The fifth looks on until all four have said what they saw.
-    let waiting = OwnThread { Result { try peers.map { try $0.nextLine() } } }
-    let observer = OwnThread { [store = ground.store] in
+    let waiting = JoinableThread { Result { try peers.map { try $0.nextLine() } } }
+    let observer = JoinableThread { [store = ground.store] in
       Result {
         var most = 0
         while try store.statistics().evictions < 3000 {
@@ -54,7 +54,7 @@ extension Processes {
   func `The books are right whoever of two processes wrote last`() throws {
     let seed = Seed.announce()
     var random = seed.generator()
-    let ground = try Ground(StoreOptions(budget: .bytes(8_000)))
+    let ground = try StoreFixture(StoreOptions(budget: .bytes(8_000)))
     let peer = try ground.peer()
     let others = PersistentCache<Int, String>(storage: ground.store, namespace: "others")
     for step in 1...400 {
@@ -82,7 +82,7 @@ extension Processes {
   func `Readers read on through eviction and never see a wrong value`() throws {
     let seed = Seed.announce()
     var random = seed.generator()
-    let ground = try Ground(StoreOptions(budget: .bytes(50_000)))
+    let ground = try StoreFixture(StoreOptions(budget: .bytes(50_000)))
     let readers = try (0..<3).map { _ in try ground.peer() }
     let writer = try ground.peer()
     for reader in readers { try reader.send("read 0 300") }

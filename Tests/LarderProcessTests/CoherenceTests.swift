@@ -10,7 +10,7 @@ import Testing
 extension Processes {
   @Test(.timeLimit(.minutes(15)))
   func `Two processes that alternate always read what the other wrote last`() throws {
-    let ground = try Ground()
+    let ground = try StoreFixture()
     let peer = try ground.peer()
     for round in 0..<5000 {
       let key = round % 7
@@ -30,7 +30,7 @@ extension Processes {
   @Test(.timeLimit(.minutes(15)))
   func `An entry expires for every process at the same millisecond`() throws {
     let clock = ManualClock(milliseconds: 1000)
-    let ground = try Ground(StoreOptions(clock: StoreClock { clock.now }))
+    let ground = try StoreFixture(StoreOptions(clock: StoreClock { clock.now }))
     let peers = try (0..<3).map { _ in try ground.peer("clock=1000") }
     for round in 1...50 {
       let deadline = 1000 + round * 10
@@ -61,7 +61,7 @@ extension Processes {
   func `Processes whose keys all collide lose nothing`() throws {
     var options = StoreOptions()
     options.hashBits = 4
-    let ground = try Ground(options)
+    let ground = try StoreFixture(options)
     let peers = try (0..<4).map { _ in try ground.peer("bits=4") }
     let keys = 0..<60
     for key in keys {

@@ -8,9 +8,9 @@ import LarderSystem
 import LarderTesting
 import Testing
 
-extension Ground {
+extension StoreFixture {
   fileprivate var copies: [String] {
-    Files.names(in: store.core.directory.root).filter { $0.hasSuffix(".copy") }
+    TestFiles.names(in: store.core.directory.root).filter { $0.hasSuffix(".copy") }
   }
 
   /// Stops a peer inside the copy of a compaction.
@@ -44,12 +44,12 @@ extension Processes {
   func `Processes open the store while another one copies it, and what they commit is kept`(
     durability: Durability
   ) throws {
-    let ground = try Ground(StoreOptions(durability: durability))
+    let ground = try StoreFixture(StoreOptions(durability: durability))
     let option = durability == .cache ? "" : "\(durability)"
     try ground.fill()
     let copier = try #require(try ground.stoppedCopier(option))
     let number = try ground.store.statistics().generation
-    let newcomer = try PeerExecutable.peer.start()
+    let newcomer = try TestExecutable.peer.start()
     #expect(try newcomer.ask("open \(ground.path) \(option) wait=2000") == "opened \(number)")
     #expect(try newcomer.ask("get 1") == "value first")
     // Their opening does not remove the copy of a process that lives.
@@ -70,7 +70,7 @@ extension Processes {
   func `A process killed while it copies leaves the old generation, and its copy is removed`(
     durability: Durability
   ) throws {
-    let ground = try Ground(StoreOptions(durability: durability))
+    let ground = try StoreFixture(StoreOptions(durability: durability))
     let option = durability == .cache ? "" : "\(durability)"
     try ground.fill()
     let copier = try #require(try ground.stoppedCopier(option))
@@ -92,12 +92,12 @@ extension Processes {
   #if os(Linux)
     @Test(.timeLimit(.minutes(15)))
     func `An opener that waits in vain names the process that holds the open lock`() throws {
-      let ground = try Ground()
+      let ground = try StoreFixture()
       let gate = ground.store.core.directory.gate
       ground.store.close()
       let file = try OwnedFile(path: gate, creation: .createIfMissing)
       #expect(try file.tryExclusiveLock())
-      let peer = try PeerExecutable.peer.start()
+      let peer = try TestExecutable.peer.start()
       let answer = try peer.ask("open \(ground.path) wait=100")
       #expect(answer.hasPrefix("error openTimeout \(ProcessIdentity.pid) "), "\(answer)")
       #expect(answer.contains("Process \(ProcessIdentity.pid) has been opening"))

@@ -12,7 +12,7 @@ extension Processes {
   @Test(.timeLimit(.minutes(15)))
   func `A compaction keeps everything, in a smaller file`() throws {
     let clock = ManualClock()
-    let ground = try Ground(
+    let ground = try StoreFixture(
       StoreOptions(budget: .megabytes(32), clock: StoreClock { clock.now }))
     let store = ground.store
     let large = [UInt8](repeating: 7, count: 100_000)
@@ -48,12 +48,12 @@ extension Processes {
     try store.compact()
     #expect(try store.statistics().generation == before.generation + 2)
     #expect(ground.numbers[1] == "new")
-    #expect(Files.names(in: ground.path + "/v1").filter { $0.hasPrefix("g-") }.count == 1)
+    #expect(TestFiles.names(in: ground.path + "/v1").filter { $0.hasPrefix("g-") }.count == 1)
   }
 
   @Test(.timeLimit(.minutes(15)), arguments: Durability.allCases)
   func `Others write on across compactions and nothing is lost`(durability: Durability) throws {
-    let ground = try Ground(StoreOptions(durability: durability))
+    let ground = try StoreFixture(StoreOptions(durability: durability))
     let option = durability == .cache ? "" : "\(durability)"
     let writers = try (0..<2).map { _ in try ground.peer(option) }
     for (index, writer) in writers.enumerated() {
@@ -75,7 +75,7 @@ extension Processes {
   @Test(.timeLimit(.minutes(15)))
   func `A reader stopped for the whole run is named, and the file stays bounded`() throws {
     let events = Mutex<[StoreEvent]>([])
-    let ground = try Ground(
+    let ground = try StoreFixture(
       StoreOptions(
         budget: .megabytes(2), onEvent: { event in events.withLock { $0.append(event) } }))
     try ground.store.setBytes([1], forKey: "old")
@@ -120,7 +120,7 @@ extension Processes {
   func `A compaction killed at any step has been done or not`(
     point: String, durability: Durability
   ) throws {
-    let ground = try Ground(StoreOptions(durability: durability))
+    let ground = try StoreFixture(StoreOptions(durability: durability))
     let option = durability == .cache ? "" : "\(durability)"
     for key in 0..<100 { try ground.numbers.setValue("v\(key)", forKey: key) }
     let killed = try ground.peer(option, environment: ["LARDER_FAULTS": "\(point):kill@1"])

@@ -16,7 +16,7 @@ extension Processes {
     let disk: Btrfs
     init() throws { disk = try Btrfs(megabytes: 114) }
 
-    @Test func `Files of a store on btrfs keep their blocks`() throws {
+    @Test func `TestFiles of a store on btrfs keep their blocks`() throws {
       let store = try SharedStore(at: disk.path + "/store")
       try store.setBytes([1], forKey: 1)
       let directory = store.core.directory.generation(1)
@@ -27,7 +27,8 @@ extension Processes {
       #expect(try OwnedFile(path: environment.path + "/lock.mdb").ownBlocks() == .owned)
     }
 
-    @Test func `Files that were copied to btrfs are created again when the store is opened`() throws
+    @Test func `TestFiles that were copied to btrfs are created again when the store is opened`()
+      throws
     {
       let path = disk.path + "/store"
       let store = try SharedStore(at: path)
@@ -51,9 +52,9 @@ extension Processes {
       var random = seed.generator()
       let path = disk.path + "/store"
       let kind = durability == .cache ? "budget=\(32 << 20)" : "\(durability)"
-      let peers = try (0..<3).map { _ in try PeerExecutable.peer.start() }
+      let peers = try (0..<3).map { _ in try TestExecutable.peer.start() }
       for peer in peers { #expect(try peer.ask("open \(path) \(kind)") == "opened 1") }
-      let ballast = try PeerExecutable.peer.start()
+      let ballast = try TestExecutable.peer.start()
       try ballast.send("ballast \(disk.path)/ballast \(seed.value & 0xFFFF)")
       var (writes, full) = (0, 0)
       for _ in 0..<3 {
@@ -93,9 +94,9 @@ final class Btrfs: Sendable {
     directory = try TemporaryDirectory()
     path = directory.appending("disk")
     let image = directory.appending("image")
-    try Files.makeDirectory(path)
-    try Files.write([], to: image)
-    try Files.truncate(image, to: megabytes << 20)
+    try TestFiles.makeDirectory(path)
+    try TestFiles.write([], to: image)
+    try TestFiles.truncate(image, to: megabytes << 20)
     let made = try ChildProcess.run("/sbin/mkfs.btrfs", ["-q", "-f", image])
     guard made.status.isSuccess,
       try ChildProcess.run("/bin/mount", ["-t", "btrfs", "-o", "loop", image, path]).status

@@ -27,7 +27,7 @@ extension Processes {
   func `A writer killed at 200 random moments takes nothing acknowledged with it`() throws {
     let seed = Seed.announce()
     var random = seed.generator()
-    let ground = try Ground()
+    let ground = try StoreFixture()
     let bystander = try ground.peer()
     try bystander.send("churn 1000000 100")
     var kept: [Int] = []
@@ -72,7 +72,7 @@ extension Processes {
   func `A writer killed at a point of the protocol takes nothing acknowledged with it`(
     point: String
   ) throws {
-    let ground = try Ground()
+    let ground = try StoreFixture()
     let bystander = try ground.peer()
     let other = try ground.peer()
     try bystander.send("churn 1000000 100")
@@ -99,7 +99,7 @@ extension Processes {
 
   @Test(.enabled(if: hasFaults, needsFaults), .timeLimit(.minutes(15)))
   func `A writer killed after it evicted has evicted nothing`() throws {
-    let ground = try Ground(StoreOptions(budget: .bytes(4096)))
+    let ground = try StoreFixture(StoreOptions(budget: .bytes(4096)))
     for key in 0..<100 { try ground.numbers.setValue("v\(key)", forKey: key) }
     #expect(ground.numbers[99] == "v99")
     let before = try ground.store.statistics()
@@ -124,10 +124,10 @@ extension Processes {
     var random = seed.generator()
     let directory = try TemporaryDirectory()
     let path = directory.appending("deep/store")
-    let executable = try PeerExecutable.peer
+    let executable = try TestExecutable.peer
     let peers = try (0..<50).map { _ in try executable.start() }
     for peer in peers { try peer.send("open \(path) meet") }
-    try Rendezvous.release(peers)
+    try ProcessBarrier.release(peers)
     // Between two deaths some survivor may answer, or some moments pass: each victim is killed
     // wherever it, and whoever holds the gate, has got to.
     var survivors = peers.shuffled(using: &random)
@@ -161,7 +161,7 @@ extension Processes {
     let statistics = try store.statistics()
     #expect("opened \(statistics.generation)" == answers[0])
     #expect(Set(statistics.processes).isSuperset(of: survivors.map(\.processIdentifier)))
-    let generations = Files.names(in: store.core.directory.root).filter { $0.hasPrefix("g-") }
+    let generations = TestFiles.names(in: store.core.directory.root).filter { $0.hasPrefix("g-") }
     #expect(generations == ["g-\(statistics.generation)"])
     #expect(try store.verify() == [])
     let newcomer = try executable.start()

@@ -17,9 +17,9 @@ extension Processes {
   /// Makes the leaf pages in the middle of an open store's largest table no leaf pages.
   private func damageLeaves(of path: String) throws -> Int {
     let (directory, _) = try #require(StoreDirectory.find(path))
-    let number = try #require(try CurrentFile.read(in: directory))
+    let number = try #require(try CurrentPointer.read(in: directory))
     let file = directory.generation(number) + "/data.mdb"
-    let bytes = try Files.contents(of: file)
+    let bytes = try TestFiles.contents(of: file)
     let pageSize = 4096
     // Flags at 10, the end of the node pointers at 12; a leaf of entries has many.
     let leaves = (2..<bytes.count / pageSize).filter { page in
@@ -28,7 +28,7 @@ extension Processes {
       return bytes[start + 10] == 2 && bytes[start + 11] == 0 && lower >= 16 + 2 * 15
     }
     let middle = leaves[(leaves.count / 4)..<(leaves.count / 4 * 3)]
-    for page in middle { try Files.overwrite([1], at: page * pageSize + 10, in: file) }
+    for page in middle { try TestFiles.overwrite([1], at: page * pageSize + 10, in: file) }
     return middle.count
   }
 
@@ -36,7 +36,7 @@ extension Processes {
   func `Damage that ends two processes in a scan ends no third, though another has the store open`(
     durability: Durability
   ) throws {
-    let ground = try Ground(StoreOptions(durability: durability))
+    let ground = try StoreFixture(StoreOptions(durability: durability))
     let text = String(repeating: "x", count: 60)
     try ground.numbers.setValues((0..<3000).map { (key: $0, value: text) })
     #expect(try damageLeaves(of: ground.path) > 10)
@@ -44,7 +44,7 @@ extension Processes {
     var ended = 0
     var last: [String] = []
     for _ in 0..<5 where last.isEmpty {
-      let peer = try PeerExecutable.peer.start(
+      let peer = try TestExecutable.peer.start(
         environment: ["SWIFT_BACKTRACE": "enable=no"], standardError: .captured)
       for line in ["open \(ground.path) \(word)", "keys"] { try? peer.send(line) }
       peer.closeInput()

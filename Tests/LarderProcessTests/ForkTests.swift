@@ -13,7 +13,7 @@ import Testing
 
     @Test(.timeLimit(.minutes(15)))
     func `A forked child gets an error from every use and its parent is not harmed`() throws {
-      let ground = try Ground()
+      let ground = try StoreFixture()
       let peer = try ground.peer()
       let pid = peer.processIdentifier
       try peer.order("set 1 kept")
@@ -30,7 +30,7 @@ import Testing
       let newcomer = try ground.peer()
       #expect(try newcomer.ask("get 1") == "value changed")
       #expect(try ground.store.statistics().processes.count == 2)
-      #expect(!Files.exists(ground.path + "-of-the-child"))
+      #expect(!TestFiles.exists(ground.path + "-of-the-child"))
       try newcomer.dismiss()
       peer.closeInput()
     }
@@ -38,7 +38,7 @@ import Testing
     @Test(.timeLimit(.minutes(15)))
     func `A child forked while threads hold the store's locks gets errors and never waits`() throws
     {
-      let ground = try Ground()
+      let ground = try StoreFixture()
       let peer = try ground.peer()
       #expect(try peer.ask("fork storm 200", deadline: .seconds(600)) == "stormed 200")
       #expect(try ground.store.verify() == [])
@@ -47,10 +47,10 @@ import Testing
 
     @Test(.timeLimit(.minutes(15)))
     func `A gate held across a fork is free when its holder dies`() throws {
-      let ground = try Ground()
+      let ground = try StoreFixture()
       let peer = try ground.peer()
       #expect(try peer.ask("fork gate") == Self.everyUse)
-      let waiting = try PeerExecutable.peer.start()
+      let waiting = try TestExecutable.peer.start()
       try waiting.send("open \(ground.path)")
       peer.kill()
       _ = try peer.wait()
@@ -61,9 +61,9 @@ import Testing
 
     @Test(.timeLimit(.minutes(15)))
     func `A lease held across a fork is free when its holder dies`() throws {
-      let ground = try Ground()
+      let ground = try StoreFixture()
       let log = ground.directory.appending("log")
-      try Files.makeDirectory(log)
+      try TestFiles.makeDirectory(log)
       let other = try ground.peer()
       let peer = try ground.peer()
       #expect(try peer.ask("fork lease 7") == Self.everyUse)

@@ -16,12 +16,12 @@ enum SmallDisk: String, CaseIterable {
   func with(in directory: TemporaryDirectory, _ body: (_ path: String) throws -> Void) throws {
     let disk = directory.path + "/disk"
     let image = directory.path + "/image"
-    try Files.makeDirectory(disk)
+    try TestFiles.makeDirectory(disk)
     var options = ["-t", "tmpfs", "-o", "size=24m,mode=700", "tmpfs", disk]
     if self != .tmpfs {
       // The journal takes some.
-      try Files.write([], to: image)
-      try Files.truncate(image, to: 32 << 20)
+      try TestFiles.write([], to: image)
+      try TestFiles.truncate(image, to: 32 << 20)
       _ = try? ChildProcess.run("/sbin/mkfs.ext4", ["-q", "-F", image])
       let mode = self == .ext4 ? "loop" : "loop,nodelalloc"
       options = ["-t", "ext4", "-o", mode, image, disk]
@@ -47,7 +47,7 @@ extension Processes {
       let path = place + "/store"
       let store = try SharedStore(at: path, .init(budget: .megabytes(megabytes)))
       func start(_ index: Int) throws -> ChildProcess {
-        let peer = try PeerExecutable.peer.start()
+        let peer = try TestExecutable.peer.start()
         // The last one writes as on a file system where nothing may be written through the map.
         // No room even to open is an error as well.
         for _ in 0..<1000 {
@@ -58,7 +58,7 @@ extension Processes {
         throw StoreError(.storageFull, during: "open", path: path, "There never was room.")
       }
       var peers = try (0..<4).map { try start($0) }
-      let ballast = try PeerExecutable.peer.start()
+      let ballast = try TestExecutable.peer.start()
       try ballast.send("ballast \(place)/ballast \(seed.value & 0xFFFF)")
 
       var (writes, full, mapped, kills, verified) = (0, 0, 0, 0, 0)

@@ -49,7 +49,7 @@ private struct BuildGround {
     try store.save(
       (0..<Self.count).map { YoungPerson(id: $0, name: "n\($0)", age: "\($0 % 7)") })
     store.close()
-    builder = try PeerExecutable.peer.start()
+    builder = try TestExecutable.peer.start()
     let answer = try builder.ask("people \(path)")
     try #require(answer == "opened", "\(answer)")
     try builder.send("index held")

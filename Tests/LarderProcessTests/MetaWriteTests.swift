@@ -13,11 +13,11 @@ extension Processes {
     .serialized, .timeLimit(.minutes(15)),
     .enabled(if: PreloadShim.isAvailable, "\(PreloadShim.reason)"))
   struct MetaWriteTests {
-    let ground: Ground
+    let ground: StoreFixture
     let shim: PreloadShim
 
     init() throws {
-      ground = try Ground(StoreOptions(durability: .durable))
+      ground = try StoreFixture(StoreOptions(durability: .durable))
       shim = try PreloadShim("meta_write", in: ground.directory.path)
     }
 
@@ -30,7 +30,7 @@ extension Processes {
       return peer
     }
 
-    private func order(_ word: String) throws { try Files.write(Array(word.utf8), to: orders) }
+    private func order(_ word: String) throws { try TestFiles.write(Array(word.utf8), to: orders) }
 
     @Test func `A store is read while another process is inside its meta write`() throws {
       let peer = try writer()

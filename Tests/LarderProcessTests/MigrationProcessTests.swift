@@ -52,7 +52,7 @@ private struct PeopleGround {
   }
 
   func peer(environment: [String: String] = [:]) throws -> ChildProcess {
-    let peer = try PeerExecutable.peer.start(environment: environment)
+    let peer = try TestExecutable.peer.start(environment: environment)
     let answer = try peer.ask("people \(path)")
     try #require(answer == "opened", "\(answer)")
     return peer
@@ -95,7 +95,7 @@ extension Processes {
     let editors = try ground.editors(seed)
     let peers = try (0..<8).map { _ in try ground.peer() }
     for peer in peers { try peer.send("migrate meet") }
-    try Rendezvous.release(peers)
+    try ProcessBarrier.release(peers)
     for peer in peers {
       let answer = try peer.nextLine(deadline: .seconds(120))
       #expect(answer.hasPrefix("migrated "), "\(answer), \(seed)")
@@ -180,13 +180,13 @@ extension Processes {
     let count = wanted.flatMap { Int($0) } ?? 20_000
     let directory = try TemporaryDirectory()
     let path = directory.appending("people")
-    let filler = try PeerExecutable.peer.start()
+    let filler = try TestExecutable.peer.start()
     try filler.send("people \(path)")
     try filler.expect("opened")
     try filler.order("populate \(count)", deadline: .seconds(600))
     try filler.dismiss()
     let store = try ObjectStore(at: path, StoreOptions())
-    let peer = try PeerExecutable.peer.start()
+    let peer = try TestExecutable.peer.start()
     try peer.send("people \(path)")
     try peer.expect("opened")
     let start = ContinuousClock.now

@@ -20,7 +20,7 @@ private struct Container {
 
   init() throws {
     first = try ChildProcess(
-      "unshare", ["--pid", "--fork", "--kill-child", PeerExecutable.peer.path])
+      "unshare", ["--pid", "--fork", "--kill-child", TestExecutable.peer.path])
   }
 
   /// Starts another process in the namespace.
@@ -28,15 +28,15 @@ private struct Container {
     try ChildProcess(
       "nsenter",
       [
-        "--pid=/proc/\(first.processIdentifier)/ns/pid_for_children", PeerExecutable.peer.path,
+        "--pid=/proc/\(first.processIdentifier)/ns/pid_for_children", TestExecutable.peer.path,
       ])
   }
 }
 
-extension Ground {
+extension StoreFixture {
   /// The directories of stores beside the main one.
   fileprivate var beside: [String] {
-    Files.names(in: path + "/v1").filter { $0.hasPrefix("ns-") }
+    TestFiles.names(in: path + "/v1").filter { $0.hasPrefix("ns-") }
   }
 }
 
@@ -47,13 +47,13 @@ extension Processes {
   func `A kept store refuses processes of another PID namespace while it is open`(
     durability: Durability
   ) throws {
-    let ground = try Ground(StoreOptions(durability: durability))
+    let ground = try StoreFixture(StoreOptions(durability: durability))
     try ground.numbers.setValue("ours", forKey: 1)
     let container = try Container()
     let answer = try container.first.ask("open \(ground.path) \(durability)")
     #expect(answer.hasPrefix("error otherNamespace "), "\(answer)")
     #expect(answer.contains("--pid"))
-    #expect(Files.names(in: ground.path).filter { $0.hasPrefix("ns-") } == [])
+    #expect(TestFiles.names(in: ground.path).filter { $0.hasPrefix("ns-") } == [])
     ground.store.close()
     // One after the other both see everything.
     #expect(try container.first.ask("open \(ground.path) \(durability)").hasPrefix("opened "))
@@ -71,7 +71,7 @@ extension Processes {
 
   @Test(.enabled(if: canUnshare, needsNamespaces), .timeLimit(.minutes(15)))
   func `Directories of namespaces that have ended are removed by the next opener`() throws {
-    let ground = try Ground()
+    let ground = try StoreFixture()
     try ground.numbers.setValue("ours", forKey: 1)
     for round in 0..<4 {
       let container = try Container()
@@ -96,7 +96,7 @@ extension Processes {
 
   @Test(.enabled(if: canUnshare, needsNamespaces), .timeLimit(.minutes(15)))
   func `Processes of one namespace share one store, also when the main one is free again`() throws {
-    let ground = try Ground()
+    let ground = try StoreFixture()
     let container = try Container()
     #expect(try container.first.ask("open \(ground.path)").hasPrefix("opened "))
     try container.first.order("set 1 theirs")
@@ -107,7 +107,7 @@ extension Processes {
     try second.order("set 1 newer")
     #expect(try container.first.ask("get 1") == "value newer")
     // An opener of this namespace leaves the store that is in use alone.
-    let peer = try PeerExecutable.peer.start()
+    let peer = try TestExecutable.peer.start()
     #expect(try peer.ask("open \(ground.path)").hasPrefix("opened "))
     #expect(try peer.ask("get 1") == "none")
     #expect(ground.beside.count == 1)
@@ -117,13 +117,13 @@ extension Processes {
 
   @Test(.enabled(if: canUnshare, needsNamespaces), .timeLimit(.minutes(15)))
   func `A store that is free belongs to the namespace of its next opener`() throws {
-    let ground = try Ground()
+    let ground = try StoreFixture()
     ground.store.close()
     let container = try Container()
     #expect(try container.first.ask("open \(ground.path)").hasPrefix("opened "))
     try container.first.order("set 1 theirs")
     // The shared table was created in this namespace, and is used from the other one now.
-    let peer = try PeerExecutable.peer.start()
+    let peer = try TestExecutable.peer.start()
     #expect(try peer.ask("open \(ground.path)").hasPrefix("opened "))
     #expect(try peer.ask("get 1") == "none")
     let second = try container.another()

@@ -32,7 +32,7 @@ extension Processes {
     let path = directory.appending("leaves")
     let store = try ObjectStore(at: path, StoreOptions())
     let peers = try (0..<3).map { index in
-      let peer = try PeerExecutable.peer.start()
+      let peer = try TestExecutable.peer.start()
       try peer.send("people \(path)")
       try peer.expect("opened")
       try peer.send("bounded 400 \(seed.derived(UInt64(index)).value >> 2)")
@@ -68,7 +68,7 @@ extension Processes {
     let store = try ObjectStore(at: path, StoreOptions())
     try store.save(Large(id: "one", text: String(repeating: "0", count: 200_000)))
     let peers = try (0..<2).map { index in
-      let peer = try PeerExecutable.peer.start()
+      let peer = try TestExecutable.peer.start()
       try peer.send("people \(path)")
       try peer.expect("opened")
       try peer.send("huge \(index * 5)")

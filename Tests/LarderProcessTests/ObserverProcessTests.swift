@@ -38,7 +38,7 @@ extension Processes {
     }
 
     private func peer() throws -> ChildProcess {
-      let peer = try PeerExecutable.peer.start()
+      let peer = try TestExecutable.peer.start()
       let answer = try peer.ask("people \(path)")
       try #require(answer == "opened", "\(answer)")
       return peer
@@ -127,7 +127,7 @@ extension Processes {
         #expect {
           try store.collection(Person.self).count()
         } throws: { error in
-          (error as? StoreError)?.code == .insideSnapshot
+          (error as? StoreError)?.code == .generationReplacedDuringRead
         }
         #expect(try snapshot.fetch(store.objects(Person.self)).count == 50)
       }
@@ -167,14 +167,14 @@ extension Processes {
         return person.id < 40
       }.fetch()
       #expect(found.count == 40)
-      #expect(codes.withLock { $0 } == Array(repeating: .insideSnapshot, count: 4))
+      #expect(codes.withLock { $0 } == Array(repeating: .generationReplacedDuringRead, count: 4))
       #expect(try store.collection(Person.self).count() == 51)
       try peer.dismiss()
     }
 
     @Test func `A key's values follow another process, its removals and its expiry`() async throws {
       let clock = directory.appending("clock")
-      let ground = try Ground(
+      let ground = try StoreFixture(
         StoreOptions(clock: ManualClock(sharedAt: clock).storeClock))
       let peer = try ground.peer("shared=\(clock)")
       var values = ground.numbers.values(forKey: 1).makeAsyncIterator()

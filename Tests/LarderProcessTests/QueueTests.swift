@@ -19,12 +19,12 @@ extension Processes {
 
   /// Sets `count` keys behind while nobody may write, and looks how many get in.
   private func fillQueue(_ count: Int, value: String, limit: Int) throws {
-    let ground = try Ground(StoreOptions(budget: .megabytes(512)))
+    let ground = try StoreFixture(StoreOptions(budget: .megabytes(512)))
     let holder = try ground.peer()
     #expect(try holder.ask("hold") == "holding")
     let commits = try ground.store.statistics().commits
     let progress = Progress()
-    let setter = OwnThread { [numbers = ground.numbers] in
+    let setter = JoinableThread { [numbers = ground.numbers] in
       for key in 0..<count {
         numbers[key] = value
         progress.step()
@@ -67,13 +67,13 @@ extension Processes {
   func `Writers that wait for each other are committed together, each with its own result`()
     throws
   {
-    let ground = try Ground()
+    let ground = try StoreFixture()
     let holder = try ground.peer()
     try ground.numbers.setValue("old", forKey: 5)
     #expect(try holder.ask("hold") == "holding")
     let before = try ground.store.statistics().commits
     let threads = (0..<16).map { thread in
-      OwnThread { [numbers = ground.numbers] in
+      JoinableThread { [numbers = ground.numbers] in
         Result {
           if thread == 0 { return try numbers.removeValue(forKey: 5) }
           if thread == 1 { return try numbers.removeValue(forKey: 1_000_000) }
@@ -99,7 +99,7 @@ extension Processes {
 
   @Test(.timeLimit(.minutes(15)))
   func `Tasks that wait for their writes leave Swift's threads to others`() async throws {
-    let ground = try Ground()
+    let ground = try StoreFixture()
     let holder = try ground.peer()
     #expect(try holder.ask("hold") == "holding")
     let (numbers, store) = (ground.numbers, ground.store)
@@ -128,7 +128,7 @@ extension Processes {
 
   @Test(.timeLimit(.minutes(15)))
   func `A process that ends in order commits what waits`() throws {
-    let ground = try Ground()
+    let ground = try StoreFixture()
     let holder = try ground.peer()
     let peer = try ground.peer()
     #expect(try holder.ask("hold") == "holding")

@@ -13,7 +13,7 @@ extension Processes {
   @Test(.timeLimit(.minutes(15)))
   func `What a killed process committed is synced by another one when its time has come`() throws {
     let hour = 3_600_000 as UInt64
-    let ground = try Ground(StoreOptions(durability: .relaxed, syncInterval: .seconds(3600)))
+    let ground = try StoreFixture(StoreOptions(durability: .relaxed, syncInterval: .seconds(3600)))
     let writer = try ground.peer("relaxed")
     try writer.order("set 1 one")
     try writer.order("set 2 two")
@@ -31,7 +31,8 @@ extension Processes {
 
   @Test(.timeLimit(.minutes(15)))
   func `A process that only reads syncs by itself what a killed one committed`() throws {
-    let ground = try Ground(StoreOptions(durability: .relaxed, syncInterval: .milliseconds(20)))
+    let ground = try StoreFixture(
+      StoreOptions(durability: .relaxed, syncInterval: .milliseconds(20)))
     let reader = try ground.peer("relaxed")
     let writer = try ground.peer("relaxed")
     try writer.order("set 1 one")
@@ -40,14 +41,14 @@ extension Processes {
     let table = try ground.store.core.generation().table
     let label = table.lastStamped
     let deadline = ContinuousClock.now + .seconds(60)
-    while table.recordedLabel < label, ContinuousClock.now < deadline { OSThread.yield() }
-    #expect(table.recordedLabel >= label)
+    while table.checkpointVersion < label, ContinuousClock.now < deadline { OSThread.yield() }
+    #expect(table.checkpointVersion >= label)
     try reader.dismiss()
   }
 
   @Test(.timeLimit(.minutes(15)))
   func `A process that is stopped in the middle of a sync holds up nobody's`() throws {
-    let ground = try Ground(StoreOptions(durability: .relaxed, syncInterval: .seconds(3600)))
+    let ground = try StoreFixture(StoreOptions(durability: .relaxed, syncInterval: .seconds(3600)))
     let presence = try OwnedFile(path: try ground.store.core.generation().path + "/presence")
     // What a stopped process has in its hands: the lock of who syncs, and a lane.
     #expect(try presence.tryLock(.exclusive, at: 2))
@@ -67,7 +68,7 @@ extension Processes {
 
   @Test(.timeLimit(.minutes(15)))
   func `The pin of an idle writer with a long interval follows the early syncs of others`() throws {
-    let ground = try Ground(StoreOptions(durability: .relaxed, syncInterval: .seconds(3600)))
+    let ground = try StoreFixture(StoreOptions(durability: .relaxed, syncInterval: .seconds(3600)))
     let idle = try ground.peer("relaxed")
     try idle.order("set 1 one")
     func pinned() throws -> UInt64? {

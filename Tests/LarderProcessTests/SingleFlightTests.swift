@@ -15,15 +15,15 @@ import Testing
 
 extension Processes {
   /// Where each computation leaves a file, so that also those of killed processes count.
-  private func log(_ ground: Ground, _ name: String) throws -> String {
+  private func log(_ ground: StoreFixture, _ name: String) throws -> String {
     let path = ground.directory.appending(name)
-    try Files.makeDirectory(path)
+    try TestFiles.makeDirectory(path)
     return path
   }
 
   @Test(.timeLimit(.minutes(15)))
   func `Eight processes of four tasks each compute a key once`() throws {
-    let ground = try Ground()
+    let ground = try StoreFixture()
     let peers = try (0..<8).map { _ in try ground.peer() }
     for key in 0..<50 {
       let log = try log(ground, "log-\(key)")
@@ -33,18 +33,18 @@ extension Processes {
       for (index, answer) in answers.enumerated() {
         #expect(answer == "computed \(index == who ? 1 : 0) by-\(who)", "\(answers)")
       }
-      #expect(Files.names(in: log).count == 1)
+      #expect(TestFiles.names(in: log).count == 1)
       #expect(ground.numbers[key] == "by-\(who)")
     }
     #expect(try ground.store.statistics().computations == 50)
-    #expect(try ground.store.statistics().fillsRefused == 0)
+    #expect(try ground.store.statistics().rejectedFills == 0)
     #expect(try ground.store.verify() == [])
     for peer in peers { try peer.dismiss() }
   }
 
   @Test(.timeLimit(.minutes(15)))
   func `A computation waits for a writer without a file descriptor`() throws {
-    let ground = try Ground()
+    let ground = try StoreFixture()
     let peer = try ground.peer()
     let answer = try ground.store.write { transaction in
       try transaction.setBytes([1], forKey: "of the writer")
@@ -56,7 +56,7 @@ extension Processes {
 
   @Test(.timeLimit(.minutes(15)))
   func `When the process that computes is killed another takes over at once`() throws {
-    let ground = try Ground()
+    let ground = try StoreFixture()
     let others = try (0..<3).map { _ in try ground.peer() }
     for key in 0..<10 {
       let log = try log(ground, "log-\(key)")
@@ -76,7 +76,7 @@ extension Processes {
       let value = try #require(ground.numbers[key])
       #expect(answers.filter { $0 == "computed 1 \(value)" }.count == 1, "\(answers)")
       #expect(answers.filter { $0 == "computed 0 \(value)" }.count == 2, "\(answers)")
-      #expect(Files.names(in: log).count == 2)
+      #expect(TestFiles.names(in: log).count == 2)
     }
     #expect(try ground.store.verify() == [])
     for peer in others { try peer.dismiss() }
@@ -84,7 +84,7 @@ extension Processes {
 
   @Test(.timeLimit(.minutes(15)))
   func `A computation is not lost beside ten thousand writes to other keys`() throws {
-    let ground = try Ground()
+    let ground = try StoreFixture()
     let flood = try ground.peer()
     let peers = try (0..<2).map { _ in try ground.peer() }
     var written = 0
@@ -99,7 +99,7 @@ extension Processes {
       try peers[0].send("go")
       #expect(try peers[0].nextLine() == "computed 1 by-0")
       #expect(try peers[1].nextLine() == "computed 0 by-0")
-      #expect(Files.names(in: log).count == 1)
+      #expect(TestFiles.names(in: log).count == 1)
       #expect(ground.numbers[key] == "by-0")
       let churned = try flood.numbers("stop", "churned")
       #expect(churned[1] == 0)
@@ -107,7 +107,7 @@ extension Processes {
       print("flood: \(churned[0]) writes in \(churned[2]) ms")
     }
     let statistics = try ground.store.statistics()
-    #expect(statistics.fillsRefused == 0 && statistics.computations == 5)
+    #expect(statistics.rejectedFills == 0 && statistics.computations == 5)
     #expect(statistics.sets <= written + 5)
     #expect(try ground.store.verify() == [])
     for peer in peers + [flood] { try peer.dismiss() }
@@ -115,24 +115,24 @@ extension Processes {
 
   @Test(.timeLimit(.minutes(15)))
   func `A computation is seen elsewhere after the file of leases was deleted`() async throws {
-    let ground = try Ground()
+    let ground = try StoreFixture()
     let log = try log(ground, "log")
     // This process has the file open from here on.
     _ = try await ground.numbers.value(forKey: 1) { "mine" }
-    Files.removeAll(ground.store.core.directory.leases)
+    TestFiles.removeAll(ground.store.core.directory.leases)
     let peer = try ground.peer()
     #expect(try peer.ask("compute 2 theirs \(log) held") == "computing")
     let space = try ground.store.namespace("").space
-    #expect(try ground.store.core.isLedElsewhere(EncodedKey(2), in: space))
+    #expect(try ground.store.core.isLeaseHeldElsewhere(EncodedKey(2), in: space))
     try peer.send("go")
     #expect(try peer.nextLine() == "computed 1 theirs")
-    #expect(try !ground.store.core.isLedElsewhere(EncodedKey(2), in: space))
+    #expect(try !ground.store.core.isLeaseHeldElsewhere(EncodedKey(2), in: space))
     try peer.dismiss()
   }
 
   @Test(.timeLimit(.minutes(15)))
   func `A caller of a stopped computation gets an error that names process and key`() async throws {
-    let ground = try Ground()
+    let ground = try StoreFixture()
     let cache = PersistentCache<Int, String>(
       storage: ground.store, options: CacheOptions(computeTimeout: .milliseconds(300)))
     let log = try log(ground, "log")
@@ -163,7 +163,7 @@ extension Processes {
 
   @Test(.timeLimit(.minutes(15)))
   func `Computations of two processes that wait for each other end with the time limit`() throws {
-    let ground = try Ground()
+    let ground = try StoreFixture()
     let peers = try (0..<2).map { _ in try ground.peer("compute=500") }
     #expect(try peers[0].ask("cross 1 2") == "computing")
     #expect(try peers[1].ask("cross 2 1") == "computing")

@@ -10,7 +10,7 @@ extension Processes {
   func `A defaults suite takes at most 256 kB on the disk`() throws {
     let directory = try TemporaryDirectory()
     let path = directory.appending("suite")
-    let peer = try PeerExecutable.peer.start()
+    let peer = try TestExecutable.peer.start()
     let opened = try peer.ask("defaults open \(path)")
     try #require(opened.hasPrefix("opened") || opened == "ok", "\(opened)")
     let outcome = try ChildProcess.run("du", ["-s", "--block-size=1", path])

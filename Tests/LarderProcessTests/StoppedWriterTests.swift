@@ -10,7 +10,7 @@ import Testing
 extension Processes {
   @Test(.timeLimit(.minutes(15)))
   func `Writes queued behind a stopped writer fail and name it, and reads go on`() throws {
-    let ground = try Ground()
+    let ground = try StoreFixture()
     try ground.numbers.setValue("before", forKey: 1)
     let holder = try ground.peer()
     let others = try (0..<2).map { _ in try ground.peer("timeout=300") }
@@ -54,7 +54,7 @@ extension Processes {
 
   @Test(.timeLimit(.minutes(15)))
   func `A stopped writer that is killed lets everybody write on`() throws {
-    let ground = try Ground()
+    let ground = try StoreFixture()
     let holder = try ground.peer()
     let other = try ground.peer("timeout=20000")
     #expect(try holder.ask("hold") == "holding")
@@ -70,7 +70,7 @@ extension Processes {
 
   @Test(.timeLimit(.minutes(15)))
   func `A wake-up that a stopped and killed writer had taken is made up for`() throws {
-    let ground = try Ground()
+    let ground = try StoreFixture()
     let table = try ground.store.core.generation().table
     let peers = try (0..<3).map { _ in try ground.peer("timeout=20000") }
     let (holder, victim, waiter) = (peers[0], peers[1], peers[2])
@@ -95,7 +95,7 @@ extension Processes {
 
   @Test(.timeLimit(.minutes(15)))
   func `Asynchronous writers behind a stopped writer fail and name it`() async throws {
-    let ground = try Ground(StoreOptions(writeTimeout: .milliseconds(300)))
+    let ground = try StoreFixture(StoreOptions(writeTimeout: .milliseconds(300)))
     let holder = try ground.peer()
     #expect(try holder.ask("hold") == "holding")
     try holder.stop()
@@ -130,7 +130,7 @@ extension Processes {
 
   @Test(.timeLimit(.minutes(15)))
   func `A writer waits no longer than its limit wherever another one is stopped`() throws {
-    let ground = try Ground(StoreOptions(writeTimeout: .milliseconds(200)))
+    let ground = try StoreFixture(StoreOptions(writeTimeout: .milliseconds(200)))
     let peer = try ground.peer()
     let clock = ContinuousClock()
     var stalls = 0
@@ -162,16 +162,22 @@ extension Processes {
     async throws
   {
     let failures = Progress()
-    let ground = try Ground(
+    let ground = try StoreFixture(
       StoreOptions(writeTimeout: .milliseconds(1500), onError: { _ in failures.step() }))
     let holder = try ground.peer()
     #expect(try holder.ask("hold") == "holding")
     try holder.stop()
-    let start = ContinuousClock.now
     #expect(try await ground.numbers.value(forKey: 1) { "computed" } == "computed")
     // Callers of this process get the same, and compute nothing.
     #expect(try await ground.numbers.value(forKey: 1) { "again" } == "computed")
-    #expect(ContinuousClock.now - start < .milliseconds(1400))
+    // At once: the fastest, as the machine may be busy.
+    var fastest = Duration.seconds(60)
+    for key in 100..<108 {
+      let start = ContinuousClock.now
+      #expect(try await ground.numbers.value(forKey: key) { "computed" } == "computed")
+      fastest = min(fastest, ContinuousClock.now - start)
+    }
+    #expect(fastest < .milliseconds(200))
     // What could not be stored is an error without a caller.
     while failures.value == 0 {}
     holder.continue()
@@ -182,8 +188,71 @@ extension Processes {
   }
 
   @Test(.timeLimit(.minutes(15)))
+  func `A computed value is returned while a transaction of its own process goes on`() async throws
+  {
+    let ground = try StoreFixture()
+    let (begun, end) = (Progress(), Progress())
+    let store = ground.store
+    let writer = JoinableThread {
+      try? store.write { _ in
+        begun.step()
+        while end.value == 0 {}
+      }
+    }
+    while begun.value == 0 {}
+    #expect(try await ground.numbers.value(forKey: 1) { "computed" } == "computed")
+    end.step()
+    writer.join()
+    // It is stored when the store goes on, and a value that could be stored is read elsewhere.
+    try store.sync()
+    let peer = try ground.peer()
+    #expect(try peer.ask("get 1") == "value computed")
+    #expect(try await ground.numbers.value(forKey: 2) { "second" } == "second")
+    #expect(try peer.ask("get 2") == "value second")
+    try peer.dismiss()
+  }
+
+  @Test(.timeLimit(.minutes(15)))
+  func `A caller waits for its own limit once, as a member of the queue and as its leader`() throws
+  {
+    let limit = Duration.seconds(2)
+    let ground = try StoreFixture(StoreOptions(writeTimeout: limit))
+    let holder = try ground.peer()
+    #expect(try holder.ask("hold") == "holding")
+    try holder.stop()
+    let (numbers, store) = (ground.numbers, ground.store)
+    let calls: [@Sendable () throws -> Void] = [
+      { try numbers.setValue("lost", forKey: 1) },
+      { try store.write { try $0.setBytes([1], forKey: 2, in: "own") } },
+      { _ = try numbers.removeValue(forKey: 3) },
+      { try store.write { try $0.setBytes([1], forKey: 4, in: "own") } },
+      { try numbers.setValue("lost", forKey: 5) },
+    ]
+    // One after another, so that each is behind the one before: all but the first are promoted.
+    let callers = calls.enumerated().map { index, call in
+      let caller = JoinableThread { () -> (Duration, StoreError?) in
+        let start = ContinuousClock.now
+        do { try call() } catch { return (ContinuousClock.now - start, error as? StoreError) }
+        return (ContinuousClock.now - start, nil)
+      }
+      while store.core.queuedWrites <= index {}
+      return caller
+    }
+    for caller in callers {
+      let (time, error) = caller.join()
+      #expect(error?.code == .writerStalled && error?.pid == holder.processIdentifier)
+      #expect(time < limit * 1.75, "\(time)")
+    }
+    holder.continue()
+    try holder.order("go")
+    try numbers.setValue("after", forKey: 9)
+    #expect(numbers[1] == nil && numbers[5] == nil && numbers[9] == "after")
+    try holder.dismiss()
+  }
+
+  @Test(.timeLimit(.minutes(15)))
   func `While a store is closed behind a stopped writer other stores open and close`() throws {
-    let ground = try Ground()
+    let ground = try StoreFixture()
     let holder = try ground.peer()
     let path = ground.path
     // The process's only handle is that of the thread below.
@@ -193,7 +262,7 @@ extension Processes {
     #expect(try holder.ask("hold") == "holding")
     try holder.stop()
     cache[1] = 1
-    let closer = OwnThread { store.close() }
+    let closer = JoinableThread { store.close() }
     let clock = ContinuousClock()
     // From here on it is being closed.
     while (try? store.statistics()) != nil {}

@@ -20,7 +20,7 @@ let needsFaults: Comment = "fault points exist only with swift test --traits def
 @Suite(.serialized) struct Processes {}
 
 /// A fresh directory with a store in it that this process has open too.
-struct Ground {
+struct StoreFixture {
   let directory: TemporaryDirectory
   let path: String
   let store: SharedStore
@@ -35,7 +35,7 @@ struct Ground {
 
   /// Starts a peer that has the store open.
   func peer(_ options: String = "", environment: [String: String] = [:]) throws -> ChildProcess {
-    let peer = try PeerExecutable.peer.start(environment: environment)
+    let peer = try TestExecutable.peer.start(environment: environment)
     let answer = try peer.ask("open \(path) \(options)")
     try #require(answer.hasPrefix("opened "), "\(answer)")
     return peer

@@ -11,7 +11,7 @@ import Testing
 extension Processes {
   @Test(.timeLimit(.minutes(15)), arguments: Durability.allCases)
   func `A store under two busy writers is sound whenever one looks`(durability: Durability) throws {
-    let ground = try Ground(StoreOptions(durability: durability, budget: .megabytes(6)))
+    let ground = try StoreFixture(StoreOptions(durability: durability, budget: .megabytes(6)))
     let option = durability == .cache ? "" : "\(durability)"
     for key in 0..<2000 { ground.numbers[key] = Filling.make(key) }
     try ground.store.sync()
@@ -39,7 +39,7 @@ extension Processes {
 
   @Test(.timeLimit(.minutes(15)))
   func `A writer commits while another process verifies`() throws {
-    let ground = try Ground()
+    let ground = try StoreFixture()
     for key in 0..<300 { try ground.numbers.setValue("v\(key)", forKey: key) }
     let other = try ground.peer()
     let phases = Mutex<[StoreProgress.Phase]>([])

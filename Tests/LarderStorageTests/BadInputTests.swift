@@ -159,7 +159,7 @@ struct BadInputTests {
     let directory = try TemporaryDirectory()
     let path = directory.appending("folder")
     let ended = Mutex(false)
-    let clearing = OwnThread { () -> (any Error)? in
+    let clearing = JoinableThread { () -> (any Error)? in
       let folder = DiskFolderStorage(folderURL: URL(fileURLWithPath: path))
       do {
         while !ended.withLock({ $0 }) {
@@ -172,7 +172,7 @@ struct BadInputTests {
       }
     }
     let writers = (0..<3).map { thread in
-      OwnThread { () -> (any Error)? in
+      JoinableThread { () -> (any Error)? in
         let folder = DiskFolderStorage(folderURL: URL(fileURLWithPath: path)).makeSyncStorage()
         let key = Filename(rawValue: "\(thread)")
         do {
@@ -200,14 +200,14 @@ struct BadInputTests {
     let directory = try TemporaryDirectory()
     let path = directory.appending("folder")
     let ended = Mutex(false)
-    let vanishing = OwnThread {
+    let vanishing = JoinableThread {
       while !ended.withLock({ $0 }) {
         FileSystem.removeTree(path)
         for _ in 0..<50 { OSThread.yield() }
       }
     }
     let users = (0..<3).map { thread in
-      OwnThread { () -> [String] in
+      JoinableThread { () -> [String] in
         let folder = DiskFolderStorage(folderURL: URL(fileURLWithPath: path))
         let layers = MemoryStorage<Filename, Data>(countLimit: 1).combined(with: folder)
           .makeSyncStorage()

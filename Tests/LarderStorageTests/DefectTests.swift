@@ -17,7 +17,7 @@ struct DefectTests {
   @Test func `M1: eight threads set and get in one memory`() throws {
     let memory = MemoryStorage<Int, [Int]>(countLimit: 50)
     let threads = (0..<8).map { thread in
-      OwnThread { () -> Int in
+      JoinableThread { () -> Int in
         var foreign = 0
         for number in 0..<5000 {
           let key = (number &* 31 &+ thread) % 100

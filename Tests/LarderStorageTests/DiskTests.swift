@@ -14,7 +14,7 @@ struct DiskTests {
   @Test func `Updates of one file by several processes lose nothing`() throws {
     let directory = try TemporaryDirectory()
     let path = directory.appending("folder")
-    let peers = try (0..<3).map { _ in try PeerExecutable.peer.start() }
+    let peers = try (0..<3).map { _ in try TestExecutable.peer.start() }
     for peer in peers { try peer.send("folder \(path) count 100") }
     for peer in peers { try peer.expect("ok", deadline: .seconds(120)) }
     let folder = directory.folder()
@@ -29,7 +29,7 @@ struct DiskTests {
     let path = directory.appending("folder")
     let folder = directory.folder()
     for _ in 0..<5 {
-      let peer = try PeerExecutable.peer.start()
+      let peer = try TestExecutable.peer.start()
       try peer.send("folder \(path) fill 0")
       var seen = 0
       while seen < 20 {
@@ -244,7 +244,7 @@ struct DiskTests {
 
   @Test func `A limit of file sizes is an error, no signal`() throws {
     let directory = try TemporaryDirectory()
-    let peer = try PeerExecutable.peer.start()
+    let peer = try TestExecutable.peer.start()
     try peer.send("folder \(directory.appending("folder")) limited 100000")
     try peer.expect("inaccessible kept", deadline: .seconds(60))
     peer.closeInput()

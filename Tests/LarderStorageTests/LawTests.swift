@@ -68,7 +68,7 @@ struct LawTests {
     await expectLaws(Remote().removable)
   }
 
-  @Test func `Layers keep the laws`() async throws {
+  @Test func `TieredStorage keep the laws`() async throws {
     let directory = try TemporaryDirectory()
     let memory = MemoryStorage<Filename, Data>(countLimit: 7)
     await expectLaws(memory.combined(with: directory.folder()).usingStringKeys())
@@ -120,12 +120,12 @@ struct LawTests {
     // Each key by a storage of its own.
     let memory = MemoryStorage<Filename, Data>().usingStringKeys()
     var single = StorageOperations<String, Data>(
-      read: .later { try await memory.singleKey($0).value() },
-      write: .later { try await memory.singleKey($0.key).set($0.value) })
-    single.remove = .later { try await memory.singleKey($0).removeAll() }
+      read: .asynchronous { try await memory.singleKey($0).value() },
+      write: .asynchronous { try await memory.singleKey($0.key).set($0.value) })
+    single.remove = .asynchronous { try await memory.singleKey($0).removeAll() }
     single.removeAll = memory.operations.removeAll
     single.keys = memory.operations.keys
-    single.update = .later { update in
+    single.update = .asynchronous { update in
       try await memory.singleKey(update.key).operations.update!(
         StorageUpdate(key: (), changing: update.change, recovering: update.recover))
     }
@@ -156,7 +156,7 @@ struct LawTests {
     // As texts and bytes, by nothing but the storage's own operations.
     let sync = notes.makeSyncStorage()
     var operations = StorageOperations<String, Data>(
-      read: StorageCall { try sync.value(forKey: $0)?.body },
+      read: StorageOperation { try sync.value(forKey: $0)?.body },
       write: .blocking { try sync.set(Note(id: $0.key, body: $0.value), forKey: $0.key) })
     operations.remove = .blocking { try sync.remove(forKey: $0) }
     operations.removeAll = .blocking { _ in try sync.removeAll() }

@@ -189,7 +189,7 @@ struct LayerTests {
       ]
       try await below.remove(forKey: "count")
       let threads = views.map { view in
-        OwnThread { () -> (any Error)? in
+        JoinableThread { () -> (any Error)? in
           do {
             for _ in 0..<40 {
               _ = try view.makeSyncStorage().updateOrInsert(forKey: "count") {
@@ -209,7 +209,7 @@ struct LayerTests {
     struct Opaque: Sendable { var number: Int }
     let opaque = MemoryStorage<String, Opaque>(storage: ["a": Opaque(number: 0)])
     let threads = (0..<4).map { _ in
-      OwnThread {
+      JoinableThread {
         let view = opaque.asyncMapValues(
           transformIn: { $0.number }, transformOut: { Opaque(number: $0) }
         ).makeSyncStorage()
@@ -244,17 +244,17 @@ struct LayerTests {
     func storage(removes: Bool) -> Storage<String, Data> {
       var operations = StorageOperations<String, Data>(
         read: memory.operations.read,
-        write: StorageCall { item in
+        write: StorageOperation { item in
           if self.failsSetting.withLock({ $0 }) { throw Broken() }
           try self.memory.set(item.value, forKey: item.key)
         })
       operations.keys = memory.operations.keys
       if removes {
-        operations.remove = StorageCall { key in
+        operations.remove = StorageOperation { key in
           if self.failsRemoving.withLock({ $0 }) { throw Broken() }
           try self.memory.remove(forKey: key)
         }
-        operations.removeAll = StorageCall { _ in
+        operations.removeAll = StorageOperation { _ in
           if self.failsRemoving.withLock({ $0 }) { throw Broken() }
           try self.memory.removeAll()
         }
@@ -342,7 +342,7 @@ struct LayerTests {
       try sync.set(text("old"), forKey: "a")
       let inside = Event()
       let removing = Event()
-      let update = OwnThread {
+      let update = JoinableThread {
         _ = try? sync.updateOrInsert(forKey: "a") { value in
           inside.set()
           removing.wait()
@@ -352,7 +352,7 @@ struct LayerTests {
         }
       }
       inside.wait()
-      let removal = OwnThread {
+      let removal = JoinableThread {
         removing.set()
         try? sync.removeAll()
       }

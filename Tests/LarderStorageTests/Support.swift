@@ -36,8 +36,8 @@ struct Remote: StorageProtocol {
   var removable: Storage<String, Data> {
     var operations = operations
     let contents = contents
-    operations.remove = .later { await contents.set(nil, $0) }
-    operations.removeAll = .later { _ in await contents.clear() }
+    operations.remove = .asynchronous { await contents.set(nil, $0) }
+    operations.removeAll = .asynchronous { _ in await contents.clear() }
     return Storage(storageName: "remote", operations: operations)
   }
 }

@@ -18,15 +18,15 @@ struct HeldDirectoryTests {
     {
       let path = directory.appending("a")
       let held = try HeldDirectory(path, creating: true)
-      try Files.write([1], to: path + "/file")
-      try Files.move(path, to: directory.appending("b"))
-      try Files.makeDirectory(path)
-      try Files.write([2], to: path + "/file")
-      #expect(try Files.contents(of: held.reference + "/file") == [1])
+      try TestFiles.write([1], to: path + "/file")
+      try TestFiles.move(path, to: directory.appending("b"))
+      try TestFiles.makeDirectory(path)
+      try TestFiles.write([2], to: path + "/file")
+      #expect(try TestFiles.contents(of: held.reference + "/file") == [1])
       #expect(HeldDirectory.realPath(held.reference + "/file") == path + "/file")
       // Deleted and created again: the owner leads it there.
       held.follow(try HeldDirectory(path, creating: false))
-      #expect(try Files.contents(of: held.reference + "/file") == [2])
+      #expect(try TestFiles.contents(of: held.reference + "/file") == [2])
     }
 
     @Test func `An error about a file in a held directory shows the real path`() throws {
@@ -41,8 +41,8 @@ struct HeldDirectoryTests {
 
   @Test func `Missing directories are created, the last one for the user alone`() throws {
     _ = try HeldDirectory(directory.appending("x/./y//z/"), creating: true)
-    #expect(try Files.mode(directory.appending("x")) & 0o022 == 0)
-    #expect(try Files.mode(directory.appending("x/y/z")) == 0o700)
+    #expect(try TestFiles.mode(directory.appending("x")) & 0o022 == 0)
+    #expect(try TestFiles.mode(directory.appending("x/y/z")) == 0o700)
     #expect(throws: PathWalkError.self) {
       try HeldDirectory(directory.appending("none"), creating: false)
     }
@@ -50,13 +50,13 @@ struct HeldDirectoryTests {
 
   @Test func `Links are followed, and a loop of links is an error`() throws {
     let real = directory.appending("real")
-    try Files.makeDirectory(real)
-    try Files.makeSymbolicLink(directory.appending("absolute"), to: real)
-    try Files.makeSymbolicLink(directory.appending("relative"), to: "./absolute/../real")
+    try TestFiles.makeDirectory(real)
+    try TestFiles.makeSymbolicLink(directory.appending("absolute"), to: real)
+    try TestFiles.makeSymbolicLink(directory.appending("relative"), to: "./absolute/../real")
     let held = try HeldDirectory(directory.appending("relative/below"), creating: true)
-    #expect(Files.exists(real + "/below"))
+    #expect(TestFiles.exists(real + "/below"))
     #expect(held.path == directory.appending("relative/below"))
-    try Files.makeSymbolicLink(directory.appending("loop"), to: "loop")
+    try TestFiles.makeSymbolicLink(directory.appending("loop"), to: "loop")
     #expect(throws: PathWalkError.self) {
       try HeldDirectory(directory.appending("loop"), creating: true)
     }
@@ -65,15 +65,15 @@ struct HeldDirectoryTests {
   @Test(arguments: [(0o777, false), (0o775, true), (0o1777, true), (0o755, true)])
   func `A parent is judged by its mode`(mode: Int, isSafe: Bool) throws {
     let parent = directory.appending("parent")
-    try Files.makeDirectory(parent)
-    try Files.setMode(mode, of: parent)
+    try TestFiles.makeDirectory(parent)
+    try TestFiles.setMode(mode, of: parent)
     if isSafe {
       _ = try HeldDirectory(parent + "/store", creating: true)
     } else {
       #expect(throws: PathWalkError.self) {
         try HeldDirectory(parent + "/store", creating: true)
       }
-      #expect(!Files.exists(parent + "/store"))
+      #expect(!TestFiles.exists(parent + "/store"))
     }
   }
 }

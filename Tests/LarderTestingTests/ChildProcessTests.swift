@@ -46,7 +46,7 @@ struct ChildProcessTests {
 
   @Test func `A child runs where it is told to`() throws {
     let directory = try TemporaryDirectory()
-    try Files.write(Array("salt\n".utf8), to: directory.appending("jar"))
+    try TestFiles.write(Array("salt\n".utf8), to: directory.appending("jar"))
     let child = try ChildProcess("cat", ["jar"], workingDirectory: directory.path)
     try child.expect("salt")
     #expect(
@@ -233,7 +233,7 @@ struct ChildProcessTests {
 
   @Test func `One thread can kill the child another one reads from`() async throws {
     let child = try ChildProcess("/bin/cat")
-    let reader = OwnThread { Result { try child.nextLine() } }
+    let reader = JoinableThread { Result { try child.nextLine() } }
     child.kill()
     let error = #expect(throws: ChildProcessError.self) { try reader.join().get() }
     #expect(error?.code == .endOfOutput)
@@ -242,7 +242,7 @@ struct ChildProcessTests {
 
   @Test func `A thread that waits for a line does not keep another from its own deadline`() throws {
     let child = try ChildProcess("/bin/cat")
-    let patient = OwnThread { Result { try child.nextLine() } }
+    let patient = JoinableThread { Result { try child.nextLine() } }
     for _ in 0..<20 {
       let error = #expect(throws: ChildProcessError.self) {
         try child.nextLine(deadline: .milliseconds(5))
@@ -256,7 +256,7 @@ struct ChildProcessTests {
   @Test func `Lines of two senders do not mix`() throws {
     let child = try ChildProcess("/bin/cat")
     let senders = ["a", "b"].map { letter in
-      OwnThread {
+      JoinableThread {
         let line = String(repeating: letter, count: 8000)
         return Result { for _ in 0..<100 { try child.send(line) } }
       }

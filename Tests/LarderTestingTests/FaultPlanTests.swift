@@ -42,9 +42,9 @@ import Testing
   @Test func `A plan says what the environment will`() {
     let plan = FaultPlan(
       [
-        .kill(at: .afterStamps, passage: 7), .stop(at: .begin, passage: 1),
+        .kill(at: .afterStamps, occurrence: 7), .stop(at: .begin, occurrence: 1),
         .delay(at: .beforeCommit, microseconds: 2000, percent: 10),
-        .error(at: .everywhere, errno: ENOSPC, passage: 2, percent: 0.5),
+        .error(at: .everywhere, errno: ENOSPC, occurrence: 2, percent: 0.5),
       ], seed: Seed(255))
     #expect(
       plan.description == "seed=255,afterStamps:kill@7,begin:stop@1,beforeCommit:delay=2000%10.0,"
@@ -75,6 +75,6 @@ import Testing
   }
 
   @Test func `Passages are counted from one`() async throws {
-    await #expect(processExitsWith: .failure) { _ = FaultPlan([.kill(at: .begin, passage: 0)]) }
+    await #expect(processExitsWith: .failure) { _ = FaultPlan([.kill(at: .begin, occurrence: 0)]) }
   }
 }

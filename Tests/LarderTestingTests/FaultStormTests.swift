@@ -22,7 +22,7 @@ private let needsFaults: Comment = "needs swift test --traits default,FaultInjec
 struct FaultStormTests {
   private func peer(_ faults: FaultPlan.Fault..., seed: Seed? = nil) throws -> ChildProcess {
     let environment = try FaultPlan(faults, seed: seed).environment
-    return try PeerExecutable.peer.start(environment: environment)
+    return try TestExecutable.peer.start(environment: environment)
   }
 
   private func order(_ child: ChildProcess, _ line: String) throws {
@@ -32,9 +32,9 @@ struct FaultStormTests {
 
   // MARK: Kill, stop, delay
 
-  @Test func `A child is killed at the passage the plan names`() throws {
+  @Test func `A child is killed at the occurrence the plan names`() throws {
     let temporary = try TemporaryStore()
-    let child = try peer(.kill(at: .afterCommit, passage: 3))
+    let child = try peer(.kill(at: .afterCommit, occurrence: 3))
     #expect(try child.ask("open \(temporary.path)").hasPrefix("opened "))
     try child.send("numbers 0 1000")
     try child.wait(for: "ack 1")
@@ -47,7 +47,7 @@ struct FaultStormTests {
 
   @Test func `A child stops itself, and goes on when it is let`() throws {
     let temporary = try TemporaryStore()
-    let child = try peer(.stop(at: .beforeCommit, passage: 2))
+    let child = try peer(.stop(at: .beforeCommit, occurrence: 2))
     #expect(try child.ask("open \(temporary.path)").hasPrefix("opened "))
     try order(child, "set 1 a")
     try child.send("set 2 b")
@@ -62,7 +62,7 @@ struct FaultStormTests {
 
   @Test func `A delay is as long as the plan says`() throws {
     let temporary = try TemporaryStore()
-    let child = try peer(.delay(at: .betweenPuts, microseconds: 200_000, passage: 2))
+    let child = try peer(.delay(at: .betweenPuts, microseconds: 200_000, occurrence: 2))
     #expect(try child.ask("open \(temporary.path)").hasPrefix("opened "))
     try order(child, "set 1 a")
     let start = ContinuousClock.now
@@ -82,7 +82,7 @@ struct FaultStormTests {
   ) throws {
     for (errno, code) in [(ENOSPC, "storageFull"), (EINVAL, "system")] {
       let temporary = try TemporaryStore(StoreOptions(durability: .durable))
-      let child = try peer(.error(at: point, errno: errno, passage: 3))
+      let child = try peer(.error(at: point, errno: errno, occurrence: 3))
       #expect(try child.ask("open \(temporary.path) durable").hasPrefix("opened "))
       let cache = PersistentCache<Int, String>(storage: temporary.store)
       try cache.setValue("old", forKey: 2)
@@ -105,7 +105,7 @@ struct FaultStormTests {
     point: FaultPlan.Point
   ) throws {
     let temporary = try TemporaryStore()
-    let child = try peer(.error(at: point, errno: ENOSPC, passage: 3))
+    let child = try peer(.error(at: point, errno: ENOSPC, occurrence: 3))
     #expect(try child.ask("open \(temporary.path)").hasPrefix("opened "))
     for key in 0..<3 { try order(child, "set \(key) v\(key)") }
     // What was written last is there; the rest may have been evicted to make room for it.
@@ -152,7 +152,7 @@ struct FaultStormTests {
     let temporary = try TemporaryStore(StoreOptions(budget: .bytes(4096)))
     try temporary.store.setBytes([1], forKey: "first")
     temporary.store.close()
-    let evicting = try peer(.error(at: .afterEviction, errno: EINVAL, passage: 1))
+    let evicting = try peer(.error(at: .afterEviction, errno: EINVAL, occurrence: 1))
     #expect(try evicting.ask("open \(temporary.path)").hasPrefix("opened "))
     var failed = 0
     for key in 0..<100 where try evicting.ask("set \(key) value") != "ok" { failed += 1 }
@@ -160,7 +160,7 @@ struct FaultStormTests {
     #expect(try evicting.ask("verify") == "sound")
     try order(evicting, "close")
     // Closed by its last user the store is clean: the next write has to say that it is in use.
-    let dirtying = try peer(.error(at: .stateDirty, errno: EINVAL, passage: 1))
+    let dirtying = try peer(.error(at: .stateDirty, errno: EINVAL, occurrence: 1))
     #expect(try dirtying.ask("open \(temporary.path)").hasPrefix("opened "))
     #expect(try dirtying.ask("set 1000 a").hasPrefix("error system "))
     try order(dirtying, "set 1000 b")
@@ -217,7 +217,7 @@ struct FaultStormTests {
   func `A computation whose step fails leaves no lock behind`(point: FaultPlan.Point) async {
     await #expect(processExitsWith: .success) { [point = point.rawValue as String] in
       let point = FaultPlan.Point(rawValue: point)
-      setEnvironment(FaultPlan([.error(at: point, errno: EINVAL, passage: 1)]))
+      setEnvironment(FaultPlan([.error(at: point, errno: EINVAL, occurrence: 1)]))
       let errors = ErrorList()
       let temporary = try TemporaryStore(StoreOptions(onError: { errors.add($0) }))
       let cache = PersistentCache<Int, String>(storage: temporary.store)

@@ -67,7 +67,7 @@ struct HistoryLogTests {
   @Test func `Threads share a log, and logs a directory`() throws {
     let logs = try (0..<2).map { _ in try HistoryLog(directory: directory.path) }
     let threads = (0..<4).map { number in
-      OwnThread {
+      JoinableThread {
         for value in 0..<500 as Range<UInt64> {
           guard let entry = logs[number % 2].begin(.write, key: UInt64(number), value: value + 1)
           else { return }
@@ -85,20 +85,22 @@ struct HistoryLogTests {
   @Test func `A file that is no history is an error that names it`() throws {
     let log = try HistoryLog(directory: directory.path, capacity: 10)
     for (offset, byte) in [(0, UInt8(0)), (8, 9), (12, 41), (16, 11)] {
-      let before = try Files.contents(of: log.path)
-      try Files.overwrite([byte], at: offset, in: log.path)
-      let error = #expect(throws: HistoryLog.Damaged.self) {
+      let before = try TestFiles.contents(of: log.path)
+      try TestFiles.overwrite([byte], at: offset, in: log.path)
+      let error = #expect(throws: HistoryLog.DamagedLogError.self) {
         try HistoryLog.operations(in: directory.path)
       }
       #expect(error?.description.contains(log.path) == true)
-      try Files.overwrite(before, at: 0, in: log.path)
+      try TestFiles.overwrite(before, at: 0, in: log.path)
     }
-    try Files.write([1, 2, 3], to: directory.appending("short.history"))
-    #expect(throws: HistoryLog.Damaged.self) { try HistoryLog.operations(in: directory.path) }
+    try TestFiles.write([1, 2, 3], to: directory.appending("short.history"))
+    #expect(throws: HistoryLog.DamagedLogError.self) {
+      try HistoryLog.operations(in: directory.path)
+    }
   }
 
   @Test func `Other files of the directory are left alone`() throws {
-    try Files.write([1, 2, 3], to: directory.appending("notes"))
+    try TestFiles.write([1, 2, 3], to: directory.appending("notes"))
     #expect(try HistoryLog.operations(in: directory.path) == [])
   }
 }

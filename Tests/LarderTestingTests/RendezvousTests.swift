@@ -15,7 +15,7 @@ import Testing
 struct RendezvousTests {
   @Test func `All go when all are ready`() throws {
     let children = try (0..<8).map { try shell("echo ready; read word; echo \"$word \($0)\"") }
-    try Rendezvous.release(children)
+    try ProcessBarrier.release(children)
     for (number, child) in children.enumerated() { try child.expect("go \(number)") }
   }
 
@@ -23,7 +23,7 @@ struct RendezvousTests {
     let first = try shell("echo ready; read word; echo \"$word\"")
     let second = try shell("read now; echo ready; read word; echo \"$word\"")
     var error = #expect(throws: ChildProcessError.self) {
-      try Rendezvous.release([first, second], deadline: .milliseconds(100))
+      try ProcessBarrier.release([first, second], deadline: .milliseconds(100))
     }
     #expect(error?.code == .timedOut)
     error = #expect(throws: ChildProcessError.self) {
@@ -33,7 +33,7 @@ struct RendezvousTests {
     try first.send("not go")
     try first.expect("not go")
     try second.send("now")
-    try Rendezvous.release([second])
+    try ProcessBarrier.release([second])
     try second.expect("go")
   }
 
@@ -41,7 +41,7 @@ struct RendezvousTests {
     let first = try shell("echo ready; read word && echo \"$word\"")
     let second = try shell("exit 6")
     let error = #expect(throws: ChildProcessError.self) {
-      try Rendezvous.release([first, second])
+      try ProcessBarrier.release([first, second])
     }
     #expect(error?.status == .exited(6))
     first.closeInput()
@@ -53,7 +53,7 @@ struct RendezvousTests {
     let result = try await #require(
       processExitsWith: .exitCode(7), observing: [\.standardOutputContent]
     ) {
-      exit(Rendezvous.arrive() ? 1 : 7)
+      exit(ProcessBarrier.arrive() ? 1 : 7)
     }
     #expect(String(decoding: result.standardOutputContent, as: UTF8.self).contains("ready\n"))
   }

@@ -12,19 +12,19 @@ struct TemporaryStoreTests {
     var temporary: TemporaryStore? = try TemporaryStore()
     let path = try #require(temporary).path
     let beside = try #require(temporary).appending("log")
-    try Files.write([1], to: beside)
+    try TestFiles.write([1], to: beside)
     let other = try TemporaryStore()
     try temporary?.store.setBytes([1], forKey: "a")
     #expect(try other.store.bytes(forKey: "a") == nil)
-    #expect(Files.exists(path))
+    #expect(TestFiles.exists(path))
     temporary = nil
-    #expect(!Files.exists(path))
-    #expect(!Files.exists(beside))
+    #expect(!TestFiles.exists(path))
+    #expect(!TestFiles.exists(beside))
   }
 
   @Test func `A child process finds the store by its path`() throws {
     let temporary = try TemporaryStore()
-    let peer = try PeerExecutable.peer.start()
+    let peer = try TestExecutable.peer.start()
     #expect(try peer.ask("open \(temporary.path)").hasPrefix("opened "))
     #expect(try peer.ask("set 1 salt") == "ok")
     #expect(PersistentCache<Int, String>(storage: temporary.store)[1] == "salt")
@@ -67,15 +67,17 @@ struct TemporaryStoreTests {
     try temporary.store.setBytes(value, forKey: "a")
     temporary.store.close()
     let file = temporary.path + "/g-1/data.mdb"
-    let bytes = try Files.contents(of: file)
+    let bytes = try TestFiles.contents(of: file)
     var isDamaged = false
     for start in 0..<(bytes.count - 1000)
     where bytes[start] == 0xAB && bytes[start..<(start + 1000)].allSatisfy({ $0 == 0xAB }) {
-      try Files.overwrite([0], at: start + 500, in: file)
+      try TestFiles.overwrite([0], at: start + 500, in: file)
       isDamaged = true
     }
     #expect(isDamaged)
-    let unsound = #expect(throws: TemporaryStore.Unsound.self) { try temporary.verifyAndClose() }
+    let unsound = #expect(throws: TemporaryStore.VerificationFailure.self) {
+      try temporary.verifyAndClose()
+    }
     #expect(unsound?.findings.first?.severity == .error)
     #expect(unsound?.description.contains("checksum is wrong") == true)
     #expect(unsound?.description.contains(temporary.path) == true)

@@ -18,11 +18,12 @@ let package = Package(
     .systemLibrary(
       name: "CLMDB", pkgConfig: "lmdb", providers: [.apt(["liblmdb-dev"]), .brew(["lmdb"])]),
     // The rival: liblmdb as C would use it, timed in C.
-    .target(name: "LMDBRival", dependencies: ["CLMDB"], linkerSettings: [.linkedLibrary("lmdb")]),
+    .target(
+      name: "LMDBBaseline", dependencies: ["CLMDB"], linkerSettings: [.linkedLibrary("lmdb")]),
     .executableTarget(
       name: "larder-bench",
       dependencies: [
-        "LMDBRival", .product(name: "Larder", package: "larder"),
+        "LMDBBaseline", .product(name: "Larder", package: "larder"),
         .product(name: "LarderObjects", package: "larder"),
         .product(name: "GRDB", package: "GRDB.swift"),
         .product(name: "LarderDefaults", package: "larder"),
@@ -30,13 +31,13 @@ let package = Package(
       path: "Sources/LarderBench"),
     // Rivals reached from C: Redis, memcached, SQLite, LMDB, files.
     .target(
-      name: "PeerRivals", dependencies: ["CLMDB"],
+      name: "BaselineClients", dependencies: ["CLMDB"],
       linkerSettings: [.linkedLibrary("lmdb"), .linkedLibrary("sqlite3")]),
     // Larder beside them, beside GRDB and beside Python's diskcache.
     .executableTarget(
       name: "larder-peer-bench",
       dependencies: [
-        "LMDBRival", "PeerRivals", .product(name: "Larder", package: "larder"),
+        "LMDBBaseline", "BaselineClients", .product(name: "Larder", package: "larder"),
         .product(name: "GRDB", package: "GRDB.swift"),
       ],
       path: "Sources/PeerBench"),
@@ -44,7 +45,7 @@ let package = Package(
     .executableTarget(name: "larder-bench-report", path: "Sources/BenchReport"),
     // The tool from outside. Builds without Larder and its rivals.
     .executableTarget(
-      name: "larder-tool-bench", dependencies: ["LMDBRival"], path: "Sources/ToolBench"),
+      name: "larder-tool-bench", dependencies: ["LMDBBaseline"], path: "Sources/ToolBench"),
   ],
   swiftLanguageModes: [.v6]
 )

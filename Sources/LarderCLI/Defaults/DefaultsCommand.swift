@@ -104,7 +104,7 @@ struct DefaultsReadCommand: ParsableCommand {
           let value = try EntryValue(stored)
           if !suite.json { Console.line("\(key) = \(value.line)") }
           values.append((key, value.jsonValue))
-        } catch  where error is CodingFailure || error is DefaultsError {
+        } catch  where error is CodecError || error is DefaultsError {
           unreadable.append(key)
         }
       }

@@ -37,15 +37,15 @@ struct DefaultsListCommand: ParsableCommand {
         }
         return
       }
-      guard !rows.isEmpty else { return Console.complain("There is no value in \(suite).") }
+      guard !rows.isEmpty else { return Console.printError("There is no value in \(suite).") }
       let width = max(3, rows.map(\.key.count).max() ?? 0) + 2
       Console.line(
-        Columns.left("KEY", width: width) + Columns.left("TYPE", width: 9)
-          + Columns.right("SIZE", width: 9))
+        TextLayout.left("KEY", width: width) + TextLayout.left("TYPE", width: 9)
+          + TextLayout.right("SIZE", width: 9))
       for row in rows {
         Console.line(
-          Columns.left(row.key, width: width) + Columns.left(row.type, width: 9)
-            + Columns.right("\(ByteCount(bytes: row.bytes))", width: 9))
+          TextLayout.left(row.key, width: width) + TextLayout.left(row.type, width: 9)
+            + TextLayout.right("\(ByteCount(bytes: row.bytes))", width: 9))
       }
     }
   }
@@ -60,7 +60,7 @@ struct DefaultsListCommand: ParsableCommand {
     if json {
       Console.json(.array(suites.sorted().map(CBORValue.text)))
     } else if suites.isEmpty {
-      Console.complain("There is no suite in \(directory).")
+      Console.printError("There is no suite in \(directory).")
     } else {
       for suite in suites.sorted() { Console.line(suite) }
     }

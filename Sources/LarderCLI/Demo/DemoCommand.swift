@@ -88,12 +88,12 @@ struct DemoCommand: ParsableCommand {
     }
   }
 
-  private func survey() throws -> DemoSurvey {
+  private func survey() throws -> DemoFileSelection {
     guard let directory else {
       return .ofThisMachine(maximumFiles: files, maximumBytes: megabytes << 20)
     }
     let path = URL(fileURLWithPath: directory).standardizedFileURL.path
-    let survey = DemoSurvey(
+    let survey = DemoFileSelection(
       of: path, because: "as asked for", maximumFiles: files, maximumBytes: megabytes << 20)
     guard survey.files.count >= 2 else {
       throw ToolError.usage(
@@ -103,7 +103,7 @@ struct DemoCommand: ParsableCommand {
     return survey
   }
 
-  private func demonstrate(_ survey: DemoSurvey, in workshop: URL) throws -> DemoReport {
+  private func demonstrate(_ survey: DemoFileSelection, in workshop: URL) throws -> DemoReport {
     let path = store ?? workshop.appendingPathComponent("store").path
     let seed = seed ?? UInt64.random(in: 0..<1_000_000)
     let list = workshop.appendingPathComponent("files.cbor")
@@ -120,7 +120,7 @@ struct DemoCommand: ParsableCommand {
 
     func pass(_ title: String, seed: UInt64, killsAt: Int?) throws -> DemoPass {
       let before = try shared.statistics()
-      let crew = try DemoCrew(
+      let crew = try DemoWorkers(
         count: workers, store: path, files: fileList, seed: seed, killsAt: killsAt)
       defer { crew.abandon() }
       try crew.waitUntilReady()

@@ -23,7 +23,7 @@ struct DemoFile: Codable, Sendable {
 }
 
 /// Which files the demo is about, and why these.
-struct DemoSurvey {
+struct DemoFileSelection {
   let directory: String
   /// Half a sentence: what the directory is.
   let reason: String
@@ -56,17 +56,17 @@ struct DemoSurvey {
   }
 
   /// The documentation the system ships, else its headers, else this package.
-  static func ofThisMachine(maximumFiles: Int, maximumBytes: Int) -> DemoSurvey {
+  static func ofThisMachine(maximumFiles: Int, maximumBytes: Int) -> DemoFileSelection {
     let candidates = [
       ("/usr/share/doc", "the documentation this system ships"),
       ("/usr/include", "the C headers of this system"),
     ]
     for (path, reason) in candidates {
-      let survey = DemoSurvey(
+      let survey = DemoFileSelection(
         of: path, because: reason, maximumFiles: maximumFiles, maximumBytes: maximumBytes)
       if survey.files.count >= 100 { return survey }
     }
-    return DemoSurvey(
+    return DemoFileSelection(
       of: packageDirectory, because: "this package: the system has no documentation and no headers",
       maximumFiles: maximumFiles, maximumBytes: maximumBytes)
   }

@@ -21,24 +21,24 @@ final class DemoProgress: Sendable {
   }
 
   /// Says what is going to be done, and with what.
-  func introduce(_ survey: DemoSurvey, store: String, workers: Int, seed: UInt64) {
+  func introduce(_ survey: DemoFileSelection, store: String, workers: Int, seed: UInt64) {
     guard !isSilent else { return }
     Console.line("A word index of \(survey.directory)")
     Console.line("  (\(survey.reason))")
     Console.line(
-      "  \(Columns.count(survey.files.count, "file", "files")), "
+      "  \(TextLayout.count(survey.files.count, "file", "files")), "
         + "\(ByteCount(bytes: survey.bytes)), \(workers) processes, one store, seed \(seed)")
     var leftOut: [String] = []
     if survey.compressed > 0 {
-      leftOut.append("\(Columns.grouped(survey.compressed)) compressed or binary by name")
+      leftOut.append("\(TextLayout.grouped(survey.compressed)) compressed or binary by name")
     }
     if survey.tooLarge > 0 {
       leftOut.append(
-        "\(Columns.grouped(survey.tooLarge)) over "
-          + "\(ByteCount(bytes: DemoSurvey.maximumFileSize))")
+        "\(TextLayout.grouped(survey.tooLarge)) over "
+          + "\(ByteCount(bytes: DemoFileSelection.maximumFileSize))")
     }
     if survey.unreadable > 0 {
-      leftOut.append("\(Columns.grouped(survey.unreadable)) not readable")
+      leftOut.append("\(TextLayout.grouped(survey.unreadable)) not readable")
     }
     if survey.isCut { leftOut.append("all beyond the limit (--files, --megabytes)") }
     if !leftOut.isEmpty { Console.line("  left out: \(leftOut.joined(separator: ", "))") }
@@ -47,7 +47,7 @@ final class DemoProgress: Sendable {
   }
 
   /// Shows how far a pass is.
-  func show(_ title: String, _ tally: PassTally, since start: ContinuousClock.Instant) {
+  func show(_ title: String, _ tally: PassStatistics, since start: ContinuousClock.Instant) {
     guard !isSilent else { return }
     let now = ContinuousClock.now
     if !isLive {
@@ -72,9 +72,9 @@ final class DemoProgress: Sendable {
       line += String(repeating: "█", count: filled) + String(repeating: "░", count: 20 - filled)
       line += " "
     }
-    line += Columns.right("\(Int(share * 100)) %", width: 5)
-    line += "  computed \(Columns.grouped(tally.computed))"
-    line += "  shared \(Columns.grouped(tally.found))"
+    line += TextLayout.right("\(Int(share * 100)) %", width: 5)
+    line += "  computed \(TextLayout.grouped(tally.computed))"
+    line += "  shared \(TextLayout.grouped(tally.found))"
     line += "  \(Self.tenths(seconds)) s"
     if tally.victim != nil { line += "  1 killed" }
     if isLive {
@@ -89,8 +89,8 @@ final class DemoProgress: Sendable {
     clear()
     guard !isSilent else { return }
     var line = "\(pass.title): \(Self.tenths(pass.seconds)) s, "
-    line += "\(Columns.grouped(pass.tally.computed)) computed, "
-    line += "\(Columns.grouped(pass.tally.found)) shared"
+    line += "\(TextLayout.grouped(pass.tally.computed)) computed, "
+    line += "\(TextLayout.grouped(pass.tally.found)) shared"
     Console.line(line)
     if let index = pass.tally.workers.firstIndex(where: \.isVictim) {
       let victim = pass.tally.workers[index]

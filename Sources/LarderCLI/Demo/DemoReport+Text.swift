@@ -8,7 +8,7 @@ extension DemoReport {
   /// The tables at the end, for a terminal of 80 columns.
   var text: String {
     var text = "\n" + row("", ["cold", "warm", "no cache"])
-    let grouped = Columns.grouped
+    let grouped = TextLayout.grouped
     let files = grouped(survey.files.count)
     text += row("files", [files, files, files])
     text += row(
@@ -18,14 +18,14 @@ extension DemoReport {
     text += row("results shared", [grouped(cold.tally.found), grouped(warm.tally.found), "-"])
     text += row(
       "hit ratio of the store",
-      [Columns.percent(cold.hitRatio), Columns.percent(warm.hitRatio), "-"])
+      [TextLayout.percent(cold.hitRatio), TextLayout.percent(warm.hitRatio), "-"])
     text += row("evictions", [grouped(cold.evictions), grouped(warm.evictions), "-"])
     text += row("worker processes", ["\(workers)", "\(workers)", "1"])
     text += row("seconds", [cold.seconds, warm.seconds, plainSeconds].map(Self.hundredths))
 
     text += "\n" + workerTable
     text += "\n" + fact("text read", "\(ByteCount(bytes: survey.bytes))")
-    text += fact("not UTF-8 text", Columns.count(plain.notTexts, "file", "files"))
+    text += fact("not UTF-8 text", TextLayout.count(plain.notTexts, "file", "files"))
     text += fact(
       "store",
       "\(ByteCount(bytes: statistics.bytes)) in \(grouped(statistics.entries)) entries"
@@ -35,7 +35,7 @@ extension DemoReport {
       "words",
       "\(grouped(plain.words.count)) different, \(grouped(plain.occurrences)) in all, on "
         + "\(grouped(plain.lines)) lines")
-    let top = plain.top(4).map { "\(Columns.shortened($0.word, to: 16)) \(grouped($0.count))" }
+    let top = plain.top(4).map { "\(TextLayout.shortened($0.word, to: 16)) \(grouped($0.count))" }
     text += fact("most frequent", top.joined(separator: ", "))
 
     text += "\n"
@@ -51,21 +51,21 @@ extension DemoReport {
       text += row(
         name,
         [
-          Columns.grouped(first.computed),
-          Columns.grouped(first.found),
-          Columns.grouped(second.found),
+          TextLayout.grouped(first.computed),
+          TextLayout.grouped(first.found),
+          TextLayout.grouped(second.found),
         ])
     }
     return text
   }
 
   private func row(_ name: String, _ values: [String]) -> String {
-    let columns = values.map { Columns.right($0, width: 14) }
-    return "  " + Columns.left(name, width: 26) + columns.joined() + "\n"
+    let columns = values.map { TextLayout.right($0, width: 14) }
+    return "  " + TextLayout.left(name, width: 26) + columns.joined() + "\n"
   }
 
   private func fact(_ name: String, _ value: String) -> String {
-    "  " + Columns.left(name, width: 16) + value + "\n"
+    "  " + TextLayout.left(name, width: 16) + value + "\n"
   }
 
   private static func hundredths(_ number: Double) -> String {

@@ -8,7 +8,7 @@ import LarderEngine
 /// One pass of the demo, when it is over.
 struct DemoPass {
   let title: String
-  let tally: PassTally
+  let tally: PassStatistics
   let seconds: Double
   /// The store's own books before and after.
   let before: StoreStatistics
@@ -25,7 +25,7 @@ struct DemoPass {
 
 /// The result of the demo: what the workers and the store said, and the checks over it.
 struct DemoReport {
-  let survey: DemoSurvey
+  let survey: DemoFileSelection
   let workers: Int
   let cold: DemoPass
   let warm: DemoPass
@@ -81,7 +81,7 @@ struct DemoReport {
               : "; again \(again), in flight in the killed worker")
         ))
       checks.append(
-        (entries == readable, "each result is stored once: \(Columns.grouped(entries)) entries"))
+        (entries == readable, "each result is stored once: \(TextLayout.grouped(entries)) entries"))
       checks.append(
         (
           warm.tally.begunInAll == 0 && warm.tally.found == workers * readable,
@@ -98,8 +98,8 @@ struct DemoReport {
       checks.append(
         (
           stored == plain && differing == 0,
-          "the index in the store is the same: \(Columns.grouped(plain.words.count)) words, "
-            + "\(Columns.grouped(plain.occurrences)) times"
+          "the index in the store is the same: \(TextLayout.grouped(plain.words.count)) words, "
+            + "\(TextLayout.grouped(plain.occurrences)) times"
         ))
     }
     checks.append(

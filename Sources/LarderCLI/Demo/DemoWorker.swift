@@ -31,7 +31,7 @@ struct DemoWorkerCommand: AsyncParsableCommand {
     try await Console.reporting(json: false) {
       let list = Array(try Data(contentsOf: URL(fileURLWithPath: files)))
       let files = try CBORCodec().decode([DemoFile].self, from: list)
-      var generator = Shuffler(seed: seed)
+      var generator = DemoRandomGenerator(seed: seed)
       let order = files.indices.shuffled(using: &generator)
       Console.line("ready")
       guard readLine() == "go" else { return }
@@ -44,8 +44,8 @@ struct DemoWorkerCommand: AsyncParsableCommand {
     let opened = try SharedStore(
       at: store,
       .init(
-        durability: durability, onError: { Console.complain("worker: \($0)") },
-        onEvent: { Console.complain("worker: \($0)") }))
+        durability: durability, onError: { Console.printError("worker: \($0)") },
+        onEvent: { Console.printError("worker: \($0)") }))
     let cache = PersistentCache<String, FileIndex>(storage: opened, namespace: Self.namespace)
     var index = WordIndex()
     var found = 0
@@ -61,7 +61,7 @@ struct DemoWorkerCommand: AsyncParsableCommand {
         }
         index.add(result)
       } catch let error as CocoaError {
-        Console.complain("worker: \(file.path): \(error.localizedDescription)")
+        Console.printError("worker: \(file.path): \(error.localizedDescription)")
         Console.line("failed \(number)")
         continue
       }
@@ -78,7 +78,7 @@ struct DemoWorkerCommand: AsyncParsableCommand {
 }
 
 /// A random order that can be had again (SplitMix64).
-struct Shuffler: RandomNumberGenerator {
+struct DemoRandomGenerator: RandomNumberGenerator {
   private var state: UInt64
 
   init(seed: UInt64) { state = seed }

@@ -4,8 +4,8 @@
 
 import ArgumentParser
 import LarderCoding
+import LarderDynamic
 import LarderEngine
-import LarderUntyped
 
 /// `larder copy`: the store once more, in another directory.
 struct CopyCommand: ParsableCommand {
@@ -44,7 +44,7 @@ struct CopyCommand: ParsableCommand {
         at: destination, StoreOptions(durability: store.core.options.durability))
       defer { copy.close() }
       let (old, new) = (try store.statistics(), try copy.statistics())
-      let objects = try UntypedObjects(copy).summary().types.reduce(0) { sum, type in
+      let objects = try DynamicObjects(copy).summary().types.reduce(0) { sum, type in
         sum + Int(clamping: type.books.count)
       }
       if arguments.json {
@@ -56,8 +56,8 @@ struct CopyCommand: ParsableCommand {
           ]))
       } else {
         Console.line(
-          "Copied \(Columns.count(new.entries, "entry", "entries")) and "
-            + "\(Columns.count(objects, "object", "objects")) to \(new.path): "
+          "Copied \(TextLayout.count(new.entries, "entry", "entries")) and "
+            + "\(TextLayout.count(objects, "object", "objects")) to \(new.path): "
             + "\(ByteCount(bytes: new.fileBytes)), where the original has "
             + "\(ByteCount(bytes: old.fileBytes)).")
       }

@@ -5,8 +5,8 @@
 import ArgumentParser
 import Foundation
 import LarderCoding
+import LarderDynamic
 import LarderEngine
-import LarderUntyped
 
 /// In which form entries stand in a file.
 enum EntryFormat: String, ExpressibleByArgument, CaseIterable {
@@ -84,12 +84,12 @@ struct EntryTransfer {
       }
       buffer.removeAll(keepingCapacity: true)
     }
-    let space = try operands.namespace.map { try Space(name: $0) }
+    let space = try operands.namespace.map { try NamespaceHandle(name: $0) }
     let leftOut = try store.core.export(space) { entry, total in
       if isCBOR {
-        EntryItem.append(entry, to: &buffer)
+        CBOREntryWriter.append(entry, to: &buffer)
       } else {
-        EntryLine.append(entry, to: &buffer)
+        JSONLinesEntryCoder.append(entry, to: &buffer)
       }
       count += 1
       if buffer.count >= 1 << 16 { try empty() }
@@ -97,7 +97,7 @@ struct EntryTransfer {
     }
     try empty()
     if leftOut > 0 {
-      Console.complain("larder: \(Columns.count(leftOut, "entry is", "entries are")) damaged")
+      Console.printError("larder: \(TextLayout.count(leftOut, "entry is", "entries are")) damaged")
     }
     return (count, leftOut)
   }
@@ -119,7 +119,7 @@ struct EntryTransfer {
     let core: StoreCore
     let keepsExisting: Bool
     let namespace: String?
-    private(set) var entries: [TransferEntry] = []
+    private(set) var entries: [ExportedEntry] = []
     private var places: [Int] = []
     private(set) var bytes = 0
     private(set) var read = 0
@@ -133,13 +133,13 @@ struct EntryTransfer {
       self.core = core
       self.keepsExisting = keepsExisting
       self.namespace = namespace
-      if let namespace { _ = try Space(name: namespace) }
+      if let namespace { _ = try NamespaceHandle(name: namespace) }
       entries.reserveCapacity(Self.count)
       places.reserveCapacity(Self.count)
     }
 
     /// - Throws: ``Refused``, for this entry or for one before it.
-    mutating func add(_ entry: consuming TransferEntry, place: Int) throws {
+    mutating func add(_ entry: consuming ExportedEntry, place: Int) throws {
       if let namespace { entry.namespace = namespace }
       bytes += entry.payload.count + entry.key.bytes.count
       entries.append(entry)
@@ -155,7 +155,7 @@ struct EntryTransfer {
         places.removeAll(keepingCapacity: true)
         bytes = 0
       }
-      let imported: ImportedBatch
+      let imported: ImportResult
       do {
         imported = try core.importBatch(entries, keepsExisting: keepsExisting)
       } catch let error as StoreError {
@@ -174,7 +174,8 @@ struct EntryTransfer {
   ///
   /// - Parameter items: How the items of an SQLite file are to be taken; given, it must be one.
   func importing(
-    _ input: FileHandle, into store: SharedStore, keepsExisting: Bool, items: ItemOptions? = nil
+    _ input: FileHandle, into store: SharedStore, keepsExisting: Bool,
+    items: PersistentCacheKitImportOptions? = nil
   ) throws {
     let file = operands.file
     func read() throws -> [UInt8] {
@@ -186,12 +187,13 @@ struct EntryTransfer {
     var batch = try Batch(
       core: store.core, keepsExisting: keepsExisting, namespace: operands.namespace)
     if operands.format == nil, first.starts(with: SQLiteTable.magic) {
-      return try importItems(first, read, into: &batch, items ?? ItemOptions(.text))
+      return try importItems(
+        first, read, into: &batch, items ?? PersistentCacheKitImportOptions(.text))
     }
     if items != nil {
       throw ToolError("file", "\(file) is no SQLite file; --key-type and --mixed are for these.")
     }
-    let format = operands.format ?? (first.first == EntryItem.start ? .cbor : .jsonl)
+    let format = operands.format ?? (first.first == CBOREntryWriter.start ? .cbor : .jsonl)
     let size = (try? FileManager.default.attributesOfItem(atPath: file)[.size] as? Int) ?? nil
     var progress = TransferProgress("importing", of: Self.nouns)
     defer { progress.clear() }
@@ -202,7 +204,7 @@ struct EntryTransfer {
     do {
       try keeping(&batch) { batch throws in
         if format == .cbor {
-          var items = EntryItemReader(first: first, read: read)
+          var items = CBOREntryReader(first: first, read: read)
           while let entry = try items.next() {
             try batch.add(entry, place: items.number)
             progress.show(items.number, share: share(items.consumed))
@@ -220,7 +222,7 @@ struct EntryTransfer {
           }
         }
       }
-    } catch let error as UntypedError {
+    } catch let error as DynamicObjectError {
       throw failure(error.code.rawValue, error.message, at: error.line, unit, batch)
     } catch let refused as Batch.Refused {
       let error = refused.error
@@ -255,16 +257,17 @@ struct EntryTransfer {
     return ToolError(
       code,
       "\(place.map { "\(file), \(unit) \($0): " } ?? "")\(message) "
-        + "(\(Columns.count(batch.read, "entry", "entries")) before it read)",
+        + "(\(TextLayout.count(batch.read, "entry", "entries")) before it read)",
       details: (place.map { [(unit, CBORValue($0))] } ?? []) + [("stored", CBORValue(batch.stored))]
     )
   }
 
-  private func entry(_ line: ArraySlice<UInt8>, _ number: Int) throws -> TransferEntry {
+  private func entry(_ line: ArraySlice<UInt8>, _ number: Int) throws -> ExportedEntry {
     do {
-      return try EntryLine.entry(line)
+      return try JSONLinesEntryCoder.entry(line)
     } catch {
-      throw UntypedError(.invalidLine, "column \(error.column): \(error.message)", line: number)
+      throw DynamicObjectError(
+        .invalidLine, "column \(error.column): \(error.message)", line: number)
     }
   }
 
@@ -276,7 +279,7 @@ struct EntryTransfer {
     }
     let rest = read - stored
     Console.line(
-      "Imported \(Columns.count(stored, "entry", "entries"))"
-        + (rest > 0 ? ", left out \(Columns.grouped(rest)) (expired, or stored already)." : "."))
+      "Imported \(TextLayout.count(stored, "entry", "entries"))"
+        + (rest > 0 ? ", left out \(TextLayout.grouped(rest)) (expired, or stored already)." : "."))
   }
 }

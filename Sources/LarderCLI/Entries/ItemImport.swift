@@ -5,16 +5,16 @@
 import Foundation
 import Larder
 import LarderCoding
+import LarderDynamic
 import LarderEngine
-import LarderUntyped
 
 /// How the items of an SQLite file of PersistentCacheKit are taken.
-struct ItemOptions {
-  let keyType: KeyType
+struct PersistentCacheKitImportOptions {
+  let keyType: KeyTextFormat
   /// Whether a MixedPersistentCache is to read them.
   let isMixed: Bool
 
-  init(_ keyType: KeyType, isMixed: Bool = false) {
+  init(_ keyType: KeyTextFormat, isMixed: Bool = false) {
     self.keyType = keyType
     self.isMixed = isMixed
   }
@@ -23,7 +23,8 @@ struct ItemOptions {
 extension EntryTransfer {
   /// Stores what an SQLite file of PersistentCacheKit holds.
   func importItems(
-    _ first: [UInt8], _ read: () throws -> [UInt8], into batch: inout Batch, _ options: ItemOptions
+    _ first: [UInt8], _ read: () throws -> [UInt8], into batch: inout Batch,
+    _ options: PersistentCacheKitImportOptions
   ) throws {
     let file = operands.file == "-" ? "standard input" : operands.file
     try refuseUnfinished()
@@ -33,11 +34,11 @@ extension EntryTransfer {
       if more.isEmpty { break }
       bytes += more
     }
-    let tally: ItemFile.Tally
+    let tally: PersistentCacheKitFile.Tally
     var number = 0
     do {
       tally = try keeping(&batch) { batch throws in
-        try ItemFile(bytes).entries(
+        try PersistentCacheKitFile(bytes).entries(
           namespace: operands.namespace ?? "", type: options.keyType
         ) { entry in
           var entry = entry
@@ -50,11 +51,11 @@ extension EntryTransfer {
           try batch.add(entry, place: number)
         }
       }
-    } catch let error as UntypedError {
+    } catch let error as DynamicObjectError {
       throw failure(error.code.rawValue, error.message, in: file, batch)
     } catch let refused as Batch.Refused {
       // Items have no numbers of their own.
-      let key = KeyType.display(tag: options.keyType.tag, bytes: refused.key.bytes)
+      let key = KeyTextFormat.display(tag: options.keyType.tag, bytes: refused.key.bytes)
       let place =
         refused.isAlone ? "The item \"\(key)\": " : "Nothing from \"\(key)\" on is stored. "
       throw failure(
@@ -69,7 +70,7 @@ extension EntryTransfer {
     _ details: [(String, CBORValue)] = []
   ) -> ToolError {
     ToolError(
-      code, "\(file): \(message) (\(Columns.count(batch.stored, "entry", "entries")) stored)",
+      code, "\(file): \(message) (\(TextLayout.count(batch.stored, "entry", "entries")) stored)",
       details: details + [("stored", CBORValue(batch.stored))])
   }
 
@@ -87,7 +88,7 @@ extension EntryTransfer {
     }
   }
 
-  private func say(_ tally: ItemFile.Tally, stored: Int) {
+  private func say(_ tally: PersistentCacheKitFile.Tally, stored: Int) {
     let expired = tally.taken - stored
     if arguments.json {
       Console.json(
@@ -99,14 +100,14 @@ extension EntryTransfer {
       return
     }
     var parts: [String] = []
-    if expired > 0 { parts.append("\(Columns.grouped(expired)) expired or stored already") }
-    if tally.removed > 0 { parts.append("\(Columns.grouped(tally.removed)) removed") }
+    if expired > 0 { parts.append("\(TextLayout.grouped(expired)) expired or stored already") }
+    if tally.removed > 0 { parts.append("\(TextLayout.grouped(tally.removed)) removed") }
     if tally.others > 0 {
-      parts.append("\(Columns.grouped(tally.others)) of other namespaces or kinds of key")
+      parts.append("\(TextLayout.grouped(tally.others)) of other namespaces or kinds of key")
     }
-    if tally.unreadable > 0 { parts.append("\(Columns.grouped(tally.unreadable)) unreadable") }
+    if tally.unreadable > 0 { parts.append("\(TextLayout.grouped(tally.unreadable)) unreadable") }
     Console.line(
-      "Imported \(Columns.count(stored, "entry", "entries"))"
+      "Imported \(TextLayout.count(stored, "entry", "entries"))"
         + (parts.isEmpty ? "." : ", left out: " + parts.joined(separator: ", ") + "."))
   }
 }

@@ -37,8 +37,9 @@ struct MemoCommand: AsyncParsableCommand {
       SIGNALS (INT, TERM, HUP, QUIT) go to the command; this process ends as the command ended, by \
       the same signal if it was one, which a shell shows as 128 + number. If nobody reads the output \
       any more the command meets the broken pipe, and the result is not kept. The run is over when \
-      nobody holds the output open any more, children in the background included. While the process \
-      that runs the command is stopped, those who wait for it wait.
+      nobody holds the output open any more, children in the background included. A process \
+      that waits for another's run, of a stopped one perhaps, waits for --wait at most; then it runs \
+      the command without the store, and a line on standard error names the process.
 
       A store that cannot be opened is no reason to fail: the command is run without it, and a line \
       on standard error says why. --require-store ends with 70 instead.
@@ -78,7 +79,7 @@ struct MemoCommand: AsyncParsableCommand {
   var refreshInBackground = false
 
   func run() async throws {
-    let call: MemoCall
+    let call: CommandInvocation
     do { call = try options.call() } catch { throw MemoOptions.refuse(error) }
     if forget { return try forget(call) }
     let answer: Memo.Answer
@@ -92,7 +93,7 @@ struct MemoCommand: AsyncParsableCommand {
       }
       answer = try await self.answer(memo)
     } catch let error as Memo.NotStarted {
-      Console.complain("larder: \(error.message)")
+      Console.printError("larder: \(error.message)")
       throw ExitCode(126)
     } catch {
       // Nobody is left to be told, and nobody waits for it.
@@ -101,24 +102,24 @@ struct MemoCommand: AsyncParsableCommand {
     }
     switch answer {
     case .fresh(let result), .stale(let result):
-      Stand.replay(result)
-      Stand.end(as: result.end)
+      CommandProxy.replay(result)
+      CommandProxy.end(as: result.end)
     case .ran(_, let end, let storing):
       if case .notPassedOn(let reason) = storing {
-        Console.complain("larder memo: the output could not be passed on: \(reason)")
+        Console.printError("larder memo: the output could not be passed on: \(reason)")
         // What is there is not what the command wrote, whatever it thought of its end.
-        if Stand.isSuccess(end) { throw ExitCode(1) }
+        if CommandProxy.isSuccess(end) { throw ExitCode(1) }
       } else if let sentence = sentence(storing) {
         warn(sentence)
       }
-      Stand.end(as: end)
+      CommandProxy.end(as: end)
     }
   }
 
   /// Removes the one result that the command line names.
-  private func forget(_ call: MemoCall) throws {
+  private func forget(_ call: CommandInvocation) throws {
     try Console.reporting(json: false) {
-      let path = StorePlace.path(options.store)
+      let path = StoreLocation.path(options.store)
       var isThere = false
       if try SharedStore.durability(ofStoreAt: path) != nil {
         let store = try options.openStore()
@@ -138,7 +139,7 @@ struct MemoCommand: AsyncParsableCommand {
     if !force, let found = try memo.find() {
       if case .stale = found, !memo.isRunningElsewhere() {
         // The same command line, as it was given.
-        _ = Stand.detach(
+        _ = CommandProxy.detach(
           ["larder", "memo", "--refresh-in-background"],
           lastArguments: CommandLine.arguments.count - 2)
       }
@@ -148,20 +149,20 @@ struct MemoCommand: AsyncParsableCommand {
   }
 
   /// Runs the command in this process's place.
-  private func withoutStore(_ call: MemoCall, _ error: any Error) -> ExitCode {
+  private func withoutStore(_ call: CommandInvocation, _ error: any Error) -> ExitCode {
     let reason = (error as? StoreError).map(\.message) ?? "\(error)"
-    let path = StorePlace.path(options.store)
+    let path = StoreLocation.path(options.store)
     if requireStore {
-      Console.complain("larder: the store \(path) cannot be used: \(reason)")
+      Console.printError("larder: the store \(path) cannot be used: \(reason)")
       return Exit.failure
     }
     warn("the command runs without the store \(path): \(reason)")
-    Console.complain("larder: \(Stand.become(call))")
+    Console.printError("larder: \(CommandProxy.become(call))")
     return ExitCode(126)
   }
 
   private func warn(_ sentence: String) {
-    if !quiet { Console.complain("larder memo: \(sentence)") }
+    if !quiet { Console.printError("larder memo: \(sentence)") }
   }
 
   /// What there is to say of a result that was not kept although it might have been.

@@ -21,7 +21,7 @@ struct MemoOptions: ParsableArguments {
     help: ArgumentHelp(
       "How much older it may be while another process runs the command anew, in the background.",
       valueName: "time"),
-    transform: Moment.duration)
+    transform: Timestamp.duration)
   var stale: Duration?
 
   @Option(
@@ -51,7 +51,15 @@ struct MemoOptions: ParsableArguments {
   @Option(
     name: .long,
     help: ArgumentHelp(
-      "The store's directory. (default: \(StorePlace.description))", valueName: "path"),
+      "How long to wait for another process that runs the command. (default: 1h)",
+      valueName: "time"),
+    transform: Timestamp.duration)
+  var wait: Duration?
+
+  @Option(
+    name: .long,
+    help: ArgumentHelp(
+      "The store's directory. (default: \(StoreLocation.description))", valueName: "path"),
     completion: .directory)
   var store: String?
 
@@ -74,8 +82,8 @@ struct MemoOptions: ParsableArguments {
     }
   }
 
-  func call() throws(MemoCall.NoCommand) -> MemoCall {
-    try MemoCall(
+  func call() throws(CommandInvocation.CommandNotFound) -> CommandInvocation {
+    try CommandInvocation(
       command[0], lastArguments: command.count, environment: env, isOfDirectory: cwd,
       readsInput: stdin)
   }
@@ -86,13 +94,14 @@ struct MemoOptions: ParsableArguments {
     policy.staleFor = stale?.milliseconds ?? 0
     policy.keepsFailures = keepFailures
     policy.limit = maxSize.bytes
+    if let wait { policy.waitsFor = wait }
     return policy
   }
 
   /// Opens the store, and creates it if there is none. Nobody waits long for it: the command can be
   /// run without.
   func openStore() throws -> SharedStore {
-    let path = StorePlace.path(store)
+    let path = StoreLocation.path(store)
     return try SharedStore(
       at: path,
       StoreOptions(
@@ -101,8 +110,8 @@ struct MemoOptions: ParsableArguments {
   }
 
   /// What is said when the command cannot be run.
-  static func refuse(_ error: MemoCall.NoCommand) -> ExitCode {
-    Console.complain("larder: \(error.message)")
+  static func refuse(_ error: CommandInvocation.CommandNotFound) -> ExitCode {
+    Console.printError("larder: \(error.message)")
     return ExitCode(error.code)
   }
 }
@@ -115,7 +124,7 @@ struct Lifetime: CustomStringConvertible {
   init(milliseconds: Int64?) { self.milliseconds = milliseconds }
 
   init(_ text: String) throws {
-    milliseconds = text.lowercased() == "never" ? nil : try Moment.duration(text).milliseconds
+    milliseconds = text.lowercased() == "never" ? nil : try Timestamp.duration(text).milliseconds
   }
 
   var description: String {

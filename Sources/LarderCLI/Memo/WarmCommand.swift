@@ -34,7 +34,7 @@ struct WarmCommand: AsyncParsableCommand {
   @OptionGroup var options: MemoOptions
 
   func run() async throws {
-    let call: MemoCall
+    let call: CommandInvocation
     do { call = try options.call() } catch { throw MemoOptions.refuse(error) }
     let answer: Memo.Answer?
     do {
@@ -42,27 +42,27 @@ struct WarmCommand: AsyncParsableCommand {
       defer { store.close() }
       answer = try await Memo(call, options.policy, in: store).answer(force: true, relays: false)
     } catch let error as Memo.NotStarted {
-      Console.complain("larder: \(error.message)")
+      Console.printError("larder: \(error.message)")
       throw ExitCode(126)
     } catch {
       return try Console.reporting(json: false) { throw error }
     }
     guard case .ran(let result, let end, let storing)? = answer else { return }
-    if !Stand.isSuccess(end) {
-      if let result { Stand.replay(result) }
+    if !CommandProxy.isSuccess(end) {
+      if let result { CommandProxy.replay(result) }
       let isStored = if case .stored = storing { true } else { false }
-      Console.complain(
+      Console.printError(
         "larder warm: \(options.command[0]) failed; "
           + (isStored ? "that is stored, as --keep-failures says" : "an older result stays"))
-      Stand.end(as: end)
+      CommandProxy.end(as: end)
     }
     switch storing {
     case .stored, .failure, .overtaken: return
     case .cut, .notPassedOn, .tooLarge:
-      Console.complain(
+      Console.printError(
         "larder warm: the output has more than --max-size \(options.maxSize) or than the store has "
           + "room for")
-    case .error(let message): Console.complain("larder warm: \(message)")
+    case .error(let message): Console.printError("larder warm: \(message)")
     }
     throw Exit.failure
   }

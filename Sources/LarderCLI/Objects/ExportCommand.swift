@@ -5,8 +5,8 @@
 import ArgumentParser
 import Foundation
 import LarderCoding
+import LarderDynamic
 import LarderEngine
-import LarderUntyped
 
 /// `larder export`: the entries of a store, or the objects of a type, as a file.
 struct ExportCommand: ParsableCommand {
@@ -17,7 +17,8 @@ struct ExportCommand: ParsableCommand {
       With FILE alone the entries are written: of --namespace, or of all. Each is a line of JSON with \
       namespace, key, keyType, codec, expires and text or base64; or, with --format cbor (or a file \
       that ends in .cbor), an item of a CBOR sequence. With TYPE and FILE the objects of the type \
-      are, as lines of JSON.
+      are, as lines of JSON; the first line is the schema of the type, so that the import needs no \
+      program.
 
       All of it is of one moment, however long it takes; objects are in the order of insertion. \
       Meanwhile others write on, and the file of the store may grow by that. Memory is bounded.
@@ -51,9 +52,9 @@ struct ExportCommand: ParsableCommand {
           { try EntryTransfer(operands, arguments).export(store, to: $0) },
           { count, leftOut in say(entries: count, leftOut) })
       }
-      let objects = try Objects.open(arguments)
+      let objects = try ObjectCommandSupport.open(arguments)
       defer { objects.store.close() }
-      let record = try Objects.type(type, in: objects)
+      let record = try ObjectCommandSupport.type(type, in: objects)
       try toFile(
         { try write(objects, record, to: $0) },
         { count, leftOut in say(record, count, leftOut) })
@@ -64,7 +65,7 @@ struct ExportCommand: ParsableCommand {
   private func toFile(
     _ body: (FileHandle) throws -> (count: Int, leftOut: Int), _ say: (Int, Int) -> Void
   ) throws {
-    let output = try OutputFile(file)
+    let output = try AtomicOutputFile(file)
     do {
       let (count, leftOut) = try body(output.handle)
       try output.finish()
@@ -84,8 +85,8 @@ struct ExportCommand: ParsableCommand {
         ]))
     } else {
       Console.line(
-        "Exported \(Columns.count(count, "entry", "entries")) to \(file)"
-          + (leftOut > 0 ? ", left out \(Columns.grouped(leftOut)) that are damaged." : "."))
+        "Exported \(TextLayout.count(count, "entry", "entries")) to \(file)"
+          + (leftOut > 0 ? ", left out \(TextLayout.grouped(leftOut)) that are damaged." : "."))
     }
   }
 
@@ -98,13 +99,13 @@ struct ExportCommand: ParsableCommand {
         ]))
     } else {
       Console.line(
-        "Exported \(Columns.count(count, "object", "objects")) of \(record.name) to \(file)"
-          + (leftOut > 0 ? ", left out \(Columns.grouped(leftOut))." : "."))
+        "Exported \(TextLayout.count(count, "object", "objects")) of \(record.name) to \(file)"
+          + (leftOut > 0 ? ", left out \(TextLayout.grouped(leftOut))." : "."))
     }
   }
 
   private func write(
-    _ objects: UntypedObjects, _ record: ObjectTypeRecord, to output: FileHandle
+    _ objects: DynamicObjects, _ record: ObjectTypeRecord, to output: FileHandle
   ) throws -> (count: Int, leftOut: Int) {
     var progress = TransferProgress("exporting")
     defer { progress.clear() }
@@ -119,9 +120,12 @@ struct ExportCommand: ParsableCommand {
       }
       buffer.removeAll(keepingCapacity: true)
     }
-    let leftOut = try objects.export(record) { line, total in
+    func append(_ line: String) {
       buffer.append(contentsOf: line.utf8)
       buffer.append(0x0A)
+    }
+    let leftOut = try objects.export(record, header: append) { line, total in
+      append(line)
       count += 1
       if buffer.count >= 1 << 16 { try empty() }
       progress.show(count, share: Double(count) / Double(max(total, 1)))

@@ -5,8 +5,8 @@
 import ArgumentParser
 import Foundation
 import LarderCoding
+import LarderDynamic
 import LarderEngine
-import LarderUntyped
 
 /// `larder import`: entries, or objects of a type, from a file.
 struct ImportCommand: ParsableCommand {
@@ -27,7 +27,11 @@ struct ImportCommand: ParsableCommand {
       may be plain texts or numbers where the program declares such a field. An object with the id \
       of a stored one replaces it.
 
-      The type must have been declared by a program. Index entries are made as the program makes \
+      The first line of an export is the schema of the type. A missing store and a missing type are \
+      created from it; a stored type must agree with it. Index entries that only the program can make \
+      are made when a program next uses the type, as for a new index.
+
+      Without that line the type must have been declared by a program. Index entries are made as the program makes \
       them; where that cannot be done without it (a partial index, one over a computed property or \
       over a type of the program's own, references to other objects), nothing is written.
 
@@ -37,7 +41,7 @@ struct ImportCommand: ParsableCommand {
 
       EXIT CODES
         0   every line was stored
-        1   there is no such type, or several of the name
+        1   there is no such type, or several of the name, and the file has no schema
         70  a line was refused, or the whole import was; the sentence says which
 
       EXAMPLES
@@ -57,7 +61,7 @@ struct ImportCommand: ParsableCommand {
     name: .shortAndLong,
     help: ArgumentHelp(
       "Of an SQLite file: what its keys are. (default: text)", valueName: "type"))
-  var keyType: KeyType?
+  var keyType: KeyTextFormat?
 
   @Flag(
     name: .long, help: "Of an SQLite file: its values are for a MixedPersistentCache.")
@@ -90,39 +94,51 @@ struct ImportCommand: ParsableCommand {
       guard let type = operands.type else {
         let store = try arguments.openOrCreate()
         defer { store.close() }
-        let items = keyType != nil || mixed ? ItemOptions(keyType ?? .text, isMixed: mixed) : nil
+        let items =
+          keyType != nil || mixed
+          ? PersistentCacheKitImportOptions(keyType ?? .text, isMixed: mixed) : nil
         return try EntryTransfer(operands, arguments).importing(
           input, into: store, keepsExisting: keepExisting, items: items)
       }
-      let objects = try Objects.open(arguments)
-      defer { objects.store.close() }
-      let record = try Objects.type(type, in: objects)
-      var importing = try ObjectImport(objects, record, keepsExisting: keepExisting)
-      do {
-        try read(input, into: &importing)
-        say(record, importing.tally)
-      } catch let error as UntypedError {
-        let stored = Columns.count(importing.tally.total, "line", "lines")
-        let place =
-          error.line.map { "\(file == "-" ? "standard input" : file), line \($0): " } ?? ""
-        throw ToolError(
-          error.code.rawValue,
-          "\(place)\(error.message) (\(stored) before it stored)",
-          details: (error.line.map { [("line", CBORValue($0))] } ?? [])
-            + [("stored", CBORValue(importing.tally.total))])
-      }
+      try importing(input, as: type)
     }
   }
 
-  private func read(_ input: FileHandle, into importing: inout ObjectImport) throws {
-    let size = (try? FileManager.default.attributesOfItem(atPath: file)[.size] as? Int) ?? nil
-    var progress = TransferProgress("importing")
-    defer { progress.clear() }
+  private func importing(_ input: FileHandle, as type: String) throws {
     var lines = LineReader {
       do { return Array(try input.read(upToCount: 1 << 16) ?? Data()) } catch {
         throw ToolError("file", "\(file) cannot be read: \(error)")
       }
     }
+    let first = try lines.next()
+    let header = try first.flatMap { try ObjectSchemaHeader(line: $0) }
+    let objects = try ObjectCommandSupport.open(arguments, importing: header)
+    defer { objects.store.close() }
+    let record =
+      try header.map { try objects.type(named: type, importing: $0) }
+      ?? ObjectCommandSupport.type(type, in: objects)
+    var importing = try ObjectImport(
+      objects, record, isExport: header != nil, keepsExisting: keepExisting)
+    do {
+      if header == nil, let first { try importing.add(first, line: 1) }
+      try read(&lines, into: &importing)
+      say(record, importing.tally)
+    } catch let error as DynamicObjectError {
+      let stored = TextLayout.count(importing.tally.total, "line", "lines")
+      let place =
+        error.line.map { "\(file == "-" ? "standard input" : file), line \($0): " } ?? ""
+      throw ToolError(
+        error.code.rawValue,
+        "\(place)\(error.message) (\(stored) before it stored)",
+        details: (error.line.map { [("line", CBORValue($0))] } ?? [])
+          + [("stored", CBORValue(importing.tally.total))])
+    }
+  }
+
+  private func read(_ lines: inout LineReader, into importing: inout ObjectImport) throws {
+    let size = (try? FileManager.default.attributesOfItem(atPath: file)[.size] as? Int) ?? nil
+    var progress = TransferProgress("importing")
+    defer { progress.clear() }
     while let line = try lines.next() {
       try importing.add(line, line: lines.number)
       progress.show(
@@ -141,12 +157,12 @@ struct ImportCommand: ParsableCommand {
         ]))
       return
     }
-    var parts = ["\(Columns.grouped(tally.inserted)) new"]
-    if tally.replaced > 0 { parts.append("\(Columns.grouped(tally.replaced)) replaced") }
-    if tally.unchanged > 0 { parts.append("\(Columns.grouped(tally.unchanged)) unchanged") }
-    if tally.kept > 0 { parts.append("\(Columns.grouped(tally.kept)) kept as they were") }
+    var parts = ["\(TextLayout.grouped(tally.inserted)) new"]
+    if tally.replaced > 0 { parts.append("\(TextLayout.grouped(tally.replaced)) replaced") }
+    if tally.unchanged > 0 { parts.append("\(TextLayout.grouped(tally.unchanged)) unchanged") }
+    if tally.kept > 0 { parts.append("\(TextLayout.grouped(tally.kept)) kept as they were") }
     Console.line(
-      "Imported \(Columns.count(tally.total, "object", "objects")) of \(record.name): "
+      "Imported \(TextLayout.count(tally.total, "object", "objects")) of \(record.name): "
         + parts.joined(separator: ", ") + ".")
   }
 }

@@ -4,8 +4,8 @@
 
 import ArgumentParser
 import LarderCoding
+import LarderDynamic
 import LarderEngine
-import LarderUntyped
 
 /// `larder migrate --dry-run`: which migrations were applied, and what is under way.
 struct MigrateCommand: ParsableCommand {
@@ -47,7 +47,7 @@ struct MigrateCommand: ParsableCommand {
 
   func run() throws {
     try Console.reporting(json: arguments.json) {
-      let objects = try Objects.open(arguments)
+      let objects = try ObjectCommandSupport.open(arguments)
       defer { objects.store.close() }
       let (types, migrations) = try objects.summary()
       let building = types.flatMap { type in
@@ -77,7 +77,7 @@ struct MigrateCommand: ParsableCommand {
           let share = Double(index.builtTo!) / Double(max(type.books.nextSequence - 1, 1))
           Console.line(
             "not complete  the index \"\(index.name)\" of \(type.record.name), "
-              + "\(Columns.percent(share)); the next program that uses the type continues")
+              + "\(TextLayout.percent(share)); the next program that uses the type continues")
         }
         if migrations.isEmpty, building.isEmpty {
           Console.line("No migration was applied, and nothing is under way.")
@@ -88,19 +88,20 @@ struct MigrateCommand: ParsableCommand {
   }
 
   private func show(
-    _ applied: [UntypedObjects.MigrationSummary], _ going: [UntypedObjects.MigrationSummary]
+    _ applied: [DynamicObjects.MigrationSummary], _ going: [DynamicObjects.MigrationSummary]
   ) {
     for migration in applied {
       let record = migration.record
-      var line = "applied       \(record.order). \"\(record.name)\", \(Moment(record.applied).iso)"
+      var line =
+        "applied       \(record.order). \"\(record.name)\", \(Timestamp(record.applied).iso)"
       if record.done > 0 {
-        line += ", \(Columns.count(Int(clamping: record.done), "object", "objects"))"
+        line += ", \(TextLayout.count(Int(clamping: record.done), "object", "objects"))"
       }
       if record.dropped > 0 {
-        line += ", \(Columns.grouped(Int(clamping: record.dropped))) dropped"
+        line += ", \(TextLayout.grouped(Int(clamping: record.dropped))) dropped"
       }
       if record.damaged > 0 {
-        line += ", \(Columns.grouped(Int(clamping: record.damaged))) damaged"
+        line += ", \(TextLayout.grouped(Int(clamping: record.damaged))) damaged"
       }
       Console.line(line)
     }
@@ -108,22 +109,22 @@ struct MigrateCommand: ParsableCommand {
       let record = migration.record
       var line = "under way     \"\(record.name)\""
       if let name = migration.sourceName { line += " of \(name)" }
-      line += ", \(Columns.percent(Self.share(migration))) copied"
+      line += ", \(TextLayout.percent(Self.share(migration))) copied"
       Console.line(line + "; migrate(_:) of a program goes on with it")
     }
   }
 
-  private static func share(_ migration: UntypedObjects.MigrationSummary) -> Double {
+  private static func share(_ migration: DynamicObjects.MigrationSummary) -> Double {
     let last = max(Double(migration.source.nextSequence) - 1, 1)
     return min(Double(migration.record.next - min(migration.record.next, 1)) / last, 1)
   }
 
-  private func json(_ migration: UntypedObjects.MigrationSummary) -> CBORValue {
+  private func json(_ migration: DynamicObjects.MigrationSummary) -> CBORValue {
     let record = migration.record
     return .object([
       ("name", .text(record.name)),
       ("order", record.isApplied ? .unsigned(record.order) : .null),
-      ("applied", record.isApplied ? .text(Moment(record.applied).iso) : .null),
+      ("applied", record.isApplied ? .text(Timestamp(record.applied).iso) : .null),
       ("type", CBORValue(migration.sourceName)), ("objects", .unsigned(record.done)),
       ("dropped", .unsigned(record.dropped)), ("damaged", .unsigned(record.damaged)),
       ("share", record.isApplied ? .null : .float(Self.share(migration))),

@@ -4,8 +4,8 @@
 
 import ArgumentParser
 import LarderCoding
+import LarderDynamic
 import LarderEngine
-import LarderUntyped
 
 /// The type an object command is about.
 struct TypeArgument: ParsableArguments {
@@ -17,17 +17,29 @@ struct TypeArgument: ParsableArguments {
 }
 
 /// What object commands share.
-enum Objects {
+enum ObjectCommandSupport {
   /// The objects of a store; what is left out is said on standard error.
-  static func open(_ arguments: StoreArguments) throws -> UntypedObjects {
-    UntypedObjects(try arguments.openExisting()) { Console.complain("larder: \($0)") }
+  static func open(_ arguments: StoreArguments) throws -> DynamicObjects {
+    DynamicObjects(try arguments.openExisting()) { Console.printError("larder: \($0)") }
+  }
+
+  /// The objects of a store that an export is imported into: it is created with the durability of the
+  /// exported one if it is missing.
+  static func open(
+    _ arguments: StoreArguments, importing header: ObjectSchemaHeader?
+  ) throws -> DynamicObjects {
+    guard let header else { return try open(arguments) }
+    let durability = header.durability.flatMap { Durability(rawValue: $0) } ?? .durable
+    return DynamicObjects(try arguments.openOrCreate(durability)) {
+      Console.printError("larder: \($0)")
+    }
   }
 
   /// A type, or an error with an exit code for scripts.
-  static func type(_ name: String, in objects: UntypedObjects) throws -> ObjectTypeRecord {
+  static func type(_ name: String, in objects: DynamicObjects) throws -> ObjectTypeRecord {
     do {
       return try objects.type(named: name)
-    } catch let error as UntypedError {
+    } catch let error as DynamicObjectError {
       throw ToolError(error.code.rawValue, error.message, exit: Exit.negative)
     }
   }

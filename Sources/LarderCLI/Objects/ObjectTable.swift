@@ -4,14 +4,14 @@
 
 import Foundation
 import LarderCoding
-import LarderUntyped
+import LarderDynamic
 
 /// Objects as a table: a column a field.
 struct ObjectTable {
   private var names: [String] = []
   private var rows: [[String]] = []
 
-  init(_ objects: [UntypedObject]) {
+  init(_ objects: [DynamicObject]) {
     var positions: [String: Int] = [:]
     for object in objects {
       var cells: [Int: String] = [:]
@@ -50,7 +50,7 @@ struct ObjectTable {
         return value.jsonText()
       }
       return cell(.tagged(1, .float(seconds)))
-    case .tagged(37, .bytes(let bytes)): return KeyType.display(tag: .uuid, bytes: bytes)
+    case .tagged(37, .bytes(let bytes)): return KeyTextFormat.display(tag: .uuid, bytes: bytes)
     default: return value.jsonText()
     }
   }
@@ -59,7 +59,7 @@ struct ObjectTable {
   ///
   /// - Parameter width: The columns of the terminal; `nil`: it is none.
   func text(width: Int?) -> String {
-    let all = ([names] + rows).map { row in row.map { Columns.shortened($0, to: .max) } }
+    let all = ([names] + rows).map { row in row.map { TextLayout.shortened($0, to: .max) } }
     var widths = names.indices.map { column in
       all.map { column < $0.count ? $0[column].count : 0 }.max() ?? 0
     }
@@ -72,14 +72,14 @@ struct ObjectTable {
     }
     let cells = all.map { row in
       row.enumerated().map { column, cell in
-        column < widths.count ? Columns.shortened(cell, to: widths[column]) : cell
+        column < widths.count ? TextLayout.shortened(cell, to: widths[column]) : cell
       }
     }
     var text = ""
     for (number, row) in cells.enumerated() {
       var line = ""
       for (column, cell) in row.enumerated() {
-        line += column == row.count - 1 ? cell : Columns.left(cell, width: widths[column] + 2)
+        line += column == row.count - 1 ? cell : TextLayout.left(cell, width: widths[column] + 2)
       }
       while line.hasSuffix(" ") { line.removeLast() }
       text += (number == 0 ? Style.heading(line) : line) + "\n"

@@ -4,8 +4,8 @@
 
 import ArgumentParser
 import LarderCoding
+import LarderDynamic
 import LarderEngine
-import LarderUntyped
 
 /// `larder objects`: the types a store holds objects of.
 struct ObjectsCommand: ParsableCommand {
@@ -25,20 +25,20 @@ struct ObjectsCommand: ParsableCommand {
 
   func run() throws {
     try Console.reporting(json: arguments.json) {
-      let objects = try Objects.open(arguments)
+      let objects = try ObjectCommandSupport.open(arguments)
       defer { objects.store.close() }
       let types = try objects.summary().types
       if arguments.json {
         Console.json(.object([("types", .array(types.map(json)))]))
       } else if types.isEmpty {
-        Console.complain("No objects are stored. Programs save them with LarderObjects.")
+        Console.printError("No objects are stored. Programs save them with LarderObjects.")
       } else {
         Console.write(types.map(text).joined(separator: "\n"))
       }
     }
   }
 
-  private func json(_ type: UntypedObjects.Summary) -> CBORValue {
+  private func json(_ type: DynamicObjects.Summary) -> CBORValue {
     let record = type.record
     let indexes = record.indexes.filter { !$0.fields.isEmpty }.map { index in
       CBORValue.object([
@@ -65,16 +65,16 @@ struct ObjectsCommand: ParsableCommand {
     ])
   }
 
-  private func text(_ type: UntypedObjects.Summary) -> String {
+  private func text(_ type: DynamicObjects.Summary) -> String {
     let record = type.record
     func line(_ name: String, _ value: String) -> String {
-      "  " + Columns.left(name, width: 12) + value + "\n"
+      "  " + TextLayout.left(name, width: 12) + value + "\n"
     }
     var text = record.name + "\n"
     if let name = record.movedTo { return text + line("moved to", name) }
     text += line(
       "objects",
-      "\(Columns.grouped(Int(clamping: type.books.count))), "
+      "\(TextLayout.grouped(Int(clamping: type.books.count))), "
         + "\(ByteCount(bytes: Int(clamping: type.books.bytes)))")
     if type.books.isBounded {
       var limits: [String] = []
@@ -83,12 +83,12 @@ struct ObjectsCommand: ParsableCommand {
       }
       if type.books.mostObjects > 0 {
         limits.append(
-          Columns.count(Int(clamping: type.books.mostObjects), "object", "objects"))
+          TextLayout.count(Int(clamping: type.books.mostObjects), "object", "objects"))
       }
       text += line("budget", limits.joined(separator: ", "))
     }
     var version = "\(record.version)"
-    if let from = record.readableFrom { version += ", readable from \(from)" }
+    if let from = record.minimumReaderVersion { version += ", readable from \(from)" }
     if let migration = record.migration { version += ", migration \"\(migration)\" under way" }
     text += line("version", version)
     if let schema = record.schema { text += line("fields", schema.joined(separator: ", ")) }

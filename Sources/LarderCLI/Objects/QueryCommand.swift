@@ -4,8 +4,8 @@
 
 import ArgumentParser
 import LarderCoding
+import LarderDynamic
 import LarderEngine
-import LarderUntyped
 
 /// `larder query`: objects that fit a condition.
 struct QueryCommand: ParsableCommand {
@@ -79,14 +79,16 @@ struct QueryCommand: ParsableCommand {
 
   func run() throws {
     try Console.reporting(json: arguments.json) {
-      var query = UntypedQuery(limit: limit, offset: offset)
-      query.condition = try Objects.reading("in the condition") {
+      var query = DynamicQuery(limit: limit, offset: offset)
+      query.condition = try ObjectCommandSupport.reading("in the condition") {
         try QueryParser.condition(condition)
       }
-      if let sort { query.sort = try Objects.reading("in --sort") { try QueryParser.sort(sort) } }
-      let objects = try Objects.open(arguments)
+      if let sort {
+        query.sort = try ObjectCommandSupport.reading("in --sort") { try QueryParser.sort(sort) }
+      }
+      let objects = try ObjectCommandSupport.open(arguments)
       defer { objects.store.close() }
-      let record = try Objects.type(type.type, in: objects)
+      let record = try ObjectCommandSupport.type(type.type, in: objects)
       try refuseUnknownField(query, objects, record)
       if explain {
         let text = try objects.explain(query, of: record)
@@ -119,13 +121,13 @@ struct QueryCommand: ParsableCommand {
 
   /// A misspelt field is a mistake and not a field that every object lacks.
   private func refuseUnknownField(
-    _ query: UntypedQuery, _ objects: UntypedObjects, _ record: ObjectTypeRecord
+    _ query: DynamicQuery, _ objects: DynamicObjects, _ record: ObjectTypeRecord
   ) throws {
     guard let field = try objects.unknownField(in: query, of: record) else { return }
     let what = "No object of \(record.name) has a field \"\(field.name)\"."
     guard field.isDeclared || !field.near.isEmpty else {
       // An optional field that is nil in every object is not stored in any.
-      return Console.complain("larder: \(what)")
+      return Console.printError("larder: \(what)")
     }
     let advice =
       field.near.isEmpty
@@ -139,11 +141,11 @@ struct QueryCommand: ParsableCommand {
   }
 
   private func show(
-    _ query: UntypedQuery, _ objects: UntypedObjects, _ record: ObjectTypeRecord
+    _ query: DynamicQuery, _ objects: DynamicObjects, _ record: ObjectTypeRecord
   ) throws {
     var query = query
     if limit == nil { query.limit = Self.tableLimit + 1 }
-    var rows: [UntypedObject] = []
+    var rows: [DynamicObject] = []
     try objects.query(query, of: record) { object in
       rows.append(object)
       return true
@@ -151,10 +153,10 @@ struct QueryCommand: ParsableCommand {
     let isCut = limit == nil && rows.count > Self.tableLimit
     if isCut { rows.removeLast() }
     guard !rows.isEmpty else {
-      Console.complain("No object fits.")
+      Console.printError("No object fits.")
       return
     }
     Console.write(ObjectTable(rows).text(width: Style.width))
-    if isCut { Console.complain("There are more. Show them with --limit or --offset.") }
+    if isCut { Console.printError("There are more. Show them with --limit or --offset.") }
   }
 }

@@ -30,11 +30,11 @@ struct TransferProgress {
     last = now
     // One that wraps cannot be drawn over.
     let line = line(count, share, elapsed: start.duration(to: now)).prefix(Style.errorWidth - 1)
-    Console.complain("\r\(line)\u{1B}[K", terminator: "")
+    Console.printError("\r\(line)\u{1B}[K", terminator: "")
   }
 
   mutating func clear() {
-    if isShown, last != nil { Console.complain("\r\u{1B}[K", terminator: "") }
+    if isShown, last != nil { Console.printError("\r\u{1B}[K", terminator: "") }
     last = nil
   }
 
@@ -44,13 +44,13 @@ struct TransferProgress {
     if let share {
       let filled = Int(max(0, min(share, 1)) * 20)
       line += String(repeating: "█", count: filled) + String(repeating: "░", count: 20 - filled)
-      line += Columns.right("\(Int(share * 100)) %", width: 6)
+      line += TextLayout.right("\(Int(share * 100)) %", width: 6)
     }
-    line += "  \(Columns.count(count, nouns.one, nouns.many))"
+    line += "  \(TextLayout.count(count, nouns.one, nouns.many))"
     let seconds =
       Double(elapsed.components.seconds) + Double(elapsed.components.attoseconds) / 1e18
     guard seconds > 0.2 else { return line }
-    line += "  \(Columns.grouped(Int(Double(count) / seconds)))/s"
+    line += "  \(TextLayout.grouped(Int(Double(count) / seconds)))/s"
     if let share, share > 0.01, share < 1 {
       let left = Int(seconds / share * (1 - share))
       line += "  \(left / 60):\(left % 60 < 10 ? "0" : "")\(left % 60) left"

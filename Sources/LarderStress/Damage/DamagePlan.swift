@@ -26,15 +26,15 @@ struct DamagePlan: Sendable {
   let template: DamageTemplate
   /// A sentence for people: kind, file, offset.
   private(set) var description: String
-  private(set) var allowance: DamageAllowance = []
+  private(set) var allowance: PermittedAnomalies = []
   private(set) var foreign: Int?
   private(set) var files: DamageFiles
   /// What stands in a file's place instead of it.
-  private(set) var strangers: [String: Stranger] = [:]
+  private(set) var strangers: [String: ReplacementKind] = [:]
   /// Whether change times in shared.table and state are made to fit the copy of data.mdb.
   private(set) var isTrusted = false
 
-  enum Stranger: Sendable { case nothing, directory, link, pipe }
+  enum ReplacementKind: Sendable { case nothing, directory, link, pipe }
 
   /// The sound stores, by template: as they were left, and half-way.
   struct Catalog: Sendable {
@@ -96,7 +96,7 @@ struct DamagePlan: Sendable {
     case ..<45:
       var bytes = files.contents[place] ?? []
       defer { files.contents[place] = bytes }
-      if let text = HostileFields.damage(&bytes, of: name, &random) { return text }
+      if let text = FieldMutator.damage(&bytes, of: name, &random) { return text }
       return DamageBytes.damage(&bytes, &random)
     case ..<50 where name == "data.mdb":
       var bytes = files.contents[place] ?? []
@@ -112,7 +112,7 @@ struct DamagePlan: Sendable {
 
   /// Something else in a file's place.
   private mutating func replace(_ place: String, _ random: inout SeededRandom) -> String {
-    let stranger: Stranger
+    let stranger: ReplacementKind
     let text: String
     switch Int.random(in: 0..<6, using: &random) {
     case 0...2: (stranger, text) = (.nothing, "removed")
@@ -155,27 +155,27 @@ struct DamagePlan: Sendable {
   /// Writes the damaged store into a fresh directory.
   func apply(at path: String) throws {
     try files.write(to: path)
-    if isTrusted { try bless(path) }
+    if isTrusted { try matchStateToData(path) }
     for (place, stranger) in strangers {
       let target = path + place
       switch stranger {
-      case .nothing: Files.removeAll(target)
+      case .nothing: TestFiles.removeAll(target)
       case .directory:
-        Files.removeAll(target)
-        try Files.makeDirectory(target)
+        TestFiles.removeAll(target)
+        try TestFiles.makeDirectory(target)
       case .link:
-        if !Files.exists(target) { continue }
-        try Files.move(target, to: target + ".moved")
-        try Files.makeSymbolicLink(target, to: target + ".moved")
+        if !TestFiles.exists(target) { continue }
+        try TestFiles.move(target, to: target + ".moved")
+        try TestFiles.makeSymbolicLink(target, to: target + ".moved")
       case .pipe:
-        Files.removeAll(target)
+        TestFiles.removeAll(target)
         try DamageBytes.makePipe(target)
       }
     }
   }
 
   /// Makes shared.table and state speak of the data file as it is now, where they are whole.
-  private func bless(_ path: String) throws {
+  private func matchStateToData(_ path: String) throws {
     guard let changed = try FileSystem.status(of: path + data)?.changed else { return }
     if let file = try? OwnedFile(path: path + generation + "/shared.table"),
       let size = try? file.status.size, size >= SharedTableShape.small.fileSize

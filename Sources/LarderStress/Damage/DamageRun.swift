@@ -46,7 +46,7 @@ package enum DamageRun {
     seconds: Double, minimumFiles: Int, seed: UInt64, workers: Int, report: (String) -> Void
   ) async throws -> DamageOutcome {
     let work = try workDirectory()
-    defer { Files.removeAll(work) }
+    defer { TestFiles.removeAll(work) }
     var outcome = DamageOutcome()
     let start = Clocks.monotonicNanoseconds()
     report("damage: building \(DamageTemplate.all.count) stores in \(work), seed \(seed)")
@@ -71,7 +71,7 @@ package enum DamageRun {
     seconds: Double, seed: UInt64, report: (String) -> Void
   ) throws -> DamageOutcome {
     let work = try workDirectory()
-    defer { Files.removeAll(work) }
+    defer { TestFiles.removeAll(work) }
     var outcome = DamageOutcome()
     var live = LiveDamage(work: work, seed: seed)
     try live.run(seconds: seconds, &outcome, report)
@@ -83,7 +83,7 @@ package enum DamageRun {
     _ number: Int, seed: UInt64, keep: String?, report: (String) -> Void
   ) throws -> DamageOutcome {
     let work = try workDirectory()
-    defer { Files.removeAll(work) }
+    defer { TestFiles.removeAll(work) }
     try build(work, seed)
     let plan = DamagePlan(seed: seed, number: number, catalog: try .init(below: work))
     report("case \(number), store \(plan.template.number): \(plan.description)")
@@ -103,14 +103,14 @@ package enum DamageRun {
   private static func workDirectory() throws -> String {
     let memory = "/dev/shm"
     let name = "larder-damage-\(getpid())-\(Clocks.monotonicNanoseconds() % 1_000_000)"
-    if (try? Files.makeDirectory("\(memory)/\(name)")) != nil { return "\(memory)/\(name)" }
+    if (try? TestFiles.makeDirectory("\(memory)/\(name)")) != nil { return "\(memory)/\(name)" }
     let path = (FileSystem.environment("TMPDIR") ?? "/tmp") + "/" + name
-    try Files.makeDirectory(path)
+    try TestFiles.makeDirectory(path)
     return path
   }
 
   private static func build(_ work: String, _ seed: UInt64) throws {
-    let stress = try PeerExecutable("larder-stress").path
+    let stress = try TestExecutable("larder-stress").path
     for template in DamageTemplate.all {
       let arguments = ["damage-worker", "build", work, "\(seed)", "\(template.number)"]
       let outcome = try ChildProcess.run(stress, arguments)
@@ -150,7 +150,7 @@ package enum DamageRun {
 final class Supervisor {
   private struct Worker {
     var child: ChildProcess
-    let board: DamageBoard
+    let board: DamageProgress
     let index: Int
     let step: Int
   }
@@ -159,7 +159,7 @@ final class Supervisor {
   private let seed: UInt64
   private let catalog: DamagePlan.Catalog
   private var workers: [Worker] = []
-  private var boards: [DamageBoard] = []
+  private var boards: [DamageProgress] = []
   private var isStopping = false
 
   init(work: String, seed: UInt64, catalog: DamagePlan.Catalog) {
@@ -171,8 +171,8 @@ final class Supervisor {
   var isRunning: Bool { !workers.isEmpty }
 
   func start(_ index: Int, first: Int, step: Int, count: Int) throws {
-    let stress = try PeerExecutable("larder-stress").path
-    let board = try DamageBoard(path: DamageRun.board(work, index))
+    let stress = try TestExecutable("larder-stress").path
+    let board = try DamageProgress(path: DamageRun.board(work, index))
     if first < step || count == 1 { boards.append(board) }
     board.begin(first)
     let arguments = [
@@ -246,7 +246,7 @@ final class Supervisor {
 
   /// How the openings went, for people.
   var summary: String {
-    func sum(_ word: DamageBoard.Word) -> UInt64 { boards.reduce(0) { $0 + $1[word] } }
+    func sum(_ word: DamageProgress.Word) -> UInt64 { boards.reduce(0) { $0 + $1[word] } }
     return "\(sum(.opened)) opened, \(sum(.refused)) refused, \(sum(.healed)) started empty, "
       + "\(sum(.unsound)) found unsound; \(sum(.hits)) values read, \(sum(.misses)) misses, "
       + "\(sum(.failures)) typed errors"

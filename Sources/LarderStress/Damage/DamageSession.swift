@@ -11,9 +11,9 @@ import Synchronization
 /// Opens one damaged store and does with it all that a user may do.
 struct DamageSession {
   let plan: DamagePlan
-  let board: DamageBoard
+  let board: DamageProgress
   let path: String
-  private var judge: DamageJudge
+  private var judge: DamageOracle
   private var random: SeededRandom
   private(set) var violations: [String] = []
   private var unreadable: Set<DamageKey> = []
@@ -24,15 +24,15 @@ struct DamageSession {
     let emptied = Atomic<Int>(0)
     func note(_ event: StoreEvent) {
       count.wrappingAdd(1, ordering: .relaxed)
-      if case .startedEmpty = event { emptied.wrappingAdd(1, ordering: .relaxed) }
+      if case .resetToEmpty = event { emptied.wrappingAdd(1, ordering: .relaxed) }
     }
   }
 
-  init(plan: DamagePlan, models: [DamageModel], board: DamageBoard, path: String) {
+  init(plan: DamagePlan, models: [DamageModel], board: DamageProgress, path: String) {
     self.plan = plan
     self.board = board
     self.path = path
-    judge = DamageJudge(
+    judge = DamageOracle(
       model: models[plan.template.number], durability: plan.template.durability,
       allowance: plan.allowance, foreign: plan.foreign.map { models[$0] })
     random = Seed(plan.seed).generator(stream: 1 << 33 + UInt64(plan.number))
@@ -58,7 +58,7 @@ struct DamageSession {
     // Nothing but a file is read: a pipe would not answer.
     let isFile = (try? FileSystem.status(of: dataPath))??.isRegularFile == true
     let isKept = isFile && plan.template.durability == .durable
-    let before = isKept ? try? Files.contents(of: dataPath) : nil
+    let before = isKept ? try? TestFiles.contents(of: dataPath) : nil
     board.enter(isFirst ? .opening : .reopening)
     let store: SharedStore
     do {
@@ -66,7 +66,7 @@ struct DamageSession {
     } catch {
       board.add(.refused)
       var seen = DamageObservation(opening: Self.opening(error))
-      if let before { seen.isDataUntouched = (try? Files.contents(of: dataPath)) == before }
+      if let before { seen.isDataUntouched = (try? TestFiles.contents(of: dataPath)) == before }
       report(seen)
       return
     }
@@ -76,7 +76,7 @@ struct DamageSession {
     do {
       seen.findings = try store.verify().count
       if seen.findings != 0 { board.add(.unsound) }
-    } catch let error as StoreError where DamageJudge.failures.contains(error.code) {
+    } catch let error as StoreError where DamageOracle.failures.contains(error.code) {
       board.add(.unsound)
     } catch {
       violations.append("verify() threw \(error)")
@@ -164,7 +164,7 @@ struct DamageSession {
       if let ratio = try store.statistics().hitRatio, !(0...1).contains(ratio) {
         violations.append("a hit ratio of \(ratio)")
       }
-    } catch let error as StoreError where DamageJudge.failures.contains(error.code) {
+    } catch let error as StoreError where DamageOracle.failures.contains(error.code) {
     } catch {
       violations.append("listing threw \(error)")
     }
@@ -217,7 +217,7 @@ struct DamageSession {
     do {
       try body()
       return true
-    } catch let error as StoreError where DamageJudge.failures.contains(error.code) {
+    } catch let error as StoreError where DamageOracle.failures.contains(error.code) {
       board.add(.failures)
     } catch {
       violations.append("\(name) threw \(error)")

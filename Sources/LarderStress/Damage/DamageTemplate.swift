@@ -70,7 +70,7 @@ struct DamageTemplate: Sendable {
     let empty = try SharedStore(at: path, options)
     for _ in 1..<generation {
       let old = try empty.core.generation()
-      old.table.condemn()
+      old.table.fence()
       try empty.core.move(from: old)
     }
     empty.close()
@@ -105,7 +105,7 @@ struct DamageTemplate: Sendable {
     try transaction.commit()
     // They named the old id. The next opener makes the table anew; without `state` it could not know
     // that the system has been up since, and a cache would begin empty.
-    Files.removeAll(generation + "/shared.table")
+    TestFiles.removeAll(generation + "/shared.table")
     let state = StoreState(
       isDirty: true, bootID: ProcessIdentity.bootID, storeID: meta.storeID)
     try state.write(to: generation + "/state")
@@ -159,22 +159,22 @@ struct DamageFiles: Sendable {
   init(of path: String) throws { try add(path, "") }
 
   private mutating func add(_ path: String, _ below: String) throws {
-    for name in Files.names(in: path + below) {
+    for name in TestFiles.names(in: path + below) {
       let place = below + "/" + name
       if try FileSystem.status(of: path + place)?.isDirectory == true {
         directories.append(place)
         try add(path, place)
       } else {
-        contents[place] = try Files.contents(of: path + place)
+        contents[place] = try TestFiles.contents(of: path + place)
       }
     }
   }
 
   /// Writes them all into a fresh directory.
   func write(to path: String) throws {
-    Files.removeAll(path)
-    try Files.makeDirectory(path)
-    for directory in directories { try Files.makeDirectory(path + directory) }
+    TestFiles.removeAll(path)
+    try TestFiles.makeDirectory(path)
+    for directory in directories { try TestFiles.makeDirectory(path + directory) }
     for (place, bytes) in contents {
       try OwnedFile(path: path + place, creation: .createNew).write(bytes, at: 0)
     }

@@ -38,7 +38,7 @@ enum DamageWorker {
   private static func open(
     _ work: String, seed: UInt64, index: Int, first: Int, step: Int, count: Int
   ) throws {
-    let board = try DamageBoard(path: DamageRun.board(work, index))
+    let board = try DamageProgress(path: DamageRun.board(work, index))
     let catalog = try DamagePlan.Catalog(below: work)
     let models = DamageTemplate.all.map { DamageModel(template: $0.number, seed: seed) }
     var number = first

@@ -49,7 +49,7 @@ struct LiveDamage {
   mutating func run(
     seconds: Double, _ outcome: inout DamageOutcome, _ report: (String) -> Void
   ) throws {
-    let board = try LiveBoard(path: work + "/liveboard")
+    let board = try LiveOracle(path: work + "/liveboard")
     var random = Seed(seed).generator(stream: 1 << 34)
     for id in 0..<LiveWorker.processes { children.append(try start(id)) }
     let end = Clocks.monotonicNanoseconds() + UInt64(seconds * 1e9)
@@ -76,7 +76,7 @@ struct LiveDamage {
 
   private func start(_ id: Int) throws -> ChildProcess {
     try ChildProcess(
-      PeerExecutable("larder-stress").path,
+      TestExecutable("larder-stress").path,
       ["damage-worker", "live", path, work + "/liveboard", "\(id)"],
       // A backtrace takes its time; who wants one asks for it.
       environment: FileSystem.environment("SWIFT_BACKTRACE").map { ["SWIFT_BACKTRACE": $0] } ?? [:],
@@ -85,7 +85,7 @@ struct LiveDamage {
 
   /// Waits until every process got something through again, starting anew those that died.
   private mutating func recovers(
-    _ board: LiveBoard, after what: String, _ outcome: inout DamageOutcome
+    _ board: LiveOracle, after what: String, _ outcome: inout DamageOutcome
   ) -> Bool {
     let start = Clocks.monotonicNanoseconds()
     var looked = start
@@ -139,7 +139,7 @@ struct LiveDamage {
   /// The processor time all threads of a process have used outside of the system, in hundredths of a
   /// second.
   private static func processorTime(_ child: ChildProcess) -> Int? {
-    guard let text = try? Files.contents(of: "/proc/\(child.processIdentifier)/stat") else {
+    guard let text = try? TestFiles.contents(of: "/proc/\(child.processIdentifier)/stat") else {
       return nil
     }
     let fields = String(decoding: text, as: UTF8.self).split(separator: ")").last?.split(
@@ -149,12 +149,12 @@ struct LiveDamage {
   }
 
   private mutating func finish(
-    _ board: LiveBoard, after what: String, _ outcome: inout DamageOutcome
+    _ board: LiveOracle, after what: String, _ outcome: inout DamageOutcome
   ) {
     if let stop = try? OwnedFile(path: work + "/liveboard") {
       var word: [UInt8] = []
       word.append(littleEndian: UInt64(1))
-      try? stop.write(word, at: LiveBoard.Count.stop.rawValue * 8)
+      try? stop.write(word, at: LiveOracle.Count.stop.rawValue * 8)
     }
     for child in children {
       guard let status = try? child.wait(deadline: .seconds(10)) else {
@@ -186,9 +186,9 @@ struct LiveDamage {
   // MARK: Acts
 
   /// Does one thing to the files of the generation in force; answers what.
-  private func sabotage(_ board: LiveBoard, _ random: inout SeededRandom) -> String {
+  private func sabotage(_ board: LiveOracle, _ random: inout SeededRandom) -> String {
     let root = path + "/v1"
-    let named = try? CurrentFile.read(in: StoreDirectory(path: path, root: root))
+    let named = try? CurrentPointer.read(in: StoreDirectory(path: path, root: root))
     let number = (named ?? nil) ?? 1
     let generation = "\(root)/g-\(number)"
     let data = generation + "/data.mdb"
@@ -196,7 +196,7 @@ struct LiveDamage {
       try? OwnedFile(path: file).write(bytes, at: offset)
     }
     func pages(_ count: Int, random garbage: Bool) {
-      let all = max(((try? Files.size(data)) ?? 0) / 4096, 1)
+      let all = max(((try? TestFiles.size(data)) ?? 0) / 4096, 1)
       for _ in 0..<count {
         let page = Int.random(in: 0..<all, using: &random)
         write(
@@ -206,7 +206,7 @@ struct LiveDamage {
     }
     switch Int.random(in: 0..<11, using: &random) {
     case 0:
-      try? Files.truncate(data, to: 8192)
+      try? TestFiles.truncate(data, to: 8192)
       return "data.mdb cut to 8 kB"
     case 1:
       pages(3, random: false)
@@ -218,23 +218,23 @@ struct LiveDamage {
       write([UInt8](repeating: 0, count: 8192), data, at: 0)
       return "both metas wiped"
     case 4:
-      let size = max((try? Files.size(data)) ?? 0, 1)
+      let size = max((try? TestFiles.size(data)) ?? 0, 1)
       for _ in 0..<200 {
         write(random.bytes(1), data, at: Int.random(in: 0..<size, using: &random))
       }
       return "200 bytes made random"
     case 5:
-      try? Files.write(random.bytes(64), to: generation + "/state")
+      try? TestFiles.write(random.bytes(64), to: generation + "/state")
       return "state made random"
     case 6:
-      try? Files.truncate(generation + "/shared.table", to: 100)
+      try? TestFiles.truncate(generation + "/shared.table", to: 100)
       return "shared.table cut to 100 bytes"
     case 7:
-      try? Files.write(random.bytes(40), to: root + "/CURRENT")
+      try? TestFiles.write(random.bytes(40), to: root + "/CURRENT")
       return "CURRENT made random"
     case 8:
       board.noteRemoval()
-      Files.removeAll(path)
+      TestFiles.removeAll(path)
       board.noteRemoval()
       return "the directory removed"
     case 9:
@@ -242,7 +242,7 @@ struct LiveDamage {
       return "the head of shared.table zeroed"
     default:
       board.noteRemoval()
-      Files.removeAll(generation)
+      TestFiles.removeAll(generation)
       board.noteRemoval()
       return "the generation's directory removed"
     }

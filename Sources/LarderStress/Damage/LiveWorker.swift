@@ -24,13 +24,13 @@ import LarderTesting
 struct LiveWorker {
   static let processes = 3
   let path: String
-  let board: LiveBoard
+  let board: LiveOracle
   let id: Int
   private var random: SeededRandom
 
   init(path: String, board: String, id: Int) throws {
     self.path = path
-    self.board = try LiveBoard(path: board)
+    self.board = try LiveOracle(path: board)
     self.id = id
     random = SeededRandom(seed: UInt64(getpid()) << 8 | UInt64(id))
   }
@@ -54,7 +54,7 @@ struct LiveWorker {
       if board.isOver || failures > 20 { return }
       do {
         if random.chance(30) { try write(store, &random) }
-        _ = try read(Int.random(in: 0..<LiveBoard.keyCount, using: &random), store)
+        _ = try read(Int.random(in: 0..<LiveOracle.keyCount, using: &random), store)
       } catch let error as StoreError {
         failures += 1
         try note(error)
@@ -73,7 +73,7 @@ struct LiveWorker {
   }
 
   private func write(_ store: SharedStore, _ random: inout SeededRandom) throws {
-    let own = LiveBoard.keyCount / Self.processes
+    let own = LiveOracle.keyCount / Self.processes
     let key = Int.random(in: 0..<own, using: &random) * Self.processes + id
     let sequence = board.issue(key)
     let value = Self.value(key, sequence)

@@ -64,7 +64,7 @@ struct Condition<Object: Storable>: Sendable {
   static func compared<Value: DifferentialValue>(
     _ path: Path<Object, Value>, _ value: @escaping @Sendable (inout SeededRandom) -> Value
   ) -> Condition {
-    let property = PropertyOf<Object, Value>(path)
+    let property = PredicateProperty<Object, Value>(path)
     return Condition { random in
       let constant = value(&random)
       let other = value(&random)
@@ -94,7 +94,7 @@ struct Condition<Object: Storable>: Sendable {
   static func compared<Value: DifferentialValue>(
     optional path: Path<Object, Value?>, _ value: @escaping @Sendable (inout SeededRandom) -> Value
   ) -> Condition {
-    let property = PropertyOf<Object, Value?>(path)
+    let property = PredicateProperty<Object, Value?>(path)
     return Condition { random in
       let constant = value(&random)
       switch Int.random(in: 0..<6, using: &random) {
@@ -116,7 +116,7 @@ struct Condition<Object: Storable>: Sendable {
   static func text(
     _ path: Path<Object, String>, _ value: @escaping @Sendable (inout SeededRandom) -> String
   ) -> Condition {
-    let property = PropertyOf<Object, String>(path)
+    let property = PredicateProperty<Object, String>(path)
     return Condition { random in
       let part = value(&random)
       switch Int.random(in: 0..<4, using: &random) {
@@ -139,7 +139,7 @@ struct Condition<Object: Storable>: Sendable {
   static func element<Element: Equatable & Sendable>(
     _ path: Path<Object, [Element]>, _ value: @escaping @Sendable (inout SeededRandom) -> Element
   ) -> Condition {
-    let property = PropertyOf<Object, [Element]>(path)
+    let property = PredicateProperty<Object, [Element]>(path)
     return Condition { random in
       let first = value(&random)
       let second = value(&random)

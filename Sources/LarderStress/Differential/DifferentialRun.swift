@@ -91,7 +91,7 @@ struct DifferentialRun<Object: DifferentialModel> {
     let expected = Self.saved(new, into: objects)
     do {
       try store.save(new)
-    } catch let error as ObjectError where error.code == .keyTaken && expected == nil {
+    } catch let error as ObjectError where error.code == .uniqueViolation && expected == nil {
       return
     }
     guard let expected else {
@@ -100,23 +100,27 @@ struct DifferentialRun<Object: DifferentialModel> {
     objects = expected
   }
 
-  /// A batch that is refused inside a transaction refuses the whole, also if its error is ignored.
+  /// A batch that is refused inside a transaction leaves nothing of itself: it is skipped as a whole,
+  /// or refuses the transaction if a part of it was written.
   private mutating func saveInTransaction() throws {
     let batches = (0..<3).map { _ in
       (0..<Int.random(in: 1...4, using: &random)).map { _ in Object.random(&random) }
     }
-    let expected = batches.reduce(objects as [Object]?) { objects, batch in
-      objects.flatMap { Self.saved(batch, into: $0) }
+    var expected = objects
+    var isRefused = false
+    for batch in batches {
+      if let result = Self.saved(batch, into: expected) {
+        expected = result
+      } else {
+        isRefused = true
+      }
     }
     do {
       try store.write { transaction in
         for batch in batches { try? transaction.save(batch) }
       }
-    } catch let error as ObjectError where error.code == .transactionFailed && expected == nil {
+    } catch let error as ObjectError where error.code == .transactionFailed && isRefused {
       return
-    }
-    guard let expected else {
-      throw Violation(description: "a transaction with a refused batch was stored")
     }
     objects = expected
   }
@@ -156,7 +160,7 @@ struct DifferentialRun<Object: DifferentialModel> {
       }
     } catch is Undo {
     } catch let error as ObjectError
-      where error.code == .keyTaken && Self.saved([new], into: objects) == nil
+      where error.code == .uniqueViolation && Self.saved([new], into: objects) == nil
     {}
   }
 

@@ -109,11 +109,11 @@ struct CBORFuzz: FuzzTarget {
   private func decode<Value: Codable>(
     _ type: Value.Type, _ bytes: [UInt8], _ outcome: inout Outcome
   ) {
-    do throws(CodingFailure) {
+    do throws(CodecError) {
       let value = try CBORDecoder().decode(type, from: bytes)
       outcome.add(1)
       // What could be read can be stored.
-      do throws(CodingFailure) {
+      do throws(CodecError) {
         _ = try CBORDecoder().decode(type, from: CBOREncoder().encode(value))
       } catch {
         law(error.code == .tooDeep, "\(type) was read, and cannot be written and read: \(error)")

@@ -79,7 +79,7 @@ struct EntryFuzz: FuzzTarget {
     return chunks
   }
 
-  private func judge(_ item: RecordItem, _ record: RawSpan, _ chunks: [[UInt8]]) -> Int {
+  private func judge(_ item: RecordEntry, _ record: RawSpan, _ chunks: [[UInt8]]) -> Int {
     let header = item.header
     let content: [UInt8]?
     if let reference = item.chunks {

@@ -41,22 +41,22 @@ struct CurrentFuzz: FuzzTarget {
   let name = "current"
 
   func seeds(_ random: inout SeededRandom) -> [[UInt8]] {
-    [1, 2, 10, 999, (1 << 20) - 1].map { Array(CurrentFile.text($0).utf8) }
+    [1, 2, 10, 999, (1 << 20) - 1].map { Array(CurrentPointer.text($0).utf8) }
   }
 
   func repair(_ bytes: inout [UInt8]) {
     let words = String(decoding: bytes, as: UTF8.self).split(separator: " ")
     guard words.count > 2, words[2].hasPrefix("g-"), let number = UInt64(words[2].dropFirst(2))
     else { return }
-    bytes = Array(CurrentFile.text(number).utf8)
+    bytes = Array(CurrentPointer.text(number).utf8)
   }
 
   func run(_ bytes: [UInt8]) -> UInt64 {
-    guard let number = CurrentFile.parse(bytes) else {
+    guard let number = CurrentPointer.parse(bytes) else {
       return UInt64(min(bytes.split(separator: 32).count, 20))
     }
     law(number > 0 && number < 1 << 20, "CURRENT names generation \(number)")
-    law(CurrentFile.parse(Array(CurrentFile.text(number).utf8)) == number, "CURRENT differs")
+    law(CurrentPointer.parse(Array(CurrentPointer.text(number).utf8)) == number, "CURRENT differs")
     return 1000 + UInt64(number.bitWidth - number.leadingZeroBitCount)
   }
 }
@@ -96,7 +96,7 @@ struct KeyFuzz: FuzzTarget {
   }
 
   /// A key that can be made again is the same key: its bytes are these.
-  private func check<Key: RestorableKey>(_ type: Key.Type, _ bytes: [UInt8]) -> UInt64 {
+  private func check<Key: DecodableCacheKey>(_ type: Key.Type, _ bytes: [UInt8]) -> UInt64 {
     guard let key = Key(keyBytes: bytes) else { return UInt64(Key.keyTag.rawValue) << 8 }
     law(key.keyBytes == bytes, "\(type): the key of \(bytes) has the bytes \(key.keyBytes)")
     return UInt64(Key.keyTag.rawValue) << 8 | UInt64(min(bytes.count, 20))
@@ -116,7 +116,7 @@ struct TableFuzz: FuzzTarget {
 
   func seeds(_ random: inout SeededRandom) throws -> [[UInt8]] {
     let path = Self.path() + "-seed"
-    defer { Files.removeAll(path) }
+    defer { TestFiles.removeAll(path) }
     let file = try OwnedFile(path: path, creation: .createIfMissing)
     try SharedTable.create(
       in: file, binding: .init(storeID: (1, 2), generation: 3), shape: SharedTableShape(budget: 0),
@@ -136,16 +136,16 @@ struct TableFuzz: FuzzTarget {
       let table = try? SharedTable(mapping: file)
     else { return 1 }
     var outcome = Outcome()
-    outcome.add(table.isCondemned ? 1 : 0)
+    outcome.add(table.isFenced ? 1 : 0)
     outcome.add(table.isDirty ? 1 : 0)
     outcome.add(count: Int(truncatingIfNeeded: table.budget))
     outcome.add(count: Int(truncatingIfNeeded: table.floor))
     outcome.add(table.ticketHolder == nil ? 0 : 1)
     for slot in [0, 1, 65_535] {
-      _ = table.newestLabel(slot: slot)
+      _ = table.minimumValidReadVersion(slot: slot)
       outcome.add(table.isCurrent(slot: slot, seal: ~(5 << 40)) ? 1 : 0)
       table.stamp(slot: slot, label: 4 << 40)
-      law(table.newestLabel(slot: slot) >= 4 << 40, "a stamp was not taken")
+      law(table.minimumValidReadVersion(slot: slot) >= 4 << 40, "a stamp was not taken")
     }
     for hash in [0, 1, UInt64.max] {
       table.touch(hash: hash)
@@ -177,8 +177,8 @@ struct TableFuzz: FuzzTarget {
     _ = table.claimReaderCheck(now: 1_700_000_000_000, interval: 5000)
     table.raiseDataBytes(to: 1 << 20)
     table.advanceWakeWord()
-    table.condemn()
-    law(table.isCondemned, "not condemned")
+    table.fence()
+    law(table.isFenced, "not condemned")
     return outcome.value
   }
 }

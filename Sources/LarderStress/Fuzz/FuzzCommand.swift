@@ -38,7 +38,7 @@ struct FuzzCommand: ParsableCommand {
 
   func run() throws {
     if let input {
-      let outcome = FuzzTargets.named(targets[0])!.run(try Files.contents(of: input))
+      let outcome = FuzzTargets.named(targets[0])!.run(try TestFiles.contents(of: input))
       return ParentProcess.send("outcome \(String(outcome, radix: 16))")
     }
     let names = targets.isEmpty ? FuzzTargets.all.map(\.name) : targets

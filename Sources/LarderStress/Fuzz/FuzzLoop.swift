@@ -70,8 +70,8 @@ struct FuzzLoop {
   func run(seed: UInt64, seconds: Double) throws {
     var random = Seed(seed).generator(stream: 1 << 35)
     var inputs = try target.seeds(&random)
-    for name in Files.names(in: corpus).prefix(Self.maximumCorpus) {
-      inputs.append(try Files.contents(of: corpus + "/" + name))
+    for name in TestFiles.names(in: corpus).prefix(Self.maximumCorpus) {
+      inputs.append(try TestFiles.contents(of: corpus + "/" + name))
     }
     var outcomes: Set<UInt64> = []
     for input in inputs { outcomes.insert(run(input, inputs.count)) }
@@ -87,7 +87,7 @@ struct FuzzLoop {
       let outcome = run(input, inputs.count)
       if outcomes.insert(outcome).inserted, inputs.count < Self.maximumCorpus {
         inputs.append(input)
-        try Files.write(input, to: corpus + "/" + Self.name(of: input))
+        try TestFiles.write(input, to: corpus + "/" + Self.name(of: input))
       }
     }
   }

@@ -35,8 +35,8 @@ package enum FuzzRun {
     let directory =
       (memory == nil ? FileSystem.environment("TMPDIR") ?? "/tmp" : "/dev/shm")
       + "/larder-fuzz-\(getpid())-\(UInt64.random(in: 0...UInt64.max))"
-    try Files.makeDirectory(directory)
-    defer { Files.removeAll(directory) }
+    try TestFiles.makeDirectory(directory)
+    defer { TestFiles.removeAll(directory) }
     try FileSystem.makeDirectories(corpus)
     for name in names {
       try FileSystem.makeDirectory("\(corpus)/\(name)")
@@ -52,7 +52,7 @@ package enum FuzzRun {
     _ name: String, _ seconds: Double, _ seed: UInt64, corpus: String, directory: String,
     _ outcome: inout FuzzOutcome
   ) throws {
-    let stress = try PeerExecutable("larder-stress").path
+    let stress = try TestExecutable("larder-stress").path
     let boardPath = "\(directory)/board-\(name)"
     let board = try FuzzBoard(path: boardPath)
     let end = Clocks.monotonicNanoseconds() + UInt64(seconds * 1e9)
@@ -73,7 +73,7 @@ package enum FuzzRun {
       if status != .exited(0) {
         let input = try board.input()
         let path = "\(corpus)/../crash-\(name)-\(FuzzLoop.name(of: input))"
-        try Files.write(input, to: path)
+        try TestFiles.write(input, to: path)
         let text = child.standardErrorText.prefix(300)
         outcome.crashes.append(
           "\(name): \(isHanging ? "hung" : "\(status)") on \(input.count) bytes. \(text)\n"

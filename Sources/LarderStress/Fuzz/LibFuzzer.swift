@@ -32,7 +32,7 @@
     else { return 0 }
     var random = SeededRandom(seed: 1)
     for (number, seed) in ((try? target.seeds(&random)) ?? []).enumerated() {
-      try? Files.write(seed, to: "\(directory)/seed-\(number)")
+      try? TestFiles.write(seed, to: "\(directory)/seed-\(number)")
     }
     return 0
   }

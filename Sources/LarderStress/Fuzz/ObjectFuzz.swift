@@ -3,10 +3,10 @@
 // SPDX-License-Identifier: Apache-2.0
 
 import LarderCoding
+import LarderDynamic
 import LarderEngine
 import LarderSystem
 import LarderTesting
-import LarderUntyped
 
 /// The record of an object, and what a reader without its Swift type makes of it: the index keys it
 /// owns, the value, the keys that a declared index would have of it, the line of an export.
@@ -89,7 +89,7 @@ struct ObjectFuzz: FuzzTarget {
 
   private func read(_ object: [UInt8], _ outcome: inout Outcome) {
     let value: CBORValue
-    do throws(CodingFailure) { value = try CBORValue(parsing: object) } catch {
+    do throws(CodecError) { value = try CBORValue(parsing: object) } catch {
       return outcome.add("\(error.code)")
     }
     law(Self.rules.count == Self.indexes.count, "an index has no rule")
@@ -102,7 +102,7 @@ struct ObjectFuzz: FuzzTarget {
         outcome.add(4)
       }
     }
-    let line = JSONLine.text(value)
+    let line = LosslessJSONWriter.text(value)
     guard let back = try? JSONReader.value(Array(line.utf8)) else {
       fatalError("a law is broken: \(line) was exported and is not imported")
     }
@@ -128,7 +128,7 @@ struct CatalogFuzz: FuzzTarget {
     ]
     type.schema = ["id Int", "age Int"]
     type.isBounded = true
-    var books = ObjectTypeBooks()
+    var books = ObjectTypeCounters()
     books.count = 12
     books.budget = 1 << 20
     var migration = ObjectMigrationRecord(name: "first", source: 3)
@@ -175,9 +175,9 @@ struct CatalogFuzz: FuzzTarget {
           }
         }
       case 1:
-        guard let books = ObjectTypeBooks(record) else { return }
+        guard let books = ObjectTypeCounters(record) else { return }
         outcome.add(books.isOverBudget ? 1 : 2)
-        law(books.encoded().withRawSpan { ObjectTypeBooks($0) } == books, "books are others")
+        law(books.encoded().withRawSpan { ObjectTypeCounters($0) } == books, "books are others")
       case 2:
         guard let migration = ObjectMigrationRecord(record) else { return }
         outcome.add(migration.isApplied ? 3 : 4)

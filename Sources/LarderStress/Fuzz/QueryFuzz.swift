@@ -3,8 +3,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
 import LarderCoding
+import LarderDynamic
 import LarderTesting
-import LarderUntyped
 
 /// The text of a query: read, or refused with a place in it. The first byte chooses condition or sort.
 struct QueryFuzz: FuzzTarget {
@@ -65,9 +65,9 @@ struct LineFuzz: FuzzTarget {
 
   func run(_ bytes: [UInt8]) -> UInt64 {
     var outcome = Outcome()
-    do throws(JSONFlaw) {
+    do throws(JSONParseError) {
       let value = try JSONReader.value(bytes)
-      let line = JSONLine.text(value)
+      let line = LosslessJSONWriter.text(value)
       guard let again = try? JSONReader.value(Array(line.utf8)) else {
         fatalError("a law is broken: \(line) was written and is not read")
       }

@@ -25,9 +25,9 @@ struct VerifierFuzz: FuzzTarget {
 
   private func seed(_ random: inout SeededRandom, rounds: Int) throws -> [UInt8] {
     let path = Self.directory() + "-seed"
-    Files.removeAll(path)
-    try Files.makeDirectory(path)
-    defer { Files.removeAll(path) }
+    TestFiles.removeAll(path)
+    try TestFiles.makeDirectory(path)
+    defer { TestFiles.removeAll(path) }
     let environment = try EnvironmentHandle(
       path: path, options: .init(mapSize: 1 << 24, synchronous: false))
     for round in 0..<rounds {
@@ -46,14 +46,14 @@ struct VerifierFuzz: FuzzTarget {
       try transaction.commit()
     }
     environment.close()
-    return try Files.contents(of: path + "/data.mdb")
+    return try TestFiles.contents(of: path + "/data.mdb")
   }
 
   func run(_ bytes: [UInt8]) -> UInt64 {
     let path = Self.directory()
-    Files.removeAll(path)
-    guard (try? Files.makeDirectory(path)) != nil,
-      (try? Files.write(bytes, to: path + "/data.mdb")) != nil
+    TestFiles.removeAll(path)
+    guard (try? TestFiles.makeDirectory(path)) != nil,
+      (try? TestFiles.write(bytes, to: path + "/data.mdb")) != nil
     else { return 0 }
     var outcome = Outcome()
     guard

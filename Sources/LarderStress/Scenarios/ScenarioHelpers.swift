@@ -17,7 +17,7 @@ import Synchronization
 #endif
 
 /// Something one thread waits for and another does.
-final class SendableBox: Sendable {
+final class CompletionFlag: Sendable {
   private let event = Event()
   init(isDone: Bool) { if isDone { event.set() } }
   func finish() { event.set() }
@@ -38,7 +38,7 @@ enum ScenarioHelpers {
       ParentProcess.send("done")
     case "condemn-write-200":
       let old = try store.core.generation()
-      old.table.condemn()
+      old.table.fence()
       _ = try store.core.move(from: old)
       for key in 0..<200 { try await cache.setValue(2, forKey: key) }
       ParentProcess.send("done")
@@ -55,7 +55,7 @@ enum ScenarioHelpers {
           while true { pause() }
         }
         ParentProcess.send("\(pid)")
-        _ = SendableBox(isDone: false).wait(nanoseconds: 60_000_000_000)
+        _ = CompletionFlag(isDone: false).wait(nanoseconds: 60_000_000_000)
         return 1
       }
     default: throw Violation(description: "no helper \(command)")

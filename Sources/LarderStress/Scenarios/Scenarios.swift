@@ -31,7 +31,7 @@ enum Scenarios {
       #endif
       let directory = try TemporaryDirectory()
       let outcome = try ChildProcess.run(
-        PeerExecutable.own, ["scenario", name, directory.path + "/store"], deadline: .seconds(60))
+        TestExecutable.own, ["scenario", name, directory.path + "/store"], deadline: .seconds(60))
       totals.operations += 1
       if outcome.status != .exited(0) {
         totals.violations.append("scenario \(name): \(outcome.status) \(outcome.lines)")
@@ -49,7 +49,7 @@ enum Scenarios {
     _ command: String, _ path: String, environment: [String: String] = [:]
   ) throws -> ChildProcess {
     let child = try ChildProcess(
-      PeerExecutable.own, ["helper", command, path], environment: environment)
+      TestExecutable.own, ["helper", command, path], environment: environment)
     try child.expect("ready", deadline: .seconds(30))
     return child
   }
@@ -80,10 +80,10 @@ enum Scenarios {
     let store = try SharedStore(at: path)
     let first = PersistentCache<String, Int>(storage: store)
     let second = PersistentCache<String, Int>(storage: store)
-    let inside = SendableBox(isDone: false)
-    let go = SendableBox(isDone: false)
+    let inside = CompletionFlag(isDone: false)
+    let go = CompletionFlag(isDone: false)
     // Somebody holds the writer's role, so that the next two writes share a transaction.
-    let holder = OwnThread {
+    let holder = JoinableThread {
       try? store.write { _ in
         inside.finish()
         _ = go.wait(nanoseconds: 10_000_000_000)
@@ -113,7 +113,7 @@ enum Scenarios {
     for key in 0..<200 { try require(cache[key] == 1, "a value just set") }
     let old = try store.core.generation()
     let oldLabel = try old.withSnapshot { _, label in label }
-    old.table.condemn()
+    old.table.fence()
     let new = try store.core.move(from: old)
     // A reader that was suspended across the move holds a label of the old generation: it must be
     // below the new one's floor, whatever else the memory tier does about a move.
@@ -205,7 +205,7 @@ enum Scenarios {
     let child = try holder.nextLine(deadline: .seconds(30))
     holder.kill()
     _ = try holder.wait(deadline: .seconds(30))
-    let done = SendableBox(isDone: false)
+    let done = CompletionFlag(isDone: false)
     let task = Task {
       let value = try await cache.value(forKey: 1) { 42 }
       done.finish()

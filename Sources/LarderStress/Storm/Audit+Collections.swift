@@ -18,7 +18,7 @@ extension Audit {
     if stored.count != usage.count {
       violation("the books have \(usage.count) objects, \(stored.count) are stored")
     }
-    for key in Lane.bounded.keys {
+    for key in OracleRegion.bounded.keys {
       let acknowledged = board.value(.bounded, key, .acknowledged)
       let thumb = try objects.object(StressThumb.self, id: key)
       worker.judgeBounded(thumb, key, acknowledged: acknowledged)
@@ -35,7 +35,7 @@ extension Audit {
     let accounts = try objects.objects(StressAccount.self).fetch()
     let vaults = try objects.objects(StressVault.self).fetch()
     if let defect = StressBank.defect(accounts, vaults) { violation(defect) }
-    for key in Lane.paged.keys {
+    for key in OracleRegion.paged.keys {
       let inserted = board.value(.paged, key, .acknowledged)
       let birth = try objects.object(StressPage.self, id: key)?.birth
       if let birth, birth > board.value(.paged, key, .issued) || birth < inserted {

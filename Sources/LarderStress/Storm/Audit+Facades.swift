@@ -13,18 +13,18 @@ extension Audit {
   static func facades(_ worker: Worker, _ violation: (String) -> Void) throws {
     let (board, directory) = (worker.board, worker.directory)
     let defaults = try Defaults(at: directory + "/defaults")
-    for key in Lane.defaults.keys {
+    for key in OracleRegion.defaults.keys {
       worker.judge(
         try Worker.defaultSequence(key, defaults), key, of: .defaults, "default",
         acknowledged: board.value(.defaults, key, .acknowledged))
     }
-    for key in Lane.defaultCounters.keys {
+    for key in OracleRegion.defaultCounters.keys {
       let count = try defaults.value(Int.self, forKey: Worker.counterName(key)) ?? 0
       worker.judgeCounter(
         UInt64(count), key, of: .defaultCounters, "counter",
         atLeast: board.value(.defaultCounters, key, .acknowledged))
     }
-    for key in Lane.defaultsOnce.keys {
+    for key in OracleRegion.defaultsOnce.keys {
       let decided = board.value(.defaultsOnce, key, .issued)
       let found = try defaults.value(Int.self, forKey: "once \(key)") ?? 0
       if decided != 0, decided != UInt64(found) {

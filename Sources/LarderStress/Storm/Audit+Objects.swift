@@ -10,7 +10,7 @@ extension Audit {
   /// The last look at the objects of a round.
   static func objects(
     _ worker: Worker, _ violation: (String) -> Void,
-    _ timed: (String, () throws -> Void) throws
+    _ recordingTimings: (String, () throws -> Void) throws
       -> Void
   ) throws {
     let (board, objects) = (worker.board, ObjectStore(worker.store))
@@ -41,14 +41,14 @@ extension Audit {
       if found.map(\.id) != [claim.id] { violation("the claim of key \(claim.key) is not found") }
     }
     let defects = try objects.write { transaction in
-      try (0..<6).flatMap { try Family.defects(of: $0, objects, &transaction) }
+      try (0..<6).flatMap { try RelationshipInvariant.defects(of: $0, objects, &transaction) }
     }
     for defect in defects { violation(defect) }
 
     // Nothing is held by anybody who is gone: everything can be written.
-    try timed("saving an object") {
+    try recordingTimings("saving an object") {
       try objects.save(StressItem(0, board.issueItem(0)))
     }
-    try timed("deleting everything of a type") { try objects.deleteAll(StressBulk.self) }
+    try recordingTimings("deleting everything of a type") { try objects.deleteAll(StressBulk.self) }
   }
 }

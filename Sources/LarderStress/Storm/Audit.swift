@@ -16,9 +16,9 @@ import LarderTesting
 ///     larder-stress audit ROUND-SEED-AND-NUMBER PROCESSES DIRECTORY
 enum Audit {
   static func run(_ plan: RoundPlan, directory: String) async throws {
-    let board = try Board(path: directory + "/board")
+    let board = try StormOracle(path: directory + "/board")
     func violation(_ text: String) { Worker.violation("audit: \(text)", board) }
-    func timed<R>(_ what: String, _ body: () async throws -> R) async throws -> R {
+    func recordingTimings<R>(_ what: String, _ body: () async throws -> R) async throws -> R {
       let begin = Clocks.monotonicNanoseconds()
       let result = try await body()
       let milliseconds = (Clocks.monotonicNanoseconds() - begin) / 1_000_000
@@ -27,7 +27,9 @@ enum Audit {
     }
     var options = plan.options(0, board)
     options.writeTimeout = .seconds(20)
-    let store = try await timed("opening") { try SharedStore(at: directory + "/store", options) }
+    let store = try await recordingTimings("opening") {
+      try SharedStore(at: directory + "/store", options)
+    }
     let statistics = try store.statistics()
     if statistics.processes != [ProcessIdentity.pid] {
       violation("processes \(statistics.processes) are said to use the store")
@@ -54,14 +56,14 @@ enum Audit {
 
     // No lock, no lease is left.
     for key in 0..<LedgerKeys.expiring.upperBound {
-      try await timed("writing key \(key)") {
+      try await recordingTimings("writing key \(key)") {
         let value = StressValue(key: key, sequence: board.issue(key), size: 10)
         try await worker.cache(of: key).setValue(value, forKey: key)
       }
     }
     let flights = PersistentCache<Int, Computed>(storage: store, namespace: "flights")
-    for key in 0..<Board.flightCount {
-      try await timed("computing key \(key)") {
+    for key in 0..<StormOracle.flightCount {
+      try await recordingTimings("computing key \(key)") {
         let invalidated = board.flight(key, .invalidated)
         let value = try await flights.value(forKey: key) { Computed(key: key, version: .max) }
         if value.version < invalidated { violation("flight \(key) was resurrected") }
@@ -86,10 +88,10 @@ enum Audit {
   }
 
   private static func count(
-    _ store: SharedStore, _ board: Board, _ violation: (String) -> Void
+    _ store: SharedStore, _ board: StormOracle, _ violation: (String) -> Void
   ) throws {
     var sum: UInt64 = 0
-    for key in 0..<Board.tallyCount {
+    for key in 0..<StormOracle.tallyCount {
       func number(_ name: String) throws -> UInt64 {
         Worker.number(try store.bytes(forKey: key, in: name))
       }

@@ -12,7 +12,7 @@ import LarderTesting
 // machine is not part of the plan, so a round that failed may have to be run a few times.
 
 /// What a round is about; they take turns.
-enum Theme: String, CaseIterable, Sendable, ExpressibleByArgument {
+enum RoundWorkload: String, CaseIterable, Sendable, ExpressibleByArgument {
   case cache, objects
   /// Types with a budget, snapshots over several types, pages.
   case collections
@@ -33,11 +33,11 @@ enum Role: String, CaseIterable, Sendable {
   /// Reads and writes keys that others write too, and logs when.
   case register
   /// Fills the store to its budget and watches the books.
-  case hog
+  case budgetFiller
   /// Opens and closes.
   case opener
   /// Compacts, verifies, looks at the statistics.
-  case keeper
+  case maintainer
 
   // Of objects.
 
@@ -61,7 +61,7 @@ enum Role: String, CaseIterable, Sendable {
   /// Saves, reads and deletes objects of a type with a budget, and watches its books.
   case bounded
   /// Moves amounts between two types, and looks at both in one snapshot.
-  case teller
+  case transferrer
   /// Walks page by page while it and others insert and delete.
   case pager
 
@@ -90,7 +90,7 @@ struct RoundPlan: Sendable {
   let compacts: Bool
   /// At the end everybody is killed at once, instead of being asked to end.
   let endsByKill: Bool
-  let theme: Theme
+  let theme: RoundWorkload
   /// Whether no bounded object that is always in use may be evicted: that can be told only while
   /// nobody reads all of them, and where no hash or move of files makes the uses of many one.
   let judgesRecency: Bool
@@ -103,13 +103,13 @@ struct RoundPlan: Sendable {
     self.seed = base.value
     durability = random.chance(25) ? .durable : random.chance(25) ? .relaxed : .cache
     let bits = [64, 64, 64, 16, 5].randomElement(using: &random)!
-    theme = Theme.allCases[round % Theme.allCases.count]
+    theme = RoundWorkload.allCases[round % RoundWorkload.allCases.count]
     let isTight = theme == .cache && random.chance(25)
     budget = isTight ? 1 << 20 : 64 << 20
     usesBoardClock = random.chance(60)
     let mayCompact = random.chance(40)
     endsByKill = random.chance(50)
-    let turn = round / Theme.allCases.count
+    let turn = round / RoundWorkload.allCases.count
     judgesRecency = theme == .collections && turn % 2 == 0
     hashBits = judgesRecency ? 64 : bits
     compacts = mayCompact && !judgesRecency
@@ -120,8 +120,8 @@ struct RoundPlan: Sendable {
     case .cache:
       roles = [.writer, .reader]
       others = [.writer, .reader, .flight, .opener]
-      others += isTight ? [.hog, .hog] : [.counter, .register, .register]
-      if compacts || random.chance(50) { others.append(.keeper) }
+      others += isTight ? [.budgetFiller, .budgetFiller] : [.counter, .register, .register]
+      if compacts || random.chance(50) { others.append(.maintainer) }
       others.shuffle(using: &random)
     case .objects:
       roles = [.objectWriter, .objectReader]
@@ -133,11 +133,11 @@ struct RoundPlan: Sendable {
       // Two of them a round of six: three rounds have met them all.
       let first = Int(seed % 5) + 2 * turn
       others = groups.indices.flatMap { groups[(first + $0) % groups.count] }
-      if compacts { others.insert(.keeper, at: 4) }
+      if compacts { others.insert(.maintainer, at: 4) }
     case .collections:
       roles = [.bounded, .bounded]
-      others = [.teller, .pager, .teller, .pager]
-      if compacts { others.insert(.keeper, at: 3) }
+      others = [.transferrer, .pager, .transferrer, .pager]
+      if compacts { others.insert(.maintainer, at: 3) }
     case .facades:
       roles = [.defaults, .storage]
       others = [.storage, .defaults, .defaultsWatcher, .storage]
@@ -147,7 +147,7 @@ struct RoundPlan: Sendable {
   }
 
   /// The options of one process. Durability and budget are the store's; the rest is its own.
-  func options(_ worker: Int, _ board: Board) -> StoreOptions {
+  func options(_ worker: Int, _ board: StormOracle) -> StoreOptions {
     var random = Seed(seed).derived(UInt64(worker)).generator()
     var options = StoreOptions(
       durability: durability, budget: .bytes(budget), openTimeout: .seconds(60),
@@ -160,8 +160,8 @@ struct RoundPlan: Sendable {
   func cacheOptions(_ worker: Int) -> CacheOptions {
     var random = Seed(seed).derived(UInt64(1000 + worker)).generator()
     return CacheOptions(
-      memoryCost: random.chance(25) ? .kilobytes(8) : .megabytes(16),
-      memoryCount: random.chance(25) ? 5 : 100_000)
+      memoryCostLimit: random.chance(25) ? .kilobytes(8) : .megabytes(16),
+      memoryCountLimit: random.chance(25) ? 5 : 100_000)
   }
 }
 

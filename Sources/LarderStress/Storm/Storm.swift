@@ -13,7 +13,7 @@ struct Storm {
   /// One round only, to repeat it.
   let only: Int?
   /// Rounds of this theme only.
-  let theme: Theme?
+  let theme: RoundWorkload?
   let say: (String) -> Void
 
   /// A short storm has a round of each theme.

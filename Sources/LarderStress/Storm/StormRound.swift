@@ -49,8 +49,8 @@ struct StormRound {
     totals.rounds += 1
     let directory = try TemporaryDirectory()
     let path = directory.path
-    try Files.makeDirectory(path + "/histories")
-    let board = try Board(path: path + "/board")
+    try TestFiles.makeDirectory(path + "/histories")
+    let board = try StormOracle(path: path + "/board")
     board.add(.clock, UInt64(Clocks.wallMilliseconds()))
     var random = Seed(plan.seed).generator(stream: 1)
     var crew = try plan.roles.indices.map { try start($0, path, &random) }
@@ -68,7 +68,7 @@ struct StormRound {
           board.beat(index)
         }
         if let status = crew[index].child.exitStatus {
-          found += lastWords(of: crew[index].child, index, status, &totals)
+          found += finalOutput(of: crew[index].child, index, status, &totals)
           crew[index] = try start(index, path, &random)
         } else if !crew[index].isStopped, now > board.lastBeat(index) &+ StormRound.patience,
           board.lastBeat(index) != 0
@@ -116,7 +116,7 @@ struct StormRound {
         crew[index].child.kill()
         continue
       }
-      found += lastWords(of: crew[index].child, index, status, &totals)
+      found += finalOutput(of: crew[index].child, index, status, &totals)
     }
     totals.operations += board.value(.operations) + board.value(.reads)
     found += try audit(path, &totals)
@@ -150,7 +150,7 @@ struct StormRound {
       child: try ChildProcess(StressArguments.executable, arguments, environment: environment))
   }
 
-  private func lastWords(
+  private func finalOutput(
     of child: ChildProcess, _ index: Int, _ status: ChildProcess.ExitStatus,
     _ totals: inout StressTotals
   ) -> [String] {
@@ -185,7 +185,7 @@ struct StormRound {
 
 /// How the processes of a storm are told what round they are in.
 enum StressArguments {
-  static var executable: String { PeerExecutable.own }
+  static var executable: String { TestExecutable.own }
 
   static func of(_ round: StormRound) -> [String] {
     ["\(round.storm)", "\(round.number)", "\(round.plan.roles.count)"]

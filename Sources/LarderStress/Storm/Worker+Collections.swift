@@ -19,7 +19,7 @@ extension Worker {
   /// at any time; what is there is never old.
   func keepBounded() {
     let objects = ObjectStore(store)
-    let own = Lane.bounded.own(place.index, of: place.count).filter { $0 != Self.favourite }
+    let own = OracleRegion.bounded.own(place.index, of: place.count).filter { $0 != Self.favourite }
     loop {
       guard try isFavouriteThere(objects) else { return }
       let key = own.randomElement()!
@@ -31,7 +31,7 @@ extension Worker {
       case 14: try askBounded(objects)
       case 15 where Int.random(in: 0..<4) == 0:
         for finding in try store.verify() { violation("verify: \(finding)") }
-      default: try readBounded(Lane.bounded.keys.randomElement()!, objects)
+      default: try readBounded(OracleRegion.bounded.keys.randomElement()!, objects)
       }
       try judgeUsage(objects)
     }
@@ -191,7 +191,7 @@ extension Worker {
   /// Inserts, changes and deletes, and walks page by page.
   func turnPages() {
     let objects = ObjectStore(store)
-    let own = Lane.paged.own(place.index, of: place.count)
+    let own = OracleRegion.paged.own(place.index, of: place.count)
     loop {
       for _ in 0..<Int.random(in: 0...6) {
         try comeAndGo(own.randomElement()!, objects)
@@ -226,7 +226,7 @@ extension Worker {
       case 3: all.sorted(by: \.weight)
       default: all.sorted(by: \.weight, .descending).sorted(by: \.rank)
       }
-    let before = Lane.paged.keys.map { board.value(.paged, $0, .acknowledged) }
+    let before = OracleRegion.paged.keys.map { board.value(.paged, $0, .acknowledged) }
     var seen: [Int: [UInt64]] = [:]
     var page = try query.page(size: Int.random(in: 1...9))
     while true {
@@ -240,7 +240,7 @@ extension Worker {
       page = try query.page(after: next, size: Int.random(in: 1...9))
       board.beat(slot)
     }
-    for key in Lane.paged.keys where before[key] > 0 {
+    for key in OracleRegion.paged.keys where before[key] > 0 {
       let isStill = board.value(.paged, key, .deletionIssued) < before[key]
       if isStill, seen[key] != [before[key]] {
         violation("object \(key) was there all the time and is on no page of \(query)")

@@ -34,25 +34,25 @@ extension Worker {
   func setDefaults() throws {
     let first = try openDefaults()
     var second = try openDefaults()
-    let own = Lane.defaults.own(place.index, of: place.count)
+    let own = OracleRegion.defaults.own(place.index, of: place.count)
     let pid = ProcessIdentity.pid
     loop {
       let defaults = Bool.random() ? first : second
       switch Int.random(in: 0..<12) {
       case 0..<3: try setDefault(own.randomElement()!, defaults)
-      case 3..<5: try countDefault(Lane.defaultCounters.keys.randomElement()!, defaults)
+      case 3..<5: try countDefault(OracleRegion.defaultCounters.keys.randomElement()!, defaults)
       case 5 where Int.random(in: 0..<8) == 0:
         second.close()
         second = try openDefaults()
       case 6:
         // Whoever asks first decides for all.
-        let key = Lane.defaultsOnce.keys.randomElement()!
+        let key = OracleRegion.defaultsOnce.keys.randomElement()!
         let found = try UInt64(defaults.value(forKey: "once \(key)", storing: Int(pid)))
         let decided = board.settle(.defaultsOnce, key, on: found)
         if found != decided { violation("once \(key) is \(found), and was \(decided)") }
       default:
         for _ in 0..<50 {
-          let key = Lane.defaults.keys.randomElement()!
+          let key = OracleRegion.defaults.keys.randomElement()!
           let acknowledged = board.value(.defaults, key, .acknowledged)
           let found = try Self.defaultSequence(key, defaults)
           judge(found, key, of: .defaults, "default", acknowledged: acknowledged)
@@ -97,7 +97,7 @@ extension Worker {
   /// Watches some keys: nothing goes backwards, and the last value comes in time.
   func watchDefaults() async throws {
     let defaults = try openDefaults()
-    let keys = Array(Lane.defaults.keys.filter { $0 % 2 == 0 }.shuffled().prefix(4))
+    let keys = Array(OracleRegion.defaults.keys.filter { $0 % 2 == 0 }.shuffled().prefix(4))
     let delivered = keys.map { _ in Delivered() }
     let tasks = zip(keys, delivered).map { key, delivered in
       Task.detached { [self] in

@@ -17,10 +17,10 @@ extension Worker {
     let objects = ObjectStore(store)
     // Whoever had this place before was killed: what it held is given back.
     let own = (0..<4).map { slot * 100 + $0 + 1 }
-    for key in 0..<Board.claimCount { for id in own { board.letGo(key, UInt64(id)) } }
+    for key in 0..<StormOracle.claimCount { for id in own { board.letGo(key, UInt64(id)) } }
     loopOnce { try objects.delete(StressClaim.self, ids: own) }
     loop {
-      let key = Int.random(in: 0..<Board.claimCount)
+      let key = Int.random(in: 0..<StormOracle.claimCount)
       let id = own.randomElement()!
       do {
         // In a batch now and then: nothing of it is stored if one is refused.
@@ -28,7 +28,7 @@ extension Worker {
           Bool.random()
             ? [StressClaim(id: id, key: key)]
             : [StressClaim(id: id, key: key), StressClaim(id: own[0] + 50, key: 1000 + slot)])
-      } catch let error as ObjectError where error.code == .keyTaken {
+      } catch let error as ObjectError where error.code == .uniqueViolation {
         judge(error, id)
         return
       }
@@ -83,7 +83,7 @@ extension Worker {
       case 4..<6:
         do {
           try objects.delete(StressParent.self, id: id)
-        } catch let error as ObjectError where error.code == .referenced {
+        } catch let error as ObjectError where error.code == .deletionDenied {
           if error.ids.isEmpty { violation("a deletion is denied by nobody") }
         }
       case 6: try deleteChild(id, objects)
@@ -109,7 +109,7 @@ extension Worker {
           try transaction.save(StressFan(id: fan, favourite: first), children: .ignore)
         }
       }
-    } catch let error as ObjectError where error.code == .referenced {
+    } catch let error as ObjectError where error.code == .deletionDenied {
       if error.type != StressParent.storedName { violation("denied: \(error)") }
     }
   }
@@ -137,14 +137,14 @@ extension Worker {
   /// In one transaction: a family is whole or gone.
   private func judgeFamily(_ id: Int, _ objects: ObjectStore) throws {
     let found = try objects.write { transaction in
-      try Family.defects(of: id, objects, &transaction)
+      try RelationshipInvariant.defects(of: id, objects, &transaction)
     }
     for defect in found { violation(defect) }
   }
 }
 
 /// What must hold of a family, seen in one transaction.
-enum Family {
+enum RelationshipInvariant {
   static func defects(
     of id: Int, _ objects: ObjectStore, _ transaction: inout ObjectTransaction
   ) throws -> [String] {

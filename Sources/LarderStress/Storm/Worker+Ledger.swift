@@ -131,7 +131,7 @@ extension Worker {
 
   /// Reads as fast as it can. What was acknowledged before a read began must be seen by it.
   func read() {
-    var newest = [UInt64](repeating: 0, count: Board.ledgerCount)
+    var newest = [UInt64](repeating: 0, count: StormOracle.ledgerCount)
     var random = SplitMix64(state: UInt64.random(in: 0...UInt64.max))
     var reads: UInt64 = 0
     while true {

@@ -29,8 +29,8 @@ struct StressStorage: Sendable {
   /// What stands in front: it can be emptied, and fills again.
   let front: SyncStorage<Int, StressValue>?
 
-  var lane: Lane { .storage(kind.rawValue) }
-  var counterLane: Lane { .counters(ofStorage: kind.rawValue) }
+  var lane: OracleRegion { .storage(kind.rawValue) }
+  var counterLane: OracleRegion { .counters(ofStorage: kind.rawValue) }
   /// Plain files are updated by each process for itself.
   var countsAmongProcesses: Bool { kind != .plainFiles }
 
@@ -72,7 +72,7 @@ extension Worker {
   /// Sets, counts and reads in all of them.
   func useStorages() throws {
     let storages = StressStorage.Kind.allCases.map { StressStorage($0, store, directory) }
-    let own = Lane.storage(0).own(place.index, of: place.count)
+    let own = OracleRegion.storage(0).own(place.index, of: place.count)
     loop {
       let storage = storages.randomElement()!
       switch Int.random(in: 0..<12) {

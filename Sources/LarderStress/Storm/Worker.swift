@@ -15,7 +15,7 @@ final class Worker: Sendable {
   let slot: Int
   let plan: RoundPlan
   let directory: String
-  let board: Board
+  let board: StormOracle
   let store: SharedStore
   /// One a namespace, all over the same store.
   let kept: PersistentCache<Int, StressValue>
@@ -27,7 +27,7 @@ final class Worker: Sendable {
     self.slot = slot
     self.plan = plan
     self.directory = directory
-    board = try Board(path: directory + "/board")
+    board = try StormOracle(path: directory + "/board")
     board.beat(slot)
     var options = plan.options(slot, board)
     let board = board
@@ -51,12 +51,12 @@ final class Worker: Sendable {
     switch role {
     case .writer: try await write()
     case .reader: read()
-    case .flight: try await fly()
+    case .flight: try await computeSingleFlight()
     case .counter: count()
     case .register: try register()
-    case .hog: hog()
+    case .budgetFiller: budgetFiller()
     case .opener: try openAndClose()
-    case .keeper: keep()
+    case .maintainer: keep()
     case .objectWriter: try saveObjects()
     case .objectReader: try readObjects()
     case .query: try ask()
@@ -65,7 +65,7 @@ final class Worker: Sendable {
     case .oldProgram, .newProgram: try meetPrograms()
     case .observer: try await observe()
     case .bounded: keepBounded()
-    case .teller: move()
+    case .transferrer: move()
     case .pager: turnPages()
     case .defaults: try setDefaults()
     case .defaultsWatcher: try await watchDefaults()
@@ -97,7 +97,7 @@ final class Worker: Sendable {
     Worker.violation("\(role) \(slot): \(text)", board)
   }
 
-  static func violation(_ text: String, _ board: Board) {
+  static func violation(_ text: String, _ board: StormOracle) {
     board.add(.violations)
     // A pipe nobody reads must not fill up.
     if board.value(.violations) < 50 { ParentProcess.send("violation: \(text)") }
@@ -106,7 +106,7 @@ final class Worker: Sendable {
   /// Errors a storm brings about; any other is a finding.
   static let expected: Set<StoreError.Code> = [.writerStalled, .outcomeUnknown, .openTimeout]
 
-  static func judge(_ error: any Error, _ board: Board) {
+  static func judge(_ error: any Error, _ board: StormOracle) {
     if let error = error as? StoreError, expected.contains(error.code) { return }
     violation("unexpected error: \(error)", board)
   }

@@ -152,7 +152,7 @@ struct Bench {
     try measure("core.memory_hit_int", memory.hitInt)
     try measure("core.memory_hit_string", memory.hitString)
     try measure("core.lru_cost_hit", memory.recency)
-    try measure("core.set_behind", memory.setBehind)
+    try measure("core.set_behind", memory.setWriteBehind)
     let codecs = CodecFigures(isQuick: isQuick)
     try measure("core.cbor_decode", codecs.decode)
     try measure("core.cbor_encode", codecs.encode)
@@ -162,7 +162,7 @@ struct Bench {
       "core.set_relaxed",
     ]
     if storeIDs.contains(where: isWanted) {
-      let population = try Population(in: directory)
+      let population = try StoreDataset(in: directory)
       let stores = StoreFigures(population, isQuick: isQuick)
       try measure("core.store_get", stores.get)
       try measure("core.two_readers") { try processes.twoReaders(population) }

@@ -2,7 +2,7 @@
 // Copyright 2026 the Larder authors. Licensed under Apache-2.0.
 // SPDX-License-Identifier: Apache-2.0
 
-import LMDBRival
+import LMDBBaseline
 import Larder
 import Synchronization
 
@@ -130,7 +130,7 @@ struct MemoryFigures {
 
   /// `cache[key] = value`: the caller's median time, timer included, in bursts that leave the queue
   /// far from full.
-  func setBehind() throws -> Figure {
+  func setWriteBehind() throws -> Figure {
     let store = try SharedStore(at: directory + "/behind", .init(budget: .megabytes(64)))
     defer { store.close() }
     let cache = PersistentCache<Int, Person>(storage: store, namespace: "people")

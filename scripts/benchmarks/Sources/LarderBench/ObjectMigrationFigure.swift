@@ -3,7 +3,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 import Foundation
-import LMDBRival
+import LMDBBaseline
 import Larder
 import LarderObjects
 import Synchronization
@@ -81,7 +81,7 @@ enum ObjectChildren {
   /// Reads parts in the old version, and when that is gone in the new one, until it is told to stop.
   static func fetch(_ path: String) throws {
     let store = try ObjectStore(
-      at: path, .init(durability: .cache), memory: CacheOptions(memoryCount: 0))
+      at: path, .init(durability: .cache), memory: CacheOptions(memoryCountLimit: 0))
     let count = try store.objects(Part.self).count()
     let stop = Mutex(false)
     Thread.detachNewThread {

@@ -3,7 +3,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 import Foundation
-import LMDBRival
+import LMDBBaseline
 import Larder
 
 /// What takes more than one process to measure.
@@ -64,7 +64,7 @@ struct ProcessFigures {
   // MARK: Two readers
 
   /// Random reads of 256 bytes for a while, by one process and by two at once.
-  func twoReaders(_ population: Population) throws -> Figure {
+  func twoReaders(_ population: StoreDataset) throws -> Figure {
     let path = population.store.path
     let children = [
       try Child(["--child-read", path, "1"]), try Child(["--child-read", path, "2"]),
@@ -90,7 +90,7 @@ struct ProcessFigures {
   static func readChild(_ path: String, seed: Int) throws {
     let store = try SharedStore(at: path)
     let namespace = try store.namespace("values")
-    let order = Population.order(seed)
+    let order = StoreDataset.order(seed)
     let keys = order.map { index in
       let digits = String(index)
       return "key-" + String(repeating: "0", count: 6 - digits.count) + digits
@@ -103,7 +103,7 @@ struct ProcessFigures {
       var count = 0
       while bench_now() < end {
         for _ in 0..<100 {
-          guard try namespace.bytes(forKey: keys[position])?.count == Population.size else {
+          guard try namespace.bytes(forKey: keys[position])?.count == StoreDataset.size else {
             throw BenchFailure("A reader lacks a value.")
           }
           position = (position + 1) % keys.count

@@ -2,7 +2,7 @@
 // Copyright 2026 the Larder authors. Licensed under Apache-2.0.
 // SPDX-License-Identifier: Apache-2.0
 
-import LMDBRival
+import LMDBBaseline
 
 /// How figures are measured: in turns, A B A B, a round of each thrown away first, and of the rest
 /// the median of the rounds' ratios. Whatever else the machine does meets both.

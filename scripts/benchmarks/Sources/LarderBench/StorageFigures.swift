@@ -3,7 +3,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 import Foundation
-import LMDBRival
+import LMDBBaseline
 import Larder
 import Synchronization
 

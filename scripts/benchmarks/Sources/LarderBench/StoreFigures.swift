@@ -2,12 +2,12 @@
 // Copyright 2026 the Larder authors. Licensed under Apache-2.0.
 // SPDX-License-Identifier: Apache-2.0
 
-import LMDBRival
+import LMDBBaseline
 import Larder
 
 /// The store's reads and writes of bytes against the same liblmdb called from C.
 struct StoreFigures {
-  let population: Population
+  let population: StoreDataset
   let isQuick: Bool
 
   /// Random reads over all keys; each gives a copy of the value whose checksum was verified. The
@@ -15,7 +15,7 @@ struct StoreFigures {
   func get() throws -> Figure {
     let reads = isQuick ? 20_000 : 50_000
     let result = try Rounds.compare(count: isQuick ? 5 : 21) { round in
-      let order = Population.order(round)
+      let order = StoreDataset.order(round)
       var sum: UInt64 = 0
       let time = try Rounds.nanoseconds {
         for index in 0..<reads {
@@ -29,7 +29,7 @@ struct StoreFigures {
       sums.own = sum
       return time / Double(reads)
     } rival: { round in
-      let order = Population.order(round)
+      let order = StoreDataset.order(round)
       var sum: UInt64 = 0
       let time = rival_get(population.rival, order, reads, &sum)
       guard sum == sums.own else { throw BenchFailure("The values read differ from the rival's.") }
@@ -45,25 +45,25 @@ struct StoreFigures {
   func setCommitted() throws -> Figure {
     let writes = isQuick ? 1000 : 2000
     let result = try Rounds.compare(count: isQuick ? 5 : 21) { round in
-      let order = Population.order(round)
+      let order = StoreDataset.order(round)
       let time = try Rounds.nanoseconds {
         for index in 0..<writes {
           let key = Int(order[index])
           try population.namespace.setBytes(
-            population.values[(key + round) % Population.count], forKey: population.keys[key])
+            population.values[(key + round) % StoreDataset.count], forKey: population.keys[key])
         }
       }
       return time / Double(writes)
     } rival: { round in
-      let order = Population.order(round)
+      let order = StoreDataset.order(round)
       return Double(rival_put_each(population.rival, order, writes, UInt32(round))) / Double(writes)
     }
     try population.verify()
     return Figure(
       id: "core.set_committed", value: result.ratio, unit: "x",
-      bar: .atMost(population.writesThroughMap ? 1.8 : 1.5), own: result.own / 1000,
+      bar: .atMost(population.usesWriteMap ? 1.8 : 1.5), own: result.own / 1000,
       rival: "C: mdb_txn_begin, mdb_put, mdb_txn_commit (NOSYNC, NOTLS"
-        + (population.writesThroughMap ? ", WRITEMAP)" : ")"),
+        + (population.usesWriteMap ? ", WRITEMAP)" : ")"),
       rivalValue: result.rival / 1000, rivalUnit: "us", spread: result.spread)
   }
 
@@ -73,7 +73,7 @@ struct StoreFigures {
     let (keys, values) = (population.keys, population.values)
     func filled(_ name: String, _ options: StoreOptions) throws -> SharedStore {
       let store = try SharedStore(at: directory + "/" + name, options)
-      for start in stride(from: 0, to: Population.count, by: 1000) {
+      for start in stride(from: 0, to: StoreDataset.count, by: 1000) {
         try store.write { transaction in
           for key in start..<start + 1000 {
             try transaction.setBytes(values[key], forKey: keys[key], in: "values")
@@ -85,17 +85,17 @@ struct StoreFigures {
     let relaxed = try filled("relaxed", .init(durability: .relaxed, budget: .megabytes(256)))
     defer { relaxed.close() }
     var options = StoreOptions(budget: .megabytes(256))
-    options.writesThroughMap = false
+    options.usesWriteMap = false
     let cache = try filled("unmapped", options)
     defer { cache.close() }
     let (namespace, other) = (try relaxed.namespace("values"), try cache.namespace("values"))
     let writes = isQuick ? 1000 : 2000
     func time(_ namespace: StoreNamespace, _ round: Int) throws -> Double {
-      let order = Population.order(round)
+      let order = StoreDataset.order(round)
       return try Rounds.nanoseconds {
         for index in 0..<writes {
           let key = Int(order[index])
-          try namespace.setBytes(values[(key + round) % Population.count], forKey: keys[key])
+          try namespace.setBytes(values[(key + round) % StoreDataset.count], forKey: keys[key])
         }
       } / Double(writes)
     }
@@ -115,17 +115,17 @@ struct StoreFigures {
   func setBatch() throws -> Figure {
     let (keys, values, store) = (population.keys, population.values, population.store)
     let result = try Rounds.compare(count: isQuick ? 15 : 61) { round in
-      let order = Population.order(round).prefix(1000)
+      let order = StoreDataset.order(round).prefix(1000)
       return try Rounds.nanoseconds {
         try store.write { transaction in
           for key in order {
             try transaction.setBytes(
-              values[(Int(key) + round) % Population.count], forKey: keys[Int(key)], in: "values")
+              values[(Int(key) + round) % StoreDataset.count], forKey: keys[Int(key)], in: "values")
           }
         }
       } / 1000
     } rival: { round in
-      let order = Population.order(round)
+      let order = StoreDataset.order(round)
       return Double(rival_put_batch(population.rival, order, 1000, UInt32(round))) / 1000
     }
     try population.verify()
@@ -139,7 +139,7 @@ struct StoreFigures {
   private final class Sums { var own: UInt64 = 0 }
   private let sums = Sums()
 
-  init(_ population: Population, isQuick: Bool) {
+  init(_ population: StoreDataset, isQuick: Bool) {
     self.population = population
     self.isQuick = isQuick
   }

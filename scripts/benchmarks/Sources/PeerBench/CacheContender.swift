@@ -5,7 +5,7 @@
 import Larder
 
 /// The typed cache: memory in front of the store, sets committed when the call returns.
-final class CacheContender: Contender {
+final class CacheContender: BenchmarkSubject {
   let name = "Larder, memory and store"
   private let data: Dataset
   private let cache: PersistentCache<String, [UInt8]>
@@ -19,7 +19,7 @@ final class CacheContender: Contender {
     var sum: UInt64 = 0
     for key in keys {
       let name = data.keys[Int(key)]
-      guard let bytes = try timed(&times, { try cache.value(forKey: name) }) else {
+      guard let bytes = try recordingTimings(&times, { try cache.value(forKey: name) }) else {
         throw BenchFailure("A key is missing.")
       }
       sum &+= Dataset.first(bytes)
@@ -30,7 +30,7 @@ final class CacheContender: Contender {
   func set(_ keys: [UInt32], shift: Int, _ times: inout [UInt32]) throws {
     for key in keys {
       let (name, value) = (data.keys[Int(key)], data.values[(Int(key) + shift) % data.count])
-      try timed(&times) { try cache.setValue(value, forKey: name) }
+      try recordingTimings(&times) { try cache.setValue(value, forKey: name) }
     }
   }
 

@@ -2,7 +2,7 @@
 // Copyright 2026 the Larder authors. Licensed under Apache-2.0.
 // SPDX-License-Identifier: Apache-2.0
 
-import PeerRivals
+import BaselineClients
 
 /// The same keys and values for everybody: key i is "key-" and six digits, with value i at first.
 final class Dataset {

@@ -3,11 +3,11 @@
 // SPDX-License-Identifier: Apache-2.0
 
 import Foundation
-import LMDBRival
+import LMDBBaseline
 import Larder
 
 /// A contender in another process, which times itself and is told by lines what to do.
-final class DrivenContender: Contender {
+final class DrivenContender: BenchmarkSubject {
   let name: String
   private let child: Child
 
@@ -63,7 +63,7 @@ final class DrivenContender: Contender {
   }
 
   /// Random keys for a while, with the value each has at first.
-  func start(_ kind: Contest.Kind, seconds: Double, seed: Int) throws {
+  func start(_ kind: ComparisonRun.Kind, seconds: Double, seed: Int) throws {
     try child.send("go \(kind) \(seconds) \(seed)")
   }
 
@@ -156,7 +156,7 @@ final class DrivenContender: Contender {
   /// A rival: it is only told to go.
   private static func drive(_ kind: String, _ arguments: [String]) throws {
     let data = Dataset(count: Int(arguments[3])!, size: Int(arguments[2])!)
-    let contender: any Contender =
+    let contender: any BenchmarkSubject =
       kind == "redis"
       ? CContender.redis(arguments[0], data, loads: false)
       : try GRDBContender(in: arguments[0], data, synchronous: "OFF", loads: false)

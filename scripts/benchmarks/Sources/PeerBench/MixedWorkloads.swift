@@ -12,9 +12,9 @@ struct MixedWorkloads {
   let results: Results
   private var isQuick: Bool { results.isQuick }
 
-  private func rivals(_ path: String, _ data: Dataset) throws -> [any Contender] {
+  private func rivals(_ path: String, _ data: Dataset) throws -> [any BenchmarkSubject] {
     let redis = ProcessInfo.processInfo.environment["LARDER_BENCH_REDIS"]
-    let present: [(any Contender)?] = [
+    let present: [(any BenchmarkSubject)?] = [
       redis.map { CContender.redis($0, data) },
       try GRDBContender(in: path, data, synchronous: "OFF"),
     ]
@@ -29,11 +29,11 @@ struct MixedWorkloads {
       try Files.make(path)
       defer { Files.remove(path) }
       let all =
-        [try StoreContender(in: path, data) as any Contender] + (try rivals(path, data))
+        [try StoreContender(in: path, data) as any BenchmarkSubject] + (try rivals(path, data))
         + [try CContender.files(in: path, data, isSynced: false)]
       let calls = min(data.count, isQuick ? 100 : 500)
-      for kind in [Contest.Kind.get, .set] {
-        let rows = try Contest(
+      for kind in [ComparisonRun.Kind.get, .set] {
+        let rows = try ComparisonRun(
           title: "\(kind) of \(size) B", kind: kind, data: data, calls: calls,
           rounds: isQuick ? 3 : 11
         ).run(all)
@@ -55,7 +55,7 @@ struct MixedWorkloads {
     try Files.make(path + "/typed")
     // Of its own: sets of another would be misses of its memory.
     let typed = try StoreContender(in: path + "/typed", data)
-    let all: [any Contender] =
+    let all: [any BenchmarkSubject] =
       [CacheContender(typed.store, data), try StoreContender(in: path, data)]
       + (try rivals(path, data))
     for share in [95, 50] {
@@ -92,7 +92,7 @@ struct MixedWorkloads {
         }
       }
       let rows = all.indices.map {
-        Contest.Row(
+        ComparisonRun.Row(
           name: all[$0].name, latencies: Latencies(samples[$0]), rounds: means[$0],
           medians: medians[$0])
       }
@@ -145,7 +145,8 @@ struct MixedWorkloads {
           }
         ))
     }
-    func rate(_ members: ArraySlice<DrivenContender>, _ kind: Contest.Kind, _ round: Int) throws
+    func rate(_ members: ArraySlice<DrivenContender>, _ kind: ComparisonRun.Kind, _ round: Int)
+      throws
       -> Double
     {
       for (index, member) in members.enumerated() {
@@ -153,7 +154,7 @@ struct MixedWorkloads {
       }
       return try members.map { try $0.rate() }.reduce(0, +) / 1000
     }
-    for kind in [Contest.Kind.get, .set] {
+    for kind in [ComparisonRun.Kind.get, .set] {
       for count in [1, 2, 4, 8] {
         var rates = fleets.map { _ in [Double]() }
         // In turns, as everywhere; the first round is thrown away.

@@ -2,12 +2,12 @@
 // Copyright 2026 the Larder authors. Licensed under Apache-2.0.
 // SPDX-License-Identifier: Apache-2.0
 
-import LMDBRival
+import LMDBBaseline
 import Larder
 import Synchronization
 
 /// The store itself: every get goes to the file.
-final class StoreContender: Contender {
+final class StoreContender: BenchmarkSubject {
   let name: String
   let store: SharedStore
   private let data: Dataset
@@ -37,7 +37,7 @@ final class StoreContender: Contender {
     var sum: UInt64 = 0
     for key in keys {
       let name = data.keys[Int(key)]
-      guard let bytes = try timed(&times, { try namespace.bytes(forKey: name) }) else {
+      guard let bytes = try recordingTimings(&times, { try namespace.bytes(forKey: name) }) else {
         throw BenchFailure("A key is missing.")
       }
       sum &+= Dataset.first(bytes)
@@ -48,7 +48,7 @@ final class StoreContender: Contender {
   func set(_ keys: [UInt32], shift: Int, _ times: inout [UInt32]) throws {
     for key in keys {
       let (name, value) = (data.keys[Int(key)], data.values[(Int(key) + shift) % data.count])
-      try timed(&times) { try namespace.setBytes(value, forKey: name) }
+      try recordingTimings(&times) { try namespace.setBytes(value, forKey: name) }
     }
   }
 
@@ -57,7 +57,7 @@ final class StoreContender: Contender {
 
 /// What is in this process's memory. A call is too short for a clock: of groups of them, and each
 /// key several times.
-final class MemoryContender: Contender {
+final class MemoryContender: BenchmarkSubject {
   let name: String
   private let data: Dataset
   private let read: (String) throws -> [UInt8]?

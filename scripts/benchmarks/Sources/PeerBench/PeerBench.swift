@@ -3,7 +3,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 import Foundation
-import LMDBRival
+import LMDBBaseline
 import Larder
 
 /// `larder-peer-bench SUITE [--json FILE] [--quick] [--work DIRECTORY] [--traces DIRECTORY]`
@@ -18,9 +18,9 @@ struct PeerBench {
       let arguments = Array(CommandLine.arguments.dropFirst())
       switch arguments.first {
       case "--child-drive": try DrivenContender.drive(Array(arguments.dropFirst()))
-      case "--child-open": try LifeWorkloads.open(arguments[1], arguments[2])
-      case "--child-subscribe": LifeWorkloads.subscribe(arguments[1])
-      case "--child-together": try await LifeWorkloads.together(arguments[1])
+      case "--child-open": try LifecycleWorkloads.open(arguments[1], arguments[2])
+      case "--child-subscribe": LifecycleWorkloads.subscribe(arguments[1])
+      case "--child-together": try await LifecycleWorkloads.together(arguments[1])
       default: try run(arguments)
       }
     } catch {
@@ -74,7 +74,7 @@ struct PeerBench {
     case "peers":
       sections = PeerFigures(directory: directory, results: results).sections
     case "workloads":
-      let life = LifeWorkloads(directory: directory, results: results)
+      let life = LifecycleWorkloads(directory: directory, results: results)
       let mixed = MixedWorkloads(directory: directory, results: results)
       let beside = ProcessInfo.processInfo.environment["LARDER_BENCH_TRACES"] ?? "traces"
       let replays = TraceWorkload(

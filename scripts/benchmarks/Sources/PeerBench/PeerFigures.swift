@@ -40,10 +40,10 @@ struct PeerFigures {
         in: directory + "/" + name, policy: policy, values: values, data, loads: true)
     }
     let store = try StoreContender(in: directory, data)
-    let throughMap = try store.store.statistics().writesThroughMap
+    let throughMap = try store.store.statistics().usesWriteMap
     let grdb = try GRDBContender(in: directory, data, synchronous: "OFF")
     let disk = try diskcache("least-recently-used", "lru")
-    let present: [(any Contender)?] = [
+    let present: [(any BenchmarkSubject)?] = [
       store, redis, grdb, disk, memcached, try diskcache("least-recently-stored", "lrs"),
       CContender.sqlite(in: directory, data, synchronous: 0),
       try CContender.lmdb(in: directory, data, isSynced: false, throughMap: throughMap),
@@ -57,7 +57,7 @@ struct PeerFigures {
     try figure("peers.diskcache_get", gets, disk, atLeast: 80, "Cache.get")
 
     let hot = data.order(3, 1000)
-    let memory: [(any Contender)?] = [
+    let memory: [(any BenchmarkSubject)?] = [
       MemoryContender.cache(store.store, data), redis, memcached, MemoryContender.dictionary(data),
     ]
     let hits = try contest("memory hit", .get, data, calls: hot.count, hot).run(
@@ -77,13 +77,14 @@ struct PeerFigures {
   }
 
   private func contest(
-    _ title: String, _ kind: Contest.Kind, _ data: Dataset, calls: Int, _ hot: [UInt32]? = nil
-  ) -> Contest {
-    Contest(title: title, kind: kind, data: data, calls: calls, rounds: rounds, hot: hot)
+    _ title: String, _ kind: ComparisonRun.Kind, _ data: Dataset, calls: Int, _ hot: [UInt32]? = nil
+  ) -> ComparisonRun {
+    ComparisonRun(title: title, kind: kind, data: data, calls: calls, rounds: rounds, hot: hot)
   }
 
   private func figure(
-    _ id: String, _ rows: [Contest.Row], _ rival: (any Contender)?, atLeast bar: Double,
+    _ id: String, _ rows: [ComparisonRun.Row], _ rival: (any BenchmarkSubject)?,
+    atLeast bar: Double,
     _ what: String
   ) throws {
     guard let rival else { return }
@@ -113,10 +114,10 @@ struct PeerFigures {
     let path = directory + "/few"
     try Files.make(path)
     defer { Files.remove(path) }
-    let all: [any Contender] = [
+    let all: [any BenchmarkSubject] = [
       try StoreContender(in: path, few), try CContender.files(in: path, few, isSynced: false),
     ]
-    for kind in [Contest.Kind.get, .set] {
+    for kind in [ComparisonRun.Kind.get, .set] {
       let rows = try contest("\(kind), files", kind, few, calls: isQuick ? 500 : 2000).run(all)
       results.add(rows, "a file per key, \(kind), \(few.size) B, 10,000 keys", size: few.size)
     }
@@ -124,7 +125,7 @@ struct PeerFigures {
 
   /// What is promised besides: synced in the background, and synced before the call returns.
   private func otherDurabilities(_ data: Dataset) throws {
-    var relaxed: [any Contender] = [
+    var relaxed: [any BenchmarkSubject] = [
       try StoreContender(in: directory, data, .relaxed),
       try GRDBContender(in: directory, data, synchronous: "NORMAL"),
       CContender.sqlite(in: directory, data, synchronous: 1),
@@ -140,7 +141,7 @@ struct PeerFigures {
       "committed set, \(data.size) B, kept by a crash of the system but for the last",
       size: data.size)
     let few = Dataset(count: 10_000)
-    let durable: [any Contender] = [
+    let durable: [any BenchmarkSubject] = [
       try StoreContender(in: directory, few, .durable),
       try GRDBContender(in: directory, few, synchronous: "FULL"),
       CContender.sqlite(in: directory, few, synchronous: 2),
@@ -161,7 +162,7 @@ struct PeerFigures {
     // It closes its store when it goes.
     let typed = try StoreContender(in: path + "/typed", few)
     defer { withExtendedLifetime(typed) {} }
-    let all: [any Contender] = [
+    let all: [any BenchmarkSubject] = [
       try StoreContender(in: path, few), CacheContender(typed.store, few),
       try SeedContender.shallows(in: path, few), try SeedContender.papyrus(in: path, few),
       try SeedContender.persistentCacheKit(in: path, few),

@@ -44,7 +44,7 @@ final class Results {
   }
 
   /// The rows of a contest, with their ratios to the first.
-  func add(_ rows: [Contest.Row], _ workload: String, size: Int) {
+  func add(_ rows: [ComparisonRun.Row], _ workload: String, size: Int) {
     Child.say("\n\(workload)\n" + Self.heading)
     for row in rows {
       let (time, ratio, medians) = (row.latencies, row.times(rows[0]), row.medianTimes(rows[0]))

@@ -2,10 +2,10 @@
 // Copyright 2026 the Larder authors. Licensed under Apache-2.0.
 // SPDX-License-Identifier: Apache-2.0
 
+import BaselineClients
 import Foundation
-import LMDBRival
+import LMDBBaseline
 import Larder
-import PeerRivals
 
 /// How cost grows: with the number of entries, of 100 bytes each, and with the bytes stored, in
 /// entries of 16 kB.
@@ -161,7 +161,7 @@ struct ScaleFigures {
     let before = peer_heap()
     let cache = PersistentCache<Int, [UInt8]>(
       storage: store, namespace: "values",
-      options: .init(memoryCost: .gigabytes(8), memoryCount: count * 2))
+      options: .init(memoryCostLimit: .gigabytes(8), memoryCountLimit: count * 2))
     for key in 0..<count {
       guard try cache.value(forKey: first + key) != nil else {
         throw BenchFailure("A key is missing.")

@@ -4,7 +4,7 @@
 
 import Foundation
 import GRDB
-import LMDBRival
+import LMDBBaseline
 
 /// The ways in which earlier Swift libraries keep values, each in the few lines that do it.
 final class SeedContender: DataContender {
@@ -100,7 +100,7 @@ final class SeedContender: DataContender {
   func set(_ keys: [UInt32], shift: Int, _ times: inout [UInt32]) throws {
     for key in keys {
       let (name, value) = (data.keys[Int(key)], values[(Int(key) + shift) % data.count])
-      try timed(&times) { try write(name, value) }
+      try recordingTimings(&times) { try write(name, value) }
     }
   }
 

@@ -3,7 +3,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 import Foundation
-import LMDBRival
+import LMDBBaseline
 import Larder
 
 /// Real traces through the real store: a get, and after a miss a set, under a budget of so many

@@ -22,8 +22,9 @@ struct ToolFigures {
     ]
   }
 
-  private func larder(_ arguments: [String], output: String = "/dev/null") throws -> Launched {
-    let result = try Launched(tool, arguments, output: output)
+  private func larder(_ arguments: [String], output: String = "/dev/null") throws -> LaunchedProcess
+  {
+    let result = try LaunchedProcess(tool, arguments, output: output)
     guard result.status == 0 else {
       throw BenchFailure("larder \(arguments.joined(separator: " ")) ended with \(result.status).")
     }
@@ -38,7 +39,7 @@ struct ToolFigures {
     let result = try Rounds.compare(count: 20) { _ in
       try larder(arguments).milliseconds
     } rival: { _ in
-      try Launched("/bin/true", [], output: "/dev/null").milliseconds
+      try LaunchedProcess("/bin/true", [], output: "/dev/null").milliseconds
     }
     return [
       Figure(
@@ -64,7 +65,7 @@ struct ToolFigures {
     let result = try Rounds.compare(count: 20) { _ in
       try larder(["stat", "--store", store]).milliseconds
     } rival: { _ in
-      try Launched("/bin/true", [], output: "/dev/null").milliseconds
+      try LaunchedProcess("/bin/true", [], output: "/dev/null").milliseconds
     }
     return [
       Figure(
@@ -86,11 +87,11 @@ struct ToolFigures {
     let back = directory + "/back.jsonl"
     let importing = try larder(["import", file, "--store", store])
     let exporting = try larder(["export", back, "--store", store])
-    let lines = try Launched(
+    let lines = try LaunchedProcess(
       "/bin/sh", ["-c", "test $(wc -l < \(back)) = \(count)"], output: "/dev/null")
     guard lines.status == 0 else { throw BenchFailure("Not every entry came back.") }
     for path in [file, back, store] { Files.remove(path) }
-    func figures(_ name: String, _ run: Launched) -> [Figure] {
+    func figures(_ name: String, _ run: LaunchedProcess) -> [Figure] {
       let rate = Double(count) / run.milliseconds * 1000
       return [
         Figure(

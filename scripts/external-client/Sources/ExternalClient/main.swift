@@ -58,7 +58,7 @@ default:
   }
   expect(recipes["bread"]?.title == "Rye", "what the second child computed")
 
-  let third = try PeerExecutable("ExternalClient").start(["third", path])
+  let third = try TestExecutable("ExternalClient").start(["third", path])
   try third.wait(for: "stored 9")
   third.kill()
   let last = try third.remainingLines().count + 9

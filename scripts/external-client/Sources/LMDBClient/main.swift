@@ -11,7 +11,7 @@ import LarderLMDB
 
 struct Visit: TableKey {
   let number: UInt64
-  static var tableKeys: Table.Keys { .integers }
+  static var keyKind: Table.Keys { .integers }
   func withKeyBytes<R>(_ body: (RawSpan) -> R) -> R { number.withKeyBytes(body) }
 }
 

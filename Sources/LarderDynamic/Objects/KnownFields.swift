@@ -1,0 +1,78 @@
+// Larder — an embedded, multi-process cache and object store.
+// Copyright 2026 the Larder authors. Licensed under Apache-2.0.
+// SPDX-License-Identifier: Apache-2.0
+
+internal import LarderCoding
+package import LarderEngine
+internal import LarderLMDB
+
+/// A field of a query that no object has.
+package struct UnknownField: Sendable {
+  /// The field.
+  package let name: String
+  /// The fields that it may have been meant to be.
+  package let near: [String]
+  /// All fields there are.
+  package let known: [String]
+  /// Whether the program declared its fields, so that those of stored objects are not all there are.
+  package let isDeclared: Bool
+}
+
+extension DynamicObjects {
+  /// Returns the first field of a query that the type does not declare and no stored object has.
+  ///
+  /// - Complexity: Objects are read only if a field is not declared, until all fields are found.
+  package func unknownField(
+    in query: DynamicQuery, of type: ObjectTypeRecord
+  ) throws -> UnknownField? {
+    let names = (query.condition.paths + query.sort.map(\.path)).compactMap(\.names.first)
+    var known = Set<String>()
+    for text in type.schema ?? [] {
+      if let end = text.lastIndex(of: ":") { known.insert(String(text[..<end])) }
+    }
+    var missing = Set(names).subtracting(known)
+    if missing.isEmpty { return nil }
+    var count = 0
+    try reading("query", hasAnswered: { false }) { transaction, generation in
+      try ObjectReading.scan(type: type.number, in: generation, transaction) { found in
+        guard case .success(let stored) = found, let read = self.object(stored),
+          case .map(let pairs) = read.value.untagged
+        else { return true }
+        count += 1
+        for pair in pairs {
+          guard case .text(let name) = pair.key else { continue }
+          known.insert(name)
+          missing.remove(name)
+        }
+        return !missing.isEmpty
+      }
+    }
+    guard let name = names.first(where: missing.contains), count > 0 || type.schema != nil else {
+      return nil
+    }
+    return UnknownField(
+      name: name, near: NearNames.of(name, among: known), known: known.sorted(),
+      isDeclared: type.schema != nil)
+  }
+}
+
+extension QueryCondition {
+  /// The properties that a condition names.
+  var paths: [FieldPath] {
+    switch self {
+    case .all: []
+    case .compare(let left, _, let right): [left, right].compactMap(\.path)
+    case .isIn(let path, _), .text(let path, _), .contains(let path, _), .containsAll(let path, _),
+      .containsAny(let path, _):
+      [path]
+    case .and(let parts), .or(let parts): parts.flatMap(\.paths)
+    case .not(let part): part.paths
+    }
+  }
+}
+
+extension QueryCondition.Operand {
+  fileprivate var path: FieldPath? {
+    if case .path(let path) = self { path } else { nil }
+  }
+}

@@ -1,0 +1,57 @@
+// Larder — an embedded, multi-process cache and object store.
+// Copyright 2026 the Larder authors. Licensed under Apache-2.0.
+// SPDX-License-Identifier: Apache-2.0
+
+internal import LarderCoding
+package import LarderEngine
+internal import LarderLMDB
+
+extension DynamicObjects {
+  /// Gives every object as a line of JSON that says all of it, in the order of insertion, in one
+  /// snapshot.
+  ///
+  /// - Parameters:
+  ///   - header: Receives the first line, the schema (`ObjectSchemaHeader.swift`), before all others.
+  ///   - body: Given a line without its end, and how many objects there are.
+  /// - Returns: How many were left out because they cannot be read; each is reported.
+  package func export(
+    _ type: ObjectTypeRecord, header: (_ line: String) throws -> Void = { _ in },
+    _ body: (_ line: String, _ total: Int) throws -> Void
+  ) throws -> Int {
+    let durability = try SharedStore.durability(ofStoreAt: store.path)
+    var answered = 0
+    var leftOut = 0
+    try reading("export", hasAnswered: { answered > 0 }) { transaction, generation in
+      leftOut = 0
+      // As it is in this snapshot.
+      let type = try ObjectReading.type(named: type.name, transaction) ?? type
+      let schema = try ObjectSchemaHeader(type, durability: durability).text()
+      let total = Int(clamping: try ObjectReading.books(type.number, transaction).count)
+      try ObjectReading.scan(type: type.number, in: generation, transaction) { found in
+        switch found {
+        case .success(let stored):
+          guard let object = object(stored) else {
+            leftOut += 1
+            return true
+          }
+          answered += 1
+          if answered == 1 { try header(schema) }
+          try body(Self.line(object), total)
+        case .failure(let damage):
+          tell(damage)
+          leftOut += 1
+        }
+        return true
+      }
+      if answered == 0 { try header(schema) }
+    }
+    return leftOut
+  }
+
+  /// The line of an object, with its identifier if that does not follow from the field "id".
+  private static func line(_ object: DynamicObject) -> String {
+    let line = LosslessJSONWriter.text(object.value)
+    if IndexRuleEvidence.id(of: object.value) == object.id { return line }
+    return "[\(CBORValue.text(object.id).jsonText()),\(line)]"
+  }
+}

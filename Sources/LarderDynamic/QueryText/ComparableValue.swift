@@ -1,0 +1,218 @@
+// Larder — an embedded, multi-process cache and object store.
+// Copyright 2026 the Larder authors. Licensed under Apache-2.0.
+// SPDX-License-Identifier: Apache-2.0
+
+internal import Foundation
+internal import LarderCoding
+
+// WHAT STORED VALUES COMPARE LIKE
+//
+// A value is compared as what a program would have decoded: numbers by their value, whatever their
+// width; texts as Swift compares them (canonically equivalent ones are equal, the order is that of
+// the scalars); a UUID with its text; a date with a date, and with the number of its seconds since
+// 1970. What is missing, `null` and `undefined` are one: nothing. Nothing is equal to nothing, and
+// neither above nor below anything, as in queries of a program. Values of different kinds are
+// different, and none is below the other.
+//
+// A sort needs an order of all values, though: nothing, truth values, numbers and dates, texts, UUIDs,
+// bytes, the rest; not-a-number last among numbers. It is the order of index keys.
+
+/// A stored value as comparisons see it.
+enum ComparableValue: Sendable, Hashable {
+  case nothing
+  case boolean(Bool)
+  case integer(Int128)
+  case real(Double)
+  /// Seconds since 2001, as `Date` counts them: those since 1970 do not tell all dates apart.
+  case date(Double)
+  case text(String)
+  case uuid([UInt8])
+  case bytes([UInt8])
+  case array([CBORValue])
+  case map([CBORValue.Pair])
+  case other
+
+  init(_ value: CBORValue?) {
+    switch value {
+    case nil, .null, .undefined: self = .nothing
+    case .unsigned(let number): self = .integer(Int128(number))
+    case .negative(let number): self = .integer(-1 - Int128(number))
+    case .bytes(let bytes): self = .bytes(bytes)
+    case .text(let text): self = .text(text)
+    case .array(let values): self = .array(values)
+    case .map(let pairs): self = .map(pairs)
+    case .boolean(let value): self = .boolean(value)
+    case .float(let number): self = .real(number)
+    case .simple: self = .other
+    case .tagged(let tag, let content): self = Self.tagged(tag, content)
+    }
+  }
+
+  private static func tagged(_ tag: UInt64, _ content: CBORValue) -> ComparableValue {
+    switch (tag, content) {
+    case (0, .text(let text)):
+      return CalendarDate.seconds(text).map(ComparableValue.date) ?? .text(text)
+    case (1, _): return number(content).map { date($0, 0) } ?? ComparableValue(content)
+    case (2, .bytes(let bytes)) where bytes.count < 16: return .integer(magnitude(bytes))
+    case (3, .bytes(let bytes)) where bytes.count < 16: return .integer(-1 - magnitude(bytes))
+    case (4, .array(let parts)) where parts.count == 2:
+      guard case .integer(let exponent) = ComparableValue(parts[0]),
+        case .integer(let digits) = ComparableValue(parts[1])
+      else { return .other }
+      return Double("\(digits)e\(exponent)").map(ComparableValue.real) ?? .other
+    case (37, .bytes(let bytes)) where bytes.count == 16: return .uuid(bytes)
+    case (1001, .map(let pairs)):
+      // As the decoder has it, the last of several.
+      guard let base = pairs.last(where: { $0.key == .unsigned(1) }),
+        let seconds = number(base.value)
+      else { return .other }
+      let residual = pairs.last { $0.key == .text(CBORDate.residualKey) }.map { number($0.value) }
+      return residual == .some(nil) ? .other : date(seconds, (residual ?? 0) ?? 0)
+    default: return ComparableValue(content)
+    }
+  }
+
+  private static func number(_ value: CBORValue) -> Double? {
+    switch value {
+    case .float(let number): number
+    case .unsigned(let number): Double(number)
+    case .negative(let number): -1 - Double(number)
+    default: nil
+    }
+  }
+
+  private static func date(_ seconds: Double, _ residual: Double) -> ComparableValue {
+    .date(
+      CBORDate.date(epochSeconds: seconds, residual: residual).timeIntervalSinceReferenceDate)
+  }
+
+  private static func magnitude(_ bytes: [UInt8]) -> Int128 {
+    bytes.reduce(0) { $0 << 8 | Int128($1) }
+  }
+
+  /// The bytes of a UUID's text.
+  static func uuid(_ text: String) -> [UInt8]? {
+    guard text.utf8.count == 36 else { return nil }
+    var bytes: [UInt8] = []
+    var high: UInt8?
+    for (index, character) in text.utf8.enumerated() {
+      if [8, 13, 18, 23].contains(index) {
+        guard character == UInt8(ascii: "-") else { return nil }
+        continue
+      }
+      guard let digit = Character(Unicode.Scalar(character)).hexDigitValue else { return nil }
+      if let first = high {
+        bytes.append(first << 4 | UInt8(digit))
+        high = nil
+      } else {
+        high = UInt8(digit)
+      }
+    }
+    return bytes
+  }
+
+  // MARK: Comparing
+
+  /// Negative, zero or positive; `nil`: neither is below the other.
+  func compared(to other: ComparableValue) -> Int? {
+    switch (self, other) {
+    case (.integer(let left), .integer(let right)): return Self.order(left, right)
+    case (.integer, .real), (.integer, .date), (.real, .integer), (.real, .real), (.real, .date),
+      (.date, .integer), (.date, .real), (.date, .date):
+      return Self.compare(self, other)
+    case (.text(let left), .text(let right)):
+      return textIsBelow(left, right) ? -1 : textIsBelow(right, left) ? 1 : 0
+    default: return nil
+    }
+  }
+
+  private static func order<Value: Comparable>(_ left: Value, _ right: Value) -> Int {
+    left < right ? -1 : right < left ? 1 : 0
+  }
+
+  private var double: Double? {
+    switch self {
+    case .real(let number), .date(let number): number
+    default: nil
+    }
+  }
+
+  /// The seconds between 1970 and 2001.
+  private static let epoch = Int(Date.timeIntervalBetween1970AndReferenceDate)
+
+  /// Numbers of which at least one is floating; exact.
+  private static func compare(_ left: ComparableValue, _ right: ComparableValue) -> Int? {
+    switch (left, right) {
+    case (.integer(let integer), .date(let date)):
+      let (whole, overflow) = integer.subtractingReportingOverflow(Int128(epoch))
+      return compare(overflow ? .min : whole, date)
+    case (.integer(let integer), _): return right.double.flatMap { compare(integer, $0) }
+    case (_, .integer): return compare(right, left).map { -$0 }
+    case (.real(let real), .date(let date)):
+      let (seconds, residual) = CBORDate.epochSeconds(of: date)
+      if real.isNaN || seconds.isNaN { return nil }
+      let order = order(real, seconds)
+      return order != 0 || !seconds.isFinite ? order : Self.order(0, residual)
+    case (.date, .real): return compare(right, left).map { -$0 }
+    default:
+      guard let left = left.double, let right = right.double, !left.isNaN, !right.isNaN else {
+        return nil
+      }
+      return order(left, right)
+    }
+  }
+
+  private static func compare(_ integer: Int128, _ real: Double) -> Int? {
+    if real.isNaN { return nil }
+    if real >= 0x1p126 { return -1 }
+    if real <= -0x1p126 { return 1 }
+    let whole = Int128(real.rounded(.down))
+    if integer != whole { return integer < whole ? -1 : 1 }
+    return real.rounded(.down) < real ? -1 : 0
+  }
+
+  func equals(_ other: ComparableValue) -> Bool {
+    switch (self, other) {
+    case (.nothing, .nothing): return true
+    case (.boolean(let left), .boolean(let right)): return left == right
+    case (.uuid(let left), .uuid(let right)): return left == right
+    case (.uuid(let bytes), .text(let text)), (.text(let text), .uuid(let bytes)):
+      return Self.uuid(text) == bytes
+    case (.bytes(let left), .bytes(let right)): return left == right
+    case (.array(let left), .array(let right)):
+      return left.count == right.count
+        && zip(left, right).allSatisfy { ComparableValue($0).equals(ComparableValue($1)) }
+    case (.map(let left), .map(let right)): return CBORValue.map(left) == .map(right)
+    default: return compared(to: other) == 0
+    }
+  }
+
+  // MARK: Sorting
+
+  private var rank: Int {
+    switch self {
+    case .nothing: 0
+    case .boolean: 1
+    case .integer, .real, .date: 2
+    case .text: 3
+    case .uuid: 4
+    case .bytes: 5
+    default: 6
+    }
+  }
+
+  /// The order of a sort; zero for what it does not tell apart.
+  func sorts(before other: ComparableValue) -> Int {
+    if rank != other.rank { return rank < other.rank ? -1 : 1 }
+    switch (self, other) {
+    case (.boolean(let left), .boolean(let right)):
+      return left == right ? 0 : right ? -1 : 1
+    case (.uuid(let left), .uuid(let right)), (.bytes(let left), .bytes(let right)):
+      return left.lexicographicallyPrecedes(right)
+        ? -1 : right.lexicographicallyPrecedes(left) ? 1 : 0
+    default:
+      if let order = compared(to: other) { return order }
+      return (double?.isNaN ?? false ? 1 : 0) - (other.double?.isNaN ?? false ? 1 : 0)
+    }
+  }
+}

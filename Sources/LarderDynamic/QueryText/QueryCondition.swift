@@ -1,0 +1,170 @@
+// Larder — an embedded, multi-process cache and object store.
+// Copyright 2026 the Larder authors. Licensed under Apache-2.0.
+// SPDX-License-Identifier: Apache-2.0
+
+package import LarderCoding
+
+/// A query's condition, as a tree.
+package indirect enum QueryCondition: Sendable {
+  case all
+  case compare(Operand, Comparison, Operand)
+  case isIn(FieldPath, [QueryLiteral])
+  case text(FieldPath, StringPredicate)
+  /// Whether an element is in a collection, or a text in a text.
+  case contains(FieldPath, QueryLiteral)
+  case containsAll(FieldPath, [QueryLiteral])
+  case containsAny(FieldPath, [QueryLiteral])
+  case and([QueryCondition])
+  case or([QueryCondition])
+  case not(QueryCondition)
+
+  package enum Comparison: String, Sendable {
+    case equal = "=="
+    case different = "!="
+    case below = "<"
+    case atMost = "<="
+    case above = ">"
+    case atLeast = ">="
+
+    /// The same with the operands exchanged.
+    var turned: Comparison {
+      switch self {
+      case .below: .above
+      case .atMost: .atLeast
+      case .above: .below
+      case .atLeast: .atMost
+      default: self
+      }
+    }
+  }
+
+  package enum Operand: Sendable {
+    case path(FieldPath)
+    case literal(QueryLiteral)
+  }
+
+  package struct StringPredicate: Sendable {
+    enum Kind: String, CaseIterable {
+      case hasPrefix, hasSuffix
+      case hasPrefixIgnoringCase, hasSuffixIgnoringCase
+      case equalsIgnoringCase, containsIgnoringCase, matches
+    }
+
+    let kind: Kind
+    let argument: String
+    let pattern: TextPattern?
+
+    func holds(_ text: String) -> Bool {
+      switch kind {
+      case .hasPrefix: text.hasPrefix(argument)
+      case .hasSuffix: text.hasSuffix(argument)
+      case .hasPrefixIgnoringCase: text.lowercased().hasPrefix(argument.lowercased())
+      case .hasSuffixIgnoringCase: text.lowercased().hasSuffix(argument.lowercased())
+      case .equalsIgnoringCase: text.lowercased() == argument.lowercased()
+      case .containsIgnoringCase:
+        argument.isEmpty || text.lowercased().contains(argument.lowercased())
+      case .matches: pattern?.matches(text) ?? false
+      }
+    }
+  }
+
+  // MARK: Judging
+
+  /// Whether it holds for an object.
+  package func holds(for object: CBORValue) -> Bool {
+    switch self {
+    case .all: return true
+    case .compare(let left, let comparison, let right):
+      return Self.compare(left.value(object), comparison, right.value(object))
+    case .isIn(let path, let literals):
+      let value = ComparableValue(path.value(in: object))
+      return literals.contains { $0.plain.equals(value) }
+    case .text(let path, let test):
+      guard case .text(let text) = ComparableValue(path.value(in: object)) else { return false }
+      return test.holds(text)
+    case .contains(let path, let literal):
+      let value = ComparableValue(path.value(in: object))
+      if case .text(let text) = value, case .text(let part) = literal.plain {
+        return part.isEmpty || text.contains(part)
+      }
+      return Self.has(literal, in: value)
+    case .containsAll(let path, let literals):
+      let value = ComparableValue(path.value(in: object))
+      guard case .array = value else { return false }
+      return literals.allSatisfy { Self.has($0, in: value) }
+    case .containsAny(let path, let literals):
+      let value = ComparableValue(path.value(in: object))
+      return literals.contains { Self.has($0, in: value) }
+    case .and(let conditions): return conditions.allSatisfy { $0.holds(for: object) }
+    case .or(let conditions): return conditions.contains { $0.holds(for: object) }
+    case .not(let condition): return !condition.holds(for: object)
+    }
+  }
+
+  private static func has(_ literal: QueryLiteral, in value: ComparableValue) -> Bool {
+    guard case .array(let elements) = value else { return false }
+    return elements.contains { literal.plain.equals(ComparableValue($0)) }
+  }
+
+  private static func compare(
+    _ left: ComparableValue, _ comparison: Comparison, _ right: ComparableValue
+  ) -> Bool {
+    switch comparison {
+    case .equal: return left.equals(right)
+    case .different: return !left.equals(right)
+    default: break
+    }
+    guard let order = left.compared(to: right) else { return false }
+    switch comparison {
+    case .below: return order < 0
+    case .atMost: return order <= 0
+    case .above: return order > 0
+    default: return order >= 0
+    }
+  }
+}
+
+extension QueryCondition.Operand {
+  func value(_ object: CBORValue) -> ComparableValue {
+    switch self {
+    case .path(let path): ComparableValue(path.value(in: object))
+    case .literal(let literal): literal.plain
+    }
+  }
+
+  var shown: String {
+    switch self {
+    case .path(let path): path.description
+    case .literal(let literal): literal.source
+    }
+  }
+}
+
+/// A constant of a query.
+package struct QueryLiteral: Sendable {
+  let plain: ComparableValue
+  /// As it stands in the text.
+  let source: String
+}
+
+extension QueryCondition: CustomStringConvertible {
+  package var description: String {
+    switch self {
+    case .all: "all"
+    case .compare(let left, let comparison, let right):
+      "\(left.shown) \(comparison.rawValue) \(right.shown)"
+    case .isIn(let path, let literals): "\(path) in \(Self.list(literals))"
+    case .text(let path, let test): "\(path).\(test.kind.rawValue)(\"\(test.argument)\")"
+    case .contains(let path, let literal): "\(path).contains(\(literal.source))"
+    case .containsAll(let path, let literals): "\(path).contains(all: \(Self.list(literals)))"
+    case .containsAny(let path, let literals): "\(path).contains(any: \(Self.list(literals)))"
+    case .and(let conditions): "(" + conditions.map(\.description).joined(separator: " && ") + ")"
+    case .or(let conditions): "(" + conditions.map(\.description).joined(separator: " || ") + ")"
+    case .not(let condition): "!(\(condition))"
+    }
+  }
+
+  private static func list(_ literals: [QueryLiteral]) -> String {
+    "[" + literals.map(\.source).joined(separator: ", ") + "]"
+  }
+}

@@ -1,0 +1,126 @@
+// Larder — an embedded, multi-process cache and object store.
+// Copyright 2026 the Larder authors. Licensed under Apache-2.0.
+// SPDX-License-Identifier: Apache-2.0
+
+internal import LarderSystem
+internal import Synchronization
+
+/// The slots of the processes that have the generation open: who, their counters, and whether one
+/// of their threads is inside LMDB.
+///
+/// A slot is taken, given back and cleaned under the gate only. That its owner lives is told by a
+/// byte-range lock in `presence`, never by its pid.
+extension SharedTable {
+  private func offset(process: Int) -> Int {
+    precondition(process >= 0 && process < shape.processSlots, "no such process slot")
+    return SharedTableLayout.processes + process * SharedTableLayout.processSize
+  }
+
+  /// The pid in a slot; `nil` when it is free.
+  package func pid(process: Int) -> Int32? {
+    let pid = unsafe word(offset(process: process)).pointee.load(ordering: .acquiring)
+    return pid == 0 ? nil : Int32(truncatingIfNeeded: pid)
+  }
+
+  package func startTime(process: Int) -> UInt64 {
+    unsafe word(offset(process: process) + 8).pointee.load(ordering: .acquiring)
+  }
+
+  /// Under the gate: enters this process into a free slot.
+  package func enter(process: Int) {
+    let offset = offset(process: process)
+    for index in 0..<Counter.allCases.count {
+      unsafe word(offset + SharedTableLayout.processCounters + index * 8).pointee.store(
+        0, ordering: .relaxed)
+    }
+    for index in 0..<SharedTableLayout.insideCount {
+      unsafe short(offset + SharedTableLayout.processInside + 2 * index).pointee.store(
+        0, ordering: .relaxed)
+    }
+    unsafe word(offset + 8).pointee.store(ProcessIdentity.startTime, ordering: .relaxed)
+    unsafe word(offset).pointee.store(
+      UInt64(UInt32(bitPattern: ProcessIdentity.pid)), ordering: .releasing)
+  }
+
+  /// Under the gate: empties a slot whose process is gone or going, keeping its counters.
+  ///
+  /// - Parameter isDead: Whether the process has ended. A pid does not tell: another process may have it.
+  /// - Returns: Whether it died inside LMDB.
+  @discardableResult
+  package func leave(process: Int, isDead: Bool = false) -> Bool {
+    let offset = offset(process: process)
+    var inside = false
+    for index in 0..<SharedTableLayout.insideCount {
+      let address = unsafe short(offset + SharedTableLayout.processInside + 2 * index)
+      if unsafe address.pointee.exchange(0, ordering: .relaxed) != 0 { inside = true }
+    }
+    for counter in Counter.allCases {
+      let own = unsafe word(offset + SharedTableLayout.processCounters + counter.rawValue * 8)
+      let count = unsafe own.pointee.exchange(0, ordering: .relaxed)
+      unsafe word(SharedTableLayout.retired + counter.rawValue * 8).pointee.wrappingAdd(
+        count, ordering: .relaxed)
+    }
+    freeLeases(ofProcess: process, isAlive: !isDead)
+    releaseTicket(process: process)
+    unsafe word(offset).pointee.store(0, ordering: .releasing)
+    return inside
+  }
+
+  /// Marks one of this process's readers (or its writer) as inside LMDB, or as out again.
+  ///
+  /// Each index belongs to one pooled transaction, so plain stores suffice.
+  @inline(__always)
+  package func markInsideLMDB(process: Int, index: Int, _ inside: Bool) {
+    let offset =
+      SharedTableLayout.processes + process * SharedTableLayout.processSize
+      + SharedTableLayout.processInside + 2 * min(index, SharedTableLayout.insideCount - 1)
+    unsafe short(offset).pointee.store(inside ? max(coarseNow, 1) : 0, ordering: .relaxed)
+  }
+
+  /// The recency clock in units of 16.384 s.
+  @inline(__always)
+  private var coarseNow: UInt16 {
+    let tick = unsafe word(SharedTableLayout.clock).pointee.load(ordering: .relaxed)
+    return UInt16(truncatingIfNeeded: tick >> 34)
+  }
+
+  /// Returns how long the oldest read of a process has lasted, in milliseconds, within 16.384 s and the
+  /// time since the recency clock advanced; `nil` if none of its threads reads.
+  ///
+  /// A read of more than twelve days appears shorter.
+  package func readingMilliseconds(process: Int, now: Int64) -> Int64? {
+    let start = offset(process: process) + SharedTableLayout.processInside
+    let now = UInt16(truncatingIfNeeded: now >> 14)
+    return (0..<SharedTableLayout.insideCount - 1).compactMap { index in
+      let since = unsafe short(start + 2 * index).pointee.load(ordering: .relaxed)
+      guard since != 0 else { return nil }
+      // The clock may be ahead of this process's.
+      let age = now &- since
+      return age > UInt16.max - 4 ? 0 : Int64(age) << 14
+    }.max()
+  }
+
+  /// Adds to one of this process's counters.
+  @inline(__always)
+  package func count(_ counter: Counter, process: Int, by amount: UInt64 = 1) {
+    let offset =
+      SharedTableLayout.processes + process * SharedTableLayout.processSize
+      + SharedTableLayout.processCounters + counter.rawValue * 8
+    unsafe word(offset).pointee.wrappingAdd(amount, ordering: .relaxed)
+  }
+
+  package func counter(_ counter: Counter, process: Int) -> UInt64 {
+    unsafe word(offset(process: process) + SharedTableLayout.processCounters + counter.rawValue * 8)
+      .pointee.load(ordering: .relaxed)
+  }
+
+  /// A counter over all processes, living and gone.
+  package func total(_ counter: Counter) -> UInt64 {
+    var sum = unsafe word(SharedTableLayout.retired + counter.rawValue * 8).pointee.load(
+      ordering: .relaxed)
+    for process in 0..<shape.processSlots where pid(process: process) != nil {
+      sum &+= self.counter(counter, process: process)
+    }
+    return sum
+  }
+}

@@ -1,0 +1,187 @@
+// Larder — an embedded, multi-process cache and object store.
+// Copyright 2026 the Larder authors. Licensed under Apache-2.0.
+// SPDX-License-Identifier: Apache-2.0
+
+// THE SHARED TABLE (`shared.table`)
+//
+// One mapped file beside the LMDB environment of a generation. It holds what processes must know of
+// each other *without* a transaction: which keys were written since (stamps), which were read
+// lately (recency), who is here, who computes what, and the counters.
+//
+// Every integer is native; the file never leaves the machine. Stamps, floor and namespace stamps
+// are stored inverted (`~label`): a page of zeros, left by somebody who truncated and extended the
+// file, then reads as "written in the infinite future", which is a miss, and never as "never
+// written", which would be a stale hit.
+//
+//        0  magic           u64   "LARDERT1", written last
+//        8  version         u64   2
+//       16  store id        2 u64 bound to the `meta` record
+//       32  generation      u64   bound to the `meta` record and to CURRENT
+//       40  recency slots   u64   power of two
+//       48  boot id         u64
+//       56  PID namespace   u64
+//       64  file size       u64   exact
+//       72  stamp slots     u64   power of two
+//       80  process slots   u64   power of two
+//      128  condemned       u32   1: everybody moves to the generation CURRENT names; 2: likewise, and
+//                               every commit of this one is in that one
+//      132  dirty           u32   1: `state` on the disk says dirty, for this boot
+//      136  open attempts   u32   openers that have not got through, in a row
+//      140  deaths inside   u32   processes that died inside LMDB since the last verification
+//      192  floor           u64   inverted label; alone on its line; only ever raised
+//      256  writer label    u64   label of the newest write transaction that has begun
+//      264  writer pid      u64   pid of its process, and
+//      272  writer start    u64   the start time of that process
+//      280  last stamped    u64   label of the last transaction that stored its stamps
+//      296  ticket          u32   process slot + 1 of the process that may ask for LMDB's writer lock;
+//                               0: free; the highest bit: others wait for it
+//      320  clock           u64   the hybrid recency clock, advanced by writers
+//      384  wake word       u32   advanced after commits somebody may wait for
+//      388  waiters         u32   sleepers on the wake word, at least
+//      400  recorded        u64   of a relaxed store: label of the newest snapshot that `synced` names
+//      408  synced at       u64   when the sync of it began; milliseconds of the monotonic clock
+//      416  sync interval   u64   milliseconds
+//      424  sync failed     u32   1: a sync of this generation failed; it is copied, not synced again
+//      448  data bytes      u64   the largest size of data.mdb any writer has seen
+//      456  budget          u64   bytes; 0: none
+//      472  reader check    u64   wall milliseconds of the last search for dead readers
+//      480  data changed    u64   when data.mdb was last changed, as its status said after a commit
+//      488  successor       u64   the generation a compaction is copying this one into; 0: none
+//      512  retired         16 u64  counters of processes that are gone
+//      640  lease map       16 u64  a bit for each lease slot: set while a writer has to look at it
+//     1024  namespaces      1,024 u64   inverted label of the last removeAll of a namespace
+//     9216  leases          1,024 x 64 bytes   computations in flight
+//    74752  processes       2^p x 256 bytes    one slot a living process
+//           stamps          2^s u64     inverted labels, by slot of a key's hash; on a page boundary
+//           recency         2^n u64     ticks of the last use, by slot of a key's hash
+//
+// The counts are fixed for a generation when its first file is built (`SharedTableShape`), stored in
+// `meta` and in the header, and read from there before the rest is mapped: all processes find a key's
+// stamp in the same slot. With fewer stamp slots more keys share one, so that a write makes more
+// remembered values of other keys miss; that is all.
+//
+//   lease:    0 state u64 (low byte: 0 free, 1 being filled or freed, 2 active, 3 cancelled; 16 bits
+//             above it the owner's process slot + 1; 40 bits above that how often the slot was
+//             acquired)   8 hash   16 namespace
+//   process:  0 pid u64 (0 free)   8 start time   16 counters (14 u64)   128 inside (64 u16:
+//             one a pooled reader, the last for the writer; not zero while inside LMDB: when that
+//             began, by the recency clock in units of 16.384 s)
+
+package enum SharedTableLayout {
+  package static let magic: UInt64 = 0x3154_5245_4452_414C
+  package static let version: UInt64 = 2
+
+  package static let magicOffset = 0
+  package static let versionOffset = 8
+  package static let storeIDOffset = 16
+  package static let generationOffset = 32
+  package static let recencySlotsOffset = 40
+  package static let bootIDOffset = 48
+  package static let pidNamespaceOffset = 56
+  package static let fileSizeOffset = 64
+  package static let stampSlotsOffset = 72
+  package static let processSlotsOffset = 80
+
+  package static let condemned = 128
+  package static let dirty = 132
+  package static let openAttempts = 136
+  package static let crashesInLMDB = 140
+  package static let floor = 192
+  package static let writerLabel = 256
+  package static let writerPID = 264
+  package static let writerStart = 272
+  package static let lastStamped = 280
+  package static let ticket = 296
+  package static let clock = 320
+  package static let wakeWord = 384
+  package static let waiters = 388
+  package static let recorded = 400
+  package static let syncedAt = 408
+  package static let syncInterval = 416
+  package static let syncFailed = 424
+  package static let dataBytes = 448
+  package static let budget = 456
+  package static let readerCheck = 472
+  package static let dataChanged = 480
+  package static let successor = 488
+  package static let retired = 512
+  package static let leaseMap = 640
+
+  package static let namespaceStamps = 1024
+  package static let namespaceStampCount = 1024
+  package static let leases = 9216
+  package static let leaseCount = 1024
+  package static let leaseSize = 64
+  package static let processes = 74_752
+  package static let processSize = 256
+  package static let processCounters = 16
+  package static let processInside = 128
+  package static let insideCount = 64
+  /// The slots of a key's hash; a table with fewer stamps uses the low bits.
+  package static let stampCount = 65_536
+}
+
+/// How many slots of each kind a generation's table has.
+package struct SharedTableShape: Sendable, Hashable {
+  package let stampSlots: Int
+  package let recencySlots: Int
+  package let processSlots: Int
+
+  /// - Returns: `nil` if a count is no power of two within its limits.
+  package init?(stampSlots: UInt64, recencySlots: UInt64, processSlots: UInt64) {
+    guard
+      Self.isSlotCount(stampSlots, in: 1024...UInt64(SharedTableLayout.stampCount)),
+      Self.isSlotCount(recencySlots, in: 1024...1 << 24),
+      Self.isSlotCount(processSlots, in: 128...1024)
+    else { return nil }
+    self.init(Int(stampSlots), Int(recencySlots), Int(processSlots))
+  }
+
+  private init(_ stampSlots: Int, _ recencySlots: Int, _ processSlots: Int) {
+    self.stampSlots = stampSlots
+    self.recencySlots = recencySlots
+    self.processSlots = processSlots
+  }
+
+  private static func isSlotCount(_ count: UInt64, in limits: ClosedRange<UInt64>) -> Bool {
+    limits.contains(count) && count & (count - 1) == 0
+  }
+
+  /// Of a few values that are written by hand: 127 kB.
+  package static let small = SharedTableShape(1024, 1024, 128)
+  /// The longest file there can be.
+  package static let largest = SharedTableShape(SharedTableLayout.stampCount, 1 << 24, 1024)
+
+  /// For a store with a budget, or without one (zero).
+  ///
+  /// Recency slots: one for 256 bytes of the budget, or for 1,024 of a budget up to 64 MiB.
+  package init(budget: Int) {
+    let isSmall = budget > 0 && budget <= 64 << 20
+    var recency = 65_536
+    if !isSmall { while recency < 1 << 24, recency < budget / 256 { recency *= 2 } }
+    self.init(SharedTableLayout.stampCount, recency, isSmall ? 256 : 1024)
+  }
+
+  /// The offset of the stamps.
+  package var stamps: Int {
+    let end = SharedTableLayout.processes + processSlots * SharedTableLayout.processSize
+    return (end + 4095) & ~4095
+  }
+  /// The offset of the recency words.
+  package var recency: Int { stamps + stampSlots * 8 }
+  package var fileSize: Int { recency + recencySlots * 8 }
+
+  /// LMDB's lock file: header and reader slots of 64 bytes, four for each process.
+  package var lockFileSize: Int { processSlots * 256 }
+  package var readerSlots: Int { Self.readerSlots(lockFileSize: lockFileSize) }
+
+  /// The reader slots that LMDB makes of a lock file.
+  package static func readerSlots(lockFileSize: Int) -> Int { lockFileSize / 64 - 2 }
+  package static let lockFileSizes = [128, 256, 512, 1024].map { $0 * 256 }
+}
+
+/// The counters every process keeps, in the order they stand in its slot.
+package enum Counter: Int, CaseIterable, Sendable {
+  case memoryHits, storeHits, misses, sets, removals, evictions, expirations
+  case damagedEntries, commits, bytesWritten, computations, rejectedFills
+}

@@ -1,0 +1,89 @@
+// Larder — an embedded, multi-process cache and object store.
+// Copyright 2026 the Larder authors. Licensed under Apache-2.0.
+// SPDX-License-Identifier: Apache-2.0
+
+internal import LarderLMDB
+internal import LarderSystem
+internal import Synchronization
+
+/// Waiting for writers of other processes. The only place where a thread does.
+extension StoreCore {
+  /// Acquires the writer ticket of a generation; LMDB's writer lock is free then.
+  ///
+  /// The caller has the writer's turn of the generation, and releases the ticket after its
+  /// transaction has ended.
+  ///
+  /// - Throws: ``StoreError/Code/writerStalled`` when the time of ``leaderDeadline`` is up;
+  ///   `EngineSignal.generationChanged` when the generation is closed or fenced first.
+  @inline(__always)
+  func takeTicket(in generation: Generation) throws {
+    let isTaken = generation.table.ticket.tryTake(as: generation.process)
+    if isTaken, generation.environment.writerThread == nil { return }
+    try waitForTicket(in: generation, isHeld: isTaken)
+  }
+
+  @inline(never)
+  private func waitForTicket(in generation: Generation, isHeld: Bool) throws {
+    let (table, process) = (generation.table, generation.process)
+    let limit = leaderDeadline.load(ordering: .relaxed)
+    let deadline = limit == 0 ? Clocks.deadline(after: options.writeTimeout) : limit
+    // The turn is this thread's: what the word says of this process is its own.
+    let isTaken = try table.ticket.wait(
+      as: process, isHeld: isHeld || table.ticketHolder == process, until: deadline,
+      isAlive: { $0 != process && generation.isPresent(process: $0) },
+      isLockFree: { generation.environment.writerThread == nil },
+      proceed: {
+        if isShuttingDown.load(ordering: .acquiring) { throw StoreError.closed("write") }
+        if generation.isClosing || table.isFenced { throw EngineSignal.generationChanged }
+      })
+    if !isTaken { throw writerStalled(by: writer(in: generation)) }
+  }
+
+  /// The time that is left until a deadline; zero when it is over.
+  static func nanoseconds(until deadline: UInt64) -> UInt64 {
+    let now = Clocks.monotonicNanoseconds()
+    return now < deadline ? min(deadline - now, .max / 4) : 0
+  }
+
+  /// The process that other writers wait for: this one, unless another is between begin and commit.
+  func writer(in generation: Generation) -> Int32 {
+    if let holder = generation.table.ticketHolder, holder != generation.process,
+      holder < generation.table.shape.processSlots, let pid = generation.table.pid(process: holder)
+    {
+      return pid
+    }
+    if let thread = generation.environment.writerThread {
+      return ProcessIdentity.process(ofThread: thread) ?? thread
+    }
+    return ProcessIdentity.pid
+  }
+
+  func writerStalled(by pid: Int32) -> StoreError {
+    let isOwn = pid == ProcessIdentity.pid
+    return StoreError(
+      .writerStalled, during: "write", path: directory.path,
+      (isOwn
+        ? "An earlier transaction of this process (\(pid)) has not ended within "
+        : "Process \(pid) holds the writer lock and has not released it within ")
+        + "\(options.writeTimeout). Nothing was written. "
+        + (isOwn
+          ? "Keep the closures of `store.write` short."
+          : "If it is stopped, continue it or end it."),
+      pid: pid)
+  }
+
+  func outcomeUnknown(by pid: Int32) -> StoreError {
+    StoreError(
+      .outcomeUnknown, during: "write", path: directory.path,
+      "The commit of process \(pid) has not ended. Read the value again to see what the store holds.",
+      pid: pid)
+  }
+}
+
+extension Generation {
+  /// Whether the process in a slot of the table lives.
+  func isPresent(process: Int) -> Bool {
+    guard process < table.shape.processSlots else { return false }
+    return (try? presence.isLockedElsewhere(at: PresenceLocks.slotOffset(process))) ?? true
+  }
+}

@@ -1,0 +1,153 @@
+// Larder — an embedded, multi-process cache and object store.
+// Copyright 2026 the Larder authors. Licensed under Apache-2.0.
+// SPDX-License-Identifier: Apache-2.0
+
+internal import LarderSystem
+internal import Synchronization
+
+/// Writes of callers that do not block a thread.
+extension StoreCore {
+  /// Commits a record without blocking the calling thread.
+  ///
+  /// - Throws: ``StoreError``; ``StoreError/Code/writerStalled`` after `writeTimeout`.
+  package func submitAsync(
+    _ kind: WriteRequest.Kind, space: NamespaceHandle?, key: EncodedKey = WriteRequest.noKey
+  ) async throws -> WriteRequest.Result {
+    let result: WriteRequest.Result = await withCheckedContinuation { continuation in
+      submit(kind, space: space, key: key) { continuation.resume(returning: $0) }
+    }
+    if case .failed(let error) = result { throw error }
+    return result
+  }
+
+  /// Queues a record for the store's thread.
+  ///
+  /// - Parameter completion: Called once, when the record is committed or has failed, which it has
+  ///   when `writeTimeout` is over. On the calling thread or one that must not wait.
+  package func submit(
+    _ kind: WriteRequest.Kind, space: NamespaceHandle?, key: EncodedKey,
+    completion: @escaping @Sendable (WriteRequest.Result) -> Void
+  ) {
+    let outcome = TimedOutcome(completion)
+    let record = WriteRequest(
+      kind, space: space, key: key, deadline: Clocks.deadline(after: options.writeTimeout)
+    ) { outcome.finish($0) }
+    do throws(StoreError) { try enqueueWriteBehind(record) } catch {
+      return outcome.finish(.failed(error))
+    }
+    watch(record, outcome, rounds: 3)
+  }
+
+  private func watch(
+    _ record: WriteRequest, _ outcome: TimedOutcome<WriteRequest.Result>, rounds: Int
+  ) {
+    if outcome.isFinished { return }
+    outcome.setTimer(after: options.writeTimeout) { [self] in
+      let writer = (try? generation()).map { self.writer(in: $0) } ?? ProcessIdentity.pid
+      if queue.withdraw(record) {
+        let error = writerStalled(by: writer)
+        record.finish(.failed(error))
+        outcome.finish(.failed(error))
+      } else if rounds > 1 {
+        // In a transaction: its end is near.
+        watch(record, outcome, rounds: rounds - 1)
+      } else {
+        outcome.finish(.failed(outcomeUnknown(by: writer)))
+      }
+    }
+  }
+
+  // MARK: A store that does not move
+
+  /// The longest time that `value(forKey:)` waits for the store: for the writes of this process to the
+  /// key before it computes, and to have the computed value stored before it returns it.
+  package static let computedValueWait: Duration = .milliseconds(250)
+  /// How long another process is inside one transaction before it counts as stalled.
+  private static let stallNap: Duration = .milliseconds(10)
+
+  /// A transaction of another process.
+  private struct Stand: Equatable {
+    let holder: Int
+    let label: UInt64
+  }
+
+  /// The transaction that another process is in, or about to begin.
+  private var stand: Stand? {
+    guard let generation = try? generation(), let holder = generation.table.ticketHolder,
+      holder != generation.process
+    else { return nil }
+    return Stand(holder: holder, label: generation.table.writerLabel)
+  }
+
+  /// Calls `action` once: as soon as another process has been inside one transaction for 10 ms, and
+  /// at the latest after ``computedValueWait``.
+  ///
+  /// - Returns: What ends it: ``TimedOutcome/finish(_:)``.
+  func afterStall(_ action: @escaping @Sendable () -> Void) -> TimedOutcome<Void> {
+    let wait = TimedOutcome<Void> { _ in }
+    let end = Clocks.deadline(after: StoreCore.computedValueWait)
+    expectStall(wait, stand, until: end, action)
+    return wait
+  }
+
+  private func expectStall(
+    _ wait: TimedOutcome<Void>, _ before: Stand?, until end: UInt64,
+    _ action: @escaping @Sendable () -> Void
+  ) {
+    wait.setTimer(after: StoreCore.stallNap) { [self] in
+      let now = stand
+      let isStalled = now != nil && now == before
+      guard isStalled || Clocks.monotonicNanoseconds() >= end else {
+        return expectStall(wait, now, until: end, action)
+      }
+      action()
+    }
+  }
+
+  /// Suspends until the writes of this process to a key that wait are committed, at most
+  /// ``computedValueWait``.
+  package func settle(_ key: EncodedKey, in space: NamespaceHandle) async {
+    guard pendingWrite(of: key, in: space) != nil else { return }
+    await withCheckedContinuation { continuation in
+      let outcome = TimedOutcome<Void> { _ in continuation.resume() }
+      outcome.setTimer(after: StoreCore.computedValueWait) { outcome.finish(()) }
+      submit(.barrier, space: nil, key: WriteRequest.noKey) { _ in outcome.finish(()) }
+    }
+  }
+}
+
+/// A result that is delivered once, with a timer that ends with it.
+package final class TimedOutcome<Value: Sendable>: Sendable {
+  private struct State {
+    var completion: (@Sendable (Value) -> Void)?
+    var timer: UInt64?
+  }
+
+  private let state: Mutex<State>
+
+  init(_ completion: @escaping @Sendable (Value) -> Void) {
+    state = Mutex(State(completion: completion))
+  }
+
+  var isFinished: Bool { state.withLock { $0.completion == nil } }
+
+  /// Delivers the result, unless there is one, and cancels the timer.
+  package func finish(_ value: Value) {
+    let (completion, timer) = state.withLock { state in
+      defer { state = State() }
+      return (state.completion, state.timer)
+    }
+    if let timer { DeadlineTimer.shared.cancel(timer) }
+    completion?(value)
+  }
+
+  /// Calls `action` after a time, unless there is a result by then. Replaces an earlier timer.
+  func setTimer(after duration: Duration, _ action: @escaping @Sendable () -> Void) {
+    let timer = DeadlineTimer.shared.schedule(after: duration.nanoseconds, action)
+    let isLate = state.withLock { state in
+      if state.completion != nil { state.timer = timer }
+      return state.completion == nil
+    }
+    if isLate { DeadlineTimer.shared.cancel(timer) }
+  }
+}

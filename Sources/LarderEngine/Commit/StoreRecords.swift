@@ -1,0 +1,280 @@
+// Larder — an embedded, multi-process cache and object store.
+// Copyright 2026 the Larder authors. Licensed under Apache-2.0.
+// SPDX-License-Identifier: Apache-2.0
+
+internal import LarderSystem
+
+// THE MAIN TABLE
+//
+// LMDB's unnamed table also holds the store's own records. Its one leaf page is written by every
+// commit anyway (it holds the roots of the named tables), so records kept here cost no page.
+//
+//   "meta"            what the store is; written once, but for budget and interval:
+//        0 version u32   4 durability u8 (1 cache, 2 durable, 3 relaxed)   5 policy u8 (1 lru)
+//        6 hash bits u8
+//        8 store id 16 bytes   24 generation u64   32 hash secret 16 bytes   48 budget u64 (0 none)
+//       56 map size u64   64 recency slots u32   68 stamp slots u8,
+//       log2   69 process slots u8, log2   72 created i64   80 checksum u64
+//       and of a relaxed store   88 interval between syncs u64, milliseconds   96 checksum u64
+//   "totals"          rewritten by every commit that changes it:
+//        0 bytes u64   8 entries u64   16 next chunk id u64   24 next namespace u32   28 zero u32
+//       32 checksum u64
+//   "n:" + name       a namespace:
+//        0 number u32   4 checksum u32, also over the name
+//   "i:" + number     u32 big-endian: the namespace:
+//        0 epoch u32   4 checksum u32   8 label of the last removeAll u64   16 bytes u64
+//       24 entries u64   32 name
+//
+// Each checksum is the XXH64 of the record with zeros in its place, cut to its size. These few bytes
+// decide what every entry means: an epoch that lost a bit would hide a whole namespace, a total
+// would have the store evict what fits, a wrong hash secret would find nothing. A record that does
+// not fit its checksum is damage, like a page that cannot be.
+
+/// What a store is.
+package struct StoreMeta: Sendable {
+  package static let version: UInt32 = 2
+
+  package var version = StoreMeta.version
+  package var durability: Durability
+  package var hashBits: UInt8
+  package var storeID: (UInt64, UInt64)
+  package var generation: UInt64
+  package var secret: (UInt64, UInt64)
+  package var budget: UInt64
+  package var mapSize: UInt64
+  package var shape: SharedTableShape
+  package var created: Int64
+  /// Milliseconds between syncs; of a relaxed store only.
+  package var syncInterval: UInt64
+
+  package static let syncIntervals: ClosedRange<UInt64> = 1...86_400_000
+  package static let usualSyncInterval: UInt64 = 1000
+
+  package static var key: [UInt8] { Array("meta".utf8) }
+
+  package init(
+    durability: Durability, hashBits: UInt8, storeID: (UInt64, UInt64), generation: UInt64,
+    secret: (UInt64, UInt64), budget: UInt64, mapSize: UInt64, shape: SharedTableShape,
+    created: Int64,
+    syncInterval: UInt64 = StoreMeta.usualSyncInterval
+  ) {
+    self.durability = durability
+    self.hashBits = hashBits
+    self.storeID = storeID
+    self.generation = generation
+    self.secret = secret
+    self.budget = budget
+    self.mapSize = mapSize
+    self.shape = shape
+    self.created = created
+    self.syncInterval = syncInterval
+  }
+
+  package init?(_ bytes: RawSpan) {
+    guard
+      bytes.byteCount >= 88,
+      let checksum: UInt64 = bytes.integer(at: 80),
+      XXH64.hash(bytes.slice(0..<80)!) == checksum,
+      let version: UInt32 = bytes.integer(at: 0),
+      let kind: UInt8 = bytes.integer(at: 4),
+      let hashBits: UInt8 = bytes.integer(at: 6), (1...64).contains(hashBits),
+      let recency: UInt32 = bytes.integer(at: 64),
+      let stamps: UInt8 = bytes.integer(at: 68), let processes: UInt8 = bytes.integer(at: 69),
+      let shape = SharedTableShape(
+        stampSlots: 1 << UInt64(stamps), recencySlots: UInt64(recency),
+        processSlots: 1 << UInt64(processes)),
+      let mapSize: UInt64 = bytes.integer(at: 56), mapSize >= 1 << 20, mapSize <= 1 << 46
+    else { return nil }
+    self.version = version
+    guard let durability = Durability(code: kind) else { return nil }
+    self.durability = durability
+    syncInterval = StoreMeta.usualSyncInterval
+    if durability == .relaxed {
+      guard
+        bytes.byteCount >= 104,
+        bytes.integer(at: 96, as: UInt64.self) == XXH64.hash(bytes.slice(0..<96)!),
+        let interval: UInt64 = bytes.integer(at: 88), StoreMeta.syncIntervals.contains(interval)
+      else { return nil }
+      syncInterval = interval
+    }
+    self.hashBits = hashBits
+    storeID = (bytes.integer(at: 8)!, bytes.integer(at: 16)!)
+    generation = bytes.integer(at: 24)!
+    secret = (bytes.integer(at: 32)!, bytes.integer(at: 40)!)
+    budget = bytes.integer(at: 48)!
+    self.mapSize = mapSize
+    self.shape = shape
+    created = bytes.integer(at: 72)!
+  }
+
+  package func bytes() -> [UInt8] {
+    var bytes = [UInt8].zeros(88)
+    bytes.store(version, at: 0)
+    bytes[4] = durability.code
+    bytes[5] = 1
+    bytes[6] = hashBits
+    bytes.store(storeID.0, at: 8)
+    bytes.store(storeID.1, at: 16)
+    bytes.store(generation, at: 24)
+    bytes.store(secret.0, at: 32)
+    bytes.store(secret.1, at: 40)
+    bytes.store(budget, at: 48)
+    bytes.store(mapSize, at: 56)
+    bytes.store(UInt32(shape.recencySlots), at: 64)
+    bytes[68] = UInt8(shape.stampSlots.trailingZeroBitCount)
+    bytes[69] = UInt8(shape.processSlots.trailingZeroBitCount)
+    bytes.store(created, at: 72)
+    bytes.store(XXH64.hash(Array(bytes[..<80])), at: 80)
+    if durability == .relaxed {
+      bytes.append(littleEndian: syncInterval)
+      bytes.append(littleEndian: XXH64.hash(bytes))
+    }
+    return bytes
+  }
+}
+
+/// What the store holds: exact, because every transaction that changes it rewrites it.
+package struct StoreTotals: Sendable, Hashable {
+  /// The cost of all stored entries, those of removed epochs included until they are swept.
+  package var bytes: UInt64 = 0
+  package var entries: UInt64 = 0
+  package var nextChunk: UInt64 = 1
+  package var nextNamespace: UInt32 = 1
+
+  package static let key = Array("totals".utf8)
+
+  package init() {}
+
+  package init?(_ record: RawSpan) {
+    guard
+      record.byteCount >= 40,
+      let checksum: UInt64 = record.integer(at: 32),
+      XXH64.hash(record.slice(0..<32)!) == checksum
+    else { return nil }
+    bytes = record.integer(at: 0)!
+    entries = record.integer(at: 8)!
+    nextChunk = record.integer(at: 16)!
+    nextNamespace = record.integer(at: 24)!
+  }
+
+  static let size = 40
+
+  func write(to record: inout ScratchBuffer) {
+    record.store(bytes, at: 0)
+    record.store(entries, at: 8)
+    record.store(nextChunk, at: 16)
+    record.store(nextNamespace, at: 24)
+    record.store(XXH64.hash(record.prefix(32)), at: 32)
+  }
+
+  package func encoded() -> [UInt8] {
+    withByteScratch(StoreTotals.size) { record in
+      write(to: &record)
+      return record.span.copied()
+    }
+  }
+}
+
+/// One namespace of a store.
+package struct NamespaceRecord: Sendable, Hashable {
+  package var epoch: UInt32 = 1
+  /// The label of the transaction that cleared it last; zero if none did.
+  package var clearedLabel: UInt64 = 0
+  package var bytes: UInt64 = 0
+  package var entries: UInt64 = 0
+  package var name: [UInt8]
+
+  package static let maximumNameLength = 400
+
+  package init(name: [UInt8]) { self.name = name }
+
+  package static func nameKey(_ name: [UInt8]) -> [UInt8] { Array("n:".utf8) + name }
+
+  /// What stands under a namespace's name.
+  package static func nameRecord(_ number: UInt32, name: [UInt8]) -> [UInt8] {
+    var record: [UInt8] = []
+    record.append(littleEndian: number)
+    record.append(littleEndian: nameCheck(number, name))
+    return record
+  }
+
+  /// The number under a namespace's name; `nil` when the record is damaged.
+  package static func number(in record: RawSpan, name: [UInt8]) -> UInt32? {
+    guard
+      let number: UInt32 = record.integer(at: 0), number != 0,
+      let check: UInt32 = record.integer(at: 4), check == nameCheck(number, name)
+    else { return nil }
+    return number
+  }
+
+  private static func nameCheck(_ number: UInt32, _ name: [UInt8]) -> UInt32 {
+    UInt32(truncatingIfNeeded: XXH64.hash(name, seed: UInt64(number)))
+  }
+
+  package static func key(_ number: UInt32) -> [UInt8] {
+    withByteScratch(keySize) { key in
+      writeKey(number, to: &key)
+      return key.span.copied()
+    }
+  }
+
+  static let keySize = 6
+
+  static func writeKey(_ number: UInt32, to key: inout ScratchBuffer) {
+    key.store(UInt8(ascii: "i"), at: 0)
+    key.store(UInt8(ascii: ":"), at: 1)
+    key.store(number.byteSwapped, at: 2)
+  }
+
+  /// The number in a key made by ``key(_:)``; `nil` for any other key.
+  package static func number(ofKey key: RawSpan) -> UInt32? {
+    guard
+      key.byteCount == 6, key.slice(0..<2)!.equals(Array("i:".utf8)),
+      let number: UInt32 = key.integer(at: 2)
+    else { return nil }
+    return number.byteSwapped
+  }
+
+  /// The epoch in a record, without the rest of it; `nil` when the record is damaged.
+  package static func epoch(in record: RawSpan) -> UInt32? {
+    isIntact(record) ? record.integer(at: 0) : nil
+  }
+
+  private static func isIntact(_ record: RawSpan) -> Bool {
+    guard
+      record.byteCount >= 32, record.byteCount <= 32 + maximumNameLength,
+      let check: UInt32 = record.integer(at: 4)
+    else { return false }
+    return UInt32(truncatingIfNeeded: XXH64.hash(record, zeroing: 4..<8)) == check
+  }
+
+  package init?(_ record: RawSpan) {
+    guard NamespaceRecord.isIntact(record), let name = record.slice(32..<record.byteCount) else {
+      return nil
+    }
+    epoch = record.integer(at: 0)!
+    clearedLabel = record.integer(at: 8)!
+    bytes = record.integer(at: 16)!
+    entries = record.integer(at: 24)!
+    self.name = name.copied()
+  }
+
+  var encodedSize: Int { 32 + name.count }
+
+  func write(to record: inout ScratchBuffer) {
+    record.store(epoch, at: 0)
+    record.store(UInt32(0), at: 4)
+    record.store(clearedLabel, at: 8)
+    record.store(bytes, at: 16)
+    record.store(entries, at: 24)
+    record.store(name, at: 32)
+    record.store(UInt32(truncatingIfNeeded: XXH64.hash(record.prefix(encodedSize))), at: 4)
+  }
+
+  package func encoded() -> [UInt8] {
+    withByteScratch(encodedSize) { record in
+      write(to: &record)
+      return record.span.copied()
+    }
+  }
+}

@@ -1,0 +1,144 @@
+// Larder — an embedded, multi-process cache and object store.
+// Copyright 2026 the Larder authors. Licensed under Apache-2.0.
+// SPDX-License-Identifier: Apache-2.0
+
+internal import LarderLMDB
+internal import LarderSystem
+
+extension StoreTransaction {
+  /// Stores an entry, replacing the one of the same key, evicting others when the budget asks.
+  mutating func put(
+    _ content: EntryContent, forKey key: EncodedKey, hash: UInt64, in space: NamespaceHandle
+  ) throws {
+    let number = try number(of: space)
+    var header = EntryHeader(
+      codec: content.codec, keyTag: key.tag, keyLength: key.bytes.count,
+      payloadLength: content.payload.count, label: label, created: now, expires: content.expires,
+      namespace: number, epoch: try epoch(number))
+    if !header.isChunked {
+      switch try existing(key, hash: hash, namespace: number) {
+      case .none: return try insert(content, key, hash, &header)
+      case .same(let old) where fits(header.cost, replacing: old.cost):
+        return try overwrite(content, key, hash, &header, old: old)
+      default: break
+      }
+    }
+    try remove(key, hash: hash, in: space)
+    try makeRoom(for: header.cost)
+    try account(adding: header)
+    touch(hash: hash)
+    let tick = generation.table.advanceClock(milliseconds: now)
+    generation.table.setLastUse(hash: hash, tick: tick)
+    if content.expires != EntryHeader.never {
+      try transaction.put(
+        [], forKey: ExpiryKey.key(expires: content.expires, hash: hash), in: generation.expiries)
+    }
+
+    let headerBytes: [UInt8]
+    var reference: [UInt8] = []
+    if header.isChunked {
+      reference = try writeChunks(key.bytes, content.payload).bytes()
+    }
+    headerBytes = header.sealed(contentHash: content.contentHash)
+    var others: [UInt8] = []
+    if let record = try transaction.value(forKey: hash, in: generation.entries) {
+      others = record.copied()
+    }
+    // What other keys of the same hash have stays in front.
+    let start = others + headerBytes
+    try start.withRawSpan { start throws(LMDBError) in
+      if header.isChunked {
+        try reference.withRawSpan { reference throws(LMDBError) in
+          try transaction.put(start, reference, RawSpan(), forKey: hash, in: generation.entries)
+        }
+      } else {
+        try key.bytes.withRawSpan { key throws(LMDBError) in
+          try content.payload.withRawSpan { payload throws(LMDBError) in
+            try transaction.put(start, key, payload, forKey: hash, in: generation.entries)
+          }
+        }
+      }
+    }
+  }
+
+  // MARK: The two usual cases of a put
+
+  private enum Existing {
+    case none
+    /// One entry, of the same key, not in chunks.
+    case same(EntryHeader)
+    /// Anything else: entries of other keys, chunks, damage.
+    case other
+  }
+
+  private func existing(
+    _ key: EncodedKey, hash: UInt64, namespace number: UInt32
+  ) throws -> Existing {
+    guard let record = try transaction.value(forKey: hash, in: generation.entries) else {
+      return .none
+    }
+    guard let header = try? EntryHeader(in: record, at: 0) else { return .other }
+    guard
+      !header.isChunked, header.storedLength == record.byteCount, header.namespace == number,
+      header.keyTag == key.tag, header.keyLength == key.bytes.count,
+      let stored = record.slice(EntryHeader.size..<(EntryHeader.size + header.keyLength)),
+      stored.equals(key.bytes)
+    else { return .other }
+    return .same(header)
+  }
+
+  /// Whether an entry may take an old one's place without anything being evicted.
+  private func fits(_ cost: Int, replacing old: Int) -> Bool {
+    budget == 0 || totals.bytes - min(totals.bytes, UInt64(old)) + UInt64(cost) <= budget
+  }
+
+  /// Stores an entry under a hash that has no record.
+  private mutating func insert(
+    _ content: EntryContent, _ key: EncodedKey, _ hash: UInt64, _ header: inout EntryHeader
+  ) throws {
+    // What is evicted has other hashes: there is still no record afterwards.
+    try makeRoom(for: header.cost)
+    try account(adding: header)
+    if content.expires != EntryHeader.never {
+      try transaction.put(
+        [], forKey: ExpiryKey.key(expires: content.expires, hash: hash), in: generation.expiries)
+    }
+    try write(content, key, hash, &header)
+  }
+
+  /// Stores an entry over the only one of its record.
+  private mutating func overwrite(
+    _ content: EntryContent, _ key: EncodedKey, _ hash: UInt64, _ header: inout EntryHeader,
+    old: EntryHeader
+  ) throws {
+    try account(replacing: old, with: header)
+    if old.expires != content.expires {
+      if old.expires != EntryHeader.never {
+        try transaction.remove(
+          key: ExpiryKey.key(expires: old.expires, hash: hash), in: generation.expiries)
+      }
+      if content.expires != EntryHeader.never {
+        try transaction.put(
+          [], forKey: ExpiryKey.key(expires: content.expires, hash: hash), in: generation.expiries)
+      }
+    }
+    try write(content, key, hash, &header)
+  }
+
+  private mutating func write(
+    _ content: EntryContent, _ key: EncodedKey, _ hash: UInt64, _ header: inout EntryHeader
+  ) throws {
+    touch(hash: hash)
+    let tick = generation.table.advanceClock(milliseconds: now)
+    generation.table.setLastUse(hash: hash, tick: tick)
+    try withByteScratch(EntryHeader.size) { start in
+      header.seal(contentHash: content.contentHash, into: &start)
+      try key.bytes.withRawSpan { key throws(LMDBError) in
+        try content.payload.withRawSpan { payload throws(LMDBError) in
+          try transaction.put(start.span, key, payload, forKey: hash, in: generation.entries)
+        }
+      }
+    }
+    hasWrittenEntries = true
+  }
+}

@@ -1,0 +1,185 @@
+// Larder — an embedded, multi-process cache and object store.
+// Copyright 2026 the Larder authors. Licensed under Apache-2.0.
+// SPDX-License-Identifier: Apache-2.0
+
+internal import LarderSystem
+internal import Synchronization
+
+/// The right to compute a key, for one process of the machine.
+package struct ComputationLease: Sendable {
+  package let permit: FillToken
+  let hash: UInt64
+  let table: SharedTable
+
+  /// Whether no process has written or removed the key since, as far as the table shows it.
+  package var isUndisturbed: Bool {
+    if let lease = permit.lease { return !table.isFenced && table.isValid(lease) }
+    let slot = Int(hash & UInt64(SharedTableLayout.stampCount - 1))
+    return table.minimumValidReadVersion(slot: slot) <= permit.newestAllowed ?? 0
+  }
+}
+
+extension StoreCore {
+  /// Tries to become the one who computes a key; `nil`: another process is.
+  package func acquireComputationLease(_ key: EncodedKey, in space: NamespaceHandle) async throws
+    -> ComputationLease?
+  {
+    let generation = try generation()
+    let hash = space.hash(of: key, in: generation)
+    do {
+      guard try leases.tryLock(hash: hash) else { return nil }
+    } catch {
+      throw StoreError(wrapping: error, during: "compute", path: directory.path)
+    }
+    do throws(StoreError) {
+      try fault(throwing: .leaseTaken, during: "compute", path: directory.path)
+    } catch {
+      leases.unlock(hash: hash)
+      throw error
+    }
+    let lease = generation.table.takeLease(
+      hash: hash, namespace: space.number(in: generation), process: generation.process)
+    // A writer that had announced itself before the lease was there may not have seen it. Once a
+    // snapshot contains its transaction, every later one has.
+    var newestAllowed: UInt64?
+    var tries = 0
+    do {
+      try fault(throwing: .leaseRegistered, during: "compute", path: directory.path)
+      while true {
+        // Without a holder of the ticket the newest transaction has ended, perhaps without a commit.
+        let isOver = generation.table.ticketHolder == nil
+        let writer = generation.table.writerLabel
+        let snapshot = try generation.withSnapshot { _, label in label }
+        if isOver || snapshot >= writer {
+          if lease == nil { newestAllowed = snapshot }
+          break
+        }
+        tries += 1
+        if tries > 10 {
+          // It was killed, or is stopped: be content with the stamps.
+          newestAllowed = snapshot
+          break
+        }
+        try await DeadlineTimer.shared.sleep(nanoseconds: 1_000_000)
+      }
+    } catch {
+      if let lease { generation.table.dropLease(lease) }
+      leases.unlock(hash: hash)
+      if case EngineSignal.generationChanged = error {
+        try move(from: generation)
+        return nil
+      }
+      throw error
+    }
+    return ComputationLease(
+      permit: FillToken(
+        generation: generation.incarnation, lease: lease, newestAllowed: newestAllowed),
+      hash: hash, table: generation.table)
+  }
+
+  /// Whether another process computes the key right now. May have changed when it returns.
+  package func isLeaseHeldElsewhere(_ key: EncodedKey, in space: NamespaceHandle) throws -> Bool {
+    let hash = space.hash(of: key, in: try generation())
+    do {
+      guard try leases.tryLock(hash: hash) else { return true }
+    } catch {
+      throw StoreError(wrapping: error, during: "compute", path: directory.path)
+    }
+    leases.unlock(hash: hash)
+    return false
+  }
+
+  /// The process that computes a key right now, if it is known.
+  package func computingProcess(_ key: EncodedKey, in space: NamespaceHandle) -> Int32? {
+    guard let generation = try? generation() else { return nil }
+    let holder = generation.table.leaseHolder(hash: space.hash(of: key, in: generation))
+    guard let holder, (0..<generation.table.shape.processSlots).contains(holder) else { return nil }
+    return generation.table.pid(process: holder)
+  }
+
+  /// Gives the right back, whatever came of it, and lets those who wait look again.
+  package func release(_ leadership: ComputationLease) {
+    if let lease = leadership.permit.lease { leadership.table.dropLease(lease) }
+    leases.unlock(hash: leadership.hash)
+    leadership.table.advanceWakeWord()
+  }
+
+  /// Counts a finished computation.
+  package func countComputation() { try? generation().count(.computations) }
+
+  /// Suspends until something was committed, or a moment has passed: then look again.
+  ///
+  /// A killed holder wakes nobody; the moment is what bounds the wait for it.
+  package func waitForNextCommit() async {
+    await withCheckedContinuation { continuation in
+      sleepers.add(continuation, core: self)
+    }
+  }
+}
+
+extension StoreCore {
+  /// Commits a computed value under single flight.
+  ///
+  /// - Parameter stalled: Called once when the caller is to have the value before it is stored; see
+  ///   ``afterStall(_:)``.
+  /// - Throws: ``StoreError``
+  package func fill(
+    _ content: EntryContent, _ leadership: ComputationLease, _ key: EncodedKey,
+    in space: NamespaceHandle,
+    stalled: @escaping @Sendable () -> Void
+  ) async throws {
+    let stall = afterStall(stalled)
+    defer { stall.finish(()) }
+    _ = try await submitAsync(.fill(content, leadership.permit), space: space, key: key)
+  }
+}
+
+/// Tasks of this process that wait for another process's commit; one thread sleeps for all.
+final class CommitWaiters: Sendable {
+  private struct State {
+    var waiting: [CheckedContinuation<Void, Never>] = []
+    var isRunning = false
+  }
+
+  private let state = Mutex(State())
+  static let napNanoseconds: Int64 = 5_000_000
+
+  func add(_ continuation: CheckedContinuation<Void, Never>, core: StoreCore) {
+    let mustStart = state.withLock { state in
+      state.waiting.append(continuation)
+      defer { state.isRunning = true }
+      return !state.isRunning
+    }
+    guard mustStart else { return }
+    do {
+      try OSThread.start { [core, self] in run(core) }
+    } catch {
+      resumeAll()
+      state.withLock { $0.isRunning = false }
+    }
+  }
+
+  private func run(_ core: StoreCore) {
+    while true {
+      if let table = (try? core.generation())?.table {
+        table.sleep(whileWakeWordIs: table.wakeWord, nanoseconds: CommitWaiters.napNanoseconds)
+      }
+      resumeAll()
+      // Those who look again come back within moments; linger, so that they find the thread.
+      Event().wait(nanoseconds: 500_000)
+      let isDone = state.withLock { state in
+        if state.waiting.isEmpty { state.isRunning = false }
+        return state.waiting.isEmpty
+      }
+      if isDone { return }
+    }
+  }
+
+  private func resumeAll() {
+    let waiting = state.withLock { state in
+      defer { state.waiting = [] }
+      return state.waiting
+    }
+    for continuation in waiting { continuation.resume() }
+  }
+}

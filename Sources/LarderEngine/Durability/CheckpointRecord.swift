@@ -1,0 +1,164 @@
+// Larder — an embedded, multi-process cache and object store.
+// Copyright 2026 the Larder authors. Licensed under Apache-2.0.
+// SPDX-License-Identifier: Apache-2.0
+
+package import LarderLMDB
+internal import LarderSystem
+
+// WHAT OF A RELAXED STORE IS ON THE DISK (`synced`)
+//
+// Eight lanes of two slots of 4,096 bytes, little-endian, preallocated. A slot is a record:
+//
+//       0  magic        u64   "LARDERY1"
+//       8  version      u32   1
+//      16  store id     16 bytes
+//      32  generation   u64
+//      40  boot id      u64   the boot it was written in
+//      48  time         i64   when the sync began; wall milliseconds
+//      56  data bytes   u64   the size of data.mdb then
+//      64  meta page    152 bytes: of the snapshot, header included; its transaction S is in it
+//     216  checksum     u64   XXH64 of the first 216 bytes
+//
+// A record says: every page that snapshot S reaches is on the disk. The record of the highest S is
+// the one that counts; which lane it is in does not matter.
+//
+// A lane belongs to whoever holds its lock, a byte of `presence` that dies with its holder. It writes
+// over the older of the lane's two slots, or one that holds nothing valid, and syncs the file. So the
+// highest record there is is never written over: either it is the newer of its lane, or the lane's
+// other slot is none. A record that is torn by a crash leaves the one before it. Several lanes,
+// because a process may be stopped at any point, with a lane's lock in its hand; nobody waits for it.
+// When it goes on and writes a record that is older than those of others by then, it does no harm.
+
+/// A snapshot of a relaxed store that is on the disk.
+package struct CheckpointRecord {
+  private static let magic: UInt64 = 0x3159_5245_4452_414C
+  package static let size = 224
+  private static let metaOffset = 64
+
+  let storeID: (UInt64, UInt64)
+  let generation: UInt64
+  let bootID: UInt64
+  let time: Int64
+  let dataBytes: UInt64
+  let meta: MetaPage
+
+  package var transaction: UInt64 { meta.transactionID }
+
+  package init(
+    storeID: (UInt64, UInt64), generation: UInt64, time: Int64, dataBytes: UInt64, meta: MetaPage
+  ) {
+    self.storeID = storeID
+    self.generation = generation
+    bootID = ProcessIdentity.bootID
+    self.time = time
+    self.dataBytes = dataBytes
+    self.meta = meta
+  }
+
+  /// `nil`: no record, or a damaged one.
+  package init?(_ bytes: [UInt8]) {
+    let end = CheckpointRecord.metaOffset + MetaPage.count
+    guard
+      bytes.count >= CheckpointRecord.size,
+      bytes.integer(at: 0, as: UInt64.self) == CheckpointRecord.magic,
+      bytes.integer(at: 8, as: UInt32.self) == 1,
+      bytes.integer(at: end, as: UInt64.self) == XXH64.hash(Array(bytes[..<end])),
+      let meta = MetaPage(Array(bytes[CheckpointRecord.metaOffset..<end])), meta.transactionID > 0
+    else { return nil }
+    storeID = (bytes.integer(at: 16)!, bytes.integer(at: 24)!)
+    generation = bytes.integer(at: 32)!
+    bootID = bytes.integer(at: 40)!
+    time = bytes.integer(at: 48)!
+    dataBytes = bytes.integer(at: 56)!
+    self.meta = meta
+  }
+
+  package func bytes() -> [UInt8] {
+    var bytes = [UInt8](repeating: 0, count: CheckpointRecord.metaOffset)
+    bytes.store(CheckpointRecord.magic, at: 0)
+    bytes.store(UInt32(1), at: 8)
+    bytes.store(storeID.0, at: 16)
+    bytes.store(storeID.1, at: 24)
+    bytes.store(generation, at: 32)
+    bytes.store(bootID, at: 40)
+    bytes.store(time, at: 48)
+    bytes.store(dataBytes, at: 56)
+    bytes += meta.bytes
+    bytes.append(littleEndian: XXH64.hash(bytes))
+    return bytes
+  }
+}
+
+/// The file of a generation with its sync records.
+package enum CheckpointFile {
+  package static let name = "synced"
+  static let lanes = 8
+  private static let slotSize = 4096
+  package static let size = lanes * 2 * slotSize
+
+  /// The record that counts; `nil`: there is none of this generation.
+  ///
+  /// - Parameter storeID: The store it has to be of; `nil`: of any.
+  static func newest(
+    in generationPath: String, generation: UInt64, storeID: (UInt64, UInt64)?
+  ) throws(SystemError) -> CheckpointRecord? {
+    let file: OwnedFile
+    do throws(SystemError) {
+      file = try OwnedFile(path: generationPath + "/" + name, writable: false)
+    } catch {
+      if error.isNoSuchFile { return nil }
+      throw error
+    }
+    var newest: CheckpointRecord?
+    for slot in 0..<2 * lanes {
+      guard
+        let record = CheckpointRecord(
+          try file.read(count: CheckpointRecord.size, at: slot * slotSize)),
+        record.generation == generation, storeID.map({ $0 == record.storeID }) ?? true,
+        newest.map({ $0.transaction < record.transaction }) ?? true
+      else { continue }
+      newest = record
+    }
+    return newest
+  }
+
+  /// Makes the file of a new generation, whose names its builder syncs.
+  static func create(_ record: CheckpointRecord, in generationPath: String) throws(SystemError) {
+    let file = try OwnedFile(path: generationPath + "/" + name, creation: .createIfMissing)
+    try file.preallocate(size)
+    try file.write(record.bytes(), at: 0)
+    try file.synchronize()
+  }
+
+  /// Adds a record, which is on the disk when this returns.
+  ///
+  /// - Returns: `false`: every lane is in the hands of somebody who is stopped.
+  static func write(
+    _ record: CheckpointRecord, in generationPath: String, presence: OwnedFile
+  ) throws(SystemError) -> Bool {
+    let file = try OwnedFile(path: generationPath + "/" + name, creation: .createIfMissing)
+    let isNew = try file.status.size < size
+    if isNew { try file.preallocate(size) }
+    for lane in 0..<lanes where try presence.tryLock(.exclusive, at: PresenceLocks.laneOffset(lane))
+    {
+      defer { _ = try? presence.tryLock(.none, at: PresenceLocks.laneOffset(lane)) }
+      var ages: [UInt64] = []
+      for slot in 0..<2 {
+        let bytes = try file.read(count: CheckpointRecord.size, at: (2 * lane + slot) * slotSize)
+        let old = CheckpointRecord(bytes)
+        ages.append(old.map { $0.generation == record.generation ? $0.transaction : 0 } ?? 0)
+      }
+      let slot = 2 * lane + (ages[0] <= ages[1] ? 0 : 1)
+      try file.write(record.bytes(), at: slot * slotSize)
+      if isNew {
+        // Somebody removed it, or cut it: its name has to be on the disk as well.
+        try file.synchronize()
+        try FileSystem.synchronizeDirectory(generationPath)
+      } else {
+        try file.synchronizeContent()
+      }
+      return true
+    }
+    return false
+  }
+}

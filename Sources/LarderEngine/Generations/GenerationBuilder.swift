@@ -1,0 +1,192 @@
+// Larder — an embedded, multi-process cache and object store.
+// Copyright 2026 the Larder authors. Licensed under Apache-2.0.
+// SPDX-License-Identifier: Apache-2.0
+
+internal import LarderLMDB
+internal import LarderSystem
+
+/// Builds a new, empty generation completely, then puts it in force with one rename.
+struct GenerationBuilder {
+  let directory: StoreDirectory
+  let options: StoreOptions
+
+  static let defaultCacheBudget = 256 << 20
+  /// What a new generation takes over from the one it replaces.
+  struct InheritedState {
+    var storeID: (UInt64, UInt64)
+    var secret: (UInt64, UInt64)
+    var budget: UInt64
+  }
+
+  /// Under the gate.
+  func build(
+    number: UInt64, heritage: InheritedState?, budget: UInt64? = nil
+  ) throws(StoreError) {
+    let temporary = directory.generation(number) + ".tmp"
+    FileSystem.removeTree(temporary)
+    do {
+      try build(number: number, heritage: heritage, budget: budget, in: temporary)
+      try put(temporary, inForceAs: number)
+    } catch {
+      FileSystem.removeTree(temporary)
+      throw StoreError(wrapping: error, during: "create", path: directory.path)
+    }
+  }
+
+  /// Names a complete generation in `CURRENT`.
+  func put(_ temporary: String, inForceAs number: UInt64) throws {
+    let survivesSystemCrash = options.durability.survivesSystemCrash
+    if survivesSystemCrash { try synchronizeNames(in: temporary) }
+    try fault(throwing: .openGenerationBuilt)
+    try FileSystem.rename(temporary, to: directory.generation(number))
+    if survivesSystemCrash { try FileSystem.synchronizeDirectory(directory.root) }
+    try fault(throwing: .openGenerationRenamed)
+    try CurrentPointer.write(number, in: directory, synchronous: survivesSystemCrash)
+    try fault(throwing: .openCurrentWritten)
+  }
+
+  private func build(
+    number: UInt64, heritage: InheritedState?, budget known: UInt64?, in path: String
+  ) throws {
+    let requested = options.budget.map { UInt64($0.bytes) } ?? heritage?.budget ?? known
+    let budget =
+      requested ?? (options.durability == .cache ? UInt64(GenerationBuilder.defaultCacheBudget) : 0)
+    let shape = options.isSmall ? .small : SharedTableShape(budget: Int(budget))
+    var random = SystemRandomNumberGenerator()
+    let meta = StoreMeta(
+      durability: options.durability, hashBits: UInt8(options.hashBits),
+      storeID: heritage?.storeID ?? (random.next(), random.next()), generation: number,
+      secret: heritage?.secret ?? (random.next(), random.next()), budget: budget,
+      mapSize: UInt64(GenerationBuilder.mapSize(budget: Int(budget))),
+      shape: shape, created: options.clock.now(),
+      syncInterval: requestedInterval)
+    if let limit = ResourceLimits.fileSize,
+      limit < max(shape.fileSize, 1 << 20)
+    {
+      throw SystemError(errno: 27, operation: "create", path: path)
+    }
+
+    try GenerationBuilder.makeDirectory(path)
+    try GenerationBuilder.prepareLockFile(in: path, meta.shape)
+    let environment = try EnvironmentHandle(
+      path: path,
+      options: .init(
+        mapSize: Int(meta.mapSize), minimumMapSize: GenerationBuilder.minimumMapSize,
+        maximumReaders: meta.shape.readerSlots, synchronous: meta.durability.survivesSystemCrash))
+    do {
+      var transaction = try WriteTransaction(in: environment)
+      _ = try Generation.Tables(in: &transaction)
+      try transaction.put(meta.bytes(), forKey: StoreMeta.key, in: .main)
+      try transaction.put(StoreTotals().encoded(), forKey: StoreTotals.key, in: .main)
+      try transaction.commit()
+    } catch {
+      environment.close()
+      throw error
+    }
+    try createSupportFiles(path, meta, closing: environment, inheriting: nil)
+  }
+
+  /// One that makes no sense is refused when the store is open.
+  private var requestedInterval: UInt64 {
+    let wanted = options.syncInterval.map { UInt64(clamping: $0.milliseconds) }
+    return wanted.flatMap { StoreMeta.syncIntervals.contains($0) ? $0 : nil }
+      ?? StoreMeta.usualSyncInterval
+  }
+
+  /// Closes the environment of a new generation and makes the files beside it.
+  func createSupportFiles(
+    _ path: String, _ meta: StoreMeta, closing environment: EnvironmentHandle,
+    inheriting old: SharedTable?
+  ) throws {
+    let label =
+      Generation.base(ofGeneration: meta.generation) + environment.information.lastTransaction
+    let changed = FileSystem.status(ofDescriptor: environment.dataDescriptor)?.changed ?? 0
+    environment.close()
+    if meta.durability == .relaxed { try recordBuilt(meta, in: path) }
+
+    let tableFile = try OwnedFile(path: path + "/shared.table", creation: .createNew)
+    try SharedTable.create(
+      in: tableFile, binding: .init(storeID: meta.storeID, generation: meta.generation),
+      shape: meta.shape, label: label, budget: meta.budget, dirty: true,
+      dataChanged: changed, syncInterval: meta.syncInterval)
+    if let old { try SharedTable(mapping: tableFile)?.inherit(from: old) }
+    _ = try OwnedFile(path: path + "/presence", creation: .createNew)
+    let state = StoreState(
+      isDirty: true, bootID: ProcessIdentity.bootID, storeID: meta.storeID,
+      durability: meta.durability)
+    try state.write(to: path + "/state")
+  }
+
+  /// Brings what was built to the disk and records it: a relaxed store has a record from the first.
+  private func recordBuilt(_ meta: StoreMeta, in path: String) throws {
+    let data = try OwnedFile(path: path + "/data.mdb")
+    try data.synchronize()
+    guard let page = try MetaPage.newest(in: data) else {
+      throw StoreError(.damaged, during: "create", path: path, "data.mdb cannot be read again.")
+    }
+    let record = CheckpointRecord(
+      storeID: meta.storeID, generation: meta.generation, time: Clocks.wallMilliseconds(),
+      dataBytes: UInt64(try data.status.size), meta: page)
+    try CheckpointFile.create(record, in: path)
+  }
+
+  /// Makes the names of the files durable, not only what is in them.
+  private func synchronizeNames(in path: String) throws(SystemError) {
+    try FileSystem.synchronizeDirectory(path)
+    try FileSystem.synchronizeDirectory(directory.root)
+    FileSystem.synchronizeParents(of: directory.realRoot)
+  }
+
+  /// Creates the directory of a generation, whose files own the blocks that are preallocated.
+  ///
+  /// - Throws: `StoreError` with `fileSystem` if the file system copies each block that is written.
+  static func makeDirectory(_ path: String) throws {
+    try FileSystem.makeDirectory(path)
+    try ownBlocks(in: path)
+  }
+
+  /// Sees to it that LMDB's lock file, of a generation no process has open, has its size and its blocks,
+  /// before LMDB maps it: a sparse one raises SIGBUS on a full disk.
+  ///
+  /// - Parameter shape: That of the table, if it is valid.
+  static func prepareLockFile(in path: String, _ shape: SharedTableShape?) throws {
+    try ownBlocks(in: path)
+    let lock = try OwnedFile(path: path + "/lock.mdb", creation: .createIfMissing)
+    let sizes = shape.map { [$0.lockFileSize] } ?? SharedTableShape.lockFileSizes
+    if sizes.contains(try lock.status.size), lock.ownBlocks() == .owned { return }
+    try lock.truncate(to: 0)
+    _ = lock.ownBlocks()
+    try lock.preallocate(sizes.last!)
+  }
+
+  /// The reader slots that the lock file of a generation has room for.
+  static func readerSlots(in path: String) -> Int {
+    let size = (try? FileSystem.status(of: path + "/lock.mdb"))??.size ?? 0
+    return SharedTableShape.readerSlots(
+      lockFileSize: max(size, SharedTableShape.lockFileSizes[0]))
+  }
+
+  /// Turns copying on write off for the files that are created in a generation's directory.
+  static func ownBlocks(in path: String) throws {
+    let directory = try OwnedFile(path: path, writable: false)
+    guard case .copiesOnWrite(let name) = directory.ownBlocks() else { return }
+    throw StoreError(
+      .fileSystem, during: "open", path: path,
+      "The file system (\(name)) writes each block to a new place, so that a full disk would end "
+        + "processes that only read. Set the attribute C on the directory above (`chattr +C`), or use "
+        + "a directory on ext4, xfs, btrfs or tmpfs.")
+  }
+
+  /// One constant for all processes, virtual: a map is never resized while anybody is in it.
+  ///
+  /// A process with less address space maps less of it (`EnvironmentHandle.Options`).
+  static func mapSize(budget: Int) -> Int {
+    let budget = min(budget, maximumBudget)
+    return budget == 0 ? 1 << 40 : max(4 << 30, (8 * budget + 0xFFFF) & ~0xFFFF)
+  }
+
+  /// The largest budget: its map is as large as maps can be.
+  static let maximumBudget = 1 << 43
+  /// The smallest map a process makes do with.
+  static let minimumMapSize = 64 << 20
+}

@@ -1,0 +1,289 @@
+// Larder — an embedded, multi-process cache and object store.
+// Copyright 2026 the Larder authors. Licensed under Apache-2.0.
+// SPDX-License-Identifier: Apache-2.0
+
+internal import LarderLMDB
+internal import LarderSystem
+internal import Synchronization
+
+// COMPACTION
+//
+// `data.mdb` never shrinks, and a reader that is stopped inside a read keeps every page that was
+// freed since from being used again. So a generation can be copied into the next one, without its
+// free pages, while everybody goes on reading; then everybody moves, as after a condemnation, but
+// nothing is lost.
+//
+//     K1  begin a write transaction: nobody commits meanwhile, and what was committed is in the copy
+//     K2  lock `copying`: g-<n+1>.copy is written by a process that lives
+//     K3  copy g-n to g-<n+1>.copy, give it its number, its table, its state; sync unless it is a cache
+//     K4  take the gate; is g-n still in force? successor = n + 1, in the old table
+//     K5  rename g-<n+1>.copy; write CURRENT
+//     K6  condemned = 2 ("superseded"), floor = infinity, in the old table
+//     K7  leave the gate, end the write transaction, move
+//
+// The gate is held for the switch only: while the copy is written, processes open and close g-n.
+//
+// Killed before CURRENT is written, the copy is a directory without a name, and the lock of `copying`
+// is free: the next opener, or the next copy, removes it, and the next writer finds `successor`
+// different from CURRENT and clears it. A generation that is fenced during the copy is not succeeded by
+// it: K4 finds that out, and the copy is removed. Killed between K5 and K6, two rules keep the old
+// generation from living on: a writer that finds `successor` equal to CURRENT supersedes it itself,
+// before it writes anything; and an opener condemns every generation that is still used and is not the
+// one CURRENT names, before it lets anybody write. So nothing is committed in the old generation once
+// anybody can have written to the new one, and nothing older is served from memory.
+//
+// A writer that committed before K1 and finds the generation superseded when it looks again (W4)
+// knows that its commit was copied; a condemned one would have it write once more.
+//
+// Labels grow with the generation's number, so whatever a process remembers of the old generation
+// misses in the new one. The entries keep the labels they were written under.
+
+extension GenerationBuilder {
+  /// K2 to K6. The caller has the writer lock of `old`, and not the gate.
+  func copy(_ old: Generation) throws {
+    let number = old.number + 1
+    let target = directory.generation(number)
+    let temporary = target + CopyLock.suffix
+    let lock = try CopyLock.acquire(directory)
+    defer { lock.release() }
+    FileSystem.removeTree(temporary)
+    do {
+      try GenerationBuilder.makeDirectory(temporary)
+      try old.environment.copy(to: temporary)
+      var meta = old.meta
+      meta.generation = number
+      meta.budget = old.table.budget
+      if meta.durability == .relaxed { meta.syncInterval = old.table.syncInterval }
+      try complete(meta, in: temporary, inheriting: old.table)
+      try fault(throwing: .copyWritten)
+    } catch {
+      FileSystem.removeTree(temporary)
+      throw error
+    }
+    let gate: OpenLock
+    do {
+      gate = try OpenLock.enter(directory, timeout: options.openTimeout)
+    } catch {
+      FileSystem.removeTree(temporary)
+      throw error
+    }
+    defer { gate.leave() }
+    do {
+      // Fenced, or replaced by an opener, while the copy was written.
+      let named = try CurrentPointer.read(in: directory)
+      if old.table.isFenced || (named ?? old.number) != old.number {
+        throw EngineSignal.generationChanged
+      }
+      FileSystem.removeTree(target)
+      old.table.successor = number
+      try put(temporary, inForceAs: number)
+    } catch {
+      FileSystem.removeTree(temporary)
+      // CURRENT may name the copy all the same. If even that cannot be told, the next writer asks.
+      try? old.resolveInterruptedCompaction()
+      throw error
+    }
+    old.table.supersede()
+  }
+
+  /// Copies one snapshot of `old` into this builder's directory, where there is no generation. The
+  /// caller has the gate of that directory, and keeps `environment` open.
+  func duplicate(_ old: Generation, _ environment: EnvironmentHandle, compacting: Bool) throws {
+    let temporary = directory.generation(old.number) + ".tmp"
+    FileSystem.removeTree(temporary)
+    do {
+      try GenerationBuilder.makeDirectory(temporary)
+      try environment.copy(to: temporary, compacting: compacting)
+      var meta = old.meta
+      meta.budget = old.table.budget
+      try complete(meta, in: temporary, inheriting: old.table)
+      try put(temporary, inForceAs: old.number)
+    } catch {
+      FileSystem.removeTree(temporary)
+      throw error
+    }
+  }
+
+  /// Gives a copied data file its number and everything beside it.
+  private func complete(_ meta: StoreMeta, in path: String, inheriting old: SharedTable) throws {
+    try GenerationBuilder.prepareLockFile(in: path, meta.shape)
+    let environment = try EnvironmentHandle(
+      path: path,
+      options: .init(
+        mapSize: nil, minimumMapSize: GenerationBuilder.minimumMapSize,
+        maximumReaders: meta.shape.readerSlots,
+        synchronous: meta.durability.survivesSystemCrash))
+    do {
+      var transaction = try WriteTransaction(in: environment)
+      try transaction.put(meta.bytes(), forKey: StoreMeta.key, in: .main)
+      try transaction.commit()
+      if meta.durability.survivesSystemCrash { try environment.synchronize() }
+    } catch {
+      environment.close()
+      throw error
+    }
+    try createSupportFiles(path, meta, closing: environment, inheriting: old)
+  }
+}
+
+extension Generation {
+  /// Under the writer lock: what became of a compaction whose process died.
+  ///
+  /// - Throws: When that cannot be known; nothing may be committed here then.
+  func resolveInterruptedCompaction() throws {
+    let successor = table.successor
+    guard successor != 0, !table.isFenced else { return }
+    switch try CurrentPointer.read(in: directory) {
+    case number: table.successor = 0
+    case successor: table.supersede()
+    case nil where meta.durability.survivesSystemCrash:
+      throw StoreError(
+        .damaged, during: "write", path: directory.path,
+        "CURRENT is missing or damaged. Close the store everywhere and run `larder repair`.")
+    default: table.fence()
+    }
+  }
+
+  /// Whether a compaction has put its copy in force and has not come to say so here.
+  var hasSuccessorInForce: Bool {
+    let successor = table.successor
+    guard successor != 0 else { return false }
+    return ((try? CurrentPointer.read(in: directory)) ?? nil) == successor
+  }
+
+  /// Sends everybody to what is in force now; what was committed here may be lost with the files.
+  func supersedeOrFence() {
+    if hasSuccessorInForce { table.supersede() } else { table.fence() }
+  }
+}
+
+extension StoreCore {
+  /// Copies what is stored into a new generation, without the free pages, and moves there.
+  package func compact() throws {
+    let box = ResultBox<Generation>()
+    try runExclusively { core in
+      if let old = try core.copyGeneration() { box.value.withLock { $0 = .success(old) } }
+    }
+    if let old = try box.value.withLock({ $0 })?.get() { try move(from: old) }
+  }
+
+  /// Copies one snapshot of the store into a directory without one, while everybody goes on.
+  package func copy(to path: String, compacting: Bool) throws {
+    let target = try StoreDirectory.prepare(path, durability: options.durability)
+    let gate = try OpenLock.enter(target, timeout: options.openTimeout)
+    defer { gate.leave() }
+    do {
+      guard try CurrentPointer.generations(in: target).isEmpty,
+        try CurrentPointer.read(in: target) == nil
+      else {
+        throw StoreError(
+          .directory, during: "copy", path: path,
+          "There is a store already, and nothing of it was touched. Name another directory.")
+      }
+      try withGeneration { generation in
+        let builder = GenerationBuilder(directory: target, options: options)
+        try generation.whileOpen { environment in
+          try OSThread.blockingSIGXFSZ { () throws(any Error) in
+            try builder.duplicate(generation, environment, compacting: compacting)
+          }
+        }
+      }
+    } catch {
+      throw StoreError(wrapping: error, during: "copy", path: path)
+    }
+  }
+
+  /// K1 to K7. The caller has the writer's role, and no gate.
+  ///
+  /// - Parameter wanted: Only this one: another process may have been faster.
+  /// - Returns: The generation that was left; `nil`: it was not the one wanted.
+  @discardableResult
+  func copyGeneration(_ wanted: Generation? = nil) throws -> Generation? {
+    try withGeneration { generation in
+      if let wanted, generation !== wanted { return nil }
+      guard generation.acquireProcessWriterLock() else { throw EngineSignal.generationChanged }
+      defer { generation.releaseProcessWriterLock() }
+      if generation.isClosing { throw EngineSignal.generationChanged }
+      // Before the gate: other processes open and close the store while this waits for a writer.
+      try takeTicket(in: generation)
+      defer { generation.table.releaseTicket(process: generation.process) }
+      _ = try? generation.environment.clearDeadReaders()
+      let transaction = try WriteTransaction(in: generation.environment)
+      try generation.resolveInterruptedCompaction()
+      if generation.table.isFenced { throw EngineSignal.generationChanged }
+      generation.table.announceWriter(label: generation.base &+ transaction.id)
+      let builder = GenerationBuilder(directory: directory, options: options)
+      do {
+        // LMDB's copying thread inherits the mask: a limit on files is an error, not a signal.
+        try OSThread.blockingSIGXFSZ { () throws(any Error) in try builder.copy(generation) }
+      } catch EngineSignal.generationChanged {
+        throw EngineSignal.generationChanged
+      } catch {
+        throw StoreError(wrapping: error, during: "compact", path: directory.path)
+      }
+      _ = consume transaction
+      return generation
+    }
+  }
+
+  // MARK: Growth
+
+  /// Looks whether somebody holds on to what the file has grown by, and if so moves everybody.
+  func checkGrowth() {
+    guard let generation = try? generation(), generation.needsGrowthCheck else { return }
+    guard
+      let (size, oldest) = try? generation.whileOpen({ environment in
+        _ = try? environment.clearDeadReaders()
+        return (generation.dataSize, environment.oldestReader)
+      })
+    else { return }
+    generation.setGrowthMark(size + max(size / 4, Generation.growthStep))
+    guard let stalled = oldest, stalled.transactionsBehind >= 256 else { return }
+    do {
+      // One that is not stopped will end: `verify()` holds a snapshot for as long as it reads.
+      let isStopped = ProcessIdentity.isStopped(stalled.pid)
+      let limit = (3 * (try statistics().bytes) + Generation.growthStep) * (isStopped ? 1 : 8)
+      guard isStopped || size > limit else { return }
+      notify(.readerStalled(pid: stalled.pid, transactionsBehind: stalled.transactionsBehind))
+      guard size > limit else { return }
+      try enqueueWriteBehind(
+        WriteRequest(
+          .exclusive { core in
+            do { try core.copyGeneration(generation) } catch { core.report(error) }
+          }))
+    } catch {
+      report(error)
+    }
+  }
+}
+
+extension Generation {
+  static let growthStep = 16 << 20
+
+  /// After a commit, with the size the file has now.
+  func noteGrowth(to size: Int, _ core: StoreCore) {
+    guard size > growthCheckSize.load(ordering: .relaxed) else { return }
+    if !isGrowthNoted.exchange(true, ordering: .acquiringAndReleasing) { core.worker.wake(core) }
+  }
+
+  var needsGrowthCheck: Bool { isGrowthNoted.load(ordering: .acquiring) }
+
+  func setGrowthMark(_ size: Int) {
+    growthCheckSize.store(size, ordering: .relaxed)
+    isGrowthNoted.store(false, ordering: .releasing)
+  }
+}
+
+extension EnvironmentHandle {
+  /// The reader whose snapshot is oldest, if it is not the newest there is.
+  var oldestReader: StoreStatistics.Reader? {
+    let last = information.lastTransaction
+    let readers = (try? self.readers()) ?? []
+    let held = readers.compactMap { reader in
+      reader.transaction.map { (pid: reader.pid, transaction: $0) }
+    }
+    guard let oldest = held.min(by: { $0.transaction < $1.transaction }) else { return nil }
+    guard oldest.transaction < last else { return nil }
+    return .init(pid: oldest.pid, transactionsBehind: Int(clamping: last - oldest.transaction))
+  }
+}

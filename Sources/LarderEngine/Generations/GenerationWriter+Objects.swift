@@ -1,0 +1,147 @@
+// Larder — an embedded, multi-process cache and object store.
+// Copyright 2026 the Larder authors. Licensed under Apache-2.0.
+// SPDX-License-Identifier: Apache-2.0
+
+internal import LarderLMDB
+internal import LarderSystem
+
+// Objects keep type number, sequence and schema version; ids and index entries are made anew from
+// what the records carry, and the books are counted.
+
+extension GenerationWriter {
+  /// Adds an object, unless a newer one of the same id or the same place is there.
+  ///
+  /// - Parameter indexes: Those that are still kept.
+  func append(_ object: SalvagedObject, indexes: Set<UInt32>) throws {
+    try prepareForMore()
+    let idKey = ObjectFormat.idKey(
+      ObjectFormat.hash(type: object.type, id: object.id, meta: meta), meta)
+    let place = ObjectFormat.objectKey(type: object.type, sequence: object.sequence)
+    var others: [[UInt8]] = []
+    let known = try value(place, in: tables.objects)
+    if known != nil { others.append(place) }
+    let items = try value(idKey, in: tables.ids) ?? []
+    for item in items.withRawSpan({ ObjectFormat.idItems($0) }) where item.type == object.type {
+      let key = ObjectFormat.objectKey(type: item.type, sequence: item.sequence)
+      if key != place { others.append(key) }
+    }
+    for other in others {
+      guard let stored = try stored(other) else { continue }
+      // Of one place in `ids` only: another object.
+      if other != place, stored.id != object.id { continue }
+      if stored.header.label >= object.header.label { return }
+      try remove(stored, other, indexes)
+    }
+    var header = object.header
+    header.label = min(header.label, Generation.base(ofGeneration: meta.generation))
+    let reference = header.isChunked ? try writeChunks(object.id, object.payload) : nil
+    let start = header.sealed(
+      contentHash: EntryHeader.contentHash(key: object.id, payload: object.payload))
+    try start.withRawSpan { start throws(LMDBError) in
+      try (reference ?? object.id).withRawSpan { middle throws(LMDBError) in
+        try (reference == nil ? object.payload : []).withRawSpan { end throws(LMDBError) in
+          try transaction!.put(start, middle, end, forKey: place, in: tables.objects)
+        }
+      }
+    }
+    try link(idKey, object.type, object.sequence)
+    for key in object.keys where indexes.contains(key.index) {
+      try transaction!.put(
+        [], forKey: ObjectFormat.indexEntry(key, sequence: object.sequence), in: tables.indexes)
+    }
+    var books = objectBooks[object.type] ?? ObjectTypeCounters()
+    books.count += 1
+    books.bytes += UInt64(header.cost)
+    books.nextSequence = max(books.nextSequence, object.sequence + 1)
+    objectBooks[object.type] = books
+    account(pending: header.cost)
+  }
+
+  private func link(_ idKey: UInt64, _ type: UInt32, _ sequence: UInt64) throws {
+    var items = try value(idKey, in: tables.ids) ?? []
+    items.append(littleEndian: type)
+    items.append(littleEndian: sequence)
+    try items.withRawSpan { items throws(LMDBError) in
+      try transaction!.put(items, forKey: idKey, in: tables.ids)
+    }
+  }
+
+  // MARK: What is there already
+
+  private struct Stored {
+    let header: EntryHeader
+    let id: [UInt8]
+    let keys: [ObjectIndexKey]
+    let chunks: ChunkReference?
+    let type: UInt32
+    let sequence: UInt64
+  }
+
+  private func stored(_ key: [UInt8]) throws -> Stored? {
+    guard let record = try value(key, in: tables.objects),
+      let item = try record.withRawSpan({ try Record.items(in: $0) }).first,
+      let (type, sequence) = ObjectFormat.place(key)
+    else { return nil }
+    let header = item.header
+    var content: [UInt8] = Array(record.dropFirst(EntryHeader.size))
+    if let reference = item.chunks {
+      content =
+        try Record.chunkedContent(reference, length: header.contentLength) { id, body in
+          try value(id, in: tables.chunks).map { $0.withRawSpan { body($0) } } ?? false
+        } ?? []
+    }
+    let payload = Array(content.dropFirst(header.keyLength))
+    let keys = payload.withRawSpan { ObjectFormat.indexKeys($0)?.keys }
+    return Stored(
+      header: header, id: Array(content.prefix(header.keyLength)), keys: keys ?? [],
+      chunks: item.chunks, type: type, sequence: sequence)
+  }
+
+  private func remove(_ stored: Stored, _ key: [UInt8], _ indexes: Set<UInt32>) throws {
+    for id in stored.chunks?.ids ?? 0..<0 {
+      try transaction!.remove(key: id, in: tables.chunks)
+    }
+    for key in stored.keys where indexes.contains(key.index) {
+      try transaction!.remove(
+        key: ObjectFormat.indexEntry(key, sequence: stored.sequence), in: tables.indexes)
+    }
+    let idKey = ObjectFormat.idKey(
+      ObjectFormat.hash(type: stored.type, id: stored.id, meta: meta), meta)
+    let items = try value(idKey, in: tables.ids) ?? []
+    try transaction!.remove(key: idKey, in: tables.ids)
+    for item in items.withRawSpan({ ObjectFormat.idItems($0) })
+    where item.type != stored.type || item.sequence != stored.sequence {
+      try link(idKey, item.type, item.sequence)
+    }
+    try transaction!.remove(key: key, in: tables.objects)
+    objectBooks[stored.type]!.count -= 1
+    objectBooks[stored.type]!.bytes -= UInt64(stored.header.cost)
+  }
+
+  // MARK: End
+
+  /// Writes the catalog: after all objects.
+  func write(_ catalog: SalvagedCatalog) throws {
+    try prepareForMore()
+    for type in catalog.repairedTypes {
+      try transaction!.put(
+        type.encoded(), forKey: ObjectTypeRecord.key(type.name), in: .main)
+      var books = objectBooks[type.number] ?? ObjectTypeCounters()
+      if let old = catalog.books[type.number] {
+        books.nextSequence = max(books.nextSequence, min(old.nextSequence, 1 << 62))
+        books.budget = old.budget
+        books.mostObjects = old.mostObjects
+        // What eviction takes its samples from is made anew when it is missed.
+      }
+      try transaction!.put(
+        books.encoded(), forKey: ObjectTypeCounters.key(type.number), in: .main)
+    }
+    for migration in catalog.appliedMigrations {
+      try transaction!.put(
+        migration.encoded(), forKey: ObjectMigrationRecord.key(migration.name), in: .main)
+    }
+    var number: [UInt8] = []
+    number.append(littleEndian: catalog.nextNumber)
+    try transaction!.put(number, forKey: ObjectTypeCounters.numbersKey, in: .main)
+  }
+}

@@ -1,0 +1,60 @@
+// Larder — an embedded, multi-process cache and object store.
+// Copyright 2026 the Larder authors. Licensed under Apache-2.0.
+// SPDX-License-Identifier: Apache-2.0
+
+internal import LarderSystem
+
+/// The lock around every opening and closing of a store, on this machine.
+///
+/// A process killed inside `mdb_env_open` beside another opener makes LMDB 0.9 go back in time, and
+/// closing races with opening; so there is never more than one process in either. The kernel frees
+/// the lock when its holder dies.
+package final class OpenLock: Sendable {
+  private let file: OwnedFile
+
+  private init(file: OwnedFile) { self.file = file }
+
+  /// Waits for the gate, at most `timeout`.
+  package static func enter(
+    _ directory: StoreDirectory, timeout: Duration
+  ) throws(StoreError) -> OpenLock {
+    ForkGuard.activate()
+    let deadline = Clocks.monotonicNanoseconds() &+ timeout.nanoseconds
+    let pause = Event()
+    var waited: OwnedFile?
+    while true {
+      do throws(SystemError) {
+        let file = try OwnedFile(
+          path: directory.gate, creation: .createIfMissing, closesInForkedChild: true)
+        if try file.tryExclusiveLock() {
+          // Somebody may have removed the whole store between our open and our lock.
+          if try FileSystem.status(of: directory.gate)?.identity == file.status.identity {
+            return OpenLock(file: file)
+          }
+          continue
+        }
+        waited = file
+      } catch {
+        if error.isOutOfFiles {
+          throw StoreError(error, during: "open", path: directory.path)
+        }
+        throw StoreError(
+          error.isStorageFull ? .storageFull : .directory, during: "open", path: directory.gate,
+          "The store's gate cannot be opened (\(error)). Check the directory's owner and mode "
+            + "(0700).", errorNumber: error.errno)
+      }
+      guard Clocks.monotonicNanoseconds() < deadline else {
+        let holder = waited?.lockHolder
+        throw StoreError(
+          .openTimeout, during: "open", path: directory.path,
+          "\(LockHolder.name(holder)) has been opening or closing this store for longer than "
+            + "\(timeout). If it is stopped, continue it or end it.", pid: holder)
+      }
+      pause.wait(nanoseconds: 2_000_000)
+    }
+  }
+
+  package func leave() { file.unlock() }
+
+  deinit { file.unlock() }
+}

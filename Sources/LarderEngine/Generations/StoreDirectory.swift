@@ -1,0 +1,364 @@
+// Larder — an embedded, multi-process cache and object store.
+// Copyright 2026 the Larder authors. Licensed under Apache-2.0.
+// SPDX-License-Identifier: Apache-2.0
+
+internal import LarderSystem
+
+// THE DIRECTORY OF A STORE
+//
+//     <path>/                  mode 0700, owned by the user
+//       v1/                    the root of a `.cache` store of format 1; the root of a durable or
+//                              relaxed store is <path> itself
+//         gate                 flock'ed around every open, close and creation; never deleted
+//         CURRENT              "larder 1 g-<number> <checksum>\n"; replaced by rename
+//         copying              flock'ed by a compaction while it writes g-<n>.copy
+//         leases               byte-range locks, one byte a key's hash
+//         g-<number>/          a generation
+//           data.mdb lock.mdb  LMDB
+//           shared.table       SharedTableLayout.swift
+//           state              StoreState.swift
+//           synced             of a relaxed store: CheckpointRecord.swift
+//           presence           byte 0: read-locked by every process that has it open;
+//                              1,000 + n: write-locked by the process in slot n of the table;
+//                              2^40 + pid: write-locked by the process itself; of a relaxed
+//                              store, 2: by who brings it to the disk, 16 + n: by who writes in
+//                              lane n of `synced`
+//           set-aside          a repair has read this generation: keep it when it is left
+//         ns-<number>/         of a cache: a store for the processes of one PID namespace, made
+//                              while those of another have this one open, removed by the next
+//                              opener once no process has it open
+//       damaged-g-<number>/    what was kept of a generation that was repaired
+//
+// Files of a live generation are never replaced, truncated or removed one by one. A generation that
+// cannot be used any more is condemned and left; a new one is built beside it, and CURRENT is
+// renamed to point at it.
+
+/// The root directory of a store: where its files are.
+///
+/// The store's own directory is held open (`HeldDirectory`): ``root`` and all paths derived from it lead
+/// to the directory that was judged, even if an entry of its path is renamed. They are valid for the
+/// lifetime of this value; errors show the real path.
+package struct StoreDirectory: Sendable, Hashable {
+  /// The directory the user named, made absolute.
+  package let path: String
+  /// Where `gate` and `CURRENT` are: the path for system calls.
+  package let root: String
+  /// The path of ``root`` that users know.
+  let realRoot: String
+  private let held: HeldDirectory?
+
+  package var gate: String { root + "/gate" }
+  package var current: String { root + "/CURRENT" }
+  package var leases: String { root + "/leases" }
+  package func generation(_ number: UInt64) -> String { root + "/g-\(number)" }
+  /// Whether a generation, once it is left, is to be kept and not removed.
+  static let setAsideMark = "set-aside"
+
+  package static let formatVersion = 1
+
+  /// A directory that is named by its path, for tools that only look.
+  package init(path: String, root: String) {
+    self.path = path
+    self.root = root
+    realRoot = root
+    held = nil
+  }
+
+  /// A directory that is held.
+  ///
+  /// - Parameter below: The rest of the path of ``root``, empty or beginning with a slash.
+  private init(_ held: HeldDirectory, below: String) {
+    path = held.path
+    root = held.reference + below
+    realRoot = held.path + below
+    self.held = held
+  }
+
+  /// A directory in this one, as the root of a store beside.
+  func inner(_ name: String) -> StoreDirectory {
+    guard let held else { return StoreDirectory(path: path, root: root + "/" + name) }
+    return StoreDirectory(held, below: String(realRoot.dropFirst(path.count)) + "/" + name)
+  }
+
+  /// The name of the directory of this PID namespace's store. The kernel uses the number again for a
+  /// later namespace; while a process of this one has the store open, it cannot.
+  static var besideName: String { besidePrefix + String(ProcessIdentity.pidNamespace) }
+  static let besidePrefix = "ns-"
+
+  /// Whether this is the root of a store beside, and where the main one is.
+  var isBeside: Bool {
+    realRoot.dropFirst(path.count).split(separator: "/").last?.hasPrefix(Self.besidePrefix) ?? false
+  }
+  var outer: StoreDirectory {
+    let below = realRoot[..<realRoot.lastIndex(of: "/")!].dropFirst(path.count)
+    guard let held else { return StoreDirectory(path: path, root: path + below) }
+    return StoreDirectory(held, below: String(below))
+  }
+
+  /// Leads all paths of this value to a directory that was prepared again: the first was deleted.
+  func follow(_ fresh: StoreDirectory) {
+    if let new = fresh.held { held?.follow(new) }
+  }
+
+  /// The path of a generation that users know; it names the generation within this process.
+  func realGeneration(_ number: UInt64) -> String { realRoot + "/g-\(number)" }
+
+  package static func == (left: StoreDirectory, right: StoreDirectory) -> Bool {
+    left.path == right.path && left.realRoot == right.realRoot
+  }
+
+  package func hash(into hasher: inout Hasher) { hasher.combine(realRoot) }
+
+  /// The default store: `$XDG_CACHE_HOME/larder`, else `~/.cache/larder`; the caches directory on
+  /// Apple systems.
+  package static var defaultPath: String {
+    if let cache = FileSystem.environment("XDG_CACHE_HOME"), cache.hasPrefix("/") {
+      return cache + "/larder"
+    }
+    let home = FileSystem.environment("HOME") ?? "/root"
+    #if canImport(Darwin)
+      return home + "/Library/Caches/larder"
+    #else
+      return home + "/.cache/larder"
+    #endif
+  }
+
+  /// The default store of objects: `$XDG_DATA_HOME/larder/objects`, else
+  /// `~/.local/share/larder/objects`; the application support directory on Apple systems.
+  package static var defaultObjectPath: String {
+    if let data = FileSystem.environment("XDG_DATA_HOME"), data.hasPrefix("/") {
+      return data + "/larder/objects"
+    }
+    let home = FileSystem.environment("HOME") ?? "/root"
+    #if canImport(Darwin)
+      return home + "/Library/Application Support/larder/objects"
+    #else
+      return home + "/.local/share/larder/objects"
+    #endif
+  }
+
+  private static func absolute(_ path: String) throws(StoreError) -> String {
+    // What begins with a tilde and is not expanded was meant for a shell.
+    if path.hasPrefix("~"), FileSystem.absolute(path)?.hasSuffix("/" + path) != false {
+      throw refuse(
+        path,
+        "`~` is the home directory only as `~` or `~/…`, and needs the absolute path in HOME. Name the "
+          + "store by its absolute path; a directory whose name begins with a tilde is `./~…`.")
+    }
+    guard var result = FileSystem.absolute(path) else {
+      throw refuse(
+        path,
+        "The working directory was removed, or its path is no UTF-8. Name the store by its absolute "
+          + "path.")
+    }
+    while result.count > 1, result.hasSuffix("/") { result.removeLast() }
+    return result
+  }
+
+  private static func refuse(_ path: String, _ message: String) -> StoreError {
+    StoreError(.directory, during: "open", path: path, message)
+  }
+
+  /// Finds or creates the directory, and checks that it is safe to use.
+  package static func prepare(
+    _ path: String, durability: Durability
+  ) throws(StoreError) -> StoreDirectory {
+    guard !path.isEmpty, !path.utf8.contains(0) else {
+      throw StoreError(.directory, during: "open", path: path, "The path of a store is empty.")
+    }
+    let path = try absolute(path)
+    let held = try hold(path)
+    try check(path, held.status)
+    if let name = FileSystem.refusedFileSystem(below: held.reference) {
+      throw StoreError(
+        .fileSystem, during: "open", path: path,
+        "The directory is on \(name), which does not keep several processes coherent. Choose one on "
+          + "a local disk or in memory.")
+    }
+    // Beside a store it is a stray file; without one, somebody's data.
+    if exists(held.reference + "/data.mdb"), try findDamaged(path) == nil {
+      throw refuse(path, "It holds an LMDB environment (data.mdb). Name another directory.")
+    }
+    let kept = StoreDirectory(held, below: "")
+    let cache = StoreDirectory(held, below: "/v\(formatVersion)")
+    guard durability == .cache else {
+      if exists(cache.current) { throw mismatch(path, wanted: durability, found: .cache) }
+      return kept
+    }
+    if exists(kept.current) {
+      throw mismatch(path, wanted: .cache, found: kept.keptDurability)
+    }
+    let status: FileStatus?
+    do throws(SystemError) {
+      try FileSystem.makeDirectory(cache.root)
+      status = try FileSystem.status(of: cache.root)
+    } catch {
+      throw cannotCreate(cache.realRoot, error)
+    }
+    try check(cache.realRoot, status)
+    return cache
+  }
+
+  /// Opens the directory of a store, judging each directory on its path.
+  private static func hold(_ path: String) throws(StoreError) -> HeldDirectory {
+    do throws(PathWalkError) {
+      return try HeldDirectory(path, creating: true)
+    } catch {
+      switch error {
+      case .system(let error):
+        if error.isPermissionDenied { throw hidden(path, error) }
+        throw StoreError(error, during: "open", path: path)
+      case .notCreated(let error):
+        throw cannotCreate(path, error)
+      case .danglingLink:
+        throw refuse(path, "It is a link to something that does not exist. Remove the link.")
+      case .foreignLink(let link, let owner):
+        throw refuse(
+          path,
+          "\(link) is a link that belongs to user \(owner), not to you (\(FileSystem.userID)). Name "
+            + "the directory itself, or use a directory of your own.")
+      case .foreignParent(let parent, let owner):
+        throw refuse(
+          path,
+          "\(parent) belongs to user \(owner), not to you (\(FileSystem.userID)): that user can "
+            + "replace the store. Use a directory of your own, such as \(defaultPath).")
+      case .writableParent(let parent):
+        throw refuse(
+          path,
+          "Other users may write to \(parent), and can replace the store. Run `chmod go-w` on it, or "
+            + "use a directory of your own, such as \(defaultPath).")
+      }
+    }
+  }
+
+  /// Of which of the two kinds a store is whose root this is and that is no cache.
+  ///
+  /// A guess if its files are damaged; whoever opens it with the wrong one is told the right one.
+  private var keptDurability: Durability {
+    let existing = (try? CurrentPointer.generations(in: self)) ?? []
+    guard let number = ((try? CurrentPointer.read(in: self)) ?? nil) ?? existing.last else {
+      return .durable
+    }
+    let state = (try? StoreState.read(from: generation(number) + "/state")) ?? nil
+    if let known = state?.durability, known != .cache { return known }
+    return StoreDirectory.exists(generation(number) + "/" + CheckpointFile.name)
+      ? .relaxed : .durable
+  }
+
+  /// Where an existing store of any kind is, and of which kind; `nil` when there is none.
+  package static func find(_ path: String) -> (StoreDirectory, Durability)? {
+    guard let path = try? absolute(path) else { return nil }
+    let plain = StoreDirectory(path: path, root: path)
+    if exists(plain.current) { return (plain, plain.keptDurability) }
+    let versioned = path + "/v\(formatVersion)"
+    if exists(versioned + "/CURRENT") {
+      return (StoreDirectory(path: path, root: versioned), .cache)
+    }
+    return nil
+  }
+
+  /// Where a store is that may have lost its `CURRENT`: its generations tell.
+  ///
+  /// - Throws: When this user may not look: that does not mean that there is none.
+  static func findDamaged(_ path: String) throws(StoreError) -> (StoreDirectory, Durability)? {
+    let path = try absolute(path)
+    if let found = find(path) { return found }
+    try refuseHidden(path)
+    for root in [path, path + "/v\(formatVersion)"] {
+      let directory = StoreDirectory(path: path, root: root)
+      if (try? CurrentPointer.generations(in: directory))?.isEmpty == false {
+        return (directory, root == path ? directory.keptDurability : .cache)
+      }
+    }
+    return nil
+  }
+
+  private static func refuseHidden(_ path: String) throws(StoreError) {
+    for place in [path, path + "/v\(formatVersion)"] {
+      do throws(SystemError) { _ = try FileSystem.status(of: place + "/CURRENT") } catch {
+        guard error.isPermissionDenied else { continue }
+        throw hidden(place, error)
+      }
+    }
+  }
+
+  /// Says whose directory it is that keeps `path` from being looked at.
+  private static func hidden(_ path: String, _ error: SystemError) -> StoreError {
+    var whose = ""
+    var place = path
+    while let slash = place.lastIndex(of: "/"), slash > place.startIndex {
+      place = String(place[..<slash])
+      guard let status = try? FileSystem.status(of: place) else { continue }
+      if status.owner != FileSystem.userID {
+        whose = " \(place) belongs to user \(status.owner), not to you (\(FileSystem.userID))."
+      }
+      break
+    }
+    return StoreError(
+      .directory, during: "open", path: path,
+      "The directory cannot be looked at (\(error)).\(whose) Use a directory of your own.",
+      errorNumber: error.errno)
+  }
+
+  /// Gives a generation that is not in force a name under which it stays.
+  ///
+  /// - Returns: The new path.
+  func quarantine(_ number: UInt64) throws(SystemError) -> String {
+    var target = root + "/damaged-g-\(number)"
+    var count = 1
+    while StoreDirectory.exists(target) {
+      count += 1
+      target = root + "/damaged-g-\(number)-\(count)"
+    }
+    try FileSystem.rename(generation(number), to: target)
+    try FileSystem.synchronizeDirectory(root)
+    return HeldDirectory.realPath(target)
+  }
+
+  static func exists(_ path: String) -> Bool {
+    ((try? FileSystem.status(of: path)) ?? nil) != nil
+  }
+
+  static func mismatch(
+    _ path: String, wanted: Durability, found: Durability
+  ) -> StoreError {
+    StoreError(
+      .durabilityMismatch, during: "open", path: path,
+      "The store is .\(found) and was to be opened as .\(wanted). Open it as .\(found), or use "
+        + "another directory.")
+  }
+
+  private static func cannotCreate(_ path: String, _ error: SystemError) -> StoreError {
+    if error.isStorageFull { return StoreError(error, during: "open", path: path) }
+    return StoreError(
+      .directory, during: "open", path: path,
+      "The directory cannot be created (\(error)). Create it with mode 0700, or choose another.",
+      errorNumber: error.errno)
+  }
+
+  /// Checks that a directory is ours alone.
+  ///
+  /// - Parameter status: The status of the open directory, which has no name that could change.
+  private static func check(_ path: String, _ status: FileStatus?) throws(StoreError) {
+    guard let target = status else { throw refuse(path, "It was removed. Open the store again.") }
+    let user = FileSystem.userID
+    guard target.isDirectory else {
+      throw refuse(path, "It is a file, not a directory. Name a directory, or remove the file.")
+    }
+    guard target.owner == user else {
+      throw refuse(
+        path,
+        "It belongs to user \(target.owner), not to you (\(user)). Use a directory of your "
+          + "own.")
+    }
+    guard target.mode & 0o022 == 0 else {
+      throw refuse(
+        path,
+        "Other users may write to it. Run `chmod 700` on it: whoever can write to a store can "
+          + "change what its users read.")
+    }
+    guard target.mode & 0o700 == 0o700 else {
+      throw refuse(path, "You may not write to it. Run `chmod 700` on it, or choose another.")
+    }
+  }
+}

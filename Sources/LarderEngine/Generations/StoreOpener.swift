@@ -1,0 +1,398 @@
+// Larder — an embedded, multi-process cache and object store.
+// Copyright 2026 the Larder authors. Licensed under Apache-2.0.
+// SPDX-License-Identifier: Apache-2.0
+
+internal import LarderLMDB
+internal import LarderSystem
+
+// OPENING
+//
+// Everything happens under the gate: one process at a time, and a process that is killed in here
+// leaves a state the next one understands.
+//
+//   1  CURRENT names the generation; garbled or missing: the newest directory there is; none: build.
+//   2  presence: can byte 0 be write-locked? Then nobody has the generation open: we are alone.
+//   3  shared.table: whole, of this version and generation? Alone it may be made anew; otherwise it
+//      says whether the others are of this boot, this PID namespace, and not condemned.
+//   4  alone: `state`, the count of failed openings and of deaths inside LMDB decide between trust,
+//      verification of every page, (a cache) starting empty, and (a relaxed store) going back to
+//      what was synced last.
+//   5  the cheap guard, always: both meta pages are sane, the file is as long as it was.
+//   6  LMDB opens the file; `meta` must agree with the table and with what was asked for.
+//   7  this process takes a slot, its bytes in presence, and lets the gate go.
+//
+// A cache whose files are damaged is condemned and a new, empty generation built. A durable store's
+// files are never touched: opening fails with an error that says so.
+
+/// Opens a store's current generation, healing or creating it.
+struct StoreOpener {
+  var directory: StoreDirectory
+  let options: StoreOptions
+  var firstNumber: UInt64 = 1
+
+  enum Outcome {
+    case opened(Generation)
+    case unusable(reason: String, GenerationBuilder.InheritedState?)
+    case pidNamespaceMismatch
+  }
+
+  func open() throws(StoreError) -> Generation {
+    // A store beside is opened under the gate of the main one too, whose openers remove it when no
+    // process has it open.
+    let main = directory.isBeside ? directory.outer : directory
+    let gate = try OpenLock.enter(main, timeout: options.openTimeout)
+    defer { gate.leave() }
+    if directory.isBeside { return try openBeside(directory) }
+    // Processes of this namespace are in there: they and this one have to see the same values.
+    let beside = directory.inner(StoreDirectory.besideName)
+    if options.durability == .cache, try isInUse(beside) { return try openBeside(beside) }
+    if let generation = try openLocked() { return generation }
+    if options.durability.survivesSystemCrash {
+      throw StoreError(
+        .otherNamespace, during: "open", path: directory.path,
+        "Processes of another PID namespace (another container) have this .\(options.durability) "
+          + "store open. LMDB identifies processes by pid, so all of them have to be in one "
+          + "namespace. Run this one in theirs (`--pid` of the container), or close the store there."
+      )
+    }
+    removeDeadNamespaces()
+    return try openBeside(beside)
+  }
+
+  /// Opens the current generation, under the gate.
+  ///
+  /// - Returns: `nil` if processes of another PID namespace have it open.
+  func openLocked() throws(StoreError) -> Generation? {
+    try fault(throwing: .openGateTaken, during: "open", path: directory.path)
+    let builder = GenerationBuilder(directory: directory, options: options)
+    // Twice may be unlucky (damaged, then a full disk); more is a loop.
+    for _ in 0..<3 {
+      let existing: [UInt64]
+      let named: UInt64?
+      do throws(SystemError) {
+        existing = try CurrentPointer.generations(in: directory)
+        named = try CurrentPointer.read(in: directory)
+      } catch {
+        throw StoreError(error, during: "open", path: directory.path)
+      }
+      if named == nil, existing.count > 1 {
+        // One of them may be a copy that never came into force, or has been left.
+        if options.durability.survivesSystemCrash {
+          throw StoreError(
+            .damaged, during: "open", path: directory.path,
+            "CURRENT is missing or damaged, and there are generations "
+              + "\(existing.map { "g-\($0)" }.joined(separator: ", ")). Nothing was touched. "
+              + "`larder repair` takes the newest.")
+        }
+        options.onEvent?(.resetToEmpty("CURRENT is missing or damaged"))
+        try builder.build(number: existing.last! + 1, heritage: nil)
+        continue
+      }
+      guard let number = named ?? existing.last else {
+        try builder.build(number: firstNumber, heritage: nil)
+        continue
+      }
+      let outcome: Outcome
+      do {
+        outcome = try open(number)
+      } catch {
+        throw StoreError(wrapping: error, during: "open", path: directory.path)
+      }
+      switch outcome {
+      case .opened(let generation):
+        do throws(SystemError) {
+          if named == nil { try CurrentPointer.write(number, in: directory, synchronous: true) }
+          try removeOldGenerations(but: number)
+        } catch {
+          generation.closeUnused()
+          throw StoreError(error, during: "open", path: directory.path)
+        }
+        fault(.openDone)
+        return generation
+      case .pidNamespaceMismatch:
+        return nil
+      case .unusable(let reason, let heritage):
+        options.onEvent?(.resetToEmpty(reason))
+        var next = max(number, existing.last ?? 0) + 1
+        // Nobody ever came so far: the number in CURRENT was made up.
+        if !CurrentPointer.isPossible(next) { next = (existing.last ?? 0) + 1 }
+        try builder.build(number: next, heritage: heritage, budget: lastBudget(of: number))
+      }
+    }
+    throw StoreError(
+      .damaged, during: "open", path: directory.path,
+      "The store was set aside twice and is still unusable. Check the disk.")
+  }
+
+  private func damaged(_ reason: String) throws(StoreError) -> Outcome {
+    if options.durability == .cache { return .unusable(reason: reason, nil) }
+    throw StoreError(
+      .damaged, during: "open", path: directory.path,
+      "\(reason). Nothing was touched. `larder repair` salvages what is readable; or restore a copy."
+    )
+  }
+
+  func open(_ number: UInt64) throws -> Outcome {
+    let path = directory.generation(number)
+    guard let status = try FileSystem.status(of: path), status.isDirectory else {
+      return try damaged("CURRENT names g-\(number), which does not exist")
+    }
+    if let name = try unexpectedFile(in: path) {
+      return try damaged("\(name) of g-\(number) is not a regular file")
+    }
+    // Before anything is judged: each kind is judged in its own way. Where a cache is tells that it is
+    // one, so that a state that says otherwise is damage.
+    if options.durability.survivesSystemCrash,
+      let kind = try StoreState.read(from: path + "/state")?.durability,
+      kind.survivesSystemCrash
+    {
+      try require(kind)
+    }
+    let presence = try OwnedFile(
+      path: path + "/presence", creation: .createIfMissing, closesInForkedChild: true)
+    let alone = try presence.tryLock(.exclusive, at: PresenceLocks.everybody)
+    guard try presence.tryLock(.exclusive, at: PresenceLocks.pidOffset(ProcessIdentity.pid)) else {
+      return try closeDeferredAndOpen(number)
+    }
+    try fault(throwing: .openPresenceTaken)
+
+    let tablePath = path + "/shared.table"
+    let dataPath = path + "/data.mdb"
+    let dataStatus = try FileSystem.status(of: dataPath)
+    var table = try openTable(tablePath, number: number)
+    if alone, let found = table, try !isCredible(found, path, dataSize: dataStatus?.size ?? 0) {
+      table = nil
+    }
+    if let found = table {
+      if found.isFenced {
+        if !alone { found.fence() }  // Who did it may have died before the floor was raised.
+        if alone, options.durability.survivesSystemCrash {
+          table = nil
+        } else {
+          return try damaged("generation \(number) was condemned")
+        }
+      }
+    }
+    if !alone {
+      guard let table else {
+        // Whoever is in there maps this very file: give it back its length, so that nobody dies of
+        // a SIGBUS, and its flag, so that everybody leaves.
+        if options.durability == .cache { try fenceByPath(tablePath) }
+        return try damaged("shared.table is damaged")
+      }
+      if table.bootID != ProcessIdentity.bootID {
+        if try openTable(tablePath, number: number) == nil {
+          if options.durability == .cache { try fenceByPath(tablePath) }
+          return try damaged("shared.table was damaged just now")
+        }
+        throw StoreError(
+          .fileSystem, during: "open", path: directory.path,
+          "Processes of another machine use this directory. Use one on a disk of this machine.")
+      }
+      if table.pidNamespace != ProcessIdentity.pidNamespace { return .pidNamespaceMismatch }
+    }
+    if let table { clearDeadProcesses(table, presence) }
+    if dataStatus == nil {
+      if !alone { table?.fence() }
+      return try damaged("data.mdb is missing")
+    }
+
+    if alone {
+      let changed = dataStatus?.changed ?? 0
+      if let reason = try suspicion(path, table, changed: changed) {
+        if reason.mustDiscard { return try damaged(reason.text) }
+        if reason.mustRestore {
+          switch try StoreOpener.validCheckpoint(in: path, generation: number) {
+          case .success(let record): try StoreOpener.restore(record, in: path)
+          case .failure(let none): return try damaged("\(reason.text), and \(none.reason)")
+          }
+          return try openJudged(number, path, presence, nil, alone: alone)
+        }
+        let report = try StructuralVerifier.verify(path: dataPath)
+        if !report.isSound {
+          return try damaged("\(reason.text), and data.mdb is damaged: \(report.findings[0])")
+        }
+        table?.crashesInLMDB = 0
+        table?.dataChanged = changed
+      }
+    }
+    return try openJudged(number, path, presence, table, alone: alone)
+  }
+
+  /// Opens a file that was found good, or is only looked at quickly.
+  private func openJudged(
+    _ number: UInt64, _ path: String, _ presence: OwnedFile, _ table: SharedTable?, alone: Bool
+  ) throws -> Outcome {
+    let dataPath = path + "/data.mdb"
+    if alone {
+      try GenerationBuilder.prepareLockFile(in: path, table?.shape)
+    } else {
+      // A reader slot with our own pid is left from a dead namesake: LMDB never clears those.
+      try ReaderSlots.clear(pid: ProcessIdentity.pid, inLockFile: path + "/lock.mdb")
+    }
+    // Counts who dies from here on; whoever fails and lives to tell takes it back.
+    let attempt = alone ? table : nil
+    // Wrapping: what a damaged table counts must not be a trap.
+    attempt?.openAttempts &+= 1
+    defer { if let attempt, attempt.openAttempts > 0 { attempt.openAttempts -= 1 } }
+    let findings = try StructuralVerifier.quickCheck(
+      path: dataPath, atLeast: table?.dataBytes ?? 0)
+    if let finding = findings.first {
+      if !alone { table?.fence() }
+      return try damaged("data.mdb is damaged: \(finding)")
+    }
+    try fault(throwing: .openTableReady)
+    return try openEnvironment(number, path, presence, table, alone: alone)
+  }
+
+  private func openEnvironment(
+    _ number: UInt64, _ path: String, _ presence: OwnedFile, _ found: SharedTable?, alone: Bool
+  ) throws -> Outcome {
+    try fault(throwing: .openBeforeEnvironment)
+    let environment: EnvironmentHandle
+    do {
+      environment = try EnvironmentHandle(
+        path: path,
+        options: .init(
+          mapSize: nil, minimumMapSize: GenerationBuilder.minimumMapSize,
+          maximumReaders: GenerationBuilder.readerSlots(in: path),
+          synchronous: options.durability.syncsEachCommit))
+    } catch {
+      guard error.isDamage else { throw error }
+      if !alone { found?.fence() }
+      return try damaged(error.cause)
+    }
+    do {
+      try fault(throwing: .openAfterEnvironment)
+      return try finish(number, path, presence, found, environment, alone: alone)
+    } catch {
+      environment.close()
+      throw error
+    }
+  }
+
+  private func finish(
+    _ number: UInt64, _ path: String, _ presence: OwnedFile, _ found: SharedTable?,
+    _ environment: EnvironmentHandle, alone: Bool
+  ) throws -> Outcome {
+    guard let (meta, tables) = try StoreOpener.readMeta(environment) else {
+      environment.close()
+      if !alone { found?.fence() }
+      return try damaged("the meta record is missing or damaged")
+    }
+    if meta.version > StoreMeta.version {
+      throw StoreError(
+        .newerFormat, during: "open", path: directory.path,
+        "The store has format \(meta.version); this version writes format \(StoreMeta.version). "
+          + "Update the program.")
+    }
+    try require(meta.durability)
+    guard meta.generation == number else {
+      // Its labels are of other transactions than those the table and the other processes speak of.
+      environment.close()
+      if !alone { found?.fence() }
+      return try damaged("data.mdb is that of generation \(meta.generation), not of \(number)")
+    }
+    let heritage = GenerationBuilder.InheritedState(
+      storeID: meta.storeID, secret: meta.secret, budget: meta.budget)
+    let binding = SharedTable.Binding(storeID: meta.storeID, generation: number)
+    var table = found
+    if table.map({ $0.binding != binding }) ?? false {
+      if !alone {
+        found?.fence()
+        environment.close()
+        if options.durability == .cache {
+          return .unusable(reason: "shared.table belongs to another store", heritage)
+        }
+        throw StoreError(
+          .damaged, during: "open", path: path,
+          "shared.table belongs to another store. Close all processes that use it, open again.")
+      }
+      table = nil
+    }
+    let newest = Generation.base(ofGeneration: number) + environment.information.lastTransaction
+    if alone, let found = table, !found.isPlausible(after: newest) { table = nil }
+    if alone, table == nil || table!.bootID != ProcessIdentity.bootID {
+      // Only recency and statistics are lost. Nobody has the old table mapped.
+      // Unless `state` says already that this boot writes, the first to write says so.
+      let state = try StoreState.read(from: path + "/state")
+      let isDirty = state.map { $0.isDirty && $0.bootID == ProcessIdentity.bootID } ?? false
+      table = try remakeTable(path, meta, environment, dirty: isDirty)
+    }
+    guard let table else {
+      throw StoreError(.damaged, during: "open", path: path, "shared.table is damaged.")
+    }
+    // What `meta` says of the budget is checked.
+    if alone {
+      table.adoptNamespace()
+      table.budget = meta.budget
+      if meta.durability == .relaxed {
+        table.syncInterval = meta.syncInterval
+        try resetRecord(of: table, in: path, newest: newest)
+      }
+    }
+    guard let process = try takeSlot(table, presence) else {
+      throw StoreError(
+        .tooManyProcesses, during: "open", path: directory.path,
+        "\(table.shape.processSlots) processes use this store already. Close some, or give "
+          + "groups of them stores of their own.")
+    }
+    try fault(throwing: .openSlotTaken)
+    _ = try presence.tryLock(.shared, at: PresenceLocks.everybody)
+    try environment.clearDeadReaders()
+    table.openAttempts = 0
+    return .opened(
+      Generation(
+        directory: directory, number: number, meta: meta, table: table, process: process,
+        environment: environment, presence: presence, tables: tables))
+  }
+
+  // MARK: Parts
+
+  private struct RecoveryDecision {
+    let text: String
+    /// A cache starts empty without looking further.
+    let mustDiscard: Bool
+    /// A relaxed store goes back to what was synced last.
+    let mustRestore: Bool
+
+    init(_ text: String, mustDiscard: Bool = false, mustRestore: Bool = false) {
+      self.text = text
+      self.mustDiscard = mustDiscard
+      self.mustRestore = mustRestore
+    }
+  }
+
+  private func suspicion(
+    _ path: String, _ table: SharedTable?, changed: UInt64
+  ) throws -> RecoveryDecision? {
+    let isCache = options.durability == .cache
+    let isRelaxed = options.durability == .relaxed
+    guard let state = try StoreState.read(from: path + "/state") else {
+      // A table of this boot is proof that the system has been up all the time. Without it pages
+      // may be missing, and what their older versions say passes for the truth.
+      let isUnknown = table?.bootID != ProcessIdentity.bootID
+      return RecoveryDecision(
+        "the state file is missing or damaged", mustDiscard: isCache && isUnknown,
+        mustRestore: isRelaxed && isUnknown)
+    }
+    if state.isDirty, state.bootID != ProcessIdentity.bootID {
+      return RecoveryDecision(
+        "the system went down while the store was in use", mustDiscard: isCache,
+        mustRestore: isRelaxed)
+    }
+    guard let table else { return RecoveryDecision("shared.table is missing or damaged") }
+    if table.openAttempts >= 2 {
+      return RecoveryDecision("two processes died opening the store", mustDiscard: isCache)
+    }
+    if table.crashesInLMDB >= Self.deathLimit {
+      return RecoveryDecision("two processes died inside LMDB")
+    }
+    // What the last process knew of the file: in this boot the table has it, a clean `state` also
+    // across boots. A writer killed in a commit leaves a difference as well; looking costs time
+    // only.
+    let known = table.bootID == ProcessIdentity.bootID ? table.dataChanged : state.dataChanged
+    if known != changed { return RecoveryDecision("data.mdb was changed since it was closed") }
+    return nil
+  }
+}

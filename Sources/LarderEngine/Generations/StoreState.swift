@@ -1,0 +1,94 @@
+// Larder — an embedded, multi-process cache and object store.
+// Copyright 2026 the Larder authors. Licensed under Apache-2.0.
+// SPDX-License-Identifier: Apache-2.0
+
+package import LarderSystem
+
+// THE STATE FILE (`state`), 64 bytes, little-endian
+//
+//      0  magic     u64   "LARDERS1"
+//      8  version   u32   1
+//     12  dirty     u32   0: every commit is on the disk; 1: there are, or may be, some that are not
+//     16  boot id   u64   the boot it was written in
+//     24  store id  16 bytes
+//     40  changed   u64   clean: when data.mdb was last changed then; nanoseconds of its status
+//     48  kind      u64   1 cache, 2 durable, 3 relaxed; 0: not known
+//     56  checksum  u64   XXH64 of the first 56 bytes
+//
+// It decides what the next opener makes of `data.mdb`. Dirty is made durable before the first
+// commit of a boot; clean is written only by a closer that is alone, after everything was synced.
+// A clean file that was changed since, by whomever, is verified before it is trusted.
+// How often opening failed half-way is counted in `shared.table`, not here: opening and reading
+// leaves `state` and the disk alone.
+
+/// What is known of a generation's data file when nobody has it open.
+package struct StoreState: Sendable {
+  package static let size = 64
+  private static let magic: UInt64 = 0x3153_5245_4452_414C
+
+  package var isDirty: Bool
+  package var bootID: UInt64
+  package var storeID: (UInt64, UInt64)
+  /// When `data.mdb` was last changed, of a clean one; zero: not known.
+  package var dataChanged: UInt64
+  /// Of which kind the store is, for whoever has to know before it is opened.
+  package var durability: Durability?
+
+  package init(
+    isDirty: Bool, bootID: UInt64, storeID: (UInt64, UInt64), dataChanged: UInt64 = 0,
+    durability: Durability? = nil
+  ) {
+    self.isDirty = isDirty
+    self.bootID = bootID
+    self.storeID = storeID
+    self.dataChanged = dataChanged
+    self.durability = durability
+  }
+
+  /// `nil` when the bytes are not a state file; then the data is verified before it is trusted.
+  package init?(_ bytes: [UInt8]) {
+    guard
+      bytes.count == StoreState.size,
+      bytes.integer(at: 0, as: UInt64.self) == StoreState.magic,
+      bytes.integer(at: 8, as: UInt32.self) == 1,
+      let dirty: UInt32 = bytes.integer(at: 12), dirty <= 1,
+      bytes.integer(at: 56, as: UInt64.self) == XXH64.hash(Array(bytes[..<56]))
+    else { return nil }
+    isDirty = dirty == 1
+    bootID = bytes.integer(at: 16)!
+    storeID = (bytes.integer(at: 24)!, bytes.integer(at: 32)!)
+    dataChanged = bytes.integer(at: 40)!
+    durability = bytes.integer(at: 48, as: UInt8.self).flatMap(Durability.init(code:))
+  }
+
+  package func bytes() -> [UInt8] {
+    var bytes = [UInt8](repeating: 0, count: StoreState.size)
+    bytes.store(StoreState.magic, at: 0)
+    bytes.store(UInt32(1), at: 8)
+    bytes.store(isDirty ? UInt32(1) : 0, at: 12)
+    bytes.store(bootID, at: 16)
+    bytes.store(storeID.0, at: 24)
+    bytes.store(storeID.1, at: 32)
+    bytes.store(dataChanged, at: 40)
+    bytes[48] = durability?.code ?? 0
+    bytes.store(XXH64.hash(Array(bytes[..<56])), at: 56)
+    return bytes
+  }
+
+  /// What a file says; `nil` when it is missing or damaged.
+  package static func read(from path: String) throws(SystemError) -> StoreState? {
+    do throws(SystemError) {
+      let file = try OwnedFile(path: path, writable: false)
+      return StoreState(try file.read(count: StoreState.size + 1, at: 0))
+    } catch {
+      if error.isNoSuchFile { return nil }
+      throw error
+    }
+  }
+
+  package func write(to path: String, synchronous: Bool = true) throws(SystemError) {
+    let file = try OwnedFile(path: path, creation: .createIfMissing)
+    try file.write(bytes(), at: 0)
+    if synchronous { try file.synchronize() }
+  }
+}

@@ -1,0 +1,188 @@
+// Larder — an embedded, multi-process cache and object store.
+// Copyright 2026 the Larder authors. Licensed under Apache-2.0.
+// SPDX-License-Identifier: Apache-2.0
+
+internal import LarderCoding
+package import LarderLMDB
+internal import LarderSystem
+
+// MIGRATIONS IN THE CATALOG
+//
+//     m:<name>   CBOR of `ObjectMigrationRecord`, for ever once it is applied
+//
+// While objects are copied, the record holds the type that is being made, under numbers of its own
+// that nobody else knows, and how far the copying has come. Whatever is read here is read again in
+// every transaction, under the writer lock: any process may take the next step, and no step is taken
+// twice.
+//
+// Meanwhile the old type is read and written as before. The books of its number say how far it was
+// copied (`watchedTo`) and where changes are noted (`watch`, the number of an index): whoever
+// replaces or deletes an object up to there leaves the object's sequence in that index, in the same
+// transaction. Objects behind it are copied later anyhow. Once nothing is left to copy and nothing is
+// noted, the transaction that found it so gives the name to the new numbers.
+
+/// How far a migration is.
+package struct ObjectMigrationRecord: Codable, Sendable, Hashable {
+  package var name: String
+  /// Its place among those that were applied, from 1; zero: it is under way.
+  package var order: UInt64
+  /// When it was applied, in milliseconds since 1970.
+  package var applied: Int64
+  /// The number of the type that is copied.
+  package var source: UInt32
+  /// The type that is being made.
+  package var target: ObjectTypeRecord?
+  /// Where changes of the source are noted.
+  package var watch: UInt32
+  /// The first sequence that was not copied yet.
+  package var next: UInt64
+  package var done: UInt64
+  package var dropped: UInt64
+  package var damaged: UInt64
+
+  package init(name: String, source: UInt32 = 0) {
+    self.name = name
+    self.source = source
+    (order, applied, watch, next, done, dropped, damaged) = (0, 0, 0, 1, 0, 0, 0)
+  }
+
+  package var isApplied: Bool { order != 0 }
+
+  static let prefix = Array("m:".utf8)
+
+  static func key(_ name: String) -> [UInt8] {
+    let bytes = Array(name.utf8)
+    guard bytes.count > 400 else { return prefix + bytes }
+    var key = prefix + bytes.prefix(392)
+    key.append(littleEndian: XXH64.hash(bytes))
+    return key
+  }
+
+  package init?(_ bytes: RawSpan) {
+    guard
+      let content = ChecksummedRecord.opened(bytes),
+      let record = try? CBORCodec().decode(ObjectMigrationRecord.self, from: content)
+    else { return nil }
+    self = record
+  }
+
+  package func encoded() throws -> [UInt8] {
+    ChecksummedRecord.sealed(try CBORCodec().encode(self))
+  }
+}
+
+/// An object on its way to another number.
+package struct MigratingObject: Sendable {
+  package let stored: StoredObject
+  /// The index keys its record owns.
+  package let keys: [ObjectIndexKey]
+}
+
+/// Some objects of a type, in their order.
+package struct ObjectBatch: Sendable {
+  package var objects: [MigratingObject] = []
+  package var damaged: [DamagedObject] = []
+  /// The last sequence looked at.
+  package var last: UInt64?
+  package var isAtEnd = true
+}
+
+extension ObjectReading {
+  /// The migrations the store knows, the applied ones in their order.
+  package static func migrations(
+    _ transaction: borrowing ReadTransaction
+  ) throws -> [ObjectMigrationRecord] {
+    var result: [ObjectMigrationRecord] = []
+    var cursor = try Cursor(over: .main, in: transaction)
+    var more = try cursor.move(atLeast: ObjectMigrationRecord.prefix)
+    while more {
+      guard cursor.currentKey.slice(0..<2)?.equals(ObjectMigrationRecord.prefix) ?? false else {
+        break
+      }
+      if let record = ObjectMigrationRecord(cursor.currentValue) { result.append(record) }
+      more = try cursor.moveToNext()
+    }
+    return result.sorted { ($0.order &- 1, $0.name) < ($1.order &- 1, $1.name) }
+  }
+
+  package static func migration(
+    named name: String, _ transaction: borrowing ReadTransaction
+  ) throws -> ObjectMigrationRecord? {
+    let key = ObjectMigrationRecord.key(name)
+    guard let bytes = try transaction.value(forKey: key, in: .main) else { return nil }
+    guard let record = ObjectMigrationRecord(bytes) else {
+      throw ChecksummedRecord.flaw(
+        of: ObjectMigrationRecord.self, bytes, "the record of the migration \"\(name)\"")
+    }
+    return record
+  }
+
+  /// Objects of a type with their index keys: at most so many, and not many bytes more than asked.
+  package static func batch(
+    type: UInt32, from start: UInt64, limit: Int, bytes: Int, in generation: Generation,
+    _ transaction: borrowing ReadTransaction
+  ) throws -> ObjectBatch {
+    var batch = ObjectBatch()
+    var size = 0
+    var cursor = try Cursor(over: generation.objects, in: transaction)
+    var more = try cursor.move(atLeast: ObjectFormat.objectKey(type: type, sequence: start))
+    while more {
+      guard let sequence = ObjectFormat.sequence(ofObjectKey: cursor.currentKey, type: type) else {
+        return batch
+      }
+      if batch.objects.count + batch.damaged.count >= limit || size >= bytes {
+        batch.isAtEnd = false
+        return batch
+      }
+      batch.last = sequence
+      do {
+        let moving = try moving(cursor.currentValue, type, sequence, generation, transaction)
+        size += moving.stored.bytes.count + moving.stored.id.count
+        batch.objects.append(moving)
+      } catch let damage as DamagedObject {
+        batch.damaged.append(damage)
+      }
+      more = try cursor.moveToNext()
+    }
+    return batch
+  }
+
+  /// One object with its index keys.
+  package static func moving(
+    type: UInt32, sequence: UInt64, in generation: Generation,
+    _ transaction: borrowing ReadTransaction
+  ) throws -> MigratingObject? {
+    let key = ObjectFormat.objectKey(type: type, sequence: sequence)
+    guard let record = try transaction.value(forKey: key, in: generation.objects) else {
+      return nil
+    }
+    return try moving(record, type, sequence, generation, transaction)
+  }
+
+  private static func moving(
+    _ record: RawSpan, _ type: UInt32, _ sequence: UInt64, _ generation: Generation,
+    _ transaction: borrowing ReadTransaction
+  ) throws -> MigratingObject {
+    let (header, content) = try checked(record, type, sequence, generation, transaction)
+    let front = content.withRawSpan { content in
+      ObjectFormat.indexKeys(content.slice(header.keyLength..<content.byteCount)!)
+    }
+    guard let front else { throw DamagedObject(sequence: sequence) }
+    return MigratingObject(
+      stored: StoredObject(
+        sequence: sequence, id: Array(content[..<header.keyLength]),
+        bytes: Array(content[(header.keyLength + front.object)...]), codec: header.codec,
+        version: header.epoch, label: header.label, created: header.created),
+      keys: front.keys)
+  }
+}
+
+extension MigratingObject {
+  /// What an object would be if it had been stored.
+  package init(_ write: ObjectWrite, replacing old: StoredObject) {
+    stored = StoredObject(
+      sequence: old.sequence, id: write.id, bytes: write.bytes, codec: write.codec,
+      version: write.version, label: old.label, created: old.created)
+    keys = write.keys
+  }
+}

@@ -1,0 +1,111 @@
+// Larder — an embedded, multi-process cache and object store.
+// Copyright 2026 the Larder authors. Licensed under Apache-2.0.
+// SPDX-License-Identifier: Apache-2.0
+
+package import LarderLMDB
+internal import LarderSystem
+
+// Walks over many objects, or over the entries of an index.
+
+extension ObjectReading {
+  /// Walks the objects of a type in the order of insertion, or backwards.
+  ///
+  /// - Parameters:
+  ///   - start: The first sequence; backwards the last.
+  ///   - body: Given the object, or what is wrong with it; `false` ends the walk.
+  package static func scan(
+    type: UInt32, from start: UInt64? = nil, backwards: Bool = false, in generation: Generation,
+    _ transaction: borrowing ReadTransaction,
+    _ body: (Result<StoredObject, DamagedObject>) throws -> Bool
+  ) throws {
+    try scan(type: type, from: start, backwards: backwards, in: generation, transaction) {
+      try body(.failure($0))
+    } _: { head, id, object in
+      try body(
+        .success(
+          StoredObject(
+            sequence: head.sequence, id: id.copied(), bytes: object.copied(), codec: head.codec,
+            version: head.version, label: head.label, created: head.created)))
+    }
+  }
+
+  /// Walks the objects of a type like ``scan(type:from:backwards:in:_:_:)``, and lends their parts.
+  package static func scan(
+    type: UInt32, from start: UInt64? = nil, backwards: Bool = false, in generation: Generation,
+    _ transaction: borrowing ReadTransaction, damaged: (DamagedObject) throws -> Bool,
+    _ body: (_ head: StoredObjectMetadata, _ id: RawSpan, _ object: RawSpan) throws -> Bool
+  ) throws {
+    var cursor = try Cursor(over: generation.objects, in: transaction)
+    var more: Bool
+    if backwards {
+      more = try move(
+        &cursor, below: ObjectFormat.objectKey(type: type, sequence: start ?? .max))
+    } else {
+      more = try cursor.move(
+        atLeast: ObjectFormat.objectKey(type: type, sequence: start ?? 0))
+    }
+    while more {
+      guard
+        let sequence = ObjectFormat.sequence(ofObjectKey: cursor.currentKey, type: type)
+      else { return }
+      let goesOn: Bool
+      do {
+        goesOn = try look(
+          at: cursor.currentValue, type, sequence, generation, transaction, body)
+      } catch let damage as DamagedObject {
+        goesOn = try damaged(damage)
+      }
+      guard goesOn else { return }
+      more = backwards ? try cursor.moveToPrevious() : try cursor.moveToNext()
+    }
+  }
+
+  /// Moves to the last key that is not above `key`.
+  @_lifetime(cursor: copy cursor)
+  static func move(_ cursor: inout Cursor, below key: [UInt8]) throws -> Bool {
+    guard try cursor.move(atLeast: key) else { return try cursor.moveToLast() }
+    let isExact = cursor.currentKey.equals(key)
+    return isExact ? true : try cursor.moveToPrevious()
+  }
+
+  /// Walks the entries of an index whose keys are in a range of bytes.
+  ///
+  /// - Parameters:
+  ///   - lower: The first key, or a part all keys begin with that are not below it.
+  ///   - upper: Keys are below this; `nil`: no limit.
+  ///   - body: Given the key's bytes and the object's sequence; `false` ends the walk.
+  package static func scanIndex(
+    _ index: UInt32, from lower: [UInt8] = [], below upper: [UInt8]? = nil,
+    backwards: Bool = false, in generation: Generation,
+    _ transaction: borrowing ReadTransaction,
+    _ body: (_ key: RawSpan, _ sequence: UInt64) throws -> Bool
+  ) throws {
+    var cursor = try Cursor(over: generation.indexes, in: transaction)
+    let first = ObjectFormat.indexPrefix(index, lower)
+    let last =
+      upper.map { ObjectFormat.indexPrefix(index, $0) } ?? ObjectFormat.indexPrefix(index &+ 1)
+    var more: Bool
+    if backwards {
+      more = try cursor.move(atLeast: last)
+      more = more ? try cursor.moveToPrevious() : try cursor.moveToLast()
+    } else {
+      more = try cursor.move(atLeast: first)
+    }
+    while more {
+      do {
+        let entry = cursor.currentKey
+        guard let sequence = ObjectFormat.sequence(ofIndexEntry: entry, index: index) else {
+          return
+        }
+        let key = entry.slice(4..<(entry.byteCount - 8))!
+        if backwards {
+          if key.precedes(lower) { return }
+        } else if let upper, !key.precedes(upper) {
+          return
+        }
+        guard try body(key, sequence) else { return }
+      }
+      more = backwards ? try cursor.moveToPrevious() : try cursor.moveToNext()
+    }
+  }
+}

@@ -1,0 +1,120 @@
+// Larder — an embedded, multi-process cache and object store.
+// Copyright 2026 the Larder authors. Licensed under Apache-2.0.
+// SPDX-License-Identifier: Apache-2.0
+
+internal import LarderLMDB
+internal import LarderSystem
+
+// Numbers of types and indexes that were given up (`d:<number>` in the catalog) are swept by the
+// store's thread, a thousand records a transaction, in whichever process finds them.
+
+extension StoreTransaction {
+  private static var droppedPrefix: [UInt8] { Array("d:".utf8) }
+
+  /// Removes some of what is stored under numbers that were given up.
+  ///
+  /// - Returns: Whether there may be more.
+  mutating func sweepDropped(limit: Int) throws -> Bool {
+    var dropped: (number: UInt32, isIndex: Bool)?
+    try transaction.withReading { reading in
+      var cursor = try Cursor(over: .main, in: reading)
+      guard try cursor.move(atLeast: Self.droppedPrefix) else { return }
+      guard
+        cursor.currentKey.byteCount == 6,
+        cursor.currentKey.slice(0..<2)!.equals(Self.droppedPrefix),
+        let number: UInt32 = cursor.currentKey.integer(at: 2)
+      else { return }
+      dropped = (number.byteSwapped, cursor.currentValue.integer(at: 0, as: UInt8.self) == 2)
+    }
+    guard let dropped else { return false }
+    try fault(throwing: .sweepStep)
+    let count =
+      dropped.isIndex
+      ? try sweepIndex(dropped.number, limit) : try sweepType(dropped.number, limit)
+    if count < limit {
+      try transaction.remove(key: ObjectTypeCounters.droppedKey(dropped.number), in: .main)
+      try transaction.remove(key: ObjectTypeCounters.key(dropped.number), in: .main)
+      objectBooks[dropped.number] = nil
+    }
+    force()
+    return true
+  }
+
+  private mutating func sweepIndex(_ number: UInt32, _ limit: Int) throws -> Int {
+    var keys: [[UInt8]] = []
+    try transaction.withReading { reading in
+      try ObjectReading.scanIndex(number, in: generation, reading) { key, sequence in
+        keys.append(
+          ObjectFormat.indexEntry(
+            ObjectIndexKey(index: number, bytes: key.copied()), sequence: sequence))
+        return keys.count < limit
+      }
+    }
+    for key in keys { try transaction.remove(key: key, in: generation.indexes) }
+    return keys.count
+  }
+
+  private mutating func sweepType(_ number: UInt32, _ limit: Int) throws -> Int {
+    var found: [(sequence: UInt64, id: [UInt8]?)] = []
+    try transaction.withReading { reading in
+      try ObjectReading.scan(type: number, in: generation, reading) { result in
+        switch result {
+        case .success(let stored): found.append((stored.sequence, stored.id))
+        case .failure(let damage): found.append((damage.sequence, nil))
+        }
+        return found.count < limit
+      }
+    }
+    for (sequence, id) in found {
+      // The index entries went with their indexes' numbers, or go with them.
+      if let id, try delete(type: number, id: id) { continue }
+      try removeDanglingKeys(of: sequence, number)
+      try transaction.remove(
+        key: ObjectFormat.objectKey(type: number, sequence: sequence), in: generation.objects)
+    }
+    return found.count
+  }
+}
+
+extension StoreCore {
+  /// Whether anything was given up and not swept yet.
+  private func hasDropped() -> Bool {
+    let found = try? withGeneration { generation in
+      try generation.withSnapshot { transaction, _ in
+        var cursor = try Cursor(over: .main, in: transaction)
+        guard try cursor.move(atLeast: Array("d:".utf8)) else { return false }
+        return cursor.currentKey.slice(0..<2)?.equals(Array("d:".utf8)) ?? false
+      }
+    }
+    return found ?? false
+  }
+
+  /// Called by the store's thread, about once a second.
+  package func sweepDroppedObjects() {
+    guard hasDropped() else { return }
+    do {
+      try enqueueWriteBehind(
+        WriteRequest(
+          .exclusive { core in
+            do {
+              // A tenth of a second's worth; the rest with the next tick.
+              for _ in 0..<10 {
+                let more = try core.withGeneration { generation in
+                  try core.transact(in: generation) { try $0.sweepDropped(limit: 1000) }.result
+                }
+                if !more { break }
+              }
+            } catch {
+              core.reportSweep(error)
+            }
+          }))
+    } catch {
+      reportSweep(error)
+    }
+  }
+
+  /// A store that is being closed leaves the rest to others: nothing has gone wrong.
+  private func reportSweep(_ error: any Error) {
+    if (error as? StoreError)?.code != .closed { report(error) }
+  }
+}

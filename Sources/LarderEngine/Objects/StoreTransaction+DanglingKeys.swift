@@ -1,0 +1,76 @@
+// Larder — an embedded, multi-process cache and object store.
+// Copyright 2026 the Larder authors. Licensed under Apache-2.0.
+// SPDX-License-Identifier: Apache-2.0
+
+internal import LarderLMDB
+internal import LarderSystem
+
+extension StoreTransaction {
+  /// Removes what leads to an object whose record does not say any more what that is: its sequence
+  /// may get another record, and a key left behind would find that, or keep a unique key for ever.
+  ///
+  /// - Complexity: O(*n*) in all ids and index keys; damage is rare.
+  mutating func removeDanglingKeys(of sequence: UInt64, _ type: UInt32) throws {
+    var hashes: [UInt64] = []
+    var entries: [[UInt8]] = []
+    try transaction.withReading { reading in
+      var indexes = Set(
+        try ObjectReading.types(reading).filter { $0.number == type }.flatMap {
+          $0.indexes.map(\.number)
+        })
+      for migration in try ObjectReading.migrations(reading) where migration.target?.number == type
+      {
+        indexes.formUnion(migration.target!.indexes.map(\.number))
+      }
+      for index in indexes {
+        try ObjectReading.scanIndex(index, in: generation, reading) { key, found in
+          if found == sequence {
+            entries.append(
+              ObjectFormat.indexEntry(
+                ObjectIndexKey(index: index, bytes: key.copied()), sequence: sequence))
+          }
+          return true
+        }
+      }
+      var cursor = try Cursor(over: generation.ids, in: reading)
+      var more = try cursor.moveToFirst()
+      while more {
+        let isFound = ObjectFormat.idItems(cursor.currentValue).contains { $0 == (type, sequence) }
+        if isFound {
+          hashes.append(ObjectFormat.hash(ofIDKey: cursor.currentInteger, generation.meta))
+        }
+        more = try cursor.moveToNext()
+      }
+    }
+    for entry in entries { try transaction.remove(key: entry, in: generation.indexes) }
+    for hash in hashes { try unlink(hash, type, sequence) }
+  }
+
+  /// Shows the stored object of the same version to a closure that may change the write.
+  static func revise(
+    _ write: inout ObjectWrite, _ old: Old,
+    _ body: (RawSpan, [ObjectIndexKey], inout ObjectWrite) throws -> Void
+  ) throws {
+    guard case .found(let header, let content, let keys) = old, header.epoch == write.version,
+      header.codec == write.codec
+    else { return }
+    try content.withRawSpan { content in
+      let payload = content.slice(header.keyLength..<content.byteCount)!
+      guard let start = ObjectFormat.objectStart(payload) else { return }
+      try body(payload.slice(start..<payload.byteCount)!, keys, &write)
+    }
+  }
+
+  /// Returns whether a write is what is stored, with the same index keys in another order: an index
+  /// that is built later puts its keys after all others.
+  ///
+  /// - Parameters:
+  ///   - content: The stored identifier and payload, of the length that the write has.
+  ///   - keys: The stored index keys.
+  static func isSame(
+    _ write: ObjectWrite, as content: [UInt8], _ keys: [ObjectIndexKey]
+  ) -> Bool {
+    keys.count == write.keys.count && content.suffix(write.bytes.count).elementsEqual(write.bytes)
+      && Set(keys) == Set(write.keys)
+  }
+}

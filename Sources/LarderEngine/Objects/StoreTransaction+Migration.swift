@@ -1,0 +1,198 @@
+// Larder — an embedded, multi-process cache and object store.
+// Copyright 2026 the Larder authors. Licensed under Apache-2.0.
+// SPDX-License-Identifier: Apache-2.0
+
+internal import LarderLMDB
+internal import LarderSystem
+
+/// Another object has the id an object was to be stored under.
+package struct ObjectIDConflict: Error, Sendable {
+  package let id: [UInt8]
+  /// The sequence of the one that has it.
+  package let holder: UInt64
+}
+
+extension StoreTransaction {
+  // MARK: Catalog
+
+  package func migration(named name: String) throws -> ObjectMigrationRecord? {
+    try transaction.withReading { try ObjectReading.migration(named: name, $0) }
+  }
+
+  /// Stores how far a migration is.
+  package mutating func putMigration(_ record: ObjectMigrationRecord) throws {
+    try transaction.put(
+      record.encoded(), forKey: ObjectMigrationRecord.key(record.name), in: .main)
+    force()
+    try fault(throwing: .migrationNoted)
+  }
+
+  /// Forgets a migration that was not applied.
+  package mutating func removeMigration(named name: String) throws {
+    try transaction.remove(key: ObjectMigrationRecord.key(name), in: .main)
+    force()
+  }
+
+  /// Marks a migration as applied, for ever.
+  package mutating func finishMigration(_ record: ObjectMigrationRecord) throws {
+    let known = try transaction.withReading { try ObjectReading.migrations($0) }
+    var record = record
+    record.order = (known.map(\.order).max() ?? 0) + 1
+    record.applied = now
+    record.target = nil
+    try putMigration(record)
+  }
+
+  /// Forgets a type's name. Its numbers have to be given up before.
+  package mutating func removeObjectType(named name: String) throws {
+    try transaction.remove(key: ObjectTypeRecord.key(name), in: .main)
+    objectTypes[name] = nil
+    objectTypeChanges += 1
+    raisesFloor = true
+    touchObjectType(0)
+  }
+
+  /// Gives up everything that is stored under a type's numbers.
+  package mutating func dropObjects(of record: ObjectTypeRecord) throws {
+    try dropObjectNumber(record.number, isIndex: false)
+    for index in record.indexes { try dropObjectNumber(index.number, isIndex: true) }
+  }
+
+  // MARK: Watching
+
+  /// Called after a stored object was replaced or deleted.
+  mutating func logObjectChange(_ type: UInt32, _ sequence: UInt64) throws {
+    let books = try objectBooks(type)
+    guard books.watch != 0, sequence <= books.watchedTo, !Mutant.changesUnnoticed.isActive else {
+      return
+    }
+    try transaction.put([], forKey: Self.note(books.watch, sequence), in: generation.indexes)
+  }
+
+  private static func note(_ watch: UInt32, _ sequence: UInt64) -> [UInt8] {
+    ObjectFormat.indexEntry(ObjectIndexKey(index: watch, bytes: []), sequence: sequence)
+  }
+
+  /// The first sequences that were noted.
+  package func notedChanges(_ watch: UInt32, limit: Int) throws -> [UInt64] {
+    var noted: [UInt64] = []
+    try transaction.withReading { reading in
+      try ObjectReading.scanIndex(watch, in: generation, reading) { _, sequence in
+        noted.append(sequence)
+        return noted.count < limit
+      }
+    }
+    return noted
+  }
+
+  package func isNoted(_ watch: UInt32, _ sequence: UInt64) throws -> Bool {
+    let entry = Self.note(watch, sequence)
+    return try transaction.value(forKey: entry, in: generation.indexes) != nil
+  }
+
+  package mutating func removeNote(_ watch: UInt32, _ sequence: UInt64) throws {
+    try transaction.remove(key: Self.note(watch, sequence), in: generation.indexes)
+  }
+
+  /// How many entries an index has.
+  package func countIndexEntries(_ index: UInt32) throws -> UInt64 {
+    var count: UInt64 = 0
+    try transaction.withReading { reading in
+      try ObjectReading.scanIndex(index, in: generation, reading) { _, _ in
+        count += 1
+        return true
+      }
+    }
+    return count
+  }
+
+  // MARK: Moving
+
+  package func objectBatch(
+    type: UInt32, from start: UInt64, limit: Int, bytes: Int
+  ) throws -> ObjectBatch {
+    try transaction.withReading {
+      try ObjectReading.batch(
+        type: type, from: start, limit: limit, bytes: bytes, in: generation, $0)
+    }
+  }
+
+  package func movingObject(type: UInt32, sequence: UInt64) throws -> MigratingObject? {
+    try transaction.withReading {
+      try ObjectReading.moving(type: type, sequence: sequence, in: generation, $0)
+    }
+  }
+
+  package func objectSequence(type: UInt32, id: [UInt8]) throws -> UInt64? {
+    try transaction.withReading {
+      try ObjectReading.sequence(type: type, id: id, in: generation, $0)
+    }
+  }
+
+  /// Stores an object under the sequence it has had elsewhere, instead of what is there.
+  ///
+  /// - Throws: ``ObjectIDConflict``, ``UniqueKeyConflict``; nothing was changed then.
+  package mutating func place(
+    _ write: ObjectWrite, type: UInt32, sequence: UInt64, created: Int64
+  ) throws {
+    if let holder = try objectSequence(type: type, id: write.id), holder != sequence {
+      throw ObjectIDConflict(id: write.id, holder: holder)
+    }
+    for key in write.keys where write.uniqueIndexes.contains(key.index) {
+      try requireFree(key, for: write.id, sequence, type)
+    }
+    try removeObject(type: type, sequence: sequence)
+    try link(ObjectFormat.hash(type: type, id: write.id, in: generation), type, sequence)
+    for key in write.keys {
+      try transaction.put(
+        [], forKey: ObjectFormat.indexEntry(key, sequence: sequence), in: generation.indexes)
+    }
+    let payload = ObjectFormat.payload(write.keys, write.bytes)
+    try put(write, payload, type, sequence, created: created)
+    try changeObjectBooks(type) { $0.nextSequence = max($0.nextSequence, sequence + 1) }
+    // No stamp of the id: nobody can have read the number yet.
+    force()
+    fault(.betweenPuts)
+  }
+
+  /// Stores an object of a type in use anew, with other keys.
+  package mutating func replace(
+    _ write: ObjectWrite, type: UInt32, sequence: UInt64, created: Int64
+  ) throws {
+    try place(write, type: type, sequence: sequence, created: created)
+    try logObjectChange(type, sequence)
+    touch(hash: ObjectFormat.hash(type: type, id: write.id, in: generation))
+    touchObjectType(type)
+  }
+
+  /// Lets an object that was copied have been used when the one it was made of was.
+  package func copyRecency(of old: [UInt8], _ source: UInt32, to new: [UInt8], _ target: UInt32) {
+    let from = ObjectFormat.hash(type: source, id: old, in: generation)
+    let to = ObjectFormat.hash(type: target, id: new, in: generation)
+    let tick = generation.table.lastUse(hash: from)
+    // Another key in the same place may have been used since.
+    if tick > generation.table.lastUse(hash: to) {
+      generation.table.setLastUse(hash: to, tick: tick)
+    }
+  }
+
+  /// Removes the object of a sequence, if there is one.
+  package mutating func removeObject(type: UInt32, sequence: UInt64) throws {
+    let key = ObjectFormat.objectKey(type: type, sequence: sequence)
+    guard try transaction.value(forKey: key, in: generation.objects) != nil else { return }
+    switch try old(type, sequence) {
+    case .found(let header, let content, let keys):
+      for key in keys where !Mutant.evictedKeysLeft.isActive {
+        try transaction.remove(
+          key: ObjectFormat.indexEntry(key, sequence: sequence), in: generation.indexes)
+      }
+      let id = Array(content[..<header.keyLength])
+      try unlink(ObjectFormat.hash(type: type, id: id, in: generation), type, sequence)
+      try removeRecord(type, sequence, header)
+    case .damaged(let header):
+      try removeDanglingKeys(of: sequence, type)
+      try removeRecord(type, sequence, header)
+    }
+    force()
+  }
+}

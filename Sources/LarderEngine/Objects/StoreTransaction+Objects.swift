@@ -1,0 +1,391 @@
+// Larder — an embedded, multi-process cache and object store.
+// Copyright 2026 the Larder authors. Licensed under Apache-2.0.
+// SPDX-License-Identifier: Apache-2.0
+
+package import LarderLMDB
+internal import LarderSystem
+
+/// What is written for one object.
+package struct ObjectWrite: Sendable {
+  package var id: [UInt8]
+  package var bytes: [UInt8]
+  package var codec: UInt16
+  package var version: UInt32
+  package var keys: [ObjectIndexKey]
+  /// The indexes whose keys belong to one object at most.
+  package var uniqueIndexes: [UInt32]
+
+  package init(
+    id: [UInt8], bytes: [UInt8], codec: UInt16, version: UInt32, keys: [ObjectIndexKey],
+    uniqueIndexes: [UInt32]
+  ) {
+    self.id = id
+    self.bytes = bytes
+    self.codec = codec
+    self.version = version
+    self.keys = keys
+    self.uniqueIndexes = uniqueIndexes
+  }
+}
+
+/// A key of a unique index that another object has already.
+package struct UniqueKeyConflict: Error, Sendable {
+  package let index: UInt32
+  package let key: [UInt8]
+  package let holder: [UInt8]
+  package let id: [UInt8]
+}
+
+package enum SaveOutcome: Sendable, Hashable {
+  case inserted(UInt64)
+  case replaced(UInt64)
+  /// Exactly these bytes were stored already; nothing was written.
+  case unchanged(UInt64)
+  /// There was one, and it was to be kept.
+  case kept(UInt64)
+}
+
+extension StoreTransaction {
+  // MARK: Catalog
+
+  /// The record of a type; `nil`: nobody has declared it yet.
+  package func objectType(named name: String) throws -> ObjectTypeRecord? {
+    try transaction.withReading { try ObjectReading.type(named: name, $0) }
+  }
+
+  /// Stores a type's record.
+  package mutating func putObjectType(_ record: ObjectTypeRecord) throws {
+    try transaction.put(record.encoded(), forKey: ObjectTypeRecord.key(record.name), in: .main)
+    objectTypes[record.name] = (record, objectTypes[record.name]?.declarer)
+    objectTypeChanges += 1
+    touchObjectType(record.number)
+    touchObjectType(0)
+    try fault(throwing: .catalogChanged)
+  }
+
+  /// A number nobody has had before.
+  package mutating func newObjectNumber() throws -> UInt32 {
+    var next: UInt32 = 1
+    if let bytes = try transaction.value(forKey: ObjectTypeCounters.numbersKey, in: .main) {
+      next = bytes.integer(at: 0) ?? 1
+    }
+    var bytes: [UInt8] = []
+    bytes.append(littleEndian: next &+ 1)
+    try transaction.put(bytes, forKey: ObjectTypeCounters.numbersKey, in: .main)
+    return next
+  }
+
+  /// Gives a number up: what is stored under it is swept by and by.
+  package mutating func dropObjectNumber(_ number: UInt32, isIndex: Bool) throws {
+    try transaction.put(
+      [isIndex ? 2 : 1], forKey: ObjectTypeCounters.droppedKey(number), in: .main)
+    if !isIndex {
+      let sample = try objectBooks(number).sample
+      if sample != 0 { try dropObjectNumber(sample, isIndex: true) }
+      // What is swept is no change that a migration has to follow.
+      try changeObjectBooks(number) {
+        $0.watch = 0
+        $0.watchedTo = 0
+        $0.sample = 0
+        $0.budget = 0
+        $0.mostObjects = 0
+      }
+      try transaction.put(
+        objectBooks[number]!.books.encoded(), forKey: ObjectTypeCounters.key(number), in: .main)
+      // No key's stamp tells of it: whoever has one of its objects in memory looks again.
+      raisesFloor = true
+    }
+    objectBooks[number] = nil
+    touchObjectType(number)
+    touchObjectType(0)
+    try fault(throwing: .numberDropped)
+  }
+
+  package mutating func objectBooks(_ type: UInt32) throws -> ObjectTypeCounters {
+    if let known = objectBooks[type] { return known.books }
+    let books = try transaction.withReading { try ObjectReading.books(type, $0) }
+    objectBooks[type] = (books, false)
+    if objectsBefore[type] == nil { objectsBefore[type] = books }
+    return books
+  }
+
+  package mutating func changeObjectBooks(
+    _ type: UInt32, _ body: (inout ObjectTypeCounters) -> Void
+  ) throws {
+    var books = try objectBooks(type)
+    body(&books)
+    objectBooks[type] = (books, true)
+  }
+
+  /// Tells everybody who remembers a query's result that the type has changed.
+  mutating func touchObjectType(_ type: UInt32) {
+    touch(hash: ObjectFormat.typeSlot(type, in: generation))
+  }
+
+  // MARK: Reading, with the transaction's own writes
+
+  package func withReading<R>(_ body: (borrowing ReadTransaction) throws -> R) rethrows -> R {
+    try transaction.withReading(body)
+  }
+
+  package func object(type: UInt32, id: [UInt8]) throws -> StoredObject? {
+    try transaction.withReading { reading in
+      guard
+        let sequence = try ObjectReading.sequence(
+          type: type, id: id, in: generation, reading)
+      else { return nil }
+      return try ObjectReading.object(
+        type: type, sequence: sequence, in: generation, reading)
+    }
+  }
+
+  // MARK: Writing
+
+  /// Stores an object with its index entries, replacing the one of the same id.
+  ///
+  /// - Parameters:
+  ///   - since: When the object was stored that is only written anew: it was not used.
+  ///   - revise: May change the write; gets the stored object of the same version, and its index keys.
+  /// - Throws: ``UniqueKeyConflict``; nothing of the object is stored then.
+  package mutating func save(
+    _ write: ObjectWrite, type: UInt32, keepsExisting: Bool = false, since: Int64? = nil,
+    revise: (RawSpan, [ObjectIndexKey], inout ObjectWrite) throws -> Void = { _, _, _ in }
+  ) throws -> SaveOutcome {
+    let hash = ObjectFormat.hash(type: type, id: write.id, in: generation)
+    let known = try transaction.withReading { reading in
+      try ObjectReading.sequence(type: type, id: write.id, in: generation, reading)
+    }
+    if let known, keepsExisting { return .kept(known) }
+    if since == nil {
+      generation.table.setLastUse(
+        hash: hash, tick: generation.table.advanceClock(milliseconds: now))
+    }
+    let previous = try known.map { try old(type, $0) }
+    var write = write
+    if let previous { try Self.revise(&write, previous, revise) }
+    let payload = ObjectFormat.payload(write.keys, write.bytes)
+    try requireFitting(write, payload, type)
+    // What looks into the indexes finds everything there.
+    if known != nil || !write.uniqueIndexes.isEmpty { try putHeldEntries() }
+    // Before anything is touched: whoever catches the error may go on with the transaction.
+    for key in write.keys
+    where write.uniqueIndexes.contains(key.index) && !Mutant.uniqueUnchecked.isActive {
+      try requireFree(key, for: write.id, known, type)
+    }
+    var oldKeys: [ObjectIndexKey] = []
+    if let known, let previous {
+      switch previous {
+      case .found(let header, let content, let keys):
+        if header.epoch == write.version, header.codec == write.codec,
+          content.count == write.id.count + payload.count,
+          content[header.keyLength...].elementsEqual(payload)
+            || Self.isSame(write, as: content, keys)
+        {
+          return .unchanged(known)
+        }
+        oldKeys = keys
+        try removeRecord(type, known, header)
+      case .damaged(let header):
+        try removeDanglingKeys(of: known, type)
+        try link(hash, type, known)
+        try removeRecord(type, known, header)
+      }
+    }
+    let sequence =
+      try known
+      ?? {
+        let next = try objectBooks(type).nextSequence
+        try changeObjectBooks(type) { $0.nextSequence = next + 1 }
+        return next
+      }()
+    if known == nil { try link(hash, type, sequence) }
+    // Most saves change a value and few keys.
+    if oldKeys != write.keys {
+      for key in oldKeys where !write.keys.contains(key) && !Mutant.indexKeyLeft.isActive {
+        try transaction.remove(
+          key: ObjectFormat.indexEntry(key, sequence: sequence), in: generation.indexes)
+      }
+      for key in write.keys where !oldKeys.contains(key) {
+        let entry = ObjectFormat.indexEntry(key, sequence: sequence)
+        if known == nil {
+          try putNewEntry(entry)
+        } else {
+          try transaction.put([], forKey: entry, in: generation.indexes)
+        }
+      }
+    }
+    try fault(throwing: .objectIndexed)
+    try put(write, payload, type, sequence, created: since)
+    if known != nil { try logObjectChange(type, sequence) }
+    touch(hash: hash)
+    touchObjectType(type)
+    fault(.betweenPuts)
+    return known == nil ? .inserted(sequence) : .replaced(sequence)
+  }
+
+  /// Removes an object and its index entries.
+  ///
+  /// - Returns: Whether there was one.
+  @discardableResult
+  package mutating func delete(type: UInt32, id: [UInt8]) throws -> Bool {
+    let sequence = try transaction.withReading { reading in
+      try ObjectReading.sequence(type: type, id: id, in: generation, reading)
+    }
+    guard let sequence else { return false }
+    let hash = ObjectFormat.hash(type: type, id: id, in: generation)
+    switch try old(type, sequence) {
+    case .found(let header, _, let keys):
+      for key in keys {
+        try transaction.remove(
+          key: ObjectFormat.indexEntry(key, sequence: sequence), in: generation.indexes)
+      }
+      try removeRecord(type, sequence, header)
+    case .damaged(let header):
+      try removeDanglingKeys(of: sequence, type)
+      try removeRecord(type, sequence, header)
+    }
+    try fault(throwing: .objectUnlinked)
+    try unlink(hash, type, sequence)
+    try logObjectChange(type, sequence)
+    touch(hash: hash)
+    touchObjectType(type)
+    return true
+  }
+
+  // MARK: Parts
+
+  enum Old {
+    case found(EntryHeader, [UInt8], [ObjectIndexKey])
+    /// Its index entries are not known any more; see ``removeDanglingKeys(of:_:)``.
+    case damaged(EntryHeader?)
+  }
+
+  func old(_ type: UInt32, _ sequence: UInt64) throws -> Old {
+    let key = ObjectFormat.objectKey(type: type, sequence: sequence)
+    return try transaction.withReading { reading in
+      guard let record = try reading.value(forKey: key, in: generation.objects) else {
+        return .damaged(nil)
+      }
+      do {
+        let (header, content) = try ObjectReading.checked(
+          record, type, sequence, generation, reading)
+        let keys = content.withRawSpan { content in
+          ObjectFormat.indexKeys(content.slice(header.keyLength..<content.byteCount)!)?.keys
+        }
+        guard let keys else { return .damaged(header) }
+        return .found(header, content, keys)
+      } catch is DamagedObject {
+        return .damaged(try? EntryHeader(in: record, at: 0))
+      }
+    }
+  }
+
+  mutating func removeRecord(
+    _ type: UInt32, _ sequence: UInt64, _ header: EntryHeader?
+  ) throws {
+    let key = ObjectFormat.objectKey(type: type, sequence: sequence)
+    if header?.isChunked ?? false {
+      let reference = try transaction.withReading { reading -> ChunkReference? in
+        guard let record = try reading.value(forKey: key, in: generation.objects) else {
+          return nil
+        }
+        return (try? Record.items(in: record))?.first?.chunks
+      }
+      for id in reference?.ids ?? 0..<0 { try transaction.remove(key: id, in: generation.chunks) }
+    }
+    try transaction.remove(key: key, in: generation.objects)
+    let cost = UInt64(header?.cost ?? 0)
+    try changeObjectBooks(type) {
+      $0.count -= min($0.count, 1)
+      $0.bytes -= min($0.bytes, cost)
+    }
+  }
+
+  mutating func put(
+    _ write: ObjectWrite, _ payload: [UInt8], _ type: UInt32, _ sequence: UInt64,
+    created: Int64? = nil
+  ) throws {
+    var header = EntryHeader(
+      codec: write.codec, keyTag: ObjectFormat.keyTag, keyLength: write.id.count,
+      payloadLength: payload.count, label: label, created: created ?? now,
+      expires: EntryHeader.never, namespace: type, epoch: write.version)
+    let key = ObjectFormat.objectKey(type: type, sequence: sequence)
+    let hash = EntryHeader.contentHash(key: write.id, payload: payload)
+    let cost = UInt64(header.cost)
+    if header.isChunked {
+      let reference = try writeChunks(write.id, payload).bytes()
+      let start = header.sealed(contentHash: hash)
+      try start.withRawSpan { start throws(LMDBError) in
+        try reference.withRawSpan { reference throws(LMDBError) in
+          try transaction.put(start, reference, RawSpan(), forKey: key, in: generation.objects)
+        }
+      }
+    } else {
+      let start = header.sealed(contentHash: hash)
+      try start.withRawSpan { start throws(LMDBError) in
+        try write.id.withRawSpan { id throws(LMDBError) in
+          try payload.withRawSpan { payload throws(LMDBError) in
+            try transaction.put(start, id, payload, forKey: key, in: generation.objects)
+          }
+        }
+      }
+    }
+    bytesWritten += cost
+    try changeObjectBooks(type) {
+      $0.count += 1
+      $0.bytes += cost
+    }
+  }
+
+  func requireFree(
+    _ key: ObjectIndexKey, for id: [UInt8], _ own: UInt64?, _ type: UInt32
+  ) throws {
+    try transaction.withReading { reading in
+      var taken: UInt64?
+      try ObjectReading.scanIndex(
+        key.index, from: key.bytes, below: key.bytes + [0], in: generation, reading
+      ) { found, sequence in
+        if sequence != own, found.equals(key.bytes) { taken = sequence }
+        return taken == nil
+      }
+      guard let taken else { return }
+      let holder = try? ObjectReading.object(
+        type: type, sequence: taken, in: generation, reading)
+      throw UniqueKeyConflict(index: key.index, key: key.bytes, holder: holder?.id ?? [], id: id)
+    }
+  }
+
+  mutating func link(_ hash: UInt64, _ type: UInt32, _ sequence: UInt64) throws {
+    try linkSample(hash, type, sequence)
+    let key = ObjectFormat.idKey(hash, generation.meta)
+    var items: [UInt8] = []
+    if let found = try transaction.value(forKey: key, in: generation.ids) {
+      items = found.copied()
+    }
+    items.append(littleEndian: type)
+    items.append(littleEndian: sequence)
+    try items.withRawSpan { items throws(LMDBError) in
+      try transaction.put(items, forKey: key, in: generation.ids)
+    }
+  }
+
+  mutating func unlink(_ hash: UInt64, _ type: UInt32, _ sequence: UInt64) throws {
+    try unlinkSample(hash, type, sequence)
+    let key = ObjectFormat.idKey(hash, generation.meta)
+    var kept: [UInt8] = []
+    if let items = try transaction.value(forKey: key, in: generation.ids) {
+      var offset = 0
+      while let item = items.slice(offset..<(offset + ObjectFormat.idItemSize)) {
+        if item.integer(at: 0) != type || item.integer(at: 4) != sequence { kept.append(item) }
+        offset += ObjectFormat.idItemSize
+      }
+    }
+    if kept.isEmpty {
+      try transaction.remove(key: key, in: generation.ids)
+    } else {
+      try kept.withRawSpan { kept throws(LMDBError) in
+        try transaction.put(kept, forKey: key, in: generation.ids)
+      }
+    }
+  }
+}

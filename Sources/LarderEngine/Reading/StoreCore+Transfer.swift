@@ -1,0 +1,239 @@
+// Larder — an embedded, multi-process cache and object store.
+// Copyright 2026 the Larder authors. Licensed under Apache-2.0.
+// SPDX-License-Identifier: Apache-2.0
+
+internal import LarderLMDB
+internal import LarderSystem
+
+/// An entry as it goes from one store to another: with all of it but its place.
+package struct ExportedEntry: Sendable {
+  package var namespace: String
+  package var key: EncodedKey
+  package var codec: UInt16
+  /// Milliseconds since 1970.
+  package var created: Int64
+  /// Milliseconds since 1970; `Int64.max`: never.
+  package var expires: Int64
+  package var payload: [UInt8]
+
+  package init(
+    namespace: String, key: EncodedKey, codec: UInt16, created: Int64, expires: Int64,
+    payload: [UInt8]
+  ) {
+    self.namespace = namespace
+    self.key = key
+    self.codec = codec
+    self.created = created
+    self.expires = expires
+    self.payload = payload
+  }
+
+  package static let never = EntryHeader.never
+}
+
+extension StoreCore {
+  /// Gives every living entry, of one namespace or of all, in one snapshot, however long it takes.
+  ///
+  /// Freed pages are not used again meanwhile. An entry that is damaged is left out and counted.
+  ///
+  /// - Parameter body: Must not use the store.
+  /// - Returns: How many were left out.
+  package func export(
+    _ space: NamespaceHandle?, _ body: (borrowing ExportedEntry, _ total: Int) throws -> Void
+  ) throws -> Int {
+    var names: [UInt32: String] = [:]
+    var total = 0
+    for (number, record) in try namespaces() {
+      let name = String(decoding: record.name, as: UTF8.self)
+      names[number] = name
+      if space == nil || space?.name == name { total += Int(clamping: record.entries) }
+    }
+    var leftOut = 0
+    var hasBegun = false
+    return try withGeneration { generation in
+      do {
+        return try generation.withSnapshot { transaction, _ in
+          var cursor = try Cursor(over: generation.entries, in: transaction)
+          var more = try cursor.move(atLeast: 0)
+          while more {
+            guard let items = try? Record.items(in: cursor.currentValue) else {
+              leftOut += 1
+              more = try cursor.moveToNext()
+              continue
+            }
+            for item in items {
+              let header = item.header
+              if names[header.namespace] == nil {
+                // Made since the names were read.
+                names[header.namespace] = try name(of: header.namespace, transaction) ?? ""
+              }
+              guard
+                space == nil || names[header.namespace] == space?.name,
+                try isAlive(header, header.namespace, generation, transaction)
+              else { continue }
+              guard
+                let entry = try whole(
+                  item, cursor.currentValue, names[header.namespace]!, generation, transaction)
+              else {
+                leftOut += 1
+                continue
+              }
+              hasBegun = true
+              try body(entry, total)
+            }
+            more = try cursor.moveToNext()
+          }
+          return leftOut
+        }
+      } catch EngineSignal.generationChanged where hasBegun {
+        throw StoreError(
+          .damaged, during: "export", path: directory.path,
+          "The store's files were replaced while they were read. Export again.")
+      } catch let error as LMDBError {
+        throw StoreError(wrapping: error, during: "export", path: directory.path)
+      }
+    }
+  }
+
+  private func name(
+    of number: UInt32, _ transaction: borrowing ReadTransaction
+  ) throws -> String? {
+    guard let bytes = try transaction.value(forKey: NamespaceRecord.key(number), in: .main) else {
+      return nil
+    }
+    return NamespaceRecord(bytes).map { String(decoding: $0.name, as: UTF8.self) }
+  }
+
+  /// An entry copied out and checked; `nil`: it is damaged.
+  private func whole(
+    _ item: RecordEntry, _ record: RawSpan, _ name: String, _ generation: Generation,
+    _ transaction: borrowing ReadTransaction
+  ) throws -> ExportedEntry? {
+    let header = item.header
+    let start = item.offset + EntryHeader.size
+    let key: [UInt8]
+    let payload: [UInt8]
+    if let chunks = item.chunks {
+      let content = try Record.chunkedContent(chunks, length: header.contentLength) { id, body in
+        guard let chunk = try transaction.value(forKey: id, in: generation.chunks) else {
+          return false
+        }
+        return body(chunk)
+      }
+      guard let content else { return nil }
+      key = Array(content[..<header.keyLength])
+      payload = Array(content[header.keyLength...])
+    } else {
+      let end = start + header.keyLength
+      guard
+        let keyBytes = record.slice(start..<end),
+        let bytes = record.slice(end..<(end + header.payloadLength))
+      else { return nil }
+      key = keyBytes.copied()
+      payload = bytes.copied()
+    }
+    guard header.isIntact(contentHash: EntryHeader.contentHash(key: key, payload: payload)) else {
+      return nil
+    }
+    return ExportedEntry(
+      namespace: name, key: EncodedKey(tag: header.keyTag, bytes: key), codec: header.codec,
+      created: header.created, expires: header.expires, payload: payload)
+  }
+
+  /// Stores entries in one transaction, replacing those of the same keys. What has expired is left
+  /// out.
+  ///
+  /// They are stored in their order up to the first that the store refuses: one entry that is too
+  /// large must not cost thousands of others.
+  ///
+  /// - Throws: ``StoreError`` when the transaction fails; nothing of the batch is stored then.
+  package func importBatch(
+    _ entries: [ExportedEntry], keepsExisting: Bool = false
+  ) throws -> ImportResult {
+    var spaces: [String: NamespaceHandle] = [:]
+    var puts: [(index: Int, space: NamespaceHandle, key: EncodedKey, content: EntryContent)] = []
+    var invalidName: ImportResult.Rejection?
+    puts.reserveCapacity(entries.count)
+    for (index, entry) in entries.enumerated() where entry.expires > now {
+      if spaces[entry.namespace] == nil {
+        do throws(StoreError) {
+          spaces[entry.namespace] = try NamespaceHandle(name: entry.namespace)
+        } catch {
+          invalidName = ImportResult.Rejection(index: index, error: error)
+          break
+        }
+      }
+      puts.append(
+        (
+          index, spaces[entry.namespace]!, entry.key,
+          EntryContent(
+            key: entry.key, codec: entry.codec, payload: entry.payload, expires: entry.expires)
+        ))
+    }
+    let batch = puts
+    let refusal = invalidName
+    return try runExclusively { core in
+      try core.withGeneration { generation in
+        var imported = ImportResult(stored: 0, refusal: refusal)
+        _ = try core.transact(in: generation) { transaction in
+          imported = ImportResult(stored: 0, refusal: refusal)
+          let hashes = batch.map { $0.space.hash(of: $0.key, in: generation) }
+          var chosen: [Int] = []
+          chosen.reserveCapacity(batch.count)
+          for (index, put) in batch.enumerated() {
+            if let error = transaction.refusal(of: put.content, for: put.key) {
+              // What would not be stored anyway is no reason to end.
+              if keepsExisting, try transaction.has(put.key, hash: hashes[index], in: put.space) {
+                continue
+              }
+              imported.refusal = ImportResult.Rejection(index: put.index, error: error)
+              break
+            }
+            chosen.append(index)
+          }
+          // In the order of the tree: neighbours share pages.
+          chosen.sort { hashes[$0] < hashes[$1] }
+          for index in chosen {
+            let put = batch[index]
+            if keepsExisting, try transaction.has(put.key, hash: hashes[index], in: put.space) {
+              continue
+            }
+            imported.stored += 1
+            try transaction.put(put.content, forKey: put.key, hash: hashes[index], in: put.space)
+          }
+        }
+        generation.count(.sets, by: UInt64(imported.stored))
+        return imported
+      }
+    }
+  }
+}
+
+/// What became of a batch of entries.
+package struct ImportResult: Sendable {
+  /// The first entry that the store refuses: for its namespace or its size, whatever else is stored.
+  package struct Rejection: Sendable {
+    package let index: Int
+    package let error: StoreError
+  }
+
+  /// How many are stored.
+  package var stored: Int
+  /// Nothing from there on is stored.
+  package var refusal: Rejection?
+}
+
+extension StoreTransaction {
+  /// Whether a key has a visible entry.
+  fileprivate mutating func has(_ key: EncodedKey, hash: UInt64, in space: NamespaceHandle) throws
+    -> Bool
+  {
+    let number = try number(of: space)
+    for item in try readableItems(hash: hash) where item.header.namespace == number {
+      if try hasKey(item, hash: hash, key) {
+        return try !item.header.isExpired(at: now) && item.header.epoch == currentEpoch(number)
+      }
+    }
+    return false
+  }
+}

@@ -1,0 +1,50 @@
+// Larder — an embedded, multi-process cache and object store.
+// Copyright 2026 the Larder authors. Licensed under Apache-2.0.
+// SPDX-License-Identifier: Apache-2.0
+
+internal import LarderLMDB
+internal import LarderSystem
+
+// AFTER PROCESSES DIED INSIDE LMDB
+//
+// LMDB aborts the process when a cursor reaches a page whose structure is broken, and no caller can
+// prevent that page by page: the page is reached inside `mdb_cursor_next`. What can be bounded is how
+// many processes it ends. Each process marks in the shared table when it is inside LMDB; an opener
+// counts those that died there. An opener that is alone verifies the file's structure after two
+// (`StoreOpener`). One that is not alone does so here, in a pinned snapshot, while the others go on.
+
+extension StoreOpener {
+  /// After so many deaths inside LMDB a file is verified. Not after one: that is also a process that
+  /// was killed while it read.
+  static let deathLimit: UInt32 = 2
+}
+
+extension StoreCore {
+  /// As often as a snapshot's meta page is tried to be read before the next opener has to do it.
+  private static let metaTries = 100
+
+  /// Verifies the structure of the file if processes died inside LMDB since it was last verified.
+  ///
+  /// Costs one load unless they did. Damage is treated as any that a read meets: a cache starts empty.
+  ///
+  /// - Throws: ``StoreError/Code/damaged`` for a store that survives system crashes.
+  func verifyAfterDeaths() throws {
+    try reading("open") { generation in
+      let deaths = generation.table.crashesInLMDB
+      guard deaths >= StoreOpener.deathLimit else { return }
+      for _ in 0..<Self.metaTries {
+        let damage: String?? = try generation.withSnapshot { _, label in
+          var check = StoreVerification(generation: generation, limit: 1, progress: nil)
+          guard try check.checkPages(label: label) else { return nil }
+          return .some(check.findings.sorted.first { $0.severity == .error }?.description)
+        }
+        guard let damage else {
+          OSThread.yield()
+          continue
+        }
+        if let damage { throw LMDBError(.corrupted, during: damage) }
+        return generation.table.acquit(deaths: deaths)
+      }
+    }
+  }
+}

@@ -1,0 +1,251 @@
+// Larder — an embedded, multi-process cache and object store.
+// Copyright 2026 the Larder authors. Licensed under Apache-2.0.
+// SPDX-License-Identifier: Apache-2.0
+
+internal import LarderLMDB
+internal import LarderSystem
+
+// REPAIR
+//
+// The files of the damaged generation are only read, and never by LMDB. What is readable is written
+// into a new generation beside it, complete and (of a durable store) on the disk before CURRENT
+// names it. All under the gate, with nobody in the store.
+//
+//     1  everything is read once, to say what is wrong and what there is (`StoreSalvage.swift`); if
+//        nothing is wrong, or it was to be a dry run, that was all
+//     2  g-<n+1>.tmp is filled and completed
+//     3  `set-aside` is put into g-<n>: whoever removes old generations keeps this one
+//     4  g-<n+1>.tmp is renamed, CURRENT names it
+//     5  g-<n> becomes damaged-g-<n>; of a cache, it is removed
+//
+// Killed before 4 is through, the old generation is in force as it was, and the next opener or repair
+// removes what was begun. Killed after it, the next opener does 5.
+
+extension SharedStore {
+  /// Checks the files of a store that nobody has open, and salvages what is readable into new ones.
+  ///
+  /// ```swift
+  /// let report = try SharedStore.repair(at: "/var/lib/myapp/objects")
+  /// print("\(report.kept) entries kept, \(report.lost) lost")
+  /// ```
+  ///
+  /// Every entry that is kept is whole, and was its key's last one unless the report says that
+  /// commits may be missing. A durable store's damaged files are kept beside, under the name the
+  /// report tells. Opening and closing wait meanwhile. A process killed in the middle of it leaves
+  /// the old store or the repaired one.
+  ///
+  /// - Parameters:
+  ///   - path: The directory of the store; without it, the user's default store.
+  ///   - dryRun: Only say what would be done.
+  ///   - keepsDamagedFiles: Keep them of a cache as well.
+  ///   - openTimeout: How long to wait for a process that is opening or closing the store.
+  /// - Throws: ``StoreError``: ``StoreError/Code/inUse`` when the store is open somewhere,
+  ///   ``StoreError/Code/damaged`` when nothing of it is readable. Then nothing was changed.
+  /// - Complexity: Reads everything two or three times; needs room on the disk for what is kept.
+  public static func repair(
+    at path: String? = nil, dryRun: Bool = false, keepsDamagedFiles: Bool = false,
+    openTimeout: Duration = .seconds(10)
+  ) throws -> RepairReport {
+    do {
+      let repair = try StoreRepair(at: path ?? defaultPath, openTimeout: openTimeout)
+      return try repair.run(dryRun: dryRun, keepsDamagedFiles: keepsDamagedFiles)
+    } catch let error as LMDBFileError {
+      throw StoreError(
+        .damaged, during: "repair", path: path, "\(error) Nothing was changed.")
+    } catch {
+      throw StoreError(wrapping: error, during: "repair", path: path)
+    }
+  }
+
+  /// Checks the files of a store that nobody has open and that need not be one that can be opened.
+  ///
+  /// - Returns: The findings, the worst first.
+  /// - Throws: ``StoreError``, as ``repair(at:dryRun:keepsDamagedFiles:openTimeout:)``.
+  public static func findings(at path: String? = nil) throws -> [StoreFinding] {
+    try repair(at: path, dryRun: true).findings
+  }
+}
+
+/// One repair: the gate, the store alone, and what was found.
+struct StoreRepair {
+  let directory: StoreDirectory
+  let durability: Durability
+  let number: UInt64
+  /// Whether `CURRENT` names the generation.
+  let isNamed: Bool
+  /// Whether it names a newer one, of which nothing is left.
+  let isOlder: Bool
+  private let gate: OpenLock
+  private let presence: OwnedFile
+
+  var path: String { directory.generation(number) }
+
+  init(at path: String, openTimeout: Duration) throws {
+    if ForkGuard.isForkedChild { throw StoreError.usedAfterFork("repair") }
+    guard let (found, durability) = try StoreDirectory.findDamaged(path) else {
+      throw StoreError(
+        .directory, during: "repair", path: path,
+        "There is no store here. Name the directory the store was opened at.")
+    }
+    self.durability = durability
+    let directory = try StoreDirectory.prepare(found.path, durability: durability)
+    self.directory = directory
+    gate = try OpenLock.enter(directory, timeout: openTimeout)
+    fault(.openGateTaken)
+    let existing = try CurrentPointer.generations(in: directory)
+    let named = try CurrentPointer.read(in: directory)
+    let candidates = [named].compactMap { $0 } + existing.reversed()
+    let present = candidates.first { StoreDirectory.exists(directory.generation($0)) }
+    guard let present else {
+      throw StoreError(
+        .damaged, during: "repair", path: path,
+        "None of the store's files is left. Restore a copy, or remove the directory.")
+    }
+    number = present
+    let opener = StoreOpener(directory: directory, options: StoreOptions(durability: durability))
+    if let name = try opener.unexpectedFile(in: directory.generation(present)) {
+      throw StoreError(
+        .damaged, during: "repair", path: path,
+        "\(name) of g-\(present) is not a regular file. Move it away, and repair again.")
+    }
+    isNamed = named == present
+    isOlder = named.map { $0 > present } ?? false
+    presence = try OwnedFile(
+      path: directory.generation(present) + "/presence", creation: .createIfMissing,
+      closesInForkedChild: true)
+    guard try presence.tryLock(.exclusive, at: PresenceLocks.everybody) else {
+      throw StoreRepair.inUse(path, by: StoreRepair.processes(presence, directory, present))
+    }
+    fault(.openPresenceTaken)
+  }
+
+  private static func processes(
+    _ presence: OwnedFile, _ directory: StoreDirectory, _ number: UInt64
+  ) -> [Int32] {
+    let opener = StoreOpener(directory: directory, options: StoreOptions())
+    let path = directory.generation(number) + "/shared.table"
+    guard let table = (try? opener.openTable(path, number: number)) ?? nil else { return [] }
+    return (0..<table.shape.processSlots).compactMap { process in
+      guard
+        let pid = table.pid(process: process),
+        (try? presence.isLockedElsewhere(at: PresenceLocks.slotOffset(process))) == true
+      else { return nil }
+      return pid
+    }
+  }
+
+  private static func inUse(_ path: String, by processes: [Int32]) -> StoreError {
+    let names = processes.map(String.init).joined(separator: ", ")
+    let who = processes.isEmpty ? "Other processes" : "Processes (\(names))"
+    return StoreError(
+      .inUse, during: "repair", path: path,
+      "\(who) have the store open. End them, or let them close it, and repair again.",
+      pid: processes.first)
+  }
+
+  // MARK: Running
+
+  func run(dryRun: Bool, keepsDamagedFiles: Bool) throws -> RepairReport {
+    defer { gate.leave() }
+    if let record = try restorable() {
+      if dryRun { return restorableReport(record) }
+      try StoreOpener.restore(record, in: path)
+      FileSystem.removeTree(path + "/shared.table")
+    }
+    let survey = try RepairAnalysis(self)
+    try survey.run()
+    if survey.report.outcome == .sound || dryRun { return survey.report }
+    var report = survey.report
+    report.outcome = .repaired
+    if survey.isOnlyUnnamed {
+      try CurrentPointer.write(number, in: directory, synchronous: true)
+      return report
+    }
+    let builder = GenerationBuilder(
+      directory: directory, options: StoreOptions(durability: durability))
+    let newest = max(number, try CurrentPointer.generations(in: directory).last ?? 0)
+    let temporary = directory.generation(newest + 1) + ".tmp"
+    FileSystem.removeTree(temporary)
+    do {
+      try fill(survey, temporary, newest + 1, builder, &report)
+      let keeps = durability.survivesSystemCrash || keepsDamagedFiles
+      if keeps { try markSetAside() }
+      try builder.put(temporary, inForceAs: newest + 1)
+      if keeps {
+        report.damagedFiles = try directory.quarantine(number)
+      } else {
+        FileSystem.removeTree(path)
+      }
+    } catch {
+      FileSystem.removeTree(temporary)
+      throw error
+    }
+    let options = StoreOptions(durability: durability)
+    try StoreOpener(directory: directory, options: options).removeOldGenerations(but: newest + 1)
+    return report
+  }
+
+  /// Of a relaxed store that was in use when the system went down: what opening goes back to.
+  private func restorable() throws -> CheckpointRecord? {
+    guard wasInUse else { return nil }
+    return try? StoreOpener.validCheckpoint(in: path, generation: number).get()
+  }
+
+  /// Whether it is a relaxed store whose metas cannot be believed.
+  var wasInUse: Bool {
+    guard durability == .relaxed, let state = (try? StoreState.read(from: path + "/state")) ?? nil
+    else { return false }
+    return state.isDirty && state.bootID != ProcessIdentity.bootID
+  }
+
+  private func restorableReport(_ record: CheckpointRecord) -> RepairReport {
+    var report = RepairReport(outcome: .repairable, path: directory.path, durability: durability)
+    report.mayMissCommits = true
+    report.findings = [
+      StoreFinding(
+        severity: .warning, place: "state",
+        message:
+          "the system went down while the store was in use: opening it goes back to the last sync")
+    ]
+    return report
+  }
+
+  private func fill(
+    _ survey: RepairAnalysis, _ temporary: String, _ newNumber: UInt64,
+    _ builder: GenerationBuilder, _ report: inout RepairReport
+  ) throws {
+    let filler = try GenerationWriter(at: temporary, meta: survey.newMeta(number: newNumber))
+    do {
+      if !report.isDiscarded {
+        var kept: [[UInt8]: Int] = [:]
+        try survey.forEachKept { entry, name in
+          if try filler.append(entry, in: name) { kept[name, default: 0] += 1 }
+        }
+        // Now that of two entries of one key one has gone.
+        survey.count(kept, in: &report)
+        let indexes = survey.catalog.indexes
+        try survey.forEachKeptObject { try filler.append($0, indexes: indexes) }
+        survey.count(objects: filler.objectBooks.mapValues { Int($0.count) }, in: &report)
+        try filler.write(survey.catalog)
+      }
+      switch durability {
+      case .durable, .relaxed: filler.raiseBudget()
+      case .cache:
+        report.evicted = try filler.trim()
+        report.kept -= report.evicted
+      }
+    } catch {
+      filler.abandon()
+      throw error
+    }
+    try filler.finish(with: builder, inheriting: survey.oldTable)
+  }
+
+  /// Step 3.
+  private func markSetAside() throws {
+    let mark = try OwnedFile(
+      path: path + "/" + StoreDirectory.setAsideMark, creation: .createIfMissing)
+    try mark.synchronize()
+    try FileSystem.synchronizeDirectory(path)
+  }
+}

@@ -1,0 +1,245 @@
+// Larder — an embedded, multi-process cache and object store.
+// Copyright 2026 the Larder authors. Licensed under Apache-2.0.
+// SPDX-License-Identifier: Apache-2.0
+
+internal import LarderLMDB
+internal import LarderSystem
+
+// WHAT OF A DAMAGED STORE IS BELIEVED
+//
+// Whatever has its checksum: entries, chunks, and the store's own records. What is missing of those is
+// made up for:
+//
+//   names       in the record of the name ("n:"), then in the main table of one commit earlier; else
+//               the entries go to `recovered-<number>`
+//   epochs      an entry of an earlier epoch was removed by a removeAll, and stays removed. Without
+//               the namespace's record the highest epoch there is counts
+//   secret      lost with `meta`, unless the main table of one commit earlier has it: a new one
+//   budget      of `meta`, else of the shared table; it never costs a durable store an entry
+//
+// An entry found where nothing leads to has to stand under the hash of its key as well; of two of the
+// same key the newer label stays. Chunks have ids that are never used again: one that has its
+// checksum is the right one, wherever it was found.
+
+/// Everything that is readable of a store whose files nobody has open.
+final class StoreSalvage {
+  /// A namespace of the damaged store.
+  struct NamespaceHandle {
+    var record: NamespaceRecord?
+    /// Whether the record is of one commit earlier.
+    var isOlder = false
+    var name: [UInt8]?
+    /// Whether its name leads to it.
+    var isNamed = false
+    var highestEpoch: UInt32 = 0
+  }
+
+  let number: UInt64
+  var reader: SalvageReader
+  let values: SalvageReader.Values
+  private(set) var meta: StoreMeta?
+  private(set) var totals: StoreTotals?
+  private(set) var spaces: [UInt32: NamespaceHandle] = [:]
+  private(set) var chunks: [UInt64: SalvageReader.Value] = [:]
+  /// What the tables of chunks and deadlines hold.
+  private(set) var storedChunks = SetFingerprint()
+  private(set) var storedDeadlines = SetFingerprint()
+
+  /// The types of the objects beside the entries.
+  var catalog = SalvagedCatalog()
+
+  /// - Throws: when there is no data file.
+  init(path: String, number: UInt64) throws {
+    let reader = try SalvageReader(path: path)
+    self.number = number
+    values = reader.values
+    self.reader = reader
+    try readRecords(of: .main)
+    try readRecords(of: .unknown)
+    try readRecords(of: .olderMain)
+    try indexChunks()
+    try readDeadlines()
+    try findEpochs()
+    try readObjects()
+  }
+
+  // MARK: Records
+
+  private func readRecords(of source: SalvageReader.Source) throws {
+    var records: [(key: [UInt8], value: [UInt8])] = []
+    let values = values
+    try reader.forEachNode(of: source) { node in
+      let isKnown =
+        node.key == StoreMeta.key || node.key == StoreTotals.key
+        || node.key.starts(with: "n:".utf8) || node.key.starts(with: "i:".utf8)
+        || SalvagedCatalog.isKey(node.key)
+      guard isKnown, let bytes = values.bytes(of: node.value) else { return }
+      records.append((node.key, bytes))
+    }
+    for (key, value) in records {
+      value.withRawSpan { value in
+        if SalvagedCatalog.isKey(key) {
+          catalog.read(value, key, source: source)
+        } else {
+          read(value, key, isOlder: source == .olderMain)
+        }
+      }
+    }
+  }
+
+  private func read(_ bytes: RawSpan, _ key: [UInt8], isOlder: Bool) {
+    if key == StoreMeta.key {
+      if meta == nil, let found = StoreMeta(bytes), found.generation == number { meta = found }
+    } else if key == StoreTotals.key {
+      if totals == nil, !isOlder { totals = StoreTotals(bytes) }
+    } else if let namespace = key.withRawSpan({ NamespaceRecord.number(ofKey: $0) }) {
+      var space = spaces[namespace] ?? NamespaceHandle()
+      if space.record == nil, let record = NamespaceRecord(bytes) {
+        space.record = record
+        space.isOlder = isOlder
+        space.name = space.name ?? record.name
+      }
+      spaces[namespace] = space
+    } else {
+      let name = Array(key.dropFirst(2))
+      guard let namespace = NamespaceRecord.number(in: bytes, name: name) else { return }
+      spaces[namespace, default: NamespaceHandle()].name = name
+      if !isOlder { spaces[namespace]!.isNamed = true }
+    }
+  }
+
+  private func indexChunks() throws {
+    for source in [SalvageReader.Source.table(Generation.chunksName), .unknown] {
+      var found: [UInt64: SalvageReader.Value] = [:]
+      var ids = SetFingerprint()
+      try reader.forEachNode(of: source) { node in
+        guard node.key.count == 8, let id: UInt64 = node.key.integer(at: 0) else { return }
+        if source != .unknown { ids.add(id) }
+        // Of one that stands in its node, the place would do; they are few and small.
+        if found[id] == nil || !node.isScavenged { found[id] = node.value }
+      }
+      if source != .unknown { storedChunks = ids }
+      chunks.merge(found) { known, _ in known }
+    }
+  }
+
+  private func readDeadlines() throws {
+    var deadlines = SetFingerprint()
+    try reader.forEachNode(of: .table(Generation.expiriesName)) { deadlines.add($0.key) }
+    storedDeadlines = deadlines
+  }
+
+  // MARK: Entries
+
+  /// An item of a record, with the content its checksum vouches for.
+  struct Found {
+    let hash: UInt64
+    let header: EntryHeader
+    /// `nil`: damaged.
+    let entry: GenerationWriter.Entry?
+    let chunks: ChunkReference?
+    let isScavenged: Bool
+  }
+
+  /// Lends what every record holds; an empty list for what cannot be read of one.
+  func forEachRecord(
+    content isWanted: (EntryHeader) -> Bool = { _ in true }, _ body: ([Found]) throws -> Void
+  ) throws {
+    let (values, chunks) = (values, chunks)
+    for source in [SalvageReader.Source.table(Generation.entriesName), .unknown] {
+      try reader.forEachNode(of: source) { node in
+        guard node.key.count == 8, let hash: UInt64 = node.key.integer(at: 0) else { return }
+        // Of an unknown table it may as well be a chunk.
+        let isRecord = source != .unknown
+        guard let record = values.bytes(of: node.value) else {
+          if isRecord { try body([]) }
+          return
+        }
+        let readable = record.withRawSpan { Record.readableLength(of: $0) }
+        if readable < record.count, isRecord { try body([]) }
+        let items = try record.withRawSpan { try Record.items(in: $0.slice(0..<readable)!) }
+        guard !items.isEmpty else { return }
+        let found = items.map { item in
+          let entry =
+            isWanted(item.header)
+            ? StoreSalvage.entry(item, in: record, chunks: chunks, values) : nil
+          return Found(
+            hash: hash, header: item.header, entry: entry, chunks: item.chunks,
+            isScavenged: node.isScavenged)
+        }
+        if source == .unknown, found.allSatisfy({ $0.entry == nil }) { return }
+        try body(found)
+      }
+    }
+  }
+
+  static func entry(
+    _ item: RecordEntry, in record: [UInt8], chunks: [UInt64: SalvageReader.Value],
+    _ values: SalvageReader.Values
+  ) -> GenerationWriter.Entry? {
+    let header = item.header
+    let start = item.offset + EntryHeader.size
+    var content: [UInt8]?
+    if let reference = item.chunks {
+      content = Record.chunkedContent(reference, length: header.contentLength) { id, body in
+        guard let value = chunks[id], let bytes = values.bytes(of: value) else { return false }
+        return bytes.withRawSpan { body($0) }
+      }
+    } else {
+      content = Array(record[start..<(start + header.contentLength)])
+    }
+    guard let content else { return nil }
+    let key = Array(content[..<header.keyLength])
+    let payload = Array(content[header.keyLength...])
+    guard header.isIntact(contentHash: EntryHeader.contentHash(key: key, payload: payload)) else {
+      return nil
+    }
+    return GenerationWriter.Entry(
+      key: EncodedKey(tag: header.keyTag, bytes: key), payload: payload, codec: header.codec,
+      label: header.label, created: header.created, expires: header.expires)
+  }
+
+  // MARK: Judging
+
+  /// Of the namespaces that lost their record: all of their entries tell.
+  private func findEpochs() throws {
+    var epochs: [UInt32: UInt32] = [:]
+    let spaces = spaces
+    try forEachRecord(
+      content: { spaces[$0.namespace].map { $0.record == nil || $0.isOlder } ?? true },
+      { found in
+        for item in found where item.entry != nil {
+          let number = item.header.namespace
+          epochs[number] = max(epochs[number] ?? 0, item.header.epoch)
+        }
+      })
+    for (number, epoch) in epochs {
+      self.spaces[number, default: NamespaceHandle()].highestEpoch = epoch
+    }
+  }
+
+  /// The name of a namespace in the repaired store.
+  func name(of number: UInt32) -> [UInt8] {
+    if let name = spaces[number]?.name { return name }
+    var name = Array("recovered-\(number)".utf8)
+    while spaces.values.contains(where: { $0.name == name }) { name += Array("-2".utf8) }
+    return name
+  }
+
+  /// Whether an entry was removed together with its namespace's others, and not yet swept.
+  func isCleared(_ header: EntryHeader) -> Bool {
+    guard let space = spaces[header.namespace] else { return false }
+    guard let record = space.record else { return header.epoch < space.highestEpoch }
+    // A record of one commit earlier does not know of a later clearing.
+    return space.isOlder
+      ? header.epoch < max(record.epoch, space.highestEpoch) : header.epoch != record.epoch
+  }
+
+  /// Whether an entry stands where its key is looked for; `true` if that cannot be told.
+  func isInPlace(_ entry: GenerationWriter.Entry, _ hash: UInt64, namespace: UInt32) -> Bool {
+    guard let meta, let name = spaces[namespace]?.name else { return true }
+    return LarderEngine.NamespaceHandle.hash(
+      of: entry.key, after: LarderEngine.NamespaceHandle.prefix(of: name, secret: meta.secret),
+      bits: meta.hashBits) == hash
+  }
+}

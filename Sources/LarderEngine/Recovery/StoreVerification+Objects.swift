@@ -1,0 +1,161 @@
+// Larder — an embedded, multi-process cache and object store.
+// Copyright 2026 the Larder authors. Licensed under Apache-2.0.
+// SPDX-License-Identifier: Apache-2.0
+
+internal import LarderLMDB
+internal import LarderSystem
+
+// What verify() looks at in the objects: each record's checksum, that its id leads to it, that the
+// index keys it owns are there and no others, and the books of each type.
+
+extension StoreVerification {
+  private struct Found {
+    var objects: UInt64 = 0
+    var bytes: UInt64 = 0
+  }
+
+  mutating func checkObjects(_ transaction: borrowing ReadTransaction) throws {
+    let types = try ObjectReading.types(transaction)
+    let indexes = Set(types.flatMap { $0.indexes.map(\.number) })
+    var found: [UInt32: Found] = [:]
+    var keys: UInt64 = 0
+    try checkCatalog(types, transaction)
+    let total = try transaction.statistics(of: generation.objects).entries
+    var cursor = try Cursor(over: generation.objects, in: transaction)
+    var more = try cursor.moveToFirst()
+    var done = 0
+    while more {
+      try tell(.entries, done, of: total)
+      done += 1
+      if let type = cursor.currentKey.integer(at: 0, as: UInt32.self)?.byteSwapped,
+        let sequence = ObjectFormat.sequence(ofObjectKey: cursor.currentKey, type: type)
+      {
+        let place = "object \(type)/\(sequence)"
+        if let cost = try checkObject(
+          cursor.currentValue, type, sequence, place, indexes, &keys, transaction)
+        {
+          found[type, default: Found()].objects += 1
+          found[type, default: Found()].bytes += cost
+        }
+      } else {
+        find(.error, "objects", "a key is damaged")
+      }
+      more = try cursor.moveToNext()
+    }
+    for type in types where type.movedTo == nil {
+      guard let books = try? ObjectReading.books(type.number, transaction) else { continue }
+      let sum = found[type.number] ?? Found()
+      if books.count != sum.objects || books.bytes != sum.bytes {
+        find(
+          .error, "type \(type.name)",
+          "its books say \(books.count) objects of \(books.bytes) bytes; there are \(sum.objects) "
+            + "of \(sum.bytes)")
+      }
+      try checkSample(books, type, transaction)
+    }
+    try checkIndexes(indexes, keys: keys, transaction)
+    try checkIDs(transaction)
+  }
+
+  /// Every record of the catalog is readable.
+  private mutating func checkCatalog(
+    _ types: [ObjectTypeRecord], _ transaction: borrowing ReadTransaction
+  ) throws {
+    for prefix in ["t:", "m:", "c:"] {
+      var cursor = try Cursor(over: .main, in: transaction)
+      var more = try cursor.move(atLeast: Array(prefix.utf8))
+      while more {
+        let key = cursor.currentKey.copied()
+        guard key.starts(with: prefix.utf8) else { break }
+        if !Self.isReadable(cursor.currentValue, prefix) {
+          let name = prefix == "c:" ? "\(key.dropFirst(2))" : String(decoding: key, as: UTF8.self)
+          find(.error, "catalog \(name)", "its record is damaged")
+        }
+        more = try cursor.moveToNext()
+      }
+    }
+    let numbers = types.map(\.number) + types.flatMap { $0.indexes.map(\.number) }
+    if Set(numbers).count != numbers.count {
+      find(.error, "catalog", "a number belongs to two types or indexes")
+    }
+  }
+
+  private static func isReadable(_ record: RawSpan, _ prefix: String) -> Bool {
+    switch prefix {
+    case "t:": ObjectTypeRecord(record) != nil
+    case "m:": ObjectMigrationRecord(record) != nil
+    default: ObjectTypeCounters(record) != nil
+    }
+  }
+
+  /// Every id leads to an object.
+  private mutating func checkIDs(_ transaction: borrowing ReadTransaction) throws {
+    var cursor = try Cursor(over: generation.ids, in: transaction)
+    var more = try cursor.moveToFirst()
+    while more {
+      let place = cursor.currentInteger
+      for item in ObjectFormat.idItems(cursor.currentValue) {
+        let key = ObjectFormat.objectKey(type: item.type, sequence: item.sequence)
+        if try transaction.value(forKey: key, in: generation.objects) == nil {
+          find(
+            .error, "id \(String(place, radix: 16))",
+            "it leads to object \(item.type)/\(item.sequence), which is not there")
+        }
+      }
+      more = try cursor.moveToNext()
+    }
+  }
+
+  /// - Returns: What the record counts; `nil`: it is damaged.
+  private mutating func checkObject(
+    _ record: RawSpan, _ type: UInt32, _ sequence: UInt64, _ place: String,
+    _ indexes: Set<UInt32>, _ keys: inout UInt64, _ transaction: borrowing ReadTransaction
+  ) throws -> UInt64? {
+    if let item = (try? Record.items(in: record))?.first, let chunks = item.chunks {
+      own(chunks: chunks.ids, place)
+    }
+    let header: EntryHeader
+    let content: [UInt8]
+    do {
+      (header, content) = try ObjectReading.checked(
+        record, type, sequence, generation, transaction)
+    } catch is DamagedObject {
+      find(.error, place, "it is damaged")
+      return nil
+    }
+    let id = Array(content[..<header.keyLength])
+    let own = content.withRawSpan { content in
+      ObjectFormat.indexKeys(content.slice(header.keyLength..<content.byteCount)!)?.keys
+    }
+    guard let own else {
+      find(.error, place, "its index keys are damaged")
+      return nil
+    }
+    if try ObjectReading.sequence(type: type, id: id, in: generation, transaction) != sequence {
+      find(.error, place, "its id leads to another object, or to none")
+    }
+    for key in own where indexes.contains(key.index) {
+      keys += 1
+      let entry = ObjectFormat.indexEntry(key, sequence: sequence)
+      if try transaction.value(forKey: entry, in: generation.indexes) == nil {
+        find(.error, place, "a key of index \(key.index) is missing")
+      }
+    }
+    return UInt64(header.cost)
+  }
+
+  private mutating func checkIndexes(
+    _ indexes: Set<UInt32>, keys: UInt64, _ transaction: borrowing ReadTransaction
+  ) throws {
+    var count: UInt64 = 0
+    for index in indexes {
+      try ObjectReading.scanIndex(index, in: generation, transaction) { _, _ in
+        count += 1
+        return true
+      }
+    }
+    if count != keys {
+      find(.error, "indexes", "there are \(count) keys; the objects have \(keys)")
+    }
+  }
+}

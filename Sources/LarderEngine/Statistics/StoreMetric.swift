@@ -1,0 +1,145 @@
+// Larder — an embedded, multi-process cache and object store.
+// Copyright 2026 the Larder authors. Licensed under Apache-2.0.
+// SPDX-License-Identifier: Apache-2.0
+
+/// One number of a store as monitoring systems see it: a name that never changes, and its values.
+///
+/// The list is the only place where these names stand: ``StoreStatistics/prometheusText()`` and the
+/// product LarderMetrics both take them from it.
+package struct StoreMetric: Sendable {
+  package enum Kind: String, Sendable {
+    /// It only grows; its name ends in `_total`.
+    case counter
+    /// It goes up and down.
+    case gauge
+  }
+
+  /// A value, and what tells it from the others of the same name.
+  package struct Sample: Sendable, Equatable {
+    package let labels: [Label]
+    package let value: Int
+  }
+
+  package struct Label: Sendable, Hashable {
+    package let name: String
+    package let value: String
+    package init(_ name: String, _ value: String) {
+      self.name = name
+      self.value = value
+    }
+  }
+
+  package let name: String
+  package let kind: Kind
+  /// What it means, in a sentence.
+  package let help: String
+  /// Whether it is about the process that asks, so that another one (the tool) cannot tell it.
+  package let isOfProcess: Bool
+  /// Whether there is a sample for each namespace.
+  package var isOfNamespaces: Bool { name.hasPrefix("larder_namespace_") }
+  /// Whether only a `.relaxed` store has it.
+  package var isOfSyncing: Bool {
+    ["larder_sync_interval_milliseconds", "larder_unsynced_commits"].contains(name)
+  }
+  package let samples: @Sendable (StoreStatistics) -> [Sample]
+
+  private init(
+    _ kind: Kind, _ name: String, _ help: String, isOfProcess: Bool = false,
+    samples: @escaping @Sendable (StoreStatistics) -> [Sample]
+  ) {
+    self.name = name
+    self.kind = kind
+    self.help = help
+    self.isOfProcess = isOfProcess
+    self.samples = samples
+  }
+
+  private init(
+    _ kind: Kind, _ name: String, _ help: String, isOfProcess: Bool = false,
+    value: @escaping @Sendable (StoreStatistics) -> Int?
+  ) {
+    self.init(kind, name, help, isOfProcess: isOfProcess) { statistics in
+      value(statistics).map { [Sample(labels: [], value: $0)] } ?? []
+    }
+  }
+
+  /// Every measure, in the order of a dump.
+  package static let all: [StoreMetric] = [
+    StoreMetric(.counter, "larder_hits_total", "Reads that found a value, by where it was.") {
+      [
+        Sample(labels: [Label("tier", "memory")], value: $0.memoryHits),
+        Sample(labels: [Label("tier", "store")], value: $0.storeHits),
+      ]
+    },
+    StoreMetric(.counter, "larder_misses_total", "Reads that found nothing.") { $0.misses },
+    StoreMetric(.counter, "larder_sets_total", "Entries written.") { $0.sets },
+    StoreMetric(.counter, "larder_removals_total", "Entries removed by callers.") { $0.removals },
+    StoreMetric(.counter, "larder_evictions_total", "Entries removed to keep to the budget.") {
+      $0.evictions
+    },
+    StoreMetric(.counter, "larder_expirations_total", "Entries removed when their time was over.") {
+      $0.expirations
+    },
+    StoreMetric(.counter, "larder_damaged_entries_total", "Entries found damaged.") {
+      $0.damagedEntries
+    },
+    StoreMetric(.counter, "larder_commits_total", "Transactions committed.") { $0.commits },
+    StoreMetric(.counter, "larder_computations_total", "Values computed under single flight.") {
+      $0.computations
+    },
+    StoreMetric(
+      .counter, "larder_refused_fills_total",
+      "Computed values not stored, because the key was written meanwhile."
+    ) { $0.rejectedFills },
+    StoreMetric(
+      .gauge, "larder_entries", "Stored entries, expired ones that were not removed yet included."
+    ) { $0.entries },
+    StoreMetric(
+      .gauge, "larder_stored_bytes", "What the stored entries count against the budget."
+    ) { $0.bytes },
+    StoreMetric(
+      .gauge, "larder_budget_bytes",
+      "The most the stored entries may take; absent without a budget."
+    ) { $0.budget },
+    StoreMetric(.gauge, "larder_file_bytes", "The size of the data file.") { $0.fileBytes },
+    StoreMetric(.gauge, "larder_namespace_entries", "Stored entries of a namespace.") {
+      $0.namespaces.map {
+        Sample(labels: [Label("namespace", $0.name)], value: $0.entries)
+      }
+    },
+    StoreMetric(.gauge, "larder_namespace_bytes", "What a namespace counts against the budget.") {
+      $0.namespaces.map {
+        Sample(labels: [Label("namespace", $0.name)], value: $0.bytes)
+      }
+    },
+    StoreMetric(.gauge, "larder_reader_slots", "Reader slots of the database in use.") {
+      $0.readers
+    },
+    StoreMetric(.gauge, "larder_reader_slots_limit", "Reader slots of the database.") {
+      $0.maximumReaders
+    },
+    StoreMetric(
+      .gauge, "larder_oldest_reader_commits",
+      "How many commits the oldest reader is behind; 0 when nobody is."
+    ) { $0.oldestReader?.transactionsBehind ?? 0 },
+    StoreMetric(.gauge, "larder_processes", "Processes that have the store open.") {
+      $0.processes.count
+    },
+    StoreMetric(
+      .gauge, "larder_generation",
+      "The number of the store's files; it grows when they are replaced."
+    ) { Int(clamping: $0.generation) },
+    StoreMetric(
+      .gauge, "larder_sync_interval_milliseconds",
+      "How often a relaxed store is brought to the disk while it is written to; absent for others."
+    ) { $0.syncInterval.map { Int(clamping: $0.milliseconds) } },
+    StoreMetric(
+      .gauge, "larder_unsynced_commits",
+      "Commits of a relaxed store that are not on the disk yet; absent for others."
+    ) { $0.unsyncedCommits },
+    StoreMetric(
+      .gauge, "larder_pending_writes", "Writes behind of this process that are not committed yet.",
+      isOfProcess: true
+    ) { $0.pendingWrites },
+  ]
+}

@@ -1,0 +1,172 @@
+// Larder — an embedded, multi-process cache and object store.
+// Copyright 2026 the Larder authors. Licensed under Apache-2.0.
+// SPDX-License-Identifier: Apache-2.0
+
+internal import LarderLMDB
+internal import LarderSystem
+internal import Synchronization
+
+/// What a store holds and how it is used, by all processes together.
+public struct StoreStatistics: Sendable, Hashable {
+  /// What a namespace holds.
+  public struct Namespace: Sendable, Hashable {
+    /// The name of the namespace.
+    public let name: String
+    /// The number of stored entries of the namespace.
+    public let entries: Int
+    /// The bytes that the entries of the namespace count against the budget.
+    public let bytes: Int
+  }
+
+  /// A process in the middle of a read.
+  public struct Reader: Sendable, Hashable {
+    /// The process that holds the reader slot.
+    public let pid: Int32
+    /// How many commits its snapshot is behind the newest: pages freed by them cannot be used
+    /// again before it goes on.
+    public let transactionsBehind: Int
+    /// How long the oldest read of the process has lasted, within about 16 seconds; `nil` if it keeps
+    /// its snapshot for something else: to sync, to verify or to copy a store.
+    public var duration: Duration?
+    /// The bytes of the data file that are kept from being used again.
+    public var pinnedBytes = 0
+    /// Whether the process is stopped, by a signal or a debugger.
+    public var isStopped = false
+  }
+
+  /// The path of the store.
+  public let path: String
+  /// The durability of the store.
+  public let durability: Durability
+  /// The number of the current generation.
+  public let generation: UInt64
+  /// Stored entries. Those that expired count until they are removed.
+  public let entries: Int
+  /// The sum of what the stored entries count against the budget: 64 bytes, key and value each.
+  public let bytes: Int
+  /// The most ``bytes`` may be; `nil` without a budget.
+  public let budget: Int?
+  /// The size of `data.mdb`, which never shrinks and may reach about twice the budget. Where it is
+  /// written through the map, it is up to an eighth, at most 16 MiB, ahead of what is in use.
+  public let fileBytes: Int
+  /// Whether a process that writes with options like this one's commits through the map, as long as
+  /// the disk has room. ``StoreOptions/usesWriteMap``
+  public let usesWriteMap: Bool
+  /// The namespaces, with their counts.
+  public let namespaces: [Namespace]
+
+  /// Reads answered from a process's memory, as far as the processes have reported.
+  public let memoryHits: Int
+  /// Reads answered from the store's file.
+  public let storeHits: Int
+  /// The number of reads that found nothing.
+  public let misses: Int
+  /// The number of entries written.
+  public let sets: Int
+  /// The number of entries that callers removed.
+  public let removals: Int
+  /// The number of entries evicted to keep to the budget.
+  public let evictions: Int
+  /// The number of entries removed after their expiration time.
+  public let expirations: Int
+  /// The number of entries found damaged.
+  public let damagedEntries: Int
+  /// The number of committed transactions.
+  public let commits: Int
+  /// Results computed under single flight.
+  public let computations: Int
+  /// Computed results that were not stored, because the key was written meanwhile.
+  public let rejectedFills: Int
+
+  /// LMDB's reader slots in use, and how many there are.
+  public let readers: Int
+  /// The number of reader slots.
+  public let maximumReaders: Int
+  /// The reader whose snapshot is oldest; `nil` when nobody reads anything but the newest. Of a
+  /// `.relaxed` store also a process that keeps the snapshot synced last.
+  public let oldestReader: Reader?
+  /// The processes that have the store open.
+  public let processes: [Int32]
+  /// Writes behind of this process that are not committed yet.
+  public let pendingWrites: Int
+  /// How often a `.relaxed` store is brought to the disk while it is written to; `nil` for others.
+  public let syncInterval: Duration?
+  /// The commits, of all processes, that a crash of the system now would undo; `nil` for stores that
+  /// are not `.relaxed`.
+  public let unsyncedCommits: Int?
+
+  /// The share of reads that were hits, from 0 to 1; `nil` before the first read.
+  public var hitRatio: Double? {
+    // Not as integers: the counters of a damaged table may be anything.
+    let hits = Double(memoryHits) + Double(storeHits)
+    let all = hits + Double(misses)
+    return all == 0 ? nil : hits / all
+  }
+}
+
+extension StoreCore {
+  package func statistics() throws -> StoreStatistics {
+    let namespaces = try namespaces()
+    return try reading("statistics") { generation in
+      let totals = try generation.withSnapshot { transaction, _ in
+        guard let record = try transaction.value(forKey: StoreTotals.key, in: .main) else {
+          return StoreTotals()
+        }
+        return StoreTotals(record) ?? StoreTotals()
+      }
+      let table = generation.table
+      let (information, size) = try generation.whileOpen { environment in
+        (environment.information, generation.dataSize)
+      }
+      let oldestReader = try generation.describedOldestReader()
+      func total(_ counter: Counter) -> Int { Int(clamping: table.total(counter)) }
+      return StoreStatistics(
+        path: directory.path, durability: options.durability, generation: generation.number,
+        entries: Int(clamping: totals.entries), bytes: Int(clamping: totals.bytes),
+        budget: table.budget == 0 ? nil : Int(clamping: table.budget),
+        fileBytes: size,
+        usesWriteMap: options.usesWriteMap && options.durability == .cache
+          && FileSystem.neverRelocatesBlocks(below: generation.path),
+        namespaces: namespaces.map { namespace in
+          .init(
+            name: String(decoding: namespace.record.name, as: UTF8.self),
+            entries: Int(clamping: namespace.record.entries),
+            bytes: Int(clamping: namespace.record.bytes))
+        },
+        memoryHits: total(.memoryHits), storeHits: total(.storeHits), misses: total(.misses),
+        sets: total(.sets), removals: total(.removals), evictions: total(.evictions),
+        expirations: total(.expirations), damagedEntries: total(.damagedEntries),
+        commits: total(.commits), computations: total(.computations),
+        rejectedFills: total(.rejectedFills), readers: information.usedReaders,
+        maximumReaders: information.maximumReaders, oldestReader: oldestReader,
+        processes: generation.presentProcesses,
+        pendingWrites: queue.state.withLock { $0.behindCount },
+        syncInterval: generation.keeper == nil ? nil : .milliseconds(table.syncInterval),
+        unsyncedCommits: generation.keeper == nil
+          ? nil
+          : Int(
+            clamping: generation.base &+ information.lastTransaction
+              &- min(table.checkpointVersion, generation.base &+ information.lastTransaction)))
+    }
+  }
+}
+
+extension Generation {
+  /// The oldest reader, with what it costs.
+  fileprivate func describedOldestReader() throws -> StoreStatistics.Reader? {
+    let found = try whileOpen { environment in
+      environment.oldestReader.map { ($0, environment.information) }
+    }
+    guard let (oldest, information) = found else { return nil }
+    var reader = oldest
+    let snapshot = information.lastTransaction &- UInt64(reader.transactionsBehind)
+    let pages = try withSnapshot { transaction, _ in try transaction.pagesFreed(after: snapshot) }
+    reader.pinnedBytes = pages.multipliedReportingOverflow(by: information.pageSize).partialValue
+    reader.isStopped = ProcessIdentity.isStopped(reader.pid)
+    let now = Clocks.wallMilliseconds()
+    let process = (0..<table.shape.processSlots).first { table.pid(process: $0) == reader.pid }
+    reader.duration = process.flatMap { table.readingMilliseconds(process: $0, now: now) }
+      .map { .milliseconds($0) }
+    return reader
+  }
+}

@@ -1,0 +1,225 @@
+// Larder — an embedded, multi-process cache and object store.
+// Copyright 2026 the Larder authors. Licensed under Apache-2.0.
+// SPDX-License-Identifier: Apache-2.0
+
+internal import LarderSystem
+internal import Synchronization
+
+// OPENING AND CLOSING IN ONE PROCESS
+//
+// There is one core per store and process, however often and by whatever path it is opened. Opening
+// and closing wait for other processes, for writes in the queue and for the disk, so neither happens
+// under the registry's lock: the entry of the store says that it is being opened or closed, and an
+// opener of the same store waits for the end of that, at most `openTimeout`. Other stores do not wait.
+//
+// The last handle may be released by a thread that closing would wait for: the store's own thread, one
+// that leads, one inside a read. Another thread closes the store then.
+
+extension StoreCore {
+  private enum Registered {
+    case opening(StoreDirectory, ended: Event)
+    case open(StoreCore, handles: Int)
+    case closing(StoreCore, ended: Event)
+
+    var directory: StoreDirectory {
+      switch self {
+      case .opening(let directory, _): directory
+      case .open(let core, _), .closing(let core, _): core.directory
+      }
+    }
+  }
+
+  private static let registry = Mutex<[FileIdentityKey: Registered]>([:])
+  private static let exitHandler: Void = atProcessExit { StoreCore.flushAll() }
+
+  /// Opens a store, or finds it open.
+  package static func open(
+    at path: String, options: StoreOptions
+  ) throws(StoreError) -> StoreCore {
+    ForkGuard.activate()
+    if ForkGuard.isForkedChild { throw .usedAfterFork("open") }
+    if let budget = options.budget,
+      !(4096...GenerationBuilder.maximumBudget).contains(budget.bytes)
+    {
+      throw StoreError(
+        .invalidOption, during: "open", path: path,
+        "The budget is \(budget.bytes) bytes; it is from 4,096 bytes to 8 TiB. Pass a budget in this "
+          + "range, or none.")
+    }
+    #if canImport(Darwin)
+      guard options.allowNonRobustLocks else {
+        throw StoreError(
+          .invalidOption, during: "open", path: path,
+          "On this system LMDB's locks outlive a killed writer, and all others would wait for ever. "
+            + "Set allowNonRobustLocks for development; the promises hold on Linux.")
+      }
+    #endif
+    _ = exitHandler
+    let directory = try StoreDirectory.prepare(path, durability: options.durability)
+    let core = try find(directory, options)
+    do {
+      try core.verifyAfterDeaths()
+      if options.durability == .relaxed { try core.syncer.start(core) }
+      if let budget = options.budget { try core.setBudget(budget) }
+      if let interval = options.syncInterval { try core.setSyncInterval(interval) }
+    } catch {
+      core.release()
+      throw StoreError(wrapping: error, during: "open", path: path)
+    }
+    return core
+  }
+
+  private enum Step {
+    case found(StoreCore)
+    case wait(Event)
+    case open(FileIdentityKey, ended: Event)
+    case differs(Durability)
+  }
+
+  /// The core of a directory, opened if the process does not have it open.
+  private static func find(
+    _ directory: StoreDirectory, _ options: StoreOptions
+  ) throws(StoreError) -> StoreCore {
+    let deadline = Clocks.deadline(after: options.openTimeout)
+    while true {
+      switch step(directory, options.durability, try identity(of: directory)) {
+      case .found(let core): return core
+      // The caller would get other guarantees than those it asked for.
+      case .differs(let found):
+        throw StoreDirectory.mismatch(directory.path, wanted: options.durability, found: found)
+      case .open(let identity, let ended):
+        return try openCore(directory, options, identity, ended)
+      case .wait(let event):
+        let now = Clocks.monotonicNanoseconds()
+        guard now < deadline, event.wait(nanoseconds: deadline - now) else {
+          throw StoreError(
+            .openTimeout, during: "open", path: directory.path,
+            "Another thread of this process (\(ProcessIdentity.pid)) has been opening or closing the "
+              + "store for longer than \(options.openTimeout). Open it again later.",
+            pid: ProcessIdentity.pid)
+        }
+      }
+    }
+  }
+
+  private static func identity(of directory: StoreDirectory) throws(StoreError) -> FileIdentityKey {
+    let status: FileStatus?
+    do throws(SystemError) {
+      status = try FileSystem.status(of: directory.root)
+    } catch {
+      throw StoreError(error, during: "open", path: directory.root)
+    }
+    guard let status else {
+      throw StoreError(
+        .directory, during: "open", path: directory.root, "The directory disappeared.")
+    }
+    return FileIdentityKey(device: status.identity.device, inode: status.identity.inode)
+  }
+
+  private static func step(
+    _ directory: StoreDirectory, _ durability: Durability, _ identity: FileIdentityKey
+  ) -> Step {
+    registry.withLock { registry in
+      // Deleted and created again: another directory, which the open store moves to.
+      let known =
+        registry[identity] != nil
+        ? identity : registry.first { $0.value.directory == directory }?.key
+      guard let known, let registered = registry[known] else {
+        let ended = Event()
+        registry[identity] = .opening(directory, ended: ended)
+        return .open(identity, ended: ended)
+      }
+      switch registered {
+      case .open(let core, let handles):
+        guard core.options.durability == durability else {
+          return .differs(core.options.durability)
+        }
+        registry[known] = .open(core, handles: handles + 1)
+        return .found(core)
+      case .opening(_, let ended), .closing(_, let ended): return .wait(ended)
+      }
+    }
+  }
+
+  private static func openCore(
+    _ directory: StoreDirectory, _ options: StoreOptions, _ identity: FileIdentityKey,
+    _ ended: Event
+  ) throws(StoreError) -> StoreCore {
+    let notices = DeferredCallbacks(options)
+    // Delivered when the store is open: a program that is called back may use it.
+    notices.hold()
+    let outcome: Result<StoreCore, StoreError>
+    do throws(StoreError) {
+      let core = try StoreCore(
+        directory: directory, identity: identity, options: options, notices: notices)
+      registry.withLock { $0[identity] = .open(core, handles: 1) }
+      outcome = .success(core)
+    } catch {
+      registry.withLock { $0[identity] = nil }
+      outcome = .failure(error)
+    }
+    ended.set()
+    notices.endHold()
+    notices.deliver()
+    return try outcome.get()
+  }
+
+  // MARK: Closing
+
+  /// Releases a handle; the last one closes the store.
+  package func release() {
+    if ForkGuard.isForkedChild { return }
+    let ended = Event()
+    let isLast = StoreCore.registry.withLock { registry in
+      guard case .open(let core, let handles)? = registry[identity], core === self else {
+        return false
+      }
+      registry[identity] =
+        handles > 1 ? .open(core, handles: handles - 1) : .closing(core, ended: ended)
+      return handles <= 1
+    }
+    guard isLast else { return }
+    if mayWaitHere { return close(ended) }
+    do throws(SystemError) {
+      try OSThread.start { self.close(ended) }
+    } catch {
+      // It stays open: for the next opener, or until the end of the process, which commits the rest.
+      StoreCore.registry.withLock { $0[identity] = .open(self, handles: 0) }
+      ended.set()
+      report(StoreError(error, during: "close", path: directory.path))
+    }
+  }
+
+  /// Whether closing the store would not wait for the calling thread.
+  private var mayWaitHere: Bool {
+    let token = OSThread.token
+    return leader.load(ordering: .relaxed) != token && bodyThread.load(ordering: .relaxed) != token
+      && !worker.isCurrentThread && !DeadlineTimer.shared.isCurrentThread
+      && (try? generation())?.isReadingOnCurrentThread != true
+  }
+
+  private func close(_ ended: Event) {
+    notices.hold()
+    shutDown()
+    // The next opener must find the environment closed.
+    StoreCore.registry.withLock { $0[identity] = nil }
+    ended.set()
+    notices.endHold()
+    deliverNotices()
+  }
+
+  /// An orderly exit commits what waits, and brings a relaxed store to the disk; it does not close, which the kernel does as well.
+  private static func flushAll() {
+    if ForkGuard.isForkedChild { return }
+    for registered in registry.withLock({ Array($0.values) }) {
+      switch registered {
+      case .opening: break
+      case .open(let core, _) where core.bodyThread.load(ordering: .relaxed) != OSThread.token:
+        try? core.synchronize()
+      case .closing(let core, let ended) where core.mayWaitHere:
+        ended.wait(nanoseconds: core.options.writeTimeout.nanoseconds)
+      case .open, .closing: break
+      }
+    }
+  }
+}

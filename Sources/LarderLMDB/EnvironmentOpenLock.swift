@@ -1,0 +1,235 @@
+// Larder — an embedded, multi-process cache and object store.
+// Copyright 2026 the Larder authors. Licensed under Apache-2.0.
+// SPDX-License-Identifier: Apache-2.0
+
+internal import LarderSystem
+
+// THE GATE FILE (`gate`, beside `data.mdb` and `lock.mdb`; made by Environment, never deleted)
+//
+// A process killed inside `mdb_env_open` while another opens the same file makes LMDB 0.9 go back in
+// time: acknowledged commits are lost. Closing races with opening in several releases. So whoever
+// opens or closes holds `flock` on this file, which the kernel takes back from the dead.
+//
+//   locks  flock     around every opening, closing and upgrade of the map
+//          byte 0    read-locked by every process that has the environment open: a process that can
+//                    write-lock it is alone
+//          2^40+pid  write-locked by the process itself: a second copy of this library in one process,
+//                    or a process of the same number in another PID namespace, finds it taken
+//
+//   bytes  0  magic "LMDBgate"      16  PID namespace of those inside, u64
+//          8  version 1, u32        24  map size, one for all processes, u64
+//         12  flags, u32            32  boot of the last opener, u64
+//                                   40  openings begun and not ended, u32;  44  zero, u32
+//                                   48  size the data file is known to have reached, u64
+//                                   56  checksum: XXH64 of what is before
+//                                   64  writer ticket, u32: the holder's pid + 1, see WriterTicket;
+//                                       68  zero, to 128
+//
+//   flags  1  commits do not wait for the disk    2  closed by the last one, all of it on the disk
+//          4  has been opened once: data.mdb has to be there
+//
+// The bytes are written only by a process that is alone, but for the end of an opening. Lost or
+// damaged they cost a verification of the data file.
+
+/// What the gate file says.
+struct OpenLockRecord: Equatable {
+  static let byteCount = 64
+  private static let magic: UInt64 = 0x6574_6167_4244_4D4C
+
+  struct Flags: OptionSet {
+    let rawValue: UInt32
+    static let onDemand = Flags(rawValue: 1)
+    static let closed = Flags(rawValue: 2)
+    static let made = Flags(rawValue: 4)
+  }
+
+  var flags: Flags = []
+  var namespace: UInt64 = 0
+  var mapSize: UInt64 = 0
+  var boot: UInt64 = 0
+  var attempts: UInt32 = 0
+  var dataBytes: UInt64 = 0
+
+  init() {}
+
+  init?(_ bytes: [UInt8]) {
+    guard
+      bytes.count == Self.byteCount, bytes.integer(at: 0) == Self.magic,
+      bytes.integer(at: 8) == UInt32(1),
+      bytes.integer(at: 56) == XXH64.hash(Array(bytes.prefix(56))),
+      let flags: UInt32 = bytes.integer(at: 12), let namespace: UInt64 = bytes.integer(at: 16),
+      let mapSize: UInt64 = bytes.integer(at: 24), mapSize <= LMDBFormat.maximumMapBytes,
+      let boot: UInt64 = bytes.integer(at: 32), let attempts: UInt32 = bytes.integer(at: 40),
+      let dataBytes: UInt64 = bytes.integer(at: 48)
+    else { return nil }
+    self.flags = Flags(rawValue: flags)
+    self.namespace = namespace
+    self.mapSize = mapSize
+    self.boot = boot
+    self.attempts = attempts
+    self.dataBytes = dataBytes
+  }
+
+  var bytes: [UInt8] {
+    var bytes: [UInt8] = []
+    bytes.append(littleEndian: Self.magic)
+    bytes.append(littleEndian: UInt32(1))
+    bytes.append(littleEndian: flags.rawValue)
+    bytes.append(littleEndian: namespace)
+    bytes.append(littleEndian: mapSize)
+    bytes.append(littleEndian: boot)
+    bytes.append(littleEndian: attempts)
+    bytes.append(littleEndian: UInt32(0))
+    bytes.append(littleEndian: dataBytes)
+    bytes.append(littleEndian: XXH64.hash(bytes))
+    return bytes
+  }
+}
+
+/// The gate of one environment, held while it is opened or closed, and kept open in between.
+final class EnvironmentOpenLock: Sendable {
+  static let name = "gate"
+  private static let everybody: Int64 = 0
+  private static let firstPid: Int64 = 1 << 40
+
+  private let file: OwnedFile
+  /// Kept open, so that no other directory gets its number: by that it is known to be open.
+  private let directory: OwnedFile
+
+  private init(_ file: OwnedFile, _ directory: OwnedFile) {
+    self.file = file
+    self.directory = directory
+  }
+
+  /// Waits for the gate of a directory and holds it.
+  static func enter(_ directory: String, timeout: Duration) throws(LMDBError) -> EnvironmentOpenLock
+  {
+    let path = "\(directory)/\(name)"
+    let wait = Wait(timeout, "open \(directory)")
+    while true {
+      var held: OwnedFile?
+      do throws(SystemError) {
+        let file = try OwnedFile(path: path, creation: .createIfMissing, closesInForkedChild: true)
+        guard try file.status.isRegularFile else {
+          throw SystemError(errno: 20, operation: "open", path: path)
+        }
+        if try file.tryExclusiveLock() {
+          // Somebody may have removed the directory between our opening and our lock.
+          if try FileSystem.status(of: path)?.identity == file.status.identity {
+            return EnvironmentOpenLock(
+              file, try OwnedFile(path: "\(directory)/.", writable: false))
+          }
+        } else {
+          held = file
+        }
+      } catch {
+        throw LMDBError(error)
+      }
+      try wait.again(held)
+    }
+  }
+
+  /// Waits for the gate again, to close.
+  func reacquire(_ directory: String, timeout: Duration) throws(LMDBError) {
+    let wait = Wait(timeout, "close \(directory)")
+    while try !convertingSystemErrors({ () throws(SystemError) in try file.tryExclusiveLock() }) {
+      try wait.again(file)
+    }
+  }
+
+  func leave() { file.unlock() }
+
+  private struct Wait {
+    let deadline: UInt64
+    let operation: String
+    let pause = Event()
+
+    init(_ timeout: Duration, _ operation: String) {
+      deadline = Clocks.deadline(after: timeout)
+      self.operation = operation
+    }
+
+    /// - Parameter file: The gate, which another process holds.
+    func again(_ file: OwnedFile?) throws(LMDBError) {
+      guard Clocks.monotonicNanoseconds() < deadline else {
+        let holder = file?.lockHolder
+        let by = holder.map { " (process \($0) holds the gate)" } ?? ""
+        throw LMDBError(.openTimeout, during: operation + by, pid: holder)
+      }
+      pause.wait(nanoseconds: 2_000_000)
+    }
+  }
+
+  // MARK: Whose turn it is to write
+
+  private static let ticketOffset = OpenLockRecord.byteCount
+  private static let mappedBytes = 128
+
+  /// Maps the writer ticket. Its bytes have their blocks: a full disk is an error here, no signal later.
+  func writerTurn() throws(LMDBError) -> WriterTurn {
+    try convertingSystemErrors { () throws(SystemError) in
+      if try file.status.size < EnvironmentOpenLock.mappedBytes {
+        let count = EnvironmentOpenLock.mappedBytes - EnvironmentOpenLock.ticketOffset
+        try file.write([UInt8](repeating: 0, count: count), at: EnvironmentOpenLock.ticketOffset)
+      }
+      let region = try MappedRegion(sharing: file, count: EnvironmentOpenLock.mappedBytes)
+      return WriterTurn(region, offset: EnvironmentOpenLock.ticketOffset, gate: self)
+    }
+  }
+
+  /// Whether the process with a pid has the environment open; `true` where that is unknown.
+  func isPresent(_ pid: Int) -> Bool {
+    (try? file.isLockedElsewhere(at: EnvironmentOpenLock.firstPid + Int64(pid))) ?? true
+  }
+
+  // MARK: Who is here
+
+  /// Whether nobody else has the environment open through the gate; it stays so until ``settle()``.
+  func isAlone() throws(LMDBError) -> Bool {
+    try convertingSystemErrors { () throws(SystemError) in
+      try file.tryLock(.exclusive, at: EnvironmentOpenLock.everybody)
+    }
+  }
+
+  /// `false`: this process, or one that carries its number, has the environment open.
+  func lockPID() throws(LMDBError) -> Bool {
+    try convertingSystemErrors { () throws(SystemError) in
+      try file.tryLock(.exclusive, at: EnvironmentOpenLock.firstPid + Int64(ProcessIdentity.pid))
+    }
+  }
+
+  /// From being looked at to having it open.
+  func downgradeToShared() throws(LMDBError) {
+    _ = try convertingSystemErrors { () throws(SystemError) in
+      try file.tryLock(.shared, at: EnvironmentOpenLock.everybody)
+    }
+  }
+
+  /// Gives all places up.
+  func unlockAll() { _ = try? file.tryLock(.none, at: 0, count: 0) }
+
+  // MARK: What it says
+
+  /// `nil`: nothing, or nothing that can be believed.
+  func record() throws(LMDBError) -> OpenLockRecord? {
+    try convertingSystemErrors { () throws(SystemError) in
+      OpenLockRecord(try file.read(count: OpenLockRecord.byteCount, at: 0))
+    }
+  }
+
+  func write(_ record: OpenLockRecord, synchronously: Bool = false) throws(LMDBError) {
+    try convertingSystemErrors { () throws(SystemError) in
+      try file.write(record.bytes, at: 0)
+      if synchronously { try file.synchronizeContent() }
+    }
+  }
+}
+
+/// Errors of the system as errors of the environment.
+func convertingSystemErrors<R>(_ work: () throws(SystemError) -> R) throws(LMDBError) -> R {
+  do {
+    return try work()
+  } catch {
+    throw LMDBError(error)
+  }
+}

@@ -1,0 +1,201 @@
+// Larder — an embedded, multi-process cache and object store.
+// Copyright 2026 the Larder authors. Licensed under Apache-2.0.
+// SPDX-License-Identifier: Apache-2.0
+
+internal import CLarderLMDB
+internal import LarderSystem
+
+#if canImport(Glibc)
+  internal import Glibc
+#elseif canImport(Musl)
+  internal import Musl
+#else
+  internal import Darwin
+#endif
+
+// WRITING THROUGH THE MAP (MDB_WRITEMAP)
+//
+// A commit without sync costs 5 us through the map and 33 us with `pwrite`. The price LMDB asks for
+// it: the first store to a page that has no block on the disk is a SIGBUS when the disk is full. So
+// here no such store is ever made.
+//
+// Reservation.  `pages`: this process has had the system allocate blocks for all pages below it
+//   (fallocate, from page 0 on, so that no hole is left by anybody). Before each change of a write
+//   transaction, the page at which it would next extend the file, plus the most that this change
+//   and the commit can need, must be below; else more is allocated first, ahead in steps, so that
+//   a commit makes no such call normally. Nothing is shared and nothing has to be repaired after a
+//   kill: what another process allocated is allocated again, which costs a call and no room.
+// No room.  If the disk refuses, the transaction is given up, nothing having been changed, and
+//   begun again with `pwrite`, where a full disk is an error. So a full disk is met by the same
+//   code as ever. With each later transaction the reservation is tried again.
+// Mixing.  Transactions through the map and with `pwrite` may follow each other in any order, in
+//   one process and in several: only one writes at a time, both go to the one page cache of the
+//   system (the file systems allowed here have one), the meta page comes last in both, and a sync
+//   of either covers what the other wrote. A page that `pwrite` left as a hole, because it was
+//   allocated and freed in one transaction, is covered: the reservation begins at page 0.
+// Where.  Only on file systems that never move a block once it is allocated: ext4 and tmpfs. Not
+//   btrfs, ZFS, or xfs, where a copied or snapshotted file shares its blocks and the next store
+//   needs a new one; and nothing that is not known. Whoever punches holes into a file in use breaks
+//   the promise; the same hands could cut it short.
+//   Not for relaxed stores: tried, a commit took three quarters of what it takes with `pwrite`, no
+//   more was gained, as after a sync the first store to each page is a fault again. That is little
+//   for laying open what is to be kept; and the power-cut tests, which learn from the calls what was
+//   written and when, would prove nothing of it.
+// When.  With the first transaction of a process. LMDB opens the file as ever, with a map that can
+//   only be read; a process that does not write has no other. MDB_WRITEMAP at opening would make
+//   the file as long as the map, gigabytes, and change it though nobody writes.
+//
+// LMDB has no call to switch, nor one that tells how far a transaction has extended the file. Both
+// are words of its structures: the flags, and `mt_next_pgno`. They are in the same place in all
+// releases 0.9, and that is not believed but checked against what LMDB's own functions say, of each
+// environment and each transaction. Where it differs, `pwrite` it stays.
+//
+// What stays: a disk that fails, or a file system that the kernel makes read-only because of it, may
+// be a SIGBUS, as it may be for every reader of a map.
+//
+// What it costs: a store of the program through a wild pointer can reach the file now, in processes
+// that write. Checksums find that in entries, and the verifier finds it in the trees.
+
+/// What a process may write to through the map of one environment.
+///
+/// Used only by whoever has this process's turn to write: one thread at a time.
+@safe
+package final class WriteMapReservation {
+  private let environment: OpaquePointer
+  private let descriptor: CInt
+  private let pageSize: Int
+  private let mapPages: Int
+  /// Pages below this have blocks on the disk.
+  private(set) var pages = 0
+  var bytes: Int { pages * pageSize }
+  /// Whether the next transaction writes through the map.
+  private(set) var isOn = false
+  /// Whether a transaction was refused room since that was chosen.
+  private(set) var hasRefused = false
+  private var isRuledOut = false
+
+  /// Makes the map writable; `nil`: that is not possible here.
+  init?(_ environment: borrowing EnvironmentHandle) {
+    let handle = unsafe environment.pointer
+    let information = environment.information
+    var (major, minor): (CInt, CInt) = (0, 0)
+    unsafe mdb_version(&major, &minor, nil)
+    guard major == 0, minor == 9, FileSystem.neverRelocatesBlocks(below: environment.path) else {
+      return nil
+    }
+    unsafe self.environment = handle
+    descriptor = environment.dataDescriptor
+    pageSize = information.pageSize
+    mapPages = information.mapSize / max(information.pageSize, 1)
+    guard
+      unsafe WriteMapReservation.knowsFlags(of: handle, descriptor),
+      FileSystem.allocate(descriptor, at: 0, count: 2 * Int64(pageSize)) == 0,
+      let base = unsafe WriteMapReservation.base(of: environment, pageSize: pageSize),
+      unsafe mprotect(base, information.mapSize, PROT_READ | PROT_WRITE) == 0
+    else { return nil }
+  }
+
+  /// Chooses how the next transaction writes: through the map if there is room ahead.
+  func choose(throughMap: Bool, after lastPage: Int) {
+    let ahead = lastPage + 1 + WriteMapReservation.commitPages(next: lastPage + 1, freeTree: 0) + 32
+    let isWanted = throughMap && !isRuledOut && (ahead <= pages || extend(to: ahead))
+    hasRefused = false
+    guard isWanted != isOn else { return }
+    unsafe larder_env_set_flag(environment, UInt32(MDB_WRITEMAP), isWanted ? 1 : 0)
+    isOn = isWanted
+  }
+
+  /// Gives all pages below `wanted` blocks on the disk, and some more for later.
+  ///
+  /// - Returns: `false`: there is no room.
+  func extend(to wanted: Int) -> Bool {
+    let wanted = min(wanted, mapPages)
+    if wanted <= pages { return true }
+    let step = min(max(wanted / 8, 16), 4096)
+    let limit = ResourceLimits.fileSize ?? .max
+    for target in [min(wanted + step, mapPages), wanted] {
+      let start = Int64(pages * pageSize)
+      // Beyond a limit on files the call would be a signal.
+      if target * pageSize > limit { continue }
+      if FileSystem.allocate(descriptor, at: start, count: Int64(target * pageSize) - start) == 0 {
+        pages = target
+        return true
+      }
+    }
+    hasRefused = true
+    return false
+  }
+
+  /// This library is not as it is known: nothing is written through the map any more.
+  func ruleOut() {
+    isRuledOut = true
+    hasRefused = true
+  }
+
+  // MARK: Bounds
+
+  /// The most pages by which one put or removal can extend the file, without overflow pages.
+  ///
+  /// A change copies each page of its path; a put may split each and the root; a removal copies a
+  /// neighbour at each level, and where a longer key moves up may split all levels above.
+  package static func operationPages(depth: Int) -> Int { (depth + 4) * (depth + 4) }
+
+  /// As much as a change of the deepest tree LMDB walks can need.
+  static let anyOperationPages = operationPages(depth: LMDBFormat.maximumDepth)
+
+  /// The most pages by which a commit can extend the file: the records of the tables, and the free
+  /// list, whose numbers are of pages below `next`, eight bytes each, written twice at most.
+  static func commitPages(next: Int, freeTree: Int) -> Int { 96 + next / 256 + 2 * freeTree }
+
+  // MARK: What LMDB does not tell
+
+  /// Whether the flags are where they are looked for.
+  @unsafe private static func knowsFlags(of handle: OpaquePointer, _ descriptor: CInt) -> Bool {
+    var before: UInt32 = 0
+    var after: UInt32 = 0
+    guard
+      unsafe mdb_env_get_flags(handle, &before) == MDB_SUCCESS,
+      unsafe larder_env_descriptor(handle) == descriptor,
+      unsafe larder_env_flags(handle) & before == before, before & UInt32(MDB_WRITEMAP) == 0
+    else { return false }
+    unsafe larder_env_set_flag(handle, UInt32(MDB_WRITEMAP), 1)
+    let status = unsafe mdb_env_get_flags(handle, &after)
+    unsafe larder_env_set_flag(handle, UInt32(MDB_WRITEMAP), 0)
+    return status == MDB_SUCCESS && after == before | UInt32(MDB_WRITEMAP)
+  }
+
+  /// Where the map begins: a page that holds a small value says its number.
+  @unsafe private static func base(
+    of environment: borrowing EnvironmentHandle, pageSize: Int
+  ) -> UnsafeMutableRawPointer? {
+    guard let transaction = try? ReadTransaction(in: environment),
+      LMDBFormat.pageSizes.contains(pageSize)
+    else { return nil }
+    var (cursor, key, value): (OpaquePointer?, MDB_val, MDB_val) = unsafe (nil, .init(), .init())
+    guard
+      unsafe mdb_cursor_open(transaction.handle, TableHandle.main.handle, &cursor) == MDB_SUCCESS
+    else { return nil }
+    defer { unsafe mdb_cursor_close(cursor) }
+    guard
+      unsafe mdb_cursor_get(cursor, &key, &value, MDB_FIRST) == MDB_SUCCESS,
+      // The key stands in the page of the tree whatever the value's size.
+      let inside = unsafe key.mv_data
+    else { return nil }
+    let page = unsafe UnsafeRawPointer(
+      bitPattern: UInt(bitPattern: inside) & ~UInt(pageSize - 1))!
+    let number = unsafe page.load(as: UInt64.self)
+    guard number < 1 << 34 else { return nil }
+    let address = UInt(bitPattern: page) &- UInt(number) &* UInt(pageSize)
+    guard
+      let base = unsafe UnsafeMutableRawPointer(bitPattern: address),
+      unsafe larder_is_mapped(base, 2 * pageSize) == 1
+    else { return nil }
+    for meta in 0..<2 {
+      let start = unsafe base + meta * pageSize
+      guard unsafe start.load(as: UInt64.self) == UInt64(meta),
+        unsafe (start + 16).load(as: UInt32.self) == LMDBFormat.magic
+      else { return nil }
+    }
+    return unsafe base
+  }
+}

@@ -1,0 +1,61 @@
+// Larder — an embedded, multi-process cache and object store.
+// Copyright 2026 the Larder authors. Licensed under Apache-2.0.
+// SPDX-License-Identifier: Apache-2.0
+
+internal import LarderCoding
+internal import LarderEngine
+internal import LarderLMDB
+internal import LarderSystem
+
+extension QueryExecution {
+  /// The values of a property, read from the fields of records that are not decoded otherwise.
+  ///
+  /// - Returns: `nil`: the objects are needed, to be sorted or because it is not known where the
+  ///   property is stored.
+  func fieldValues<Value>(
+    of property: PropertyPath<Object, Value>, _ generation: Generation,
+    _ transaction: borrowing ReadTransaction
+  ) throws -> [Value]? {
+    // Of a type with a budget it is noted which objects were used.
+    guard query.start == nil, query.sorts.isEmpty || plan.isSorted, record.references == nil,
+      record.isBounded != true,
+      !kind.storedKeys.isEmpty, let scalar = Value.self as? any StoredScalar.Type
+    else { return nil }
+    return try fieldValues(opening: scalar, property, generation, transaction)
+  }
+
+  private func fieldValues<Scalar: StoredScalar, Value>(
+    opening type: Scalar.Type, _ property: PropertyPath<Object, Value>, _ generation: Generation,
+    _ transaction: borrowing ReadTransaction
+  ) throws -> [Value]? {
+    guard let path = property as? PropertyPath<Object, Scalar>,
+      let key = kind.storedKeys[path.erased]
+    else { return nil }
+    func value(_ object: RawSpan) -> Scalar? {
+      switch StoredField.find(key, in: object) {
+      case .found(let range): Scalar.read(object.slice(range)!)
+      case .missing: Scalar.absent
+      case .unclear: nil
+      }
+    }
+    let wanted = query.wanted
+    if wanted == 0 { return [] }
+    var found: [(sequence: UInt64, value: Scalar)] = []
+    func add(_ sequence: UInt64, _ value: Scalar) -> Bool {
+      found.append((sequence, value))
+      return !plan.isSorted || found.count < wanted
+    }
+    do {
+      try visit(
+        generation, transaction,
+        undecoded: { head, object in value(object).map { add(head.sequence, $0) } }
+      ) { add($0.sequence, path.value(of: $0.object)) }
+    } catch is TruncatedKey {
+      return nil
+    }
+    if !plan.isSorted { found.sort { $0.sequence < $1.sequence } }
+    let values = found.dropFirst(query.skipped).prefix(max(wanted - query.skipped, 0))
+      .map { $0.value }
+    return values as? [Value]
+  }
+}

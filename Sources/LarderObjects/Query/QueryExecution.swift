@@ -1,0 +1,301 @@
+// Larder — an embedded, multi-process cache and object store.
+// Copyright 2026 the Larder authors. Licensed under Apache-2.0.
+// SPDX-License-Identifier: Apache-2.0
+
+internal import LarderCache
+internal import LarderCoding
+internal import LarderEngine
+internal import LarderLMDB
+internal import LarderSystem
+
+/// A query being answered in one snapshot.
+struct QueryExecution<Object: Storable> {
+  let kind: ObjectTypeDescriptor<Object>
+  let query: Query<Object>
+  let record: ObjectTypeRecord
+  private(set) var plan: QueryPlan
+  /// What the references of all objects found load from.
+  let decoder: ReferenceDecoder
+
+  /// The snapshot, if decoded objects are shared with those who fetch by id: for results of few
+  /// objects that a walk leads to and that have no references. `nil` in a transaction, whose records
+  /// nobody else knows.
+  let memory: SnapshotView?
+
+  init(
+    kind: ObjectTypeDescriptor<Object>, query: Query<Object>, record: ObjectTypeRecord,
+    _ decoder: ReferenceDecoder? = nil, view: SnapshotView? = nil
+  ) {
+    self.decoder = decoder ?? kind.newDecoder()
+    self.kind = kind
+    self.query = query
+    self.record = record
+    plan = QueryPlan(query, kind, record)
+    let isSelective = plan.walk.map { $0.isOneKey || query.maximum ?? .max <= 100 } ?? false
+    memory = isSelective && plan.walk?.isExact == true && !kind.hasReferences ? view : nil
+  }
+
+  /// A walk in the order of an index has met a key that was cut: from there on the order is another.
+  struct TruncatedKey: Error {}
+
+  /// The same, sorted afterwards.
+  private var unsorted: QueryExecution {
+    var run = self
+    run.plan = plan.unsorted
+    return run
+  }
+
+  /// An object that fits.
+  struct Found: Sendable {
+    let object: Object
+    let sequence: UInt64
+    /// The label of the transaction that wrote it.
+    let label: UInt64
+    /// What tells the states of the children it shows from others; with a source only.
+    var related = 0
+    /// The hash of what is stored of the object; with a source only.
+    var content: UInt64 = 0
+  }
+
+  func objects(
+    _ generation: Generation, _ transaction: borrowing ReadTransaction
+  ) throws -> [Object] {
+    guard plan.isSorted, query.skipped == 0, query.maximum != 0 else {
+      return try found(generation, transaction).map { $0.object }
+    }
+    let maximum = query.maximum ?? .max
+    // As they come: nothing has to be put in order, so nothing else has to be kept.
+    func collect() throws -> [Object] {
+      var objects: [Object] = []
+      try visit(generation, transaction) { next in
+        objects.append(next.object)
+        return objects.count < maximum
+      }
+      return objects
+    }
+    do {
+      return try collect()
+    } catch is TruncatedKey {
+      return try unsorted.found(generation, transaction).map { $0.object }
+    }
+  }
+
+  /// The objects, in order, without the skipped ones, at most as many as wanted.
+  func found(
+    _ generation: Generation, _ transaction: borrowing ReadTransaction
+  ) throws -> [Found] {
+    do {
+      return try foundOnce(generation, transaction)
+    } catch is TruncatedKey {
+      return try unsorted.found(generation, transaction)
+    }
+  }
+
+  private func foundOnce(
+    _ generation: Generation, _ transaction: borrowing ReadTransaction
+  ) throws -> [Found] {
+    let wanted = query.wanted
+    if wanted == 0 { return [] }
+    var found: [Found] = []
+    let mustSort = !plan.isSorted
+    // With a limit, twice as many as wanted are kept at most before the rest goes.
+    let bound = wanted < 1 << 20 ? max(2 * wanted, 64) : Int.max
+    try visit(generation, transaction) { next in
+      found.append(next)
+      if mustSort {
+        if found.count >= bound {
+          found.sort(by: precedes)
+          found.removeLast(found.count - wanted)
+        }
+        return true
+      }
+      return found.count < wanted
+    }
+    if mustSort { found.sort(by: precedes) }
+    return found.dropFirst(query.skipped).prefix(max(wanted - query.skipped, 0)).map { $0 }
+  }
+
+  /// The objects with what is included, and what tells the states of all their children from others.
+  func foundWithChildren(
+    _ generation: Generation, _ transaction: borrowing ReadTransaction
+  ) throws -> [Found] {
+    var found = try found(generation, transaction)
+    for inclusion in query.inclusions {
+      let states = try inclusion.load(found.map(\.object), generation, transaction)
+      for (position, state) in states.enumerated() {
+        var hasher = Hasher()
+        hasher.combine(found[position].related)
+        hasher.combine(state)
+        found[position].related = hasher.finalize()
+      }
+    }
+    return found
+  }
+
+  /// How many objects fit; without decoding them where the index says it all.
+  func count(
+    _ generation: Generation, _ transaction: borrowing ReadTransaction
+  ) throws -> Int {
+    do {
+      return try countOnce(generation, transaction)
+    } catch is TruncatedKey {
+      return try unsorted.countOnce(generation, transaction)
+    }
+  }
+
+  private func countOnce(
+    _ generation: Generation, _ transaction: borrowing ReadTransaction
+  ) throws -> Int {
+    var count = 0
+    let wanted = query.wanted
+    if query.start != nil {
+      try visit(generation, transaction) { _ in
+        count += 1
+        return count < wanted
+      }
+    } else if case .all = query.predicate.node {
+      count = Int(clamping: try ObjectReading.books(record.number, transaction).count)
+    } else if let walk = plan.walk, walk.isExact, !walk.isMultiple || walk.ranges.count == 1 {
+      for range in walk.ranges where count < wanted {
+        try ObjectReading.scanIndex(
+          walk.number, from: range.lower, below: range.upper, in: generation, transaction
+        ) { _, _ in
+          count += 1
+          return count < wanted
+        }
+      }
+    } else {
+      func add() -> Bool {
+        count += 1
+        return count < wanted
+      }
+      try visit(generation, transaction, undecoded: { _, _ in add() }) { _ in add() }
+    }
+    return max(min(count, wanted) - query.skipped, 0)
+  }
+
+  /// Calls `body` with every object that fits, in the walk's order; `false` ends it.
+  ///
+  /// - Parameters:
+  ///   - undecoded: Called first for an object that is known to fit without decoding it; `nil`: it
+  ///     has to be decoded all the same.
+  func visit(
+    _ generation: Generation, _ transaction: borrowing ReadTransaction,
+    undecoded: ((StoredObjectMetadata, RawSpan) -> Bool?)? = nil,
+    _ body: (Found) throws -> Bool
+  ) throws {
+    var mustJudge = plan.walk?.isExact != true
+    if case .all = query.predicate.node { mustJudge = false }
+    let judge = mustJudge ? StoredFieldFilter(query.predicate, kind, record) : nil
+    let position = try query.start.map { start in
+      try query.position(start, kind, record, generation, transaction)
+    }
+    // Where a place has to be looked for among objects, they are needed.
+    let undecoded = position == nil ? undecoded : nil
+    func take(_ head: StoredObjectMetadata, _ id: RawSpan, _ bytes: RawSpan) throws -> Bool {
+      let isPlain = head.codec == CodecIdentifier.cbor.rawValue
+      let verdict = mustJudge ? (isPlain ? judge?.holds(for: bytes) : nil) : true
+      if verdict == false { return true }
+      if isPlain, verdict == true, let undecoded,
+        let goesOn = undecoded(head, bytes)
+      {
+        return goesOn
+      }
+      let trail = decoder.context.source?.begin()
+      defer { if let trail { _ = decoder.context.source?.end(trail) } }
+      guard let object = decoded(head, id, bytes) else { return true }
+      if verdict == nil, !query.predicate.holds(for: object) { return true }
+      if let position, !position.admits(object, head.sequence) { return true }
+      var found = Found(object: object, sequence: head.sequence, label: head.label)
+      if trail != nil {
+        // Children that are sorted by are looked at now, while it is known whose they are.
+        for sort in query.sorts { _ = sort.compare(object, object) }
+        found.related = decoder.context.source?.end([]) ?? 0
+        found.content = XXH64.hash(bytes)
+      }
+      return try body(found)
+    }
+    func report(_ damage: DamagedObject) -> Bool {
+      kind.core.report(kind.damaged(damage))
+      return true
+    }
+    guard let walk = plan.walk else {
+      let first = query.sorts.isEmpty ? position.map { $0.sequence &+ 1 } : nil
+      return try ObjectReading.scan(
+        type: record.number, from: first, in: generation, transaction, damaged: report, take)
+    }
+    // An object with several keys in the ranges is taken once.
+    var seen: Set<UInt64> = []
+    var goesOn = true
+    let ranges = plan.isSorted ? position?.clip(walk, plan.backwards) ?? walk.ranges : walk.ranges
+    let ordersByKey = plan.isSorted && !query.sorts.isEmpty
+    // Where nothing is left to judge, an object that is in memory is all there is to know.
+    let shared = undecoded == nil && position == nil && !mustJudge ? memory : nil
+    for range in plan.backwards ? ranges.reversed() : ranges where goesOn {
+      try ObjectReading.scanIndex(
+        walk.number, from: range.lower, below: range.upper, backwards: plan.backwards,
+        in: generation, transaction
+      ) { key, sequence in
+        if ordersByKey, key.byteCount > KeyRange.limit { throw TruncatedKey() }
+        if walk.mayRepeat, !seen.insert(sequence).inserted { return true }
+        if let shared, let known = kind.remembered(sequence, record.number, shared) {
+          goesOn = try body(Found(object: known.object, sequence: sequence, label: known.label))
+          return goesOn
+        }
+        do {
+          goesOn =
+            try ObjectReading.look(
+              type: record.number, sequence: sequence, in: generation, transaction, take) ?? true
+        } catch let damage as DamagedObject {
+          goesOn = report(damage)
+        }
+        return goesOn
+      }
+    }
+  }
+
+  /// An object from memory, if exactly these bytes were decoded before, or decoded.
+  private func decoded(_ head: StoredObjectMetadata, _ id: RawSpan, _ bytes: RawSpan) -> Object? {
+    let text = memory == nil ? nil : id.text()
+    if let memory, let text,
+      let found = kind.tier.renew(
+        text, label: head.label, seal: memory.seal, table: memory.generation.table),
+      let known = kind.object(in: found)
+    {
+      if found.sequence == head.sequence, found.type == record.number {
+        kind.noteSpot(of: text, head.sequence)
+      } else if found.context == nil {
+        // Filed by one who looked for the id.
+        let placed = ObjectTypeDescriptor<Object>.Decoded(
+          object: known, context: nil, type: record.number, sequence: head.sequence)
+        kind.file(placed, text, id.copied(), head, cost: bytes.byteCount + 64, memory)
+      }
+      return known
+    }
+    let id = id.copied()
+    let bytes = bytes.copied()
+    do {
+      let decoded = try kind.decode(
+        bytes, id: id, decoder, type: record.number, sequence: head.sequence)
+      if let memory, let text, decoded.context == nil {
+        kind.file(decoded, text, id, head, cost: bytes.count + 64, memory)
+      }
+      return decoded.object
+    } catch {
+      kind.core.report(error)
+      return nil
+    }
+  }
+
+  /// The order asked for; ties in the order of insertion, turned round with the first key.
+  private func precedes(
+    _ left: Found, _ right: Found
+  ) -> Bool {
+    for sort in query.sorts {
+      let order = sort.compare(left.object, right.object)
+      if order != 0 { return sort.direction == .ascending ? order < 0 : order > 0 }
+    }
+    return query.sorts.first?.direction == .descending
+      ? left.sequence > right.sequence : left.sequence < right.sequence
+  }
+}

@@ -1,0 +1,244 @@
+// Larder — an embedded, multi-process cache and object store.
+// Copyright 2026 the Larder authors. Licensed under Apache-2.0.
+// SPDX-License-Identifier: Apache-2.0
+
+internal import LarderCoding
+internal import LarderEngine
+internal import LarderLMDB
+internal import LarderSystem
+
+// DELETING
+//
+// First it is found out what goes, with a list and a set: what was asked for, what cascades from it,
+// and so on; cycles end at what is in the set, and no depth is too much. Then, who refers to any of it
+// and does not go itself: if one forbids it, nothing has happened yet, and the error names them all.
+// Only then references are taken out and objects removed.
+//
+// All of this reads the catalog, the index of references and the CBOR of objects; it needs no Swift
+// type, and so the rules hold in every process. Taking a reference out is different if the type has
+// indexes of its own: what they say of the object can be known only to a process that has used the type
+// with its store. Another one gets an error.
+
+/// What a deletion deletes, and what it changes.
+struct DeletionPlan {
+  private struct Rule {
+    let owner: ObjectTypeRecord
+    let relation: ObjectTypeRecord.Relation
+  }
+
+  private let types: [String: ObjectTypeRecord]
+  private let rules: [Rule]
+  /// What goes, in the order it was found.
+  private(set) var removed: [ObjectIdentity] = []
+  /// How many of what was asked for there were.
+  private(set) var found = 0
+  /// The ids to take out of objects, by the way to the property.
+  private(set) var nullified: [ObjectIdentity: [[String]: Set<[UInt8]>]] = [:]
+
+  /// Whether deleting everything of a type touches anything else.
+  static func hasRules(about type: String, among types: [ObjectTypeRecord]) -> Bool {
+    types.contains { record in
+      (record.relations ?? []).contains { relation in
+        // What refers within the type goes with it.
+        (record.name == type) != (relation.target == type)
+          && (record.name == type
+            ? relation.onDelete == "cascade" : relation.onTargetDelete != "leaveDangling")
+      }
+    }
+  }
+
+  init(
+    _ entries: borrowing StoreTransaction, _ all: [ObjectTypeRecord],
+    removing roots: [ObjectIdentity]
+  ) throws {
+    let generation = entries.generation
+    var plan: (removed: [ObjectIdentity], found: Int) = ([], 0)
+    let types = Dictionary(all.map { ($0.name, $0) }) { first, _ in first }
+    let rules = all.flatMap { owner in
+      (owner.relations ?? []).map { Rule(owner: owner, relation: $0) }
+    }
+    self.types = types
+    self.rules = rules
+    var going: Set<ObjectIdentity> = []
+    nullified = try entries.withReading { reading in
+      var list = roots
+      var next = 0
+      while next < list.count {
+        let reference = list[next]
+        next += 1
+        guard !going.contains(reference), let type = types[reference.type],
+          try ObjectReading.sequence(
+            type: type.number, id: reference.id, in: generation, reading) != nil
+        else { continue }
+        going.insert(reference)
+        plan.removed.append(reference)
+        if next <= roots.count { plan.found += 1 }
+        let cascades = (type.relations ?? []).filter { $0.onDelete == "cascade" }
+        guard !cascades.isEmpty, !Mutant.cascadeForgotten.isActive,
+          let value = try Self.value(of: reference, type, generation, reading)
+        else { continue }
+        for relation in cascades {
+          list += value.references(at: relation.path).map {
+            ObjectIdentity(type: relation.target, id: $0)
+          }
+        }
+      }
+      return try Self.referrers(of: plan.removed, going, rules, generation, reading)
+    }
+    removed = plan.removed
+    found = plan.found
+  }
+
+  /// Who refers to what goes, and stays.
+  private static func referrers(
+    of removed: [ObjectIdentity], _ going: Set<ObjectIdentity>, _ rules: [Rule],
+    _ generation: Generation, _ reading: borrowing ReadTransaction
+  ) throws -> [ObjectIdentity: [[String]: Set<[UInt8]>]] {
+    var nullified: [ObjectIdentity: [[String]: Set<[UInt8]>]] = [:]
+    var denied: [ObjectIdentity] = []
+    var guarded: ObjectIdentity?
+    let unindexed = try unindexedOwners(of: removed, going, rules, generation, reading)
+    for reference in removed {
+      for (position, rule) in rules.enumerated()
+      where rule.relation.target == reference.type
+        && rule.relation.onTargetDelete != "leaveDangling"
+      {
+        let owners =
+          try owners(rule, of: reference, generation, reading)
+          + (unindexed[position]?[reference.id] ?? [])
+        for owner in owners where !going.contains(owner) {
+          if rule.relation.onTargetDelete == "deny" {
+            if !denied.contains(owner), denied.count < 100 { denied.append(owner) }
+            guarded = guarded ?? reference
+          } else {
+            nullified[owner, default: [:]][rule.relation.path, default: []].insert(reference.id)
+          }
+        }
+      }
+    }
+    if let guarded {
+      let names = denied.prefix(5).map { "\($0.type) \"\($0.text)\"" }.joined(separator: ", ")
+      throw ObjectError(
+        .deletionDenied, type: guarded.type,
+        "\"\(guarded.text)\" is referred to by \(names)\(denied.count > 5 ? ", …" : ""), and that "
+          + "relationship denies the deletion. Delete or change the referrers first.",
+        ids: denied.map(\.text))
+    }
+    return nullified
+  }
+
+  /// The objects that refer to what goes, of types whose index of references is being built anew and
+  /// does not hold them yet: by the rule's position and the id referred to.
+  private static func unindexedOwners(
+    of removed: [ObjectIdentity], _ going: Set<ObjectIdentity>, _ rules: [Rule],
+    _ generation: Generation, _ reading: borrowing ReadTransaction
+  ) throws -> [Int: [[UInt8]: [ObjectIdentity]]] {
+    var owners: [Int: [[UInt8]: [ObjectIdentity]]] = [:]
+    for (position, rule) in rules.enumerated() {
+      guard let builtTo = rule.owner.references?.builtTo,
+        removed.contains(where: { $0.type == rule.relation.target })
+      else { continue }
+      try ObjectReading.scan(
+        type: rule.owner.number, from: builtTo + 1, in: generation, reading
+      ) { found in
+        guard case .success(let stored) = found, let value = try? CBORValue(parsing: stored.bytes)
+        else { return true }
+        for id in Set(value.references(at: rule.relation.path))
+        where going.contains(ObjectIdentity(type: rule.relation.target, id: id)) {
+          owners[position, default: [:]][id, default: []].append(
+            ObjectIdentity(type: rule.owner.name, id: stored.id))
+        }
+        return true
+      }
+    }
+    return owners
+  }
+
+  /// The objects whose property refers to another, as far as the index of references holds them.
+  private static func owners(
+    _ rule: Rule, of reference: ObjectIdentity, _ generation: Generation,
+    _ reading: borrowing ReadTransaction
+  ) throws -> [ObjectIdentity] {
+    guard let index = rule.owner.references else { return [] }
+    let key = ObjectIndexKey(
+      index: index.number,
+      bytes: ReferenceIndex.key(reference.type, reference.id, rule.relation.path)
+    ).bytes
+    var sequences: [UInt64] = []
+    try ObjectReading.scanIndex(
+      index.number, from: key, below: key + [0], in: generation, reading
+    ) { found, sequence in
+      if found.byteCount == key.count { sequences.append(sequence) }
+      return true
+    }
+    return try sequences.compactMap { sequence in
+      let stored: StoredObject?
+      do {
+        stored = try ObjectReading.object(
+          type: rule.owner.number, sequence: sequence, in: generation, reading)
+      } catch is DamagedObject {
+        return nil
+      }
+      // Long ids are in the index by their hash.
+      guard let stored, let value = try? CBORValue(parsing: stored.bytes),
+        value.references(at: rule.relation.path).contains(reference.id)
+      else { return nil }
+      return ObjectIdentity(type: rule.owner.name, id: stored.id)
+    }
+  }
+
+  /// An object's CBOR; `nil`: it is damaged, and nothing is known of what it refers to.
+  private static func value(
+    of reference: ObjectIdentity, _ type: ObjectTypeRecord, _ generation: Generation,
+    _ reading: borrowing ReadTransaction
+  ) throws -> CBORValue? {
+    do {
+      guard
+        let sequence = try ObjectReading.sequence(
+          type: type.number, id: reference.id, in: generation, reading),
+        let stored = try ObjectReading.object(
+          type: type.number, sequence: sequence, in: generation, reading)
+      else { return nil }
+      return try? CBORValue(parsing: stored.bytes)
+    } catch is DamagedObject {
+      return nil
+    }
+  }
+}
+
+extension CBORValue {
+  /// The ids at a property.
+  func references(at path: [String]) -> [[UInt8]] {
+    var value = self
+    for key in path {
+      guard case .map(let pairs) = value,
+        let found = pairs.first(where: { $0.key == .text(key) })
+      else { return [] }
+      value = found.value
+    }
+    switch value {
+    case .text(let id): return [Array(id.utf8)]
+    case .array(let items):
+      return items.compactMap { item in
+        if case .text(let id) = item { Array(id.utf8) } else { nil }
+      }
+    default: return []
+    }
+  }
+
+  /// Without some ids at a property.
+  func removing(_ ids: Set<[UInt8]>, at path: ArraySlice<String>) -> CBORValue {
+    func isRemoved(_ value: CBORValue) -> Bool {
+      if case .text(let id) = value { ids.contains(Array(id.utf8)) } else { false }
+    }
+    guard let key = path.first else {
+      if case .array(let items) = self { return .array(items.filter { !isRemoved($0) }) }
+      return isRemoved(self) ? .null : self
+    }
+    guard case .map(var pairs) = self,
+      let position = pairs.firstIndex(where: { $0.key == .text(key) })
+    else { return self }
+    pairs[position].value = pairs[position].value.removing(ids, at: path.dropFirst())
+    return .map(pairs)
+  }
+}

@@ -1,0 +1,93 @@
+// Larder — an embedded, multi-process cache and object store.
+// Copyright 2026 the Larder authors. Licensed under Apache-2.0.
+// SPDX-License-Identifier: Apache-2.0
+
+internal import LarderCoding
+internal import Synchronization
+
+// An encoder in the store carries a collector in its user info. Every reference tells it where in the
+// object it stands and which ids it has, and hands over the objects that were assigned to it.
+
+/// What one object refers to, as its encoding found it.
+final class ReferenceCollector: Sendable {
+  /// One reference.
+  struct Link: Sendable {
+    /// The coding keys that lead to it.
+    let path: [String]
+    /// The stored name of the type referred to.
+    let target: String
+    let ids: [String]
+    let box: ObjectIdentifier
+    /// Whether the object cannot be read without what it refers to.
+    let isRequired: Bool
+  }
+
+  private struct State {
+    var links: [Link] = []
+    var children: [any PendingChild] = []
+  }
+
+  private let state = Mutex(State())
+
+  func add<Target: Storable>(
+    _ box: ReferenceBox<Target>, at codingPath: [any CodingKey], isRequired: Bool = false
+  ) {
+    let link = Link(
+      path: codingPath.map(\.stringValue), target: Target.storedName, ids: box.ids,
+      box: ObjectIdentifier(box), isRequired: isRequired)
+    let changes = box.changes
+    state.withLock { state in
+      state.links.append(link)
+      guard let changes else { return }
+      for (id, object) in zip(link.ids, changes.objects) {
+        let baseline = changes.baseline.isEmpty ? nil : changes.baseline[id]
+        state.children.append(PendingObject(object: object, baseline: baseline))
+      }
+    }
+  }
+
+  /// Whether nothing was found, so that it may be used again.
+  var isEmpty: Bool { state.withLock { $0.links.isEmpty && $0.children.isEmpty } }
+
+  var links: [Link] { state.withLock { $0.links } }
+  var children: [any PendingChild] { state.withLock { $0.children } }
+}
+
+/// An encoder whose references tell a collector.
+struct ReferenceEncoder: Sendable {
+  let collector: ReferenceCollector
+  let cbor: CBOREncoder
+
+  init(_ collector: ReferenceCollector = ReferenceCollector()) {
+    self.collector = collector
+    var encoder = CBOREncoder()
+    encoder.userInfo[.links] = collector
+    cbor = encoder
+  }
+}
+
+/// A child to be saved with its parent.
+protocol PendingChild: Sendable {
+  var reference: ObjectIdentity { get }
+
+  /// Saves the child, if it was changed, and returns its own children.
+  func save(
+    in transaction: inout ObjectTransaction, _ policy: ChildPolicy
+  ) throws -> [any PendingChild]
+}
+
+struct PendingObject<Object: Storable>: PendingChild {
+  let object: Object
+  /// What was loaded from the store and then assigned again, changed or not.
+  let baseline: Object?
+
+  var reference: ObjectIdentity {
+    ObjectIdentity(type: Object.storedName, id: ObjectTypeDescriptor<Object>.bytes(of: object.id))
+  }
+
+  func save(
+    in transaction: inout ObjectTransaction, _ policy: ChildPolicy
+  ) throws -> [any PendingChild] {
+    try transaction.store(object, unlessEqualTo: baseline, keepsExisting: policy == .insertIfAbsent)
+  }
+}

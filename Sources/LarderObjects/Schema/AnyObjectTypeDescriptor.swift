@@ -1,0 +1,49 @@
+// Larder — an embedded, multi-process cache and object store.
+// Copyright 2026 the Larder authors. Licensed under Apache-2.0.
+// SPDX-License-Identifier: Apache-2.0
+
+internal import LarderEngine
+
+/// A stored type this process knows, without its Swift type.
+protocol AnyObjectTypeDescriptor: Sendable {
+  var name: String { get }
+  /// The schema version the Swift type declares.
+  var version: UInt32 { get }
+
+  func prepare(_ transaction: inout StoreTransaction) throws -> ObjectTypeRecord
+
+  /// What is written for an object whose bytes were changed.
+  func rewrite(
+    _ id: [UInt8], _ bytes: [UInt8], _ record: inout ObjectTypeRecord,
+    in transaction: inout StoreTransaction
+  ) throws -> ObjectWrite
+}
+
+extension ObjectTypeDescriptor: AnyObjectTypeDescriptor {
+  func rewrite(
+    _ id: [UInt8], _ bytes: [UInt8], _ record: inout ObjectTypeRecord,
+    in transaction: inout StoreTransaction
+  ) throws -> ObjectWrite {
+    let object = try decode(bytes, id: id, newDecoder()).object
+    var write = try write(object, &record, in: &transaction)
+    // There may be fields that this program does not know.
+    write.bytes = bytes
+    return write
+  }
+
+  /// Learns the rules of relationships from objects that are stored already.
+  func learnRelations(_ transaction: inout StoreTransaction) throws {
+    guard !Object.relationships.isEmpty else { return }
+    var record = try prepare(&transaction)
+    guard record.references != nil else { return }
+    var sample: Object?
+    try transaction.withReading { reading in
+      try ObjectReading.scan(type: record.number, in: transaction.generation, reading) { found in
+        sample = (try? found.get()).flatMap { try? decode($0) }
+        return sample == nil
+      }
+    }
+    guard let sample else { return }
+    _ = try write(sample, &record, in: &transaction)
+  }
+}

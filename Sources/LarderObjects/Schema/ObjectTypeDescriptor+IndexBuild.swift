@@ -1,0 +1,283 @@
+// Larder — an embedded, multi-process cache and object store.
+// Copyright 2026 the Larder authors. Licensed under Apache-2.0.
+// SPDX-License-Identifier: Apache-2.0
+
+internal import LarderEngine
+internal import LarderLMDB
+internal import LarderSystem
+
+/// What the next step of a build works on.
+struct IndexTarget {
+  let record: ObjectTypeRecord
+  /// The incomplete indexes that are built to the same object.
+  let indexes: [ObjectTypeRecord.Index]
+  let builtTo: UInt64
+  let stand: IndexBuild.Stand
+
+  var numbers: Set<UInt32> { Set(indexes.map(\.number)) }
+
+  /// The least complete indexes of a record; `nil`: all are complete.
+  init?(_ record: ObjectTypeRecord, _ books: ObjectTypeCounters, without broken: Set<UInt32> = []) {
+    let open = record.indexes.filter { $0.builtTo != nil && !broken.contains($0.number) }
+    guard let builtTo = open.compactMap(\.builtTo).min() else { return nil }
+    self.record = record
+    self.builtTo = builtTo
+    indexes = open.filter { $0.builtTo == builtTo }
+    let share = Double(builtTo) / Double(Swift.max(books.nextSequence - 1, 1))
+    let total = Int(clamping: books.count)
+    stand = IndexBuild.Stand(
+      index: indexes[0].name, builtTo: builtTo, done: Int(Double(total) * Swift.min(share, 1)),
+      total: total, builder: indexes[0].builtBy)
+  }
+
+  /// How far the build is after a batch.
+  func stand(after batch: IndexBatch, _ books: ObjectTypeCounters) -> IndexBuild.Stand {
+    let total = Int(clamping: books.count)
+    let share = Double(batch.last) / Double(Swift.max(books.nextSequence - 1, 1))
+    return IndexBuild.Stand(
+      index: stand.index, builtTo: batch.last,
+      done: batch.isEnd ? total : Int(Double(total) * Swift.min(share, 1)), total: total,
+      builder: ProcessIdentity.pid)
+  }
+}
+
+/// The objects of one step, with their keys.
+struct IndexBatch {
+  let target: IndexTarget
+  let generation: UInt64
+  var objects: [(stored: StoredObject, keys: [ObjectIndexKey], unique: [UInt32])] = []
+  /// The last object looked at.
+  var last: UInt64
+  /// Whether no object is behind the last.
+  var isEnd: Bool
+}
+
+extension ObjectTypeDescriptor {
+  private static var mostObjects: Int { 1000 }
+  private static var mostBytes: Int { 4 << 20 }
+
+  // MARK: In the background
+
+  /// Makes one step of the build.
+  ///
+  /// - Returns: The nanoseconds until the next one; `nil`: the build is over.
+  func buildTurn(_ builder: inout IndexBuilder) -> UInt64? {
+    do {
+      let pause = try buildStep(&builder)
+      if pause == 0 { builder.retries = 0 }
+      return pause
+    } catch {
+      if isOver(error) { return nil }
+      // What an error of the store prevents now may succeed later; a caller that waits is not kept.
+      if error is StoreError, !build.isAwaited, builder.retries < 10 {
+        builder.retries += 1
+        if builder.retries == 1 { core.report(error) }
+        return builder.retries * 1_000_000_000
+      }
+      builder.failure = error
+      return nil
+    }
+  }
+
+  /// Whether an error ends a build without having failed it: the store was closed, or the type was
+  /// migrated, which the next use of it throws.
+  private func isOver(_ error: any Error) -> Bool {
+    if let error = error as? StoreError {
+      return error.code == .closed || error.code == .usedAfterFork
+    }
+    guard let error = error as? ObjectError, !build.isAwaited else { return false }
+    return error.code == .newerSchema || error.code == .migrationInProgress
+  }
+
+  private func buildStep(_ builder: inout IndexBuilder) throws -> UInt64? {
+    guard let store = buildStore else { return nil }
+    let core = try store.storage.openCore("build an index")
+    let broken = builder.broken
+    let look: (record: ObjectTypeRecord, target: IndexTarget?)? = try core.withObjectSnapshot(
+      "build an index"
+    ) { reading, _ in
+      guard let record = try ObjectReading.type(named: name, reading) else { return nil }
+      let books = try ObjectReading.books(record.number, reading)
+      return (record, IndexTarget(record, books, without: broken))
+    }
+    guard let look else { return nil }
+    guard let target = look.target else {
+      guard broken.isEmpty, isUnbuilt(look.record) else { return nil }
+      // Not declared yet; or, by an error, not by this program.
+      let record = try store.write { try self.prepare(&$0.entries) }
+      return record.indexes.contains { $0.builtTo != nil } ? 0 : nil
+    }
+    let isStalled = build.note(target.stand)
+    if !builder.isLocked { builder.isLocked = try core.tryLockIndexBuild(of: name) }
+    // Another process builds; or was stopped, and this one took over.
+    if !builder.isLocked, !isStalled, target.stand.builder != ProcessIdentity.pid {
+      return 20_000_000
+    }
+    do {
+      try advance(target, core, store)
+    } catch let error as ObjectError where error.code == .uniqueViolation {
+      // The other indexes do not depend on this one.
+      let taken = target.indexes.filter { $0.name == error.index }.map(\.number)
+      if taken.isEmpty || build.isAwaited { throw error }
+      builder.broken.formUnion(taken)
+      builder.failure = builder.failure ?? error
+    }
+    return 0
+  }
+
+  private func advance(_ target: IndexTarget, _ core: StoreCore, _ store: ObjectStore) throws {
+    let found = try core.withObjectSnapshot("build an index") { reading, view in
+      try stored(behind: target, view.generation, reading)
+    }
+    let batch = try batch(found.objects, target, found.generation, last: found.last, found.isEnd)
+    let stand = try store.write { try self.apply(batch, &$0) }
+    guard let stand else { return }
+    _ = build.note(stand)
+    for index in target.indexes {
+      core.notify(
+        .indexBuilding(type: name, index: index.name, done: stand.done, total: stand.total))
+    }
+  }
+
+  // MARK: Parts
+
+  private typealias Stored = (
+    objects: [StoredObject], last: UInt64, isEnd: Bool, generation: UInt64
+  )
+
+  /// The next objects, a bounded number of bytes.
+  private func stored(
+    behind target: IndexTarget, _ generation: Generation, _ reading: borrowing ReadTransaction
+  ) throws -> Stored {
+    var result: Stored = ([], target.builtTo, true, generation.number)
+    var (seen, bytes) = (0, 0)
+    try ObjectReading.scan(
+      type: target.record.number, from: target.builtTo + 1, in: generation, reading
+    ) { found in
+      // Only what is behind the bound says that there is more.
+      if seen >= Self.mostObjects || bytes >= Self.mostBytes {
+        result.isEnd = false
+        return false
+      }
+      seen += 1
+      switch found {
+      case .success(let stored):
+        bytes += stored.bytes.count
+        result.objects.append(stored)
+        result.last = stored.sequence
+      case .failure(let damage):
+        result.last = damage.sequence
+        core.report(damaged(damage))
+      }
+      return true
+    }
+    return result
+  }
+
+  /// Makes the keys of objects. This runs the program's own code.
+  private func batch(
+    _ objects: [StoredObject], _ target: IndexTarget, _ generation: UInt64, last: UInt64,
+    _ isEnd: Bool
+  ) throws -> IndexBatch {
+    var batch = IndexBatch(target: target, generation: generation, last: last, isEnd: isEnd)
+    let numbers = target.numbers
+    for stored in objects {
+      do {
+        let object = try decode(stored)
+        var (keys, unique) = keys(of: object, target.record)
+        if let references = target.record.references, numbers.contains(references.number) {
+          let collector = ReferenceCollector()
+          _ = try encode(object, collector)
+          keys += ReferenceIndex.keys(collector.links, references.number)
+        }
+        keys.removeAll { !numbers.contains($0.index) }
+        unique.removeAll { !numbers.contains($0) }
+        batch.objects.append((stored, keys, unique))
+      } catch {
+        core.report(error)
+      }
+    }
+    return batch
+  }
+
+  /// Stores a batch, if the build is where the batch begins.
+  ///
+  /// - Returns: How far the build is now; `nil`: another process was faster.
+  private func apply(
+    _ batch: IndexBatch, _ transaction: inout ObjectTransaction
+  ) throws -> IndexBuild.Stand? {
+    var record = try prepare(&transaction.entries)
+    let target = batch.target
+    let numbers = target.numbers
+    // Equal: no other process built, and no import deferred keys, since the objects were read.
+    let open = record.indexes.filter { target.indexes.contains($0) }
+    guard transaction.entries.generation.number == batch.generation,
+      record.number == target.record.number, open.count == numbers.count
+    else { return nil }
+    for (stored, keys, unique) in batch.objects {
+      do {
+        try transaction.entries.setIndexKeys(
+          keys, in: numbers, unique: unique, of: stored, type: record.number)
+      } catch let error as UniqueKeyConflict {
+        throw taken(error, record)
+      } catch let error as ObjectTooLarge {
+        throw tooLarge(error)
+      }
+    }
+    for position in record.indexes.indices where numbers.contains(record.indexes[position].number) {
+      record.indexes[position].builtTo = batch.isEnd ? nil : batch.last
+      record.indexes[position].builtBy = batch.isEnd ? nil : ProcessIdentity.pid
+    }
+    try transaction.entries.putObjectType(record)
+    return target.stand(after: batch, try transaction.entries.objectBooks(record.number))
+  }
+
+  /// Makes one step inside a transaction, for a migration that builds all indexes again.
+  ///
+  /// - Returns: `nil`: all are complete.
+  func buildStep(_ transaction: inout ObjectTransaction) throws -> (done: Int, total: Int)? {
+    let record = try prepare(&transaction.entries)
+    let books = try transaction.entries.objectBooks(record.number)
+    guard let target = IndexTarget(record, books) else { return nil }
+    let found = try transaction.entries.withReading { reading in
+      try stored(behind: target, transaction.entries.generation, reading)
+    }
+    let stand = try apply(
+      batch(found.objects, target, found.generation, last: found.last, found.isEnd), &transaction)
+    return stand.map { ($0.done, $0.total) }
+  }
+
+  // MARK: Explaining
+
+  /// Which incomplete index a query would use, and how far its build is.
+  func explainBuild(
+    for query: Query<Object>, _ record: ObjectTypeRecord, _ reading: borrowing ReadTransaction
+  ) throws -> String? {
+    guard isUnbuilt(record) else { return nil }
+    var complete = record
+    for index in declared {
+      if let position = record.indexes.firstIndex(where: { index.isStored(as: $0) }) {
+        complete.indexes[position].builtTo = nil
+      } else {
+        complete.indexes.append(
+          ObjectTypeRecord.Index(
+            number: 0, name: index.name, fields: index.fields, isUnique: index.isUnique,
+            definition: index.definition, builtTo: nil))
+      }
+    }
+    guard let walk = QueryPlan(query, self, complete).walk,
+      let index = declared.first(where: { $0.name == walk.name })
+    else { return nil }
+    var share = 0.0
+    if let stored = record.indexes.first(where: { index.isStored(as: $0) }) {
+      guard let builtTo = stored.builtTo else { return nil }
+      let last = try ObjectReading.books(record.number, reading).nextSequence - 1
+      share = Double(builtTo) / Double(Swift.max(last, 1))
+    }
+    let percent = Int(Swift.min(share, 1) * 100)
+    guard let failure = build.failure else {
+      return "index \"\(index.name)\" is being built, \(percent) %"
+    }
+    return "index \"\(index.name)\" is not built, \(percent) %: \(failure)"
+  }
+}

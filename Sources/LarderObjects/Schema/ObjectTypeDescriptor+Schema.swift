@@ -1,0 +1,323 @@
+// Larder — an embedded, multi-process cache and object store.
+// Copyright 2026 the Larder authors. Licensed under Apache-2.0.
+// SPDX-License-Identifier: Apache-2.0
+
+internal import LarderCoding
+internal import LarderEngine
+internal import LarderLMDB
+internal import Synchronization
+
+// WHAT A CHANGE OF A TYPE MAY DO
+//
+// The catalog holds the version of each type and its fields as they were written so far
+// (`ObservedSchema.swift`). A program whose type differs
+//
+//   in the same version   reads and writes, as long as nothing is lost: fields that it does not know
+//                         survive its saves (`SurvivingFields.swift`). It is refused if a field has
+//                         another kind, or if it does not write a field that the others need.
+//   in a newer version    raises the version with its first write, if a sample decodes; if not, the
+//                         error asks for a migration.
+//   in an older version   is refused; or reads, if the newer declared itself `minimumReaderVersion` there.
+
+extension ObjectTypeDescriptor {
+  static var minimumReaderVersion: UInt32? {
+    Object.minimumReaderVersion < Object.schemaVersion
+      ? UInt32(clamping: Object.minimumReaderVersion) : nil
+  }
+
+  var version: UInt32 { UInt32(clamping: Object.schemaVersion) }
+
+  // MARK: Versions
+
+  func requireReadable(_ record: ObjectTypeRecord) throws {
+    if let from = record.minimumReaderVersion, from <= version, record.movedTo == nil { return }
+    try requireWritable(record)
+  }
+
+  func requireWritable(_ record: ObjectTypeRecord) throws {
+    if record.version > version {
+      throw ObjectError(
+        .newerSchema, type: name,
+        record.movedTo.map { "Its objects were migrated to \"\($0)\". Update the program." }
+          ?? "It is stored in version \(record.version); this program declares version "
+          + "\(Object.schemaVersion). Update the program.")
+    }
+    if let migration = record.migration, record.version < version {
+      throw ObjectError(
+        .migrationInProgress, type: name,
+        "The migration \"\(migration)\" is under way. Call migrate(_:) with it: that takes part, and "
+          + "returns when it is done.")
+    }
+  }
+
+  /// Raises the stored version without a migration.
+  func raise(
+    _ record: inout ObjectTypeRecord, isEmpty: Bool, _ transaction: inout StoreTransaction
+  ) throws {
+    if isEmpty {
+      record.born = version
+      record.raised = nil
+    } else {
+      try transaction.withReading { reading in
+        guard let error = try undecodable(record, transaction.generation, reading) else { return }
+        throw ObjectError(
+          .schemaMismatch, type: name,
+          "What is stored in version \(record.version) does not decode as version \(version). Give "
+            + "the store a migration to it: \(error.message)", ids: error.ids)
+      }
+      record.raised = version
+    }
+    record.version = version
+    record.schema = nil
+    record.fingerprint = 0
+    record.movedTo = nil
+    record.minimumReaderVersion = Self.minimumReaderVersion
+  }
+
+  // MARK: Fields
+
+  /// Records the fields that an object of the program is written with.
+  func observeWriting(_ object: Object) throws -> CBORFieldLog {
+    let log = CBORFieldLog()
+    _ = try encode(object, with: ReferenceEncoder(), log: log)
+    schema.withLock { $0.learn(log) }
+    return log
+  }
+
+  /// Before a write: the recorded fields are those of the object, or become them.
+  ///
+  /// - Parameter bytes: The object, encoded.
+  func requireSameSchema(
+    _ object: Object, _ bytes: [UInt8], _ record: ObjectTypeRecord,
+    _ transaction: inout StoreTransaction
+  ) throws {
+    let isAgreed = schema.withLock { schema in
+      schema.agreed.map { $0.isAbout(record) && $0.covers(bytes) } ?? false
+    }
+    if isAgreed { return }
+    let log = try observeWriting(object)
+    var fields = RecordedFields(log)
+    if let known = record.schema, try transaction.objectBooks(record.number).count > 0 {
+      if known.isEmpty { return schema.withLock { $0.agreed = .init(record) } }
+      fields = try reconciled(RecordedFields(known), log, record, transaction)
+    }
+    let lines = fields.lines
+    guard record.schema == lines else {
+      var record = record
+      record.schema = lines
+      record.fingerprint = RecordedFields.fingerprint(lines)
+      // A transaction that fails takes it back; so it is not remembered here.
+      return try transaction.putObjectType(record)
+    }
+    schema.withLock { $0.agreed = .init(record) }
+  }
+
+  /// The recorded fields with those of an object.
+  ///
+  /// - Throws: ``ObjectError/Code/schemaMismatch`` if another declaration of the type recorded them.
+  private func reconciled(
+    _ recorded: RecordedFields, _ log: CBORFieldLog, _ record: ObjectTypeRecord,
+    _ transaction: borrowing StoreTransaction
+  ) throws -> RecordedFields {
+    var fields = recorded
+    let written = log.topFields
+    var mustDecode = false
+    for (name, field) in written {
+      var new = RecordedFields.Field(field)
+      guard let old = recorded.fields[name] else {
+        // What is stored does not have it.
+        mustDecode = mustDecode || !new.isOptional
+        new.isOptional = new.kind != "reference"
+        fields.fields[name] = new
+        continue
+      }
+      let isWider = field.isOptional && !old.isOptional && old.kind != "reference"
+      if isWider || ObservedSchema.contradicts(field, old) {
+        throw mismatch(["stored \(name): \(old.text), declared \(name): \(new.text)"])
+      }
+      if field.isNull { fields.fields[name]?.isOptional = old.kind != "reference" }
+      if let kind = field.kind, kind != old.kind, old.kind != "value" {
+        mustDecode = true
+        fields.fields[name]?.kind = "value"
+      }
+    }
+    let missing = recorded.fields.filter { !$0.value.isOptional && written[$0.key] == nil }
+    var sample = Sample()
+    let unknown = schema.withLock { schema in missing.filter { !schema.knows([$0.key]) } }
+    if mustDecode || !unknown.isEmpty {
+      sample = try transaction.withReading { reading in
+        try self.sample(record, transaction.generation, reading)
+      }
+      if sample.isForeign { throw mismatch(record, sample) }
+    }
+    for (name, old) in missing where old.kind != "reference" {
+      fields.fields[name]?.isOptional = true
+    }
+    let lost = schema.withLock { schema in unknown.filter { !schema.knows([$0.key]) } }
+    if !lost.isEmpty, !sample.lacksReferences {
+      throw mismatch(lost.sorted { $0.key < $1.key }.map { "stored \($0.key): \($0.value.text)" })
+    }
+    return fields
+  }
+
+  /// Before indexes are changed: the program uses all recorded fields. Else two programs could each
+  /// declare what the other cannot keep, and neither could write.
+  func requireSameFields(
+    _ record: ObjectTypeRecord, _ transaction: borrowing StoreTransaction
+  ) throws {
+    guard let lines = record.schema, !lines.isEmpty else { return }
+    let sample = try transaction.withReading { reading in
+      try self.sample(record, writes: true, transaction.generation, reading)
+    }
+    if sample.isForeign { throw mismatch(record, sample) }
+    let recorded = RecordedFields(lines)
+    let differs = schema.withLock { schema in
+      !schema.difference(from: recorded).isEmpty
+        || recorded.fields.keys.contains { !schema.knows([$0]) }
+    }
+    if differs, !sample.lacksReferences { throw mismatch(record, sample) }
+  }
+
+  /// Before reads: what is stored decodes, as far as a sample tells. In the same version only a field of
+  /// another kind, or one that is missing, is the type's fault.
+  func requireDecodable(
+    _ record: ObjectTypeRecord, _ generation: Generation,
+    _ transaction: borrowing ReadTransaction
+  ) throws {
+    if record.version > version { return }
+    if record.version < version {
+      guard let error = try undecodable(record, generation, transaction) else { return }
+      throw ObjectError(
+        .schemaMismatch, type: name,
+        "What is stored in version \(record.version) does not decode as version \(version). Give the "
+          + "store a migration to it: \(error.message)", ids: error.ids)
+    }
+    guard let lines = record.schema, !lines.isEmpty else { return }
+    let isKnown = schema.withLock { schema in
+      schema.agreed?.isAbout(record) == true
+        || schema.readable.map { $0 == (record.number, record.fingerprint) } ?? false
+    }
+    if isKnown { return }
+    let sample = try sample(record, limit: 1, generation, transaction)
+    let recorded = RecordedFields(lines)
+    if sample.isForeign {
+      let isOther = schema.withLock { schema in
+        !schema.difference(from: recorded).isEmpty
+          || schema.fields.contains {
+            !$0.value.isOptional && !$0.value.isNull && recorded.fields[$0.key] == nil
+          }
+      }
+      if isOther { throw mismatch(record, sample) }
+    }
+    schema.withLock { $0.readable = (record.number, record.fingerprint) }
+  }
+
+  private func mismatch(_ texts: [String]) -> ObjectError {
+    ObjectError(
+      .schemaMismatch, type: name,
+      "The declaration differs from what is stored in the same version "
+        + "(\(texts.joined(separator: ", "))). Raise schemaVersion, and give a migration if what is "
+        + "stored does not decode any more.")
+  }
+
+  private func mismatch(_ record: ObjectTypeRecord, _ sample: Sample) -> ObjectError {
+    let recorded = RecordedFields(record.schema ?? [])
+    var texts = schema.withLock { $0.difference(from: recorded) }
+    if texts.isEmpty {
+      texts = schema.withLock { $0.difference(from: recorded, withMissing: true) }
+    }
+    let cause = sample.error.map { " \($0.message)" } ?? ""
+    return ObjectError(
+      .schemaMismatch, type: name, mismatch(texts).message + cause, ids: sample.error?.ids ?? [])
+  }
+
+  // MARK: Samples
+
+  /// What the decoding of some stored objects came to.
+  struct Sample {
+    fileprivate(set) var decoded = 0
+    /// The first error of the type's own.
+    fileprivate(set) var error: ObjectError?
+    /// Whether objects did not decode because of others that they refer to.
+    fileprivate(set) var lacksReferences = false
+
+    /// Whether nothing decodes, and that is the type's fault.
+    var isForeign: Bool { decoded == 0 && error != nil && !lacksReferences }
+  }
+
+  /// Decodes the oldest objects and the newest, and records the fields that the type requests.
+  ///
+  /// - Parameters:
+  ///   - limit: How many of the oldest, and of the newest.
+  ///   - writes: Whether the fields that these objects are written with are recorded as well.
+  private func sample(
+    _ record: ObjectTypeRecord, limit: Int = 16, writes: Bool = false, _ generation: Generation,
+    _ transaction: borrowing ReadTransaction
+  ) throws -> Sample {
+    var sample = Sample()
+    // An object may come with others that it cannot be without; their types are sampled as well, but
+    // none inside of its own sample, so that the depth is bounded by the types.
+    let sampled = ReferenceCodingPath.judgedTypes
+    if sampled.contains(name) { return sample }
+    let log = CBORFieldLog()
+    try ReferenceCodingPath.$judgedTypes.withValue(sampled.union([name])) {
+      for backwards in [false, true] {
+        var count = 0
+        try ObjectReading.scan(
+          type: record.number, backwards: backwards, in: generation, transaction
+        ) { found in
+          if case .success(let stored) = found {
+            do {
+              let decoder = newDecoder()
+              let object = try decode(stored.bytes, id: stored.id, decoder, log: log).object
+              if writes { _ = try observeWriting(object) }
+              sample.decoded += 1
+            } catch let failure as ObjectError {
+              if failure.ids.count > 1 || failure.code != .unreadable {
+                sample.lacksReferences = true
+              } else {
+                sample.error = sample.error ?? failure
+              }
+            }
+          }
+          count += 1
+          return count < limit
+        }
+      }
+    }
+    schema.withLock { $0.learn(log) }
+    return sample
+  }
+
+  /// The first error in a sample of what is stored: the oldest objects and the newest.
+  private func undecodable(
+    _ record: ObjectTypeRecord, _ generation: Generation,
+    _ transaction: borrowing ReadTransaction
+  ) throws -> ObjectError? {
+    let judged = ReferenceCodingPath.judgedTypes
+    if judged.contains(name) { return nil }
+    return try ReferenceCodingPath.$judgedTypes.withValue(judged.union([name])) {
+      try firstUndecodable(record, generation, transaction)
+    }
+  }
+
+  private func firstUndecodable(
+    _ record: ObjectTypeRecord, _ generation: Generation,
+    _ transaction: borrowing ReadTransaction
+  ) throws -> ObjectError? {
+    var error: ObjectError?
+    for backwards in [false, true] where error == nil {
+      var count = 0
+      try ObjectReading.scan(
+        type: record.number, backwards: backwards, in: generation, transaction
+      ) { found in
+        if case .success(let stored) = found {
+          do { _ = try decode(stored) } catch let failure as ObjectError { error = failure }
+        }
+        count += 1
+        return count < 16 && error == nil
+      }
+    }
+    return error
+  }
+}

@@ -1,0 +1,285 @@
+// Larder — an embedded, multi-process cache and object store.
+// Copyright 2026 the Larder authors. Licensed under Apache-2.0.
+// SPDX-License-Identifier: Apache-2.0
+
+public import LarderCache
+public import LarderCoding
+internal import LarderEngine
+internal import LarderLMDB
+internal import Synchronization
+
+/// What this process knows of a stored type: its place in the catalog, and decoded objects.
+@usableFromInline
+final class ObjectTypeDescriptor<Object: Storable>: Sendable {
+  /// The catalog's record, as this process last saw it.
+  struct State: Sendable {
+    let record: ObjectTypeRecord
+    /// The numbers of the declared indexes, in their order.
+    let indexes: [UInt32]
+    let generation: UInt64
+    /// The snapshot it was seen in.
+    let label: UInt64
+  }
+
+  let core: StoreCore
+  let name: String
+  let declared: [Index<Object>]
+  /// What a query may walk: the declared indexes, and that of references.
+  let walkable: [IndexShape]
+  @usableFromInline let tier: MemoryTier<String, DecodedObject>
+  /// Whether what was decoded once may be given to several callers.
+  let sharesInstances = !(Object.self is AnyObject.Type) || Object.sharesInstances
+  /// Where in `tier` the objects of sequences are.
+  let spots = ObjectPositionCache()
+  private let known = Mutex<State?>(nil)
+  private weak let store: ObjectStore?
+  /// The build of its indexes in this process.
+  let build = IndexBuild()
+  private let refers = Atomic<Bool>(false)
+  /// What references are decoded with until the first is met.
+  private let firstDecoder: ReferenceDecoder
+  let schema = Mutex(ObservedSchema())
+  /// Whether the declared budget was found in force.
+  let hasBudget = Atomic<Bool>(false)
+  /// The declared names of stored properties, as keys in CBOR; see ``DeclaresFields``.
+  let storedKeys: [AnyPath: [UInt8]]
+
+  /// An object, and what its references load from, if it has any.
+  @usableFromInline
+  // Sound: it never changes.
+  final class Decoded: DecodedObject, @unchecked Sendable {
+    @usableFromInline let object: Object
+
+    init(object: Object, context: ReferenceLoader?, type: UInt32 = 0, sequence: UInt64 = 0) {
+      self.object = object
+      super.init(context, type: type, sequence: sequence)
+    }
+  }
+
+  init(store: ObjectStore, options: CacheOptions) {
+    self.store = store
+    core = store.storage.core
+    firstDecoder = ReferenceDecoder(ReferenceLoader(store: store))
+    name = Object.storedName
+    declared = Object.indexes
+    storedKeys = Object.storedKeys
+    walkable = (declared + [.references]).map { $0.shape }
+    tier = MemoryTier(core: core, options: options)
+    core.watchFiles()
+  }
+
+  /// The object in memory, if it may be handed out.
+  @inlinable @inline(__always)
+  func object(in found: DecodedObject?) -> Object? {
+    guard let found, found.isFresh else { return nil }
+    return (found as? Decoded)?.object
+  }
+
+  /// The bytes an id is stored under.
+  static func bytes(of id: Object.ID) -> [UInt8] { Array(text(of: id).utf8) }
+
+  /// The text an id is stored under: the same for ids that are equal, another for all others.
+  @usableFromInline static func text(of id: Object.ID) -> String {
+    if let text = id as? String { return composed(text) }
+    return composed(KeyTextFormat.display(tag: Object.ID.keyTag, bytes: id.keyBytes))
+  }
+
+  /// A text that equals ``text(of:)``, for looking into memory.
+  @inlinable @inline(__always)
+  static func lookUpText(of id: Object.ID) -> String {
+    if let text = id as? String { return text }
+    if let number = id as? Int { return String(number) }
+    return text(of: id)
+  }
+
+  // MARK: Catalog
+
+  /// The type's state in a snapshot; `nil`: nobody has stored anything of it yet.
+  func state(
+    _ transaction: borrowing ReadTransaction, _ view: SnapshotView
+  ) throws -> State? {
+    // What was learned from a newer snapshot says nothing of this one.
+    if let state = known.withLock({ $0 }), state.generation == view.generation.incarnation,
+      state.label <= view.label, view.isCurrent(.catalog(in: view.generation), since: state.label)
+    {
+      return state
+    }
+    guard let record = try ObjectReading.type(named: name, transaction) else { return nil }
+    try requireReadable(record)
+    try requireDecodable(record, view.generation, transaction)
+    return learn(record, view.generation.incarnation, label: view.label)
+  }
+
+  /// The state this process knows, if no other has changed the catalog since.
+  func currentState(_ generation: Generation) -> State? {
+    guard let state = known.withLock({ $0 }), state.generation == generation.incarnation,
+      generation.isCurrent(.catalog(in: generation), since: state.label)
+    else { return nil }
+    return state
+  }
+
+  /// The store, for a build in the background.
+  var buildStore: ObjectStore? { store }
+
+  private func learn(
+    _ record: ObjectTypeRecord, _ generation: UInt64, label: UInt64
+  ) -> State {
+    buildIfNeeded(record)
+    let state = State(
+      record: record,
+      indexes: declared.map { index in
+        record.indexes.first { index.isStored(as: $0) }?.number ?? 0
+      }, generation: generation, label: label)
+    known.withLock { old in
+      if old == nil || old!.generation != generation || old!.label <= label { old = state }
+    }
+    return state
+  }
+
+  /// Whether objects of the type are known to have references.
+  var hasReferences: Bool { refers.load(ordering: .relaxed) || !Object.relationships.isEmpty }
+  func markReferences() { refers.store(true, ordering: .relaxed) }
+
+  /// A decoder for one fetch.
+  func newDecoder() -> ReferenceDecoder {
+    hasReferences ? ReferenceDecoder(ReferenceLoader(store: store)) : firstDecoder
+  }
+
+  /// Checks the declaration itself.
+  func validate() throws {
+    for index in declared where index.name == ReferenceIndex.name {
+      throw ObjectError(
+        .invalidSchema, type: name, "The index name \"\(index.name)\" is taken. Choose another.",
+        index: index.name)
+    }
+    for index in declared {
+      guard let flaw = index.flaw else { continue }
+      throw ObjectError(
+        .invalidSchema, type: name, "The index \"\(index.name)\" cannot be kept. \(flaw)",
+        index: index.name)
+    }
+    for rule in Object.relationships where rule.isImpossible {
+      throw ObjectError(
+        .invalidSchema, type: name,
+        "A reference to \(rule.target) is to be nullified but is not optional. Make it optional, or "
+          + "choose another rule.")
+    }
+    var names: Set<String> = []
+    for index in declared where !names.insert(index.name).inserted {
+      throw ObjectError(
+        .invalidSchema, type: name,
+        "The index \"\(index.name)\" is declared twice. Give each a name of its own.",
+        index: index.name)
+    }
+    guard Object.schemaVersion >= 1, Object.schemaVersion < 1 << 31 else {
+      throw ObjectError(
+        .invalidSchema, type: name,
+        "schemaVersion is \(Object.schemaVersion). Versions begin with 1.")
+    }
+  }
+
+  /// The type's record for writing, declared anew if need be.
+  func prepare(_ transaction: inout StoreTransaction) throws -> ObjectTypeRecord {
+    if let known = transaction.objectTypes[name], known.declarer == ObjectIdentifier(self),
+      known.record.version == version
+    {
+      return known.record
+    }
+    let record = try preparedAnew(&transaction)
+    transaction.objectTypes[name] = (record, ObjectIdentifier(self))
+    return record
+  }
+
+  private func preparedAnew(
+    _ transaction: inout StoreTransaction
+  ) throws -> ObjectTypeRecord {
+    guard var record = try transaction.objectType(named: name) else {
+      try validate()
+      var record = try declare(&transaction)
+      try declareBudget(&record, &transaction)
+      return record
+    }
+    try requireWritable(record)
+    try declareBudget(&record, &transaction)
+    let missing = declared.filter { index in
+      !record.indexes.contains { index.isStored(as: $0) }
+    }
+    let isOlder = record.version < version
+    // A migration without Swift types leaves the indexes of the older program.
+    let mayReplace = isOlder || record.indexedIn.map { $0 < version } ?? false
+    let foreign = record.indexes.filter { stored in
+      stored.name != ReferenceIndex.name && !declared.contains { $0.name == stored.name }
+    }
+    if let first = foreign.first, !mayReplace {
+      throw ObjectError(
+        .schemaMismatch, type: name,
+        "The stored type has an index \"\(first.name)\" that this program does not declare, so it "
+          + "cannot keep it. Declare it, or raise schemaVersion to drop it.", index: first.name)
+    }
+    if mayReplace || !missing.isEmpty {
+      try validate()
+      let isEmpty = try transaction.objectBooks(record.number).count == 0
+      if !mayReplace, !isEmpty {
+        try requireAgreement(of: missing, with: record)
+        try requireSameFields(record, transaction)
+      }
+      record.indexedIn = nil
+      if isOlder { try raise(&record, isEmpty: isEmpty, &transaction) }
+      for stored in record.indexes
+      where stored.name != ReferenceIndex.name
+        && !declared.contains(where: { $0.isStored(as: stored) })
+      {
+        try transaction.dropObjectNumber(stored.number, isIndex: true)
+        record.indexes.removeAll { $0.number == stored.number }
+      }
+      for index in missing {
+        record.indexes.append(
+          try stored(index, builtTo: isEmpty ? nil : 0, &transaction))
+      }
+      try transaction.putObjectType(record)
+    }
+    buildIfNeeded(record)
+    return record
+  }
+
+  /// Two programs of one version, of which one wants an index to be unique and the other does not,
+  /// would build it anew in turns.
+  private func requireAgreement(
+    of indexes: [Index<Object>], with record: ObjectTypeRecord
+  ) throws {
+    for index in indexes {
+      guard let stored = record.indexes.first(where: { $0.name == index.name }),
+        stored.isUnique != index.isUnique, stored.definition == index.definition,
+        stored.fields == index.fields
+      else { continue }
+      throw ObjectError(
+        .schemaMismatch, type: name,
+        "The index \"\(index.name)\" is stored \(stored.isUnique ? "unique" : "not unique"), and this "
+          + "program declares it the other way, both in version \(record.version). Write unique: "
+          + "\(stored.isUnique) here too, or raise schemaVersion where it is changed.",
+        index: index.name)
+    }
+  }
+
+  private func declare(_ transaction: inout StoreTransaction) throws -> ObjectTypeRecord {
+    var record = ObjectTypeRecord(
+      number: try transaction.newObjectNumber(), name: name, version: version, fingerprint: 0,
+      indexes: [], migrations: [])
+    record.born = record.version
+    record.minimumReaderVersion = Self.minimumReaderVersion
+    for index in declared {
+      record.indexes.append(try stored(index, builtTo: nil, &transaction))
+    }
+    try transaction.putObjectType(record)
+    return record
+  }
+
+  private func stored(
+    _ index: Index<Object>, builtTo: UInt64?, _ transaction: inout StoreTransaction
+  ) throws -> ObjectTypeRecord.Index {
+    ObjectTypeRecord.Index(
+      number: try transaction.newObjectNumber(), name: index.name,
+      fields: index.fields, isUnique: index.isUnique, definition: index.definition,
+      builtTo: builtTo)
+  }
+}

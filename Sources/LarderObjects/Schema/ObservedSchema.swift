@@ -1,0 +1,179 @@
+// Larder — an embedded, multi-process cache and object store.
+// Copyright 2026 the Larder authors. Licensed under Apache-2.0.
+// SPDX-License-Identifier: Apache-2.0
+
+internal import LarderCoding
+internal import LarderEngine
+internal import LarderSystem
+
+// THE FIELDS OF A TYPE
+//
+// A type has no declaration that a library can read, and its `init(from:)` must not be called with
+// invented values. So the fields are observed: those that `encode(to:)` writes for an object that the
+// program saves, also the optional ones that are `nil`, and those that `init(from:)` requests of an
+// object that is stored.
+//
+// The type's record in the catalog has the union of what was written so far: "name: kind", with "?" if
+// the field may be missing. The kind is the form of the value in CBOR; where the Swift type alone
+// determines it (an `Int`, a `Date`) the kind is firm, and another firm kind under the same name is
+// another declaration. A record of more than 256 fields, which is a type whose field names are data,
+// becomes empty: nothing is compared then.
+
+/// The fields in the record of a type.
+struct RecordedFields: Hashable {
+  struct Field: Hashable {
+    var kind: String
+    var isOptional: Bool
+
+    var text: String { kind + (isOptional ? "?" : "") }
+  }
+
+  static let limit = 256
+
+  var fields: [String: Field] = [:]
+
+  /// The fields of a record's text.
+  init(_ lines: [String]) {
+    for line in lines {
+      guard let end = line.lastIndex(of: ":") else { continue }
+      let kind = line[end...].dropFirst(2)
+      fields[String(line[..<end])] = Field(
+        kind: String(kind.hasSuffix("?") ? kind.dropLast() : kind), isOptional: kind.hasSuffix("?"))
+    }
+  }
+
+  /// The fields that one object was written with.
+  init(_ log: CBORFieldLog) {
+    for (name, field) in log.topFields { fields[name] = Field(field) }
+  }
+
+  /// In alphabetic order; empty: the names are data.
+  var lines: [String] {
+    fields.count > Self.limit ? [] : fields.map { "\($0.key): \($0.value.text)" }.sorted()
+  }
+
+  static func fingerprint(_ lines: [String]) -> UInt64 {
+    ObjectTypeRecord.fingerprint(ofSchema: lines)
+  }
+}
+
+extension RecordedFields.Field {
+  init(_ field: CBORFieldLog.Field) {
+    kind = field.kind ?? "value"
+    // A reference is always written.
+    isOptional = (field.isOptional || field.isNull) && field.kind != "reference"
+  }
+}
+
+/// The fields of a type as this process has observed them.
+struct ObservedSchema: Sendable {
+  /// A state of the type's record that was found to agree with this program.
+  struct Agreement: Sendable {
+    let number: UInt32
+    let fingerprint: UInt64
+    /// The names as they are encoded, in the order of the bytes, and whether each must be there.
+    /// 'nil': names are data.
+    let names: [(key: [UInt8], isRequired: Bool)]?
+
+    init(_ record: ObjectTypeRecord) {
+      number = record.number
+      fingerprint = record.fingerprint
+      let fields = record.schema.map { RecordedFields($0).fields } ?? [:]
+      let names = fields.map {
+        (key: CBORValue.text($0.key).encoded, isRequired: !$0.value.isOptional)
+      }
+      .sorted { $0.key.lexicographicallyPrecedes($1.key) }
+      self.names = record.schema?.isEmpty == true ? nil : names
+    }
+
+    func isAbout(_ record: ObjectTypeRecord) -> Bool {
+      number == record.number && fingerprint == record.fingerprint
+    }
+
+    /// Whether an object has only recorded fields, and all that must be there.
+    func covers(_ object: [UInt8]) -> Bool {
+      guard let names else { return true }
+      return object.withRawSpan { StoredField.hasKeys(names, in: $0) }
+    }
+  }
+
+  /// The paths of fields, at any depth, that the program has written or requested.
+  private var known: Set<[String]> = []
+  /// The paths of maps whose keys are data.
+  private var open: Set<[String]> = []
+  /// The fields of the object itself.
+  private(set) var fields: [String: CBORFieldLog.Field] = [:]
+  /// The record for writing that agrees.
+  var agreed: Agreement?
+  /// The record that was compared last for reading: its number and fingerprint.
+  var readable: (number: UInt32, fingerprint: UInt64)?
+
+  /// The most paths that are kept; what is not kept is observed again when it matters.
+  private static let limit = 4096
+
+  mutating func learn(_ log: CBORFieldLog) {
+    for (path, field) in log.fields {
+      if path.count == 1, fields.count <= Self.limit {
+        fields[path[0], default: field].merge(field)
+      }
+      if known.count < Self.limit { known.insert(path) }
+    }
+    for path in log.open where open.count < Self.limit { open.insert(path) }
+  }
+
+  /// Whether the program has written or requested a field.
+  func knows(_ path: [String]) -> Bool {
+    known.contains(path) || open.contains(Array(path.dropLast()))
+  }
+
+  /// The fields whose kinds in a record contradict the program's types, and, if asked for, those that
+  /// only one of the two has.
+  func difference(from recorded: RecordedFields, withMissing: Bool = false) -> [String] {
+    var texts: [String] = []
+    for (name, field) in fields.sorted(by: { $0.key < $1.key }) {
+      guard let stored = recorded.fields[name] else {
+        if withMissing { texts.append("declared \(name): \(RecordedFields.Field(field).text)") }
+        continue
+      }
+      if Self.contradicts(field, stored) {
+        texts.append(
+          "stored \(name): \(stored.text), declared \(name): \(RecordedFields.Field(field).text)")
+      }
+    }
+    guard withMissing else { return texts }
+    for (name, stored) in recorded.fields.sorted(by: { $0.key < $1.key }) where !knows([name]) {
+      texts.append("stored \(name): \(stored.text)")
+    }
+    return texts
+  }
+
+  /// Whether no program of the same declaration can have recorded the field.
+  static func contradicts(_ field: CBORFieldLog.Field, _ stored: RecordedFields.Field) -> Bool {
+    guard let kind = field.kind, field.isFirm, stored.kind != "value" else { return false }
+    return kind != stored.kind
+  }
+}
+
+extension StoredField {
+  /// Whether a map has no other keys than these, and all that are required; both are in the order of
+  /// their bytes.
+  static func hasKeys(
+    _ names: [(key: [UInt8], isRequired: Bool)], in object: RawSpan
+  ) -> Bool {
+    guard let map = head(object, 0), map.major == 5 else { return false }
+    var offset = map.end
+    var position = 0
+    for _ in 0..<map.argument {
+      guard let value = skip(object, offset), let end = skip(object, value) else { return false }
+      let key = object.slice(offset..<value)!
+      while position < names.count, !key.equals(names[position].key) {
+        if names[position].isRequired { return false }
+        position += 1
+      }
+      guard position < names.count else { return false }
+      position += 1
+      offset = end
+    }
+    return names[position...].allSatisfy { !$0.isRequired }
+  }
+}

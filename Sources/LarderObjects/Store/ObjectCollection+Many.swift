@@ -1,0 +1,68 @@
+// Larder — an embedded, multi-process cache and object store.
+// Copyright 2026 the Larder authors. Licensed under Apache-2.0.
+// SPDX-License-Identifier: Apache-2.0
+
+internal import LarderCache
+internal import LarderEngine
+internal import LarderLMDB
+
+extension ObjectCollection {
+  /// The objects of ids; what is not in memory is read in one snapshot.
+  ///
+  /// - Parameter context: What their references load from; `nil`: the store, and the objects may
+  ///   come from memory and stay there.
+  func objects(texts: [String], _ context: ReferenceLoader? = nil) throws -> [Object?] {
+    if texts.count == 1, context == nil { return [try object(text: texts[0])] }
+    var objects: [Object?] = Array(repeating: nil, count: texts.count)
+    var open: [Int] = []
+    for (position, text) in texts.enumerated() {
+      if context == nil, let object = kind.object(in: kind.tier.hit(text)) {
+        objects[position] = object
+      } else {
+        open.append(position)
+      }
+    }
+    guard !open.isEmpty else { return objects }
+    let core = try store.storage.openCore("object")
+    let (found, view): ([(stored: StoredObject, hash: UInt64)?], SnapshotView) =
+      try core.withObjectSnapshot("object") {
+        transaction, view in
+        guard let state = try kind.state(transaction, view) else { return ([], view) }
+        let found = try open.map { position in
+          try stored(texts[position], state.record.number, view.generation, transaction)
+        }
+        return (found, view)
+      }
+    for (position, item) in zip(open, found) {
+      guard let item else { continue }
+      let decoded = try kind.decode(
+        item.stored, context.map { ReferenceDecoder($0) } ?? kind.newDecoder())
+      objects[position] = decoded.object
+      guard context == nil, kind.sharesInstances else { continue }
+      kind.tier.file(
+        decoded, forKey: texts[position], seal: view.seal, label: item.stored.label, expires: .max,
+        cost: item.stored.bytes.count + 64, storeHash: item.hash, table: view.generation.table)
+    }
+    return objects
+  }
+
+  /// The object of an id in a snapshot.
+  func stored(
+    _ text: String, _ type: UInt32, _ generation: Generation,
+    _ transaction: borrowing ReadTransaction
+  ) throws -> (stored: StoredObject, hash: UInt64)? {
+    let id = Array(text.utf8)
+    do {
+      guard
+        let sequence = try ObjectReading.sequence(type: type, id: id, in: generation, transaction),
+        let stored = try ObjectReading.object(
+          type: type, sequence: sequence, in: generation, transaction)
+      else { return nil }
+      let hash = generation.objectHash(type: type, id: id)
+      generation.table.touch(hash: hash)
+      return (stored, hash)
+    } catch let damage as DamagedObject {
+      throw kind.damaged(damage)
+    }
+  }
+}

@@ -1,0 +1,132 @@
+// Larder — an embedded, multi-process cache and object store.
+// Copyright 2026 the Larder authors. Licensed under Apache-2.0.
+// SPDX-License-Identifier: Apache-2.0
+
+internal import LarderEngine
+internal import LarderLMDB
+public import LarderStorage
+
+extension ObjectCollection where Object.ID: Sendable {
+  /// The objects as a storage by id, for compositions.
+  ///
+  /// ```swift
+  /// let cars = objects.collection(Car.self).asStorage().combined(with: CarService())
+  /// ```
+  ///
+  /// What is set is saved as `save(_:children:)` does it, and must have the
+  /// key's id. An update is a transaction among all processes; an object pulled up from a storage behind
+  /// is stored only if no process saved or deleted its id meanwhile.
+  public func asStorage() -> Storage<Object.ID, Object> {
+    let (store, collection) = (store, self)
+    let turns = SharedStripedLocks.of(ObjectIdentifier(store.storage.core))
+    var result = StorageOperations<Object.ID, Object>(
+      read: StorageOperation { try collection.object(id: $0) },
+      write: .blocking { item in
+        try Self.check(item.value, item.key)
+        try Self.write(store, turns) { transaction in try transaction.save(item.value) }
+      })
+    result.remove = .blocking { id in
+      try Self.write(store, turns) { transaction in _ = try transaction.delete(Object.self, id: id)
+      }
+    }
+    result.removeAll = .blocking { _ in
+      try Self.write(store, turns) { transaction in try transaction.deleteAll(Object.self) }
+    }
+    result.keys = .blocking { _ in try collection.objects.fetch().map(\.id) }
+    result.update = .blocking { change in
+      try turns.take(0) {
+        try Self.write(store, nil) { transaction in
+          let known = try change.known {
+            try transaction.object(Object.self, id: change.key).map { StorageEntry($0) }
+          }
+          var entry = known
+          try change.change(&entry)
+          guard let entry else {
+            if known != nil { _ = try transaction.delete(Object.self, id: change.key) }
+            return nil
+          }
+          if entry.expires != nil {
+            throw StorageError(
+              .unsupported, during: "update", "Objects do not expire. Leave `expires` empty.")
+          }
+          try Self.check(entry.value, change.key)
+          try transaction.save(entry.value)
+          return entry
+        }
+      }
+    }
+    result.fill = .blocking { id in
+      let seen = try collection.sighting(of: id)
+      return ConditionalFill(
+        commit: .blocking { entry in
+          try Self.check(entry.value, id)
+          return try Self.write(store, turns) { transaction in
+            guard try seen.isCurrent(in: transaction.entries) else { return false }
+            try transaction.save(entry.value)
+            return true
+          }
+        })
+    }
+    return Storage(storageName: Object.storedName, operations: result.ordered(by: turns))
+  }
+
+  /// Where it can be seen later that nobody has saved or deleted an object.
+  private struct ObservedVersion: Sendable {
+    /// The number of the type; `nil`: nothing of it was ever stored.
+    let type: UInt32?
+    var isThere: Bool
+    let slot: StampSlot
+    let view: SnapshotView
+
+    /// Under the writer lock: no other process can stamp the slot now.
+    func isCurrent(in entries: borrowing StoreTransaction) throws -> Bool {
+      guard !isThere, entries.generation === view.generation,
+        entries.generation.isCurrent(slot, since: view.label)
+      else { return false }
+      // Deleting all gives up the number.
+      return try entries.objectType(named: Object.storedName)?.number == type
+    }
+  }
+
+  private func sighting(of id: Object.ID) throws -> ObservedVersion {
+    let core = try store.storage.openCore("object")
+    var seen = try core.withObjectSnapshot("object") { transaction, view in
+      let type = try kind.state(transaction, view)?.record.number
+      let slot = type.map {
+        StampSlot.key(
+          hash: view.generation.objectHash(type: $0, id: ObjectTypeDescriptor<Object>.bytes(of: id))
+        )
+      }
+      return ObservedVersion(
+        type: type, isThere: false, slot: slot ?? .catalog(in: view.generation), view: view)
+    }
+    // After the snapshot: what is saved in between is there, or has stamped the slot.
+    seen.isThere = try object(id: id) != nil
+    return seen
+  }
+
+  /// Writes; inside another storage's update in the store's turn, so that updates that cross are found
+  /// out.
+  private static func write<Result: Sendable>(
+    _ store: ObjectStore, _ turns: StripedLock?,
+    _ body: @escaping @Sendable (inout ObjectTransaction) throws -> Result
+  ) throws -> Result {
+    if let turns, StripedLock.isInsideAny {
+      return try turns.take(0) { try write(store, nil, body) }
+    }
+    // The closure of an update runs under the store's writer lock, and cannot wait for it.
+    if store.storage.core.isInsideTransaction { throw StorageError.recursiveUpdate }
+    return try store.write(body)
+  }
+
+  private static func check(_ object: Object, _ id: Object.ID) throws {
+    guard
+      ObjectTypeDescriptor<Object>.bytes(of: object.id)
+        != ObjectTypeDescriptor<Object>.bytes(of: id)
+    else { return }
+    throw StorageError(
+      .unsupported, during: "set",
+      "The object has the id \(object.id), and cannot be stored under \(id). Store it under its own."
+    )
+  }
+}

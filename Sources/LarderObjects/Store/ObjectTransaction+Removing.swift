@@ -1,0 +1,75 @@
+// Larder — an embedded, multi-process cache and object store.
+// Copyright 2026 the Larder authors. Licensed under Apache-2.0.
+// SPDX-License-Identifier: Apache-2.0
+
+internal import LarderCoding
+internal import LarderEngine
+
+extension ObjectTransaction {
+  /// Removes objects as the rules of relationships have it.
+  ///
+  /// - Returns: How many of them there were.
+  @discardableResult
+  mutating func remove(_ references: [ObjectIdentity]) throws -> Int {
+    let types = try types()
+    let plan = try DeletionPlan(entries, types, removing: references)
+    for (owner, edits) in plan.nullified { try nullify(owner, edits) }
+    for reference in plan.removed {
+      guard let record = try entries.objectType(named: reference.type) else { continue }
+      noteWrite()
+      try entries.delete(type: record.number, id: reference.id)
+      overlay.delete(reference)
+    }
+    return plan.found
+  }
+
+  /// Takes ids out of an object's references.
+  private mutating func nullify(
+    _ owner: ObjectIdentity, _ edits: [[String]: Set<[UInt8]>]
+  ) throws {
+    guard var record = try entries.objectType(named: owner.type),
+      let stored = try entries.object(type: record.number, id: owner.id),
+      var value = try? CBORValue(parsing: stored.bytes)
+    else { return }
+    for (path, ids) in edits { value = value.removing(ids, at: path[...]) }
+    let bytes = value.encoded
+    var write: ObjectWrite
+    if let kind = store.kind(of: record) {
+      _ = try kind.prepare(&entries)
+      write = try kind.rewrite(owner.id, bytes, &record, in: &entries)
+    } else {
+      guard let references = record.references, record.indexes.count == 1 else {
+        throw ObjectError(
+          .schemaMismatch, type: owner.type,
+          "A reference in \"\(owner.text)\" has to be nullified, but this process does not know the "
+            + "type and cannot keep its indexes. Call prepare(_:) with the type after opening.",
+          ids: [owner.text])
+      }
+      let gone = Set(
+        (record.relations ?? []).flatMap { relation in
+          (edits[relation.path] ?? []).map { id in
+            ObjectIndexKey(
+              index: references.number,
+              bytes: ReferenceIndex.key(relation.target, id, relation.path))
+          }
+        })
+      let keys = try entries.withReading { reading in
+        try ObjectReading.indexKeys(
+          type: record.number, sequence: stored.sequence, in: entries.generation, reading)
+      }
+      write = ObjectWrite(
+        id: owner.id, bytes: bytes, codec: stored.codec, version: stored.version,
+        keys: keys.filter { !gone.contains($0) }, uniqueIndexes: [])
+    }
+    do {
+      _ = try entries.save(write, type: record.number)
+      noteWrite()
+    } catch let error as UniqueKeyConflict {
+      throw ObjectError(
+        .uniqueViolation, type: owner.type,
+        "Without a reference \"\(owner.text)\" has the key of another object in a unique index.",
+        ids: [owner.text, String(decoding: error.holder, as: UTF8.self)])
+    }
+    overlay.save(owner, write.bytes)
+  }
+}

@@ -1,0 +1,298 @@
+// Larder — an embedded, multi-process cache and object store.
+// Copyright 2026 the Larder authors. Licensed under Apache-2.0.
+// SPDX-License-Identifier: Apache-2.0
+
+public import LarderEngine
+
+/// A transaction over objects of any number of types.
+///
+/// An operation that throws before it has written anything changes nothing, and the closure may catch
+/// the error and continue. One that throws after it has written a part (the second object of several
+/// has a taken key, or a child of the object) has failed the transaction: the next operation that
+/// writes, and at the latest the end of the closure, throws
+/// ``ObjectError/Code/transactionFailed``, and nothing of the transaction is stored.
+public struct ObjectTransaction: ~Copyable {
+  /// The transaction below, for cache entries in the same commit.
+  public var entries: StoreTransaction
+  let store: ObjectStore
+  /// What was written, for references that are followed before the commit.
+  let overlay = TransactionOverlay()
+  /// How often something was written.
+  private var writes = 0
+  /// Why nothing of the transaction may be stored.
+  private var failure: ObjectError?
+  /// An encoder whose last object referred to nothing.
+  private var spare: ReferenceEncoder?
+  /// The types as they are, while none of their records changes.
+  private var catalog: (types: [ObjectTypeRecord], changes: Int)?
+
+  private init(entries: consuming StoreTransaction, store: ObjectStore) {
+    self.entries = entries
+    self.store = store
+  }
+
+  static func run<R>(
+    _ body: (inout ObjectTransaction) throws -> R, in entries: inout StoreTransaction,
+    of store: ObjectStore
+  ) throws -> R {
+    var transaction = ObjectTransaction(entries: entries, store: store)
+    let result = Result { try body(&transaction) }
+    transaction.overlay.close()
+    let failure = transaction.failure
+    entries = transaction.entries
+    if let failure, case .success = result { throw failure }
+    return try result.get()
+  }
+
+  /// Runs an operation that writes; one that fails in the middle fails the transaction.
+  private mutating func operation<R>(
+    on type: String, _ body: (inout ObjectTransaction) throws -> R
+  ) throws -> R {
+    if let failure { throw failure }
+    let before = writes
+    do {
+      return try body(&self)
+    } catch {
+      if writes != before {
+        failure = ObjectError(
+          .transactionFailed, type: type,
+          "An operation failed after it had written a part (\(error)), and the closure went on. "
+            + "Nothing of the transaction is stored. Let the error end the closure.")
+      }
+      throw error
+    }
+  }
+
+  /// Notes that the transaction is not what it was.
+  mutating func noteWrite() { writes += 1 }
+
+  /// What references decoded in this transaction load from.
+  private func context() -> ReferenceLoader { ReferenceLoader(store: store, overlay: overlay) }
+
+  /// All types of the store.
+  mutating func types() throws -> [ObjectTypeRecord] {
+    let changes = entries.objectTypeChanges
+    if let catalog, catalog.changes == changes { return catalog.types }
+    let types: [ObjectTypeRecord]
+    if changes == 0, let known = store.catalog.types(in: entries.generation) {
+      types = known
+    } else {
+      types = try entries.withReading { try ObjectReading.types($0) }
+      if changes == 0 {
+        store.catalog.remember(types, before: entries.label, in: entries.generation)
+      }
+    }
+    catalog = (types, changes)
+    return types
+  }
+
+  /// The object of an id as this transaction sees it: with its own writes, also behind references.
+  public func object<Object: Storable>(
+    _ type: Object.Type = Object.self, id: Object.ID
+  ) throws -> Object? {
+    let kind = store.kind(type)
+    guard let record = try entries.objectType(named: kind.name) else { return nil }
+    try kind.requireReadable(record)
+    do {
+      let stored = try entries.object(
+        type: record.number, id: ObjectTypeDescriptor<Object>.bytes(of: id))
+      return try stored.map { try kind.decode($0, ReferenceDecoder(context())).object }
+    } catch let damage as DamagedObject {
+      throw kind.damaged(damage)
+    }
+  }
+
+  /// Stores an object, replacing the one of its id, and the objects that were assigned to its
+  /// references, and to theirs, to any depth. Where one id occurs more than once among them, the
+  /// object nearest to the one saved is stored.
+  ///
+  /// - Throws: ``ObjectError/Code/uniqueViolation`` when a unique index forbids it.
+  public mutating func save<Object: Storable>(
+    _ object: Object, children: ChildPolicy = .overwrite
+  ) throws {
+    try operation(on: Object.storedName) { transaction in
+      try transaction.saveChildren(transaction.store(object), of: [object], children)
+    }
+  }
+
+  /// Stores objects like ``save(_:children:)``; the objects themselves go before children of the
+  /// same id.
+  public mutating func save<Object: Storable>(
+    _ objects: [Object], children: ChildPolicy = .overwrite
+  ) throws {
+    try operation(on: Object.storedName) { try $0.storeAll(objects, children) }
+  }
+
+  private mutating func storeAll<Object: Storable>(
+    _ objects: [Object], _ children: ChildPolicy
+  ) throws {
+    var pending: [any PendingChild] = []
+    entries.beginIndexBatch()
+    do {
+      for object in objects { pending += try store(object) }
+    } catch {
+      try entries.endIndexBatch()
+      throw error
+    }
+    try entries.endIndexBatch()
+    try saveChildren(pending, of: objects, children)
+  }
+
+  private mutating func saveChildren<Object: Storable>(
+    _ pending: [any PendingChild], of objects: [Object], _ policy: ChildPolicy
+  ) throws {
+    guard policy != .ignore, !pending.isEmpty else { return }
+    let type = Object.storedName
+    var visited = Set(
+      objects.map { ObjectIdentity(type: type, id: ObjectTypeDescriptor<Object>.bytes(of: $0.id)) })
+    // A list, generation by generation, because families are deep.
+    var generation = pending
+    while !generation.isEmpty {
+      var next: [any PendingChild] = []
+      for child in generation where visited.insert(child.reference).inserted {
+        next += try child.save(in: &self, policy)
+      }
+      generation = next
+    }
+  }
+
+  /// Stores one object alone and returns what was assigned to its references.
+  mutating func store<Object: Storable>(
+    _ object: Object, unlessEqualTo baseline: Object? = nil, keepsExisting: Bool = false
+  ) throws -> [any PendingChild] {
+    let kind = store.kind(Object.self)
+    let encoder = spare ?? ReferenceEncoder()
+    let collector = encoder.collector
+    let bytes = try kind.encode(object, with: encoder)
+    spare = collector.isEmpty ? encoder : nil
+    if let baseline, try kind.encode(baseline, ReferenceCollector()) == bytes {
+      return collector.children
+    }
+    var record = try kind.prepare(&entries)
+    let write = try kind.write(object, bytes, collector, &record, in: &entries)
+    try kind.requireSameSchema(object, bytes, record, &entries)
+    var stored = bytes
+    let (store, overlay) = (store, overlay)
+    do {
+      let saved = try entries.save(
+        write, type: record.number, keepsExisting: keepsExisting
+      ) { old, keys, write in
+        try kind.keepUnknownFields(of: old, keys, in: &write, object, record) {
+          ReferenceLoader(store: store, overlay: overlay)
+        }
+        stored = write.bytes
+      }
+      switch saved {
+      case .kept: break
+      case .unchanged: overlay.save(ObjectIdentity(type: kind.name, id: write.id), stored)
+      case .inserted, .replaced:
+        noteWrite()
+        overlay.save(ObjectIdentity(type: kind.name, id: write.id), stored)
+      }
+    } catch let error as UniqueKeyConflict {
+      throw kind.taken(error, record)
+    } catch let error as ObjectTooLarge {
+      throw kind.tooLarge(error)
+    } catch {
+      // The store failed, not the object: a part may have been written.
+      noteWrite()
+      throw error
+    }
+    return collector.children
+  }
+
+  /// Deletes an object, and what the rules of its relationships delete with it.
+  ///
+  /// - Returns: Whether there was one.
+  /// - Throws: ``ObjectError/Code/referenced`` when others refer to it and forbid it; nothing has been
+  ///   deleted then.
+  @discardableResult
+  public mutating func delete<Object: Storable>(
+    _ type: Object.Type, id: Object.ID
+  ) throws -> Bool {
+    try delete(type, ids: [id]) > 0
+  }
+
+  /// Deletes objects together: references among them forbid nothing.
+  ///
+  /// - Returns: How many of them there were.
+  @discardableResult
+  public mutating func delete<Object: Storable>(
+    _ type: Object.Type, ids: [Object.ID]
+  ) throws -> Int {
+    let kind = store.kind(type)
+    return try operation(on: kind.name) { transaction in
+      _ = try kind.prepare(&transaction.entries)
+      return try transaction.remove(
+        ids.map { ObjectIdentity(type: kind.name, id: ObjectTypeDescriptor<Object>.bytes(of: $0)) })
+    }
+  }
+
+  /// Deletes everything of a type; at once, unless relationships have rules about it.
+  public mutating func deleteAll<Object: Storable>(_ type: Object.Type) throws {
+    let kind = store.kind(type)
+    try operation(on: kind.name) { transaction in
+      var record = try kind.prepare(&transaction.entries)
+      if DeletionPlan.hasRules(about: kind.name, among: try transaction.types()) {
+        try transaction.remove(transaction.allIDs(of: record))
+        record = try kind.prepare(&transaction.entries)
+      }
+      try transaction.clear(record)
+    }
+  }
+
+  /// Deletes everything of all types, whatever the rules of relationships: nothing is left to refer.
+  /// The types stay declared, with their versions, indexes and budgets.
+  public mutating func reset() throws {
+    try operation(on: "all types") { transaction in
+      // A type that a migration has only reserved has nothing stored.
+      for record in try transaction.types() where record.version > 0 && record.movedTo == nil {
+        try transaction.clear(record)
+      }
+    }
+  }
+
+  private mutating func clear(_ type: ObjectTypeRecord) throws {
+    noteWrite()
+    var record = type
+    let old = try entries.objectBooks(record.number)
+    try entries.dropObjectNumber(record.number, isIndex: false)
+    record.number = try entries.newObjectNumber()
+    for position in record.indexes.indices {
+      try entries.dropObjectNumber(record.indexes[position].number, isIndex: true)
+      record.indexes[position].number = try entries.newObjectNumber()
+      record.indexes[position].builtTo = nil
+    }
+    try entries.setObjectBudget(record.number, bytes: old.budget, objects: old.mostObjects)
+    try entries.putObjectType(record)
+    overlay.clear(record.name)
+  }
+
+  private func allIDs(of record: ObjectTypeRecord) throws -> [ObjectIdentity] {
+    var references: [ObjectIdentity] = []
+    try entries.withReading { reading in
+      try ObjectReading.scan(type: record.number, in: entries.generation, reading) { found in
+        if case .success(let stored) = found {
+          references.append(ObjectIdentity(type: record.name, id: stored.id))
+        }
+        return true
+      }
+    }
+    return references
+  }
+
+  /// The objects a query wants, as this transaction sees them.
+  public func fetch<Object: Storable>(_ query: Query<Object>) throws -> [Object] {
+    let kind = store.kind(Object.self)
+    guard let record = try entries.objectType(named: kind.name) else { return [] }
+    try kind.requireReadable(record)
+    let run = QueryExecution(kind: kind, query: query, record: record, ReferenceDecoder(context()))
+    return try entries.withReading { reading in
+      let objects = try run.objects(entries.generation, reading)
+      for inclusion in query.inclusions {
+        _ = try inclusion.load(objects, entries.generation, reading)
+      }
+      return objects
+    }
+  }
+}

@@ -1,0 +1,279 @@
+// Larder — an embedded, multi-process cache and object store.
+// Copyright 2026 the Larder authors. Licensed under Apache-2.0.
+// SPDX-License-Identifier: Apache-2.0
+
+internal import LarderSystem
+internal import Synchronization
+
+// Writers of one key take turns, and pull-ups are conditional.
+//
+// A storage of layers holds a value in several places. Without order, two writers could leave one's
+// value in front and the other's in the back for ever; and a reader that missed in front, was slow in
+// the back and then filled the front could bury a value written meanwhile. So:
+//
+// * Keys are spread over 64 stripes by their hash. A writer holds its key's stripe while it writes all
+//   layers; what removes everything holds all stripes.
+// * Each stripe has a stamp, which every write advances before its first and after its last layer. A
+//   reader that misses takes the stamp *before* it asks the back, and fills the front only if the stamp
+//   is still the same, holding the stripe meanwhile. If the stripe is not free, a write is on its way:
+//   the reader does not wait but leaves the front alone. Whatever a filling would have to wait for
+//   further down, it gives up as well: only writers wait.
+//
+// Removing goes from the back to the front, setting from the front to the back; with the second stamp,
+// a pull-up that read the back before either was done is refused in both cases.
+//
+// A stripe is held by a thread that runs, or by a task on threads of its own (BackgroundExecutor): it
+// never waits for a free thread of Swift's pool, so threads of the pool may wait for it. Turns that wait
+// for each other are found out: WaitForGraph.swift.
+
+/// Lets writers of one key take turns, and tells pull-ups whether anything was written meanwhile.
+package final class StripedLock: Sendable {
+  /// Who waits for a stripe.
+  enum Waiter {
+    case thread(Event)
+    case task(CheckedContinuation<Void, any Error>)
+
+    func resume() {
+      switch self {
+      case .thread(let event): event.set()
+      case .task(let continuation): continuation.resume()
+      }
+    }
+  }
+
+  private struct Stripe {
+    var holder: LockHolder?
+    var waiting: [(mark: LockHolder, waiter: Waiter)] = []
+    var stamp: UInt64 = 0
+  }
+
+  /// The mark of a turn, seen by whatever runs inside it.
+  final class LockHolder: Sendable {
+    let turns: ObjectIdentifier
+    let isFilling: Bool
+    let isExpired = Atomic<Bool>(false)
+
+    init(_ turns: StripedLock, isFilling: Bool = false) {
+      self.turns = ObjectIdentifier(turns)
+      self.isFilling = isFilling
+    }
+  }
+
+  @TaskLocal private static var marks: [LockHolder] = []
+
+  static let count = 64
+  private let stripes = Mutex([Stripe](repeating: Stripe(), count: StripedLock.count))
+
+  package init() {}
+
+  /// A number for a key: 0 for all keys of types that are not hashable.
+  static func hash<Key>(_ key: Key) -> Int { (key as? any Hashable)?.hashValue ?? 0 }
+
+  private static func stripe(_ hash: Int) -> Int {
+    Int(UInt(bitPattern: hash) % UInt(count))
+  }
+
+  // MARK: Stamps
+
+  func stamp(_ hash: Int) -> UInt64 { stripes.withLock { $0[Self.stripe(hash)].stamp } }
+
+  func advance(_ hash: Int) { stripes.withLock { $0[Self.stripe(hash)].stamp &+= 1 } }
+
+  func advanceAll() {
+    stripes.withLock { for index in 0..<Self.count { $0[index].stamp &+= 1 } }
+  }
+
+  // MARK: Where the caller is
+
+  /// The turns in which the caller runs.
+  private static var current: [LockHolder] {
+    marks.filter { !$0.isExpired.load(ordering: .acquiring) }
+  }
+
+  /// Whether the caller runs in a turn of any storage.
+  package static var isInsideAny: Bool { !marks.isEmpty && !current.isEmpty }
+
+  /// Whether the caller fills a storage, and so must not wait for anybody.
+  static var isFilling: Bool { current.contains { $0.isFilling } }
+
+  /// The turns in which the caller runs, none of them of this storage.
+  private func outside() throws -> [LockHolder] {
+    if Self.marks.isEmpty { return [] }
+    let current = Self.current
+    if current.contains(where: { $0.turns == ObjectIdentifier(self) }) {
+      throw StorageError.recursiveUpdate
+    }
+    return current
+  }
+
+  // MARK: Turns
+
+  /// Runs `body` when it is the key's turn; the thread waits for it.
+  package func take<Result>(_ hash: Int, _ body: () throws -> Result) throws -> Result {
+    let outer = try outside()
+    let mark = LockHolder(self)
+    let stripe = Self.stripe(hash)
+    try enter(stripe, mark, outer)
+    defer { leave([stripe], mark) }
+    return try Self.$marks.withValue(outer + [mark]) { try body() }
+  }
+
+  /// Runs `body` when it is the key's turn, on threads that are none of Swift's pool.
+  func take<Result: Sendable>(
+    _ hash: Int, _ body: @Sendable () async throws -> Result
+  ) async throws -> Result {
+    let outer = try outside()
+    let mark = LockHolder(self)
+    let stripe = Self.stripe(hash)
+    try await enterLater(stripe, mark, outer)
+    defer { leave([stripe], mark) }
+    return try await withTaskExecutorPreference(BackgroundExecutor.shared) {
+      try await Self.$marks.withValue(outer + [mark]) { try await body() }
+    }
+  }
+
+  /// Runs `body` when it is the turn of all keys; the thread waits for it.
+  func withAllLocks<Result>(_ body: () throws -> Result) throws -> Result {
+    let outer = try outside()
+    let mark = LockHolder(self)
+    var held: [Int] = []
+    defer { leave(held, mark) }
+    for stripe in 0..<Self.count {
+      try enter(stripe, mark, held.isEmpty ? outer : outer + [mark])
+      held.append(stripe)
+    }
+    return try Self.$marks.withValue(outer + [mark]) { try body() }
+  }
+
+  /// Runs `body` when it is the turn of all keys, on threads that are none of Swift's pool.
+  func withAllLocks<Result: Sendable>(
+    _ body: @Sendable () async throws -> Result
+  ) async throws -> Result {
+    let outer = try outside()
+    let mark = LockHolder(self)
+    var held: [Int] = []
+    defer { leave(held, mark) }
+    for stripe in 0..<Self.count {
+      try await enterLater(stripe, mark, held.isEmpty ? outer : outer + [mark])
+      held.append(stripe)
+    }
+    return try await withTaskExecutorPreference(BackgroundExecutor.shared) {
+      try await Self.$marks.withValue(outer + [mark]) { try await body() }
+    }
+  }
+
+  private func enter(_ stripe: Int, _ mark: LockHolder, _ holding: [LockHolder]) throws {
+    if enterIfFree(stripe, mark) { return }
+    let event = Event()
+    if try queue(.thread(event), stripe, mark, holding) { return }
+    event.wait()
+    WaitForGraph.remove(mark)
+  }
+
+  private func enterLater(_ stripe: Int, _ mark: LockHolder, _ holding: [LockHolder]) async throws {
+    if enterIfFree(stripe, mark) { return }
+    try await withCheckedThrowingContinuation { continuation in
+      do {
+        if try queue(.task(continuation), stripe, mark, holding) { continuation.resume() }
+      } catch {
+        continuation.resume(throwing: error)
+      }
+    }
+    WaitForGraph.remove(mark)
+  }
+
+  /// Takes a stripe that is free.
+  private func enterIfFree(_ stripe: Int, _ mark: LockHolder) -> Bool {
+    stripes.withLock { stripes in
+      guard stripes[stripe].holder == nil else { return false }
+      stripes[stripe].holder = mark
+      return true
+    }
+  }
+
+  /// Puts a waiter into the queue; `true`: there is nothing to wait for any more.
+  private func queue(
+    _ waiter: Waiter, _ stripe: Int, _ mark: LockHolder, _ holding: [LockHolder]
+  ) throws -> Bool {
+    func append() -> Bool {
+      stripes.withLock { stripes in
+        if stripes[stripe].holder == nil {
+          stripes[stripe].holder = mark
+          return true
+        }
+        stripes[stripe].waiting.append((mark, waiter))
+        return false
+      }
+    }
+    // Who holds nothing is waited for by nobody.
+    if holding.isEmpty { return append() }
+    if holding.contains(where: { $0.isFilling }) { throw StorageError.fillingWaits }
+    let request = WaitForGraph.Request(mark: mark, holding: holding, turns: self, stripe: stripe)
+    return try WaitForGraph.wait(request) {
+      append()
+    } giveUp: {
+      stripes.withLock { stripes in
+        guard let index = stripes[stripe].waiting.firstIndex(where: { $0.mark === mark }) else {
+          return false
+        }
+        stripes[stripe].waiting.remove(at: index)
+        return true
+      }
+    }
+  }
+
+  func holder(of stripe: Int) -> LockHolder? { stripes.withLock { $0[stripe].holder } }
+
+  private func leave(_ held: [Int], _ mark: LockHolder) {
+    mark.isExpired.store(true, ordering: .releasing)
+    for stripe in held { give(stripe) }
+  }
+
+  private func give(_ stripe: Int) {
+    let next: Waiter? = stripes.withLock { stripes in
+      if stripes[stripe].waiting.isEmpty {
+        stripes[stripe].holder = nil
+        return nil
+      }
+      let next = stripes[stripe].waiting.removeFirst()
+      stripes[stripe].holder = next.mark
+      return next.waiter
+    }
+    next?.resume()
+  }
+
+  // MARK: Pull-ups
+
+  private func begin(_ hash: Int, ifStill stamp: UInt64) -> (mark: LockHolder, marks: [LockHolder])?
+  {
+    guard let outer = try? outside() else { return nil }
+    let mark = LockHolder(self, isFilling: true)
+    let stripe = Self.stripe(hash)
+    let isFree = stripes.withLock { stripes in
+      guard stripes[stripe].holder == nil, stripes[stripe].stamp == stamp else { return false }
+      stripes[stripe].holder = mark
+      return true
+    }
+    return isFree ? (mark, outer + [mark]) : nil
+  }
+
+  /// Runs `body` if nothing was written under the key's stripe since the stamp, and nothing is.
+  func fill(
+    _ hash: Int, ifStill stamp: UInt64, _ body: () throws -> Bool
+  ) rethrows -> Bool {
+    guard let (mark, marks) = begin(hash, ifStill: stamp) else { return false }
+    defer { leave([Self.stripe(hash)], mark) }
+    return try Self.$marks.withValue(marks) { try body() }
+  }
+
+  /// Runs `body` if nothing was written under the key's stripe since the stamp, and nothing is.
+  func fill(
+    _ hash: Int, ifStill stamp: UInt64, _ body: @Sendable () async throws -> Bool
+  ) async throws -> Bool {
+    guard let (mark, marks) = begin(hash, ifStill: stamp) else { return false }
+    defer { leave([Self.stripe(hash)], mark) }
+    return try await withTaskExecutorPreference(BackgroundExecutor.shared) {
+      try await Self.$marks.withValue(marks) { try await body() }
+    }
+  }
+}

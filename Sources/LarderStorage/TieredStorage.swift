@@ -1,0 +1,153 @@
+// Larder — an embedded, multi-process cache and object store.
+// Copyright 2026 the Larder authors. Licensed under Apache-2.0.
+// SPDX-License-Identifier: Apache-2.0
+
+internal import LarderSystem
+
+/// One storage in front of another. Turns.swift says how the two are kept from contradicting
+/// each other.
+@usableFromInline
+struct TieredStorage<Key: Sendable, Value: Sendable>: Sendable {
+  @usableFromInline let front: StorageOperations<Key, Value>
+  let back: StorageOperations<Key, Value>
+  let turns = StripedLock()
+  @usableFromInline let bypass = StaleFrontBypass()
+
+  /// Both have to be complete.
+  @usableFromInline
+  init(front: StorageOperations<Key, Value>, back: StorageOperations<Key, Value>) {
+    self.front = front
+    self.back = back
+  }
+
+  // MARK: Reading
+
+  /// Reads in front, then in the back, from which the front is filled.
+  @inlinable
+  var readThrough: StorageOperation<Key, Value?> {
+    let (layers, inFront, bypass) = (self, front.read.now, bypass)
+    guard let inFront else {
+      let front = front.read
+      return .asynchronous { key in
+        if !bypass.contains(key), let value = try await front(key) { return value }
+        return try await layers.missLater(key)
+      }
+    }
+    let kind = readKind
+    let now: @Sendable (Key) throws -> Value? = { key in
+      if !bypass.contains(key), let value = try inFront(key) { return value }
+      return try layers.missNow(key)
+    }
+    switch (front.read.kind, kind) {
+    case (_, .quick): return StorageOperation(now)
+    case (.quick, .blocking):
+      // A hit in front needs no other thread.
+      return StorageOperation(now: now) { key in
+        if !bypass.contains(key), let value = try inFront(key) { return value }
+        return try await layers.missElsewhere(key)
+      }
+    case (.quick, .asynchronous):
+      return .asynchronous { key in
+        if !bypass.contains(key), let value = try inFront(key) { return value }
+        return try await layers.missLater(key)
+      }
+    case (_, .blocking): return .blocking(now)
+    default:
+      let front = front.read
+      return .asynchronous { key in
+        if !bypass.contains(key), let value = try await front(key) { return value }
+        return try await layers.missLater(key)
+      }
+    }
+  }
+
+  @usableFromInline
+  var readKind: ExecutionMode {
+    max(front.read.kind, back.entries.kind, front.write.kind, front.fill?.kind ?? .quick)
+  }
+
+  @usableFromInline
+  func missNow(_ key: Key) throws -> Value? {
+    let hash = StripedLock.hash(key)
+    let stamp = turns.stamp(hash)
+    let filling = mayFill(key) ? try? front.fill?.wait(key) : nil
+    guard let entry = try back.entries.wait(key) else { return nil }
+    if let filling, mayFill(entry) {
+      // A front that cannot be filled hides no value.
+      _ = try? turns.fill(hash, ifStill: stamp) { try filling.commit.wait(entry) }
+    }
+    return entry.value
+  }
+
+  @usableFromInline
+  func missElsewhere(_ key: Key) async throws -> Value? {
+    try await BackgroundExecutor.shared.run { try missNow(key) }
+  }
+
+  @usableFromInline
+  func missLater(_ key: Key) async throws -> Value? {
+    let hash = StripedLock.hash(key)
+    let stamp = turns.stamp(hash)
+    let filling = mayFill(key) ? try? await front.fill?(key) : nil
+    guard let entry = try await back.entries(key) else { return nil }
+    if let filling, mayFill(entry) {
+      _ = try? await turns.fill(hash, ifStill: stamp) { try await filling.commit(entry) }
+    }
+    return entry.value
+  }
+
+  /// Nothing is pulled up whose time is not known, or where the front holds something outdated.
+  private func mayFill(_ key: Key) -> Bool { back.reportsExpiration && !bypass.contains(key) }
+
+  /// What expires does not go where nothing does.
+  private func mayFill(_ entry: StorageEntry<Value>) -> Bool {
+    entry.expires == nil || front.supportsExpiration
+  }
+
+  var contains: StorageOperation<Key, Bool> {
+    let (first, second, bypass) = (front.containing, back.containing, bypass)
+    return .composed(max(first.kind, second.kind)) { key in
+      if !bypass.contains(key), try first.now!(key) { return true }
+      return try second.now!(key)
+    } asynchronous: { key in
+      if !bypass.contains(key), try await first(key) { return true }
+      return try await second(key)
+    }
+  }
+
+  /// `nil` if one of the two does not tell when its values expire.
+  var entry: StorageOperation<Key, StorageEntry<Value>?>? {
+    guard front.reportsExpiration, back.reportsExpiration else { return nil }
+    let (first, second, bypass) = (front.entries, back.entries, bypass)
+    return .composed(max(first.kind, second.kind)) { key in
+      if !bypass.contains(key), let entry = try first.now!(key) { return entry }
+      return try second.now!(key)
+    } asynchronous: { key in
+      if !bypass.contains(key), let entry = try await first(key) { return entry }
+      return try await second(key)
+    }
+  }
+
+  var hasUnreportedExpiration: Bool { !front.reportsExpiration || !back.reportsExpiration }
+
+  /// The keys of both; only the back's where keys cannot be compared.
+  var keys: StorageOperation<Void, [Key]>? {
+    guard let second = back.keys else { return nil }
+    guard let first = front.keys else { return nil }
+    let bypass = bypass
+    return .composed(max(first.kind, second.kind)) { _ in
+      union(try second.now!(()), try first.now!(()).filter { !bypass.contains($0) })
+    } asynchronous: { _ in
+      union(try await second(()), try await first(()).filter { !bypass.contains($0) })
+    }
+  }
+}
+
+/// The keys of both, each once. Keys that cannot be compared: the first ones.
+private func union<Key>(_ first: [Key], _ second: [Key]) -> [Key] {
+  var known = Set<AnyHashable>()
+  return (first + second).enumerated().filter { index, key in
+    guard let key = key as? AnyHashable else { return index < first.count }
+    return known.insert(key).inserted
+  }.map(\.element)
+}

@@ -1,0 +1,167 @@
+// Larder — an embedded, multi-process cache and object store.
+// Copyright 2026 the Larder authors. Licensed under Apache-2.0.
+// SPDX-License-Identifier: Apache-2.0
+
+internal import CLarderLMDB
+
+#if canImport(Glibc)
+  internal import Glibc
+#elseif canImport(Musl)
+  internal import Musl
+#else
+  internal import Darwin
+#endif
+
+/// Both ends of a pipe; children inherit neither.
+package struct PipePair: Sendable {
+  package let readEnd: CInt
+  package let writeEnd: CInt
+
+  package init() throws(SystemError) {
+    var ends: [CInt] = [-1, -1]
+    guard unsafe pipe(&ends) == 0 else { throw .last("pipe") }
+    for end in ends { _ = fcntl(end, F_SETFD, FD_CLOEXEC) }
+    readEnd = ends[0]
+    writeEnd = ends[1]
+  }
+}
+
+/// Plain descriptors that belong to somebody else or to nobody.
+package enum RawDescriptor {
+  /// Gives standard input, output and error to `/dev/null` where this process was started without:
+  /// the next file that is opened, by whatever part of it, would be taken for them.
+  package static func openMissing() {
+    // The lowest number that is free is the next that is given.
+    for number in CInt(0)...2 where fcntl(number, F_GETFD) == -1 {
+      guard unsafe larder_open("/dev/null", O_RDWR, 0) == number else { return }
+      _ = fcntl(number, F_SETFD, 0)
+    }
+  }
+
+  /// Whether so many more can be opened.
+  package static func canOpen(_ count: Int) -> Bool {
+    let opened = (0..<count).map { _ in unsafe larder_open("/dev/null", O_RDONLY, 0) }
+    for descriptor in opened where descriptor >= 0 { close(descriptor) }
+    return !opened.contains { $0 < 0 }
+  }
+
+  package static func close(_ descriptor: CInt) {
+    #if canImport(Glibc)
+      _ = Glibc.close(descriptor)
+    #elseif canImport(Musl)
+      _ = Musl.close(descriptor)
+    #else
+      _ = Darwin.close(descriptor)
+    #endif
+  }
+
+  /// Up to `count` bytes; empty at the end. `nil`: nothing now, or a signal came.
+  package static func read(_ descriptor: CInt, count: Int) throws(SystemError) -> [UInt8]? {
+    var failure: CInt = 0
+    let bytes = unsafe [UInt8](unsafeUninitializedCapacity: count) { buffer, length in
+      let result = unsafe Self.read(descriptor, buffer.baseAddress!, count)
+      if result < 0 { failure = currentErrno() }
+      length = max(result, 0)
+    }
+    if failure == EINTR || failure == EAGAIN { return nil }
+    if failure != 0 { throw SystemError(errno: failure, operation: "read") }
+    return bytes
+  }
+
+  private static func put(_ descriptor: CInt, _ from: UnsafeRawPointer, _ count: Int) -> Int {
+    #if canImport(Glibc)
+      unsafe Glibc.write(descriptor, from, count)
+    #elseif canImport(Musl)
+      unsafe Musl.write(descriptor, from, count)
+    #else
+      unsafe Darwin.write(descriptor, from, count)
+    #endif
+  }
+
+  private static func read(_ descriptor: CInt, _ to: UnsafeMutableRawPointer, _ count: Int) -> Int {
+    #if canImport(Glibc)
+      unsafe Glibc.read(descriptor, to, count)
+    #elseif canImport(Musl)
+      unsafe Musl.read(descriptor, to, count)
+    #else
+      unsafe Darwin.read(descriptor, to, count)
+    #endif
+  }
+
+  /// Writes all of it, waiting for the reader.
+  ///
+  /// - Parameter interrupted: Called when a signal came while it waited.
+  package static func write(
+    _ bytes: ArraySlice<UInt8>, to descriptor: CInt, interrupted: () -> Void = {}
+  ) throws(SystemError) {
+    var rest = bytes
+    while !rest.isEmpty {
+      let result = unsafe rest.withUnsafeBytes { buffer in
+        unsafe put(descriptor, buffer.baseAddress!, buffer.count)
+      }
+      if result >= 0 {
+        rest = rest.dropFirst(result)
+        continue
+      }
+      switch currentErrno() {
+      case EINTR: interrupted()
+      case EAGAIN:
+        // Somebody who shares it made it non-blocking.
+        _ = try wait(for: [.init(descriptor, writable: true)])
+      default: throw .last("write")
+      }
+    }
+  }
+
+  package struct Interest: Sendable {
+    let descriptor: CInt
+    let isWritable: Bool
+    package init(_ descriptor: CInt, writable: Bool = false) {
+      self.descriptor = descriptor
+      isWritable = writable
+    }
+  }
+
+  /// Waits until one of them is ready or a signal came, and says which are.
+  package static func wait(for interests: [Interest]) throws(SystemError) -> [Bool] {
+    var requests = interests.map { interest in
+      pollfd(
+        fd: interest.descriptor, events: Int16(interest.isWritable ? POLLOUT : POLLIN), revents: 0)
+    }
+    let count = unsafe requests.withUnsafeMutableBufferPointer { buffer in
+      unsafe poll(buffer.baseAddress, nfds_t(buffer.count), -1)
+    }
+    if count < 0 {
+      if currentErrno() == EINTR { return interests.map { _ in false } }
+      throw .last("poll")
+    }
+    return requests.map { $0.revents != 0 }
+  }
+
+  package static func isTerminal(_ descriptor: CInt) -> Bool { isatty(descriptor) == 1 }
+
+  /// Whether a failed write says that nobody reads any more.
+  package static func isBrokenPipe(_ error: SystemError) -> Bool { error.errno == EPIPE }
+
+  /// Keeps everything but the three standard descriptors from the children of this process.
+  package static func setCloseOnExec() {
+    #if canImport(Darwin)
+      let names: [String] = (0..<256).map(String.init)
+    #else
+      let names = (try? FileSystem.names(in: "/proc/self/fd")) ?? []
+    #endif
+    for name in names {
+      guard let descriptor = CInt(name), descriptor > 2 else { continue }
+      _ = fcntl(descriptor, F_SETFD, FD_CLOEXEC)
+    }
+  }
+
+  /// The columns of the terminal behind a descriptor; `nil`: it is none, or does not say.
+  package static func columns(_ descriptor: CInt) -> Int? {
+    var size = winsize()
+    guard unsafe ioctl(descriptor, UInt(TIOCGWINSZ), &size) == 0, size.ws_col > 0 else {
+      return nil
+    }
+    return Int(size.ws_col)
+  }
+}

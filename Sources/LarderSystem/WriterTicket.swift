@@ -1,0 +1,135 @@
+// Larder — an embedded, multi-process cache and object store.
+// Copyright 2026 the Larder authors. Licensed under Apache-2.0.
+// SPDX-License-Identifier: Apache-2.0
+
+internal import Synchronization
+
+// THE WRITER TICKET
+//
+// LMDB's writer lock has no time limit: a thread that waits for it while its holder is stopped waits
+// until the holder continues. So every writer acquires the ticket first, one word of shared memory,
+// and asks for LMDB's lock only when it holds the ticket: the lock is free then. The wait for the
+// ticket is a bounded sleep on the word, so a caller can stop waiting at any time.
+//
+// The ticket orders the requests; the right to write is LMDB's lock alone. So a word that is
+// damaged or zeroed can cost a wait, and no data.
+//
+// The word holds a number of the holder, which leads to its process: a slot of the process table, or
+// a pid. A process has one thread at a time that may acquire it. A holder that was killed is detected
+// by a file lock, which the kernel has released; the next waiter takes the ticket from it. A waiter
+// sleeps for 10 ms at most before it checks: that bounds a wake-up that was lost with a killed waiter
+// as well.
+
+/// One word of memory that orders the writers of all processes.
+@safe
+package struct WriterTicket: Sendable {
+  // Its memory is mapped for as long as the ticket is used; all access is atomic.
+  private nonisolated(unsafe) let word: UnsafeMutablePointer<Atomic<UInt32>>
+
+  private static let awaited: UInt32 = 1 << 31
+  /// The longest sleep of a waiter before it checks whether the holder lives.
+  private static let napNanoseconds: Int64 = 10_000_000
+
+  /// - Parameter word: Four bytes, aligned, that stay mapped for as long as this is used.
+  @unsafe
+  package init(at word: UnsafeMutableRawPointer) {
+    unsafe self.word = word.assumingMemoryBound(to: Atomic<UInt32>.self)
+  }
+
+  private static func value(of number: Int) -> UInt32 { UInt32(number) + 1 }
+
+  private static func holder(_ value: UInt32) -> Int? {
+    let number = value & ~awaited
+    return number == 0 ? nil : Int(number) - 1
+  }
+
+  /// Acquires the ticket if it is free.
+  @inline(__always)
+  package func tryTake(as number: Int) -> Bool {
+    unsafe word.pointee.compareExchange(
+      expected: 0, desired: Self.value(of: number), ordering: .acquiringAndReleasing
+    ).exchanged
+  }
+
+  /// Waits until this caller holds the ticket and LMDB's lock is free.
+  ///
+  /// - Parameters:
+  ///   - number: The caller's, less than 2^31 - 1.
+  ///   - isHeld: Whether the caller holds the ticket already.
+  ///   - deadline: A time of the monotonic clock, in nanoseconds.
+  ///   - isAlive: Whether the holder with a number can still release the ticket.
+  ///   - isLockFree: Whether no thread holds LMDB's lock: a program without tickets may.
+  ///   - proceed: Called every 10 ms at least; throws to end the wait.
+  /// - Returns: `false`: the time is up. The ticket is released then, and after an error.
+  package func wait(
+    as number: Int, isHeld: Bool, until deadline: UInt64, isAlive: (Int) -> Bool,
+    isLockFree: () -> Bool, proceed: () throws -> Void
+  ) throws -> Bool {
+    var isHeld = isHeld
+    do {
+      while true {
+        try proceed()
+        if !isHeld { isHeld = nap(as: number, isAlive: isAlive) }
+        if isHeld {
+          if isLockFree() { return true }
+          Event().wait(nanoseconds: 1_000_000)
+        }
+        if Clocks.monotonicNanoseconds() >= deadline { break }
+      }
+    } catch {
+      if isHeld { release(as: number) }
+      throw error
+    }
+    if isHeld { release(as: number) }
+    return false
+  }
+
+  /// Waits for the ticket, for one nap.
+  ///
+  /// - Returns: Whether the caller holds the ticket now.
+  private func nap(as number: Int, isAlive: (Int) -> Bool) -> Bool {
+    // Others may wait as well: the holder that comes from a wait wakes the next.
+    let own = Self.value(of: number) | Self.awaited
+    let found = unsafe word.pointee.load(ordering: .acquiring)
+    if Self.holder(found) == nil {
+      return unsafe word.pointee.compareExchange(
+        expected: found, desired: own, ordering: .acquiringAndReleasing
+      ).exchanged
+    }
+    let marked = found | Self.awaited
+    if found != marked {
+      let (isMarked, _) = unsafe word.pointee.compareExchange(
+        expected: found, desired: marked, ordering: .acquiringAndReleasing)
+      if !isMarked { return false }
+    }
+    unsafe Futex.wait(word, while: marked, nanoseconds: Self.napNanoseconds)
+    // Unchanged after a nap: its holder may have been killed.
+    guard
+      unsafe word.pointee.load(ordering: .relaxed) == marked,
+      let holder = Self.holder(marked), !isAlive(holder)
+    else { return false }
+    return unsafe word.pointee.compareExchange(
+      expected: marked, desired: own, ordering: .acquiringAndReleasing
+    ).exchanged
+  }
+
+  /// Releases the ticket, if the caller holds it.
+  @inline(__always)
+  package func release(as number: Int) {
+    let found = unsafe word.pointee.load(ordering: .relaxed)
+    guard found & ~Self.awaited == Self.value(of: number) else { return }
+    // Only a waiter's mark can have come in between.
+    let last = unsafe word.pointee.exchange(0, ordering: .acquiringAndReleasing)
+    if last & Self.awaited != 0 { unsafe Futex.wakeOne(word) }
+  }
+
+  /// The number of the holder; `nil` when the ticket is free. Of a damaged word, any number.
+  package var holder: Int? {
+    Self.holder(unsafe word.pointee.load(ordering: .sequentiallyConsistent))
+  }
+
+  /// Whether a thread waits for the ticket, or has waited.
+  package var isAwaited: Bool {
+    unsafe word.pointee.load(ordering: .relaxed) & Self.awaited != 0
+  }
+}

@@ -1,0 +1,117 @@
+// Larder — an embedded, multi-process cache and object store.
+// Copyright 2026 the Larder authors. Licensed under Apache-2.0.
+// SPDX-License-Identifier: Apache-2.0
+
+#if canImport(Darwin)
+  import Darwin
+#else
+  import Glibc
+#endif
+
+/// What tests do to files behind the back of whoever has them open: look, damage, cut short.
+///
+/// ```swift
+/// let file = store.path + "/v1/g-1/data.mdb"
+/// try Files.overwrite([0xFF], at: Files.size(file) / 2, in: file)
+/// ```
+public enum TestFiles {
+  /// Whether there is anything, a dangling link included.
+  public static func exists(_ path: String) -> Bool {
+    var information = stat()
+    return unsafe lstat(path, &information) == 0
+  }
+
+  /// The size in bytes.
+  public static func size(_ path: String) throws(SystemCallError) -> Int {
+    Int(try information(path).st_size)
+  }
+
+  /// The permission bits.
+  package static func mode(_ path: String) throws(SystemCallError) -> Int {
+    Int(try information(path).st_mode) & 0o7777
+  }
+
+  package static func setMode(_ mode: Int, of path: String) throws(SystemCallError) {
+    if unsafe chmod(path, mode_t(mode)) != 0 { throw POSIX.failure("chmod") }
+  }
+
+  /// Everything in a file.
+  public static func contents(of path: String) throws(SystemCallError) -> [UInt8] {
+    let descriptor = try POSIX.open(path, O_RDONLY)
+    defer { close(descriptor) }
+    return try POSIX.contents(descriptor)
+  }
+
+  /// Replaces what is in a file, in place; creates it, mode 0600, when there is none.
+  public static func write(_ bytes: [UInt8], to path: String) throws(SystemCallError) {
+    let descriptor = try POSIX.open(path, O_WRONLY | O_CREAT | O_TRUNC)
+    defer { close(descriptor) }
+    try write(bytes, to: descriptor)
+  }
+
+  /// Overwrites some bytes of an existing file, and nothing else of it.
+  public static func overwrite(
+    _ bytes: [UInt8], at offset: Int, in path: String
+  ) throws(SystemCallError) {
+    let descriptor = try POSIX.open(path, O_WRONLY)
+    defer { close(descriptor) }
+    if lseek(descriptor, off_t(offset), SEEK_SET) < 0 { throw POSIX.failure("lseek") }
+    try write(bytes, to: descriptor)
+  }
+
+  /// Cuts a file short, or lengthens it with zeros.
+  public static func truncate(_ path: String, to size: Int) throws(SystemCallError) {
+    let descriptor = try POSIX.open(path, O_WRONLY)
+    defer { close(descriptor) }
+    if ftruncate(descriptor, off_t(size)) != 0 { throw POSIX.failure("ftruncate") }
+  }
+
+  package static func makeDirectory(_ path: String) throws(SystemCallError) {
+    if unsafe mkdir(path, 0o700) != 0 { throw POSIX.failure("mkdir") }
+  }
+
+  package static func makeSymbolicLink(
+    _ path: String, to target: String
+  ) throws(SystemCallError) {
+    if unsafe symlink(target, path) != 0 { throw POSIX.failure("symlink") }
+  }
+
+  /// Renames, replacing what is there.
+  package static func move(_ path: String, to target: String) throws(SystemCallError) {
+    if unsafe rename(path, target) != 0 { throw POSIX.failure("rename") }
+  }
+
+  /// The sorted names in a directory, without `.` and `..`; none if it cannot be read.
+  public static func names(in path: String) -> [String] {
+    guard let directory = unsafe opendir(path) else { return [] }
+    defer { unsafe closedir(directory) }
+    var names: [String] = []
+    while let entry = unsafe readdir(directory) {
+      let name = unsafe withUnsafePointer(to: &entry.pointee.d_name) { pointer in
+        unsafe String(cString: UnsafeRawPointer(pointer).assumingMemoryBound(to: CChar.self))
+      }
+      if name != "." && name != ".." { names.append(name) }
+    }
+    return names.sorted()
+  }
+
+  /// Removes a file or a whole tree; links are removed, not followed. Does what it can.
+  public static func removeAll(_ path: String) {
+    if unsafe unlink(path) == 0 || errno == ENOENT { return }
+    // A test may have taken away the permissions. Give them back or nothing inside can go.
+    _ = unsafe chmod(path, 0o700)
+    for name in names(in: path) { removeAll("\(path)/\(name)") }
+    _ = unsafe rmdir(path)
+  }
+
+  private static func information(_ path: String) throws(SystemCallError) -> stat {
+    var information = stat()
+    if unsafe lstat(path, &information) != 0 { throw POSIX.failure("lstat") }
+    return information
+  }
+
+  private static func write(_ bytes: [UInt8], to descriptor: Int32) throws(SystemCallError) {
+    var rest = bytes[...]
+    while !rest.isEmpty { rest.removeFirst(try POSIX.write(rest, to: descriptor)) }
+  }
+}

@@ -1,0 +1,66 @@
+// Larder — an embedded, multi-process cache and object store.
+// Copyright 2026 the Larder authors. Licensed under Apache-2.0.
+// SPDX-License-Identifier: Apache-2.0
+
+import Larder
+import LarderEngine
+import LarderTesting
+import Testing
+
+/// A store that could not be closed in time, and is opened again by the same process.
+@Suite(.timeLimit(.minutes(15))) struct DeferredCloseTests {
+  let directory: TemporaryDirectory
+  init() throws { directory = try TemporaryDirectory() }
+  var path: String { directory.path + "/store" }
+
+  @Test(arguments: Durability.allCases)
+  func `Closing while somebody holds the gate is made good by the next opening`(
+    durability: Durability
+  ) throws {
+    let options = StoreOptions(durability: durability, openTimeout: .milliseconds(20))
+    for round in 0..<3 {
+      let store = try SharedStore(at: path, options)
+      if round > 0 { #expect(try store.bytes(forKey: round - 1) == [7]) }
+      try store.setBytes([7], forKey: round)
+      let gate = try OpenLock.enter(store.core.directory, timeout: .seconds(5))
+      store.close()
+      gate.leave()
+    }
+    let store = try SharedStore(at: path, options)
+    #expect(try store.bytes(forKey: 2) == [7])
+    #expect(try store.verify() == [])
+    store.close()
+  }
+
+  @Test func `A durable store whose writer does not come out is opened again when it has`() throws {
+    let store = try SharedStore(at: path, .init(durability: .durable))
+    try store.setBytes([7], forKey: 1)
+    let generation = try store.core.generation()
+    #expect(generation.acquireProcessWriterLock(nanoseconds: 1_000_000_000))
+    store.close()
+    let error = #expect(throws: StoreError.self) {
+      try SharedStore(at: path, .init(durability: .durable))
+    }
+    #expect(error?.code == .writerStalled, "\(error.map { "\($0)" } ?? "")")
+    generation.releaseProcessWriterLock()
+    let again = try SharedStore(at: path, .init(durability: .durable))
+    #expect(try again.bytes(forKey: 1) == [7])
+    #expect(try again.verify() == [])
+  }
+
+  @Test func `A cache whose writer does not come out is left behind`() throws {
+    let store = try SharedStore(at: path)
+    try store.setBytes([7], forKey: 1)
+    let generation = try store.core.generation()
+    #expect(generation.acquireProcessWriterLock(nanoseconds: 1_000_000_000))
+    store.close()
+    let log = EventLog()
+    let again = try SharedStore(at: path, log.options())
+    #expect(log.resetToEmpty)
+    #expect(try again.bytes(forKey: 1) == nil)
+    try again.setBytes([8], forKey: 1)
+    #expect(try again.bytes(forKey: 1) == [8])
+    #expect(try again.verify() == [])
+    generation.releaseProcessWriterLock()
+  }
+}

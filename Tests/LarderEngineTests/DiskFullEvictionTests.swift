@@ -1,0 +1,125 @@
+// Larder — an embedded, multi-process cache and object store.
+// Copyright 2026 the Larder authors. Licensed under Apache-2.0.
+// SPDX-License-Identifier: Apache-2.0
+
+import Larder
+import LarderEngine
+import LarderLMDB
+import LarderSystem
+import LarderTesting
+import Synchronization
+import Testing
+
+/// What a store does when a disk smaller than its budget is full.
+@Suite(.timeLimit(.minutes(15))) struct DiskFullEvictionTests {
+  let directory: TemporaryDirectory
+  init() throws { directory = try TemporaryDirectory() }
+
+  @Test(arguments: [200, 2000, 20_000])
+  func `A cache on a full disk makes room by evicting`(size: Int) throws {
+    try directory.withSmallDisk(kilobytes: 1024 * 12) { disk in
+      // The table for so large a budget takes room as well.
+      let store = try SharedStore(at: disk + "/store", .init(budget: .megabytes(128)))
+      let value = [UInt8](repeating: 7, count: size)
+      // Until the disk is full, then two hundred more.
+      var (failures, key, rest) = (0, 0, 200)
+      while rest > 0 {
+        key += 1
+        if rest < 200 || failures > 0 {
+          rest -= 1
+        } else if key % 20 == 0, try store.statistics().evictions > 0 {
+          rest -= 1
+        }
+        do {
+          try store.setBytes(value, forKey: key)
+          #expect(try store.bytes(forKey: key) == value)
+        } catch let error as StoreError {
+          #expect(error.code == .storageFull)
+          failures += 1
+        }
+      }
+      let statistics = try store.statistics()
+      print("size \(size): \(failures) of \(key) failed, \(statistics.evictions) evicted")
+      // Where not even a page can be copied, an error is all there is; that must be rare.
+      #expect(failures <= 20)
+      #expect(statistics.evictions > 0)
+      #expect(try store.verify() == [])
+      store.close()
+    }
+  }
+
+  @Test func `A durable store on a full disk evicts nothing`() throws {
+    try directory.withSmallDisk(kilobytes: 1024 * 6) { disk in
+      let store = try SharedStore(at: disk + "/store", .init(durability: .durable))
+      let value = [UInt8](repeating: 7, count: 20_000)
+      var stored: [Int] = []
+      var failures = 0
+      for key in 0..<400 {
+        do {
+          try store.setBytes(value, forKey: key)
+          stored.append(key)
+        } catch let error as StoreError {
+          #expect(error.code == .storageFull)
+          failures += 1
+        }
+      }
+      #expect(failures > 0)
+      #expect(try store.statistics().evictions == 0)
+      for key in stored { #expect(try store.bytes(forKey: key) == value) }
+      #expect(try store.statistics().entries == stored.count)
+      store.close()
+    }
+  }
+
+  @Test func `An error of a write behind on a full disk may make room`() throws {
+    try directory.withSmallDisk(kilobytes: 1024 * 6) { disk in
+      let callback = CallbackTests.Callback()
+      let store = try SharedStore(
+        at: disk + "/store", .init(durability: .durable, onError: { _ in callback.call() }))
+      let cache = PersistentCache<Int, [UInt8]>(storage: store)
+      callback.body.withLock {
+        $0 = {
+          for key in 0..<20 { try cache.removeValue(forKey: key) }
+          try store.removeAll(in: "other")
+        }
+      }
+      let start = ContinuousClock.now
+      for key in 0..<400 where callback.outcomes.withLock({ $0.isEmpty }) {
+        cache[key] = [UInt8](repeating: 7, count: 20_000)
+        if key % 10 == 9 { try store.sync() }
+      }
+      #expect(callback.outcomes.withLock { !$0.isEmpty })
+      // Nobody has waited for himself until a time limit let him go.
+      #expect(ContinuousClock.now - start < .seconds(25))
+      callback.body.withLock { $0 = nil }
+      store.close()
+    }
+  }
+
+  @Test func `What systems say when there is no room is one error`() {
+    // ENOSPC, EFBIG, EDQUOT.
+    for code: Int32 in [28, 27, 122] {
+      let system = StoreError(SystemError(errno: code, operation: "write"), during: "write")
+      let ours = StoreError(
+        LMDBError(.init(rawValue: code), during: "mdb_txn_commit"), during: "write")
+      for error in [system, ours] {
+        #expect(error.code == .storageFull && error.errorNumber == code)
+        #expect(error.message.contains("works again as soon as there is room"))
+      }
+    }
+    let other = StoreError(
+      LMDBError(.init(rawValue: 13), during: "mdb_txn_commit"), during: "write")
+    #expect(other.code == .system)
+  }
+
+  @Test func `EIO is an error of the disk and never a lack of room`() {
+    let system = StoreError(SystemError(errno: 5, operation: "write"), during: "write")
+    let ours = StoreError(
+      LMDBError(.init(rawValue: 5), during: "mdb_txn_commit"), during: "write")
+    for error in [system, ours] {
+      #expect(error.code == .system && error.errorNumber == 5)
+      #expect(!error.message.contains("room"), "\(error)")
+    }
+    #expect(!LMDBError(.init(rawValue: 5), during: "mdb_txn_commit").isStorageFull)
+  }
+}

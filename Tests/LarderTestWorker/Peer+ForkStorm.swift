@@ -1,0 +1,140 @@
+// Larder — an embedded, multi-process cache and object store.
+// Copyright 2026 the Larder authors. Licensed under Apache-2.0.
+// SPDX-License-Identifier: Apache-2.0
+
+import Larder
+import LarderDefaults
+import LarderEngine
+import LarderObjects
+import LarderTesting
+import Synchronization
+
+#if canImport(Darwin)
+  import Darwin
+#else
+  import Glibc
+#endif
+
+/// Forks from a process whose threads are inside every lock of a store, again and again.
+///
+/// Only the thread that forks exists in a child. A lock that another thread held is held there for
+/// ever: a use that acquires it before it finds out that this is a child never returns, or traps.
+struct ForkStorm: Sendable {
+  private let store: SharedStore
+  private let numbers: PersistentCache<Int, String>
+  private let objects: ObjectStore
+  private let defaults: Defaults
+  private let people: Query<PersonV1>
+
+  init(_ store: SharedStore, _ numbers: PersistentCache<Int, String>) throws {
+    self.store = store
+    self.numbers = numbers
+    objects = ObjectStore(store)
+    defaults = try Defaults(at: store.path + "-defaults")
+    people = objects.objects(PersonV1.self)
+  }
+
+  func run(children: Int) throws -> String {
+    #if os(Linux)
+      // All code has run once: what the runtime looks up for the first time, it locks.
+      _ = use()
+      let isOver = Shared(false)
+      let works: [@Sendable () -> Void] = [read, write, list, observe]
+      let threads = works.map { work in
+        JoinableThread { while !isOver.value { work() } }
+      }
+      var good = 0
+      var others: [String] = []
+      for _ in 0..<children {
+        let child = fork()
+        if child == 0 {
+          // Ends a child that waits for ever.
+          alarm(20)
+          let strange = use().filter { $0 != "usedAfterFork" }
+          _exit(strange.isEmpty ? 0 : 1)
+        }
+        var status: Int32 = 0
+        while unsafe waitpid(child, &status, 0) < 0, errno == EINTR {}
+        if status == 0 { good += 1 } else { others.append(String(status)) }
+      }
+      isOver.value = true
+      for thread in threads { thread.join() }
+      return (["stormed \(good)"] + others).joined(separator: " ")
+    #else
+      throw Peer.Refusal(description: "Swift has no fork on this system")
+    #endif
+  }
+
+  // MARK: What the threads do
+
+  private func read() {
+    for key in 0..<50 { _ = try? numbers.value(forKey: key) }
+    _ = try? store.bytes(forKey: 1)
+    _ = try? people.fetch()
+    _ = try? defaults.value(String.self, forKey: "name")
+    _ = try? defaults.value([Int].self, forKey: "list")
+  }
+
+  private func write() {
+    for key in 0..<20 { numbers[key] = "w\(key)" }
+    try? store.setBytes([1], forKey: 1)
+    try? objects.save(PersonV1(id: 1, name: "a", age: "1"))
+    try? defaults.setValue("b", forKey: "name")
+    numbers.clearMemoryCache()
+  }
+
+  private func list() {
+    _ = try? store.statistics()
+    _ = try? numbers.values(forKeys: 0..<20)
+    _ = try? store.namespace("x").contains(1)
+    let second = PersistentCache<Int, String>(storage: store)
+    _ = second[1]
+  }
+
+  private func observe() {
+    let other = try? SharedStore(at: store.path)
+    _ = try? other?.bytes(forKey: 2)
+    other?.close()
+  }
+
+  // MARK: What the child does
+
+  private func use() -> [String] {
+    // Those without an error to give end all the same.
+    _ = numbers[1]
+    numbers[1] = "of the child"
+    numbers.clearMemoryCache()
+    _ = PersistentCache<Int, String>(storage: store)[1]
+    _ = try? defaults.value(String.self, forKey: "name")
+    let codes =
+      ForkedChild.use(store, numbers)
+      + [
+        { _ = try people.fetch() },
+        { _ = try people.count() },
+        { try objects.save(PersonV1(id: 2, name: "b", age: "2")) },
+        { _ = try objects.object(PersonV1.self, id: 1) },
+        { _ = try objects.collection(PersonV1.self).count() },
+        { _ = try defaults.value([Int].self, forKey: "list") },
+        { _ = try defaults.value(String.self, forKey: "name") },
+        { try defaults.setValue("c", forKey: "name") },
+        { try numbers.removeAll() },
+        { _ = try numbers.values(forKeys: 0..<3) },
+        { _ = try numbers.keys() },
+        { _ = try numbers.contains(1) },
+        { try numbers.removeValue(forKey: 1) },
+        { _ = try store.namespace("x").contains(1) },
+        { try store.compact() },
+      ].map { (use: () throws -> Void) in ForkedChild.code(of: use) }
+    return codes
+  }
+}
+
+/// A value for several threads.
+private final class Shared<Value: Sendable>: Sendable {
+  private let state: Mutex<Value>
+  init(_ value: Value) { state = Mutex(value) }
+  var value: Value {
+    get { state.withLock { $0 } }
+    set { state.withLock { $0 = newValue } }
+  }
+}
