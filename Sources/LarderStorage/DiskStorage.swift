@@ -33,8 +33,8 @@ public final class DiskStorage: SynchronousStorage {
   /// - Parameters:
   ///   - creatingDirectories: Whether writing creates missing folders; otherwise it is an error.
   ///   - synchronization: Whether each write waits for the disk.
-  ///   - patience: How long a write waits for another process, before it fails with
-  ///     ``StorageError/Code/busy``.
+  ///   - lockTimeout: How long a write waits for another process, before it fails with
+  ///     ``StorageError/Code/lockTimeout``.
   public init(
     creatingDirectories: Bool = true, synchronization: DiskSyncPolicy = .whenIdle,
     lockTimeout: Duration = .seconds(30)

@@ -109,7 +109,7 @@ extension FaultPlan {
     ///
     /// - Parameters:
     ///   - point: The fault point.
-    ///   - passage: At the so many-th passage only; else at the first one.
+    ///   - occurrence: At the n-th occurrence only; else at the first one.
     ///   - percent: At each passage (or at that one) with this probability.
     public static func kill(
       at point: Point, occurrence: Int? = nil, percent: Double? = nil
@@ -122,7 +122,7 @@ extension FaultPlan {
     ///
     /// - Parameters:
     ///   - point: The fault point.
-    ///   - passage: At the so many-th passage only; else at every one.
+    ///   - occurrence: At the n-th occurrence only; else at every one.
     ///   - percent: At each passage (or at that one) with this probability.
     public static func stop(
       at point: Point, occurrence: Int? = nil, percent: Double? = nil
@@ -135,7 +135,7 @@ extension FaultPlan {
     /// - Parameters:
     ///   - point: The fault point.
     ///   - microseconds: How long the thread is busy.
-    ///   - passage: At the so many-th passage only; else at every one.
+    ///   - occurrence: At the n-th occurrence only; else at every one.
     ///   - percent: At each passage (or at that one) with this probability.
     public static func delay(
       at point: Point, microseconds: Int, occurrence: Int? = nil, percent: Double? = nil
@@ -152,7 +152,7 @@ extension FaultPlan {
     /// - Parameters:
     ///   - point: One whose step can fail; see ``Point/canFail``. Another one is a trap.
     ///   - errno: The error number, such as `ENOSPC`; 5 is `EIO`.
-    ///   - passage: At the so many-th passage only; else at every one.
+    ///   - occurrence: At the n-th occurrence only; else at every one.
     ///   - percent: At each passage (or at that one) with this probability.
     public static func error(
       at point: Point, errno: Int32 = 5, occurrence: Int? = nil, percent: Double? = nil
