@@ -78,11 +78,13 @@ extension Archivable where Self: Codable {
   }
 }
 
-/// An archivable value as an object of an ``LarderObjects/ObjectStore``.
+/// An archivable value as an object of an ``/LarderObjects/ObjectStore``.
 public struct Archived<Archive: Archivable>: Storable {
+  /// The stored value.
   public var archive: Archive
   public var id: String { archive.primaryKey }
 
+  /// Wraps a value.
   public init(_ archive: Archive) { self.archive = archive }
 
   public static var storedName: String { "archive " + Archive.archiveName }

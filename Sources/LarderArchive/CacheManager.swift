@@ -43,7 +43,7 @@ public final class CacheManager<Archive: Archivable>: Sendable {
   /// What is kept, in bytes.
   public var currentSize: Int { attempt(0) { try throwing.currentSize } }
 
-  /// When a value was last used, by any process; see ``LarderObjects/ObjectStore/lastUse(of:id:)``.
+  /// When a value was last used, by any process; see ``/LarderObjects/ObjectStore/lastUse(of:id:)``.
   public func latestAccessedTime(for key: String) -> Date? {
     attempt(nil) { try throwing.latestAccessedTime(for: key) }
   }

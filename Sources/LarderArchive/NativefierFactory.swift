@@ -40,6 +40,7 @@ public final class NativefierFactory: Sendable {
   /// The manager of a type; the same one with every call, and the sizes of the first.
   ///
   /// - Parameters:
+  ///   - type: The type of the values.
   ///   - initialMaxMemorySize: The most this process keeps decoded in memory.
   ///   - initialMaxDiskSize: The most that is kept, for all processes; the process that came last
   ///     decides.

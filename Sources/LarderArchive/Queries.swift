@@ -21,6 +21,7 @@ struct QueryStep<Archive: Archivable>: Sendable {
 public struct QuerySteps<Archive: Archivable>: Sendable {
   var list: [QueryStep<Archive>] = []
 
+  /// Creates a query without steps.
   public init() {}
 
   init(_ list: [QueryStep<Archive>]) { self.list = list }
@@ -40,13 +41,17 @@ public struct QuerySteps<Archive: Archivable>: Sendable {
 
 /// A query, or a part of one, as ``CacheManager/process(queries:)`` takes it.
 public protocol QueryCompatible<Archive>: Sendable {
+  /// The type of the stored values.
   associatedtype Archive: Archivable
+  /// The steps of the query, in order.
   var steps: QuerySteps<Archive> { get }
 }
 
 /// What can be asked of a query that belongs to a manager.
 public protocol ManagedQuery<Archive>: QueryCompatible {
+  /// The manager that executes the query.
   var manager: CacheManager<Archive> { get }
+  /// Creates a query of a manager with steps.
   init(_ manager: CacheManager<Archive>, _ steps: QuerySteps<Archive>)
 }
 
@@ -122,6 +127,7 @@ public struct FinderProperty<Archive: Archivable, Value: Sendable>: Sendable {
   let finder: QueryFinder<Archive>
   let path: Path<Archive, Value>
 
+  /// Adds the condition that the property's value is accepted by a validator.
   public func callAsFunction(_ validator: PropertyValidator<Archive, Value>) -> QueryFinder<Archive>
   {
     let property = PredicateProperty(\Archived<Archive>.archive)[dynamicMember: path]
@@ -215,6 +221,7 @@ public struct QuerySorter<Archive: Archivable>: ManagedQuery {
 public struct SorterProperty<Archive: Archivable>: Sendable {
   let sorted: @Sendable (SortDirection) -> QuerySorter<Archive>
 
+  /// Adds a sort by the property.
   public func callAsFunction(_ direction: SortDirection) -> QuerySorter<Archive> {
     sorted(direction)
   }

@@ -13,11 +13,15 @@ extension Int {
 
   /// As NamadaNativefier writes it.
   public var kiloByte: Int { kilobytes }
+  /// The number of bytes of this many megabytes.
   public var megaByte: Int { megabytes }
+  /// The number of bytes of this many gigabytes.
   public var gigaByte: Int { gigabytes }
 
   /// As Vellum writes it.
   public var kiloBytes: Int { kilobytes }
+  /// The number of bytes of this many megabytes.
   public var megaBytes: Int { megabytes }
+  /// The number of bytes of this many gigabytes.
   public var gigaBytes: Int { gigabytes }
 }

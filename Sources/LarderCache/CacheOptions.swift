@@ -19,15 +19,16 @@ public struct CacheOptions: Sendable {
   /// between, as a property list of the value and its expiration.
   ///
   /// Only keys that the storage does not have under their own text are read so, and setting or removing a
-  /// key removes both. ``PersistentCache/removeAll()`` fails then: no prefix tells the old texts of one
+  /// key removes both. `removeAll()` fails then: no prefix tells the old texts of one
   /// namespace from those of another. Old texts of two namespaces may be the same, `"A"` with `"Bx"` and
   /// `"AB"` with `"x"`: turn the option off when the old entries have been read.
   public var readsPersistentCacheKitEntries = false
   /// How long a caller of ``PersistentCache/value(forKey:expires:_:)`` waits for a value that another
   /// task or another process computes. Then it throws
-  /// ``LarderEngine/StoreError/Code/computationStalled``. A caller's own computation has no limit.
+  /// ``/LarderEngine/StoreError/Code/computationStalled``. A caller's own computation has no limit.
   public var computeTimeout: Duration
 
+  /// Creates options. Each parameter sets the property of its name.
   public init(
     memoryCostLimit: ByteCount = .megabytes(64), memoryCountLimit: Int = 100_000,
     codec: any ValueCodec = .cbor, computeTimeout: Duration = .seconds(30)

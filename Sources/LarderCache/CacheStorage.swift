@@ -38,7 +38,7 @@ public import LarderEngine
 ///
 /// A key's text is `namespace/tag/key`, in ASCII. The namespace, and texts and descriptions as keys, are
 /// their UTF-8, in which each byte but `A-Z a-z 0-9 . _ -` is `%` and two hexadecimal digits. The tag
-/// is the number of ``LarderCoding/KeyTag``; keys of other tags are the bytes in hexadecimal. So no two
+/// is the number of ``/LarderCoding/KeyTag``; keys of other tags are the bytes in hexadecimal. So no two
 /// keys ever have one text, whatever their namespaces, and none contains a second `/` of its own.
 /// ``CacheOptions/readsPersistentCacheKitEntries`` also reads the texts of PersistentCacheKit.
 public protocol CacheStorage: AnyObject, Sendable {
@@ -50,7 +50,7 @@ public protocol CacheStorage: AnyObject, Sendable {
 
   /// Removes every key whose text begins with `prefix`: those of a namespace.
   ///
-  /// Needed for ``PersistentCache/removeAll()`` alone.
+  /// Needed for `removeAll()` alone.
   func removeAll(withPrefix prefix: String) throws
 }
 

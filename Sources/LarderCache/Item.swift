@@ -16,10 +16,12 @@ public import LarderEngine
 /// cache[item: room] = Item(messages, expiresIn: 3600)
 /// ```
 public struct Item<Value: Sendable>: Sendable {
+  /// The value.
   public var value: Value
   /// When the item expires; `nil`: never.
   public var expiration: Date?
 
+  /// Creates an item that expires at a date, or never.
   public init(_ value: Value, expiration: Date? = nil) {
     self.value = value
     self.expiration = expiration

@@ -10,7 +10,7 @@ extension PersistentCache {
   ///
   /// Writes of this process that are not committed yet count as they do everywhere in it.
   ///
-  /// - Throws: As ``value(forKey:)-(Key)``.
+  /// - Throws: As `value(forKey:)`.
   /// - Complexity: One transaction, whatever the number of keys.
   public func values(forKeys keys: some Sequence<Key>) throws -> [Key: Value] {
     var result: [Key: Value] = [:]

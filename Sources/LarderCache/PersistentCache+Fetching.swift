@@ -32,6 +32,7 @@ extension PersistentCache {
   /// the error goes to the store's `onError`, and `completion` is given what `fallback` makes.
   ///
   /// - Parameters:
+  ///   - key: The key.
   ///   - queue: Where both closures run. They may use the cache.
   ///   - fallback: Makes the value if there is none.
   ///   - completion: Is given the value.

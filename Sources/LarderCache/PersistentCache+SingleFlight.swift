@@ -31,8 +31,8 @@ extension PersistentCache {
   ///   - compute: Makes the value. It may ask for other keys, but not for its own.
   /// - Returns: The stored value, or the computed one.
   /// - Throws: What `compute` throws; `CancellationError`; ``LarderEngine/StoreError``, with
-  ///   ``LarderEngine/StoreError/Code/computationStalled`` when the time is up, and
-  ///   ``LarderEngine/StoreError/Code/recursiveComputation`` inside of a computation that `key` waits
+  ///   ``/LarderEngine/StoreError/Code/computationStalled`` when the time is up, and
+  ///   ``/LarderEngine/StoreError/Code/recursiveComputation`` inside of a computation that `key` waits
   ///   for. Both name the key and the process. A circle over several processes, or through detached
   ///   tasks, ends with the time limit.
   public func value(

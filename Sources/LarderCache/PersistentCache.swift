@@ -24,7 +24,7 @@ public import LarderEngine
 ///
 /// Caches of one namespace agree, in one process and in many. Keys of different types never meet
 /// (`1` and `"1"` are two keys); values of another type than asked for are misses of the subscript
-/// and errors of ``value(forKey:)-(Key)``.
+/// and errors of `value(forKey:)`.
 public final class PersistentCache<Key: CacheKey, Value: Codable & Sendable>: Sendable {
   /// The store behind the cache; `nil`: memory only, or ``customStorage``.
   public let storage: SharedStore?
@@ -43,10 +43,10 @@ public final class PersistentCache<Key: CacheKey, Value: Codable & Sendable>: Se
   ///
   /// - Parameters:
   ///   - storage: Where values are kept; `nil`: only in this process's memory. Without the
-  ///     argument it is ``LarderEngine/SharedStore/shared``.
+  ///     argument it is ``/LarderEngine/SharedStore/shared``.
   ///   - namespace: Caches of different namespaces never see each other's keys. At most 400 bytes;
   ///     every operation on a cache with a longer one fails with
-  ///     ``LarderEngine/StoreError/Code/invalidNamespace``.
+  ///     ``/LarderEngine/StoreError/Code/invalidNamespace``.
   ///   - options: Bounds of the tier in memory, and the codec.
   public init(
     storage: SharedStore? = SharedStore.shared, namespace: String? = nil,
@@ -139,7 +139,7 @@ public final class PersistentCache<Key: CacheKey, Value: Codable & Sendable>: Se
   /// milliseconds later; after a `kill -9` it is lost if it was not committed yet. Setting `nil`
   /// removes. Setting waits only while 8 MiB or 65,536 writes are queued.
   ///
-  /// Errors go to the store's `onError`; ``value(forKey:)-(Key)`` and ``setValue(_:forKey:expires:)``
+  /// Errors go to the store's `onError`; `value(forKey:)` and `setValue(_:forKey:expires:)`
   /// throw them instead. A value that cannot be encoded leaves the old one in place.
   @inlinable
   public subscript(key: Key) -> Value? {

@@ -18,7 +18,7 @@ extension SharedStore {
   ///   - options: Durability and budget count for a new store; a budget that differs from the
   ///     store's changes it for every process.
   /// - Throws: ``LarderEngine/StoreError``, naming the path and the remedy;
-  ///   ``LarderEngine/StoreError/Code/directory`` if the URL is not that of a file.
+  ///   ``/LarderEngine/StoreError/Code/directory`` if the URL is not that of a file.
   public convenience init(at url: URL, _ options: StoreOptions = StoreOptions()) throws {
     guard url.isFileURL else {
       throw StoreError(

@@ -40,7 +40,7 @@ extension ListChanges {
 }
 
 extension CacheValues {
-  /// The values as a publisher; see ``ObservedValues/publisher()``.
+  /// The values as a publisher; see ``LarderObjects/ObservedValues/publisher()``.
   public func publisher() -> AnyPublisher<Value?, any Error> {
     SequencePublisher(values: self) { $0 }.eraseToAnyPublisher()
   }
@@ -60,7 +60,7 @@ extension Query {
 
 extension ObjectQuery {
   /// The object as it is and as it becomes, in the form `Papyrus` has it: fails with
-  /// ``ObjectError/Code/notFound`` when there is none, or none any more.
+  /// ``/LarderObjects/ObjectError/Code/notFound`` when there is none, or none any more.
   public func publisher() -> AnyPublisher<Object, any Error> {
     SequencePublisher(values: present) { $0 }.eraseToAnyPublisher()
   }
@@ -88,7 +88,7 @@ extension PersistentCache {
 }
 
 extension MixedCacheValues {
-  /// The values as a publisher; see ``ObservedValues/publisher()``.
+  /// The values as a publisher; see ``LarderObjects/ObservedValues/publisher()``.
   public func publisher() -> AnyPublisher<Value?, any Error> {
     SequencePublisher(values: self) { $0 }.eraseToAnyPublisher()
   }

@@ -53,7 +53,7 @@ extension Defaults {
   ///
   /// Processes that do this at the same time all get the one value that was stored.
   ///
-  /// - Throws: As ``value(_:forKey:)`` and ``setValue(_:forKey:)``.
+  /// - Throws: As ``value(_:forKey:)`` and `setValue(_:forKey:)`.
   public func value<Value: Codable & Sendable>(
     forKey key: String, storing initial: Value
   ) throws -> Value {
@@ -73,7 +73,7 @@ extension Defaults {
 
   /// Stores a value of any type that can be encoded.
   ///
-  /// - Throws: As ``setValue(_:forKey:)``.
+  /// - Throws: As `setValue(_:forKey:)`.
   public func encode<Value: Encodable>(_ value: Value, forKey key: String) throws {
     if let content = try Self.content(of: value, key) {
       try state.get().put(content, key)

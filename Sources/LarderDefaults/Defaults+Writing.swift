@@ -38,10 +38,10 @@ extension Defaults {
   /// ```
   ///
   /// No process loses a step to another, as it may with `defaults[.starts] += 1`. What holds for
-  /// the closure of ``write(_:)`` holds for this one.
+  /// the closure of `write(_:)` holds for this one.
   ///
   /// - Returns: The new value.
-  /// - Throws: As ``value(_:forKey:)`` and ``setValue(_:forKey:)``; what the closure throws. Then
+  /// - Throws: As ``value(_:forKey:)`` and `setValue(_:forKey:)`; what the closure throws. Then
   ///   nothing has changed.
   @discardableResult
   public func update<Value: Codable & Sendable>(
@@ -56,11 +56,11 @@ extension Defaults {
   /// let starts = try Defaults.shared.update(Int.self, forKey: "starts") { $0 = ($0 ?? 0) + 1 }
   /// ```
   ///
-  /// `nil` is "none", before and after. What holds for the closure of ``write(_:)`` holds for this
+  /// `nil` is "none", before and after. What holds for the closure of `write(_:)` holds for this
   /// one.
   ///
   /// - Returns: The new value.
-  /// - Throws: As ``value(_:forKey:)`` and ``setValue(_:forKey:)``; what the closure throws. Then
+  /// - Throws: As ``value(_:forKey:)`` and `setValue(_:forKey:)`; what the closure throws. Then
   ///   nothing has changed.
   @discardableResult
   public func update<Value: Codable & Sendable>(
@@ -108,7 +108,7 @@ extension Defaults {
 
   /// Stores the value of a key without blocking the calling thread.
   ///
-  /// - Throws: As ``setValue(_:forKey:)``.
+  /// - Throws: As `setValue(_:forKey:)`.
   public func set<Value: Codable & Sendable>(
     _ value: Value, for key: DefaultsKey<Value>
   ) async throws {

@@ -24,7 +24,7 @@ internal import Synchronization
 /// different keys both keep theirs. A read is served from memory while nobody has written the key.
 ///
 /// What does not throw (subscripts, ``get(key:)``, ``set(_:key:)``) tells its errors to
-/// ``onError(_:)``; ``value(_:forKey:)`` and ``setValue(_:forKey:)`` throw them. A value of another
+/// ``onError(_:)``; ``value(_:forKey:)`` and `setValue(_:forKey:)` throw them. A value of another
 /// type than is asked for is never overwritten by a read with a default.
 ///
 /// Keys are any text. Two texts that differ only in Unicode normalisation are two keys.

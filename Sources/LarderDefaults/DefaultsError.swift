@@ -33,7 +33,7 @@ public struct DefaultsError: Error, Sendable, CustomStringConvertible {
     public static let unreadable = Code(rawValue: "unreadable")
     /// The value refused to be encoded.
     public static let notEncodable = Code(rawValue: "notEncodable")
-    /// The suite was to be written within its own ``Defaults/write(_:)`` or `update`.
+    /// The suite was to be written within its own `write(_:)` or `update`.
     public static let nestedWrite = Code(rawValue: "nestedWrite")
     /// A property list cannot hold it, or what was given is no property list of a dictionary.
     public static let propertyList = Code(rawValue: "propertyList")

@@ -75,7 +75,7 @@ extension Defaults {
   /// What cannot be read is told to ``onError(_:)`` and reads as the default.
   ///
   /// Changing a value in place (`defaults[.count] += 1`) is a read and then a write: what another
-  /// thread or process writes in between is lost. ``update(_:_:)`` loses nothing.
+  /// thread or process writes in between is lost. `update(_:_:)` loses nothing.
   @inlinable
   public subscript<Value: Codable & Sendable>(key: DefaultsKey<Value>) -> Value {
     get {
@@ -103,7 +103,7 @@ extension Defaults {
 
   /// Stores the value of a key.
   ///
-  /// - Throws: As ``setValue(_:forKey:)``.
+  /// - Throws: As `setValue(_:forKey:)`.
   public func set<Value: Codable & Sendable>(_ value: Value, for key: DefaultsKey<Value>) throws {
     let suite = try state.get()
     if let content = try key.encode(value, key.name) {

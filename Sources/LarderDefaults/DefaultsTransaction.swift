@@ -38,7 +38,7 @@ public struct DefaultsTransaction: ~Copyable {
 
   /// Stores the value of a key.
   ///
-  /// - Throws: As ``Defaults/setValue(_:forKey:)``.
+  /// - Throws: As `setValue(_:forKey:)`.
   public mutating func set<Value: Codable & Sendable>(
     _ value: Value, for key: DefaultsKey<Value>
   ) throws {
@@ -83,7 +83,7 @@ public struct DefaultsTransaction: ~Copyable {
 
   /// Stores a value; one that is `nil` removes the key.
   ///
-  /// - Throws: As ``Defaults/setValue(_:forKey:)``.
+  /// - Throws: As `setValue(_:forKey:)`.
   public mutating func setValue<Value: Encodable>(_ value: Value, forKey key: String) throws {
     if let content = try Defaults.content(of: value, key) {
       try put(content, key)

@@ -62,7 +62,7 @@ extension Defaults {
 
   /// Stores the value of the property this is called in, or of `key`; `nil` removes it.
   ///
-  /// One commit, as ``setValue(_:forKey:)``. Errors go to ``onError(_:)``.
+  /// One commit, as `setValue(_:forKey:)`. Errors go to ``onError(_:)``.
   public func set<Value: Codable & Sendable>(_ newValue: Value?, key: String = #function) {
     do {
       if let newValue {

@@ -82,8 +82,11 @@ public struct StructuralVerifier {
       public static let notOurs = Code(rawValue: "not-ours")
     }
 
+    /// The kind of the finding.
     public let code: Code
+    /// The number of the page, if the finding concerns one.
     public let page: UInt64?
+    /// A description of the finding.
     public let detail: String
 
     public var description: String {
@@ -99,11 +102,14 @@ public struct StructuralVerifier {
     public var pagesReached: UInt64 = 0
     /// Pages in the free list.
     public var pagesFree: UInt64 = 0
+    /// The number of the last page that the newest meta page names.
     public var lastPage: UInt64 = 0
+    /// The id of the last committed transaction.
     public var transactionID: UInt64 = 0
     /// The named tables, in key order; at most ``StructuralVerifier/maximumTables``.
     public var tables: [(name: String, entries: UInt64)] = []
 
+    /// A Boolean value that indicates whether the file has no finding.
     public var isSound: Bool { findings.isEmpty }
   }
 

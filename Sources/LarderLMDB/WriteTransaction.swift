@@ -7,7 +7,7 @@ internal import LarderSystem
 
 /// The one write transaction of an environment, of all processes.
 ///
-/// ``Environment/withWriteTransaction(_:)`` lends it, commits it when the closure returns, and gives it
+/// `withWriteTransaction(_:)` lends it, commits it when the closure returns, and gives it
 /// up when the closure throws. It reads what it has written; what it lends ends with its next change,
 /// and keeping it beyond that is a compile error.
 ///

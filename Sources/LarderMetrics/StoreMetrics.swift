@@ -43,11 +43,12 @@ public final class StoreMetrics: Sendable {
   /// Takes the counters' values now for zero. Nothing is recorded yet.
   ///
   /// - Parameters:
+  ///   - store: The store that is measured.
   ///   - namespaces: Whether there are gauges for each namespace. Say `false` where a program makes
   ///     namespaces without end (one for each user).
   ///   - dimensions: More dimensions, for every metric.
   ///   - factory: Where to; the system's when left out.
-  /// - Throws: ``StoreError`` when the store cannot be read.
+  /// - Throws: ``/LarderEngine/StoreError`` when the store cannot be read.
   public init(
     _ store: SharedStore, namespaces: Bool = true, dimensions: [(String, String)] = [],
     factory: (any MetricsFactory)? = nil
@@ -81,7 +82,7 @@ public final class StoreMetrics: Sendable {
   ///
   /// May be called from any thread. It reads the store's file: cheap, but not for the main thread.
   ///
-  /// - Throws: ``StoreError``, ``StoreError/Code/closed`` when the store was closed.
+  /// - Throws: ``/LarderEngine/StoreError``; its code is `closed` when the store was closed.
   /// - Complexity: O(number of namespaces).
   public func record() throws {
     // Not under the lock: reading may call the store's handlers, and those may call this.
@@ -114,7 +115,7 @@ public final class StoreMetrics: Sendable {
   ///
   /// It returns then. Other errors go to the store's `onError`, and the next interval tries again.
   ///
-  /// - Throws: ``StoreError/Code/invalidOption`` when the interval is not longer than nothing.
+  /// - Throws: `StoreError` with the code `invalidOption` when the interval is not positive.
   @concurrent
   public func run(every interval: Duration) async throws {
     try await run(every: interval, pause: { try await BlockingWork.sleep(for: $0) })

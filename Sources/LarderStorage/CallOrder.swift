@@ -58,7 +58,7 @@ package final class CallOrder: Sendable {
 
   /// Enters lanes behind all earlier calls.
   ///
-  /// - Throws: ``StorageError/Code/busy`` if too many calls are pending.
+  /// - Throws: ``StorageError/Code/lockTimeout`` if too many calls are pending.
   package func enter(_ lanes: [CallLane], isWrite: Bool) throws -> Ticket {
     let scope = Self.scope
     return try state.withLock { state in

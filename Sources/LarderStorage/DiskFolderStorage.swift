@@ -26,12 +26,12 @@ internal import LarderSystem
 ///
 /// Updates of two folders, or of a folder and a store, whose closures write each other wait for each other.
 /// Within a process that is found out at once, and one fails with ``StorageError/Code/deadlock``.
-/// Among processes one fails with ``StorageError/Code/busy`` when its patience is over, naming the other:
+/// Among processes one fails with ``StorageError/Code/lockTimeout`` when its patience is over, naming the other:
 /// write several storages in the same order everywhere.
 ///
 /// - Throws: Its operations throw ``StorageError``: ``StorageError/Code/undecodable`` for a file that is
 ///   damaged or not of this storage, ``StorageError/Code/inaccessible`` when the system refuses,
-///   ``StorageError/Code/busy`` when another process holds a lock and does not go on,
+///   ``StorageError/Code/lockTimeout`` when another process holds a lock and does not go on,
 ///   ``StorageError/Code/unsupported`` when the folder's URL is that of no file.
 public final class DiskFolderStorage: SynchronousStorage {
   private let folder: FolderFiles
@@ -43,8 +43,8 @@ public final class DiskFolderStorage: SynchronousStorage {
   ///   - url: The folder. It should hold nothing else.
   ///   - creatingDirectories: Whether writing may create it; otherwise it is an error.
   ///   - synchronization: Whether each write waits for the disk.
-  ///   - patience: How long a write waits for another process that writes the same keys, before it fails
-  ///     with ``StorageError/Code/busy``.
+  ///   - lockTimeout: How long a write waits for another process that writes the same keys, before it fails
+  ///     with ``StorageError/Code/lockTimeout``.
   ///   - now: The clock by which values expire.
   public init(
     folderURL url: URL, creatingDirectories: Bool = true,

@@ -33,8 +33,8 @@ public final class DiskStorage: SynchronousStorage {
   /// - Parameters:
   ///   - creatingDirectories: Whether writing creates missing folders; otherwise it is an error.
   ///   - synchronization: Whether each write waits for the disk.
-  ///   - patience: How long a write waits for another process, before it fails with
-  ///     ``StorageError/Code/busy``.
+  ///   - lockTimeout: How long a write waits for another process, before it fails with
+  ///     ``StorageError/Code/lockTimeout``.
   public init(
     creatingDirectories: Bool = true, synchronization: DiskSyncPolicy = .whenIdle,
     lockTimeout: Duration = .seconds(30)
@@ -46,8 +46,10 @@ public final class DiskStorage: SynchronousStorage {
 
   /// A folder below one of the user's directories, for values under keys of any kind.
   ///
-  /// - Parameter directory: On Linux `.cachesDirectory` is `$XDG_CACHE_HOME` or `~/.cache`, and so
-  ///   on.
+  /// - Parameters:
+  ///   - name: The folder's name in the directory.
+  ///   - directory: On Linux `.cachesDirectory` is `$XDG_CACHE_HOME` or `~/.cache`, and so on.
+  ///   - domainMask: The domains to search, on Apple systems.
   public func folder(
     _ name: String, in directory: FileManager.SearchPathDirectory,
     domainMask: FileManager.SearchPathDomainMask = .userDomainMask

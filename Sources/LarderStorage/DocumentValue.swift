@@ -15,16 +15,23 @@
 /// let name = document["name"]?.text
 /// ```
 public enum DocumentValue: Sendable, Hashable, Codable {
+  /// The absence of a value.
   case null
+  /// A Boolean value.
   case boolean(Bool)
+  /// A signed 64-bit integer.
   case integer(Int64)
+  /// A floating-point number.
   case number(Double)
+  /// A string.
   case text(String)
   /// Property lists only; in JSON it becomes a text.
   case data(Data)
   /// Property lists only; in JSON it becomes a number.
   case date(Date)
+  /// A list of values.
   case array([DocumentValue])
+  /// Values by name.
   case dictionary([String: DocumentValue])
 
   public init(from decoder: any Decoder) throws {

@@ -32,7 +32,7 @@ extension ReadableStorageProtocol {
   ///
   /// Storages that never wait call back before this returns, on the calling thread, unless an earlier
   /// call is pending; others later, on another thread. The completion may use any storage in any form.
-  /// It fails with ``StorageError/Code/busy`` when 65,536 calls of the process are pending.
+  /// It fails with ``StorageError/Code/lockTimeout`` when 65,536 calls of the process are pending.
   @preconcurrency
   public func retrieve(
     forKey key: Key, completion: @escaping @Sendable (Result<Value, any Error>) -> Void

@@ -86,7 +86,7 @@ public struct Storage<Key: Sendable, Value: Sendable>: StorageProtocol {
   ///
   /// `retrieve` fails with ``StorageError/Code/noValue`` (or ``MemoryStorageError/noValue``, the same)
   /// when there is no value. The first call of a completion counts; one that is let go of without is
-  /// ``StorageError/Code/unanswered``.
+  /// ``StorageError/Code/completionNotCalled``.
   @preconcurrency
   public init(
     storageName: String,
@@ -125,6 +125,7 @@ public struct Storage<Key: Sendable, Value: Sendable>: StorageProtocol {
     try await operations.write(StorageWrite(key: key, value: value))
   }
 
+  /// Returns this storage.
   @inlinable
   public func asStorage() -> Storage<Key, Value> { self }
 }

@@ -14,7 +14,9 @@ extension StorageDesign {
 
 /// A storage that can be read.
 public protocol ReadableStorageProtocol<Key, Value>: StorageDesign {
+  /// The type of the keys.
   associatedtype Key: Sendable
+  /// The type of the values.
   associatedtype Value: Sendable
 
   /// The value of a key; `nil` when there is none. An error means that it is not known.
@@ -26,7 +28,9 @@ public protocol ReadableStorageProtocol<Key, Value>: StorageDesign {
 
 /// A storage that can be written.
 public protocol WritableStorageProtocol<Key, Value>: StorageDesign {
+  /// The type of the keys.
   associatedtype Key: Sendable
+  /// The type of the values.
   associatedtype Value: Sendable
 
   /// Stores a value. When it returns, reading gives it.
@@ -66,11 +70,14 @@ public protocol StorageProtocol<Key, Value>: ReadableStorageProtocol, WritableSt
 
 /// A storage whose two methods return without waiting for asynchronous work.
 public protocol SynchronousStorage<Key, Value>: StorageProtocol {
+  /// Returns the value of a key, or `nil` if the storage has none.
   func value(forKey key: Key) throws -> Value?
+  /// Stores a value under a key, in place of an earlier one.
   func set(_ value: Value, forKey key: Key) throws
 }
 
 extension ReadableStorageProtocol {
+  /// Returns the storage without its write operations.
   public func asReadOnlyStorage() -> ReadOnlyStorage<Key, Value> {
     ReadOnlyStorage(
       storageName, StorageOperation<Key, Value?>.asynchronous({ try await self.value(forKey: $0) }),
@@ -95,6 +102,7 @@ extension StorageProtocol {
       write: .asynchronous({ try await self.set($0.value, forKey: $0.key) }))
   }
 
+  /// Returns the storage without its write operations.
   @inlinable
   public func asReadOnlyStorage() -> ReadOnlyStorage<Key, Value> {
     ReadOnlyStorage(storageName: storageName, operations: asStorage().operations)

@@ -24,8 +24,12 @@ extension ChildProcess {
   /// ```
   ///
   /// - Parameters:
+  ///   - executable: A path, or a name that is searched in `PATH`.
+  ///   - arguments: The arguments of the process.
   ///   - input: Lines for its standard input. They are written before anything is read, so they
   ///     and what is answered to them should stay well below a pipe's 64 kB.
+  ///   - environment: Variables to add or replace.
+  ///   - workingDirectory: The working directory; that of this process if `nil`.
   ///   - deadline: For each step: one line of the input, all of the output, the end.
   /// - Throws: ``ChildProcessError``; the child is killed then.
   public static func run(

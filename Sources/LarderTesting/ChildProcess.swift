@@ -71,9 +71,11 @@ public final class ChildProcess: Sendable {
   /// - Parameters:
   ///   - executable: A path, or a name to be found in `PATH`. See ``TestExecutable`` for those that
   ///     are built together with the test.
+  ///   - arguments: The arguments of the process.
   ///   - environment: What to add or replace, such as ``FaultPlan/environment``.
   ///   - workingDirectory: Where it runs; this process's own directory unless given. Give a path
   ///     of an `executable` absolutely then.
+  ///   - standardError: Whether the standard error is captured or inherited.
   /// - Throws: `notStarted` when there is no such executable or directory, or it may not be run.
   public init(
     _ executable: String,

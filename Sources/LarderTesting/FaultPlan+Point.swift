@@ -26,7 +26,7 @@ extension FaultPlan {
     /// Every point there is, ``everywhere`` not counted.
     public static var allCases: [Point] { FaultPoint.allCases.map { Point($0) } }
 
-    /// Whether the step can fail here, so that ``Fault/error(at:errno:passage:percent:)`` may name
+    /// Whether the step can fail here, so that ``Fault/error(at:errno:occurrence:percent:)`` may name
     /// it.
     public var canFail: Bool {
       self == .everywhere || FaultPoint(rawValue: rawValue)?.canFail ?? false

@@ -60,8 +60,10 @@ public struct FaultPlan: Hashable, Sendable, CustomStringConvertible {
 
   /// A plan of some faults; none at all is a plan, too.
   ///
-  /// - Parameter seed: Makes percentages repeatable: the same passages of the same points. Give
-  ///   each of several children a ``Seed/derived(_:)`` of its own.
+  /// - Parameters:
+  ///   - faults: The faults of the plan.
+  ///   - seed: Makes percentages repeatable: the same passages of the same points. Give each of
+  ///     several children another ``Seed/derived(_:)``.
   public init(_ faults: [Fault] = [], seed: Seed? = nil) {
     self.faults = faults
     self.seed = seed
@@ -106,7 +108,8 @@ extension FaultPlan {
     /// The process kills itself with `SIGKILL`.
     ///
     /// - Parameters:
-    ///   - passage: At the so many-th passage only; else at the first one.
+    ///   - point: The fault point.
+    ///   - occurrence: At the n-th occurrence only; else at the first one.
     ///   - percent: At each passage (or at that one) with this probability.
     public static func kill(
       at point: Point, occurrence: Int? = nil, percent: Double? = nil
@@ -118,7 +121,8 @@ extension FaultPlan {
     /// ``ChildProcess/continue()`` lets it go on.
     ///
     /// - Parameters:
-    ///   - passage: At the so many-th passage only; else at every one.
+    ///   - point: The fault point.
+    ///   - occurrence: At the n-th occurrence only; else at every one.
     ///   - percent: At each passage (or at that one) with this probability.
     public static func stop(
       at point: Point, occurrence: Int? = nil, percent: Double? = nil
@@ -129,7 +133,9 @@ extension FaultPlan {
     /// The thread is busy with nothing for some time, so that others get between its steps.
     ///
     /// - Parameters:
-    ///   - passage: At the so many-th passage only; else at every one.
+    ///   - point: The fault point.
+    ///   - microseconds: How long the thread is busy.
+    ///   - occurrence: At the n-th occurrence only; else at every one.
     ///   - percent: At each passage (or at that one) with this probability.
     public static func delay(
       at point: Point, microseconds: Int, occurrence: Int? = nil, percent: Double? = nil
@@ -146,7 +152,7 @@ extension FaultPlan {
     /// - Parameters:
     ///   - point: One whose step can fail; see ``Point/canFail``. Another one is a trap.
     ///   - errno: The error number, such as `ENOSPC`; 5 is `EIO`.
-    ///   - passage: At the so many-th passage only; else at every one.
+    ///   - occurrence: At the n-th occurrence only; else at every one.
     ///   - percent: At each passage (or at that one) with this probability.
     public static func error(
       at point: Point, errno: Int32 = 5, occurrence: Int? = nil, percent: Double? = nil

@@ -36,7 +36,10 @@ public enum Linearizability {
   public struct Operation: Hashable, Sendable {
     /// What an operation does.
     public enum Kind: UInt8, Sendable {
-      case write, read
+      /// A write of a value.
+      case write
+      /// A read that returned a value.
+      case read
     }
 
     /// The register's name.

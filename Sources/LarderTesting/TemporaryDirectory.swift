@@ -12,7 +12,7 @@
 ///
 /// It stands in `$TMPDIR`, or in `/tmp`. Children that still use it see their files vanish, so end
 /// them first. Keep the value, not only its ``path``: the path alone keeps nothing alive. Where
-/// that is easily forgotten, use ``withTemporaryDirectory(_:)``.
+/// that is easily forgotten, use `withTemporaryDirectory(_:)`.
 public final class TemporaryDirectory: Sendable {
   /// Its absolute path.
   public let path: String

@@ -22,7 +22,7 @@ public final class TemporaryStore: Sendable {
   public struct VerificationFailure: Error, Sendable, Hashable, CustomStringConvertible {
     /// The store's directory, which is removed with the ``TemporaryStore``.
     public let path: String
-    /// What ``SharedStore/verify()`` found.
+    /// What ``/LarderEngine/SharedStore/verify(progress:)`` found.
     public let findings: [StoreFinding]
 
     /// All findings, one a line.
@@ -83,7 +83,7 @@ public final class TemporaryStore: Sendable {
   ///
   /// Writers of other processes wait meanwhile. A store that was closed is opened for it.
   ///
-  /// - Throws: ``Unsound`` with the findings, errors and warnings; `StoreError` when the store
+  /// - Throws: ``VerificationFailure`` with the findings, errors and warnings; `StoreError` when the store
   ///   cannot be checked.
   /// - Complexity: Reads the whole file.
   public func verifyAndClose() throws {

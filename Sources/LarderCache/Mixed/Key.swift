@@ -14,5 +14,6 @@ public struct Key<Value: Codable & Sendable>: Hashable, RawRepresentable, Sendab
   public var rawValue: String
 
   public init(rawValue: String) { self.rawValue = rawValue }
+  /// Creates a key of a name.
   public init(_ rawValue: String) { self.rawValue = rawValue }
 }

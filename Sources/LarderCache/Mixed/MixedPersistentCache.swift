@@ -19,7 +19,7 @@ public import LarderEngine
 ///
 /// A key has one value. What is stored with it is the name of the value's type, so a key of the same
 /// name and another type never gets it decoded as something else: the subscript misses and reports,
-/// ``value(forKey:)-(Key<Value>)`` throws, and setting replaces. A type that is renamed is another type.
+/// `value(forKey:)` throws, and setting replaces. A type that is renamed is another type.
 public final class MixedPersistentCache: Sendable {
   package let cache: PersistentCache<String, MixedValue>
   private let codec: any ValueCodec
@@ -106,7 +106,7 @@ public final class MixedPersistentCache: Sendable {
 
   /// The value of a key, or `nil` when there is none.
   ///
-  /// - Throws: As ``PersistentCache/value(forKey:)-(Key)``; with the code `unreadableEntry` also when the
+  /// - Throws: As `value(forKey:)`; with the code `unreadableEntry` also when the
   ///   value is of another type.
   public func value<Value>(forKey key: Key<Value>) throws -> Value? {
     try cache.value(forKey: key.rawValue).map { try unwrap($0, key) }

@@ -4,6 +4,7 @@
 
 /// What `SharedStore.repair(at:)` found and did.
 public struct RepairReport: Sendable {
+  /// The result of a repair.
   public enum Outcome: String, Sendable, Hashable {
     /// Nothing was wrong, and nothing was done.
     case sound
@@ -15,7 +16,9 @@ public struct RepairReport: Sendable {
 
   /// A namespace, and what became of its entries.
   public struct Namespace: Sendable, Hashable {
+    /// The name of the namespace.
     public let name: String
+    /// The number of entries that repair keeps.
     public let kept: Int
     /// Entries that could not be read, as far as the store's books or the entries themselves tell.
     public let lost: Int
@@ -27,6 +30,7 @@ public struct RepairReport: Sendable {
   public struct ObjectType: Sendable, Hashable {
     /// The stored name; of one whose record was lost, `recovered-` and its number.
     public let name: String
+    /// The number of objects that repair keeps.
     public let kept: Int
     /// Objects that could not be read, as far as the books or the objects themselves tell.
     public let lost: Int
@@ -34,8 +38,11 @@ public struct RepairReport: Sendable {
     public let isRecovered: Bool
   }
 
+  /// The result of the repair.
   public internal(set) var outcome: Outcome
+  /// The path of the store.
   public let path: String
+  /// The durability of the store.
   public let durability: Durability
   /// What was wrong, the worst first.
   public internal(set) var findings: [StoreFinding] = []
@@ -56,11 +63,13 @@ public struct RepairReport: Sendable {
   public internal(set) var isLossKnown = true
   /// Entries that were left out because a cache's budget has no room for them.
   public internal(set) var evicted = 0
-  /// Pages of the damaged file: that were read; that are in use and could not be; that nothing
-  /// leads to; and of those, the ones whose entries were taken.
+  /// The number of pages of the damaged file that were read.
   public internal(set) var pagesRead = 0
+  /// The number of pages in use that could not be read.
   public internal(set) var pagesDamaged = 0
+  /// The number of valid pages that no readable page refers to.
   public internal(set) var pagesUnreachable = 0
+  /// The number of unreachable pages whose entries were recovered.
   public internal(set) var pagesScavenged = 0
   /// Whether the last commit, or the last few, may be missing: what said which one is the newest
   /// was damaged. Then a key may have an older value.

@@ -4,6 +4,7 @@
 
 /// Something `verify()` found wrong.
 public struct StoreFinding: Sendable, Hashable, CustomStringConvertible {
+  /// The severity of a finding.
   public enum Severity: String, Sendable, Hashable, Comparable, CaseIterable {
     /// Books or indexes disagree; no value is concerned.
     case warning
@@ -15,9 +16,11 @@ public struct StoreFinding: Sendable, Hashable, CustomStringConvertible {
     }
   }
 
+  /// The severity of the finding.
   public let severity: Severity
   /// What is concerned: a file, a table, an entry.
   public let place: String
+  /// A description of the finding.
   public let message: String
 
   init(severity: Severity, place: String, message: String) {
@@ -38,9 +41,17 @@ public struct StoreFinding: Sendable, Hashable, CustomStringConvertible {
 public struct StoreProgress: Sendable, Hashable {
   /// What is being looked at.
   public enum Phase: String, Sendable, Hashable, CaseIterable {
-    case pages, entries, chunks, deadlines
+    /// The pages of the file are read.
+    case pages
+    /// The entries are verified.
+    case entries
+    /// The chunks of large values are verified.
+    case chunks
+    /// The index of expiration times is compared with the entries.
+    case deadlines
   }
 
+  /// The present phase.
   public let phase: Phase
   /// How many of them were looked at.
   public let done: Int

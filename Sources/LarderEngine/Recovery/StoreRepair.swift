@@ -35,6 +35,7 @@ extension SharedStore {
   /// the old store or the repaired one.
   ///
   /// - Parameters:
+  ///   - path: The directory of the store; without it, the user's default store.
   ///   - dryRun: Only say what would be done.
   ///   - keepsDamagedFiles: Keep them of a cache as well.
   ///   - openTimeout: How long to wait for a process that is opening or closing the store.

@@ -10,13 +10,17 @@ internal import Synchronization
 public struct StoreStatistics: Sendable, Hashable {
   /// What a namespace holds.
   public struct Namespace: Sendable, Hashable {
+    /// The name of the namespace.
     public let name: String
+    /// The number of stored entries of the namespace.
     public let entries: Int
+    /// The bytes that the entries of the namespace count against the budget.
     public let bytes: Int
   }
 
   /// A process in the middle of a read.
   public struct Reader: Sendable, Hashable {
+    /// The process that holds the reader slot.
     public let pid: Int32
     /// How many commits its snapshot is behind the newest: pages freed by them cannot be used
     /// again before it goes on.
@@ -30,8 +34,11 @@ public struct StoreStatistics: Sendable, Hashable {
     public var isStopped = false
   }
 
+  /// The path of the store.
   public let path: String
+  /// The durability of the store.
   public let durability: Durability
+  /// The number of the current generation.
   public let generation: UInt64
   /// Stored entries. Those that expired count until they are removed.
   public let entries: Int
@@ -45,18 +52,26 @@ public struct StoreStatistics: Sendable, Hashable {
   /// Whether a process that writes with options like this one's commits through the map, as long as
   /// the disk has room. ``StoreOptions/usesWriteMap``
   public let usesWriteMap: Bool
+  /// The namespaces, with their counts.
   public let namespaces: [Namespace]
 
   /// Reads answered from a process's memory, as far as the processes have reported.
   public let memoryHits: Int
   /// Reads answered from the store's file.
   public let storeHits: Int
+  /// The number of reads that found nothing.
   public let misses: Int
+  /// The number of entries written.
   public let sets: Int
+  /// The number of entries that callers removed.
   public let removals: Int
+  /// The number of entries evicted to keep to the budget.
   public let evictions: Int
+  /// The number of entries removed after their expiration time.
   public let expirations: Int
+  /// The number of entries found damaged.
   public let damagedEntries: Int
+  /// The number of committed transactions.
   public let commits: Int
   /// Results computed under single flight.
   public let computations: Int
@@ -65,6 +80,7 @@ public struct StoreStatistics: Sendable, Hashable {
 
   /// LMDB's reader slots in use, and how many there are.
   public let readers: Int
+  /// The number of reader slots.
   public let maximumReaders: Int
   /// The reader whose snapshot is oldest; `nil` when nobody reads anything but the newest. Of a
   /// `.relaxed` store also a process that keeps the snapshot synced last.

@@ -135,6 +135,7 @@ public struct ObjectMigration: Sendable {
   ///   - name: The name to remember it by.
   ///   - type: The stored name of the type.
   ///   - version: The schema version that is reached.
+  ///   - changes: The changes, applied in order to each object.
   public static func fields(
     _ name: String, of type: String, toVersion version: Int, _ changes: [FieldChange]
   ) -> ObjectMigration {

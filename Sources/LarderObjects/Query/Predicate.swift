@@ -70,7 +70,10 @@ public struct Predicate<Object: Storable>: Sendable, CustomStringConvertible {
   /// A predicate no index can help: every object is decoded and judged.
   ///
   /// - Parameters:
-  ///   - fileID: With `line` and `column`, where the closure stands; see ``PageCursor``.
+  ///   - holds: The closure that decides whether an object matches.
+  ///   - fileID: With `line` and `column`, the location of the closure; see ``PageCursor``.
+  ///   - line: The line of the closure.
+  ///   - column: The column of the closure.
   public init(
     _ holds: @escaping @Sendable (Object) -> Bool, fileID: String = #fileID, line: UInt = #line,
     column: UInt = #column

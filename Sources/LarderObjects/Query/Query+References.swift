@@ -87,7 +87,7 @@ extension Query {
 
   /// Only objects whose reference leads to an object.
   ///
-  /// - Complexity: O(*k* log *n*) for *k* objects that refer to it; see ``explain()``.
+  /// - Complexity: O(*k* log *n*) for *k* objects that refer to it; see `explain()`.
   public func `where`<Value: ReferenceTarget>(
     _ path: Path<Object, HasOne<Value>>, is target: Value.LinkedObject
   ) -> Query {
@@ -96,7 +96,7 @@ extension Query {
 
   /// Only objects one of whose references leads to an object.
   ///
-  /// - Complexity: O(*k* log *n*) for *k* objects that refer to it; see ``explain()``.
+  /// - Complexity: O(*k* log *n*) for *k* objects that refer to it; see `explain()`.
   public func `where`<Target: Storable>(
     _ path: Path<Object, HasMany<Target>>, contains target: Target
   ) -> Query {

@@ -40,7 +40,7 @@ extension Query {
   ///
   /// Objects that do not decode are left out and reported to the store's `onError`.
   ///
-  /// - Complexity: As ``explain()`` says. A kept query whose type nobody has changed costs two
+  /// - Complexity: As `explain()` says. A kept query whose type nobody has changed costs two
   ///   loads, unless it filters by a closure, whose answer may change without the objects.
   public func fetch() throws -> [Object] {
     if let known = remembered { return known }

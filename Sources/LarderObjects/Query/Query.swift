@@ -8,7 +8,10 @@ internal import Synchronization
 
 /// Which direction a sort goes.
 public enum SortDirection: Sendable, Hashable {
-  case ascending, descending
+  /// From the least to the greatest value.
+  case ascending
+  /// From the greatest to the least value.
+  case descending
 }
 
 /// One key of a sort.
@@ -99,7 +102,10 @@ public struct Query<Object: Storable>: Sendable {
   /// may be Foundation's, which finds parts of characters.
   ///
   /// - Parameters:
-  ///   - fileID: With `line` and `column`, where the closure stands; see ``PageCursor``.
+  ///   - holds: The closure that decides whether an object matches.
+  ///   - fileID: With `line` and `column`, the location of the closure; see ``PageCursor``.
+  ///   - line: The line of the closure.
+  ///   - column: The column of the closure.
   public func filter(
     _ holds: @escaping @Sendable (Object) -> Bool, fileID: String = #fileID, line: UInt = #line,
     column: UInt = #column

@@ -44,7 +44,7 @@ public struct Relationship<Owner: Storable>: Sendable {
     case leaveDangling
     /// The reference is taken out of it.
     case nullify
-    /// The deletion fails with ``ObjectError/Code/referenced``, unless the owner is deleted as well.
+    /// The deletion fails with ``ObjectError/Code/deletionDenied``, unless the owner is deleted as well.
     case deny
   }
 

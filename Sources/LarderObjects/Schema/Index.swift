@@ -40,8 +40,11 @@ public struct Index<Object: Storable>: Sendable {
   /// An index over one property, or over several for queries that fix the first ones and range over
   /// the next.
   ///
-  /// - Parameter condition: Which objects are in the index; a query uses it only if it demands the
-  ///   same.
+  /// - Parameters:
+  ///   - name: The name of the index, unique among those of the type.
+  ///   - path: The properties, in the order of the keys.
+  ///   - unique: Whether two objects may not have the same key.
+  ///   - condition: Which objects are in the index; a query uses it only if it demands the same.
   public init<each Value: IndexValue>(
     _ name: String, _ path: repeat Path<Object, each Value>, unique: Bool = false,
     where condition: Predicate<Object>? = nil

@@ -198,9 +198,11 @@ extension ObjectStore {
 
   /// Deletes the objects of a type that nobody has used since a time, in transactions of a thousand.
   ///
-  /// - Parameter time: In milliseconds since 1970.
+  /// - Parameters:
+  ///   - type: The type of the objects.
+  ///   - time: In milliseconds since 1970.
   /// - Returns: How many there were.
-  /// - Throws: ``ObjectError/Code/referenced`` when others refer to one and forbid its deletion.
+  /// - Throws: ``ObjectError/Code/deletionDenied`` when others refer to one and forbid its deletion.
   @discardableResult
   public func deleteUnused<Object: Storable>(
     _ type: Object.Type, since time: Int64

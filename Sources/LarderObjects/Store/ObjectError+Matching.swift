@@ -31,7 +31,7 @@ extension ObjectError {
   public static var schemaMismatch: Code { .schemaMismatch }
   /// See ``Code/invalidSchema``.
   public static var invalidSchema: Code { .invalidSchema }
-  /// See ``Code/referenced``.
+  /// See ``Code/deletionDenied``.
   public static var deletionDenied: Code { .deletionDenied }
   /// See ``Code/unencodable``.
   public static var unencodable: Code { .unencodable }
@@ -43,7 +43,7 @@ extension ObjectError {
   public static var migrationOrder: Code { .migrationOrder }
   /// See ``Code/invalidPattern``.
   public static var invalidPattern: Code { .invalidPattern }
-  /// See ``Code/migrating``.
+  /// See ``Code/migrationInProgress``.
   public static var migrationInProgress: Code { .migrationInProgress }
   /// See ``Code/invalidCursor``.
   public static var invalidCursor: Code { .invalidCursor }

@@ -107,12 +107,15 @@ extension ObjectStore {
   /// So it is bounded: a read that begins later than `atMost` after the closure throws
   /// ``ObjectError/Code/snapshotExpired``. The closure may run again, when another process has
   /// replaced the store's files meanwhile: let it do nothing but read. Let it use the snapshot and not
-  /// the store: that fails with ``LarderEngine/StoreError/Code/generationReplacedDuringRead`` once the files have
+  /// the store: that fails with ``/LarderEngine/StoreError/Code/generationReplacedDuringRead``
+  /// once the files have
   /// been replaced, and each read through the store takes one of the 63 readers of the process. The
   /// same holds in every closure that is called while the store is being read, as a query's filter:
-  /// when the readers are used up, ``LarderEngine/StoreError/Code/tooManyReaders``.
+  /// when the readers are used up, ``/LarderEngine/StoreError/Code/tooManyReaders``.
   ///
-  /// - Parameter limit: How long after its beginning reads may begin.
+  /// - Parameters:
+  ///   - limit: How long after its beginning reads may begin.
+  ///   - body: The closure that reads the snapshot.
   public func read<R>(
     atMost limit: Duration = .seconds(10), _ body: (borrowing ObjectSnapshot) throws -> R
   ) throws -> R {

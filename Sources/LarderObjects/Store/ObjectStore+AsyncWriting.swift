@@ -24,7 +24,7 @@ extension ObjectStore {
   /// Deletes an object without blocking a thread of Swift's pool.
   ///
   /// - Returns: Whether there was one.
-  /// - Throws: ``ObjectError/Code/referenced`` when others refer to it and forbid it.
+  /// - Throws: ``ObjectError/Code/deletionDenied`` when others refer to it and forbid it.
   @discardableResult
   public func delete<Object: Storable>(_ type: Object.Type, id: Object.ID) async throws -> Bool {
     try await write { transaction in try transaction.delete(type, id: id) }

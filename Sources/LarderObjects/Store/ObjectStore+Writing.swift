@@ -25,7 +25,7 @@ extension ObjectStore {
   /// Deletes an object, and what the rules of its relationships delete with it.
   ///
   /// - Returns: Whether there was one.
-  /// - Throws: ``ObjectError/Code/referenced`` when others refer to it and forbid it.
+  /// - Throws: ``ObjectError/Code/deletionDenied`` when others refer to it and forbid it.
   @discardableResult
   public func delete<Object: Storable>(_ type: Object.Type, id: Object.ID) throws -> Bool {
     try write { transaction in try transaction.delete(type, id: id) }

@@ -34,11 +34,12 @@ public final class ObjectStore: Sendable {
   /// Opens a store of objects, creating it if there is none.
   ///
   /// - Parameters:
-  ///   - path: A directory; see ``LarderEngine/SharedStore/init(at:_:)``. Without it,
+  ///   - path: A directory; see ``/LarderEngine/SharedStore/init(at:_:)``. Without it,
   ///     ``defaultPath``.
   ///   - options: By default `.durable`: a save is on the disk when it returns.
   ///   - memory: Bounds of the decoded objects in memory, for each type.
   ///   - migrations: Applied before the store is returned; see ``migrate(_:dryRun:progress:)``.
+  ///   - progress: Called after each step of a migration.
   public init(
     at path: String? = nil, _ options: StoreOptions = StoreOptions(durability: .durable),
     memory: CacheOptions = CacheOptions(), migrations: [ObjectMigration] = [],
@@ -55,7 +56,7 @@ public final class ObjectStore: Sendable {
     self.options = memory
   }
 
-  /// Closes the store; see ``LarderEngine/SharedStore/close()``.
+  /// Closes the store; see ``/LarderEngine/SharedStore/close()``.
   public func close() { storage.close() }
 
   func kind<Object: Storable>(_ type: Object.Type) -> ObjectTypeDescriptor<Object> {

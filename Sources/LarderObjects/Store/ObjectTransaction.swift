@@ -204,7 +204,7 @@ public struct ObjectTransaction: ~Copyable {
   /// Deletes an object, and what the rules of its relationships delete with it.
   ///
   /// - Returns: Whether there was one.
-  /// - Throws: ``ObjectError/Code/referenced`` when others refer to it and forbid it; nothing has been
+  /// - Throws: ``ObjectError/Code/deletionDenied`` when others refer to it and forbid it; nothing has been
   ///   deleted then.
   @discardableResult
   public mutating func delete<Object: Storable>(

@@ -6,11 +6,9 @@ import Foundation
 
 /// `larder-bench-report JSON... [--out DIRECTORY] [--markdown] [--readme FILE]`: from what the suites
 /// wrote with --json, SVG pictures and one page that needs no other file; a summary in Markdown; the
-/// same in a README, with the main pictures in `scripts/benchmarks/pictures` beside it.
+/// same in an article, with the main pictures in the article's directory.
 @main
 struct BenchReport {
-  private static let pictures = "scripts/benchmarks/pictures"
-
   static func main() {
     do {
       try run(Array(CommandLine.arguments.dropFirst()))
@@ -59,14 +57,13 @@ struct BenchReport {
     }
     guard readme != nil || printsMarkdown else { return }
     let main = Charts(lines: lines).main
-    let text = try Summary(lines: lines).markdown(main, pictures: pictures)
+    let text = try Summary(lines: lines).markdown(main)
     if printsMarkdown { print(text) }
     guard let readme else { return }
-    let beside = URL(fileURLWithPath: readme).deletingLastPathComponent().path + "/" + pictures
-    try make(beside)
+    let catalog = URL(fileURLWithPath: readme).deletingLastPathComponent().path
     for one in main {
       try Data(one.picture.svg.utf8).write(
-        to: URL(fileURLWithPath: "\(beside)/\(one.name).svg"))
+        to: URL(fileURLWithPath: "\(catalog)/\(one.name).svg"))
     }
     try Readme.rewrite(readme, with: text)
     print(readme)

@@ -46,7 +46,7 @@ struct Charts {
         Main(
           name: "latency",
           picture: LatencyChart.picture("One call with a value of 256 bytes, by rival", panels),
-          statement: "One call with a value of 256 bytes, Larder beside its rivals: the dot is the "
+          statement: "One call with a value of 256 bytes, Larder and its rivals: the dot is the "
             + "median, the line reaches to the p99."))
     }
     if let chart = processes {
@@ -75,7 +75,7 @@ struct Charts {
         Main(
           name: "hit-ratio",
           picture: HitChart.picture("Hit ratio by policy, real traces", middle(of: hits)),
-          statement: "Real traces replayed through the real store: the share of hits beside what "
+          statement: "Real traces replayed through the real store: the share of hits, and what "
             + "other policies would reach with as many entries."))
     }
     return all

@@ -4,7 +4,7 @@
 
 import Foundation
 
-/// The part of a README that a run writes: between two comments, so that nobody has to copy it.
+/// The part of an article that a run writes, between two comments.
 enum Readme {
   private static let begin = "<!-- bench:begin -->"
   private static let end = "<!-- bench:end -->"

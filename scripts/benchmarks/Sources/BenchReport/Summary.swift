@@ -89,10 +89,10 @@ struct Summary {
       }
   }
 
-  /// A text for a README: what ran, the pictures with what each shows, the table.
+  /// Returns the text of an article: what ran, the pictures with what each shows, the table.
   ///
-  /// - Parameter pictures: The directory of the pictures, as the text names it.
-  func markdown(_ main: [Charts.Main], pictures: String) throws -> String {
+  /// The pictures are named without a directory, as a DocC catalog names its resources.
+  func markdown(_ main: [Charts.Main]) throws -> String {
     guard !runs.isEmpty else {
       throw ReportFailure("No line says which command ran, and when: use scripts/bench --json.")
     }
@@ -105,7 +105,7 @@ struct Summary {
       text += "A quick run has few rounds: good for a look, not for a claim.\n"
     }
     for one in main {
-      text += "\n![\(one.picture.title)](\(pictures)/\(one.name).svg)\n\n\(one.statement)\n"
+      text += "\n![\(one.picture.title)](\(one.name).svg)\n\n\(one.statement)\n"
     }
     text +=
       "\n\(rows.count - missed) of \(rows.count) figures meet their bar. Each is the median of its "
