@@ -2,8 +2,8 @@
 // Copyright 2026 the Larder authors. Licensed under Apache-2.0.
 // SPDX-License-Identifier: Apache-2.0
 
-// What the API of this module names: stores, options and expirations, caches in the same store, values
-// of indexes. `import LarderObjects` alone is enough.
+// Re-exports the modules whose types occur in the API of this module: stores, options and
+// expirations, caches in the same store, values of indexes. `import LarderObjects` alone is enough.
 @_exported public import LarderCache
 @_exported public import LarderCoding
 @_exported public import LarderEngine

@@ -6,23 +6,23 @@ public import LarderEngine
 internal import LarderLMDB
 internal import Synchronization
 
-// WHAT EVICTION DOES AND DOES NOT
+// EVICTION
 //
-// A type with a budget is a cache: its objects may go with any transaction that adds to it, of any
-// process. With an object go its index entries and what it refers to by index; nothing else: no rule
-// of a relationship is asked, nothing cascades, nothing is nullified, and `deny` guards against
-// deletions by programs, not against eviction. A reference to an object that was evicted is a reference
-// to one that is gone: visible as missing. Bound the children too if parents are bounded.
+// A type with a budget is a cache: any transaction of any process that adds to the type may evict
+// its objects. Eviction deletes the object, its index entries and its entries in the reference
+// index, and nothing else: it does not apply delete rules, does not cascade and does not nullify,
+// and `deny` guards against deletions by programs, not against eviction. A reference to an evicted
+// object is a reference to a missing object. If parents have a budget, give the children one too.
 //
-// Use is what the shared table knows of it: a save, a look-up by id or through a reference, and coming
-// out of a query, each also from memory. Counting is none, nor is building an index or migrating: what
-// these write anew was used when it was before. It costs at most one store to memory
-// and no write to the database. Times are those of the last write to the store or of the last second,
-// whichever is later; and of two keys that share one of the table's slots (65,536, or as many as the
-// store's budget asks for) both were used when one was.
+// The recency table of the shared-memory table records uses: a save, a look-up by id or through a
+// reference, and a query result that contains the object, each also when memory answers it. A
+// count, an index build and a migration are not uses: an object that these rewrite keeps its time
+// of last use. Recording a use costs at most one store to memory and no write to the database. The
+// recorded time is that of the last write to the store or of the last second, whichever is later.
+// Keys that share a slot of the table (65,536 slots, or as many as the store's budget requires)
+// share their time of last use.
 
-/// The most that is kept of a stored type: the least recently used objects go first, whoever saved
-/// them.
+/// The maximum number of bytes or objects of a stored type.
 ///
 /// ```swift
 /// struct Thumbnail: Storable {
@@ -32,55 +32,67 @@ internal import Synchronization
 /// }
 /// ```
 ///
-/// It holds after every commit, for all processes together.
+/// A commit that exceeds the budget evicts the least recently used objects, independent of the
+/// process that saved them. The budget holds after every commit, for all processes together.
 public struct ObjectBudget: Sendable, Hashable {
-  /// Counted as stored: the object, its id, its index keys and a header.
+  /// The maximum stored size: each object with its id, its index keys and a header; `nil` if
+  /// unlimited.
   public var bytes: ByteCount?
-  /// The most objects.
+  /// The maximum number of objects; `nil` if unlimited.
   public var count: Int?
 
-  /// A budget of bytes, of objects, or of both; `nil`: no limit of that kind.
+  /// Creates a budget of bytes, of objects, or of both.
+  ///
+  /// - Parameters:
+  ///   - bytes: The maximum stored size, or `nil` for no limit.
+  ///   - count: The maximum number of objects, or `nil` for no limit.
   public init(bytes: ByteCount? = nil, count: Int? = nil) {
     self.bytes = bytes
     self.count = count
   }
 
-  /// No limit.
+  /// A budget without limits.
   public static var unlimited: ObjectBudget { ObjectBudget() }
 
   fileprivate var storedBytes: UInt64 { UInt64(max(bytes?.bytes ?? 0, 0)) }
   fileprivate var storedCount: UInt64 { UInt64(max(count ?? 0, 0)) }
 }
 
-/// What is stored of a type.
+/// The number and size of a type's stored objects, and the type's budget.
 public struct ObjectUsage: Sendable, Hashable {
-  /// How many objects there are.
+  /// The number of stored objects.
   public let count: Int
-  /// As a budget counts.
+  /// The stored size, measured as a budget measures it.
   public let bytes: ByteCount
-  /// The budget in force.
+  /// The current budget, shared by all processes.
   public let budget: ObjectBudget
 }
 
 extension ObjectTypeDescriptor {
-  /// Puts the declared budget in force, once a process: the one that came last decides.
+  /// Stores the declared budget, once per process. The process that declares last overrides the
+  /// others.
   func declareBudget(
     _ record: inout ObjectTypeRecord, _ transaction: inout StoreTransaction
   ) throws {
     guard let declared = Object.budget, !hasBudget.load(ordering: .relaxed) else { return }
     let isNew = try setBudget(declared, &record, &transaction)
-    // A transaction that fails takes it back; so only what was found is remembered.
+    // A failing transaction reverts the record, so the flag is set only if the budget was already
+    // stored.
     if !isNew { hasBudget.store(true, ordering: .relaxed) }
   }
 
-  /// - Returns: Whether it was another one.
+  /// Stores a budget in the counters and the record of the type.
+  ///
+  /// - Returns: Whether the stored budget was different.
+  /// - Throws: ``ObjectError/Code/invalidSchema`` if a limit is not positive.
   func setBudget(
     _ budget: ObjectBudget, _ record: inout ObjectTypeRecord,
     _ transaction: inout StoreTransaction
   ) throws -> Bool {
     if budget.bytes.map({ $0.bytes <= 0 }) ?? false || budget.count.map({ $0 <= 0 }) ?? false {
       throw ObjectError(
-        .invalidSchema, type: name, "A budget is at least one. Leave it out to have none.")
+        .invalidSchema, type: name,
+        "The limits of a budget must be positive. Pass nil for no limit.")
     }
     let books = try transaction.objectBooks(record.number)
     let (bytes, count) = (budget.storedBytes, budget.storedCount)
@@ -98,14 +110,14 @@ extension ObjectTypeDescriptor {
     let id = String(decoding: error.id, as: UTF8.self)
     return ObjectError(
       .tooLarge, type: name,
-      "\"\(id)\" has \(ByteCount(bytes: Int(error.size))), the whole budget of the type is "
+      "\"\(id)\" needs \(ByteCount(bytes: Int(error.size))), but the budget of the type is "
         + "\(ByteCount(bytes: Int(error.budget))). Nothing was stored. Raise the budget, or split the "
         + "object.", ids: [id])
   }
 
-  /// Tells the shared table that a query has given objects out.
+  /// Records in the recency table that a query returned objects.
   ///
-  /// - Returns: Where it is noted, for when they are given out again.
+  /// - Returns: The hashes of the objects, so that a cached result can record the same uses.
   @discardableResult
   func noteUse(of objects: [Object], _ type: UInt32, _ view: SnapshotView) -> [UInt64] {
     objects.map { object in
@@ -117,7 +129,11 @@ extension ObjectTypeDescriptor {
 }
 
 extension PredicateProperty {
-  /// Whether a closure says so of the value: every object is decoded.
+  /// Returns a predicate that evaluates a closure on the value. No index serves it: the query
+  /// decodes every object.
+  ///
+  /// - Parameter holds: A closure that returns whether a value matches.
+  /// - Returns: The predicate.
   package func satisfies(_ holds: @escaping @Sendable (Value) -> Bool) -> Predicate<Object> {
     let path = path
     return Predicate(path.erased, "\(name) satisfies a closure", isExact: false) {
@@ -127,13 +143,20 @@ extension PredicateProperty {
 }
 
 extension ObjectStore {
-  /// Changes the budget of a type for all processes, and evicts down to it in steps of a thousand
-  /// objects, so that others write on meanwhile.
+  /// Changes the budget of a type for all processes and evicts objects until the type fits.
   ///
-  /// A type that declares a budget itself sets that again with the first save of a process.
+  /// Evicts in transactions of at most a thousand objects, so that other processes can write
+  /// between them. If a type declares ``Storable/budget``, the first save of each process stores
+  /// the declared budget again.
   ///
-  /// - Throws: ``ObjectError/Code/invalidSchema`` for a budget of nothing.
-  /// - Complexity: The first budget of a type walks all ids of the store once.
+  /// - Parameters:
+  ///   - budget: The new budget. ``ObjectBudget/unlimited`` removes the limits.
+  ///   - type: The object type.
+  /// - Throws: ``ObjectError/Code/invalidSchema`` if a limit is not positive; the errors of
+  ///   ``save(_:children:)-(Object,_)`` if the schema does not match; `StoreError` if a write
+  ///   fails.
+  /// - Complexity: O(*n*) in all ids of the store for the first budget of a type, then O(*k* log
+  ///   *n*) for *k* evicted objects.
   public func setBudget<Object: Storable>(
     _ budget: ObjectBudget, for type: Object.Type
   ) throws {
@@ -151,8 +174,14 @@ extension ObjectStore {
     }
   }
 
-  /// How much is stored of a type, and how much may be.
+  /// Returns the number and size of a type's stored objects, and its budget.
   ///
+  /// - Parameter type: The object type.
+  /// - Returns: The usage in the newest snapshot. If nothing of the type is stored, the declared
+  ///   budget with a count of 0.
+  /// - Throws: ``ObjectError/Code/newerSchema``, ``ObjectError/Code/schemaMismatch`` or
+  ///   ``ObjectError/Code/migrationInProgress`` if this process cannot read the type; `StoreError`
+  ///   if the store cannot be read.
   /// - Complexity: O(log *n*).
   public func usage<Object: Storable>(of type: Object.Type) throws -> ObjectUsage {
     let kind = kind(type)
@@ -169,11 +198,19 @@ extension ObjectStore {
     }
   }
 
-  /// When an object was last used by any process, in milliseconds since 1970; `nil`: there is none.
+  /// Returns the time when any process last used an object. This call is not a use.
   ///
-  /// Asking is no use. The time may be up to a second too early, and later than the truth when
-  /// another key shares the object's place in the shared table; after the table was lost it is the time
-  /// of the last save.
+  /// The time can be up to a second too early. It is too late if another key shares the object's
+  /// slot of the shared-memory table and was used later. If the table was lost, it is the time of
+  /// the last save.
+  ///
+  /// - Parameters:
+  ///   - type: The object type.
+  ///   - id: The id of the object.
+  /// - Returns: The time in milliseconds since 1970, or `nil` if the object does not exist.
+  /// - Throws: ``ObjectError/Code/unreadable`` if the stored object is damaged; `StoreError` if the
+  ///   store cannot be read.
+  /// - Complexity: O(log *n*).
   public func lastUse<Object: Storable>(
     of type: Object.Type, id: Object.ID
   ) throws -> Int64? {
@@ -196,7 +233,7 @@ extension ObjectStore {
     }
   }
 
-  /// Deletes the objects of a type that nobody has used since a time, in transactions of a thousand.
+  /// Deletes the objects of a type that no process has used since a time, in several transactions.
   ///
   /// - Parameters:
   ///   - type: The type of the objects.
@@ -243,7 +280,7 @@ extension ObjectStore {
 }
 
 extension Generation {
-  /// When an object was last used, in milliseconds since 1970.
+  /// Returns the time of the last use of an object, in milliseconds since 1970.
   fileprivate func lastUse(of stored: StoredObject, type: UInt32) -> Int64 {
     let tick = table.lastUse(hash: objectHash(type: type, id: stored.id))
     return max(stored.created, Int64(tick >> 20))

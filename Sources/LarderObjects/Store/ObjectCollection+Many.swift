@@ -7,10 +7,11 @@ internal import LarderEngine
 internal import LarderLMDB
 
 extension ObjectCollection {
-  /// The objects of ids; what is not in memory is read in one snapshot.
+  /// Returns the objects of several ids. Reads those that are not in memory in one snapshot.
   ///
-  /// - Parameter context: What their references load from; `nil`: the store, and the objects may
-  ///   come from memory and stay there.
+  /// - Parameter context: The loader for the references of the objects, or `nil` to load them from
+  ///   the store. Only with `nil` does the memory tier serve and keep the objects.
+  /// - Returns: One element per id, `nil` where the object does not exist.
   func objects(texts: [String], _ context: ReferenceLoader? = nil) throws -> [Object?] {
     if texts.count == 1, context == nil { return [try object(text: texts[0])] }
     var objects: [Object?] = Array(repeating: nil, count: texts.count)
@@ -47,7 +48,7 @@ extension ObjectCollection {
     return objects
   }
 
-  /// The object of an id in a snapshot.
+  /// Returns the stored object of an id in a snapshot, or `nil` if it does not exist.
   func stored(
     _ text: String, _ type: UInt32, _ generation: Generation,
     _ transaction: borrowing ReadTransaction

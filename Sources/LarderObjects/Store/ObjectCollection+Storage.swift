@@ -7,7 +7,7 @@ internal import LarderLMDB
 public import LarderStorage
 
 extension ObjectCollection where Object.ID: Sendable {
-  /// The objects as a storage by id, for compositions.
+  /// Returns the objects as a storage by id, for compositions.
   ///
   /// ```swift
   /// let cars = objects.collection(Car.self).asStorage().combined(with: CarService())
@@ -70,20 +70,21 @@ extension ObjectCollection where Object.ID: Sendable {
     return Storage(storageName: Object.storedName, operations: result.ordered(by: turns))
   }
 
-  /// Where it can be seen later that nobody has saved or deleted an object.
+  /// A version of an object, used to verify later that no process has saved or deleted the object.
   private struct ObservedVersion: Sendable {
-    /// The number of the type; `nil`: nothing of it was ever stored.
+    /// The type identifier, or `nil` if no object of the type was ever stored.
     let type: UInt32?
     var isThere: Bool
     let slot: StampSlot
     let view: SnapshotView
 
-    /// Under the writer lock: no other process can stamp the slot now.
+    /// Returns whether the object is unchanged. Call it under the writer lock, so that no other
+    /// process can stamp the slot.
     func isCurrent(in entries: borrowing StoreTransaction) throws -> Bool {
       guard !isThere, entries.generation === view.generation,
         entries.generation.isCurrent(slot, since: view.commitVersion)
       else { return false }
-      // Deleting all gives up the number.
+      // `deleteAll` assigns a new type identifier.
       return try entries.objectType(named: Object.storedName)?.number == type
     }
   }
@@ -100,13 +101,13 @@ extension ObjectCollection where Object.ID: Sendable {
       return ObservedVersion(
         type: type, isThere: false, slot: slot ?? .catalog(in: view.generation), view: view)
     }
-    // After the snapshot: what is saved in between is there, or has stamped the slot.
+    // This read follows the snapshot: a later save is either visible here or has stamped the slot.
     seen.isThere = try object(id: id) != nil
     return seen
   }
 
-  /// Writes; inside another storage's update in the store's turn, so that updates that cross are found
-  /// out.
+  /// Runs a write transaction. Inside another storage's update it acquires the store's key lock
+  /// first, so that the wait-for graph detects a deadlock.
   private static func write<Result: Sendable>(
     _ store: ObjectStore, _ turns: StripedLock?,
     _ body: @escaping @Sendable (inout ObjectTransaction) throws -> Result
@@ -114,7 +115,7 @@ extension ObjectCollection where Object.ID: Sendable {
     if let turns, StripedLock.isInsideAny {
       return try turns.take(0) { try write(store, nil, body) }
     }
-    // The closure of an update runs under the store's writer lock, and cannot wait for it.
+    // The closure of an update runs under the store's writer lock and cannot wait for it.
     if store.storage.core.isInsideTransaction { throw StorageError.recursiveUpdate }
     return try store.write(body)
   }

@@ -8,7 +8,10 @@ internal import LarderEngine
 internal import LarderLMDB
 internal import LarderSystem
 
-/// The objects of one type, as seen by this process. Keep it: looking up is fastest through it.
+/// The objects of one type in one store. Keep the value: a look-up through it skips the search for
+/// the type.
+///
+/// Safe to use from several threads.
 public struct ObjectCollection<Object: Storable>: Sendable {
   let store: ObjectStore
   @usableFromInline let kind: ObjectTypeDescriptor<Object>
@@ -18,13 +21,22 @@ public struct ObjectCollection<Object: Storable>: Sendable {
     self.kind = kind
   }
 
-  /// The object of an id, or `nil`; never older than the last save any process was told of.
+  /// Returns the object of an id. The result includes every save that any process acknowledged
+  /// before the call.
+  ///
+  /// - Parameter id: The id of the object.
+  /// - Returns: The object, or `nil` if it does not exist.
+  /// - Throws: ``ObjectError/Code/unreadable`` if the stored object cannot be decoded;
+  ///   ``ObjectError/Code/newerSchema``, ``ObjectError/Code/schemaMismatch`` or
+  ///   ``ObjectError/Code/migrationInProgress`` if this process cannot read the type; `StoreError`
+  ///   if the store cannot be read.
+  /// - Complexity: O(log *n*). A hit in memory costs two atomic loads.
   @inlinable
   public func object(id: Object.ID) throws -> Object? {
     try object(text: ObjectTypeDescriptor<Object>.lookUpText(of: id))
   }
 
-  // Compiled for the type where it is called from: a hit costs less than a call that does not know it.
+  // Inlined so that the caller specialises it: a memory hit costs less than an unspecialised call.
   @inlinable @inline(__always)
   func object(text: String) throws -> Object? {
     if let object = kind.object(in: kind.tier.validValue(text)) { return object }
@@ -50,7 +62,7 @@ public struct ObjectCollection<Object: Storable>: Sendable {
           type: type, id: id, hash: hash, in: view.generation, transaction
         ) { head, _, object in
           view.generation.table.touch(hash: hash)
-          // Exactly what was decoded before: its snapshot moves forward.
+          // The stored version is the cached one: revalidate the cached object for this snapshot.
           if let object = kind.object(
             in: kind.tier.revalidate(
               text, commitVersion: head.commitVersion, readVersion: view.readVersion,
@@ -80,11 +92,15 @@ public struct ObjectCollection<Object: Storable>: Sendable {
     }
   }
 
-  /// All objects, to ask for some of them.
+  /// A query for all objects of the type.
   public var objects: Query<Object> { Query(store: store) }
 
-  /// How many objects there are.
+  /// Returns the number of objects.
   ///
+  /// - Returns: The count in the newest snapshot.
+  /// - Throws: ``ObjectError/Code/newerSchema``, ``ObjectError/Code/schemaMismatch`` or
+  ///   ``ObjectError/Code/migrationInProgress`` if this process cannot read the type; `StoreError`
+  ///   if the store cannot be read.
   /// - Complexity: O(log *n*).
   public func count() throws -> Int {
     try store.storage.openCore("count").withObjectSnapshot("count") { transaction, view in

@@ -3,7 +3,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
 extension ObjectError.Code {
-  /// Whether an error is an ``ObjectError`` of a code, for patterns of `catch` and `case`.
+  /// Returns whether an error is an ``ObjectError`` with a code, for patterns of `catch` and
+  /// `case`.
   ///
   /// ```swift
   /// do {
@@ -12,12 +13,17 @@ extension ObjectError.Code {
   ///   print("There is no such car.")
   /// }
   /// ```
+  ///
+  /// - Parameters:
+  ///   - code: The code to match.
+  ///   - error: The error.
+  /// - Returns: `true` if `error` is an ``ObjectError`` with this code.
   public static func ~= (code: Self, error: any Error) -> Bool {
     (error as? ObjectError)?.code == code
   }
 }
 
-/// The codes, for `catch ObjectError.notFound`.
+/// The codes as static properties of the error, for patterns such as `catch ObjectError.notFound`.
 extension ObjectError {
   /// See ``Code/uniqueViolation``.
   public static var uniqueViolation: Code { .uniqueViolation }
@@ -41,7 +47,7 @@ extension ObjectError {
   public static var migrationFailed: Code { .migrationFailed }
   /// See ``Code/migrationOrder``.
   public static var migrationOrder: Code { .migrationOrder }
-  /// See ``Code/invalidPattern``.
+  /// See ``Code/migrationInProgress``.
   public static var invalidPattern: Code { .invalidPattern }
   /// See ``Code/migrationInProgress``.
   public static var migrationInProgress: Code { .migrationInProgress }

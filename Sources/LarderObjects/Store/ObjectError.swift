@@ -2,69 +2,80 @@
 // Copyright 2026 the Larder authors. Licensed under Apache-2.0.
 // SPDX-License-Identifier: Apache-2.0
 
-/// What went wrong with objects; the store's own failures are `StoreError`s.
+/// A failure of an operation on objects. Failures of the store itself are `StoreError`s.
 public struct ObjectError: Error, Sendable, Hashable, CustomStringConvertible {
-  /// What kind of failure it was. Open: later versions may add codes.
+  /// The category of a failure. Later versions may add codes.
   public struct Code: RawRepresentable, Hashable, Sendable, CustomStringConvertible {
-    /// The code as a text that does not change between versions.
+    /// The code as a string that is stable across versions.
     public let rawValue: String
-    /// A code of a text.
+    /// Creates a code from its string.
+    ///
+    /// - Parameter rawValue: The string; an unknown one is allowed.
     public init(rawValue: String) { self.rawValue = rawValue }
+    /// The string of the code.
     public var description: String { rawValue }
 
-    /// Another object has the same key of a unique index.
+    /// Another object has the same key in a unique index.
     public static let uniqueViolation = Code(rawValue: "keyTaken")
-    /// There is no such object.
+    /// The object does not exist.
     public static let notFound = Code(rawValue: "notFound")
-    /// What is stored cannot be decoded as the type, or is damaged.
+    /// The stored object is damaged or cannot be decoded as the type.
     public static let unreadable = Code(rawValue: "unreadable")
-    /// The stored type has a newer version than this program declares.
+    /// The stored type has a newer schema version than this program declares.
     public static let newerSchema = Code(rawValue: "newerSchema")
-    /// The stored type differs from what this program declares.
+    /// The stored schema of the type differs from the one that this program declares.
     public static let schemaMismatch = Code(rawValue: "schemaMismatch")
-    /// The type's declaration contradicts itself.
+    /// The declaration of the type is inconsistent.
     public static let invalidSchema = Code(rawValue: "invalidSchema")
-    /// Other objects refer to the one to delete, and forbid it.
+    /// Other objects refer to the object with the delete rule `deny`.
     public static let deletionDenied = Code(rawValue: "referenced")
-    /// An operation failed after it had written a part, and the transaction went on: nothing of it is
-    /// stored.
+    /// An earlier operation of the transaction failed after a partial write, and the closure caught
+    /// its error. The transaction stores nothing.
     public static let transactionFailed = Code(rawValue: "transactionFailed")
-    /// A reference was assigned after its objects could not be loaded, and would lose them.
+    /// A reference was assigned while its stored objects could not be loaded, so the save would
+    /// lose them.
     public static let notLoaded = Code(rawValue: "notLoaded")
     /// The object cannot be encoded.
     public static let unencodable = Code(rawValue: "unencodable")
-    /// The object is larger than the whole budget of its type.
+    /// The object is larger than the budget of its type.
     public static let tooLarge = Code(rawValue: "tooLarge")
-    /// A migration cannot go on with an object. Nothing of it was kept.
+    /// A migration cannot convert an object. The migration stores nothing of the failed step.
     public static let migrationFailed = Code(rawValue: "migrationFailed")
-    /// A migration comes too late, or too early.
+    /// A migration is declared in an order that conflicts with the applied migrations.
     public static let migrationOrder = Code(rawValue: "migrationOrder")
-    /// A regular expression is none.
+    /// The pattern is not a valid regular expression.
     public static let invalidPattern = Code(rawValue: "invalidPattern")
-    /// The type is being migrated, by another process or by one that was ended.
+    /// Another process migrates the type, or a process exited before its migration finished.
     public static let migrationInProgress = Code(rawValue: "migrating")
-    /// A page's cursor is damaged, or of another query.
+    /// The page cursor is damaged or belongs to another query.
     public static let invalidCursor = Code(rawValue: "invalidCursor")
-    /// The sum of integers does not fit their type.
+    /// A sum of integers exceeds the range of its type.
     public static let overflow = Code(rawValue: "overflow")
-    /// An index was not complete when a wait for it ended.
+    /// The build of an index did not finish within the timeout.
     public static let buildTimeout = Code(rawValue: "buildTimeout")
-    /// A snapshot was read for longer than it may.
+    /// A read began after the time limit of its snapshot, or outside the closure of the snapshot.
     public static let snapshotExpired = Code(rawValue: "snapshotExpired")
   }
 
-  /// What kind of failure it was.
+  /// The category of the failure.
   public let code: Code
   /// The stored name of the type.
   public let type: String
-  /// What happened and what to do about it.
+  /// A description of the failure with one remedy.
   public let message: String
-  /// The ids of the objects concerned.
+  /// The ids of the affected objects.
   public let ids: [String]
-  /// The name of the index concerned.
+  /// The name of the affected index, or `nil` if the failure does not concern one.
   public let index: String?
 
-  /// An error of a code.
+  /// Creates an error.
+  ///
+  /// - Parameters:
+  ///   - code: The category of the failure.
+  ///   - type: The stored name of the type.
+  ///   - message: A description of the failure with one remedy.
+  ///   - ids: The ids of the affected objects.
+  ///   - index: The name of the affected index.
   public init(
     _ code: Code, type: String, _ message: String, ids: [String] = [], index: String? = nil
   ) {
@@ -75,5 +86,6 @@ public struct ObjectError: Error, Sendable, Hashable, CustomStringConvertible {
     self.index = index
   }
 
+  /// The type, the message and the code in one line.
   public var description: String { "\(type): \(message) [\(code)]" }
 }

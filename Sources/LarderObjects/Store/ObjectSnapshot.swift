@@ -6,18 +6,28 @@ internal import LarderEngine
 internal import LarderLMDB
 internal import LarderSystem
 
-/// One state of the whole store, over all types: what ``ObjectStore/read(atMost:_:)`` lends.
+/// A consistent view of all types of a store, valid inside the closure of
+/// ``ObjectStore/read(atMost:_:)``.
 ///
-/// It cannot be copied or kept: it exists while the closure runs.
+/// It is not copyable and cannot leave the closure. Use it on the thread that runs the closure.
+/// Every read throws ``ObjectError/Code/snapshotExpired`` after the time limit of the snapshot.
 public struct ObjectSnapshot: ~Copyable {
   let store: ObjectStore
   let source: TrackedSnapshot
   let view: SnapshotView
   let deadline: UInt64
 
-  /// The object of an id, or `nil`.
+  /// Returns the object of an id in the snapshot.
   ///
-  /// - Throws: ``ObjectError/Code/unreadable`` when what is stored does not decode.
+  /// - Parameters:
+  ///   - type: The object type.
+  ///   - id: The id of the object.
+  /// - Returns: The object, or `nil` if it does not exist.
+  /// - Throws: ``ObjectError/Code/unreadable`` if the stored object cannot be decoded;
+  ///   ``ObjectError/Code/snapshotExpired`` after the time limit; ``ObjectError/Code/newerSchema``,
+  ///   ``ObjectError/Code/schemaMismatch`` or ``ObjectError/Code/migrationInProgress`` if this
+  ///   process cannot read the type.
+  /// - Complexity: O(log *n*).
   public func object<Object: Storable>(
     _ type: Object.Type = Object.self, id: Object.ID
   ) throws -> Object? {
@@ -28,12 +38,26 @@ public struct ObjectSnapshot: ~Copyable {
     }
   }
 
-  /// Whether there is an object of an id.
+  /// Returns whether an object exists in the snapshot.
+  ///
+  /// - Parameters:
+  ///   - type: The object type.
+  ///   - id: The id of the object.
+  /// - Returns: `true` if the object exists.
+  /// - Throws: The errors of ``object(_:id:)``.
+  /// - Complexity: O(log *n*).
   public func contains<Object: Storable>(_ type: Object.Type, id: Object.ID) throws -> Bool {
     try object(type, id: id) != nil
   }
 
-  /// The objects a query wants, with what it includes.
+  /// Returns the objects that match a query, with the references that the query includes.
+  ///
+  /// - Parameter query: The query.
+  /// - Returns: The objects in the query's order.
+  /// - Throws: ``ObjectError/Code/snapshotExpired`` after the time limit;
+  ///   ``ObjectError/Code/invalidCursor`` or ``ObjectError/Code/notFound`` if the query begins at
+  ///   an invalid position; the errors of ``object(_:id:)`` if the type cannot be read.
+  /// - Complexity: See ``Query/explain()``.
   public func fetch<Object: Storable>(_ query: Query<Object>) throws -> [Object] {
     if Mutant.snapshotMoves.isActive { return try query.fetch() }
     return try run(query, empty: []) { run, transaction in
@@ -43,17 +67,30 @@ public struct ObjectSnapshot: ~Copyable {
     }
   }
 
-  /// The first object a query wants, or `nil`.
+  /// Returns the first object that matches a query.
+  ///
+  /// - Parameter query: The query.
+  /// - Returns: The object, or `nil` if no object matches.
+  /// - Throws: The errors of ``fetch(_:)``.
   public func first<Object: Storable>(_ query: Query<Object>) throws -> Object? {
     try fetch(query.limit(1)).first
   }
 
-  /// How many objects a query wants.
+  /// Returns the number of objects that match a query.
+  ///
+  /// - Parameter query: The query.
+  /// - Returns: The count in the snapshot.
+  /// - Throws: The errors of ``fetch(_:)``.
   public func count<Object: Storable>(_ query: Query<Object>) throws -> Int {
     try run(query, empty: 0) { run, transaction in try run.count(view.generation, transaction) }
   }
 
-  /// How many objects of a type there are.
+  /// Returns the number of objects of a type.
+  ///
+  /// - Parameter type: The object type.
+  /// - Returns: The count in the snapshot.
+  /// - Throws: The errors of ``fetch(_:)``.
+  /// - Complexity: O(log *n*).
   public func count<Object: Storable>(_ type: Object.Type) throws -> Int {
     try count(store.objects(type))
   }
@@ -77,21 +114,22 @@ public struct ObjectSnapshot: ~Copyable {
     guard Clocks.monotonicNanoseconds() < deadline else {
       throw ObjectError(
         .snapshotExpired, type: Object.storedName,
-        "The snapshot was held for longer than `atMost` allows, while the files grow by what others "
-          + "write. Read less at once, or allow more.")
+        "The snapshot exceeded its limit `atMost`; pinned snapshots make the files grow. "
+          + "Read less in one closure, or pass a longer limit.")
     }
-    guard let result = try source.lent.withTransaction({ try body($0) }) else {
+    guard let result = try source.scoped.withTransaction({ try body($0) }) else {
       throw ObjectError(
         .snapshotExpired, type: Object.storedName,
-        "The snapshot is over, or this is not the thread it was taken on. Use it inside of the "
-          + "closure of read.")
+        "The snapshot has ended, or another thread created it. Use the snapshot only inside the "
+          + "closure of read(atMost:_:), on its thread.")
     }
     return result
   }
 }
 
 extension ObjectStore {
-  /// Reads any number of objects and types in one state of the store, while others write on.
+  /// Reads any number of objects and types in one snapshot. Other processes can write during the
+  /// read.
   ///
   /// ```swift
   /// let (account, payments) = try store.read { snapshot in
@@ -100,8 +138,8 @@ extension ObjectStore {
   /// }
   /// ```
   ///
-  /// References that are followed inside, on the closure's thread, load from that same state; those
-  /// that are followed later load the newest.
+  /// References that the closure follows on its thread load from the same snapshot. References that
+  /// are followed after the closure load the newest objects.
   ///
   /// While it runs, room that others free is not used again, so the files grow by what they write.
   /// So it is bounded: a read that begins later than `atMost` after the closure throws

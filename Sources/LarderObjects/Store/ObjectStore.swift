@@ -7,7 +7,7 @@ internal import LarderCoding
 public import LarderEngine
 internal import Synchronization
 
-/// Stores values of your types as they are, shared by all processes of the machine.
+/// A store of values of your types, shared by all processes of the machine.
 ///
 /// ```swift
 /// let objects = try ObjectStore(at: "/var/lib/myapp/objects")
@@ -16,22 +16,24 @@ internal import Synchronization
 /// let recent = try objects.objects(Car.self).where(\.year >= 2020).sorted(by: \.model).fetch()
 /// ```
 ///
-/// What one process has saved when the call returns, the next read of any process sees. Several
-/// stores may be open over one path, in one process or in many.
+/// When a save returns, the next read of any process returns the saved object. Several stores can
+/// be open on one path, in one process or in several. All methods are thread-safe.
 public final class ObjectStore: Sendable {
-  /// The store below, for cache entries beside the objects.
+  /// The underlying store, for cache entries in the same files.
   public let storage: SharedStore
   private let options: CacheOptions
   private let kinds = Mutex<[ObjectIdentifier: any AnyObjectTypeDescriptor]>([:])
-  /// For deletions, which ask all types for rules.
+  /// The cached catalog; a deletion reads the delete rules of all types.
   let catalog = CatalogCache()
 
-  /// The directory of a store that is opened without a path: `$XDG_DATA_HOME/larder/objects`, else
-  /// `~/.local/share/larder/objects`; the application support directory on Apple systems. All programs
-  /// of the user share it: types are told apart by their stored names, which contain the module.
+  /// The directory of a store that is opened without a path.
+  ///
+  /// `$XDG_DATA_HOME/larder/objects`, or `~/.local/share/larder/objects` if the variable is not
+  /// set; on Apple systems, the application support directory. All programs of the user share it.
+  /// Stored names contain the module, so types of different programs do not collide.
   public static var defaultPath: String { StoreDirectory.defaultObjectPath }
 
-  /// Opens a store of objects, creating it if there is none.
+  /// Opens a store of objects and creates it if it does not exist.
   ///
   /// - Parameters:
   ///   - path: A directory; see ``/LarderEngine/SharedStore/init(at:_:)``. Without it,
@@ -50,7 +52,11 @@ public final class ObjectStore: Sendable {
     if !migrations.isEmpty { try migrate(migrations, progress: progress) }
   }
 
-  /// Stores objects in a store that is open.
+  /// Creates an object store over an open store.
+  ///
+  /// - Parameters:
+  ///   - storage: The open store. ``close()`` closes it.
+  ///   - memory: The limits of the decoded objects in memory, for each type.
   public init(_ storage: SharedStore, memory: CacheOptions = CacheOptions()) {
     self.storage = storage
     self.options = memory
@@ -60,7 +66,8 @@ public final class ObjectStore: Sendable {
   public func close() { storage.close() }
 
   func kind<Object: Storable>(_ type: Object.Type) -> ObjectTypeDescriptor<Object> {
-    // The next step is the error; a thread of the parent may have held the lock.
+    // The next operation throws in a forked child. Do not lock: a thread of the parent may have
+    // held the lock.
     if storage.isForkedChild { return ObjectTypeDescriptor<Object>(store: self, options: options) }
     return kinds.withLock { kinds in
       let key = ObjectIdentifier(type)
@@ -71,8 +78,9 @@ public final class ObjectStore: Sendable {
     }
   }
 
-  /// What is known of a stored type, if this process has used it with this store. A process that
-  /// migrates knows the type in several versions.
+  /// Returns the descriptor of a stored type, or `nil` if this process has not used the type with
+  /// this store. Prefers the record's version, because a migrating process has descriptors of
+  /// several versions.
   func kind(of record: ObjectTypeRecord) -> (any AnyObjectTypeDescriptor)? {
     kinds.withLock { kinds in
       let known = kinds.values.filter { $0.name == record.name }
@@ -82,31 +90,51 @@ public final class ObjectStore: Sendable {
 
   // MARK: Reading
 
-  /// The object of an id, or `nil`.
+  /// Returns the object of an id. The result includes every save that any process acknowledged
+  /// before the call.
   ///
-  /// It is never older than the last save any process was told of when the call began.
-  ///
-  /// - Throws: ``ObjectError/Code/unreadable`` when what is stored does not decode.
-  /// - Complexity: O(log *n*); an object in memory that nobody has changed costs two loads.
+  /// - Parameters:
+  ///   - type: The object type.
+  ///   - id: The id of the object.
+  /// - Returns: The object, or `nil` if it does not exist.
+  /// - Throws: ``ObjectError/Code/unreadable`` if the stored object cannot be decoded;
+  ///   ``ObjectError/Code/newerSchema``, ``ObjectError/Code/schemaMismatch`` or
+  ///   ``ObjectError/Code/migrationInProgress`` if this process cannot read the type; `StoreError`
+  ///   if the store cannot be read.
+  /// - Complexity: O(log *n*). A hit in memory costs two atomic loads.
   public func object<Object: Storable>(
     _ type: Object.Type = Object.self, id: Object.ID
   ) throws -> Object? {
     try collection(type).object(id: id)
   }
 
-  /// Whether there is an object of an id.
+  /// Returns whether an object exists.
+  ///
+  /// - Parameters:
+  ///   - type: The object type.
+  ///   - id: The id of the object.
+  /// - Returns: `true` if the object exists.
+  /// - Throws: The errors of ``object(_:id:)``.
+  /// - Complexity: O(log *n*).
   public func contains<Object: Storable>(
     _ type: Object.Type, id: Object.ID
   ) throws -> Bool {
     try object(type, id: id) != nil
   }
 
-  /// All objects of a type, to ask for some of them.
+  /// Returns a query for all objects of a type.
+  ///
+  /// - Parameter type: The object type.
+  /// - Returns: A query that reads nothing until it runs.
   public func objects<Object: Storable>(_ type: Object.Type = Object.self) -> Query<Object> {
     Query(store: self)
   }
 
-  /// The objects of one type: looking up ids is fastest through what this returns, kept.
+  /// Returns the objects of one type. Keep the result: a look-up through it skips the search for
+  /// the type.
+  ///
+  /// - Parameter type: The object type.
+  /// - Returns: The collection.
   public func collection<Object: Storable>(
     _ type: Object.Type = Object.self
   ) -> ObjectCollection<Object> {
@@ -115,7 +143,8 @@ public final class ObjectStore: Sendable {
 
   // MARK: Transactions
 
-  /// Runs a transaction over any number of types, and cache entries: all of it or nothing.
+  /// Runs a transaction over any number of types and cache entries. The transaction commits
+  /// completely or not at all.
   ///
   /// ```swift
   /// try objects.write { transaction in
@@ -126,7 +155,13 @@ public final class ObjectStore: Sendable {
   /// }
   /// ```
   ///
-  /// The closure runs on one thread, under the store's writer lock: keep it short.
+  /// The closure runs on one thread under the store's writer lock, so keep it short. Other
+  /// processes see the changes when the call returns, and nothing of them before the commit.
+  ///
+  /// - Parameter body: The closure. An error of the closure rolls the transaction back.
+  /// - Returns: The result of the closure.
+  /// - Throws: The errors of the closure; ``ObjectError/Code/transactionFailed`` if the closure
+  ///   caught the error of a partial write; `StoreError` if the commit fails.
   public func write<R: Sendable>(
     _ body: @escaping @Sendable (inout ObjectTransaction) throws -> R
   ) throws -> R {
@@ -134,7 +169,12 @@ public final class ObjectStore: Sendable {
     return try storage.write { try ObjectTransaction.run(body, in: &$0, of: store) }
   }
 
-  /// Runs a transaction on the store's own thread, so that no thread of Swift's pool waits.
+  /// Runs a transaction on the store's own thread, without blocking a thread of the cooperative
+  /// pool.
+  ///
+  /// - Parameter body: The closure. An error of the closure rolls the transaction back.
+  /// - Returns: The result of the closure.
+  /// - Throws: The errors of the synchronous overload.
   public func write<R: Sendable>(
     _ body: @escaping @Sendable (inout ObjectTransaction) throws -> R
   ) async throws -> R {

@@ -6,9 +6,9 @@ internal import LarderCoding
 internal import LarderEngine
 
 extension ObjectTransaction {
-  /// Removes objects as the rules of relationships have it.
+  /// Deletes objects and applies the delete rules of relationships.
   ///
-  /// - Returns: How many of them there were.
+  /// - Returns: The number of objects that existed.
   @discardableResult
   mutating func remove(_ references: [ObjectIdentity]) throws -> Int {
     let types = try types()
@@ -23,7 +23,7 @@ extension ObjectTransaction {
     return plan.found
   }
 
-  /// Takes ids out of an object's references.
+  /// Removes ids from an object's references.
   private mutating func nullify(
     _ owner: ObjectIdentity, _ edits: [[String]: Set<[UInt8]>]
   ) throws {
@@ -41,8 +41,8 @@ extension ObjectTransaction {
       guard let references = record.references, record.indexes.count == 1 else {
         throw ObjectError(
           .schemaMismatch, type: owner.type,
-          "A reference in \"\(owner.text)\" has to be nullified, but this process does not know the "
-            + "type and cannot keep its indexes. Call prepare(_:) with the type after opening.",
+          "Deleting nullifies a reference in \"\(owner.text)\", but this process has not declared "
+            + "the type and cannot update its indexes. Call prepare(_:) with the type after opening.",
           ids: [owner.text])
       }
       let gone = Set(
@@ -67,7 +67,8 @@ extension ObjectTransaction {
     } catch let error as UniqueKeyConflict {
       throw ObjectError(
         .uniqueViolation, type: owner.type,
-        "Without a reference \"\(owner.text)\" has the key of another object in a unique index.",
+        "Nullifying a reference of \"\(owner.text)\" produces a key that another object has in a "
+          + "unique index. Delete or change one of the two objects first.",
         ids: [owner.text, String(decoding: error.holder, as: UTF8.self)])
     }
     overlay.save(owner, write.bytes)

@@ -4,26 +4,29 @@
 
 public import LarderEngine
 
-/// A transaction over objects of any number of types.
+/// A write transaction over objects of any number of types.
 ///
-/// An operation that throws before it has written anything changes nothing, and the closure may catch
-/// the error and continue. One that throws after it has written a part (the second object of several
-/// has a taken key, or a child of the object) has failed the transaction: the next operation that
-/// writes, and at the latest the end of the closure, throws
-/// ``ObjectError/Code/transactionFailed``, and nothing of the transaction is stored.
+/// An operation that throws before its first write changes nothing, and the closure may catch the
+/// error and continue. An operation that throws after a partial write (the second of several
+/// objects has a key that is already in use, or a child of the object has one) fails the
+/// transaction: the next writing operation, or the end of the closure, throws
+/// ``ObjectError/Code/transactionFailed``, and the transaction stores nothing.
+///
+/// Use the transaction only inside the closure of ``ObjectStore/write(_:)-(_)``. Other processes
+/// see nothing of it before the commit.
 public struct ObjectTransaction: ~Copyable {
-  /// The transaction below, for cache entries in the same commit.
+  /// The underlying transaction, for cache entries in the same commit.
   public var entries: StoreTransaction
   let store: ObjectStore
-  /// What was written, for references that are followed before the commit.
+  /// The uncommitted writes, for references that are followed before the commit.
   let overlay = TransactionOverlay()
-  /// How often something was written.
+  /// The number of writes so far.
   private var writes = 0
-  /// Why nothing of the transaction may be stored.
+  /// The error that prevents the commit.
   private var failure: ObjectError?
-  /// An encoder whose last object referred to nothing.
+  /// An encoder that can be reused because its last object had no references.
   private var spare: ReferenceEncoder?
-  /// The types as they are, while none of their records changes.
+  /// The cached type records, valid while no record changes.
   private var catalog: (types: [ObjectTypeRecord], changes: Int)?
 
   private init(entries: consuming StoreTransaction, store: ObjectStore) {
@@ -44,7 +47,7 @@ public struct ObjectTransaction: ~Copyable {
     return try result.get()
   }
 
-  /// Runs an operation that writes; one that fails in the middle fails the transaction.
+  /// Runs a writing operation. An error after a partial write fails the transaction.
   private mutating func operation<R>(
     on type: String, _ body: (inout ObjectTransaction) throws -> R
   ) throws -> R {
@@ -56,20 +59,20 @@ public struct ObjectTransaction: ~Copyable {
       if writes != before {
         failure = ObjectError(
           .transactionFailed, type: type,
-          "An operation failed after it had written a part (\(error)), and the closure went on. "
-            + "Nothing of the transaction is stored. Let the error end the closure.")
+          "An operation failed after a partial write (\(error)), and the closure caught the error. "
+            + "The transaction stores nothing. Rethrow the error from the closure.")
       }
       throw error
     }
   }
 
-  /// Notes that the transaction is not what it was.
+  /// Counts a write of the transaction.
   mutating func noteWrite() { writes += 1 }
 
-  /// What references decoded in this transaction load from.
+  /// Returns the loader for references that this transaction decodes.
   private func context() -> ReferenceLoader { ReferenceLoader(store: store, overlay: overlay) }
 
-  /// All types of the store.
+  /// Returns the records of all types of the store.
   mutating func types() throws -> [ObjectTypeRecord] {
     let changes = entries.objectTypeChanges
     if let catalog, catalog.changes == changes { return catalog.types }
@@ -86,7 +89,17 @@ public struct ObjectTransaction: ~Copyable {
     return types
   }
 
-  /// The object of an id as this transaction sees it: with its own writes, also behind references.
+  /// Returns the object of an id, including the uncommitted writes of this transaction. References
+  /// load the same state.
+  ///
+  /// - Parameters:
+  ///   - type: The object type.
+  ///   - id: The id of the object.
+  /// - Returns: The object, or `nil` if it does not exist.
+  /// - Throws: ``ObjectError/Code/unreadable`` if the stored object cannot be decoded;
+  ///   ``ObjectError/Code/newerSchema``, ``ObjectError/Code/schemaMismatch`` or
+  ///   ``ObjectError/Code/migrationInProgress`` if this process cannot read the type.
+  /// - Complexity: O(log *n*).
   public func object<Object: Storable>(
     _ type: Object.Type = Object.self, id: Object.ID
   ) throws -> Object? {
@@ -102,11 +115,17 @@ public struct ObjectTransaction: ~Copyable {
     }
   }
 
-  /// Stores an object, replacing the one of its id, and the objects that were assigned to its
-  /// references, and to theirs, to any depth. Where one id occurs more than once among them, the
-  /// object nearest to the one saved is stored.
+  /// Stores an object and the objects that are assigned to its references, to any depth.
   ///
-  /// - Throws: ``ObjectError/Code/uniqueViolation`` when a unique index forbids it.
+  /// Replaces stored objects with the same ids. If an id occurs more than once, the object nearest
+  /// to `object` is stored.
+  ///
+  /// - Parameters:
+  ///   - object: The object.
+  ///   - children: The policy for objects that are assigned to references.
+  /// - Throws: ``ObjectError/Code/uniqueViolation`` if another object has the same key in a unique
+  ///   index; ``ObjectError/Code/transactionFailed`` if an earlier operation failed after a partial
+  ///   write; the other errors of ``ObjectStore/save(_:children:)-(Object,_)``.
   public mutating func save<Object: Storable>(
     _ object: Object, children: ChildPolicy = .overwrite
   ) throws {
@@ -115,8 +134,13 @@ public struct ObjectTransaction: ~Copyable {
     }
   }
 
-  /// Stores objects like ``save(_:children:)``; the objects themselves go before children of the
-  /// same id.
+  /// Stores objects as ``save(_:children:)-(Object,_)`` does. The objects have precedence over
+  /// children with the same id.
+  ///
+  /// - Parameters:
+  ///   - objects: The objects.
+  ///   - children: The policy for objects that are assigned to references.
+  /// - Throws: The errors of ``save(_:children:)-(Object,_)``.
   public mutating func save<Object: Storable>(
     _ objects: [Object], children: ChildPolicy = .overwrite
   ) throws {
@@ -145,7 +169,7 @@ public struct ObjectTransaction: ~Copyable {
     let type = Object.storedName
     var visited = Set(
       objects.map { ObjectIdentity(type: type, id: ObjectTypeDescriptor<Object>.bytes(of: $0.id)) })
-    // A list, generation by generation, because families are deep.
+    // Breadth first with a list instead of recursion, because references can be deeply nested.
     var generation = pending
     while !generation.isEmpty {
       var next: [any PendingChild] = []
@@ -156,7 +180,9 @@ public struct ObjectTransaction: ~Copyable {
     }
   }
 
-  /// Stores one object alone and returns what was assigned to its references.
+  /// Stores one object without its children.
+  ///
+  /// - Returns: The objects that were assigned to its references.
   mutating func store<Object: Storable>(
     _ object: Object, unlessEqualTo baseline: Object? = nil, keepsExisting: Bool = false
   ) throws -> [any PendingChild] {
@@ -194,14 +220,14 @@ public struct ObjectTransaction: ~Copyable {
     } catch let error as ObjectTooLarge {
       throw kind.tooLarge(error)
     } catch {
-      // The store failed, not the object: a part may have been written.
+      // The store failed, not the object: assume a partial write.
       noteWrite()
       throw error
     }
     return collector.children
   }
 
-  /// Deletes an object, and what the rules of its relationships delete with it.
+  /// Deletes an object and applies the delete rules of relationships.
   ///
   /// - Returns: Whether there was one.
   /// - Throws: ``ObjectError/Code/deletionDenied`` when others refer to it and forbid it; nothing has been
@@ -213,9 +239,13 @@ public struct ObjectTransaction: ~Copyable {
     try delete(type, ids: [id]) > 0
   }
 
-  /// Deletes objects together: references among them forbid nothing.
+  /// Deletes several objects. References among them do not deny the deletion.
   ///
-  /// - Returns: How many of them there were.
+  /// - Parameters:
+  ///   - type: The object type.
+  ///   - ids: The ids of the objects.
+  /// - Returns: The number of objects that existed.
+  /// - Throws: The errors of ``delete(_:id:)``.
   @discardableResult
   public mutating func delete<Object: Storable>(
     _ type: Object.Type, ids: [Object.ID]
@@ -228,7 +258,12 @@ public struct ObjectTransaction: ~Copyable {
     }
   }
 
-  /// Deletes everything of a type; at once, unless relationships have rules about it.
+  /// Deletes all objects of a type. Deletes them one by one if a delete rule concerns the type.
+  ///
+  /// - Parameter type: The object type.
+  /// - Throws: The errors of ``delete(_:id:)``.
+  /// - Complexity: O(1) in the number of objects, or O(*n* log *n*) if a delete rule concerns the
+  ///   type.
   public mutating func deleteAll<Object: Storable>(_ type: Object.Type) throws {
     let kind = store.kind(type)
     try operation(on: kind.name) { transaction in
@@ -241,11 +276,14 @@ public struct ObjectTransaction: ~Copyable {
     }
   }
 
-  /// Deletes everything of all types, whatever the rules of relationships: nothing is left to refer.
-  /// The types stay declared, with their versions, indexes and budgets.
+  /// Deletes all objects of all types without applying delete rules, because no referring object
+  /// remains. The type records with their versions, indexes and budgets remain.
+  ///
+  /// - Throws: ``ObjectError/Code/transactionFailed`` if an earlier operation failed after a
+  ///   partial write; `StoreError` if a write fails.
   public mutating func reset() throws {
     try operation(on: "all types") { transaction in
-      // A type that a migration has only reserved has nothing stored.
+      // A type that a migration has only reserved has no objects.
       for record in try transaction.types() where record.version > 0 && record.movedTo == nil {
         try transaction.clear(record)
       }
@@ -281,7 +319,12 @@ public struct ObjectTransaction: ~Copyable {
     return references
   }
 
-  /// The objects a query wants, as this transaction sees them.
+  /// Returns the objects that match a query, including the uncommitted writes of this transaction.
+  ///
+  /// - Parameter query: The query.
+  /// - Returns: The objects in the query's order.
+  /// - Throws: The errors of ``Query/fetch()-()``.
+  /// - Complexity: See ``Query/explain()``.
   public func fetch<Object: Storable>(_ query: Query<Object>) throws -> [Object] {
     let kind = store.kind(Object.self)
     guard let record = try entries.objectType(named: kind.name) else { return [] }

@@ -6,20 +6,20 @@ internal import LarderEngine
 internal import LarderLMDB
 internal import Synchronization
 
-// ONE SNAPSHOT FOR A WHOLE FAMILY
+// ONE SNAPSHOT FOR AN OBJECT AND ITS CHILDREN
 //
-// A query that includes children, that judges or sorts by them, or whose objects cannot be without
-// them, reads more than its own type. Everything it reads comes from one snapshot, and the source
-// keeps book of it: of which types (so that observers and remembered results know what to wait for),
-// and, object by object, in which state the children were (so that a change of a child alone is a
-// change of the parent that shows it).
+// A query that includes children, that filters or sorts by them, or whose objects require them,
+// reads more than its own type. All of it comes from one snapshot, and this source records what was
+// read: which types (so that observers and the query result cache wait for the right stamps), and,
+// per object, the state of its children (so that a change of a child alone is a change of the
+// parent that shows it).
 //
-// The source lives as long as the values whose references were decoded with it. Once the query or
-// the closure is over it is closed, and references load from the store like all others; so they do
-// on other threads. That a reference was looked at then is remembered: such a value shows a state
-// that the source has not kept book of.
+// The source lives as long as the values whose references were decoded with it. It is closed when
+// the query or the closure ends; references then load from the store like all others, as they
+// always do on other threads. The source records that such a reference was followed: that value
+// shows a state that the source has not recorded.
 
-/// What references load from while one snapshot is being read.
+/// The source of references during the read of one snapshot.
 final class TrackedSnapshot: Sendable {
   private struct Reading {
     let view: SnapshotView
@@ -30,31 +30,31 @@ final class TrackedSnapshot: Sendable {
 
   private let reading: Mutex<Reading?>
   private let lookedAt = Atomic<Bool>(false)
-  let lent: ScopedSnapshot
+  let scoped: ScopedSnapshot
 
   init(_ transaction: borrowing ReadTransaction, _ view: SnapshotView) {
-    lent = ScopedSnapshot(transaction)
+    scoped = ScopedSnapshot(transaction)
     reading = Mutex(Reading(view: view))
   }
 
-  /// Ends the reading; by the thread that began it.
+  /// Ends the read. Call it on the thread that created the source.
   func close() {
-    lent.end()
-    // Frees the generation: values may live for long.
+    scoped.end()
+    // Releases the generation, because decoded values can outlive the read.
     reading.withLock { $0 = nil }
   }
 
-  /// Whether references decoded with this were followed where no book is kept.
+  /// Whether a reference that was decoded with this source was followed without being recorded.
   var wasLookedAt: Bool { lookedAt.load(ordering: .sequentiallyConsistent) }
 
-  /// A reference is about to be followed.
+  /// Records that a reference is about to be followed.
   func noteLook() {
-    if !lent.isHere { lookedAt.store(true, ordering: .sequentiallyConsistent) }
+    if !scoped.isHere { lookedAt.store(true, ordering: .sequentiallyConsistent) }
   }
 
   // MARK: Types
 
-  /// A type as the snapshot has it.
+  /// Returns the record of a type in the snapshot, or `nil` if the type is not stored.
   func record<Object: Storable>(
     of kind: ObjectTypeDescriptor<Object>, _ transaction: borrowing ReadTransaction
   ) throws -> ObjectTypeRecord? {
@@ -70,12 +70,12 @@ final class TrackedSnapshot: Sendable {
     return record
   }
 
-  /// A type that is being read.
+  /// Records a type that is being read.
   func note(_ record: ObjectTypeRecord) {
     reading.withLock { $0?.types[record.name] = .some(record) }
   }
 
-  /// The type, if only one was read.
+  /// The record of the type, if exactly one type was read.
   var onlyRecord: ObjectTypeRecord? {
     reading.withLock { reading in
       guard let types = reading?.types, types.count == 1 else { return nil }
@@ -97,17 +97,18 @@ final class TrackedSnapshot: Sendable {
 
   // MARK: Children
 
-  /// The objects of ids as the snapshot has them; `nil`: it cannot be read here, or not any more.
+  /// Returns the objects of ids in the snapshot, or `nil` if the snapshot has ended or belongs to
+  /// another thread.
   func objects<Target: Storable>(
     _ type: Target.Type, _ ids: [String], _ store: ObjectStore
   ) throws -> [Target?]? {
     guard let view = reading.withLock({ $0?.view }) else { return nil }
-    return try lent.withTransaction { transaction in
+    return try scoped.withTransaction { transaction in
       try children(store.collection(type), ids, view.generation, transaction).map(\.object)
     }
   }
 
-  /// A child, and what is known of its state.
+  /// A child and the hash of its state.
   struct Child<Target: Storable> {
     let object: Target?
     let state: Int
@@ -142,7 +143,9 @@ final class TrackedSnapshot: Sendable {
     return children
   }
 
-  /// Begins a list of the children read from here on; what it returns goes to ``end(_:)``.
+  /// Begins a new list of children.
+  ///
+  /// - Returns: The enclosing list; pass it to ``end(_:)``.
   func begin() -> [Int] {
     reading.withLock { reading in
       defer { reading?.trail = [] }
@@ -150,7 +153,8 @@ final class TrackedSnapshot: Sendable {
     }
   }
 
-  /// What tells the states of the children read since ``begin()`` from others; zero: none.
+  /// Returns a hash of the states of the children read since ``begin()``, or zero if there are
+  /// none.
   func end(_ outer: [Int]) -> Int {
     reading.withLock { reading in
       let trail = reading?.trail ?? []
