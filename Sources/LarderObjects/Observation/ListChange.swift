@@ -4,37 +4,37 @@
 
 // FROM ONE LIST TO THE NEXT
 //
-// Two looks at a query's result give two lists; whatever happened in between, in however many
-// commits, is what differs. Objects are told apart by their ids. Those of the old list that are not
-// in the new one were removed; those that are new were inserted; of the rest, a longest part that is
-// in the same order in both stays where it is (found in O(n log n), by patience sorting), and the
-// others were moved. So the steps are as few as can be, and exact: done to the old list they give
-// the new one.
+// Two reads of a query's result produce two lists, and their difference is the change, independent
+// of the number of commits between them. Objects are identified by their ids. Objects of the old
+// list that are missing in the new one were removed; new ones were inserted; of the rest, a longest
+// subsequence in the same relative order stays in place (found in O(n log n) by patience sorting),
+// and the others were moved. So the number of steps is minimal, and the steps are exact: applied to
+// the old list, they produce the new one.
 
-/// What happened to a query's result: the new list, and the steps that lead there from the old one.
+/// A change of a query's result: the new list, and the steps from the old list to the new one.
 ///
-/// A list view applies them in this order, as `UITableView` and `NSTableView` do in a batch: rows
-/// are taken out at their places in the old list, rows are put in at their places in the new list,
-/// and rows that were updated are drawn again at their places in the new list.
+/// A list view applies them in this order, as `UITableView` and `NSTableView` do in a batch: it
+/// removes rows at their offsets in the old list, inserts rows at their offsets in the new list,
+/// and redraws updated rows at their offsets in the new list.
 public struct ListChange<Object: Storable>: Sendable {
-  /// An object and its place.
+  /// An object and its offset.
   public struct Step: Sendable {
-    /// The object; of a removal, as it was last seen.
+    /// The object; for a removal, its last observed state.
     public let object: Object
-    /// The place: of a removal in the old list, else in the new one.
+    /// The offset: of a removal in the old list, otherwise in the new list.
     public let offset: Int
 
     /// The object's id.
     public var id: Object.ID { object.id }
   }
 
-  /// An object that is at another place than the others' order would have it.
+  /// An object that changed its position relative to the others.
   public struct Move: Sendable {
-    /// The object as it is now.
+    /// The object in its new state.
     public let object: Object
-    /// Its place in the old list.
+    /// The offset in the old list.
     public let from: Int
-    /// Its place in the new list.
+    /// The offset in the new list.
     public let to: Int
 
     /// The object's id.
@@ -43,18 +43,23 @@ public struct ListChange<Object: Storable>: Sendable {
 
   /// The new list.
   public let objects: [Object]
-  /// Whether this is the first look: then every object is among ``inserted``.
+  /// A Boolean value that indicates whether this is the first change, in which ``inserted``
+  /// contains every object.
   public let isInitial: Bool
-  /// What is in the list no more, by ascending places in the old list.
+  /// The removed objects, by ascending offset in the old list.
   public let removed: [Step]
-  /// What came into the list, by ascending places in the new list.
+  /// The inserted objects, by ascending offset in the new list.
   public let inserted: [Step]
-  /// What stayed and moved, by ascending places in the new list.
+  /// The moved objects, by ascending offset in the new list.
   public let moved: [Move]
-  /// What stayed and was changed, by ascending places in the new list; it may have moved as well.
+  /// The updated objects, by ascending offset in the new list. An updated object may also be in
+  /// ``moved``.
   public let updated: [Step]
 
-  /// Does the steps to a list, which must be the old one.
+  /// Applies the change to a list.
+  ///
+  /// - Parameter list: The old list, which becomes the new one.
+  /// - Complexity: O(*n*) in the length of the lists.
   public func apply(to list: inout [Object]) {
     for offset in (removed.map(\.offset) + moved.map(\.from)).sorted(by: >) {
       list.remove(at: offset)
@@ -71,9 +76,11 @@ public struct ListChange<Object: Storable>: Sendable {
 extension ListChange {
   typealias Found = QueryExecution<Object>.Found
 
+  /// Computes the change between two lists.
+  ///
   /// - Parameters:
-  ///   - old: The list before; `nil`: this is the first look.
-  ///   - isSame: Whether an object of the old list and one of the new, of one id, are in one state.
+  ///   - old: The previous list, or `nil` for the first read.
+  ///   - isSame: Returns whether an old and a new object with the same id have the same state.
   init(from old: [Found]?, to new: [Found], isSame: (Found, Found) -> Bool) {
     objects = new.map(\.object)
     isInitial = old == nil
@@ -106,9 +113,10 @@ extension ListChange {
     }
   }
 
-  /// The positions of a longest ascending part of different numbers.
+  /// Returns the positions of a longest ascending subsequence of distinct numbers.
   private static func longestAscending(_ numbers: [Int]) -> Set<Int> {
-    // The position of the smallest number that ends a part of each length, and what came before it.
+    // For each length, the position of the smallest number that ends a subsequence, and its
+    // predecessor.
     var ends: [Int] = []
     var before: [Int?] = []
     for (position, number) in numbers.enumerated() {
@@ -130,15 +138,15 @@ extension ListChange {
   }
 }
 
-/// The changes of a query's result, as they become: first everything that is there, then what
-/// differs whenever a commit of any process changed the result.
+/// The sequence of changes of a query's result: first the complete list, then one change whenever a
+/// commit of any process changes the result.
 ///
-/// Several commits between two looks are one change. The sequence ends with an error when the store
-/// is closed, and quietly when its task is cancelled.
+/// The sequence coalesces: several commits between two reads are one change. It throws if the store
+/// is closed, and ends if its task is cancelled.
 public struct ListChanges<Object: Storable>: AsyncSequence, Sendable {
   let query: Query<Object>
 
-  /// One observer.
+  /// The iterator of one observer.
   public struct AsyncIterator: AsyncIteratorProtocol {
     private var steps: ObservationIterator<[QueryExecution<Object>.Found]>
     private var last: [QueryExecution<Object>.Found]?
@@ -149,7 +157,10 @@ public struct ListChanges<Object: Storable>: AsyncSequence, Sendable {
       kind = query.store.kind(Object.self)
     }
 
-    /// The next change; `nil`: the task was cancelled.
+    /// Waits for the next change.
+    ///
+    /// - Returns: The change, or `nil` if the task was cancelled.
+    /// - Throws: `StoreError` if the store is closed; the errors of ``Query/fetch()-()``.
     public mutating func next() async throws -> ListChange<Object>? {
       guard let found = try await steps.next() else { return nil }
       defer { last = found }
@@ -157,12 +168,14 @@ public struct ListChanges<Object: Storable>: AsyncSequence, Sendable {
     }
   }
 
-  /// Begins an observation of its own.
+  /// Creates an independent observer.
+  ///
+  /// - Returns: The iterator.
   public func makeAsyncIterator() -> AsyncIterator { AsyncIterator(query) }
 }
 
 extension Query {
-  /// What happens to the result, step by step, for lists on a screen.
+  /// The changes of the result, step by step, for list views.
   ///
   /// ```swift
   /// var shown: [Car] = []
@@ -172,7 +185,7 @@ extension Query {
   /// }
   /// ```
   ///
-  /// The first element says that all objects were inserted. A change of a child that is included, or
-  /// that the query judges or sorts by, is an update of the objects that show it.
+  /// The first element contains all objects as inserted. A change of a child that the query
+  /// includes, filters by or sorts by is an update of the objects that show it.
   public var changes: ListChanges<Object> { ListChanges(query: self) }
 }

@@ -6,15 +6,17 @@ internal import LarderEngine
 internal import LarderLMDB
 internal import LarderSystem
 
-/// The states of something stored, as they become: the present one first, then the latest after
-/// each change by any process. States that nobody came to see are left out, equal ones are not
-/// repeated, and none is missed for good.
+/// The states of stored data: the current one first, then the newest after each change by any
+/// process.
 ///
-/// Two states are equal when what is stored of their objects is, whatever the type's own `==` compares;
-/// and when the children they show are, those that were included, or looked at by a predicate or a
-/// sort.
+/// The sequence coalesces: a slow observer skips intermediate states. It does not repeat equal
+/// states, and it always delivers the final state.
 ///
-/// The sequence ends with an error when the store is closed, and quietly when its task is cancelled.
+/// Two states are equal if the stored bytes of their objects are equal, whatever the type's own
+/// `==` compares, and if the children they show are equal: those that were included, or followed by
+/// a predicate or a sort.
+///
+/// The sequence throws if the store is closed, and ends if its task is cancelled.
 public struct ObservedValues<Element: Sendable>: AsyncSequence, Sendable {
   typealias Step = () async throws -> Element?
   let start: @Sendable () -> Step
@@ -30,21 +32,27 @@ public struct ObservedValues<Element: Sendable>: AsyncSequence, Sendable {
     }
   }
 
-  /// One observer.
+  /// The iterator of one observer.
   public struct AsyncIterator: AsyncIteratorProtocol {
     let step: Step
 
-    /// The next state; `nil`: the task was cancelled.
+    /// Waits for the next state.
+    ///
+    /// - Returns: The state, or `nil` if the task was cancelled.
+    /// - Throws: `StoreError` if the store is closed; the errors of the observed read.
     public mutating func next() async throws -> Element? { try await step() }
   }
 
-  /// Begins an observation of its own.
+  /// Creates an independent observer.
+  ///
+  /// - Returns: The iterator.
   public func makeAsyncIterator() -> AsyncIterator { AsyncIterator(step: start()) }
 }
 
 extension Query {
-  /// Observes the result: the present one first, then the latest after each change by any process. The
-  /// sequence does not end; cancel its task, or leave the loop. `fetch()` reads the result once.
+  /// Observes the result: the current one first, then the newest after each change by any process.
+  /// The sequence does not end; cancel its task, or leave the loop. `fetch()` reads the result
+  /// once.
   ///
   /// ```swift
   /// for try await cars in store.objects(Car.self).where(\.year >= 2020).observe() {
@@ -52,15 +60,14 @@ extension Query {
   /// }
   /// ```
   ///
-  /// A change of a child that is included, or that the query judges or sorts by, is a change of the
-  /// result.
+  /// A change of a child that the query includes, filters by or sorts by is a change of the result.
   ///
-  /// - Returns: The states of the result.
+  /// - Returns: The sequence of results.
   public func observe() -> ObservedValues<[Object]> {
     ObservedValues(observation) { $0.map(\.object) }
   }
 
-  /// Looks at the result with everything it is made of.
+  /// The observation of the result and of everything it depends on.
   var observation: Observation<[QueryExecution<Object>.Found]> {
     let query = self
     let kind = store.kind(Object.self)
@@ -77,7 +84,10 @@ extension Query {
 }
 
 extension ObjectCollection {
-  /// An object as it is and as it becomes; `nil` while there is none.
+  /// Observes an object: its current state, then the newest state after each change by any process.
+  ///
+  /// - Parameter id: The id of the object.
+  /// - Returns: The sequence of states; an element is `nil` while the object does not exist.
   public func values(id: Object.ID) -> ObservedValues<Object?> {
     let collection = self
     let text = ObjectTypeDescriptor<Object>.text(of: id)
@@ -88,14 +98,14 @@ extension ObjectCollection {
       if let old = old.found, let new = new.found { return collection.kind.isSame(old, new) }
       return old.found == nil && new.found == nil
     } narrow: { state, record, generation in
-      // Children may be of any type, this one too.
+      // Children can be of any type, including this one.
       guard state.found?.related ?? 0 == 0 else { return nil }
       return .key(hash: generation.objectHash(type: record.number, id: Array(state.id.utf8)))
     }
     return ObservedValues(observation) { $0.found?.object }
   }
 
-  /// An object in a snapshot, with the states of the children it cannot be without.
+  /// Returns an object in a snapshot with the states of its required children.
   func found(
     _ text: String, _ generation: Generation, _ transaction: borrowing ReadTransaction,
     _ source: TrackedSnapshot
@@ -114,14 +124,19 @@ extension ObjectCollection {
   }
 }
 
-/// An object that is observed, or its absence.
+/// An observed object, or its absence.
 private struct ObservedObject<Object: Storable>: Sendable {
   let found: QueryExecution<Object>.Found?
   let id: String
 }
 
 extension ObjectStore {
-  /// An object as it is and as it becomes; `nil` while there is none.
+  /// Observes an object: its current state, then the newest state after each change by any process.
+  ///
+  /// - Parameters:
+  ///   - type: The object type.
+  ///   - id: The id of the object.
+  /// - Returns: The sequence of states; an element is `nil` while the object does not exist.
   public func values<Object: Storable>(
     of type: Object.Type = Object.self, id: Object.ID
   ) -> ObservedValues<Object?> {
@@ -130,10 +145,10 @@ extension ObjectStore {
 }
 
 extension ObjectTypeDescriptor {
-  /// Whether two looks saw the same: the same object in the same state, showing the same children.
+  /// Returns whether two reads found the same object in the same state with the same children.
   func isSame(_ old: QueryExecution<Object>.Found, _ new: QueryExecution<Object>.Found) -> Bool {
     guard old.related == new.related else { return false }
-    // By what is stored, never by the type's own `==`, which may compare less than that.
+    // Compares the stored bytes, because the type's own `==` may compare less.
     if old.sequence == new.sequence, old.commitVersion == new.commitVersion { return true }
     return old.content == new.content
   }

@@ -5,22 +5,23 @@
 internal import LarderEngine
 internal import LarderLMDB
 
-// LOOKING AGAIN
+// REPEATED READS
 //
-// An observer looks in one snapshot, which tells it the stamp slots of everything it has seen, and
-// waits until one of them is ahead of the snapshot's label. Then it looks again, and says so only if
-// what it sees differs. Any number of commits between two looks are one change.
+// An observer reads in one snapshot, which records the stamp slots of everything it read, and waits
+// until one of them is newer than the snapshot's commit version. Then it reads again, and delivers
+// the state only if it differs. Any number of commits between two reads are one change.
 
-/// Something in the store to be looked at again and again.
+/// A read of stored data that an observer repeats.
 struct Observation<State: Sendable>: Sendable {
   typealias Look =
     @Sendable (borrowing ReadTransaction, SnapshotView, TrackedSnapshot) throws -> State
 
   let store: ObjectStore
-  /// Looks at it in a snapshot; the source keeps book of what is read.
+  /// Reads the state in a snapshot; the source records what was read.
   let look: Look
   let isSame: @Sendable (State, State) -> Bool
-  /// A slot that tells of one key where its whole type would; `nil`: there is none.
+  /// Returns a stamp slot that covers one key instead of the complete type, or `nil` if there is
+  /// none.
   var narrow: (@Sendable (State, ObjectTypeRecord, Generation) -> StampSlot?)?
 
   init(
@@ -37,7 +38,7 @@ struct Observation<State: Sendable>: Sendable {
   var steps: ObservationIterator<State> { ObservationIterator(observation: self) }
 }
 
-/// One observer's way through the states.
+/// The iteration of one observer.
 struct ObservationIterator<State: Sendable> {
   private struct Seen {
     let state: State
@@ -50,7 +51,8 @@ struct ObservationIterator<State: Sendable> {
 
   init(observation: Observation<State>) { self.observation = observation }
 
-  /// The present state, then each that differs from the last; `nil`: the task was cancelled.
+  /// Returns the current state, then each state that differs from the last, or `nil` if the task
+  /// was cancelled.
   mutating func next() async throws -> State? {
     while true {
       if Task.isCancelled { return nil }

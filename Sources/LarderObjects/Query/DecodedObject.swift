@@ -2,15 +2,16 @@
 // Copyright 2026 the Larder authors. Licensed under Apache-2.0.
 // SPDX-License-Identifier: Apache-2.0
 
-/// A decoded object of whatever type: what a memory tier holds.
+/// A decoded object of any type: the value type of the memory tier.
 ///
-/// The tier's type says nothing of the object's, so that the tier is compiled once, and looking into
-/// it copies a reference and not the object.
+/// The tier is not generic over the object type. So it is compiled once, and a look-up copies a
+/// reference, not the object.
 @usableFromInline
-// Sound: it and what it is a part of never change.
+// @unchecked Sendable: this class and its subclasses are immutable.
 class DecodedObject: @unchecked Sendable {
   @usableFromInline let context: ReferenceLoader?
-  /// The number of its type and its sequence; zero: whoever filed it did not know.
+  /// The type identifier, stored with the sequence number; zero if the caller that inserted the
+  /// object did not have them.
   let type: UInt32
   let sequence: UInt64
 
@@ -20,6 +21,7 @@ class DecodedObject: @unchecked Sendable {
     self.sequence = sequence
   }
 
-  /// Whether it may be handed out again: none of its references shows what may be old.
+  /// Whether the object may be returned again: none of its references shows a state that may be
+  /// stale.
   @inlinable final var isFresh: Bool { context.map { !$0.wasLoaded } ?? true }
 }

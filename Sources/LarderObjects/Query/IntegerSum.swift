@@ -2,12 +2,13 @@
 // Copyright 2026 the Larder authors. Licensed under Apache-2.0.
 // SPDX-License-Identifier: Apache-2.0
 
-/// Sums of integers that do not depend on the order.
+/// Integer sums that do not depend on the order of the values.
 enum IntegerSum {
-  /// `nil`: the sum does not fit the type.
+  /// Returns the sum of the values, or `nil` if it exceeds the range of the type.
   static func of<Integer: FixedWidthInteger>(_ values: [Integer]) -> Integer? {
-    // In two parts: of the quotients and of the remainders by 2^32, of which neither can overflow in
-    // fewer values than memory holds, up to integers of 128 bits, whose quotients are watched.
+    // Adds quotients and remainders by 2^32 separately. Neither can overflow with as many values as
+    // fit into memory, for integers of up to 128 bits; the overflow of the quotients is checked for
+    // those.
     guard Integer.bitWidth > 64 else {
       var sum: Int128 = 0
       for value in values { sum += Int128(value) }
@@ -16,7 +17,7 @@ enum IntegerSum {
     var high: Integer = 0
     var low: UInt64 = 0
     for value in values {
-      // Floor and remainder, also of what is negative.
+      // Floor division with a nonnegative remainder, also for negative values.
       let (sum, overflow) = high.addingReportingOverflow(value >> 32)
       if overflow { return nil }
       high = sum

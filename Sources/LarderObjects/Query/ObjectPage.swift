@@ -11,29 +11,40 @@ internal import LarderSystem
   internal import Foundation
 #endif
 
-/// A place in a query's result, to go on from: in another process, after a restart, after changes.
+/// A position in a query's result from which another query continues: in another process, after a
+/// restart, after changes.
 ///
-/// Its text is opaque, of letters, digits, `-` and `_`, and contains the values the query sorts by.
+/// The string is opaque. It consists of letters, digits, `-` and `_`, and contains the values that
+/// the query sorts by.
 ///
-/// A query refuses the cursor of another with ``ObjectError/Code/invalidCursor``. What it knows queries
-/// by is the type, the predicate with its constants, and the sort. A closure (``Query/filter(_:fileID:line:column:)``)
-/// it knows by the place in the source where it stands; a computed property by its
-/// ``ComputedProperty``, and there is no cursor without one; a reference by the object it leads to. So a cursor is refused by another closure, and
-/// once the source around a closure has changed; but one closure with other *captured* values is the
-/// same to it. Go on with a cursor only under the values it was made with, or use comparisons.
+/// A query rejects the cursor of another query with ``ObjectError/Code/invalidCursor``. A query is
+/// identified by its type, its predicate with the constants, and its sort. A closure
+/// (``Query/filter(_:fileID:line:column:)``) is identified by its location in the source; a
+/// computed property by its ``ComputedProperty``, without which the query has no cursors; a
+/// reference by the target object. A cursor is therefore rejected by another closure, and after a
+/// change of the source around the closure. A closure with other *captured* values has the same
+/// identity: continue with a cursor only under the same values, or use comparisons.
 public struct PageCursor: Sendable, Hashable, Codable, LosslessStringConvertible {
-  /// The text.
+  /// The cursor as a string.
   public let description: String
 
-  /// A cursor from its text. Whether it is one of a query, the query says.
+  /// Creates a cursor from its string. The query that uses the cursor validates it.
+  ///
+  /// - Parameter description: The string of a cursor.
   public init(_ description: String) { self.description = description }
 
-  /// Decodes the text.
+  /// Decodes the string of a cursor.
+  ///
+  /// - Parameter decoder: The decoder.
+  /// - Throws: `DecodingError` if the value is not a string.
   public init(from decoder: any Decoder) throws {
     description = try decoder.singleValueContainer().decode(String.self)
   }
 
-  /// Encodes the text.
+  /// Encodes the string of the cursor.
+  ///
+  /// - Parameter encoder: The encoder.
+  /// - Throws: The errors of the encoder.
   public func encode(to encoder: any Encoder) throws {
     var container = encoder.singleValueContainer()
     try container.encode(description)
@@ -45,7 +56,7 @@ public struct PageCursor: Sendable, Hashable, Codable, LosslessStringConvertible
       text.compactMap { $0 == "=" ? nil : $0 == "+" ? "-" : $0 == "/" ? "_" : $0 })
   }
 
-  /// What the text says; `nil`: it is damaged.
+  /// The decoded content, or `nil` if the string is damaged.
   var content: Content? {
     var text = String(description.map { $0 == "-" ? "+" : $0 == "_" ? "/" : $0 })
     text += String(repeating: "=", count: (4 - text.utf8.count % 4) % 4)
@@ -53,46 +64,53 @@ public struct PageCursor: Sendable, Hashable, Codable, LosslessStringConvertible
     return try? CBORDecoder().decode(Content.self, from: Array(data))
   }
 
-  /// What is in the text.
+  /// The content of a cursor's string.
   struct Content: Codable {
     var v = 1
-    /// What tells the query from others.
+    /// The fingerprint of the query.
     let q: UInt64
     let s: UInt64
     let k: [[UInt8]]
   }
 }
 
-/// Some objects of a query, and where to go on.
+/// One page of a query's result and the position of the next page.
 public struct ObjectPage<Object: Storable>: Sendable {
   /// The objects, in the query's order.
   public let objects: [Object]
-  /// Where the next page begins; `nil`: there was nothing behind this one.
+  /// The position of the next page, or `nil` after the last page.
   public let next: PageCursor?
 }
 
 extension Query {
-  /// Only objects that come behind another in the query's order.
+  /// Returns the query restricted to the objects after another object in the query's order.
   ///
   /// ```swift
   /// let more = try store.objects(Car.self).sorted(by: \.year).after(last).limit(20).fetch()
   /// ```
   ///
-  /// Objects with equal sort values come in the order they were first saved in, or in the opposite
-  /// one where the first key is descending, so none is given twice and none is left out. The place is that of the object as it is passed, not as it is
-  /// stored.
+  /// Objects with equal sort values are in the order of their first save, or in the reverse order
+  /// if the first key is descending. So consecutive pages neither repeat nor omit an object. The
+  /// position follows from the values of the passed object, not from those of the stored one.
   ///
-  /// - Throws: When run: ``ObjectError/Code/notFound`` when there is no object of its id any more.
-  /// - Complexity: With an index in the order asked for, and without a sort, O(log *n*) and the
-  ///   objects read; else as without it.
+  /// The query throws ``ObjectError/Code/notFound`` on each run if no object with this id is stored.
+  ///
+  /// - Parameter object: The last object of the previous page.
+  /// - Returns: The restricted query.
+  /// - Complexity: When the query runs, O(log *n*) plus the objects read if an index has the
+  ///   requested order or if the query has no sort; otherwise as without the restriction.
   public func after(_ object: Object) -> Query { starting(.object(object)) }
 
-  /// Only objects that come behind a page.
+  /// Returns the query restricted to the objects after a page.
   ///
-  /// - Throws: When run: ``ObjectError/Code/invalidCursor`` when the cursor is another query's.
+  /// The query throws ``ObjectError/Code/invalidCursor`` on each run if the cursor belongs to another
+  /// query.
+  ///
+  /// - Parameter cursor: The ``ObjectPage/next`` of the previous page.
+  /// - Returns: The restricted query.
   public func after(_ cursor: PageCursor) -> Query { starting(.cursor(cursor)) }
 
-  /// The next objects of the query, and where to go on.
+  /// Returns the next page of the query.
   ///
   /// ```swift
   /// var page = try query.page(size: 20)
@@ -101,16 +119,20 @@ extension Query {
   /// }
   /// ```
   ///
-  /// Objects that are inserted, changed or deleted between two pages move nothing: each object that
-  /// was there all the time with the same sort values is in exactly one page. A page costs the same
-  /// wherever it begins, unlike an offset. The size stands in place of the query's own limit; an
-  /// offset counts for the first page.
+  /// Inserts, changes and deletions between two pages do not move other objects: an object that
+  /// exists throughout with the same sort values is in exactly one page. Unlike with an offset, the
+  /// cost of a page does not depend on its position. The size replaces the query's limit; the
+  /// query's offset applies to the first page.
   ///
   /// - Parameters:
-  ///   - cursor: The `next` of the page before; `nil`: from the beginning.
-  ///   - size: The most objects of the page, at least one.
-  /// - Throws: ``ObjectError/Code/invalidCursor`` when the cursor is damaged, or of a query with
-  ///   another type, predicate or sort, or when the query sorts by a property that is not `Codable`.
+  ///   - cursor: The `next` of the previous page, or `nil` for the first page.
+  ///   - size: The maximum number of objects of the page, at least one.
+  /// - Returns: The page.
+  /// - Throws: ``ObjectError/Code/invalidCursor`` if the cursor is damaged, if it belongs to a
+  ///   query with another type, predicate or sort, or if the query sorts by a property that is not
+  ///   `Codable`; the errors of ``Query/fetch()-()``.
+  /// - Complexity: O(*k* log *n*) for *k* objects of the page if an index has the requested order;
+  ///   otherwise as ``Query/explain()`` reports.
   public func page(after cursor: PageCursor? = nil, size: Int) throws -> ObjectPage<Object> {
     var query = self
     if let cursor { query = query.starting(.cursor(cursor)).offset(0) }
@@ -124,18 +146,19 @@ extension Query {
 
   // MARK: Cursors
 
-  /// What tells the query from others, the same in every process: without limits.
+  /// The identity of the query without its limits, equal in every process.
   private var fingerprint: UInt64 {
     let text = ([Object.storedName, predicate.identity(withOrigins: true)] + sorts.map(\.text))
       .joined(separator: "\n")
     return XXH64.hash(Array(text.utf8))
   }
 
-  /// The comparisons and sorts that cannot be told from others of their type.
+  /// The text of a comparison or sort that is indistinguishable from another one of its type, or
+  /// `nil`.
   private var anonymous: String? {
     sorts.map(\.text).first(where: AnyPath.isAnonymous)
       ?? predicate.node.allComparisons.first {
-        // References are found by an index of their own, and mostly have no name.
+        // References use an index of their type and most of them have no name.
         $0.path != nil && $0.path != AnyPath(path: \Object.larderReferences)
           && AnyPath.isAnonymous($0.text)
       }?.text
@@ -145,16 +168,16 @@ extension Query {
     if let anonymous {
       throw ObjectError(
         .invalidCursor, type: Object.storedName,
-        "The query uses a computed property without a name (\(anonymous)), which a cursor cannot tell "
-          + "from another of its type. Name it in computedProperties, or use after(_:) with an object."
+        "The query uses a computed property without a name (\(anonymous)), which a cursor cannot "
+          + "identify. Name it in computedProperties, or use after(_:) with an object."
       )
     }
     let values = try sorts.map { sort in
       guard let coding = sort.coding else {
         throw ObjectError(
           .invalidCursor, type: Object.storedName,
-          "The query sorts by \(sort.text), which is not Codable, so no cursor can hold it. Use "
-            + "after(_:) with an object.")
+          "The query sorts by \(sort.text), which is not Codable, so a cursor cannot store it. "
+            + "Use after(_:) with an object.")
       }
       return try coding.encode(found.object)
     }

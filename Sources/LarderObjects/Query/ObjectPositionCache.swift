@@ -6,18 +6,20 @@ internal import LarderCache
 internal import LarderEngine
 internal import Synchronization
 
-// OBJECTS IN MEMORY, BY SEQUENCE
+// OBJECTS IN MEMORY, BY SEQUENCE NUMBER
 //
-// An index leads to sequences. Where the object of one is in memory, and the stamps say that nobody
-// has written it since it was read, the query needs neither its record nor the checksum of that, and
-// waits for a few lines of memory instead of twenty. What is remembered here are hints, a word each;
-// the object found says of which type and sequence it is, and the memory tier whether it is current.
+// An index leads to sequence numbers. If the object of one is in memory, and the stamps prove that
+// no process has written it since it was read, the query needs neither its record nor the record's
+// checksum, and loads a few cache lines instead of twenty. This cache stores hints of one word
+// each; the object found contains its type identifier and sequence number, and the memory tier
+// validates whether it is current.
 
-/// Where in a memory tier the objects of a type were last seen.
+/// A cache of the memory tier positions of a type's objects.
 final class ObjectPositionCache: Sendable {
   private struct State: Sendable {
-    /// The low half of a sequence, a shard (4 bits), a position plus one (28 bits); zero: nothing.
-    /// At the sequence's low bits: those of a type are given one after the other.
+    /// Entries of: the low half of a sequence number, a shard (4 bits), a position plus one (28
+    /// bits); zero if empty. The low bits of the sequence number select the entry, because the
+    /// sequence numbers of a type are consecutive.
     var words: ContiguousArray<UInt64> = []
     var used = 0
   }
@@ -64,7 +66,7 @@ final class ObjectPositionCache: Sendable {
 }
 
 extension ObjectTypeDescriptor {
-  /// The object of a sequence, if it is in memory as a snapshot has it.
+  /// Returns the object of a sequence number if the memory tier holds the version of a snapshot.
   func remembered(
     _ sequence: UInt64, _ type: UInt32, _ view: SnapshotView
   ) -> (object: Object, commitVersion: UInt64)? {
@@ -77,7 +79,8 @@ extension ObjectTypeDescriptor {
     return (object, found.commitVersion)
   }
 
-  /// Files what a query has read, to be found by its id and by its sequence.
+  /// Inserts an object that a query has read into the memory tier, under its id and its sequence
+  /// number.
   func insert(
     _ decoded: Decoded, _ text: String, _ id: [UInt8], _ head: StoredObjectMetadata, cost: Int,
     _ view: SnapshotView

@@ -4,34 +4,43 @@
 
 internal import LarderSystem
 
-/// The question for one object, in the form `Papyrus` has it: `store.object(id: "S", of: Car.self)`.
+/// A query for one object, in the spelling of Papyrus: `store.object(id: "S", of: Car.self)`.
 public struct ObjectQuery<Object: Storable>: Sendable {
   let store: ObjectStore
-  /// The id asked for.
+  /// The id of the object.
   public let id: Object.ID
 
-  /// The object.
+  /// Returns the object.
   ///
-  /// - Throws: ``ObjectError/Code/notFound`` when there is none.
+  /// - Returns: The object in the newest snapshot.
+  /// - Throws: ``ObjectError/Code/notFound`` if the object does not exist; the errors of
+  ///   ``ObjectStore/object(_:id:)``.
+  /// - Complexity: O(log *n*).
   public func execute() throws -> Object {
     guard let object = try store.object(Object.self, id: id) else { throw missing }
     return object
   }
 
-  /// The object, read without blocking a thread of Swift's pool.
+  /// Returns the object without blocking a thread of the cooperative pool.
   ///
-  /// - Throws: ``ObjectError/Code/notFound`` when there is none.
+  /// - Returns: The object in the newest snapshot.
+  /// - Throws: The errors of the synchronous overload.
   public func execute() async throws -> Object {
     try await BackgroundExecutor.shared.run { try self.execute() }
   }
 
-  /// Observes the object: its present state first, then the latest after each change by any process;
-  /// `nil` while there is none. The sequence does not end; cancel its task, or leave the loop.
+  /// Observes the object: its current state, then the newest state after each change by any
+  /// process.
   ///
-  /// - Returns: The states.
+  /// An element is `nil` while the object does not exist. The sequence does not end; cancel its
+  /// task, or leave the loop.
+  ///
+  /// - Returns: The sequence of states. It throws if the store is closed or the object cannot be
+  ///   read.
   public func observe() -> ObservedValues<Object?> { store.values(of: Object.self, id: id) }
 
-  /// The object, or the error that there is none.
+  /// The states of the object. The sequence throws ``ObjectError/Code/notFound`` while the object
+  /// does not exist.
   package var present: ObservedValues<Object> {
     let missing = missing
     return observe().mapping { object in
@@ -42,13 +51,18 @@ public struct ObjectQuery<Object: Storable>: Sendable {
 
   private var missing: ObjectError {
     ObjectError(
-      .notFound, type: Object.storedName, "There is no such object. Save it first.",
+      .notFound, type: Object.storedName, "The object does not exist. Save it first.",
       ids: [ObjectTypeDescriptor<Object>.text(of: id)])
   }
 }
 
 extension ObjectStore {
-  /// The object of an id, to be fetched or observed.
+  /// Returns a query for one object, to fetch or observe it.
+  ///
+  /// - Parameters:
+  ///   - id: The id of the object.
+  ///   - type: The object type.
+  /// - Returns: The query. It reads nothing until it runs.
   public func object<Object: Storable>(
     id: Object.ID, of type: Object.Type
   ) -> ObjectQuery<Object> {
@@ -57,7 +71,7 @@ extension ObjectStore {
 }
 
 extension ObservedValues {
-  /// The states in another form; an error of `transform` ends the sequence.
+  /// Returns the transformed states. An error of `transform` ends the sequence.
   func mapping<Other: Sendable>(
     _ transform: @escaping @Sendable (Element) throws -> Other
   ) -> ObservedValues<Other> {
@@ -68,14 +82,14 @@ extension ObservedValues {
     })
   }
 
-  /// The states as a stream that reads each when it is awaited.
+  /// Returns a stream that reads each state when it is awaited.
   func stream() -> AsyncThrowingStream<Element, any Error> {
     let steps = SharedSteps(start())
     return AsyncThrowingStream { try await steps.next() }
   }
 }
 
-/// Steps that a stream takes, one after the other.
+/// The serialised steps of a stream's iterator.
 private actor SharedSteps<Element: Sendable> {
   private let step: () async throws -> Element?
 

@@ -2,16 +2,17 @@
 // Copyright 2026 the Larder authors. Licensed under Apache-2.0.
 // SPDX-License-Identifier: Apache-2.0
 
-/// A key path that may go from one thread to another; every literal one may.
+/// A key path that can be sent between threads. Every key path literal can.
 public typealias Path<Root, Value> = any (KeyPath<Root, Value> & Sendable)
 
-/// A key path without its types, to compare with others.
-// Sound: made from paths that are Sendable, and from such paths one behind the other.
+/// A type-erased key path that can be compared.
+/// @unchecked Sendable: created from Sendable key paths and from appended Sendable key paths.
 struct AnyPath: @unchecked Sendable, Hashable {
   let path: AnyKeyPath
 
-  /// A key path as it is written. A computed property has the name it is declared with; without one
-  /// it is described by its type, without the address, which is another in every process.
+  /// Returns the key path as it is written. A computed property has its declared name. Without one,
+  /// the name is the description of its type without the address, because the address differs
+  /// between processes.
   func name<Object: Storable>(in type: Object.Type) -> String {
     let text = "\(path)"
     guard let dot = text.firstIndex(of: ".") else { return text }
@@ -24,7 +25,7 @@ struct AnyPath: @unchecked Sendable, Hashable {
       .filter { !$0.hasPrefix("0x") }.joined(separator: " ")
   }
 
-  /// Whether a name says no more of a computed property than its type.
+  /// Returns whether a name describes only the type of a computed property.
   static func isAnonymous(_ name: String) -> Bool { name.contains(computed) }
 
   private static let computed = "<computed"
@@ -42,19 +43,19 @@ struct AnyPath: @unchecked Sendable, Hashable {
 /// }
 /// ```
 ///
-/// An index over a computed property without a name is refused, and so is a ``PageCursor`` of a query
-/// that sorts or compares by one: one property could not be told from another of its type. Its value
-/// must follow from what is stored of the object alone. Change the name when the property's values
-/// change: then indexes are built again.
+/// An index over an unnamed computed property is rejected, and so is a ``PageCursor`` of a query
+/// that sorts or compares by one, because the property is indistinguishable from another of its
+/// type. The value must depend only on the stored object. If the values of the property change,
+/// change the name: the indexes are then rebuilt.
 public struct ComputedProperty<Object: Storable>: Sendable {
-  /// The name.
+  /// The name of the property.
   public let name: String
   let path: AnyPath
 
   /// Names a computed property.
   ///
   /// - Parameters:
-  ///   - name: The name, which no other property of the type has.
+  ///   - name: A name that is unique among the properties of the type.
   ///   - path: The property, or a property of a property.
   public init<Value>(_ name: String, _ path: Path<Object, Value>) {
     self.name = name
@@ -62,8 +63,8 @@ public struct ComputedProperty<Object: Storable>: Sendable {
   }
 }
 
-/// A key path from an object to a value.
-// Sound: made from paths that are Sendable, and from such paths one behind the other.
+/// A typed key path from an object to a value.
+/// @unchecked Sendable: created from Sendable key paths and from appended Sendable key paths.
 struct PropertyPath<Object, Value>: @unchecked Sendable {
   let path: KeyPath<Object, Value>
 

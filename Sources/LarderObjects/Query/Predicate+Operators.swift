@@ -10,13 +10,14 @@ internal import LarderCoding
   internal import Foundation
 #endif
 
-// The comparisons that key paths have by themselves: `\.year >= 2020`.
+// The comparisons that key paths support directly: `\.year >= 2020`.
 
 extension KeyRange {
-  /// Constants longer than an index keeps are compared by what it keeps.
+  /// The maximum length of an index key in bytes. Longer constants are compared by their truncated
+  /// keys.
   static let limit = 440
 
-  /// With bounds that an index keeps whole.
+  /// The range with bounds that an index stores completely.
   var widened: KeyRange {
     KeyRange(
       lower: KeyRange.bound(lower),
@@ -40,17 +41,18 @@ extension KeyRange {
     KeyRange(lower: firstValue, upper: after(bound(key)))
   }
 
-  /// Whether a constant's key tells exactly which values fit.
+  /// Returns whether the key of a constant determines exactly which values match.
   static func isExact<Value: Sendable>(_ key: [UInt8], _ value: Value) -> Bool {
     guard key.count <= limit else { return false }
-    // The frequent types first: asking for a conformance costs more than these.
+    // The frequent types first: a dynamic conformance check costs more than these comparisons.
     if Value.self == Int.self || Value.self == String.self { return true }
-    // What is no number has a key behind all others, and is neither equal to nor above anything.
+    // NaN encodes after every number, but `==` and `>` return false for it, so the key range is not
+    // exact.
     return !(value is any FloatingPoint || value is Date)
   }
 }
 
-/// The index key of a constant; `nil`: no index can be over it.
+/// Returns the index key of a constant, or `nil` if an index cannot contain the type.
 func indexKey<Value: Sendable>(_ value: Value) -> [UInt8]? {
   if Value.self == Int.self, let value = value as? Int { return value.indexKey }
   if Value.self == String.self, let value = value as? String { return value.indexKey }
@@ -62,7 +64,7 @@ extension Predicate {
     _ path: PropertyPath<Object, Value>, _ sign: String, _ value: some Sendable,
     _ range: ([UInt8]) -> KeyRange, _ holds: @escaping @Sendable (Value) -> Bool
   ) -> Predicate {
-    // A type with its own `<` has another order than its keys.
+    // A type with its own `<` has an order that differs from the order of its keys.
     let key = sign == "==" || isIndexOrdered(value) ? indexKey(value) : nil
     return Predicate(
       of: path, "\(path.name) \(sign) \(literal(value))", constants: ConstantIdentity(value),
@@ -76,7 +78,8 @@ extension Predicate {
       || Constant.self is any IndexOrdered.Type
   }
 
-  /// To `Date` one that is no number is at most, and at least, every other: Swift's `<=` is "not above".
+  /// Adjusts the ranges for dates. In Swift, `<=` of `Date` means "not above", so a NaN date is
+  /// both at most and at least every other date.
   private static func dates(
     _ ranges: [KeyRange], _ sign: String, _ value: some Sendable
   ) -> [KeyRange]? {
@@ -95,62 +98,103 @@ extension Predicate {
     ) { $0 != value }
   }
 
-  /// What a constant looks like in a description.
+  /// Returns the description of a constant.
   static func literal(_ value: some Sendable) -> String {
     switch value {
     case let text as String: text.debugDescription
-    // In words it would lose its fraction, and trap where the calendar ends.
+    // The calendar form loses the fraction, and traps outside the range of the calendar.
     case let date as Date: "Date(\(date.timeIntervalSinceReferenceDate))"
     default: "\(value)"
     }
   }
 }
 
-/// Whether the property has this value.
+/// Returns a predicate that matches objects whose property equals a value. An index on the property
+/// serves it.
+///
+/// - Parameters:
+///   - path: The property.
+///   - value: The value.
+/// - Returns: The predicate.
 public func == <Object: Storable, Value: Equatable & Sendable>(
   path: Path<Object, Value>, value: Value
 ) -> Predicate<Object> {
   .compare(PropertyPath(path), "==", value, KeyRange.equal) { $0 == value }
 }
 
-/// Whether the property has another value.
+/// Returns a predicate that matches objects whose property differs from a value.
+///
+/// - Parameters:
+///   - path: The property.
+///   - value: The value.
+/// - Returns: The predicate.
 public func != <Object: Storable, Value: Equatable & Sendable>(
   path: Path<Object, Value>, value: Value
 ) -> Predicate<Object> {
   .different(PropertyPath(path), value)
 }
 
-/// Whether the property is below a value.
+/// Returns a predicate that matches objects whose property is less than a value. An index on the
+/// property serves it.
+///
+/// - Parameters:
+///   - path: The property.
+///   - value: The exclusive upper bound.
+/// - Returns: The predicate.
 public func < <Object: Storable, Value: Comparable & Sendable>(
   path: Path<Object, Value>, value: Value
 ) -> Predicate<Object> {
   .compare(PropertyPath(path), "<", value, KeyRange.below) { SortOrdering.isBelow($0, value) }
 }
 
-/// Whether the property is a value or below it.
+/// Returns a predicate that matches objects whose property is at most a value. An index on the
+/// property serves it.
+///
+/// - Parameters:
+///   - path: The property.
+///   - value: The inclusive upper bound.
+/// - Returns: The predicate.
 public func <= <Object: Storable, Value: Comparable & Sendable>(
   path: Path<Object, Value>, value: Value
 ) -> Predicate<Object> {
   .compare(PropertyPath(path), "<=", value, KeyRange.upTo) { SortOrdering.isAtMost($0, value) }
 }
 
-/// Whether the property is above a value.
+/// Returns a predicate that matches objects whose property is greater than a value. An index on the
+/// property serves it.
+///
+/// - Parameters:
+///   - path: The property.
+///   - value: The exclusive lower bound.
+/// - Returns: The predicate.
 public func > <Object: Storable, Value: Comparable & Sendable>(
   path: Path<Object, Value>, value: Value
 ) -> Predicate<Object> {
   .compare(PropertyPath(path), ">", value, KeyRange.above) { SortOrdering.isBelow(value, $0) }
 }
 
-/// Whether the property is a value or above it.
+/// Returns a predicate that matches objects whose property is at least a value. An index on the
+/// property serves it.
+///
+/// - Parameters:
+///   - path: The property.
+///   - value: The inclusive lower bound.
+/// - Returns: The predicate.
 public func >= <Object: Storable, Value: Comparable & Sendable>(
   path: Path<Object, Value>, value: Value
 ) -> Predicate<Object> {
   .compare(PropertyPath(path), ">=", value, KeyRange.from) { SortOrdering.isAtMost(value, $0) }
 }
 
-// What is missing is neither below nor above anything.
+// `nil` is neither less than nor greater than any value.
 
-/// Whether the property has a value, and it is below another.
+/// Returns a predicate that matches objects whose optional property has a value that is less than
+/// another.
+///
+/// - Parameters:
+///   - path: The optional property; `nil` does not match.
+///   - value: The exclusive upper bound.
+/// - Returns: The predicate.
 public func < <Object: Storable, Value: Comparable & Sendable>(
   path: Path<Object, Value?>, value: Value
 ) -> Predicate<Object> {
@@ -159,7 +203,13 @@ public func < <Object: Storable, Value: Comparable & Sendable>(
   }
 }
 
-/// Whether the property has a value, and it is another or below it.
+/// Returns a predicate that matches objects whose optional property has a value that is at most
+/// another.
+///
+/// - Parameters:
+///   - path: The optional property; `nil` does not match.
+///   - value: The inclusive upper bound.
+/// - Returns: The predicate.
 public func <= <Object: Storable, Value: Comparable & Sendable>(
   path: Path<Object, Value?>, value: Value
 ) -> Predicate<Object> {
@@ -168,7 +218,13 @@ public func <= <Object: Storable, Value: Comparable & Sendable>(
   }
 }
 
-/// Whether the property has a value, and it is above another.
+/// Returns a predicate that matches objects whose optional property has a value that is greater
+/// than another.
+///
+/// - Parameters:
+///   - path: The optional property; `nil` does not match.
+///   - value: The exclusive lower bound.
+/// - Returns: The predicate.
 public func > <Object: Storable, Value: Comparable & Sendable>(
   path: Path<Object, Value?>, value: Value
 ) -> Predicate<Object> {
@@ -177,7 +233,13 @@ public func > <Object: Storable, Value: Comparable & Sendable>(
   }
 }
 
-/// Whether the property has a value, and it is another or above it.
+/// Returns a predicate that matches objects whose optional property has a value that is at least
+/// another.
+///
+/// - Parameters:
+///   - path: The optional property; `nil` does not match.
+///   - value: The inclusive lower bound.
+/// - Returns: The predicate.
 public func >= <Object: Storable, Value: Comparable & Sendable>(
   path: Path<Object, Value?>, value: Value
 ) -> Predicate<Object> {

@@ -7,11 +7,11 @@ internal import LarderCoding
 // PREDICATES
 //
 // A predicate is a tree of values: comparisons of one property with constants, and `&&`, `||`, `!`
-// over them. Each comparison knows how to judge an object, how to describe itself, and, where the
-// constant is a value an index can be over, which keys of an index on the property it allows. So the
-// planner can look into it, and what the planner cannot use is judged object by object.
+// over them. Each comparison contains a function that evaluates it on an object, a description and,
+// if an index can contain the constant, the index keys on the property that can match. So the
+// planner can analyse the tree, and the query evaluates per object what no index covers.
 
-/// Which objects a query wants.
+/// A condition that selects objects of a type.
 ///
 /// ```swift
 /// cars.where(\.year >= 2020 && (\.model == "S" || \.tags, contains("fast")))
@@ -30,9 +30,10 @@ public struct Predicate<Object: Storable>: Sendable, CustomStringConvertible {
   struct Leaf: Sendable {
     let comparison: Comparison
     let holds: @Sendable (Object) -> Bool
-    /// The same about the property's field in a record; made when objects have to be judged.
+    /// The same comparison on the property's field in a record; created when the query filters
+    /// objects.
     let stored: (@Sendable () -> StoredProperty<Object>?)?
-    /// Where a closure stands in the program: all that tells it from another.
+    /// The source location of a closure, which is the closure's only identity.
     var origin: String?
   }
 
@@ -52,7 +53,7 @@ public struct Predicate<Object: Storable>: Sendable, CustomStringConvertible {
           isExact: isExact), holds: holds, stored: nil))
   }
 
-  /// A comparison of a property.
+  /// Creates a comparison of a property.
   init<Value>(
     of path: PropertyPath<Object, Value>, _ text: @autoclosure @escaping @Sendable () -> String,
     constants: @autoclosure @escaping @Sendable () -> ConstantIdentity = .text,
@@ -67,7 +68,7 @@ public struct Predicate<Object: Storable>: Sendable, CustomStringConvertible {
         stored: { StoredProperty(path, holds) }))
   }
 
-  /// A predicate no index can help: every object is decoded and judged.
+  /// Creates a predicate that no index serves: the query decodes and evaluates every object.
   ///
   /// - Parameters:
   ///   - holds: The closure that decides whether an object matches.
@@ -85,10 +86,13 @@ public struct Predicate<Object: Storable>: Sendable, CustomStringConvertible {
         holds: holds, stored: nil, origin: "\(fileID):\(line):\(column)"))
   }
 
-  /// Every object.
+  /// A predicate that matches every object.
   public static var all: Predicate { Predicate(.all) }
 
-  /// Whether it holds for an object.
+  /// Returns whether an object matches the predicate.
+  ///
+  /// - Parameter object: The object.
+  /// - Returns: `true` if the object matches.
   public func holds(for object: Object) -> Bool { Self.holds(node, object) }
 
   static func holds(_ node: Node, _ object: Object) -> Bool {
@@ -101,11 +105,13 @@ public struct Predicate<Object: Storable>: Sendable, CustomStringConvertible {
     }
   }
 
+  /// The predicate as an expression, with constants abbreviated where their type describes itself
+  /// so.
   public var description: String { Self.text(node) }
 
-  /// What tells it from other predicates, in every process that runs the same program.
+  /// Returns the identity of the predicate, equal in every process that runs the same program.
   ///
-  /// - Parameter withOrigins: Whether closures are told apart by where they are in the source.
+  /// - Parameter withOrigins: Whether closures are identified by their source location.
   func identity(withOrigins: Bool) -> String {
     Self.text(node) { leaf in
       leaf.comparison.constants.suffix
@@ -125,7 +131,12 @@ public struct Predicate<Object: Storable>: Sendable, CustomStringConvertible {
 
   // MARK: Composing
 
-  /// Both.
+  /// Returns a predicate that matches if both predicates match.
+  ///
+  /// - Parameters:
+  ///   - left: A predicate.
+  ///   - right: Another predicate.
+  /// - Returns: The conjunction.
   public static func && (left: Predicate, right: Predicate) -> Predicate {
     var nodes: [Node] = []
     for predicate in [left, right] {
@@ -138,13 +149,18 @@ public struct Predicate<Object: Storable>: Sendable, CustomStringConvertible {
     return nodes.isEmpty ? .all : Predicate(nodes.count == 1 ? nodes[0] : .and(nodes))
   }
 
-  /// Either, or both.
+  /// Returns a predicate that matches if at least one of the predicates matches.
+  ///
+  /// - Parameters:
+  ///   - left: A predicate.
+  ///   - right: Another predicate.
+  /// - Returns: The disjunction.
   public static func || (left: Predicate, right: Predicate) -> Predicate {
     var nodes: [Node] = []
     for predicate in [left, right] {
       switch predicate.node {
       case .all: return .all
-      // A list, not a chain: thousands of alternatives are no deep recursion.
+      // A flat list, so that thousands of alternatives do not cause deep recursion.
       case .or(let inner): nodes += inner
       default: nodes.append(predicate.node)
       }
@@ -152,19 +168,23 @@ public struct Predicate<Object: Storable>: Sendable, CustomStringConvertible {
     return Predicate(.or(nodes))
   }
 
-  /// Not.
+  /// Returns a predicate that matches if another does not.
+  ///
+  /// - Parameter predicate: The predicate.
+  /// - Returns: The negation.
   public static prefix func ! (predicate: Predicate) -> Predicate {
     Predicate(.not(predicate.node))
   }
 }
 
-/// Keys of an index from one on and below another, as bytes.
+/// A half-open range of index keys.
 struct KeyRange: Sendable, Hashable {
   var lower: [UInt8]
-  /// `nil`: up to the last.
+  /// The exclusive upper bound, or `nil` for a range without one.
   var upper: [UInt8]?
-  /// Whether the lower bound is whole elements and every key in the range begins with them: what
-  /// comes next in a compound key may be said as well. A part of a text is no whole element.
+  /// Whether the lower bound consists of complete elements and every key in the range begins with
+  /// them. Only then can a comparison of the next property of a compound key narrow the range. A
+  /// prefix of a string is not a complete element.
   private(set) var isEquality = false
 
   init(lower: [UInt8], upper: [UInt8]?) {
@@ -172,17 +192,18 @@ struct KeyRange: Sendable, Hashable {
     self.upper = upper
   }
 
-  /// The keys that are, or begin with, these whole elements.
+  /// Returns the range of the keys that equal or begin with these complete elements.
   static func exactly(_ key: [UInt8]) -> KeyRange {
     var range = KeyRange(lower: key, upper: after(key))
     range.isEquality = true
     return range
   }
 
-  /// The first bytes behind every key that begins with these. No type code is 0xFF.
+  /// Returns the lower bound of the keys after every key that begins with these bytes. No type code
+  /// is 0xFF.
   static func after(_ key: [UInt8]) -> [UInt8] { key + [0xFF] }
 
-  /// Behind every value that is there; a value that is missing comes before all.
+  /// The lower bound of all values; `nil` encodes before them.
   static let firstValue: [UInt8] = [0x01]
 
   func intersection(_ other: KeyRange) -> KeyRange {

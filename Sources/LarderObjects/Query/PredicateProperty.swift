@@ -5,7 +5,7 @@
 internal import LarderCoding
 internal import Synchronization
 
-// What key paths cannot say by themselves is said of a property in a closure:
+// Predicates that key paths alone cannot express use a property in a closure:
 //
 //     cars.where { $0.year >= 2020 && $0.model.hasPrefix("A") && $0.tags.contains("fast") }
 
@@ -14,7 +14,9 @@ internal import Synchronization
 public struct PredicateRoot<Object: Storable>: Sendable {
   init() {}
 
-  /// A property.
+  /// Returns a property of the object.
+  ///
+  /// - Parameter path: The key path of the property.
   public subscript<Value: Sendable>(
     dynamicMember path: Path<Object, Value>
   ) -> PredicateProperty<Object, Value> { PredicateProperty(path) }
@@ -25,12 +27,16 @@ public struct PredicateRoot<Object: Storable>: Sendable {
 public struct PredicateProperty<Object: Storable, Value: Sendable>: Sendable {
   let path: PropertyPath<Object, Value>
 
-  /// The property at a key path, for predicates outside of a closure.
+  /// Creates a property from a key path, for predicates outside a closure.
+  ///
+  /// - Parameter path: The key path of the property.
   public init(_ path: Path<Object, Value>) { self.path = PropertyPath(path) }
 
   init(path: PropertyPath<Object, Value>) { self.path = path }
 
-  /// A property of this property.
+  /// Returns a property of this property.
+  ///
+  /// - Parameter inner: The key path from this property.
   public subscript<Inner: Sendable>(
     dynamicMember inner: Path<Value, Inner>
   ) -> PredicateProperty<Object, Inner> {
@@ -41,16 +47,31 @@ public struct PredicateProperty<Object: Storable, Value: Sendable>: Sendable {
 }
 
 extension PredicateProperty where Value: Equatable {
-  /// Whether the property has this value.
+  /// Returns a predicate that matches objects whose property equals a value. An index on the
+  /// property serves it.
+  ///
+  /// - Parameters:
+  ///   - property: The property.
+  ///   - value: The value.
+  /// - Returns: The predicate.
   public static func == (property: Self, value: Value) -> Predicate<Object> {
     .compare(property.path, "==", value, KeyRange.equal) { $0 == value }
   }
-  /// Whether the property has another value.
+  /// Returns a predicate that matches objects whose property differs from a value.
+  ///
+  /// - Parameters:
+  ///   - property: The property.
+  ///   - value: The value.
+  /// - Returns: The predicate.
   public static func != (property: Self, value: Value) -> Predicate<Object> {
     .different(property.path, value)
   }
 
-  /// Whether the value is one of these.
+  /// Returns a predicate that matches objects whose property equals one of several values. An index
+  /// on the property serves it.
+  ///
+  /// - Parameter values: The values; an empty array matches nothing.
+  /// - Returns: The predicate.
   public func isIn(_ values: [Value]) -> Predicate<Object> {
     let keys = values.map { indexKey($0) }
     let ranges = keys.allSatisfy { $0 != nil } ? keys.map { KeyRange.equal($0!) } : nil
@@ -68,36 +89,72 @@ extension PredicateProperty where Value: Equatable {
 }
 
 extension PredicateProperty where Value: Comparable {
-  /// Whether the property is below a value.
+  /// Returns a predicate that matches objects whose property is less than a value. An index on the
+  /// property serves it.
+  ///
+  /// - Parameters:
+  ///   - property: The property.
+  ///   - value: The exclusive upper bound.
+  /// - Returns: The predicate.
   public static func < (property: Self, value: Value) -> Predicate<Object> {
     .compare(property.path, "<", value, KeyRange.below) { SortOrdering.isBelow($0, value) }
   }
-  /// Whether the property is a value or below it.
+  /// Returns a predicate that matches objects whose property is at most a value. An index on the
+  /// property serves it.
+  ///
+  /// - Parameters:
+  ///   - property: The property.
+  ///   - value: The inclusive upper bound.
+  /// - Returns: The predicate.
   public static func <= (property: Self, value: Value) -> Predicate<Object> {
     .compare(property.path, "<=", value, KeyRange.upTo) { SortOrdering.isAtMost($0, value) }
   }
-  /// Whether the property is above a value.
+  /// Returns a predicate that matches objects whose property is greater than a value. An index on
+  /// the property serves it.
+  ///
+  /// - Parameters:
+  ///   - property: The property.
+  ///   - value: The exclusive lower bound.
+  /// - Returns: The predicate.
   public static func > (property: Self, value: Value) -> Predicate<Object> {
     .compare(property.path, ">", value, KeyRange.above) { SortOrdering.isBelow(value, $0) }
   }
-  /// Whether the property is a value or above it.
+  /// Returns a predicate that matches objects whose property is at least a value. An index on the
+  /// property serves it.
+  ///
+  /// - Parameters:
+  ///   - property: The property.
+  ///   - value: The inclusive lower bound.
+  /// - Returns: The predicate.
   public static func >= (property: Self, value: Value) -> Predicate<Object> {
     .compare(property.path, ">=", value, KeyRange.from) { SortOrdering.isAtMost(value, $0) }
   }
 
-  /// Whether the value lies in a range that includes its end.
+  /// Returns a predicate that matches objects whose property is in a closed range.
+  ///
+  /// - Parameter range: The range, including both bounds.
+  /// - Returns: The predicate.
   public func isIn(_ range: ClosedRange<Value>) -> Predicate<Object> {
     self >= range.lowerBound && self <= range.upperBound
   }
 
-  /// Whether the value lies in a range that does not include its end.
+  /// Returns a predicate that matches objects whose property is in a half-open range.
+  ///
+  /// - Parameter range: The range, excluding the upper bound.
+  /// - Returns: The predicate.
   public func isIn(_ range: Range<Value>) -> Predicate<Object> {
     self >= range.lowerBound && self < range.upperBound
   }
 }
 
 extension PredicateProperty {
-  /// Whether there is a value, and it is below another.
+  /// Returns a predicate that matches objects whose optional property has a value less than
+  /// another.
+  ///
+  /// - Parameters:
+  ///   - property: The optional property; `nil` does not match.
+  ///   - value: The exclusive upper bound.
+  /// - Returns: The predicate.
   public static func < <Inner: Comparable & Sendable>(
     property: Self, value: Inner
   ) -> Predicate<Object> where Value == Inner? {
@@ -105,7 +162,13 @@ extension PredicateProperty {
       $0.map { SortOrdering.isBelow($0, value) } ?? false
     }
   }
-  /// Whether there is a value, and it is another or below it.
+  /// Returns a predicate that matches objects whose optional property has a value of at most
+  /// another.
+  ///
+  /// - Parameters:
+  ///   - property: The optional property; `nil` does not match.
+  ///   - value: The inclusive upper bound.
+  /// - Returns: The predicate.
   public static func <= <Inner: Comparable & Sendable>(
     property: Self, value: Inner
   ) -> Predicate<Object> where Value == Inner? {
@@ -113,7 +176,13 @@ extension PredicateProperty {
       $0.map { SortOrdering.isAtMost($0, value) } ?? false
     }
   }
-  /// Whether there is a value, and it is above another.
+  /// Returns a predicate that matches objects whose optional property has a value greater than
+  /// another.
+  ///
+  /// - Parameters:
+  ///   - property: The optional property; `nil` does not match.
+  ///   - value: The exclusive lower bound.
+  /// - Returns: The predicate.
   public static func > <Inner: Comparable & Sendable>(
     property: Self, value: Inner
   ) -> Predicate<Object> where Value == Inner? {
@@ -121,7 +190,13 @@ extension PredicateProperty {
       $0.map { SortOrdering.isBelow(value, $0) } ?? false
     }
   }
-  /// Whether there is a value, and it is another or above it.
+  /// Returns a predicate that matches objects whose optional property has a value of at least
+  /// another.
+  ///
+  /// - Parameters:
+  ///   - property: The optional property; `nil` does not match.
+  ///   - value: The inclusive lower bound.
+  /// - Returns: The predicate.
   public static func >= <Inner: Comparable & Sendable>(
     property: Self, value: Inner
   ) -> Predicate<Object> where Value == Inner? {
@@ -130,7 +205,10 @@ extension PredicateProperty {
     }
   }
 
-  /// Whether there is no value.
+  /// Returns a predicate that matches objects whose optional property is `nil`. An index on the
+  /// property serves it.
+  ///
+  /// - Returns: The predicate.
   public func isNil<Inner>() -> Predicate<Object> where Value == Inner? {
     let path = path
     return Predicate(of: path, "\(name) == nil", ranges: [.exactly([0])]) {
@@ -138,7 +216,10 @@ extension PredicateProperty {
     }
   }
 
-  /// Whether there is a value.
+  /// Returns a predicate that matches objects whose optional property has a value. An index on the
+  /// property serves it.
+  ///
+  /// - Returns: The predicate.
   public func isNotNil<Inner>() -> Predicate<Object> where Value == Inner? {
     let path = path
     return Predicate(
@@ -148,12 +229,16 @@ extension PredicateProperty {
 }
 
 extension PredicateProperty where Value == Bool {
-  /// The property itself, as a predicate.
+  /// A predicate that matches objects whose Boolean property is `true`.
   public var isTrue: Predicate<Object> { self == true }
 }
 
 extension PredicateProperty where Value == String {
-  /// Whether the text begins with another.
+  /// Returns a predicate that matches objects whose string begins with a prefix. An index on the
+  /// property serves it.
+  ///
+  /// - Parameter prefix: The prefix.
+  /// - Returns: The predicate.
   public func hasPrefix(_ prefix: String) -> Predicate<Object> {
     var encoder = IndexKeyEncoder()
     encoder.append(prefix)
@@ -165,7 +250,10 @@ extension PredicateProperty where Value == String {
     ) { $0.hasPrefix(prefix) }
   }
 
-  /// Whether the text ends with another.
+  /// Returns a predicate that matches objects whose string ends with a suffix.
+  ///
+  /// - Parameter suffix: The suffix.
+  /// - Returns: The predicate.
   public func hasSuffix(_ suffix: String) -> Predicate<Object> {
     let path = path
     return Predicate(of: path, "\(name).hasSuffix(\(suffix.debugDescription))") {
@@ -173,7 +261,11 @@ extension PredicateProperty where Value == String {
     }
   }
 
-  /// Whether another text is part of the text: whole characters of it, however they are composed.
+  /// Returns a predicate that matches objects whose string contains another: complete characters,
+  /// compared by canonical equivalence.
+  ///
+  /// - Parameter part: The string to find.
+  /// - Returns: The predicate.
   public func contains(_ part: String) -> Predicate<Object> {
     let path = path
     return Predicate(of: path, "\(name).contains(\(part.debugDescription))") {
@@ -181,7 +273,10 @@ extension PredicateProperty where Value == String {
     }
   }
 
-  /// Whether the text equals another, upper and lower case apart.
+  /// Returns a predicate that matches objects whose string equals another, ignoring case.
+  ///
+  /// - Parameter other: The string to compare with.
+  /// - Returns: The predicate.
   public func equalsIgnoringCase(_ other: String) -> Predicate<Object> {
     let path = path
     let lower = other.lowercased()
@@ -190,7 +285,10 @@ extension PredicateProperty where Value == String {
     }
   }
 
-  /// Whether another text is part of the text, upper and lower case apart.
+  /// Returns a predicate that matches objects whose string contains another, ignoring case.
+  ///
+  /// - Parameter part: The string to find.
+  /// - Returns: The predicate.
   public func containsIgnoringCase(_ part: String) -> Predicate<Object> {
     let path = path
     let lower = part.lowercased()
@@ -199,9 +297,13 @@ extension PredicateProperty where Value == String {
     }
   }
 
-  /// Whether a regular expression matches somewhere in the text.
+  /// Returns a predicate that matches objects whose string contains a match of a regular
+  /// expression.
   ///
-  /// - Throws: ``ObjectError/Code/invalidPattern`` for a pattern that is none.
+  /// - Parameter pattern: The regular expression in the syntax of Swift's `Regex`.
+  /// - Returns: The predicate.
+  /// - Throws: ``ObjectError/Code/invalidPattern`` if the pattern is not a valid regular
+  ///   expression.
   public func matches(_ pattern: String) throws -> Predicate<Object> {
     let regex: Regex<AnyRegexOutput>
     do {
@@ -209,7 +311,8 @@ extension PredicateProperty where Value == String {
     } catch {
       throw ObjectError(
         .invalidPattern, type: Object.storedName,
-        "\"\(pattern)\" is not a regular expression: \(error). Write it as Swift's Regex wants it.")
+        "The pattern \"\(pattern)\" is not a valid regular expression: \(error). Use the syntax of "
+          + "Swift's Regex.")
     }
     let expression = Mutex(regex)
     let box = Boxed(expression)
@@ -220,14 +323,18 @@ extension PredicateProperty where Value == String {
   }
 }
 
-/// A reference to something that cannot be copied.
+/// A shared reference to a noncopyable value.
 private final class Boxed<Value: ~Copyable & Sendable>: Sendable {
   let value: Value
   init(_ value: consuming Value) { self.value = value }
 }
 
 extension PredicateProperty where Value: Collection, Value.Element: Equatable & Sendable {
-  /// Whether an element is in the collection.
+  /// Returns a predicate that matches objects whose collection contains an element. A multi-key
+  /// index on the property serves it.
+  ///
+  /// - Parameter element: The element.
+  /// - Returns: The predicate.
   public func contains(_ element: Value.Element) -> Predicate<Object> {
     let path = path
     let key = indexKey(element)
@@ -239,12 +346,19 @@ extension PredicateProperty where Value: Collection, Value.Element: Equatable & 
     ) { $0.contains(element) }
   }
 
-  /// Whether every one of these elements is in the collection.
+  /// Returns a predicate that matches objects whose collection contains all of several elements.
+  ///
+  /// - Parameter elements: The elements; an empty array matches every object.
+  /// - Returns: The predicate.
   public func contains(all elements: [Value.Element]) -> Predicate<Object> {
     elements.reduce(.all) { $0 && contains($1) }
   }
 
-  /// Whether at least one of these elements is in the collection.
+  /// Returns a predicate that matches objects whose collection contains at least one of several
+  /// elements.
+  ///
+  /// - Parameter elements: The elements; an empty array matches nothing.
+  /// - Returns: The predicate.
   public func contains(any elements: [Value.Element]) -> Predicate<Object> {
     let path = path
     let keys = elements.map { indexKey($0) }

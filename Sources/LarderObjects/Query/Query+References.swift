@@ -5,9 +5,9 @@
 internal import LarderEngine
 internal import LarderLMDB
 
-/// What is loaded along with a query's objects.
+/// A reference whose objects a query loads together with its own.
 struct Inclusion<Object: Storable>: Sendable {
-  /// Returns what tells the children's states from others, object by object; with a source only.
+  /// Loads the children. With a source, returns a hash of the children's states for each object.
   let load: @Sendable ([Object], Generation, borrowing ReadTransaction) throws -> [Int]
 
   init<Property: Reference>(_ path: Path<Object, Property>, in store: ObjectStore) {
@@ -43,7 +43,8 @@ struct Inclusion<Object: Storable>: Sendable {
   private typealias Finder<Target: Storable> =
     (String, borrowing ReadTransaction) throws -> TrackedSnapshot.Child<Target>
 
-  /// How a child is found: in the source's snapshot, or in a transaction with what it wrote.
+  /// Returns the function that finds a child: in the snapshot of the source, or in a transaction
+  /// with its uncommitted writes.
   private static func finder<Target: Storable>(
     _ collection: ObjectCollection<Target>, _ context: ReferenceLoader, _ generation: Generation,
     _ transaction: borrowing ReadTransaction
@@ -58,7 +59,7 @@ struct Inclusion<Object: Storable>: Sendable {
       return { _, _ in .init(object: nil, state: 0) }
     }
     try kind.requireReadable(record)
-    // In a transaction the children's references see its writes as well.
+    // In a transaction, the references of the children load its uncommitted writes as well.
     let decoder =
       context.overlay.map {
         ReferenceDecoder(ReferenceLoader(store: collection.store, overlay: $0))
@@ -72,20 +73,23 @@ struct Inclusion<Object: Storable>: Sendable {
 }
 
 extension Query {
-  /// The objects together with what a reference of theirs leads to.
+  /// Returns the query with the objects of a reference loaded in the same snapshot.
   ///
   /// ```swift
   /// let cars = try store.objects(Car.self).including(\.$parts).including(\.$maker).fetch()
   /// ```
   ///
-  /// All of it is read in the query's own snapshot, each child once, however many refer to it.
-  /// Without it each object loads its children when they are looked at. There is no depth to be
-  /// chosen: children load theirs when those are looked at.
+  /// The query reads each child once, independent of the number of its referrers. Without
+  /// inclusion, each object loads its children on first access. An inclusion covers one level: the
+  /// children load their own references on first access.
+  ///
+  /// - Parameter path: The reference.
+  /// - Returns: The query.
   public func including<Property: Reference>(_ path: Path<Object, Property>) -> Query {
     adding(Inclusion(path, in: store))
   }
 
-  /// Only objects whose reference leads to an object.
+  /// Returns the query restricted to objects whose reference leads to an object.
   ///
   /// - Complexity: O(*k* log *n*) for *k* objects that refer to it; see `explain()`.
   public func `where`<Value: ReferenceTarget>(
@@ -94,7 +98,7 @@ extension Query {
     self.where(PredicateProperty(path).refers(to: target))
   }
 
-  /// Only objects one of whose references leads to an object.
+  /// Returns the query restricted to objects with at least one reference to an object.
   ///
   /// - Complexity: O(*k* log *n*) for *k* objects that refer to it; see `explain()`.
   public func `where`<Target: Storable>(
@@ -105,10 +109,18 @@ extension Query {
 }
 
 extension PredicateProperty where Value: Reference {
-  /// Whether the reference leads to an object: `cars.where { $0.$maker.refers(to: maker) }`.
+  /// Returns a predicate that matches objects whose reference leads to an object: `cars.where {
+  /// $0.$maker.refers(to: maker) }`.
+  ///
+  /// - Parameter target: The object referred to; only its id is used.
+  /// - Returns: The predicate.
   public func refers(to target: Value.Target) -> Predicate<Object> { refers(toID: target.id) }
 
-  /// Whether the reference leads to the object of an id, whether there is one or not.
+  /// Returns a predicate that matches objects whose reference leads to an id. The object of the id
+  /// need not exist.
+  ///
+  /// - Parameter id: The id referred to.
+  /// - Returns: The predicate.
   public func refers(toID id: Value.Target.ID) -> Predicate<Object> {
     let path = path
     let key = ObjectTypeDescriptor<Value.Target>.bytes(of: id)
@@ -122,15 +134,22 @@ extension PredicateProperty where Value: Reference {
 }
 
 extension ObjectStore {
-  /// The objects that refer to another by a property of theirs: the inverse of that property.
+  /// Returns a query for the objects that refer to another through a property: the inverse of that
+  /// property.
   ///
   /// ```swift
   /// let cars = try store.referrers(of: maker, in: Car.self, through: \.$maker).fetch()
   /// ```
   ///
-  /// No property has to be declared for it, and it is never out of step with the property itself.
+  /// The query uses the reference index, which every write updates in its own transaction. The
+  /// inverse needs no declaration and always matches the property.
   ///
-  /// - Complexity: O(*k* log *n*) for *k* objects that refer to it.
+  /// - Parameters:
+  ///   - target: The object referred to; only its id is used.
+  ///   - owner: The type of the referrers.
+  ///   - path: The property with the reference.
+  /// - Returns: The query.
+  /// - Complexity: When the query runs, O(*k* log *n*) for *k* referrers.
   public func referrers<Owner: Storable, Property: Reference>(
     of target: Property.Target, in owner: Owner.Type = Owner.self,
     through path: Path<Owner, Property>

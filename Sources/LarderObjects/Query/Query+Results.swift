@@ -7,7 +7,7 @@ internal import LarderLMDB
 internal import LarderSystem
 
 extension Query {
-  /// The last result, if nothing has changed, and the store is open.
+  /// The cached result if its stamps are unchanged and the store is open; otherwise `nil`.
   private var remembered: [Object]? {
     store.storage.hasClosed || store.storage.isForkedChild ? nil : memo.current
   }
@@ -20,13 +20,13 @@ extension Query {
     return try store.storage.openCore(operation).withObjectSnapshot(operation) {
       transaction, view in
       guard let state = try kind.state(transaction, view) else { return empty }
-      // What the catalog says counts: this process may not have met a reference of the type yet.
+      // The catalog decides: this process may not have decoded a reference of the type yet.
       guard !inclusions.isEmpty || kind.hasReferences || state.record.references != nil else {
         return try body(
           QueryExecution(kind: kind, query: self, record: state.record, view: view), transaction,
           view)
       }
-      // What is read besides the objects is read in the same snapshot.
+      // The same snapshot serves all objects that the query reads in addition to its own.
       let source = TrackedSnapshot(transaction, view)
       defer { source.close() }
       source.note(state.record)
@@ -36,9 +36,10 @@ extension Query {
     }
   }
 
-  /// The objects, as one snapshot has them.
+  /// Returns the objects of one snapshot.
   ///
-  /// Objects that do not decode are left out and reported to the store's `onError`.
+  /// The result includes every write that any process acknowledged before the call. The query omits
+  /// objects that cannot be decoded and reports them to the store's `onError`.
   ///
   /// - Complexity: As `explain()` says. A kept query whose type nobody has changed costs two
   ///   loads, unless it filters by a closure, whose answer may change without the objects.
@@ -63,16 +64,19 @@ extension Query {
     }
   }
 
-  /// The objects, as one snapshot has them, read without blocking a thread of Swift's pool.
+  /// Returns the objects of one snapshot without blocking a thread of the cooperative pool.
   ///
-  /// A result that is remembered is returned at once. Objects that do not decode are left out and
-  /// reported to the store's `onError`.
+  /// Returns a cached result immediately. The query omits objects that cannot be decoded and
+  /// reports them to the store's `onError`.
+  ///
+  /// - Returns: The objects in the query's order.
+  /// - Throws: The errors of the synchronous overload.
   public func fetch() async throws -> [Object] {
     if let known = remembered { return known }
     return try await BackgroundExecutor.shared.run { try self.fetch() }
   }
 
-  /// The objects with their places, past what is remembered.
+  /// Returns the objects with their positions, bypassing the query result cache.
   func found(_ operation: String) throws -> [QueryExecution<Object>.Found] {
     try run(operation, empty: []) { run, transaction, view in
       let found = try run.foundWithChildren(view.generation, transaction)
@@ -83,19 +87,27 @@ extension Query {
     }
   }
 
-  /// Tells the store's `onError` of an error.
+  /// A function that reports an error to the store's `onError`.
   package var report: @Sendable (any Error) -> Void {
     let store = store
     return { store.storage.core.report($0) }
   }
 
-  /// The query, of which one object is enough; a limit of zero stays.
+  /// The query limited to one object. A limit of zero remains zero.
   private var atMostOne: Query { limit(Swift.min(maximum ?? 1, 1)) }
 
-  /// The first object, or `nil`.
+  /// Returns the first object.
+  ///
+  /// - Returns: The first object in the query's order, or `nil` if no object matches.
+  /// - Throws: The errors of ``fetch()-()``.
   public func first() throws -> Object? { try atMostOne.fetch().first }
 
-  /// How many objects there are.
+  /// Returns the number of matching objects.
+  ///
+  /// - Returns: The count in one snapshot, within the query's limit and offset.
+  /// - Throws: The errors of ``fetch()-()``.
+  /// - Complexity: O(*k*) in the matching index entries if an index covers the predicate; otherwise
+  ///   as ``explain()`` reports.
   public func count() throws -> Int {
     if let known = remembered { return known.count }
     return try run("count", empty: 0) { run, transaction, view in
@@ -103,18 +115,27 @@ extension Query {
     }
   }
 
-  /// How many objects there are, counted without blocking a thread of Swift's pool.
+  /// Returns the number of matching objects without blocking a thread of the cooperative pool.
+  ///
+  /// - Returns: The count in one snapshot, within the query's limit and offset.
+  /// - Throws: The errors of the synchronous overload.
   public func count() async throws -> Int {
     if let known = remembered { return known.count }
     return try await BackgroundExecutor.shared.run { try self.count() }
   }
 
-  /// Whether there is any.
+  /// Returns whether at least one object matches.
+  ///
+  /// - Returns: `true` if an object matches.
+  /// - Throws: The errors of ``fetch()-()``.
   public func exists() throws -> Bool { try atMostOne.count() > 0 }
 
-  /// Deletes the objects, in one transaction.
+  /// Deletes the matching objects in one transaction and applies the delete rules of relationships.
   ///
-  /// - Returns: How many there were.
+  /// - Returns: The number of deleted objects.
+  /// - Throws: ``ObjectError/Code/deletionDenied`` if another object refers to one of them with the
+  ///   rule `deny`; the errors of ``fetch()-()`` and of
+  ///   ``ObjectStore/delete(_:id:)-(Object.Type,Object.ID)``. After an error nothing is deleted.
   @discardableResult
   public func delete() throws -> Int {
     let query = self
@@ -123,9 +144,11 @@ extension Query {
     }
   }
 
-  /// Deletes the objects, in one transaction, without blocking a thread of Swift's pool.
+  /// Deletes the matching objects in one transaction without blocking a thread of the cooperative
+  /// pool.
   ///
-  /// - Returns: How many there were.
+  /// - Returns: The number of deleted objects.
+  /// - Throws: The errors of the synchronous overload.
   @discardableResult
   public func delete() async throws -> Int {
     let query = self
@@ -136,7 +159,13 @@ extension Query {
 
   // MARK: Values
 
-  /// The values of a property, in order.
+  /// Returns the values of a property.
+  ///
+  /// - Parameter path: The property.
+  /// - Returns: One value per matching object, in the query's order.
+  /// - Throws: The errors of ``fetch()-()``.
+  /// - Complexity: As ``fetch()-()``. If the type declares the field, the query does not decode the
+  ///   objects.
   public func values<Value: Sendable>(of path: Path<Object, Value>) throws -> [Value] {
     let property = PropertyPath(path)
     if let known = remembered { return known.map { property.value(of: $0) } }
@@ -146,12 +175,16 @@ extension Query {
     return try values ?? fetch().map { property.value(of: $0) }
   }
 
-  /// Whether an index leads to the object that comes first in an order.
+  /// Returns whether the plan scans an index in the requested order.
   private func isWalked() throws -> Bool {
     try run("plan", empty: false) { run, _, _ in run.plan.walk != nil && run.plan.isSorted }
   }
 
-  /// The values of a property, each once, in the order of their first object.
+  /// Returns the distinct values of a property, in the order of their first object.
+  ///
+  /// - Parameter path: The property.
+  /// - Returns: Each value once.
+  /// - Throws: The errors of ``fetch()-()``.
   public func distinct<Value: Hashable & Sendable>(
     _ path: Path<Object, Value>
   ) throws -> [Value] {
@@ -159,14 +192,24 @@ extension Query {
     return try values(of: path).filter { seen.insert($0).inserted }
   }
 
-  /// How many objects there are for each value of a property.
+  /// Returns the number of matching objects for each value of a property.
+  ///
+  /// - Parameter path: The property.
+  /// - Returns: The counts by value.
+  /// - Throws: The errors of ``fetch()-()``.
   public func counts<Value: Hashable & Sendable>(
     by path: Path<Object, Value>
   ) throws -> [Value: Int] {
     try values(of: path).reduce(into: [:]) { $0[$1, default: 0] += 1 }
   }
 
-  /// The value of a property that comes first in a sort by it; `nil`: there are no objects.
+  /// Returns the smallest value of a property in the order of a sort.
+  ///
+  /// - Parameter path: The property.
+  /// - Returns: The value, or `nil` if no object matches.
+  /// - Throws: The errors of ``fetch()-()``.
+  /// - Complexity: O(log *n*) if an index has the order of the property; otherwise as
+  ///   ``fetch()-()``.
   public func min<Value: Comparable & Sendable>(_ path: Path<Object, Value>) throws -> Value? {
     if sorts.isEmpty, maximum == nil, skipped == 0 {
       let first = sorted(by: path).limit(1)
@@ -175,7 +218,13 @@ extension Query {
     return try values(of: path).min { SortOrdering.of($0, $1) < 0 }
   }
 
-  /// The value of a property that comes last in a sort by it; `nil`: there are no objects.
+  /// Returns the largest value of a property in the order of a sort.
+  ///
+  /// - Parameter path: The property.
+  /// - Returns: The value, or `nil` if no object matches.
+  /// - Throws: The errors of ``fetch()-()``.
+  /// - Complexity: O(log *n*) if an index has the order of the property; otherwise as
+  ///   ``fetch()-()``.
   public func max<Value: Comparable & Sendable>(_ path: Path<Object, Value>) throws -> Value? {
     if sorts.isEmpty, maximum == nil, skipped == 0 {
       let last = sorted(by: path, .descending).limit(1)
@@ -184,12 +233,15 @@ extension Query {
     return try values(of: path).max { SortOrdering.of($0, $1) < 0 }
   }
 
-  /// The sum of a property.
+  /// Returns the sum of a property over the matching objects.
   ///
-  /// Of integers it is exact: parts of it may be larger than the type holds. Other types are added with
-  /// their own `+`, in the query's order.
+  /// Integer sums are exact: intermediate sums may exceed the range of the type. Other types are
+  /// added with their own `+`, in the query's order.
   ///
-  /// - Throws: ``ObjectError/Code/overflow`` when the sum of integers does not fit their type.
+  /// - Parameter path: The property.
+  /// - Returns: The sum, zero if no object matches.
+  /// - Throws: ``ObjectError/Code/overflow`` if an integer sum exceeds the range of its type; the
+  ///   errors of ``fetch()-()``.
   public func sum<Value: AdditiveArithmetic & Sendable>(
     _ path: Path<Object, Value>
   ) throws -> Value {
@@ -203,18 +255,21 @@ extension Query {
     guard let sum = exact(type) else {
       throw ObjectError(
         .overflow, type: Object.storedName,
-        "The sum of \(values.count) values of \(PropertyPath(path).name) does not fit \(type). Sum a "
-          + "part of them, or as a wider type.")
+        "The sum of \(values.count) values of \(PropertyPath(path).name) exceeds the range of \(type). "
+          + "Sum fewer objects, or use a wider type.")
     }
     return sum
   }
 
   // MARK: Explaining
 
-  /// How the query is answered: which index it walks, and what is judged or sorted afterwards.
+  /// Returns a description of the query plan: the index it scans, the residual filter and the sort.
   ///
-  /// If it would walk an index that is not complete yet, the last line shows how far its build is:
-  /// `index "year" is being built, 40 %`; or why it is not built.
+  /// If the plan would use an incomplete index, the last line shows the progress of its build,
+  /// `index "year" is being built, 40 %`, or the reason why it is not built.
+  ///
+  /// - Returns: One line per step of the plan.
+  /// - Throws: The errors of ``fetch()-()``.
   public func explain() throws -> String {
     let kind = store.kind(Object.self)
     return try run("explain", empty: "Nothing of \(kind.name) is stored.") { run, transaction, _ in
@@ -250,7 +305,10 @@ extension Query {
     }
   }
 
-  /// How the query is answered, found out without blocking a thread of Swift's pool.
+  /// Returns a description of the query plan without blocking a thread of the cooperative pool.
+  ///
+  /// - Returns: One line per step of the plan.
+  /// - Throws: The errors of the synchronous overload.
   public func explain() async throws -> String {
     try await BackgroundExecutor.shared.run { try self.explain() }
   }

@@ -6,7 +6,7 @@ internal import LarderEngine
 internal import LarderSystem
 internal import Synchronization
 
-/// Which direction a sort goes.
+/// The direction of a sort.
 public enum SortDirection: Sendable, Hashable {
   /// From the least to the greatest value.
   case ascending
@@ -18,13 +18,13 @@ public enum SortDirection: Sendable, Hashable {
 struct SortKey<Object: Storable>: Sendable {
   let path: AnyPath
   let direction: SortDirection
-  /// Whether an index over the property is in the same order.
+  /// Whether an index over the property has the same order.
   let isIndexable: Bool
-  /// Negative: the first comes first; ascending.
+  /// Compares two objects in ascending order; negative if the first argument comes first.
   let compare: @Sendable (Object, Object) -> Int
-  /// How a page remembers the value of its last object; `nil`: it cannot be coded.
+  /// The encoding of the value for a page cursor, or `nil` if the value is not codable.
   let coding: SortCoding<Object>?
-  /// Whether the order is a closure's, which may depend on more than the objects.
+  /// Whether a closure defines the order, which may depend on more than the objects.
   var isOpaque = false
 
   var text: String { path.name(in: Object.self) + (direction == .ascending ? "" : " descending") }
@@ -33,7 +33,8 @@ struct SortKey<Object: Storable>: Sendable {
   }
 }
 
-/// A question for objects of one type: a value that composes.
+/// A query for objects of one type: a value that is composed with methods and reads nothing until
+/// it runs.
 ///
 /// ```swift
 /// let query = store.objects(Car.self)
@@ -44,27 +45,28 @@ struct SortKey<Object: Storable>: Sendable {
 /// print(try query.explain())
 /// ```
 ///
-/// Without a sort, objects come in the order they were first saved in. So do objects with equal values
-/// of a sort; if its first key is descending, in the opposite order, by an index, in memory and in
-/// pages alike. A query that is kept remembers its result, and gives it again as long as no process
-/// has changed anything of the type; one that filters by a closure does not.
+/// Without a sort, objects are in the order of their first save. So are objects with equal sort
+/// values; if the first key is descending, they are in the reverse order. Index scans, sorts in
+/// memory and pages use the same order. A query value caches its last result and returns it again
+/// until a process changes an object of the type. A query that filters by a closure does not cache
+/// its result.
 public struct Query<Object: Storable>: Sendable {
   let store: ObjectStore
   private(set) var predicate: Predicate<Object> = .all
   private(set) var sorts: [SortKey<Object>] = []
   private(set) var maximum: Int?
   private(set) var skipped = 0
-  /// How many have to be found, the skipped ones included.
+  /// The number of objects to find, including the skipped ones.
   var wanted: Int {
     guard let maximum else { return .max }
     let (sum, overflow) = maximum.addingReportingOverflow(skipped)
     return overflow ? .max : sum
   }
-  /// Behind what the objects come.
+  /// The position after which the objects begin.
   private(set) var start: QueryAnchor<Object>?
-  /// What is loaded along with the objects, in the same snapshot.
+  /// The references to load with the objects, in the same snapshot.
   private(set) var inclusions: [Inclusion<Object>] = []
-  /// The last result, shared by copies of this very query.
+  /// The query result cache, shared by copies of this query value.
   private(set) var memo = QueryResultCache<Object>()
 
   init(store: ObjectStore) { self.store = store }
@@ -78,12 +80,20 @@ public struct Query<Object: Storable>: Sendable {
 
   // MARK: Composing
 
-  /// Only objects that fit; a second one narrows further.
+  /// Returns the query restricted by a predicate. Several predicates must all match.
+  ///
+  /// - Parameter predicate: The predicate.
+  /// - Returns: The restricted query.
   public func `where`(_ predicate: Predicate<Object>) -> Query {
     changed { $0.predicate = $0.predicate && predicate }
   }
 
-  /// Only objects that fit what a closure says of their properties.
+  /// Returns the query restricted by a predicate that a closure builds.
+  ///
+  /// - Parameter build: A closure that returns the predicate. It runs once, when the query is
+  ///   composed.
+  /// - Returns: The restricted query.
+  /// - Throws: The errors of `build`.
   public func `where`(
     _ build: (PredicateRoot<Object>) throws -> Predicate<Object>
   ) rethrows -> Query {
@@ -91,15 +101,16 @@ public struct Query<Object: Storable>: Sendable {
     return self.where(predicate)
   }
 
-  /// Only objects for which a closure holds. Every one is decoded: the last resort.
+  /// Returns the query restricted by a closure. The query decodes every object, so prefer a
+  /// predicate.
   ///
-  /// The closure is called for every object each time the query runs: its result is never remembered,
-  /// so it may depend on the time or on other state. Inside of it Swift's own operators hold. They
-  /// agree with the comparisons of key paths but for two of texts. The order of texts in queries is
-  /// that of the bytes of their normalization form C, with which `<` disagrees where a text is
-  /// composed of conjoining jamo. And ``PredicateProperty/contains(_:)-(String)`` finds whole characters, as
-  /// the standard library's `contains` does; where Foundation is imported, `contains` of a closure
-  /// may be Foundation's, which finds parts of characters.
+  /// The query calls the closure for each object on every run and does not cache the result, so the
+  /// closure may depend on the time or on other state. Inside the closure, Swift's own operators
+  /// apply. They agree with the comparisons of key paths except for two operations on strings.
+  /// Queries order strings by the bytes of their normalization form C; Swift's `<` differs if a
+  /// string is composed of conjoining jamo. And ``PredicateProperty/contains(_:)-(String)`` finds
+  /// complete characters, as the standard library's `contains` does; if Foundation is imported,
+  /// `contains` in a closure may be Foundation's, which finds parts of characters.
   ///
   /// - Parameters:
   ///   - holds: The closure that decides whether an object matches.
@@ -113,36 +124,57 @@ public struct Query<Object: Storable>: Sendable {
     self.where(Predicate(holds, fileID: fileID, line: line, column: column))
   }
 
-  /// In the order of a property, instead of any order before; numbers and dates that are none (NaN)
-  /// come last.
+  /// Returns the query sorted by a property. Replaces an earlier order. NaN sorts last.
+  ///
+  /// - Parameters:
+  ///   - path: The property.
+  ///   - direction: The direction.
+  /// - Returns: The sorted query.
   public func sorted<Value: Comparable & Sendable>(
     by path: Path<Object, Value>, _ direction: SortDirection = .ascending
   ) -> Query {
     changed { $0.sorts = [Self.key(path, direction)] }
   }
 
-  /// In the order of a property; objects without it come first.
+  /// Returns the query sorted by an optional property. Replaces an earlier order. `nil` sorts
+  /// first.
+  ///
+  /// - Parameters:
+  ///   - path: The property.
+  ///   - direction: The direction.
+  /// - Returns: The sorted query.
   public func sorted<Value: Comparable & Sendable>(
     by path: Path<Object, Value?>, _ direction: SortDirection = .ascending
   ) -> Query {
     changed { $0.sorts = [Self.key(path, direction)] }
   }
 
-  /// And those that are equal so far, in the order of another property.
+  /// Returns the query with another sort key for objects that are equal in all earlier keys.
+  ///
+  /// - Parameters:
+  ///   - path: The property.
+  ///   - direction: The direction.
+  /// - Returns: The sorted query.
   public func then<Value: Comparable & Sendable>(
     by path: Path<Object, Value>, _ direction: SortDirection = .ascending
   ) -> Query {
     changed { $0.sorts.append(Self.key(path, direction)) }
   }
 
-  /// And those that are equal so far, in the order of another property.
+  /// Returns the query with an optional property as another sort key for objects that are equal in
+  /// all earlier keys.
+  ///
+  /// - Parameters:
+  ///   - path: The property; `nil` sorts first.
+  ///   - direction: The direction.
+  /// - Returns: The sorted query.
   public func then<Value: Comparable & Sendable>(
     by path: Path<Object, Value?>, _ direction: SortDirection = .ascending
   ) -> Query {
     changed { $0.sorts.append(Self.key(path, direction)) }
   }
 
-  /// In the order of a comparator, instead of any order before.
+  /// Returns the query sorted by a comparator. Replaces an earlier order.
   func sorted(comparing precedes: @escaping @Sendable (Object, Object) -> Bool) -> Query {
     changed {
       $0.sorts = [
@@ -160,10 +192,17 @@ public struct Query<Object: Storable>: Sendable {
 
   func starting(_ start: QueryAnchor<Object>) -> Query { changed { $0.start = start } }
 
-  /// At most so many.
+  /// Returns the query limited to a number of objects.
+  ///
+  /// - Parameter count: The maximum number of objects; a negative number counts as 0.
+  /// - Returns: The limited query.
   public func limit(_ count: Int) -> Query { changed { $0.maximum = Swift.max(count, 0) } }
 
-  /// Without the first so many.
+  /// Returns the query without its first objects.
+  ///
+  /// - Parameter count: The number of objects to skip; a negative number counts as 0.
+  /// - Returns: The query.
+  /// - Complexity: The query reads the skipped index entries. Prefer pages for large offsets.
   public func offset(_ count: Int) -> Query { changed { $0.skipped = Swift.max(count, 0) } }
 
   private static func key<Value: Comparable & Sendable>(
@@ -200,17 +239,29 @@ public struct Query<Object: Storable>: Sendable {
       coding: SortCoding(property, order))
   }
 
-  /// In the order of insertion again.
+  /// Returns the query in the order of insertion.
+  ///
+  /// - Returns: The query without sort keys.
   package func unsorted() -> Query { changed { $0.sorts = [] } }
 
-  /// And those that are equal so far, in the order of a property of a property.
+  /// Returns the query with a nested property as another sort key.
+  ///
+  /// - Parameters:
+  ///   - property: The property of a property.
+  ///   - direction: The direction.
+  /// - Returns: The sorted query.
   package func then<Value: Comparable & Sendable>(
     by property: PredicateProperty<Object, Value>, _ direction: SortDirection
   ) -> Query {
     changed { $0.sorts.append(Self.key(property.path, direction)) }
   }
 
-  /// And those that are equal so far, in the order of a property of a property.
+  /// Returns the query with an optional nested property as another sort key.
+  ///
+  /// - Parameters:
+  ///   - property: The property of a property; `nil` sorts first.
+  ///   - direction: The direction.
+  /// - Returns: The sorted query.
   package func then<Value: Comparable & Sendable>(
     by property: PredicateProperty<Object, Value?>, _ direction: SortDirection
   ) -> Query {
@@ -218,23 +269,23 @@ public struct Query<Object: Storable>: Sendable {
   }
 }
 
-/// The last result of a query in this process.
+/// The cached last result of a query in this process.
 final class QueryResultCache<Object: Storable>: Sendable {
   struct Result: Sendable {
     let objects: [Object]
     let context: ReferenceLoader
     let generation: Generation
-    /// What the result is made of.
+    /// The stamp slots of everything the result depends on.
     let slots: [StampSlot]
-    /// The snapshot the result was made in.
+    /// The commit version of the snapshot that produced the result.
     let commitVersion: UInt64
-    /// Of a type with a budget: where it is noted that the objects were used.
+    /// The recency hashes of the objects, for a type with a budget.
     var uses: [UInt64] = []
   }
 
   private let last = Mutex<Result?>(nil)
 
-  /// The last result, if nothing it is made of has changed in any process since.
+  /// The cached result, or `nil` if any process has changed an object it depends on.
   var current: [Object]? {
     last.withLock { result in
       guard let result,

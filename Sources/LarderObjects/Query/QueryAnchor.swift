@@ -9,28 +9,30 @@ internal import LarderSystem
 
 // PAGES
 //
-// A page begins behind an object: behind its values of the sort's properties and, where those are
-// equal, behind its sequence number. Nothing is counted, so a page costs the same wherever it begins,
-// and inserts and deletions before it do not move it. A cursor is these values, encoded:
+// A page begins after an object: after its values of the sort's properties and, where those are
+// equal, after its sequence number (keyset pagination). No entries are counted, so the cost of a
+// page does not depend on its position, and inserts and deletions before it do not move it. A
+// cursor is the encoding of these values:
 //
-//     CBOR { "v": 1, "q": what tells the query from others, "s": the sequence, "k": the values }
+//     CBOR { "v": 1, "q": fingerprint of the query, "s": the sequence number, "k": the values }
 //
-// as base64 for URLs. Where an index is in the sort's order the walk begins at the index entry
-// (values, sequence) itself; without a sort, at the sequence; else objects before it are left out.
+// in base64 for URLs. If an index has the sort's order, the scan begins at the index entry (values,
+// sequence number); without a sort, at the sequence number; otherwise the query skips the objects
+// before the position.
 
-/// Behind what a query's objects come.
+/// The position after which a query's objects begin.
 enum QueryAnchor<Object: Storable>: Sendable {
   case object(Object)
   case cursor(PageCursor)
 }
 
-/// How the value a query sorts by is kept for later.
+/// The encoding of a sort value in a page cursor.
 struct SortCoding<Object: Storable>: Sendable {
-  /// A value, as a cursor has it.
+  /// One sort value of a cursor.
   struct Value: Sendable {
-    /// The order of an object relative to the value; ascending.
+    /// Compares an object with the value, in ascending order.
     let compare: @Sendable (Object) -> Int
-    /// The value in an index; `nil`: none can be over it.
+    /// The index key of the value, or `nil` if an index cannot contain the type.
     let indexKey: [UInt8]?
   }
 
@@ -49,7 +51,7 @@ struct SortCoding<Object: Storable>: Sendable {
     _ type: Stored.Type, _ property: PropertyPath<Object, Property>,
     _ order: @escaping @Sendable (Property, Property) -> Int
   ) {
-    // `Stored` is `Property`, with the conformance it was found to have.
+    // `Stored` is `Property` with its dynamically found conformance.
     encode = { try CBOREncoder().encode(Wrapped(value: property.value(of: $0) as! Stored)) }
     decode = { bytes in
       let stored = try CBORDecoder().decode(Wrapped<Stored>.self, from: bytes).value
@@ -59,7 +61,7 @@ struct SortCoding<Object: Storable>: Sendable {
     }
   }
 
-  /// So that a missing value is one, too.
+  /// A wrapper that makes `nil` encodable.
   private struct Wrapped<Stored: Codable>: Codable {
     let value: Stored
 
@@ -81,13 +83,13 @@ struct SortCoding<Object: Storable>: Sendable {
   }
 }
 
-/// A place among a query's objects.
+/// A position among the objects of a query.
 struct KeysetPosition<Object: Storable> {
   let sequence: UInt64
   let values: [SortCoding<Object>.Value]
   let sorts: [SortKey<Object>]
 
-  /// Whether an object comes behind it.
+  /// Returns whether an object is after the position.
   func admits(_ object: Object, _ sequence: UInt64) -> Bool {
     for (sort, value) in zip(sorts, values) {
       let order = value.compare(object)
@@ -98,16 +100,17 @@ struct KeysetPosition<Object: Storable> {
       ? sequence < self.sequence : sequence > self.sequence
   }
 
-  /// The ranges of a sorted walk without what comes before the place.
+  /// Returns the ranges of a sorted index scan without the entries before the position, or `nil` if
+  /// the scan cannot begin at it.
   func clip(_ walk: QueryPlan.IndexScan, _ backwards: Bool) -> [KeyRange]? {
     var entry = walk.prefix
     for value in values {
       guard let key = value.indexKey else { return nil }
       entry += key
     }
-    // Longer keys are cut in the index: there the order is another.
+    // The index truncates longer keys, so their order differs.
     guard !values.isEmpty, entry.count <= KeyRange.limit else { return nil }
-    // Entries are a key and a sequence, and are in this order.
+    // Index entries are ordered by key, then by sequence number.
     let next = backwards ? sequence : sequence &+ 1
     for shift in stride(from: 56, through: 0, by: -8) {
       entry.append(UInt8(truncatingIfNeeded: next >> UInt64(shift)))
@@ -121,7 +124,10 @@ struct KeysetPosition<Object: Storable> {
 }
 
 extension Query {
-  /// Where the query begins in a snapshot.
+  /// Returns the position where the query begins in a snapshot.
+  ///
+  /// - Throws: ``ObjectError/Code/notFound`` if the object of the position does not exist;
+  ///   ``ObjectError/Code/invalidCursor`` if the cursor belongs to another query.
   func position(
     _ start: QueryAnchor<Object>, _ kind: ObjectTypeDescriptor<Object>, _ record: ObjectTypeRecord,
     _ generation: Generation, _ transaction: borrowing ReadTransaction
@@ -136,8 +142,8 @@ extension Query {
       else {
         throw ObjectError(
           .notFound, type: kind.name,
-          "The object to go on behind is not stored any more. Use the cursor of a page, which needs "
-            + "no object.", ids: [ObjectTypeDescriptor<Object>.text(of: object.id)])
+          "after(_:) failed: the object was deleted. Use a PageCursor instead of an object.",
+          ids: [ObjectTypeDescriptor<Object>.text(of: object.id)])
       }
       let values = try sorts.map { sort in
         SortCoding<Object>.Value(

@@ -8,15 +8,15 @@ internal import LarderLMDB
 internal import LarderSystem
 
 extension QueryExecution {
-  /// The values of a property, read from the fields of records that are not decoded otherwise.
+  /// Reads the values of a property from the stored fields, without decoding the objects.
   ///
-  /// - Returns: `nil`: the objects are needed, to be sorted or because it is not known where the
-  ///   property is stored.
+  /// - Returns: The values, or `nil` if the query needs the objects: to sort them, or because the
+  ///   type does not declare the field of the property.
   func fieldValues<Value>(
     of property: PropertyPath<Object, Value>, _ generation: Generation,
     _ transaction: borrowing ReadTransaction
   ) throws -> [Value]? {
-    // Of a type with a budget it is noted which objects were used.
+    // A type with a budget needs the ids, to record the use of the objects.
     guard query.start == nil, query.sorts.isEmpty || plan.isSorted, record.references == nil,
       record.isBounded != true,
       !kind.storedKeys.isEmpty, let scalar = Value.self as? any StoredScalar.Type

@@ -8,18 +8,18 @@ internal import LarderEngine
 internal import LarderLMDB
 internal import LarderSystem
 
-/// A query being answered in one snapshot.
+/// The execution of a query in one snapshot.
 struct QueryExecution<Object: Storable> {
   let kind: ObjectTypeDescriptor<Object>
   let query: Query<Object>
   let record: ObjectTypeRecord
   private(set) var plan: QueryPlan
-  /// What the references of all objects found load from.
+  /// The decoder whose context all found objects share.
   let decoder: ReferenceDecoder
 
-  /// The snapshot, if decoded objects are shared with those who fetch by id: for results of few
-  /// objects that a walk leads to and that have no references. `nil` in a transaction, whose records
-  /// nobody else knows.
+  /// The snapshot, if the query shares decoded objects with the memory tier: for small results of
+  /// an index scan without references. `nil` in a transaction, because its uncommitted objects are
+  /// private.
   let memory: SnapshotView?
 
   init(
@@ -35,25 +35,26 @@ struct QueryExecution<Object: Storable> {
     memory = isSelective && plan.walk?.isExact == true && !kind.hasReferences ? view : nil
   }
 
-  /// A walk in the order of an index has met a key that was cut: from there on the order is another.
+  /// An error of an index scan that found a truncated key, after which the scan order is not the
+  /// key order.
   struct TruncatedKey: Error {}
 
-  /// The same, sorted afterwards.
+  /// The same query with a sort in memory.
   private var unsorted: QueryExecution {
     var run = self
     run.plan = plan.unsorted
     return run
   }
 
-  /// An object that fits.
+  /// A matching object.
   struct Found: Sendable {
     let object: Object
     let sequence: UInt64
-    /// The label of the transaction that wrote it.
+    /// The commit version of the transaction that wrote the object.
     let commitVersion: UInt64
-    /// What tells the states of the children it shows from others; with a source only.
+    /// A hash of the states of the children that the object shows; only with a source.
     var related = 0
-    /// The hash of what is stored of the object; with a source only.
+    /// The hash of the stored object; only with a source.
     var content: UInt64 = 0
   }
 
@@ -64,7 +65,7 @@ struct QueryExecution<Object: Storable> {
       return try found(generation, transaction).map { $0.object }
     }
     let maximum = query.maximum ?? .max
-    // As they come: nothing has to be put in order, so nothing else has to be kept.
+    // Collects the objects in scan order; without a sort, only the objects must be kept.
     func collect() throws -> [Object] {
       var objects: [Object] = []
       try visit(generation, transaction) { next in
@@ -80,7 +81,7 @@ struct QueryExecution<Object: Storable> {
     }
   }
 
-  /// The objects, in order, without the skipped ones, at most as many as wanted.
+  /// Returns the objects in order, without the skipped ones and within the limit.
   func found(
     _ generation: Generation, _ transaction: borrowing ReadTransaction
   ) throws -> [Found] {
@@ -98,7 +99,7 @@ struct QueryExecution<Object: Storable> {
     if wanted == 0 { return [] }
     var found: [Found] = []
     let mustSort = !plan.isSorted
-    // With a limit, twice as many as wanted are kept at most before the rest goes.
+    // With a limit, the buffer holds at most twice the wanted number before it drops the rest.
     let bound = wanted < 1 << 20 ? max(2 * wanted, 64) : Int.max
     try visit(generation, transaction) { next in
       found.append(next)
@@ -115,7 +116,7 @@ struct QueryExecution<Object: Storable> {
     return found.dropFirst(query.skipped).prefix(max(wanted - query.skipped, 0)).map { $0 }
   }
 
-  /// The objects with what is included, and what tells the states of all their children from others.
+  /// Returns the objects with their inclusions and a hash of the states of all children.
   func foundWithChildren(
     _ generation: Generation, _ transaction: borrowing ReadTransaction
   ) throws -> [Found] {
@@ -132,7 +133,7 @@ struct QueryExecution<Object: Storable> {
     return found
   }
 
-  /// How many objects fit; without decoding them where the index says it all.
+  /// Counts the matching objects, without decoding them if the index covers the predicate.
   func count(
     _ generation: Generation, _ transaction: borrowing ReadTransaction
   ) throws -> Int {
@@ -174,11 +175,11 @@ struct QueryExecution<Object: Storable> {
     return max(min(count, wanted) - query.skipped, 0)
   }
 
-  /// Calls `body` with every object that fits, in the walk's order; `false` ends it.
+  /// Calls `body` with every matching object in scan order, until it returns `false`.
   ///
   /// - Parameters:
-  ///   - undecoded: Called first for an object that is known to fit without decoding it; `nil`: it
-  ///     has to be decoded all the same.
+  ///   - undecoded: Called first for an object that matches without decoding; returns `nil` if the
+  ///     object must be decoded.
   func visit(
     _ generation: Generation, _ transaction: borrowing ReadTransaction,
     undecoded: ((StoredObjectMetadata, RawSpan) -> Bool?)? = nil,
@@ -190,7 +191,7 @@ struct QueryExecution<Object: Storable> {
     let position = try query.start.map { start in
       try query.position(start, kind, record, generation, transaction)
     }
-    // Where a place has to be looked for among objects, they are needed.
+    // A search for the position needs the objects.
     let undecoded = position == nil ? undecoded : nil
     func take(_ head: StoredObjectMetadata, _ id: RawSpan, _ bytes: RawSpan) throws -> Bool {
       let isPlain = head.codec == CodecIdentifier.cbor.rawValue
@@ -208,7 +209,8 @@ struct QueryExecution<Object: Storable> {
       if let position, !position.admits(object, head.sequence) { return true }
       var found = Found(object: object, sequence: head.sequence, commitVersion: head.commitVersion)
       if trail != nil {
-        // Children that are sorted by are looked at now, while it is known whose they are.
+        // Access the children that the query sorts by now, while their states are recorded for this
+        // object.
         for sort in query.sorts { _ = sort.compare(object, object) }
         found.related = decoder.context.source?.end([]) ?? 0
         found.content = XXH64.hash(bytes)
@@ -224,12 +226,12 @@ struct QueryExecution<Object: Storable> {
       return try ObjectReading.scan(
         type: record.number, from: first, in: generation, transaction, damaged: report, take)
     }
-    // An object with several keys in the ranges is taken once.
+    // An object with several keys in the ranges is visited once.
     var seen: Set<UInt64> = []
     var goesOn = true
     let ranges = plan.isSorted ? position?.clip(walk, plan.backwards) ?? walk.ranges : walk.ranges
     let ordersByKey = plan.isSorted && !query.sorts.isEmpty
-    // Where nothing is left to judge, an object that is in memory is all there is to know.
+    // Without a residual filter, an object in memory is sufficient.
     let shared = undecoded == nil && position == nil && !mustJudge ? memory : nil
     for range in plan.backwards ? ranges.reversed() : ranges where goesOn {
       try ObjectReading.scanIndex(
@@ -255,7 +257,8 @@ struct QueryExecution<Object: Storable> {
     }
   }
 
-  /// An object from memory, if exactly these bytes were decoded before, or decoded.
+  /// Returns the object: the cached one if it was decoded from these bytes, otherwise a newly
+  /// decoded one.
   private func decoded(_ head: StoredObjectMetadata, _ id: RawSpan, _ bytes: RawSpan) -> Object? {
     let text = memory == nil ? nil : id.text()
     if let memory, let text,
@@ -267,7 +270,7 @@ struct QueryExecution<Object: Storable> {
       if found.sequence == head.sequence, found.type == record.number {
         kind.noteSpot(of: text, head.sequence)
       } else if found.context == nil {
-        // Filed by one who looked for the id.
+        // A look-up by id inserted the object.
         let placed = ObjectTypeDescriptor<Object>.Decoded(
           object: known, context: nil, type: record.number, sequence: head.sequence)
         kind.insert(placed, text, id.copied(), head, cost: bytes.byteCount + 64, memory)
@@ -289,7 +292,8 @@ struct QueryExecution<Object: Storable> {
     }
   }
 
-  /// The order asked for; ties in the order of insertion, turned round with the first key.
+  /// Returns whether an object comes first in the requested order. Ties are in the order of
+  /// insertion, reversed if the first key is descending.
   private func precedes(
     _ left: Found, _ right: Found
   ) -> Bool {

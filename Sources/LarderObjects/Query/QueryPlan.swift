@@ -7,40 +7,43 @@ internal import LarderEngine
 
 // THE PLANNER
 //
-// A plan is one walk: over an index, in one or several ranges of its keys, or over all objects of the
-// type in their order. The comparisons that stand at the top of the predicate, joined by &&, are
-// looked at for each index that is complete: equalities fix its first properties, one more
-// comparison bounds the next. What is left is judged object by object.
+// A plan is one scan: an index scan over one or several key ranges, or a table scan over all
+// objects of the type in their order. For each complete index, the planner examines the comparisons
+// that the top level of the predicate joins with &&: equalities fix the first properties of the
+// index, and one more comparison bounds the next property. The rest of the predicate becomes a
+// residual filter per object.
 //
-// The plan with the most fixed properties wins; then one whose order is the order asked for, since
-// with a limit it can stop early; then one with a range at all, or an index of some objects. There are no statistics to mislead
-// it. `explain()` says what was chosen and why.
+// The plan with the most fixed properties wins; then one in the requested order, because it can
+// stop early with a limit; then one with a bounded range, or a partial index. There are no
+// statistics that could mislead it. `explain()` prints the choice and the reasons.
 
-// The planner looks at shapes: what a comparison, an index, a sort key is without the type of the
-// object. So it is compiled once, where a generic one would ask for its types' metadata at every step.
+// The planner works on shapes: comparisons, indexes and sort keys without the object type. So it is
+// compiled once; a generic planner would request type metadata at every step.
 
-/// One comparison of a predicate, as the planner sees it.
+/// One comparison of a predicate, as the planner uses it.
 struct Comparison: Sendable {
-  /// The property; `nil` for a closure.
+  /// The property, or `nil` for a closure.
   let path: AnyPath?
-  /// Made when somebody asks: describing a key path takes longer than a query does.
+  /// The description, created on demand: describing a key path takes longer than a query.
   let makeText: @Sendable () -> String
-  /// The keys of an index on the property that may fit; `nil`: no index helps.
+  /// The keys of an index on the property that can match, or `nil` if an index cannot serve the
+  /// comparison.
   let ranges: [KeyRange]?
-  /// The same for an index with one key an element.
+  /// The same for a multi-key index.
   let elementRanges: [KeyRange]?
-  /// Whether the ranges hold every object that fits and no other.
+  /// Whether the ranges contain exactly the matching objects.
   let isExact: Bool
-  /// Made when something asks: what tells the constants from others that read the same.
+  /// The identity of the constants beyond their descriptions, created on demand.
   var makeConstants: @Sendable () -> ConstantIdentity = { .text }
 
   var text: String { makeText() }
   var constants: ConstantIdentity { makeConstants() }
 
-  /// What tells the comparison from others: the text, and the constants that it does not say exactly.
+  /// The identity of the comparison: the description, and the constants whose description is not
+  /// exact.
   var identity: String { text + constants.suffix }
 
-  /// Whether another comparison says the same; what a closure says is not known.
+  /// Returns whether another comparison is the same. Closures are never the same.
   func isSame(as other: Comparison) -> Bool {
     path != nil && path == other.path && ranges == other.ranges
       && elementRanges == other.elementRanges && isExact == other.isExact && text == other.text
@@ -48,7 +51,7 @@ struct Comparison: Sendable {
   }
 }
 
-/// An index, as the planner sees it.
+/// An index, as the planner uses it.
 struct IndexShape: Sendable {
   let name: String
   let isUnique: Bool
@@ -57,11 +60,11 @@ struct IndexShape: Sendable {
   let paths: [AnyPath]
   let fields: [String]
   let definition: String
-  /// The comparisons its objects fit, none of them if it is no conjunction of comparisons; `nil`: all
-  /// objects are in it.
+  /// The comparisons of a partial index's condition, empty if the condition is not a conjunction of
+  /// comparisons; `nil` if the index contains all objects.
   let condition: [Comparison]?
 
-  /// Whether it has a key of each object that fits its condition, and of no other.
+  /// Whether the index has one key for each object that matches its condition, and for no other.
   var isPart: Bool { condition != nil && !isMultiple }
 
   func isStored(as stored: ObjectTypeRecord.Index) -> Bool {
@@ -72,7 +75,7 @@ struct IndexShape: Sendable {
   }
 }
 
-/// A key of a sort, as the planner sees it.
+/// A sort key, as the planner uses it.
 struct SortShape: Sendable {
   let path: AnyPath
   let direction: SortDirection
@@ -80,7 +83,7 @@ struct SortShape: Sendable {
 }
 
 extension Predicate.Node {
-  /// The comparisons that must all hold.
+  /// The comparisons that must all match.
   var comparisons: [Comparison] {
     switch self {
     case .leaf(let leaf): return [leaf.comparison]
@@ -92,7 +95,7 @@ extension Predicate.Node {
     }
   }
 
-  /// Every comparison, wherever it is.
+  /// All comparisons of the tree.
   var allComparisons: [Comparison] {
     switch self {
     case .all: []
@@ -102,7 +105,7 @@ extension Predicate.Node {
     }
   }
 
-  /// Whether a closure is in it, whose answer may depend on more than the object.
+  /// Whether the predicate contains a closure, whose result may depend on more than the object.
   var isOpaque: Bool {
     switch self {
     case .all: false
@@ -112,7 +115,7 @@ extension Predicate.Node {
     }
   }
 
-  /// Whether there is nothing but comparisons that must all hold.
+  /// Whether the predicate is a conjunction of comparisons.
   var isConjunction: Bool {
     switch self {
     case .all, .leaf: true
@@ -122,33 +125,33 @@ extension Predicate.Node {
   }
 }
 
-/// How a query is answered.
+/// The access path of a query.
 struct QueryPlan: Sendable {
   struct IndexScan: Sendable {
     let name: String
     let number: UInt32
-    /// The ranges of keys, apart from each other, in ascending order.
+    /// The key ranges, disjoint and in ascending order.
     let ranges: [KeyRange]
     let isMultiple: Bool
-    /// Whether an object may be in the ranges more than once.
+    /// Whether an object can be in the ranges more than once.
     let mayRepeat: Bool
-    /// How many properties are fixed to one value.
+    /// The number of properties that are fixed to one value.
     let fixed: Int
-    /// The bytes of the fixed properties, which all keys begin with.
+    /// The bytes of the fixed properties, a common prefix of all keys.
     let prefix: [UInt8]
-    /// Whether every object in the ranges fits all of the predicate.
+    /// Whether every object in the ranges matches the complete predicate.
     let isExact: Bool
     /// Whether all entries in the ranges have the same key.
     let isOneKey: Bool
   }
 
-  /// `nil`: every object, in the order of insertion.
+  /// The index scan, or `nil` for a table scan in the order of insertion.
   let walk: IndexScan?
-  /// Whether the walk's order is the order asked for.
+  /// Whether the scan order is the requested order.
   private(set) var isSorted: Bool
   private(set) var backwards: Bool
 
-  /// The same, to be sorted afterwards.
+  /// The same plan with a sort in memory.
   var unsorted: QueryPlan {
     var plan = self
     plan.isSorted = false
@@ -166,14 +169,16 @@ struct QueryPlan: Sendable {
       maximum: query.maximum, kind.walkable, record)
   }
 
-  /// - Parameter isAll: Whether the comparisons are all there is of the predicate.
+  /// Creates the best plan for a list of comparisons.
+  ///
+  /// - Parameter isAll: Whether the comparisons are the complete predicate.
   private init(
     _ leaves: [Comparison], isAll: Bool, _ sorts: [SortShape], maximum: Int?,
     _ indexes: [IndexShape], _ record: ObjectTypeRecord
   ) {
     var best: (score: Int, walk: IndexScan?, isSorted: Bool) = (0, nil, sorts.isEmpty)
     for index in indexes {
-      // Most indexes have nothing to do with a query.
+      // Most indexes are unrelated to a query.
       let first = index.paths[0]
       guard
         leaves.contains(where: { $0.path == first }) || index.isPart
@@ -185,10 +190,11 @@ struct QueryPlan: Sendable {
       else { continue }
       let walk = Self.walk(index, stored.number, leaves, isAll: isAll)
       let isSorted = Self.isSorted(sorts, index, walk)
-      // All of an index of some objects is a part of all objects.
+      // A scan of a complete partial index is still a bounded scan.
       let isBounded = walk.ranges != [Self.everything] || index.isPart
       guard isBounded || isSorted else { continue }
-      // Without a limit, walking all of an index costs a look-up an object and saves a sort.
+      // Without a limit, a scan of a complete index costs a look-up per object and only saves a
+      // sort.
       if !isBounded, maximum == nil { continue }
       let score =
         walk.fixed * 8 + (isBounded ? 4 : 0) + (index.isPart ? 1 : 0)
@@ -205,7 +211,7 @@ struct QueryPlan: Sendable {
 
   static var everything: KeyRange { KeyRange(lower: [], upper: nil) }
 
-  /// Whether a query demands at least what an index's condition does.
+  /// Returns whether a query implies an index's condition.
   private static func demands(_ condition: [Comparison]?, _ leaves: [Comparison]) -> Bool {
     guard let condition else { return true }
     guard !condition.isEmpty else { return false }
@@ -226,7 +232,8 @@ struct QueryPlan: Sendable {
       }
       guard !fitting.isEmpty else { break }
       if index.isMultiple {
-        // Different elements may fit different comparisons: only one can be walked.
+        // Different elements can match different comparisons, so the plan scans the ranges of only
+        // one.
         ranges = merged(fitting[0].elementRanges!)
         used += 1
         isExact = isExact && fitting[0].isExact && ranges.count == 1
@@ -257,13 +264,13 @@ struct QueryPlan: Sendable {
       break
     }
     if prefix.isEmpty, ranges.isEmpty { ranges = [] }
-    // A key is kept up to 440 bytes and a hash; what lies behind that is left to the judge. Elements
-    // that are the same up to there stand in one range.
+    // A key is stored up to 440 bytes plus a hash; the residual filter compares the rest. Elements
+    // with the same first 440 bytes are in one range.
     let isLong = ranges.contains {
       max($0.lower.count, ($0.upper?.count ?? 1) - 1) >= KeyRange.limit
     }
     if isLong { ranges = merged(ranges.map { $0.widened }) }
-    // Everything the predicate says is in the ranges.
+    // The ranges cover the complete predicate.
     return IndexScan(
       name: index.name, number: number, ranges: ranges, isMultiple: index.isMultiple,
       mayRepeat: index.isMultiple && (ranges.count > 1 || isLong || index.isReferences),
@@ -272,7 +279,7 @@ struct QueryPlan: Sendable {
       isOneKey: !isLong && ranges.count == 1 && fixed == index.paths.count && !index.isReferences)
   }
 
-  /// Ranges in ascending order that do not overlap.
+  /// Returns the ranges in ascending order without overlaps.
   private static func merged(_ ranges: [KeyRange]) -> [KeyRange] {
     var result: [KeyRange] = []
     let sorted = ranges.filter { range in
@@ -293,8 +300,8 @@ struct QueryPlan: Sendable {
     return result
   }
 
-  /// Whether an index gives objects in the order asked for: behind the fixed properties come
-  /// exactly the sort's, all in one direction.
+  /// Returns whether an index has the requested order: after the fixed properties, exactly the
+  /// sort's properties follow, all in one direction.
   private static func isSorted(
     _ sorts: [SortShape], _ index: IndexShape, _ walk: IndexScan
   ) -> Bool {
@@ -303,7 +310,7 @@ struct QueryPlan: Sendable {
       return false
     }
     let rest = index.paths.dropFirst(walk.fixed)
-    // No key path literals here: in generic code each one is made anew.
+    // Without key path literals: generic code creates one on every execution.
     return rest.count == sorts.count && zip(rest, sorts).allSatisfy { $0 == $1.path }
   }
 }

@@ -12,31 +12,47 @@ internal import LarderCoding
 
 // THE ORDER OF A SORT
 //
-// `Comparable` promises a total order, and floating-point numbers and dates do not keep the promise:
-// what is no number (NaN) is neither below nor above anything. Sorted by `<` alone, one of them puts
-// all others out of order, and pages that go on behind a value repeat and never end. So a sort has an
-// order of its own: by `<`; what does not even equal itself comes behind everything, as it does in an
-// index (`IndexKeyEncoder.swift`); and a value that is missing comes before everything, likewise.
-
+// `Comparable` requires a total order, which floating-point numbers and dates do not have: NaN is
+// neither less than nor greater than any value. In a sort by `<` alone, one NaN disorders all
+// values, and pages that continue after a value repeat and never end. So a sort defines a total
+// order: by `<`; a value that does not equal itself comes after everything, as it does in an index
+// (`IndexKeyEncoder.swift`); and a missing value comes before everything, likewise.
 //
-// Texts are in the order of the bytes of their normalization form C, which is the order of an index.
-// Swift's `<` is the same but for texts of conjoining jamo, which it does not compose to compare.
+// Strings are ordered by the bytes of their normalization form C, which is the order of an index.
+// Swift's `<` is the same except for strings of conjoining jamo, which it does not compose before
+// it compares.
 
-/// The order values are sorted in.
+/// The total order of sorted values.
 package enum SortOrdering {
-  /// Whether a value is below another: by `<`, and texts by their canonical bytes.
+  /// Returns whether a value is less than another: by `<`, strings by their canonical bytes.
+  ///
+  /// - Parameters:
+  ///   - left: A value.
+  ///   - right: Another value.
+  /// - Returns: `true` if `left` is less than `right`.
   package static func isBelow<Value: Comparable>(_ left: Value, _ right: Value) -> Bool {
     guard Value.self == String.self else { return left < right }
     return textIsBelow(left as! String, right as! String)
   }
 
-  /// Whether a value is another or below it: by `<=`, and texts by their canonical bytes.
+  /// Returns whether a value is at most another: by `<=`, strings by their canonical bytes.
+  ///
+  /// - Parameters:
+  ///   - left: A value.
+  ///   - right: Another value.
+  /// - Returns: `true` if `left` is at most `right`.
   package static func isAtMost<Value: Comparable>(_ left: Value, _ right: Value) -> Bool {
     guard Value.self == String.self else { return left <= right }
     return !textIsBelow(right as! String, left as! String)
   }
 
-  /// Negative: the first comes first; zero: neither does.
+  /// Compares two values.
+  ///
+  /// - Parameters:
+  ///   - left: A value.
+  ///   - right: Another value.
+  /// - Returns: A negative number if `left` comes first, zero if they are equal, otherwise a
+  ///   positive number.
   package static func of<Value: Comparable>(_ left: Value, _ right: Value) -> Int {
     if Value.self == String.self {
       return isBelow(left, right) ? -1 : isBelow(right, left) ? 1 : 0
@@ -47,7 +63,13 @@ package enum SortOrdering {
     return (left == left ? 0 : 1) - (right == right ? 0 : 1)
   }
 
-  /// The same with values that may be missing.
+  /// Compares two optional values; `nil` comes first.
+  ///
+  /// - Parameters:
+  ///   - left: A value.
+  ///   - right: Another value.
+  /// - Returns: A negative number if `left` comes first, zero if they are equal, otherwise a
+  ///   positive number.
   package static func of<Value: Comparable>(_ left: Value?, _ right: Value?) -> Int {
     switch (left, right) {
     case (nil, nil): 0

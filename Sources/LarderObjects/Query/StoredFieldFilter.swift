@@ -5,7 +5,7 @@
 internal import LarderEngine
 internal import LarderSystem
 
-/// A predicate that is judged on what is stored, without decoding the object.
+/// A predicate that is evaluated on stored bytes, without decoding the object.
 struct StoredFieldFilter<Object: Storable>: Sendable {
   private indirect enum Node: Sendable {
     case all
@@ -20,7 +20,7 @@ struct StoredFieldFilter<Object: Storable>: Sendable {
 
   private let root: Node
 
-  /// - Returns: `nil`: nothing can be said without decoding.
+  /// - Returns: The filter, or `nil` if every comparison requires a decoded object.
   init?(
     _ predicate: Predicate<Object>, _ kind: ObjectTypeDescriptor<Object>, _ record: ObjectTypeRecord
   ) {
@@ -53,7 +53,7 @@ struct StoredFieldFilter<Object: Storable>: Sendable {
     }
   }
 
-  /// Whether an object fits; `nil`: it has to be decoded to know.
+  /// Returns whether an object matches, or `nil` if it must be decoded to decide.
   func holds(for object: RawSpan) -> Bool? { Self.holds(root, object) }
 
   private static func holds(_ node: Node, _ object: RawSpan) -> Bool? {
