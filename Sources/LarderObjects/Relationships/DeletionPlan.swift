@@ -7,19 +7,20 @@ internal import LarderEngine
 internal import LarderLMDB
 internal import LarderSystem
 
-// DELETING
+// DELETION
 //
-// First it is found out what goes, with a list and a set: what was asked for, what cascades from it,
-// and so on; cycles end at what is in the set, and no depth is too much. Then, who refers to any of it
-// and does not go itself: if one forbids it, nothing has happened yet, and the error names them all.
-// Only then references are taken out and objects removed.
+// First, the plan collects the objects to delete with a list and a set: the requested objects,
+// those that cascade from them, and so on; the set ends cycles, and the list supports any depth.
+// Second, it finds the objects that refer to any of these and are not deleted: if one denies the
+// deletion, nothing has been written yet, and the error names all of them. Third, the transaction
+// nullifies references and deletes objects.
 //
-// All of this reads the catalog, the index of references and the CBOR of objects; it needs no Swift
-// type, and so the rules hold in every process. Taking a reference out is different if the type has
-// indexes of its own: what they say of the object can be known only to a process that has used the type
-// with its store. Another one gets an error.
+// All of this reads the catalog, the reference index and the CBOR of objects. It needs no Swift
+// type, so the rules apply in every process. Nullifying is different if the referring type declares
+// indexes: only a process that has used the type with this store can compute its index keys. Any
+// other process gets an error.
 
-/// What a deletion deletes, and what it changes.
+/// The objects that a deletion deletes, and those that it changes.
 struct DeletionPlan {
   private struct Rule {
     let owner: ObjectTypeRecord
@@ -28,18 +29,18 @@ struct DeletionPlan {
 
   private let types: [String: ObjectTypeRecord]
   private let rules: [Rule]
-  /// What goes, in the order it was found.
+  /// The objects to delete, in the order they were found.
   private(set) var removed: [ObjectIdentity] = []
-  /// How many of what was asked for there were.
+  /// The number of requested objects that exist.
   private(set) var found = 0
-  /// The ids to take out of objects, by the way to the property.
+  /// The ids to remove from objects, by the path of the property.
   private(set) var nullified: [ObjectIdentity: [[String]: Set<[UInt8]>]] = [:]
 
-  /// Whether deleting everything of a type touches anything else.
+  /// Returns whether deleting all objects of a type affects other objects.
   static func hasRules(about type: String, among types: [ObjectTypeRecord]) -> Bool {
     types.contains { record in
       (record.relations ?? []).contains { relation in
-        // What refers within the type goes with it.
+        // Referrers of the same type are deleted too.
         (record.name == type) != (relation.target == type)
           && (record.name == type
             ? relation.onDelete == "cascade" : relation.onTargetDelete != "leaveDangling")
@@ -89,7 +90,9 @@ struct DeletionPlan {
     found = plan.found
   }
 
-  /// Who refers to what goes, and stays.
+  /// Returns the remaining objects that refer to deleted ones.
+  ///
+  /// - Throws: ``ObjectError/Code/deletionDenied`` if one of them denies the deletion.
   private static func referrers(
     of removed: [ObjectIdentity], _ going: Set<ObjectIdentity>, _ rules: [Rule],
     _ generation: Generation, _ reading: borrowing ReadTransaction
@@ -120,15 +123,15 @@ struct DeletionPlan {
       let names = denied.prefix(5).map { "\($0.type) \"\($0.text)\"" }.joined(separator: ", ")
       throw ObjectError(
         .deletionDenied, type: guarded.type,
-        "\"\(guarded.text)\" is referred to by \(names)\(denied.count > 5 ? ", …" : ""), and that "
-          + "relationship denies the deletion. Delete or change the referrers first.",
+        "\"\(guarded.text)\" cannot be deleted: \(names)\(denied.count > 5 ? ", …" : "") refer to it "
+          + "with the delete rule deny. Delete or change the referrers first.",
         ids: denied.map(\.text))
     }
     return nullified
   }
 
-  /// The objects that refer to what goes, of types whose index of references is being built anew and
-  /// does not hold them yet: by the rule's position and the id referred to.
+  /// Returns the objects that refer to deleted ones, of types with an incomplete reference index:
+  /// by the position of the rule and the id referred to.
   private static func unindexedOwners(
     of removed: [ObjectIdentity], _ going: Set<ObjectIdentity>, _ rules: [Rule],
     _ generation: Generation, _ reading: borrowing ReadTransaction
@@ -154,7 +157,7 @@ struct DeletionPlan {
     return owners
   }
 
-  /// The objects whose property refers to another, as far as the index of references holds them.
+  /// Returns the objects whose property refers to another, according to the reference index.
   private static func owners(
     _ rule: Rule, of reference: ObjectIdentity, _ generation: Generation,
     _ reading: borrowing ReadTransaction
@@ -179,7 +182,7 @@ struct DeletionPlan {
       } catch is DamagedObject {
         return nil
       }
-      // Long ids are in the index by their hash.
+      // The index contains long ids as hashes.
       guard let stored, let value = try? CBORValue(parsing: stored.bytes),
         value.references(at: rule.relation.path).contains(reference.id)
       else { return nil }
@@ -187,7 +190,7 @@ struct DeletionPlan {
     }
   }
 
-  /// An object's CBOR; `nil`: it is damaged, and nothing is known of what it refers to.
+  /// Returns an object's CBOR, or `nil` if it is damaged, so that its references are unknown.
   private static func value(
     of reference: ObjectIdentity, _ type: ObjectTypeRecord, _ generation: Generation,
     _ reading: borrowing ReadTransaction
@@ -207,7 +210,7 @@ struct DeletionPlan {
 }
 
 extension CBORValue {
-  /// The ids at a property.
+  /// Returns the ids at a property.
   func references(at path: [String]) -> [[UInt8]] {
     var value = self
     for key in path {
@@ -226,7 +229,7 @@ extension CBORValue {
     }
   }
 
-  /// Without some ids at a property.
+  /// Returns the value without some ids at a property.
   func removing(_ ids: Set<[UInt8]>, at path: ArraySlice<String>) -> CBORValue {
     func isRemoved(_ value: CBORValue) -> Bool {
       if case .text(let id) = value { ids.contains(Array(id.utf8)) } else { false }

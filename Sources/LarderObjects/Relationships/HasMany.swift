@@ -6,31 +6,34 @@ internal import LarderCoding
 
 /// A property that refers to any number of objects of a stored type, in order.
 ///
-/// It is to several objects what ``HasOne`` is to one: they are stored once, as their own; the parent
-/// stores their ids; those that were assigned are saved with it; they are loaded when the property is
-/// first looked at, all from one snapshot. After `car.parts.append(part)` only the new part is saved
-/// with the car, and parts that were changed in place.
+/// It corresponds to ``HasOne``: the objects are stored once, as independent objects; the parent
+/// stores their ids; assigned objects are saved with the parent; the property loads its objects on
+/// first access, all from one snapshot. After `car.parts.append(part)`, saving the car saves only
+/// the new part and the parts that were changed in place.
 ///
-/// Objects that are gone are left out; `$parts.missingIDs` names them. Objects that cannot be loaded are
-/// left out too: `$parts.loadError` has the error, `$parts.ids` still has all ids, and saving the parent
-/// after an assignment throws ``ObjectError/Code/notLoaded``, because the ids would be lost.
+/// The property omits missing objects; `$parts.missingIDs` returns their ids. It also omits objects
+/// that cannot be loaded: `$parts.loadError` returns the error, `$parts.ids` still contains all
+/// ids, and saving the parent after an assignment throws ``ObjectError/Code/notLoaded``, because
+/// the ids would be lost.
 ///
-/// Many-to-many is a `@HasMany` on both sides, each kept by whoever saves that side; or on one side
-/// only, the other being asked for with ``ObjectStore/referrers(of:in:through:)``, which cannot
-/// disagree.
+/// For a many-to-many relationship, declare `@HasMany` on both sides, each updated by a save of
+/// that side; or declare it on one side and query the other with
+/// ``ObjectStore/referrers(of:in:through:)``, which is always consistent.
 @propertyWrapper
 public struct HasMany<Target: Storable>: Reference, CustomStringConvertible {
-  /// Where the objects are.
+  /// The contents of the reference.
   public private(set) var links: ReferenceContents<Target>
 
-  /// Refers to objects.
+  /// Creates a reference to objects.
+  ///
+  /// - Parameter wrappedValue: The objects. A save of the parent saves them too.
   public init(wrappedValue: [Target]) {
     links = ReferenceContents(box: ReferenceBox(assigned: wrappedValue))
   }
 
   private init(_ box: ReferenceBox<Target>) { links = ReferenceContents(box: box) }
 
-  /// The objects.
+  /// The objects, loaded on first access.
   public var wrappedValue: [Target] {
     get { links.box.objects() }
     set { links = ReferenceContents(box: links.box.replaced(by: newValue)) }
@@ -39,18 +42,26 @@ public struct HasMany<Target: Storable>: Reference, CustomStringConvertible {
   /// The reference itself: `$parts`.
   public var projectedValue: HasMany { self }
 
-  /// The objects; loaded now, if nobody has looked yet.
+  /// Returns the objects, loading them on first access.
   ///
-  /// - Throws: ``ObjectError`` when one does not decode, `StoreError` when the store is closed.
+  /// - Returns: The objects in order, without missing ones.
+  /// - Throws: ``ObjectError/Code/unreadable`` if an object cannot be decoded;
+  ///   ``ObjectError/Code/notFound`` if the `ObjectStore` of the parent was released; `StoreError`
+  ///   if the store is closed.
   public func load() throws -> [Target] { try links.box.load().objects }
 
+  /// Whether the reference allows missing objects: always `true`.
   public static var allowsMissingTarget: Bool { true }
 
+  /// The ids referred to.
   public var description: String { "-> [\(ids.joined(separator: ", "))]" }
 }
 
 extension HasMany: Codable {
-  /// Decodes ids inside a store, else the objects themselves.
+  /// Decodes the ids inside a store, otherwise the objects themselves.
+  ///
+  /// - Parameter decoder: The decoder.
+  /// - Throws: The errors of the decoder.
   public init(from decoder: any Decoder) throws {
     let container = try decoder.singleValueContainer()
     guard let context = decoder.userInfo[.links] as? ReferenceLoader else {
@@ -61,7 +72,11 @@ extension HasMany: Codable {
     self.init(ReferenceBox(ids: try container.decode([String].self), context: context))
   }
 
-  /// Encodes the ids inside a store, else the objects themselves.
+  /// Encodes the ids inside a store, otherwise the objects themselves.
+  ///
+  /// - Parameter encoder: The encoder.
+  /// - Throws: The errors of the encoder; `EncodingError` if objects outside a store refer to each
+  ///   other in a cycle.
   public func encode(to encoder: any Encoder) throws {
     var container = encoder.singleValueContainer()
     if let collector = encoder.userInfo[.links] as? ReferenceCollector {
@@ -78,7 +93,14 @@ extension HasMany: Codable {
 }
 
 extension KeyedDecodingContainer {
-  /// References that are not there are none: the property may have been added later.
+  /// Decodes a reference; a missing field is an empty reference, because the property may have been
+  /// added later.
+  ///
+  /// - Parameters:
+  ///   - type: The type of the reference.
+  ///   - key: The coding key.
+  /// - Returns: The reference.
+  /// - Throws: The errors of the decoder.
   public func decode<Target: Storable>(
     _ type: HasMany<Target>.Type, forKey key: Key
   ) throws -> HasMany<Target> {

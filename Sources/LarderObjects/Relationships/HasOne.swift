@@ -15,32 +15,34 @@ internal import LarderCoding
 /// }
 /// ```
 ///
-/// The object is stored once, as its own; the parent stores its id. Saving the parent saves the
-/// object with it if it was *assigned*, by an initialiser or by setting the property; one that was
-/// merely loaded is not written back. A parent that is fetched loads the object when the property is
-/// first looked at, so a graph may have any depth and any cycles, and shows the newest state then,
-/// never one older than when the parent was fetched. From there on the value keeps what it showed.
+/// The object is stored once, as an independent object; the parent stores its id. Saving the parent
+/// also saves the object if it was *assigned*, by an initialiser or by setting the property; a
+/// loaded object is not written again. A fetched parent loads the object on first access of the
+/// property, so a graph can have any depth and any cycles. The loaded state is the newest at that
+/// time, never older than the state at the fetch of the parent. The value keeps it from then on.
 ///
-/// A reference to an object that is gone is `nil`; `$maker.missingIDs` names it. A property that is not
-/// optional is loaded together with its parent, which does not decode when the object is gone: the
-/// error is ``ObjectError/Code/unreadable`` and names the missing object. Deleting that object is denied
-/// unless a ``Relationship`` of the property says otherwise.
+/// A reference to a missing object is `nil`; `$maker.missingIDs` returns its id. A nonoptional
+/// property is loaded together with its parent, and the parent cannot be decoded if the object is
+/// missing: the error is ``ObjectError/Code/unreadable`` and names the missing object. Deleting
+/// that object is denied unless a ``Relationship`` of the property declares another rule.
 ///
-/// A value loads through the `ObjectStore` it was fetched from: keep that. Where loading fails the
-/// property is `nil`, the store's `onError` gets the error, and `$maker.loadError` has it;
-/// `$maker.load()` throws instead. The reference keeps its id; if the property is assigned after that,
-/// saving the parent throws ``ObjectError/Code/notLoaded``.
+/// A value loads through the `ObjectStore` from which it was fetched, so keep that store. If
+/// loading fails, the property is `nil`, the store's `onError` receives the error, and
+/// `$maker.loadError` returns it; `$maker.load()` throws instead. The reference keeps its id; if
+/// the property is then assigned, saving the parent throws ``ObjectError/Code/notLoaded``.
 ///
-/// Coded by any other coder, a JSON encoder say, the property is coded as the object itself.
+/// Any other coder, such as a JSON encoder, encodes the object itself.
 @propertyWrapper
 public struct HasOne<Value: ReferenceTarget>: Reference, CustomStringConvertible {
   /// The stored type referred to.
   public typealias Target = Value.LinkedObject
 
-  /// Where the object is.
+  /// The contents of the reference.
   public private(set) var links: ReferenceContents<Target>
 
-  /// Refers to an object, or to none.
+  /// Creates a reference to an object, or an empty reference.
+  ///
+  /// - Parameter wrappedValue: The object. A save of the parent saves it too.
   public init(wrappedValue: Value) {
     links = ReferenceContents(
       box: ReferenceBox(assigned: wrappedValue.referencedObject.map { [$0] } ?? []))
@@ -48,11 +50,11 @@ public struct HasOne<Value: ReferenceTarget>: Reference, CustomStringConvertible
 
   private init(_ box: ReferenceBox<Target>) { links = ReferenceContents(box: box) }
 
-  /// The object.
+  /// The object, loaded on first access.
   public var wrappedValue: Value {
     get {
       guard let value = Value.makeReference(links.box.objects().first) else {
-        // A reference that is not optional is loaded before anybody can look.
+        // A nonoptional reference is loaded when its parent is decoded.
         preconditionFailure("a required reference without an object")
       }
       return value
@@ -66,21 +68,30 @@ public struct HasOne<Value: ReferenceTarget>: Reference, CustomStringConvertible
   /// The reference itself: `$maker`.
   public var projectedValue: HasOne { self }
 
-  /// The id referred to; known without loading anything.
+  /// The id referred to, or `nil` for an empty reference; available without loading the object.
   public var id: String? { ids.first }
 
-  /// The object; loaded now, if nobody has looked yet.
+  /// Returns the object, loading it on first access.
   ///
-  /// - Throws: ``ObjectError`` when it does not decode, `StoreError` when the store is closed.
+  /// - Returns: The object, or `nil` if the reference is empty or the object is missing.
+  /// - Throws: ``ObjectError/Code/unreadable`` if the object cannot be decoded;
+  ///   ``ObjectError/Code/notFound`` if the `ObjectStore` of the parent was released; `StoreError`
+  ///   if the store is closed.
   public func load() throws -> Target? { try links.box.load().objects.first }
 
+  /// Whether the reference allows a missing object: `true` for an optional property.
   public static var allowsMissingTarget: Bool { !Value.requiresObject }
 
+  /// The id referred to.
   public var description: String { id.map { "-> \($0)" } ?? "nil" }
 }
 
 extension HasOne: Codable {
-  /// Decodes an id inside a store, else the object itself.
+  /// Decodes the id inside a store, otherwise the object itself.
+  ///
+  /// - Parameter decoder: The decoder.
+  /// - Throws: The errors of the decoder; ``ObjectError/Code/unreadable`` if the object of a
+  ///   nonoptional property is missing.
   public init(from decoder: any Decoder) throws {
     let container = try decoder.singleValueContainer()
     guard let context = decoder.userInfo[.links] as? ReferenceLoader else {
@@ -96,7 +107,11 @@ extension HasOne: Codable {
     self.init(box)
   }
 
-  /// Encodes the id inside a store, else the object itself.
+  /// Encodes the id inside a store, otherwise the object itself.
+  ///
+  /// - Parameter encoder: The encoder.
+  /// - Throws: The errors of the encoder; `EncodingError` if objects outside a store refer to each
+  ///   other in a cycle.
   public func encode(to encoder: any Encoder) throws {
     var container = encoder.singleValueContainer()
     if let collector = encoder.userInfo[.links] as? ReferenceCollector {
@@ -116,7 +131,13 @@ extension HasOne: Codable {
 }
 
 extension KeyedDecodingContainer {
-  /// A reference that is not there is `nil`: the property may have been added later.
+  /// Decodes a reference; a missing field is `nil`, because the property may have been added later.
+  ///
+  /// - Parameters:
+  ///   - type: The type of the reference.
+  ///   - key: The coding key.
+  /// - Returns: The reference.
+  /// - Throws: The errors of the decoder.
   public func decode<Target: Storable>(
     _ type: HasOne<Target?>.Type, forKey key: Key
   ) throws -> HasOne<Target?> {

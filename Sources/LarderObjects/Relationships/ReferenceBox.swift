@@ -4,40 +4,40 @@
 
 internal import Synchronization
 
-// WHAT A REFERENCE HOLDS
+// REFERENCE BOXES
 //
-// The struct of a relationship is one reference to a box, so that types may contain each other.
-// A box either was assigned, and then holds the objects from the start; or it was decoded, holds ids,
-// and loads the objects when somebody first looks. A box never goes back: what it once showed stays.
-// Assigning makes another box, so values keep being values.
+// The struct of a relationship is one reference to a box, so that types can contain each other. A
+// box was either assigned and holds the objects from the start, or decoded, holds ids, and loads
+// the objects on first access. The state of a loaded box is final: it never shows another state.
+// Assigning creates another box, which preserves value semantics.
 //
-// An assigned box remembers which objects were loaded before. `car.parts.append(part)` reads all
-// parts and assigns them all; only those that differ from what was read are the user's change, and
-// only they are saved with the car.
+// An assigned box keeps the objects that were loaded before. `car.parts.append(part)` reads all
+// parts and assigns them all; only those that differ from the loaded ones are changes, and only
+// these are saved with the car.
 //
-// A box that could not load its objects remembers the error and stays as it is. A box that is assigned in
-// its place remembers it as well and cannot be saved: the user has never seen which objects there are.
+// A box that could not load its objects keeps the error and stays unchanged. A box that is assigned
+// in its place keeps the error too and cannot be saved, because the program has never received the
+// existing objects.
 //
-// Chains of boxes may be ten thousands long: they are taken down by a list, not by recursion.
+// Chains of boxes can have ten thousand elements: a list deallocates them iteratively.
 
-/// The objects of one relationship of one value.
+/// The storage of one relationship of one value.
 final class ReferenceBox<Target: Storable>: Sendable {
-  /// What is known of the objects.
+  /// The loaded or assigned objects.
   struct Content: Sendable {
     var objects: [Target]
-    /// The ids whose objects are gone.
+    /// The ids of missing objects.
     var missing: [String] = []
-    /// What was loaded before the user assigned the objects, by id.
+    /// The objects that were loaded before the assignment, by id.
     var baseline: [String: Target] = [:]
   }
 
   /// The ids referred to, in order.
   let ids: [String]
-  /// Where to load from; `nil`: the objects were assigned.
+  /// The loader, or `nil` if the objects were assigned.
   let context: ReferenceLoader?
   private let content: Mutex<Content?>
-  /// Why the objects could not be loaded when the property was last looked at; of an assigned box, why
-  /// those could not that it replaces.
+  /// The error of the last load; in an assigned box, the error of the box that it replaces.
   private let failure: Mutex<(any Error)?>
 
   init(
@@ -58,24 +58,25 @@ final class ReferenceBox<Target: Storable>: Sendable {
 
   deinit {
     guard content.withLock({ $0?.objects.isEmpty == false }) else { return }
-    // Moved from here to the list: nothing may be left for the end of this function to destroy.
+    // Moves the content to the list, so that the end of this function destroys nothing.
     IterativeDeallocator.drop { content.withLock { $0.take() } }
   }
 
   var isAssigned: Bool { context == nil }
   var isLoaded: Bool { content.withLock { $0 != nil } }
 
-  /// The objects; loaded now, if nobody has looked yet.
+  /// Returns the objects, loading them on first access.
   func load() throws -> Content {
     if let known = content.withLock({ $0 }) { return known }
     guard let context else { return Content(objects: []) }
-    // Before anything is read: who sees the mark not set shares only what is read later.
+    // Set the mark before reading: a caller that finds it unset shares only objects that are read
+    // later.
     context.markLoaded()
     let (objects, missing) = try context.objects(Target.self, ids)
     return fill(objects, missing)
   }
 
-  /// The objects as far as they can be loaded; what goes wrong is reported to the store.
+  /// Returns the objects that can be loaded, and reports errors to the store.
   func objects() -> [Target] {
     do {
       return try load().objects
@@ -83,30 +84,31 @@ final class ReferenceBox<Target: Storable>: Sendable {
       context?.report(error)
       failure.withLock { $0 = error }
       guard let context, error is ObjectError, ids.count > 1 else { return [] }
-      // One of them may be the reason.
+      // A single object may cause the error, so load one by one.
       return ids.flatMap { id in (try? context.objects(Target.self, [id]).objects) ?? [] }
     }
   }
 
-  /// Why objects could not be loaded.
+  /// The error of the last load, or `nil` if it succeeded.
   var loadError: (any Error)? {
     isAssigned || !isLoaded ? failure.withLock { $0 } : nil
   }
 
-  /// Before the ids are stored.
+  /// Verifies that the ids can be stored.
   ///
-  /// - Throws: ``ObjectError/Code/notLoaded`` when the box replaces one whose objects could not be loaded.
+  /// - Throws: ``ObjectError/Code/notLoaded`` if the box replaces one whose objects could not be
+  ///   loaded.
   func requireKnown(_ codingPath: [any CodingKey]) throws {
     guard isAssigned, let error = failure.withLock({ $0 }) else { return }
     let path = codingPath.map(\.stringValue).joined(separator: ".")
     throw ObjectError(
       .notLoaded, type: Target.storedName,
       "\"\(path)\" was assigned after its objects could not be loaded, so saving it would drop "
-        + "references that the program has not seen. Fetch the parent again when they can be loaded, or "
-        + "create it anew. Cause: \(error)", ids: (error as? ObjectError)?.ids ?? [])
+        + "references that the program has not read. Fetch the parent again once they can be loaded, "
+        + "or create a new parent. Cause: \(error)", ids: (error as? ObjectError)?.ids ?? [])
   }
 
-  /// Files what was loaded, unless somebody was quicker.
+  /// Stores the loaded objects, unless another thread has stored them first.
   @discardableResult
   func fill(_ objects: [Target], _ missing: [String]) -> Content {
     content.withLock { content in
@@ -117,7 +119,7 @@ final class ReferenceBox<Target: Storable>: Sendable {
     }
   }
 
-  /// The box for other objects in the place of these.
+  /// Returns a box for other objects that replaces this one.
   func replaced(by objects: [Target]) -> ReferenceBox {
     let known = content.withLock { $0 }
     guard let known else {
@@ -134,11 +136,11 @@ final class ReferenceBox<Target: Storable>: Sendable {
     return ReferenceBox(assigned: objects, baseline: baseline)
   }
 
-  /// The assigned objects, and what was loaded of them before, by id.
+  /// The assigned objects and the objects loaded before, or `nil` if the box was not assigned.
   var changes: Content? { isAssigned ? content.withLock { $0 } : nil }
 }
 
-/// Lets go of values that contain each other to any depth, one after the other.
+/// Deallocates deeply nested values iteratively.
 enum IterativeDeallocator {
   private struct State {
     var isBusy = false
@@ -158,7 +160,7 @@ enum IterativeDeallocator {
   }
 
   private static func dropOne() -> Bool {
-    // Destroyed when this function ends, outside of the lock.
+    // Destroyed at the end of this function, outside the lock.
     let next = state.withLock { state in
       let next = state.waiting.popLast()
       if next == nil { state.isBusy = false }

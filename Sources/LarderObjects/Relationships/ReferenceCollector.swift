@@ -5,20 +5,20 @@
 internal import LarderCoding
 internal import Synchronization
 
-// An encoder in the store carries a collector in its user info. Every reference tells it where in the
-// object it stands and which ids it has, and hands over the objects that were assigned to it.
+// An encoder of the store carries a collector in its user info. Every reference reports its path in
+// the object, its ids and the objects that were assigned to it.
 
-/// What one object refers to, as its encoding found it.
+/// The references of one object, collected while the object is encoded.
 final class ReferenceCollector: Sendable {
   /// One reference.
   struct Link: Sendable {
-    /// The coding keys that lead to it.
+    /// The coding keys of the path.
     let path: [String]
     /// The stored name of the type referred to.
     let target: String
     let ids: [String]
     let box: ObjectIdentifier
-    /// Whether the object cannot be read without what it refers to.
+    /// Whether the object cannot be decoded without the object referred to.
     let isRequired: Bool
   }
 
@@ -46,14 +46,14 @@ final class ReferenceCollector: Sendable {
     }
   }
 
-  /// Whether nothing was found, so that it may be used again.
+  /// Whether the collector found no references, so that it can be reused.
   var isEmpty: Bool { state.withLock { $0.links.isEmpty && $0.children.isEmpty } }
 
   var links: [Link] { state.withLock { $0.links } }
   var children: [any PendingChild] { state.withLock { $0.children } }
 }
 
-/// An encoder whose references tell a collector.
+/// An encoder with a collector for its references.
 struct ReferenceEncoder: Sendable {
   let collector: ReferenceCollector
   let cbor: CBOREncoder
@@ -66,11 +66,13 @@ struct ReferenceEncoder: Sendable {
   }
 }
 
-/// A child to be saved with its parent.
+/// A child to save with its parent.
 protocol PendingChild: Sendable {
   var reference: ObjectIdentity { get }
 
-  /// Saves the child, if it was changed, and returns its own children.
+  /// Saves the child if it was changed.
+  ///
+  /// - Returns: The children of the child.
   func save(
     in transaction: inout ObjectTransaction, _ policy: ChildPolicy
   ) throws -> [any PendingChild]
@@ -78,7 +80,7 @@ protocol PendingChild: Sendable {
 
 struct PendingObject<Object: Storable>: PendingChild {
   let object: Object
-  /// What was loaded from the store and then assigned again, changed or not.
+  /// The loaded object that was assigned again, changed or unchanged.
   let baseline: Object?
 
   var reference: ObjectIdentity {

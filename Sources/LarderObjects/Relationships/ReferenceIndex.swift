@@ -6,41 +6,41 @@ internal import LarderCoding
 internal import LarderEngine
 internal import LarderSystem
 
-// WHO REFERS TO WHOM
+// THE REFERENCE INDEX
 //
-// Every type whose objects refer to others has one index more than it declares, "larder.references",
-// kept like the others in the transaction of each change:
+// Every type whose objects refer to others has one index in addition to the declared ones,
+// "larder.references", updated like the others in the transaction of each change:
 //
 //     bytes    the stored name of the type referred to
 //     bytes    the id referred to
-//     bytes    the coding keys that lead to the property, joined by "/"
+//     bytes    the coding keys of the path to the property, joined by "/"
 //
-// A name or an id of more than 100 bytes is cut to 92 and followed by its hash; whoever reads the
-// index looks at the objects found as well. The index is made when the first object with a reference
-// is saved, and so it is complete from the start. The type's version stands in its definition: a
-// program of that version whose objects have no references does not know the type and must not write
-// it; one of a later version gives the index up.
+// A name or an id of more than 100 bytes is truncated to 92 bytes and followed by its hash, so a
+// reader of the index also compares the objects found. The index is created when the first object
+// with a reference is saved, so it is complete from the start. Its definition contains the type's
+// version: a program of that version whose objects have no references does not declare the
+// references and must not write the type; a program of a later version drops the index.
 
 enum ReferenceIndex {
   static let name = "larder.references"
 
   static func definition(version: UInt32) -> String { "references of version \(version)" }
 
-  /// The keys of all references to an object begin with this.
+  /// Returns the common prefix of the keys of all references to an object.
   static func prefix(_ type: String, _ id: [UInt8]) -> [UInt8] {
     element(short(Array(type.utf8))) + element(short(id))
   }
 
-  /// The keys of all references to a type begin with this.
+  /// Returns the common prefix of the keys of all references to a type.
   static func prefix(_ type: String) -> [UInt8] { element(short(Array(type.utf8))) }
 
-  /// The first bytes that come behind all keys that begin with others; those end with a zero.
+  /// Returns the upper bound of the keys with a prefix; prefixes end with a zero byte.
   static func end(of prefix: [UInt8]) -> [UInt8] { prefix.dropLast() + [1] }
 
-  /// The keys of an object whose fields were changed: each property leads to the type it led to
-  /// before, by the keys the object had.
+  /// Returns the keys of an object whose fields were changed. According to the old keys, each
+  /// property refers to the same type as before.
   ///
-  /// - Parameter renamed: Where a property is now.
+  /// - Parameter renamed: Returns the new path of a property.
   static func keys(
     of value: CBORValue, were old: [[UInt8]], _ renamed: ([String]) -> [String]
   ) -> [[UInt8]] {
@@ -62,7 +62,7 @@ enum ReferenceIndex {
     return keys
   }
 
-  /// The elements of a key; `nil`: it was cut.
+  /// Returns the elements of a key, or `nil` if the key is truncated.
   private static func elements(_ key: [UInt8]) -> [[UInt8]]? {
     var elements: [[UInt8]] = []
     var position = 0
@@ -92,7 +92,7 @@ enum ReferenceIndex {
     prefix(type, id) + element(Array(path.joined(separator: "/").utf8))
   }
 
-  /// The keys an object's references have, each once.
+  /// Returns the keys of an object's references, without duplicates.
   static func keys(_ links: [ReferenceCollector.Link], _ index: UInt32) -> [ObjectIndexKey] {
     var keys: [ObjectIndexKey] = []
     for link in links where !link.ids.isEmpty {
@@ -108,7 +108,7 @@ enum ReferenceIndex {
     return keys
   }
 
-  /// Of the keys that an object has, those of references at or below paths.
+  /// Returns those keys of an object that belong to references at or below paths.
   static func keys(
     _ keys: [ObjectIndexKey], of index: UInt32, at paths: [[String]]
   ) -> [ObjectIndexKey] {
@@ -122,7 +122,7 @@ enum ReferenceIndex {
     }
   }
 
-  /// Bytes as an element of a key, as `IndexKeyEncoder` has it.
+  /// Returns bytes as an element of a key, in the encoding of `IndexKeyEncoder`.
   private static func element(_ bytes: [UInt8]) -> [UInt8] {
     var result: [UInt8] = []
     result.reserveCapacity(bytes.count + 2)
@@ -151,10 +151,10 @@ enum ReferenceIndex {
 }
 
 extension Storable {
-  /// What predicates over references have in the place of a property.
+  /// The placeholder property of predicates over references.
   var larderReferences: Never? { nil }
 
-  /// What a sort by a comparator has in the place of a property.
+  /// The placeholder property of a sort by a comparator.
   var larderComparator: Never? { nil }
 }
 
@@ -163,7 +163,7 @@ extension ObjectTypeRecord {
 }
 
 extension ObjectTypeDescriptor {
-  /// Makes the type's record fit what an object refers to.
+  /// Updates the type's record with the references of an object.
   func declare(
     _ collector: ReferenceCollector, of object: Object, _ record: inout ObjectTypeRecord,
     in transaction: inout StoreTransaction
@@ -175,9 +175,9 @@ extension ObjectTypeDescriptor {
       guard stored.definition != definition else {
         throw ObjectError(
           .schemaMismatch, type: name,
-          "Stored objects refer to others by properties that this program does not declare as "
-            + "@HasOne or @HasMany, so it cannot keep what others know of them. Declare them, or "
-            + "raise schemaVersion to give them up.", index: ReferenceIndex.name)
+          "Stored objects have references that this program does not declare with @HasOne or "
+            + "@HasMany, so it cannot update the reference index. Declare them, or raise "
+            + "schemaVersion to drop them.", index: ReferenceIndex.name)
       }
       try transaction.dropObjectNumber(stored.number, isIndex: true)
       record.indexes.removeAll { $0.number == stored.number }
@@ -187,7 +187,7 @@ extension ObjectTypeDescriptor {
     }
     markReferences()
     var changed = record
-    // Rules of an older version are given up with it, and learned anew from here on.
+    // A new version drops the rules of an older version; the next saves record the new ones.
     if record.references?.definition != definition { changed.relations = nil }
     if let position = record.indexes.firstIndex(where: { $0.name == ReferenceIndex.name }) {
       changed.indexes[position].definition = definition
@@ -203,10 +203,11 @@ extension ObjectTypeDescriptor {
     try transaction.putObjectType(record)
   }
 
-  /// The rules of the properties an object has, and those known before.
+  /// Returns the delete rules of an object's references merged with the stored ones. A program
+  /// without a declared rule keeps the stored rule.
   ///
-  /// - Throws: When a program of the same version has declared another rule. One that declares none
-  ///   keeps what others declared.
+  /// - Throws: ``ObjectError/Code/schemaMismatch`` if a program of the same version declared
+  ///   another rule.
   private func relations(
     _ links: [ReferenceCollector.Link], of object: Object, _ known: [ObjectTypeRecord.Relation]
   ) throws -> [ObjectTypeRecord.Relation]? {
@@ -217,7 +218,7 @@ extension ObjectTypeDescriptor {
       let position = relations.firstIndex { $0.path == link.path }
       guard let rule else {
         guard link.isRequired, position == nil else { continue }
-        // The owner cannot be read without it.
+        // A nonoptional reference: the owner cannot be decoded without the object.
         var relation = ObjectTypeRecord.Relation(
           path: link.path, target: link.target, onDelete: "keep", onTargetDelete: "deny")
         relation.isImplied = true
@@ -247,8 +248,8 @@ extension ObjectTypeDescriptor {
     }
     return ObjectError(
       .schemaMismatch, type: name,
-      "The rule for \"\(declared.path.joined(separator: "/"))\" (\(text(declared))) differs from the "
-        + "one that another program of the same version declares (\(text(stored))). Declare the same, "
-        + "or raise schemaVersion.", index: ReferenceIndex.name)
+      "The delete rule for \"\(declared.path.joined(separator: "/"))\" (\(text(declared))) differs from "
+        + "the stored rule of the same schema version (\(text(stored))). Declare the stored rule, or "
+        + "raise schemaVersion.", index: ReferenceIndex.name)
   }
 }

@@ -12,32 +12,32 @@ internal import Synchronization
   internal import Foundation
 #endif
 
-// WHERE REFERENCES LOAD FROM
+// THE SOURCE OF LOADED REFERENCES
 //
-// A decoder in the store carries a context in its user info, and every reference that is decoded keeps
-// it. The context is that of one fetch: one object, or all objects of one query's result. It knows two
-// things the store asks for before it hands the same decoded values out again: whether there were
-// references at all, and whether one of them was looked at. A value whose references show a state
-// already is not given to the next who fetches; it is decoded anew.
+// A decoder of the store carries a context in its user info, and every decoded reference keeps it.
+// The context belongs to one fetch: one object, or all objects of one query's result. It records
+// two facts that the store checks before it returns the same decoded values again: whether there
+// were references, and whether one of them was followed. A value whose references already show a
+// state is not returned to the next caller; it is decoded again.
 //
-// The mark is set before the children are read. So who finds it not set and shares a value sees
-// children read later than its own fetch: never older than that.
+// The mark is set before the children are read. So a caller that finds it unset and shares a value
+// gets children that are read later than its own fetch, never older ones.
 
 extension CodingUserInfoKey {
-  /// Where references find the store while they are coded.
+  /// The user info key of the store's context.
   static let links = CodingUserInfoKey(rawValue: "larder.links")!
 }
 
-/// What the references of one fetch load from.
+/// The context from which the references of one fetch load.
 @usableFromInline
 final class ReferenceLoader: Sendable {
   private weak let store: ObjectStore?
-  /// What the transaction wrote in which the references were decoded.
+  /// The uncommitted writes of the transaction that decoded the references.
   let overlay: TransactionOverlay?
   private let used = Atomic<Bool>(false)
   private let loaded = Atomic<Bool>(false)
 
-  /// The snapshot the references were decoded in, if they are to be followed in it.
+  /// The snapshot that decoded the references, if they load from it.
   let source: TrackedSnapshot?
 
   init(
@@ -52,22 +52,22 @@ final class ReferenceLoader: Sendable {
   var wasUsed: Bool { used.load(ordering: .acquiring) }
   func markUsed() { used.store(true, ordering: .releasing) }
 
-  /// Whether a reference was looked at, and may show a state that is not the newest any more.
+  /// Whether a reference was followed and may show a stale state.
   @usableFromInline var wasLoaded: Bool { loaded.load(ordering: .sequentiallyConsistent) }
   func markLoaded() {
     loaded.store(true, ordering: .sequentiallyConsistent)
     source?.noteLook()
   }
 
-  /// The objects of ids in their order, without those that are gone, and the ids of these.
+  /// Returns the existing objects of ids in their order, and the ids of missing ones.
   func objects<Target: Storable>(
     _ type: Target.Type, _ ids: [String]
   ) throws -> (objects: [Target], missing: [String]) {
     guard let store else {
       throw ObjectError(
         .notFound, type: Target.storedName,
-        "The ObjectStore that the parent was fetched from does not exist any more. Keep it as long "
-          + "as references are followed.", ids: ids)
+        "The ObjectStore that fetched the parent was released. Keep the store as long as the "
+          + "program follows references.", ids: ids)
     }
     let kind = store.kind(type)
     var found: [Target?] = Array(repeating: nil, count: ids.count)
@@ -86,7 +86,7 @@ final class ReferenceLoader: Sendable {
           ).object
         }
       }
-      // What was there before is read as this transaction's references see it.
+      // Objects outside the overlay are read with references that load this transaction's state.
       let rest = try store.collection(type).objects(
         texts: open.map { ids[$0] }, ReferenceLoader(store: store, overlay: overlay))
       for (position, object) in zip(open, rest) { found[position] = object }
@@ -100,7 +100,7 @@ final class ReferenceLoader: Sendable {
     )
   }
 
-  /// Runs the loading of an object inside the decoding of another.
+  /// Loads an object while another is being decoded, and limits the depth.
   func nested<R>(_ body: () throws -> R) throws -> R {
     let depth = ReferenceCodingPath.depth
     guard depth < 100 else {
@@ -115,8 +115,8 @@ final class ReferenceLoader: Sendable {
   func missing(_ type: String, _ ids: [String]) -> ObjectError {
     ObjectError(
       .unreadable, type: type,
-      "The object is gone, and a reference to it is not optional. Save it again, or make the "
-        + "reference optional.", ids: ids)
+      "The object is missing, and a nonoptional reference requires it. Save the object again, or "
+        + "make the reference optional.", ids: ids)
   }
 
   func report(_ error: any Error) { store?.storage.core.report(error) }
@@ -135,15 +135,15 @@ struct ReferenceDecoder: Sendable {
   }
 }
 
-/// The way down while values are coded within each other.
+/// The nesting depth while values are coded within each other.
 enum ReferenceCodingPath {
   @TaskLocal static var depth = 0
-  /// The types of which samples are being decoded.
+  /// The types whose samples are being decoded.
   @TaskLocal static var judgedTypes: Set<String> = []
   @TaskLocal private static var path: [ObjectIdentity] = []
 
-  /// Encodes objects inside the object that refers to them, outside of a store; a cycle would have
-  /// no end.
+  /// Encodes objects inside the object that refers to them, outside a store. Limits the depth,
+  /// because a cycle would not terminate.
   static func descend(
     _ type: String, _ ids: [String], _ codingPath: [any CodingKey], _ body: () throws -> Void
   ) throws {
@@ -154,14 +154,14 @@ enum ReferenceCodingPath {
         EncodingError.Context(
           codingPath: codingPath,
           debugDescription:
-            "Objects that refer to each other in a cycle, or very deeply, cannot be "
-            + "encoded within each other. Encode one object, with the references' ids."))
+            "Objects that refer to each other in a cycle, or at a great depth, cannot be encoded "
+            + "within each other. Encode a single object with the ids of its references."))
     }
     try $path.withValue(path + references) { try body() }
   }
 }
 
-/// An object of any type: where it is filed.
+/// The type and id of an object.
 struct ObjectIdentity: Hashable, Sendable {
   /// The stored name of the type.
   let type: String
@@ -170,7 +170,7 @@ struct ObjectIdentity: Hashable, Sendable {
   var text: String { String(decoding: id, as: UTF8.self) }
 }
 
-/// What a transaction has written so far, for references that are followed before it is committed.
+/// The uncommitted writes of a transaction, for references that are followed before the commit.
 final class TransactionOverlay: Sendable {
   enum Change: Sendable {
     case none, deleted
@@ -179,10 +179,10 @@ final class TransactionOverlay: Sendable {
 
   private struct State {
     var isOpen = true
-    /// Changes that were not looked for yet, in their order; mostly nobody ever does.
+    /// Changes that have not been indexed yet, in their order. Few transactions read them.
     var pending: [(reference: ObjectIdentity, bytes: [UInt8]?)] = []
     var changes: [ObjectIdentity: [UInt8]?] = [:]
-    /// Types of which everything was deleted, before the changes.
+    /// Types whose objects were all deleted before the changes.
     var cleared: Set<String> = []
 
     mutating func settle() {
@@ -211,7 +211,7 @@ final class TransactionOverlay: Sendable {
     }
   }
 
-  /// The transaction is over: what it wrote is the store's, or nobody's.
+  /// Closes the overlay: the transaction has committed or was rolled back.
   func close() {
     state.withLock { state in
       state.isOpen = false

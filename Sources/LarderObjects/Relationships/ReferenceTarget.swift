@@ -2,21 +2,24 @@
 // Copyright 2026 the Larder authors. Licensed under Apache-2.0.
 // SPDX-License-Identifier: Apache-2.0
 
-/// What `@HasOne` can hold: a stored type, or an optional one.
+/// A type that `@HasOne` can hold: a stored type, or an optional one.
 ///
-/// Every ``Storable`` type conforms by itself, and so does `Optional` of one; there is nothing to
-/// write.
+/// Every ``Storable`` type and its `Optional` conform through default implementations. Do not
+/// conform other types.
 public protocol ReferenceTarget: Codable, Sendable {
   /// The stored type.
   associatedtype LinkedObject: Storable
 
-  /// The object, if there is one.
+  /// The object, or `nil` for an empty optional.
   var referencedObject: LinkedObject? { get }
 
-  /// The value for an object, or for none; `nil`: there must be one.
+  /// Returns the value for an object or for an empty reference.
+  ///
+  /// - Parameter object: The object, or `nil` for an empty reference.
+  /// - Returns: The value, or `nil` if the type requires an object.
   static func makeReference(_ object: LinkedObject?) -> Self?
 
-  /// Whether there must be an object.
+  /// Whether the type requires an object.
   static var requiresObject: Bool { get }
 }
 
@@ -24,79 +27,98 @@ extension Storable {
   /// The object itself.
   public var referencedObject: Self? { self }
 
-  /// The object itself.
+  /// Returns the object itself.
+  ///
+  /// - Parameter object: The object.
+  /// - Returns: `object`.
   public static func makeReference(_ object: Self?) -> Self? { object }
 
-  /// There must be one.
+  /// Always `true`: a nonoptional reference requires an object.
   public static var requiresObject: Bool { true }
 }
 
 extension Optional: ReferenceTarget where Wrapped: Storable {
-  /// The object, if there is one.
+  /// The wrapped object, or `nil`.
   public var referencedObject: Wrapped? { self }
 
-  /// The object, or `nil`.
+  /// Returns the object as an optional.
+  ///
+  /// - Parameter object: The object, or `nil`.
+  /// - Returns: `object`.
   public static func makeReference(_ object: Wrapped?) -> Wrapped?? { .some(object) }
 
-  /// There may be none.
+  /// Always `false`: an optional reference can be empty.
   public static var requiresObject: Bool { false }
 }
 
-/// A property that refers to other objects: `$maker` of `@HasOne var maker`, `$parts` of
-/// `@HasMany var parts`.
+/// A property that refers to other objects: `$maker` of `@HasOne var maker`, `$parts` of `@HasMany
+/// var parts`.
 public protocol Reference: Sendable, Hashable {
   /// The stored type referred to.
   associatedtype Target: Storable
 
-  /// The ids referred to, in order; known without loading anything.
+  /// The ids referred to, in order; available without loading the objects.
   var ids: [String] { get }
 
-  /// Whether the objects are here already: assigned, fetched with the parent, or looked at before.
+  /// Whether the objects are in memory: assigned, fetched with the parent, or loaded earlier.
   var isLoaded: Bool { get }
 
-  /// The ids whose objects are gone. Loads the others.
+  /// The ids of missing objects. Loads the others.
+  ///
+  /// - Throws: ``ObjectError/Code/unreadable`` if an object cannot be decoded; `StoreError` if the
+  ///   store is closed.
   var missingIDs: [String] { get throws }
 
-  /// Why objects could not be loaded when the property was last looked at; 'nil': they could, or nothing
-  /// has looked yet. The property has those that could be loaded.
+  /// The error of the last load, or `nil` if it succeeded or nothing was loaded. After an error the
+  /// property contains the objects that could be loaded.
   var loadError: (any Error)? { get }
 
-  /// Where the objects are.
+  /// The contents of the reference.
   var links: ReferenceContents<Target> { get }
 
-  /// Whether the type allows that there is no object.
+  /// Whether the property type allows a missing object.
   static var allowsMissingTarget: Bool { get }
 }
 
 extension Reference {
-  /// Whether the objects are here already.
+  /// Whether the objects are in memory.
   public var isLoaded: Bool { links.box.isLoaded }
 
   /// The ids referred to, in order.
   public var ids: [String] { links.box.ids }
 
-  /// The ids whose objects are gone. Loads the others.
+  /// The ids of missing objects. Loads the others.
+  ///
+  /// - Throws: ``ObjectError/Code/unreadable`` if an object cannot be decoded; `StoreError` if the
+  ///   store is closed.
   public var missingIDs: [String] {
     get throws { try links.box.load().missing }
   }
 
-  /// Why objects could not be loaded when the property was last looked at.
+  /// The error of the last load, or `nil` if it succeeded or nothing was loaded.
   public var loadError: (any Error)? { links.box.loadError }
 
-  /// Two references are equal when they lead to the same ids: what is stored of them is equal then.
-  /// Nothing is loaded or compared any deeper, so cycles do no harm.
+  /// Returns whether two references have the same ids, which are all that is stored of them. Loads
+  /// and compares no objects, so cycles are safe.
+  ///
+  /// - Parameters:
+  ///   - left: A reference.
+  ///   - right: Another reference.
+  /// - Returns: `true` if the ids are equal.
   public static func == (left: Self, right: Self) -> Bool {
     left.links.box === right.links.box
       || left.ids.lazy.map { Array($0.utf8) }.elementsEqual(right.ids.lazy.map { Array($0.utf8) })
   }
 
   /// Hashes the ids.
+  ///
+  /// - Parameter hasher: The hasher.
   public func hash(into hasher: inout Hasher) {
     for id in ids { hasher.combine(Array(id.utf8)) }
   }
 }
 
-/// The objects behind a reference; opaque.
+/// The opaque contents of a reference.
 public struct ReferenceContents<Target: Storable>: Sendable {
   let box: ReferenceBox<Target>
 }

@@ -2,17 +2,18 @@
 // Copyright 2026 the Larder authors. Licensed under Apache-2.0.
 // SPDX-License-Identifier: Apache-2.0
 
-// RULES
+// DELETE RULES
 //
-// What happens to one object when another is deleted is declared with the type that refers, and kept in
-// the catalog under the coding keys that lead to the property. So it holds for every process, also for
-// one that knows nothing of the type: denying and cascading need no Swift type at all.
+// The type that refers declares the effect of a deletion. The catalog stores the rule under the
+// coding keys of the path to the property. So the rule applies in every process, including one that
+// does not declare the type: denying and cascading need no Swift type.
 //
-// A key path does not tell its property's coding key. It is learned when an object is saved: the box
-// behind `object[keyPath: path]` is the one the encoder met at the coding key. As a rule matters only
-// when an object with the reference is stored, it is in the catalog when it matters.
+// A key path does not contain its property's coding key. The store finds the coding key when an
+// object is saved: the box at `object[keyPath: path]` is the one that the encoder encountered at
+// the coding key. A rule has an effect only once an object with the reference is stored, and by
+// then the catalog contains it.
 
-/// A rule for a reference from one stored type to another.
+/// The delete rules of a reference from one stored type to another.
 ///
 /// ```swift
 /// static let relationships = [
@@ -21,51 +22,53 @@
 /// ]
 /// ```
 ///
-/// References without a rule need not be declared: the owner's deletion keeps the others, and the
-/// others' deletion leaves the reference dangling, as with `Papyrus`. Only a reference that is not
-/// optional denies the deletion of its object by default, because its owner cannot be read without it.
+/// References without a declared rule use the defaults: deleting the owner keeps the objects
+/// referred to, and deleting an object referred to leaves the reference dangling, as in Papyrus.
+/// Only a nonoptional reference denies the deletion of its object by default, because its owner
+/// cannot be decoded without it.
 ///
-/// Rules hold in every process, from the first save by a program that declares them, or its
-/// `ObjectStore.prepare(_:within:progress:)`, also for a program that declares none. One that declares
-/// another rule for the same property cannot save: raise `schemaVersion` to change or drop a rule. They hold for `delete`, `deleteAll`, `merge` and
-/// deletions by a query, in the same transaction.
+/// Rules apply in every process, from the first save by a program that declares them, or its
+/// `ObjectStore.prepare(_:within:progress:)`, and also to a program that declares none. A program
+/// that declares another rule for the same property cannot save: raise `schemaVersion` to change or
+/// drop a rule. The rules apply to `delete`, `deleteAll`, `merge` and deletions by a query, in the
+/// same transaction.
 public struct Relationship<Owner: Storable>: Sendable {
-  /// What becomes of the objects referred to when the owner is deleted.
+  /// The effect of deleting the owner on the objects referred to.
   public enum DeleteRule: String, Sendable, Hashable {
-    /// They stay.
+    /// Keeps the objects.
     case keep
-    /// They are deleted with it, whoever else refers to them, and so on.
+    /// Deletes the objects as well, independent of other referrers, and applies their own rules.
     case cascade
   }
 
-  /// What becomes of the owner when an object it refers to is deleted.
+  /// The effect on the owner of deleting an object it refers to.
   public enum TargetDeleteRule: String, Sendable, Hashable {
-    /// Its reference leads nowhere from now on, and shows it.
+    /// Keeps the reference, which then leads to a missing object.
     case leaveDangling
-    /// The reference is taken out of it.
+    /// Removes the reference from the owner.
     case nullify
     /// The deletion fails with ``ObjectError/Code/deletionDenied``, unless the owner is deleted as well.
     case deny
   }
 
-  /// When the owner is deleted.
+  /// The effect of deleting the owner.
   public let onDelete: DeleteRule
-  /// When an object referred to is deleted.
+  /// The effect of deleting an object referred to.
   public let onTargetDelete: TargetDeleteRule
 
-  /// Whether the rules contradict the property's type.
+  /// Whether the rules are inconsistent with the property's type.
   let isImpossible: Bool
   /// The stored name of the type referred to.
   let target: String
   let box: @Sendable (Owner) -> ObjectIdentifier
 
-  /// A rule for the reference at a key path: `\.$parts`.
+  /// Creates the rules for the reference at a key path: `\.$parts`.
   ///
   /// - Parameters:
   ///   - path: The reference.
   ///   - onDelete: The rule for the objects referred to.
-  ///   - onTargetDelete: The rule for the owner. By default ``TargetDeleteRule/deny`` for a reference that is
-  ///     not optional, and ``TargetDeleteRule/leaveDangling`` for all others.
+  ///   - onTargetDelete: The rule for the owner. The default is ``TargetDeleteRule/deny`` for a
+  ///     nonoptional reference, and ``TargetDeleteRule/leaveDangling`` for all others.
   public init<Property: Reference>(
     _ path: Path<Owner, Property>, onDelete: DeleteRule = .keep,
     onTargetDelete: TargetDeleteRule? = nil
@@ -80,12 +83,12 @@ public struct Relationship<Owner: Storable>: Sendable {
   }
 }
 
-/// What is saved of the children that were assigned to an object being saved.
+/// The policy for the objects that are assigned to the references of a saved object.
 public enum ChildPolicy: Sendable, Hashable {
-  /// Each is saved, replacing what is stored of it.
+  /// Saves each, replacing the stored object.
   case overwrite
-  /// Each is saved unless there is one of its id already.
+  /// Saves each unless an object with its id is stored.
   case insertIfAbsent
-  /// None is saved; the references are.
+  /// Saves none; the references are saved.
   case ignore
 }
