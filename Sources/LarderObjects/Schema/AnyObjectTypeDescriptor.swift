@@ -4,15 +4,15 @@
 
 internal import LarderEngine
 
-/// A stored type this process knows, without its Swift type.
+/// A type-erased descriptor of a stored type that this process uses.
 protocol AnyObjectTypeDescriptor: Sendable {
   var name: String { get }
-  /// The schema version the Swift type declares.
+  /// The schema version that the Swift type declares.
   var version: UInt32 { get }
 
   func prepare(_ transaction: inout StoreTransaction) throws -> ObjectTypeRecord
 
-  /// What is written for an object whose bytes were changed.
+  /// Returns the write for an object whose bytes were changed.
   func rewrite(
     _ id: [UInt8], _ bytes: [UInt8], _ record: inout ObjectTypeRecord,
     in transaction: inout StoreTransaction
@@ -26,12 +26,12 @@ extension ObjectTypeDescriptor: AnyObjectTypeDescriptor {
   ) throws -> ObjectWrite {
     let object = try decode(bytes, id: id, newDecoder()).object
     var write = try write(object, &record, in: &transaction)
-    // There may be fields that this program does not know.
+    // The bytes may contain fields that this program does not declare.
     write.bytes = bytes
     return write
   }
 
-  /// Learns the rules of relationships from objects that are stored already.
+  /// Records the delete rules of the type from stored objects.
   func learnRelations(_ transaction: inout StoreTransaction) throws {
     guard !Object.relationships.isEmpty else { return }
     var record = try prepare(&transaction)

@@ -5,22 +5,23 @@
 internal import LarderEngine
 internal import Synchronization
 
-// A deletion asks the records of all types for the rules of relationships. They rarely change, and
-// reading them takes longer than the deletion, the longer the more types there are. So they are kept as
-// long as the stamp of the catalog says that no process has changed any.
+// A deletion needs the delete rules in the records of all types. They rarely change, and reading
+// them takes longer than the deletion, in proportion to the number of types. So this process caches
+// them while the stamp of the catalog proves that no process has changed any.
 
-/// The records of all types, as a write transaction of this process last read them.
+/// The records of all types as of the last read by a write transaction of this process.
 final class CatalogCache: Sendable {
   private struct State {
     let types: [ObjectTypeRecord]
     let generation: UInt64
-    /// The last label they were right under.
+    /// The last commit version at which the records were valid.
     let commitVersion: UInt64
   }
 
   private let state = Mutex<State?>(nil)
 
-  /// The types, for the holder of the writer lock who has changed none; `nil`: they have to be read.
+  /// Returns the records, or `nil` if they must be read. Call it under the writer lock, before the
+  /// transaction changes a record.
   func types(in generation: Generation) -> [ObjectTypeRecord]? {
     guard let state = state.withLock({ $0 }), state.generation == generation.incarnation,
       generation.isCurrent(.catalog(in: generation), since: state.commitVersion)
@@ -28,7 +29,8 @@ final class CatalogCache: Sendable {
     return state.types
   }
 
-  /// - Parameter label: That of the transaction they were read in, before it changed any.
+  /// - Parameter label: The commit version of the transaction that read the records, before its own
+  ///   changes.
   func remember(
     _ types: [ObjectTypeRecord], before commitVersion: UInt64, in generation: Generation
   ) {

@@ -10,19 +10,19 @@ internal import LarderCoding
   internal import Foundation
 #endif
 
-// CONSTANTS THAT READ THE SAME
+// CONSTANTS WITH EQUAL DESCRIPTIONS
 //
-// A partial index is recognized by its condition, and a page by its query. Both were known by their
-// description, and a type may describe two values in the same way: `Data` says its length only. So a
-// constant whose description is not exact is known by its encoded bytes as well.
+// A partial index is identified by its condition, and a page by its query. A description is not
+// sufficient, because a type may describe two values in the same way: `Data` prints only its
+// length. So a constant without an exact description is identified by its encoded bytes as well.
 
-/// What tells the constants of a comparison from others that are described in the same way.
+/// The identity of a comparison's constants beyond their description.
 enum ConstantIdentity: Sendable, Hashable {
-  /// The description says all.
+  /// The description is exact.
   case text
-  /// These bytes do.
+  /// The encoded bytes identify the constants.
   case encoded([UInt8])
-  /// Nothing does.
+  /// The constants cannot be identified.
   case unknown
 
   init<Value: Sendable>(_ value: Value) {
@@ -35,7 +35,7 @@ enum ConstantIdentity: Sendable, Hashable {
     }
   }
 
-  /// Of several constants.
+  /// Creates the identity of several constants.
   init<Value: Sendable>(all values: [Value]) {
     var bytes: [UInt8] = []
     for value in values {
@@ -55,7 +55,7 @@ enum ConstantIdentity: Sendable, Hashable {
     return .encoded(bytes)
   }
 
-  /// So that a missing value is one, too.
+  /// A wrapper that makes `nil` encodable.
   private struct InArray<Value: Encodable>: Encodable {
     let value: Value
 
@@ -65,7 +65,7 @@ enum ConstantIdentity: Sendable, Hashable {
     }
   }
 
-  /// What is added to the description.
+  /// The suffix of the description.
   var suffix: String {
     switch self {
     case .text: ""

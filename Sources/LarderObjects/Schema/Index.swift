@@ -17,28 +17,30 @@ internal import LarderEngine
 /// ]
 /// ```
 ///
-/// Every process keeps it, in the transaction that changes the object.
+/// Every process updates the index in the transaction that changes an object. An index that is
+/// declared after objects were stored is built in the background; see
+/// ``ObjectStore/prepare(_:within:progress:)-(_,_,(ObjectProgress)->Void)``.
 public struct Index<Object: Storable>: Sendable {
-  /// The name, one of its own within the type.
+  /// The name, unique within the type.
   public let name: String
-  /// Whether no two objects may have the same key. A key without any value, `nil` in every
-  /// property, may be had by many.
+  /// A Boolean value that indicates whether two objects must not have the same key. Any number of
+  /// objects can have the key that is `nil` in every property.
   public let isUnique: Bool
 
-  /// The properties, in the order of the key.
+  /// The properties in the order of the key.
   let paths: [AnyPath]
-  /// Their names, as the catalog has them.
+  /// The names of the properties as the catalog stores them.
   let fields: [String]
-  /// Whether an object has one key an element of a collection.
+  /// Whether the index has one key per element of a collection.
   let isMultiple: Bool
-  /// Only objects for which this holds are in the index.
+  /// The condition of a partial index, or `nil` if the index contains all objects.
   let condition: Predicate<Object>?
-  /// What tells this index from another of the same name.
+  /// The definition that identifies the index among indexes of the same name.
   let definition: String
   private let makeKeys: @Sendable (Object) -> [[UInt8]]
 
-  /// An index over one property, or over several for queries that fix the first ones and range over
-  /// the next.
+  /// Creates an index over one property, or a compound index for queries that fix the first
+  /// properties and range over the next.
   ///
   /// - Parameters:
   ///   - name: The name of the index, unique among those of the type.
@@ -67,7 +69,13 @@ public struct Index<Object: Storable>: Sendable {
     }
   }
 
-  /// An index with one key for each element of a collection.
+  /// Creates a multi-key index with one key per element of a collection.
+  ///
+  /// - Parameters:
+  ///   - name: The name, unique within the type.
+  ///   - path: The collection.
+  ///   - condition: The condition of a partial index. A query uses the index only if its predicate
+  ///     contains the same condition.
   public init<Elements: Collection & Sendable>(
     _ name: String, each path: Path<Object, Elements>,
     where condition: Predicate<Object>? = nil
@@ -85,7 +93,7 @@ public struct Index<Object: Storable>: Sendable {
     }
   }
 
-  /// The index kept of references; its keys are not made here.
+  /// The reference index; the reference collector provides its keys.
   static var references: Index { Index() }
 
   private init() {
@@ -108,7 +116,7 @@ public struct Index<Object: Storable>: Sendable {
       + (condition.map { " where \($0.identity(withOrigins: false))" } ?? "")
   }
 
-  /// What the planner looks at.
+  /// The index as the planner uses it.
   var shape: IndexShape {
     IndexShape(
       name: name, isUnique: isUnique, isMultiple: isMultiple, isReferences: isReferences,
@@ -116,36 +124,36 @@ public struct Index<Object: Storable>: Sendable {
       condition: condition.map { $0.node.isConjunction ? $0.node.comparisons : [] })
   }
 
-  /// What is wrong with the declaration; `nil`: nothing.
+  /// The error in the declaration, or `nil` if it is valid.
   var flaw: String? {
     let leaves = condition?.node.allComparisons ?? []
     if fields.contains(where: AnyPath.isAnonymous)
       || leaves.contains(where: { AnyPath.isAnonymous($0.text) })
     {
       return
-        "It uses a computed property without a name, which could not be told from another of its "
+        "It uses a computed property without a name, which is indistinguishable from another of its "
         + "type. Name it in computedProperties."
     }
     if leaves.contains(where: { $0.constants == .unknown }) {
       return
-        "Its condition compares with a constant that cannot be encoded, so it could not be told "
-        + "from another. Make the constant's type Codable."
+        "Its condition compares with a constant that cannot be encoded and so cannot be identified. "
+        + "Make the constant's type Codable."
     }
     return nil
   }
 
-  /// Whether what is stored as an index is this one.
+  /// Returns whether a stored index is this one.
   func isStored(as stored: ObjectTypeRecord.Index) -> Bool {
     stored.name == name && stored.definition == definition && stored.isUnique == isUnique
       && stored.fields == fields && stored.hasKeysOfToday
   }
 
-  /// The keys an object has in this index.
+  /// Returns the keys of an object in this index.
   func keys(of object: Object) -> [[UInt8]] {
     if let condition, !condition.holds(for: object) { return [] }
     return makeKeys(object)
   }
 
-  /// Whether a key has no value in any property.
+  /// Returns whether a key is `nil` in every property.
   static func isEmpty(_ key: [UInt8]) -> Bool { key.allSatisfy { $0 == 0 } }
 }

@@ -17,20 +17,20 @@ internal import Synchronization
 //      Objects that were saved since 1 have their keys: the index was declared before 1. An import that
 //      stored some without (`deferrals`) makes the step void.
 //
-// A step that does not find `builtTo` where it was is dropped, so any number of processes may build;
-// a lock that the kernel releases with its holder keeps all but one from doing so. If the holder makes
+// A step that finds `builtTo` changed is dropped, so any number of processes may build; a lock that
+// the kernel releases at process exit prevents all but one from doing so. If the lock holder makes
 // no progress, because it is stopped, another process builds without the lock. Queries use an index
-// only when `builtTo` is gone.
+// only when it has no `builtTo`.
 
 /// The build of one type's indexes in this process.
 final class IndexBuild: Sendable {
-  /// How far the build is.
+  /// The progress of a build.
   struct Stand: Sendable, Hashable {
     let index: String
     let builtTo: UInt64
     let done: Int
     let total: Int
-    /// The process that made the last step, if the catalog has one.
+    /// The process that made the last step, if the catalog contains one.
     let builder: Int32?
   }
 
@@ -42,21 +42,21 @@ final class IndexBuild: Sendable {
     var waiters: [Event] = []
   }
 
-  /// A builder that makes no step for so long is taken for a stopped one.
+  /// The time without a step after which a builder counts as stopped.
   private static let stallNanoseconds: UInt64 = 2_000_000_000
 
   private let state = Mutex(State())
 
-  /// Why the last build of this process ended early; `nil` while none did.
+  /// The error that ended the last build of this process, or `nil` if none did.
   var failure: (any Error)? { state.withLock { $0.failure } }
 
-  /// How far the build was when this process last saw it.
+  /// The last progress that this process observed.
   var stand: Stand? { state.withLock { $0.stand } }
 
-  /// Makes the caller the one that runs the build in this process.
+  /// Claims the build for the caller within this process.
   ///
-  /// - Parameter again: Whether a build that failed is tried again.
-  /// - Returns: `false` if a build runs, or failed.
+  /// - Parameter again: Whether to retry a build that failed.
+  /// - Returns: `false` if a build is running or has failed.
   func begin(again: Bool) -> Bool {
     state.withLock { state in
       if state.isRunning || (state.failure != nil && !again) { return false }
@@ -69,7 +69,7 @@ final class IndexBuild: Sendable {
 
   /// Ends the build.
   ///
-  /// - Returns: Whether a caller waits for the build, and so receives the error.
+  /// - Returns: Whether a caller waits for the build and so receives the error.
   func end(_ failure: (any Error)?) -> Bool {
     let waiters = state.withLock { state in
       state.isRunning = false
@@ -80,7 +80,7 @@ final class IndexBuild: Sendable {
     return !waiters.isEmpty
   }
 
-  /// Records how far the build is.
+  /// Records the progress of the build.
   ///
   /// - Returns: Whether the build has made no step for so long that its builder counts as stopped.
   func note(_ stand: Stand) -> Bool {
@@ -100,12 +100,12 @@ final class IndexBuild: Sendable {
   /// Whether a caller waits for the build.
   var isAwaited: Bool { state.withLock { !$0.waiters.isEmpty } }
 
-  /// Waits for the end of the build that runs, if one does.
+  /// Waits for the end of the running build, if there is one.
   ///
   /// - Parameters:
-  ///   - limit: The longest wait; `nil`: as long as the build makes steps.
-  ///   - progress: Called on this thread with what was reached.
-  ///   - expired: The error of a wait that is over.
+  ///   - limit: The longest wait, or `nil` to wait as long as the build makes steps.
+  ///   - progress: Called on this thread with the progress.
+  ///   - expired: Returns the error of a wait that timed out.
   func wait(
     within limit: Duration?, _ progress: (Stand) -> Void, expired: (Stand?) -> any Error
   ) throws {
@@ -135,8 +135,7 @@ final class IndexBuild: Sendable {
 }
 
 extension ObjectTypeDescriptor {
-  /// Builds the indexes of a record in the background if the program declares one that is missing or
-  /// incomplete.
+  /// Builds the indexes of a record in the background if a declared index is missing or incomplete.
   func buildIfNeeded(_ record: ObjectTypeRecord) {
     if record.version == version, record.migration == nil, record.movedTo == nil,
       isUnbuilt(record)
@@ -145,7 +144,7 @@ extension ObjectTypeDescriptor {
     }
   }
 
-  /// Whether a declared index is missing or incomplete.
+  /// Returns whether a declared index is missing or incomplete.
   func isUnbuilt(_ record: ObjectTypeRecord) -> Bool {
     if let references = record.references, references.builtTo != nil { return true }
     return declared.contains { index in
@@ -156,17 +155,17 @@ extension ObjectTypeDescriptor {
     }
   }
 
-  /// Starts the build unless one runs in this process.
+  /// Starts the build unless one is running in this process.
   ///
-  /// - Parameter again: Whether a build that failed is tried again.
+  /// - Parameter again: Whether to retry a build that failed.
   func startBuild(again: Bool = false) {
     guard build.begin(again: again) else { return }
     let (build, core, name) = (build, core, name)
-    // Detached: the build belongs to no caller, and runs under none of a caller's task-local values.
+    // Detached: the build belongs to no caller and inherits no task-local values.
     Task.detached(executorPreference: BackgroundExecutor.shared) { [weak self] in
       var builder = IndexBuilder()
       while true {
-        // The type is held while a step runs only: a store that is released ends the build.
+        // Holds the descriptor only during a step: releasing the store ends the build.
         guard let pause = self?.buildTurn(&builder) else { break }
         if pause > 0 { Event().wait(nanoseconds: pause) }
       }
@@ -176,13 +175,13 @@ extension ObjectTypeDescriptor {
   }
 }
 
-/// What one run of a build keeps from step to step.
+/// The state of one build run between its steps.
 struct IndexBuilder {
-  /// The error the run ended with.
+  /// The error that ended the run.
   var failure: (any Error)?
   var isLocked = false
-  /// Failures in a row that may pass.
+  /// The number of consecutive transient failures.
   var retries: UInt64 = 0
-  /// Unique indexes that stored objects contradict.
+  /// Unique indexes that stored objects violate.
   var broken: Set<UInt32> = []
 }

@@ -5,13 +5,13 @@
 internal import LarderEngine
 internal import LarderSystem
 
-/// How far a long piece of work has come.
+/// The progress of a long-running operation.
 public struct ObjectProgress: Sendable, Hashable {
-  /// What is being done, and to which type.
+  /// The operation and the type it processes.
   public let step: String
-  /// Objects looked at so far.
+  /// The number of processed objects.
   public let done: Int
-  /// How many objects there are.
+  /// The total number of objects.
   public let total: Int
 }
 
@@ -29,13 +29,17 @@ extension ObjectStore {
   /// ```
   ///
   /// - Parameters:
-  ///   - type: The type.
-  ///   - limit: The longest wait. By default the wait lasts as long as the build makes steps.
-  ///   - progress: Called on the calling thread when the build has advanced.
-  /// - Throws: ``ObjectError``: `uniqueViolation` when stored objects contradict a new unique index, which
-  ///   stays incomplete then, and is enforced for what is saved from now on; `buildTimeout` after
-  ///   `limit`, naming the process that builds. `CancellationError` when the current task is
-  ///   cancelled. The build continues after both.
+  ///   - type: The object type.
+  ///   - limit: The longest wait, or `nil` to wait as long as the build makes steps.
+  ///   - progress: A closure that is called on the calling thread when the build has advanced.
+  /// - Throws: ``ObjectError/Code/uniqueViolation`` if stored objects violate a new unique index;
+  ///   the index remains incomplete and is enforced for later saves.
+  ///   ``ObjectError/Code/buildTimeout`` after `limit`, naming the process that builds, and
+  ///   `CancellationError` if the current task is cancelled; the build continues after both.
+  ///   ``ObjectError/Code/invalidSchema``, ``ObjectError/Code/newerSchema``,
+  ///   ``ObjectError/Code/schemaMismatch`` or ``ObjectError/Code/migrationInProgress`` if the type
+  ///   cannot be declared; `StoreError` if the store is closed.
+  /// - Complexity: O(*n* log *n*) in the objects of the type if an index is incomplete.
   public func prepare<Object: Storable>(
     _ type: Object.Type, within limit: Duration? = nil,
     progress: (ObjectProgress) -> Void = { _ in }
@@ -62,13 +66,14 @@ extension ObjectStore {
     }
   }
 
-  /// Declares a type and waits until its indexes are complete, without blocking a thread of Swift's
-  /// pool; see the synchronous form.
+  /// Declares a type and waits until its indexes are complete, without blocking a thread of the
+  /// cooperative pool.
   ///
   /// - Parameters:
-  ///   - type: The type.
-  ///   - limit: The longest wait. By default the wait lasts as long as the build makes steps.
-  ///   - progress: Called on a thread of the library when the build has advanced.
+  ///   - type: The object type.
+  ///   - limit: The longest wait, or `nil` to wait as long as the build makes steps.
+  ///   - progress: A closure that is called on a thread of the library when the build has advanced.
+  /// - Throws: The errors of the synchronous overload.
   public func prepare<Object: Storable>(
     _ type: Object.Type, within limit: Duration? = nil,
     progress: @escaping @Sendable (ObjectProgress) -> Void = { _ in }

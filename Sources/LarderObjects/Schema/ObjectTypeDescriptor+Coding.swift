@@ -6,15 +6,17 @@ internal import LarderCoding
 internal import LarderEngine
 internal import LarderSystem
 
-// Objects of a type as bytes: with the fields and references that are written with them, and back.
+// Encoding of objects to bytes with the fields and references that belong to them, and decoding.
 
 extension ObjectTypeDescriptor {
-  /// An object as its bytes; what it refers to is told to the collector.
+  /// Returns the encoded object. The collector receives its references.
   func encode(_ object: Object, _ collector: ReferenceCollector) throws -> [UInt8] {
     try encode(object, with: ReferenceEncoder(collector))
   }
 
-  /// - Parameter log: Where the fields are recorded that the object is written with.
+  /// Returns the encoded object.
+  ///
+  /// - Parameter log: The log that records the fields that are written.
   func encode(
     _ object: Object, with encoder: ReferenceEncoder, log: CBORFieldLog? = nil
   ) throws -> [UInt8] {
@@ -26,12 +28,13 @@ extension ObjectTypeDescriptor {
           .notLoaded, type: name, cause.message, ids: [Self.text(of: object.id)] + cause.ids)
       }
       throw ObjectError(
-        .unencodable, type: name, "The object cannot be encoded: \(error).",
+        .unencodable, type: name,
+        "The object cannot be encoded: \(error). Correct the value or its encode(to:).",
         ids: [Self.text(of: object.id)])
     }
   }
 
-  /// What is written for an object; the type's record learns what it refers to.
+  /// Returns the write for an object, and updates the type's record with its references.
   func write(
     _ object: Object, _ record: inout ObjectTypeRecord, in transaction: inout StoreTransaction
   ) throws -> ObjectWrite {
@@ -40,7 +43,7 @@ extension ObjectTypeDescriptor {
     return try write(object, bytes, collector, &record, in: &transaction)
   }
 
-  /// The keys an object has in the declared indexes, and which of these are unique.
+  /// Returns the keys of an object in the declared indexes, and the identifiers of the unique ones.
   func keys(
     of object: Object, _ record: ObjectTypeRecord
   ) -> (keys: [ObjectIndexKey], unique: [UInt32]) {
@@ -48,7 +51,7 @@ extension ObjectTypeDescriptor {
     var unique: [UInt32] = []
     for position in declared.indices {
       let index = declared[position]
-      // Mostly the catalog has them in the order of the declaration.
+      // The catalog usually has the indexes in the order of the declaration.
       guard
         let stored = position < record.indexes.count && record.indexes[position].name == index.name
           ? record.indexes[position] : record.indexes.first(where: { $0.name == index.name })
@@ -61,7 +64,7 @@ extension ObjectTypeDescriptor {
     return (keys, unique)
   }
 
-  /// What is written for an object made by a migration; its children are not saved.
+  /// Returns the write for an object that a migration created. Its children are not saved.
   func writeMigrated(_ object: Object, _ record: ObjectTypeRecord) throws -> ObjectWrite {
     let collector = ReferenceCollector()
     let bytes = try encode(object, collector)
@@ -96,9 +99,11 @@ extension ObjectTypeDescriptor {
     try decode(stored.bytes, id: stored.id, decoder)
   }
 
+  /// Decodes an object.
+  ///
   /// - Parameters:
-  ///   - type: The type's number, where the object can be found by its sequence, too.
-  ///   - log: Where the fields are recorded that the type requests.
+  ///   - type: The type identifier, if the object can also be found by its sequence number.
+  ///   - log: The log that records the fields that the type requests.
   func decode(
     _ bytes: [UInt8], id: [UInt8], _ decoder: ReferenceDecoder, type: UInt32 = 0,
     sequence: UInt64 = 0,
@@ -113,29 +118,30 @@ extension ObjectTypeDescriptor {
       markReferences()
       return Decoded(object: object, context: context)
     } catch {
-      // What is wrong may be another object that this one cannot be without.
+      // The cause may be another object that this one requires.
       let cause = error.underlyingError as? ObjectError
       throw ObjectError(
         .unreadable, type: name,
-        "The object does not decode: \(cause?.description ?? "\(error)"). Migrate the type, or delete "
-          + "the object.", ids: [String(decoding: id, as: UTF8.self)] + (cause?.ids ?? []))
+        "The object cannot be decoded: \(cause?.description ?? "\(error)"). Migrate the type, or "
+          + "delete the object.", ids: [String(decoding: id, as: UTF8.self)] + (cause?.ids ?? []))
     }
   }
 
   func damaged(_ damage: DamagedObject) -> ObjectError {
     ObjectError(
       .unreadable, type: name,
-      "Object number \(damage.sequence) is damaged. Run `larder verify` on the store.")
+      "The object with sequence number \(damage.sequence) is damaged. Run `larder verify` on the "
+        + "store.")
   }
 
-  /// A unique key that is taken, as the facade's error.
+  /// Returns the error for a violation of a unique index.
   func taken(_ error: UniqueKeyConflict, _ record: ObjectTypeRecord) -> ObjectError {
     let index = record.indexes.first { $0.number == error.index }?.name ?? "?"
     let holder = String(decoding: error.holder, as: UTF8.self)
     let id = String(decoding: error.id, as: UTF8.self)
     return ObjectError(
       .uniqueViolation, type: name,
-      "\"\(id)\" has the same key of the unique index \"\(index)\" as \"\(holder)\", and is not "
-        + "stored.", ids: [id, holder], index: index)
+      "\"\(id)\" was not stored: \"\(holder)\" has the same key in the unique index \"\(index)\". "
+        + "Change the value, or delete the other object.", ids: [id, holder], index: index)
   }
 }

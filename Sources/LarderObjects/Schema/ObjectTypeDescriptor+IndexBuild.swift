@@ -6,17 +6,17 @@ internal import LarderEngine
 internal import LarderLMDB
 internal import LarderSystem
 
-/// What the next step of a build works on.
+/// The input of the next step of a build.
 struct IndexTarget {
   let record: ObjectTypeRecord
-  /// The incomplete indexes that are built to the same object.
+  /// The incomplete indexes that are built up to the same object.
   let indexes: [ObjectTypeRecord.Index]
   let builtTo: UInt64
   let stand: IndexBuild.Stand
 
   var numbers: Set<UInt32> { Set(indexes.map(\.number)) }
 
-  /// The least complete indexes of a record; `nil`: all are complete.
+  /// Creates the target with the least complete indexes of a record, or `nil` if all are complete.
   init?(_ record: ObjectTypeRecord, _ books: ObjectTypeCounters, without broken: Set<UInt32> = []) {
     let open = record.indexes.filter { $0.builtTo != nil && !broken.contains($0.number) }
     guard let builtTo = open.compactMap(\.builtTo).min() else { return nil }
@@ -30,7 +30,7 @@ struct IndexTarget {
       total: total, builder: indexes[0].builtBy)
   }
 
-  /// How far the build is after a batch.
+  /// Returns the progress of the build after a batch.
   func stand(after batch: IndexBatch, _ books: ObjectTypeCounters) -> IndexBuild.Stand {
     let total = Int(clamping: books.count)
     let share = Double(batch.last) / Double(Swift.max(books.nextSequence - 1, 1))
@@ -41,14 +41,14 @@ struct IndexTarget {
   }
 }
 
-/// The objects of one step, with their keys.
+/// The objects of one step with their keys.
 struct IndexBatch {
   let target: IndexTarget
   let generation: UInt64
   var objects: [(stored: StoredObject, keys: [ObjectIndexKey], unique: [UInt32])] = []
-  /// The last object looked at.
+  /// The sequence number of the last object of the batch.
   var last: UInt64
-  /// Whether no object is behind the last.
+  /// Whether no object follows the last one.
   var isEnd: Bool
 }
 
@@ -58,9 +58,9 @@ extension ObjectTypeDescriptor {
 
   // MARK: In the background
 
-  /// Makes one step of the build.
+  /// Executes one step of the build.
   ///
-  /// - Returns: The nanoseconds until the next one; `nil`: the build is over.
+  /// - Returns: The nanoseconds until the next step, or `nil` if the build has ended.
   func buildTurn(_ builder: inout IndexBuilder) -> UInt64? {
     do {
       let pause = try buildStep(&builder)
@@ -68,7 +68,7 @@ extension ObjectTypeDescriptor {
       return pause
     } catch {
       if isOver(error) { return nil }
-      // What an error of the store prevents now may succeed later; a caller that waits is not kept.
+      // A transient error of the store: retry, unless a caller waits for the result.
       if error is StoreError, !build.isAwaited, builder.retries < 10 {
         builder.retries += 1
         if builder.retries == 1 { core.report(error) }
@@ -79,8 +79,8 @@ extension ObjectTypeDescriptor {
     }
   }
 
-  /// Whether an error ends a build without having failed it: the store was closed, or the type was
-  /// migrated, which the next use of it throws.
+  /// Returns whether an error ends the build without a failure: the store was closed, or the type
+  /// was migrated, which its next use reports.
   private func isOver(_ error: any Error) -> Bool {
     if let error = error as? StoreError {
       return error.code == .closed || error.code == .usedAfterFork
@@ -103,13 +103,13 @@ extension ObjectTypeDescriptor {
     guard let look else { return nil }
     guard let target = look.target else {
       guard broken.isEmpty, isUnbuilt(look.record) else { return nil }
-      // Not declared yet; or, by an error, not by this program.
+      // The index is not declared in the catalog yet, or the declaration of this program failed.
       let record = try store.write { try self.prepare(&$0.entries) }
       return record.indexes.contains { $0.builtTo != nil } ? 0 : nil
     }
     let isStalled = build.note(target.stand)
     if !builder.isLocked { builder.isLocked = try core.tryLockIndexBuild(of: name) }
-    // Another process builds; or was stopped, and this one took over.
+    // Another process builds, unless it is stopped and this one takes over.
     if !builder.isLocked, !isStalled, target.stand.builder != ProcessIdentity.pid {
       return 20_000_000
     }
@@ -145,7 +145,7 @@ extension ObjectTypeDescriptor {
     objects: [StoredObject], last: UInt64, isEnd: Bool, generation: UInt64
   )
 
-  /// The next objects, a bounded number of bytes.
+  /// Returns the next objects, up to a bounded number of bytes.
   private func stored(
     behind target: IndexTarget, _ generation: Generation, _ reading: borrowing ReadTransaction
   ) throws -> Stored {
@@ -154,7 +154,7 @@ extension ObjectTypeDescriptor {
     try ObjectReading.scan(
       type: target.record.number, from: target.builtTo + 1, in: generation, reading
     ) { found in
-      // Only what is behind the bound says that there is more.
+      // Only an object after the bound shows that the batch is not the last.
       if seen >= Self.mostObjects || bytes >= Self.mostBytes {
         result.isEnd = false
         return false
@@ -174,7 +174,7 @@ extension ObjectTypeDescriptor {
     return result
   }
 
-  /// Makes the keys of objects. This runs the program's own code.
+  /// Computes the keys of objects. This runs the program's own code.
   private func batch(
     _ objects: [StoredObject], _ target: IndexTarget, _ generation: UInt64, last: UInt64,
     _ isEnd: Bool
@@ -200,9 +200,9 @@ extension ObjectTypeDescriptor {
     return batch
   }
 
-  /// Stores a batch, if the build is where the batch begins.
+  /// Stores a batch if the build is still at the start of the batch.
   ///
-  /// - Returns: How far the build is now; `nil`: another process was faster.
+  /// - Returns: The progress, or `nil` if another process has advanced the build.
   private func apply(
     _ batch: IndexBatch, _ transaction: inout ObjectTransaction
   ) throws -> IndexBuild.Stand? {
@@ -232,9 +232,9 @@ extension ObjectTypeDescriptor {
     return target.stand(after: batch, try transaction.entries.objectBooks(record.number))
   }
 
-  /// Makes one step inside a transaction, for a migration that builds all indexes again.
+  /// Executes one step inside a transaction, for a migration that rebuilds all indexes.
   ///
-  /// - Returns: `nil`: all are complete.
+  /// - Returns: The progress, or `nil` if all indexes are complete.
   func buildStep(_ transaction: inout ObjectTransaction) throws -> (done: Int, total: Int)? {
     let record = try prepare(&transaction.entries)
     let books = try transaction.entries.objectBooks(record.number)
@@ -249,7 +249,7 @@ extension ObjectTypeDescriptor {
 
   // MARK: Explaining
 
-  /// Which incomplete index a query would use, and how far its build is.
+  /// Returns the incomplete index that a query would use, with the progress of its build, or `nil`.
   func explainBuild(
     for query: Query<Object>, _ record: ObjectTypeRecord, _ reading: borrowing ReadTransaction
   ) throws -> String? {

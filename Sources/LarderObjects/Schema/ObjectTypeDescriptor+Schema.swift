@@ -7,17 +7,18 @@ internal import LarderEngine
 internal import LarderLMDB
 internal import Synchronization
 
-// WHAT A CHANGE OF A TYPE MAY DO
+// PERMITTED CHANGES OF A TYPE
 //
-// The catalog holds the version of each type and its fields as they were written so far
+// The catalog contains the version of each type and the fields that were written so far
 // (`ObservedSchema.swift`). A program whose type differs
 //
-//   in the same version   reads and writes, as long as nothing is lost: fields that it does not know
-//                         survive its saves (`SurvivingFields.swift`). It is refused if a field has
-//                         another kind, or if it does not write a field that the others need.
-//   in a newer version    raises the version with its first write, if a sample decodes; if not, the
-//                         error asks for a migration.
-//   in an older version   is refused; or reads, if the newer declared itself `minimumReaderVersion` there.
+//   in the same version   reads and writes, as long as nothing is lost: undeclared fields survive its
+//                         saves (`SurvivingFields.swift`). It gets an error if a field has another
+//                         kind, or if it does not write a field that the other programs require.
+//   in a newer version    raises the version with its first write, if a sample decodes; otherwise the
+//                         error requires a migration.
+//   in an older version   gets an error; or reads, if the newer version declares it as its
+//                         `minimumReaderVersion`.
 
 extension ObjectTypeDescriptor {
   static var minimumReaderVersion: UInt32? {
@@ -39,14 +40,14 @@ extension ObjectTypeDescriptor {
       throw ObjectError(
         .newerSchema, type: name,
         record.movedTo.map { "Its objects were migrated to \"\($0)\". Update the program." }
-          ?? "It is stored in version \(record.version); this program declares version "
+          ?? "The stored schema version is \(record.version); this program declares version "
           + "\(Object.schemaVersion). Update the program.")
     }
     if let migration = record.migration, record.version < version {
       throw ObjectError(
         .migrationInProgress, type: name,
-        "The migration \"\(migration)\" is under way. Call migrate(_:) with it: that takes part, and "
-          + "returns when it is done.")
+        "The migration \"\(migration)\" is in progress. Call migrate(_:) with it to take part and to "
+          + "wait until it is complete.")
     }
   }
 
@@ -62,8 +63,8 @@ extension ObjectTypeDescriptor {
         guard let error = try undecodable(record, transaction.generation, reading) else { return }
         throw ObjectError(
           .schemaMismatch, type: name,
-          "What is stored in version \(record.version) does not decode as version \(version). Give "
-            + "the store a migration to it: \(error.message)", ids: error.ids)
+          "Objects stored in version \(record.version) cannot be decoded as version \(version). Pass "
+            + "a migration to this version to the store: \(error.message)", ids: error.ids)
       }
       record.raised = version
     }
@@ -76,7 +77,7 @@ extension ObjectTypeDescriptor {
 
   // MARK: Fields
 
-  /// Records the fields that an object of the program is written with.
+  /// Records the fields with which an object of the program is written.
   func observeWriting(_ object: Object) throws -> CBORFieldLog {
     let log = CBORFieldLog()
     _ = try encode(object, with: ReferenceEncoder(), log: log)
@@ -84,9 +85,10 @@ extension ObjectTypeDescriptor {
     return log
   }
 
-  /// Before a write: the recorded fields are those of the object, or become them.
+  /// Verifies before a write that the recorded fields match those of the object, and records new
+  /// ones.
   ///
-  /// - Parameter bytes: The object, encoded.
+  /// - Parameter bytes: The encoded object.
   func requireSameSchema(
     _ object: Object, _ bytes: [UInt8], _ record: ObjectTypeRecord,
     _ transaction: inout StoreTransaction
@@ -106,15 +108,16 @@ extension ObjectTypeDescriptor {
       var record = record
       record.schema = lines
       record.fingerprint = RecordedFields.fingerprint(lines)
-      // A transaction that fails takes it back; so it is not remembered here.
+      // A failing transaction reverts the record, so do not cache it here.
       return try transaction.putObjectType(record)
     }
     schema.withLock { $0.agreed = .init(record) }
   }
 
-  /// The recorded fields with those of an object.
+  /// Returns the recorded fields merged with those of an object.
   ///
-  /// - Throws: ``ObjectError/Code/schemaMismatch`` if another declaration of the type recorded them.
+  /// - Throws: ``ObjectError/Code/schemaMismatch`` if a conflicting declaration of the type
+  ///   recorded them.
   private func reconciled(
     _ recorded: RecordedFields, _ log: CBORFieldLog, _ record: ObjectTypeRecord,
     _ transaction: borrowing StoreTransaction
@@ -125,7 +128,7 @@ extension ObjectTypeDescriptor {
     for (name, field) in written {
       var new = RecordedFields.Field(field)
       guard let old = recorded.fields[name] else {
-        // What is stored does not have it.
+        // Stored objects lack the field.
         mustDecode = mustDecode || !new.isOptional
         new.isOptional = new.kind != "reference"
         fields.fields[name] = new
@@ -160,8 +163,8 @@ extension ObjectTypeDescriptor {
     return fields
   }
 
-  /// Before indexes are changed: the program uses all recorded fields. Else two programs could each
-  /// declare what the other cannot keep, and neither could write.
+  /// Verifies before a change of indexes that the program uses all recorded fields. Otherwise two
+  /// programs could each declare an index that the other cannot update, and neither could write.
   func requireSameFields(
     _ record: ObjectTypeRecord, _ transaction: borrowing StoreTransaction
   ) throws {
@@ -178,8 +181,8 @@ extension ObjectTypeDescriptor {
     if differs, !sample.lacksReferences { throw mismatch(record, sample) }
   }
 
-  /// Before reads: what is stored decodes, as far as a sample tells. In the same version only a field of
-  /// another kind, or one that is missing, is the type's fault.
+  /// Verifies before reads that a sample of the stored objects decodes. In the same version, only a
+  /// field of another kind or a missing field is an error of the type.
   func requireDecodable(
     _ record: ObjectTypeRecord, _ generation: Generation,
     _ transaction: borrowing ReadTransaction
@@ -189,8 +192,8 @@ extension ObjectTypeDescriptor {
       guard let error = try undecodable(record, generation, transaction) else { return }
       throw ObjectError(
         .schemaMismatch, type: name,
-        "What is stored in version \(record.version) does not decode as version \(version). Give the "
-          + "store a migration to it: \(error.message)", ids: error.ids)
+        "Objects stored in version \(record.version) cannot be decoded as version \(version). Pass a "
+          + "migration to this version to the store: \(error.message)", ids: error.ids)
     }
     guard let lines = record.schema, !lines.isEmpty else { return }
     let isKnown = schema.withLock { schema in
@@ -215,9 +218,9 @@ extension ObjectTypeDescriptor {
   private func mismatch(_ texts: [String]) -> ObjectError {
     ObjectError(
       .schemaMismatch, type: name,
-      "The declaration differs from what is stored in the same version "
-        + "(\(texts.joined(separator: ", "))). Raise schemaVersion, and give a migration if what is "
-        + "stored does not decode any more.")
+      "The declaration differs from the stored schema of the same version "
+        + "(\(texts.joined(separator: ", "))). Raise schemaVersion, and pass a migration if stored "
+        + "objects cannot be decoded any more.")
   }
 
   private func mismatch(_ record: ObjectTypeRecord, _ sample: Sample) -> ObjectError {
@@ -233,30 +236,30 @@ extension ObjectTypeDescriptor {
 
   // MARK: Samples
 
-  /// What the decoding of some stored objects came to.
+  /// The result of decoding a sample of stored objects.
   struct Sample {
     fileprivate(set) var decoded = 0
-    /// The first error of the type's own.
+    /// The first error that the type itself caused.
     fileprivate(set) var error: ObjectError?
-    /// Whether objects did not decode because of others that they refer to.
+    /// Whether objects could not be decoded because of objects they refer to.
     fileprivate(set) var lacksReferences = false
 
-    /// Whether nothing decodes, and that is the type's fault.
+    /// Whether no object can be decoded and the type is the cause.
     var isForeign: Bool { decoded == 0 && error != nil && !lacksReferences }
   }
 
-  /// Decodes the oldest objects and the newest, and records the fields that the type requests.
+  /// Decodes the oldest and the newest objects, and records the fields that the type requests.
   ///
   /// - Parameters:
-  ///   - limit: How many of the oldest, and of the newest.
-  ///   - writes: Whether the fields that these objects are written with are recorded as well.
+  ///   - limit: The number of the oldest, and of the newest objects.
+  ///   - writes: Whether to record the fields with which these objects are written as well.
   private func sample(
     _ record: ObjectTypeRecord, limit: Int = 16, writes: Bool = false, _ generation: Generation,
     _ transaction: borrowing ReadTransaction
   ) throws -> Sample {
     var sample = Sample()
-    // An object may come with others that it cannot be without; their types are sampled as well, but
-    // none inside of its own sample, so that the depth is bounded by the types.
+    // An object may require others; their types are sampled as well, but none inside its own
+    // sample, so that the number of types bounds the depth.
     let sampled = ReferenceCodingPath.judgedTypes
     if sampled.contains(name) { return sample }
     let log = CBORFieldLog()
@@ -289,7 +292,7 @@ extension ObjectTypeDescriptor {
     return sample
   }
 
-  /// The first error in a sample of what is stored: the oldest objects and the newest.
+  /// Returns the first error in a sample of the oldest and the newest stored objects.
   private func undecodable(
     _ record: ObjectTypeRecord, _ generation: Generation,
     _ transaction: borrowing ReadTransaction

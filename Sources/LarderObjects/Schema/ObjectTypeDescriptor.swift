@@ -8,43 +8,43 @@ internal import LarderEngine
 internal import LarderLMDB
 internal import Synchronization
 
-/// What this process knows of a stored type: its place in the catalog, and decoded objects.
+/// The descriptor of a stored type in this process: its catalog record, and its decoded objects.
 @usableFromInline
 final class ObjectTypeDescriptor<Object: Storable>: Sendable {
-  /// The catalog's record, as this process last saw it.
+  /// The catalog's record as this process last read it.
   struct State: Sendable {
     let record: ObjectTypeRecord
-    /// The numbers of the declared indexes, in their order.
+    /// The identifiers of the declared indexes, in their order.
     let indexes: [UInt32]
     let generation: UInt64
-    /// The snapshot it was seen in.
+    /// The commit version of the snapshot that contained the record.
     let commitVersion: UInt64
   }
 
   let core: StoreCore
   let name: String
   let declared: [Index<Object>]
-  /// What a query may walk: the declared indexes, and that of references.
+  /// The indexes a query can scan: the declared ones, and the reference index.
   let walkable: [IndexShape]
   @usableFromInline let tier: MemoryTier<String, DecodedObject>
-  /// Whether what was decoded once may be given to several callers.
+  /// Whether a decoded object may be returned to several callers.
   let sharesInstances = !(Object.self is AnyObject.Type) || Object.sharesInstances
-  /// Where in `tier` the objects of sequences are.
+  /// The positions in `tier` of objects by sequence number.
   let spots = ObjectPositionCache()
   private let known = Mutex<State?>(nil)
   private weak let store: ObjectStore?
-  /// The build of its indexes in this process.
+  /// The build of the type's indexes in this process.
   let build = IndexBuild()
   private let refers = Atomic<Bool>(false)
-  /// What references are decoded with until the first is met.
+  /// The decoder that is used until the first reference is decoded.
   private let firstDecoder: ReferenceDecoder
   let schema = Mutex(ObservedSchema())
-  /// Whether the declared budget was found in force.
+  /// Whether the declared budget is stored.
   let hasBudget = Atomic<Bool>(false)
   /// The declared names of stored properties, as keys in CBOR; see ``DeclaresFields``.
   let storedKeys: [AnyPath: [UInt8]]
 
-  /// An object, and what its references load from, if it has any.
+  /// A decoded object with the loader of its references, if it has any.
   @usableFromInline
   // Sound: it never changes.
   final class Decoded: DecodedObject, @unchecked Sendable {
@@ -68,23 +68,23 @@ final class ObjectTypeDescriptor<Object: Storable>: Sendable {
     core.watchFiles()
   }
 
-  /// The object in memory, if it may be handed out.
+  /// The object of a cached value, if it may be returned.
   @inlinable @inline(__always)
   func object(in found: DecodedObject?) -> Object? {
     guard let found, found.isFresh else { return nil }
     return (found as? Decoded)?.object
   }
 
-  /// The bytes an id is stored under.
+  /// Returns the bytes under which an id is stored.
   static func bytes(of id: Object.ID) -> [UInt8] { Array(text(of: id).utf8) }
 
-  /// The text an id is stored under: the same for ids that are equal, another for all others.
+  /// Returns the string under which an id is stored: equal for equal ids, different for all others.
   @usableFromInline static func text(of id: Object.ID) -> String {
     if let text = id as? String { return composed(text) }
     return composed(KeyTextFormat.display(tag: Object.ID.keyTag, bytes: id.keyBytes))
   }
 
-  /// A text that equals ``text(of:)``, for looking into memory.
+  /// Returns a string that equals ``text(of:)``, for look-ups in memory.
   @inlinable @inline(__always)
   static func lookUpText(of id: Object.ID) -> String {
     if let text = id as? String { return text }
@@ -94,11 +94,11 @@ final class ObjectTypeDescriptor<Object: Storable>: Sendable {
 
   // MARK: Catalog
 
-  /// The type's state in a snapshot; `nil`: nobody has stored anything of it yet.
+  /// Returns the type's state in a snapshot, or `nil` if no object of the type was ever stored.
   func state(
     _ transaction: borrowing ReadTransaction, _ view: SnapshotView
   ) throws -> State? {
-    // What was learned from a newer snapshot says nothing of this one.
+    // State from a newer snapshot does not apply to this one.
     if let state = known.withLock({ $0 }), state.generation == view.generation.incarnation,
       state.commitVersion <= view.commitVersion,
       view.isCurrent(.catalog(in: view.generation), since: state.commitVersion)
@@ -111,7 +111,7 @@ final class ObjectTypeDescriptor<Object: Storable>: Sendable {
     return learn(record, view.generation.incarnation, commitVersion: view.commitVersion)
   }
 
-  /// The state this process knows, if no other has changed the catalog since.
+  /// Returns the cached state if no process has changed the catalog since.
   func currentState(_ generation: Generation) -> State? {
     guard let state = known.withLock({ $0 }), state.generation == generation.incarnation,
       generation.isCurrent(.catalog(in: generation), since: state.commitVersion)
@@ -143,45 +143,48 @@ final class ObjectTypeDescriptor<Object: Storable>: Sendable {
   var hasReferences: Bool { refers.load(ordering: .relaxed) || !Object.relationships.isEmpty }
   func markReferences() { refers.store(true, ordering: .relaxed) }
 
-  /// A decoder for one fetch.
+  /// Returns a decoder for one fetch.
   func newDecoder() -> ReferenceDecoder {
     hasReferences ? ReferenceDecoder(ReferenceLoader(store: store)) : firstDecoder
   }
 
-  /// Checks the declaration itself.
+  /// Verifies the declaration itself.
+  ///
+  /// - Throws: ``ObjectError/Code/invalidSchema`` if it is inconsistent.
   func validate() throws {
     for index in declared where index.name == ReferenceIndex.name {
       throw ObjectError(
-        .invalidSchema, type: name, "The index name \"\(index.name)\" is taken. Choose another.",
+        .invalidSchema, type: name,
+        "The index name \"\(index.name)\" is reserved. Choose another.",
         index: index.name)
     }
     for index in declared {
       guard let flaw = index.flaw else { continue }
       throw ObjectError(
-        .invalidSchema, type: name, "The index \"\(index.name)\" cannot be kept. \(flaw)",
+        .invalidSchema, type: name, "The index \"\(index.name)\" is invalid. \(flaw)",
         index: index.name)
     }
     for rule in Object.relationships where rule.isImpossible {
       throw ObjectError(
         .invalidSchema, type: name,
-        "A reference to \(rule.target) is to be nullified but is not optional. Make it optional, or "
-          + "choose another rule.")
+        "A Relationship declares nullify for a nonoptional reference to \(rule.target). Make the "
+          + "reference optional, or choose another rule.")
     }
     var names: Set<String> = []
     for index in declared where !names.insert(index.name).inserted {
       throw ObjectError(
         .invalidSchema, type: name,
-        "The index \"\(index.name)\" is declared twice. Give each a name of its own.",
+        "The index \"\(index.name)\" is declared twice. Give each index a unique name.",
         index: index.name)
     }
     guard Object.schemaVersion >= 1, Object.schemaVersion < 1 << 31 else {
       throw ObjectError(
         .invalidSchema, type: name,
-        "schemaVersion is \(Object.schemaVersion). Versions begin with 1.")
+        "schemaVersion is \(Object.schemaVersion); the smallest version is 1. Declare at least 1.")
     }
   }
 
-  /// The type's record for writing, declared anew if need be.
+  /// Returns the type's record for writing, and updates it if the declaration changed.
   func prepare(_ transaction: inout StoreTransaction) throws -> ObjectTypeRecord {
     if let known = transaction.objectTypes[name], known.declarer == ObjectIdentifier(self),
       known.record.version == version
@@ -216,8 +219,8 @@ final class ObjectTypeDescriptor<Object: Storable>: Sendable {
     if let first = foreign.first, !mayReplace {
       throw ObjectError(
         .schemaMismatch, type: name,
-        "The stored type has an index \"\(first.name)\" that this program does not declare, so it "
-          + "cannot keep it. Declare it, or raise schemaVersion to drop it.", index: first.name)
+        "The stored type has an index \"\(first.name)\" that this program does not declare and so "
+          + "cannot update. Declare it, or raise schemaVersion to drop it.", index: first.name)
     }
     if mayReplace || !missing.isEmpty {
       try validate()
@@ -245,8 +248,8 @@ final class ObjectTypeDescriptor<Object: Storable>: Sendable {
     return record
   }
 
-  /// Two programs of one version, of which one wants an index to be unique and the other does not,
-  /// would build it anew in turns.
+  /// Verifies that stored and declared indexes agree on uniqueness. Otherwise two programs of one
+  /// version would rebuild the index alternately.
   private func requireAgreement(
     of indexes: [Index<Object>], with record: ObjectTypeRecord
   ) throws {
@@ -257,9 +260,9 @@ final class ObjectTypeDescriptor<Object: Storable>: Sendable {
       else { continue }
       throw ObjectError(
         .schemaMismatch, type: name,
-        "The index \"\(index.name)\" is stored \(stored.isUnique ? "unique" : "not unique"), and this "
-          + "program declares it the other way, both in version \(record.version). Write unique: "
-          + "\(stored.isUnique) here too, or raise schemaVersion where it is changed.",
+        "The stored index \"\(index.name)\" is \(stored.isUnique ? "unique" : "not unique"), and this "
+          + "program declares the opposite in the same version \(record.version). Declare unique: "
+          + "\(stored.isUnique), or raise schemaVersion in the program that changes it.",
         index: index.name)
     }
   }

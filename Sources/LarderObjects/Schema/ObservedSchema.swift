@@ -8,16 +8,16 @@ internal import LarderSystem
 
 // THE FIELDS OF A TYPE
 //
-// A type has no declaration that a library can read, and its `init(from:)` must not be called with
-// invented values. So the fields are observed: those that `encode(to:)` writes for an object that the
-// program saves, also the optional ones that are `nil`, and those that `init(from:)` requests of an
-// object that is stored.
+// A library cannot read the declaration of a type, and must not call its `init(from:)` with
+// invented values. So the fields are observed: those that `encode(to:)` writes for an object that
+// the program saves, including optional ones that are `nil`, and those that `init(from:)` requests
+// of a stored object.
 //
-// The type's record in the catalog has the union of what was written so far: "name: kind", with "?" if
-// the field may be missing. The kind is the form of the value in CBOR; where the Swift type alone
-// determines it (an `Int`, a `Date`) the kind is firm, and another firm kind under the same name is
-// another declaration. A record of more than 256 fields, which is a type whose field names are data,
-// becomes empty: nothing is compared then.
+// The type's record in the catalog contains the union of the fields written so far: "name: kind",
+// with "?" if the field may be missing. The kind is the form of the value in CBOR; if the Swift
+// type alone determines it (an `Int`, a `Date`), the kind is firm, and another firm kind under the
+// same name is a conflicting declaration. A record of more than 256 fields belongs to a type whose
+// field names are data and becomes empty, which disables the comparison.
 
 /// The fields in the record of a type.
 struct RecordedFields: Hashable {
@@ -32,7 +32,7 @@ struct RecordedFields: Hashable {
 
   var fields: [String: Field] = [:]
 
-  /// The fields of a record's text.
+  /// Creates the fields from the lines of a record.
   init(_ lines: [String]) {
     for line in lines {
       guard let end = line.lastIndex(of: ":") else { continue }
@@ -42,12 +42,12 @@ struct RecordedFields: Hashable {
     }
   }
 
-  /// The fields that one object was written with.
+  /// Creates the fields from the log of one written object.
   init(_ log: CBORFieldLog) {
     for (name, field) in log.topFields { fields[name] = Field(field) }
   }
 
-  /// In alphabetic order; empty: the names are data.
+  /// The lines in alphabetical order, empty if the names are data.
   var lines: [String] {
     fields.count > Self.limit ? [] : fields.map { "\($0.key): \($0.value.text)" }.sorted()
   }
@@ -65,14 +65,13 @@ extension RecordedFields.Field {
   }
 }
 
-/// The fields of a type as this process has observed them.
+/// The fields of a type that this process has observed.
 struct ObservedSchema: Sendable {
-  /// A state of the type's record that was found to agree with this program.
+  /// A state of the type's record that agrees with this program.
   struct Agreement: Sendable {
     let number: UInt32
     let fingerprint: UInt64
-    /// The names as they are encoded, in the order of the bytes, and whether each must be there.
-    /// 'nil': names are data.
+    /// The encoded names in byte order, and whether each is required; `nil` if the names are data.
     let names: [(key: [UInt8], isRequired: Bool)]?
 
     init(_ record: ObjectTypeRecord) {
@@ -90,14 +89,14 @@ struct ObservedSchema: Sendable {
       number == record.number && fingerprint == record.fingerprint
     }
 
-    /// Whether an object has only recorded fields, and all that must be there.
+    /// Returns whether an object has only recorded fields, and all required ones.
     func covers(_ object: [UInt8]) -> Bool {
       guard let names else { return true }
       return object.withRawSpan { StoredField.hasKeys(names, in: $0) }
     }
   }
 
-  /// The paths of fields, at any depth, that the program has written or requested.
+  /// The paths of fields at any depth that the program has written or requested.
   private var known: Set<[String]> = []
   /// The paths of maps whose keys are data.
   private var open: Set<[String]> = []
@@ -105,10 +104,10 @@ struct ObservedSchema: Sendable {
   private(set) var fields: [String: CBORFieldLog.Field] = [:]
   /// The record for writing that agrees.
   var agreed: Agreement?
-  /// The record that was compared last for reading: its number and fingerprint.
+  /// The record that was last compared for reading: its type identifier and fingerprint.
   var readable: (number: UInt32, fingerprint: UInt64)?
 
-  /// The most paths that are kept; what is not kept is observed again when it matters.
+  /// The maximum number of stored paths; further paths are observed again when they are needed.
   private static let limit = 4096
 
   mutating func learn(_ log: CBORFieldLog) {
@@ -121,13 +120,13 @@ struct ObservedSchema: Sendable {
     for path in log.open where open.count < Self.limit { open.insert(path) }
   }
 
-  /// Whether the program has written or requested a field.
+  /// Returns whether the program has written or requested a field.
   func knows(_ path: [String]) -> Bool {
     known.contains(path) || open.contains(Array(path.dropLast()))
   }
 
-  /// The fields whose kinds in a record contradict the program's types, and, if asked for, those that
-  /// only one of the two has.
+  /// Returns the fields whose kinds in a record conflict with the program's types and, on request,
+  /// those that only one of the two contains.
   func difference(from recorded: RecordedFields, withMissing: Bool = false) -> [String] {
     var texts: [String] = []
     for (name, field) in fields.sorted(by: { $0.key < $1.key }) {
@@ -147,7 +146,7 @@ struct ObservedSchema: Sendable {
     return texts
   }
 
-  /// Whether no program of the same declaration can have recorded the field.
+  /// Returns whether a program of the same declaration cannot have recorded the field.
   static func contradicts(_ field: CBORFieldLog.Field, _ stored: RecordedFields.Field) -> Bool {
     guard let kind = field.kind, field.isFirm, stored.kind != "value" else { return false }
     return kind != stored.kind
@@ -155,8 +154,8 @@ struct ObservedSchema: Sendable {
 }
 
 extension StoredField {
-  /// Whether a map has no other keys than these, and all that are required; both are in the order of
-  /// their bytes.
+  /// Returns whether a map has only these keys, and all required ones. Both lists are in byte
+  /// order.
   static func hasKeys(
     _ names: [(key: [UInt8], isRequired: Bool)], in object: RawSpan
   ) -> Bool {

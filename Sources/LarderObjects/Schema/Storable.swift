@@ -4,7 +4,7 @@
 
 public import LarderCoding
 
-/// A type whose values are stored as objects of their own: found by id and by queries.
+/// A type whose values are stored as objects, found by id and by queries.
 ///
 /// ```swift
 /// struct Car: Storable {
@@ -15,59 +15,72 @@ public import LarderCoding
 /// }
 /// ```
 ///
-/// An object is stored whole, as its `Codable` conformance writes it, under its id.
+/// An object is stored under its id in the encoding of its `Codable` conformance.
 ///
 /// An id is a cache key: `String`, an integer, `UUID`, `Data`, `[UInt8]`, `Date`, `Double`, `Bool`,
-/// `URL`, a type with one of these as its raw value, a type that declares `CacheKey`, and a composite
-/// such as `KeyPair`. A text may be empty, with slashes, of any length. Ids that are equal are one
-/// object and ids that are not are two: what is stored is the text of the key's bytes
-/// (`KeyTextFormat.display(tag:bytes:)`), in Unicode's normalization form C. So `"é"` in both its forms is
-/// one id, and so are 0.0 and -0.0; a date is its exact number of seconds; all `Double` that are not
-/// a number (NaN) are one id, although Swift calls them unequal. A URL is its absolute text. The tool
-/// shows and accepts the same text.
+/// `URL`, a type with one of these as its raw value, a type that declares `CacheKey`, and a
+/// composite such as `KeyPair`. A string may be empty, may contain slashes and may have any length.
+/// Equal ids identify one object and different ids identify two: the store uses the text of the
+/// key's bytes (`KeyTextFormat.display(tag:bytes:)`) in Unicode's normalization form C. So both
+/// forms of `"é"` are one id, and so are 0.0 and -0.0; a date is its exact number of seconds; all
+/// NaN values of `Double` are one id, although Swift compares them as unequal. A URL is its
+/// absolute string. The command-line tool prints and accepts the same text.
 public protocol Storable: ReferenceTarget, Identifiable
 where ID: CacheKey, LinkedObject == Self {
-  /// The name the type is stored under. By default module and type, so that types of one name in
-  /// different modules never mix; give it yourself to be able to rename or move the type, and to a
-  /// private one if another of its name is in the module.
+  /// The name under which the type is stored.
+  ///
+  /// The default consists of module and type, so that types with the same name in different modules
+  /// are separate. Declare it to be able to rename or move the type, and for a private type if its
+  /// module contains another type with its name.
   static var storedName: String { get }
 
-  /// The version of the stored form, from 1. Raise it together with a migration when what is stored
-  /// changes its meaning.
+  /// The version of the stored form, at least 1. Raise it together with a migration when the
+  /// meaning of stored objects changes.
   static var schemaVersion: Int { get }
 
-  /// The oldest version of the program that may still read what this one writes; older ones get an
-  /// error, and none of them may write. By default ``schemaVersion``.
+  /// The oldest version of the program that can read objects that this version writes. Older
+  /// programs get ``ObjectError/Code/newerSchema``, and no older program can write. The default is
+  /// ``schemaVersion``.
   static var minimumReaderVersion: Int { get }
 
-  /// The indexes kept for the type, in the same transaction as every change.
+  /// The indexes of the type, updated in the same transaction as every change.
   static var indexes: [Index<Self>] { get }
 
-  /// Whether fetches may return the same instance of a class more than once. By default `false`: each
-  /// fetch decodes an instance that no other caller has, so what a caller changes in it is seen by
-  /// others only when it is saved. `true` shares instances in memory, which is faster: then treat
-  /// them as constants. Structures and enumerations are always copied.
+  /// A Boolean value that indicates whether fetches may return the same instance of a class more
+  /// than once.
+  ///
+  /// With `false`, the default, each fetch decodes a separate instance, so other callers see a
+  /// change only after a save. With `true`, callers share instances in memory, which is faster;
+  /// treat shared instances as constants. Structures and enumerations are always copied.
   static var sharesInstances: Bool { get }
 
   /// The names of computed properties that indexes, sorts and conditions use; see
   /// ``ComputedProperty``.
   static var computedProperties: [ComputedProperty<Self>] { get }
 
-  /// The most that is kept of the type; `nil`: what was set with
-  /// ``ObjectStore/setBudget(_:for:)``, or no limit.
+  /// The budget of the type, or `nil` to use the budget of ``ObjectStore/setBudget(_:for:)``, which
+  /// is unlimited by default.
   static var budget: ObjectBudget? { get }
 
-  /// The rules for deleting what the type refers to, and what refers to it; see ``Relationship``.
+  /// The delete rules of the type's references; see ``Relationship``.
   static var relationships: [Relationship<Self>] { get }
 }
 
 extension Storable {
+  /// The module and the name of the type.
   public static var storedName: String { stableTypeName(Self.self) }
+  /// Version 1.
   public static var schemaVersion: Int { 1 }
+  /// The current schema version.
   public static var minimumReaderVersion: Int { schemaVersion }
+  /// No indexes.
   public static var indexes: [Index<Self>] { [] }
+  /// Separate instances for each fetch.
   public static var sharesInstances: Bool { false }
+  /// No computed properties.
   public static var computedProperties: [ComputedProperty<Self>] { [] }
+  /// No declared budget.
   public static var budget: ObjectBudget? { nil }
+  /// No declared delete rules.
   public static var relationships: [Relationship<Self>] { [] }
 }

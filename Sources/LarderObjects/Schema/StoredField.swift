@@ -7,23 +7,23 @@ internal import LarderSystem
 
 // FIELDS WITHOUT THE OBJECT
 //
-// A query that judges a hundred thousand objects to find ten needs one or two fields of each. These
-// are read where they lie, if the type declares under which names its properties are stored
-// (`DeclaresFields`): the object is a CBOR map (RFC 8949), its fields are passed over until the
-// one sought, and that alone is made into a value. Nothing is trusted that a checksum does not cover,
-// and nothing is guessed: whatever is not plain is `unclear`, and the object is decoded. Plain is a map
-// as Larder writes it: its keys are texts with the shortest heads, in ascending order, so that none is
-// there twice, and nothing is behind it. The decoder takes more than that and refuses some of it; it
-// never finds another value under a name than is found here. What lies inside of other fields is
-// passed over.
+// A query that filters a hundred thousand objects to find ten needs one or two fields of each. It
+// reads them in place if the type declares the names under which its properties are stored
+// (`DeclaresFields`): the object is a CBOR map (RFC 8949), the reader skips its fields up to the
+// requested one, and decodes only that field. The reader accepts only bytes that a checksum covers
+// and never guesses: any input that is not plain is `unclear`, and the query decodes the object.
+// Plain is a map as Larder writes it: its keys are strings with the shortest heads, in ascending
+// order, so that no key occurs twice, and no bytes follow it. The decoder accepts more forms and
+// rejects some of them; it never finds another value under a name than this reader. The reader
+// skips the contents of other fields.
 
-/// Where a field of a stored object is.
+/// The location of a field in a stored object.
 package enum StoredField {
   case found(Range<Int>)
   case missing
   case unclear
 
-  /// Seeks a field by its name, encoded as CBOR text.
+  /// Finds a field by its name, encoded as a CBOR text string.
   static func find(_ name: [UInt8], in object: RawSpan) -> StoredField {
     guard let map = head(object, 0), map.major == 5 else { return .unclear }
     var offset = map.end
@@ -43,7 +43,7 @@ package enum StoredField {
     return offset == object.byteCount ? found : .unclear
   }
 
-  /// Whether a key comes before another, byte by byte; mostly their heads tell.
+  /// Returns whether a key precedes another in byte order; the heads usually decide.
   private static func isAscending(_ bytes: RawSpan, _ left: Range<Int>, _ right: Range<Int>) -> Bool
   {
     var (first, second) = (left.lowerBound, right.lowerBound)
@@ -64,7 +64,7 @@ package enum StoredField {
     let argument: UInt64
     let end: Int
 
-    /// Whether no shorter head says the same.
+    /// Whether the head has the shortest form.
     var isShortest: Bool {
       switch info {
       case 24: argument >= 24
@@ -76,7 +76,7 @@ package enum StoredField {
     }
   }
 
-  /// The head of an item; `nil`: there is none, or its length is indefinite.
+  /// Returns the head of an item, or `nil` if there is none or its length is indefinite.
   @inline(__always)
   static func head(_ bytes: RawSpan, _ offset: Int) -> Head? {
     guard let initial: UInt8 = bytes.integer(at: offset) else { return nil }
@@ -102,12 +102,12 @@ package enum StoredField {
     return Head(major: initial >> 5, info: info, argument: argument, end: end)
   }
 
-  /// The offset behind an item; `nil`: that is not plain.
+  /// Returns the offset after an item, or `nil` if the item is not plain.
   static func skip(_ bytes: RawSpan, _ offset: Int, depth: Int = 0) -> Int? {
     guard depth < 64, let head = head(bytes, offset) else { return nil }
     switch head.major {
     case 0, 1: return head.end
-    // A simple value in two bytes is one of the upper ones.
+    // A simple value in two bytes must be at least 32.
     case 7: return head.info == 24 && head.argument < 32 ? nil : head.end
     case 2, 3:
       guard head.argument <= UInt64(bytes.byteCount - head.end) else { return nil }
@@ -126,7 +126,13 @@ package enum StoredField {
 }
 
 extension StoredField {
-  /// A value under a name in an object: `nil`, if that is not plain; `nil` in it, if it is missing.
+  /// Reads the value of a name in an object.
+  ///
+  /// - Parameters:
+  ///   - type: The type of the value.
+  ///   - name: The name of the field.
+  ///   - object: The stored object.
+  /// - Returns: `nil` if the object is not plain; an inner `nil` if the field is missing.
   package static func read<Value>(
     _ type: Value.Type, _ name: String, in object: [UInt8]
   ) -> Value?? {
@@ -144,15 +150,16 @@ extension StoredField {
   }
 }
 
-/// A property of an object as it can be read from the stored bytes, if the type declares its field.
+/// A property that is read from the stored bytes, if the type declares its field.
 struct StoredProperty<Object: Storable>: Sendable {
   let path: AnyPath
-  /// Judges the property's field; `nil`: it is not plain.
+  /// Evaluates the property's field; `nil` if it is not plain.
   let holds: @Sendable (RawSpan) -> Bool?
-  /// Judges the absence of the field.
+  /// Evaluates the absence of the field.
   let holdsWithout: @Sendable () -> Bool?
 
-  /// - Returns: `nil`: values of the type are not read by themselves.
+  /// - Returns: The property, or `nil` if values of the type cannot be read without decoding the
+  ///   object.
   init?<Value>(
     _ path: PropertyPath<Object, Value>, _ holds: @escaping @Sendable (Value) -> Bool
   ) {
@@ -174,13 +181,14 @@ struct StoredProperty<Object: Storable>: Sendable {
   }
 }
 
-/// A type that declares under which names its properties are stored, so that queries evaluate them
-/// without decoding the object.
+/// A type that declares the names under which its properties are stored, so that queries evaluate
+/// them without decoding the object.
 ///
-/// The declaration promises that `init(from:)` gives each of these properties the value of its field and
-/// `nil` without one, whatever the other fields are, and that `encode(to:)` writes it so.
+/// The declaration promises that `init(from:)` sets each of these properties to the value of its
+/// field, and to `nil` without one, independent of the other fields, and that `encode(to:)` writes
+/// it accordingly.
 package protocol DeclaresFields: Storable {
-  /// The names by properties. Properties that are not listed are evaluated on decoded objects.
+  /// The names by property. Queries evaluate properties without a name on decoded objects.
   static var storedFields: [PartialKeyPath<Self>: String] { get }
 }
 

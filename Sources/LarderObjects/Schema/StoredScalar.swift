@@ -11,12 +11,12 @@ internal import LarderSystem
   internal import Foundation
 #endif
 
-/// A value that is read from its field alone, exactly as the decoder would.
+/// A value that is read from its field alone, exactly as the decoder reads it.
 protocol StoredScalar: Codable, Equatable, Sendable {
-  /// The value of a field; `nil`: the field is something else, or not plain.
+  /// Returns the value of a field, or `nil` if the field has another form or is not plain.
   static func read(_ field: RawSpan) -> Self?
 
-  /// What a field stands for that is not there; `nil`: then the object does not decode.
+  /// The value of a missing field, or `nil` if the object cannot be decoded without it.
   static var absent: Self? { get }
 }
 

@@ -7,31 +7,31 @@ internal import LarderEngine
 internal import LarderSystem
 internal import Synchronization
 
-// FIELDS THAT A PROGRAM DOES NOT KNOW
+// UNDECLARED FIELDS
 //
-// A newer program may have given a type, or a type nested in it, a field more in the same version. An
-// older one decodes the object without it, and what it encodes does not have it. So a save over a
-// stored object compares the two: a key of a stored map that is missing in the new map survives, unless
-// the program was seen to write or to request it. In most saves the keys are the same, which a walk over
-// both encodings shows; only where one is missing the object is encoded, and if need be the stored one
-// decoded, to record which fields the program uses.
+// A newer program may have added a field to a type, or to a nested type, in the same version. An
+// older one decodes the object without the field, and encodes it without the field. So a save over
+// a stored object compares the two: a key of a stored map that is missing in the new map survives,
+// unless the program was observed to write or to request it. In most saves the keys are the same,
+// which a scan over both encodings shows; only if one is missing is the object encoded and, if
+// necessary, the stored one decoded, to record which fields the program uses.
 //
-// In arrays the elements have no names. An element of the new array that says the same as a stored one,
-// apart from the fields that survive, takes these over. If a stored element with such fields has no
-// equal and the new array has elements that were not there before, one may be the other, changed: then
-// nothing can be kept safely, and the save is refused.
+// Elements of arrays have no names. An element of the new array that equals a stored one, apart
+// from the surviving fields, takes these fields over. If a stored element with such fields has no
+// equal and the new array has elements that were not there before, one may be the changed form of
+// the other: then nothing can be preserved safely, and the save fails.
 
-/// The stored fields that a save keeps.
+/// The stored fields that a save preserves.
 struct SurvivingFields {
-  /// The new object with the fields that survive.
+  /// The new object with the surviving fields.
   private(set) var value: CBORValue
-  /// The paths of the fields that survive.
+  /// The paths of the surviving fields.
   private(set) var paths: [[String]] = []
-  /// The first field that would be lost.
+  /// The path of the first field that would be lost.
   private(set) var lost: [String]?
   private let knows: ([String]) -> Bool
 
-  /// - Parameter knows: Whether the program writes or requests the field at a path.
+  /// - Parameter knows: Returns whether the program writes or requests the field at a path.
   init(of old: CBORValue, in new: CBORValue, knows: @escaping ([String]) -> Bool) {
     self.knows = knows
     value = new
@@ -75,12 +75,12 @@ struct SurvivingFields {
         unmatched = unmatched ?? unknown
       }
     }
-    // Elements that were only removed take their fields with them.
+    // Elements that were only removed remove their fields.
     if let unmatched, isFree.contains(true) { lost = lost ?? unmatched }
     return result
   }
 
-  /// The first field in a value that the program does not know.
+  /// Returns the path of the first field of a value that the program does not use.
   private func firstUnknown(_ value: CBORValue, _ path: [String]) -> [String]? {
     switch value {
     case .map(let pairs):
@@ -96,7 +96,7 @@ struct SurvivingFields {
     }
   }
 
-  /// A value without the fields that the program does not know.
+  /// Returns a value without the fields that the program does not use.
   private func reduced(_ value: CBORValue, _ path: [String]) -> CBORValue {
     switch value {
     case .map(let pairs):
@@ -110,7 +110,7 @@ struct SurvivingFields {
     }
   }
 
-  /// Whether a value has every field of another, with the same value.
+  /// Returns whether a value has every field of another, with the same value.
   private static func agrees(_ old: CBORValue, _ new: CBORValue) -> Bool {
     switch (old, new) {
     case (.map(let pairs), .map(let others)):
@@ -129,7 +129,8 @@ struct SurvivingFields {
 }
 
 extension StoredField {
-  /// Whether a value has every key of another, in the maps at every depth; no, if that is not plain.
+  /// Returns whether a value has every key of another, in the maps at every depth; `false` if it is
+  /// not plain.
   static func covers(_ new: RawSpan, _ old: RawSpan) -> Bool { covers(new, 0, old, 0, depth: 0) }
 
   private static func covers(
@@ -138,7 +139,7 @@ extension StoredField {
     guard let before = head(old, oldOffset) else { return false }
     guard before.major == 4 || before.major == 5 else { return true }
     guard depth < 64, let after = head(new, newOffset) else { return false }
-    // In another form the program has replaced the whole, and without elements removed them.
+    // In another form, the program replaced the complete value; without elements, it removed them.
     if after.major != before.major || (before.major == 4 && after.argument == 0) { return true }
     return before.major == 5
       ? mapCovers(new, after, old, before, depth: depth)
@@ -172,7 +173,7 @@ extension StoredField {
     return true
   }
 
-  /// Each stored element is compared with the one in its place, or with the last.
+  /// Compares each stored element with the one at its position, or with the last.
   private static func arrayCovers(
     _ new: RawSpan, _ after: Head, _ old: RawSpan, _ before: Head, depth: Int
   ) -> Bool {
@@ -192,12 +193,12 @@ extension StoredField {
 }
 
 extension ObjectTypeDescriptor {
-  /// Keeps fields of the stored object that the program does not know.
+  /// Preserves fields of the stored object that the program does not use.
   ///
   /// - Parameters:
   ///   - old: The stored object.
-  ///   - oldKeys: Its keys in indexes.
-  ///   - context: Where the references of the stored object load from while it is decoded.
+  ///   - oldKeys: The index keys of the stored object.
+  ///   - context: Returns the loader for the references of the stored object while it is decoded.
   /// - Throws: ``ObjectError/Code/schemaMismatch`` if a field would be lost.
   func keepUnknownFields(
     of old: RawSpan, _ oldKeys: [ObjectIndexKey], in write: inout ObjectWrite, _ object: Object,
@@ -220,12 +221,12 @@ extension ObjectTypeDescriptor {
       return schema
     }
     fields = SurvivingFields(of: stored, in: new) { all.knows($0) }
-    // Of what does not decode it is not known which fields the program uses.
+    // If the stored object cannot be decoded, the used fields are unknown.
     if let lost = fields.lost, isDecoded {
       throw ObjectError(
         .schemaMismatch, type: name,
-        "The stored object has the field \"\(lost.joined(separator: "."))\", which this program does "
-          + "not declare and would drop: an element of its array was changed. Update the program.",
+        "The stored object has the undeclared field \"\(lost.joined(separator: "."))\" in a changed "
+          + "array element, and the save would drop it. Update the program.",
         ids: [String(decoding: write.id, as: UTF8.self)])
     }
     write.bytes = fields.value.encoded
