@@ -5,8 +5,8 @@
 public import LarderCoding
 internal import LarderEngine
 
-/// Makes every stored object of one type into one of another: of the same name in a newer version,
-/// or of another name.
+/// A migration that converts every stored object of one type to another type: of the same name in a
+/// newer version, or of another name.
 ///
 /// ```swift
 /// struct CarV1: Storable { let id: String; var year: String; static let storedName = "Car" }
@@ -21,27 +21,33 @@ internal import LarderEngine
 /// let objects = try ObjectStore(at: path, migrations: [years.step])
 /// ```
 ///
-/// An object keeps its place in the order of insertion.
+/// An object keeps its position in the order of insertion.
 public struct Migration<Old: Storable, New: Storable>: Sendable {
-  /// The name under which the store remembers that it was applied.
+  /// The name under which the store records that the migration was applied.
   public let name: String
   let dropsNil: Bool
   let convert: @Sendable (Old) throws -> New?
 
-  /// A migration that makes a new object of each old one.
+  /// Creates a migration that converts each object.
   ///
   /// - Parameters:
-  ///   - name: One of its own in the store, never used for anything else. By default what it leads
-  ///     from and to.
-  ///   - convert: Runs once for each object, and again for those that other processes change
-  ///     meanwhile; under the store's writer lock. An error ends the migration and undoes it.
+  ///   - name: A name that no other migration of the store uses. The default names the old and the
+  ///     new type and version.
+  ///   - convert: A closure that returns the new object. It runs once per object, and again for
+  ///     objects that other processes change during the migration, under the store's writer lock.
+  ///     An error ends the migration and discards its result.
   public init(_ name: String? = nil, _ convert: @escaping @Sendable (Old) throws -> New) {
     self.name = name ?? Self.defaultName
     dropsNil = false
     self.convert = { try convert($0) }
   }
 
-  /// A migration that drops the objects for which `convert` returns `nil`.
+  /// Creates a migration that drops the objects for which the closure returns `nil`.
+  ///
+  /// - Parameters:
+  ///   - name: A name that no other migration of the store uses. The default names the old and the
+  ///     new type and version.
+  ///   - convert: A closure that returns the new object, or `nil` to drop it.
   public init(
     _ name: String? = nil, droppingNil convert: @escaping @Sendable (Old) throws -> New?
   ) {
@@ -54,13 +60,13 @@ public struct Migration<Old: Storable, New: Storable>: Sendable {
     "\(Old.storedName) \(Old.schemaVersion) to \(New.storedName) \(New.schemaVersion)"
   }
 
-  /// The migration as a step in a list of several.
+  /// The migration as a step of a list of migrations.
   public var step: ObjectMigration {
     ObjectMigration(name: name, work: .copy(ObjectCopyMigration(self)))
   }
 }
 
-/// One step in the history of a store: named, applied in its order, once among all processes.
+/// One step in the history of a store: named, applied in order, once for all processes.
 ///
 /// ```swift
 /// try objects.migrate([
@@ -72,7 +78,7 @@ public struct Migration<Old: Storable, New: Storable>: Sendable {
 /// ])
 /// ```
 ///
-/// The list only grows: new steps stand at its end, and no name is used again.
+/// Add new steps only at the end of the list, and do not reuse a name.
 public struct ObjectMigration: Sendable {
   enum Work: Sendable {
     case copy(ObjectCopyMigration)
@@ -81,30 +87,53 @@ public struct ObjectMigration: Sendable {
     case deleteAll(String)
   }
 
-  /// The name under which the store remembers that it was applied.
+  /// The name under which the store records that the migration was applied.
   public let name: String
   let work: Work
 
-  /// Makes every object into one of another type; see ``Migration``.
+  /// Returns a step that converts every object to another type; see ``Migration``.
+  ///
+  /// - Parameters:
+  ///   - name: A name that no other migration of the store uses.
+  ///   - convert: A closure that returns the new object.
+  /// - Returns: The step.
   public static func objects<Old: Storable, New: Storable>(
     _ name: String, _ convert: @escaping @Sendable (Old) throws -> New
   ) -> ObjectMigration {
     Migration(name, convert).step
   }
 
-  /// Gives a stored type another name, at once. Programs that know it by the old one are refused.
+  /// Returns a step that renames a stored type in one transaction. Programs that declare the old
+  /// name then get ``ObjectError/Code/newerSchema``.
+  ///
+  /// - Parameters:
+  ///   - old: The stored name of the type.
+  ///   - new: The new name, under which no objects may be stored.
+  ///   - name: The name of the migration, or `nil` for a default.
+  /// - Returns: The step.
   public static func rename(
     type old: String, to new: String, named name: String? = nil
   ) -> ObjectMigration {
     ObjectMigration(name: name ?? "rename \(old) to \(new)", work: .rename(from: old, to: new))
   }
 
-  /// Deletes everything of a type, and its name, without knowing the Swift type.
+  /// Returns a step that deletes all objects of a type and its record, without its Swift type.
+  ///
+  /// - Parameters:
+  ///   - type: The stored name of the type.
+  ///   - name: The name of the migration, or `nil` for a default.
+  /// - Returns: The step.
   public static func deleteAll(named type: String, named name: String? = nil) -> ObjectMigration {
     ObjectMigration(name: name ?? "delete all \(type)", work: .deleteAll(type))
   }
 
-  /// Builds all indexes of a type anew, in steps; queries do without them until then.
+  /// Returns a step that rebuilds all indexes of a type in several transactions. Until it is
+  /// complete, queries use table scans.
+  ///
+  /// - Parameters:
+  ///   - type: The object type.
+  ///   - name: The name of the migration, or `nil` for a default.
+  /// - Returns: The step.
   public static func reindex<Object: Storable>(
     _ type: Object.Type, named name: String? = nil
   ) -> ObjectMigration {
@@ -115,24 +144,24 @@ public struct ObjectMigration: Sendable {
 
   // MARK: Fields
 
-  /// A change of the fields of a stored type, made without its Swift type.
+  /// A change of the fields of a stored type, applied without its Swift type.
   public enum FieldChange: Sendable {
-    /// Objects without the field get it.
+    /// Adds a field with a value to objects that lack it.
     case add(String, default: CBORValue)
-    /// Objects with the field have it under another name; what was there is replaced.
+    /// Renames a field; replaces an existing field of the new name.
     case rename(String, to: String)
-    /// The field goes, and indexes over it or under a condition on it.
+    /// Removes a field, and the indexes over it or with a condition on it.
     case remove(String)
-    /// An index is not kept any more.
+    /// Drops an index.
     case dropIndex(String)
-    /// Any change of the object's fields.
+    /// Changes the fields of each object with a closure.
     case change(@Sendable (inout [String: CBORValue]) throws -> Void)
   }
 
-  /// Changes the fields of every object of a type, all in one step.
+  /// Returns a step that changes the fields of every object of a type.
   ///
   /// - Parameters:
-  ///   - name: The name to remember it by.
+  ///   - name: The name of the migration.
   ///   - type: The stored name of the type.
   ///   - version: The schema version that is reached.
   ///   - changes: The changes, applied in order to each object.
@@ -143,7 +172,15 @@ public struct ObjectMigration: Sendable {
       name: name, work: .copy(ObjectCopyMigration(type, UInt32(clamping: version), changes)))
   }
 
-  /// Gives objects without a field a value of it.
+  /// Returns a step that adds a field with a value to objects that lack it.
+  ///
+  /// - Parameters:
+  ///   - field: The name of the field.
+  ///   - value: The value.
+  ///   - type: The stored name of the type.
+  ///   - version: The schema version after the migration.
+  ///   - name: The name of the migration, or `nil` for a default.
+  /// - Returns: The step.
   public static func addField(
     _ field: String, default value: some Encodable, in type: String, toVersion version: Int,
     named name: String? = nil
@@ -154,7 +191,15 @@ public struct ObjectMigration: Sendable {
       [.change { fields in if fields[field] == nil { fields[field] = try value.get() } }])
   }
 
-  /// Gives a field another name.
+  /// Returns a step that renames a field.
+  ///
+  /// - Parameters:
+  ///   - field: The name of the field.
+  ///   - new: The new name.
+  ///   - type: The stored name of the type.
+  ///   - version: The schema version after the migration.
+  ///   - name: The name of the migration, or `nil` for a default.
+  /// - Returns: The step.
   public static func renameField(
     _ field: String, to new: String, in type: String, toVersion version: Int,
     named name: String? = nil
@@ -164,7 +209,14 @@ public struct ObjectMigration: Sendable {
       [.rename(field, to: new)])
   }
 
-  /// Removes a field, and the indexes over it or under a condition on it.
+  /// Returns a step that removes a field, and the indexes over it or with a condition on it.
+  ///
+  /// - Parameters:
+  ///   - field: The name of the field.
+  ///   - type: The stored name of the type.
+  ///   - version: The schema version after the migration.
+  ///   - name: The name of the migration, or `nil` for a default.
+  /// - Returns: The step.
   public static func removeField(
     _ field: String, in type: String, toVersion version: Int, named name: String? = nil
   ) -> ObjectMigration {
@@ -174,33 +226,33 @@ public struct ObjectMigration: Sendable {
   }
 }
 
-/// What a migration did, or what it would do.
+/// The result of a migration or of its dry run.
 public struct MigrationReport: Sendable, Hashable {
-  /// What can become of a migration.
+  /// The state of a migration after the call.
   public enum Outcome: Sendable, Hashable {
-    /// It had been applied before.
+    /// The migration had been applied earlier.
     case applied
-    /// It was applied now, by this process or together with others.
+    /// The migration was applied during the call, by this process or together with others.
     case done
-    /// It would be applied: this was a dry run.
+    /// The migration would be applied: the call was a dry run.
     case pending
   }
 
-  /// The migration's name.
+  /// The name of the migration.
   public let name: String
-  /// What became of it.
+  /// The state of the migration.
   public internal(set) var outcome: Outcome
-  /// How many objects were looked at.
+  /// The number of processed objects.
   public internal(set) var objects = 0
-  /// In a dry run: how many would be stored otherwise than they are.
+  /// The number of objects that a dry run would change.
   public internal(set) var changed = 0
-  /// How many are not taken over, as the migration says.
+  /// The number of objects that the migration drops.
   public internal(set) var dropped = 0
-  /// How many are damaged, and left behind.
+  /// The number of damaged objects that the migration omits.
   public internal(set) var damaged = 0
-  /// In a dry run: how many would end the migration with an error,
+  /// The number of objects that would fail the migration in a dry run.
   public internal(set) var failed = 0
-  /// and the first of them.
+  /// The first errors of a dry run.
   public internal(set) var failures: [ObjectError] = []
 
   init(name: String, outcome: Outcome) {

@@ -5,11 +5,12 @@
 internal import LarderEngine
 internal import LarderLMDB
 
-/// A dry run: migrations over what is stored, each object through all of them, nothing written.
+/// A dry run: applies migrations to the stored objects, each object through all of them, without
+/// writing.
 struct MigrationDryRun {
-  /// What a type would be by now.
+  /// The state of a type after the migrations so far.
   private struct Stage {
-    /// What is really stored.
+    /// The stored record.
     let root: ObjectTypeRecord
     var now: ObjectTypeRecord
     var steps:
@@ -59,7 +60,7 @@ struct MigrationDryRun {
             MigrationStepExecutor(migration: migration, store: store), copy,
             ObjectCopyMigration.Types(source: stage.now, target: target)
           ))
-        try rehearse(stage, &report, progress)
+        try evaluate(stage, &report, progress)
         stage.now = target
         stages[copy.source] = nil
         stages[copy.target] = stage
@@ -74,17 +75,17 @@ struct MigrationDryRun {
     }
   }
 
-  /// Sends every object through the steps so far; the last of them is reported.
-  private func rehearse(
+  /// Converts every object with the migrations so far, and reports on the last of them.
+  private func evaluate(
     _ stage: Stage, _ report: inout MigrationReport, _ progress: (ObjectProgress) -> Void
   ) throws {
     let core = try store.storage.openCore("migrate")
     let total = try count(stage.root)
-    // Hashes, to bound the memory: of ids, and of unique keys.
+    // Hashes of ids and of unique keys, to bound the memory.
     var taken: Set<Int> = []
     var next: UInt64 = 1
     while true {
-      // A snapshot for each part, so that none is held for long.
+      // One snapshot per batch, so that no snapshot is held for long.
       let batch = try core.withObjectSnapshot("migrate") { transaction, view in
         try ObjectReading.batch(
           type: stage.root.number, from: next, limit: MigrationStepExecutor.limit,
@@ -131,7 +132,9 @@ struct MigrationDryRun {
     }
   }
 
-  /// - Throws: ``ObjectError/Code/uniqueViolation``.
+  /// Records the id and the unique keys of a write.
+  ///
+  /// - Throws: ``ObjectError/Code/uniqueViolation`` if another object has one of them.
   private func claim(
     _ write: ObjectWrite, _ type: ObjectTypeRecord, _ taken: inout Set<Int>
   ) throws {

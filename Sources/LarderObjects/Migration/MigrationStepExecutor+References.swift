@@ -6,20 +6,21 @@ internal import LarderEngine
 
 // REFERENCES IN MIGRATIONS
 //
-// What refers is stored as ids, which a migration leaves as they are. The index of references goes
-// over with the others: between Swift types the new object's own references make its keys; without
-// them the keys are made of the new fields, a property leading to the type it led to before.
+// References are stored as ids, which a migration does not change. The reference index is converted
+// with the other indexes: between Swift types, the new object's own references produce its keys;
+// without Swift types, the keys follow from the new fields, and a property refers to the same type
+// as before.
 //
-// A type that gets another name is known by its old one in the keys of all that refer to it. They are
-// rewritten in the transaction that gives the name, so that no query and no rule is ever wrong; this
-// is bounded by `renameLimit`, since it cannot be done in steps.
+// The keys of all referrers contain the old name of a renamed type. They are rewritten in the
+// transaction that renames it, so that queries and delete rules are always correct; `renameLimit`
+// bounds this work, because it cannot be split into steps.
 
 extension MigrationStepExecutor {
-  /// The most objects that may refer to a type that gets another name.
+  /// The maximum number of referrers of a renamed type.
   static let renameLimit = 200_000
 
-  /// Declares a type of which nothing is stored in the version that is reached: the migration counts
-  /// as applied, so older programs must not begin to store what it would have converted.
+  /// Declares a type without stored objects in the target version. The migration counts as applied,
+  /// so older programs must not store objects that it would have converted.
   func settle(
     _ copy: ObjectCopyMigration, _ transaction: inout StoreTransaction
   ) throws {
@@ -31,7 +32,7 @@ extension MigrationStepExecutor {
     try transaction.putObjectType(type)
   }
 
-  /// Makes everything that refers to a type by its old name refer to it by the new one.
+  /// Rewrites all references to a renamed type.
   func rename(
     referencesTo old: String, as new: String, _ transaction: inout StoreTransaction
   ) throws {
@@ -41,16 +42,16 @@ extension MigrationStepExecutor {
         guard references.builtTo == nil else {
           throw error(
             .migrationInProgress, owner.name,
-            "cannot rename what \"\(owner.name)\" may refer to: its indexes are being built anew. Go on "
-              + "with that first, by the migration that began it or by prepare(_:).")
+            "cannot rename the type while the indexes of the referring type \"\(owner.name)\" are being "
+              + "rebuilt. Finish that first, with its migration or with prepare(_:).")
         }
         let index = references.number
         let sequences = try referrers(from, index, transaction)
         if !sequences.isEmpty, let other = owner.migration, other != migration.name {
           throw error(
             .migrationInProgress, owner.name,
-            "cannot rename what \"\(owner.name)\" refers to: \"\(other)\" is under way. Apply that "
-              + "first, or abandon it.")
+            "cannot rename the type while the migration \"\(other)\" of the referring type "
+              + "\"\(owner.name)\" is in progress. Apply it first, or abandon it.")
         }
         for sequence in sequences {
           try rename(from, to, index, owner.number, sequence, &transaction)
@@ -83,8 +84,8 @@ extension MigrationStepExecutor {
     if sequences.count > Self.renameLimit {
       throw error(
         .migrationFailed, "",
-        "cannot rename a type that more than \(Self.renameLimit) objects refer to. Copy it to a new "
-          + "type, and let the objects refer to that.")
+        "cannot rename a type with more than \(Self.renameLimit) referrers. Copy it to a new type, "
+          + "and change the references to that type.")
     }
     return sequences
   }
@@ -93,7 +94,7 @@ extension MigrationStepExecutor {
     _ from: [UInt8], _ to: [UInt8], _ index: UInt32, _ type: UInt32, _ sequence: UInt64,
     _ transaction: inout StoreTransaction
   ) throws {
-    // A damaged one leads nowhere by any name.
+    // The references of a damaged object cannot be read under either name.
     guard
       let moving = try? transaction.movingObject(type: type, sequence: sequence)
     else { return }
@@ -108,7 +109,7 @@ extension MigrationStepExecutor {
         keys: keys, uniqueIndexes: []), type: type, sequence: sequence, created: stored.created)
   }
 
-  /// Drops the index of references of a type whose objects refer to nothing.
+  /// Drops the reference index of a type whose objects have no references.
   func dropUnusedReferences(
     of target: inout ObjectTypeRecord, _ transaction: inout StoreTransaction
   ) throws {

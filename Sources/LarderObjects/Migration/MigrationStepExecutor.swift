@@ -9,16 +9,16 @@ internal import LarderSystem
 
 // ONE STEP OF A MIGRATION
 //
-// Every step is one transaction: a thousand objects or four megabytes, whichever is less. It begins
-// with what the catalog says (`ObjectMigrationRecord.swift`), so it does not matter which process
-// took the step before. A killed process leaves a whole number of steps.
+// Every step is one transaction of at most a thousand objects and four megabytes. It
+// begins with the state in the catalog (`ObjectMigrationRecord.swift`), so any process can execute
+// the next step. The exit of a process leaves a complete number of steps.
 //
-// The last transaction finds no object that is not copied and no change that is not followed, and
-// gives the name to the new numbers in the same breath. Until then nobody sees anything of them. It
-// does not depend on how many there are: of a type with a budget, what eviction chooses from grows
-// with the copy.
+// The last transaction (the cutover) finds every object copied and every change of the change log
+// applied, and assigns the name to the new identifiers. Before the cutover, no reader sees the new
+// objects. Its cost does not depend on their number: for a type with a budget, the eviction index
+// grows with the copy.
 
-/// A migration being applied, for the length of a transaction.
+/// The execution of a migration within one transaction.
 struct MigrationStepExecutor {
   enum Result: Sendable {
     case going(type: String, done: Int, total: Int)
@@ -32,7 +32,7 @@ struct MigrationStepExecutor {
   let migration: ObjectMigration
   let store: ObjectStore
 
-  /// Takes the next step, of whatever is left.
+  /// Executes the next step.
   func step(_ transaction: inout ObjectTransaction) throws -> Result {
     let known = try transaction.entries.migration(named: migration.name)
     if let known, known.isApplied { return .wasApplied }
@@ -63,7 +63,7 @@ struct MigrationStepExecutor {
     guard let other = type.migration, other != migration.name else { return }
     throw error(
       .migrationInProgress, type.name,
-      "cannot begin: \"\(other)\" is under way. Apply that first, or abandon it.")
+      "cannot begin: the migration \"\(other)\" is in progress. Apply it first, or abandon it.")
   }
 
   // MARK: At once
@@ -79,7 +79,7 @@ struct MigrationStepExecutor {
     try clear(new, &transaction)
     try leave(type, for: new, &transaction)
     type.name = new
-    // No program of the new name has declared them yet.
+    // No program has declared the indexes under the new name yet.
     type.indexedIn = 0
     type.migrations.append(migration.name)
     try transaction.putObjectType(type)
@@ -100,21 +100,23 @@ struct MigrationStepExecutor {
     return try finish(record, &transaction)
   }
 
-  /// Makes room for a type of a name: nothing may be stored under it.
+  /// Verifies that no objects are stored under a name, and drops its record.
+  ///
+  /// - Throws: ``ObjectError/Code/migrationOrder`` if objects are stored under the name.
   private func clear(_ name: String, _ transaction: inout StoreTransaction) throws {
     guard let type = try transaction.objectType(named: name) else { return }
     let count = try transaction.objectBooks(type.number).count
     guard count == 0 else {
       throw error(
         .migrationOrder, name,
-        "cannot be applied: \(count) objects are stored under the new name already. Delete them, or "
-          + "save under the new name only after migrating.")
+        "cannot be applied: \(count) objects are already stored under the new name. Delete them, and "
+          + "save under the new name only after the migration.")
     }
     try transaction.dropObjects(of: type)
     try transaction.removeObjectType(named: name)
   }
 
-  /// Keeps programs from saving under the new name before the objects are there.
+  /// Reserves the new name, so that programs cannot save under it before the cutover.
   private func reserve(_ name: String, _ transaction: inout StoreTransaction) throws {
     var type = ObjectTypeRecord(
       number: try transaction.newObjectNumber(), name: name, version: 0, fingerprint: 0,
@@ -123,7 +125,7 @@ struct MigrationStepExecutor {
     try transaction.putObjectType(type)
   }
 
-  /// Leaves a record that tells older programs where their objects went.
+  /// Stores a record that directs older programs to the new name.
   private func leave(
     _ type: ObjectTypeRecord, for new: String, _ transaction: inout StoreTransaction
   ) throws {
@@ -192,7 +194,7 @@ struct MigrationStepExecutor {
       let noted = try transaction.notedChanges(record.watch, limit: Self.limit + 1)
       try follow(noted.prefix(Self.limit), copy, types, &record, &transaction)
       if noted.count <= Self.limit {
-        try cutOver(source, over: record.target!, copy, record, &transaction)
+        try cutOver(from: source, to: record.target!, copy, record, &transaction)
         return try finish(record, &transaction)
       }
     }
@@ -203,7 +205,8 @@ struct MigrationStepExecutor {
       total: Int(clamping: max(total, record.done)))
   }
 
-  /// The state of the migration; a fresh one, if nobody has begun or what was begun does not fit.
+  /// Returns the state of the migration; a new state if no process has begun it or if the stored
+  /// one does not apply.
   private func begun(
     _ copy: ObjectCopyMigration, _ source: ObjectTypeRecord, _ known: ObjectMigrationRecord?,
     _ transaction: inout StoreTransaction
@@ -217,8 +220,8 @@ struct MigrationStepExecutor {
       for position in bare.indexes.indices { bare.indexes[position].number = 0 }
       let canBeBounded = try !isBounded || transaction.objectBooks(target.number).sample != 0
       if known.source == source.number, bare == planned, canBeBounded { return known }
-      // Everything was deleted meanwhile, the type got its first budget, or another version of the
-      // program began.
+      // All objects were deleted, the type received its first budget, or another version of the
+      // program began the migration.
       try transaction.dropObjects(of: target)
       try transaction.dropObjectNumber(known.watch, isIndex: true)
     }
@@ -248,12 +251,12 @@ struct MigrationStepExecutor {
     store.storage.core.report(
       error(
         .unreadable, copy.source,
-        "leaves object number \(damage.sequence) behind, because it is damaged."))
+        "omits the object with sequence number \(damage.sequence), because it is damaged."))
   }
 
   // MARK: One object
 
-  /// Makes the new object of an old one.
+  /// Returns the write for the new object of an old one, or `nil` if the migration drops it.
   func converted(
     _ moving: MigratingObject, _ copy: ObjectCopyMigration, _ types: ObjectCopyMigration.Types
   ) throws -> ObjectWrite? {
@@ -264,7 +267,7 @@ struct MigrationStepExecutor {
       let reason = (failure as? ObjectError)?.message ?? "\(failure)"
       throw error(
         .migrationFailed, copy.source,
-        "failed at \"\(id)\", and everything is as it was: \(reason)", ids: [id])
+        "failed at \"\(id)\"; the stored objects are unchanged: \(reason)", ids: [id])
     }
   }
 
@@ -292,7 +295,7 @@ struct MigrationStepExecutor {
         holder = try transaction.objectSequence(type: type, id: taken.holder) ?? 0
         index = taken.index
       }
-      // The other one has changed since it was copied: it goes, and comes back as it is now.
+      // The other object has changed since it was copied: delete its copy and copy it again later.
       if holder != 0, try transaction.isNoted(record.watch, holder) {
         try transaction.removeObject(type: type, sequence: holder)
         continue
@@ -310,12 +313,13 @@ struct MigrationStepExecutor {
     let name = types.target.indexes.first { $0.number == index }?.name
     return error(
       .uniqueViolation, copy.target,
-      "gives \"\(ids[0])\" and \"\(ids[1])\" the same "
+      "produces the same "
         + (name.map { "key of the unique index \"\($0)\"" } ?? "id")
-        + ". Everything is as it was.", ids: ids, index: name)
+        + " for \"\(ids[0])\" and \"\(ids[1])\". The stored objects are unchanged.", ids: ids,
+      index: name)
   }
 
-  /// Does again what was changed since it was copied.
+  /// Copies objects of the change log again.
   private func follow(
     _ noted: ArraySlice<UInt64>, _ copy: ObjectCopyMigration, _ types: ObjectCopyMigration.Types,
     _ record: inout ObjectMigrationRecord, _ transaction: inout StoreTransaction
@@ -335,9 +339,9 @@ struct MigrationStepExecutor {
     }
   }
 
-  /// The moment everybody sees the new objects.
+  /// Performs the cutover, which makes the new objects visible to all processes.
   private func cutOver(
-    _ source: ObjectTypeRecord, over target: ObjectTypeRecord, _ copy: ObjectCopyMigration,
+    from source: ObjectTypeRecord, to target: ObjectTypeRecord, _ copy: ObjectCopyMigration,
     _ record: ObjectMigrationRecord, _ transaction: inout StoreTransaction
   ) throws {
     let old = try transaction.objectBooks(source.number)
@@ -363,11 +367,11 @@ struct MigrationStepExecutor {
     }
   }
 
-  // MARK: Giving up
+  // MARK: Abandoning
 
-  /// Forgets everything of a migration that is under way.
+  /// Deletes the state of a migration that is in progress.
   ///
-  /// - Returns: Whether it was.
+  /// - Returns: Whether the migration was in progress.
   static func abandon(_ name: String, _ transaction: inout StoreTransaction) throws -> Bool {
     guard let record = try transaction.migration(named: name), !record.isApplied else {
       return false

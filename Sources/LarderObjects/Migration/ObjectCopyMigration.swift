@@ -5,9 +5,9 @@
 internal import LarderCoding
 internal import LarderEngine
 
-/// A migration that makes a record of each record, whatever the types are.
+/// A migration that converts each record of a type.
 struct ObjectCopyMigration: Sendable {
-  /// The types' records: the one that is there, and the one to be.
+  /// The type records of the source and of the target.
   struct Types: Sendable {
     let source: ObjectTypeRecord
     let target: ObjectTypeRecord
@@ -15,18 +15,19 @@ struct ObjectCopyMigration: Sendable {
 
   let source: String
   let target: String
-  /// The version that is reached.
+  /// The schema version after the migration.
   let version: UInt32
-  /// The newest version of the source it can begin with.
+  /// The newest version of the source that the migration accepts.
   let accepts: UInt32
-  /// The record to be, all its numbers still zero.
+  /// Returns the record of the target with zero for all its identifiers.
   let plan: @Sendable (ObjectTypeRecord) -> ObjectTypeRecord
-  /// `nil`: the object is dropped.
+  /// Returns the write for the new object, or `nil` to drop the object.
   let convert: @Sendable (MigratingObject, Types, ObjectStore) throws -> ObjectWrite?
 
-  /// Whether a source needs the migration.
+  /// Returns whether a source requires the migration.
   ///
-  /// - Throws: ``ObjectError/Code/migrationOrder``.
+  /// - Throws: ``ObjectError/Code/migrationOrder`` if the migration cannot be applied to the source
+  ///   any more.
   func isNeeded(_ name: String, for record: ObjectTypeRecord?) throws -> Bool {
     guard let record, record.movedTo == nil else { return false }
     if source == target, record.born ?? record.version >= version { return false }
@@ -34,7 +35,7 @@ struct ObjectCopyMigration: Sendable {
       throw order(
         name,
         "the stored type was raised to version \(raised) without it. Raise schemaVersion again and "
-          + "migrate to that.")
+          + "migrate to that version.")
     }
     if record.version > accepts {
       throw order(
@@ -71,9 +72,9 @@ extension ObjectCopyMigration {
           number: 0, name: index.name, fields: index.fields, isUnique: index.isUnique,
           definition: index.definition, builtTo: nil)
       }
-      // In the name of the older version: the first to save or prepare tells the rules of the new one.
-      // Whether the new objects refer to others is known when they are there; without a reference the
-      // index is dropped at the end (`MigrationStepExecutor.hand`).
+      // Uses the older version: the first save or prepare records the rules of the new one. Whether
+      // the new objects have references is known only after the copy; without references the
+      // cutover drops the index (`MigrationStepExecutor.cutOver`).
       target.indexes.append(
         ObjectTypeRecord.Index(
           number: 0, name: ReferenceIndex.name, fields: [], isUnique: false,
@@ -100,7 +101,7 @@ extension ObjectCopyMigration {
     source = type
     target = type
     self.version = version
-    // Several may lead to one version.
+    // Several migrations may have the same target version.
     accepts = version
     plan = { Self.plan($0, version, changes) }
     convert = { moving, types, _ in
@@ -113,7 +114,7 @@ extension ObjectCopyMigration {
       return ObjectWrite(
         id: moving.stored.id, bytes: value.encoded, codec: moving.stored.codec,
         version: types.target.version,
-        // The same keys as before: what is unique stays so.
+        // The keys are the same as before, so unique keys remain unique.
         keys: Self.keys(moving, types) + Self.references(moving, types, value, changes),
         uniqueIndexes: [])
     }
@@ -163,7 +164,7 @@ extension ObjectCopyMigration {
     return target
   }
 
-  /// The keys the record owns, under the numbers to be.
+  /// Returns the index keys of the record under the new identifiers.
   private static func keys(_ moving: MigratingObject, _ types: Types) -> [ObjectIndexKey] {
     moving.keys.compactMap { key in
       guard let old = types.source.indexes.first(where: { $0.number == key.index }),
@@ -174,7 +175,7 @@ extension ObjectCopyMigration {
     }
   }
 
-  /// What others know of the object's references.
+  /// Returns the reference index keys of the object.
   private static func references(
     _ moving: MigratingObject, _ types: Types, _ value: CBORValue,
     _ changes: [ObjectMigration.FieldChange]
@@ -186,7 +187,8 @@ extension ObjectCopyMigration {
     }
   }
 
-  /// Whether a field decides which objects are in an index: no program without it can declare that.
+  /// Returns whether the condition of an index uses a field, which a program without the field
+  /// cannot declare.
   private static func isConditional(
     _ index: ObjectTypeRecord.Index, on field: String
   ) -> Bool {
@@ -198,14 +200,14 @@ extension ObjectCopyMigration {
     }
   }
 
-  /// What follows a field in a key path as it is written; `nil`: the path begins with another.
+  /// Returns the rest of a key path after a field, or `nil` if the path begins with another field.
   private static func tail(of path: String, behind field: String) -> Substring? {
     guard path.hasPrefix("\\." + field) else { return nil }
     let tail = path.dropFirst(field.count + 2)
     return tail.isEmpty || ".?!".contains(tail.first!) ? tail : nil
   }
 
-  /// Where a property is after the changes.
+  /// Returns the path of a property after the changes.
   private static func renamed(
     _ path: [String], _ changes: [ObjectMigration.FieldChange]
   ) -> [String] {
@@ -237,12 +239,12 @@ extension ObjectCopyMigration {
   }
 }
 
-/// A migration that builds the indexes of a type anew.
+/// A migration that rebuilds the indexes of a type.
 struct IndexRebuildMigration: Sendable {
   let type: String
   /// Empties the indexes.
   let begin: @Sendable (inout ObjectTransaction) throws -> Void
-  /// Builds a part; `nil`: there is none left.
+  /// Builds a batch; returns `nil` if the indexes are complete.
   let step: @Sendable (inout ObjectTransaction) throws -> (done: Int, total: Int)?
 
   init<Object: Storable>(_ type: Object.Type) {

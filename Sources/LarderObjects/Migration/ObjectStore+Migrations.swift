@@ -6,12 +6,13 @@ internal import LarderEngine
 internal import LarderLMDB
 
 extension ObjectStore {
-  /// Applies migrations in their order, each once among all processes that ever open the store.
+  /// Applies migrations in order, each once for all processes that ever open the store.
   ///
-  /// Several processes may call it at once: they take the steps in turns, and each returns when all
-  /// is done. A step is a transaction of at most a thousand objects; others read and write between
-  /// the steps, under the old version, and what they write is migrated as well. The last step of a
-  /// migration makes all of it visible. After a kill, whoever comes next goes on where it was.
+  /// Several processes can call this method at the same time: they execute the steps alternately,
+  /// and each call returns when all migrations are complete. A step is a transaction of at most a
+  /// thousand objects; between the steps, other processes read and write in the old version, and
+  /// their writes are migrated too. The last step of a migration makes all of it visible. After the
+  /// exit of a process, the next call continues at the last step.
   ///
   /// ```swift
   /// try objects.migrate([years.step, .deleteAll(named: "Horse")]) {
@@ -20,13 +21,18 @@ extension ObjectStore {
   /// ```
   ///
   /// - Parameters:
-  ///   - migrations: All of them, from the first; new ones stand at the end.
-  ///   - dryRun: Runs the closures over everything and writes nothing.
-  ///   - progress: Called after each step, outside of transactions.
-  /// - Throws: ``ObjectError``: `migrationFailed` naming the object a closure failed at, `uniqueViolation`
-  ///   naming two that clash; nothing of that migration is left then, and the next call starts it
-  ///   over. `migrationOrder` when it comes too late.
-  /// - Complexity: O(*n*) in the objects of the types concerned, in bounded memory.
+  ///   - migrations: All migrations of the store from the first one, with new ones at the end.
+  ///   - dryRun: Whether to run the closures on all objects without writing.
+  ///   - progress: A closure that is called after each step, outside transactions.
+  /// - Returns: One report per migration, in order.
+  /// - Throws: ``ObjectError/Code/migrationFailed`` with the id of the object whose conversion
+  ///   failed, or ``ObjectError/Code/uniqueViolation`` with the ids of two objects with the same
+  ///   key; the result of that migration is discarded, and the next call starts it again.
+  ///   ``ObjectError/Code/migrationOrder`` if a migration conflicts with the applied ones;
+  ///   ``ObjectError/Code/migrationInProgress`` if another migration of the type must be finished
+  ///   first; ``ObjectError/Code/invalidSchema`` if two migrations have the same name; `StoreError`
+  ///   if a write fails.
+  /// - Complexity: O(*n*) in the objects of the affected types, in bounded memory.
   @discardableResult
   public func migrate(
     _ migrations: [ObjectMigration], dryRun: Bool = false,
@@ -58,7 +64,13 @@ extension ObjectStore {
     }
   }
 
-  /// Applies migrations without blocking a thread of Swift's pool.
+  /// Applies migrations without blocking a thread of the cooperative pool.
+  ///
+  /// - Parameters:
+  ///   - migrations: All migrations of the store from the first one, with new ones at the end.
+  ///   - progress: A closure that is called after each step, outside transactions.
+  /// - Returns: One report per migration, in order.
+  /// - Throws: The errors of the synchronous overload.
   @discardableResult
   public func migrate(
     _ migrations: [ObjectMigration], progress: (ObjectProgress) -> Void = { _ in }
@@ -87,31 +99,42 @@ extension ObjectStore {
     return reports
   }
 
-  /// Applies one migration between two types, under its own name.
+  /// Applies one migration between two types under its own name.
+  ///
+  /// - Parameter migration: The migration.
+  /// - Throws: The errors of ``migrate(_:dryRun:progress:)``.
   public func register<Old: Storable, New: Storable>(
     migration: Migration<Old, New>
   ) throws {
     try migrate([migration.step])
   }
 
-  /// The names of the migrations that were applied, in their order.
+  /// Returns the names of the applied migrations in order.
+  ///
+  /// - Returns: The names, without migrations in progress.
+  /// - Throws: `StoreError` if the store cannot be read.
   public func appliedMigrations() throws -> [String] {
     try storage.openCore("migrations").withObjectSnapshot("migrations") { transaction, _ in
       try ObjectReading.migrations(transaction).filter(\.isApplied).map(\.name)
     }
   }
 
-  /// Forgets a migration that was begun and that no program knows any more.
+  /// Abandons a migration that is in progress and that no program declares any more. Discards its
+  /// result; the stored objects are unchanged.
   ///
-  /// - Returns: Whether it was under way.
+  /// - Parameter name: The name of the migration.
+  /// - Returns: Whether the migration was in progress.
+  /// - Throws: `StoreError` if the write fails.
   @discardableResult
   public func abandonMigration(named name: String) throws -> Bool {
     try write { try MigrationStepExecutor.abandon(name, &$0.entries) }
   }
 
-  /// Looks at the list, without writing anything.
+  /// Verifies the list without writing.
   ///
-  /// - Returns: The names of those that were applied.
+  /// - Returns: The names of the applied migrations.
+  /// - Throws: ``ObjectError/Code/invalidSchema`` if two migrations have the same name;
+  ///   ``ObjectError/Code/migrationOrder`` if a new migration precedes an applied one.
   private func requireOrder(_ migrations: [ObjectMigration]) throws -> Set<String> {
     let applied = Set(try appliedMigrations())
     var names: Set<String> = []
@@ -120,15 +143,15 @@ extension ObjectStore {
       guard names.insert(migration.name).inserted else {
         throw ObjectError(
           .invalidSchema, type: migration.name,
-          "Two migrations have the name \"\(migration.name)\". Give each one of its own.")
+          "Two migrations have the name \"\(migration.name)\". Give each migration a unique name.")
       }
       if !applied.contains(migration.name) {
         pending = pending ?? migration.name
       } else if let pending {
         throw ObjectError(
           .migrationOrder, type: migration.name,
-          "\"\(pending)\" stands before \"\(migration.name)\", which was applied already. Add new "
-            + "migrations at the end of the list.")
+          "\"\(pending)\" precedes \"\(migration.name)\", which is already applied. Add new migrations "
+            + "at the end of the list.")
       }
     }
     return applied
@@ -136,7 +159,7 @@ extension ObjectStore {
 }
 
 extension MigrationStepExecutor {
-  /// Whether an error of a step is the objects' fault, so that all steps are undone.
+  /// Returns whether the objects caused an error of a step, so that all steps are discarded.
   func undoes(_ error: any Error) -> Bool {
     guard case .copy = migration.work, let error = error as? ObjectError else { return false }
     return error.code == .migrationFailed || error.code == .uniqueViolation
@@ -144,7 +167,9 @@ extension MigrationStepExecutor {
 }
 
 extension MigrationReport {
-  /// - Returns: Whether there is more to do.
+  /// Records the result of a step.
+  ///
+  /// - Returns: Whether steps remain.
   mutating func take(
     _ result: MigrationStepExecutor.Result, _ progress: (ObjectProgress) -> Void
   ) -> Bool {

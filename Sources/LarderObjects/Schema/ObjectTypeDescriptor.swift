@@ -46,7 +46,7 @@ final class ObjectTypeDescriptor<Object: Storable>: Sendable {
 
   /// A decoded object with the loader of its references, if it has any.
   @usableFromInline
-  // Sound: it never changes.
+  // @unchecked Sendable: immutable.
   final class Decoded: DecodedObject, @unchecked Sendable {
     @usableFromInline let object: Object
 
@@ -180,7 +180,8 @@ final class ObjectTypeDescriptor<Object: Storable>: Sendable {
     guard Object.schemaVersion >= 1, Object.schemaVersion < 1 << 31 else {
       throw ObjectError(
         .invalidSchema, type: name,
-        "schemaVersion is \(Object.schemaVersion); the smallest version is 1. Declare at least 1.")
+        "schemaVersion is \(Object.schemaVersion); the range is 1 to 2,147,483,647. Declare a "
+          + "version in the range.")
     }
   }
 

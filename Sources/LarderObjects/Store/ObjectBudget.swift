@@ -18,7 +18,7 @@ internal import Synchronization
 // reference, and a query result that contains the object, each also when memory answers it. A
 // count, an index build and a migration are not uses: an object that these rewrite keeps its time
 // of last use. Recording a use costs at most one store to memory and no write to the database. The
-// recorded time is that of the last write to the store or of the last second, whichever is later.
+// recorded time is that of the last write to the store or of the last second: the later one.
 // Keys that share a slot of the table (65,536 slots, or as many as the store's budget requires)
 // share their time of last use.
 

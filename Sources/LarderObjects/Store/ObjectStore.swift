@@ -16,7 +16,7 @@ internal import Synchronization
 /// let recent = try objects.objects(Car.self).where(\.year >= 2020).sorted(by: \.model).fetch()
 /// ```
 ///
-/// When a save returns, the next read of any process returns the saved object. Several stores can
+/// After a save returns, the next read of any process returns the saved object. Several stores can
 /// be open on one path, in one process or in several. All methods are thread-safe.
 public final class ObjectStore: Sendable {
   /// The underlying store, for cache entries in the same files.
