@@ -11,7 +11,7 @@ public import LarderObjects
   public import Foundation
 #endif
 
-/// A type whose values are kept by a ``CacheManager``, in a form of its own.
+/// A type whose values a ``CacheManager`` stores, in a form that the type defines.
 ///
 /// ```swift
 /// struct User: CodableArchivable {
@@ -21,7 +21,7 @@ public import LarderObjects
 /// }
 /// ```
 ///
-/// A class, final or not, is archived as well. The manager gives each caller a separate instance,
+/// Classes, final or not, can conform too. The manager returns a separate instance to each caller,
 /// so a change is stored when the instance is inserted or updated:
 ///
 /// ```swift
@@ -32,23 +32,30 @@ public import LarderObjects
 /// }
 /// ```
 public protocol Archivable: Sendable {
-  /// The type whose values queries see; the type itself. A subclass has that of its class, and no
-  /// indexes.
+  /// The type that queries use, by default the type itself. A subclass has the one of its
+  /// superclass, and no indexes.
   associatedtype ArchivedModel: Archivable = Self
 
-  /// What the value is found by.
+  /// The key of the value.
   var primaryKey: String { get }
 
-  /// The value as it is stored. `Codable` types need not write it.
+  /// Returns the stored form of the value. `Codable` types have a default implementation.
+  ///
+  /// - Returns: The bytes.
+  /// - Throws: Any error; an insertion of the value then fails with it.
   func archive() throws -> Data
 
-  /// The value that was stored as this. `Codable` types need not write it.
+  /// Returns the value of a stored form. `Codable` types have a default implementation.
+  ///
+  /// - Parameter fromData: The bytes that ``archive()`` returned.
+  /// - Returns: The value.
+  /// - Throws: Any error; a read of the value then fails with it.
   static func deArchive(fromData: Data) throws -> Self
 
-  /// The name the type is stored under; by default module and type.
+  /// The name under which the type is stored. The default consists of module and type.
   static var archiveName: String { get }
 
-  /// The indexes that queries may use.
+  /// The indexes that queries can use.
   ///
   /// ```swift
   /// static var archiveIndexes: [Index<Archived<User>>] { [Index("age", \.archive.age)] }
@@ -60,19 +67,30 @@ public protocol Archivable: Sendable {
   static var archiveComputedProperties: [ComputedProperty<Archived<ArchivedModel>>] { get }
 }
 
-/// A type that is archived as its `Codable` conformance writes it.
+/// A type that is archived in the encoding of its `Codable` conformance.
 public typealias CodableArchivable = Codable & Archivable
 
 extension Archivable {
+  /// The module and the name of the type.
   public static var archiveName: String { stableTypeName(Self.self) }
+  /// No indexes.
   public static var archiveIndexes: [Index<Archived<ArchivedModel>>] { [] }
+  /// No computed properties.
   public static var archiveComputedProperties: [ComputedProperty<Archived<ArchivedModel>>] { [] }
 }
 
 extension Archivable where Self: Codable {
-  /// CBOR, which is a third of the work of JSON.
+  /// Returns the value as CBOR, which costs a third of the time of JSON.
+  ///
+  /// - Returns: The bytes.
+  /// - Throws: `EncodingError` if the value cannot be encoded.
   public func archive() throws -> Data { Data(try CBORCodec().encode(self)) }
 
+  /// Returns the value of stored CBOR.
+  ///
+  /// - Parameter data: The bytes that ``archive()`` returned.
+  /// - Returns: The value.
+  /// - Throws: `DecodingError` if the bytes are not an encoding of the type.
   public static func deArchive(fromData data: Data) throws -> Self {
     try CBORCodec().decode(Self.self, from: Array(data))
   }
@@ -82,15 +100,19 @@ extension Archivable where Self: Codable {
 public struct Archived<Archive: Archivable>: Storable {
   /// The stored value.
   public var archive: Archive
+  /// The primary key of the archived value.
   public var id: String { archive.primaryKey }
 
   /// Wraps a value.
   public init(_ archive: Archive) { self.archive = archive }
 
+  /// The archive name of the value's type with the prefix `archive `.
   public static var storedName: String { "archive " + Archive.archiveName }
+  /// The indexes of the value's type.
   public static var indexes: [Index<Archived>] {
     Archive.archiveIndexes as? [Index<Archived>] ?? []
   }
+  /// The computed properties of the value's type.
   public static var computedProperties: [ComputedProperty<Archived>] {
     Archive.archiveComputedProperties as? [ComputedProperty<Archived>] ?? []
   }
@@ -99,17 +121,26 @@ public struct Archived<Archive: Archivable>: Storable {
     case archive
   }
 
+  /// Decodes the archived value.
+  ///
+  /// - Parameter decoder: The decoder.
+  /// - Throws: `DecodingError`, or the error of ``Archivable/deArchive(fromData:)``.
   public init(from decoder: any Decoder) throws {
     let container = try decoder.container(keyedBy: CodingKeys.self)
-    // Whoever only asks which fields there are has none of them, and the form is the archive's own.
+    // A schema probe has no fields, and the form belongs to the archive.
     guard container.contains(.archive) else {
       throw DecodingError.keyNotFound(
         CodingKeys.archive,
-        .init(codingPath: container.codingPath, debugDescription: "There is no archive."))
+        .init(
+          codingPath: container.codingPath, debugDescription: "The field \"archive\" is missing."))
     }
     archive = try Archive.deArchive(fromData: container.decode(Data.self, forKey: .archive))
   }
 
+  /// Encodes the archived value.
+  ///
+  /// - Parameter encoder: The encoder.
+  /// - Throws: The errors of the encoder and of ``Archivable/archive()``.
   public func encode(to encoder: any Encoder) throws {
     var container = encoder.container(keyedBy: CodingKeys.self)
     try container.encode(archive.archive(), forKey: .archive)
@@ -117,8 +148,8 @@ public struct Archived<Archive: Archivable>: Storable {
 }
 
 extension Archivable {
-  /// The value, or for a class another instance with the same contents: what one caller changes must
-  /// not change what others get.
+  /// Returns the value, or for a class another instance with the same contents, so that a caller's
+  /// changes do not affect other callers.
   func detached() throws -> Self {
     guard Self.self is AnyObject.Type else { return self }
     return try Self.deArchive(fromData: archive())

@@ -11,18 +11,24 @@ public import LarderObjects
   public import Foundation
 #endif
 
-/// The values of one type, within a bound, for all processes together.
+/// The values of one type, within a size limit, shared by all processes.
 ///
-/// Nothing here throws, as it was in NamadaNativefier: what goes wrong is told to the store's
-/// `onError`, and the call answers as if nothing were there. ``throwing`` has the same methods, and
-/// they say what went wrong.
+/// The methods do not throw, as in NamadaNativefier: they report errors to the store's `onError`
+/// and return an empty result. ``throwing`` has the same methods and throws. All methods are
+/// thread-safe.
 public final class CacheManager<Archive: Archivable>: Sendable {
-  /// The same methods, with errors.
+  /// The same methods with errors.
   public let throwing: ThrowingCacheManager<Archive>
 
+  /// Creates a manager and stores its size limit.
+  ///
   /// - Parameters:
-  ///   - store: Where the values are; any number of managers may share it, in any number of processes.
-  ///   - maxSize: The most that is kept, in bytes; `nil`: what is in force, or no limit.
+  ///   - store: The store of the values. Any number of managers in any number of processes can
+  ///     share it.
+  ///   - maxSize: The maximum size of all values in bytes, or `nil` to keep the stored limit, which
+  ///     is unlimited by default.
+  /// - Throws: `StoreError` if the limit cannot be stored; `ObjectError` with the code
+  ///   `invalidSchema` if it is not positive.
   public init(_ store: ObjectStore, maxSize: Int? = nil) throws {
     throwing = ThrowingCacheManager(store: store)
     if let maxSize { try throwing.setMaxSize(maxSize) }
@@ -37,10 +43,10 @@ public final class CacheManager<Archive: Archivable>: Sendable {
     }
   }
 
-  /// The most that is kept, in bytes; `Int.max`: no limit.
+  /// The maximum size of all values in bytes; `Int.max` if unlimited, 0 after an error.
   public var maxSize: Int { attempt(0) { try throwing.maxSize } }
 
-  /// What is kept, in bytes.
+  /// The current size of all values in bytes; 0 after an error.
   public var currentSize: Int { attempt(0) { try throwing.currentSize } }
 
   /// When a value was last used, by any process; see ``/LarderObjects/ObjectStore/lastUse(of:id:)``.
@@ -48,94 +54,138 @@ public final class CacheManager<Archive: Archivable>: Sendable {
     attempt(nil) { try throwing.latestAccessedTime(for: key) }
   }
 
-  /// When a value was last used, by any process.
+  /// Returns the time when any process last used a value.
+  ///
+  /// - Parameter archive: The value; only its key is used.
+  /// - Returns: The time, or `nil` if the value does not exist or after an error.
   public func latestAccessedTime(for archive: Archive) -> Date? {
     latestAccessedTime(for: archive.primaryKey)
   }
 
-  /// Deletes what nobody has used for so many seconds.
+  /// Deletes the values that no process has used for an interval.
+  ///
+  /// - Parameter interval: The interval in seconds.
   public func removeAllInvalidateObject(invalidateTimeInterval interval: TimeInterval) {
     attempt(()) { _ = try throwing.removeAll(unusedFor: interval) }
   }
 
-  /// Stores a value, replacing the one of its key.
+  /// Stores a value, replacing the stored value with the same key. Other processes read it when the
+  /// call returns.
+  ///
+  /// - Parameter archive: The value.
   public func insert(_ archive: Archive) { attempt(()) { try throwing.insert(archive) } }
 
-  /// Stores values, all or none.
+  /// Stores several values in one transaction. After an error none is stored.
+  ///
+  /// - Parameter archives: The values.
   public func insert(all archives: [Archive]) {
     attempt(()) { try throwing.insert(all: archives) }
   }
 
-  /// Stores a value, replacing the one of its key.
+  /// Stores a value, replacing the stored value with the same key.
+  ///
+  /// - Parameter archive: The value.
   public func update(_ archive: Archive) { insert(archive) }
 
-  /// The value of a key.
+  /// Returns the value of a key.
+  ///
+  /// - Parameter key: The key.
+  /// - Returns: The value, or `nil` if it does not exist or after an error.
   public func get(objectWithKey key: String) -> Archive? {
     attempt(nil) { try throwing.get(objectWithKey: key) }
   }
 
-  /// All values, in the order they were first stored in.
+  /// Returns all values in the order of their first insertion.
+  ///
+  /// - Returns: The values; empty after an error.
+  /// - Complexity: O(*n*).
   public func getAll() -> [Archive] { attempt([]) { try throwing.getAll() } }
 
-  /// The first values, at most so many.
+  /// Returns the first values in the order of their first insertion.
+  ///
+  /// - Parameter limit: The maximum number of values.
+  /// - Returns: The values; empty after an error.
   public func getAll(limitedBy limit: Int) -> [Archive] {
     attempt([]) { try throwing.getAll(limitedBy: limit) }
   }
 
   /// Deletes the value of a key.
+  ///
+  /// - Parameter key: The key.
   public func delete(objectWithKey key: String) {
     attempt(()) { _ = try throwing.delete(objectWithKey: key) }
   }
 
   /// Deletes a value.
+  ///
+  /// - Parameter archive: The value; only its key is used.
   public func delete(_ archive: Archive) { delete(objectWithKey: archive.primaryKey) }
 
-  /// Deletes everything.
+  /// Deletes all values.
   public func clear() { attempt(()) { try throwing.clear() } }
 
-  /// What queries give, one after the other.
+  /// Returns the result of several queries that are applied in order.
+  ///
+  /// - Parameter queries: The queries.
+  /// - Returns: The values; empty after an error.
   public func process(queries: [any QueryCompatible<Archive>]) -> [Archive] {
     attempt([]) { try throwing.process(queries: queries) }
   }
 
-  /// The beginning of a query: `findWhere.age(greater(than: 3)).getResults()`, or
-  /// `findWhere { $0.age(.greater(than: 3)) }.getResults()`.
+  /// The start of a filter: `findWhere.age(greater(than: 3)).getResults()`, or `findWhere {
+  /// $0.age(.greater(than: 3)) }.getResults()`.
   public var findWhere: QueryFinder<Archive> { QueryFinder(self) }
 
-  /// The beginning of a query: `allSortedBy.age(.ascending).getResults()`.
+  /// The start of a sort: `allSortedBy.age(.ascending).getResults()`.
   public var allSortedBy: QuerySorter<Archive> { QuerySorter(self) }
 }
 
-/// A ``CacheManager`` that says what goes wrong.
+/// A ``CacheManager`` whose methods throw.
 public struct ThrowingCacheManager<Archive: Archivable>: Sendable {
-  /// The store below: for transactions, observation, and queries by key paths.
+  /// The underlying store, for transactions, observation, and queries by key paths.
   public let store: ObjectStore
 
-  /// The most that is kept, in bytes; `Int.max`: no limit.
+  /// The maximum size of all values in bytes; `Int.max` if unlimited.
+  ///
+  /// - Throws: `StoreError` if the store cannot be read.
   public var maxSize: Int {
     get throws { try store.usage(of: Archived<Archive>.self).budget.bytes?.bytes ?? .max }
   }
 
-  /// What is kept, in bytes.
+  /// The current size of all values in bytes.
+  ///
+  /// - Throws: `StoreError` if the store cannot be read.
   public var currentSize: Int {
     get throws { try store.usage(of: Archived<Archive>.self).bytes.bytes }
   }
 
-  /// Changes the most that is kept, for all processes.
+  /// Changes the maximum size for all processes and evicts values until the rest fits.
+  ///
+  /// - Parameter bytes: The maximum size in bytes.
+  /// - Throws: `ObjectError` with the code `invalidSchema` if the size is not positive;
+  ///   `StoreError` if the write fails.
   public func setMaxSize(_ bytes: Int) throws {
     try store.setBudget(ObjectBudget(bytes: .bytes(max(bytes, 1))), for: Archived<Archive>.self)
   }
 
-  /// When a value was last used, by any process.
+  /// Returns the time when any process last used a value.
+  ///
+  /// - Parameter key: The key of the value.
+  /// - Returns: The time, or `nil` if the value does not exist.
+  /// - Throws: `ObjectError` with the code `unreadable` if the value is damaged; `StoreError` if
+  ///   the store cannot be read.
   public func latestAccessedTime(for key: String) throws -> Date? {
     try store.lastUse(of: Archived<Archive>.self, id: key).map {
       Date(timeIntervalSince1970: Double($0) / 1000)
     }
   }
 
-  /// Deletes what nobody has used for so many seconds.
+  /// Deletes the values that no process has used for an interval, in several transactions.
   ///
-  /// - Returns: How many there were.
+  /// - Parameter interval: The interval in seconds.
+  /// - Returns: The number of deleted values.
+  /// - Throws: `StoreError` if a write fails.
+  /// - Complexity: O(*n*).
   @discardableResult
   public func removeAll(unusedFor interval: TimeInterval) throws -> Int {
     let now = store.storage.core.now
@@ -143,50 +193,82 @@ public struct ThrowingCacheManager<Archive: Archivable>: Sendable {
     return try store.deleteUnused(Archived<Archive>.self, since: now - milliseconds)
   }
 
-  /// - Throws: `ObjectError` with the code `tooLarge` when it is larger than all may be.
+  /// Stores a value, replacing the stored value with the same key. Other processes read it when the
+  /// call returns.
+  ///
+  /// - Parameter archive: The value.
+  /// - Throws: `ObjectError` with the code `tooLarge` if the value exceeds the maximum size, or
+  ///   `unencodable` if it cannot be archived; `StoreError` if the commit fails.
   public func insert(_ archive: Archive) throws {
     try store.save(Archived(archive.detached()))
   }
 
-  /// Stores values, all or none.
+  /// Stores several values in one transaction.
+  ///
+  /// - Parameter archives: The values.
+  /// - Throws: The errors of ``insert(_:)``. After an error none is stored.
   public func insert(all archives: [Archive]) throws {
     try store.save(archives.map { Archived(try $0.detached()) })
   }
 
-  /// The value of a key.
+  /// Returns the value of a key.
+  ///
+  /// - Parameter key: The key.
+  /// - Returns: The value, or `nil` if it does not exist.
+  /// - Throws: `ObjectError` with the code `unreadable` if the value cannot be decoded;
+  ///   `StoreError` if the store cannot be read.
+  /// - Complexity: O(log *n*).
   public func get(objectWithKey key: String) throws -> Archive? {
     try store.object(Archived<Archive>.self, id: key)?.archive.detached()
   }
 
-  /// All values, in the order they were first stored in.
+  /// Returns all values in the order of their first insertion.
+  ///
+  /// - Returns: The values. Omits values that cannot be decoded and reports them to the store's
+  ///   `onError`.
+  /// - Throws: `StoreError` if the store cannot be read.
+  /// - Complexity: O(*n*).
   public func getAll() throws -> [Archive] {
     try objects.fetch().map { try $0.archive.detached() }
   }
 
-  /// The first values, at most so many.
+  /// Returns the first values in the order of their first insertion.
+  ///
+  /// - Parameter limit: The maximum number of values.
+  /// - Returns: The values.
+  /// - Throws: `StoreError` if the store cannot be read.
   public func getAll(limitedBy limit: Int) throws -> [Archive] {
     try objects.limit(limit).fetch().map { try $0.archive.detached() }
   }
 
   /// Deletes the value of a key.
   ///
-  /// - Returns: Whether there was one.
+  /// - Parameter key: The key.
+  /// - Returns: Whether the value existed.
+  /// - Throws: `StoreError` if the commit fails.
   @discardableResult
   public func delete(objectWithKey key: String) throws -> Bool {
     try store.delete(Archived<Archive>.self, id: key)
   }
 
-  /// Deletes everything.
+  /// Deletes all values.
+  ///
+  /// - Throws: `StoreError` if the commit fails.
   public func clear() throws { try store.deleteAll(Archived<Archive>.self) }
 
-  /// What queries give, one after the other.
+  /// Returns the result of several queries that are applied in order.
+  ///
+  /// - Parameter queries: The queries.
+  /// - Returns: The values.
+  /// - Throws: `ObjectError` with the code `invalidPattern` if a regular expression is invalid;
+  ///   `StoreError` if the store cannot be read.
   public func process(queries: [any QueryCompatible<Archive>]) throws -> [Archive] {
-    // No key path: the compiler cannot make one through `any`.
+    // A loop instead of a key path, because the compiler does not support key paths through `any`.
     var steps: [QueryStep<Archive>] = []
     for query in queries { steps += query.steps.list }
     return try QuerySteps(steps).results(in: store)
   }
 
-  /// All values, to ask with everything a `Query` can do.
+  /// A query for all values, with the full interface of `Query`.
   public var objects: Query<Archived<Archive>> { store.objects() }
 }

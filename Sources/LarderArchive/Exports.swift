@@ -2,6 +2,7 @@
 // Copyright 2026 the Larder authors. Licensed under Apache-2.0.
 // SPDX-License-Identifier: Apache-2.0
 
-// The interface of this module consists of types of these: indexes, queries, stores.
+// Re-exports the modules whose types occur in the interface of this module: indexes, queries,
+// stores.
 @_exported public import LarderEngine
 @_exported public import LarderObjects

@@ -7,37 +7,45 @@ public import LarderEngine
 internal import LarderObjects
 internal import Synchronization
 
-/// Gives each type its one manager, over one store.
+/// A factory that returns one manager per type, all over one store.
 ///
 /// ```swift
 /// let users: CacheManager<User> = try NativefierFactory.shared.cache(
 ///   initialMaxMemorySize: 1.megaByte, initialMaxDiskSize: 10.megaByte)
 /// ```
+///
+/// Safe to use from several threads.
 public final class NativefierFactory: Sendable {
   private struct State {
     var store: SharedStore?
     var managers: [ObjectIdentifier: any Sendable] = [:]
   }
 
-  /// Over the default store, in the user's cache directory, opened with its first use.
+  /// The factory over the default store in the user's cache directory, which is opened on first
+  /// use.
   public static let shared = NativefierFactory(path: nil)
 
   private let path: String?
   private let state: Mutex<State>
 
-  /// Over a cache in a directory of your choice.
+  /// Creates a factory over a cache in a directory, which is opened on first use.
+  ///
+  /// - Parameter path: The directory, or `nil` for the default store.
   public init(path: String?) {
     self.path = path
     state = Mutex(State())
   }
 
-  /// Over a store that is open.
+  /// Creates a factory over an open store.
+  ///
+  /// - Parameter store: The store.
   public init(_ store: SharedStore) {
     path = nil
     state = Mutex(State(store: store))
   }
 
-  /// The manager of a type; the same one with every call, and the sizes of the first.
+  /// Returns the manager of a type. Each call returns the same manager, with the sizes of the first
+  /// call.
   ///
   /// - Parameters:
   ///   - type: The type of the values.

@@ -4,23 +4,30 @@
 
 public import LarderObjects
 
-/// What a property has to be; the eighteen of NamadaNativefier, and the names Vellum gave them.
+/// A condition on a property: the eighteen validators of NamadaNativefier, and Vellum's names for
+/// them.
 ///
-/// Equality, order, containment and `nil` use an index of the type where there is one.
+/// Equality, order, containment and `nil` use an index of the type if there is one.
 public struct PropertyValidator<Archive: Archivable, Value: Sendable>: Sendable {
-  /// The same property, in the store's queries.
+  /// The same property in the store's queries.
   public typealias Property = PredicateProperty<Archived<Archive>, Value>
 
   let predicate: @Sendable (Property) throws -> Predicate<Archived<Archive>>
 
-  /// One of your own.
+  /// Creates a validator from a predicate.
+  ///
+  /// - Parameter predicate: A closure that returns the predicate for a property.
   public init(
     _ predicate: @escaping @Sendable (Property) throws -> Predicate<Archived<Archive>>
   ) {
     self.predicate = predicate
   }
 
-  /// Whether a closure says so; every value is decoded.
+  /// Returns a validator that evaluates a closure. No index serves it: the query decodes every
+  /// value.
+  ///
+  /// - Parameter holds: A closure that returns whether a property value matches.
+  /// - Returns: The validator.
   public static func valid(with holds: @escaping @Sendable (Value) -> Bool) -> Self {
     Self { property in property.satisfies(holds) }
   }
@@ -65,7 +72,10 @@ extension PropertyValidator where Value: Comparable {
 }
 
 extension PropertyValidator where Value == String {
-  /// Whether another text is part of it.
+  /// Returns a validator that matches strings that contain another.
+  ///
+  /// - Parameter part: The string to find: complete characters, compared by canonical equivalence.
+  /// - Returns: The validator.
   public static func contains(with part: String) -> Self { Self { $0.contains(part) } }
   /// Returns a validator that accepts strings that contain `part`.
   public static func contains(_ part: String) -> Self { contains(with: part) }
@@ -74,7 +84,12 @@ extension PropertyValidator where Value == String {
     Self { caseSensitive ? $0.contains(part) : $0.containsIgnoringCase(part) }
   }
 
-  /// Whether a regular expression matches somewhere; one that is none is an error of the query.
+  /// Returns a validator that matches strings that contain a match of a regular expression.
+  ///
+  /// The query throws `ObjectError` with the code `invalidPattern` if the pattern is invalid.
+  ///
+  /// - Parameter pattern: The regular expression in the syntax of Swift's `Regex`.
+  /// - Returns: The validator.
   public static func matches(withRegex pattern: String) -> Self { Self { try $0.matches(pattern) } }
   /// Returns a validator that accepts strings that match a regular expression.
   public static func matches(regex pattern: String) -> Self { matches(withRegex: pattern) }

@@ -4,11 +4,11 @@
 
 public import LarderObjects
 
-// THE FLUENT FORMS
+// FLUENT QUERIES
 //
-// Finders, sorters and limiters are lists of steps that are carried out in their order. As long as
-// nothing comes after a limit, all steps are one query of the store: it may use an index, and stops
-// early. What comes after a limit is done with the values in hand, as the order says.
+// Finders, sorters and limiters are lists of steps that are applied in order. As long as no step
+// follows a limit, all steps are one query of the store: it can use an index, and stops early.
+// Steps after a limit are applied to the result in memory, in their order.
 
 /// One step of a query.
 struct QueryStep<Archive: Archivable>: Sendable {
@@ -17,7 +17,7 @@ struct QueryStep<Archive: Archivable>: Sendable {
   let values: @Sendable ([Archive]) throws -> [Archive]
 }
 
-/// What a query is made of; opaque.
+/// The opaque steps of a query.
 public struct QuerySteps<Archive: Archivable>: Sendable {
   var list: [QueryStep<Archive>] = []
 
@@ -39,7 +39,7 @@ public struct QuerySteps<Archive: Archivable>: Sendable {
   }
 }
 
-/// A query, or a part of one, as ``CacheManager/process(queries:)`` takes it.
+/// A query, or a part of one, for ``CacheManager/process(queries:)``.
 public protocol QueryCompatible<Archive>: Sendable {
   /// The type of the stored values.
   associatedtype Archive: Archivable
@@ -47,7 +47,7 @@ public protocol QueryCompatible<Archive>: Sendable {
   var steps: QuerySteps<Archive> { get }
 }
 
-/// What can be asked of a query that belongs to a manager.
+/// A query that belongs to a manager.
 public protocol ManagedQuery<Archive>: QueryCompatible {
   /// The manager that executes the query.
   var manager: CacheManager<Archive> { get }
@@ -60,69 +60,104 @@ extension ManagedQuery {
     Self(manager, QuerySteps(steps.list + [step]))
   }
 
-  /// The values; what goes wrong is told to the store's `onError`.
+  /// Returns the matching values. Reports errors to the store's `onError`.
+  ///
+  /// - Returns: The values; empty after an error.
   public func getResults() -> [Archive] { manager.process(queries: [self]) }
 
-  /// The values, or what went wrong.
+  /// Returns the matching values.
+  ///
+  /// - Returns: The values.
+  /// - Throws: The errors of ``ThrowingCacheManager/process(queries:)``.
   public func results() throws -> [Archive] { try manager.throwing.process(queries: [self]) }
 
-  /// The first value.
+  /// Returns the first matching value.
+  ///
+  /// - Returns: The value, or `nil` if no value matches or after an error.
   public func firstResult() -> Archive? { limit(by: 1).getResults().first }
 
-  /// The last value.
+  /// Returns the last matching value.
+  ///
+  /// - Returns: The value, or `nil` if no value matches or after an error.
   public func lastResult() -> Archive? { getResults().last }
 
-  /// And these in an order; the one before does not count any more.
+  /// The same values in another order, which replaces the current one.
   public var sortedBy: QuerySorter<Archive> { QuerySorter(manager, steps) }
 
-  /// And only those of these that fit.
+  /// The same values with a further condition.
   public var findWhere: QueryFinder<Archive> { QueryFinder(manager, steps) }
 
-  /// At most so many.
+  /// Returns the query limited to a number of values.
+  ///
+  /// - Parameter count: The maximum number of values.
+  /// - Returns: The limited query.
   public func limit(by count: Int) -> QueryLimiter<Archive> {
     let count = max(count, 0)
     return QueryLimiter(manager, steps).adding(
       QueryStep(isLimit: true, query: { $0.limit(count) }, values: { Array($0.prefix(count)) }))
   }
 
-  /// At most so many, as Vellum writes it.
+  /// Returns the query limited to a number of values, in the spelling of Vellum.
+  ///
+  /// - Parameter count: The maximum number of values.
+  /// - Returns: The limited query.
   public func limitResults(by count: Int) -> QueryLimiter<Archive> { limit(by: count) }
 }
 
-/// A number of values at most.
+/// A query with a maximum number of values.
 public struct QueryLimiter<Archive: Archivable>: ManagedQuery {
+  /// The manager that runs the query.
   public let manager: CacheManager<Archive>
+  /// The steps of the query.
   public let steps: QuerySteps<Archive>
 
+  /// Creates a query.
+  ///
+  /// - Parameters:
+  ///   - manager: The manager that runs the query.
+  ///   - steps: The steps of the query.
   public init(_ manager: CacheManager<Archive>, _ steps: QuerySteps<Archive> = QuerySteps()) {
     self.manager = manager
     self.steps = steps
   }
 }
 
-/// Values that fit: `finder.age(greater(than: 3)).name(contains(with: "a"))`.
+/// A query with conditions: `finder.age(greater(than: 3)).name(contains(with: "a"))`.
 @dynamicMemberLookup
 public struct QueryFinder<Archive: Archivable>: ManagedQuery {
+  /// The manager that runs the query.
   public let manager: CacheManager<Archive>
+  /// The steps of the query.
   public let steps: QuerySteps<Archive>
 
+  /// Creates a query.
+  ///
+  /// - Parameters:
+  ///   - manager: The manager that runs the query.
+  ///   - steps: The steps of the query.
   public init(_ manager: CacheManager<Archive>, _ steps: QuerySteps<Archive> = QuerySteps()) {
     self.manager = manager
     self.steps = steps
   }
 
-  /// A property of the values.
+  /// Returns a property of the values.
+  ///
+  /// - Parameter path: The key path of the property.
   public subscript<Value: Sendable>(
     dynamicMember path: Path<Archive, Value>
   ) -> FinderProperty<Archive, Value> { FinderProperty(finder: self, path: path) }
 
-  /// The same in a closure: `findWhere { $0.age(.greater(than: 3)) }`.
+  /// Returns the query that a closure builds: `findWhere { $0.age(.greater(than: 3)) }`.
+  ///
+  /// - Parameter build: A closure that adds conditions to the query.
+  /// - Returns: The query.
+  /// - Throws: The errors of `build`.
   public func callAsFunction(_ build: (QueryFinder) throws -> QueryFinder) rethrows -> QueryFinder {
     try build(self)
   }
 }
 
-/// A property in a finder, to be called with a validator.
+/// A property of a finder. Call it with a validator.
 public struct FinderProperty<Archive: Archivable, Value: Sendable>: Sendable {
   let finder: QueryFinder<Archive>
   let path: Path<Archive, Value>
@@ -141,13 +176,20 @@ public struct FinderProperty<Archive: Archivable, Value: Sendable>: Sendable {
   }
 }
 
-/// Values in an order: `sorter.age(.ascending).name(.descending)`.
+/// A query with an order: `sorter.age(.ascending).name(.descending)`.
 @dynamicMemberLookup
 public struct QuerySorter<Archive: Archivable>: ManagedQuery {
+  /// The manager that runs the query.
   public let manager: CacheManager<Archive>
+  /// The steps of the query.
   public let steps: QuerySteps<Archive>
   private let comparisons: [@Sendable (Archive, Archive) -> Int]
 
+  /// Creates a query.
+  ///
+  /// - Parameters:
+  ///   - manager: The manager that runs the query.
+  ///   - steps: The steps of the query.
   public init(_ manager: CacheManager<Archive>, _ steps: QuerySteps<Archive> = QuerySteps()) {
     self.manager = manager
     self.steps = steps
@@ -163,7 +205,9 @@ public struct QuerySorter<Archive: Archivable>: ManagedQuery {
     self.steps = steps
   }
 
-  /// A property of the values.
+  /// Returns a property of the values.
+  ///
+  /// - Parameter path: The key path of the property.
   public subscript<Value: Comparable & Sendable>(
     dynamicMember path: Path<Archive, Value>
   ) -> SorterProperty<Archive> {
@@ -176,7 +220,9 @@ public struct QuerySorter<Archive: Archivable>: ManagedQuery {
     }
   }
 
-  /// A property of the values that may be missing; those without come first.
+  /// Returns an optional property of the values; `nil` sorts first.
+  ///
+  /// - Parameter path: The key path of the property.
   public subscript<Value: Comparable & Sendable>(
     dynamicMember path: Path<Archive, Value?>
   ) -> SorterProperty<Archive> {
@@ -189,7 +235,11 @@ public struct QuerySorter<Archive: Archivable>: ManagedQuery {
     }
   }
 
-  /// The same in a closure: `allSortedBy { $0.age(.ascending) }`.
+  /// Returns the query that a closure builds: `allSortedBy { $0.age(.ascending) }`.
+  ///
+  /// - Parameter build: A closure that adds sort keys to the query.
+  /// - Returns: The query.
+  /// - Throws: The errors of `build`.
   public func callAsFunction(_ build: (QuerySorter) throws -> QuerySorter) rethrows -> QuerySorter {
     try build(self)
   }
@@ -199,8 +249,8 @@ public struct QuerySorter<Archive: Archivable>: ManagedQuery {
     _ compare: @escaping @Sendable (Archive, Archive) -> Int
   ) -> QuerySorter {
     let comparisons = comparisons + [compare]
-    // Values are sorted once, by all comparisons; the query adds them one by one, the first in the
-    // place of any order before.
+    // A sort in memory applies all comparisons at once; the store query adds them one by one, and
+    // the first replaces an earlier order.
     let isFirst = comparisons.count == 1
     let step = QueryStep<Archive>(
       isLimit: false, query: { query(isFirst ? $0.unsorted() : $0) },
@@ -217,7 +267,7 @@ public struct QuerySorter<Archive: Archivable>: ManagedQuery {
   }
 }
 
-/// A property in a sorter, to be called with a direction.
+/// A property of a sorter. Call it with a direction.
 public struct SorterProperty<Archive: Archivable>: Sendable {
   let sorted: @Sendable (SortDirection) -> QuerySorter<Archive>
 

@@ -2,7 +2,7 @@
 // Copyright 2026 the Larder authors. Licensed under Apache-2.0.
 // SPDX-License-Identifier: Apache-2.0
 
-// The validators as NamadaNativefier has them: functions at file scope.
+// The validators of NamadaNativefier as functions at file scope.
 
 /// Returns a validator that accepts `nil`.
 public func isNil<Archive, Inner: Sendable>() -> PropertyValidator<Archive, Inner?> { .isNil() }

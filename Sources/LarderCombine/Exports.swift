@@ -2,7 +2,7 @@
 // Copyright 2026 the Larder authors. Licensed under Apache-2.0.
 // SPDX-License-Identifier: Apache-2.0
 
-// What subscribing to a publisher of this module needs: `sink` is declared there.
+// Re-exports the module that declares `sink` and the other operators of publishers.
 #if canImport(Combine)
   @_exported public import Combine
 #else

@@ -11,29 +11,33 @@ public import LarderObjects
   public import OpenCombine
 #endif
 
-// Papyrus and PersistentCacheKit have publishers on their queries and caches: these have their names
-// and their types of failure. `publisher()` of a sequence is the same with every error.
+// Papyrus and PersistentCacheKit declare publishers on their queries and caches. These members have
+// the same names and failure types. `publisher()` of a sequence publishes every error.
 
 extension ObservedValues {
-  /// The states as a publisher: the present one first, then the newest whenever the subscriber wants
-  /// one and there is one. It fails as the sequence does.
+  /// Returns a publisher of the states: the current one first, then the newest one whenever the
+  /// subscriber has demand and the state has changed. It fails with the error of the sequence.
   ///
   /// ```swift
   /// let subscription = store.objects(Car.self).observe().publisher()
   ///   .sink { print("over: \($0)") } receiveValue: { print($0.count) }
   /// ```
   ///
-  /// Nothing is buffered: a subscriber that comes back late is given the newest state, once. Values
-  /// come on a thread of Swift's pool; use `receive(on:)` to have them elsewhere. Cancelling stops
-  /// the observation.
+  /// The publisher buffers no states: a subscriber that had no demand for a time receives the
+  /// newest state once. It delivers values on a thread of the cooperative pool; use `receive(on:)`
+  /// to change that. Cancelling the subscription ends the observation.
+  ///
+  /// - Returns: The publisher. Each subscriber is an independent observer.
   public func publisher() -> AnyPublisher<Element, any Error> {
     SequencePublisher(values: self) { $0 }.eraseToAnyPublisher()
   }
 }
 
 extension ListChanges {
-  /// The changes as a publisher; see ``ObservedValues/publisher()``. What happens while the subscriber
-  /// wants nothing is one change.
+  /// Returns a publisher of the changes; see ``ObservedValues/publisher()``. Changes without demand
+  /// of the subscriber are coalesced into one.
+  ///
+  /// - Returns: The publisher.
   public func publisher() -> AnyPublisher<ListChange<Object>, any Error> {
     SequencePublisher(values: self) { $0 }.eraseToAnyPublisher()
   }
@@ -47,8 +51,13 @@ extension CacheValues {
 }
 
 extension Query {
-  /// The result as it is and as it becomes, in the form `Papyrus` has it: an error is told to the
-  /// store's `onError`, and the publisher finishes. `observe().publisher()` fails with it.
+  /// Returns a publisher of the result, in the spelling of Papyrus: the current one first, then the
+  /// newest after each change.
+  ///
+  /// It reports an error to the store's `onError` and finishes. `observe().publisher()` fails with
+  /// the error.
+  ///
+  /// - Returns: The publisher.
   public func publisher() -> AnyPublisher<[Object], Never> {
     let report = report
     return SequencePublisher(values: observe()) { error -> Never? in
@@ -67,13 +76,20 @@ extension ObjectQuery {
 }
 
 extension PersistentCache {
-  /// The value of a key as it is and as it becomes, in the form `PersistentCacheKit` has it: an error
-  /// is told to the store's `onError`, and the publisher finishes.
+  /// Returns a publisher of a key's value, in the spelling of PersistentCacheKit: the current value
+  /// first, then the newest after each change. It reports an error to the store's `onError` and
+  /// finishes.
+  ///
+  /// - Parameter key: The key.
+  /// - Returns: The publisher; a value is `nil` while the key has none.
   public func publisher(for key: Key) -> AnyPublisher<Value?, Never> {
     reporting(values(forKey: key))
   }
 
-  /// The changes of a key's value from this call on.
+  /// Returns a publisher of the changes of a key's value after this call.
+  ///
+  /// - Parameter key: The key.
+  /// - Returns: The publisher; a value is `nil` if the key was removed or has expired.
   public func updates(for key: Key) -> AnyPublisher<Value?, Never> {
     reporting(updates(forKey: key))
   }
@@ -95,13 +111,20 @@ extension MixedCacheValues {
 }
 
 extension MixedPersistentCache {
-  /// The value of a key as it is and as it becomes, in the form `PersistentCacheKit` has it: an error
-  /// is told to the store's `onError`, and the publisher finishes.
+  /// Returns a publisher of a key's value, in the spelling of PersistentCacheKit: the current value
+  /// first, then the newest after each change. It reports an error to the store's `onError` and
+  /// finishes.
+  ///
+  /// - Parameter key: The key.
+  /// - Returns: The publisher; a value is `nil` while the key has none.
   public func publisher<Value>(for key: Key<Value>) -> AnyPublisher<Value?, Never> {
     reporting(values(forKey: key))
   }
 
-  /// The changes of a key's value from this call on.
+  /// Returns a publisher of the changes of a key's value after this call.
+  ///
+  /// - Parameter key: The key.
+  /// - Returns: The publisher; a value is `nil` if the key was removed or has expired.
   public func updates<Value>(for key: Key<Value>) -> AnyPublisher<Value?, Never> {
     reporting(updates(forKey: key))
   }

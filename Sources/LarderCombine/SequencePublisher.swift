@@ -12,19 +12,20 @@ internal import Synchronization
 
 // FROM A SEQUENCE TO A PUBLISHER
 //
-// A subscription is a task that asks its sequence for the next state only while its subscriber wants
-// one. So nothing is ever buffered: a subscriber that comes back late is given the newest state, once.
-// Cancelling cancels the task, which takes the observer out of the store's list.
+// A subscription is a task that awaits the next state of its sequence only while its subscriber has
+// demand. So nothing is buffered: a subscriber that had no demand for a time receives the newest
+// state, once. Cancelling the subscription cancels the task, which removes the observer from the
+// store's list.
 
-/// Publishes what an asynchronous sequence gives, as fast as subscribers ask for it.
+/// A publisher of an asynchronous sequence, driven by the demand of its subscribers.
 ///
-/// Each subscriber has an iterator of its own.
+/// Each subscriber has a separate iterator.
 struct SequencePublisher<Values: AsyncSequence & Sendable, Failure: Error>: Publisher
 where Values.Element: Sendable, Values.AsyncIterator: SendableMetatype {
   typealias Output = Values.Element
 
   let values: Values
-  /// What subscribers are told of an error; `nil`: that it is over.
+  /// Maps an error to the failure of the publisher, or to `nil` to finish normally.
   let failure: @Sendable (any Error) -> Failure?
 
   func receive<S: Subscriber>(subscriber: S) where S.Input == Output, S.Failure == Failure {
@@ -35,14 +36,14 @@ where Values.Element: Sendable, Values.AsyncIterator: SendableMetatype {
   }
 }
 
-/// A subscriber, without its type.
-// Sound: it is called by its subscription's task alone, one call after the other.
+/// A type-erased subscriber.
+/// @unchecked Sendable: only the task of its subscription calls it, one call after the other.
 private struct Receiver<Input, Failure: Error>: @unchecked Sendable {
   let receive: (Input) -> Subscribers.Demand
   let complete: (Subscribers.Completion<Failure>) -> Void
 }
 
-/// One subscriber of a sequence.
+/// One subscription to a sequence.
 private final class SequenceSubscription<Values: AsyncSequence & Sendable, Failure: Error>:
   Subscription, Sendable
 where Values.Element: Sendable, Values.AsyncIterator: SendableMetatype {
@@ -67,7 +68,7 @@ where Values.Element: Sendable, Values.AsyncIterator: SendableMetatype {
     state = Mutex(State(receiver: receiver))
   }
 
-  /// Starts the task that serves the subscriber until it has enough.
+  /// Starts the task that serves the subscriber until it cancels or the sequence ends.
   func run() {
     state.withLock { state in
       guard !state.isCancelled else { return }
@@ -90,7 +91,7 @@ where Values.Element: Sendable, Values.AsyncIterator: SendableMetatype {
     }
   }
 
-  /// Returns when the subscriber wants a value, or nothing any more.
+  /// Waits until the subscriber has demand or has cancelled.
   private func demand() async {
     await withCheckedContinuation { continuation in
       let goesOn = state.withLock { state in
