@@ -160,7 +160,7 @@ public struct ListChanges<Object: Storable>: AsyncSequence, Sendable {
     /// Waits for the next change.
     ///
     /// - Returns: The change, or `nil` if the task was cancelled.
-    /// - Throws: `StoreError` if the store is closed; the errors of ``Query/fetch()-()``.
+    /// - Throws: `StoreError` if the store is closed; the errors of `Query.fetch()`.
     public mutating func next() async throws -> ListChange<Object>? {
       guard let found = try await steps.next() else { return nil }
       defer { last = found }

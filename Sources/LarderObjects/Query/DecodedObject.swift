@@ -4,7 +4,7 @@
 
 /// A decoded object of any type: the value type of the memory tier.
 ///
-/// The tier is not generic over the object type. So it is compiled once, and a look-up copies a
+/// The tier is independent of the object type, so it is compiled once, and a look-up copies a
 /// reference, not the object.
 @usableFromInline
 // @unchecked Sendable: this class and its subclasses are immutable.

@@ -130,7 +130,7 @@ extension Query {
   /// - Returns: The page.
   /// - Throws: ``ObjectError/Code/invalidCursor`` if the cursor is damaged, if it belongs to a
   ///   query with another type, predicate or sort, or if the query sorts by a property that is not
-  ///   `Codable`; the errors of ``Query/fetch()-()``.
+  ///   `Codable`; the errors of `Query.fetch()`.
   /// - Complexity: O(*k* log *n*) for *k* objects of the page if an index has the requested order;
   ///   otherwise as ``Query/explain()`` reports.
   public func page(after cursor: PageCursor? = nil, size: Int) throws -> ObjectPage<Object> {

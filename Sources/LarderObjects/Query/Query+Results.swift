@@ -99,13 +99,13 @@ extension Query {
   /// Returns the first object.
   ///
   /// - Returns: The first object in the query's order, or `nil` if no object matches.
-  /// - Throws: The errors of ``fetch()-()``.
+  /// - Throws: The errors of `fetch()`.
   public func first() throws -> Object? { try atMostOne.fetch().first }
 
   /// Returns the number of matching objects.
   ///
   /// - Returns: The count in one snapshot, within the query's limit and offset.
-  /// - Throws: The errors of ``fetch()-()``.
+  /// - Throws: The errors of `fetch()`.
   /// - Complexity: O(*k*) in the matching index entries if an index covers the predicate; otherwise
   ///   as ``explain()`` reports.
   public func count() throws -> Int {
@@ -127,15 +127,15 @@ extension Query {
   /// Returns whether at least one object matches.
   ///
   /// - Returns: `true` if an object matches.
-  /// - Throws: The errors of ``fetch()-()``.
+  /// - Throws: The errors of `fetch()`.
   public func exists() throws -> Bool { try atMostOne.count() > 0 }
 
   /// Deletes the matching objects in one transaction and applies the delete rules of relationships.
   ///
   /// - Returns: The number of deleted objects.
   /// - Throws: ``ObjectError/Code/deletionDenied`` if another object refers to one of them with the
-  ///   rule `deny`; the errors of ``fetch()-()`` and of
-  ///   ``ObjectStore/delete(_:id:)-(Object.Type,Object.ID)``. After an error nothing is deleted.
+  ///   rule `deny`; the errors of `fetch()` and of
+  ///   `ObjectStore.delete(_:id:)`. After an error nothing is deleted.
   @discardableResult
   public func delete() throws -> Int {
     let query = self
@@ -163,8 +163,8 @@ extension Query {
   ///
   /// - Parameter path: The property.
   /// - Returns: One value per matching object, in the query's order.
-  /// - Throws: The errors of ``fetch()-()``.
-  /// - Complexity: As ``fetch()-()``. If the type declares the field, the query does not decode the
+  /// - Throws: The errors of `fetch()`.
+  /// - Complexity: As `fetch()`. If the type declares the field, the query does not decode the
   ///   objects.
   public func values<Value: Sendable>(of path: Path<Object, Value>) throws -> [Value] {
     let property = PropertyPath(path)
@@ -184,7 +184,7 @@ extension Query {
   ///
   /// - Parameter path: The property.
   /// - Returns: Each value once.
-  /// - Throws: The errors of ``fetch()-()``.
+  /// - Throws: The errors of `fetch()`.
   public func distinct<Value: Hashable & Sendable>(
     _ path: Path<Object, Value>
   ) throws -> [Value] {
@@ -196,7 +196,7 @@ extension Query {
   ///
   /// - Parameter path: The property.
   /// - Returns: The counts by value.
-  /// - Throws: The errors of ``fetch()-()``.
+  /// - Throws: The errors of `fetch()`.
   public func counts<Value: Hashable & Sendable>(
     by path: Path<Object, Value>
   ) throws -> [Value: Int] {
@@ -207,9 +207,9 @@ extension Query {
   ///
   /// - Parameter path: The property.
   /// - Returns: The value, or `nil` if no object matches.
-  /// - Throws: The errors of ``fetch()-()``.
+  /// - Throws: The errors of `fetch()`.
   /// - Complexity: O(log *n*) if an index has the order of the property; otherwise as
-  ///   ``fetch()-()``.
+  ///   `fetch()`.
   public func min<Value: Comparable & Sendable>(_ path: Path<Object, Value>) throws -> Value? {
     if sorts.isEmpty, maximum == nil, skipped == 0 {
       let first = sorted(by: path).limit(1)
@@ -222,9 +222,9 @@ extension Query {
   ///
   /// - Parameter path: The property.
   /// - Returns: The value, or `nil` if no object matches.
-  /// - Throws: The errors of ``fetch()-()``.
+  /// - Throws: The errors of `fetch()`.
   /// - Complexity: O(log *n*) if an index has the order of the property; otherwise as
-  ///   ``fetch()-()``.
+  ///   `fetch()`.
   public func max<Value: Comparable & Sendable>(_ path: Path<Object, Value>) throws -> Value? {
     if sorts.isEmpty, maximum == nil, skipped == 0 {
       let last = sorted(by: path, .descending).limit(1)
@@ -241,7 +241,7 @@ extension Query {
   /// - Parameter path: The property.
   /// - Returns: The sum, zero if no object matches.
   /// - Throws: ``ObjectError/Code/overflow`` if an integer sum exceeds the range of its type; the
-  ///   errors of ``fetch()-()``.
+  ///   errors of `fetch()`.
   public func sum<Value: AdditiveArithmetic & Sendable>(
     _ path: Path<Object, Value>
   ) throws -> Value {
@@ -269,7 +269,7 @@ extension Query {
   /// `index "year" is being built, 40 %`, or the reason why it is not built.
   ///
   /// - Returns: One line per step of the plan.
-  /// - Throws: The errors of ``fetch()-()``.
+  /// - Throws: The errors of `fetch()`.
   public func explain() throws -> String {
     let kind = store.kind(Object.self)
     return try run("explain", empty: "Nothing of \(kind.name) is stored.") { run, transaction, _ in

@@ -109,5 +109,6 @@ extension KeyedDecodingContainer {
 }
 
 extension HasMany: CBORFieldKind {
+  /// The kind of the field in the record of a type: a reference.
   package static var fieldKind: String? { "reference" }
 }

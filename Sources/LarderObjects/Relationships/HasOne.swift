@@ -146,5 +146,6 @@ extension KeyedDecodingContainer {
 }
 
 extension HasOne: CBORFieldKind {
+  /// The kind of the field in the record of a type: a reference.
   package static var fieldKind: String? { "reference" }
 }

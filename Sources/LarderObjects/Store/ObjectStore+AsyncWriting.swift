@@ -48,7 +48,7 @@ extension ObjectStore {
   ///
   /// - Parameter object: The object; only its id is used.
   /// - Returns: Whether the object existed.
-  /// - Throws: The errors of ``delete(_:id:)-(Object.Type,Object.ID)``.
+  /// - Throws: The errors of `delete(_:id:)`.
   @discardableResult
   public func delete<Object: Storable>(_ object: Object) async throws -> Bool {
     try await delete(Object.self, id: object.id)

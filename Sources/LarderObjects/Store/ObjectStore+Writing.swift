@@ -31,7 +31,7 @@ extension ObjectStore {
   /// - Parameters:
   ///   - objects: The objects.
   ///   - children: The policy for objects that are assigned to references.
-  /// - Throws: The errors of ``save(_:children:)-(Object,_)``. After an error nothing is stored.
+  /// - Throws: The errors of `save(_:children:)`. After an error nothing is stored.
   public func save<Object: Storable>(
     _ objects: [Object], children: ChildPolicy = .overwrite
   ) throws {
@@ -52,7 +52,7 @@ extension ObjectStore {
   ///
   /// - Parameter object: The object; only its id is used.
   /// - Returns: Whether the object existed.
-  /// - Throws: The errors of ``delete(_:id:)-(Object.Type,Object.ID)``.
+  /// - Throws: The errors of `delete(_:id:)`.
   @discardableResult
   public func delete<Object: Storable>(_ object: Object) throws -> Bool {
     try delete(Object.self, id: object.id)
@@ -62,7 +62,7 @@ extension ObjectStore {
   ///
   /// - Parameter objects: The objects; only their ids are used.
   /// - Returns: The number of objects that existed.
-  /// - Throws: The errors of ``delete(_:id:)-(Object.Type,Object.ID)``. After an error nothing is
+  /// - Throws: The errors of `delete(_:id:)`. After an error nothing is
   ///   deleted.
   @discardableResult
   public func delete<Object: Storable>(_ objects: [Object]) throws -> Int {
@@ -76,7 +76,7 @@ extension ObjectStore {
   ///   - type: The object type.
   ///   - ids: The ids of the objects.
   /// - Returns: The number of objects that existed.
-  /// - Throws: The errors of ``delete(_:id:)-(Object.Type,Object.ID)``. After an error nothing is
+  /// - Throws: The errors of `delete(_:id:)`. After an error nothing is
   ///   deleted.
   @discardableResult
   public func delete<Object: Storable>(_ type: Object.Type, ids: [Object.ID]) throws -> Int {
@@ -89,7 +89,7 @@ extension ObjectStore {
   /// space. If a delete rule concerns the type, the call deletes the objects one by one.
   ///
   /// - Parameter type: The object type.
-  /// - Throws: The errors of ``delete(_:id:)-(Object.Type,Object.ID)``.
+  /// - Throws: The errors of `delete(_:id:)`.
   /// - Complexity: O(1) in the number of objects, or O(*n* log *n*) if a delete rule concerns the
   ///   type.
   public func deleteAll<Object: Storable>(_ type: Object.Type) throws {
@@ -110,8 +110,8 @@ extension ObjectStore {
   /// Replaces all objects of a type in one transaction.
   ///
   /// - Parameter objects: The objects to store. The transaction deletes all others of the type.
-  /// - Throws: The errors of ``save(_:children:)-(Object,_)`` and
-  ///   ``delete(_:id:)-(Object.Type,Object.ID)``.
+  /// - Throws: The errors of `save(_:children:)` and
+  ///   `delete(_:id:)`.
   public func merge<Object: Storable>(with objects: [Object]) throws {
     try merge(objects, into: .all)
   }
@@ -121,8 +121,8 @@ extension ObjectStore {
   /// - Parameters:
   ///   - objects: The objects to store.
   ///   - predicate: The predicate that selects the objects to replace.
-  /// - Throws: The errors of ``save(_:children:)-(Object,_)`` and
-  ///   ``delete(_:id:)-(Object.Type,Object.ID)``. After an error nothing is changed.
+  /// - Throws: The errors of `save(_:children:)` and
+  ///   `delete(_:id:)`. After an error nothing is changed.
   public func merge<Object: Storable>(
     _ objects: [Object], into predicate: Predicate<Object>
   ) throws {

@@ -12,7 +12,7 @@ public import LarderEngine
 /// transaction: the next writing operation, or the end of the closure, throws
 /// ``ObjectError/Code/transactionFailed``, and the transaction stores nothing.
 ///
-/// Use the transaction only inside the closure of ``ObjectStore/write(_:)-(_)``. Other processes
+/// Use the transaction only inside the closure of `ObjectStore.write(_:)`. Other processes
 /// see nothing of it before the commit.
 public struct ObjectTransaction: ~Copyable {
   /// The underlying transaction, for cache entries in the same commit.
@@ -125,7 +125,7 @@ public struct ObjectTransaction: ~Copyable {
   ///   - children: The policy for objects that are assigned to references.
   /// - Throws: ``ObjectError/Code/uniqueViolation`` if another object has the same key in a unique
   ///   index; ``ObjectError/Code/transactionFailed`` if an earlier operation failed after a partial
-  ///   write; the other errors of ``ObjectStore/save(_:children:)-(Object,_)``.
+  ///   write; the other errors of `ObjectStore.save(_:children:)`.
   public mutating func save<Object: Storable>(
     _ object: Object, children: ChildPolicy = .overwrite
   ) throws {
@@ -134,13 +134,13 @@ public struct ObjectTransaction: ~Copyable {
     }
   }
 
-  /// Stores objects as ``save(_:children:)-(Object,_)`` does. The objects have precedence over
+  /// Stores objects as `save(_:children:)` does. The objects have precedence over
   /// children with the same id.
   ///
   /// - Parameters:
   ///   - objects: The objects.
   ///   - children: The policy for objects that are assigned to references.
-  /// - Throws: The errors of ``save(_:children:)-(Object,_)``.
+  /// - Throws: The errors of `save(_:children:)`.
   public mutating func save<Object: Storable>(
     _ objects: [Object], children: ChildPolicy = .overwrite
   ) throws {
@@ -323,7 +323,7 @@ public struct ObjectTransaction: ~Copyable {
   ///
   /// - Parameter query: The query.
   /// - Returns: The objects in the query's order.
-  /// - Throws: The errors of ``Query/fetch()-()``.
+  /// - Throws: The errors of `Query.fetch()`.
   /// - Complexity: See ``Query/explain()``.
   public func fetch<Object: Storable>(_ query: Query<Object>) throws -> [Object] {
     let kind = store.kind(Object.self)

@@ -61,10 +61,10 @@ extension ObjectStore {
   /// - Returns: The query.
   public func objects<Object: Storable>(type: Object.Type) -> Query<Object> { objects(type) }
 
-  /// Stores objects in one transaction; see ``save(_:children:)-([Object],_)``.
+  /// Stores objects in one transaction; see `save(_:children:)`.
   ///
   /// - Parameter objects: The objects.
-  /// - Throws: The errors of ``save(_:children:)-(Object,_)``. After an error nothing is stored.
+  /// - Throws: The errors of `save(_:children:)`. After an error nothing is stored.
   public func save<Object: Storable>(objects: [Object]) throws { try save(objects) }
 
   /// Stores objects in one transaction without blocking a thread of the cooperative pool.
@@ -73,11 +73,11 @@ extension ObjectStore {
   /// - Throws: The errors of the synchronous overload.
   public func save<Object: Storable>(objects: [Object]) async throws { try await save(objects) }
 
-  /// Deletes objects in one transaction; see ``delete(_:)-([Object])``.
+  /// Deletes objects in one transaction; see `delete(_:)`.
   ///
   /// - Parameter objects: The objects; only their ids are used.
   /// - Returns: The number of objects that existed.
-  /// - Throws: The errors of ``delete(_:id:)-(Object.Type,Object.ID)``. After an error nothing is
+  /// - Throws: The errors of `delete(_:id:)`. After an error nothing is
   ///   deleted.
   @discardableResult
   public func delete<Object: Storable>(objects: [Object]) throws -> Int { try delete(objects) }
@@ -92,13 +92,13 @@ extension ObjectStore {
     try await delete(objects)
   }
 
-  /// Deletes the object of an id; see ``delete(_:id:)-(Object.Type,Object.ID)``.
+  /// Deletes the object of an id; see `delete(_:id:)`.
   ///
   /// - Parameters:
   ///   - id: The id of the object.
   ///   - type: The object type.
   /// - Returns: Whether the object existed.
-  /// - Throws: The errors of ``delete(_:id:)-(Object.Type,Object.ID)``.
+  /// - Throws: The errors of `delete(_:id:)`.
   @discardableResult
   public func delete<Object: Storable>(id: Object.ID, of type: Object.Type) throws -> Bool {
     try delete(type, id: id)
@@ -120,7 +120,7 @@ extension ObjectStore {
   ///
   /// - Parameter query: The query for one object.
   /// - Returns: Whether the object existed.
-  /// - Throws: The errors of ``delete(_:id:)-(Object.Type,Object.ID)``.
+  /// - Throws: The errors of `delete(_:id:)`.
   @discardableResult
   public func delete<Object: Storable>(_ query: ObjectQuery<Object>) throws -> Bool {
     try delete(Object.self, id: query.id)
@@ -141,7 +141,7 @@ extension ObjectStore {
   /// - Parameters:
   ///   - objects: The objects to store.
   ///   - holds: A closure that returns whether a stored object belongs to the replaced set.
-  /// - Throws: The errors of ``merge(_:into:)-([Object],_)``.
+  /// - Throws: The errors of `merge(_:into:)`.
   public func merge<Object: Storable>(
     objects: [Object], into holds: @escaping @Sendable (Object) -> Bool
   ) throws {
