@@ -25,10 +25,9 @@ public final class CacheManager<Archive: Archivable>: Sendable {
   /// - Parameters:
   ///   - store: The store of the values. Any number of managers in any number of processes can
   ///     share it.
-  ///   - maxSize: The maximum size of all values in bytes, or `nil` to keep the stored limit, which
-  ///     is unlimited by default.
-  /// - Throws: `StoreError` if the limit cannot be stored; `ObjectError` with the code
-  ///   `invalidSchema` if it is not positive.
+  ///   - maxSize: The maximum size of all values in bytes, at least 1, or `nil` to keep the stored
+  ///     limit, which is unlimited by default.
+  /// - Throws: `StoreError` if the limit cannot be stored.
   public init(_ store: ObjectStore, maxSize: Int? = nil) throws {
     throwing = ThrowingCacheManager(store: store)
     if let maxSize { try throwing.setMaxSize(maxSize) }
@@ -161,9 +160,8 @@ public struct ThrowingCacheManager<Archive: Archivable>: Sendable {
 
   /// Changes the maximum size for all processes and evicts values until the rest fits.
   ///
-  /// - Parameter bytes: The maximum size in bytes.
-  /// - Throws: `ObjectError` with the code `invalidSchema` if the size is not positive;
-  ///   `StoreError` if the write fails.
+  /// - Parameter bytes: The maximum size in bytes; a number below 1 counts as 1.
+  /// - Throws: `StoreError` if the write fails.
   public func setMaxSize(_ bytes: Int) throws {
     try store.setBudget(ObjectBudget(bytes: .bytes(max(bytes, 1))), for: Archived<Archive>.self)
   }

@@ -37,7 +37,7 @@ where Values.Element: Sendable, Values.AsyncIterator: SendableMetatype {
 }
 
 /// A type-erased subscriber.
-/// @unchecked Sendable: only the task of its subscription calls it, one call after the other.
+// @unchecked Sendable: only the task of its subscription calls it, one call after the other.
 private struct Receiver<Input, Failure: Error>: @unchecked Sendable {
   let receive: (Input) -> Subscribers.Demand
   let complete: (Subscribers.Completion<Failure>) -> Void

@@ -95,8 +95,8 @@ public struct ObjectMigration: Sendable {
   ///
   /// - Parameters:
   ///   - name: A name that no other migration of the store uses.
-  ///   - convert: A closure that returns the new object. An error ends the migration and discards its
-  ///     result.
+  ///   - convert: A closure that returns the new object. An error ends the migration and discards
+  ///     its result.
   /// - Returns: The step.
   public static func objects<Old: Storable, New: Storable>(
     _ name: String, _ convert: @escaping @Sendable (Old) throws -> New

@@ -93,7 +93,8 @@ extension Query {
   /// if the first key is descending. So consecutive pages neither repeat nor omit an object. The
   /// position follows from the values of the passed object, not from those of the stored one.
   ///
-  /// The query throws ``ObjectError/Code/notFound`` on each run if no object with this id is stored.
+  /// The query throws ``ObjectError/Code/notFound`` on each run if no object with this id is
+  /// stored.
   ///
   /// - Parameter object: The last object of the previous page.
   /// - Returns: The restricted query.
@@ -103,8 +104,8 @@ extension Query {
 
   /// Returns the query restricted to the objects after a page.
   ///
-  /// The query throws ``ObjectError/Code/invalidCursor`` on each run if the cursor belongs to another
-  /// query.
+  /// The query throws ``ObjectError/Code/invalidCursor`` on each run if the cursor belongs to
+  /// another query.
   ///
   /// - Parameter cursor: The ``ObjectPage/next`` of the previous page.
   /// - Returns: The restricted query.

@@ -6,7 +6,7 @@
 public typealias Path<Root, Value> = any (KeyPath<Root, Value> & Sendable)
 
 /// A type-erased key path that can be compared.
-/// @unchecked Sendable: created from Sendable key paths and from appended Sendable key paths.
+// @unchecked Sendable: created from Sendable key paths and from appended Sendable key paths.
 struct AnyPath: @unchecked Sendable, Hashable {
   let path: AnyKeyPath
 
@@ -64,7 +64,7 @@ public struct ComputedProperty<Object: Storable>: Sendable {
 }
 
 /// A typed key path from an object to a value.
-/// @unchecked Sendable: created from Sendable key paths and from appended Sendable key paths.
+// @unchecked Sendable: created from Sendable key paths and from appended Sendable key paths.
 struct PropertyPath<Object, Value>: @unchecked Sendable {
   let path: KeyPath<Object, Value>
 

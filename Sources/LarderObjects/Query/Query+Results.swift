@@ -106,8 +106,8 @@ extension Query {
   ///
   /// - Returns: The count in one snapshot, within the query's limit and offset.
   /// - Throws: The errors of `fetch()`.
-  /// - Complexity: O(*k*) in the matching index entries if an index covers the predicate; otherwise
-  ///   as ``explain()`` reports.
+  /// - Complexity: O(log *n*) without a predicate; O(*k*) in the matching index entries if an index
+  ///   covers the predicate; otherwise as ``explain()`` reports.
   public func count() throws -> Int {
     if let known = remembered { return known.count }
     return try run("count", empty: 0) { run, transaction, view in
@@ -134,8 +134,8 @@ extension Query {
   ///
   /// - Returns: The number of deleted objects.
   /// - Throws: ``ObjectError/Code/deletionDenied`` if another object refers to one of them with the
-  ///   rule `deny`; the errors of `fetch()` and of
-  ///   `ObjectStore.delete(_:id:)`. After an error nothing is deleted.
+  ///   rule `deny`; the errors of `fetch()` and of `ObjectStore.delete(_:id:)`. After an error
+  ///   nothing is deleted.
   @discardableResult
   public func delete() throws -> Int {
     let query = self
@@ -208,8 +208,7 @@ extension Query {
   /// - Parameter path: The property.
   /// - Returns: The value, or `nil` if no object matches.
   /// - Throws: The errors of `fetch()`.
-  /// - Complexity: O(log *n*) if an index has the order of the property; otherwise as
-  ///   `fetch()`.
+  /// - Complexity: O(log *n*) if an index has the order of the property; otherwise as `fetch()`.
   public func min<Value: Comparable & Sendable>(_ path: Path<Object, Value>) throws -> Value? {
     if sorts.isEmpty, maximum == nil, skipped == 0 {
       let first = sorted(by: path).limit(1)
@@ -223,8 +222,7 @@ extension Query {
   /// - Parameter path: The property.
   /// - Returns: The value, or `nil` if no object matches.
   /// - Throws: The errors of `fetch()`.
-  /// - Complexity: O(log *n*) if an index has the order of the property; otherwise as
-  ///   `fetch()`.
+  /// - Complexity: O(log *n*) if an index has the order of the property; otherwise as `fetch()`.
   public func max<Value: Comparable & Sendable>(_ path: Path<Object, Value>) throws -> Value? {
     if sorts.isEmpty, maximum == nil, skipped == 0 {
       let last = sorted(by: path, .descending).limit(1)

@@ -19,7 +19,7 @@ internal import LarderEngine
 ///
 /// Every process updates the index in the transaction that changes an object. An index that is
 /// declared after objects were stored is built in the background; see
-/// `ObjectStore.prepare(_:within:progress:)-(_,_,(ObjectProgress)`.
+/// `ObjectStore.prepare(_:within:progress:)`.
 public struct Index<Object: Storable>: Sendable {
   /// The name, unique within the type.
   public let name: String

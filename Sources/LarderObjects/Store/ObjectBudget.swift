@@ -153,8 +153,7 @@ extension ObjectStore {
   ///   - budget: The new budget. ``ObjectBudget/unlimited`` removes the limits.
   ///   - type: The object type.
   /// - Throws: ``ObjectError/Code/invalidSchema`` if a limit is not positive; the errors of
-  ///   `save(_:children:)` if the schema does not match; `StoreError` if a write
-  ///   fails.
+  ///   `save(_:children:)` if the schema does not match; `StoreError` if a write fails.
   /// - Complexity: O(*n*) in all ids of the store for the first budget of a type, then O(*k* log
   ///   *n*) for *k* evicted objects.
   public func setBudget<Object: Storable>(

@@ -62,8 +62,7 @@ extension ObjectStore {
   ///
   /// - Parameter objects: The objects; only their ids are used.
   /// - Returns: The number of objects that existed.
-  /// - Throws: The errors of `delete(_:id:)`. After an error nothing is
-  ///   deleted.
+  /// - Throws: The errors of `delete(_:id:)`. After an error nothing is deleted.
   @discardableResult
   public func delete<Object: Storable>(_ objects: [Object]) throws -> Int {
     try delete(Object.self, ids: objects.map(\.id))
@@ -76,8 +75,7 @@ extension ObjectStore {
   ///   - type: The object type.
   ///   - ids: The ids of the objects.
   /// - Returns: The number of objects that existed.
-  /// - Throws: The errors of `delete(_:id:)`. After an error nothing is
-  ///   deleted.
+  /// - Throws: The errors of `delete(_:id:)`. After an error nothing is deleted.
   @discardableResult
   public func delete<Object: Storable>(_ type: Object.Type, ids: [Object.ID]) throws -> Int {
     try write { transaction in try transaction.delete(type, ids: ids) }
@@ -110,8 +108,7 @@ extension ObjectStore {
   /// Replaces all objects of a type in one transaction.
   ///
   /// - Parameter objects: The objects to store. The transaction deletes all others of the type.
-  /// - Throws: The errors of `save(_:children:)` and
-  ///   `delete(_:id:)`.
+  /// - Throws: The errors of `save(_:children:)` and `delete(_:id:)`.
   public func merge<Object: Storable>(with objects: [Object]) throws {
     try merge(objects, into: .all)
   }
@@ -121,8 +118,8 @@ extension ObjectStore {
   /// - Parameters:
   ///   - objects: The objects to store.
   ///   - predicate: The predicate that selects the objects to replace.
-  /// - Throws: The errors of `save(_:children:)` and
-  ///   `delete(_:id:)`. After an error nothing is changed.
+  /// - Throws: The errors of `save(_:children:)` and `delete(_:id:)`. After an error nothing is
+  ///   changed.
   public func merge<Object: Storable>(
     _ objects: [Object], into predicate: Predicate<Object>
   ) throws {

@@ -12,8 +12,8 @@ public import LarderEngine
 /// transaction: the next writing operation, or the end of the closure, throws
 /// ``ObjectError/Code/transactionFailed``, and the transaction stores nothing.
 ///
-/// Use the transaction only inside the closure of `ObjectStore.write(_:)`. Other processes
-/// see nothing of it before the commit.
+/// Use the transaction only inside the closure of `ObjectStore.write(_:)`. Other processes see
+/// nothing of it before the commit.
 public struct ObjectTransaction: ~Copyable {
   /// The underlying transaction, for cache entries in the same commit.
   public var entries: StoreTransaction
@@ -134,8 +134,8 @@ public struct ObjectTransaction: ~Copyable {
     }
   }
 
-  /// Stores objects as `save(_:children:)` does. The objects have precedence over
-  /// children with the same id.
+  /// Stores objects as `save(_:children:)` does. The objects have precedence over children with the
+  /// same id.
   ///
   /// - Parameters:
   ///   - objects: The objects.

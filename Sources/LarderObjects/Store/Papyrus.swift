@@ -77,8 +77,7 @@ extension ObjectStore {
   ///
   /// - Parameter objects: The objects; only their ids are used.
   /// - Returns: The number of objects that existed.
-  /// - Throws: The errors of `delete(_:id:)`. After an error nothing is
-  ///   deleted.
+  /// - Throws: The errors of `delete(_:id:)`. After an error nothing is deleted.
   @discardableResult
   public func delete<Object: Storable>(objects: [Object]) throws -> Int { try delete(objects) }
 
