@@ -87,7 +87,7 @@ struct TwiceIndexed: Storable {
       ] {
         let error = #expect(throws: ObjectError.self, performing: attempt)
         #expect(error?.code == .schemaMismatch && error?.index == "title")
-        #expect(error?.message.contains("stored unique") == true)
+        #expect(error?.message.contains("\"title\" is unique") == true)
         #expect(error?.message.contains("raise schemaVersion") == true)
       }
       // Reading does without the index, and explains why.
