@@ -94,12 +94,12 @@ where Values.Element: Sendable, Values.AsyncIterator: SendableMetatype {
   /// Waits until the subscriber has demand or has cancelled.
   private func demand() async {
     await withCheckedContinuation { continuation in
-      let goesOn = state.withLock { state in
+      let isReady = state.withLock { state in
         if state.isCancelled || state.demand > .none { return true }
         state.waiting = continuation
         return false
       }
-      if goesOn { continuation.resume() }
+      if isReady { continuation.resume() }
     }
   }
 

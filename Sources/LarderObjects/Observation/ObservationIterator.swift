@@ -13,24 +13,24 @@ internal import LarderLMDB
 
 /// A read of stored data that an observer repeats.
 struct Observation<State: Sendable>: Sendable {
-  typealias Look =
+  typealias Read =
     @Sendable (borrowing ReadTransaction, SnapshotView, TrackedSnapshot) throws -> State
 
   let store: ObjectStore
   /// Reads the state in a snapshot; the source records what was read.
-  let look: Look
+  let read: Read
   let isSame: @Sendable (State, State) -> Bool
   /// Returns a stamp slot that covers one key instead of the complete type, or `nil` if there is
   /// none.
   var narrow: (@Sendable (State, ObjectTypeRecord, Generation) -> StampSlot?)?
 
   init(
-    store: ObjectStore, _ look: @escaping Look,
+    store: ObjectStore, _ read: @escaping Read,
     isSame: @escaping @Sendable (State, State) -> Bool,
     narrow: (@Sendable (State, ObjectTypeRecord, Generation) -> StampSlot?)? = nil
   ) {
     self.store = store
-    self.look = look
+    self.read = read
     self.isSame = isSame
     self.narrow = narrow
   }
@@ -62,20 +62,20 @@ struct ObservationIterator<State: Sendable> {
           of: last.slots, after: last.snapshot, ObserverConditions { storage.hasClosed })
       }
       if Task.isCancelled { return nil }
-      let now = try look()
+      let now = try readState()
       let isSame = last.map { observation.isSame($0.state, now.state) } ?? false
       last = now
       if !isSame { return now.state }
     }
   }
 
-  private func look() throws -> Seen {
+  private func readState() throws -> Seen {
     let core = try observation.store.storage.openCore("values")
     let mark = try core.observationMark()
     return try core.withObjectSnapshot("values") { transaction, view in
       let source = TrackedSnapshot(transaction, view)
       defer { source.close() }
-      let state = try observation.look(transaction, view, source)
+      let state = try observation.read(transaction, view, source)
       var slots = source.slots
       if let narrow = observation.narrow, let record = source.onlyRecord,
         let slot = narrow(state, record, view.generation)

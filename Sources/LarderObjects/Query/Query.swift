@@ -289,7 +289,7 @@ final class QueryResultCache<Object: Storable>: Sendable {
   var current: [Object]? {
     last.withLock { result in
       guard let result,
-        !(result.context.source?.wasLookedAt ?? result.context.wasLoaded),
+        !(result.context.source?.wasFollowed ?? result.context.wasLoaded),
         Mutant.memoIgnoresStamp.isActive
           || result.slots.allSatisfy({
             result.generation.isCurrent($0, since: result.commitVersion)

@@ -185,9 +185,9 @@ struct QueryExecution<Object: Storable> {
     undecoded: ((StoredObjectMetadata, RawSpan) -> Bool?)? = nil,
     _ body: (Found) throws -> Bool
   ) throws {
-    var mustJudge = plan.walk?.isExact != true
-    if case .all = query.predicate.node { mustJudge = false }
-    let judge = mustJudge ? StoredFieldFilter(query.predicate, kind, record) : nil
+    var needsFilter = plan.walk?.isExact != true
+    if case .all = query.predicate.node { needsFilter = false }
+    let filter = needsFilter ? StoredFieldFilter(query.predicate, kind, record) : nil
     let position = try query.start.map { start in
       try query.position(start, kind, record, generation, transaction)
     }
@@ -195,17 +195,17 @@ struct QueryExecution<Object: Storable> {
     let undecoded = position == nil ? undecoded : nil
     func take(_ head: StoredObjectMetadata, _ id: RawSpan, _ bytes: RawSpan) throws -> Bool {
       let isPlain = head.codec == CodecIdentifier.cbor.rawValue
-      let verdict = mustJudge ? (isPlain ? judge?.holds(for: bytes) : nil) : true
-      if verdict == false { return true }
-      if isPlain, verdict == true, let undecoded,
-        let goesOn = undecoded(head, bytes)
+      let matches = needsFilter ? (isPlain ? filter?.holds(for: bytes) : nil) : true
+      if matches == false { return true }
+      if isPlain, matches == true, let undecoded,
+        let shouldContinue = undecoded(head, bytes)
       {
-        return goesOn
+        return shouldContinue
       }
       let trail = decoder.context.source?.begin()
       defer { if let trail { _ = decoder.context.source?.end(trail) } }
       guard let object = decoded(head, id, bytes) else { return true }
-      if verdict == nil, !query.predicate.holds(for: object) { return true }
+      if matches == nil, !query.predicate.holds(for: object) { return true }
       if let position, !position.admits(object, head.sequence) { return true }
       var found = Found(object: object, sequence: head.sequence, commitVersion: head.commitVersion)
       if trail != nil {
@@ -228,12 +228,12 @@ struct QueryExecution<Object: Storable> {
     }
     // An object with several keys in the ranges is visited once.
     var seen: Set<UInt64> = []
-    var goesOn = true
+    var shouldContinue = true
     let ranges = plan.isSorted ? position?.clip(walk, plan.backwards) ?? walk.ranges : walk.ranges
     let ordersByKey = plan.isSorted && !query.sorts.isEmpty
     // Without a residual filter, an object in memory is sufficient.
-    let shared = undecoded == nil && position == nil && !mustJudge ? memory : nil
-    for range in plan.backwards ? ranges.reversed() : ranges where goesOn {
+    let shared = undecoded == nil && position == nil && !needsFilter ? memory : nil
+    for range in plan.backwards ? ranges.reversed() : ranges where shouldContinue {
       try ObjectReading.scanIndex(
         walk.number, from: range.lower, below: range.upper, backwards: plan.backwards,
         in: generation, transaction
@@ -241,18 +241,18 @@ struct QueryExecution<Object: Storable> {
         if ordersByKey, key.byteCount > KeyRange.limit { throw TruncatedKey() }
         if walk.mayRepeat, !seen.insert(sequence).inserted { return true }
         if let shared, let known = kind.remembered(sequence, record.number, shared) {
-          goesOn = try body(
+          shouldContinue = try body(
             Found(object: known.object, sequence: sequence, commitVersion: known.commitVersion))
-          return goesOn
+          return shouldContinue
         }
         do {
-          goesOn =
+          shouldContinue =
             try ObjectReading.withObject(
               type: record.number, sequence: sequence, in: generation, transaction, take) ?? true
         } catch let damage as DamagedObject {
-          goesOn = report(damage)
+          shouldContinue = report(damage)
         }
-        return goesOn
+        return shouldContinue
       }
     }
   }

@@ -56,7 +56,7 @@ final class ReferenceLoader: Sendable {
   @usableFromInline var wasLoaded: Bool { loaded.load(ordering: .sequentiallyConsistent) }
   func markLoaded() {
     loaded.store(true, ordering: .sequentiallyConsistent)
-    source?.noteLook()
+    source?.noteFollow()
   }
 
   /// Returns the existing objects of ids in their order, and the ids of missing ones.
@@ -139,7 +139,7 @@ struct ReferenceDecoder: Sendable {
 enum ReferenceCodingPath {
   @TaskLocal static var depth = 0
   /// The types whose samples are being decoded.
-  @TaskLocal static var judgedTypes: Set<String> = []
+  @TaskLocal static var sampledTypes: Set<String> = []
   @TaskLocal private static var path: [ObjectIdentity] = []
 
   /// Encodes objects inside the object that refers to them, outside a store. Limits the depth,

@@ -125,7 +125,7 @@ public struct Index<Object: Storable>: Sendable {
   }
 
   /// The error in the declaration, or `nil` if it is valid.
-  var flaw: String? {
+  var problem: String? {
     let leaves = condition?.node.allComparisons ?? []
     if fields.contains(where: AnyPath.isAnonymous)
       || leaves.contains(where: { AnyPath.isAnonymous($0.text) })

@@ -25,7 +25,7 @@ internal import Synchronization
 /// The build of one type's indexes in this process.
 final class IndexBuild: Sendable {
   /// The progress of a build.
-  struct Stand: Sendable, Hashable {
+  struct Status: Sendable, Hashable {
     let index: String
     let builtTo: UInt64
     let done: Int
@@ -36,7 +36,7 @@ final class IndexBuild: Sendable {
 
   private struct State {
     var isRunning = false
-    var stand: Stand?
+    var status: Status?
     var since: UInt64 = 0
     var failure: (any Error)?
     var waiters: [Event] = []
@@ -51,7 +51,7 @@ final class IndexBuild: Sendable {
   var failure: (any Error)? { state.withLock { $0.failure } }
 
   /// The last progress that this process observed.
-  var stand: Stand? { state.withLock { $0.stand } }
+  var status: Status? { state.withLock { $0.status } }
 
   /// Claims the build for the caller within this process.
   ///
@@ -83,13 +83,13 @@ final class IndexBuild: Sendable {
   /// Records the progress of the build.
   ///
   /// - Returns: Whether the build has made no step for so long that its builder counts as stopped.
-  func note(_ stand: Stand) -> Bool {
+  func note(_ status: Status) -> Bool {
     let now = Clocks.monotonicNanoseconds()
     let (isStalled, waiters) = state.withLock { state -> (Bool, [Event]) in
-      guard state.stand != stand else {
+      guard state.status != status else {
         return (now &- state.since > Self.stallNanoseconds, [])
       }
-      state.stand = stand
+      state.status = status
       state.since = now
       return (false, state.waiters)
     }
@@ -107,18 +107,18 @@ final class IndexBuild: Sendable {
   ///   - progress: Called on this thread with the progress.
   ///   - expired: Returns the error of a wait that timed out.
   func wait(
-    within limit: Duration?, _ progress: (Stand) -> Void, expired: (Stand?) -> any Error
+    within limit: Duration?, _ progress: (Status) -> Void, expired: (Status?) -> any Error
   ) throws {
     let event = Event()
     state.withLock { $0.waiters.append(event) }
     defer { state.withLock { $0.waiters.removeAll { $0 === event } } }
     let start = Clocks.monotonicNanoseconds()
-    var seen: Stand?
+    var seen: Status?
     while true {
-      let (isRunning, stand, failure) = state.withLock { ($0.isRunning, $0.stand, $0.failure) }
-      if let stand, stand != seen {
-        seen = stand
-        progress(stand)
+      let (isRunning, status, failure) = state.withLock { ($0.isRunning, $0.status, $0.failure) }
+      if let status, status != seen {
+        seen = status
+        progress(status)
       }
       guard isRunning else {
         if let failure { throw failure }
@@ -126,7 +126,7 @@ final class IndexBuild: Sendable {
       }
       try Task.checkCancellation()
       let waited = Clocks.monotonicNanoseconds() &- start
-      if let limit, waited >= limit.nanoseconds { throw expired(stand) }
+      if let limit, waited >= limit.nanoseconds { throw expired(status) }
       let left = limit.map { $0.nanoseconds &- waited } ?? .max
       event.wait(nanoseconds: Swift.min(left, 100_000_000))
       event.reset()
@@ -166,7 +166,7 @@ extension ObjectTypeDescriptor {
       var builder = IndexBuilder()
       while true {
         // Holds the descriptor only during a step: releasing the store ends the build.
-        guard let pause = self?.buildTurn(&builder) else { break }
+        guard let pause = self?.runBuildStep(&builder) else { break }
         if pause > 0 { Event().wait(nanoseconds: pause) }
       }
       if builder.isLocked { core.unlockIndexBuild(of: name) }

@@ -51,18 +51,19 @@ extension ObjectStore {
     }
     guard isUnbuilt else { return }
     kind.startBuild(again: true)
-    try kind.build.wait(within: limit) { stand in
+    try kind.build.wait(within: limit) { status in
       progress(
         ObjectProgress(
-          step: "index \"\(stand.index)\" of \(kind.name)", done: stand.done, total: stand.total))
-    } expired: { stand in
-      let place = stand.map { "The index \"\($0.index)\" has \($0.done) of \($0.total) objects" }
-      let builder = stand?.builder.map { "; process \($0) made the last step" }
+          step: "index \"\(status.index)\" of \(kind.name)", done: status.done, total: status.total)
+      )
+    } expired: { status in
+      let place = status.map { "The index \"\($0.index)\" has \($0.done) of \($0.total) objects" }
+      let builder = status?.builder.map { "; process \($0) made the last step" }
       return ObjectError(
         .buildTimeout, type: kind.name,
         "\(place ?? "The indexes are not complete")\(builder ?? "") after "
           + "\(limit ?? .zero). The build continues; wait longer, or query without the index.",
-        index: stand?.index)
+        index: status?.index)
     }
   }
 

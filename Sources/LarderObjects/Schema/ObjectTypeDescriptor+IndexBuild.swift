@@ -12,7 +12,7 @@ struct IndexTarget {
   /// The incomplete indexes that are built up to the same object.
   let indexes: [ObjectTypeRecord.Index]
   let builtTo: UInt64
-  let stand: IndexBuild.Stand
+  let status: IndexBuild.Status
 
   var numbers: Set<UInt32> { Set(indexes.map(\.number)) }
 
@@ -25,17 +25,17 @@ struct IndexTarget {
     indexes = open.filter { $0.builtTo == builtTo }
     let share = Double(builtTo) / Double(Swift.max(books.nextSequence - 1, 1))
     let total = Int(clamping: books.count)
-    stand = IndexBuild.Stand(
+    status = IndexBuild.Status(
       index: indexes[0].name, builtTo: builtTo, done: Int(Double(total) * Swift.min(share, 1)),
       total: total, builder: indexes[0].builtBy)
   }
 
   /// Returns the progress of the build after a batch.
-  func stand(after batch: IndexBatch, _ books: ObjectTypeCounters) -> IndexBuild.Stand {
+  func status(after batch: IndexBatch, _ books: ObjectTypeCounters) -> IndexBuild.Status {
     let total = Int(clamping: books.count)
     let share = Double(batch.last) / Double(Swift.max(books.nextSequence - 1, 1))
-    return IndexBuild.Stand(
-      index: stand.index, builtTo: batch.last,
+    return IndexBuild.Status(
+      index: status.index, builtTo: batch.last,
       done: batch.isEnd ? total : Int(Double(total) * Swift.min(share, 1)), total: total,
       builder: ProcessIdentity.pid)
   }
@@ -61,7 +61,7 @@ extension ObjectTypeDescriptor {
   /// Executes one step of the build.
   ///
   /// - Returns: The nanoseconds until the next step, or `nil` if the build has ended.
-  func buildTurn(_ builder: inout IndexBuilder) -> UInt64? {
+  func runBuildStep(_ builder: inout IndexBuilder) -> UInt64? {
     do {
       let pause = try buildStep(&builder)
       if pause == 0 { builder.retries = 0 }
@@ -93,24 +93,24 @@ extension ObjectTypeDescriptor {
     guard let store = buildStore else { return nil }
     let core = try store.storage.openCore("build an index")
     let broken = builder.broken
-    let look: (record: ObjectTypeRecord, target: IndexTarget?)? = try core.withObjectSnapshot(
+    let input: (record: ObjectTypeRecord, target: IndexTarget?)? = try core.withObjectSnapshot(
       "build an index"
     ) { reading, _ in
       guard let record = try ObjectReading.type(named: name, reading) else { return nil }
       let books = try ObjectReading.books(record.number, reading)
       return (record, IndexTarget(record, books, without: broken))
     }
-    guard let look else { return nil }
-    guard let target = look.target else {
-      guard broken.isEmpty, isUnbuilt(look.record) else { return nil }
+    guard let input else { return nil }
+    guard let target = input.target else {
+      guard broken.isEmpty, isUnbuilt(input.record) else { return nil }
       // The index is not declared in the catalog yet, or the declaration of this program failed.
       let record = try store.write { try self.prepare(&$0.entries) }
       return record.indexes.contains { $0.builtTo != nil } ? 0 : nil
     }
-    let isStalled = build.note(target.stand)
+    let isStalled = build.note(target.status)
     if !builder.isLocked { builder.isLocked = try core.tryLockIndexBuild(of: name) }
     // Another process builds, unless it is stopped and this one takes over.
-    if !builder.isLocked, !isStalled, target.stand.builder != ProcessIdentity.pid {
+    if !builder.isLocked, !isStalled, target.status.builder != ProcessIdentity.pid {
       return 20_000_000
     }
     do {
@@ -130,12 +130,12 @@ extension ObjectTypeDescriptor {
       try stored(behind: target, view.generation, reading)
     }
     let batch = try batch(found.objects, target, found.generation, last: found.last, found.isEnd)
-    let stand = try store.write { try self.apply(batch, &$0) }
-    guard let stand else { return }
-    _ = build.note(stand)
+    let status = try store.write { try self.apply(batch, &$0) }
+    guard let status else { return }
+    _ = build.note(status)
     for index in target.indexes {
       core.notify(
-        .indexBuilding(type: name, index: index.name, done: stand.done, total: stand.total))
+        .indexBuilding(type: name, index: index.name, done: status.done, total: status.total))
     }
   }
 
@@ -205,7 +205,7 @@ extension ObjectTypeDescriptor {
   /// - Returns: The progress, or `nil` if another process has advanced the build.
   private func apply(
     _ batch: IndexBatch, _ transaction: inout ObjectTransaction
-  ) throws -> IndexBuild.Stand? {
+  ) throws -> IndexBuild.Status? {
     var record = try prepare(&transaction.entries)
     let target = batch.target
     let numbers = target.numbers
@@ -229,7 +229,7 @@ extension ObjectTypeDescriptor {
       record.indexes[position].builtBy = batch.isEnd ? nil : ProcessIdentity.pid
     }
     try transaction.entries.putObjectType(record)
-    return target.stand(after: batch, try transaction.entries.objectBooks(record.number))
+    return target.status(after: batch, try transaction.entries.objectBooks(record.number))
   }
 
   /// Executes one step inside a transaction, for a migration that rebuilds all indexes.
@@ -242,9 +242,9 @@ extension ObjectTypeDescriptor {
     let found = try transaction.entries.withReading { reading in
       try stored(behind: target, transaction.entries.generation, reading)
     }
-    let stand = try apply(
+    let status = try apply(
       batch(found.objects, target, found.generation, last: found.last, found.isEnd), &transaction)
-    return stand.map { ($0.done, $0.total) }
+    return status.map { ($0.done, $0.total) }
   }
 
   // MARK: Explaining

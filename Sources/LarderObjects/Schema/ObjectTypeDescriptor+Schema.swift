@@ -260,10 +260,10 @@ extension ObjectTypeDescriptor {
     var sample = Sample()
     // An object may require others; their types are sampled as well, but none inside its own
     // sample, so that the number of types bounds the depth.
-    let sampled = ReferenceCodingPath.judgedTypes
+    let sampled = ReferenceCodingPath.sampledTypes
     if sampled.contains(name) { return sample }
     let log = CBORFieldLog()
-    try ReferenceCodingPath.$judgedTypes.withValue(sampled.union([name])) {
+    try ReferenceCodingPath.$sampledTypes.withValue(sampled.union([name])) {
       for backwards in [false, true] {
         var count = 0
         try ObjectReading.scan(
@@ -297,9 +297,9 @@ extension ObjectTypeDescriptor {
     _ record: ObjectTypeRecord, _ generation: Generation,
     _ transaction: borrowing ReadTransaction
   ) throws -> ObjectError? {
-    let judged = ReferenceCodingPath.judgedTypes
-    if judged.contains(name) { return nil }
-    return try ReferenceCodingPath.$judgedTypes.withValue(judged.union([name])) {
+    let sampled = ReferenceCodingPath.sampledTypes
+    if sampled.contains(name) { return nil }
+    return try ReferenceCodingPath.$sampledTypes.withValue(sampled.union([name])) {
       try firstUndecodable(record, generation, transaction)
     }
   }

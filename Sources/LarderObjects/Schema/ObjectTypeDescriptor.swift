@@ -159,9 +159,9 @@ final class ObjectTypeDescriptor<Object: Storable>: Sendable {
         index: index.name)
     }
     for index in declared {
-      guard let flaw = index.flaw else { continue }
+      guard let problem = index.problem else { continue }
       throw ObjectError(
-        .invalidSchema, type: name, "The index \"\(index.name)\" is invalid. \(flaw)",
+        .invalidSchema, type: name, "The index \"\(index.name)\" is invalid. \(problem)",
         index: index.name)
     }
     for rule in Object.relationships where rule.isImpossible {

@@ -251,25 +251,25 @@ extension ObjectStore {
         let record = try kind.prepare(&transaction.entries)
         let generation = transaction.entries.generation
         var unused: [ObjectIdentity] = []
-        var seen = 0
-        var goesOn: UInt64?
+        var scanned = 0
+        var nextSequence: UInt64?
         try transaction.entries.withReading { reading in
           try ObjectReading.scan(
             type: record.number, from: start, in: generation, reading
           ) { found in
             guard case .success(let stored) = found else { return true }
-            if seen >= 10_000 || unused.count >= 1000 {
-              goesOn = stored.sequence
+            if scanned >= 10_000 || unused.count >= 1000 {
+              nextSequence = stored.sequence
               return false
             }
-            seen += 1
+            scanned += 1
             if generation.lastUse(of: stored, type: record.number) < time {
               unused.append(ObjectIdentity(type: kind.name, id: stored.id))
             }
             return true
           }
         }
-        return (try transaction.remove(unused), goesOn)
+        return (try transaction.remove(unused), nextSequence)
       }
       deleted += step.deleted
       next = step.next

@@ -18,23 +18,23 @@ extension ObjectCollection where Object.ID: Sendable {
   /// is stored only if no process saved or deleted its id meanwhile.
   public func asStorage() -> Storage<Object.ID, Object> {
     let (store, collection) = (store, self)
-    let turns = SharedStripedLocks.of(ObjectIdentifier(store.storage.core))
+    let locks = SharedStripedLocks.of(ObjectIdentifier(store.storage.core))
     var result = StorageOperations<Object.ID, Object>(
       read: StorageOperation { try collection.object(id: $0) },
       write: .blocking { item in
         try Self.check(item.value, item.key)
-        try Self.write(store, turns) { transaction in try transaction.save(item.value) }
+        try Self.write(store, locks) { transaction in try transaction.save(item.value) }
       })
     result.remove = .blocking { id in
-      try Self.write(store, turns) { transaction in _ = try transaction.delete(Object.self, id: id)
+      try Self.write(store, locks) { transaction in _ = try transaction.delete(Object.self, id: id)
       }
     }
     result.removeAll = .blocking { _ in
-      try Self.write(store, turns) { transaction in try transaction.deleteAll(Object.self) }
+      try Self.write(store, locks) { transaction in try transaction.deleteAll(Object.self) }
     }
     result.keys = .blocking { _ in try collection.objects.fetch().map(\.id) }
     result.update = .blocking { change in
-      try turns.take(0) {
+      try locks.take(0) {
         try Self.write(store, nil) { transaction in
           let known = try change.known {
             try transaction.object(Object.self, id: change.key).map { StorageEntry($0) }
@@ -56,32 +56,32 @@ extension ObjectCollection where Object.ID: Sendable {
       }
     }
     result.fill = .blocking { id in
-      let seen = try collection.sighting(of: id)
+      let version = try collection.observedVersion(of: id)
       return ConditionalFill(
         commit: .blocking { entry in
           try Self.check(entry.value, id)
-          return try Self.write(store, turns) { transaction in
-            guard try seen.isCurrent(in: transaction.entries) else { return false }
+          return try Self.write(store, locks) { transaction in
+            guard try version.isCurrent(in: transaction.entries) else { return false }
             try transaction.save(entry.value)
             return true
           }
         })
     }
-    return Storage(storageName: Object.storedName, operations: result.ordered(by: turns))
+    return Storage(storageName: Object.storedName, operations: result.ordered(by: locks))
   }
 
   /// A version of an object, used to verify later that no process has saved or deleted the object.
   private struct ObservedVersion: Sendable {
     /// The type identifier, or `nil` if no object of the type was ever stored.
     let type: UInt32?
-    var isThere: Bool
+    var exists: Bool
     let slot: StampSlot
     let view: SnapshotView
 
     /// Returns whether the object is unchanged. Call it under the writer lock, so that no other
     /// process can stamp the slot.
     func isCurrent(in entries: borrowing StoreTransaction) throws -> Bool {
-      guard !isThere, entries.generation === view.generation,
+      guard !exists, entries.generation === view.generation,
         entries.generation.isCurrent(slot, since: view.commitVersion)
       else { return false }
       // `deleteAll` assigns a new type identifier.
@@ -89,9 +89,9 @@ extension ObjectCollection where Object.ID: Sendable {
     }
   }
 
-  private func sighting(of id: Object.ID) throws -> ObservedVersion {
+  private func observedVersion(of id: Object.ID) throws -> ObservedVersion {
     let core = try store.storage.openCore("object")
-    var seen = try core.withObjectSnapshot("object") { transaction, view in
+    var version = try core.withObjectSnapshot("object") { transaction, view in
       let type = try kind.state(transaction, view)?.record.number
       let slot = type.map {
         StampSlot.key(
@@ -99,21 +99,21 @@ extension ObjectCollection where Object.ID: Sendable {
         )
       }
       return ObservedVersion(
-        type: type, isThere: false, slot: slot ?? .catalog(in: view.generation), view: view)
+        type: type, exists: false, slot: slot ?? .catalog(in: view.generation), view: view)
     }
     // This read follows the snapshot: a later save is either visible here or has stamped the slot.
-    seen.isThere = try object(id: id) != nil
-    return seen
+    version.exists = try object(id: id) != nil
+    return version
   }
 
   /// Runs a write transaction. Inside another storage's update it acquires the store's key lock
   /// first, so that the wait-for graph detects a deadlock.
   private static func write<Result: Sendable>(
-    _ store: ObjectStore, _ turns: StripedLock?,
+    _ store: ObjectStore, _ locks: StripedLock?,
     _ body: @escaping @Sendable (inout ObjectTransaction) throws -> Result
   ) throws -> Result {
-    if let turns, StripedLock.isInsideAny {
-      return try turns.take(0) { try write(store, nil, body) }
+    if let locks, StripedLock.isInsideAny {
+      return try locks.take(0) { try write(store, nil, body) }
     }
     // The closure of an update runs under the store's writer lock and cannot wait for it.
     if store.storage.core.isInsideTransaction { throw StorageError.recursiveUpdate }

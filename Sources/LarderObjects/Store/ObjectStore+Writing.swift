@@ -132,11 +132,11 @@ extension ObjectTransaction {
   /// Stores objects and deletes the others that a query returns.
   mutating func merge<Object: Storable>(_ objects: [Object], into query: Query<Object>) throws {
     let kept = Set(objects.map { ObjectTypeDescriptor<Object>.bytes(of: $0.id) })
-    let gone = try fetch(query).map(\.id).filter {
+    let removed = try fetch(query).map(\.id).filter {
       !kept.contains(ObjectTypeDescriptor<Object>.bytes(of: $0))
     }
     // Deletes before it saves, so that the unique keys of deleted objects are free.
-    try delete(Object.self, ids: gone)
+    try delete(Object.self, ids: removed)
     try save(objects)
   }
 }

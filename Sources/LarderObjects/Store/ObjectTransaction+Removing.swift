@@ -45,7 +45,7 @@ extension ObjectTransaction {
             + "the type and cannot update its indexes. Call prepare(_:) with the type after opening.",
           ids: [owner.text])
       }
-      let gone = Set(
+      let removedKeys = Set(
         (record.relations ?? []).flatMap { relation in
           (edits[relation.path] ?? []).map { id in
             ObjectIndexKey(
@@ -59,7 +59,7 @@ extension ObjectTransaction {
       }
       write = ObjectWrite(
         id: owner.id, bytes: bytes, codec: stored.codec, version: stored.version,
-        keys: keys.filter { !gone.contains($0) }, uniqueIndexes: [])
+        keys: keys.filter { !removedKeys.contains($0) }, uniqueIndexes: [])
     }
     do {
       _ = try entries.save(write, type: record.number)

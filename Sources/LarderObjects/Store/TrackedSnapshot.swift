@@ -29,7 +29,7 @@ final class TrackedSnapshot: Sendable {
   }
 
   private let reading: Mutex<Reading?>
-  private let lookedAt = Atomic<Bool>(false)
+  private let followed = Atomic<Bool>(false)
   let scoped: ScopedSnapshot
 
   init(_ transaction: borrowing ReadTransaction, _ view: SnapshotView) {
@@ -45,11 +45,11 @@ final class TrackedSnapshot: Sendable {
   }
 
   /// Whether a reference that was decoded with this source was followed without being recorded.
-  var wasLookedAt: Bool { lookedAt.load(ordering: .sequentiallyConsistent) }
+  var wasFollowed: Bool { followed.load(ordering: .sequentiallyConsistent) }
 
   /// Records that a reference is about to be followed.
-  func noteLook() {
-    if !scoped.isHere { lookedAt.store(true, ordering: .sequentiallyConsistent) }
+  func noteFollow() {
+    if !scoped.isHere { followed.store(true, ordering: .sequentiallyConsistent) }
   }
 
   // MARK: Types
