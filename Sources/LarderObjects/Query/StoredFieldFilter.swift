@@ -20,7 +20,9 @@ struct StoredFieldFilter<Object: Storable>: Sendable {
 
   private let root: Node
 
-  /// - Returns: The filter, or `nil` if every comparison requires a decoded object.
+  /// Creates the filter of a predicate.
+  ///
+  /// - Returns: The filter, or `nil` if the predicate requires a decoded object.
   init?(
     _ predicate: Predicate<Object>, _ kind: ObjectTypeDescriptor<Object>, _ record: ObjectTypeRecord
   ) {

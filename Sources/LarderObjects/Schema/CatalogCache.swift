@@ -29,6 +29,8 @@ final class CatalogCache: Sendable {
     return state.types
   }
 
+  /// Caches the records of all types.
+  ///
   /// - Parameter label: The commit version of the transaction that read the records, before its own
   ///   changes.
   func remember(

@@ -158,6 +158,8 @@ struct StoredProperty<Object: Storable>: Sendable {
   /// Evaluates the absence of the field.
   let holdsWithout: @Sendable () -> Bool?
 
+  /// Creates the stored form of a property.
+  ///
   /// - Returns: The property, or `nil` if values of the type cannot be read without decoding the
   ///   object.
   init?<Value>(

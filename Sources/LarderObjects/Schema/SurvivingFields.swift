@@ -31,6 +31,8 @@ struct SurvivingFields {
   private(set) var lost: [String]?
   private let knows: ([String]) -> Bool
 
+  /// Determines the fields of a stored object that survive in a new one.
+  ///
   /// - Parameter knows: Returns whether the program writes or requests the field at a path.
   init(of old: CBORValue, in new: CBORValue, knows: @escaping ([String]) -> Bool) {
     self.knows = knows
