@@ -42,8 +42,8 @@ extension MigrationStepExecutor {
         guard references.builtTo == nil else {
           throw error(
             .migrationInProgress, owner.name,
-            "cannot rename the type while the indexes of the referring type \"\(owner.name)\" are being "
-              + "rebuilt. Finish that first, with its migration or with prepare(_:).")
+            "cannot rename the type while the indexes of the referring type \"\(owner.name)\" are "
+              + "being rebuilt. Finish that first, with its migration or with prepare(_:).")
         }
         let index = references.number
         let sequences = try referrers(from, index, transaction)

@@ -109,8 +109,8 @@ struct MigrationStepExecutor {
     guard count == 0 else {
       throw error(
         .migrationOrder, name,
-        "cannot be applied: \(count) objects are already stored under the new name. Delete them, and "
-          + "save under the new name only after the migration.")
+        "cannot be applied: \(count) objects are already stored under the new name. Delete them, "
+          + "and save under the new name only after the migration.")
     }
     try transaction.dropObjects(of: type)
     try transaction.removeObjectType(named: name)

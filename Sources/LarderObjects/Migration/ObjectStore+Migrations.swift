@@ -150,8 +150,8 @@ extension ObjectStore {
       } else if let pending {
         throw ObjectError(
           .migrationOrder, type: migration.name,
-          "\"\(pending)\" precedes \"\(migration.name)\", which is already applied. Add new migrations "
-            + "at the end of the list.")
+          "\"\(pending)\" precedes \"\(migration.name)\", which is already applied. Add new "
+            + "migrations at the end of the list.")
       }
     }
     return applied

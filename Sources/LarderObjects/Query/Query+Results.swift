@@ -253,8 +253,8 @@ extension Query {
     guard let sum = exact(type) else {
       throw ObjectError(
         .overflow, type: Object.storedName,
-        "The sum of \(values.count) values of \(PropertyPath(path).name) exceeds the range of \(type). "
-          + "Sum fewer objects, or use a wider type.")
+        "The sum of \(values.count) values of \(PropertyPath(path).name) exceeds the range of "
+          + "\(type). Sum fewer objects, or use a wider type.")
     }
     return sum
   }

@@ -123,8 +123,8 @@ struct DeletionPlan {
       let names = denied.prefix(5).map { "\($0.type) \"\($0.text)\"" }.joined(separator: ", ")
       throw ObjectError(
         .deletionDenied, type: guarded.type,
-        "\"\(guarded.text)\" cannot be deleted: \(names)\(denied.count > 5 ? ", …" : "") refer to it "
-          + "with the delete rule deny. Delete or change the referrers first.",
+        "\"\(guarded.text)\" cannot be deleted: \(names)\(denied.count > 5 ? ", …" : "") refer to "
+          + "it with the delete rule deny. Delete or change the referrers first.",
         ids: denied.map(\.text))
     }
     return nullified

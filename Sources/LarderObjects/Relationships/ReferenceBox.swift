@@ -104,8 +104,9 @@ final class ReferenceBox<Target: Storable>: Sendable {
     throw ObjectError(
       .notLoaded, type: Target.storedName,
       "\"\(path)\" was assigned after its objects could not be loaded, so saving it would drop "
-        + "references that the program has not read. Fetch the parent again once they can be loaded, "
-        + "or create a new parent. Cause: \(error)", ids: (error as? ObjectError)?.ids ?? [])
+        + "references that the program has not read. Fetch the parent again once they can be "
+        + "loaded, or create a new parent. Cause: \(error)",
+      ids: (error as? ObjectError)?.ids ?? [])
   }
 
   /// Stores the loaded objects, unless another thread has stored them first.

@@ -248,8 +248,8 @@ extension ObjectTypeDescriptor {
     }
     return ObjectError(
       .schemaMismatch, type: name,
-      "The delete rule for \"\(declared.path.joined(separator: "/"))\" (\(text(declared))) differs from "
-        + "the stored rule of the same schema version (\(text(stored))). Declare the stored rule, or "
-        + "raise schemaVersion.", index: ReferenceIndex.name)
+      "The delete rule for \"\(declared.path.joined(separator: "/"))\" (\(text(declared))) differs "
+        + "from the stored rule of the same schema version (\(text(stored))). Declare the stored "
+        + "rule, or raise schemaVersion.", index: ReferenceIndex.name)
   }
 }

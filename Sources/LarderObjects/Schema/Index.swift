@@ -131,13 +131,13 @@ public struct Index<Object: Storable>: Sendable {
       || leaves.contains(where: { AnyPath.isAnonymous($0.text) })
     {
       return
-        "It uses a computed property without a name, which is indistinguishable from another of its "
-        + "type. Name it in computedProperties."
+        "It uses a computed property without a name, which is indistinguishable from another of "
+        + "its type. Name it in computedProperties."
     }
     if leaves.contains(where: { $0.constants == .unknown }) {
       return
-        "Its condition compares with a constant that cannot be encoded and so cannot be identified. "
-        + "Make the constant's type Codable."
+        "Its condition compares with a constant that cannot be encoded and so cannot be "
+        + "identified. Make the constant's type Codable."
     }
     return nil
   }

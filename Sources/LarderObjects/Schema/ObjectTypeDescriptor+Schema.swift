@@ -12,11 +12,12 @@ internal import Synchronization
 // The catalog contains the version of each type and the fields that were written so far
 // (`ObservedSchema.swift`). A program whose type differs
 //
-//   in the same version   reads and writes, as long as nothing is lost: undeclared fields survive its
-//                         saves (`SurvivingFields.swift`). It gets an error if a field has another
-//                         kind, or if it does not write a field that the other programs require.
-//   in a newer version    raises the version with its first write, if a sample decodes; otherwise the
-//                         error requires a migration.
+//   in the same version   reads and writes, as long as nothing is lost: undeclared fields survive
+//                         its saves (`SurvivingFields.swift`). It gets an error if a field has
+//                         another kind, or if it does not write a field that the other programs
+//                         require.
+//   in a newer version    raises the version with its first write, if a sample decodes; otherwise
+//                         the error requires a migration.
 //   in an older version   gets an error; or reads, if the newer version declares it as its
 //                         `minimumReaderVersion`.
 
@@ -46,8 +47,8 @@ extension ObjectTypeDescriptor {
     if let migration = record.migration, record.version < version {
       throw ObjectError(
         .migrationInProgress, type: name,
-        "The migration \"\(migration)\" is in progress. Call migrate(_:) with it to take part and to "
-          + "wait until it is complete.")
+        "The migration \"\(migration)\" is in progress. Call migrate(_:) with it to take part and "
+          + "to wait until it is complete.")
     }
   }
 
@@ -63,8 +64,8 @@ extension ObjectTypeDescriptor {
         guard let error = try undecodable(record, transaction.generation, reading) else { return }
         throw ObjectError(
           .schemaMismatch, type: name,
-          "Objects stored in version \(record.version) cannot be decoded as version \(version). Pass "
-            + "a migration to this version to the store: \(error.message)", ids: error.ids)
+          "Objects stored in version \(record.version) cannot be decoded as version \(version). "
+            + "Pass a migration to this version to the store: \(error.message)", ids: error.ids)
       }
       record.raised = version
     }
@@ -192,8 +193,8 @@ extension ObjectTypeDescriptor {
       guard let error = try undecodable(record, generation, transaction) else { return }
       throw ObjectError(
         .schemaMismatch, type: name,
-        "Objects stored in version \(record.version) cannot be decoded as version \(version). Pass a "
-          + "migration to this version to the store: \(error.message)", ids: error.ids)
+        "Objects stored in version \(record.version) cannot be decoded as version \(version). Pass "
+          + "a migration to this version to the store: \(error.message)", ids: error.ids)
     }
     guard let lines = record.schema, !lines.isEmpty else { return }
     let isKnown = schema.withLock { schema in

@@ -261,9 +261,9 @@ final class ObjectTypeDescriptor<Object: Storable>: Sendable {
       else { continue }
       throw ObjectError(
         .schemaMismatch, type: name,
-        "The stored index \"\(index.name)\" is \(stored.isUnique ? "unique" : "not unique"), and this "
-          + "program declares the opposite in the same version \(record.version). Declare unique: "
-          + "\(stored.isUnique), or raise schemaVersion in the program that changes it.",
+        "The stored index \"\(index.name)\" is \(stored.isUnique ? "unique" : "not unique"), and "
+          + "this program declares the opposite in the same version \(record.version). Declare "
+          + "unique: \(stored.isUnique), or raise schemaVersion in the program that changes it.",
         index: index.name)
     }
   }

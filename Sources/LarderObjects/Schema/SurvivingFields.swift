@@ -227,8 +227,8 @@ extension ObjectTypeDescriptor {
     if let lost = fields.lost, isDecoded {
       throw ObjectError(
         .schemaMismatch, type: name,
-        "The stored object has the undeclared field \"\(lost.joined(separator: "."))\" in a changed "
-          + "array element, and the save would drop it. Update the program.",
+        "The stored object has the undeclared field \"\(lost.joined(separator: "."))\" in a "
+          + "changed array element, and the save would drop it. Update the program.",
         ids: [String(decoding: write.id, as: UTF8.self)])
     }
     write.bytes = fields.value.encoded

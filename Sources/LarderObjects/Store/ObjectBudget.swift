@@ -111,8 +111,8 @@ extension ObjectTypeDescriptor {
     return ObjectError(
       .tooLarge, type: name,
       "\"\(id)\" needs \(ByteCount(bytes: Int(error.size))), but the budget of the type is "
-        + "\(ByteCount(bytes: Int(error.budget))). Nothing was stored. Raise the budget, or split the "
-        + "object.", ids: [id])
+        + "\(ByteCount(bytes: Int(error.budget))). Nothing was stored. Raise the budget, or split "
+        + "the object.", ids: [id])
   }
 
   /// Records in the recency table that a query returned objects.

@@ -127,7 +127,7 @@ extension ObjectCollection where Object.ID: Sendable {
     else { return }
     throw StorageError(
       .unsupported, during: "set",
-      "The object has the id \(object.id), and cannot be stored under \(id). Store it under its own."
+      "An object with the id \(object.id) cannot be stored under the key \(id). Use the object's id."
     )
   }
 }

@@ -42,7 +42,7 @@ extension ObjectTransaction {
         throw ObjectError(
           .schemaMismatch, type: owner.type,
           "Deleting nullifies a reference in \"\(owner.text)\", but this process has not declared "
-            + "the type and cannot update its indexes. Call prepare(_:) with the type after opening.",
+            + "the type and cannot update its indexes. Call prepare(_:) for it after opening.",
           ids: [owner.text])
       }
       let removedKeys = Set(
