@@ -127,7 +127,7 @@ extension ObjectCollection where Object.ID: Sendable {
     else { return }
     throw StorageError(
       .unsupported, during: "set",
-      "An object with the id \(object.id) cannot be stored under the key \(id). Use the object's id."
+      "The object with id \(object.id) cannot be stored under the key \(id). Use the object's id."
     )
   }
 }
