@@ -39,6 +39,10 @@ extension ObjectError {
   public static var invalidSchema: Code { .invalidSchema }
   /// See ``Code/deletionDenied``.
   public static var deletionDenied: Code { .deletionDenied }
+  /// See ``Code/transactionFailed``.
+  public static var transactionFailed: Code { .transactionFailed }
+  /// See ``Code/notLoaded``.
+  public static var notLoaded: Code { .notLoaded }
   /// See ``Code/unencodable``.
   public static var unencodable: Code { .unencodable }
   /// See ``Code/tooLarge``.
@@ -47,7 +51,7 @@ extension ObjectError {
   public static var migrationFailed: Code { .migrationFailed }
   /// See ``Code/migrationOrder``.
   public static var migrationOrder: Code { .migrationOrder }
-  /// See ``Code/migrationInProgress``.
+  /// See ``Code/invalidPattern``.
   public static var invalidPattern: Code { .invalidPattern }
   /// See ``Code/migrationInProgress``.
   public static var migrationInProgress: Code { .migrationInProgress }
