@@ -46,7 +46,7 @@ import Testing
   }
 
   @Test(.timeLimit(.minutes(15)))
-  func `Each validator of NamadaNativefier and of Vellum says what it said there`() throws {
+  func `Each validator of NamadaNativefier and of Vellum gives its original result`() throws {
     let ground = try StoreFixture()
     let users = try users(ground)
     func names(_ finder: QueryFinder<User>) -> String {
@@ -92,7 +92,7 @@ import Testing
     #expect(names(users.allSortedBy.age(.ascending).name(.descending)) == "DBAC")
     #expect(names(users.allSortedBy.city(.ascending).name(.ascending)) == "BADC")
     #expect(names(users.allSortedBy { $0.age(.descending) }.limit(by: 2)) == "CA")
-    // What comes after a limit is about the limited.
+    // Operations after a limit apply to the limited objects.
     let young = users.findWhere.age(less(than: 40)).limit(by: 2)
     #expect(names(young.findWhere.age(equal(with: 20))) == "B")
     let youngest = users.allSortedBy.age(.ascending).limit(by: 3)
@@ -108,7 +108,7 @@ import Testing
   }
 
   @Test(.timeLimit(.minutes(15)))
-  func `What goes wrong is told, and the throwing twin says it`() throws {
+  func `A failure is reported, and the throwing variant throws it`() throws {
     let errors = Mutex(0)
     let ground = try StoreFixture(StoreOptions(onError: { _ in errors.withLock { $0 += 1 } }))
     let raw = try CacheManager<Raw>(ground.store, maxSize: 1000)

@@ -2,7 +2,7 @@
 // Copyright 2026 the Larder authors. Licensed under Apache-2.0.
 // SPDX-License-Identifier: Apache-2.0
 
-// What the module exports must be enough to use it.
+// The exports of the module must be enough to use it.
 import LarderArchive
 import LarderTesting
 import Testing

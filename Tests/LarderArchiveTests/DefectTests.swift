@@ -39,7 +39,7 @@ private enum V2 {
   }
 }
 
-/// Dates as text, by a coder of its own.
+/// Dates as text, by a custom coder.
 private struct Visit: Storable, Equatable {
   let id: Int
   var date: Date
@@ -67,7 +67,7 @@ private struct Visit: Storable, Equatable {
 
 @Suite struct PapyrusDefectTests {
   @Test(.timeLimit(.minutes(15)))
-  func `M6: a stream outlives saves and a deletion beside it, and tells of them`() async throws {
+  func `M6: a stream survives concurrent saves and a deletion, and delivers them`() async throws {
     for _ in 0..<20 {
       let ground = try StoreFixture()
       try await ground.store.save(Car(id: "1", model: "a"))
@@ -115,7 +115,7 @@ private struct Visit: Storable, Equatable {
   }
 
   @Test(.timeLimit(.minutes(15)))
-  func `M9: a type's own coding counts for queries as for look-ups`() throws {
+  func `M9: a type's own coding applies to queries and to reads by id`() throws {
     let ground = try StoreFixture()
     let events = try CacheManager<Event>(ground.store)
     let days = (0..<5).map { Date(timeIntervalSince1970: Double($0) * 86400) }
@@ -125,14 +125,14 @@ private struct Visit: Storable, Equatable {
     #expect(events.findWhere.date(greater(than: limit)).getResults() == Array(all[3...]))
     let visits = days.enumerated().map { Visit(id: $0, date: $1) }
     try ground.store.save(visits)
-    // Read anew, not from memory.
+    // Read from the store, not from memory.
     let again = ObjectStore(ground.shared)
     #expect(try again.objects(Visit.self).where(\.date > limit).fetch() == Array(visits[3...]))
     #expect(try CacheManager<Event>(again).getAll() == all)
   }
 
   @Test(.timeLimit(.minutes(15)))
-  func `M10: types of one name never mix, and one is migrated to the other whole`() throws {
+  func `M10: types of one name never mix, and one is migrated to the other completely`() throws {
     let ground = try StoreFixture()
     let old = [V1.Car(id: "1", model: "a"), V1.Car(id: "2", model: "b")]
     try ground.store.save(old)

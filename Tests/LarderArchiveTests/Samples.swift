@@ -17,7 +17,7 @@ struct User: CodableArchivable, Equatable {
   static var archiveIndexes: [Index<Archived<User>>] { [Index("age", \.archive.age)] }
 }
 
-/// Archived by a coder of its own.
+/// Archived by a custom coder.
 struct Event: CodableArchivable, Equatable {
   var name: String
   var date: Date

@@ -10,7 +10,7 @@ import Foundation
 /// * `messages` + a UUID, three times: the second is long, and expires in 2096; the third has expired;
 /// * `numbers0` to `numbers7`: thousands;
 /// * `text`, `name`, `Float`, `list`, `when`;
-/// * `gone`, a removed value, and `odd`, three bytes that are no item.
+/// * `gone`, a removed value, and `odd`, three bytes that are not an item.
 enum CacheKitFile {
   static var bytes: [UInt8] {
     Array(Data(base64Encoded: base64, options: .ignoreUnknownCharacters)!)
@@ -102,15 +102,15 @@ enum CacheKitFile {
 // MARK: Files with other items
 
 extension CacheKitFile {
-  /// A file with one row for each item, in pages of 64 KiB. What does not fit into the table's one leaf
-  /// stands in pages of its own.
+  /// A file with one row for each item, in pages of 64 KiB. Data that does not fit into the table's
+  /// one leaf is stored in overflow pages.
   static func file(of items: [(key: String, value: String)]) throws -> [UInt8] {
     let pageSize = 65_536
     let table = "cache_storage"
     let sql = "CREATE TABLE \(table) (key TEXT PRIMARY KEY NOT NULL, data BLOB, createdAt INTEGER)"
     let schema: [[UInt8]] = ["table", table, table].map { Array($0.utf8) }
     var first = Array("SQLite format 3\0".utf8)
-    // 1 stands for 65,536.
+    // 1 means 65,536.
     first += [0, 1, 1, 1, 0, 64, 32, 32] + [UInt8](repeating: 0, count: 20)
     first += [0, 0, 0, 1, 0, 0, 0, 4] + [UInt8](repeating: 0, count: 8) + [0, 0, 0, 1]
     first += [UInt8](repeating: 0, count: 100 - first.count)

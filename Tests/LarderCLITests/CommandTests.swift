@@ -70,7 +70,7 @@ struct CommandTests {
   }
 
   @Test(arguments: ["get key", "remove key", "list", "stat", "verify", "clear --yes"])
-  func `A command on a missing store says so and creates none`(command: String) throws {
+  func `A command on a missing store reports it and creates none`(command: String) throws {
     try withTool { (tool) throws in
       var arguments = command.split(separator: " ").map(String.init)
       arguments += ["--store", tool.store]
@@ -82,7 +82,7 @@ struct CommandTests {
     }
   }
 
-  @Test func `A missing key ends with 1, and as JSON says why`() throws {
+  @Test func `A missing key exits with 1, and the JSON output names the reason`() throws {
     try withTool { (tool) throws in
       _ = try tool.output("set", "key", "value")
       #expect(try tool.run("get", "other").status == .exited(1))
@@ -104,7 +104,9 @@ struct CommandTests {
     }
   }
 
-  @Test func `Clearing a namespace leaves the others, and everything wants --yes`() throws {
+  @Test func `Clearing a namespace keeps the others, and clearing everything requires --yes`()
+    throws
+  {
     try withTool { (tool) throws in
       _ = try tool.output("set", "a", "1", "--namespace", "x")
       _ = try tool.output("set", "b", "2", "--namespace", "y")

@@ -8,7 +8,7 @@ import LarderObjects
 import LarderTesting
 import Testing
 
-/// What a person at the terminal meets first.
+/// The first commands and mistakes of a person at the terminal.
 @Suite(.timeLimit(.minutes(10)))
 struct ConvenienceTests {
   private func lines(_ text: String) throws -> [[String: Any]] {
@@ -103,7 +103,7 @@ struct ConvenienceTests {
     }
   }
 
-  @Test func `A copy says how many objects it has`() throws {
+  @Test func `A copy prints its number of objects`() throws {
     try withTool { (tool) throws in
       let objects = try ObjectStore(at: tool.store)
       defer { objects.close() }

@@ -8,7 +8,7 @@ import LarderDefaults
 import LarderTesting
 import Testing
 
-/// The tool with suites of its own.
+/// The tool with separate suites.
 private struct Suites {
   let directory: TemporaryDirectory
   let path: String

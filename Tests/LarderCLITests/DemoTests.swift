@@ -14,7 +14,7 @@ import Testing
 
 @Suite(.timeLimit(.minutes(15)), .serialized)
 struct DemoTests {
-  /// Files of a few hundred words each, some that are no text, and one that is compressed.
+  /// Files of a few hundred words each, some binary ones, and one that is compressed.
   private func makeFiles(in directory: String, count: Int) throws {
     try FileManager.default.createDirectory(
       atPath: "\(directory)/below", withIntermediateDirectories: true)
@@ -54,7 +54,7 @@ struct DemoTests {
       #expect(warm["begun"] as? Int == 0)
       #expect(warm["shared"] as? Int == 4 * 121)
       #expect(warm["hitRatio"] as? Double == 1)
-      // And the store can be looked into afterwards.
+      // The store can be inspected afterwards.
       let tool = try Tool(store: "\(path)/store")
       let statistics = try tool.json("stat")
       #expect(statistics["entries"] as? Int == 121)

@@ -17,7 +17,7 @@ struct DescriptorTests {
         ["stat"], ["get", "k"], ["list"], ["set", "k", "v"], ["verify"], ["objects"],
         ["memo", "--", "/bin/echo", "done"], ["warm", "--", "/bin/echo", "done"],
       ]
-      // What whoever runs the tests has left open is none of this.
+      // Descriptors that the test runner left open do not count.
       let shell = """
         for file in /dev/fd/*; do
           number=${file##*/}
@@ -42,7 +42,7 @@ struct DescriptorTests {
           if code == 127, outcome.standardError.contains("shared libraries") { continue }
           if code == 0 {
             successes += 1
-            // A command that runs without the store says why.
+            // A command that runs without the store reports why.
             if words[0] == "memo" { #expect(outcome.output.contains("done"), "\(said)") }
           } else {
             failures += 1

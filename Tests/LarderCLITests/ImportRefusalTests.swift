@@ -11,7 +11,7 @@ import Testing
 
 @Suite(.timeLimit(.minutes(15)))
 struct ImportRefusalTests {
-  /// What a store refuses for itself, however well the file says it.
+  /// Imports that a store refuses although the file is well-formed.
   enum Refused: String, CaseIterable {
     case namespace = "invalidNamespace"
     case value = "valueTooLarge"
@@ -63,7 +63,7 @@ struct ImportRefusalTests {
       let file = path + "/file"
       var entries = ["1", "2", "3"].map { Self.entry($0) }
       entries += [refused.entry("4"), Self.entry("5"), refused.entry("6")]
-      // What is wrong later, in the form, is not what is told.
+      // A later mistake in the form is not the one reported.
       try write(entries, to: file, asCBOR: asCBOR, tail: "nonsense")
       let outcome = try tool.run("import", file, "--json")
       #expect(outcome.status == .exited(70))

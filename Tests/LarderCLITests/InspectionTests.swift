@@ -46,7 +46,7 @@ struct InspectionTests {
     }
   }
 
-  @Test func `A time that is none is refused`() throws {
+  @Test func `An invalid time is refused`() throws {
     try withTool { (tool) throws in
       for time in ["soon", "10", "-5m", "0s", "99999999999d"] {
         let outcome = try tool.run("set", "key", "value", "--expires=\(time)")
@@ -75,7 +75,7 @@ struct InspectionTests {
     }
   }
 
-  @Test func `A sound store is said to be sound`() throws {
+  @Test func `A valid store is reported as valid`() throws {
     try withTool { (tool) throws in
       _ = try tool.output("set", "key", "value")
       #expect(try tool.output("verify").hasPrefix("Sound: 1 entry, "))

@@ -69,7 +69,7 @@ struct ItemImportTests {
     try withFile { (tool, file) throws in
       let answer = try Tool.object(
         tool.output("import", file, "--mixed", "--json"))
-      // Without a namespace every key is a text; the one value that is no item is told.
+      // Without a namespace every key is a text; the one value that is not an item is reported.
       #expect(answer["stored"] as? Int == 15 && answer["leftOut"] as? Int == 1)
       #expect(answer["removed"] as? Int == 1 && answer["unreadable"] as? Int == 1)
       let cache = MixedPersistentCache(storage: try SharedStore(at: tool.store))
@@ -83,7 +83,7 @@ struct ItemImportTests {
     }
   }
 
-  @Test func `Without a namespace keys are as they stand, and what is stored may be kept`() throws {
+  @Test func `Without a namespace keys are unchanged, and existing entries may be kept`() throws {
     try withFile { (tool, file) throws in
       _ = try tool.output("set", "name", "mine")
       _ = try tool.output("import", file, "--keep-existing")
@@ -94,7 +94,7 @@ struct ItemImportTests {
     }
   }
 
-  @Test func `What cannot be imported is an error that says why`() throws {
+  @Test func `An import that fails is an error with the reason`() throws {
     try withFile { (tool, file) throws in
       let log = file + "-wal"
       try Data([1]).write(to: URL(fileURLWithPath: log))

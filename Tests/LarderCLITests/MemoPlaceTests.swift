@@ -6,10 +6,10 @@ import Foundation
 import LarderTesting
 import Testing
 
-/// Commands that run where a path is no text, or none.
+/// Commands that run where a path is not UTF-8, or missing.
 @Suite(.timeLimit(.minutes(15)))
 struct MemoPlaceTests {
-  /// Runs a script of a shell, which knows the tool as `$T`.
+  /// Runs a shell script with the tool as `$T`.
   private func run(
     _ ground: MemoGround, _ script: String
   ) throws -> ChildProcess.Outcome {
@@ -26,7 +26,7 @@ struct MemoPlaceTests {
     for i in 376 377; do d=$(printf "u\\$i"); mkdir -p "$d"
     """#
 
-  @Test func `Directories whose names are no UTF-8 have results of their own`() throws {
+  @Test func `Directories whose names are not UTF-8 have separate results`() throws {
     try withMemo { (ground) throws in
       let script = #"; cd "$d"; echo "$i" > name; "$T" memo --cwd -- cat name; cd ..; done"#
       #expect(try run(ground, Self.directories + script).lines == ["376", "377"])
@@ -35,7 +35,7 @@ struct MemoPlaceTests {
     }
   }
 
-  @Test func `A command is found below a directory whose name is no UTF-8`() throws {
+  @Test func `A command is found below a directory whose name is not UTF-8`() throws {
     try withMemo { (ground) throws in
       let script = #"""
         ; cd "$d"; printf '#!/bin/sh\necho here\n' > tool; chmod +x tool
@@ -72,7 +72,7 @@ struct MemoPlaceTests {
     }
   }
 
-  @Test func `A store by a relative path needs a working directory, and says so`() throws {
+  @Test func `A store by a relative path needs a working directory, or an error names it`() throws {
     try withMemo { (ground) throws in
       let outcome = try run(
         ground, #"mkdir gone; cd gone; rmdir ../gone; "$T" set --store store key value"#)

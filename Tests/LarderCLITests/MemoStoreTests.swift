@@ -26,7 +26,7 @@ struct MemoStoreTests {
     }
   }
 
-  @Test func `The working directory counts only if asked`() throws {
+  @Test func `The working directory is part of the key only on request`() throws {
     try withMemo { (ground) throws in
       let other = ground.directory + "/other"
       try FileManager.default.createDirectory(
@@ -44,7 +44,7 @@ struct MemoStoreTests {
     }
   }
 
-  @Test func `Output of more than may be kept is passed on whole and not kept`() throws {
+  @Test func `Output above the limit is forwarded completely and not kept`() throws {
     try withMemo { (ground) throws in
       let script = MemoGround.counting + "head -c 3000000 /dev/zero | tr '\\0' z"
       for _ in 0..<2 {
@@ -62,7 +62,7 @@ struct MemoStoreTests {
     }
   }
 
-  @Test func `A reader that goes ends the command, and nothing is kept`() throws {
+  @Test func `A reader that closes its pipe ends the command, and nothing is kept`() throws {
     try withMemo { (ground) throws in
       let outcome = try ChildProcess.run(
         "sh",
@@ -76,7 +76,9 @@ struct MemoStoreTests {
     }
   }
 
-  @Test func `Without a store the command runs all the same and a line says why`() throws {
+  @Test func `Without a store the command runs, and a line on standard error names the reason`()
+    throws
+  {
     try withMemo { (ground) throws in
       _ = FileManager.default.createFile(atPath: ground.tool.store, contents: Data("mine".utf8))
       let outcome = try ground.memo([], "echo out; exit 5")
@@ -136,7 +138,7 @@ struct MemoStoreTests {
 
   // MARK: The pieces
 
-  @Test func `A recording keeps every piece in order, and hostile bytes are no result`() throws {
+  @Test func `A recording keeps every piece in order, and hostile bytes are refused`() throws {
     var random = SeededRandom(seed: Seed.announce().value)
     var recording = OutputRecorder(limit: 1 << 20)
     var pieces: [(UInt8, [UInt8])] = []

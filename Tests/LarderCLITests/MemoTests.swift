@@ -6,7 +6,7 @@ import Foundation
 import LarderTesting
 import Testing
 
-/// A directory to run commands in, with a store beside, and the tool.
+/// A directory to run commands in, with a store next to it, and the tool.
 struct MemoGround {
   let tool: Tool
   let directory: String
@@ -30,7 +30,7 @@ struct MemoGround {
     [command, "--store", tool.store] + options + ["--", "sh", "-c", script]
   }
 
-  /// How often a script has run that begins with ``counting``.
+  /// The number of runs of a script that begins with ``counting``.
   var runs: Int {
     (try? String(contentsOfFile: directory + "/runs", encoding: .utf8))?.count ?? 0
   }
@@ -69,7 +69,7 @@ struct MemoTests {
     }
   }
 
-  @Test func `What a command writes comes back byte for byte`() throws {
+  @Test func `The output of a command is replayed byte for byte`() throws {
     try withMemo { (ground) throws in
       let given = ground.directory + "/given"
       var random = SeededRandom(seed: Seed.announce().value)
@@ -94,13 +94,13 @@ struct MemoTests {
   @Test func `Of eight callers at once one runs the command and all get its result`() throws {
     try withMemo { (ground) throws in
       let script =
-        MemoGround.counting + "while [ ! -e go ]; do sleep 0.02; done; echo done; echo told >&2"
+        MemoGround.counting + "while [ ! -e go ]; do sleep 0.02; done; echo done; echo stderr >&2"
       let callers = try (0..<8).map { _ in try ground.start([], script) }
       ground.make("go")
       for caller in callers {
         #expect(try caller.remainingLines() == ["done"])
         #expect(try caller.wait() == .exited(0))
-        #expect(caller.standardErrorText == "told\n")
+        #expect(caller.standardErrorText == "stderr\n")
       }
       #expect(ground.runs == 1)
     }
@@ -125,7 +125,7 @@ struct MemoTests {
     }
   }
 
-  @Test func `A caller behind a stopped runner stops waiting in time and names it`() throws {
+  @Test func `A caller that waits for a stopped runner times out and names it`() throws {
     try withMemo { (ground) throws in
       let script = """
         if [ -e started ]; then echo done; exit; fi
@@ -153,7 +153,8 @@ struct MemoTests {
   @Test func `A stale result is served at once while the command runs in the background`() throws {
     try withMemo { (ground) throws in
       let options = ["--ttl", "1ms", "--stale", "1h"]
-      // The second run waits until it is let go; by then nobody holds the caller's output open.
+      // The second run waits until it is released; by then no process holds the caller's output
+      // open.
       let script =
         MemoGround.counting
         + "[ -e first ] || { touch first; echo old; exit; }; touch running; "
@@ -181,7 +182,7 @@ struct MemoTests {
     }
   }
 
-  @Test func `An exit status is passed on, and a failure is kept only if asked`() throws {
+  @Test func `An exit status is forwarded, and a failure is kept only on request`() throws {
     try withMemo { (ground) throws in
       let script = MemoGround.counting + "echo why >&2; exit 3"
       for _ in 0..<2 { #expect(try ground.memo([], script).status == .exited(3)) }
@@ -252,7 +253,7 @@ struct MemoTests {
   @Test(arguments: [
     "--ttl=5x", "--ttl=", "--ttl=0s", "--stale=never", "--max-size=7Q", "--env=A=B",
   ])
-  func `A time or a size that is none is refused as usage`(option: String) throws {
+  func `An invalid time or size is a usage error`(option: String) throws {
     try withMemo { (ground) throws in
       let outcome = try ground.memo([option], MemoGround.counting)
       #expect(outcome.status == .exited(64))

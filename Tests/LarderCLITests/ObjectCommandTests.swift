@@ -239,7 +239,7 @@ struct ObjectCommandTests {
     }
   }
 
-  @Test func `Migrations and incomplete indexes are told of, and nothing is applied`() throws {
+  @Test func `Migrations and incomplete indexes are reported, and nothing is applied`() throws {
     try withWagons(3) { (tool, objects, _) throws in
       #expect(try tool.output("migrate", "--dry-run").contains("nothing is under way"))
       let refused = try tool.run("migrate")

@@ -161,7 +161,7 @@ struct ObjectRoundTripTests {
       let file = directory + "/half.jsonl"
       _ = try source.output("export", "HalfIndexed", file)
       let isOver = Flag()
-      // Each look at the type starts a build, between the transactions of the import.
+      // Each read of the type starts a build, between the transactions of the import.
       let looking = Thread { while !isOver.isSet { _ = try? high.count() } }
       looking.start()
       defer { isOver.set() }

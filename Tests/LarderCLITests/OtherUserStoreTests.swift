@@ -7,23 +7,25 @@ import LarderTesting
 import Testing
 
 /// Another user of the machine.
-enum Nobody {
-  /// Only root can be somebody else; and somebody else has to reach the tool.
+enum UnprivilegedUser {
+  /// Only root can act as another user; and that user has to reach the tool.
   static var isPossible: Bool {
     guard getuid() == 0, let tool = try? TestExecutable.tool.path else { return false }
     return (try? run("test -x \(tool)").status.isSuccess) ?? false
   }
 
   static func run(_ script: String) throws -> ChildProcess.Outcome {
-    try ChildProcess.run("su", ["nobody", "-s", "/bin/sh", "-c", script])
+    // The account of uid 65534, by the name that this system gives it.
+    let command = "exec su \"$(id -nu 65534)\" -s /bin/sh -c \"$0\""
+    return try ChildProcess.run("sh", ["-c", command, script])
   }
 }
 
-/// What the tool says of a store it may not look into.
-@Suite(.timeLimit(.minutes(15)), .enabled(if: Nobody.isPossible))
+/// The tool's errors about a store that it may not access.
+@Suite(.timeLimit(.minutes(15)), .enabled(if: UnprivilegedUser.isPossible))
 struct ForeignStoreTests {
   @Test(arguments: ["stat", "export -", "copy /nowhere/copy", "list", "get key", "stat --json"])
-  func `Another user's store is said to be another user's`(command: String) throws {
+  func `A store of another user is reported with its owner`(command: String) throws {
     try withTemporaryDirectory { (path) throws in
       let manager = FileManager.default
       let tool = try Tool(store: path + "/store")
@@ -31,7 +33,7 @@ struct ForeignStoreTests {
       func tell(_ store: String) throws -> ChildProcess.Outcome {
         var words = command.split(separator: " ")
         words.insert("--store \(store)", at: 1)
-        return try Nobody.run("\(tool.path) \(words.joined(separator: " "))")
+        return try UnprivilegedUser.run("\(tool.path) \(words.joined(separator: " "))")
       }
       // The store itself is closed to others; then a directory above it as well.
       for (mode, sentence) in [
@@ -46,7 +48,7 @@ struct ForeignStoreTests {
           "\(outcome.standardError)")
         #expect(!outcome.standardError.contains("no store"))
       }
-      // Where one may look, nothing is nothing.
+      // In an accessible directory a missing store is reported as missing.
       try manager.setAttributes([.posixPermissions: 0o755], ofItemAtPath: path)
       #expect(try tell(path + "/none").status == .exited(2))
     }

@@ -6,7 +6,7 @@ import Foundation
 import LarderTesting
 import Testing
 
-/// What the tool writes arrives whole, or its exit code says that it did not.
+/// The tool's output is complete, or its exit code reports that it is not.
 @Suite(.timeLimit(.minutes(15))) struct OutputTests {
   private func shell(_ tool: Tool, _ script: String, in directory: String) throws
     -> ChildProcess.Outcome
@@ -31,8 +31,7 @@ import Testing
     try FileManager.default.contentsOfDirectory(atPath: directory).sorted()
   }
 
-  @Test func `An export replaces the file of an earlier one, and leaves nothing beside it`() throws
-  {
+  @Test func `An export replaces an earlier file and leaves no temporary file`() throws {
     try withFilledTool { tool, directory in
       let file = directory + "/entries.jsonl"
       func mode() throws -> Int? {
@@ -89,7 +88,7 @@ import Testing
       ("\"$1\" export /dev/full", 70),
       ("\"$1\" memo -- echo output > /dev/full", 1),
     ])
-  func `An answer that a full disk cuts is no success`(command: String, code: Int32) throws {
+  func `Output that a full disk truncates is a failure`(command: String, code: Int32) throws {
     try withFilledTool { tool, directory in
       let outcome = try shell(tool, command, in: directory)
       #expect(outcome.status == .exited(code), "\(outcome)")

@@ -194,7 +194,7 @@ struct PrometheusTests {
     }
   }
 
-  @Test func `Of a relaxed store the interval and what is not on the disk are told`() throws {
+  @Test func `Of a relaxed store the interval and the unsynced writes are shown`() throws {
     try withTool { (tool) throws in
       _ = try tool.output("set", "key", "value", "--durability", "relaxed")
       let statistics = try tool.json("stat")

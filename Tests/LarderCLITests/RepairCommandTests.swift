@@ -26,7 +26,7 @@ struct RepairCommandTests {
     }
   }
 
-  @Test func `A damaged durable store is verified, repaired, and sound afterwards`() throws {
+  @Test func `A damaged durable store is verified, repaired, and valid afterwards`() throws {
     try withTool { (tool) throws in
       try makeDamaged(tool)
       let verify = try tool.run("verify")

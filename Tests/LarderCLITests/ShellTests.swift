@@ -6,7 +6,7 @@ import Foundation
 import LarderTesting
 import Testing
 
-/// What a person's shell and terminal meet.
+/// The tool's behaviour in a person's shell and terminal.
 @Suite(.timeLimit(.minutes(15)))
 struct ShellTests {
   private static func isInstalled(_ program: String) -> Bool {
@@ -89,7 +89,7 @@ struct ShellTests {
     }
   }
 
-  @Test func `Colours are for terminals, unless asked for or forbidden`() throws {
+  @Test func `Colours are for terminals, unless requested or forbidden`() throws {
     try withTool { (tool) throws in
       _ = try tool.output("set", "key", "value")
       #expect(try !tool.output("list").contains("\u{1B}"))

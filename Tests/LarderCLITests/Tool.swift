@@ -6,7 +6,7 @@ import Foundation
 import LarderTesting
 import Testing
 
-/// The executable on a store of its own.
+/// The executable on a separate store.
 struct Tool {
   let store: String
   let path: String
@@ -16,14 +16,14 @@ struct Tool {
     path = try TestExecutable.tool.path
   }
 
-  /// Runs a subcommand on the store. Everything after `--` stays behind it.
+  /// Runs a subcommand on the store. Arguments after `--` stay after it.
   func run(_ arguments: String..., input: [String] = []) throws -> ChildProcess.Outcome {
     var arguments = arguments
     arguments.insert(contentsOf: ["--store", store], at: 1)
     return try ChildProcess.run(path, arguments, input: input)
   }
 
-  /// Runs a subcommand that must succeed and say nothing on standard error.
+  /// Runs a subcommand that must succeed and write nothing to standard error.
   func output(_ arguments: String..., input: [String] = []) throws -> String {
     var arguments = arguments
     arguments.insert(contentsOf: ["--store", store], at: 1)

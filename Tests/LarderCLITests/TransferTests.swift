@@ -8,7 +8,7 @@ import Testing
 
 @Suite(.timeLimit(.minutes(15)))
 struct TransferTests {
-  /// A store with an entry of each sort, and another one beside.
+  /// A store with an entry of each sort, and a second one.
   private func withStores(_ body: (Tool, Tool, _ directory: String) throws -> Void) throws {
     try withTemporaryDirectory { (path) throws in
       let tool = try Tool(store: path + "/store")
@@ -29,7 +29,7 @@ struct TransferTests {
     }
   }
 
-  /// The lines of a store, without what an import makes anew.
+  /// The lines of a store, without the fields that an import creates again.
   private func lines(_ tool: Tool) throws -> Set<String> {
     Set(
       try tool.run("export", "-").lines.map {
@@ -130,7 +130,7 @@ struct TransferTests {
     "{\"keyTag\":256,\"keyBase64\":\"YQ==\",\"text\":\"b\"}",
     "{\"keyTag\":1,\"key\":\"a\",\"text\":\"b\"}",
   ])
-  func `A line that is no entry is refused with its number`(line: String) throws {
+  func `An invalid line is refused with its number`(line: String) throws {
     try withTool { (tool) throws in
       let outcome = try tool.run("import", "-", input: ["{\"key\":\"good\",\"text\":\"1\"}", line])
       #expect(outcome.status == .exited(70))
@@ -140,7 +140,7 @@ struct TransferTests {
   }
 
   @Test(arguments: [[], ["--compact"]])
-  func `A copy is a whole store of its own, and never put over another`(flags: [String]) throws {
+  func `A copy is a complete separate store and never overwrites another`(flags: [String]) throws {
     try withStores { (tool, other, _) throws in
       let arguments = ["copy", other.store, "--store", tool.store] + flags
       #expect(try ChildProcess.run(tool.path, arguments).status == .exited(0))

@@ -30,7 +30,7 @@ private struct Plain: Codable, Sendable {
     #expect(try await values.next() == .some(1))
     try await other.setValue(2, forKey: "k")
     #expect(try await values.next() == .some(2))
-    // Equal values and other keys are not told.
+    // Equal values and other keys are not delivered.
     try await other.setValue(2, forKey: "k")
     try await other.setValue(9, forKey: "other")
     cache["k"] = 3
@@ -43,7 +43,7 @@ private struct Plain: Codable, Sendable {
     #expect(try await values.next() == .some(nil))
   }
 
-  @Test func `A value that expires is none from then on, though nobody writes`() async throws {
+  @Test func `A value that expires is observed as nil without a write`() async throws {
     let cache = PersistentCache<String, Int>(storage: store)
     try await cache.setValue(1, forKey: "k", expires: .after(.seconds(3600)))
     var values = cache.values(forKey: "k").makeAsyncIterator()
@@ -86,8 +86,7 @@ private struct Plain: Codable, Sendable {
     #expect(store.observerCount == 0)
   }
 
-  @Test func `A cache without a store tells of this process's changes and of expiry`() async throws
-  {
+  @Test func `A cache without a store reports changes of this process and expiry`() async throws {
     let cache = PersistentCache<String, Int>(storage: nil)
     var values = cache.values(forKey: "k").makeAsyncIterator()
     #expect(try await values.next() == .some(nil))

@@ -8,10 +8,10 @@ import LarderTesting
 import Synchronization
 import Testing
 
-/// A storage as somebody writes it: a dictionary of texts.
+/// A typical user's storage: a dictionary of texts.
 final class Drawer: CacheStorage {
   private let data = Mutex<[String: Data]>([:])
-  /// Called when bytes have been looked up and not been given yet, or are to be set and have not been.
+  /// Called between the look-up and the return of bytes, and before bytes are set.
   let onRead = Mutex<(@Sendable () -> Void)?>(nil)
   let onWrite = Mutex<(@Sendable () -> Void)?>(nil)
   let syncs = Mutex(0)
@@ -76,7 +76,7 @@ private final class Bare: CacheStorage {
   }
 
   @Test(arguments: [0, 3, 10_000])
-  func `A cache over a storage of one's own keeps the laws`(memoryCountLimit: Int) async {
+  func `A cache over a custom storage keeps the laws`(memoryCountLimit: Int) async {
     let cache = PersistentCache<String, [UInt8]>(
       storage: Drawer(), namespace: "laws", options: .init(memoryCountLimit: memoryCountLimit))
     await expectLaws(reading: cache, writing: cache)
@@ -89,7 +89,7 @@ private final class Bare: CacheStorage {
     await expectLaws(reading: one, writing: two)
   }
 
-  @Test func `Updates of a storage of one's own lose nothing`() async throws {
+  @Test func `Updates of a custom storage lose nothing`() async throws {
     let drawer = Drawer()
     let caches = (0..<2).map { _ in PersistentCache<String, Int>(storage: drawer) }
     let threads = (0..<4).map { thread in
@@ -106,7 +106,7 @@ private final class Bare: CacheStorage {
     #expect(caches[0]["n"] == 800)
   }
 
-  @Test func `Keys of a storage of one's own never run together`() throws {
+  @Test func `Keys of a custom storage never collide`() throws {
     let drawer = Drawer()
     func cache<Key: CacheKey>(_ namespace: String, _ key: Key.Type) -> PersistentCache<Key, String>
     {
@@ -133,7 +133,7 @@ private final class Bare: CacheStorage {
       }
       #expect(cache(namespace, Int.self)[1] == "i\(namespace)")
     }
-    // A namespace goes, and none beside it.
+    // One namespace is cleared, and no other.
     try cache("A", String.self).removeAll()
     #expect(drawer.contents.count == count - 2 * texts.count - 1)
     #expect(cache("AB", String.self)["x"] == "AB|x" && cache("A", Int.self)[1] == nil)
@@ -142,7 +142,7 @@ private final class Bare: CacheStorage {
     #expect(drawer.contents.keys.first == "my%20cache/1/caf%c3%a9")
   }
 
-  @Test func `Bytes that were not set for the key are an error, a miss, and computed anew`()
+  @Test func `Bytes not set for the key are an error, a miss, and computed again`()
     async throws
   {
     let drawer = Drawer()
@@ -182,7 +182,7 @@ private final class Bare: CacheStorage {
   }
 
   @Test(arguments: [0, 100])
-  func `M16: what has expired in a storage of one's own is never given`(
+  func `M16: an expired value of a custom storage is never returned`(
     memoryCountLimit: Int
   ) async throws {
     let drawer = Drawer()
@@ -226,7 +226,7 @@ private final class Bare: CacheStorage {
     }
   }
 
-  @Test func `Of two writes at once memory says what the storage kept`() throws {
+  @Test func `After two concurrent writes memory equals the storage`() throws {
     let drawer = Drawer()
     let cache = PersistentCache<String, Int>(storage: drawer)
     let other = PersistentCache<String, Int>(storage: drawer)
@@ -240,7 +240,7 @@ private final class Bare: CacheStorage {
     }
   }
 
-  @Test func `Caches over one object compute a key once and tell each other's observers`()
+  @Test func `Caches over one object compute a key once and notify each other's observers`()
     async throws
   {
     let drawer = Drawer()
@@ -260,7 +260,7 @@ private final class Bare: CacheStorage {
       }
       return try await group.reduce(into: []) { $0.append($1) }
     }
-    // Whoever came when the first had finished finds what it stored.
+    // A caller that came after the first had finished finds its stored value.
     #expect(Set(values) == [1])
     var observed = caches[0].values(forKey: "k").makeAsyncIterator()
     #expect(try await observed.next() == 1)
@@ -270,7 +270,7 @@ private final class Bare: CacheStorage {
     #expect(try await observed.next() == .some(nil))
   }
 
-  @Test func `What a storage of one's own cannot do is a typed error`() throws {
+  @Test func `An operation a custom storage does not support is a typed error`() throws {
     let drawer = Drawer()
     let cache = PersistentCache<String, Int>(storage: drawer, namespace: "n")
     #expect(cache.storage == nil && cache.customStorage === drawer)
@@ -289,7 +289,7 @@ private final class Bare: CacheStorage {
     #expect(try cache.values(forKeys: ["a", "b", "c"]) == ["a": 1, "b": 2])
   }
 
-  @Test func `A cache over an optional storage that is none is a cache in memory`() throws {
+  @Test func `A cache over a nil storage is a cache in memory`() throws {
     let none = PersistentCache<String, Int>(storage: nil as (any CacheStorage)?)
     none["a"] = 1
     #expect(none["a"] == 1 && none.storage == nil && none.customStorage == nil)
@@ -334,7 +334,7 @@ private final class Bare: CacheStorage {
     #expect(cache[item: "room"]?.expiration != nil)
     #expect(try cache.value(forKey: "past") == nil)
     #expect(throws: (any Error).self) { try cache.value(forKey: "broken") }
-    // What is set or removed is not found under the old text again.
+    // A key that is set or removed is not found under the old text again.
     try cache.setValue(["new"], forKey: "lobby")
     try cache.removeValue(forKey: "hall")
     cache.clearMemoryCache()

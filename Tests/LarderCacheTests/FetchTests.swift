@@ -16,7 +16,7 @@ import Testing
   init() throws { directory = try TemporaryDirectory() }
   var path: String { directory.path + "/store" }
 
-  /// A serial queue that knows itself.
+  /// A serial queue that can identify itself.
   struct Marked: Sendable {
     private static let mark = DispatchSpecificKey<Bool>()
     let queue = DispatchQueue(label: "fetch")
@@ -72,7 +72,7 @@ import Testing
   }
 
   @Test func `Without a queue it is the main one`() async throws {
-    // The queue and not the thread: a program that serves it by `dispatchMain` has none of its own.
+    // The queue and not the thread: a program that serves it by `dispatchMain` has no thread of it.
     let mark = DispatchSpecificKey<Bool>()
     DispatchQueue.main.setSpecific(key: mark, value: true)
     defer { DispatchQueue.main.setSpecific(key: mark, value: nil) }
@@ -169,7 +169,7 @@ import Testing
     #expect(try store.statistics().computations == 1)
   }
 
-  @Test func `A closed store costs nobody the completion`() async throws {
+  @Test func `A fetch on a closed store still calls its completion`() async throws {
     let errors = Shared(0)
     let store = try SharedStore(
       at: path, .init(onError: { _ in errors.value.withLock { $0 += 1 } }))
@@ -186,7 +186,7 @@ import Testing
     #expect(errors.value.withLock { $0 } == 2)
   }
 
-  @Test func `A fetch inside of a computation of the same key comes to an end`() async throws {
+  @Test func `A fetch inside a computation of the same key ends`() async throws {
     let cache = PersistentCache<String, Int>(storage: try SharedStore(at: path))
     let value = try await cache.value(forKey: "k") {
       await withCheckedContinuation { continuation in

@@ -19,7 +19,7 @@ import Testing
     store = try SharedStore(at: directory.path + "/store")
   }
 
-  /// Opens once, for all who wait.
+  /// Opens once, for all waiting tasks.
   final class Gate: Sendable {
     private let stream: AsyncStream<Void>
     private let opener: AsyncStream<Void>.Continuation
@@ -90,7 +90,7 @@ import Testing
     }
     #expect(cache["k"] == nil)
     #expect(try !cache.contains("k"))
-    // The next one computes anew.
+    // The next caller computes again.
     #expect(try await cache.value(forKey: "k") { 7 } == 7)
     #expect(cache["k"] == 7)
     if usesStore {
@@ -104,14 +104,14 @@ import Testing
     #expect(held.isEmpty)
   }
 
-  @Test func `While a value is computed nobody holds a snapshot or the writer lock`() async throws {
+  @Test func `While a value is computed no snapshot and no writer lock is held`() async throws {
     let cache = PersistentCache<Int, Int>(storage: store)
     for key in 0..<10 { try await cache.setValue(key, forKey: key) }
     let generation = try store.core.generation()
     let value = try await cache.value(forKey: 100) {
       #expect(cache[5] == 5)
       try expectNobodyReads(generation)
-      // Whoever wants to write does.
+      // Any caller may write.
       try await cache.setValue(1, forKey: 1)
       return try await cache.value(forKey: 101) {
         await Task.yield()
@@ -141,7 +141,7 @@ import Testing
     await begun.wait()
     let others = (0..<4).map { _ in Task { try await cache.value(forKey: "k") { 1 } } }
     for other in others { other.cancel() }
-    // The computation goes on: only the cancellation ends these.
+    // The computation continues: only the cancellation ends these.
     for other in others {
       await #expect(throws: CancellationError.self) { try await other.value }
     }

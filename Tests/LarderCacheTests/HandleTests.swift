@@ -10,7 +10,7 @@ import LarderTesting
 import Synchronization
 import Testing
 
-/// What handles hold, and what a hit does not do.
+/// The objects that handles retain, and the work that a hit avoids.
 @Suite(.timeLimit(.minutes(15))) struct HandleTests {
   let directory: TemporaryDirectory
   init() throws { directory = try TemporaryDirectory() }
@@ -92,7 +92,7 @@ import Testing
 
   // MARK: Hits
 
-  @Test func `A hit looks at no clock`() throws {
+  @Test func `A hit reads no clock`() throws {
     let counter = Shared(0)
     let store = try SharedStore(
       at: path,
@@ -145,7 +145,7 @@ import Testing
       try store.setBytes([1], forKey: key, in: "others")
       #expect(cache[0] == Counted(7))
     }
-    // It was looked up, and not decoded.
+    // It was searched for, and not decoded.
     #expect(try store.statistics().storeHits > loads)
     #expect(Counted.decoded.load(ordering: .relaxed) == before)
     let other = PersistentCache<Int, Counted>(storage: store)

@@ -34,7 +34,7 @@ private enum Second {
   }
 
   @Test(arguments: ["cbor", "property list", "memory", "custom"])
-  func `Values of many types come back, each by its key`(kind: String) async throws {
+  func `Values of many types are read as written, each by its key`(kind: String) async throws {
     let options = CacheOptions(codec: kind == "property list" ? .propertyList : .cbor)
     let drawer = Drawer()
     func make() -> MixedPersistentCache {
@@ -91,7 +91,7 @@ private enum Second {
     #expect(cache[Key<UInt8>("n")] == nil && cache[Key<Double>("n")] == nil)
     #expect(cache[Key<Int>("n")] == 1)
     #expect(cache[first] == First.Point(x: 9))
-    // Whoever computes or sets replaces it.
+    // A computation or an explicit set replaces it.
     #expect(try await cache.value(forKey: second) { Second.Point(y: 7) } == Second.Point(y: 7))
     if forgets { cache.clearMemoryCache() }
     #expect(cache[second] == Second.Point(y: 7) && cache[first] == nil)

@@ -185,7 +185,7 @@ final class Shared<Value: Sendable>: Sendable {
     #expect(cache["k"] == nil)
   }
 
-  @Test func `A computation that asks for its own key gets an error, not a hang`() async throws {
+  @Test func `A computation that requests its own key gets an error, not a hang`() async throws {
     let cache = PersistentCache<String, Int>(storage: store, namespace: "flight")
     let error = await #expect(throws: StoreError.self) {
       try await cache.value(forKey: "k") {
@@ -196,7 +196,7 @@ final class Shared<Value: Sendable>: Sendable {
     #expect(try await cache.value(forKey: "k") { 3 } == 3)
   }
 
-  @Test func `Writers go on through one move after another`() async throws {
+  @Test func `Writers continue through repeated generation switches`() async throws {
     let cache = PersistentCache<Int, Int>(storage: store, namespace: "moves")
     let stop = Shared(false)
     let mover = JoinableThread { [store] in
@@ -220,7 +220,7 @@ final class Shared<Value: Sendable>: Sendable {
     #expect(try store.verify() == [])
   }
 
-  @Test func `Asynchronous writes beside a close end, one way or the other`() async throws {
+  @Test func `Asynchronous writes during a close succeed or fail, and return`() async throws {
     for round in 0..<40 {
       let store = try SharedStore(at: directory.path + "/closing")
       let cache = PersistentCache<Int, Int>(storage: store)
@@ -236,7 +236,8 @@ final class Shared<Value: Sendable>: Sendable {
     }
   }
 
-  @Test func `A value of another type is a miss of the subscript and an error of the twin`() throws
+  @Test func `A value of another type is a miss of the subscript and an error of value(forKey:)`()
+    throws
   {
     let text = PersistentCache<String, String>(storage: store, namespace: "t")
     let numbers = PersistentCache<String, Int>(storage: store, namespace: "t")

@@ -55,7 +55,7 @@ import Testing
   }
 
   @Test(arguments: [false, true])
-  func `M16: an expired value is computed anew, in memory or not`(forgets: Bool) async throws {
+  func `M16: an expired value is computed again, in memory or not`(forgets: Bool) async throws {
     let clock = ManualClock()
     let store = try SharedStore(at: path, .init(clock: StoreClock { clock.now }))
     let cache = PersistentCache<String, Int>(storage: store)
@@ -67,7 +67,7 @@ import Testing
     #expect(cache["k"] == 3)
   }
 
-  @Test func `M17: short byte strings come back as they were`() throws {
+  @Test func `M17: short byte strings are read as written`() throws {
     let store = try SharedStore(at: path)
     let data = PersistentCache<Int, Data>(storage: store, namespace: "data")
     let arrays = PersistentCache<Int, [UInt8]>(storage: store, namespace: "arrays")
@@ -157,7 +157,7 @@ import Testing
     #expect(try store.verify() == [])
   }
 
-  /// Encodes unless it is told not to.
+  /// Encodes unless the test forbids it.
   struct Moody: Codable, Sendable, Hashable {
     var number: Int
     struct Refusal: Error {}

@@ -19,7 +19,7 @@ import Testing
     #expect(Base64.bytes(bare) == Array(plain.utf8))
   }
 
-  @Test func `Any bytes come back in both alphabets`() {
+  @Test func `Any bytes survive a round trip in both alphabets`() {
     let seed = Seed.announce()
     var random = seed.generator()
     for _ in 0..<500 {
@@ -35,7 +35,7 @@ import Testing
   }
 
   @Test(arguments: ["Z", "Zg=Zg", "Zh==", "Zm9=", "Zm 9", "Zm9v!", "é"])
-  func `What is no base64, or another text of the same bytes, is refused`(text: String) {
+  func `Invalid and non-canonical base64 is refused`(text: String) {
     #expect(Base64.bytes(text) == nil)
   }
 }

@@ -6,7 +6,7 @@ import Foundation
 import LarderCoding
 import Testing
 
-/// Encodes, decodes, and compares; returns the bytes for a closer look.
+/// Encodes, decodes, and compares; returns the bytes for further checks.
 @discardableResult
 func expectRoundTrip<Value: Codable & Equatable>(
   _ value: Value, sourceLocation: SourceLocation = #_sourceLocation
@@ -67,11 +67,11 @@ struct CBORCodableTests {
     var set: Set<String> = ["x"]
   }
 
-  @Test func `A type with a field of every kind comes back equal`() throws {
+  @Test func `A type with a field of every kind survives a round trip`() throws {
     try expectRoundTrip(Everything())
   }
 
-  @Test func `Lone values come back equal`() throws {
+  @Test func `Lone values survive a round trip`() throws {
     #expect(try expectRoundTrip("a") == "6161")
     #expect(try expectRoundTrip(-1) == "20")
     #expect(try expectRoundTrip(1.0) == "f93c00")
@@ -89,7 +89,7 @@ struct CBORCodableTests {
 
   struct Empty: Codable, Equatable {}
 
-  @Test func `Values without fields come back equal`() throws {
+  @Test func `Values without fields survive a round trip`() throws {
     #expect(try expectRoundTrip(Empty()) == "a0")
     #expect(try expectRoundTrip([Empty(), Empty()]) == "82a0a0")
     #expect(try expectRoundTrip([] as [Empty]) == "80")
@@ -104,7 +104,7 @@ struct CBORCodableTests {
 
   enum Suit: String, Codable { case hearts, spades }
 
-  @Test func `Enums with and without payloads come back equal`() throws {
+  @Test func `Enums with and without payloads survive a round trip`() throws {
     #expect(try expectRoundTrip(Suit.spades) == "66737061646573")
     #expect(try expectRoundTrip(Shape.none) == "a1646e6f6e65a0")
     try expectRoundTrip(Shape.circle(radius: 0.1))
@@ -136,14 +136,14 @@ struct CBORCodableTests {
   }
 
   @Test(arguments: [0, 1, 22, 23, 24, 25, 255, 256, 257, 70_000])
-  func `Containers of any size come back equal`(count: Int) throws {
+  func `Containers of any size survive a round trip`(count: Int) throws {
     try expectRoundTrip((0..<count).map { Int16(truncatingIfNeeded: $0) })
     let pairs = (0..<min(count, 2_000)).map { (String($0), [$0, count]) }
     try expectRoundTrip(Dictionary(uniqueKeysWithValues: pairs))
     try expectRoundTrip(String(repeating: "é", count: count))
   }
 
-  @Test func `URLs with a base and relative ones come back equal`() throws {
+  @Test func `URLs with a base and relative ones survive a round trip`() throws {
     let base = try #require(URL(string: "http://example.org/dir/"))
     try expectRoundTrip(#require(URL(string: "file", relativeTo: base)))
     try expectRoundTrip(#require(URL(string: "a/b")))
@@ -154,11 +154,11 @@ struct CBORCodableTests {
     "340282366920938463463374607431768211455", "-340282366920938463463374607431768211455",
     "1e127", "-1e-127", "18446744073709551616", "-18446744073709551616", "-18446744073709551617",
   ])
-  func `Decimals come back equal`(text: String) throws {
+  func `Decimals survive a round trip`(text: String) throws {
     try expectRoundTrip(#require(Decimal(string: text)))
   }
 
-  @Test func `A missing field says what helps`() throws {
+  @Test func `An error about a missing field names the remedy`() throws {
     struct Two: Codable {
       var a: Int
       var b: Int = 7
@@ -204,7 +204,7 @@ struct CBORCodableTests {
     }
   }
 
-  @Test func `Fields that are missing or null are told apart from wrong ones`() throws {
+  @Test func `Missing or null fields are distinguished from wrong ones`() throws {
     struct Fields: Codable { var a: Int? }
     struct Needed: Codable { var a: Int }
     func read<Value: Decodable>(_ hex: String, _ type: Value.Type) throws -> Value {

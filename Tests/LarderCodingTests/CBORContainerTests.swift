@@ -49,7 +49,9 @@ struct CBORContainerTests {
     }
   }
 
-  @Test func `A subclass comes back with its superclass, in a field or in the same map`() throws {
+  @Test func `A subclass survives a round trip with its superclass, in a field or the same map`()
+    throws
+  {
     let dog = Dog(name: "Rex", tricks: ["sit", "roll"])
     let bytes = try CBOREncoder().encode([dog])
     let back = try #require(try CBORDecoder().decode([Dog].self, from: bytes).first)
@@ -106,7 +108,7 @@ struct CBORContainerTests {
     try expectRoundTrip([Interleaved(), Interleaved()])
   }
 
-  @Test func `A container asked for twice is the same container`() throws {
+  @Test func `A container requested twice is the same container`() throws {
     struct Twice: Encodable {
       func encode(to encoder: any Encoder) throws {
         var first = encoder.container(keyedBy: Key.self)

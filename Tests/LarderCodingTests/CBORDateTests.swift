@@ -21,11 +21,11 @@ struct CBORDateTests {
     Date.distantPast.timeIntervalSinceReferenceDate,
     Date.distantFuture.timeIntervalSinceReferenceDate, 700_000_000.123_456_7, .infinity,
   ])
-  func `Every date comes back exactly`(reference: Double) throws {
+  func `Every date survives a round trip exactly`(reference: Double) throws {
     try expectRoundTrip(Date(timeIntervalSinceReferenceDate: reference))
   }
 
-  @Test func `Random dates come back exactly`() throws {
+  @Test func `Random dates survive a round trip exactly`() throws {
     var generator = SeededGenerator(seed: printedSeed())
     for _ in 0..<5_000 {
       let near = Double.random(in: 7e8...9e8, using: &generator)

@@ -187,7 +187,7 @@ struct CBORVectorTests {
     #expect(try read("a201020304", [Int: Int].self) == [1: 2, 3: 4])
   }
 
-  @Test func `Every half comes back as itself`() throws {
+  @Test func `Every half survives a round trip`() throws {
     for bits in UInt16.min ... .max {
       let value = HalfFloat.value(bits: bits)
       if value.isNaN { continue }
@@ -197,7 +197,7 @@ struct CBORVectorTests {
     }
   }
 
-  @Test func `Floats that are no halves are written as single or double`() {
+  @Test func `Floats that do not fit a half are written as single or double`() {
     func written(_ value: Double) -> String { hexadecimal(CBORValue.float(value).encoded) }
     #expect(written(65505) == "fa477fe100")
     #expect(written(0x1p-25) == "fa33000000")

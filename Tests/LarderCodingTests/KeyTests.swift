@@ -71,7 +71,7 @@ struct KeyTests {
     #expect(key(Level.low) == key(1))
   }
 
-  @Test func `A type that describes itself has a key of its own kind`() {
+  @Test func `A type with a description has a separate kind of key`() {
     #expect(key(Route(description: "a/b")) == "6 612f62")
   }
 

@@ -38,7 +38,7 @@ struct StandardCodingTests {
     #expect(try stored(Date(timeIntervalSinceReferenceDate: 1.5)) == "23 000000000000f83f")
   }
 
-  @Test func `Plain values come back equal`() throws {
+  @Test func `Plain values survive a round trip`() throws {
     #expect(try roundTrip(Data([0, 9])) == Data([0, 9]))
     #expect(try roundTrip([] as [UInt8]) == [])
     #expect(try roundTrip("👩‍👩‍👧‍👦 text") == "👩‍👩‍👧‍👦 text")
@@ -109,7 +109,7 @@ struct StandardCodingTests {
     #expect(!codes.contains(nil))
   }
 
-  @Test func `An entry of a codec nobody has is unsupported`() {
+  @Test func `An entry of an unknown codec is unsupported`() {
     #expect(
       failureCode {
         _ = try StandardCoding.decode(
@@ -140,7 +140,7 @@ struct StandardCodingTests {
     }
   }
 
-  @Test func `A failure says the type, the place and what to do`() throws {
+  @Test func `A failure names the type, the position and the remedy`() throws {
     struct Wrong: Codable { var x: String }
     let bytes = try CBORCodec().encode([Point(x: 1, y: 2)])
     do {

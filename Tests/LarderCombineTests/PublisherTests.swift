@@ -21,7 +21,7 @@ struct Car: Storable, Equatable {
   var year: Int
 }
 
-/// A subscriber that wants what it is told to want, and hands on what it gets.
+/// A subscriber with adjustable demand that forwards the values it receives.
 final class Demander<Input: Sendable, Failure: Error>: Subscriber, Sendable {
   enum Event: Sendable {
     case value(Input)
@@ -29,7 +29,7 @@ final class Demander<Input: Sendable, Failure: Error>: Subscriber, Sendable {
     case failed(any Error)
   }
 
-  // Sound: a subscription may be asked and cancelled from any thread.
+  // `@unchecked Sendable`: a subscription may be requested from and cancelled on any thread.
   private struct Held: @unchecked Sendable {
     var subscription: (any Subscription)?
   }
@@ -79,12 +79,12 @@ final class Demander<Input: Sendable, Failure: Error>: Subscriber, Sendable {
     store = try ObjectStore(at: directory.appending("store"), StoreOptions())
   }
 
-  /// Waits until so many observers wait in the store.
+  /// Waits until `count` observers wait in the store.
   private func observers(_ count: Int) async {
     while store.storage.observerCount != count { await Task.yield() }
   }
 
-  @Test func `A publisher gives what is wanted and, to who comes late, the newest alone`()
+  @Test func `A publisher delivers on demand, and only the newest state to a late subscriber`()
     async throws
   {
     let demander = Demander<[Car], any Error>()
@@ -116,7 +116,7 @@ final class Demander<Input: Sendable, Failure: Error>: Subscriber, Sendable {
     await observers(0)
   }
 
-  @Test func `Changes are published, folded while nobody wants them`() async throws {
+  @Test func `Changes are published, and combined without demand`() async throws {
     let demander = Demander<ListChange<Car>, any Error>()
     store.objects(Car.self).changes.publisher().subscribe(demander)
     demander.want(1)
@@ -130,7 +130,7 @@ final class Demander<Input: Sendable, Failure: Error>: Subscriber, Sendable {
     #expect(change?.updated.isEmpty == true && change?.removed.isEmpty == true)
   }
 
-  @Test func `An object's publisher fails when there is none any more, as Papyrus' does`()
+  @Test func `An object's publisher fails when the object is deleted, as in Papyrus`()
     async throws
   {
     try await store.save(Car(id: "1", year: 1))
@@ -172,12 +172,12 @@ final class Demander<Input: Sendable, Failure: Error>: Subscriber, Sendable {
     }
   }
 
-  @Test func `A query's publisher finishes when the store is closed and tells onError`()
+  @Test func `A query's publisher finishes when the store is closed and reports to onError`()
     async throws
   {
-    let told = AsyncStream<String>.makeStream()
+    let reported = AsyncStream<String>.makeStream()
     let path = directory.appending("other")
-    let options = StoreOptions(onError: { told.continuation.yield("\($0)") })
+    let options = StoreOptions(onError: { reported.continuation.yield("\($0)") })
     let other = try ObjectStore(at: path, options)
     let demander = Demander<[Car], Never>()
     other.objects(Car.self).publisher().subscribe(demander)
@@ -188,7 +188,7 @@ final class Demander<Input: Sendable, Failure: Error>: Subscriber, Sendable {
       Issue.record("it goes on")
       return
     }
-    var texts = told.stream.makeAsyncIterator()
+    var texts = reported.stream.makeAsyncIterator()
     #expect(await texts.next()?.contains("closed") == true)
   }
 }

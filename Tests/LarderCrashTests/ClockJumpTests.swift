@@ -33,7 +33,7 @@ extension Crashes {
     try cache.setValue("new", forKey: 3, expires: .at(millisecondsSince1970: clock.now + hour))
     #expect(try cache.value(forKey: 3) == "new")
 
-    // Eviction goes by use, and the budget holds, whatever the clock says.
+    // Eviction is by use, and the budget holds, at any clock time.
     var jumps = direction
     for key in 100..<400 {
       if key % 50 == 0 {

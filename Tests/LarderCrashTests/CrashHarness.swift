@@ -7,13 +7,13 @@ import Larder
 import LarderEngine
 import LarderTesting
 
-/// Where scenarios are struck: a victim, a witness that may have the store open, and a judge that
-/// opens it afterwards. Witness and judge live on from one blow to the next.
+/// A harness that injects faults into scenarios: a victim, a witness that may have the store open,
+/// and an oracle that opens it afterwards. Witness and oracle live from one fault to the next.
 final class CrashHarness {
   /// A judgement that failed.
   struct UnexpectedOutcome: Error, CustomStringConvertible { let description: String }
 
-  /// What happens to the victim.
+  /// The fault injected into the victim.
   enum InjectedFault: CustomStringConvertible {
     case none
     case fault(String)
@@ -36,7 +36,7 @@ final class CrashHarness {
     }
   }
 
-  /// How long anything at all may take once somebody is dead.
+  /// The time limit of any operation after a process was killed.
   static let deadline = Duration.seconds(20)
 
   private let scratch: Scratch
@@ -49,9 +49,9 @@ final class CrashHarness {
 
   init() throws { scratch = try Scratch() }
 
-  /// Runs a scenario, strikes, and judges what is left.
+  /// Runs a scenario, injects the fault, and checks the result.
   ///
-  /// - Returns: Whether the blow fell.
+  /// - Returns: Whether the fault was injected.
   func strike(_ scenario: Scenario, _ blow: InjectedFault) throws -> Bool {
     count += 1
     let path = scratch.appending("store\(count)")
@@ -64,7 +64,7 @@ final class CrashHarness {
     do {
       return try strike(scenario, blow, path, log)
     } catch {
-      // Whoever may hang is replaced.
+      // A peer that may hang is replaced.
       (witness, judge) = (nil, nil)
       throw UnexpectedOutcome(description: "\(scenario), \(blow): \(error)")
     }
@@ -104,13 +104,13 @@ final class CrashHarness {
     return hasFallen
   }
 
-  /// Whether the blow met a call of libdispatch and not one of the store.
+  /// Returns whether the fault hit a call of libdispatch and not one of the store.
   private func hasStruckDispatch(_ blow: InjectedFault) throws -> Bool {
     guard case .call = blow else { return false }
     return StraceLog.hasStruckDispatch(StraceLog.parse(try TestFiles.contents(of: struckCalls)))
   }
 
-  /// The calls of the name that was struck.
+  /// The recorded calls of the name that got the fault.
   private var struckCalls: String { scratch.appending("struck") }
 
   private func start(_ blow: InjectedFault) throws -> ChildProcess {
@@ -140,14 +140,15 @@ final class CrashHarness {
     return try SystemCallSite.all(in: calls)
   }
 
-  /// A cache may evict, and begin anew when it cannot trust its file; killing is no reason to.
+  /// A cache may evict, and start empty when it cannot trust its file; a kill does not justify
+  /// that.
   private func mayForget(_ scenario: Scenario, _ blow: InjectedFault) -> Bool {
     scenario.mayForget || (!blow.isLethal && scenario.durability == .cache)
   }
 
   // MARK: Judging
 
-  /// Books the victim's answers: what it was told is done has to be there.
+  /// Records the victim's answers: every acknowledged command has to be in the store.
   private func account(
     _ commands: [String], _ answers: [String], _ model: inout StoreModel, mayFail: Bool,
     mayForget: Bool
@@ -178,7 +179,7 @@ final class CrashHarness {
     "outcomeUnknown", "system", "unreadableEntry",
   ]
 
-  /// The witness goes on, somebody new opens the store, and both find what was acknowledged.
+  /// The witness continues, a new process opens the store, and both find the acknowledged data.
   private func examine(
     _ path: String, _ scenario: Scenario, _ model: StoreModel, _ witness: ChildProcess?,
     _ mayForget: Bool
@@ -205,12 +206,12 @@ final class CrashHarness {
   }
 
   private func read(
-    _ peer: ChildProcess, _ model: StoreModel, _ mayForget: Bool, _ who: String
+    _ peer: ChildProcess, _ model: StoreModel, _ mayForget: Bool, _ reader: String
   ) throws -> StoreModel.State {
     let dump = try peer.ask("dump 0 30", deadline: Self.deadline)
     guard let state = StoreModel.state(of: dump), model.admits(state, mayForget: mayForget) else {
       throw UnexpectedOutcome(
-        description: "The \(who) read \(dump), and not one of \(model.states).")
+        description: "The \(reader) read \(dump), and not one of \(model.states).")
     }
     return state
   }

@@ -15,13 +15,13 @@ import Testing
   let hasFaults = false
 #endif
 
-/// Why a test is left out of builds without the trait.
+/// The reason for skipping a test in builds without the trait.
 let needsFaults: Comment = "fault points exist only with swift test --traits default,FaultInjection"
 
-/// Why a test is left out where nobody may trace.
+/// The reason for skipping a test where tracing is forbidden.
 var needsStrace: Comment { Comment(rawValue: Strace.missing ?? "strace is there") }
 
-/// How much of a sweep to run: `LARDER_SWEEP=full` for all of it.
+/// The part of a sweep to run: `LARDER_SWEEP=full` for all of it.
 enum Sweep {
   static let isFull = ProcessInfo.processInfo.environment["LARDER_SWEEP"] == "full"
 
@@ -35,7 +35,7 @@ enum Sweep {
     return (0..<count).map { sites[min(sites.count - 1, Int(start + Double($0) * stride))] }
   }
 
-  /// A line for whoever reads the log.
+  /// A line for the log.
   static func report(_ line: String) {
     FileHandle.standardError.write(Data("crash: \(line)\n".utf8))
   }

@@ -39,7 +39,7 @@ import Testing
     for name in names { #expect(outcome.runs[name] ?? 0 > 20, "\(name)") }
   }
 
-  @Test func `A fuzzer finds a trap behind two comparisons, names it and keeps the input`() throws {
+  @Test func `A fuzzer finds a trap after two comparisons, names it and keeps the input`() throws {
     let directory = try TemporaryDirectory()
     let outcome = try FuzzRun.run(
       targets: ["canary"], seconds: 3, seed: 1, corpus: directory.path, report: { _ in })
@@ -52,7 +52,7 @@ import Testing
   }
 }
 
-/// The judge: everything it has to notice, forged.
+/// The oracle: every anomaly it has to detect, forged.
 @Suite struct DamageJudgeTests {
   static let seed: UInt64 = 5
   static let model = DamageModel(template: 2, seed: seed)
@@ -67,7 +67,7 @@ import Testing
     DamageValue.bytes(template: template, key: key, sequence: sequence)
   }
 
-  /// What an opener of a sound store sees.
+  /// Returns the observation of a process that opens a valid store.
   func soundObservation() -> DamageObservation {
     var seen = DamageObservation(opening: .opened)
     seen.findings = 0
@@ -89,7 +89,7 @@ import Testing
     ).judge(seen)
   }
 
-  @Test func `A sound store is no violation`() {
+  @Test func `A valid store is not a violation`() {
     for durability in Durability.allCases { #expect(judge(durability) { _ in } == []) }
   }
 
@@ -178,7 +178,7 @@ import Testing
     #expect(cache.judgeOwn(Self.living, .miss, isAnnounced: false) != nil)
   }
 
-  @Test func `The model holds what it says: every value reads back as itself`() {
+  @Test func `The model is consistent: every value is read as written`() {
     #expect(Self.model.newest.count > 40 && Self.model.newest.count < Self.model.keys.count)
     for (key, sequences) in Self.model.history {
       for sequence in sequences {

@@ -16,7 +16,7 @@ import Testing
   import Darwin
 #endif
 
-/// What the damage mode found, each by the few bytes that did it.
+/// The defects that the damage mode found, each with the few bytes that cause it.
 @Suite(.timeLimit(.minutes(15))) struct DamageRegressionTests {
   let directory: TemporaryDirectory
   init() throws { directory = try TemporaryDirectory() }
@@ -95,7 +95,7 @@ import Testing
   }
 
   @Test(arguments: Stranger.allCases)
-  func `What is no file in a file's place is damage, and never waited for`(
+  func `A non-file at the path of a file is damage and never blocks`(
     stranger: Stranger
   ) throws {
     for name in ["data.mdb", "lock.mdb", "shared.table", "state", "presence"] {
@@ -119,7 +119,7 @@ import Testing
     }
   }
 
-  /// Changes a byte behind a pattern in data.mdb, wherever a page holds it.
+  /// Changes a byte after a pattern in data.mdb, in every page that contains it.
   func spoil(_ pattern: [UInt8], plus offset: Int, in file: String) throws {
     let data = try TestFiles.contents(of: file)
     var found = 0

@@ -4,14 +4,14 @@
 
 import LarderTesting
 
-/// How a power cut decides what reached the disk of what need not have.
+/// The rule by which a power cut selects the unsynced writes that reached the disk.
 struct DiskFate: CustomStringConvertible {
   enum Manner: CaseIterable {
     /// Nothing but what had to.
     case nothing
     /// Everything, as if the process had only been killed.
     case everything
-    /// Each page by itself; each sector by itself.
+    /// Each page separately; each sector separately.
     case pages, sectors
     /// The first writes, in their order, the last of them torn.
     case inOrder
@@ -20,7 +20,7 @@ struct DiskFate: CustomStringConvertible {
   }
 
   let manner: Manner
-  /// What is written whole or not at all.
+  /// The number of bytes that are written completely or not at all.
   let unit: Int
   /// Files that are mapped and written to by others: what they were in the end.
   let mappedInTheEnd: [String: [UInt8]]
@@ -36,7 +36,7 @@ struct DiskFate: CustomStringConvertible {
 
   var description: String { "\(manner)" }
 
-  /// How many of a directory's changes are done.
+  /// Returns how many of a directory's changes are kept.
   mutating func kept(ofChanges count: Int) -> Int {
     switch manner {
     case .nothing: 0

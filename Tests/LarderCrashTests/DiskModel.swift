@@ -10,8 +10,8 @@ import LarderTesting
 //
 //   a file       What was written before its last fsync or fdatasync is there, and so is what was
 //                written through O_DSYNC. Of what was written since, each 512-byte sector may be
-//                there or not, whichever order it was written in; the file may be as long as its
-//                last byte that is there, or longer, up to the length it had, with zeros.
+//                there or not, in any order of writing; the file may be as long as its last byte
+//                that is there, or longer, up to the length it had, with zeros.
 //   a directory  What was in it at its last fsync is in it. Of what was created, renamed and removed
 //                in it since, some first part is done. That order is kept within one directory is
 //                an assumption (every journaling file system does it); between directories nothing
@@ -26,9 +26,9 @@ struct DiskModel {
   private struct File {
     var stable: [UInt8] = []
     var pending: [Change] = []
-    /// Which event each of them was.
+    /// The event number of each write.
     var moments: [Int] = []
-    /// The length for those who run.
+    /// The length as running processes see it.
     var size = 0
   }
 
@@ -55,8 +55,8 @@ struct DiskModel {
 
   // MARK: - What is done to it
 
-  /// - Parameter losing: For a sync: which of the file's unsynced writes the disk forgets, though
-  ///   it says that all are there.
+  /// - Parameter losing: For a sync: which of the file's unsynced writes the disk loses, though the
+  ///   sync succeeds.
   mutating func apply(_ event: DiskEvent, losing: Int? = nil) {
     defer { eventCount += 1 }
     switch event {
@@ -96,14 +96,14 @@ struct DiskModel {
     }
   }
 
-  /// How many writes a sync of this file would make safe.
+  /// Returns how many writes a sync of this file would make durable.
   func unsyncedWrites(_ path: String) -> Int {
     node(path).flatMap { files[$0]?.pending.count } ?? 0
   }
 
   private mutating func synchronize(_ node: Int, begun: Int, losing: Int?) {
     guard var file = files[node] else { return }
-    // What came after it had begun need not be in it.
+    // It need not contain writes that came after it had begun.
     let count = file.moments.prefix { $0 < begun }.count
     for (index, change) in file.pending[..<count].enumerated() {
       switch change {

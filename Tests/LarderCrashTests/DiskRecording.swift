@@ -4,7 +4,7 @@
 
 import LarderTesting
 
-/// Something a process did to the files below one directory, or said.
+/// An operation of a process on the files below one directory, or a line of its output.
 enum DiskEvent {
   case makeDirectory(String)
   case create(String)
@@ -22,9 +22,9 @@ enum DiskEvent {
   case output(String)
 }
 
-/// What a process did, in order, from strace's record of it.
+/// The operations of a process, in order, from strace's record.
 struct DiskRecording {
-  /// All that changes files, and `lseek`, which says where `writev` writes.
+  /// The calls that change files, and `lseek`, which sets the position of `writev`.
   static let calls = [
     "openat", "mkdir", "mkdirat", "rename", "unlink", "unlinkat", "rmdir", "lseek", "pwrite64",
     "pwritev",
@@ -35,9 +35,9 @@ struct DiskRecording {
   private let root: String
   private var position: [Int: Int] = [:]
   private var stable: Set<Int> = []
-  /// What each descriptor was opened as: `/proc/self/fd/<n>/...` is a path below it.
+  /// The path each descriptor was opened as: `/proc/self/fd/<n>/...` is a path below it.
   private var opened: [Int: String] = [:]
-  /// How many events there were before each call ended.
+  /// The number of events before each call ended.
   private var counts: [Int] = []
 
   /// - Parameter root: The directory below which files count, without a slash at the end.

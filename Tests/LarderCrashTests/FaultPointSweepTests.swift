@@ -7,17 +7,17 @@ import LarderTesting
 import Testing
 
 extension Crashes {
-  /// Where each point is passed: a scenario, and the passages of it to strike at.
+  /// The scenario that passes each point, and the passages at which to inject the fault.
   static let passages: [FaultPoint: [(scenario: String, numbers: [Int])]] = {
     let creations = ["create a cache", "create a durable store", "create a relaxed store"]
     let condemnations = [
-      "condemn a damaged file", "condemn beside another", "condemn a damaged table beside another",
-      "a cache after a crash of the system", "compact beside another", "compact a durable store",
-      "compact a durable store beside another", "compact a relaxed store beside another",
+      "condemn a damaged file", "condemn with another", "condemn a damaged table with another",
+      "a cache after a crash of the system", "compact with another", "compact a durable store",
+      "compact a durable store with another", "compact a relaxed store with another",
     ]
     let openings =
       creations + condemnations + [
-        "open alone", "open beside another", "remake a table that is gone",
+        "open alone", "open with another", "remake a table that is gone",
         "remake the table of another boot", "a durable store after a crash of the system",
         "a relaxed store after a crash of the system",
       ]
@@ -26,9 +26,9 @@ extension Crashes {
       "remove everything", "commit to a relaxed store",
     ]
     let closings = [
-      "close alone", "close a durable store", "close beside another", "close a relaxed store",
+      "close alone", "close a durable store", "close with another", "close a relaxed store",
     ]
-    let syncs = ["sync a relaxed store", "sync a relaxed store beside another"]
+    let syncs = ["sync a relaxed store", "sync a relaxed store with another"]
     let restorations = ["a relaxed store after a crash of the system"]
     func at(_ scenarios: [String], _ numbers: Int...) -> [(scenario: String, numbers: [Int])] {
       scenarios.map { ($0, numbers) }
@@ -46,10 +46,10 @@ extension Crashes {
       .betweenStamps: at(["commit to a cache", "commit to a durable store"], 1, 4),
       .afterStamps: at(commits, 1), .beforeCommit: at(commits, 1), .afterCommit: at(commits, 1),
       .beforeWake: at(commits, 1),
-      .afterRenew: at(["open alone", "open beside another", "compute"], 1),
-      .beforeFill: at(["open alone", "open beside another"], 1),
-      .condemnMarked: at(["condemn beside another", "compact beside another"], 1),
-      .copyWritten: at(["compact beside another"], 1),
+      .afterRenew: at(["open alone", "open with another", "compute"], 1),
+      .beforeFill: at(["open alone", "open with another"], 1),
+      .condemnMarked: at(["condemn with another", "compact with another"], 1),
+      .copyWritten: at(["compact with another"], 1),
       .closeGateTaken: at(closings, 1), .closeSynced: at(closings, 1), .closeDone: at(closings, 1),
       .stateDirty: at(["commit alone", "close alone", "close a durable store"], 1),
       .syncBegun: at(syncs, 1, 2), .beforeRecord: at(syncs, 1, 2), .afterRecord: at(syncs, 1, 2),
@@ -60,7 +60,7 @@ extension Crashes {
     ]
   }()
 
-  @Test func `Every fault point is struck by the sweep`() {
+  @Test func `The sweep injects a fault at every fault point`() {
     // Those within the transactions of objects are `ObjectSweepTests.swift`'s.
     let missing = FaultPoint.allCases.filter {
       Self.passages[$0]?.isEmpty ?? true && !Self.objectPoints.contains($0)

@@ -8,7 +8,7 @@ import Testing
 // Objects and their indexes are kept by a durable store, so the power may fail at any moment: what
 // was acknowledged is there, of what was under way all or nothing, and indexes fit.
 
-/// What the disk may look like when the power fails while objects are saved and deleted.
+/// The possible images of the disk after a power failure while objects are saved and deleted.
 struct ObjectPowerCut {
   static let commands = [
     "note save 0 4 first", "note save 2 6 second", "note delete 1 2", "note save 50 90 many",
@@ -18,7 +18,7 @@ struct ObjectPowerCut {
   ]
 
   let life: RecordedLife
-  /// What is there after so many of the commands, the first of which opens.
+  /// The states after 0, 1, 2 … of the commands, the first of which opens.
   let states: [String]
 
   init(in scratch: Scratch) throws {
@@ -33,7 +33,7 @@ struct ObjectPowerCut {
     var states: [String] = []
     for command in script(scratch.appending("clean")) {
       _ = try peer.ask(command, deadline: CrashHarness.deadline)
-      // What is closed is as it was.
+      // Closing does not change the state.
       let state =
         command == "note close"
         ? states.last! : try peer.ask("note state", deadline: CrashHarness.deadline)
@@ -46,7 +46,7 @@ struct ObjectPowerCut {
     self.states = states
   }
 
-  /// Cuts the power `count` times and looks at what is left.
+  /// Cuts the power `count` times and checks the remaining images.
   ///
   /// - Parameter lies: Whether the disk loses, once in each image, a write that was synced.
   func cut(

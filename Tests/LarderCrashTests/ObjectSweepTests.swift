@@ -9,17 +9,17 @@ import LarderSystem
 import LarderTesting
 import Testing
 
-// Objects, struck at every point of a transaction and at every step of what takes several. A clean
-// run says which states there are; a victim that was told of so many commands leaves the state after
-// these, or after one more. Another process has the store open all the time, finds that state, and
-// goes on to the end.
+// Objects, killed at every point of a transaction and at every step of longer operations. A clean
+// run determines the possible states; a victim that acknowledged N commands leaves the state after
+// N or N + 1 of them. Another process has the store open all the time, finds that state, and
+// continues to the end.
 
 extension Crashes {
   static let objectPoints: [FaultPoint] = [
     .objectIndexed, .objectUnlinked, .catalogChanged, .migrationNoted, .numberDropped, .sweepStep,
   ]
 
-  /// The points of every transaction, beside those of objects.
+  /// The points of every transaction, in addition to those of objects.
   private static let everyPoint: [FaultPoint] =
     objectPoints + [
       .begin, .betweenPuts, .beforeStamps, .betweenStamps, .afterStamps, .beforeCommit,
@@ -105,7 +105,7 @@ extension Crashes {
     #expect(kills >= 10)
   }
 
-  /// - Returns: Whether the blow fell.
+  /// - Returns: Whether the fault was injected.
   private static func strike(
     _ scenario: NoteScenario, _ states: [String], _ path: String, _ faults: String, _ blow: String
   ) throws -> Bool {
@@ -207,7 +207,7 @@ extension Crashes {
   }
 }
 
-/// What verify() says of a store, asked by this process.
+/// The findings of verify() for a store, computed by this process.
 enum SharedStoreFindings {
   static func of(_ path: String) throws -> [String] {
     let store = try ObjectStore(at: path)

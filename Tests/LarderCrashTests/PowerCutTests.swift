@@ -16,7 +16,7 @@ struct RecordedLife {
   /// The directory the store was in: all is below it.
   let root: String
 
-  /// Runs a peer that is told `commands` of a store at `root`/store.
+  /// Runs a peer with `commands` for a store at `root`/store.
   ///
   /// - Parameter environment: A rule that the recorded process breaks, perhaps.
   init(
@@ -45,7 +45,8 @@ struct RecordedLife {
     ]
   }
 
-  /// When the power fails: anywhere, but more often once there is a store, and around its closing.
+  /// Returns the time of a power failure: anywhere, but more often once there is a store, and
+  /// around its closing.
   func moment(using random: inout SeededRandom) -> Int {
     let outputs = events.indices.filter { if case .output = events[$0] { true } else { false } }
     let closing = outputs[commands.firstIndex { $0 == "close" || $0 == "note close" }!]
@@ -56,7 +57,7 @@ struct RecordedLife {
     }
   }
 
-  /// How many commands were answered by then.
+  /// Returns the number of commands that were answered by then.
   func answered(_ cut: Int) -> Int {
     events[..<cut].count { if case .output = $0 { true } else { false } }
   }
@@ -81,18 +82,18 @@ struct RecordedLife {
   }
 }
 
-/// What the disk may look like when the power fails in a peer's life.
+/// The possible images of the disk after a power failure during a peer's run.
 struct PowerCut {
   let durability: Durability
   let life: RecordedLife
-  /// How the store is opened.
+  /// The options that open the store.
   private let options: String
   private var commands: [String] { life.commands }
   private var events: [DiskEvent] { life.events }
   private var root: String { life.root }
 
-  /// Creates a store, fills it, closes it, opens it again, compacts it, goes on, and never
-  /// closes it.
+  /// Creates a store, fills it, closes it, opens it again, compacts it, continues, and never closes
+  /// it.
   static func script(_ path: String, _ open: String) -> [String] {
     let first =
       (0..<6).map { "set \($0) first\($0)" } + ["large 6 12000", "pair first", "remove 2"]
@@ -103,7 +104,8 @@ struct PowerCut {
     return ["open \(path) \(open)"] + first + ["close", "open \(path) \(open)"] + second
   }
 
-  /// - Parameter interval: Of a relaxed store, in milliseconds: usually none is over.
+  /// - Parameter interval: The interval of a relaxed store in milliseconds; usually the run ends
+  ///   earlier.
   init(
     _ durability: Durability, interval: Int = 3_600_000, environment: [String: String] = [:],
     in scratch: Scratch
@@ -117,24 +119,24 @@ struct PowerCut {
       }
     let root = scratch.appending("recorded-\(durability)")
     try TestFiles.makeDirectory(root)
-    // What is stored through a map, no record of system calls shows.
+    // A record of system calls does not contain stores through a map.
     life = try RecordedLife(
       durability == .relaxed
         ? Self.relaxedScript(root + "/store", options) : Self.script(root + "/store", options),
       root: root, log: scratch.appending("log-\(durability)"), environment: environment)
   }
 
-  /// What has been found in many images.
+  /// The results of many images.
   struct Findings {
     var images = 0
     var empty = 0
     var complete = 0
-    /// Relaxed stores that went back behind what was acknowledged.
+    /// Relaxed stores that rolled back acknowledged commits.
     var older = 0
     var lines: [String] = []
   }
 
-  /// Cuts the power `count` times and looks at what is left.
+  /// Cuts the power `count` times and checks the remaining images.
   ///
   /// - Parameter lies: Whether the disk loses, once in each image, a write that was synced.
   func cut(_ count: Int, lies: Bool, seed: Seed, in scratch: Scratch) throws -> Findings {
@@ -228,7 +230,7 @@ extension Crashes {
     let start = ContinuousClock.now
     let scratch = try Scratch()
     let cut = try PowerCut(durability, in: scratch)
-    // A cache mostly begins anew, which takes longer.
+    // A cache usually starts empty, which takes longer.
     let count = Sweep.isFull ? 5000 : durability == .durable ? 250 : 100
     let findings = try cut.cut(count, lies: false, seed: seed, in: scratch)
     #expect(findings.lines == [], "\(findings.lines.count) of \(findings.images)")

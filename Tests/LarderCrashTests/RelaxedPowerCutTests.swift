@@ -7,12 +7,12 @@ import LarderSystem
 import LarderTesting
 import Testing
 
-// A relaxed store may be as it was after any command since the last one that is known to be on the
-// disk: whose sync, closing or compaction was answered, or which was answered before the transaction
-// was committed that a synced record in `synced` names. After a command, whole: nothing of a later
-// one.
+// A relaxed store may be in the state after any command since the last one that is known to be on
+// the disk: a command whose sync, closing or compaction was answered, or one that was answered
+// before the commit of the transaction that a synced record in `synced` names. The state is
+// complete: it contains nothing of a later command.
 extension PowerCut {
-  /// How many commands have to be in the store at least.
+  /// Returns the minimum number of commands in the store.
   private func floor(_ cut: Int) -> Int {
     var answered = 0
     var floor = 0
@@ -44,8 +44,8 @@ extension PowerCut {
     return floor
   }
 
-  /// Syncs, and between them so many commits that LMDB would use the pages again that the last one
-  /// synced, if it were not kept from that.
+  /// Syncs, and between the syncs commits often enough that LMDB would reuse the pages of the last
+  /// synced snapshot if it were not pinned.
   static func relaxedScript(_ path: String, _ open: String) -> [String] {
     func rounds(_ name: String) -> [String] {
       (0..<8).flatMap { round in

@@ -32,8 +32,8 @@ struct HungryStore {
     return peer
   }
 
-  /// What is wrong with what a starving peer said; nil: every failure was a typed error and every
-  /// value right.
+  /// Returns the error in a starving peer's answers, or nil if every failure was a typed error and
+  /// every value was right.
   static func complaint(
     _ outcome: ChildProcess.Outcome, values: Set<String>
   ) -> String? {
@@ -53,7 +53,7 @@ struct HungryStore {
 
 extension Crashes {
   @Test(.timeLimit(.minutes(15)))
-  func `Without descriptors every failure is a typed error, and others go on`() throws {
+  func `Without descriptors every failure is a typed error, and others continue`() throws {
     let store = try HungryStore()
     let witness = try store.peer()
     #expect(try witness.ask("set 1 one") == "ok")
@@ -79,7 +79,7 @@ extension Crashes {
     let maker = try ChildProcess.run(
       TestExecutable.peer.path, [], input: [options, "set 1 one", "compact", "set 2 two", "close"])
     #expect(!maker.output.contains("error"), "\(maker.lines)")
-    // The second generation: whoever takes it for missing would build the first anew.
+    // The second generation: a process that takes it for missing would create the first again.
     let generation = try StorePaths(store.path).generation
     #expect(generation.hasSuffix("/g-2"), "\(maker.lines)")
     var (failures, successes) = (0, 0)
@@ -155,7 +155,7 @@ extension Crashes {
     let outcome = try store.run("true", ["get 1", "set 2 two"])
     #expect(HungryStore.complaint(outcome, values: ["one"]) == nil, "\(outcome.lines)")
     #expect(outcome.lines.first?.hasPrefix("error system ") == true, "\(outcome.lines)")
-    // Whoever has a slot goes on.
+    // A process with a slot continues.
     #expect(try witness.ask("set 1 two") == "ok")
     #expect(try witness.ask("dump 0 5") == "dump 1=two")
     hog.kill()
@@ -168,7 +168,7 @@ extension Crashes {
   }
 
   @Test(.timeLimit(.minutes(15)))
-  func `On a file system that is mounted for reading only the error is typed and others go on`()
+  func `On a read-only file system the error is typed and others continue`()
     throws
   {
     let store = try HungryStore()
@@ -196,12 +196,12 @@ extension Crashes {
   }
 
   @Test(.timeLimit(.minutes(15)))
-  func `TestFiles that may not be written give typed errors, and a store again once they may`()
+  func `Files that may not be written give typed errors, and a store again once they may`()
     throws
   {
     let store = try HungryStore()
-    let nobody = "exec setpriv --reuid=65534 --regid=65534 --clear-groups \"$0\""
-    guard geteuid() == 0, try store.run(nobody, ["exit"]).lines.count == 1 else {
+    let unprivileged = "exec setpriv --reuid=65534 --regid=65534 --clear-groups \"$0\""
+    guard geteuid() == 0, try store.run(unprivileged, ["exit"]).lines.count == 1 else {
       Sweep.report("left out, peers cannot be run as another user here")
       return
     }
@@ -210,26 +210,26 @@ extension Crashes {
     try #require(give.status.isSuccess)
     TestFiles.removeAll(store.path + "/v1")
     let script = ["set 1 one", "get 1", "close"]
-    #expect(try store.run(nobody, script).lines == ["opened 1", "ok", "value one", "ok"])
+    #expect(try store.run(unprivileged, script).lines == ["opened 1", "ok", "value one", "ok"])
     let files = try StorePaths(store.path)
     let names =
       TestFiles.names(in: files.generation).map { files.generation + "/" + $0 }
       + [files.root + "/gate", files.root + "/CURRENT", files.root, files.generation]
     for name in names {
-      // A cache that was kept from its file may have begun anew, in another directory.
+      // A cache that could not access its file may have started empty, in another directory.
       for mode in [0o400, 0o500, 0o000] where TestFiles.exists(name) {
         let before = try TestFiles.mode(name)
         try TestFiles.setMode(mode, of: name)
-        let outcome = try store.run(nobody, script)
+        let outcome = try store.run(unprivileged, script)
         #expect(HungryStore.complaint(outcome, values: ["one"]) == nil, "\(name): \(outcome.lines)")
         if TestFiles.exists(name) { try TestFiles.setMode(before, of: name) }
       }
     }
-    #expect(try store.run(nobody, script).lines.dropFirst() == ["ok", "value one", "ok"])
+    #expect(try store.run(unprivileged, script).lines.dropFirst() == ["ok", "value one", "ok"])
   }
 
   @Test(.enabled(if: hasFaults, needsFaults), .timeLimit(.minutes(15)))
-  func `Whoever waits for a stopped opener is told so in time, and gets in when it is killed`()
+  func `A process behind a stopped opener times out, and opens once that is killed`()
     throws
   {
     let store = try HungryStore()

@@ -6,9 +6,9 @@ import Larder
 import LarderEngine
 import LarderTesting
 
-/// Something a process does with a store, to be struck at every step of it.
+/// An operation of a process on a store that gets a fault at every step.
 struct Scenario: Sendable, CustomStringConvertible {
-  /// What is there before.
+  /// The initial state.
   enum StoreFixture: Sendable {
     case nothing
     /// A store that was closed in order, in this boot or in another one.
@@ -21,11 +21,11 @@ struct Scenario: Sendable, CustomStringConvertible {
   var ground = StoreFixture.store(sameBoot: true)
   /// Whether another process has the store open all the time.
   var hasWitness = false
-  /// What somebody did to the closed store, or to the one the witness has open.
+  /// The change made to the closed store, or to the one the witness has open.
   var tamper: (@Sendable (_ path: String) throws -> Void)?
   /// The victim's commands after `open`.
   var script: [String] = []
-  /// Whether entries may be gone: evicted, or lost with a generation that was condemned.
+  /// Whether entries may be missing: evicted, or lost with a fenced generation.
   var mayForget = false
 
   var description: String { name }
@@ -37,7 +37,8 @@ struct Scenario: Sendable, CustomStringConvertible {
 
   var openOptions: String { options + Scenario.option(durability) }
 
-  /// A relaxed store's background syncs would come as chance has it: there are none within an hour.
+  /// Background syncs of a relaxed store come at random times: the interval of an hour prevents
+  /// them.
   static func option(_ durability: Durability) -> String {
     switch durability {
     case .cache: ""
@@ -46,7 +47,7 @@ struct Scenario: Sendable, CustomStringConvertible {
     }
   }
 
-  /// What a ground that is a store holds.
+  /// The contents of the store in the fixture.
   static let groundScript =
     (0..<8).map { "set \($0) old\($0)" } + ["large 8 30000", "pair old", "set 9 old9"]
 
@@ -60,7 +61,7 @@ struct Scenario: Sendable, CustomStringConvertible {
       name: "create a durable store", durability: .durable, ground: .nothing,
       script: ["set 1 one", "close"]),
     Scenario(name: "open alone", script: ["get 1", "dump 0 30", "close"]),
-    Scenario(name: "open beside another", hasWitness: true, script: ["get 1", "dump 0 30"]),
+    Scenario(name: "open with another", hasWitness: true, script: ["get 1", "dump 0 30"]),
     Scenario(name: "commit to a cache", hasWitness: true, script: commits),
     Scenario(name: "commit alone", script: commits),
     Scenario(
@@ -86,19 +87,19 @@ struct Scenario: Sendable, CustomStringConvertible {
     Scenario(
       name: "condemn a damaged file", tamper: damageData, script: ["set 20 new"], mayForget: true),
     Scenario(
-      name: "condemn beside another", hasWitness: true, tamper: bindTableElsewhere,
+      name: "condemn with another", hasWitness: true, tamper: bindTableElsewhere,
       script: ["set 20 new", "get 20"], mayForget: true),
     Scenario(
-      name: "condemn a damaged table beside another", hasWitness: true, tamper: damageTable,
+      name: "condemn a damaged table with another", hasWitness: true, tamper: damageTable,
       script: ["set 20 new", "get 20"], mayForget: true),
     Scenario(
-      name: "compact beside another", hasWitness: true,
+      name: "compact with another", hasWitness: true,
       script: ["set 20 new", "compact", "set 21 new", "get 20"]),
     Scenario(
       name: "compact a durable store", durability: .durable,
       script: ["set 20 new", "compact", "set 21 new", "get 20", "close"]),
     Scenario(
-      name: "compact a durable store beside another", durability: .durable, hasWitness: true,
+      name: "compact a durable store with another", durability: .durable, hasWitness: true,
       script: ["set 20 new", "compact", "set 21 new", "get 20"]),
     Scenario(
       name: "create a relaxed store", durability: .relaxed, ground: .nothing,
@@ -109,20 +110,20 @@ struct Scenario: Sendable, CustomStringConvertible {
       name: "sync a relaxed store", durability: .relaxed,
       script: ["set 20 new20", "sync", "set 1 new1", "remove 2", "sync", "set 21 new21"]),
     Scenario(
-      name: "sync a relaxed store beside another", durability: .relaxed, hasWitness: true,
+      name: "sync a relaxed store with another", durability: .relaxed, hasWitness: true,
       script: ["set 20 new20", "sync", "set 1 new1", "sync", "get 20"]),
     Scenario(
       name: "a relaxed store after a crash of the system", durability: .relaxed,
       ground: .store(sameBoot: false), tamper: dirty, script: ["set 20 new", "close"]),
     Scenario(
-      name: "compact a relaxed store beside another", durability: .relaxed, hasWitness: true,
+      name: "compact a relaxed store with another", durability: .relaxed, hasWitness: true,
       script: ["set 20 new", "compact", "set 21 new", "get 20"]),
     Scenario(name: "close alone", script: ["set 20 new", "close"]),
     Scenario(
       name: "close a durable store", durability: .durable, script: ["set 20 new", "close"]),
     Scenario(
       name: "close a relaxed store", durability: .relaxed, script: ["set 20 new", "close"]),
-    Scenario(name: "close beside another", hasWitness: true, script: ["set 20 new", "close"]),
+    Scenario(name: "close with another", hasWitness: true, script: ["set 20 new", "close"]),
     Scenario(name: "compute", hasWitness: true, script: ["compute 20 new LOG", "set 21 new"]),
   ]
 

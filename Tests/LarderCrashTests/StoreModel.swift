@@ -2,7 +2,7 @@
 // Copyright 2026 the Larder authors. Licensed under Apache-2.0.
 // SPDX-License-Identifier: Apache-2.0
 
-/// What a store may hold after some of the peer's commands, each acknowledged or not.
+/// The states that a store may have after some of the peer's commands, each acknowledged or not.
 ///
 /// Whole states are kept, not values: a command that was not acknowledged has been done or has not
 /// been done, and half of it is neither.
@@ -17,13 +17,13 @@ struct StoreModel {
     for command in script { acknowledge(command) }
   }
 
-  /// What was said to be written behind: done with the next `sync` or `close` at the latest.
+  /// Pending writes: committed with the next `sync` or `close` at the latest.
   private var behind: [String] = []
 
   /// The command was answered: it has been done.
   mutating func acknowledge(_ command: String) {
     if command.hasPrefix("behind ") {
-      // Told at once, and committed at any time from now on.
+      // Acknowledged immediately, and committed at any time from now on.
       behind.append("set" + command.dropFirst(6))
       attempt(behind.last!)
       return
@@ -75,7 +75,7 @@ struct StoreModel {
     return state
   }
 
-  /// The state in a peer's answer to `dump`; nil if it is none.
+  /// Returns the state in a peer's answer to `dump`, or nil if it contains no state.
   static func state(of dump: String) -> State? {
     let words = dump.split(separator: " ")
     guard words.first == "dump" else { return nil }

@@ -7,22 +7,22 @@ import LarderTesting
 
 // STRACE AS A TEST TOOL
 //
-// strace stops a process at each system call it is told to watch. That makes two things of it:
+// strace stops a process at each system call that it is configured to watch. It has two uses:
 //
 //   a scalpel   `inject=pwrite64:signal=SIGKILL:when=7` kills at the seventh call, before it is
 //               done; `error=ENOSPC` answers it with an error; `retval=10` with a short count.
 //               Calls are counted by name and by thread, from the start of the program.
 //   a recorder  every call with all the bytes it wrote, which a power cut is played from.
 //
-// Neither needs a build of its own. Where there is no strace, or the kernel lets nobody trace (in
-// many containers), the tests say so and are left out.
+// Neither needs a separate build. Without strace, or where the kernel forbids tracing (in many
+// containers), the tests are skipped with that reason.
 
-/// How a process is run under strace here, if that is possible.
+/// The command that runs a process under strace, if that is possible.
 struct Strace: Sendable {
   let path: String
   private let usesFilter: Bool
 
-  /// Why there are no tests with strace, or nil.
+  /// The reason why there are no tests with strace, or nil.
   static let missing: String? = {
     switch probe {
     case .success: nil

@@ -13,7 +13,7 @@
 //     16364 <... futex resumed>) = 0
 //     16364 +++ killed by SIGKILL +++
 //
-// With `-xx` every string is in hexadecimal, and with `-y` so is the path behind a descriptor: no
+// With `-xx` every string is in hexadecimal, and with `-y` so is the path of a descriptor: no
 // comma, bracket or quote inside them can be mistaken for strace's own.
 
 /// A system call as strace wrote it down.
@@ -22,11 +22,11 @@ struct SystemCall {
   let name: String
   /// The arguments' text, cut at the commas of the outermost level.
   let arguments: [ArraySlice<UInt8>]
-  /// What it returned, negative after an error; nil if the process died in it.
+  /// The returned value, negative after an error; nil if the process died in the call.
   let result: Int?
   /// Whether strace changed the call's result.
   var isInjected = false
-  /// How many calls had ended when it began.
+  /// The number of calls that had ended when this one began.
   var begun = 0
 
   /// An argument that is a number or begins with one, as a descriptor with its path does.
@@ -39,7 +39,7 @@ struct SystemCall {
     index < arguments.count ? String(decoding: arguments[index], as: UTF8.self) : ""
   }
 
-  /// The path behind a descriptor: what stands between `<` and `>`.
+  /// Returns the path of a descriptor, between `<` and `>`.
   func path(behind index: Int) -> String? {
     guard index < arguments.count else { return nil }
     let argument = arguments[index]
@@ -67,7 +67,7 @@ struct SystemCall {
   }
 }
 
-/// What strace wrote to a file.
+/// The output of strace in a file.
 enum StraceLog {
   /// The calls, in the order in which they ended.
   static func parse(_ log: [UInt8]) -> [SystemCall] {
@@ -96,7 +96,7 @@ enum StraceLog {
         calls.append(call)
       }
     }
-    // Whoever died in a call has at least begun it.
+    // A process that died in a call has at least begun it.
     for (thread, start) in unfinished {
       if var call = parse(start.text[...] + Array(") = ?".utf8)[...], thread: thread) {
         call.begun = start.begun
@@ -125,11 +125,11 @@ enum StraceLog {
 
   private static let injected = Array("(INJECTED)".utf8)
 
-  /// Whether strace let a call of libdispatch fail: the read of a worker thread's state.
+  /// Returns whether strace let a call of libdispatch fail: the read of a worker thread's state.
   ///
   /// libdispatch opens `/proc/TID/stat` on its threads, when it starts a worker and once a second
-  /// while workers run, and traps (SIGILL) if it cannot. strace counts calls per thread, so an error
-  /// of the first `openat` meets that call whenever the process lives for a second.
+  /// while workers run, and traps (SIGILL) if it cannot. strace counts calls per thread, so an
+  /// error of the first `openat` hits that call whenever the process lives for a second.
   static func hasStruckDispatch(_ calls: [SystemCall]) -> Bool {
     let main = calls.first?.thread
     return calls.contains { call in

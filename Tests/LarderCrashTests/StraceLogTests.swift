@@ -5,7 +5,7 @@
 import LarderTesting
 import Testing
 
-/// The tools of the other tests: what they do not see, nobody else does.
+/// The tools of the other tests: no other test would find their defects.
 @Suite struct StraceLogTests {
   private func parse(_ lines: String...) -> [SystemCall] {
     StraceLog.parse(Array(lines.map { $0 + "\n" }.joined().utf8))
@@ -62,7 +62,7 @@ import Testing
 }
 
 @Suite struct DiskTests {
-  /// What is left of `/d` when the power fails, as often as there are fates.
+  /// Returns the images of `/d` after a power failure, one for each fate.
   private func images(_ events: [DiskEvent], losing: Int? = nil) throws -> Set<[String: [UInt8]]> {
     var disk = DiskModel(root: "/d")
     for event in events { disk.apply(event, losing: losing) }

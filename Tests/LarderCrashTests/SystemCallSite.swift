@@ -8,16 +8,16 @@ import Testing
 /// The system calls of a scenario, found by running it once.
 struct SystemCallSite: Hashable, CustomStringConvertible {
   let name: String
-  /// Which call of this name by its thread it is, counted from one.
+  /// The number of this call among the calls of this name by its thread, from one.
   let number: Int
-  /// The file concerned; empty for `mmap` that asks for memory.
+  /// The path concerned; empty for an anonymous `mmap`.
   let path: String
   /// Whether it is not the store's, but that of a library or of the test.
   let isForeign: Bool
 
   var description: String { "\(name) \(number)" }
 
-  /// What changes files, locks or what others see of them.
+  /// Calls that change files, locks, or data that other processes see.
   static let names = [
     "openat", "mkdir", "rename", "unlink", "unlinkat", "rmdir", "pwrite64", "pwritev", "writev",
     "write", "fsync", "fdatasync", "ftruncate", "fallocate", "flock", "fcntl", "mmap", "munmap",
@@ -40,7 +40,7 @@ struct SystemCallSite: Hashable, CustomStringConvertible {
       counts[call.thread, default: [:]][call.name, default: 0] += 1
       guard hasBegun, names.contains(call.name) else { continue }
       let path = path(of: call)
-      // libdispatch looks at /proc when it makes a thread, and traps if it cannot.
+      // libdispatch reads /proc when it creates a thread, and traps if it cannot.
       let isForeign =
         path.contains("/log")
         || (path.hasPrefix("/proc/") && !path.hasPrefix("/proc/self/fd/") && call.thread != main)
@@ -50,7 +50,7 @@ struct SystemCallSite: Hashable, CustomStringConvertible {
       if seen.insert(site.description).inserted {
         sites.append(site)
       } else if isForeign {
-        // One number is one blow, whichever thread it meets.
+        // Each number injects one fault, in whatever thread.
         sites.removeAll { $0.description == site.description }
         sites.append(site)
       }

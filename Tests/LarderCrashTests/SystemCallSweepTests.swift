@@ -6,7 +6,7 @@ import Foundation
 import LarderTesting
 import Testing
 
-/// A scenario struck at each of its system calls.
+/// A scenario with a fault at each of its system calls.
 struct SystemCallSweep {
   let scenario: Scenario
   let sites: [SystemCallSite]
@@ -17,10 +17,10 @@ struct SystemCallSweep {
     sites = try arena.sites(of: scenario)
   }
 
-  /// Strikes; returns how often, and how often the call did not come again.
+  /// Injects the faults; returns how often, and how often the call did not occur again.
   ///
-  /// Which calls there are depends a little on chance: on who gets the gate first, on whether a
-  /// thread is started in time.
+  /// The calls depend a little on chance: on the process that acquires the open lock first, and on
+  /// whether a thread is started in time.
   static func run(
     _ blows: [(scenario: Scenario, blow: CrashHarness.InjectedFault)], in arena: CrashHarness
   ) -> (struck: Int, missed: Int) {
@@ -69,7 +69,8 @@ extension Crashes {
   /// The errors a call may give, as far as they can be met.
   static func errors(_ site: SystemCallSite) -> [String] {
     if site.isForeign { return [] }
-    // LMDB gives up after a short write; nobody else could tell a pretended one from a lying disk.
+    // LMDB aborts after a short write; no other code could distinguish an injected one from a
+    // faulty disk.
     let short = site.path.hasSuffix("/data.mdb") ? ["retval=10"] : []
     return switch site.name {
     case "openat": ["error=EMFILE", "error=ENFILE", "error=EINTR", "error=EIO"]
@@ -88,7 +89,7 @@ extension Crashes {
   @Test(
     .enabled(if: Strace.isAvailable, needsStrace), .timeLimit(.minutes(15)),
     arguments: Scenario.all)
-  func `A system call that fails gives a typed error and leaves a sound store`(
+  func `A system call that fails gives a typed error and leaves a valid store`(
     scenario: Scenario
   ) throws {
     let seed = Seed.announce()
@@ -125,7 +126,7 @@ extension Crashes {
     if let answer = try? peer.nextLine(deadline: CrashHarness.deadline) {
       #expect(answer.hasPrefix("computed ") || answer.hasPrefix("error "))
     }
-    // Its input stays open: it ends by itself or not at all.
+    // Its input stays open: it exits without a command or not at all.
     guard let status = try? peer.wait(deadline: .seconds(5)) else { return peer.kill() }
     #expect(status == .signalled(SIGILL))
     #expect(StraceLog.hasStruckDispatch(StraceLog.parse(try TestFiles.contents(of: log))))

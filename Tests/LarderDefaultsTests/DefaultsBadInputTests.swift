@@ -13,10 +13,10 @@ extension DefaultsKeys {
   fileprivate static let number = DefaultsKey<Int>("number", default: 1)
 }
 
-/// What is given wrongly, stored by others, or taken away.
+/// Invalid arguments, values that others stored, and directories that are removed.
 @Suite(.timeLimit(.minutes(15)))
 struct DefaultsBadInputTests {
-  /// Values nobody can read: cut short, of a codec nobody has, no CBOR, no JSON, no UTF-8.
+  /// Unreadable values: truncated, of an unknown codec, not CBOR, not JSON, not UTF-8.
   private static let unreadable: [(UInt16, [UInt8])] = [
     (CodecIdentifier.plainDouble.rawValue, [1, 2]), (60_000, [1, 2, 3]),
     (CodecIdentifier.cbor.rawValue, [0xBF, 0x61]), (CodecIdentifier.cbor.rawValue, []),
@@ -39,7 +39,7 @@ struct DefaultsBadInputTests {
   }
 
   @Test(arguments: unreadable.indices)
-  func `A value nobody can read is a typed error everywhere, and stays until it is set`(
+  func `An unreadable value is a typed error everywhere and stays until it is set`(
     index: Int
   ) async throws {
     let (codec, payload) = Self.unreadable[index]
@@ -71,11 +71,11 @@ struct DefaultsBadInputTests {
     #expect(try defaults.propertyList(of: ["neighbour"]).isEmpty == false)
     var values = defaults.values(of: .number).makeAsyncIterator()
     await #expect(throws: DefaultsError.self) { _ = try await values.next() }
-    // Nothing has changed it. Whoever sets it means it.
+    // It is unchanged. An explicit set replaces it.
     #expect(try defaults.storedValue(forKey: "number")?.payload == payload)
     try await defaults.setValue(2, forKey: "number")
     #expect(defaults[.number] == 2)
-    // A sequence goes on after the error.
+    // A sequence continues after the error.
     #expect(try await values.next() == 2)
     defaults.unwatchAll()
   }
@@ -110,7 +110,7 @@ struct DefaultsBadInputTests {
     "", "../x", "a/../b", "..", "/", "x\u{0}y", String(repeating: "x", count: 10_000), "\n",
     String(repeating: "é", count: 101),
   ])
-  func `A name that is none says why and shows little of itself`(name: String) throws {
+  func `An error about an invalid name gives the reason and a short excerpt`(name: String) throws {
     do {
       _ = try Defaults(suiteName: name)
       Issue.record("it was opened")
@@ -162,8 +162,8 @@ struct DefaultsBadInputTests {
     ground.defaults.unwatchAll()
   }
 
-  /// What was acknowledged is not in files that nobody can find any more.
-  @Test func `A suite whose directory is removed while in use says so or begins anew`() throws {
+  /// Acknowledged data is never in files that no process can find any more.
+  @Test func `A suite whose directory is removed while in use fails or starts empty`() throws {
     let ground = try StoreFixture()
     let defaults = ground.defaults
     defaults.title = "before"
@@ -173,14 +173,14 @@ struct DefaultsBadInputTests {
     if let failure {
       #expect(failure is StoreError)
     } else {
-      // It was kept: somebody who opens it now finds it.
+      // It was kept: a process that opens it now finds it.
       #expect(try Defaults(at: ground.path).value(String.self, forKey: "title") == "after")
     }
     defaults.close()
     let again = try Defaults(at: ground.path)
-    again.title = "anew"
-    #expect(again.title == "anew")
-    #expect(try Defaults(at: ground.path).title == "anew")
+    again.title = "fresh"
+    #expect(again.title == "fresh")
+    #expect(try Defaults(at: ground.path).title == "fresh")
   }
 }
 

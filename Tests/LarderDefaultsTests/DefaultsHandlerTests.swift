@@ -24,7 +24,7 @@ extension Defaults {
   fileprivate var sum: Int { steps + other }
 }
 
-/// What handlers of defaults may do. They run on threads of Swift's pool.
+/// Operations that handlers of defaults may perform. They run on threads of Swift's pool.
 @Suite(.timeLimit(.minutes(15)))
 struct DefaultsHandlerTests {
   @Test func `A handler that sets its default is not called for that, and others are`() async throws
@@ -107,7 +107,7 @@ struct DefaultsHandlerTests {
     ground.defaults.steps = 3
     await gone.wait { $0 }
     while weakly != nil { await Task.yield() }
-    // A close in a handler is no wait for itself either.
+    // A close in a handler does not wait for itself either.
     let third = try Defaults(at: ground.path)
     third.watch(\.steps) { defaults, _ in
       defaults.close()

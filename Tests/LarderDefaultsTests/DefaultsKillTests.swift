@@ -11,7 +11,7 @@ import Testing
 /// Writers that are killed while others write and read.
 @Suite(.serialized, .timeLimit(.minutes(15)))
 struct DefaultsKillTests {
-  /// What one writer is to do, over as many processes as it takes.
+  /// The task of one writer, over as many processes as it takes.
   private struct Writer {
     let ground: StoreFixture
     let prefix: String
@@ -32,11 +32,11 @@ struct DefaultsKillTests {
         peer.kill()
         _ = try peer.wait()
         kills += 1
-        // What it said before it died holds too.
+        // Values that it reported before it died hold too.
         for line in try peer.remainingLines() where line.hasPrefix("ack ") {
           next = acknowledged(by: line, next, &mistakes)
         }
-        // One more may be there that it had no time to say: then all of it is.
+        // One more may be there that it had no time to report: then all of it is.
         let last = try ground.defaults.value(Int.self, forKey: prefix) ?? -1
         let own = try ground.defaults.value(Int.self, forKey: "\(prefix)\(next)")
         if last != next - 1, !(last == next && own == next) {

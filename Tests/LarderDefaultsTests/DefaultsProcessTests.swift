@@ -67,7 +67,7 @@ struct DefaultsProcessTests {
     #expect(try ground.defaults.value(Int.self, forKey: "visits") == 300)
   }
 
-  @Test func `Processes that ask for a default at the same time all get the one that was stored`()
+  @Test func `Processes that read a default at the same time all get the stored one`()
     throws
   {
     let ground = try StoreFixture()
@@ -83,7 +83,7 @@ struct DefaultsProcessTests {
     }
   }
 
-  @Test func `The values of a key are heard of from another process`() async throws {
+  @Test func `The values of a key are observed from another process`() async throws {
     let ground = try StoreFixture()
     let peer = try ground.peer()
     var values = ground.defaults.values(of: .theme).makeAsyncIterator()
@@ -91,7 +91,7 @@ struct DefaultsProcessTests {
     try peer.send("defaults set theme dark")
     try peer.expect("ok")
     #expect(try await values.next() == "dark")
-    // The same again is no news.
+    // The same value again is not delivered.
     try peer.send("defaults set theme dark")
     try peer.expect("ok")
     try peer.send("defaults remove theme")
@@ -109,7 +109,8 @@ struct DefaultsProcessTests {
     #expect(try await values.next() == nil)
   }
 
-  @Test func `Watching a default hears other processes and this one`() async throws {
+  @Test func `Watching a default reports changes of other processes and of this one`() async throws
+  {
     let ground = try StoreFixture()
     let peer = try ground.peer()
     let heard = Log<String>()
@@ -124,7 +125,7 @@ struct DefaultsProcessTests {
     await heard.wait { $0 == "- one" }
     ground.defaults.title = "two"
     await heard.wait { $0 == "one two" }
-    // A computed property of defaults is heard of too.
+    // A watch reports a computed property of defaults too.
     let shouts = Log<String>()
     ground.defaults.watch(\.shout) { _, change in shouts.append(change.newValue ?? "-") }
     try peer.send("defaults set title three")
@@ -147,7 +148,7 @@ struct DefaultsProcessTests {
     info.unwatch()
   }
 
-  @Test func `A suite that nobody holds is closed though it is watched`() async throws {
+  @Test func `A suite without references is closed though it is watched`() async throws {
     let ground = try StoreFixture()
     let heard = Log<String?>()
     weak var weakly: Defaults?
@@ -174,8 +175,7 @@ struct DefaultsProcessTests {
     #expect(try Defaults(at: path).value(String.self, forKey: "key") == "text")
   }
 
-  @Test func `A suite of UserDefaults is brought over once, by whichever process is first`() throws
-  {
+  @Test func `A suite of UserDefaults is migrated once, by the first process`() throws {
     let ground = try StoreFixture()
     let home = try TemporaryDirectory()
     let environment = ["HOME": home.path, "CFFIXED_USER_HOME": home.path]

@@ -57,7 +57,7 @@ struct DefaultsTests {
     #expect(try !ground.defaults.has("none"))
   }
 
-  @Test func `Values of every kind come back equal`() throws {
+  @Test func `Values of every kind survive a round trip`() throws {
     let ground = try StoreFixture()
     func check<Value: Codable & Sendable & Equatable>(_ value: Value, _ key: String) throws {
       try ground.defaults.setValue(value, forKey: key)
@@ -106,7 +106,7 @@ struct DefaultsTests {
     #expect(throws: DefaultsError.self) { try defaults.value(forKey: "level", storing: 3) }
     #expect(throws: DefaultsError.self) { try defaults.decode(Shared.self, forKey: "level") }
     #expect(try defaults.value(String.self, forKey: "level") == "text")
-    // Whoever sets it means it.
+    // An explicit set replaces it.
     defaults.level = 6
     #expect(defaults.level == 6)
     #expect(throws: DefaultsError.self) { try defaults.value(String.self, forKey: "level") }
@@ -149,7 +149,7 @@ struct DefaultsTests {
     "", "../x", "..", ".", "a/b", "/etc", "x\u{0}", ".hidden", "a\nb",
     String(repeating: "s", count: 201),
   ])
-  func `A suite whose name is no file name is a typed error and nothing is created`(
+  func `A suite with an invalid file name is a typed error and creates nothing`(
     name: String
   ) throws {
     do {
@@ -232,7 +232,7 @@ struct DefaultsTests {
     #expect(try commits() == before + 1)
   }
 
-  @Test func `A closed handle fails with a typed error and another one goes on`() throws {
+  @Test func `A closed handle fails with a typed error and another one continues`() throws {
     let ground = try StoreFixture()
     let other = try Defaults(at: ground.path)
     ground.defaults.title = "kept"

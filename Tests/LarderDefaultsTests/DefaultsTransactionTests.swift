@@ -162,7 +162,7 @@ struct DefaultsTransactionTests {
     #expect(try ground.defaults.keys().count == 100)
   }
 
-  /// What became of a write: its code, if it failed.
+  /// Returns the outcome of a write: its code, if it failed.
   private static func outcome(_ body: () throws -> Void) -> String {
     do {
       try body()
@@ -184,7 +184,7 @@ struct DefaultsTransactionTests {
       log.append(Self.outcome { try defaults.removeAll() })
       let list = Data("<plist version=\"1.0\"><dict/></plist>".utf8)
       log.append(Self.outcome { try defaults.importPropertyList(list) })
-      // What does not throw tells the error, and reads what was before.
+      // A form that does not throw reports the error and reads the earlier value.
       defaults[.name] = "x"
       #expect(defaults.level == 5)
       #expect(defaults[.count] == 10)

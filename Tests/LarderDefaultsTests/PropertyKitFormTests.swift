@@ -7,8 +7,8 @@ import LarderDefaults
 import LarderTesting
 import Testing
 
-// The forms of PropertyKit's README, one test a form. Where the old one did otherwise, the comment
-// says so.
+// The forms of PropertyKit's README, one test per form. A comment marks each behaviour that differs
+// from PropertyKit.
 
 private struct CustomValue: Codable, Sendable, Equatable {
   var key = "value"
@@ -145,7 +145,7 @@ struct PropertyKitFormTests {
   ]
 
   @Test(arguments: options.indices)
-  func `Each option gives what it says`(index: Int) {
+  func `Each option gives its documented values`(index: Int) {
     let (options, expected) = Self.options[index]
     let object = WatchableObject()
     var heard: [String] = []

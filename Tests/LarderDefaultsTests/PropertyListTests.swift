@@ -47,7 +47,7 @@ struct PropertyListTests {
     #expect(try other.defaults.value(Profile.self, forKey: "profile") == profile)
   }
 
-  @Test func `UUIDs, URLs and enumerations come back from what they are coded as`() throws {
+  @Test func `UUIDs, URLs and enumerations are decoded from their coded form`() throws {
     enum Theme: String, Codable, Sendable { case light, dark }
     enum Level: Int, Codable, Sendable { case low = -1, high = 7 }
     struct Ticket: Codable, Sendable, Equatable {
@@ -148,7 +148,7 @@ struct PropertyListTests {
   }
 
   @Test(arguments: ["", "no list", "<plist version=\"1.0\"><string>x</string></plist>"])
-  func `What is no property list of a dictionary is a typed error`(text: String) throws {
+  func `Data that is not a property list of a dictionary is a typed error`(text: String) throws {
     let ground = try StoreFixture()
     do {
       try ground.defaults.importPropertyList(Data(text.utf8))
@@ -197,7 +197,7 @@ struct PropertyListTests {
     }
     #expect(try ground.defaults.importPropertyList(binaryList(of: [[1, 2, 2], [2], []])) == ["a"])
     #expect(try ground.defaults.value([[[Int]]].self, forKey: "a") == [[[]], [], []])
-    // Brackets in texts, and many lists beside each other, are no depth.
+    // Brackets in texts, and many adjacent lists, do not count as depth.
     let harmless = ["a": Array(repeating: ["((((<array>"], count: 1000), "b": [["{{{{"]]]
     for format in [PropertyListSerialization.PropertyListFormat.xml, .binary] {
       let data = try PropertyListSerialization.data(
@@ -240,7 +240,7 @@ struct PropertyListTests {
     }
   }
 
-  @Test func `A suite of UserDefaults comes over with its types`() throws {
+  @Test func `A suite of UserDefaults is migrated with its types`() throws {
     let ground = try StoreFixture()
     let name = "larder-tests-\(UUID().uuidString)"
     let old = try #require(UserDefaults(suiteName: name))

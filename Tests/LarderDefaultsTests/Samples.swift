@@ -97,7 +97,7 @@ extension Defaults: ReaderDefaults {
 }
 
 extension Defaults {
-  /// What a protocol that only this file sees gives.
+  /// The value of a property of a protocol that only this file sees.
   var pageThroughProtocol: Int? {
     get { (self as any ReaderDefaults).page }
     set { (self as any ReaderDefaults).page = newValue }

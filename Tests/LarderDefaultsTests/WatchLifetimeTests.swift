@@ -30,17 +30,17 @@ private final class Reader: PropertyWatchable, @unchecked Sendable {
   var title: String? { defaults.title }
 }
 
-/// Says that it was let go of.
+/// Reports its deallocation.
 private final class Token: Sendable {
   static let count = Atomic<Int>(0)
   init() { Token.count.wrappingAdd(1, ordering: .relaxed) }
   deinit { Token.count.wrappingSubtract(1, ordering: .relaxed) }
 }
 
-/// What is left behind by those who watched.
+/// The state that released watchers leave.
 @Suite(.timeLimit(.minutes(15)))
 struct WatchLifetimeTests {
-  @Test func `A source that never changes does not keep the watches of all who are gone`() {
+  @Test func `A source that never changes does not keep the watches of released objects`() {
     let station = Station()
     var most = 0
     for _ in 0..<10_000 {
@@ -48,7 +48,7 @@ struct WatchLifetimeTests {
       most = max(most, station.watchCount)
     }
     #expect(most <= 20)
-    // Those who stay are kept, and are told in their order.
+    // Remaining watches are kept, and notified in their order.
     let listeners = (0..<1000).map { _ in Listener(station) }
     var heard: [Int] = []
     for (index, listener) in listeners.enumerated() {
@@ -72,7 +72,7 @@ struct WatchLifetimeTests {
     #expect(Token.count.load(ordering: .relaxed) == before)
   }
 
-  @Test func `Watching from a deinit is nothing, and harms nobody`() throws {
+  @Test func `Watching from a deinit has no effect`() throws {
     final class Dying: PropertyWatchable {
       @Watched var name = "x"
       let defaults: Defaults
@@ -135,7 +135,8 @@ struct WatchLifetimeTests {
     #expect(ground.defaults.watchedKeyCount == 0)
   }
 
-  @Test func `Objects that are gone do not add up at a default that nobody sets`() throws {
+  @Test func `Watches of released objects do not accumulate at a default that is never set`() throws
+  {
     let ground = try StoreFixture()
     let before = Token.count.load(ordering: .relaxed)
     for _ in 0..<200 {

@@ -29,7 +29,7 @@ final class SharedModel: PropertyWatchable, @unchecked Sendable {
 
 @Suite(.timeLimit(.minutes(15)))
 struct WatchTests {
-  @Test func `A handler hears every change, on the changing thread, before the assignment is over`()
+  @Test func `A handler runs for every change, on the changing thread, before the assignment ends`()
   {
     let object = Base()
     var heard: [String] = []
@@ -72,7 +72,7 @@ struct WatchTests {
     #expect(!spelled.isEmpty)
   }
 
-  @Test func `Inherited properties are heard by the name of either class`() {
+  @Test func `Inherited properties are watched by the name of either class`() {
     let object = Sub()
     var heard: [String] = []
     object.watch(\.name, id: "sub") { _, change in heard.append("sub " + (change.newValue ?? "")) }
@@ -87,7 +87,7 @@ struct WatchTests {
     #expect(heard.count == 2)
   }
 
-  @Test func `A computed property is heard when anything it reads changes`() {
+  @Test func `A computed property is reported when anything it reads changes`() {
     let object = Sub()
     let other = Base()
     object.other = other
@@ -117,7 +117,7 @@ struct WatchTests {
     #expect(heard == [1, 2, -1])
   }
 
-  @Test func `What reads nothing that can be watched says so`() {
+  @Test func `A key path that reads nothing watchable is reported`() {
     let object = Base()
     let info = object.watch(\.stored) { Issue.record("it was called") }
     #expect(!info.isWatching)
@@ -197,7 +197,7 @@ struct WatchTests {
     #expect(heard == ["once", "killer", "killer"])
   }
 
-  @Test func `A handler that sets the property is not called for it, others hear the newest`() {
+  @Test func `A handler that sets the property is not called for it, others get the newest`() {
     let object = Base()
     var heard: [String] = []
     object.watch(\.count, id: "clamp") { object, change in
@@ -209,8 +209,8 @@ struct WatchTests {
       object.count += 1
     }
     object.count = 50
-    // Setting in `clamp` tells `ping` at once, which sets again while both run. Then it is the turn
-    // of `ping` for the first change, and `clamp` does not run any more.
+    // Setting in `clamp` notifies `ping` immediately, which sets again while both run. Then `ping`
+    // runs for the first change, and `clamp` does not run any more.
     #expect(heard == ["clamp 50", "ping 10", "ping 11", "clamp 12"])
     #expect(object.count == 10)
     object.watch(\.count, id: "late") { object, _ in

@@ -20,7 +20,7 @@ struct JSONLineTests {
       .map([.init(.text("$a"), .null), .init(.text("b"), .boolean(true))]),
       .array([.map([]), .array([]), .bytes([])]), .tagged(1, .float(.nan)),
     ] as [CBORValue])
-  func `Whatever is stored comes back from its line`(value: CBORValue) throws {
+  func `Every stored value is read back from its line`(value: CBORValue) throws {
     let text = LosslessJSONWriter.text(value)
     #expect(try JSONReader.value(Array(text.utf8)).encoded == value.encoded, "\(text)")
     #expect(!text.contains("\n"))
@@ -28,7 +28,7 @@ struct JSONLineTests {
     _ = try JSONSerialization.jsonObject(with: Data(text.utf8), options: .fragmentsAllowed)
   }
 
-  @Test func `Every date comes back exactly`() throws {
+  @Test func `Every date survives a round trip exactly`() throws {
     let seed = Seed.announce()
     var random = seed.generator()
     for _ in 0..<5000 {

@@ -45,7 +45,7 @@ struct ObjectImportTests {
     // The program has been there, and everything of it was deleted.
     try target.store.save(people[0])
     try target.store.delete(people[0])
-    // Nested properties want an object that shows how they are stored.
+    // Nested properties need an object that shows their stored form.
     try target.store.save(
       Person(
         id: -1, name: "n", age: 1, nick: "k", weight: 3, address: .init(city: "c", zip: "z")))
@@ -107,7 +107,7 @@ struct ObjectImportTests {
       ("{\"id\": 3, \"text\": \"a\"}", "unique index \"text\" (\"a\") as \"1\""),
       ("{\"id\": null, \"text\": \"c\"}", "id is null"), ("\u{FFFD}", "not JSON"),
     ])
-  func `A line that is refused is named, and what stood before it is stored`(
+  func `A refused line is named, and the lines before it are stored`(
     line: String, reason: String
   ) throws {
     let ground = try StoreFixture()
@@ -121,7 +121,7 @@ struct ObjectImportTests {
     #expect(try ground.store.storage.verify() == [])
   }
 
-  @Test func `Objects are replaced, or kept if that is asked for`() throws {
+  @Test func `Objects are replaced, or kept on request`() throws {
     let ground = try StoreFixture()
     try ground.store.save(Plate(id: 1, text: "a"))
     let lines = ["{\"id\": 1, \"text\": \"z\"}", "{\"id\": 2}", "{\"id\": 3, \"text\": null}"]
@@ -153,7 +153,7 @@ struct ObjectImportTests {
       #expect(try query.fetch().map(\.id) == [3])
       #expect(try store.objects(Crossed.self).where(\.first == "x").count() == 0)
     }
-    // Alike in every object, one cannot be told from the other: the index is left to the program.
+    // Alike in every object, the two cannot be distinguished: the index is left to the program.
     let alike = try StoreFixture()
     try alike.store.save([
       Crossed(id: 1, first: "a", last: "a"), Crossed(id: 2, first: "b", last: "b"),
@@ -180,7 +180,7 @@ struct ObjectImportTests {
     #expect(throws: DynamicObjectError.self) {
       try take(lines, "Crossed", different)
     }
-    // What is not crossed is imported as soon as an object shows it.
+    // A type without crossed fields is imported as soon as an object shows them.
     try different.store.save(Straight(id: 1, first: "a", last: "b"))
     try take(lines, "Straight", different)
     let straight = different.store.objects(Straight.self).where(\.first == "x")

@@ -119,7 +119,7 @@ struct UntypedQueryTests {
           return left == right ? nil : (left < right) != isTurned
         }
       }
-      // What is missing sorts first; no text is below an empty one with a mark before it.
+      // Missing values sort first; no text is below an empty one with a mark before it.
       let nick: (Person) -> String = { $0.nick.map { "1" + $0 } ?? "0" }
       let zip: (Person) -> String = { $0.address.zip.map { "1" + $0 } ?? "0" }
       let turned = random.chance(50)
@@ -158,7 +158,7 @@ struct UntypedQueryTests {
     #expect(walks > 150, "\(seed): the indexes were hardly used")
   }
 
-  @Test func `Dates that differ in their last bit are told apart, as the program does`() throws {
+  @Test func `The tool distinguishes dates that differ in their last bit, as programs do`() throws {
     let ground = try StoreFixture()
     var seconds = 786_000_000.123
     let people = (0..<8).map { id in
@@ -170,7 +170,7 @@ struct UntypedQueryTests {
     #expect(Set(people.map(\.born.timeIntervalSince1970)).count < 8)
     try ground.store.save(people.reversed())
     for (position, person) in people.enumerated() {
-      // 2025-11-28, and as many digits as say which date it is.
+      // 2025-11-28, with the digits that identify the date.
       let fraction = person.born.timeIntervalSinceReferenceDate - 786_000_000
       let literal = "2025-11-28T05:20:00" + String(format: "%.9f", fraction).dropFirst() + "Z"
       #expect(try ground.ids("born == \(literal)") == ["\(position)"])
@@ -187,7 +187,7 @@ struct UntypedQueryTests {
     #expect(try ground.ids("1764307201 < born").isEmpty)
   }
 
-  @Test func `The index that says most is walked, and explained`() throws {
+  @Test func `The most selective index is used, and explained`() throws {
     let ground = try StoreFixture()
     try ground.store.save(
       (0..<40).map {
@@ -227,7 +227,7 @@ struct UntypedQueryTests {
     }
   }
 
-  @Test func `Values of another kind, and fields that are not there, are no match and no error`()
+  @Test func `Values of another kind and missing fields never match and are not errors`()
     throws
   {
     let ground = try StoreFixture()
@@ -259,7 +259,7 @@ struct UntypedQueryTests {
     }
   }
 
-  @Test func `An index whose keys are not the stored field's is not used, and that is said`() throws
+  @Test func `An index whose keys are not the stored field's is not used, with the reason`() throws
   {
     let ground = try StoreFixture()
     try ground.store.save((0..<50).map { Odd(id: $0, shown: "S\($0)", kind: .heavy, level: $0) })
@@ -278,7 +278,7 @@ struct UntypedQueryTests {
 enum First { struct Same: Storable { let id: String } }
 enum Second { struct Same: Storable { let id: String } }
 
-/// Indexes that nobody but the program can keep.
+/// Indexes that only the program can keep.
 struct Odd: Storable {
   enum Weight: String, Codable, IndexValue { case light, heavy }
 

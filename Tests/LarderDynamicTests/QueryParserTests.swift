@@ -80,7 +80,7 @@ struct QueryParserTests {
     #expect(error?.code == .tooDeep && error?.column == 65)
   }
 
-  @Test func `A long row of conditions is no nesting, and the whole text has a limit`() throws {
+  @Test func `A long row of conditions is not nested, and the whole text has a limit`() throws {
     let row = Array(repeating: "a == 1", count: 5000).joined(separator: " && ")
     #expect(try QueryParser.condition(row).holds(for: .map([.init(.text("a"), .unsigned(1))])))
     let error = #expect(throws: QueryTextError.self) {

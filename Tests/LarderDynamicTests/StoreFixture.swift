@@ -8,7 +8,7 @@ import LarderEngine
 import LarderObjects
 import LarderTesting
 
-/// A type with a field of every kind that queries know, and indexes over most.
+/// A type with a field of every kind that queries support, and indexes over most.
 struct Person: Storable, Equatable {
   struct Address: Codable, Equatable, Sendable {
     var city: String

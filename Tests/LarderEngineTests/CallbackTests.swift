@@ -8,7 +8,7 @@ import LarderTesting
 import Synchronization
 import Testing
 
-/// What a program is called back with may use the store, wherever it is called.
+/// Callbacks of a program may use the store, wherever it is called.
 @Suite(.timeLimit(.minutes(15))) struct CallbackTests {
   let directory: TemporaryDirectory
   init() throws { directory = try TemporaryDirectory() }
@@ -105,7 +105,7 @@ import Testing
     callback.body.withLock { $0 = nil }
   }
 
-  @Test func `An error of a write behind may use the store`() throws {
+  @Test func `The error callback of a pending write may use the store`() throws {
     let callback = Callback()
     let store = try SharedStore(
       at: path, .init(budget: .megabytes(1), onError: { _ in callback.call() }))

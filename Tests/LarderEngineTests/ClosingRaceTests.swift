@@ -8,9 +8,9 @@ import LarderSystem
 import LarderTesting
 import Testing
 
-/// Threads that look at a store while another one takes it away.
+/// Threads that inspect a store while another one closes it.
 @Suite(.timeLimit(.minutes(15))) struct ClosingRaceTests {
-  @Test func `Looking at a store beside a close ends with the error closed and nothing worse`()
+  @Test func `Inspecting a store during a close ends with the error closed`()
     throws
   {
     let directory = try TemporaryDirectory()

@@ -7,13 +7,13 @@ import LarderEngine
 import LarderTesting
 import Testing
 
-/// Damage to the files of a store that nobody has open.
+/// Damage to the files of a closed store.
 @Suite(.timeLimit(.minutes(15))) struct DamageTests {
   let directory: TemporaryDirectory
   init() throws { directory = try TemporaryDirectory() }
   var path: String { directory.path + "/store" }
 
-  /// Of every way entries are stored: inside a page, on pages of its own, in several chunks.
+  /// Entries in every stored form: inside a page, on overflow pages, in several chunks.
   static let sizes = [10, 5000, 100_000]
 
   static func value(_ key: Int) -> [UInt8] {
@@ -48,8 +48,8 @@ import Testing
   }
 
   @Test(arguments: Damage.allCases)
-  func `Damage beside the data loses nothing`(damage: Damage) throws {
-    // The stranger's store is larger, so that what its files say of it is wrong here.
+  func `Damage to files other than the data loses nothing`(damage: Damage) throws {
+    // The other store is larger, so that the fields of its files are wrong here.
     let stranger = directory.path + "/stranger"
     for durability in Durability.allCases {
       TestFiles.removeAll(stranger)
@@ -76,13 +76,13 @@ import Testing
   }
 
   @Test(arguments: Damage.allCases)
-  func `A cache with damaged data starts empty, says so, and works`(damage: Damage) throws {
+  func `A cache with damaged data starts empty with an event, and works`(damage: Damage) throws {
     let stranger = directory.path + "/stranger"
     try makeStore(.cache, at: stranger, scale: 4)
     try makeStore(.cache, at: path)
     let files = try StoreFiles(of: path)
     try apply(damage, to: files.data, foreign: StoreFiles(of: stranger).data)
-    // A whole but foreign file is believed only where nothing contradicts it.
+    // A valid but foreign file is accepted only where no other file contradicts it.
     let log = EventLog()
     let store = try SharedStore(at: path, log.options())
     if damage != .foreign {

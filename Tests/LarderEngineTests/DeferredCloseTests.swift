@@ -14,7 +14,7 @@ import Testing
   var path: String { directory.path + "/store" }
 
   @Test(arguments: Durability.allCases)
-  func `Closing while somebody holds the gate is made good by the next opening`(
+  func `A close that fails at a held gate is completed by the next opening`(
     durability: Durability
   ) throws {
     let options = StoreOptions(durability: durability, openTimeout: .milliseconds(20))
@@ -48,7 +48,7 @@ import Testing
     #expect(try again.verify() == [])
   }
 
-  @Test func `A cache whose writer does not come out is left behind`() throws {
+  @Test func `A cache whose writer does not finish is abandoned`() throws {
     let store = try SharedStore(at: path)
     try store.setBytes([7], forKey: 1)
     let generation = try store.core.generation()

@@ -10,7 +10,7 @@ import Testing
 
 // A network file system cannot be mounted in a test: that refusal is not covered here.
 
-/// Which directories a store takes, and what it says of the others.
+/// The directories that a store accepts, and its errors about the others.
 @Suite(.timeLimit(.minutes(15))) struct DirectoryTests {
   let directory: TemporaryDirectory
   init() throws { directory = try TemporaryDirectory() }
@@ -41,7 +41,7 @@ import Testing
     try TestFiles.write([1, 2, 3], to: path + "/data.mdb")
     expectRefusal(of: path, remedy: "another directory")
     #expect(TestFiles.names(in: path) == ["data.mdb"])
-    // Beside a store it is a stray file.
+    // Next to a store it is a stray file.
     TestFiles.removeAll(path + "/data.mdb")
     let store = try SharedStore(at: path)
     store.close()
@@ -87,7 +87,7 @@ import Testing
     expectRefusal(of: path, remedy: "chmod 700")
   }
 
-  @Test func `A link of one's own is followed`() throws {
+  @Test func `A link of the same user is followed`() throws {
     try TestFiles.makeDirectory(directory.appending("real"))
     try TestFiles.makeSymbolicLink(path, to: directory.appending("real"))
     let store = try SharedStore(at: path)
@@ -109,7 +109,7 @@ import Testing
   }
 
   @Test(.enabled(if: getuid() == 0, "only root gives files away"))
-  func `A directory of another user is refused, also behind a link`() throws {
+  func `A directory of another user is refused, also through a link`() throws {
     try TestFiles.makeDirectory(directory.appending("theirs"))
     try run("/bin/chown", "65534", directory.appending("theirs"))
     expectRefusal(of: directory.appending("theirs"), remedy: "directory of your")

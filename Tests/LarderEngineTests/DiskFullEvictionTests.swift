@@ -10,7 +10,7 @@ import LarderTesting
 import Synchronization
 import Testing
 
-/// What a store does when a disk smaller than its budget is full.
+/// The behaviour of a store on a full disk that is smaller than its budget.
 @Suite(.timeLimit(.minutes(15))) struct DiskFullEvictionTests {
   let directory: TemporaryDirectory
   init() throws { directory = try TemporaryDirectory() }
@@ -71,7 +71,7 @@ import Testing
     }
   }
 
-  @Test func `An error of a write behind on a full disk may make room`() throws {
+  @Test func `The error callback of a pending write on a full disk may make room`() throws {
     try directory.withSmallDisk(kilobytes: 1024 * 6) { disk in
       let callback = CallbackTests.Callback()
       let store = try SharedStore(
@@ -89,14 +89,14 @@ import Testing
         if key % 10 == 9 { try store.sync() }
       }
       #expect(callback.outcomes.withLock { !$0.isEmpty })
-      // Nobody has waited for himself until a time limit let him go.
+      // No thread has waited for itself until a time limit.
       #expect(ContinuousClock.now - start < .seconds(25))
       callback.body.withLock { $0 = nil }
       store.close()
     }
   }
 
-  @Test func `What systems say when there is no room is one error`() {
+  @Test func `All errors of systems without room are one error`() {
     // ENOSPC, EFBIG, EDQUOT.
     for code: Int32 in [28, 27, 122] {
       let system = StoreError(SystemError(errno: code, operation: "write"), during: "write")

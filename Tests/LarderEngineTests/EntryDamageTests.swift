@@ -81,7 +81,8 @@ import Testing
   }
 
   @Test(arguments: [40, 200_000], Durability.allCases)
-  func `Damage of an entry's key is no other key`(size: Int, durability: Durability) throws {
+  func `Damage of an entry's key never yields another key`(size: Int, durability: Durability) throws
+  {
     let log = EventLog()
     let store = try SharedStore(at: path, log.options(durability))
     let key = String(decoding: Self.payload(size).prefix(80).map { $0 % 26 + 97 }, as: UTF8.self)
@@ -117,7 +118,7 @@ import Testing
     #expect(cache["k"] == text)
     let stored = Array(text.utf8)
     #expect(try Self.flip(Array(stored.prefix(40)), in: StoreFiles(of: path).data) > 0)
-    // What is in memory was checked when it was read.
+    // The value in memory was checked when it was read.
     #expect(cache["k"] == text)
     cache.clearMemoryCache()
     #expect(throws: StoreError.self) { try cache.value(forKey: "k") }
@@ -129,7 +130,7 @@ import Testing
 
   // MARK: A crash of the operating system
 
-  /// Makes the store look as if a machine of another boot had gone down while it was in use.
+  /// Puts the store into the state after a crash in another boot while it was in use.
   func crash(_ path: String) throws {
     let file = try StoreFiles(of: path).state
     var state = try #require(try StoreState.read(from: file))
@@ -138,7 +139,7 @@ import Testing
     try state.write(to: file)
   }
 
-  @Test func `After a crash of the system a cache starts empty and says so`() throws {
+  @Test func `After a crash of the system a cache starts empty with an event`() throws {
     let store = try SharedStore(at: path)
     try store.setBytes([1], forKey: 1)
     store.close()
@@ -191,7 +192,7 @@ import Testing
       let set = try ChildProcess.run(
         tool, ["set", "k", "value", "--store", path, "--durability", "\(durability)"])
       #expect(set.status.isSuccess, "\(set.standardError)")
-      // What a killed writer leaves: dirty, of its boot.
+      // The state that a killed writer leaves: dirty, of its boot.
       let file = try StoreFiles(of: path).state
       var state = try #require(try StoreState.read(from: file))
       #expect(state.bootID == ProcessIdentity.bootID && !state.isDirty)

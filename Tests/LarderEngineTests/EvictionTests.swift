@@ -8,7 +8,7 @@ import LarderEngine
 import LarderTesting
 import Testing
 
-/// What goes when there is no room, and how much of it.
+/// The choice of evicted entries and their number.
 @Suite(.timeLimit(.minutes(15))) struct EvictionTests {
   let directory: TemporaryDirectory
   let clock = ManualClock()
@@ -22,7 +22,7 @@ import Testing
   /// A value whose entry under an `Int` key costs 256 bytes.
   static let value = [UInt8](repeating: 1, count: 256 - 64 - 8)
 
-  @Test func `What has expired goes before anything that lives`() throws {
+  @Test func `Expired entries are evicted before live ones`() throws {
     let store = try store(budget: .bytes(256 * 400))
     try store.write { transaction in
       for key in 0..<400 {

@@ -7,7 +7,7 @@ import LarderEngine
 import LarderTesting
 import Testing
 
-/// What a store takes on the disk before it holds anything worth it.
+/// The size of a store on the disk before it holds much data.
 @Suite(.timeLimit(.minutes(15))) struct FixedCostTests {
   let directory: TemporaryDirectory
   init() throws { directory = try TemporaryDirectory() }
@@ -50,7 +50,7 @@ import Testing
     try store.compact()
     #expect(try numbers.value(forKey: 7) == 8)
     store.close()
-    // The files say what they are.
+    // The files record their kind.
     let again = try SharedStore(at: path, StoreOptions(durability: .durable))
     #expect(try again.statistics().maximumReaders == 510)
     #expect(try again.core.generation().table.shape == .small)

@@ -9,7 +9,7 @@ import Synchronization
 import Testing
 
 @Suite(.timeLimit(.minutes(15))) struct FormatTests {
-  @Test func `The shared table lies where its description says`() {
+  @Test func `The shared table has the documented layout`() {
     typealias Layout = SharedTableLayout
     #expect(MemoryLayout<Atomic<UInt64>>.stride == 8)
     #expect(MemoryLayout<Atomic<UInt32>>.stride == 4)
@@ -100,7 +100,7 @@ import Testing
     }
   }
 
-  @Test func `CURRENT is read only whole`() {
+  @Test func `CURRENT is valid only if it is complete`() {
     let text = CurrentPointer.text(42)
     #expect(CurrentPointer.parse(Array(text.utf8)) == 42)
     for cut in 0..<text.utf8.count {
@@ -111,7 +111,7 @@ import Testing
     #expect(CurrentPointer.parse([0xFF, 0xFE, 0x0A]) == nil)
   }
 
-  @Test func `A state file is believed only with its checksum`() {
+  @Test func `A state file is valid only with its checksum`() {
     let state = StoreState(isDirty: true, bootID: 7, storeID: (1, 2))
     let bytes = state.bytes()
     #expect(bytes.count == StoreState.size)

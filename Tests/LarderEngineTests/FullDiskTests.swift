@@ -16,7 +16,7 @@ import Testing
   static func value(_ key: Int) -> [UInt8] { [UInt8](repeating: UInt8(key & 255), count: 30_000) }
 
   @Test(arguments: Durability.allCases)
-  func `On a full disk writes fail, reads go on, and room makes writes work`(
+  func `On a full disk writes fail, reads continue, and room makes writes work`(
     durability: Durability
   ) throws {
     try directory.withSmallDisk(kilobytes: 8 * 1024) { disk in
@@ -24,7 +24,7 @@ import Testing
         at: disk + "/store", .init(durability: durability, budget: .megabytes(1)))
       let ballast = disk + "/ballast"
       try store.setBytes(Self.value(0), forKey: 0)
-      // All the room that is left: `cp` fails when there is none.
+      // Takes all remaining room: `cp` fails at the end.
       _ = try ChildProcess.run("/bin/cp", ["/dev/zero", ballast])
       #expect(try TestFiles.size(ballast) > 0)
 
@@ -40,7 +40,7 @@ import Testing
           #expect(found == nil)
         }
       }
-      // What was reserved for a cache's file goes on taking what the budget allows.
+      // The room reserved for a cache's file still holds as much as the budget allows.
       let evictions = try store.statistics().evictions
       #expect(failures > 0 || evictions > 0)
       let first = try store.bytes(forKey: 0)
@@ -74,7 +74,7 @@ import Testing
     }
   }
 
-  @Test func `A store is not created where there is no room for it, without a signal`() throws {
+  @Test func `A store is not created on a full disk, without a signal`() throws {
     try directory.withSmallDisk(kilobytes: 64) { disk in
       for _ in 0..<2 {
         let error = #expect(throws: StoreError.self) { try SharedStore(at: disk + "/store") }
@@ -142,7 +142,7 @@ import Testing
     #expect(try other.bytes(forKey: 1) == [1])
   }
 
-  @Test func `A store whose directory is removed while it is open begins anew`() throws {
+  @Test func `A store whose directory is removed while it is open starts empty`() throws {
     let store = try SharedStore(at: path)
     let cache = PersistentCache<String, Int>(storage: store)
     try cache.setValue(1, forKey: "old")
@@ -153,7 +153,7 @@ import Testing
     var (works, said) = (false, "")
     while !works, clock.now < deadline {
       try? cache.setValue(2, forKey: "new")
-      // Another process is the judge: it sees the directory as it is.
+      // Another process checks: it sees the directory without this process's state.
       let tool = try TestExecutable.tool.path
       let get = try ChildProcess.run(tool, ["get", "new", "--store", path])
       works = get.lines == ["2"]

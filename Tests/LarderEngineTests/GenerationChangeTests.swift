@@ -7,7 +7,7 @@ import LarderEngine
 import LarderTesting
 import Testing
 
-/// What a process keeps of a generation it has left.
+/// The resources that a process keeps of a generation it has left.
 @Suite(.timeLimit(.minutes(15))) struct GenerationChangeTests {
   let directory: TemporaryDirectory
   var path: String { directory.path + "/store" }
@@ -33,11 +33,11 @@ import Testing
     }
   #endif
 
-  /// Puts a store of another process, with a lower generation number, in the place of the store, and
-  /// deletes that.
+  /// Replaces the store with a store of another process that has a lower generation number, and
+  /// deletes the replaced one.
   ///
-  /// By renaming: the store's own thread looks every second whether the store was deleted. In the
-  /// middle of a deletion it would create a store whose files the deletion then meets.
+  /// Uses a rename: the store's own thread checks every second whether the store was deleted.
+  /// During a deletion it would create a store whose files the deletion then removes.
   private func recreate(_ store: SharedStore, _ commands: [String]) throws {
     // The thread may be first. A generation that is not this one is left alone by `move`.
     let old = try store.core.generation()
@@ -65,7 +65,7 @@ import Testing
     #expect(try cache.value(forKey: 2) == "new")
   }
 
-  @Test func `Memory is used again after a store with a lower generation number took its place`()
+  @Test func `Memory is used again after a store with a lower generation number replaced it`()
     throws
   {
     let store = try SharedStore(at: path)

@@ -7,7 +7,7 @@ import LarderEngine
 import LarderTesting
 import Testing
 
-/// What becomes of generations when a process died between two of them, or cannot look.
+/// Generations after a process died between two of them, or cannot read them.
 @Suite struct GenerationSwitchTests {
   let directory: TemporaryDirectory
   let path: String
@@ -18,7 +18,7 @@ import Testing
   }
 
   @Test(.timeLimit(.minutes(15)))
-  func `TestFiles of the owner's in a durable store's directory are left alone`() throws {
+  func `Files of the owner's in a durable store's directory are left alone`() throws {
     let store = try SharedStore(at: path, StoreOptions(durability: .durable))
     try store.setBytes([1], forKey: "k")
     store.close()

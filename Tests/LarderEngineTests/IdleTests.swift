@@ -90,7 +90,7 @@ import Testing
     #expect(try SharedStore(at: path).bytes(forKey: 1) == [2])
   }
 
-  @Test func `An idle relaxed store is recorded before its interval is over`() throws {
+  @Test func `An idle relaxed store is recorded before its interval ends`() throws {
     let store = try SharedStore(at: path, Self.options(.relaxed))
     try store.setBytes([1], forKey: 1)
     let now = Self.now()

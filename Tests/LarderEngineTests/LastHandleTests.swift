@@ -9,7 +9,7 @@ import LarderTesting
 import Synchronization
 import Testing
 
-/// Which thread closes a store, and which runs what is queued.
+/// The thread that closes a store, and the one that runs queued work.
 @Suite(.timeLimit(.minutes(15))) struct LastHandleTests {
   let directory: TemporaryDirectory
   init() throws { directory = try TemporaryDirectory() }

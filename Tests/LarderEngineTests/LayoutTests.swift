@@ -15,14 +15,14 @@ import Testing
   import Glibc
 #endif
 
-/// Where the files of a store are, and what is promised of them before anything is in them.
+/// The paths of a store's files, and the guarantees about them before they contain data.
 @Suite(.timeLimit(.minutes(15))) struct LayoutTests {
   let directory: TemporaryDirectory
   init() throws { directory = try TemporaryDirectory() }
   var path: String { directory.path + "/store" }
 
   @Test(arguments: Durability.allCases)
-  func `Every file of a store lies where it is documented and is its user's alone`(
+  func `Every file of a store has its documented path and belongs to its user alone`(
     durability: Durability
   ) async throws {
     let store = try SharedStore(at: path, .init(durability: durability))
@@ -44,7 +44,7 @@ import Testing
     }
   }
 
-  @Test func `What a newer version keeps beside a cache is neither read nor changed`() throws {
+  @Test func `Files of a newer version next to a cache are neither read nor changed`() throws {
     let newer = path + "/v2"
     try TestFiles.makeDirectory(path)
     try TestFiles.makeDirectory(newer)
@@ -125,7 +125,7 @@ import Testing
     }
   #endif
 
-  @Test func `Each store hashes keys with a secret of its own`() throws {
+  @Test func `Each store hashes keys with a separate secret`() throws {
     let space = try NamespaceHandle(name: "n")
     let key = EncodedKey("key")
     let hashes = try (0..<4).map { index in
@@ -136,7 +136,7 @@ import Testing
   }
 
   @Test(arguments: ["gate", "leases", "g-1/presence"])
-  func `Without its lock files a store is whole`(name: String) throws {
+  func `Without its lock files a store is complete`(name: String) throws {
     for durability in Durability.allCases {
       let path = "\(path)-\(durability)"
       let store = try SharedStore(at: path, .init(durability: durability))
@@ -157,9 +157,9 @@ import Testing
     }
   }
 
-  // MARK: Who may open
+  // MARK: Permission to open
 
-  /// Replaces the record that says what a closed store is.
+  /// Replaces the record of a closed store's state.
   private func replace(_ meta: [UInt8], with other: [UInt8], in path: String) throws {
     let data = try StoreFiles(of: path).data
     let contents = try TestFiles.contents(of: data)
@@ -205,7 +205,7 @@ import Testing
     let store = try SharedStore(at: path)
     try store.setBytes([1], forKey: 1)
     store.close()
-    // What the other copy would hold.
+    // The locks that the other copy would hold.
     let presence = try OwnedFile(path: StoreFiles(of: path).generation + "/presence")
     try #require(
       try presence.tryLock(.exclusive, at: 1 << 40 + Int64(ProcessIdentity.pid)))
@@ -216,7 +216,7 @@ import Testing
   }
 
   @Test(.enabled(if: PreloadShim.isAvailable, "\(PreloadShim.reason)"))
-  func `A process of another machine is refused while one of ours is in`() throws {
+  func `A process of another machine is refused while a local one has the store open`() throws {
     let boot = try SystemBoot()
     let store = try SharedStore(at: path)
     try store.setBytes([1], forKey: "k")

@@ -7,7 +7,7 @@ import LarderEngine
 import LarderTesting
 import Testing
 
-/// Look-ups of entries where they were last seen.
+/// Look-ups of entries at the locations where they were last read.
 @Suite(.timeLimit(.minutes(15))) struct LocationCacheTests {
   let directory: TemporaryDirectory
   init() throws { directory = try TemporaryDirectory() }
@@ -15,7 +15,7 @@ import Testing
 
   private func remembered(_ key: some CacheKey, _ store: SharedStore) throws -> [UInt8]? {
     let namespace = try store.namespace("")
-    // A namespace's number is learned by the first look-up.
+    // The first look-up determines a namespace's identifier.
     _ = try namespace.bytes(forKey: key)
     return try store.openCore("get").readCachedLocation(EncodedKey(key), in: namespace.space)
   }
@@ -42,7 +42,7 @@ import Testing
     #expect(try namespace.bytes(forKey: "a") == nil)
   }
 
-  @Test func `What another process writes is not looked for where it was`() throws {
+  @Test func `An entry that another process wrote is not read at its old location`() throws {
     let store = try SharedStore(at: path)
     try store.setBytes([1], forKey: "a")
     #expect(try remembered("a", store) == [1])
@@ -83,7 +83,7 @@ import Testing
   }
 
   @Test(arguments: [64, 8])
-  func `Every look-up is right while pages are used again and again`(bits: Int) throws {
+  func `Every read is right while pages are reused repeatedly`(bits: Int) throws {
     let seed = Seed.announce()
     var random = seed.generator()
     var options = StoreOptions(budget: .megabytes(64))
@@ -122,12 +122,12 @@ import Testing
         }
       }
     }
-    // With few hashes all keys have places in one line: it is the collisions that are looked at.
+    // With few hashes all keys share one line: the test is about its collisions.
     #expect(again > 10_000 && (bits < 64 || remembered > 10_000), "\(remembered), \(again)")
     #expect(try store.verify() == [])
   }
 
-  @Test func `Empty and long keys and values come back from where they were as from the tree`()
+  @Test func `Empty and long keys and values are equal by location and by tree`()
     throws
   {
     let store = try SharedStore(at: path)
@@ -149,7 +149,7 @@ import Testing
     #expect(try store.verify() == [])
   }
 
-  @Test func `Damage where an entry was seen is told as damage`() throws {
+  @Test func `Damage at a remembered location is reported as damage`() throws {
     let store = try SharedStore(at: path, .init(durability: .durable))
     let payload = EntryDamageTests.payload(400)
     try store.setBytes(payload, forKey: "broken")

@@ -7,7 +7,7 @@ import LarderEngine
 import LarderTesting
 import Testing
 
-/// What waits once and refers to its waiter.
+/// Objects that wait once and refer to their waiter.
 @Suite struct OneShotTests {
   private final class Sentinel: Sendable {}
 

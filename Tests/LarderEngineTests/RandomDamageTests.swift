@@ -7,7 +7,7 @@ import LarderEngine
 import LarderTesting
 import Testing
 
-/// Random damage to the files of closed stores, opened by a process of its own each time.
+/// Random damage to the files of closed stores, opened by a separate process each time.
 @Suite(.timeLimit(.minutes(15))) struct RandomDamageTests {
   let directory: TemporaryDirectory
   init() throws { directory = try TemporaryDirectory() }
@@ -64,7 +64,7 @@ import Testing
         let names = [files.current, files.state, files.table, files.lock, files.data, files.data]
         let file = names.randomElement(using: &random)!
         let what = "\(trial), \(durability), \(file): " + (try Self.damage(file, with: &random))
-        // The data is judged by every page only if there is a reason to.
+        // Every page of the data is checked only if there is a reason to.
         if file == files.data { TestFiles.removeAll(files.state) }
         let before = try TestFiles.contents(of: files.data)
         let key = Self.texts.keys.sorted().randomElement(using: &random)!

@@ -8,7 +8,7 @@ import LarderLMDB
 import LarderTesting
 import Testing
 
-/// What a read does about damage that it meets: one policy for all reads.
+/// The reaction of reads to damage: one policy for all reads.
 @Suite(.timeLimit(.minutes(15))) struct ReadDamageTests {
   let temporary: TemporaryStore
   var store: SharedStore { temporary.store }

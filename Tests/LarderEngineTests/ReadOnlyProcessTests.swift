@@ -7,13 +7,13 @@ import LarderSystem
 import LarderTesting
 import Testing
 
-/// What a process leaves alone, and where a store is when nobody says.
+/// The files that a reading process leaves unchanged, and the default path of a store.
 @Suite(.timeLimit(.minutes(15))) struct ReadOnlyProcessTests {
   let directory: TemporaryDirectory
   init() throws { directory = try TemporaryDirectory() }
   var path: String { directory.path + "/store" }
 
-  /// A file as it is: nobody can set back when it was changed.
+  /// The state of a file: no process can reset its change time.
   struct Snapshot: Equatable {
     let contents: [UInt8]
     let changed: UInt64

@@ -10,7 +10,7 @@ import Testing
 #if os(Linux)
   import Glibc
 
-  /// A FUSE file system that knows nothing but its own root directory, served by a thread.
+  /// A FUSE file system with only a root directory, served by a thread.
   ///
   /// Requests are a header of 40 bytes (length u32, operation u32, id u64 at 8) and a body; answers
   /// a header of 16 (length u32, error i32, id u64) and a body (linux/fuse.h).
@@ -19,7 +19,7 @@ import Testing
     private let descriptor: CInt
     private let server: JoinableThread<Void>
 
-    /// `nil`: not permitted here.
+    /// `nil` if mounting is not permitted here.
     init?(at path: String) {
       let descriptor = unsafe open("/dev/fuse", O_RDWR | O_CLOEXEC)
       guard descriptor >= 0 else { return nil }
@@ -54,7 +54,7 @@ import Testing
       }
     }
 
-    /// `nil`: wants no answer.
+    /// Returns the answer, or `nil` if the request expects none.
     private static func answer(_ operation: UInt64) -> (Int32, [UInt8]?) {
       switch operation {
       case 26:  // INIT: version 7.23, no features, writes of 4,096 bytes

@@ -54,14 +54,14 @@ import Testing
     }
     #expect(try again.verify() == [])
     #expect(log.events == [])
-    // Labels only grow: nobody takes a new commit for one that was lost.
+    // Commit versions only grow: a new commit is never mistaken for a lost one.
     try again.setBytes([3], forKey: 1)
     #expect(try again.core.generation().table.lastStamped > commitVersion)
     again.close()
     #expect(try open(path).bytes(forKey: 1) == [3])
   }
 
-  @Test func `A crash right after a restoration changes nothing`() throws {
+  @Test func `A crash right after a crash recovery changes nothing`() throws {
     let store = try open()
     try store.setBytes([1], forKey: 1)
     try store.sync()
@@ -106,7 +106,7 @@ import Testing
     #expect(try cache.statistics().unsyncedCommits == nil)
   }
 
-  @Test func `The interval is the store's, and another one changes it for everybody`() throws {
+  @Test func `The interval belongs to the store, and a new one applies to every process`() throws {
     try open().close()
     let store = try SharedStore(at: path, .init(durability: .relaxed))
     #expect(try store.statistics().syncInterval == .seconds(3600))
@@ -193,7 +193,7 @@ import Testing
     #expect(try again.verify() == [])
   }
 
-  @Test func `A repair after a crash of the system goes back to the last sync as well`() throws {
+  @Test func `A repair after a crash of the system also rolls back to the last sync`() throws {
     let store = try open()
     try store.setBytes([1], forKey: 1)
     try store.sync()
@@ -206,7 +206,7 @@ import Testing
     #expect(try open(path).bytes(forKey: 1) == [1])
   }
 
-  @Test func `After a sync that failed the next write goes into new files`() throws {
+  @Test func `After a failed sync the next write creates new files`() throws {
     let store = try open()
     try store.setBytes([1], forKey: 1)
     let before = try store.core.generation()
@@ -244,7 +244,7 @@ import Testing
     #expect(try store.statistics().fileBytes == large)
   }
 
-  @Test func `Much that is written is synced before the interval is over`() throws {
+  @Test func `A large amount written is synced before the interval ends`() throws {
     let store = try open()
     try store.sync()
     let value = [UInt8](repeating: 1, count: 1_000_000)
@@ -257,7 +257,7 @@ import Testing
     #expect(rounds >= 20 && rounds < 2000)
   }
 
-  @Test func `A sync record that lost a byte is none`() throws {
+  @Test func `A sync record with a missing byte is invalid`() throws {
     try open().close()
     let bytes = try TestFiles.contents(of: synced(path))
     let record = try #require(CheckpointRecord(bytes))

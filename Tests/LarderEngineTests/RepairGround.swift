@@ -63,7 +63,7 @@ struct RepairGround {
     store.close()
   }
 
-  /// Every page that holds any of it tells whose it is.
+  /// Every page with a part of the value contains its key.
   static func value(_ place: Place, _ round: Int, _ size: Int) -> [UInt8] {
     let mark = mark(place, round)
     var value: [UInt8] = []
@@ -82,8 +82,8 @@ struct RepairGround {
     return try StoreFiles(of: target)
   }
 
-  /// What a repaired store holds of it. Everything must be the newest, unless commits may be
-  /// missing; then it must have been it once.
+  /// Checks the contents of a repaired store. Every value must be the newest, unless commits may be
+  /// missing; then it must be an earlier value of its key.
   func check(
     _ path: String, mayMissCommits: Bool, _ comment: Comment
   ) throws -> Set<Place> {
@@ -110,7 +110,7 @@ struct RepairGround {
   }
 }
 
-/// The pages of a sound data file that are in use, and for what.
+/// The pages of a valid data file that are in use, and their purpose.
 struct LivePages {
   enum Kind: Hashable { case branch, leaf, overflow }
   struct Page: Hashable {

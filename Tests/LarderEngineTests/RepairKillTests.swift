@@ -78,7 +78,7 @@ import Testing
   func `A repair killed at a point leaves the old store or the new one`(point: String) throws {
     let ground = try RepairGround(at: original, seed: Seed.announce(), rounds: 60)
     let before = try damage(ground)
-    // The tool looks first, and then repairs: the first two points are passed twice.
+    // The tool analyses first, and then repairs: the first two points are passed twice.
     let occurrence = point.hasPrefix("openG") && point.hasSuffix("Taken") ? 2 : 1
     let outcome = try ChildProcess.run(
       TestExecutable.tool.path, ["repair", path, "--yes"],
@@ -160,7 +160,7 @@ import Testing
     #expect(try ground.check(path, mayMissCommits: false, "").count == ground.newest.count)
   }
 
-  @Test func `Where nothing is left, that is said and nothing is made`() throws {
+  @Test func `Without readable data repair reports it and creates nothing`() throws {
     let ground = try RepairGround(at: original, seed: Seed.announce(), rounds: 10)
     for size in [0, 100, 4096, 8192] {
       let files = try ground.copy(to: path)

@@ -7,7 +7,7 @@ import LarderEngine
 import LarderTesting
 import Testing
 
-/// Repairing stores that nobody has open.
+/// Repair of closed stores.
 @Suite(.timeLimit(.minutes(15))) struct RepairTests {
   let directory: TemporaryDirectory
   init() throws { directory = try TemporaryDirectory() }
@@ -16,7 +16,7 @@ import Testing
 
   static let zeros = [UInt8](repeating: 0, count: 4096)
 
-  @Test func `Nothing is to be done for a sound store, and nothing is touched`() throws {
+  @Test func `A valid store needs no repair and is left unchanged`() throws {
     for durability in Durability.allCases {
       let path = "\(path)-\(durability)"
       let store = try SharedStore(at: path, .init(durability: durability))
@@ -109,7 +109,7 @@ import Testing
   }
 
   @Test(arguments: [64, 4])
-  func `What a repair brings back is whole and the newest`(hashBits: Int) throws {
+  func `A repair recovers complete values, and the newest ones`(hashBits: Int) throws {
     let seed = Seed.announce()
     var outcomes: [String: Int] = [:]
     let ground = try RepairGround(
@@ -155,7 +155,7 @@ import Testing
       let mark = Array(value.prefix { $0 != UInt8(ascii: ">") } + [UInt8(ascii: ">")])
       pages[place] = marks[mark]
     }
-    // The free list is what tells old pages from new ones, and is left as it is here.
+    // The free list distinguishes old pages from new ones, and is unchanged here.
     let targets = live.pages.filter { $0.value.table != "free" }
     let branches = targets.filter { $0.value.kind == .branch && $0.value.table == "entries" }
     var scavenged = 0
@@ -178,12 +178,12 @@ import Testing
       #expect(report.pagesDamaged <= damaged.count && !report.mayMissCommits, comment)
       scavenged += report.pagesScavenged
       let found = try ground.check(path, mayMissCommits: false, comment)
-      // Of a large value, nothing on its pages tells in which leaf its key is.
+      // The pages of a large value do not identify the leaf of its key.
       for (place, pages) in pages where ground.newest[place]!.count < 1500 {
         let isThere = found.contains(place) || !pages.isDisjoint(with: damaged)
         #expect(isThere, "\(place) on \(pages), \(comment)")
       }
-      // Without the newest main table, the books are those of one commit earlier.
+      // Without the newest main table, the counters are those of one commit earlier.
       let hasBooks = !damaged.contains { live.pages[$0]?.table == "main" }
       let isCounted = found.count + report.lost >= ground.newest.count
       #expect(isCounted || !hasBooks, "\(found.count) and \(report.lost), \(comment)")

@@ -19,7 +19,7 @@ struct StoreFiles {
   var lock: String { generation + "/lock.mdb" }
   var data: String { generation + "/data.mdb" }
 
-  /// The files of the store at a path, which has to be sound still.
+  /// The files of the store at a path, which has to be valid still.
   init(of path: String) throws {
     let (directory, _) = try #require(StoreDirectory.find(path))
     let number = try #require(try CurrentPointer.read(in: directory))
@@ -28,7 +28,7 @@ struct StoreFiles {
   }
 }
 
-/// What a store says of itself while a test runs.
+/// The events of a store while a test runs.
 final class EventLog: Sendable {
   private let seen = Mutex<[StoreEvent]>([])
 
@@ -52,7 +52,8 @@ func run(_ executable: String, _ arguments: String...) throws {
 }
 
 extension TemporaryDirectory {
-  /// Runs `body` with the path of a file system of its own; prints a line where that may not be.
+  /// Runs `body` with the path of a separate file system; prints a line where that is not
+  /// permitted.
   func withSmallDisk(kilobytes: Int, _ body: (_ path: String) throws -> Void) throws {
     let disk = path + "/disk"
     try TestFiles.makeDirectory(disk)

@@ -34,8 +34,8 @@ import Testing
     #expect(try again.verify() == [])
   }
 
-  // A number LMDB gives twice would be two labels that are one.
-  @Test func `Each write is one transaction of LMDB's, also where the books stay as they are`()
+  // A transaction id that LMDB assigned twice would make two commit versions equal.
+  @Test func `Each write is one transaction of LMDB, also with unchanged counters`()
     throws
   {
     let directory = try TemporaryDirectory()

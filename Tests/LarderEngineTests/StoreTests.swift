@@ -13,7 +13,7 @@ import Testing
   init() throws { directory = try TemporaryDirectory() }
   var path: String { directory.path + "/store" }
 
-  @Test func `Values of every size come back as they were`() throws {
+  @Test func `Values of every size are read as written`() throws {
     let store = try SharedStore(at: path)
     let sizes = [0, 1, 100, 2000, 4000, 32_000, 32_684, 32_685, 32_700, 65_500, 1_000_000]
     for size in sizes {
@@ -124,7 +124,7 @@ import Testing
     #expect(try store.verify() == [])
   }
 
-  @Test func `A value that cannot fit is refused and costs nobody anything`() throws {
+  @Test func `A value larger than the budget is refused and evicts nothing`() throws {
     let store = try SharedStore(at: path, .init(budget: .kilobytes(64)))
     for index in 0..<100 { try store.setBytes([UInt8](repeating: 1, count: 500), forKey: index) }
     let before = try store.statistics()

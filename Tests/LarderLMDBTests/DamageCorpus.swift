@@ -71,7 +71,7 @@ struct Corpus {
   }
 }
 
-/// What the other process does with the accepted files.
+/// The operations of the other process on the accepted files.
 enum Survivor {
   static func outlives(directory: String, seed: UInt64) throws -> Bool {
     let corpus = try Corpus(directory: directory, seed: seed)
@@ -111,7 +111,7 @@ enum Survivor {
     let main = try reader.table(nil)
     var tables = [main]
     for key in reader.scan(main).keys {
-      // A key that is no name of a table is refused.
+      // A key that is not the name of a table is refused.
       let name = String(decoding: key, as: UTF8.self)
       if let table = try? reader.table(name) { tables.append(table) }
     }

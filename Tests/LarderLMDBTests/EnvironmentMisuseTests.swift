@@ -8,7 +8,7 @@ import LarderTesting
 import Synchronization
 import Testing
 
-/// What LMDB would answer with a hang, a signal or silence, used wrongly.
+/// Misuse that LMDB would answer with a hang, a signal or silence.
 @Suite(.timeLimit(.minutes(15))) struct EnvironmentMisuseTests {
   let directory: TemporaryDirectory
   let environment: Environment
@@ -29,14 +29,14 @@ import Testing
       #expect(code { try environment.close() } == .insideTransaction)
       #expect(code { try environment.copy(to: directory.appending("x")) } == .insideTransaction)
       #expect(code { _ = try environment.verify() } == .insideTransaction)
-      // What is open is at hand, and reads go on.
+      // The open environment is available, and reads continue.
       #expect(try environment.table("words") == words)
       #expect(try environment.withReadTransaction { try !$0.contains(key: "a", in: words) })
     }
     #expect(try environment.withReadTransaction { try $0.contains(key: "a", in: words) })
   }
 
-  @Test func `Closing inside a read is an error, and what is closed says so`() throws {
+  @Test func `Closing inside a read is an error, and so is any use after closing`() throws {
     try environment.withReadTransaction { _ in
       #expect(code { try environment.close() } == .insideTransaction)
     }
@@ -100,7 +100,7 @@ import Testing
           }
         }
       }
-      // All stand in line by now or will; the pool has threads for this all the same.
+      // All wait by now or will; the pool has threads for this all the same.
       for _ in 0..<100 { await Task { await Task.yield() }.value }
       mayEnd.set()
       try await group.waitForAll()
@@ -142,7 +142,7 @@ import Testing
         code { try transaction.forEach(in: numbers, .prefix("a")) { _, _ in } } == .keyKindMismatch)
       let mixed = KeyRange.from("a").upTo(UInt64(9))
       #expect(code { try transaction.forEach(in: words, mixed) { _, _ in } } == .keyKindMismatch)
-      // A type that says integer and lends something else.
+      // A type that declares integer keys and passes other bytes.
       #expect(code { try transaction.put("x", forKey: Short(), in: numbers) } == .badValueSize)
       #expect(
         code { try transaction.forEach(in: numbers, .from(Short())) { _, _ in } }
@@ -157,7 +157,7 @@ import Testing
     }
   }
 
-  @Test func `As many tables as were asked for can be open`() throws {
+  @Test func `The requested number of tables can be open`() throws {
     let small = try Environment(
       at: directory.appending("small"), .init(mapSize: 1 << 24, maximumTables: 2))
     _ = try small.table("1")
@@ -165,7 +165,7 @@ import Testing
     #expect(code { _ = try small.table("3") } == .tablesFull)
     let unnamed = try small.table(nil)
     try small.withWriteTransaction { try $0.put("x", forKey: "own", in: unnamed) }
-    // The names of tables stand there as well; they are not to be written over.
+    // The names of tables are stored there as well; they must not be overwritten.
     let over = code { try small.withWriteTransaction { try $0.put("x", forKey: "1", in: unnamed) } }
     #expect(over == .incompatible)
     let away = code {
@@ -185,7 +185,7 @@ import Testing
     try nest(3)
   }
 
-  @Test func `TestFiles that are removed under an open environment are noticed by its writes`()
+  @Test func `Files that are removed under an open environment are noticed by its writes`()
     throws
   {
     try environment.withWriteTransaction { try $0.put("1", forKey: "a", in: words) }
@@ -212,7 +212,7 @@ import Testing
     #expect(code { try environment.withWriteTransaction { _ in } } == .filesRemoved)
   }
 
-  @Test func `Every error says what to do`() {
+  @Test func `Every error names a remedy`() {
     for raw in Array(-30_799 ... -30_779) + Array(-16 ... -1) + [1, 2, 5, 12, 13, 17, 20, 28, 95] {
       let error = LMDBError(.init(rawValue: CInt(raw)), during: "x")
       #expect(error.description.hasPrefix("x: "))

@@ -9,7 +9,7 @@ import LarderSystem
 import LarderTesting
 import Testing
 
-/// What is opened, what is refused, and how that is said.
+/// Accepted and refused directories, and the errors about them.
 @Suite(.timeLimit(.minutes(15))) struct EnvironmentOpeningTests {
   let directory: TemporaryDirectory
   init() throws { directory = try TemporaryDirectory() }
@@ -58,7 +58,7 @@ import Testing
     try open().close()
   }
 
-  @Test func `What is no directory of an environment is refused, and left as it was`() throws {
+  @Test func `A directory that is not an environment is refused and left unchanged`() throws {
     let file = directory.appending("file")
     try TestFiles.write([1, 2, 3], to: file)
     #expect(code { _ = try open(file) }?.rawValue == 20)
@@ -79,7 +79,7 @@ import Testing
       #expect(error.map { "\($0)".contains("Name the directory of an LMDB") } == true)
       #expect(try TestFiles.contents(of: path + "/data.mdb") == bytes)
     }
-    // A link in the place of a file leads to somebody else's.
+    // A link at the path of a file leads to another user's file.
     let linked = directory.appending("linked")
     try TestFiles.makeDirectory(linked)
     try TestFiles.makeSymbolicLink(linked + "/data.mdb", to: file)
@@ -102,11 +102,11 @@ import Testing
     let data = path + "/data.mdb"
     TestFiles.removeAll(path + "/gate")
     try TestFiles.truncate(data, to: 40_960)
-    // From elsewhere, as far as anybody can tell: each page is looked at.
+    // The file's origin is unknown: each page is verified.
     let error = #expect(throws: LMDBError.self) { try open() }
     #expect(error?.code == .damaged && error?.operation.contains("file-too-short") == true)
     #expect(try !Environment.verify(at: path).isSound)
-    // Its gate knows how long it was.
+    // Its gate records its former length.
     TestFiles.removeAll(path)
     try fill()
     #expect(try Environment.verify(at: path).isSound)
@@ -145,7 +145,7 @@ import Testing
   }
 
   @Test
-  func `Who died making the file leaves nothing in the way, and nothing else is taken for that`()
+  func `Files of a killed creator are removed, and other files are kept`()
     throws
   {
     try open().close()
@@ -201,7 +201,7 @@ import Testing
     #expect(code { _ = try trusting.table("duplicates") } == .incompatible)
   }
 
-  @Test func `A Larder store is not opened, whichever of its directories is named`() throws {
+  @Test func `A Larder store is refused as an environment by any of its directories`() throws {
     for durability in [Durability.cache, .durable] {
       let store = try TemporaryStore(StoreOptions(durability: durability))
       try store.store.setBytes([1], forKey: "a")
@@ -241,7 +241,7 @@ import Testing
     }
   }
 
-  @Test func `The map grows for one who opens alone, and never shrinks`() throws {
+  @Test func `The map grows for a process that opens alone, and never shrinks`() throws {
     try fill(.init(mapSize: 1 << 21), keys: 10)
     #expect(try open().information().mapSize == 1 << 21)
     #expect(try open(nil, .init(mapSize: 1 << 23)).information().mapSize == 1 << 23)

@@ -28,7 +28,7 @@ import Testing
     }
   }
 
-  /// Waits on a thread of its own: those of Swift's pool are few.
+  /// Waits on a separate thread: Swift's pool has few.
   func waiting<R: Sendable>(_ body: @escaping @Sendable () throws -> R) throws -> R {
     try JoinableThread { Result { try body() } }.join().get()
   }
@@ -58,14 +58,14 @@ import Testing
     try dismiss(first, second)
   }
 
-  @Test func `A process killed inside a write leaves nothing of it, and nobody waits for it`()
+  @Test func `A process killed inside a write leaves nothing of it and blocks no process`()
     throws
   {
     let (first, second) = (try peer(), try peer())
     #expect(try first.ask("lmdb put a before") == "ok")
     #expect(try first.ask("lmdb hold") == "holding")
     try second.send("lmdb put b after")
-    // It stands in line behind the one that holds the lock.
+    // It queues after the process that holds the lock.
     #expect(throws: ChildProcessError.self) { try second.nextLine(deadline: .milliseconds(200)) }
     first.kill()
     #expect(try second.nextLine() == "ok")
@@ -86,7 +86,7 @@ import Testing
       for (index, peer) in peers.enumerated() {
         try peer.send("lmdb write \((2 * round + index) * 1_000_000) 0")
       }
-      // After so many commits, wherever it is then.
+      // After this number of commits, at any point.
       for peer in peers {
         let count = Int.random(in: 1...150, using: &random)
         for _ in 0..<count { acknowledged.insert(try number(peer.nextLine())) }
@@ -113,8 +113,7 @@ import Testing
     try #require(line.hasPrefix("ack ") ? Int(line.dropFirst(4)) : nil, "\(line)")
   }
 
-  @Test func `Processes killed while they open and close lose nothing anybody acknowledged`() throws
-  {
+  @Test func `Processes killed while they open and close lose nothing acknowledged`() throws {
     let seed = Seed.announce()
     var random = seed.generator()
     var acknowledged = Set<Int>()
@@ -157,7 +156,7 @@ import Testing
     #expect(acknowledged.count > 50, "\(acknowledged.count)")
   }
 
-  @Test func `Who holds the gate holds up opening, for so long as it lives`() throws {
+  @Test func `A held gate delays opening until its holder exits`() throws {
     let holder = try TestExecutable.peer.start()
     #expect(try holder.ask("lmdb gate \(path)") == "gated")
     #expect(code { _ = try open(.init(openTimeout: .milliseconds(50))) } == .openTimeout)
@@ -170,7 +169,7 @@ import Testing
     #expect(opener.join() == nil)
   }
 
-  @Test func `Who holds the gate holds up closing, and it can be closed later`() throws {
+  @Test func `A held gate makes closing time out, and a later close succeeds`() throws {
     let (environment, table) = try open(.init(openTimeout: .milliseconds(50)))
     let holder = try TestExecutable.peer.start()
     #expect(try holder.ask("lmdb gate \(path)") == "gated")
@@ -179,7 +178,7 @@ import Testing
     try environment.withWriteTransaction { try $0.put("1", forKey: "a", in: table) }
     #expect(try holder.ask("go on") == "ok")
     try environment.close()
-    // A last reference that goes meanwhile leaves it to whoever opens it next.
+    // A last reference released during that time leaves the close to the next opener.
     do {
       let (second, _) = try open(.init(openTimeout: .milliseconds(50)))
       #expect(try holder.ask("lmdb gate \(path)") == "gated")
@@ -220,7 +219,7 @@ import Testing
       #expect(try environment.verify().isSound)
     }
     #expect(try peer.ask("lmdb get a") == "value 1")
-    // Its gate is damaged: nobody joins those inside until they have left.
+    // Its gate is damaged: no process joins until the present ones have left.
     let gate = try TestFiles.contents(of: path + "/gate")
     try TestFiles.overwrite([0, 0], at: 24, in: path + "/gate")
     try TestFiles.overwrite([9], at: 20, in: path + "/gate")
@@ -241,7 +240,7 @@ import Testing
     try open().0.close()
     do {
       let raw = try waiting { [path] in
-        // In a process of its own: LMDB's locks are of processes.
+        // In a separate process: LMDB's locks belong to processes.
         let peer = try TestExecutable.peer.start()
         let answer = try peer.ask("lmdb raw \(path)")
         try #require(answer == "raw", "\(answer)")

@@ -17,7 +17,7 @@ func code(_ body: () throws -> Void) -> LMDBError.Code? {
   }
 }
 
-/// An environment for everybody, in one process: what is stored, found, walked and refused.
+/// The public environment in one process: stored, found, iterated and refused entries.
 @Suite(.timeLimit(.minutes(15))) struct EnvironmentTests {
   let directory: TemporaryDirectory
   init() throws { directory = try TemporaryDirectory() }
@@ -145,7 +145,7 @@ func code(_ body: () throws -> Void) -> LMDBError.Code? {
           ({ $0 }, { _ in true }), ({ $0.upTo(second) }, { below($0, second) }),
           ({ $0.through(second) }, { !below(second, $0) }),
         ].randomElement(using: &random)!
-      // A prefix has an upper end of its own, which another would replace.
+      // A prefix already has an upper end, which another would replace.
       let isPrefix = lower.0 == .prefix(first)
       var range = isPrefix ? lower.0 : upper.0(lower.0)
       var expected = sorted.filter { lower.1($0) && (isPrefix || upper.1($0)) }

@@ -7,8 +7,9 @@
   import LarderTesting
   import Testing
 
-  /// One process is killed between being woken and taking LMDB's lock: another sleeps on, though the
-  /// lock is free or its holder knows of no waiter. These tests make that state by hand.
+  /// A process is killed after it is woken and before it acquires LMDB's lock: another sleeps on,
+  /// though the lock is free or its holder has no record of a waiter. These tests create that state
+  /// by hand.
   @Suite(.timeLimit(.minutes(15))) struct LostWakeupTests {
     let directory: TemporaryDirectory
     init() throws { directory = try TemporaryDirectory() }
@@ -32,7 +33,8 @@
       return (holder, waiter)
     }
 
-    @Test func `A writer of which the holder of the lock knows nothing goes on by itself`() throws {
+    @Test func `A writer whose wait the lock's holder does not see continues automatically`() throws
+    {
       let (holder, waiter) = try holderAndWaiter()
       try file.forgetWaiters(of: .writer)
       #expect(try holder.ask("go on") == "ok")
@@ -48,7 +50,7 @@
       #expect(try holder.ask("lmdb get b") == "value 3")
     }
 
-    @Test func `A writer asleep though the lock is free goes on by itself`() throws {
+    @Test func `A writer asleep though the lock is free continues automatically`() throws {
       let (holder, waiter) = try holderAndWaiter()
       try file.setWord(0, of: .writer)
       holder.kill()
@@ -60,7 +62,7 @@
       #expect(try Environment.verify(at: path).isSound)
     }
 
-    @Test func `The thread that looks after waiters sleeps when nobody writes, and is woken`()
+    @Test func `The watchdog thread sleeps without writers and is woken by one`()
       throws
     {
       let (holder, waiter) = try holderAndWaiter()
@@ -79,9 +81,11 @@
       }
     }
 
-    @Test func `A reader asleep though the lock of the readers is free goes on by itself`() throws {
+    @Test func `A reader asleep though the lock of the readers is free continues automatically`()
+      throws
+    {
       let (other, waiter) = (try peer(), try peer())
-      // Held by somebody who lives, as it seems.
+      // The apparent holder is alive.
       try file.setWord(UInt32(other.processIdentifier), of: .readers)
       try waiter.send("lmdb get a")
       try #require(try file.waitForWaiter(of: .readers, in: waiter))

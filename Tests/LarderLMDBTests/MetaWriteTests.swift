@@ -59,7 +59,7 @@ struct MetaWriteTests {
     #expect(try read(environment, table) == "new")
   }
 
-  @Test func `Reads succeed after a process was killed behind its meta write`() throws {
+  @Test func `Reads succeed after a process was killed following its meta write`() throws {
     let peer = try writer()
     let environment = try Environment(at: path)
     let table = try environment.table("words")

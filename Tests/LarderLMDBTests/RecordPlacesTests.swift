@@ -34,7 +34,7 @@ import Testing
   @Test func `Two records share a line and the oldest makes room`() throws {
     let places = try RecordLocationCache(lines: 1)
     let bytes: [UInt8] = [1, 2, 3]
-    // Seals are inverted labels.
+    // Read versions are stored inverted.
     remember(bytes, 1, readVersion: ~10, in: places)
     remember(bytes, 2, readVersion: ~11, in: places)
     #expect(places.place(of: 1) != nil && places.place(of: 2) != nil)

@@ -28,7 +28,7 @@ import Testing
     return result
   }
 
-  @Test func `Of a healthy file everything is read, and nothing is missed`() throws {
+  @Test func `A valid file is read completely`() throws {
     for seed in 1...6 as ClosedRange<UInt64> {
       let scratch = try ScratchDirectory()
       let environment = try RawEnvironment(scratch.path)
@@ -127,10 +127,10 @@ import Testing
     }
   }
 
-  /// The older meta may claim to be the newest: that is found out. The newest may claim to be the
-  /// older one: that looks like a write that failed, and is called doubtful.
+  /// The older meta may claim to be the newest: that is detected. The newest may claim to be the
+  /// older one: that resembles a failed write, and is reported as doubtful.
   @Test(arguments: [2, -2] as [Int64])
-  func `A meta whose number lies is found out, or called doubtful`(lie: Int64) throws {
+  func `A meta with a false number is detected, or reported as doubtful`(lie: Int64) throws {
     let scratch = try ScratchDirectory()
     let environment = try RawEnvironment(scratch.path)
     for round in 0..<9 as Range<UInt8> {
@@ -156,7 +156,7 @@ import Testing
         #expect(values == [[8]], "\(isMainLost)")
       } else {
         #expect(reader.report.transactionID == 8 && values == [[7]])
-        // For the verifier it is a write that failed, which is no damage.
+        // For the verifier it is a failed write, which is not damage.
         #expect(try StructuralVerifier.verify(path: path).isSound)
       }
     }

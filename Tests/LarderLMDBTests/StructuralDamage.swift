@@ -263,7 +263,7 @@ extension Image {
 
   private mutating func randomise(_ page: Int, _ random: inout SeededGenerator) {
     fill(page, with: (0..<8).flatMap { _ in random.bytes(512) })
-    // Half of them keep a plausible header, so that the checks behind it meet random bytes too.
+    // Half of them keep a plausible header, so that the later checks get random bytes too.
     guard random.chance(2) else { return }
     set(page * Self.pageSize, UInt64(page))
     set(page * Self.pageSize + 10, UInt64([1, 2, 4][random.below(3)]), bytes: 2)

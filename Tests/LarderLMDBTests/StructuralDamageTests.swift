@@ -46,7 +46,7 @@ struct StructuralDamageTests {
     }
   }
 
-  @Test func `A table that sorts duplicates is not ours`() throws {
+  @Test func `A table with sorted duplicates is reported as foreign`() throws {
     let environment = try RawEnvironment(scratch.path)
     try environment.write {
       let flags = RawEnvironment.create | RawEnvironment.duplicates
@@ -57,7 +57,7 @@ struct StructuralDamageTests {
     #expect(report.findings.map(\.code) == [.notOurs])
   }
 
-  @Test func `What is no file is a finding or an error, and never waited for`() throws {
+  @Test func `A path that is not a file is a finding or an error, and never blocks`() throws {
     let missing = #expect(throws: LMDBFileError.self) {
       try StructuralVerifier.verify(path: scratch.path + "/nothing")
     }
@@ -126,7 +126,7 @@ struct StructuralDamageTests {
   // MARK: Thousands of damaged files
 
   /// Verifies damaged files here; then LMDB reads and writes the accepted ones in another process,
-  /// where a signal is a failure, and what it leaves behind must be sound again.
+  /// where a signal is a failure, and the resulting file must be valid again.
   @Test func `LMDB survives each damaged file that the verifier accepts`() async throws {
     let environment = ProcessInfo.processInfo.environment
     let count = Int(environment["LARDER_DAMAGED_FILES"] ?? "") ?? 2_000

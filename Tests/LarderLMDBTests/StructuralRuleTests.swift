@@ -67,9 +67,9 @@ struct StructuralRuleTests {
     #expect(report.findings.first?.code == rule.code, "\(report.findings)")
   }
 
-  /// The last offset lies in the first two bytes of the lowest node: the low half of the size of an
-  /// overflow value, which happens to be that very offset. All else holds. LMDB would take the room
-  /// on this page for almost 64 kB.
+  /// The last offset is in the first two bytes of the lowest node: the low half of the size of an
+  /// overflow value, which happens to equal that offset. All other rules hold. LMDB would take the
+  /// room on this page for almost 64 kB.
   @Test func `Offsets that run into the nodes are found`() throws {
     let scratch = try ScratchDirectory()
     let environment = try RawEnvironment(scratch.path, mapBytes: 1 << 20)

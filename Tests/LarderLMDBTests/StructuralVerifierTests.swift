@@ -27,7 +27,7 @@ struct StructuralVerifierTests {
   ]
 
   @Test(arguments: modes)
-  func `A fresh environment is sound, before and after its first transactions`(
+  func `A fresh environment is valid, before and after its first transactions`(
     flags: UInt32
   ) throws {
     let environment = try RawEnvironment(scratch.path, flags: flags, mapBytes: 1 << 20)
@@ -44,7 +44,7 @@ struct StructuralVerifierTests {
   }
 
   @Test(arguments: [20, 100, 2_030, 2_040, 4_000, 4_080, 4_081, 100_000])
-  func `Values of one size make a sound file`(size: Int) throws {
+  func `Values of one size make a valid file`(size: Int) throws {
     let environment = try RawEnvironment(scratch.path)
     var random = SeededGenerator(seed: UInt64(size))
     let count = size > 50_000 ? 40 : 400
@@ -82,7 +82,7 @@ struct StructuralVerifierTests {
   }
 
   /// The free list grows over many pages, and into overflow runs, while the reader pins them.
-  @Test func `A long reader leaves a sound file`() throws {
+  @Test func `A long reader leaves a valid file`() throws {
     let environment = try RawEnvironment(scratch.path)
     var workload = Workload(seed: 11)
     workload.largestValue = 60_000
@@ -99,7 +99,7 @@ struct StructuralVerifierTests {
     }
   }
 
-  @Test func `Thousands of pages freed at once make a sound free list`() throws {
+  @Test func `Thousands of pages freed at once make a valid free list`() throws {
     let environment = try RawEnvironment(scratch.path)
     for round in 0..<4 {
       try environment.write { transaction in
@@ -128,7 +128,7 @@ struct StructuralVerifierTests {
     #expect(try StructuralVerifier.verify(path: environment.dataPath).pagesReached == 2 + 13)
   }
 
-  @Test func `Copies, plain and compact, are sound`() throws {
+  @Test func `Copies, plain and compact, are valid`() throws {
     let environment = try RawEnvironment(scratch.path)
     try environment.copy(to: scratch.path + "/none", compact: true)
     try expectSound(scratch.path + "/none/data.mdb")
@@ -147,7 +147,7 @@ struct StructuralVerifierTests {
   }
 
   /// The write of a page is cut short; the file ends within a page that no snapshot reaches.
-  @Test func `A disk that was full leaves a sound file`() async throws {
+  @Test func `A disk that was full leaves a valid file`() async throws {
     let path = scratch.path
     await #expect(processExitsWith: .success) { [path = path as String] in
       signal(SIGXFSZ, SIG_IGN)
@@ -172,7 +172,7 @@ struct StructuralVerifierTests {
 
   /// Verified after each commit, by path and under the next, uncommitted transaction.
   @Test(arguments: 0..<6)
-  func `Random work never makes an unsound file`(part: Int) throws {
+  func `Random work never makes an invalid file`(part: Int) throws {
     var seeds = SystemRandomNumberGenerator()
     let given = ProcessInfo.processInfo.environment["LARDER_SEED"].flatMap { UInt64($0) }
     let seed = given ?? seeds.next()

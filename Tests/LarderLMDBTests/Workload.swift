@@ -3,7 +3,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Random work on an LMDB environment: all kinds of tables, keys and values that Larder has or could
-// have, so that what comes out is any file a healthy process may leave behind.
+// have, so that the result is any file a correct process may write.
 
 /// Random transactions, the same for the same seed.
 struct Workload {
@@ -23,7 +23,7 @@ struct Workload {
 
   var random: SeededGenerator
   var tables = someTables
-  /// Keys differ by so many numbers, so that later puts replace earlier ones.
+  /// The number of different keys, so that later puts replace earlier ones.
   var keySpace = 200
   var largestValue = 30_000
   var operations = 40

@@ -78,7 +78,7 @@ import Testing
       let grown = environment.information.lastPage + 1 - next
       #expect(grown <= bound, "a commit of \(grown) pages, \(seed)")
       #expect(environment.information.lastPage * 4096 < environment.reservedBytes)
-      // Something goes back to the file now and then.
+      // Some of the rounds return pages to the file.
       if random.chance(10) {
         environment.selectWriteMode(throughMap: false)
         var write = try WriteTransaction(in: environment)
@@ -121,7 +121,7 @@ import Testing
     again.close()
   }
 
-  @Test func `A transaction that was refused room publishes nothing, whoever goes on`() throws {
+  @Test func `A transaction that was refused room publishes nothing for later writers`() throws {
     let options = ["-t", "tmpfs", "-o", "size=4m,mode=700", "tmpfs", directory.path]
     guard try ChildProcess.run("/bin/mount", options).status.isSuccess else {
       return print("Skipped: a small file system cannot be mounted.")
@@ -148,7 +148,7 @@ import Testing
       let found = try read.value(forKey: [1], in: .main)?.copied()
       #expect(found == [1, 2, 3])
     }
-    // On a disk without any room it goes on with the file, and with the map when there is some.
+    // On a full disk it continues with the file, and with the map when there is room.
     _ = try ChildProcess.run("/bin/cp", ["/dev/zero", directory.path + "/ballast"])
     environment.selectWriteMode(throughMap: true)
     #expect(environment.usesWriteMap && !environment.didReservationFail)

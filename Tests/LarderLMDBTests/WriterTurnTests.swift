@@ -28,7 +28,7 @@ import Testing
     return (environment, table, peer)
   }
 
-  @Test func `A write behind a stopped process ends in time and names the process`() throws {
+  @Test func `A write that waits for a stopped process times out and names it`() throws {
     let (environment, table, peer) = try openBehindStopped(.milliseconds(200))
     let pid = peer.processIdentifier
     func expectStalled(_ body: () throws -> Void) {
@@ -53,7 +53,7 @@ import Testing
     #expect(try peer.wait().isSuccess)
   }
 
-  @Test func `A write behind a stopped process goes on when that is killed`() throws {
+  @Test func `A write that waits for a stopped process continues when that is killed`() throws {
     let (environment, table, peer) = try openBehindStopped(.seconds(60))
     let writer = JoinableThread {
       Result { try environment.withWriteTransaction { try $0.put("1", forKey: "a", in: table) } }
@@ -77,7 +77,7 @@ import Testing
     #expect(try environment.withReadTransaction { try $0.bytes(forKey: "a", in: table) } == nil)
   }
 
-  @Test func `Closing behind a transaction that does not end is an error in time`() throws {
+  @Test func `Closing during a transaction that does not end times out`() throws {
     let environment = try Environment(
       at: path, .init(mapSize: 1 << 26, writeTimeout: .milliseconds(100)))
     let table = try environment.table("words")
@@ -113,7 +113,7 @@ import Testing
     try environment.close()
   }
 
-  @Test func `Opening and closing behind a held gate name its process`() throws {
+  @Test func `Opening and closing at a held gate name its process`() throws {
     let environment = try Environment(
       at: path, .init(mapSize: 1 << 26, openTimeout: .milliseconds(50)))
     let peer = try TestExecutable.peer.start()

@@ -153,7 +153,7 @@ struct MetricsTests {
     #expect(generation.values == [1, 2, 2])
   }
 
-  @Test func `A budget that comes and namespaces that are not wanted`() throws {
+  @Test func `A budget set later and namespaces that are removed`() throws {
     let temporary = try TemporaryStore(StoreOptions(durability: .durable))
     try temporary.store.setBytes([1], forKey: 1, in: "n")
     let metrics = try StoreMetrics(temporary.store, namespaces: false, factory: factory)
@@ -208,7 +208,7 @@ struct MetricsTests {
   }
 }
 
-/// A clock on which nobody waits: each sleep is a turn of the test.
+/// A clock without real waits: each sleep is a step of the test.
 private final class Turns: Clock {
   struct Instant: InstantProtocol {
     let offset: Duration

@@ -55,7 +55,7 @@ private final class BuildGate: Sendable {
     try #require(stepped.wait(timeout: .now() + 60) == .success, "no step within a minute")
   }
 
-  /// Lets the build go on to its end.
+  /// Lets the build continue to its end.
   func open() {
     state.withLock { $0.isOpen = true }
     released.signal()

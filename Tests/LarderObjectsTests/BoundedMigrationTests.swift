@@ -62,7 +62,7 @@ struct BoundedMigrationTests {
     #expect(try ground.store.storage.verify() == [])
   }
 
-  @Test func `A budget that comes while a migration is under way is in force after it`() throws {
+  @Test func `A budget set during a migration applies after it`() throws {
     let ground = try StoreFixture(StoreOptions())
     try ground.store.save((0..<3500).map { Thumb(id: $0, name: "n\($0)") })
     var isSet = false
@@ -80,7 +80,7 @@ struct BoundedMigrationTests {
     #expect(try ground.store.storage.verify() == [])
   }
 
-  @Test func `A migration is no use, and objects keep when they were used`() throws {
+  @Test func `A migration does not count as use, and objects keep their time of use`() throws {
     let ground = try StoreFixture(StoreOptions())
     try ground.store.setBudget(ObjectBudget(count: 10), for: Thumb.self)
     for id in 0..<10 { try ground.store.save(Thumb(id: id, name: "n\(id)")) }
@@ -96,7 +96,8 @@ struct BoundedMigrationTests {
     #expect(Set(kept) == Set([0, 3] + Array(10..<18)))
   }
 
-  @Test func `Building an index is no use of an object, a result given again is`() throws {
+  @Test func `Building an index does not count as use of an object, a repeated result does`() throws
+  {
     let ground = try StoreFixture(StoreOptions())
     try ground.store.setBudget(ObjectBudget(count: 10), for: Thumb.self)
     for id in 0..<10 { try ground.store.save(Thumb(id: id, name: "n\(id % 5)")) }

@@ -9,7 +9,7 @@ import LarderSystem
 import Testing
 
 @Suite struct CatalogSealTests {
-  @Test func `A record of the catalog of an earlier form says what to do about it`() throws {
+  @Test func `A catalog record of an earlier form is an error with the remedy`() throws {
     let record = ObjectTypeRecord(
       number: 1, name: "Car", version: 1, fingerprint: 0, indexes: [], migrations: [])
     func flaw(_ bytes: [UInt8]) -> any Error {
@@ -24,7 +24,7 @@ import Testing
       let error = try #require(flaw(older) as? StoreError)
       #expect(error.code == .damaged && error.message.contains("larder export"))
     }
-    // One with a checksum, and bytes that are none at all, are damaged and nothing else.
+    // A record with a wrong checksum, and arbitrary bytes, are damaged and nothing else.
     for damaged in [bytes + [1, 2, 3, 4, 5, 6, 7, 8], [], [0xFF]] {
       #expect((flaw(damaged) as? LMDBError)?.isDamage == true)
     }

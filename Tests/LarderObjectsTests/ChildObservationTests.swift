@@ -35,7 +35,7 @@ private struct CountedPart: Storable, Equatable {
   var weight: Int
 }
 
-/// Objects that show others: who observes them sees these.
+/// Objects that show others: their observers see these changes.
 @Suite(.timeLimit(.minutes(15))) struct ChildObservationTests {
   private let ground: StoreFixture
   private var store: ObjectStore { ground.store }
@@ -64,7 +64,7 @@ private struct CountedPart: Storable, Equatable {
     #expect(try await values.next()?.first?.parts.isEmpty == true)
   }
 
-  @Test func `A child saved again as it was is not told, nor one that nobody shows`() async throws {
+  @Test func `A child saved unchanged, or shown by no object, is not reported`() async throws {
     var values = store.objects(Vehicle.self).including(\.$parts).observe().makeAsyncIterator()
     _ = try await values.next()
     try await store.save(Part(id: "p", weight: 1))
@@ -135,8 +135,8 @@ private struct CountedPart: Storable, Equatable {
     #expect(Counted.decodings.load(ordering: .relaxed) > before)
   }
 
-  @Test func `TestFiles of Papyrus are read, and a child's own file is believed`() throws {
-    // As Papyrus 0.12 writes them: the children stand inside of their parent, and on their own.
+  @Test func `Files of Papyrus are read, and a child's own file takes precedence`() throws {
+    // As Papyrus 0.12 writes them: the children are stored inside their parent and also separately.
     let maker = #"{"id":"q","name":"newest","founders":[]}"#
     let vehicle = #"""
       {"id":"9","year":9,"maker":{"id":"q","name":"copy","founders":[]},

@@ -29,7 +29,7 @@ struct DateIndexTests {
     }
   }()
 
-  @Test func `Dates that differ in their last bit are told apart by an index`() throws {
+  @Test func `An index distinguishes dates that differ in their last bit`() throws {
     #expect(Set(Self.neighbours.map(\.timeIntervalSince1970)).count < Self.neighbours.count)
     let ground = try StoreFixture(StoreOptions())
     let moments = Self.neighbours.enumerated().map {
@@ -53,7 +53,7 @@ struct DateIndexTests {
     #expect(try ground.store.storage.verify() == [])
   }
 
-  @Test func `Dates that are no numbers are found as Swift compares them`() throws {
+  @Test func `Dates that are NaN are found as Swift compares them`() throws {
     let ground = try StoreFixture(StoreOptions())
     let dates = [.nan, 0, -0.0, 1, .infinity].map { Date(timeIntervalSinceReferenceDate: $0) }
     let moments = dates.enumerated().map { Moment(id: $0.offset, at: $0.element) }
@@ -99,7 +99,7 @@ struct DateIndexTests {
     }
   }
 
-  @Test func `An index with keys of an older version is not used, and built anew`() throws {
+  @Test func `An index with keys of an older encoding is not used and is rebuilt`() throws {
     let ground = try StoreFixture(StoreOptions())
     let moments = Self.neighbours.enumerated().map { Moment(id: $0.offset, at: $0.element) }
     try ground.store.save(moments)

@@ -7,7 +7,7 @@ import LarderObjects
 import LarderTesting
 import Testing
 
-/// Does not decode if its title says so.
+/// A type whose decoding fails for a certain title.
 private struct Photo: Storable, Equatable {
   struct Broken: Error {}
 
@@ -93,7 +93,7 @@ private struct Album: Storable, Equatable {
     #expect(try store.object(Photo.self, id: 9) == nil)
   }
 
-  @Test func `A relation that loads again, or was never looked at, is assigned and saved`() throws {
+  @Test func `A relation that loads again, or was never read, is assigned and saved`() throws {
     let fresh = try ObjectStore(at: ground.path, StoreOptions())
     var album = try #require(try fresh.object(Album.self, id: 1))
     #expect(album.photos.count == 2)

@@ -43,7 +43,7 @@ struct TwiceIndexed: Storable {
 
 @Suite struct IndexBuildTests {
   @Test(.timeLimit(.minutes(15)))
-  func `A program that does not know an index cannot write past it`() throws {
+  func `A program that does not declare an index cannot write past it`() throws {
     let ground = try StoreFixture(StoreOptions())
     try ground.store.save(IndexedBook(id: 1, title: "a"))
     let error = #expect(throws: ObjectError.self) {
@@ -111,7 +111,7 @@ struct TwiceIndexed: Storable {
   }
 
   @Test(.timeLimit(.minutes(15)))
-  func `An index declared twice is an error that says so`() throws {
+  func `An index declared twice is an error`() throws {
     let ground = try StoreFixture(StoreOptions())
     let error = #expect(throws: ObjectError.self) { try ground.store.save(TwiceIndexed(id: 1)) }
     #expect(error?.code == .invalidSchema && error?.index == "id")

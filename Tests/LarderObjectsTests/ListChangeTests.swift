@@ -21,7 +21,7 @@ import Testing
     #expect(first.objects == cars)
     #expect(first.inserted.map(\.offset) == [0, 1, 2, 3, 4])
 
-    // Several commits, of which nobody sees the states in between.
+    // Several commits, whose intermediate states no observer sees.
     try await ground.store.delete(Car.self, id: "2")
     var third = cars[2]
     third.model = "changed"
@@ -45,7 +45,7 @@ import Testing
     #expect(list == change.objects)
   }
 
-  @Test func `An object deleted and saved again as it was is no change of a sorted list`()
+  @Test func `An object deleted and saved again unchanged does not change a sorted list`()
     async throws
   {
     let ground = try StoreFixture(StoreOptions())
@@ -57,7 +57,7 @@ import Testing
     try await ground.store.save(cars[1])
     try await ground.store.save(Car(id: "4", model: "m", year: 4))
     let change = try #require(try await changes.next())
-    // The observer may have looked while it was gone.
+    // The observer may have read the list while the object was deleted.
     var list = cars
     if change.objects.count < 4 {
       change.apply(to: &list)

@@ -7,7 +7,7 @@ import LarderObjects
 import LarderTesting
 import Testing
 
-/// Texts that differ only behind what an index keeps of them.
+/// Texts that differ only after the part that an index stores.
 @Suite struct LongKeyTests {
   private static let long = String(repeating: "x", count: 500)
 

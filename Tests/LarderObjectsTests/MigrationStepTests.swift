@@ -77,7 +77,7 @@ private struct UnsoldCar: Storable {
   }
 
   @Test(.timeLimit(.minutes(15)))
-  func `Objects move to another name, and nobody saves there before them`() throws {
+  func `Objects move to another name, and no process saves there before them`() throws {
     let ground = try StoreFixture(StoreOptions())
     try ground.store.save(Years.people(0..<2500))
     let move = ObjectMigration.objects("people are human") { (old: PersonV1) in
@@ -105,7 +105,7 @@ private struct UnsoldCar: Storable {
   }
 
   @Test(.timeLimit(.minutes(15)))
-  func `Indexes are built anew, and a type is deleted with its name`() throws {
+  func `Indexes are rebuilt, and a type is deleted with its name`() throws {
     let ground = try StoreFixture(StoreOptions())
     try ground.store.save(Years.people(0..<2500))
     try ground.store.migrate([.reindex(PersonV1.self)])
@@ -129,7 +129,7 @@ private struct UnsoldCar: Storable {
   }
 
   @Test(.timeLimit(.minutes(15)))
-  func `A list that does not go on where the store is, is an error`() throws {
+  func `A list of migrations that does not continue from the store is an error`() throws {
     let ground = try StoreFixture(StoreOptions())
     try ground.store.migrate([.deleteAll(named: "a")])
     let late = #expect(throws: ObjectError.self) {
@@ -147,7 +147,7 @@ private struct UnsoldCar: Storable {
     let ground = try StoreFixture(StoreOptions())
     try ground.store.save(Years.people(0..<3500))
     try halfWay(ground)
-    // The old program goes on, a new one is told what to do.
+    // The old program continues; a new one gets an error with the remedy.
     try ground.store.save(PersonV1(id: 3, name: "n3", age: "77"))
     let error = #expect(throws: ObjectError.self) {
       try ground.store.save(PersonV2(id: 3, name: "n3", age: 77))
@@ -177,7 +177,7 @@ private struct UnsoldCar: Storable {
     }
   }
 
-  @Test func `A field that goes takes along indexes under a condition on it`() throws {
+  @Test func `A removed field removes the indexes with a condition on it`() throws {
     let ground = try StoreFixture(StoreOptions())
     try ground.store.save((0..<5).map { SoldCar(id: $0, year: $0, sold: false) })
     try ground.store.migrate([.removeField("sold", in: "step.Car", toVersion: 2)])

@@ -10,7 +10,7 @@ import Testing
 
 @Suite struct MigrationTests {
   @Test(.timeLimit(.minutes(15)))
-  func `A whole type is migrated in steps, in order, and once`() throws {
+  func `A type is migrated completely in steps, in order, and once`() throws {
     let ground = try StoreFixture(StoreOptions())
     try ground.store.save(Years.people(0..<20_000).shuffled(seed: 1))
     let order = try ground.store.objects(PersonV1.self).fetch().map(\.id)
@@ -30,14 +30,14 @@ import Testing
       at: ground.path, StoreOptions(), migrations: [Years.step, .deleteAll(named: "Nothing")])
     #expect(try again.appliedMigrations() == [Years.name, "delete all Nothing"])
     #expect(try again.objects(PersonV2.self).count() == 20_000)
-    // New objects come behind the old ones.
+    // New objects are stored after the old ones.
     try again.save(PersonV2(id: 99_999, name: "last", age: 1))
     #expect(try again.objects(PersonV2.self).fetch().last?.id == 99_999)
     #expect(try again.storage.verify() == [])
   }
 
   @Test(.timeLimit(.minutes(15)))
-  func `The old version goes on until the last step, and is refused after it`() throws {
+  func `The old version works until the last step, and is refused after it`() throws {
     let ground = try StoreFixture(StoreOptions())
     try ground.store.save(Years.people(0..<5000))
     let old = try ObjectStore(at: ground.path, StoreOptions())
@@ -46,14 +46,15 @@ import Testing
     try ground.store.migrate([Years.step]) { progress in
       guard progress.done < 5000 else { return }
       round += 1
-      // Changed, deleted, deleted and saved again, new: all of it behind and before the copy.
+      // Changed, deleted, deleted and saved again, new: each happens both before and after the
+      // position of the copy.
       for base in [0, 4000] {
         _ = try? old.save(PersonV1(id: base + round, name: "changed \(base + round)", age: "5"))
         _ = try? old.delete(PersonV1.self, id: base + 100 + round)
         _ = try? old.delete(PersonV1.self, id: base + 200 + round)
         _ = try? old.save(PersonV1(id: base + 200 + round, name: "again \(base)", age: "6"))
         _ = try? old.delete(PersonV1.self, id: base + 200 + round)
-        _ = try? old.save(PersonV1(id: base + 200 + round, name: "anew \(base + round)", age: "6"))
+        _ = try? old.save(PersonV1(id: base + 200 + round, name: "later \(base + round)", age: "6"))
       }
       _ = try? old.save(PersonV1(id: 10_000 + round, name: "new \(round)", age: "7"))
       #expect(throws: ObjectError.self) { try ground.store.object(PersonV2.self, id: 1) }
@@ -83,7 +84,7 @@ import Testing
   }
 
   @Test(.timeLimit(.minutes(15)))
-  func `Unique keys that are swapped while the migration is under way are no clash`() throws {
+  func `Unique keys swapped during the migration do not conflict`() throws {
     let ground = try StoreFixture(StoreOptions())
     try ground.store.save(Years.people(0..<3000))
     var isFirst = true
@@ -136,7 +137,7 @@ import Testing
   }
 
   @Test(.timeLimit(.minutes(15)))
-  func `A dry run tells what would happen, and writes nothing`() throws {
+  func `A dry run reports the changes, and writes nothing`() throws {
     let ground = try StoreFixture(StoreOptions())
     var people = Years.people(0..<1200)
     for position in [5, 700, 1100] { people[position].age = "old" }
@@ -153,7 +154,7 @@ import Testing
   }
 
   @Test(.timeLimit(.minutes(15)))
-  func `Only a migration that says so drops objects`() throws {
+  func `Only a migration that declares it drops objects`() throws {
     let ground = try StoreFixture(StoreOptions())
     try ground.store.save(Years.people(0..<10))
     let dropping = Migration<PersonV1, PersonV2>(

@@ -25,7 +25,7 @@ struct PersonV2: Storable, Equatable {
   ]
 }
 
-/// What ages that are no numbers end in.
+/// The error for ages that are not numbers.
 struct NoNumber: Error, CustomStringConvertible {
   let text: String
   var description: String { "\"\(text)\" is no number" }
@@ -85,7 +85,7 @@ struct PersonWithNote: Storable, Equatable {
   static let indexes = [Index<PersonWithNote>("name", \.name)]
 }
 
-/// What the changes of fields make of version 1.
+/// The result of the field changes of version 1.
 struct PersonOfFields: Storable, Equatable {
   let id: Int
   var title: String
@@ -97,7 +97,7 @@ struct PersonOfFields: Storable, Equatable {
 
 enum Colour: String, Codable, Sendable { case red, green }
 
-/// A declaration that tells everything only with an object at hand.
+/// A declaration that is complete only with an object at hand.
 struct Painted: Storable, Equatable {
   let id: Int
   var colour: Colour

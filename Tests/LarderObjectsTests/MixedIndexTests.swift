@@ -31,7 +31,7 @@ private struct Item: Storable, Equatable {
 
 @Suite(.timeLimit(.minutes(15))) struct MixedIndexTests {
   @Test
-  func `Compound, partial, unique and element indexes say what the objects say, by any writer`()
+  func `Compound, partial, unique and element indexes fit the objects of any writer`()
     throws
   {
     var random = Seed.announce().generator()

@@ -93,7 +93,7 @@ private struct OldOrder: Storable, Equatable {
     return try #require(try newer.object(NewOrder.self, id: 1))
   }
 
-  @Test func `Fields of nested types that a program does not know survive its save`() throws {
+  @Test func `Fields of nested types that a program does not declare survive its save`() throws {
     let read = try changed {
       $0.address?.city = "Basel"
       $0.address?.geo?.north = 47.5
@@ -104,14 +104,14 @@ private struct OldOrder: Storable, Equatable {
     #expect(read == expected)
   }
 
-  @Test func `What a program removes goes with all its fields`() throws {
+  @Test func `An object that a program removes is deleted with all its fields`() throws {
     var expected = order
     expected.address = nil
     #expect(try changed { $0.address = nil } == expected)
     expected = order
     expected.address?.geo = nil
     #expect(try changed { $0.address?.geo = nil } == expected)
-    // Keys of a dictionary, and cases of an enumeration, are no fields.
+    // Keys of a dictionary and cases of an enumeration are not fields.
     expected = order
     expected.labels["x"] = nil
     #expect(try changed { $0.labels["x"] = nil } == expected)
@@ -120,7 +120,7 @@ private struct OldOrder: Storable, Equatable {
     #expect(try changed { $0.shipping = .pickup(shop: "t") } == expected)
   }
 
-  @Test func `Elements of an array that are not changed keep fields that a program does not know`()
+  @Test func `Unchanged elements of an array keep fields that a program does not declare`()
     throws
   {
     var expected = order
@@ -145,7 +145,7 @@ private struct OldOrder: Storable, Equatable {
     #expect(error?.code == .schemaMismatch && error?.ids == ["1"])
     #expect(error?.message.contains("lines.[].price") == true, "\(error!)")
     #expect(try newer.object(NewOrder.self, id: 1) == order)
-    // The program that knows the field changes what it likes.
+    // The program that declares the field may change it.
     var edited = order
     edited.lines[1].count = 7
     edited.lines[0].price = nil
@@ -153,7 +153,9 @@ private struct OldOrder: Storable, Equatable {
     #expect(try newer.object(NewOrder.self, id: 1) == edited)
   }
 
-  @Test func `A program that knows all fields drops what it sets to nil, in any process`() throws {
+  @Test func `A program that declares all fields drops those it sets to nil, in any process`()
+    throws
+  {
     try newer.save(order)
     let other = try ObjectStore(at: ground.path, StoreOptions())
     var bare = order

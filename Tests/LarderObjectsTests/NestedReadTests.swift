@@ -20,7 +20,7 @@ import Testing
       JoinableThread { [store = ground.store] in
         Result {
           try store.objects(Plate.self).filter { plate in
-            // Each holds a reader by now, and nobody lets go before all do.
+            // Each thread holds a reader by now, and releases it only when all hold one.
             meeting.inside.add(1, ordering: .sequentiallyConsistent)
             while meeting.inside.load(ordering: .sequentiallyConsistent) < threads {}
             return (try? store.objects(Plate.self).where(\.id == plate.id).count()) == 1
@@ -35,7 +35,7 @@ import Testing
   /// As many readers as a process has in a store.
   private static let readers = 63
 
-  /// Reads inside of so many other reads.
+  /// Reads inside the given number of other reads.
   private func count(inside depth: Int, _ store: ObjectStore) throws -> Int {
     if depth == 0 { return try store.collection(Plate.self).count() }
     return try store.read { _ in try count(inside: depth - 1, store) }
@@ -57,7 +57,7 @@ import Testing
   }
 
   @Test(.timeLimit(.minutes(15)))
-  func `Threads that hold all readers and want one more each do not wait for ever`() throws {
+  func `Threads that hold all readers and need one more each do not wait forever`() throws {
     let ground = try StoreFixture(StoreOptions())
     try ground.store.save([Plate(id: 1, text: "A"), Plate(id: 2, text: "B")])
     let meeting = Meeting(of: Self.readers)
@@ -84,7 +84,7 @@ import Testing
     #expect(try count(inside: Self.readers - 1, ground.store) == 2)
   }
 
-  /// Where so many threads wait for each other.
+  /// A barrier for a fixed number of threads.
   private final class Meeting: @unchecked Sendable {
     // Guarded by `condition`.
     private var missing: Int
@@ -118,13 +118,14 @@ import Testing
       if depth == 0 { return try body() }
       return try ground.store.read { _ in try inside(depth - 1, body) }
     }
-    // Each store knows nothing of its types yet.
+    // Neither store has loaded its types yet.
     try inside(Self.readers - 1) {
       let fresh = try ObjectStore(at: ground.path, StoreOptions())
       let tickets = try fresh.objects(Ticket.self).fetch()
       #expect(tickets.count == 40 && tickets.allSatisfy { $0.holder.employer?.name == "M" })
     }
-    // A declaration that differs is judged by a sample: one reader for it, one for what comes with it.
+    // A declaration that differs is checked against a sample: one reader for it, one for its
+    // references.
     try inside(Self.readers - 2) {
       let fresh = try ObjectStore(at: ground.path, StoreOptions())
       #expect(try fresh.objects(TicketOfMore.self).fetch().map(\.holder.name).count == 40)

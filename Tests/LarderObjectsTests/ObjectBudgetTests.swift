@@ -29,7 +29,8 @@ private struct Book: Storable {
 
 @Suite struct ObjectBudgetTests {
   @Test(.timeLimit(.minutes(15)))
-  func `Of few objects exactly the least recently used goes, with its index entries`() throws {
+  func `Of few objects exactly the least recently used is evicted, with its index entries`() throws
+  {
     let ground = try StoreFixture()
     for id in 0..<10 { try ground.store.save(Note(id: id, tag: "t\(id % 2)")) }
     #expect(try ground.store.object(Note.self, id: 0) != nil)
@@ -85,14 +86,14 @@ private struct Book: Storable {
       #expect(usage.bytes <= .bytes(50_000) && usage.budget == budget, "\(round), \(seed)")
       // Not more goes than must.
       if round > 20 { #expect(usage.bytes > .bytes(50_000 - 4500), "\(round), \(seed)") }
-      // What was saved last is the last to go.
+      // The object saved last is evicted last.
       #expect(try ground.store.object(Page.self, id: pages.last!.id) == pages.last!, "\(seed)")
     }
     #expect(try ground.store.storage.verify() == [])
   }
 
   @Test(.timeLimit(.minutes(15)))
-  func `M23: an object larger than the budget is refused and costs nobody anything`() throws {
+  func `M23: an object larger than the budget is refused and evicts nothing`() throws {
     let ground = try StoreFixture()
     try ground.store.setBudget(ObjectBudget(bytes: .bytes(3072)), for: Page.self)
     try ground.store.save([Page(id: "a", text: "1"), Page(id: "b", text: "2")])
@@ -105,7 +106,7 @@ private struct Book: Storable {
     #expect(error?.code == .tooLarge && error?.ids == ["a"])
     #expect(try ground.store.usage(of: Page.self) == before)
     #expect(try ground.store.object(Page.self, id: "a")?.text == "1")
-    // Replaced by another size and deleted, it has left the books.
+    // Replaced by another size and deleted, it is removed from the counters.
     try ground.store.save(Page(id: "a", text: String(repeating: "y", count: 300)))
     try ground.store.save(Page(id: "a", text: ""))
     try ground.store.delete(Page.self, ids: ["a", "b"])
@@ -114,7 +115,7 @@ private struct Book: Storable {
   }
 
   @Test(.timeLimit(.minutes(15)))
-  func `A budget that comes later, or becomes less, is come down to, and lifted again`() throws {
+  func `A later or lower budget is reached in steps, and lifted again`() throws {
     let ground = try StoreFixture(StoreOptions())
     try ground.store.save((0..<5000).map { Page(id: "\($0)", text: "p\($0)") })
     try ground.store.setBudget(ObjectBudget(count: 700), for: Page.self)
@@ -156,7 +157,7 @@ private struct Book: Storable {
   }
 
   @Test(.timeLimit(.minutes(15)))
-  func `An evicted object is missing where it is referred to, and no rule is asked`() throws {
+  func `An evicted object is missing in its references, and no rule is applied`() throws {
     let ground = try StoreFixture()
     try ground.store.save(Book(id: 1, notes: (0..<3).map { Note(id: $0, tag: "t") }))
     #expect(throws: ObjectError.self) { try ground.store.delete(Note.self, id: 0) }

@@ -27,7 +27,7 @@ struct Naming<ID: CacheKey & Codable>: Storable {
 enum Plan: String, CacheKey, Codable { case free, paid }
 
 @Suite struct ObjectIDTests {
-  /// Saves an object for each id and expects each to be an object of its own, however it is found.
+  /// Saves an object for each id and expects each to be a separate object, however it is found.
   private func check<ID: CacheKey & Codable>(_ ids: [ID], as type: ID.Type = ID.self) throws {
     let ground = try StoreFixture(StoreOptions())
     let objects = ids.enumerated().map { Named(id: $1, name: "\($0)") }
@@ -61,7 +61,7 @@ enum Plan: String, CacheKey, Codable { case free, paid }
   }
 
   @Test(.timeLimit(.minutes(15)))
-  func `Unequal ids of every type are objects of their own, by id, query and reference`() throws {
+  func `Unequal ids of every type are separate objects by id, query and reference`() throws {
     try check([Data([1, 2, 3]), Data([3, 2, 1]), Data(), Data([0])])
     try check([[1, 2], [2, 1], []] as [[UInt8]])
     let second = Date(timeIntervalSinceReferenceDate: 800_000_000)

@@ -20,7 +20,7 @@ private struct Citizen: Storable, Equatable {
     Index<Citizen>("tag", each: \.tags),
   ]
 
-  /// Every page that holds a part of it tells whose it is.
+  /// Every page with a part of the object contains its id.
   init(_ id: Int, _ round: Int = 0) {
     self.id = id
     name = "<\(id)@\(round)>" + String(repeating: ".\(id)", count: id % 9 == 0 ? 12_000 : id % 40)
@@ -106,7 +106,8 @@ private struct RepairedGround {
     }
   }
 
-  /// Whatever is readable is as it was; indexes and objects agree; the books are right.
+  /// Checks that readable objects are unchanged, indexes and objects agree, and the counters are
+  /// right.
   @discardableResult
   func check(mayMiss: Bool, _ comment: Comment) throws -> Int {
     let store = try ObjectStore(at: path)
@@ -131,7 +132,7 @@ private struct RepairedGround {
     for pet in try store.objects(Dog.self).fetch() {
       #expect(pet.$owner.ids == pets[pet.id].map { ["\($0)"] } ?? [], comment)
     }
-    // It goes on: sequences and numbers are not given twice, rules hold.
+    // The store stays usable: sequences and identifiers are not assigned twice, rules hold.
     try store.save((1000..<1010).map { Citizen($0) })
     if let owner = all.first(where: { person in pets.values.contains(person.id) }) {
       try store.delete(owner)
@@ -200,7 +201,7 @@ private struct RepairedGround {
     try ground.check(mayMiss: false, "\(damage)")
   }
 
-  @Test func `A sound store with objects has nothing to repair`() throws {
+  @Test func `A valid store with objects needs no repair`() throws {
     let ground = try RepairedGround()
     let report = try SharedStore.repair(at: ground.path)
     #expect(report.outcome == .sound, "\(report.findings)")
@@ -228,7 +229,7 @@ private struct RepairedGround {
         let report = try SharedStore.repair(at: ground.path)
         if report.outcome == .sound { untouched += 1 }
         if let files = report.damagedFiles {
-          // The original is beside, as it was.
+          // The original is next to it, unchanged.
           let found = try TestFiles.contents(of: files + "/data.mdb")
           #expect(found == damaged, "\(trial)")
         }
@@ -254,7 +255,7 @@ private struct RepairedGround {
       try transaction.put([1, 2, 3], forKey: key, in: .main)
     }
     let store = try ObjectStore(at: ground.path)
-    // Not "there are none": saving would hide what is there.
+    // Not an empty result: saving would hide the stored objects.
     #expect(throws: (any Error).self) { try store.object(Citizen.self, id: 1) }
     #expect(throws: (any Error).self) { try store.save(Citizen(1)) }
     store.close()
@@ -269,7 +270,7 @@ private struct RepairedGround {
     try ground.check(mayMiss: false, "recovered")
   }
 
-  @Test func `What a damaged object had in indexes goes with it`() throws {
+  @Test func `The index entries of a damaged object are deleted with it`() throws {
     let ground = try RepairedGround()
     let victim = try #require(ground.people[9])
     let mark = Array("<9@\(victim.number % 1000)>".utf8)
@@ -284,7 +285,7 @@ private struct RepairedGround {
     let store = try ObjectStore(at: ground.path)
     #expect(throws: ObjectError.self) { try store.object(Citizen.self, id: 9) }
     #expect(try store.storage.verify() != [])
-    // Saved anew under its id, it is not found by what it was; its unique key is free.
+    // Saved again under its id, it is not found by its former fields; its unique key is free.
     var person = Citizen(9, 50)
     person.tags = [99]
     try store.save(person)

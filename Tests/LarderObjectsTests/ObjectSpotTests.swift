@@ -10,7 +10,7 @@ import Testing
 
 @Suite(.timeLimit(.minutes(15))) struct ObjectSpotTests {
   @Test(arguments: [0, 16, 100_000])
-  func `Objects that a query finds in memory are the newest, whoever wrote`(memory: Int) throws {
+  func `Objects that a query finds in memory are the newest of any process`(memory: Int) throws {
     let seed = Seed.announce()
     let comment = Comment(rawValue: "seed \(seed)")
     var random = seed.generator()
@@ -35,7 +35,7 @@ import Testing
         try writer.delete(Car.self, id: id)
         all[id] = nil
       case 30:
-        // The sequences begin anew, under another number.
+        // The sequences restart under another identifier.
         try writer.deleteAll(Car.self)
         try writer.save(Array(all.values))
       default: #expect(try writer.object(Car.self, id: id) == all[id], comment)
@@ -57,9 +57,9 @@ import Testing
     #expect(try ground.store.storage.verify() == [], comment)
   }
 
-  @Test func `Ids of any length have places of their own`() throws {
+  @Test func `Ids of any length have separate positions`() throws {
     let ground = try StoreFixture(StoreOptions())
-    // What is left of an id without its last two bytes, and these bytes, are often the same.
+    // The rest of an id without its last two bytes, and these bytes, are often the same.
     let parts = ["", "a", "b", "ab", "ba", "aab", "aba", "00", "01", "000", "0000", "0001", "0100"]
     let ids = Set(parts + parts.flatMap { first in parts.map { first + $0 } })
     try ground.store.save(

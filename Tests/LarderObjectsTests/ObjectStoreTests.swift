@@ -9,7 +9,7 @@ import Testing
 
 @Suite struct ObjectStoreTests {
   @Test(.timeLimit(.minutes(15)))
-  func `An object is stored whole under any id, and replaced by its id`() throws {
+  func `An object is stored completely under any id, and replaced by its id`() throws {
     let ground = try StoreFixture()
     let ids = ["", "a/b", "../..", "é", "e\u{302}", String(repeating: "x", count: 10_000), "a\0b"]
     for (index, id) in ids.enumerated() {
@@ -30,7 +30,7 @@ import Testing
   }
 
   @Test(.timeLimit(.minutes(15)), arguments: [200_000, 20_000_000])
-  func `A large object is stored in chunks and comes back`(size: Int) throws {
+  func `A large object is stored in chunks and read as written`(size: Int) throws {
     let ground = try StoreFixture()
     let car = Car(id: "big", model: String(repeating: "long ", count: size / 5), year: 1)
     try ground.store.save(car)
@@ -43,7 +43,7 @@ import Testing
   }
 
   @Test(.timeLimit(.minutes(15)))
-  func `Every write has a twin that suspends, with the same result`() async throws {
+  func `Every write has a variant that suspends, with the same result`() async throws {
     let ground = try StoreFixture()
     let store = ground.store
     func ids() throws -> [String] { try store.objects(Car.self).fetch().map(\.id) }
@@ -96,7 +96,7 @@ import Testing
   }
 
   @Test(.timeLimit(.minutes(15)))
-  func `A reset leaves nothing of any type, for anybody, and the types as they were declared`()
+  func `A reset deletes all objects for every process and keeps the declared types`()
     throws
   {
     let ground = try StoreFixture()

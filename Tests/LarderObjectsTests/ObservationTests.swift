@@ -17,7 +17,7 @@ import Testing
     let car = Car(id: "1", model: "m", year: 1)
     try await other.save(car)
     #expect(try await iterator.next() == [car])
-    // What does not concern the query, and what changes nothing, is not told.
+    // Changes outside the query, and saves without a change, are not delivered.
     try await other.save(Car(id: "2", model: "m", year: -1))
     try await other.save(car)
     try await other.save(Car(id: "3", model: "m", year: 3))
@@ -27,7 +27,7 @@ import Testing
   }
 
   @Test(.timeLimit(.minutes(15)))
-  func `An object's values tell of its coming, its changes and its end`() async throws {
+  func `An object's values report its creation, its changes and its deletion`() async throws {
     let ground = try StoreFixture(StoreOptions())
     var iterator = ground.store.values(of: Car.self, id: "1").makeAsyncIterator()
     #expect(try await iterator.next() == .some(nil))

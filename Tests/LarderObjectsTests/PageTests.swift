@@ -65,7 +65,7 @@ import Testing
     func even() -> Query<Car> { all.filter { $0.year % 2 == 0 } }
     let odd = all.filter { $0.year % 2 == 1 }
     let next = try #require(try even().page(size: 3).next)
-    // The same closure, made anew.
+    // The same closure, created again.
     #expect(try even().page(after: next, size: 3).objects.map(\.year) == [6, 8, 10])
     let twice = [all.filter { $0.year > 1 }, all.filter { $0.year > 2 }]
     for query in [odd, all, even().filter { $0.year > 0 }, all.where(Predicate { $0.year > 0 })]
@@ -74,7 +74,7 @@ import Testing
       let error = #expect(throws: ObjectError.self) { try query.page(after: next, size: 3) }
       #expect(error?.code == .invalidCursor)
     }
-    // Captured values are nothing a query can tell.
+    // A query cannot distinguish captured values.
     func above(_ year: Int) -> Query<Car> { all.filter { $0.year > year } }
     let behind = try #require(try above(5).page(size: 2).next)
     #expect(try above(0).page(after: behind, size: 2).objects.map(\.year) == [8, 9])
@@ -143,7 +143,7 @@ import Testing
     for text in ["", "x", "####", "AAAA", String(cursor.description.dropLast(4))] {
       #expect(isRefused(query, PageCursor(text)), "\(text)")
     }
-    // Whatever is changed in it: an error or a page, never a crash.
+    // Any change in it gives an error or a page, never a crash.
     for _ in 0..<500 {
       var text = Array(cursor.description.utf8)
       text[Int.random(in: text.indices, using: &random)] = UInt8.random(

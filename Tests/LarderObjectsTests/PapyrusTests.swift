@@ -14,7 +14,7 @@ private struct Auto: Storable, Equatable {
   static let indexes = [Index<Auto>("year", \.year)]
 }
 
-/// What the API names: without another import.
+/// The types that the API names, without another import.
 private struct Surface {
   let store: SharedStore
   let options: StoreOptions
@@ -78,7 +78,7 @@ private struct Surface {
     #expect(!(ObjectError.notFound ~= CancellationError()))
   }
 
-  @Test func `A comparator that depends on more than the objects is asked each time`() throws {
+  @Test func `A comparator that depends on more than the objects is called each time`() throws {
     try store.save(objects: Self.autos)
     let isDescending = Flag()
     let query = store.objects(Auto.self).sort {

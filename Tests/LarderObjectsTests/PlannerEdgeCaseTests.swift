@@ -59,7 +59,7 @@ private struct Seat: Storable, Equatable {
 
   init() throws { ground = try StoreFixture(StoreOptions()) }
 
-  @Test func `An index of the same name over another property is made anew`() throws {
+  @Test func `An index of the same name over another property is rebuilt`() throws {
     try store.save((0..<20).map { ByModel(id: $0, model: "S\($0 % 2)", owner: "O\($0 % 5)") })
     let other = try ObjectStore(at: ground.path, StoreOptions())
     try other.save(ByOwner(id: 100, model: "M", owner: "S0"))
@@ -75,7 +75,7 @@ private struct Seat: Storable, Equatable {
     #expect(try store.storage.verify() == [])
   }
 
-  @Test func `An index of some objects is used only by who asks for no others`() throws {
+  @Test func `A partial index is used only by queries for objects it contains`() throws {
     let all = (0..<40).map {
       Partly(id: $0, year: $0 % 4, isSold: $0 % 3 == 0, isHidden: $0 % 5 == 0)
     }
@@ -89,7 +89,7 @@ private struct Seat: Storable, Equatable {
         == all.filter { $0.isHidden && $0.year == 1 })
   }
 
-  @Test func `An index of some objects answers who asks for just these, in its order too`() throws {
+  @Test func `A partial index answers a query for exactly its objects, also in its order`() throws {
     let all = (0..<60).map {
       Partly(
         id: $0, year: $0 % 7, isSold: $0 % 3 == 0, isHidden: false,
@@ -147,7 +147,7 @@ private struct Seat: Storable, Equatable {
     #expect(try store.storage.verify() == [])
   }
 
-  @Test func `Limits and offsets of any size are no trap, nor are thousands of alternatives`()
+  @Test func `Limits and offsets of any size, and thousands of alternatives, do not trap`()
     throws
   {
     try store.save((0..<10).map { Seat(id: $0, number: $0) })

@@ -9,7 +9,8 @@ import Testing
 
 /// Every predicate and every aggregate once, on objects one can count by hand.
 @Suite(.timeLimit(.minutes(15))) struct PredicateTests {
-  /// Without an index every predicate is judged; with one it is walked where that is possible.
+  /// Without an index every predicate is evaluated; with an index the query walks it where
+  /// possible.
   struct Book: Storable, Equatable {
     let id: String
     var title: String
@@ -30,7 +31,7 @@ import Testing
     var isLent = false
     static let indexes = [
       Index<Indexed>("title", \.title), Index("year", \.year), Index("author", \.author, \.year),
-      Index("tag", each: \.tags), Index("price", \.price), Index("lent", \.isLent),
+      Index("tag", each: \.tags), Index("price", \.price), Index("onLoan", \.isLent),
     ]
   }
 
@@ -61,7 +62,7 @@ import Testing
     indexed = ground.store.objects(Indexed.self)
   }
 
-  /// What a predicate finds with and without indexes, by fetching and by counting.
+  /// Checks the result of a predicate with and without indexes, by fetching and by counting.
   func expect(
     _ wanted: String, _ plain: (PredicateRoot<Book>) throws -> Predicate<Book>,
     _ walked: (PredicateRoot<Indexed>) throws -> Predicate<Indexed>,
@@ -125,7 +126,7 @@ import Testing
       "12", { try $0.title.matches("^(E|P).*[an]$") }, { try $0.title.matches("^(E|P).*[an]$") })
   }
 
-  @Test func `A pattern that is none is an error at once`() throws {
+  @Test func `An invalid pattern is an error immediately`() throws {
     let error = #expect(throws: ObjectError.self) {
       try books.where { try $0.title.matches("a(b") }
     }
@@ -176,7 +177,7 @@ import Testing
       try names.where { $0.text.hasPrefix("a") && $0.year == 1 }.fetch().map(\.id) == ["1", "2"])
   }
 
-  @Test func `Keys longer than an index keeps are told apart`() throws {
+  @Test func `Keys longer than an index stores are distinguished`() throws {
     struct Long: Storable, Equatable {
       let id: String
       var one: String
@@ -208,7 +209,7 @@ import Testing
   }
 }
 
-/// What is made of the objects a query finds.
+/// Aggregates over the objects that a query finds.
 @Suite(.timeLimit(.minutes(15))) struct AggregateTests {
   let ground: StoreFixture
   let cars: Query<Car>

@@ -76,7 +76,7 @@ import Testing
       try ground.store.save(car)
     }
     for round in 0..<600 {
-      // Something changes now and then: replaced in place, or deleted.
+      // Some rounds change something: an object is replaced in place, or deleted.
       let position = Int.random(in: 0..<model.count, using: &random)
       if random.chance(30), round < 400 {
         let car = Self.car(Int(model[position].id)!, &random)
@@ -135,7 +135,7 @@ import Testing
   }
 
   @Test(.timeLimit(.minutes(15)))
-  func `The planner walks the index that says most`() throws {
+  func `The planner uses the most selective index`() throws {
     let ground = try StoreFixture(StoreOptions())
     try ground.store.save(Car(id: "1", model: "m", year: 1))
     func plan(_ query: Query<Car>) throws -> String { try query.explain() }

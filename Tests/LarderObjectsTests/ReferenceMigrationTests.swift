@@ -109,7 +109,7 @@ private struct NoRule: Storable {
     #expect(made.map(\.id) == (0..<1500).filter { $0 % 4 == 0 })
     let partners = store.referrers(of: first, in: NewModel.self, through: \.$partners)
     #expect(try partners.count() == 750)
-    // The old rule holds until the new program tells its own.
+    // The old rule holds until the new program declares its own.
     #expect(throws: ObjectError.self) { try store.delete(first) }
     try store.prepare(NewModel.self)
     try store.delete(first)
@@ -173,7 +173,7 @@ private struct NoRule: Storable {
     #expect(try newer.objects(NewModel.self).where(\.year == 1).count() == 1)
   }
 
-  @Test func `Rules hold while the indexes of those who refer are built anew`() throws {
+  @Test func `Rules hold while the indexes of referring types are rebuilt`() throws {
     let store = try ObjectStore(at: path, StoreOptions())
     let brand = Brand(id: "b", name: "B")
     let shelf = Shelf(id: 9, owner: Person(id: 1, name: "p"))
@@ -202,7 +202,7 @@ private struct NoRule: Storable {
     #expect(try store.storage.verify() == [])
   }
 
-  @Test func `A type is not renamed while the indexes of those who may refer are built anew`()
+  @Test func `A type is not renamed while the indexes of referring types are rebuilt`()
     throws
   {
     let store = try ObjectStore(at: path, StoreOptions())

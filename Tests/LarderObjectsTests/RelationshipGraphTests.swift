@@ -31,7 +31,7 @@ import Testing
   }
 
   @Test(.timeLimit(.minutes(15)))
-  func `A chain of any length is let go of without a recursion`() {
+  func `A chain of any length is released without a recursion`() {
     var node = Node(id: 0)
     for id in 1..<300_000 { node = Node(id: id, next: node) }
     #expect(node.next?.id == 299_998)
@@ -145,7 +145,7 @@ import Testing
   }
 
   @Test(.timeLimit(.minutes(15)))
-  func `A program that does not know of references cannot write past them`() throws {
+  func `A program that does not declare references cannot write past them`() throws {
     let ground = try StoreFixture(StoreOptions())
     try ground.store.save(Vehicle(id: "a", year: 1, maker: Maker(id: "m", name: "x")))
     let other = try ObjectStore(at: ground.path, StoreOptions())

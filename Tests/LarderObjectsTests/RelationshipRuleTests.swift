@@ -37,7 +37,7 @@ private func fill(_ store: ObjectStore) throws {
     // A program that has never used the type of the referrers obeys as well.
     let other = try ObjectStore(at: ground.path, StoreOptions())
     #expect(throws: ObjectError.self) { try other.delete(Format.self, id: "text") }
-    // Inside a transaction nothing has happened yet: it may go on.
+    // Inside a transaction nothing has changed yet: it may continue.
     try store.write { transaction in
       #expect(throws: ObjectError.self) { try transaction.delete(Format.self, id: "text") }
       try transaction.delete(File.self, ids: ["1", "2"])
@@ -53,7 +53,7 @@ private func fill(_ store: ObjectStore) throws {
     let ground = try StoreFixture(StoreOptions())
     let other = try ObjectStore(at: ground.path, StoreOptions())
     try ground.store.save([Format(id: "a"), Format(id: "b")])
-    // What types there are is known here from now on.
+    // From here on this process has the list of types.
     #expect(try ground.store.delete(Format.self, id: "none") == false)
     #expect(try ground.store.delete(Format.self, id: "b"))
     try other.save(File(id: "1", format: Format(id: "a")))
@@ -100,7 +100,7 @@ private func fill(_ store: ObjectStore) throws {
     #expect(try store.object(Folder.self, id: "top")?.$files.ids == ["1"])
     #expect(try store.object(Folder.self, id: "inner")?.$files.ids == [])
     #expect(try store.object(Folder.self, id: "top")?.$folders.ids == ["inner"])
-    // In a process that does not know folders: they have no index but that of references.
+    // In a process that does not declare folders: they have no index except that of references.
     let other = try ObjectStore(at: ground.path, StoreOptions())
     try other.delete(File.self, id: "1")
     #expect(try store.object(Folder.self, id: "top")?.$files.ids == [])
@@ -136,7 +136,7 @@ private func fill(_ store: ObjectStore) throws {
     let people = (0..<3).map { Person(id: $0, name: "p") }
     try store.save([Ticket(id: 1, holder: people[0]), Ticket(id: 2, holder: people[1])])
     try store.save(people[2])
-    // A process that knows nothing of tickets.
+    // A process that does not declare tickets.
     let other = try ObjectStore(at: ground.path, StoreOptions())
     for attempt in [
       { _ = try other.delete(people[0]) }, { try other.deleteAll(Person.self) },
@@ -148,7 +148,7 @@ private func fill(_ store: ObjectStore) throws {
     #expect(try store.objects(Ticket.self).fetch().count == 2)
     #expect(try store.objects(Ticket.self).count() == 2)
     try other.delete(people[2])
-    // Together with what refers to it, or when the type says so.
+    // Together with the referring objects, or when the type allows it.
     try store.delete(Ticket.self, id: 1)
     try other.delete(people[0])
     try store.save(LooseTicket(id: 1, holder: people[2]))

@@ -37,7 +37,7 @@ struct Ticket: Storable, Equatable {
   @HasOne var holder: Person
 }
 
-/// The same, whose type says that the reference may lead nowhere.
+/// The same, with a type that allows the reference to dangle.
 struct LooseTicket: Storable, Equatable {
   let id: Int
   @HasOne var holder: Person
@@ -84,7 +84,7 @@ struct Shelf: Storable, Equatable {
   static let indexes = [Index<Shelf>("owner", \.$owner.id)]
 }
 
-/// The same objects, seen by a program that knows nothing of references.
+/// The same objects in a program without references.
 struct PlainVehicle: Storable, Equatable {
   static let storedName = Vehicle.storedName
   let id: String

@@ -33,7 +33,7 @@ import Testing
           "new \(round)", "new \(round)",
         ])
     }
-    // What a value once showed it goes on showing.
+    // A value keeps showing the objects it has shown.
     #expect(early.maker?.name == "one")
     #expect(try store.storage.verify() == [])
   }
@@ -75,7 +75,8 @@ import Testing
     try store.save(car)
     let saved = try #require(try store.object(Vehicle.self, id: "a"))
     #expect(saved.year == 2 && saved.maker?.name == "new")
-    // The one nobody touched is the other's, the changed one and the new one are this one's.
+    // The unchanged object is the other caller's; the changed one and the new one are this
+    // caller's.
     #expect(saved.parts.map(\.weight) == [100, 2, 3])
     // A child that is set is saved.
     car.maker = Maker(id: "m", name: "set")
@@ -84,7 +85,7 @@ import Testing
   }
 
   @Test(.timeLimit(.minutes(15)))
-  func `Children are overwritten, kept or left out as asked for`() throws {
+  func `Children are overwritten, kept or left out as requested`() throws {
     let ground = try StoreFixture(StoreOptions())
     let store = ground.store
     try store.save(Maker(id: "m", name: "there"))
@@ -119,7 +120,7 @@ import Testing
     let included = try store.objects(Vehicle.self).including(\.$maker).including(\.$parts).fetch()
     #expect(included[0].$parts.isLoaded && included[0].maker == nil)
     #expect(try included[0].$parts.missingIDs == ["p1", "p3"])
-    // A parent saved again keeps what it refers to, and finds it when it comes back.
+    // A parent saved again keeps its reference, and loads the child when it exists again.
     try store.save(car)
     try store.save(Maker(id: "m", name: "back"))
     #expect(try store.object(Vehicle.self, id: "a")?.maker?.name == "back")
@@ -147,7 +148,7 @@ import Testing
   }
 
   @Test(.timeLimit(.minutes(15)))
-  func `Objects in a transaction see its writes behind their references`() throws {
+  func `Objects in a transaction see its writes through their references`() throws {
     let ground = try StoreFixture(StoreOptions())
     let store = ground.store
     try store.save(Vehicle(id: "a", year: 1, maker: Maker(id: "m", name: "old")))

@@ -82,7 +82,7 @@ struct Word: Storable, Equatable {
   }
 
   @Test(.timeLimit(.minutes(15)))
-  func `A fetched instance of a class is no other caller's unless its type shares instances`()
+  func `Each caller fetches a separate instance of a class unless its type shares instances`()
     throws
   {
     let ground = try StoreFixture(StoreOptions())

@@ -7,7 +7,7 @@ import LarderObjects
 import LarderTesting
 import Testing
 
-/// One stored type, as two programs of one version declare it: one knows a field less.
+/// One stored type, as two programs of one version declare it: one of them lacks a field.
 private struct Rich: Storable, Equatable {
   let id: Int
   var name: String
@@ -158,7 +158,7 @@ private struct Boxed<Value: Codable & Sendable>: Storable {
       let read = try #require(try ground.store.object(PersonWithMail.self, id: 1))
       #expect(read == PersonWithMail(id: 1, name: name, age: "1", mail: "m"))
     }
-    // The program that knows the field may remove it, also in one that reads it only.
+    // The program that declares the field may remove it, also in one that only reads it.
     try ground.store.save(PersonWithMail(id: 1, name: "n1", age: "1"))
     #expect(try ground.store.object(PersonWithMail.self, id: 1)?.mail == nil)
     #expect(try older.objects(PersonV1.self).fetch() == Years.people(0..<3))
@@ -181,7 +181,7 @@ private struct Boxed<Value: Codable & Sendable>: Storable {
   }
 
   @Test(.timeLimit(.minutes(15)))
-  func `A field that a type writes now and then is no other declaration`() throws {
+  func `A field that a type writes only sometimes is the same declaration`() throws {
     let ground = try StoreFixture(StoreOptions())
     let values: [Int?] = [nil, 3, nil, 4, 5]
     for (id, value) in values.enumerated() {
@@ -216,7 +216,7 @@ private struct Boxed<Value: Codable & Sendable>: Storable {
   }
 
   @Test(.timeLimit(.minutes(15)))
-  func `A newer version that does not decode what is stored asks for a migration`() throws {
+  func `A newer version that does not decode stored objects requires a migration`() throws {
     let ground = try StoreFixture(StoreOptions())
     try ground.store.save(Years.people(0..<3))
     for attempt in [
@@ -263,7 +263,7 @@ private struct Boxed<Value: Codable & Sendable>: Storable {
   }
 
   @Test(.timeLimit(.minutes(15)))
-  func `A program that knows fewer fields loses none, whatever it prepares or deletes`() throws {
+  func `A program that declares fewer fields loses none, whatever it prepares or deletes`() throws {
     let ground = try StoreFixture(StoreOptions())
     let rich = Rich(id: 1, name: "a", note: "kept", owner: Person(id: 1, name: "p"))
     try ground.store.save(rich)
@@ -271,14 +271,14 @@ private struct Boxed<Value: Codable & Sendable>: Storable {
     let error = #expect(throws: ObjectError.self) { try indexing.prepare(PoorIndexed.self) }
     #expect(error?.code == .schemaMismatch)
     #expect(error?.message.contains("stored note: text?") == true, "\(error!)")
-    // Nothing was declared: whoever wrote before writes on.
+    // The failed attempt declared nothing: earlier writers continue.
     try ground.store.save(rich)
     let other = try ObjectStore(at: ground.path, StoreOptions())
     try other.prepare(Poor.self)
     try other.delete(Person.self, id: 1)
     let left = try #require(try ground.store.object(Rich.self, id: 1))
     #expect(left.note == "kept" && left.$owner.id == nil)
-    // Who raises the version builds indexes without touching the fields.
+    // A program that raises the version builds indexes without touching the fields.
     try other.prepare(Newer.self)
     #expect(try other.objects(Newer.self).where(\.name == "a").count() == 1)
     let stored = try other.storage.core.withObjectSnapshot("test") { transaction, view in
@@ -334,7 +334,8 @@ private struct Boxed<Value: Codable & Sendable>: Storable {
     let query = later.objects(TruckV2.self).where(\.wheels == 4)
     #expect(try query.explain().hasPrefix("walk the index \"wheels\""))
     #expect(try query.count() == 5)
-    // What the older program declared is gone, and another program of the version cannot drop more.
+    // The older program's declaration is deleted, and another program of the version cannot drop
+    // more.
     let other = try ObjectStore(at: ground.path, StoreOptions())
     let error = #expect(throws: ObjectError.self) {
       try other.save(TruckWithoutIndex(id: 10, name: "", year: 1, wheels: 1))

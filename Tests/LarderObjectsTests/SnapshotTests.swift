@@ -20,7 +20,7 @@ import Testing
       try other.save(Vehicle(id: "2", year: 2))
       try other.save(Maker(id: "m", name: "two"))
       try other.save(Person(id: 1, name: "new"))
-      // Kept queries know the newest state already; a snapshot does not ask them.
+      // Kept queries already have the newest state; a snapshot does not use them.
       #expect(try vehicles.fetch().count == 2)
       #expect(try snapshot.fetch(vehicles).map(\.id) == ["1"])
       #expect(try snapshot.count(Vehicle.self) == 1)
@@ -99,7 +99,7 @@ import Testing
     #expect(try ground.store.read(atMost: .seconds(1 << 62)) { try $0.count(Part.self) } == 1)
   }
 
-  @Test func `An error of the closure comes out, and the snapshot is given back`() throws {
+  @Test func `An error of the closure is thrown, and the snapshot is released`() throws {
     struct Mine: Error {}
     let ground = try StoreFixture(StoreOptions())
     for _ in 0..<100 {

@@ -7,7 +7,7 @@ import LarderObjects
 import LarderTesting
 import Testing
 
-/// What the decoder makes of a map.
+/// The decoder's result for a map.
 private struct Record: Decodable {
   var a: Int?
   var bb: String?
@@ -117,7 +117,8 @@ struct StoredFieldFormTests {
 
   @Test(
     arguments: [
-      // Twice, in any order of the others; a long head; an endless text; a number; bytes behind.
+      // The field twice, in any order of the others; a long head; an indefinite text; a number;
+      // trailing bytes.
       [0xA2, 0x61, 0x61, 1, 0x61, 0x61, 2], [0xA3, 0x61, 0x61, 1, 0x61, 0x62, 2, 0x61, 0x61, 3],
       [0xA1, 0x78, 1, 0x61, 1], [0xA1, 0x7F, 0x61, 0x61, 0xFF, 1], [0xA2, 1, 1, 0x61, 0x61, 1],
       [0xA1, 0x61, 0x61, 1, 0], [0xA1, 0x61, 0x61], [0xBF, 0x61, 0x61, 1, 0xFF],

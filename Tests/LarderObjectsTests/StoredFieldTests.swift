@@ -153,7 +153,7 @@ private struct Odd: Storable, Equatable {
     }
   }
 
-  @Test func `Fields judged where they are stored say what the objects say`() throws {
+  @Test func `Fields evaluated in stored form equal those of the objects`() throws {
     let seed = Seed.announce()
     var random = seed.generator()
     let ground = try StoreFixture(StoreOptions())
@@ -196,12 +196,12 @@ private struct Odd: Storable, Equatable {
     #expect(try query.max(\.count) == samples.map(\.count).max())
     #expect(try query.counts(by: \.name).values.reduce(0, +) == 2000)
     #expect(decoded() < 40)
-    // A path that leads further, and what is computed, is no field.
+    // A nested path and a computed property are not fields.
     #expect(try query.where(\.place.zip == 1).count() == samples.filter { $0.place.zip == 1 }.count)
     #expect(decoded() >= 2000)
   }
 
-  @Test func `What a type makes of its fields is what a query judges`() throws {
+  @Test func `A query evaluates fields as the type decodes them`() throws {
     let ground = try StoreFixture(StoreOptions())
     let stored = (0..<3000).map(Odd.init)
     try ground.store.save(stored)

@@ -31,7 +31,7 @@ private struct Text: Storable, Equatable {
   static let indexes = [Index<Text>("text", \.text)]
 }
 
-/// Where a number stands: those that are missing first, what is none last.
+/// Returns the sort position of a number: missing values first, NaN last.
 private func rank(_ number: Double?) -> (Int, Double) {
   guard let number else { return (-1, 0) }
   return number.isNaN ? (1, 0) : (0, number)
@@ -50,7 +50,7 @@ private func rank(_ number: Double?) -> (Int, Double) {
     }
   }
 
-  @Test func `What is no number is sorted behind everything, with limits, in pages, by an index`()
+  @Test func `NaN is sorted last, with limits, in pages, by an index`()
     throws
   {
     var random = Seed.announce().generator()

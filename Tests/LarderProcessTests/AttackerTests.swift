@@ -81,7 +81,7 @@ extension Processes {
     }
 
     @Test(.enabled(if: isRoot, needsRoot), .timeLimit(.minutes(15)))
-    func `In a sticky directory nobody but the owner can exchange a store`() throws {
+    func `In a sticky directory only the owner can exchange a store`() throws {
       let attack = try Attack(mode: 0o1777, durability: .durable)
       let attacker = try TestExecutable.peer.start()
       let answer = try attacker.ask("swap \(attack.target) \(attack.bait) \(Attack.user)")

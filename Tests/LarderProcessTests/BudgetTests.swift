@@ -8,20 +8,20 @@ import LarderTesting
 import Testing
 
 extension Processes {
-  /// What the peers know as a `PeerText`.
+  /// Returns the value of a key, a `PeerText` for the peers.
   private func text(of key: Int, version: Int) -> String {
     String(repeating: "\(key).\(version);", count: 20 + version % 30)
   }
 
   @Test(.timeLimit(.minutes(15)))
-  func `Four processes fill one budget and nobody ever sees more than it`() throws {
+  func `Four processes fill one budget and no process ever sees more than it`() throws {
     let budget = 200_000
     let ground = try StoreFixture(StoreOptions(budget: .bytes(budget)))
     let peers = try (0..<4).map { _ in try ground.peer() }
     for (index, peer) in peers.enumerated() {
       try peer.send("fill \(index * 10_000) \(index * 10_000 + 1000) 1000")
     }
-    // The fifth looks on until all four have said what they saw.
+    // The fifth process reads until all four have reported.
     let waiting = JoinableThread { Result { try peers.map { try $0.nextLine() } } }
     let observer = JoinableThread { [store = ground.store] in
       Result {
@@ -43,15 +43,14 @@ extension Processes {
     #expect(statistics.evictions == 4000 - statistics.entries)
     #expect(statistics.bytes <= budget)
     for peer in peers { #expect(try peer.ask("bytes") == "\(statistics.bytes)") }
-    // The books agree with what is there.
+    // The counters agree with the stored data.
     #expect(try ground.store.verify() == [])
     for peer in peers { try peer.dismiss() }
   }
 
-  // A process need not read the books it wrote itself, and need not write those that stay as they
-  // are.
+  // A process may skip reading counters that it wrote itself, and writing unchanged ones.
   @Test(.timeLimit(.minutes(15)))
-  func `The books are right whoever of two processes wrote last`() throws {
+  func `The counters are right after alternating writes of two processes`() throws {
     let seed = Seed.announce()
     var random = seed.generator()
     let ground = try StoreFixture(StoreOptions(budget: .bytes(8_000)))

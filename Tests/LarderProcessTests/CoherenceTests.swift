@@ -75,7 +75,7 @@ extension Processes {
         try peer.expect("ok")
       }
     }
-    // A third of the numbers goes, each removed by another than who wrote it.
+    // A third of the numbers is removed, each by another process than its writer.
     for key in keys where key % 3 == 0 {
       for index in 0..<4 {
         #expect(try peers[(index + 1) % 4].ask("remove \(index * 1000 + key)") == "removed")

@@ -102,7 +102,7 @@ extension Processes {
     }
     #expect(stalled)
     #expect(try ground.store.verify() == [])
-    // It goes on where everybody is now.
+    // It continues in the current generation.
     reader.continue()
     try reader.order("go")
     #expect(try reader.ask("count") == "51")
@@ -131,7 +131,8 @@ extension Processes {
     #expect(try ground.store.bytes(forKey: 5) == before && before != nil)
     try killed.send("compact")
     #expect(try killed.wait() == .signalled(9))
-    // A newcomer opens what CURRENT names and writes there; nobody may be left behind.
+    // A new process opens the generation that CURRENT names and writes there; every process has to
+    // follow.
     let newcomer = try ground.peer(option)
     try newcomer.order("set 5 newer")
     #expect(try ground.store.bytes(forKey: 5) != before)

@@ -16,7 +16,7 @@ extension Processes {
     let disk: Btrfs
     init() throws { disk = try Btrfs(megabytes: 114) }
 
-    @Test func `TestFiles of a store on btrfs keep their blocks`() throws {
+    @Test func `Files of a store on btrfs keep their blocks`() throws {
       let store = try SharedStore(at: disk.path + "/store")
       try store.setBytes([1], forKey: 1)
       let directory = store.core.directory.generation(1)
@@ -27,7 +27,7 @@ extension Processes {
       #expect(try OwnedFile(path: environment.path + "/lock.mdb").ownBlocks() == .owned)
     }
 
-    @Test func `TestFiles that were copied to btrfs are created again when the store is opened`()
+    @Test func `Files that were copied to btrfs are created again when the store is opened`()
       throws
     {
       let path = disk.path + "/store"

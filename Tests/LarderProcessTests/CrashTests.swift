@@ -14,7 +14,7 @@ import Testing
 #endif
 
 extension Processes {
-  /// The keys a writer said it had committed, once it has ended.
+  /// The keys that a writer reported as committed before it ended.
   func acknowledged(_ writer: ChildProcess) throws -> [Int] {
     try writer.remainingLines().compactMap { line in
       let words = line.split(separator: " ")
@@ -128,8 +128,8 @@ extension Processes {
     let peers = try (0..<50).map { _ in try executable.start() }
     for peer in peers { try peer.send("open \(path) meet") }
     try ProcessBarrier.release(peers)
-    // Between two deaths some survivor may answer, or some moments pass: each victim is killed
-    // wherever it, and whoever holds the gate, has got to.
+    // Between two kills a surviving process may answer, or some time passes: each victim is killed
+    // at any point of its work, and so is a holder of the open lock.
     var survivors = peers.shuffled(using: &random)
     var victims: [ChildProcess] = []
     var early: [String] = []

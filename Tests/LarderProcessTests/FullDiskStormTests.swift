@@ -8,7 +8,7 @@ import LarderSystem
 import LarderTesting
 import Testing
 
-/// File systems of their own, for tests that fill them.
+/// Separate file systems for tests that fill them.
 enum SmallDisk: String, CaseIterable {
   case tmpfs, ext4, ext4WithoutDelayedAllocation
 
@@ -67,7 +67,7 @@ extension Processes {
         for peer in peers {
           try peer.send("squeeze \(UInt32.random(in: 0...UInt32.max, using: &random)) 150")
         }
-        // Whoever is killed is so while others write.
+        // A process is killed while others write.
         let victim = random.chance(50) ? Int.random(in: 1..<4, using: &random) : nil
         for index in peers.indices where index != victim {
           let answer = try peers[index].nextLine(deadline: .seconds(60))

@@ -43,7 +43,7 @@ extension Processes {
       #expect(try ground.numbers.value(forKey: 1) == "new")
     }
 
-    @Test func `A store is read after a process was killed behind its meta write`() throws {
+    @Test func `A store is read after a process was killed following its meta write`() throws {
       let peer = try writer()
       try order("kill")
       try peer.send("set 1 new")

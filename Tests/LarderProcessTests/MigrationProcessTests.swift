@@ -36,8 +36,8 @@ private struct NewPerson: Storable, Equatable {
 
 /// A store of people in version 1 and programs that work on it.
 private struct PeopleGround {
-  /// The objects that nobody changes. The editors' stand before them, copied long before the
-  /// migration's end, and behind them.
+  /// The objects that no process changes. Objects of the editors are stored before them, copied
+  /// long before the migration's end, and after them.
   static let still = 200..<6200
   let directory: TemporaryDirectory
   let path: String
@@ -58,7 +58,7 @@ private struct PeopleGround {
     return peer
   }
 
-  /// Two old programs that change objects of their own.
+  /// Two old programs that change separate sets of objects.
   func editors(_ seed: Seed) throws -> [ChildProcess] {
     try [0, Self.still.upperBound].map { from in
       let editor = try peer()
@@ -68,7 +68,8 @@ private struct PeopleGround {
     }
   }
 
-  /// Everything nobody touched is there, migrated once and in order; and the editors agree.
+  /// Checks that every unchanged object is there, migrated once and in order, and that the editors
+  /// agree.
   func judge(_ editors: [ChildProcess], _ seed: Seed) throws {
     for editor in editors {
       let edited = try editor.nextLine(deadline: .seconds(60)).split(separator: " ")
@@ -134,7 +135,7 @@ extension Processes {
       }
       try ground.judge(editors, trial)
     }
-    // A kill that left nothing to do is none.
+    // A kill after the last step does not count.
     #expect(kills >= 4)
   }
 
@@ -175,7 +176,7 @@ extension Processes {
 
   /// With LARDER_PEOPLE=1000000, in a release build, this is the figure of the documentation.
   @Test(.timeLimit(.minutes(30)))
-  func `A migration takes bounded memory, and others read on meanwhile`() throws {
+  func `A migration takes bounded memory, and others read at the same time`() throws {
     let wanted = unsafe getenv("LARDER_PEOPLE").map { unsafe String(cString: $0) }
     let count = wanted.flatMap { Int($0) } ?? 20_000
     let directory = try TemporaryDirectory()
@@ -194,7 +195,7 @@ extension Processes {
     var reads = 0
     var answer: String?
     while answer == nil {
-      // The old version until the last step, and then an error that says so.
+      // The old version until the last step, and then an error that reports the newer version.
       let id = reads * 7919 % count
       do {
         let person = try store.object(OldPerson.self, id: id)

@@ -34,8 +34,8 @@ private struct Container {
 }
 
 extension StoreFixture {
-  /// The directories of stores beside the main one.
-  fileprivate var beside: [String] {
+  /// The directories of separate stores next to the main one.
+  fileprivate var separateStores: [String] {
     TestFiles.names(in: path + "/v1").filter { $0.hasPrefix("ns-") }
   }
 }
@@ -44,7 +44,7 @@ extension Processes {
   @Test(
     .enabled(if: canUnshare, needsNamespaces), .timeLimit(.minutes(15)),
     arguments: [Durability.durable, .relaxed])
-  func `A kept store refuses processes of another PID namespace while it is open`(
+  func `A durable or relaxed store refuses another PID namespace while it is open`(
     durability: Durability
   ) throws {
     let ground = try StoreFixture(StoreOptions(durability: durability))
@@ -78,7 +78,7 @@ extension Processes {
       #expect(try container.first.ask("open \(ground.path)").hasPrefix("opened "))
       #expect(try container.first.ask("get 1") == "none")
       try container.first.order("set 1 round\(round)")
-      #expect(ground.beside.count == 1)
+      #expect(ground.separateStores.count == 1)
       if round == 3 {
         try container.first.dismiss()
       } else {
@@ -89,7 +89,7 @@ extension Processes {
     #expect(ground.numbers[1] == "ours")
     // An opener of the main store removes what is left.
     let peer = try ground.peer()
-    #expect(ground.beside == [])
+    #expect(ground.separateStores == [])
     #expect(try peer.ask("get 1") == "value ours")
     try peer.dismiss()
   }
@@ -110,13 +110,13 @@ extension Processes {
     let peer = try TestExecutable.peer.start()
     #expect(try peer.ask("open \(ground.path)").hasPrefix("opened "))
     #expect(try peer.ask("get 1") == "none")
-    #expect(ground.beside.count == 1)
+    #expect(ground.separateStores.count == 1)
     #expect(try second.ask("verify") == "sound")
     for process in [second, container.first, peer] { try process.dismiss() }
   }
 
   @Test(.enabled(if: canUnshare, needsNamespaces), .timeLimit(.minutes(15)))
-  func `A store that is free belongs to the namespace of its next opener`() throws {
+  func `A store that is not open belongs to the namespace of its next opener`() throws {
     let ground = try StoreFixture()
     ground.store.close()
     let container = try Container()

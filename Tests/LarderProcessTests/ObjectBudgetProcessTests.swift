@@ -7,8 +7,8 @@ import LarderObjects
 import LarderTesting
 import Testing
 
-// The types are those of `Peer+Bounded.swift`, under the same stored name; this program knows no
-// budget of its own.
+// The types are those of `Peer+Bounded.swift`, under the same stored name; this program declares no
+// budget.
 
 private struct Leaf: Storable, Equatable {
   let id: Int
@@ -26,7 +26,8 @@ private struct Large: Storable {
 
 extension Processes {
   @Test(.timeLimit(.minutes(15)))
-  func `Processes that fill a bounded type at random keep its budget, books and indexes`() throws {
+  func `Processes that fill a bounded type at random keep its budget, counters and indexes`() throws
+  {
     let seed = Seed.announce()
     let directory = try TemporaryDirectory()
     let path = directory.appending("leaves")
@@ -54,7 +55,7 @@ extension Processes {
       #expect(try query.explain().hasPrefix("walk the index"))
       #expect(try query.fetch() == all.filter { $0.tag == tag }, "\(seed)")
     }
-    // A program without a budget of its own evicts as the others do.
+    // A program that declares no budget evicts as the others do.
     try store.save((2000..<2300).map { Leaf(id: $0, tag: $0 % 7, text: "") })
     #expect(try store.objects(Leaf.self).count() == 150)
     #expect(try store.storage.verify() == [], "\(seed)")

@@ -54,7 +54,7 @@ extension Processes {
       let second = try await changes.next()
       #expect(second?.inserted.map(\.id) == [1])
       #expect(second?.inserted.map(\.offset) == [0])
-      // What the peer saves is equal: not told. What this process does is.
+      // The peer saves an equal object: not delivered. A change by this process is.
       try peer.order("older 1")
       try await store.save(Person(id: 2, name: "a", age: "1"))
       let third = try await changes.next()
@@ -78,13 +78,13 @@ extension Processes {
       try peer.dismiss()
     }
 
-    @Test func `A cursor goes on in another process, after inserts`() throws {
+    @Test func `A cursor continues in another process, after inserts`() throws {
       let peer = try peer()
       try store.save((10..<40).map { Person(id: $0, name: "n\($0)", age: "1") })
       let query = store.objects(Person.self).sorted(by: \.name)
       let page = try query.page(size: 10)
       #expect(page.objects.map(\.id) == Array(10..<20))
-      // Both stand before the cursor.
+      // Both are stored before the cursor.
       try store.save([Person(id: 1, name: "a", age: "1"), Person(id: 2, name: "n10", age: "1")])
       let answer = try peer.ask("page 5 \(try #require(page.next))")
       let words = answer.split(separator: " ")

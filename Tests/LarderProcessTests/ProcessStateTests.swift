@@ -15,7 +15,7 @@ import Testing
   import Glibc
 #endif
 
-/// What the processes of a store know of each other.
+/// The state that the processes of a store share about each other.
 extension Processes {
   /// Whatever changes when something is written to the data file.
   private struct DataState: Equatable {
@@ -49,7 +49,7 @@ extension Processes {
       for key in 15..<30 { #expect(ground.numbers[key] == text) }
     }
     #expect(try DataState(ground) == before)
-    // Half of all goes, and nobody reads meanwhile.
+    // Half of the entries are removed, and no process reads during that time.
     for key in 1000..<1200 { try ground.numbers.setValue(fresh, forKey: key) }
     #expect(try ground.store.statistics().evictions == 200)
     ground.numbers.clearMemoryCache()
@@ -87,7 +87,7 @@ extension Processes {
     let newcomer = try ground.peer()
     for key in 0..<7 { _ = try newcomer.ask("get missing-\(key)") }
     try expectSums(misses: 67)
-    // Hits in memory are told 64 at a time.
+    // Memory hits are recorded in batches of 64.
     let hits = try ground.store.statistics()
     ground.numbers[1_000_000] = "kept"
     try ground.store.sync()
@@ -111,7 +111,7 @@ extension Processes {
     reader.kill()
     _ = try reader.wait()
     #expect(try !ground.store.statistics().processes.contains(pid))
-    // Within some seconds its slot is free, though nobody opens or closes.
+    // Its slot is free within some seconds, though no process opens or closes.
     let clock = ContinuousClock()
     let deadline = clock.now + .seconds(30)
     while try ground.store.statistics().oldestReader != nil, clock.now < deadline {}
@@ -174,7 +174,7 @@ extension Processes {
   }
 
   @Test(.timeLimit(.minutes(15)))
-  func `A condemned generation is left by every process and nothing of it is served`() throws {
+  func `A fenced generation is left by every process and nothing of it is served`() throws {
     let ground = try StoreFixture()
     let peers = try (0..<3).map { _ in try ground.peer() }
     for round in 1...10 {
@@ -205,7 +205,7 @@ extension Processes {
 
   #if os(Linux)
     @Test(.timeLimit(.minutes(15)))
-    func `Another PID namespace gets a store of its own beside, and says so`() throws {
+    func `Another PID namespace gets a separate store and an event`() throws {
       let ground = try StoreFixture()
       let tool = try TestExecutable.tool.path
       func away(_ arguments: String...) throws -> ChildProcess.Outcome {
@@ -224,13 +224,13 @@ extension Processes {
         $0.contains("another PID namespace")
       }
       #expect(said.count == 1, "\(set.standardError)")
-      let beside = TestFiles.names(in: ground.path + "/v1").filter { $0.hasPrefix("ns-") }
-      #expect(beside.count == 1)
-      #expect(TestFiles.exists("\(ground.path)/v1/\(beside.first ?? "")/g-1/data.mdb"))
+      let separate = TestFiles.names(in: ground.path + "/v1").filter { $0.hasPrefix("ns-") }
+      #expect(separate.count == 1)
+      #expect(TestFiles.exists("\(ground.path)/v1/\(separate.first ?? "")/g-1/data.mdb"))
       #expect(try ground.store.bytes(forKey: "k") == nil)
       #expect(try ground.store.bytes(forKey: "ours") == [1])
       #expect(try ground.store.verify() == [])
-      // Once nobody of this namespace is in, it is theirs like anybody's.
+      // Once no process of this namespace has the main store open, the other namespace may use it.
       ground.store.close()
       let get = try away("get", "k")
       #expect(get.status == .exited(1), "\(get)")

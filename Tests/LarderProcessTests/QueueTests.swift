@@ -8,16 +8,17 @@ import LarderTesting
 import Synchronization
 import Testing
 
-/// What waits while a process of others holds the writer lock.
+/// Pending writes while another process holds the writer lock.
 extension Processes {
-  /// How far a thread has got.
+  /// The progress of a thread.
   final class Progress: Sendable {
     private let count = Atomic<Int>(0)
     var value: Int { count.load(ordering: .acquiring) }
     func step() { count.wrappingAdd(1, ordering: .acquiringAndReleasing) }
   }
 
-  /// Sets `count` keys behind while nobody may write, and looks how many get in.
+  /// Sets `count` keys by subscript while the writer lock is held, and returns how many were
+  /// accepted.
   private func fillQueue(_ count: Int, value: String, limit: Int) throws {
     let ground = try StoreFixture(StoreOptions(budget: .megabytes(512)))
     let holder = try ground.peer()
@@ -33,7 +34,7 @@ extension Processes {
     let clock = ContinuousClock()
     var deadline = clock.now + .seconds(60)
     while progress.value < limit, clock.now < deadline {}
-    // It stands still now, for as long as nobody commits.
+    // The setter blocks now, for as long as no process commits.
     deadline = clock.now + .milliseconds(300)
     while progress.value == limit, clock.now < deadline {}
     #expect(progress.value == limit)
@@ -133,7 +134,7 @@ extension Processes {
     let peer = try ground.peer()
     #expect(try holder.ask("hold") == "holding")
     for key in 0..<300 { try peer.order("behind \(key) v\(key)") }
-    // It is told to end while nothing can be committed yet.
+    // It gets the command to exit while nothing can be committed yet.
     peer.closeInput()
     #expect(ground.numbers[0] == nil)
     #expect(throws: ChildProcessError.self) { try peer.wait(deadline: .milliseconds(200)) }

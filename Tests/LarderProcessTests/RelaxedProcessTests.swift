@@ -30,7 +30,7 @@ extension Processes {
   }
 
   @Test(.timeLimit(.minutes(15)))
-  func `A process that only reads syncs by itself what a killed one committed`() throws {
+  func `A process that only reads syncs the commits of a killed one`() throws {
     let ground = try StoreFixture(
       StoreOptions(durability: .relaxed, syncInterval: .milliseconds(20)))
     let reader = try ground.peer("relaxed")
@@ -49,10 +49,10 @@ extension Processes {
   }
 
   @Test(.timeLimit(.minutes(15)))
-  func `A process that is stopped in the middle of a sync holds up nobody's`() throws {
+  func `A process that is stopped in the middle of a sync delays no other sync`() throws {
     let ground = try StoreFixture(StoreOptions(durability: .relaxed, syncInterval: .seconds(3600)))
     let presence = try OwnedFile(path: try ground.store.core.generation().path + "/presence")
-    // What a stopped process has in its hands: the lock of who syncs, and a lane.
+    // A stopped process may hold the lock of the syncing process and a lane.
     #expect(try presence.tryLock(.exclusive, at: 2))
     #expect(try presence.tryLock(.exclusive, at: 16))
     let core = ground.store.core

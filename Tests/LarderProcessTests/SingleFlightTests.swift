@@ -14,7 +14,8 @@ import Testing
 #endif
 
 extension Processes {
-  /// Where each computation leaves a file, so that also those of killed processes count.
+  /// Returns a directory where each computation leaves a file, so that those of killed processes
+  /// count too.
   private func log(_ ground: StoreFixture, _ name: String) throws -> String {
     let path = ground.directory.appending(name)
     try TestFiles.makeDirectory(path)
@@ -29,12 +30,12 @@ extension Processes {
       let log = try log(ground, "log-\(key)")
       for (index, peer) in peers.enumerated() { try peer.send("compute \(key) by-\(index) \(log)") }
       let answers = try peers.map { try $0.nextLine() }
-      let who = try #require(answers.firstIndex { $0.hasPrefix("computed 1 ") }, "\(answers)")
+      let winner = try #require(answers.firstIndex { $0.hasPrefix("computed 1 ") }, "\(answers)")
       for (index, answer) in answers.enumerated() {
-        #expect(answer == "computed \(index == who ? 1 : 0) by-\(who)", "\(answers)")
+        #expect(answer == "computed \(index == winner ? 1 : 0) by-\(winner)", "\(answers)")
       }
       #expect(TestFiles.names(in: log).count == 1)
-      #expect(ground.numbers[key] == "by-\(who)")
+      #expect(ground.numbers[key] == "by-\(winner)")
     }
     #expect(try ground.store.statistics().computations == 50)
     #expect(try ground.store.statistics().rejectedFills == 0)
@@ -65,7 +66,7 @@ extension Processes {
       for (index, peer) in others.enumerated() {
         try peer.send("compute \(key) by-\(index) \(log)")
       }
-      // They have nothing but to wait; a read of ours finds nothing meanwhile.
+      // They only wait; a read by this process finds nothing during that time.
       #expect(ground.numbers[key] == nil)
       let start = ContinuousClock.now
       holder.kill()
@@ -83,7 +84,7 @@ extension Processes {
   }
 
   @Test(.timeLimit(.minutes(15)))
-  func `A computation is not lost beside ten thousand writes to other keys`() throws {
+  func `A computation keeps its result during ten thousand writes to other keys`() throws {
     let ground = try StoreFixture()
     let flood = try ground.peer()
     let peers = try (0..<2).map { _ in try ground.peer() }

@@ -9,7 +9,7 @@ import Testing
 
 extension Processes {
   @Test(.timeLimit(.minutes(15)))
-  func `Writes queued behind a stopped writer fail and name it, and reads go on`() throws {
+  func `Writes that wait for a stopped writer fail and name it, and reads continue`() throws {
     let ground = try StoreFixture()
     try ground.numbers.setValue("before", forKey: 1)
     let holder = try ground.peer()
@@ -34,7 +34,7 @@ extension Processes {
     // A compaction is not.
     let answer = try others[1].ask("compact", deadline: .seconds(10))
     #expect(answer.hasPrefix("error writerStalled \(pid) "), "\(answer)")
-    // What is written behind waits for as long as it takes, and its own process reads it.
+    // Pending writes wait for as long as it takes, and their own process reads them.
     try others[0].order("behind 20 later", deadline: .seconds(10))
     #expect(try others[0].ask("get 20", deadline: .seconds(10)) == "value later")
     #expect(try others[1].ask("get 20", deadline: .seconds(10)) == "none")
@@ -42,7 +42,7 @@ extension Processes {
     try holder.order("go")
     try others[0].order("sync")
     #expect(ground.numbers[20] == "later")
-    // What was refused has not been written after all.
+    // The refused write was not stored later.
     #expect(ground.numbers[10] == nil && ground.numbers[11] == nil)
     for (index, peer) in (others + [holder]).enumerated() {
       try peer.order("set 1 after \(index)")
@@ -53,7 +53,7 @@ extension Processes {
   }
 
   @Test(.timeLimit(.minutes(15)))
-  func `A stopped writer that is killed lets everybody write on`() throws {
+  func `After a stopped writer is killed all other processes can write`() throws {
     let ground = try StoreFixture()
     let holder = try ground.peer()
     let other = try ground.peer("timeout=20000")
@@ -94,7 +94,7 @@ extension Processes {
   }
 
   @Test(.timeLimit(.minutes(15)))
-  func `Asynchronous writers behind a stopped writer fail and name it`() async throws {
+  func `Asynchronous writers that wait for a stopped writer fail and name it`() async throws {
     let ground = try StoreFixture(StoreOptions(writeTimeout: .milliseconds(300)))
     let holder = try ground.peer()
     #expect(try holder.ask("hold") == "holding")
@@ -121,7 +121,7 @@ extension Processes {
     #expect(ContinuousClock.now - start < .seconds(10))
     holder.continue()
     try holder.order("go")
-    // What was refused is not written after all, and the store goes on.
+    // A refused write is not stored later, and the store works again.
     try await numbers.setValue("after", forKey: 9)
     #expect(numbers[1] == nil && numbers[4] == nil && numbers[9] == "after")
     #expect(try store.bytes(forKey: 3, in: "own") == nil)
@@ -129,7 +129,7 @@ extension Processes {
   }
 
   @Test(.timeLimit(.minutes(15)))
-  func `A writer waits no longer than its limit wherever another one is stopped`() throws {
+  func `A writer waits at most its limit wherever another one is stopped`() throws {
     let ground = try StoreFixture(StoreOptions(writeTimeout: .milliseconds(200)))
     let peer = try ground.peer()
     let clock = ContinuousClock()
@@ -178,7 +178,7 @@ extension Processes {
       fastest = min(fastest, ContinuousClock.now - start)
     }
     #expect(fastest < .milliseconds(200))
-    // What could not be stored is an error without a caller.
+    // A value that could not be stored is an error without a caller.
     while failures.value == 0 {}
     holder.continue()
     try holder.order("go")
@@ -188,8 +188,7 @@ extension Processes {
   }
 
   @Test(.timeLimit(.minutes(15)))
-  func `A computed value is returned while a transaction of its own process goes on`() async throws
-  {
+  func `A computed value is returned during a transaction of the same process`() async throws {
     let ground = try StoreFixture()
     let (begun, end) = (Progress(), Progress())
     let store = ground.store
@@ -203,7 +202,7 @@ extension Processes {
     #expect(try await ground.numbers.value(forKey: 1) { "computed" } == "computed")
     end.step()
     writer.join()
-    // It is stored when the store goes on, and a value that could be stored is read elsewhere.
+    // It is stored when the writer continues, and then every process reads it.
     try store.sync()
     let peer = try ground.peer()
     #expect(try peer.ask("get 1") == "value computed")
@@ -228,7 +227,7 @@ extension Processes {
       { try store.write { try $0.setBytes([1], forKey: 4, in: "own") } },
       { try numbers.setValue("lost", forKey: 5) },
     ]
-    // One after another, so that each is behind the one before: all but the first are promoted.
+    // One after another, so that each queues after the one before: all but the first are promoted.
     let callers = calls.enumerated().map { index, call in
       let caller = JoinableThread { () -> (Duration, StoreError?) in
         let start = ContinuousClock.now
@@ -251,7 +250,7 @@ extension Processes {
   }
 
   @Test(.timeLimit(.minutes(15)))
-  func `While a store is closed behind a stopped writer other stores open and close`() throws {
+  func `While closing a store waits for a stopped writer other stores open and close`() throws {
     let ground = try StoreFixture()
     let holder = try ground.peer()
     let path = ground.path

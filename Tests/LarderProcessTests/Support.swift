@@ -13,7 +13,7 @@ import Testing
   let hasFaults = false
 #endif
 
-/// Why a test is left out of builds without the trait.
+/// The reason for skipping a test in builds without the trait.
 let needsFaults: Comment = "fault points exist only with swift test --traits default,FaultInjection"
 
 /// All tests over several processes. One after the other: the machine is what they share.
@@ -59,7 +59,7 @@ extension ChildProcess {
     return words.dropFirst().compactMap { Int($0) }
   }
 
-  /// Lets the peer end by itself, and demands that it does so well.
+  /// Lets the peer exit, and requires that it exits successfully.
   func dismiss() throws {
     closeInput()
     let status = try wait()

@@ -10,7 +10,7 @@ import Testing
 
 extension Processes {
   @Test(.timeLimit(.minutes(15)), arguments: Durability.allCases)
-  func `A store under two busy writers is sound whenever one looks`(durability: Durability) throws {
+  func `A store under two busy writers is valid at every check`(durability: Durability) throws {
     let ground = try StoreFixture(StoreOptions(durability: durability, budget: .megabytes(6)))
     let option = durability == .cache ? "" : "\(durability)"
     for key in 0..<2000 { ground.numbers[key] = Filling.make(key) }

@@ -10,7 +10,7 @@ import LarderTesting
 import Synchronization
 import Testing
 
-// Pull-ups that meet writers who know nothing of the composition.
+// Backfills during writes by callers outside the composition.
 
 @Suite(.timeLimit(.minutes(15)))
 struct BackfillTests {
@@ -39,7 +39,8 @@ struct BackfillTests {
     static let storedName = "Note"
   }
 
-  @Test func `An object saved or deleted by anybody is not overwritten by a pull-up`() async throws
+  @Test func `An object saved or deleted by another writer is not overwritten by a backfill`()
+    async throws
   {
     let directory = try TemporaryDirectory()
     let objects = try ObjectStore(
@@ -49,7 +50,7 @@ struct BackfillTests {
     func backed(_ back: ReadOnlyStorage<String, Note>) -> Storage<String, Note> {
       objects.collection(Note.self).asStorage().backed(by: back)
     }
-    // The first of its type, so that nothing is known of the type when the pull-up begins.
+    // The first object of its type, so that the type is unknown when the backfill begins.
     try await slow(old, { try other.save(Note(id: "a", body: "new")) }, through: backed)
     #expect(try objects.object(Note.self, id: "a")?.body == "new")
     try await objects.delete(Note.self, id: "a")
@@ -74,7 +75,7 @@ struct BackfillTests {
     objects.close()
   }
 
-  @Test func `A cache in memory keeps what was set while a pull-up was under way`() async throws {
+  @Test func `A cache in memory keeps a value that was set during a backfill`() async throws {
     let cache = PersistentCache<String, Int>(storage: nil)
     func backed(_ back: ReadOnlyStorage<String, Int>) -> Storage<String, Int> {
       cache.asStorage().backed(by: back)
@@ -95,7 +96,9 @@ struct BackfillTests {
     #expect(cache["a"] == 1)
   }
 
-  @Test func `A cache over a storage of one's own does so as well`() async throws {
+  @Test func `A cache over a custom storage keeps a value that was set during a backfill`()
+    async throws
+  {
     final class Dictionary: CacheStorage {
       let values = Mutex<[String: Data]>([:])
       subscript(key: String) -> Data? {
@@ -114,7 +117,7 @@ struct BackfillTests {
     #expect(cache["a"] == 1)
   }
 
-  @Test func `A front is gone around for the key it is behind with, whatever keys are`()
+  @Test func `A front is bypassed for a stale key, with keys of any type`()
     async throws
   {
     /// All hash alike.
@@ -143,7 +146,7 @@ struct BackfillTests {
       fails.withLock { $0 = true }
       await #expect(throws: StorageError.self) { try await storage.update(forKey: one) { $0 = 2 } }
       fails.withLock { $0 = false }
-      // Another key's success says nothing of this one.
+      // The success for another key does not clear this one.
       try await storage.set(5, forKey: two)
       #expect(try await storage.value(forKey: one) == 2)
       #expect(try await storage.value(forKey: two) == 5)

@@ -11,7 +11,7 @@ import LarderTesting
 import Synchronization
 import Testing
 
-// Keys nobody expects, files that are none, folders that vanish.
+// Unusual keys, paths that are not files, folders that are deleted.
 
 @Suite(.timeLimit(.minutes(15)))
 struct BadInputTests {
@@ -67,7 +67,7 @@ struct BadInputTests {
     try temporary.verifyAndClose()
   }
 
-  @Test func `What is in a file's place and is none is an error, and is not followed`() throws {
+  @Test func `A non-file at the path of a file is an error and is not followed`() throws {
     let directory = try TemporaryDirectory()
     let folder = directory.folder()
     try folder.set(text("1"), forKey: "good")
@@ -155,7 +155,7 @@ struct BadInputTests {
     #expect(try FileSystem.names(in: outside) == ["a.value"])
   }
 
-  @Test func `Clearing does not cut into writes that go on`() throws {
+  @Test func `Clearing does not interrupt concurrent writes`() throws {
     let directory = try TemporaryDirectory()
     let path = directory.appending("folder")
     let ended = Mutex(false)
@@ -239,7 +239,9 @@ struct BadInputTests {
     #expect(try folder.value(forKey: "a") == text("after"))
   }
 
-  @Test func `A pull-up is not stored in a folder that vanished and came again`() async throws {
+  @Test func `A backfill is not stored in a folder that was deleted and created again`()
+    async throws
+  {
     let directory = try TemporaryDirectory()
     let folder = directory.folder()
     let (asked, answer) = (Door(), Door())

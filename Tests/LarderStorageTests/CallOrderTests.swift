@@ -223,7 +223,7 @@ struct CallOrderTests {
     }
   }
 
-  @Test func `Reads of a key go on together, and keys do not wait for each other`() async throws {
+  @Test func `Reads of a key run concurrently, and keys do not wait for each other`() async throws {
     let door = Door()
     let arrived = Mutex(0)
     let storage = Storage<String, Int>(

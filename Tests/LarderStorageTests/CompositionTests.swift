@@ -21,15 +21,16 @@ struct CompositionTests {
     } catch MemoryStorageError.noValue {
     }
     await #expect(throws: Broken()) { try await Failing<Int>().value(forKey: "a") }
-    // A layer falls through on a miss; on a failure only when told.
+    // A layer falls through on a miss; on a failure only when configured to.
     try await memory.set(1, forKey: "a")
     await #expect(throws: Broken()) {
       try await Failing<Int>().combined(with: memory).value(forKey: "a")
     }
-    let told = Mutex(0)
-    let lenient = Failing<Int>().recovering(.readErrorsAsMisses { _ in told.withLock { $0 += 1 } })
+    let reported = Mutex(0)
+    let lenient = Failing<Int>().recovering(
+      .readErrorsAsMisses { _ in reported.withLock { $0 += 1 } })
     #expect(try await lenient.combined(with: memory).value(forKey: "a") == 1)
-    #expect(told.withLock { $0 } > 0)
+    #expect(reported.withLock { $0 } > 0)
   }
 
   @Test func `Combined, backed and pushing do what they did in Shallows`() async throws {
@@ -79,7 +80,8 @@ struct CompositionTests {
     #expect(try await pushing.value(forKey: "back") == nil)
   }
 
-  @Test func `Zipped storages read pairs, write both, and say which side failed`() async throws {
+  @Test func `Zipped storages read pairs, write both, and name the side that failed`() async throws
+  {
     let (left, right) = (MemoryStorage<String, Int>(), MemoryStorage<String, String>())
     let both = zip(left, right)
     try await both.set((1, "one"), forKey: "a")
@@ -152,7 +154,7 @@ struct CompositionTests {
     #expect(try await empty.defaulting(to: 2).retrieve(forKey: "a") == 2)
   }
 
-  @Test func `A pair of which one side is missing says which when it is retrieved`() async throws {
+  @Test func `Retrieving a pair with a missing side names that side`() async throws {
     let (left, right) = (MemoryStorage<String, Int>(), MemoryStorage<String, String>())
     let both = zip(left, right)
     try await left.set(2, forKey: "left")
@@ -281,7 +283,7 @@ struct CompositionTests {
     #expect(try memory.value(forKey: -1) != nil)
   }
 
-  @Test func `A pull-up into a shared store gives way to writes of other caches`() async throws {
+  @Test func `A backfill into a shared store gives way to writes of other caches`() async throws {
     let temporary = try TemporaryStore()
     let (asked, answer) = (Door(), Door())
     let back = ReadOnlyStorage<String, Int>(storageName: "slow") { _ in

@@ -10,7 +10,7 @@ import LarderTesting
 import Synchronization
 import Testing
 
-// What Shallows was measured to do wrong, M1 to M4, done right.
+// Defects measured in Shallows, M1 to M4, and their correct behaviour.
 
 @Suite(.timeLimit(.minutes(15)))
 struct DefectTests {
@@ -158,7 +158,7 @@ struct DefectTests {
     }
   }
 
-  @Test func `M4: any key is a file of its own, inside the folder`() async throws {
+  @Test func `M4: any key is a separate file inside the folder`() async throws {
     let directory = try TemporaryDirectory()
     let folder = directory.folder("below/folder")
     let long = String(repeating: "k", count: 10_000)

@@ -106,7 +106,9 @@ struct DiskTests {
     }
   }
 
-  @Test func `Values in memory and in files expire, and pull-ups keep the time`() async throws {
+  @Test func `Values in memory and in files expire, and backfills keep the expiration time`()
+    async throws
+  {
     let directory = try TemporaryDirectory()
     let clock = ManualClock()
     let now: @Sendable () -> Date = {
@@ -152,7 +154,7 @@ struct DiskTests {
     #expect(folder.path.hasSuffix("/x/y") && !folder.path.contains(".."))
   }
 
-  @Test func `What is no file is an error, and touches no file`() throws {
+  @Test func `A URL that is not a file is an error and touches no file`() throws {
     let directory = try TemporaryDirectory()
     let place = directory.appending("file")
     try text("mine").write(to: URL(fileURLWithPath: place))
@@ -187,7 +189,7 @@ struct DiskTests {
     }
   }
 
-  @Test func `Lock files that others have written to are no obstacle`() async throws {
+  @Test func `Lock files with foreign contents still lock`() async throws {
     let directory = try TemporaryDirectory()
     let folder = directory.folder()
     for length in [0, 7, 16, 40] {

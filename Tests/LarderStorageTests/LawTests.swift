@@ -64,11 +64,11 @@ struct LawTests {
     await expectLaws(cache.asStorage(), except: [.canonicallyEqualKeysAreTwo])
   }
 
-  @Test func `A storage of one's own keeps the laws`() async {
+  @Test func `A custom storage keeps the laws`() async {
     await expectLaws(Remote().removable)
   }
 
-  @Test func `TieredStorage keep the laws`() async throws {
+  @Test func `A tiered storage keeps the laws`() async throws {
     let directory = try TemporaryDirectory()
     let memory = MemoryStorage<Filename, Data>(countLimit: 7)
     await expectLaws(memory.combined(with: directory.folder()).usingStringKeys())
@@ -117,7 +117,7 @@ struct LawTests {
       if FileManager.default.fileExists(atPath: path) { try clearing.wait(()) }
     }
     await expectLaws(Storage(storageName: "files", operations: operations), operations: 60)
-    // Each key by a storage of its own.
+    // Each key in a separate storage.
     let memory = MemoryStorage<Filename, Data>().usingStringKeys()
     var single = StorageOperations<String, Data>(
       read: .asynchronous { try await memory.singleKey($0).value() },

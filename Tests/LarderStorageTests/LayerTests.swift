@@ -10,7 +10,7 @@ import LarderTesting
 import Synchronization
 import Testing
 
-// What layers promise when values expire, when a part fails, and what an update reaches.
+// The guarantees of layers when values expire, when a part fails, and about the reach of updates.
 
 @Suite(.timeLimit(.minutes(15)))
 struct LayerTests {
@@ -70,7 +70,7 @@ struct LayerTests {
           with: zip($0, $0).mapValues(transformIn: { $0.0 }, transformOut: { ($0, $0) }))
       },
       over {
-        // A storage that expires and does not tell when.
+        // A storage that expires values and does not report when.
         var operations = $0.operations
         operations.entry = nil
         return time.memory().combined(with: Storage(storageName: "mute", operations: operations))
@@ -106,7 +106,9 @@ struct LayerTests {
     }
   }
 
-  @Test func `A store's time goes with its value, in updates and in pull-ups`() async throws {
+  @Test func `A store's expiration time is kept with its value, in updates and in backfills`()
+    async throws
+  {
     let temporary = try TemporaryStore()
     let store = temporary.store.storage("expiring", keys: String.self, values: Data.self)
     let soon = Date(timeIntervalSinceNow: 3600)
@@ -119,7 +121,7 @@ struct LayerTests {
       #expect(entry.value == text("12"))
       #expect(abs(try #require(entry.expires).timeIntervalSince(soon)) < 0.01)
     }
-    // One that is over already is over everywhere.
+    // An expiration time in the past is expired in every layer.
     try await layers.set(text("3"), forKey: "b", expires: Date(timeIntervalSinceNow: -1))
     #expect(try await layers.value(forKey: "b") == nil)
     try temporary.verifyAndClose()
@@ -153,12 +155,12 @@ struct LayerTests {
         }
         #expect(result == text("02"))
       case 1:
-        let told = Mutex(0)
-        let lenient = folder.recovering(.readErrorsAsMisses { _ in told.withLock { $0 += 1 } })
+        let reported = Mutex(0)
+        let lenient = folder.recovering(.readErrorsAsMisses { _ in reported.withLock { $0 += 1 } })
         #expect(try await lenient.updateOrInsert(forKey: "a") { $0 = $0 ?? text("3") } == text("3"))
-        #expect(told.withLock { $0 } == 1)
+        #expect(reported.withLock { $0 } == 1)
       default:
-        // What is in the file is whole, and no JSON.
+        // The contents of the file are complete, and not JSON.
         try await folder.set(text("no JSON"), forKey: "a")
         let numbers = folder.mapJSONObject([Int].self)
         await #expect(throws: StorageError.self) {
@@ -176,7 +178,7 @@ struct LayerTests {
     let memory = MemoryStorage<String, Data>()
     let empty = MemoryStorage<String, Data>().asReadOnlyStorage()
     for below in [folder, memory.asStorage()] {
-      // Each thread has a view of its own; nothing but the storage below is shared.
+      // Each thread has a separate view; only the storage below is shared.
       let views: [Storage<String, Data>] = [
         below.backed(by: empty), below.pushingOnSet(to: NSCacheStorage<String, Data>()),
         below.validate { _ in true },
@@ -235,7 +237,7 @@ struct LayerTests {
 
   // MARK: Fronts that fail
 
-  /// A front that fails when told.
+  /// A front that fails on command.
   private final class Moody: Sendable {
     let memory = MemoryStorage<String, Data>()
     let failsSetting = Mutex(false)
@@ -287,7 +289,7 @@ struct LayerTests {
       front.failsSetting.withLock { $0 = false }
       #expect(try await storage.value(forKey: "a") == text("12"))
 
-      // It can neither: the error says so, and nobody sees what it has.
+      // Neither is possible: the error reports it, and no read returns its stale value.
       front.failsSetting.withLock { $0 = true }
       front.failsRemoving.withLock { $0 = true }
       #expect(

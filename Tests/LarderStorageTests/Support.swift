@@ -9,7 +9,7 @@ import LarderTesting
 import Synchronization
 import Testing
 
-/// A storage of one's own, as small as one can be: two asynchronous methods over an actor.
+/// A minimal custom storage: two asynchronous methods over an actor.
 struct Remote: StorageProtocol {
   actor Contents {
     var values: [[UInt8]: Data] = [:]

@@ -46,7 +46,7 @@ struct UpdateDeadlockTests {
   ) throws {
     for _ in 0..<3 {
       let codes = try cross(one, other)
-      // One gives way and the other goes on.
+      // One fails and the other continues.
       #expect(
         codes.filter { $0 == nil }.count == 1 && codes.contains(.deadlock),
         "\(one.storageName), \(other.storageName): \(codes)", sourceLocation: location)
@@ -59,7 +59,7 @@ struct UpdateDeadlockTests {
     }
   }
 
-  @Test func `Updates that write each other's storage: one fails, the other goes on`() throws {
+  @Test func `Updates that write each other's storage: one fails, the other continues`() throws {
     let directory = try TemporaryDirectory()
     let temporary = try TemporaryStore()
     let second = try TemporaryStore()
@@ -79,7 +79,7 @@ struct UpdateDeadlockTests {
     try second.verifyAndClose()
   }
 
-  @Test func `Three updates in a ring: one fails, the others go on`() throws {
+  @Test func `Three updates in a ring: one fails, the others continue`() throws {
     let storages = (0..<3).map { _ in MemoryStorage<String, Int>().makeSyncStorage() }
     let inside = (0..<3).map { _ in Event() }
     let threads = (0..<3).map { index in
@@ -107,7 +107,7 @@ struct UpdateDeadlockTests {
     let one = Remote().removable
     let other = Remote().removable
     let met = [Door(), Door()]
-    // The write of a storage of one's own may wait; both do, for the other's turn.
+    // The write of a custom storage may wait; both wait for the other's lock.
     func wrapped(_ storage: Storage<String, Data>, _ index: Int, _ next: Storage<String, Data>)
       -> Storage<String, Data>
     {
@@ -158,7 +158,7 @@ struct UpdateDeadlockTests {
       }
       return await group.reduce(into: []) { $0.append($1) }
     }
-    // Whoever goes on meets itself on its way round, which is an error of its own.
+    // The continuing update reaches its own storage again, which is a separate error.
     #expect(codes.contains(.deadlock), "\(codes)")
   }
 
@@ -232,8 +232,7 @@ struct UpdateDeadlockTests {
     func set(_ value: Data, forKey key: String) throws { values.withLock { $0[key] = value } }
   }
 
-  @Test func `A process that stands still in an update is named, and waited for no longer`() throws
-  {
+  @Test func `A process stopped in an update is named, and the wait ends`() throws {
     let directory = try TemporaryDirectory()
     let path = directory.appending("folder")
     let peer = try TestExecutable.peer.start()
@@ -256,7 +255,7 @@ struct UpdateDeadlockTests {
     }
     // Reading does not wait.
     #expect(try folder.value(forKey: "held") == nil)
-    // A lock of the dead is no lock.
+    // A lock of a dead process does not count.
     peer.kill()
     _ = try peer.wait()
     try folder.set(text("2"), forKey: "held")
@@ -278,7 +277,7 @@ struct UpdateDeadlockTests {
 
   // MARK: Threads
 
-  @Test func `Calls nested 200 deep, each on a thread that waits for the next, come back`() throws {
+  @Test func `Calls nested 200 deep, each on a thread that waits for the next, return`() throws {
     let directory = try TemporaryDirectory()
     let folder = directory.folder()
     try folder.set(text("deep"), forKey: "a")
@@ -299,9 +298,9 @@ struct UpdateDeadlockTests {
     #expect(JoinableThread { nest(200) }.join() == 200)
   }
 
-  @Test func `With all threads of Swift's pool blocked, storages go on`() throws {
+  @Test func `With all threads of Swift's pool blocked, storages continue`() throws {
     let directory = try TemporaryDirectory()
-    // In a process of its own: other tests need the pool of this one.
+    // In a separate process: other tests need the pool of this one.
     let peer = try TestExecutable.peer.start()
     try peer.send("folder \(directory.appending("folder")) blocked 1")
     try peer.expect("123", deadline: .seconds(120))

@@ -15,7 +15,7 @@ import Testing
   let hasFaults = false
 #endif
 
-/// Why a test is left out of builds without the trait.
+/// The reason for skipping a test in builds without the trait.
 let needsFaults: Comment = "needs swift test --traits default,FaultInjection"
 
 @Suite(.serialized) struct StormTests {
@@ -42,7 +42,7 @@ let needsFaults: Comment = "needs swift test --traits default,FaultInjection"
     let (status, line, log) = try stress(seconds: hasFaults ? 30 : 10, seed: Seed.announce())
     #expect(status == .exited(0), "\(log.suffix(4000))")
     #expect(number("violations", in: line) == 0)
-    // How many depends on the machine. That the storm did, killed and checked something does not.
+    // The counts depend on the machine: the test only requires kills, operations and checked hits.
     let kills = number("kills", in: line) ?? 0
     #expect(kills > 0)
     #expect((number("operations", in: line) ?? 0) > kills)
@@ -59,7 +59,8 @@ let needsFaults: Comment = "needs swift test --traits default,FaultInjection"
     #expect((number("queries", in: outcome.lines.last ?? "") ?? 0) > 300)
   }
 
-  /// A broken rule, and the theme of the rounds that watch it; `nil`: the scenarios, or many.
+  /// A broken rule, and the theme of the rounds that detect it, or `nil` for the scenarios or many
+  /// themes.
   struct Broken: Sendable, CustomTestStringConvertible {
     let mutant: String
     let theme: String?

@@ -63,7 +63,7 @@ struct HeldDirectoryTests {
   }
 
   @Test(arguments: [(0o777, false), (0o775, true), (0o1777, true), (0o755, true)])
-  func `A parent is judged by its mode`(mode: Int, isSafe: Bool) throws {
+  func `A parent is accepted or refused by its mode`(mode: Int, isSafe: Bool) throws {
     let parent = directory.appending("parent")
     try TestFiles.makeDirectory(parent)
     try TestFiles.setMode(mode, of: parent)

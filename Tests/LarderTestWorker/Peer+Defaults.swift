@@ -9,12 +9,12 @@
 //   set K TEXT, float K NUMBER, remove K -> ok
 //   get K                 -> value TEXT | none
 //   number K              a Float -> value NUMBER | none
-//   own PREFIX COUNT      sets COUNT keys of its own, each to its number -> ok
-//   acked PREFIX FROM TO  sets keys of its own, and in the same commit PREFIX to the number
+//   own PREFIX COUNT      sets COUNT separate keys, each to its number -> ok
+//   acked PREFIX FROM TO  sets separate keys, and in the same commit PREFIX to the number
 //                         -> ack NUMBER, for each
 //   bump K COUNT          adds one COUNT times -> ok
 //   initial K TEXT        get(or:) -> value TEXT
-//   migrate NAME          brings over a suite of UserDefaults -> migrated KEYS | done
+//   migrate NAME          migrates a suite of UserDefaults -> migrated KEYS | done
 //   old NAME K TEXT       writes a suite of UserDefaults -> ok
 
 import Foundation

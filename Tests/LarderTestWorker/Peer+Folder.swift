@@ -4,7 +4,7 @@
 
 // A folder of files that several processes use.
 //
-//   folder PATH count N        -> ok             adds 1 to `all` and to a key of its own, N times
+//   folder PATH count N        -> ok             adds 1 to `all` and to a separate key, N times
 //   folder PATH fill N         -> ok             writes `big`, all bytes alike, N times, without end
 //                                                if N is 0
 //   folder PATH hold 1         -> holding        stays in an update of `held` until it is killed
@@ -90,7 +90,7 @@ extension Peer {
   }
 }
 
-/// Blocks threads for good, as the process ends after.
+/// Blocks threads permanently, as the process ends afterwards.
 private final class Held: Sendable {
   private let value = Atomic<Int>(0)
   private let never = Event()

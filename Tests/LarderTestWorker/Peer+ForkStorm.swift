@@ -36,7 +36,7 @@ struct ForkStorm: Sendable {
 
   func run(children: Int) throws -> String {
     #if os(Linux)
-      // All code has run once: what the runtime looks up for the first time, it locks.
+      // All code has run once: the runtime acquires locks at a first look-up.
       _ = use()
       let isOver = Shared(false)
       let works: [@Sendable () -> Void] = [read, write, list, observe]

@@ -16,9 +16,9 @@
 //   lmdb pin                   -> pinned        inside a read, and after the next line: ok
 //   lmdb cycle PATH FROM TO    -> ack K for each number: opens, commits it, closes; TO as above
 //   lmdb gate PATH             -> gated         holds the gate, and after the next line: ok
-//   lmdb raw PATH              -> raw           open as by a program that knows of no gate
-//   lmdb fork                  -> forked CODE … what a forked child got of each use; see Peer+Fork
-//   lmdb rest                  -> ok            once nothing looks after those who wait for a lock
+//   lmdb raw PATH              -> raw           open as by a program without the gate
+//   lmdb fork                  -> forked CODE … what a forked child got from each use; see Peer+Fork
+//   lmdb rest                  -> ok            once no thread watches waiters for a lock
 //   lmdb copy PATH             -> ok
 //   lmdb close                 -> ok
 

@@ -2,14 +2,14 @@
 // Copyright 2026 the Larder authors. Licensed under Apache-2.0.
 // SPDX-License-Identifier: Apache-2.0
 
-// Commands that run on while the parent does something else. A loop that has no end of its own
-// goes on until the next line comes.
+// Commands that run while the parent does something else. A loop without an end runs until the next
+// line comes.
 //
-//   churn FROM COUNT [behind]  sets and reads back COUNT keys of its own, round and round
+//   churn FROM COUNT [behind]  sets and reads back COUNT separate keys, round after round
 //                              -> churned ROUNDS MISTAKES MILLISECONDS
 //   stir FROM COUNT            sets, expiring or not, removes and clears, of all sizes, at random
 //                              -> stirred ROUNDS
-//   fill FROM TO SIZE          sets keys to SIZE bytes and looks at the books after each commit
+//   fill FROM TO SIZE          sets keys to SIZE bytes and checks the counters after each commit
 //                              -> filled MOST
 //   read FROM TO               reads keys that hold `PeerText`s
 //                              -> read HITS MISTAKES
@@ -18,10 +18,10 @@
 //                              before and after, as the read finds them
 //   starve KEY TEXT            opens files until there is no descriptor left, then computes -> value TEXT
 //   compute K TEXT LOG [held]  four tasks compute one key; a computation leaves a file in LOG, and
-//                              with `held` says `computing` and waits for a line
+//                              with `held` prints `computing` and waits for a line
 //                              -> computed TIMES VALUE
-//   cross K OTHER              computes K with the value of OTHER; says `computing` and waits for a
-//                              line before it asks for that -> value TEXT
+//   cross K OTHER              computes K with the value of OTHER; prints `computing` and waits for
+//                              a line before it requests that -> value TEXT
 
 import Larder
 import LarderEngine
@@ -219,7 +219,7 @@ extension Peer {
   }
 }
 
-/// What the tasks of `compute` have in common.
+/// The state that the tasks of `compute` share.
 private final class Computation: Sendable {
   private let count = Atomic<Int>(0)
   private let text: String

@@ -2,17 +2,17 @@
 // Copyright 2026 the Larder authors. Licensed under Apache-2.0.
 // SPDX-License-Identifier: Apache-2.0
 
-// Notes: objects whose every operation is struck by the sweep, by a program that knows three forms
-// of the type.
+// Notes: objects whose every operation gets a fault in the sweep, in a program that declares three
+// forms of the type.
 //
 //   notes PATH           opens a durable store of objects -> opened
 //   note save FROM TO TEXT, note delete FROM TO, note clear, note sweep
-//                        (clear: everything at once; sweep: what that left) -> ok
+//                        (clear: everything at once; sweep: the rest) -> ok
 //   note index           the form with more indexes: builds them -> ok
 //   note migrate         to version 2 -> ok
-//   note state           -> state VERSION COUNT HASH, or what is wrong: an index and the objects
+//   note state           -> state VERSION COUNT HASH, or an error: an index and the objects
 //                        disagree
-//   note verify          -> sound, or what verify() says
+//   note verify          -> sound, or the findings of verify()
 //   note close           -> ok; `notes` opens again
 //   note churn SEED      -> churning, and then saves, merges and deletes until it is killed
 
@@ -122,7 +122,7 @@ extension Peer {
   }
 }
 
-/// What is stored, in a word; every index is asked as well.
+/// The stored state in a word; every index is queried as well.
 enum NoteState {
   static func text<Object: Storable>(
     of type: Object.Type, _ store: ObjectStore,

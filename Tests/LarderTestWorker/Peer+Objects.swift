@@ -2,23 +2,23 @@
 // Copyright 2026 the Larder authors. Licensed under Apache-2.0.
 // SPDX-License-Identifier: Apache-2.0
 
-// Objects, by a program that knows two versions of a type.
+// Objects, in a program that declares two versions of a type.
 //
 //   people PATH          opens a store of objects -> opened
 //   migrate [loud] [meet]
-//                        migrates to version 2; `loud`: says `step DONE` after each step, `meet`:
-//                        says `ready` and begins after `go` -> migrated OBJECTS
-//   populate COUNT       saves so many objects of version 1 -> ok
-//   measured             migrates to version 2 -> measured OBJECTS KILOBYTES (the most memory of its
-//                        own the process had meanwhile, beyond what it had before)
-//   edit FROM COUNT SEED the old program: changes, deletes, saves again and reads its own objects
-//                        until it is told that the schema is newer; then looks whether version 2
-//                        has what was acknowledged -> edited WRITES MISTAKES
+//                        migrates to version 2; `loud`: prints `step DONE` after each step, `meet`:
+//                        prints `ready` and begins after `go` -> migrated OBJECTS
+//   populate COUNT       saves COUNT objects of version 1 -> ok
+//   measured             migrates to version 2 -> measured OBJECTS KILOBYTES (the peak private memory
+//                        of the process during that, minus the amount before)
+//   edit FROM COUNT SEED the old program: changes, deletes, saves again and reads its objects
+//                        until an error reports a newer schema; then checks that version 2 has
+//                        the acknowledged objects -> edited WRITES MISTAKES
 //   newer ID             saves an object of version 2 -> ok
 //   older ID             saves an object of version 1 -> ok
 //   page SIZE [CURSOR]   a page of the people of version 1 by name -> page CURSOR|end IDS
 //   index [held]         queries a form of version 1 that declares one index more, which starts its
-//                        build: says `built DONE` after each step; `held`: the build waits after the
+//                        build: prints `built DONE` after each step; `held`: the build waits after the
 //                        first for `go on` -> indexing
 //   indexed              waits until the index is complete -> ok
 //   go on                lets a held build continue -> ok
@@ -98,7 +98,9 @@ extension Peer {
       BuildHold.shared.release()
       return "ok"
     case "migrate":
-      if words.contains("meet"), !ProcessBarrier.arrive() { return try refuse("nobody said go") }
+      if words.contains("meet"), !ProcessBarrier.arrive() {
+        return try refuse("no go from the parent")
+      }
       return try migrate(isLoud: words.contains("loud"))
     case "populate":
       let count = try number(words[0])

@@ -58,7 +58,7 @@ extension Peer {
   }
 }
 
-/// A text of several chunks, which can be said in a word if it is whole.
+/// A text of several chunks, abbreviated to one word if it is complete.
 enum LargeText {
   static func make(_ key: Int, count: Int) -> String { String(repeating: "\(key).", count: count) }
 

@@ -2,11 +2,11 @@
 // Copyright 2026 the Larder authors. Licensed under Apache-2.0.
 // SPDX-License-Identifier: Apache-2.0
 
-// THE PEER'S LANGUAGE
+// THE COMMANDS OF THE PEER
 //
 //   open PATH [budget=N] [bits=4] [clock=MS] [shared=FILE] [timeout=MS] [wait=MS] [durable] [meet]
 //        [relaxed] [interval=MS] [idle=MS] [unmapped] [compute=MS]
-//                              -> opened GENERATION    (meet: says `ready`, opens after `go`)
+//                              -> opened GENERATION    (meet: prints `ready`, opens after `go`)
 //   get K                      -> value TEXT | none
 //   set K TEXT, behind K TEXT  -> ok
 //   expiring K MS TEXT         -> ok                   (expires at MS of the store's clock)
@@ -16,13 +16,13 @@
 //   verify                     -> sound | the findings
 //   hold                       -> holding, and after the next line: ok
 //   numbers FROM TO            -> ack K for each key that is committed
-//   and those of `Peer+Loops.swift`, `Peer+Whole.swift`, `Peer+Squeeze.swift`,
+//   and those of `Peer+Loops.swift`, `Peer+StoreState.swift`, `Peer+DiskPressure.swift`,
 //   `Peer+Folder.swift`, `Peer+Defaults.swift`, `Peer+LMDB.swift`, `Peer+Attack.swift`
 //   and, with objects,
 //   `Peer+Objects.swift` and `Peer+Notes.swift`
 //   exit                       no answer
 //
-// Whatever fails is answered with `error CODE PID SENTENCE`. A key that is a number is an `Int`.
+// A failure is answered with `error CODE PID SENTENCE`. A key that is a number is an `Int`.
 
 import Larder
 import LarderDefaults
@@ -64,7 +64,7 @@ final class Peer {
 
   func refuse<T>(_ reason: String) throws -> T { throw Refusal(description: reason) }
 
-  /// Does what a line says and answers; `false`: it was the last one.
+  /// Executes the command of a line and answers; returns false after the last one.
   func obey(_ line: String) -> Bool {
     let words = line.split(separator: " ", maxSplits: 1)
     guard let command = words.first, command != "exit" else { return false }
@@ -150,7 +150,7 @@ final class Peer {
         options.clock = StoreClock { [clock] in clock.now }
       case "shared":
         options.clock = try ManualClock(sharedAt: String(halves[1])).storeClock
-      case "meet": if !ProcessBarrier.arrive() { return try refuse("nobody said go") }
+      case "meet": if !ProcessBarrier.arrive() { return try refuse("no go from the parent") }
       default: return try refuse("no option \(word)")
       }
     }

@@ -14,7 +14,7 @@ import Testing
 
 @Suite(.timeLimit(.minutes(15)))
 struct ChildProcessTests {
-  @Test func `Lines go to a child and come back in order`() throws {
+  @Test func `Lines go to a child and return in order`() throws {
     let child = try ChildProcess("/bin/cat")
     for number in 0..<1000 { try child.send("line \(number)") }
     for number in 0..<1000 { try child.expect("line \(number)") }
@@ -44,7 +44,7 @@ struct ChildProcessTests {
     #expect(try child.wait() == .exited(0))
   }
 
-  @Test func `A child runs where it is told to`() throws {
+  @Test func `A child runs in the given working directory`() throws {
     let directory = try TemporaryDirectory()
     try TestFiles.write(Array("salt\n".utf8), to: directory.appending("jar"))
     let child = try ChildProcess("cat", ["jar"], workingDirectory: directory.path)
@@ -95,7 +95,7 @@ struct ChildProcessTests {
     #expect(try child.wait() == .exited(code))
   }
 
-  @Test func `A killed child was ended by the signal, and can no longer be stopped`() throws {
+  @Test func `A killed child was ended by the signal, and stopping it fails`() throws {
     let child = try ChildProcess("/bin/cat")
     #expect(child.exitStatus == nil)
     child.kill()
@@ -106,7 +106,7 @@ struct ChildProcessTests {
     #expect(error?.status == .signalled(SIGKILL))
   }
 
-  @Test func `Reading from a child that died tells how it died`() throws {
+  @Test func `Reading from a child that died reports its exit status`() throws {
     let child = try shell("echo last words; exit 3")
     try child.expect("last words")
     let error = #expect(throws: ChildProcessError.self) { try child.nextLine() }
@@ -115,7 +115,7 @@ struct ChildProcessTests {
     #expect(error?.description.contains("exited with 3") == true)
   }
 
-  @Test func `A child that closes its output but lives is told apart from a dead one`() throws {
+  @Test func `A child that closes its output but lives is distinguished from a dead one`() throws {
     let child = try shell("exec >&-; read answer; exit 5")
     let error = #expect(throws: ChildProcessError.self) { try child.nextLine() }
     #expect(error?.code == .endOfOutput)
@@ -132,7 +132,7 @@ struct ChildProcessTests {
     #expect(error?.status == .exited(4))
   }
 
-  @Test func `A line that never comes is a timeout, and what came of it is kept`() throws {
+  @Test func `A line that never ends is a timeout, and its beginning is kept`() throws {
     let child = try shell("printf half; read rest; echo \" $rest\"; read end")
     let error = #expect(throws: ChildProcessError.self) {
       try child.nextLine(deadline: .milliseconds(300))
@@ -212,7 +212,7 @@ struct ChildProcessTests {
     #expect(child.standardErrorText == "oh no\n")
   }
 
-  @Test func `A forgotten child is killed and reaped, also when it stood still`() throws {
+  @Test func `A released child is killed and reaped, also when it was stopped`() throws {
     for stops in [false, true] {
       var child: ChildProcess? = try ChildProcess("/bin/cat")
       let identifier = try #require(child).processIdentifier
@@ -279,7 +279,7 @@ struct ChildProcessTests {
       child.kill()
       try child.wait()
     }
-    // Other suites open files meanwhile; a leak would be a hundred and fifty.
+    // Other suites open files at the same time; a leak would be about 150 descriptors.
     #expect(openDescriptors() < before + 60)
   }
 

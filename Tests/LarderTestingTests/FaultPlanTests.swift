@@ -39,7 +39,7 @@ import Testing
     #expect(!FaultPlan.Point(rawValue: "spoon").canFail)
   }
 
-  @Test func `A plan says what the environment will`() {
+  @Test func `A plan equals its environment variable`() {
     let plan = FaultPlan(
       [
         .kill(at: .afterStamps, occurrence: 7), .stop(at: .begin, occurrence: 1),
@@ -57,7 +57,7 @@ import Testing
   }
 
   @Test(.enabled(if: !FaultPlan.isCompiledIn, "is about builds without the trait"))
-  func `A fault that could never be met is an error that says how to meet it`() {
+  func `A fault that could never occur is an error with the remedy`() {
     let error = #expect(throws: FaultPlan.NotCompiledIn.self) {
       try FaultPlan([.kill(at: .begin)]).environment
     }

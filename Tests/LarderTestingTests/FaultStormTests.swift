@@ -13,7 +13,7 @@ import Testing
   import Glibc
 #endif
 
-// What becomes of a child that meets a plan. Errors are the point: wherever a step can fail, its
+// Children that run with a fault plan. The tests are about errors: wherever a step can fail, its
 // caller gets a StoreError, nothing acknowledged is lost, and the store works again.
 
 private let needsFaults: Comment = "needs swift test --traits default,FaultInjection"
@@ -45,7 +45,7 @@ struct FaultStormTests {
     try temporary.verifyAndClose()
   }
 
-  @Test func `A child stops itself, and goes on when it is let`() throws {
+  @Test func `A child stops itself, and continues when it is resumed`() throws {
     let temporary = try TemporaryStore()
     let child = try peer(.stop(at: .beforeCommit, occurrence: 2))
     #expect(try child.ask("open \(temporary.path)").hasPrefix("opened "))
@@ -60,7 +60,7 @@ struct FaultStormTests {
     try temporary.verifyAndClose()
   }
 
-  @Test func `A delay is as long as the plan says`() throws {
+  @Test func `A delay is as long as in the plan`() throws {
     let temporary = try TemporaryStore()
     let child = try peer(.delay(at: .betweenPuts, microseconds: 200_000, occurrence: 2))
     #expect(try child.ask("open \(temporary.path)").hasPrefix("opened "))
@@ -101,21 +101,21 @@ struct FaultStormTests {
   }
 
   @Test(arguments: writingPoints)
-  func `A cache that meets a full disk once makes room and goes on`(
+  func `A cache that gets a full disk once makes room and continues`(
     point: FaultPlan.Point
   ) throws {
     let temporary = try TemporaryStore()
     let child = try peer(.error(at: point, errno: ENOSPC, occurrence: 3))
     #expect(try child.ask("open \(temporary.path)").hasPrefix("opened "))
     for key in 0..<3 { try order(child, "set \(key) v\(key)") }
-    // What was written last is there; the rest may have been evicted to make room for it.
+    // The last written value is there; the rest may have been evicted to make room for it.
     #expect(try child.ask("get 2") == "value v2", "\(point)")
     let cache = PersistentCache<Int, String>(storage: temporary.store)
     #expect(cache[2] == "v2", "\(point)")
     try temporary.verifyAndClose()
   }
 
-  @Test func `A failing commit that nobody waits for goes to onError`() async {
+  @Test func `A failing commit without a waiting caller is reported to onError`() async {
     await #expect(processExitsWith: .success) {
       setEnvironment(FaultPlan([.error(at: .beforeCommit, errno: EINVAL)]))
       let errors = ErrorList()
@@ -129,7 +129,7 @@ struct FaultStormTests {
     }
   }
 
-  @Test func `What is being committed behind its setter is there, whoever asks`() async {
+  @Test func `A value whose write is being committed is visible to every reader`() async {
     await #expect(processExitsWith: .success) {
       setEnvironment(FaultPlan([.delay(at: .betweenPuts, microseconds: 100_000)]))
       let temporary = try TemporaryStore()
@@ -159,7 +159,7 @@ struct FaultStormTests {
     #expect(failed == 1)
     #expect(try evicting.ask("verify") == "sound")
     try order(evicting, "close")
-    // Closed by its last user the store is clean: the next write has to say that it is in use.
+    // The last user closed the store, so it is clean: the next write has to mark it as in use.
     let dirtying = try peer(.error(at: .stateDirty, errno: EINVAL, occurrence: 1))
     #expect(try dirtying.ask("open \(temporary.path)").hasPrefix("opened "))
     #expect(try dirtying.ask("set 1000 a").hasPrefix("error system "))
@@ -214,7 +214,7 @@ struct FaultStormTests {
   }
 
   @Test(arguments: [FaultPlan.Point.leaseTaken, .leaseRegistered, .leaseBeforeFill])
-  func `A computation whose step fails leaves no lock behind`(point: FaultPlan.Point) async {
+  func `A computation whose step fails leaves no lock`(point: FaultPlan.Point) async {
     await #expect(processExitsWith: .success) { [point = point.rawValue as String] in
       let point = FaultPlan.Point(rawValue: point)
       setEnvironment(FaultPlan([.error(at: point, errno: EINVAL, occurrence: 1)]))
@@ -286,13 +286,13 @@ struct FaultStormTests {
   }
 }
 
-// MARK: - In processes of their own
+// MARK: - In separate processes
 
 private func setEnvironment(_ plan: FaultPlan) {
   unsafe setenv(FaultPlan.variable, plan.description, 1)
 }
 
-/// The errors a store had nobody to throw to.
+/// The errors that a store reported to `onError`.
 private final class ErrorList: Sendable {
   private let errors = Mutex<[any Error]>([])
 

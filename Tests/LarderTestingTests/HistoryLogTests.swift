@@ -17,7 +17,7 @@ struct HistoryLogTests {
 
   init() throws { directory = try TemporaryDirectory() }
 
-  @Test func `What was noted comes back, with times in order`() throws {
+  @Test func `Logged operations are read back, with times in order`() throws {
     let log = try HistoryLog(directory: directory.path)
     let before = Linearizability.now()
     let write = try #require(log.begin(.write, key: 7, value: 70))
@@ -82,7 +82,7 @@ struct HistoryLogTests {
     #expect(Linearizability.violations(in: operations) == [])
   }
 
-  @Test func `A file that is no history is an error that names it`() throws {
+  @Test func `A file that is not a history is an error that names it`() throws {
     let log = try HistoryLog(directory: directory.path, capacity: 10)
     for (offset, byte) in [(0, UInt8(0)), (8, 9), (12, 41), (16, 11)] {
       let before = try TestFiles.contents(of: log.path)

@@ -36,7 +36,7 @@ struct LinearizabilityTests {
       testDescription: "a killed write that was read has happened",
       history: [write(5, 1, Linearizability.pending), read(0, 2, 3), read(5, 10, 11)]),
     Case(
-      testDescription: "a killed write nobody read is no matter",
+      testDescription: "a killed write without a read is allowed",
       history: [write(5, 1, 2), write(6, 3, Linearizability.pending), read(5, 100, 101)]),
     Case(
       testDescription: "a killed read is no matter",
@@ -87,7 +87,7 @@ struct LinearizabilityTests {
   ]
 
   @Test(arguments: cases)
-  func `A known history is judged right`(case: Case) {
+  func `A known history gets the right verdict`(case: Case) {
     let found = Linearizability.violations(in: `case`.history)
     #expect(found.map(\.kind) == (`case`.kind.map { [$0] } ?? []))
   }
@@ -102,7 +102,7 @@ struct LinearizabilityTests {
     #expect(violation.description.hasPrefix("Key 42: "))
   }
 
-  @Test func `Random small histories are judged as by trying all orders`() {
+  @Test func `Random small histories get the verdict of trying all orders`() {
     var accepted = 0
     var rejected = 0
     for trial in Seed.announce().trials(3000) {
@@ -124,7 +124,7 @@ struct LinearizabilityTests {
     var current: UInt64 = 0
     var replaced: [UInt64] = []
     for step in 1...50_000 as ClosedRange<UInt64> {
-      // What happens at time 100 × step is seen from outside as an interval around it.
+      // An operation at time 100 × step is recorded as an interval around it.
       let start = step * 100 - UInt64.random(in: 0...1000, using: &random).clamped(to: step * 100)
       let end = step * 100 + UInt64.random(in: 0...1000, using: &random)
       if random.chance(30) {

@@ -19,7 +19,7 @@ struct RendezvousTests {
     for (number, child) in children.enumerated() { try child.expect("go \(number)") }
   }
 
-  @Test func `Nobody goes before everybody is ready`() throws {
+  @Test func `No process passes the barrier before all have arrived`() throws {
     let first = try shell("echo ready; read word; echo \"$word\"")
     let second = try shell("read now; echo ready; read word; echo \"$word\"")
     var error = #expect(throws: ChildProcessError.self) {
@@ -37,7 +37,7 @@ struct RendezvousTests {
     try second.expect("go")
   }
 
-  @Test func `A child that dies instead of arriving is an error, and nobody goes`() throws {
+  @Test func `A child that dies before the barrier is an error, and no process passes`() throws {
     let first = try shell("echo ready; read word && echo \"$word\"")
     let second = try shell("exit 6")
     let error = #expect(throws: ChildProcessError.self) {
@@ -48,7 +48,7 @@ struct RendezvousTests {
     #expect(try first.remainingLines() == [])
   }
 
-  @Test func `A child whose parent has gone is told so`() async throws {
+  @Test func `A child whose parent has exited gets an error`() async throws {
     // The input of an exit test is empty, as if the parent had gone.
     let result = try await #require(
       processExitsWith: .exitCode(7), observing: [\.standardOutputContent]

@@ -66,7 +66,7 @@ import Testing
     #expect(text.contains("LARDER_SEED=\(announced) (a test)\n"))
   }
 
-  @Test func `A seed that is no number ends the run with a sentence`() async throws {
+  @Test func `A seed that is not a number ends the run with a sentence`() async throws {
     let result = try await #require(
       processExitsWith: .failure, observing: [\.standardErrorContent]
     ) {

@@ -87,7 +87,8 @@ struct StorageLawsTests {
   @Test(arguments: BrokenDictionary.all)
   func `A broken dictionary is caught by the law it breaks`(mutant: BrokenDictionary) {
     let seed = Seed.announce(mutant.name)
-    // What only happens when two threads meet gets many tries; what a law draws keys for, a few.
+    // A violation that needs a race of two threads gets many tries; one that needs certain keys, a
+    // few.
     for trial in seed.trials(mutant.isRace ? 20 : 4) {
       if !mutant.make().waitForViolations(of: [mutant.law], seed: trial).isEmpty { return }
     }

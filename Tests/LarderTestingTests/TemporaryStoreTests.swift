@@ -8,18 +8,18 @@ import Testing
 
 @Suite(.timeLimit(.minutes(15)))
 struct TemporaryStoreTests {
-  @Test func `A store is fresh, and gone with what is beside it`() throws {
+  @Test func `A temporary store is empty, and is deleted with the files next to it`() throws {
     var temporary: TemporaryStore? = try TemporaryStore()
     let path = try #require(temporary).path
-    let beside = try #require(temporary).appending("log")
-    try TestFiles.write([1], to: beside)
+    let neighbour = try #require(temporary).appending("log")
+    try TestFiles.write([1], to: neighbour)
     let other = try TemporaryStore()
     try temporary?.store.setBytes([1], forKey: "a")
     #expect(try other.store.bytes(forKey: "a") == nil)
     #expect(TestFiles.exists(path))
     temporary = nil
     #expect(!TestFiles.exists(path))
-    #expect(!TestFiles.exists(beside))
+    #expect(!TestFiles.exists(neighbour))
   }
 
   @Test func `A child process finds the store by its path`() throws {
@@ -52,7 +52,7 @@ struct TemporaryStoreTests {
     #expect(PersistentCache<String, Int>(storage: try temporary.reopen())["expiring"] == 8)
   }
 
-  @Test func `A sound store ends well, also when it was closed before`() throws {
+  @Test func `A valid store passes the final check, also when it was closed before`() throws {
     let temporary = try TemporaryStore(StoreOptions(durability: .durable))
     try temporary.store.setBytes([1], forKey: "a")
     try temporary.verifyAndClose()

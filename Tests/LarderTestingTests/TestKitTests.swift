@@ -22,7 +22,7 @@ struct TemporaryDirectoryTests {
     #expect(TestFiles.names(in: first.path) == [])
   }
 
-  @Test func `Everything in it goes with it, links without what they point to`() throws {
+  @Test func `Everything in it is deleted with it, links without their targets`() throws {
     let kept = try TemporaryDirectory()
     try TestFiles.write([1, 2, 3], to: kept.appending("file"))
     var directory: TemporaryDirectory? = try TemporaryDirectory()
@@ -52,7 +52,7 @@ struct TemporaryDirectoryTests {
 }
 
 @Suite struct ManualClockTests {
-  @Test func `It stands still until told otherwise`() {
+  @Test func `A manual clock does not advance until it is set`() {
     let clock = ManualClock(milliseconds: 1000)
     #expect(clock.now == 1000)
     #expect(clock.advance(by: .seconds(2)) == 3000)
@@ -62,7 +62,7 @@ struct TemporaryDirectoryTests {
     #expect(clock.now == -7)
   }
 
-  @Test func `Clocks of one file are one clock, and whoever comes first sets it`() throws {
+  @Test func `Clocks of one file are one clock, and the first one sets its time`() throws {
     let directory = try TemporaryDirectory()
     let path = directory.appending("clock")
     let first = try ManualClock(sharedAt: path, milliseconds: 0)
@@ -76,7 +76,7 @@ struct TemporaryDirectoryTests {
     #expect(try ManualClock(sharedAt: path).now == -1)
   }
 
-  @Test func `A file of another size is no clock`() throws {
+  @Test func `A file of another size is refused as a clock`() throws {
     let directory = try TemporaryDirectory()
     try TestFiles.write([1, 2, 3], to: directory.appending("clock"))
     let error = #expect(throws: SystemCallError.self) {
@@ -122,7 +122,7 @@ struct PeerExecutableTests {
     #expect(try child.wait() == .exited(0))
   }
 
-  @Test func `A missing product is an error that tells what to build`() throws {
+  @Test func `A missing product is an error that names the target to build`() throws {
     let error = #expect(throws: TestExecutable.NotFound.self) { try TestExecutable("spoon") }
     #expect(error?.description.contains("swift build --product spoon") == true)
     #expect(error?.description.contains(TestExecutable.overrideVariable) == true)

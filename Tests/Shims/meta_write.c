@@ -24,7 +24,7 @@
 
 typedef ssize_t (*pwrite_function)(int, const void *, size_t, off64_t);
 
-// A meta page is written in part, from behind its header; other pages are written whole.
+// A meta page is written in part, starting after its header; other pages are written whole.
 static int is_meta_write(int fd, size_t count, off64_t offset) {
   char link[32], path[4096];
   if (offset >= 8192 || count >= 4096) return 0;
@@ -33,7 +33,7 @@ static int is_meta_write(int fd, size_t count, off64_t offset) {
   return length >= 9 && memcmp(path + length - 9, "/data.mdb", 9) == 0;
 }
 
-// 'h', 'k', 'f', or 0 where no test asked for anything.
+// 'h', 'k', 'f', or 0 where no test requested anything.
 static char ordered(void) {
   const char *path = getenv("META_WRITE");
   char order = 0;
