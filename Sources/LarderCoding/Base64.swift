@@ -46,7 +46,7 @@ package enum Base64 {
     if !urlSafe { output += repeatElement(UInt8(ascii: "="), count: 3 - rest) }
   }
 
-  /// The bytes; `nil`: this is no base64.
+  /// Returns the bytes, or `nil` if the text is not base64.
   package static func bytes(_ text: String) -> [UInt8]? { bytes(Array(text.utf8)[...]) }
 
   /// The same of a text's bytes.

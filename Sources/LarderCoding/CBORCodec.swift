@@ -2,22 +2,22 @@
 // Copyright 2026 the Larder authors. Licensed under Apache-2.0.
 // SPDX-License-Identifier: Apache-2.0
 
-/// Stores values as CBOR (RFC 8949), the default: compact, fast, and readable in any language.
+/// A codec that stores values as CBOR (RFC 8949), the default: compact, fast, and readable in any language.
 public struct CBORCodec: ValueCodec {
-  /// A codec with the default limits.
+  /// Creates a codec with the default limits.
   public init() {}
 
   /// `.cbor`.
   public var identifier: CodecIdentifier { .cbor }
 
-  /// Turns a value into CBOR.
+  /// Encodes a value to CBOR.
   ///
   /// - Throws: ``CodecError``.
   public func encode<Value: Encodable>(_ value: Value) throws -> [UInt8] {
     try CBOREncoder().encode(value)
   }
 
-  /// Turns CBOR into a value.
+  /// Decodes a value from CBOR.
   ///
   /// - Throws: ``CodecError``.
   public func decode<Value: Decodable>(_ type: Value.Type, from bytes: [UInt8]) throws -> Value {

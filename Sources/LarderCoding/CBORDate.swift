@@ -4,12 +4,12 @@
 
 // DATES IN CBOR
 //
-// `Date` counts seconds from 2001; everyone else counts from 1970. Moving a date between the two
-// rounds: near the present, a number of seconds from 2001 has one bit more behind the point than the
-// same moment from 1970 has, so every second date with a fraction would come back as its neighbour
+// `Date` counts seconds from 2001; other formats count from 1970. Moving a date between the two
+// rounds: near the present, a number of seconds from 2001 has one fraction bit more than the
+// same moment from 1970 has, so every second date with a fraction would decode to its neighbour
 // and no longer equal the date that was stored.
 //
-//   1(seconds)                                  if the date comes back exactly from the seconds
+//   1(seconds)                                  if decoding yields the same date from the seconds
 //                                               since 1970: all whole seconds, and half of the rest
 //   1001({1: seconds, "residual": residual})    otherwise
 //

@@ -14,10 +14,10 @@
 /// let user = try CBORDecoder().decode(User.self, from: bytes)
 /// ```
 ///
-/// Takes every well-formed encoding, whoever wrote it. Fields may be in any order; those that the
-/// type does not know are ignored. Several threads may use one decoder at once.
+/// Decodes every well-formed encoding, of any encoder. Fields may be in any order; fields that the
+/// type does not have are ignored. Several threads may use one decoder at once.
 public struct CBORDecoder: Sendable {
-  /// What the types decoded can ask for as `decoder.userInfo`.
+  /// The values available to the decoded types as `decoder.userInfo`.
   public var userInfo: [CodingUserInfoKey: any Sendable] = [:]
 
   /// A decoder without user info.
@@ -28,7 +28,7 @@ public struct CBORDecoder: Sendable {
   /// - Throws: ``CodecError``: `.malformed` or `.tooDeep` if the bytes are not CBOR that can be
   ///   read, `.typeMismatch` or `.missingValue` if they hold something else, and otherwise what the
   ///   type itself threw.
-  /// - Complexity: O(*n*) in the number of bytes; a field that is not asked for in the order of the
+  /// - Complexity: O(*n*) in the number of bytes; a field that is not decoded in the order of the
   ///   bytes costs a search over the fields of its map.
   public func decode<Value: Decodable>(
     _ type: Value.Type, from bytes: [UInt8]

@@ -2,13 +2,13 @@
 // Copyright 2026 the Larder authors. Licensed under Apache-2.0.
 // SPDX-License-Identifier: Apache-2.0
 
-// The path to an item is found again by walking down to it: it is only needed for errors and for the
-// few types that ask, so nothing is kept for it while decoding.
+// The path to an item is found again by walking down to it: it is only needed for errors and for
+// the few types that use it, so nothing is kept for it while decoding.
 //
-// The walk passes over all that comes before the item. Types that try one thing after the other, and
-// ignore the errors, would make that quadratic in the size of a long array, so an error's path is
-// given up after some steps and completed when the error turns out to be the one that `decode` ends
-// with.
+// The walk passes over all that comes before the item. Types that try one thing after the other,
+// and ignore the errors, would make that quadratic in the size of a long array, so an error's path
+// is given up after some steps and completed when the error turns out to be the one that `decode`
+// ends with.
 extension CBORDocument {
   /// The path to an item.
   func codingPath(to target: Int) -> [any CodingKey] {

@@ -8,8 +8,8 @@
   import Foundation
 #endif
 
-// What the standard library's own types are read from. Tags around an item are stepped over, except
-// where they say what the item is.
+// Decoding of the standard library's types. Tags around an item are skipped, unless they determine
+// the type of the item.
 extension CBORDocument {
   func boolean(at offset: Int) throws -> Bool {
     let initial = bytes[untagged(offset)]

@@ -8,7 +8,7 @@
   import Foundation
 #endif
 
-// Values that have a CBOR form of their own, or that are so common that their own `init(from:)`
+// Values that have a special CBOR form, or that are so common that their own `init(from:)`
 // would cost more than they do. The type comparisons are pointer comparisons.
 extension CBORDocument {
   /// The item as a value of any type.
@@ -67,7 +67,7 @@ extension CBORDocument {
     return elements
   }
 
-  /// How many elements an array has.
+  /// The number of elements of an array.
   func count(of array: Int) -> Int {
     if bytes[array] & 0x1f != 31 { return Int(argument(at: array)) }
     var count = 0
@@ -115,7 +115,7 @@ extension CBORDocument {
   }
 
   private func extendedTime(at map: Int) throws -> Date {
-    // As Larder writes it: the base time first, and nothing besides it but the residual.
+    // Larder's form: the base time first, then only the residual.
     let first = inside(map)
     if bytes[map] == 0xa2, bytes[first] == CBORDate.baseTimeKey {
       let second = next(after: first + 1)

@@ -11,22 +11,22 @@
 /// Bytes that were scanned: what all decoders and containers of one `decode` share.
 ///
 /// A data item is an offset, that of its head. The scanner has proved the bytes well-formed, so
-/// nothing here looks for damage again; every access is bounds-checked all the same.
+/// nothing here checks for damage again; every access is bounds-checked all the same.
 final class CBORDocument {
   let bytes: [UInt8]
   let userInfo: [CodingUserInfoKey: any Sendable]
-  /// Where the requested fields are recorded, if they are.
+  /// The log of the requested fields, if they are recorded.
   let log: CBORFieldLog?
   private let root: Int
   private var extents: [CBORContainerRange]
 
-  /// The map in which a key was sought last, its end, and where to go on in it.
+  /// The map of the last search for a key, its end, and the offset at which to continue.
   private var searchedMap = -1
   private var searchEnd = 0
   private var cursor = 0
   private var rootCursor: Int
 
-  /// The number of the extent asked for last.
+  /// The number of the extent requested last.
   private var lastExtent = 0
 
   /// The last error whose path was cut short: what it was about, and the path it has.
@@ -45,7 +45,7 @@ final class CBORDocument {
     rootCursor = root + Self.headLength(bytes[root])
   }
 
-  /// Bytes that are still being scanned; only items that are complete may be asked for.
+  /// Bytes that are still being scanned; only complete items may be accessed.
   init(partOf bytes: [UInt8], extents: [CBORContainerRange]) {
     self.bytes = bytes
     self.extents = extents
@@ -57,7 +57,7 @@ final class CBORDocument {
 
   // MARK: Items
 
-  /// The length of a head, of which the lowest five bits of the first byte tell.
+  /// The length of a head, from the lowest five bits of its first byte.
   @inline(__always)
   static func headLength(_ initial: UInt8) -> Int {
     switch initial & 0x1f {
@@ -69,13 +69,13 @@ final class CBORDocument {
     }
   }
 
-  /// The offset behind an item's head: of a tag, the tagged item; of a container, the first child.
+  /// The offset after an item's head: of a tag, the tagged item; of a container, the first child.
   @inline(__always)
   func inside(_ item: Int) -> Int {
     item + Self.headLength(bytes[item])
   }
 
-  /// The offset behind an item.
+  /// The offset after an item.
   @inline(__always)
   func next(after item: Int) -> Int {
     let initial = bytes[item]
@@ -101,7 +101,7 @@ final class CBORDocument {
     }
   }
 
-  /// The offset behind the last child of a container.
+  /// The offset after the last child of a container.
   @inline(__always)
   func end(of container: Int) -> Int {
     if container == root {
@@ -110,8 +110,8 @@ final class CBORDocument {
     return extents[extent(of: container)].end
   }
 
-  /// The number of a container among the extents, which are in order of the heads. Mostly it is the
-  /// one asked for last, or the next.
+  /// The number of a container among the extents, which are in order of the heads. Usually it is
+  /// the one requested last, or the next.
   @inline(__always)
   private func extent(of container: Int) -> Int {
     let next = lastExtent + 1
@@ -138,7 +138,7 @@ final class CBORDocument {
     return low
   }
 
-  /// The item itself, behind any tags.
+  /// The item itself, after any tags.
   @inline(__always)
   func untagged(_ item: Int) -> Int {
     var item = item
@@ -160,7 +160,7 @@ final class CBORDocument {
     return word(after: item, count: Self.headLength(initial) - 1)
   }
 
-  /// The big-endian word behind a head's first byte.
+  /// The big-endian word after a head's first byte.
   @inline(__always)
   func word(after offset: Int, count: Int) -> UInt64 {
     var word: UInt64 = 0
@@ -170,7 +170,7 @@ final class CBORDocument {
     return word
   }
 
-  /// The direct children of an array or a map; of a map, keys and values in turn.
+  /// The direct children of an array or a map; of a map, keys and values alternate.
   func children(of container: Int) -> [Int] {
     var children: [Int] = []
     let end = end(of: container)
@@ -208,7 +208,7 @@ final class CBORDocument {
 
   /// The value of a text key, or -1.
   ///
-  /// The search starts behind the value found last: fields asked for in the order in which they are
+  /// The search starts after the value found last: fields requested in the order in which they are
   /// stored cost one comparison each.
   @inline(__always)
   func find(_ name: String, in map: Int) -> Int {
@@ -240,7 +240,7 @@ final class CBORDocument {
     return -1
   }
 
-  /// Begins or goes on with a search in another map than the last.
+  /// Begins or continues a search in another map than the last.
   private func turn(to map: Int) {
     // The place in a map is worth keeping if there is something left in it.
     if searchedMap >= 0, cursor < searchEnd {
@@ -297,7 +297,7 @@ final class CBORDocument {
   }
 
   /// A key of a map as a coding key; `nil` if it is neither a text nor an integer, or if the coding
-  /// key does not know it.
+  /// key type has no such case.
   func codingKey<Key: CodingKey>(at key: Int) -> Key? {
     switch bytes[key] >> 5 {
     case 3: return Key(stringValue: String(decoding: content(at: key), as: UTF8.self))

@@ -14,10 +14,10 @@
 /// let bytes = try CBOREncoder().encode(user)
 /// ```
 ///
-/// The encoding is deterministic (RFC 8949, 4.2.1): numbers in their shortest form, definite lengths,
-/// fields in bytewise order of their encoded names. Equal bytes therefore follow from equal values,
-/// except where a value itself has no order, such as a `Set`. Several threads may use one encoder at
-/// once.
+/// The encoding is deterministic (RFC 8949, 4.2.1): numbers in their shortest form, definite
+/// lengths, fields in bytewise order of their encoded names. Equal bytes therefore follow from
+/// equal values, except where a value itself has no order, such as a `Set`. Several threads may use
+/// one encoder at once.
 ///
 /// | Swift | CBOR |
 /// |---|---|
@@ -30,7 +30,7 @@
 /// | `Int128`, `UInt128` beyond 64 bits | tags 2 and 3 |
 /// | coding keys, keys of dictionaries | text, also if they have an integer value |
 public struct CBOREncoder: Sendable {
-  /// What the types encoded can ask for as `encoder.userInfo`.
+  /// The values available to the encoded types as `encoder.userInfo`.
   public var userInfo: [CodingUserInfoKey: any Sendable] = [:]
 
   /// An encoder without user info.
@@ -40,8 +40,8 @@ public struct CBOREncoder: Sendable {
   ///
   /// - Throws: ``CodecError``: `.tooDeep` beyond 124 values in each other, otherwise what the type
   ///   itself threw.
-  /// - Complexity: O(*n*) in the size of the result; a map whose fields are not encoded in the order
-  ///   in which they are stored is sorted once.
+  /// - Complexity: O(*n*) in the size of the result; a map whose fields are not encoded in the
+  ///   order in which they are stored is sorted once.
   public func encode<Value: Encodable>(_ value: Value) throws(CodecError) -> [UInt8] {
     try encode(value, log: nil)
   }

@@ -83,7 +83,7 @@ extension CBOREncodingState {
 
   // MARK: Failed parts
 
-  /// Where to go back to if a value throws half-way and its container goes on without it.
+  /// The state to restore if a value throws in the middle and its container continues without it.
   struct Mark {
     let count: Int
     let frame: Frame

@@ -8,7 +8,7 @@
   import Foundation
 #endif
 
-// Values that have a CBOR form of their own, or that are so common that their own `encode(to:)`
+// Values that have a special CBOR form, or that are so common that their own `encode(to:)`
 // would cost more than they do. The type comparisons are pointer comparisons.
 extension CBOREncodingState {
   private static let largestKnownSize = max(
@@ -93,8 +93,8 @@ extension CBORWriter {
     ScalarCoding.append(uuid: uuid, to: &bytes)
   }
 
-  /// False, and nothing written, if the value is not a number. Every other significand is an integer
-  /// of 128 bits.
+  /// False, and nothing written, if the value is not a number. Every other significand is an
+  /// integer of 128 bits.
   private mutating func write(decimal value: Decimal) -> Bool {
     guard !value.isNaN, let significand = UInt128(value.significand.magnitude.description) else {
       return false

@@ -9,21 +9,21 @@
 // count is known only then, and so is whether the fields came in bytewise order of their names. If
 // they did not, the container is sorted in place, once.
 //
-// A frame is the place of one value: what is being written there, and where it began. Frames nest as
-// the calls of `encode(to:)` do, so the innermost is in `current` and the others in `outer`.
+// A frame is the place of one value: what is being written there, and where it began. Frames nest
+// as the calls of `encode(to:)` do, so the innermost is in `current` and the others in `outer`.
 //
-// Containers that are asked for without a call of `encode(to:)` (`nestedContainer`, `superEncoder`)
-// may be written to in any order while the outer container goes on. They get a buffer of their own,
-// a child, which is inserted when the frame is closed in which it was asked for.
+// Containers that are requested without a call of `encode(to:)` (`nestedContainer`, `superEncoder`)
+// may be written to in any order while the outer container continues. Each gets a separate buffer,
+// a child, which is inserted when the frame is closed in which it was requested.
 //
-// Whoever writes takes the buffer out, writes, and puts it back. A mutable property of a class that
+// A writer moves the buffer out, writes, and moves it back. A mutable property of a class that
 // is accessed across a call costs a check at run time, more than the writing of a small field does;
 // an exchange costs nothing.
 
 /// The state that all encoders and containers of one value share.
 package final class CBOREncodingState {
   /// Values in each other, at most. The decoder's limit is a little higher because a value may need
-  /// tags and containers of its own around it.
+  /// tags and containers around it.
   package static let maximumDepth = CBORScanner.maximumDepth - 4
 
   enum Kind: UInt8 {
@@ -37,9 +37,9 @@ package final class CBOREncodingState {
     var depth: Int
     var start = 0
     var count = 0
-    /// Where the name of the last field begins.
+    /// The offset of the name of the last field.
     var lastKey = 0
-    /// The first child asked for in this frame.
+    /// The first child requested in this frame.
     var firstChild = 0
     var kind = Kind.empty
     var inOrder = true
@@ -50,10 +50,10 @@ package final class CBOREncodingState {
   var outer: [Frame] = []
   let rootDepth: Int
   let userInfo: [CodingUserInfoKey: any Sendable]
-  /// Where the fields are recorded, if they are.
+  /// The log of the fields, if they are recorded.
   let log: CBORFieldLog?
 
-  /// What only a value with parts or mistakes has, out of the way of all others.
+  /// The state that only values with children or errors need, kept apart from the rest.
   var parts: CBORDetachedChildren?
 
   /// The state of a whole value.
@@ -75,7 +75,7 @@ package final class CBOREncodingState {
 
   // MARK: The buffer
 
-  /// Takes the buffer out; it must be put back before anything else happens.
+  /// Moves the buffer out; the caller must move it back before any other call.
   @inline(__always)
   func takeWriter() -> CBORWriter {
     var taken = CBORWriter()
@@ -95,19 +95,19 @@ package final class CBOREncodingState {
     putBack(&writer)
   }
 
-  /// What was written so far.
+  /// The bytes written so far.
   var bytes: [UInt8] { writer.bytes }
 
   // MARK: Frames
 
-  /// Writes a value in a frame of its own.
+  /// Writes a value in a new frame.
   func nest<Value: Encodable>(_ value: Value) throws {
     let depth = current.depth + 1
     guard depth <= Self.maximumDepth else {
       throw CodecError(
         .tooDeep, operation: .encode, typeName: "\(Value.self)",
         message: "More than \(Self.maximumDepth) values are nested in each other. "
-          + "Store the parts under keys of their own.")
+          + "Store the parts under separate keys.")
     }
     // Nothing is ever written to the outermost frame, so it need not be kept: a flat value then has
     // no need of the array.
@@ -118,7 +118,7 @@ package final class CBOREncodingState {
     current = depth > 1 ? outer.removeLast() : Frame(depth: 0)
   }
 
-  /// Makes the frame a map or an array; asking twice for the same is fine.
+  /// Makes the frame a map or an array; repeating the same call has no effect.
   func open(_ kind: Kind, _ depth: Int) {
     guard depth == current.depth, current.kind == .empty else {
       if depth != current.depth || kind != current.kind { noteMisuse(depth) }
@@ -158,7 +158,7 @@ package final class CBOREncodingState {
     putBack(&writer)
   }
 
-  /// Hands out the bytes when everything is written.
+  /// Returns the bytes after everything was written.
   func finish() throws -> [UInt8] {
     if rootDepth > 0 { try close() }
     if let misuse = parts?.misuse { throw misuse }
@@ -202,7 +202,7 @@ package final class CBOREncodingState {
     write(body)
   }
 
-  /// How many elements an array has so far.
+  /// The number of elements of an array so far.
   func count(at depth: Int) -> Int {
     if depth == current.depth { return current.count }
     return outer.first { $0.depth == depth }?.count ?? 0

@@ -10,9 +10,10 @@
 
 // FIELDS THAT A TYPE WAS SEEN TO USE
 //
-// A type's `encode(to:)` shows its fields when it encodes a value of the program, and its `init(from:)`
-// shows them when it decodes stored bytes. The log records both: the coding keys, also of values that are
-// `nil`, and what the values are in CBOR. No coding method is ever called with an invented value.
+// A type's `encode(to:)` shows its fields when it encodes a value of the program, and its
+// `init(from:)` shows them when it decodes stored bytes. The log records both: the coding keys,
+// also of values that are `nil`, and what the values are in CBOR. No coding method is ever called
+// with an invented value.
 
 /// The fields that one encoding wrote, or that one decoding requested, by their paths.
 ///
@@ -71,7 +72,7 @@ package protocol CBORFieldKind {
 }
 
 extension CBORFieldLog.Field {
-  /// A field of a Swift type; without a kind if only the type's own coding knows it.
+  /// A field of a Swift type; without a kind if only the type's own coding determines it.
   static func of(_ type: Any.Type, isOptional: Bool = false) -> CBORFieldLog.Field {
     let kind = kind(of: type)
     return CBORFieldLog.Field(
@@ -136,7 +137,7 @@ extension CBOREncodingState {
   /// Records the field begun last.
   func note(_ name: String, _ depth: Int, _ field: CBORFieldLog.Field, ofKeys keys: Any.Type) {
     let path = codingPath(at: depth)
-    // The keys of a dictionary are no fields.
+    // The keys of a dictionary are not fields.
     if "\(keys)" == "_DictionaryCodingKey" {
       log?.noteAllKeys(of: path)
     } else {

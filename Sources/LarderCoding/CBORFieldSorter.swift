@@ -64,8 +64,8 @@ enum CBORFieldSorter {
 
   /// Whether the text item at one offset comes before the one at another.
   ///
-  /// The heads say the lengths and come first in the order, so texts are compared byte by byte only
-  /// if they are of the same length.
+  /// The heads contain the lengths and come first in the order, so texts are compared byte by byte
+  /// only if they are of the same length.
   @inline(__always)
   static func precedes(_ bytes: [UInt8], _ left: Int, _ right: Int) -> Bool {
     if bytes[left] != bytes[right] { return bytes[left] < bytes[right] }
@@ -86,7 +86,7 @@ enum CBORFieldSorter {
     return String(decoding: bytes[content..<content + Int(count)], as: UTF8.self)
   }
 
-  /// The offset behind the item at an offset, of bytes that an encoder wrote.
+  /// The offset after the item at an offset, of bytes that an encoder wrote.
   @inline(__always)
   private static func end(of start: Int, _ bytes: [UInt8]) -> Int {
     let initial = bytes[start]

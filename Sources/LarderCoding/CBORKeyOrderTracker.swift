@@ -14,13 +14,13 @@ struct CBORKeyOrderTracker {
   /// No two keys so far are equal.
   var areKnownDistinct: Bool { inOrder && areSimple }
 
-  /// Takes the key in `[start, end)`.
+  /// Records the key in `[start, end)`.
   @inline(__always)
   mutating func add(_ input: Span<UInt8>, _ start: Int, _ end: Int) {
     let initial = input[start]
     if initial < 0x60 || initial > 0x77, !Self.hasOneEncoding(input, start) { areSimple = false }
     if self.end != 0, inOrder {
-      // Mostly the heads, that is the lengths, or the first letters differ.
+      // Usually the heads, that is the lengths, or the first letters differ.
       let previous = input[self.start]
       inOrder =
         previous == initial
@@ -76,7 +76,8 @@ struct CBORKeyOrderTracker {
 }
 
 extension CBORDocument {
-  /// Looks for equal keys in a map whose keys are not in order, or may be encoded in several ways.
+  /// Searches for equal keys in a map whose keys are not in order, or may be encoded in several
+  /// ways.
   func checkKeysAreDistinct(_ pairs: Range<Int>, areSimple: Bool) throws(CBORSyntaxError) {
     var keys: Set<[UInt8]> = []
     var key = pairs.lowerBound

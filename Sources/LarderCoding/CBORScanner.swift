@@ -4,12 +4,14 @@
 
 // THE SCAN
 //
-// Decoding starts with one pass over the bytes that proves the whole input well-formed. Nothing after
-// the pass has to expect damaged bytes, and a data item is known by the offset of its head alone.
+// Decoding starts with one pass over the bytes that proves the whole input well-formed. Nothing
+// after the pass has to expect damaged bytes, and a data item is known by the offset of its head
+// alone.
 //
-// Where an item ends is plain from its head, except for arrays and maps. For these the pass notes the
-// extent: head and end of each container inside the outermost, in order of the heads. So any item can
-// be skipped without walking through it, and a flat value needs no notes, and no allocation, at all.
+// Where an item ends is plain from its head, except for arrays and maps. For these the pass notes
+// the extent: head and end of each container inside the outermost, in order of the heads. So any
+// item can be skipped without walking through it, and a flat value needs no notes, and no
+// allocation, at all.
 //
 // The pass rejects what RFC 8949 calls not well-formed, and of what it calls invalid: text that is
 // not UTF-8, maps with two equal keys, and bytes after the item. It takes every encoding of a
@@ -19,17 +21,17 @@
 // with it, so there are never more notes than bytes. Nesting is limited, and the limit bounds the
 // recursion here and in everything that walks the bytes afterwards.
 
-/// Where an array or a map is.
+/// The range of an array or a map.
 struct CBORContainerRange {
   /// The offset of the head.
   let start: Int
-  /// The offset behind the last child: that of the break, if the length is indefinite.
+  /// The offset after the last child: that of the break, if the length is indefinite.
   var end: Int
   /// In a map: the key at which the next search starts.
   var cursor: Int
 }
 
-/// What is wrong with bytes that should be CBOR.
+/// A syntax error of bytes that should be CBOR.
 struct CBORSyntaxError: Error {
   let code: CodecError.Code
   let offset: Int
@@ -57,7 +59,7 @@ struct CBORScanner {
     self.root = root
   }
 
-  /// The extents of all containers but the outermost, and the offset of the outermost item behind
+  /// The extents of all containers but the outermost, and the offset of the outermost item after
   /// its tags.
   static func scan(_ bytes: [UInt8]) throws(CBORSyntaxError) -> (
     extents: [CBORContainerRange], root: Int
@@ -76,7 +78,7 @@ struct CBORScanner {
     return (scanner.extents, root)
   }
 
-  /// Passes over the item at an offset, with all it contains; returns the offset behind it.
+  /// Skips the item at an offset, with its contents; returns the offset after it.
   @inline(__always)
   private mutating func item(
     _ input: Span<UInt8>, _ start: Int, depth: Int
@@ -140,7 +142,7 @@ struct CBORScanner {
     return isIndefinite ? end + 1 : end
   }
 
-  /// The argument of a definite head and the offset behind the head.
+  /// The argument of a definite head and the offset after the head.
   @inline(__always)
   static func argument(
     _ input: Span<UInt8>, _ start: Int
@@ -168,7 +170,7 @@ struct CBORScanner {
   private func string(_ input: Span<UInt8>, _ start: Int) throws(CBORSyntaxError) -> Int {
     let initial = input[start]
     guard initial & 0x1f == 31 else { return try Self.chunk(input, start) }
-    // Indefinite: definite chunks of the same kind up to a break, each a text of its own.
+    // Indefinite: definite chunks of the same kind up to a break, each a separate text.
     var offset = start + 1
     while true {
       guard offset < input.count else { throw Self.truncated(offset) }
@@ -181,7 +183,7 @@ struct CBORScanner {
     }
   }
 
-  /// A definite string; returns the offset behind it.
+  /// Skips a definite string; returns the offset after it.
   private static func chunk(_ input: Span<UInt8>, _ start: Int) throws(CBORSyntaxError) -> Int {
     let (length, content) = try argument(input, start)
     guard length <= UInt64(input.count - content) else { throw truncated(start) }

@@ -21,7 +21,7 @@ struct CBORUnkeyedDecoding: UnkeyedDecodingContainer {
   var count: Int? { document.count(of: array) }
   var isAtEnd: Bool { next >= end }
 
-  /// Reads the element in turn; steps on only if it could be read.
+  /// Reads the next element; advances only after a successful read.
   @inline(__always)
   private mutating func step<Value>(_ read: (CBORDocument, Int) throws -> Value) throws -> Value {
     guard next < end else {

@@ -3,10 +3,10 @@
 // SPDX-License-Identifier: Apache-2.0
 
 extension CBORValue {
-  /// The item as JSON text, as far as JSON can say it (RFC 8949, 6.1).
+  /// The item as JSON text, as far as JSON can express it (RFC 8949, 6.1).
   ///
-  /// Byte strings become base64url without padding, or what a tag 21, 22 or 23 around them asks
-  /// for; big integers likewise, negative ones behind a `~`. UUIDs (tag 37) become their usual
+  /// Byte strings become base64url without padding, or the form that a tag 21, 22 or 23 around them
+  /// selects; big integers likewise, negative ones after a `~`. UUIDs (tag 37) become their usual
   /// text, decimal fractions (tag 4) numbers, extended times (tag 1001) their base time; other tags
   /// are dropped. Numbers that are not finite, `undefined` and unassigned simple values become
   /// `null`. A key that is not a text becomes the text of its JSON.
@@ -23,7 +23,7 @@ private struct JSONPrinter {
   var text = ""
   private var indentation = 0
 
-  /// How byte strings are written, as tags 21 to 23 choose for all they contain.
+  /// The text form of byte strings, chosen by tags 21 to 23 for their contents.
   private var byteForm = ByteForm.base64URL
 
   private enum ByteForm {

@@ -2,7 +2,7 @@
 // Copyright 2026 the Larder authors. Licensed under Apache-2.0.
 // SPDX-License-Identifier: Apache-2.0
 
-/// A CBOR data item as a value, for tools and tests that know no Swift type.
+/// A CBOR data item as a value, for tools and tests without the Swift types.
 ///
 /// ```swift
 /// let value = try CBORValue(parsing: entry.bytes)
@@ -29,7 +29,7 @@ public indirect enum CBORValue: Hashable, Sendable {
   case null
   /// `undefined`.
   case undefined
-  /// A simple value without a meaning of its own.
+  /// A simple value without an assigned meaning.
   case simple(UInt8)
   /// A floating-point number of any width.
   case float(Double)
@@ -41,7 +41,7 @@ public indirect enum CBORValue: Hashable, Sendable {
     /// The value.
     public var value: CBORValue
 
-    /// Makes an entry.
+    /// Creates an entry.
     public init(_ key: CBORValue, _ value: CBORValue) {
       self.key = key
       self.value = value

@@ -4,7 +4,7 @@
 
 /// Writes CBOR items one after another, each in its shortest form.
 ///
-/// The low-level half of the encoder: it knows items, not values, and does not check that a
+/// The low-level half of the encoder: it writes items, not values, and does not check that a
 /// container gets as many items as it announced.
 ///
 /// ```swift
@@ -15,13 +15,13 @@
 /// writer.bytes          // 82 66 616e73776572 182a
 /// ```
 public struct CBORWriter: Sendable {
-  /// What was written so far.
+  /// The bytes written so far.
   public internal(set) var bytes: [UInt8] = []
 
   /// A writer without bytes.
   public init() {}
 
-  /// Makes room for more bytes at once.
+  /// Reserves capacity for more bytes.
   public mutating func reserve(_ count: Int) {
     bytes.reserveCapacity(bytes.count + count)
   }

@@ -4,14 +4,14 @@
 
 /// The kind of a key, one byte that is stored and hashed together with the key's bytes.
 ///
-/// The tag and never a Swift type's name tells keys apart, so types may be renamed, and a tool
-/// that knows no Swift type can form every key. Two keys are the same key exactly if their tags
+/// The tag distinguishes keys, never a Swift type's name, so types may be renamed, and a tool
+/// without the Swift types can form every key. Two keys are the same key exactly if their tags
 /// and their bytes are the same.
 public struct KeyTag: RawRepresentable, Hashable, Sendable {
   /// The byte as stored.
   public let rawValue: UInt8
 
-  /// Makes a tag of its stored byte; unknown ones are kept as they are.
+  /// Creates a tag from its stored byte; unknown values stay unchanged.
   @inlinable
   public init(rawValue: UInt8) {
     self.rawValue = rawValue
@@ -19,7 +19,7 @@ public struct KeyTag: RawRepresentable, Hashable, Sendable {
 
   /// The bytes are the UTF-8 of a text.
   @inlinable public static var text: KeyTag { KeyTag(rawValue: 1) }
-  /// The bytes are an integer, of whichever Swift type.
+  /// The bytes are an integer, of any Swift type.
   @inlinable public static var integer: KeyTag { KeyTag(rawValue: 2) }
   /// The bytes are the 16 of a UUID, in the order they are printed.
   @inlinable public static var uuid: KeyTag { KeyTag(rawValue: 3) }
@@ -51,8 +51,8 @@ public struct KeyTag: RawRepresentable, Hashable, Sendable {
 /// }
 /// ```
 ///
-/// A key of several parts says `.composite` and appends its parts as components, so that no two
-/// different keys are ever the same bytes (for two parts, ``KeyPair`` does it):
+/// A key of several parts has the tag `.composite` and appends its parts as components, so that no
+/// two different keys are ever the same bytes (for two parts, ``KeyPair`` does it):
 ///
 /// ```swift
 /// struct Page: CacheKey {

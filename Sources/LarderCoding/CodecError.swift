@@ -2,7 +2,7 @@
 // Copyright 2026 the Larder authors. Licensed under Apache-2.0.
 // SPDX-License-Identifier: Apache-2.0
 
-/// Why a value or a key could not be turned into bytes, or back.
+/// A failure to encode a value or a key, or to decode it.
 ///
 /// ```swift
 /// do {
@@ -12,17 +12,17 @@
 /// }
 /// ```
 public struct CodecError: Error, Sendable {
-  /// What went wrong, as an open set: new codes may appear in later versions.
+  /// The kind of failure. Later versions may add codes.
   public struct Code: RawRepresentable, Hashable, Sendable {
     /// The code's stable name.
     public let rawValue: String
 
-    /// Makes a code of its name.
+    /// Creates a code from its name.
     public init(rawValue: String) {
       self.rawValue = rawValue
     }
 
-    /// The stored bytes hold another type than the one asked for.
+    /// The stored bytes contain another type than the requested one.
     public static let typeMismatch = Code(rawValue: "typeMismatch")
     /// A field or an element the type needs is not in the stored bytes.
     public static let missingValue = Code(rawValue: "missingValue")
@@ -44,12 +44,12 @@ public struct CodecError: Error, Sendable {
     public static let invalidKey = Code(rawValue: "invalidKey")
   }
 
-  /// What was being done when it went wrong, as an open set.
+  /// The operation that failed. Later versions may add operations.
   public struct Operation: RawRepresentable, Hashable, Sendable {
     /// The operation's stable name.
     public let rawValue: String
 
-    /// Makes an operation of its name.
+    /// Creates an operation from its name.
     public init(rawValue: String) {
       self.rawValue = rawValue
     }
@@ -62,25 +62,25 @@ public struct CodecError: Error, Sendable {
     public static let formKey = Operation(rawValue: "formKey")
   }
 
-  /// What went wrong.
+  /// The kind of failure.
   public let code: Code
 
-  /// What was being done.
+  /// The operation that failed.
   public let operation: Operation
 
-  /// The Swift type that was encoded or asked for, as text.
+  /// The name of the Swift type that was encoded or requested.
   public let typeName: String
 
-  /// Where in the value it went wrong, such as `lines[3].price`; empty for the value itself.
+  /// The path of the failure in the value, such as `lines[3].price`; empty for the value itself.
   public let codingPath: String
 
-  /// What was found and what to do about it, in plain sentences.
+  /// The cause and a remedy, in full sentences.
   public let message: String
 
   /// The error of the codec or of the value's own code, if there was one.
   public let underlyingError: (any Error)?
 
-  /// Makes a failure, for codecs outside this package as well.
+  /// Creates a failure. Codecs outside this package can use it too.
   public init(
     _ code: Code, operation: Operation, typeName: String = "", codingPath: String = "",
     message: String, underlyingError: (any Error)? = nil

@@ -5,15 +5,17 @@
 // COMPOSITE KEYS AS TEXT
 //
 //   composite   "(" [ part *( ", " part ) ] ")"
-//   part        name ":" text       the part in the form of its tag; a composite's own form likewise
-//               number ":" digits   a tag and its bytes in hexadecimal, where they do not fit the tag
+//   part        name ":" text       the part in the form of its tag; a composite's own form
+//   likewise
+//               number ":" digits   a tag and its bytes in hexadecimal, where they do not fit the
+//               tag
 //
-// In a text inside of a composite a backslash is before each of the characters `\\`, `,`, `(`, `)`, so
-// the text of a key is the key's alone and can be read back.
+// In a text inside of a composite a backslash is before each of the characters `\\`, `,`, `(`, `)`,
+// so the text of a key is the key's alone and can be read back.
 
 /// The text form of keys of several parts.
 enum CompositeText {
-  /// The text of a composite's bytes; `nil`: a length does not fit.
+  /// Returns the text of a composite's bytes, or `nil` if a length does not fit.
   static func text(_ bytes: ArraySlice<UInt8>, depth: Int) -> String? {
     var parts: [String] = []
     var rest = bytes
@@ -35,7 +37,7 @@ enum CompositeText {
     return "(\(parts.joined(separator: ", ")))"
   }
 
-  /// The bytes of a composite's text; `nil`: it is none.
+  /// Returns the bytes of a composite's text, or `nil` if the text is not one.
   static func bytes(_ text: String) -> [UInt8]? {
     var rest = Array(text.utf8)[...]
     guard let bytes = composite(&rest, depth: 0), rest.isEmpty else { return nil }

@@ -4,9 +4,10 @@
 
 // DATES OF KEYS AS TEXT
 //
-// A date is a number of seconds since 2001. Its text is the calendar date in UTC, with as many digits
-// after the point as identify the number, at most nine: `2026-01-31T12:00:00Z`, `…:00.25Z`. Where nine
-// digits do not, and outside of the years 0 to 9999, the text is the number itself. Both are read.
+// A date is a number of seconds since 2001. Its text is the calendar date in UTC, with as many
+// digits after the point as identify the number, at most nine: `2026-01-31T12:00:00Z`, `…:00.25Z`.
+// Where nine digits do not, and outside of the years 0 to 9999, the text is the number itself. Both
+// are read.
 
 /// The text form of a date's seconds since 2001.
 enum DateText {
@@ -27,7 +28,7 @@ enum DateText {
     return String(seconds)
   }
 
-  /// The seconds since 2001 that a text says; `nil`: it is no date.
+  /// Returns the seconds since 2001 of a text, or `nil` if it is not a date.
   static func seconds(_ text: String) -> Double? {
     if let seconds = Double(text) { return seconds }
     let bytes = Array(text.utf8)

@@ -16,7 +16,7 @@
 /// }
 /// ```
 public protocol DecodableCacheKey: CacheKey {
-  /// The key with these bytes; `nil` when there is none.
+  /// Creates the key with these bytes, or returns `nil` if they are not a valid key.
   init?(keyBytes: [UInt8])
 }
 

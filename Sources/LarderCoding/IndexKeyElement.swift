@@ -21,7 +21,8 @@ package enum IndexKeyElement: Sendable, Hashable {
   case uuid([UInt8])
   case date(Date)
 
-  /// The elements of a key; `nil`: no encoder wrote these bytes. A key that was cut is none.
+  /// Returns the elements of a key, or `nil` if no encoder wrote these bytes. A truncated key is
+  /// invalid.
   package static func elements(of key: [UInt8]) -> [IndexKeyElement]? {
     var elements: [IndexKeyElement] = []
     var rest = key[...]

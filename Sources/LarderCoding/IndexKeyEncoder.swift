@@ -25,11 +25,12 @@
 //     30 sixteen bytes       UUID
 //     40 eight bytes         date: its seconds since 2001, as a double
 //
-// Every element ends where the next begins, so a tuple's encoding is its elements' one behind the
-// other, and a prefix of a tuple is a prefix of the bytes. A date has the first of the codes that are
-// left to users: `Date` counts from 2001, and in seconds from 1970 every second date with a fraction
-// would be its neighbour. Text is composed first (Unicode NFC), as Swift's own comparison has it: what is equal is
-// the same bytes, and the order is that of the scalars, in no locale.
+// Every element ends where the next begins, so a tuple's encoding is the concatenation of its
+// elements, and a prefix of a tuple is a prefix of the bytes. A date has the first of the codes
+// that are left to users: `Date` counts from 2001, and in seconds from 1970 every second date with
+// a fraction would be its neighbour. Text is composed first (Unicode NFC), as Swift's own
+// comparison has it: what is equal is the same bytes, and the order is that of the scalars, in no
+// locale.
 
 /// Builds the bytes of an index key, element by element.
 ///
@@ -40,17 +41,17 @@
 /// let key = encoder.bytes
 /// ```
 public struct IndexKeyEncoder: Sendable {
-  /// Another number whenever some value gets another key, so that indexes with keys of before are built
-  /// anew. 2: dates have a code of their own.
+  /// The revision of the encoding. It changes whenever the key of a value changes, so that indexes
+  /// with older keys are rebuilt. 2: dates have a separate code.
   package static let revision: UInt32 = 2
 
-  /// What has been appended so far.
+  /// The bytes appended so far.
   public private(set) var bytes: [UInt8] = []
 
   /// An empty key.
   public init() {}
 
-  /// Appends that there is no value. It comes before every value.
+  /// Appends the absence of a value, which comes before every value.
   public mutating func appendNothing() { bytes.append(0x00) }
 
   /// Appends bytes.
@@ -95,7 +96,7 @@ public struct IndexKeyEncoder: Sendable {
     appendOrdered(number)
   }
 
-  /// Appends a date, exactly. One that is no number comes last; 0 and -0 are one.
+  /// Appends a date, exactly. NaN comes last; 0 and -0 are equal.
   public mutating func append(_ date: Date) {
     bytes.append(0x40)
     appendOrdered(date.timeIntervalSinceReferenceDate)
@@ -193,7 +194,7 @@ extension Data: IndexValue {
 }
 
 extension Optional: IndexValue where Wrapped: IndexValue {
-  /// Appends the value, or that there is none, as one element.
+  /// Appends the value, or its absence, as one element.
   public func encodeIndexKey(into encoder: inout IndexKeyEncoder) {
     if let self { self.encodeIndexKey(into: &encoder) } else { encoder.appendNothing() }
   }

@@ -8,10 +8,10 @@
   public import Foundation
 #endif
 
-/// Stores values as JSON text, for entries that people or other languages should read as such.
+/// A codec that stores values as JSON text, for entries that people or programs in other languages read.
 ///
 /// Several times slower than ``CBORCodec`` in both directions. Dates are numbers of seconds since
-/// 2001 and `Data` is base64 unless the encoder and decoder passed in say otherwise.
+/// 2001 and `Data` is base64 unless the given encoder and decoder have other settings.
 public struct JSONCodec: ValueCodec {
   private let encoder: JSONEncoder
   private let decoder: JSONDecoder
@@ -32,7 +32,7 @@ public struct JSONCodec: ValueCodec {
   /// `.json`.
   public var identifier: CodecIdentifier { .json }
 
-  /// Turns a value into JSON text.
+  /// Encodes a value to JSON text.
   ///
   /// - Throws: ``CodecError``.
   public func encode<Value: Encodable>(_ value: Value) throws -> [UInt8] {
@@ -43,7 +43,7 @@ public struct JSONCodec: ValueCodec {
     }
   }
 
-  /// Turns JSON text into a value.
+  /// Decodes a value from JSON text.
   ///
   /// - Throws: ``CodecError``.
   public func decode<Value: Decodable>(_ type: Value.Type, from bytes: [UInt8]) throws -> Value {

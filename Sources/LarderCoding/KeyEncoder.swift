@@ -16,9 +16,9 @@
 //   composite   for each component: tag (1 byte), length (4 bytes, little-endian), its bytes
 //
 // An integer's bytes depend on the number alone, never on its Swift type: Int 5 and UInt8 5 are one
-// key. The length of a key is stored beside it, so no terminator is needed, and a component carries
-// its own length, so ("ab", "c") and ("a", "bc") are different bytes. These bytes are hashed and
-// compared, never ordered.
+// key. The length of a key is stored next to it, so no terminator is needed, and a component
+// contains its length, so ("ab", "c") and ("a", "bc") are different bytes. These bytes are hashed
+// and compared, never ordered.
 
 #if canImport(FoundationEssentials)
   public import FoundationEssentials
@@ -52,7 +52,7 @@ public struct KeyEncoder: Sendable {
     storage.removeAll(keepingCapacity: true)
   }
 
-  /// Takes the bytes out without a copy.
+  /// Moves the bytes out without a copy.
   @inlinable
   public consuming func take() -> [UInt8] {
     storage
@@ -135,7 +135,7 @@ public struct KeyPair<First: CacheKey, Second: CacheKey>: CacheKey {
   /// The second part.
   public let second: Second
 
-  /// Makes a key of two parts.
+  /// Creates a key of two parts.
   @inlinable
   public init(_ first: First, _ second: Second) {
     self.first = first

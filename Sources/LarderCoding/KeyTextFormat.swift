@@ -8,7 +8,7 @@
   import Foundation
 #endif
 
-/// How a text names a key, for tools that know no Swift type.
+/// A text form of keys, for tools without the Swift types.
 ///
 /// ```swift
 /// let (tag, bytes) = try KeyTextFormat.integer.encode("42")     // the key of the Swift value 42
@@ -127,7 +127,7 @@ public enum KeyTextFormat: String, CaseIterable, Sendable {
       ?? "\(tag.rawValue):\(hexadecimal(bytes))"
   }
 
-  /// A key in the form of its tag; `nil`: the bytes do not fit it.
+  /// Returns a key in the form of its tag, or `nil` if the bytes do not fit it.
   static func shown(tag: KeyTag, bytes: ArraySlice<UInt8>, depth: Int) -> String? {
     switch tag {
     case .text, .described: return String(validating: bytes, as: UTF8.self)

@@ -8,7 +8,7 @@
   public import Foundation
 #endif
 
-/// Stores values as binary property lists.
+/// A codec that stores values as binary property lists.
 ///
 /// A property list cannot be a lone string or number, so the value is the only element of an array.
 /// The slowest of the three codecs by far.
@@ -16,14 +16,14 @@ public struct PropertyListCodec: ValueCodec {
   private let encoder: PropertyListEncoder
   private let decoder: PropertyListDecoder
 
-  /// A codec that writes binary property lists.
+  /// Creates a codec that writes binary property lists.
   public init() {
     let encoder = PropertyListEncoder()
     encoder.outputFormat = .binary
     self.init(encoder: encoder, decoder: PropertyListDecoder())
   }
 
-  /// A codec of your own settings; do not change either coder afterwards.
+  /// Creates a codec from configured coders; do not change either coder afterwards.
   public init(encoder: PropertyListEncoder, decoder: PropertyListDecoder) {
     self.encoder = encoder
     self.decoder = decoder
@@ -32,7 +32,7 @@ public struct PropertyListCodec: ValueCodec {
   /// `.propertyList`.
   public var identifier: CodecIdentifier { .propertyList }
 
-  /// Turns a value into a property list.
+  /// Encodes a value to a property list.
   ///
   /// - Throws: ``CodecError``.
   public func encode<Value: Encodable>(_ value: Value) throws -> [UInt8] {
@@ -43,7 +43,7 @@ public struct PropertyListCodec: ValueCodec {
     }
   }
 
-  /// Turns a property list into a value.
+  /// Decodes a value from a property list.
   ///
   /// - Throws: ``CodecError``.
   public func decode<Value: Decodable>(_ type: Value.Type, from bytes: [UInt8]) throws -> Value {
@@ -64,7 +64,7 @@ public struct PropertyListCodec: ValueCodec {
 }
 
 extension PropertyListCodec {
-  /// Turns the property list of an item of PersistentCacheKit into its parts.
+  /// Decodes the property list of an item of PersistentCacheKit into its parts.
   ///
   /// - Throws: ``CodecError``.
   package func decode<Value: Decodable>(

@@ -35,7 +35,7 @@ enum ScalarCoding {
 
   @inlinable
   static func append(word: UInt64, to bytes: inout [UInt8]) {
-    // One reservation for the eight; an array of its own would be one allocation more.
+    // One reservation for the eight bytes; a separate array would be another allocation.
     bytes.reserveCapacity(bytes.count + 8)
     bytes.append(UInt8(truncatingIfNeeded: word))
     bytes.append(UInt8(truncatingIfNeeded: word >> 8))
@@ -111,7 +111,7 @@ enum ScalarCoding {
   }
 }
 
-/// What reading an integer came to.
+/// The result of reading an integer.
 @usableFromInline
 enum IntegerReading<Integer: FixedWidthInteger> {
   case value(Integer)

@@ -10,7 +10,7 @@
 
 extension StandardCoding {
   /// The value of an entry that stores a plain value; `nil` if the type is not plain, or if a codec
-  /// wrote the entry. A plain type asked of an entry of another plain type is an error.
+  /// wrote the entry. Decoding a plain type from an entry of another plain type is an error.
   @inlinable
   static func decodePlain<Value>(
     _ type: Value.Type, identifier: CodecIdentifier, bytes: [UInt8]

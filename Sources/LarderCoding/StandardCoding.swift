@@ -3,13 +3,13 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // How a cache turns a value into bytes. Plain values bypass `Codable` and the codec: each has a
-// codec identifier and bytes of its own (`CodecIdentifier`, `ScalarCoding`), whatever codec the cache
-// is set to. Everything else goes through the codec.
+// separate codec identifier and byte form (`CodecIdentifier`, `ScalarCoding`), whatever codec the
+// cache uses. Everything else goes through the codec.
 //
 // The functions are inlinable and choose by `Value.self == Int.self` and the like: specialised for
 // a concrete type, every comparison is a constant and one branch is left.
 
-/// Turns values into what an entry stores, and back: plain values directly, others by a codec.
+/// The coding of values in entries: plain values directly, others by a codec.
 public enum StandardCoding {
   /// The identifier and the bytes to store for a value.
   ///

@@ -4,9 +4,9 @@
 
 /// A type's name with its module and those it is nested in, the same in every process.
 ///
-/// Of a private or local type `String(reflecting:)` says `App.(unknown context at $55d0…).Car`: an
-/// address, which is another one in every process, and is left out. So two private types of one name in
-/// one module have the same name here.
+/// For a private or local type, `String(reflecting:)` returns `App.(unknown context at
+/// $55d0…).Car`: the address differs in every process, and is omitted. So two private types of one
+/// name in one module have the same name here.
 package func stableTypeName(_ type: Any.Type) -> String {
   let name = String(reflecting: type)
   guard name.utf8.contains(UInt8(ascii: "(")) else { return name }

@@ -2,15 +2,15 @@
 // Copyright 2026 the Larder authors. Licensed under Apache-2.0.
 // SPDX-License-Identifier: Apache-2.0
 
-/// The number, stored in every entry, that says how the entry's value was turned into bytes.
+/// The identifier, stored in every entry, of the codec that encoded the entry's value.
 ///
-/// 1 to 255 are Larder's own, 256 and above are yours. A number once used for stored entries must
+/// 1 to 255 are reserved for Larder; programs use 256 and above. A number once used for stored entries must
 /// keep its meaning for as long as entries written with it may exist.
 public struct CodecIdentifier: RawRepresentable, Hashable, Sendable {
   /// The number as stored.
   public let rawValue: UInt16
 
-  /// Makes an identifier of its number.
+  /// Creates an identifier from its number.
   @inlinable
   public init(rawValue: UInt16) {
     self.rawValue = rawValue
@@ -41,23 +41,30 @@ public struct CodecIdentifier: RawRepresentable, Hashable, Sendable {
   @inlinable public static var plainDate: CodecIdentifier { CodecIdentifier(rawValue: 23) }
 }
 
-/// A way to turn `Codable` values into bytes and back.
+/// A codec that encodes `Codable` values to bytes and decodes them.
 ///
 /// ```swift
 /// let bytes = try CBORCodec().encode(user)
 /// let same = try CBORCodec().decode(User.self, from: bytes)
 /// ```
 ///
-/// A codec must be able to read in one process what it wrote in another, and must be safe to use
-/// from several threads at once. Bytes handed to `decode` are untrusted: whatever they are, it
-/// returns a value or throws.
+/// A codec must decode in one process the bytes it encoded in another, and must be safe to use from
+/// several threads at once. The bytes passed to `decode` are untrusted: for any bytes, it returns a
+/// value or throws.
 public protocol ValueCodec: Sendable {
-  /// The number stored in entries that this codec wrote.
+  /// The identifier stored in entries that this codec encoded.
   var identifier: CodecIdentifier { get }
 
-  /// Turns a value into bytes.
+  /// Encodes a value.
+  ///
+  /// - Parameter value: The value.
+  /// - Returns: The bytes.
   func encode<Value: Encodable>(_ value: Value) throws -> [UInt8]
 
-  /// Turns bytes into a value.
+  /// Decodes a value.
+  ///
+  /// - Parameters:
+  ///   - type: The type of the value.
+  ///   - bytes: The bytes, which need not come from this codec.
   func decode<Value: Decodable>(_ type: Value.Type, from bytes: [UInt8]) throws -> Value
 }

@@ -5,10 +5,10 @@
 internal import CLarderLMDB
 internal import LarderSystem
 
-/// Walks one table in key order, inside one transaction.
+/// A position in one table, inside one transaction, that moves in key order.
 ///
-/// It cannot outlive the transaction, and while it lives in a write transaction nothing can be
-/// changed there: both are compile errors.
+/// The compiler rejects code in which a cursor outlives its transaction, and code that changes a
+/// write transaction while a cursor of it exists.
 @safe
 package struct Cursor: ~Copyable, ~Escapable {
   private let handle: OpaquePointer
@@ -49,7 +49,7 @@ package struct Cursor: ~Copyable, ~Escapable {
     return try found(status, "mdb_cursor_get")
   }
 
-  /// - Returns: Whether there is such an entry; it is the current one then.
+  /// - Returns: Whether the entry exists; if so, it becomes the current entry.
   @_lifetime(self: copy self)
   package mutating func moveToFirst() throws(LMDBError) -> Bool { try move(MDB_FIRST) }
   @_lifetime(self: copy self)
@@ -59,11 +59,11 @@ package struct Cursor: ~Copyable, ~Escapable {
   @_lifetime(self: copy self)
   package mutating func moveToPrevious() throws(LMDBError) -> Bool { try move(MDB_PREV) }
 
-  /// Moves to the first entry whose key is not below `start`.
+  /// Moves to the first entry whose key is at or after `start`.
   @_lifetime(self: copy self)
   package mutating func move(atLeast start: UInt64) throws(LMDBError) -> Bool {
     let handle = unsafe handle
-    // LMDB reads the start key during the call only; afterwards the key is the page's.
+    // LMDB reads the start key during the call only, then replaces it with the key in the page.
     var key = unsafe MDB_val()
     var value = unsafe MDB_val()
     let status = unsafe withKey(start) { start in
@@ -76,7 +76,7 @@ package struct Cursor: ~Copyable, ~Escapable {
     return try found(status, "mdb_cursor_get")
   }
 
-  /// Moves to the first entry whose key is not below `start`.
+  /// Moves to the first entry whose key is at or after `start`.
   @_lifetime(self: copy self)
   package mutating func move(atLeast start: [UInt8]) throws(LMDBError) -> Bool {
     let handle = unsafe handle

@@ -5,15 +5,18 @@
 internal import LarderSystem
 
 extension Environment {
-  /// Runs `body` in a transaction and commits it, from asynchronous code: no thread of Swift's pool
-  /// waits for the write lock.
+  /// Runs `body` in a write transaction and commits it, without blocking a thread of Swift's
+  /// cooperative pool.
   ///
-  /// `body` itself is synchronous: all of it runs on one thread, as LMDB's lock wants it. What holds of
-  /// a write from synchronous code holds here. A task that is cancelled while it waits for its turn
-  /// writes nothing; once `body` has begun, it ends as it would have.
+  /// `body` is synchronous and runs on one thread, because LMDB's writer lock belongs to a thread.
+  /// The rules of the synchronous ``withWriteTransaction(_:)`` apply. Cancelling the task while it
+  /// waits for the writer lock writes nothing; after `body` has started, cancellation has no
+  /// effect.
   ///
-  /// - Throws: what `body` throws; `CancellationError`; ``LMDBError/Code/writerStalled``;
-  ///   ``LMDBError/Code/mapFull``; an error of the system when the disk is full.
+  /// - Parameter body: A closure that reads and changes tables through the transaction.
+  /// - Returns: The result of `body`.
+  /// - Throws: What `body` throws; `CancellationError`; ``LMDBError/Code/writerStalled``;
+  ///   ``LMDBError/Code/mapFull``; a system error if the disk is full.
   public func withWriteTransaction<R: Sendable>(
     _ body: @escaping @Sendable (inout WriteTransaction) throws -> R
   ) async throws -> R {

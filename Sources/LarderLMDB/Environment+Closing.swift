@@ -6,16 +6,16 @@ internal import LarderSystem
 internal import Synchronization
 
 extension Environment {
-  /// Closes the environment, once the transactions that other threads are in have ended.
+  /// Closes the environment after the transactions of other threads have ended.
   ///
-  /// What is used later throws ``LMDBError/Code/closed``. Closing again does nothing. A process that
-  /// closes as the last one waits until everything is on the disk.
+  /// Later calls on the environment throw ``LMDBError/Code/closed``. A second call has no effect.
+  /// The last process to close the environment waits until all commits are on disk.
   ///
-  /// - Throws: ``LMDBError/Code/insideTransaction`` inside one of its transactions;
-  ///   ``LMDBError/Code/writerStalled`` when one of them does not end within
+  /// - Throws: ``LMDBError/Code/insideTransaction`` inside a transaction of this environment;
+  ///   ``LMDBError/Code/writerStalled`` if another thread's transaction does not end within
   ///   ``EnvironmentOptions/writeTimeout``;
-  ///   ``LMDBError/Code/openTimeout`` when another process does not let the gate go. It stays open
-  ///   then.
+  ///   ``LMDBError/Code/openTimeout`` if another process holds the open lock too long. After an
+  ///   error the environment stays open.
   public func close() throws(LMDBError) {
     if ForkGuard.isForkedChild { throw LMDBError(.usedAfterFork, during: "close \(path)") }
     guard !isWriting, !pool.isHeldByCurrentThread else {
@@ -28,7 +28,8 @@ extension Environment {
       if found == .closed { return }
       OSThread.yield()
     }
-    // Before the gate: nobody else shall wait for a long write of this process.
+    // Wait before acquiring the open lock: other processes must not wait for a long write of this
+    // one.
     let pause = Event()
     let deadline = Clocks.deadline(after: options.writeTimeout)
     do throws(LMDBError) {
@@ -49,7 +50,7 @@ extension Environment {
 
   private func closeInGate() {
     tables.withLock { $0 = [:] }
-    // Of a sync that failed the next boot learns: the record does not say "closed".
+    // After a failed sync, the record does not mark the file closed, so the next boot verifies it.
     if (try? gate.isAlone()) == true,
       options.durability == .everyCommit || (try? handle.synchronize()) != nil,
       var record = (try? gate.record()) ?? nil
@@ -69,13 +70,13 @@ extension Environment {
     do throws(LMDBError) {
       try close()
     } catch {
-      // It must not be opened a second time while LMDB has it open: whoever opens it next closes it.
+      // The file must not be opened twice in a process: the next holder of the open lock closes it.
       DeferredEnvironmentCloses.add(handle, gate)
     }
   }
 }
 
-/// Environments whose last reference went while another process held up the gate.
+/// Environments whose last reference was released while another process held the open lock.
 enum DeferredEnvironmentCloses {
   private static let all = Mutex<[(handle: EnvironmentHandle, gate: EnvironmentOpenLock)]>([])
 
@@ -87,7 +88,7 @@ enum DeferredEnvironmentCloses {
     all.withLock { $0.contains { $0.handle.identity == identity } }
   }
 
-  /// Closes one, by whoever holds the gate.
+  /// Closes the deferred environment with `identity`. The caller holds the open lock.
   static func close(_ identity: FileIdentity) {
     let found = all.withLock { all in
       let found = all.filter { $0.handle.identity == identity }

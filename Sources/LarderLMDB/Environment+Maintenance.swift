@@ -5,14 +5,18 @@
 internal import LarderSystem
 
 extension Environment {
-  /// Numbers about it, as they are now.
+  /// Returns the current size, map and reader numbers of the environment.
+  ///
+  /// - Throws: ``LMDBError/Code/closed``, ``LMDBError/Code/usedAfterFork``.
   public func information() throws(LMDBError) -> EnvironmentInformation {
     try enter("look at")
     defer { leave() }
     return handle.information
   }
 
-  /// Waits until everything committed so far, by whichever process, is on the disk.
+  /// Waits until all commits so far, of all processes, are on disk.
+  ///
+  /// - Throws: A system error if the sync fails; ``LMDBError/Code/closed``.
   public func synchronize() throws(LMDBError) {
     try enter("synchronize")
     defer { leave() }
@@ -21,22 +25,26 @@ extension Environment {
 
   // MARK: Readers
 
-  /// The reader slots in use, of all processes.
+  /// Returns the reader slots in use, of all processes.
   ///
-  /// A slot whose ``EnvironmentReader/transaction`` stays the same while others write keeps pages from
-  /// being used again: its process is stopped inside a read, or reads for long.
+  /// A slot whose ``EnvironmentReader/transaction`` stays the same while other processes write
+  /// prevents the reuse of freed pages: its process is stopped inside a read, or reads for a long
+  /// time.
+  ///
+  /// - Throws: ``LMDBError/Code/closed``, ``LMDBError/Code/usedAfterFork``.
   public func readers() throws(LMDBError) -> [EnvironmentReader] {
     try enter("list readers of")
     defer { leave() }
     return try handle.readers()
   }
 
-  /// Frees the reader slots of processes that no longer live.
+  /// Frees the reader slots of processes that have exited.
   ///
-  /// Opening does it, every few seconds a write does, and a read that finds no free slot: there is
-  /// rarely a reason to.
+  /// Larder does this when it opens the environment, every few seconds during writes, and when a
+  /// read finds no free slot, so an explicit call is rarely necessary.
   ///
-  /// - Returns: How many slots were freed.
+  /// - Returns: The number of freed slots.
+  /// - Throws: ``LMDBError/Code/closed``, ``LMDBError/Code/usedAfterFork``.
   @discardableResult
   public func clearDeadReaders() throws(LMDBError) -> Int {
     try enter("clear readers of")
@@ -46,16 +54,18 @@ extension Environment {
 
   // MARK: Copies
 
-  /// Writes a copy of one snapshot to a new directory, while others read and write on.
+  /// Writes a copy of one snapshot to a new directory, while other threads and processes read and
+  /// write.
   ///
-  /// A killed or failed copy leaves nothing under `directory`, which appears when it is complete and
-  /// on the disk. The copy can be opened like the original.
+  /// `directory` appears only when the copy is complete and on disk, so a killed or failed copy
+  /// leaves nothing there. The copy opens like the original.
   ///
   /// - Parameters:
-  ///   - directory: Must not exist, or be empty.
-  ///   - compacting: Leaves out free pages: that is how a file gets smaller, which it never does by
-  ///     itself.
-  /// - Complexity: O(size of the file). Readers and writers are not held up but for a moment.
+  ///   - directory: The path of the copy. It must not exist, or must be empty.
+  ///   - compacting: Whether to omit free pages. A compacting copy is the only way to make a file
+  ///     smaller.
+  /// - Throws: ``LMDBError/Code/closed``; a system error if the copy cannot be written.
+  /// - Complexity: O(size of the file). Readers and writers are blocked only briefly.
   public func copy(to directory: String, compacting: Bool = true) throws(LMDBError) {
     try enter("copy")
     defer { leave() }
@@ -86,13 +96,18 @@ extension Environment {
 
   // MARK: Verifying
 
-  /// Verifies the structure of the newest snapshot, while others read and write on.
+  /// Verifies the structure of the newest snapshot, while other threads and processes read and
+  /// write.
   ///
-  /// Each page its trees reach is read with system calls and checked, without LMDB. Values are not:
-  /// bytes that changed on the disk inside of a value show nowhere. Writers wait for the two meta
-  /// pages to be read, a moment; the pages of the snapshot are kept until it ends.
+  /// The verifier reads every page that the trees reach with system calls and checks it, without
+  /// LMDB. It does not check values: changed bytes inside a value stay undetected. Writers wait
+  /// while the two meta pages are read. The pages of the snapshot are not reused until verification
+  /// ends.
   ///
-  /// - Complexity: O(size of the file): some 70 ms for each GiB of small values in memory.
+  /// - Returns: The report, with one finding per inconsistency.
+  /// - Throws: ``LMDBError/Code/insideTransaction`` inside a write of this environment;
+  ///   ``LMDBError/Code/writerStalled``; a system error if the file cannot be read.
+  /// - Complexity: O(size of the file): about 70 ms per GiB of small values in memory.
   public func verify() throws(LMDBError) -> StructuralVerifier.Report {
     try enter("verify")
     defer { leave() }
@@ -108,7 +123,7 @@ extension Environment {
     defer { held.end() }
     let snapshot = try PinnedSnapshot(in: handle)
     do throws(LMDBFileError) {
-      // No commit can be under way between its reading and ours.
+      // The write lock excludes a commit between the two meta page reads.
       let report = try StructuralVerifier.verify(
         fileDescriptor: handle.dataDescriptor, snapshot: snapshot.id,
         isUntouched: {
@@ -123,20 +138,26 @@ extension Environment {
     }
   }
 
-  /// Verifies the structure of an environment that nobody has open: that of a doubtful file.
+  /// Verifies the structure of an environment that no process has open, such as a possibly damaged
+  /// file.
   ///
-  /// LMDB trusts its file: of damaged ones, about one in five ends the process with a signal. Opening
-  /// verifies by itself when there is reason for doubt; this tells what is wrong, and opens nothing.
+  /// LMDB trusts its file: about one in five damaged files ends the process with a signal. Opening
+  /// verifies a suspect file automatically; this function reports the findings without opening the
+  /// file.
   ///
   /// ```swift
   /// let report = try Environment.verify(at: "/var/tmp/app/index")
   /// for finding in report.findings { print(finding) }
   /// ```
   ///
-  /// - Throws: ``LMDBError/Code/inUse`` when some process has it open: open it, and ``verify()``.
+  /// - Parameter directory: The path of the environment's directory.
+  /// - Returns: The report, with one finding per inconsistency.
+  /// - Throws: ``LMDBError/Code/inUse`` if a process has the environment open; open it and call
+  ///   ``verify()`` in that case.
+  /// - Complexity: O(size of the file).
   public static func verify(at directory: String) throws(LMDBError) -> StructuralVerifier.Report {
     let data = directory + "/data.mdb"
-    // Without a gate file, none is made: the directory may be anybody's.
+    // An absent gate file is not created: the directory may belong to another program.
     let gatePath = "\(directory)/\(EnvironmentOpenLock.name)"
     let hasGate = try convertingSystemErrors { () throws(SystemError) in
       try FileSystem.status(of: gatePath) != nil
@@ -157,12 +178,12 @@ extension Environment {
   }
 }
 
-/// A write transaction that a closure ends, without having changed anything.
+/// A write transaction that holds the writer lock without changes and that a closure ends.
 private final class WriteLockGuard {
   private var transaction: WriteTransaction?
   private var afterwards: (() -> Void)?
 
-  /// - Parameter afterwards: Called once, when the transaction has ended.
+  /// - Parameter afterwards: A closure that is called once, after the transaction has ended.
   init(_ transaction: consuming WriteTransaction, _ afterwards: @escaping () -> Void) {
     self.transaction = consume transaction
     self.afterwards = afterwards

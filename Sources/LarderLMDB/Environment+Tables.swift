@@ -6,18 +6,22 @@ internal import LarderSystem
 internal import Synchronization
 
 extension Environment {
-  /// Opens a table, making it if it is missing.
+  /// Opens a table and creates it if it does not exist.
   ///
-  /// It takes the write lock the first time; later the open table is at hand. A table cannot be
-  /// removed, only emptied: whoever knows it could go on writing, into another one.
+  /// The first call for a table acquires the writer lock; later calls return the open table. A
+  /// table can be emptied but not removed, because a process that has it open could write into the
+  /// table that reuses its identifier.
   ///
   /// - Parameters:
-  ///   - name: 1 to 511 bytes, none of them zero. `nil`: the one table that has no name, for files of
-  ///     programs that use it; it also holds the names of the others, which are no entries of its own.
-  ///   - keys: What its keys are, as it was made.
-  /// - Throws: ``LMDBError/Code/incompatible`` when it was made with keys of another kind, or by
-  ///   another program as one that Larder does not have; ``LMDBError/Code/insideTransaction`` inside a
-  ///   write; ``LMDBError/Code/writerStalled``; ``LMDBError/Code/tablesFull``.
+  ///   - name: The name, 1 to 511 bytes without a zero byte, or `nil` for the unnamed table, for
+  ///     files of programs that use it. The unnamed table also stores the names of the other
+  ///     tables, which are not entries of the program.
+  ///   - keys: The kind of keys with which the table was created.
+  /// - Returns: The table, valid until the environment is closed.
+  /// - Throws: ``LMDBError/Code/incompatible`` if the table has keys of the other kind, or another
+  ///   program created it with flags that Larder does not support;
+  ///   ``LMDBError/Code/insideTransaction`` inside a write; ``LMDBError/Code/writerStalled``;
+  ///   ``LMDBError/Code/tablesFull``.
   public func table(_ name: String?, keys: Table.Keys = .bytes) throws(LMDBError) -> Table {
     let operation = "open table \(name.map { "\"\($0)\"" } ?? "without a name") of"
     try enter(operation)
@@ -37,7 +41,7 @@ extension Environment {
     try requireNoWrite(operation)
     try takeTurn(operation)
     defer { endTurn() }
-    // LMDB gives a table one number, however often it is opened.
+    // LMDB assigns one identifier to a table, however often it is opened.
     let table = Table(
       keys: keys, handle: try handle.openTable(name, keys: keys), serial: serial)
     tables.withLock { $0[name] = table }

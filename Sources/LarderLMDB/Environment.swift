@@ -16,20 +16,21 @@ internal import Synchronization
 /// let name = try environment.withReadTransaction { try $0.bytes(forKey: "a", in: people) }
 /// ```
 ///
-/// Any number of processes may open one directory; a commit of one is what the next read of every
-/// other sees. A process can be killed at any instruction: what it committed stays, what it did not
-/// is gone, and nobody waits for it.
+/// Any number of processes may open one directory. A commit of one process is visible to the next
+/// read of every other process. A process can be killed at any instruction: its committed data
+/// stays, its uncommitted changes are lost, and its locks are released.
 ///
-/// Opening and closing go through a lock of their own (the file `gate`), because LMDB loses commits
-/// when a process dies opening a file beside another; so let all programs open it through this type.
-/// There is one `Environment` for a directory in a process: opening a second one is
-/// ``LMDBError/Code/alreadyOpen``. It closes with ``close()`` or its last reference.
+/// Opening and closing are serialised by a lock file (`gate`), because LMDB loses commits if a
+/// process is killed while it opens a file that another process opens too. All programs must
+/// therefore open the directory through this type. A process has at most one `Environment` per
+/// directory; a second one throws ``LMDBError/Code/alreadyOpen``. The environment closes with
+/// ``close()`` or when its last reference is released.
 ///
-/// Not for the files of a Larder store, which it refuses, and not for network file systems.
+/// `Environment` rejects the files of a Larder store and directories on network file systems.
 public final class Environment: Sendable {
-  /// Its directory, as an absolute path.
+  /// The absolute path of the directory.
   public let path: String
-  /// As it was opened.
+  /// The options with which the environment was opened.
   public let options: EnvironmentOptions
 
   let handle: EnvironmentHandle
@@ -42,26 +43,31 @@ public final class Environment: Sendable {
 
   enum State: UInt8, AtomicRepresentable { case open, closing, closed }
   let state = Atomic<State>(.open)
-  /// What goes on besides reads, of which the pool knows.
+  /// The number of operations in progress other than pooled reads, which the pool counts.
   let users = Atomic<Int>(0)
-  /// The thread inside a write transaction; zero: none.
+  /// The token of the thread inside a write transaction, or zero.
   private let writer = Atomic<UInt64>(0)
-  /// The size `data.mdb` is known to have reached.
+  /// The largest size that `data.mdb` is known to have had.
   private let knownBytes = Atomic<Int>(0)
-  /// When dead readers were looked for last, in nanoseconds.
+  /// The time of the last check for stale readers, in nanoseconds.
   private let lastSweep: Atomic<UInt64>
 
   private static let lastSerial = Atomic<UInt>(0)
   private static let sweepInterval: UInt64 = 5_000_000_000
 
-  /// Opens the environment in a directory, making both if they are missing.
+  /// Opens the environment in a directory, and creates both if they do not exist.
   ///
-  /// It waits while another process opens or closes it, at most ``EnvironmentOptions/openTimeout``.
-  /// A file that gives reason for doubt is verified first, each page of it.
+  /// The call waits while another process opens or closes the environment, at most
+  /// ``EnvironmentOptions/openTimeout``. A file that may be damaged is verified first, page by
+  /// page.
   ///
+  /// - Parameters:
+  ///   - path: The path of the directory.
+  ///   - options: The options; see ``EnvironmentOptions``.
   /// - Throws: ``LMDBError``, among others ``LMDBError/Code/alreadyOpen``,
   ///   ``LMDBError/Code/larderStore``, ``LMDBError/Code/unsupportedFileSystem``,
   ///   ``LMDBError/Code/invalid``, ``LMDBError/Code/damaged``.
+  /// - Complexity: O(1), or O(size of the file) if the file is verified.
   public init(at path: String, _ options: EnvironmentOptions = .init()) throws(LMDBError) {
     let opened = try EnvironmentOpener(path: path, options: options).open()
     self.path = opened.path
@@ -83,11 +89,16 @@ public final class Environment: Sendable {
 
   /// Runs `body` against one consistent snapshot.
   ///
-  /// Nothing that any process commits meanwhile is in it. It keeps the pages of its state from being
-  /// used again, so that the file grows by what is written: keep `body` short, without waiting.
-  /// What it is lent, it cannot let out; copies it can.
+  /// The snapshot contains no commit that any process makes after it began. It prevents the reuse
+  /// of its pages, so the file grows while other processes write: keep `body` short, and do not
+  /// wait in it. Spans and cursors of the transaction are valid only inside `body`; copy bytes to
+  /// keep them.
   ///
-  /// - Complexity: O(1) besides `body`; never waits for a writer.
+  /// - Parameter body: A closure that reads tables through the transaction.
+  /// - Returns: The result of `body`.
+  /// - Throws: What `body` throws; ``LMDBError/Code/readersFull``; ``LMDBError/Code/closed``;
+  ///   ``LMDBError/Code/usedAfterFork``.
+  /// - Complexity: O(1) plus `body`; never waits for a writer.
   public func withReadTransaction<R>(
     _ body: (borrowing ReadTransaction) throws -> R
   ) throws -> R {
@@ -98,7 +109,7 @@ public final class Environment: Sendable {
       defer { reader.reset() }
       return try reader.withTransaction(body)
     } catch let error as LMDBError {
-      // A transaction that met an error is not used again.
+      // A transaction that returned an error is not used again.
       reader.drop()
       throw error
     }
@@ -116,23 +127,25 @@ public final class Environment: Sendable {
 
   // MARK: Writing
 
-  /// Runs `body` in a transaction and commits it: for every process all of it, or nothing.
+  /// Runs `body` in a transaction and commits it: every process sees all of its changes or none.
   ///
-  /// There is one write transaction at a time, of all processes; the others wait, at most
-  /// ``EnvironmentOptions/writeTimeout``.
-  /// An error that leaves `body` leaves everything as it was. All of it runs on the calling thread,
-  /// which must not be one of Swift's pool for long: keep `body` short.
+  /// All processes together have one write transaction at a time. Other writers wait, at most
+  /// ``EnvironmentOptions/writeTimeout``. If `body` throws, nothing changes. The transaction runs
+  /// on the calling thread; keep `body` short on a thread of Swift's cooperative pool.
   ///
-  /// - Throws: what `body` throws; ``LMDBError/Code/insideTransaction`` inside a write of the same
-  ///   environment; ``LMDBError/Code/writerStalled`` with the process that was waited for;
-  ///   ``LMDBError/Code/mapFull``; an error of the system when the disk is full.
+  /// - Parameter body: A closure that reads and changes tables through the transaction.
+  /// - Returns: The result of `body`.
+  /// - Throws: What `body` throws; ``LMDBError/Code/insideTransaction`` inside a write of the same
+  ///   environment; ``LMDBError/Code/writerStalled`` with the pid of the process that holds the
+  ///   lock; ``LMDBError/Code/mapFull``; a system error if the disk is full.
   public func withWriteTransaction<R>(
     _ body: (inout WriteTransaction) throws -> R
   ) throws -> R {
     try withWriteTransaction(body, proceed: {})
   }
 
-  /// - Parameter proceed: Called while it waits for its turn; throws to end the wait.
+  /// - Parameter proceed: A closure that is called while the writer waits; it throws to end the
+  ///   wait.
   func withWriteTransaction<R>(
     _ body: (inout WriteTransaction) throws -> R, proceed: () throws -> Void
   ) throws -> R {
@@ -146,19 +159,20 @@ public final class Environment: Sendable {
     return try OSThread.blockingSIGXFSZ { () throws(any Error) in try write(body) }
   }
 
-  /// Writes without the turn, as a program does that opens the environment with LMDB alone.
+  /// Writes without the writer ticket, as a program does that opens the environment with LMDB
+  /// alone.
   package func write<R>(_ body: (inout WriteTransaction) throws -> R) throws -> R {
     do {
       var transaction = try WriteTransaction(in: handle)
       let token = OSThread.token
       writer.store(token, ordering: .relaxed)
-      // Another thread may have begun by then.
+      // Another thread may have started a write by then.
       defer { _ = writer.compareExchange(expected: token, desired: 0, ordering: .relaxed) }
       let result = try body(&transaction)
       try transaction.commit()
       return result
     } catch let error as LMDBError where error.code == .mapFull {
-      // Readers that died may have kept pages from being used again.
+      // Stale readers may have prevented the reuse of pages.
       _ = try? handle.clearDeadReaders()
       throw error
     }
@@ -166,12 +180,13 @@ public final class Environment: Sendable {
 
   var isWriting: Bool { writer.load(ordering: .relaxed) == OSThread.token }
 
-  /// LMDB's writer lock does not know that it is held by the one that waits for it.
+  /// Throws if this thread is in a write: LMDB does not detect that a thread waits for its own
+  /// lock.
   func requireNoWrite(_ operation: String) throws(LMDBError) {
     if isWriting { throw LMDBError(.insideTransaction, during: "\(operation) \(path)") }
   }
 
-  /// Before a write: is the file still there and whole, and does anybody dead keep pages?
+  /// Checks before a write that the file exists and is not truncated, and frees stale readers.
   private func checkFileAndReaders() throws(LMDBError) {
     let status = FileSystem.status(ofDescriptor: handle.dataDescriptor)
     let size = status?.size ?? 0
@@ -188,7 +203,7 @@ public final class Environment: Sendable {
     }
   }
 
-  /// Takes the turn to write, which ``endTurn()`` gives back once the transaction has ended.
+  /// Acquires the writer ticket, which ``endTurn()`` releases after the transaction has ended.
   func takeTurn(_ operation: String, proceed: () throws -> Void) throws {
     if try turn.take(in: handle, timeout: options.writeTimeout, proceed: proceed) { return }
     throw stalled(operation)
@@ -211,7 +226,7 @@ public final class Environment: Sendable {
       pid: pid)
   }
 
-  /// Begins what ``close()`` has to wait for.
+  /// Registers an operation for which ``close()`` must wait.
   func enter(_ operation: String) throws(LMDBError) {
     if ForkGuard.isForkedChild { throw LMDBError(.usedAfterFork, during: "\(operation) \(path)") }
     users.add(1, ordering: .sequentiallyConsistent)

@@ -4,30 +4,30 @@
 
 internal import CLarderLMDB
 
-// What ``Environment`` asks of a handle and the engine does not.
+// The operations of a handle that only ``Environment`` uses.
 
 extension EnvironmentHandle {
-  /// The id of the last transaction committed, as the newer meta page has it now.
+  /// The id of the last committed transaction, from the newer meta page.
   var lastTransaction: UInt64 {
     var info = unsafe MDB_envinfo()
     unsafe mdb_env_info(pointer, &info)
     return unsafe UInt64(truncatingIfNeeded: info.me_last_txnid)
   }
 
-  /// Gives the environment a number that its tables carry; see ``serial(of:)``.
+  /// Sets the serial number that the environment's tables contain; see ``serial(of:)``.
   func setSerial(_ serial: UInt) {
     unsafe mdb_env_set_userctx(pointer, UnsafeMutableRawPointer(bitPattern: serial))
   }
 
-  /// The number of the environment a transaction belongs to; zero: none was given.
+  /// Returns the serial number of a transaction's environment, or zero if none was set.
   static func serial(of transaction: OpaquePointer) -> UInt {
     UInt(bitPattern: unsafe mdb_env_get_userctx(mdb_txn_env(transaction)))
   }
 
-  /// Opens a table, creating it if it is missing, and makes sure that it is what was asked for.
+  /// Opens a table, creates it if it does not exist, and checks that it has the requested keys.
   ///
-  /// LMDB itself opens a table under any flags, whatever it was made with; a key of another size is
-  /// then compared beyond its end. And LMDB allows one transaction of a process at a time to open
+  /// LMDB itself opens a table with any flags, whatever its own are, and then compares a key of
+  /// another size beyond its end. And LMDB allows one transaction of a process at a time to open
   /// tables: a write transaction is always alone.
   func openTable(_ name: String?, keys: Table.Keys) throws(LMDBError) -> TableHandle {
     var transaction = try WriteTransaction(in: self)
@@ -45,7 +45,7 @@ extension EnvironmentHandle {
         var cursor = try Cursor(over: table, in: transaction)
         isForeign = try cursor.moveToFirst() && cursor.currentKey.byteCount != 8
       }
-      // Of other programs: integers of four bytes.
+      // A table of another program: integers of four bytes.
       if isForeign { throw LMDBError(.incompatible, during: "open \(called)") }
     }
     try transaction.commit()

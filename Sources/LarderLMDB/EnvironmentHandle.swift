@@ -14,23 +14,25 @@ internal import Synchronization
   internal import Darwin
 #endif
 
-/// An LMDB environment as liblmdb has it: one directory with `data.mdb` and `lock.mdb`.
+/// An LMDB environment of liblmdb: one directory with `data.mdb` and `lock.mdb`.
 ///
-/// The caller holds a gate around `init` and ``close()``: a process killed inside `mdb_env_open`
-/// beside another opener makes LMDB 0.9 lose acknowledged commits, and closing races with opening in
-/// several releases. There is at most one environment per directory per process. ``Environment`` is
-/// one with a gate of its own; the engine has its own gate, pool and turn to write, and uses this.
+/// The caller holds an open lock around `init` and ``close()``: a process killed inside
+/// `mdb_env_open` while another process opens the file makes LMDB 0.9 lose acknowledged commits,
+/// and closing races with opening in several releases. A process has at most one environment per
+/// directory. ``Environment`` wraps a handle with its own open lock; the engine uses the handle
+/// directly, with its own open lock, pool and writer ticket.
 @safe @usableFromInline
 package final class EnvironmentHandle: Sendable {
   package struct Options: Sendable {
-    /// Bytes of address space, the same for every process of a store; `nil`: what the file says.
+    /// The bytes of address space, equal in every process of a store, or `nil` for the size in the
+    /// file.
     package var mapSize: Int?
-    /// The least this process makes do with, if it has no address space for ``mapSize``; `nil`: an error
-    /// then. A process with a smaller map works as long as the file fits into it.
+    /// The smallest map this process accepts if its address space cannot hold ``mapSize``, or `nil`
+    /// to throw in that case. A process with a smaller map works as long as the file fits into it.
     package var minimumMapSize: Int?
-    /// Named tables.
+    /// The maximum number of named tables.
     package var maximumTables: Int
-    /// Reader slots; counts only for the process that creates `lock.mdb`.
+    /// The number of reader slots; applies only in the process that creates `lock.mdb`.
     package var maximumReaders: Int
     /// Whether each commit waits for the disk.
     package var synchronous: Bool
@@ -51,7 +53,7 @@ package final class EnvironmentHandle: Sendable {
   package let identity: FileIdentity
   // Set once in `init`, cleared once in `close`, which the owner calls when nothing else runs.
   private nonisolated(unsafe) var handle: OpaquePointer?
-  // Both used only by whoever has the process's turn to write.
+  // Both are used only by the thread that holds the process writer lock.
   private nonisolated(unsafe) var writeMap: WriteMapReservation?
   private nonisolated(unsafe) var hasTriedWriteMap = false
   private let locks: LockWaitMonitor?
@@ -74,11 +76,11 @@ package final class EnvironmentHandle: Sendable {
     self.identity = identity
   }
 
-  /// Opens with the largest map that fits: the whole one, or half of it, and so on.
+  /// Opens the environment with the largest map that fits: the full size, half of it, and so on.
   ///
-  /// The first attempt records the size that all processes want in a new file, whether it fits here or
-  /// not. Under a limit on address space no later one takes more than a quarter of it: the program
-  /// needs the rest.
+  /// The first attempt records in a new file the size that all processes request, whether it fits
+  /// here or not. Under a limit on address space, later attempts use at most a quarter of it: the
+  /// program needs the rest.
   private static func makeFittingHandle(
     path: String, options: Options
   ) throws(LMDBError) -> (OpaquePointer, LockWaitMonitor?) {
@@ -128,11 +130,11 @@ package final class EnvironmentHandle: Sendable {
       larder_set_cloexec(descriptor)
       locks = unsafe LockWaitMonitor(of: handle, in: path)
       if let locks { LostWakeupWatchdog.shared.add(locks) }
-      // LMDB learns how the unnamed table is ordered only when somebody asks for it.
+      // LMDB reads the order of the unnamed table only when a call needs it.
       var transaction: OpaquePointer?
       let begun = LockWaitMonitor.during(locks) {
         let begun = unsafe mdb_txn_begin(handle, nil, UInt32(MDB_RDONLY), &transaction)
-        // The dead may have them all.
+        // Stale readers may occupy all slots.
         guard begun == MDB_READERS_FULL, unsafe mdb_reader_check(handle, nil) == MDB_SUCCESS else {
           return begun
         }
@@ -146,7 +148,7 @@ package final class EnvironmentHandle: Sendable {
       return unsafe (handle, locks)
     } catch {
       if let locks { LostWakeupWatchdog.shared.remove(locks) }
-      // mdb_env_create has given us a handle: it must go even when opening failed.
+      // mdb_env_create allocated a handle: free it even if opening failed.
       unsafe mdb_env_close(handle)
       throw error
     }
@@ -157,7 +159,8 @@ package final class EnvironmentHandle: Sendable {
     open.withLock { $0.contains(identity) }
   }
 
-  /// Closes the environment. No transaction may be alive. Under the gate; at most once.
+  /// Closes the environment. The caller holds the open lock, no transaction exists, and this is the
+  /// only call.
   package func close() {
     guard let handle = unsafe handle else { return }
     unsafe self.handle = nil
@@ -167,7 +170,8 @@ package final class EnvironmentHandle: Sendable {
   }
 
   deinit {
-    // An environment that could not be closed under the gate is left to the end of the process.
+    // An environment that could not be closed under the open lock stays open until the process
+    // exits.
     guard unsafe handle != nil else { return }
     if let locks { LostWakeupWatchdog.shared.remove(locks) }
     EnvironmentHandle.open.withLock { _ = $0.remove(identity) }
@@ -186,16 +190,17 @@ package final class EnvironmentHandle: Sendable {
 
   // MARK: Writing
 
-  /// The thread that holds the writer's lock, of any process; `nil` when the lock is free, or where
-  /// its layout is unknown.
+  /// The thread that holds the writer lock, of any process, or `nil` if the lock is free or its
+  /// layout is unknown.
   @inline(__always)
   package var writerThread: Int32? { locks?.writerThread }
 
-  /// Chooses how the next write transaction of this process writes. `WriteMapReservation.swift` has the rules.
+  /// Selects how the next write transaction of this process writes. `WriteMapReservation.swift`
+  /// contains the rules.
   ///
-  /// - Parameter throughMap: Through the map, where that is possible and the disk has room ahead.
-  ///   Only for environments that are not synchronous. Whoever calls this is the only one of the
-  ///   process to write until that transaction has ended.
+  /// - Parameter throughMap: Whether to write through the map, where that is possible and the disk
+  ///   has room ahead. Only for environments that are not synchronous. The caller is the only
+  ///   writer of the process until that transaction has ended.
   package func selectWriteMode(throughMap: Bool) {
     if throughMap, unsafe !hasTriedWriteMap {
       unsafe hasTriedWriteMap = true
@@ -205,31 +210,34 @@ package final class EnvironmentHandle: Sendable {
     writeMap.choose(throughMap: throughMap, after: lastPage)
   }
 
-  /// Where the next transaction writes to; `nil`: to the file.
+  /// The map to which the next transaction writes, or `nil` if it writes to the file.
   var currentWriteMap: WriteMapReservation? {
     guard let writeMap = unsafe writeMap, writeMap.isOn else { return nil }
     return writeMap
   }
 
-  /// Whether this process's transactions write through the map. For whoever has the turn to write.
+  /// Whether this process's transactions write through the map. The caller holds the process writer
+  /// lock.
   package var usesWriteMap: Bool { unsafe writeMap?.isOn ?? false }
 
-  /// Whether a transaction was given up for want of room to write through the map. For the same.
+  /// Whether a transaction was aborted because no room could be reserved for writing through the
+  /// map. The caller holds the process writer lock.
   package var didReservationFail: Bool { unsafe writeMap?.hasRefused ?? false }
 
-  /// The bytes that have blocks on the disk as far as this process has seen to it. For the same.
+  /// The bytes for which this process has reserved blocks on disk. The caller holds the process
+  /// writer lock.
   package var reservedBytes: Int { unsafe writeMap?.bytes ?? 0 }
 
   // MARK: Information
 
-  /// The descriptor of `data.mdb`, to look at its size. Never read, write or close it.
+  /// The descriptor of `data.mdb`, for reading its size. Never read, write or close it.
   package var dataDescriptor: CInt {
     var descriptor: CInt = -1
     unsafe mdb_env_get_fd(pointer, &descriptor)
     return descriptor
   }
 
-  /// The meta page a transaction wrote; see ``MetaPage/read(of:from:)``.
+  /// Returns the meta page that a transaction wrote; see ``MetaPage/read(of:from:)``.
   package func metaPage(of transaction: UInt64) throws(SystemError) -> MetaPage? {
     try MetaPage.read(
       of: transaction, fromDescriptor: dataDescriptor, pageSize: information.pageSize)
@@ -242,7 +250,7 @@ package final class EnvironmentHandle: Sendable {
     return unsafe EnvironmentHandle.sound(lastPage: info.me_last_pgno)
   }
 
-  // Of a damaged meta page it may be anything.
+  // A damaged meta page may contain any number.
   private static func sound(lastPage: Int) -> Int { min(max(lastPage, 0), 1 << 47) }
 
   package typealias Information = EnvironmentInformation
@@ -259,7 +267,7 @@ package final class EnvironmentHandle: Sendable {
       pageSize: Int(stat.ms_psize))
   }
 
-  /// Writes everything committed so far to the disk.
+  /// Writes all commits so far to disk.
   package func synchronize() throws(LMDBError) {
     try unsafe check(mdb_env_sync(pointer, 1), "mdb_env_sync")
   }
@@ -269,18 +277,18 @@ package final class EnvironmentHandle: Sendable {
     let status = waiting {
       unsafe mdb_env_copy2(pointer, directory, compacting ? UInt32(MDB_CP_COMPACT) : 0)
     }
-    // So LMDB says that pages are neither in use nor free: somebody shortened the free list.
+    // LMDB's status if pages are neither in use nor free: the free list was shortened.
     if status == MDB_INCOMPATIBLE {
-      throw LMDBError(.corrupted, during: "mdb_env_copy2 (pages are neither used nor free)")
+      throw LMDBError(.corrupted, during: "mdb_env_copy2 (pages are neither in use nor free)")
     }
     try check(status, "mdb_env_copy2")
   }
 
   // MARK: Readers
 
-  /// Frees the reader slots of processes that no longer live.
+  /// Frees the reader slots of processes that have exited.
   ///
-  /// - Returns: The number of slots freed.
+  /// - Returns: The number of freed slots.
   @discardableResult
   package func clearDeadReaders() throws(LMDBError) -> Int {
     var dead: CInt = 0
@@ -305,7 +313,8 @@ package final class EnvironmentHandle: Sendable {
     guard status >= 0 else {
       throw LMDBError(LMDBError.Code(rawValue: status), during: "mdb_reader_list")
     }
-    // "       pid     thread     txnid", then a line a reader; "-" for a reader at rest.
+    // "       pid     thread     txnid", then a line per reader; "-" for a reader without a
+    // snapshot.
     return lines.text.split(separator: "\n").compactMap { line in
       let fields = line.split(separator: " ")
       guard fields.count == 3, let pid = Int32(fields[0]) else { return nil }
@@ -314,29 +323,30 @@ package final class EnvironmentHandle: Sendable {
   }
 }
 
-/// Numbers about an environment.
+/// The current size, map and reader numbers of an environment.
 public struct EnvironmentInformation: Sendable, Hashable {
-  /// Bytes of address space for the file, in this process.
+  /// The bytes of address space for the file, in this process.
   public let mapSize: Int
-  /// The number of the last page in use; times ``pageSize`` it is about the size of the file.
+  /// The number of the last page in use. Multiplied by ``pageSize``, it is about the size of the
+  /// file.
   public let lastPage: Int
-  /// The id of the last transaction committed.
+  /// The id of the last committed transaction.
   public let lastTransaction: UInt64
-  /// Reader slots there are, for all processes.
+  /// The number of reader slots, for all processes.
   public let maximumReaders: Int
-  /// Reader slots that have been in use at the same moment, at most.
+  /// The largest number of reader slots that have been in use at the same time.
   public let usedReaders: Int
-  /// Bytes of a page.
+  /// The size of a page in bytes.
   public let pageSize: Int
 }
 
 /// One used slot of the reader table.
 public struct EnvironmentReader: Sendable, Hashable {
-  /// The process it belongs to.
+  /// The identifier of the process that owns the slot.
   public let pid: Int32
-  /// The snapshot it holds; `nil` when it rests between reads.
+  /// The id of the snapshot that the reader holds, or `nil` between reads.
   ///
-  /// As long as it is held, no page is used again that a later transaction freed: the file grows by
-  /// what is written meanwhile.
+  /// While a reader holds a snapshot, pages freed by later transactions are not reused, so the file
+  /// grows with every write.
   public let transaction: UInt64?
 }

@@ -4,34 +4,36 @@
 
 internal import LarderSystem
 
-// THE GATE FILE (`gate`, beside `data.mdb` and `lock.mdb`; made by Environment, never deleted)
+// THE OPEN LOCK (`gate`, next to `data.mdb` and `lock.mdb`; created by Environment, never deleted)
 //
-// A process killed inside `mdb_env_open` while another opens the same file makes LMDB 0.9 go back in
-// time: acknowledged commits are lost. Closing races with opening in several releases. So whoever
-// opens or closes holds `flock` on this file, which the kernel takes back from the dead.
+// If a process is killed inside `mdb_env_open` while another opens the same file, LMDB 0.9 returns
+// to an older state: acknowledged commits are lost. Closing races with opening in several releases.
+// So every process holds `flock` on this file while it opens or closes the environment. The kernel
+// releases the lock when the process exits.
 //
-//   locks  flock     around every opening, closing and upgrade of the map
+//   locks  flock     around every open, close and upgrade of the map
 //          byte 0    read-locked by every process that has the environment open: a process that can
-//                    write-lock it is alone
-//          2^40+pid  write-locked by the process itself: a second copy of this library in one process,
-//                    or a process of the same number in another PID namespace, finds it taken
+//                    write-lock it has the environment to itself
+//          2^40+pid  write-locked by the process itself: a second copy of this library in one
+//          process,
+//                    or a process with the same pid in another PID namespace, finds it locked
 //
-//   bytes  0  magic "LMDBgate"      16  PID namespace of those inside, u64
+//   bytes  0  magic "LMDBgate"      16  PID namespace of the current processes, u64
 //          8  version 1, u32        24  map size, one for all processes, u64
-//         12  flags, u32            32  boot of the last opener, u64
-//                                   40  openings begun and not ended, u32;  44  zero, u32
-//                                   48  size the data file is known to have reached, u64
-//                                   56  checksum: XXH64 of what is before
+//         12  flags, u32            32  boot id of the last opener, u64
+//                                   40  opens that started and did not finish, u32;  44  zero, u32
+//                                   48  largest known size of the data file, u64
+//                                   56  checksum: XXH64 of bytes 0 to 55
 //                                   64  writer ticket, u32: the holder's pid + 1, see WriterTicket;
 //                                       68  zero, to 128
 //
-//   flags  1  commits do not wait for the disk    2  closed by the last one, all of it on the disk
-//          4  has been opened once: data.mdb has to be there
+//   flags  1  commits do not wait for the disk    2  closed by the last process, all of it on disk
+//          4  has been opened once: data.mdb must exist
 //
-// The bytes are written only by a process that is alone, but for the end of an opening. Lost or
-// damaged they cost a verification of the data file.
+// Only a process that has the environment to itself writes the bytes, except at the end of an open.
+// If they are lost or damaged, the next open verifies the data file.
 
-/// What the gate file says.
+/// The contents of the gate file.
 struct OpenLockRecord: Equatable {
   static let byteCount = 64
   private static let magic: UInt64 = 0x6574_6167_4244_4D4C
@@ -86,14 +88,16 @@ struct OpenLockRecord: Equatable {
   }
 }
 
-/// The gate of one environment, held while it is opened or closed, and kept open in between.
+/// The open lock of one environment: held while it is opened or closed; the file stays open
+/// between.
 final class EnvironmentOpenLock: Sendable {
   static let name = "gate"
-  private static let everybody: Int64 = 0
+  private static let presenceByte: Int64 = 0
   private static let firstPid: Int64 = 1 << 40
 
   private let file: OwnedFile
-  /// Kept open, so that no other directory gets its number: by that it is known to be open.
+  /// Stays open so that no other directory gets its inode number, which identifies an open
+  /// environment.
   private let directory: OwnedFile
 
   private init(_ file: OwnedFile, _ directory: OwnedFile) {
@@ -101,7 +105,7 @@ final class EnvironmentOpenLock: Sendable {
     self.directory = directory
   }
 
-  /// Waits for the gate of a directory and holds it.
+  /// Waits for the open lock of a directory and acquires it.
   static func enter(_ directory: String, timeout: Duration) throws(LMDBError) -> EnvironmentOpenLock
   {
     let path = "\(directory)/\(name)"
@@ -114,7 +118,7 @@ final class EnvironmentOpenLock: Sendable {
           throw SystemError(errno: 20, operation: "open", path: path)
         }
         if try file.tryExclusiveLock() {
-          // Somebody may have removed the directory between our opening and our lock.
+          // Another process may have removed the directory between the open and the lock.
           if try FileSystem.status(of: path)?.identity == file.status.identity {
             return EnvironmentOpenLock(
               file, try OwnedFile(path: "\(directory)/.", writable: false))
@@ -129,7 +133,7 @@ final class EnvironmentOpenLock: Sendable {
     }
   }
 
-  /// Waits for the gate again, to close.
+  /// Waits for the open lock again, to close the environment.
   func reacquire(_ directory: String, timeout: Duration) throws(LMDBError) {
     let wait = Wait(timeout, "close \(directory)")
     while try !convertingSystemErrors({ () throws(SystemError) in try file.tryExclusiveLock() }) {
@@ -149,23 +153,24 @@ final class EnvironmentOpenLock: Sendable {
       self.operation = operation
     }
 
-    /// - Parameter file: The gate, which another process holds.
+    /// - Parameter file: The gate file, which another process has locked.
     func again(_ file: OwnedFile?) throws(LMDBError) {
       guard Clocks.monotonicNanoseconds() < deadline else {
         let holder = file?.lockHolder
-        let by = holder.map { " (process \($0) holds the gate)" } ?? ""
+        let by = holder.map { " (process \($0) holds the open lock)" } ?? ""
         throw LMDBError(.openTimeout, during: operation + by, pid: holder)
       }
       pause.wait(nanoseconds: 2_000_000)
     }
   }
 
-  // MARK: Whose turn it is to write
+  // MARK: The writer ticket
 
   private static let ticketOffset = OpenLockRecord.byteCount
   private static let mappedBytes = 128
 
-  /// Maps the writer ticket. Its bytes have their blocks: a full disk is an error here, no signal later.
+  /// Maps the writer ticket. Its blocks are allocated here, so a full disk is an error now and not
+  /// a signal later.
   func writerTurn() throws(LMDBError) -> WriterTurn {
     try convertingSystemErrors { () throws(SystemError) in
       if try file.status.size < EnvironmentOpenLock.mappedBytes {
@@ -177,40 +182,46 @@ final class EnvironmentOpenLock: Sendable {
     }
   }
 
-  /// Whether the process with a pid has the environment open; `true` where that is unknown.
+  /// Returns whether the process `pid` has the environment open, or `true` if that is unknown.
   func isPresent(_ pid: Int) -> Bool {
     (try? file.isLockedElsewhere(at: EnvironmentOpenLock.firstPid + Int64(pid))) ?? true
   }
 
-  // MARK: Who is here
+  // MARK: Presence
 
-  /// Whether nobody else has the environment open through the gate; it stays so until ``settle()``.
+  /// Returns whether this process alone has the environment open through the lock file. The result
+  /// stays valid until ``settle()``.
   func isAlone() throws(LMDBError) -> Bool {
     try convertingSystemErrors { () throws(SystemError) in
-      try file.tryLock(.exclusive, at: EnvironmentOpenLock.everybody)
+      try file.tryLock(.exclusive, at: EnvironmentOpenLock.presenceByte)
     }
   }
 
-  /// `false`: this process, or one that carries its number, has the environment open.
+  /// Locks this process's pid byte.
+  ///
+  /// - Returns: `false` if this process, or one with the same pid, already has the environment
+  ///   open.
   func lockPID() throws(LMDBError) -> Bool {
     try convertingSystemErrors { () throws(SystemError) in
       try file.tryLock(.exclusive, at: EnvironmentOpenLock.firstPid + Int64(ProcessIdentity.pid))
     }
   }
 
-  /// From being looked at to having it open.
+  /// Changes the exclusive lock of the check into the shared lock of an open environment.
   func downgradeToShared() throws(LMDBError) {
     _ = try convertingSystemErrors { () throws(SystemError) in
-      try file.tryLock(.shared, at: EnvironmentOpenLock.everybody)
+      try file.tryLock(.shared, at: EnvironmentOpenLock.presenceByte)
     }
   }
 
-  /// Gives all places up.
+  /// Releases all byte-range locks of this process.
   func unlockAll() { _ = try? file.tryLock(.none, at: 0, count: 0) }
 
-  // MARK: What it says
+  // MARK: The record
 
-  /// `nil`: nothing, or nothing that can be believed.
+  /// Reads the record.
+  ///
+  /// - Returns: The record, or `nil` if the file is empty or its record is not valid.
   func record() throws(LMDBError) -> OpenLockRecord? {
     try convertingSystemErrors { () throws(SystemError) in
       OpenLockRecord(try file.read(count: OpenLockRecord.byteCount, at: 0))
@@ -225,7 +236,7 @@ final class EnvironmentOpenLock: Sendable {
   }
 }
 
-/// Errors of the system as errors of the environment.
+/// Runs `work` and converts errors of the system to errors of the environment.
 func convertingSystemErrors<R>(_ work: () throws(SystemError) -> R) throws(LMDBError) -> R {
   do {
     return try work()

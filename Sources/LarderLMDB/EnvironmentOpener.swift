@@ -6,18 +6,21 @@ internal import LarderSystem
 
 // OPENING
 //
-// Under the gate: one process at a time, and one that is killed in here leaves a state the next one
-// understands.
+// All steps run under the open lock: one process at a time, and a process that is killed here
+// leaves a state that the next one recognises.
 //
-//   1  nothing in the directory is a Larder store's, a link, or something else than a file
-//   2  gate: is anybody here? Then what they agreed on holds: namespace, map size, durability
-//   3  nobody: nobody without the gate either (LMDB's own lock on `lock.mdb`); the gate's record says
-//      whether the data file gives reason for doubt: then each page of it is verified
-//   4  the cheap guard, always: both meta pages are sane, so that LMDB can open and map the file
-//   5  nobody: `lock.mdb` gets its blocks, since LMDB would leave a hole that is a SIGBUS on a full
-//      disk. Somebody: reader slots of a dead namesake are freed, which LMDB never does
-//   6  LMDB opens the file; the record that makes a file a Larder store's is looked for
-//   7  the record is completed, this process takes its place, and the gate is let go
+//   1  check that nothing in the directory belongs to a Larder store, is a link, or is not a file
+//   2  open lock: does another process have the environment open? Then its namespace, map size and
+//      durability apply
+//   3  if not: check that no process has it open without the open lock either (LMDB's own lock on
+//      `lock.mdb`); the gate's record shows whether the data file may be damaged; if so, each page
+//      of it is verified
+//   4  the quick check, always: both meta pages are valid, so that LMDB can open and map the file
+//   5  first process: `lock.mdb` gets its blocks, since LMDB would leave a hole that is a SIGBUS on
+//      a full disk. Later process: free reader slots of an exited process with this pid, which LMDB
+//      never does
+//   6  LMDB opens the file; check that it lacks the record that marks a Larder store
+//   7  complete the record, lock this process's byte, and release the open lock
 
 /// Opens the environment in a directory.
 struct EnvironmentOpener {
@@ -72,7 +75,7 @@ struct EnvironmentOpener {
 
   private func prepareDirectory() throws(LMDBError) -> FileIdentity {
     guard !path.isEmpty, !path.utf8.contains(0) else {
-      throw failure(.invalidOption, "the path is empty, or has a zero in it")
+      throw failure(.invalidOption, "the path is empty or contains a zero byte")
     }
     let status = try convertingSystemErrors { () throws(SystemError) in
       if try FileSystem.status(of: path) == nil { try FileSystem.makeDirectories(path) }
@@ -94,7 +97,7 @@ struct EnvironmentOpener {
         try FileSystem.status(of: "\(path)/\(name)", followingLinks: false)
       }
       guard let status else { continue }
-      // By a second name it would have a second gate.
+      // Under a second name, the file would have a second open lock.
       guard status.isRegularFile, status.links == 1 else {
         throw LMDBError.system(20, during: "open \(path)/\(name) (a link, or not a file)")
       }
@@ -102,7 +105,7 @@ struct EnvironmentOpener {
     return status.identity
   }
 
-  // MARK: Under the gate
+  // MARK: Under the open lock
 
   private func open(
     _ identity: FileIdentity, _ gate: EnvironmentOpenLock
@@ -118,7 +121,7 @@ struct EnvironmentOpener {
     try checkQuickly(found)
     if isAlone {
       record.attempts = min(found?.attempts ?? 0, 1000) + 1
-      // Before the first commit that does not wait for the disk, the disk knows of it.
+      // The record must be on disk before the first commit that does not wait for the disk.
       try gate.write(record, synchronously: isOnDemand)
       try reserveLockFile()
     } else {
@@ -150,19 +153,20 @@ struct EnvironmentOpener {
     return handle
   }
 
-  /// Others have it open: what they agreed on holds.
+  /// Returns the record of the processes that have the environment open; checks that the options
+  /// agree.
   private func agree(_ found: OpenLockRecord?) throws(LMDBError) -> OpenLockRecord {
-    guard let found else { throw failure(.damaged, "the file gate, which others use") }
+    guard let found else { throw failure(.damaged, "the file gate, which other processes use") }
     guard found.flags.contains(.onDemand) == isOnDemand else {
-      throw failure(.inUse, "with another durability")
+      throw failure(.inUse, "another process uses another durability")
     }
     guard UInt64(options.mapSize ?? 0) <= found.mapSize else {
-      throw failure(.inUse, "with a map of \(found.mapSize) bytes")
+      throw failure(.inUse, "another process uses a map of \(found.mapSize) bytes")
     }
     return found
   }
 
-  /// Nobody has it open: what can be believed of what is there?
+  /// Checks an environment that no process has open, and returns the record to continue with.
   private func judge(_ found: OpenLockRecord?) throws(LMDBError) -> OpenLockRecord {
     try requireNobodyWithoutGate()
     var record = OpenLockRecord()
@@ -180,38 +184,39 @@ struct EnvironmentOpener {
       if let doubt = doubt(found) { try verify(because: doubt) }
       record.dataBytes = UInt64(status.size)
     } else {
-      if found?.flags.contains(.made) == true { throw failure(.damaged, "data.mdb is gone") }
+      if found?.flags.contains(.made) == true { throw failure(.damaged, "data.mdb is missing") }
       if mapSize == 0 { mapSize = UInt64(EnvironmentOptions.newMapSize) }
     }
     record.mapSize = (mapSize + 65_535) & ~65_535
     return record
   }
 
-  /// LMDB's own lock says whether anybody has the file open, whoever it is.
+  /// Throws if LMDB's own lock shows that a process has the file open without the open lock.
   private func requireNobodyWithoutGate() throws(LMDBError) {
     let isTaken = try convertingSystemErrors { () throws(SystemError) in
       guard try FileSystem.status(of: lockPath) != nil else { return false }
       return try OwnedFile(path: lockPath).isLockedElsewhere(at: 0)
     }
-    if isTaken { throw failure(.inUse, "a program that does not use the gate") }
+    if isTaken { throw failure(.inUse, "a program that does not lock the file gate") }
   }
 
   private func doubt(_ found: OpenLockRecord?) -> String? {
-    guard let found else { return "it comes from elsewhere, or lost its gate" }
-    if found.attempts >= 2 { return "two processes died opening it" }
+    guard let found else { return "it was copied from elsewhere, or its gate file is missing" }
+    if found.attempts >= 2 { return "two processes exited while they opened it" }
     if found.flags.contains(.onDemand), !found.flags.contains(.closed),
       found.boot != ProcessIdentity.bootID
     {
-      return "the system went down while it was written without waiting for the disk"
+      return "the system crashed while it was open with durability onDemand"
     }
-    return options.verification == .always ? "as asked for" : nil
+    return options.verification == .always ? "verification is always" : nil
   }
 
-  /// Of a process that died making the file there is less than the meta pages.
+  /// Removes a data file shorter than its meta pages, which a process left that was killed creating
+  /// it.
   private func removeUnfinished(
     _ found: OpenLockRecord?, _ status: FileStatus
   ) throws(LMDBError) -> Bool {
-    // When its record was written, there was no file, and nothing was ever committed.
+    // The record was written when no file existed, so nothing was ever committed.
     guard let found, !found.flags.contains(.made), found.dataBytes == 0,
       status.size <= 2 * LMDBFormat.pageSizes.upperBound,
       try !quickFindings().isEmpty
@@ -265,14 +270,16 @@ struct EnvironmentOpener {
       "verified because \(doubt): \(finding)")
   }
 
-  /// Makes the names of a new environment survive a loss of power, as commits will.
+  /// Syncs the directory entries of a new environment, so that they survive a loss of power as
+  /// commits do.
   private func synchronizeNames() throws(LMDBError) {
     try convertingSystemErrors { () throws(SystemError) in try FileSystem.synchronizeDirectory(path)
     }
     FileSystem.synchronizeParents(of: path)
   }
 
-  /// LMDB makes as many reader slots as the file has room for.
+  /// Allocates the blocks of `lock.mdb`. LMDB creates as many reader slots as the file has room
+  /// for.
   private func reserveLockFile() throws(LMDBError) {
     let size = (128 + 64 * options.maximumReaders + 4095) & ~4095
     var ownership = BlockOwnership.owned

@@ -2,59 +2,64 @@
 // Copyright 2026 the Larder authors. Licensed under Apache-2.0.
 // SPDX-License-Identifier: Apache-2.0
 
-/// How an environment is opened.
+/// The options with which a process opens an environment.
 ///
 /// ```swift
 /// let options = EnvironmentOptions(mapSize: 16 << 30, durability: .onDemand)
 /// let environment = try Environment(at: "/var/tmp/app/index", options)
 /// ```
 public struct EnvironmentOptions: Sendable, Hashable {
-  /// What a commit has waited for when it returns.
+  /// The storage state that a commit has reached when it returns.
   ///
-  /// It is one for all processes that have the environment open at the same time; the first of them
-  /// chooses. No commit is ever lost by a process being killed, whichever it is.
+  /// All processes that have the environment open at the same time use one durability, chosen by
+  /// the first of them. Killing a process never loses a commit, whatever the durability.
   public enum Durability: Sendable, Hashable {
-    /// For the disk: nothing committed is lost by a crash of the system or a loss of power.
+    /// Each commit waits for the disk: neither a system crash nor a loss of power loses it.
     case everyCommit
-    /// For nothing: several times as fast. ``Environment/synchronize()`` waits for the disk.
+    /// Commits do not wait for the disk and are several times as fast.
+    /// ``Environment/synchronize()`` waits for the disk.
     ///
-    /// A crash of the system may lose commits and may damage the file. The next opening verifies
-    /// the whole file then, and refuses it if it is damaged.
+    /// A system crash may lose commits and may damage the file. The next open verifies the complete
+    /// file and throws ``LMDBError/Code/damaged`` if it is damaged.
     case onDemand
   }
 
-  /// When the whole file is verified before LMDB is let near it.
+  /// The condition under which an open verifies the complete file before LMDB maps it.
   public enum Verification: Sendable, Hashable {
-    /// When there is a reason: the file comes from elsewhere, the system went down while it was
-    /// written with ``Durability-swift.enum/onDemand``, or two processes died opening it.
+    /// Verifies a file that was copied from elsewhere, that was open with
+    /// ``Durability-swift.enum/onDemand`` when the system crashed, or that two processes were
+    /// opening when they were killed.
     case whenDoubtful
-    /// With every opening by a process that is the only one. Reads each page of its trees.
+    /// Verifies the file whenever the first process opens it. Reads each page of its trees.
     case always
   }
 
-  /// Bytes of address space for the file: it can never grow beyond.
+  /// The bytes of address space for the file, which is its maximum size.
   ///
-  /// Only address space; memory and disk are taken by what is stored. It is one for all processes:
-  /// the first to open decides, and it can be made larger (never smaller) by a process that opens
-  /// the environment alone. `nil`: as it is, and 64 GiB for a new environment.
+  /// The map reserves address space only; memory and disk are used by the stored data. All
+  /// processes use one size: the first to open chooses it, and a process that opens the environment
+  /// alone can make it larger, never smaller. `nil` keeps the existing size, or selects 64 GiB for
+  /// a new environment. The range is 1 MiB to 64 TiB.
   public var mapSize: Int?
-  /// How many tables can be open.
+  /// The maximum number of open tables, 1 to 32,768.
   public var maximumTables: Int
-  /// How many reads can go on at the same moment, in all processes together. The first to open decides.
+  /// The maximum number of concurrent reads, in all processes together, 2 to 65,536. The first
+  /// process to open the environment chooses it.
   public var maximumReaders: Int
-  /// What a commit has waited for when it returns.
+  /// The storage state that a commit has reached when it returns.
   public var durability: Durability
-  /// When the whole file is verified before LMDB is let near it.
+  /// The condition under which an open verifies the complete file.
   public var verification: Verification
-  /// How long opening and closing wait for another process that is in either.
+  /// The time that opening and closing wait for another process that opens or closes the
+  /// environment; after it they throw ``LMDBError/Code/openTimeout``.
   public var openTimeout: Duration
-  /// How long a write waits for earlier ones, of all processes, and closing for the transactions of
-  /// this process; then they end with ``LMDBError/Code/writerStalled``.
+  /// The time that a write waits for other writers, of all processes, and that closing waits for
+  /// the transactions of this process; after it they throw ``LMDBError/Code/writerStalled``.
   public var writeTimeout: Duration
-  /// macOS only: opens although a killed writer would block all others there for good.
+  /// Whether to open the environment on macOS, where a killed writer blocks all others permanently.
   public var allowNonRobustLocks: Bool
 
-  /// Makes options; each has a default that is safe.
+  /// Creates options. Each default is safe; the property of the same name describes each parameter.
   public init(
     mapSize: Int? = nil, maximumTables: Int = 128, maximumReaders: Int = 1022,
     durability: Durability = .everyCommit, verification: Verification = .whenDoubtful,
@@ -72,7 +77,8 @@ public struct EnvironmentOptions: Sendable, Hashable {
   }
 
   static let newMapSize = 64 << 30
-  /// Of LMDB's own cursors, a table costs some 100 bytes in each transaction: a limit far beyond use.
+  /// The range of `maximumTables`. LMDB's cursors need about 100 bytes per table in each
+  /// transaction; the upper limit is far beyond normal use.
   static let tableLimits = 1...32_768
   static let readerLimits = 2...65_536
   static let mapLimits = (1 << 20)...Int(LMDBFormat.maximumMapBytes)
@@ -84,16 +90,16 @@ public struct EnvironmentOptions: Sendable, Hashable {
     if let mapSize {
       try require(
         EnvironmentOptions.mapLimits.contains(mapSize),
-        "mapSize is \(mapSize); it is from 1 MiB to 64 TiB")
+        "mapSize is \(mapSize) bytes; the range is 1 MiB to 64 TiB")
     }
     try require(
       EnvironmentOptions.tableLimits.contains(maximumTables),
-      "maximumTables is \(maximumTables); it is from 1 to 32,768")
+      "maximumTables is \(maximumTables); the range is 1 to 32,768")
     try require(
       EnvironmentOptions.readerLimits.contains(maximumReaders),
-      "maximumReaders is \(maximumReaders); it is from 2 to 65,536")
-    try require(openTimeout >= .zero, "openTimeout is negative")
-    try require(writeTimeout >= .zero, "writeTimeout is negative")
+      "maximumReaders is \(maximumReaders); the range is 2 to 65,536")
+    try require(openTimeout >= .zero, "openTimeout is negative; the minimum is zero")
+    try require(writeTimeout >= .zero, "writeTimeout is negative; the minimum is zero")
     #if canImport(Darwin)
       guard allowNonRobustLocks else {
         throw LMDBError(.nonRobustLocks, during: "open \(path)")

@@ -13,21 +13,22 @@ internal import LarderSystem
   internal import Darwin
 #endif
 
-// WHAT A FAILED COMMIT MEANS
+// THE EFFECT OF A FAILED COMMIT
 //
-//   before the meta page   Nothing was committed, and the environment works on. LMDB returns the
-//                          system's error, but EIO for a short `writev`, which is all that it gets of
-//                          a full disk, a quota and a limit on file sizes. A write that was short has
-//                          left errno alone; a disk that failed has set it to EIO.
-//   the meta page          LMDB writes the old contents back without waiting for the disk, and refuses
-//                          every later transaction of the environment with MDB_PANIC. Which of the two
-//                          meta pages is on the disk is unknown until the next commit.
+//   before the meta page   Nothing was committed, and the environment remains usable. LMDB returns
+//                          the system's error, but EIO for a short `writev`, which is its only sign
+//                          of a full disk, a quota and a limit on file sizes. A short write leaves
+//                          errno unchanged; a failing disk sets it to EIO.
+//   the meta page          LMDB writes the old contents back without waiting for the disk, and
+//   rejects
+//                          every later transaction of the environment with MDB_PANIC. It is unknown
+//                          until the next commit which of the two meta pages is on disk.
 
 /// Classifies the errors of `mdb_txn_commit`.
 enum FailedCommit {
   /// - Parameters:
   ///   - code: The result of `mdb_txn_commit`.
-  ///   - systemError: What it left in `errno`, which was zero before.
+  ///   - systemError: The value of `errno` after the call, which was zero before.
   @unsafe static func error(
     _ code: LMDBError.Code, _ systemError: CInt, in environment: OpaquePointer
   ) -> LMDBError {
@@ -41,7 +42,7 @@ enum FailedCommit {
     return LMDBError(LMDBError.Code(rawValue: reason), during: "mdb_txn_commit (a short write)")
   }
 
-  /// Returns whether LMDB refuses every further transaction of the environment.
+  /// Returns whether LMDB rejects every further transaction of the environment.
   @unsafe static func isPanicked(_ environment: OpaquePointer) -> Bool {
     var transaction: OpaquePointer?
     let status = unsafe mdb_txn_begin(environment, nil, UInt32(MDB_RDONLY), &transaction)

@@ -4,13 +4,13 @@
 
 internal import LarderSystem
 
-/// Which entries of a table are meant, and in which order they come.
+/// A range of keys of a table, and the order in which its entries are visited.
 ///
 /// ```swift
-/// KeyRange.all                                      // every entry, in the order of keys
-/// KeyRange.prefix("user:").reversed                 // the last of them first
-/// KeyRange.from("2026-01").upTo("2026-02")          // without the upper one
-/// KeyRange.after(UInt64(41)).through(UInt64(99))    // without the lower one, with the upper one
+/// KeyRange.all                                      // every entry, in key order
+/// KeyRange.prefix("user:").reversed                 // the last entry first
+/// KeyRange.from("2026-01").upTo("2026-02")          // excludes the upper key
+/// KeyRange.after(UInt64(41)).through(UInt64(99))    // without the lower key
 /// ```
 public struct KeyRange: Hashable, Sendable {
   enum Bound: Hashable {
@@ -28,9 +28,9 @@ public struct KeyRange: Hashable, Sendable {
 
   private(set) var lower = Bound.none
   private(set) var upper = Bound.none
-  /// Whether the last entry comes first.
+  /// A Boolean value that indicates whether the last entry is visited first.
   public private(set) var isReversed = false
-  /// Whether it fits tables with keys of one kind only; two different ones fit none.
+  /// The kinds of keys of the bounds; two different kinds match no table.
   private var kinds: Set<Table.Keys> = []
 
   private init() {}
@@ -44,7 +44,7 @@ public struct KeyRange: Hashable, Sendable {
     return copy
   }
 
-  /// Whether it makes sense for a table.
+  /// Returns whether the range matches a table with keys of this kind.
   func fits(_ keys: Table.Keys) -> Bool {
     guard kinds.subtracting([keys]).isEmpty else { return false }
     return keys == .bytes || [lower, upper].allSatisfy { $0.bytes.map { $0.count == 8 } ?? true }
@@ -57,45 +57,57 @@ public struct KeyRange: Hashable, Sendable {
     return copy
   }
 
-  /// The part that begins with `key`.
+  /// Returns the part of the range that starts at `key`, included.
+  ///
+  /// - Parameter key: The lower bound.
   public func from(_ key: some TableKey) -> KeyRange {
     bounded(key) { $0.lower = .including($1) }
   }
 
-  /// The part behind `key`.
+  /// Returns the part of the range after `key`, excluded.
+  ///
+  /// - Parameter key: The lower bound.
   public func after(_ key: some TableKey) -> KeyRange {
     bounded(key) { $0.lower = .excluding($1) }
   }
 
-  /// The part before `key`.
+  /// Returns the part of the range before `key`, excluded.
+  ///
+  /// - Parameter key: The upper bound.
   public func upTo(_ key: some TableKey) -> KeyRange {
     bounded(key) { $0.upper = .excluding($1) }
   }
 
-  /// The part that ends with `key`.
+  /// Returns the part of the range that ends at `key`, included.
+  ///
+  /// - Parameter key: The upper bound.
   public func through(_ key: some TableKey) -> KeyRange {
     bounded(key) { $0.upper = .including($1) }
   }
 
-  /// Every entry.
+  /// Every entry, in key order.
   public static var all: KeyRange { KeyRange() }
-  /// The entries from `key` on.
+  /// Returns the range of entries at and after `key`.
   public static func from(_ key: some TableKey) -> KeyRange { all.from(key) }
-  /// The entries behind `key`.
+  /// Returns the range of entries after `key`.
   public static func after(_ key: some TableKey) -> KeyRange { all.after(key) }
-  /// The entries before `key`.
+  /// Returns the range of entries before `key`.
   public static func upTo(_ key: some TableKey) -> KeyRange { all.upTo(key) }
-  /// The entries up to `key` and itself.
+  /// Returns the range of entries before and at `key`.
   public static func through(_ key: some TableKey) -> KeyRange { all.through(key) }
 
-  /// The entries whose keys begin with `bytes`.
+  /// Returns the range of entries whose keys begin with `bytes`.
+  ///
+  /// - Parameter bytes: The prefix. An empty prefix matches every entry.
   public static func prefix(_ bytes: [UInt8]) -> KeyRange {
     let start = from(bytes)
-    // The first key that comes after all that begin so; after bytes of 255 only, there is none.
+    // The end is the first key after all keys with the prefix; a prefix of 255 bytes only has none.
     guard let last = bytes.lastIndex(where: { $0 < 255 }) else { return start }
     return start.upTo(Array(bytes[..<last]) + [bytes[last] + 1])
   }
 
-  /// The entries whose keys begin with `text`.
+  /// Returns the range of entries whose keys begin with the UTF-8 of `text`.
+  ///
+  /// - Parameter text: The prefix. An empty prefix matches every entry.
   public static func prefix(_ text: String) -> KeyRange { prefix(Array(text.utf8)) }
 }

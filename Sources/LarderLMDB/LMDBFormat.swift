@@ -6,9 +6,9 @@
 //
 // The file is an array of pages of one size (the operating system's when the file was made; 4 to
 // 32 kB). Pages 0 and 1 are metas. Transaction N writes meta N & 1, so the two metas of a file in
-// use carry N and N - 1; a fresh file carries 0 and 0. All other pages up to the last page belong
-// to a tree or stand in the free list. Pages are never changed in place: a transaction writes new
-// ones, and the meta last.
+// use have N and N - 1; a fresh file has 0 and 0. All other pages up to the last page belong to a
+// tree or are in the free list. Pages are never changed in place: a transaction writes new ones,
+// and the meta last.
 //
 //   every page                        meta (page 0, 1), from byte 16     table record (48 bytes)
 //      0  own number        u64         16  magic 0xBEEFC0DE  u32           0  padding       u32
@@ -31,16 +31,16 @@
 //
 // `lower` is 16 + 2 x nodes. Nodes are packed against the end of the page without gaps, each
 // rounded up to an even size, in any order; the offsets are in key order. The first key of a branch
-// page means nothing. Every key of child i is >= branch key i and < branch key i + 1.
+// page is unused. Every key of child i is >= branch key i and < branch key i + 1.
 //
 // A leaf node's data is its value (flags 0); or the number of the first of a run of overflow pages
-// (flag 1), where one 16-byte header, with the count of pages, precedes the whole value; or, in the
-// main table, the record of a named table (flag 2). A run may be longer than its value needs: a
+// (flag 1), where one 16-byte header, with the count of pages, precedes the complete value; or, in
+// the main table, the record of a named table (flag 2). A run may be longer than its value needs: a
 // value replaced by a shorter one within one transaction keeps its pages.
 //
-// The free table's keys are transaction ids; a value is a list of pages freed by then: count u64,
-// then page numbers, descending. A list may be shorter than its room. The free list may name pages
-// that never were written, beyond the end of the file.
+// The free table's keys are transaction ids; a value is a list of the pages that the transaction
+// freed: count u64, then page numbers, descending. A list may be shorter than its space. The free
+// list may contain pages that were never written, beyond the end of the file.
 
 #if canImport(Glibc)
   import Glibc
@@ -52,7 +52,7 @@
   #error("LarderLMDB needs a C library.")
 #endif
 
-/// The numbers of LMDB's file format that more than one place needs.
+/// The constants of LMDB's file format that several files need.
 enum LMDBFormat {
   static let magic: UInt32 = 0xBEEF_C0DE
   static let version: UInt32 = 1
@@ -62,9 +62,9 @@ enum LMDBFormat {
   static let nodeHeaderBytes = 8
   static let tableRecordBytes = 48
   static let maximumKeyBytes = 511
-  /// LMDB's cursors hold no deeper path.
+  /// The depth limit of LMDB's cursors.
   static let maximumDepth = 32
-  /// No larger map fits into the address space of a process.
+  /// The largest map that fits into the address space of a process.
   static let maximumMapBytes: UInt64 = 1 << 46
   /// The root of an empty table.
   static let noPage = UInt64.max
@@ -84,18 +84,19 @@ enum LMDBFormat {
   enum TableFlag {
     static let reverseKey: UInt16 = 0x02
     static let integerKey: UInt16 = 0x08
-    /// MDB_DUPSORT and the flags that only mean something with it.
+    /// MDB_DUPSORT and the flags that apply only with it.
     static let duplicates: UInt16 = 0x04 | 0x10 | 0x20 | 0x40
-    /// MDB_NOSUBDIR, which LMDB keeps in the free table's flags.
+    /// MDB_NOSUBDIR, which LMDB stores in the free table's flags.
     static let noSubdirectory: UInt16 = 0x4000
   }
 
-  /// The largest node that stands in a page; with a larger one, the value goes to overflow pages.
+  /// Returns the size of the largest node in a page; the value of a larger one is in overflow
+  /// pages.
   static func maximumNodeBytes(pageSize: Int) -> Int {
     ((pageSize - pageHeaderBytes) / 2) & ~1 - 2
   }
 
-  /// The overflow pages that a value of `bytes` needs.
+  /// Returns the number of overflow pages that a value of `bytes` needs.
   static func overflowPages(bytes: Int, pageSize: Int) -> UInt64 {
     UInt64((pageHeaderBytes - 1 + bytes) / pageSize + 1)
   }
@@ -103,8 +104,8 @@ enum LMDBFormat {
 
 /// Bytes copied from the file, read by offset in native byte order.
 ///
-/// Callers check an offset against the page before they read and turn a bad one into a finding;
-/// the preconditions here are the second line, so that a mistake there can't read foreign memory.
+/// Callers check an offset against the page before they read, and report a bad one as a finding.
+/// The preconditions here are a second check, so that a mistake there cannot read other memory.
 @safe
 struct FormatBytes {
   private let base: UnsafeRawPointer
@@ -144,7 +145,7 @@ struct FormatBytes {
     return unsafe Array(all[range])
   }
 
-  /// Whether the first key comes before the second as LMDB orders keys under `flags`.
+  /// Returns whether the first key comes before the second in LMDB's order of keys under `flags`.
   ///
   /// Integer keys must have the same size, 4 or 8.
   @inline(__always)
@@ -168,7 +169,7 @@ struct FormatBytes {
     unsafe UnsafeRawBufferPointer(start: base, count: count)
   }
 
-  /// MDB_REVERSEKEY: the last byte counts most.
+  /// Compares keys of a table with MDB_REVERSEKEY: the last byte is the most significant.
   private func reversed(_ first: Range<Int>, precedes second: Range<Int>) -> Bool {
     for step in stride(from: 1, through: min(first.count, second.count), by: 1) {
       let left = unsafe all[first.upperBound - step]
@@ -179,7 +180,7 @@ struct FormatBytes {
   }
 }
 
-/// What LMDB knows of one table (its `MDB_db`).
+/// LMDB's record of one table (its `MDB_db`).
 struct TableRecord: Equatable {
   var padding: UInt32
   var flags: UInt16
@@ -190,7 +191,7 @@ struct TableRecord: Equatable {
   var entries: UInt64
   var root: UInt64
 
-  /// A table without a page.
+  /// The record of a table without a page.
   static let empty = TableRecord(flags: 0, root: LMDBFormat.noPage)
 
   private init(flags: UInt16, root: UInt64) {
@@ -199,7 +200,7 @@ struct TableRecord: Equatable {
     self.root = root
   }
 
-  /// A table of which nothing is known but the order of its keys.
+  /// Returns a record of a table of which only the order of its keys is known.
   static func lost(flags: UInt16) -> TableRecord {
     TableRecord(flags: flags, root: LMDBFormat.noPage)
   }
@@ -216,7 +217,7 @@ struct TableRecord: Equatable {
   }
 }
 
-/// A meta page: where a snapshot begins.
+/// A meta page: the roots of a snapshot.
 struct MetaRecord {
   var number: UInt64
   var pageFlags: UInt16

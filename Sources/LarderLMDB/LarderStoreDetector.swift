@@ -4,21 +4,22 @@
 
 internal import LarderSystem
 
-// A Larder store is more than its LMDB files: a mapped table tells every process which keys a commit
-// has touched, and records tell how much is stored. A transaction past all that would have other
-// processes serve stale values from memory. So its files are recognised and never opened here.
+// A Larder store consists of more than its LMDB files: a shared-memory table contains the stamp of
+// every changed key, and records contain the counters. After a transaction that bypasses them,
+// other processes would serve stale values from memory. So this module recognises the files and
+// rejects them.
 
 /// Recognises the files of a Larder store.
 enum LarderStoreDetector {
-  /// What tells that a directory is a store's root, or a part of one; `nil`: it is not.
+  /// Returns the file name that marks the directory as a store's root or a part of one, or `nil`.
   static func found(in directory: String) throws(SystemError) -> String? {
     let names = try FileSystem.names(in: directory)
     if names.contains("CURRENT") { return "CURRENT" }
-    // A generation: its data file stands beside the table that all processes map.
+    // A generation: its data file is next to the shared-memory table.
     if names.contains("shared.table") { return "shared.table" }
-    // A store that lost its CURRENT, and the place of a cache's files.
+    // A store that lost its CURRENT, and the directory of a cache's files.
     for name in names where isGeneration(name) || isVersion(name) {
-      // A file of that name is nobody's mark.
+      // A name alone is not enough: other programs may use it.
       let inside = (try? FileSystem.names(in: "\(directory)/\(name)")) ?? []
       if inside.contains("shared.table") || isVersion(name) && inside.contains("CURRENT") {
         return name
@@ -34,13 +35,13 @@ enum LarderStoreDetector {
     name.hasPrefix(prefix) && UInt64(name.dropFirst(prefix.utf8.count)) != nil
   }
 
-  /// Whether a data file, wherever it stands, carries the record that says what a store is.
+  /// Returns whether a data file, at any path, contains the record that marks a store.
   static func stand(in environment: EnvironmentHandle) throws(LMDBError) -> Bool {
     let transaction = try ReadTransaction(in: environment)
     guard let record = try transaction.value(forKey: Array("meta".utf8), in: .main) else {
       return false
     }
-    // StoreRecords.swift of the engine describes it: the checksum at 80 is of what is before.
+    // StoreRecords.swift of the engine describes it: the checksum at 80 covers bytes 0 to 79.
     guard let checksum: UInt64 = record.integer(at: 80), let bytes = record.slice(0..<80) else {
       return false
     }

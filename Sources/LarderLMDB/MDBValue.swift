@@ -7,8 +7,8 @@ internal import CLarderLMDB
 // MDB_val ⇄ RawSpan. The only lifetime casts of the module are here.
 
 extension MDB_val {
-  /// The bytes LMDB points at. They are valid until the transaction ends or, in a write
-  /// transaction, until its next update: the caller ties them to its transaction.
+  /// The bytes to which LMDB points. They are valid until the transaction ends or, in a write
+  /// transaction, until its next update: the caller ties their lifetime to its transaction.
   var span: RawSpan {
     @_lifetime(immortal) get {
       let span = unsafe RawSpan(_unsafeStart: mv_data, byteCount: mv_size)
@@ -17,7 +17,7 @@ extension MDB_val {
   }
 }
 
-/// Calls LMDB with a key made of an integer; returns its status.
+/// Calls LMDB with an integer key and returns its status.
 @unsafe @inline(__always)
 func withKey(_ key: UInt64, _ call: (UnsafeMutablePointer<MDB_val>) -> CInt) -> CInt {
   var storage = key
@@ -27,7 +27,7 @@ func withKey(_ key: UInt64, _ call: (UnsafeMutablePointer<MDB_val>) -> CInt) -> 
   }
 }
 
-/// Calls LMDB with a key or value made of bytes; returns its status.
+/// Calls LMDB with a key or value of bytes and returns its status.
 @unsafe @inline(__always)
 func withValue(_ span: RawSpan, _ call: (UnsafeMutablePointer<MDB_val>) -> CInt) -> CInt {
   unsafe span.withUnsafeBytes { bytes in

@@ -4,18 +4,18 @@
 
 package import LarderSystem
 
-/// The meta page of one snapshot: with it, the snapshot can be put in force again for as long as none
-/// of its pages was written over.
+/// The meta page of one snapshot. It can make the snapshot current again as long as none of its
+/// pages was overwritten.
 package struct MetaPage: Sendable, Hashable {
   package static let count = LMDBFormat.metaBytes
 
-  /// Header and meta as they stand in the file.
+  /// The bytes of header and meta, in the layout of the file.
   package let bytes: [UInt8]
   package let transactionID: UInt64
   package let lastPage: UInt64
   package let pageSize: Int
 
-  /// `nil` when the bytes are no meta page LMDB could have written.
+  /// Creates a meta page, or returns `nil` if LMDB cannot have written the bytes.
   package init?(_ bytes: [UInt8]) {
     guard bytes.count == MetaPage.count else { return nil }
     let record = unsafe bytes.withUnsafeBytes { unsafe MetaRecord(FormatBytes($0)) }
@@ -36,12 +36,12 @@ package struct MetaPage: Sendable, Hashable {
     unsafe bytes.withUnsafeBytes { unsafe MetaRecord(FormatBytes($0)) }
   }
 
-  /// Reads the meta page a transaction wrote, from a file others may write to.
+  /// Reads the meta page a transaction wrote, from a file that other processes may write.
   ///
-  /// It may be torn by a later transaction: the caller knows whether one can have begun to write it
-  /// over, and asks after this has returned.
+  /// A later transaction may overwrite the page during the read: after the call, the caller checks
+  /// whether one can have started to.
   ///
-  /// - Returns: `nil`: it is another transaction's, or damaged.
+  /// - Returns: The page, or `nil` if it is damaged or of another transaction.
   package static func read(
     of transaction: UInt64, fromDescriptor descriptor: CInt, pageSize: Int
   ) throws(SystemError) -> MetaPage? {
@@ -51,7 +51,7 @@ package struct MetaPage: Sendable, Hashable {
     return page
   }
 
-  /// The newer of the two metas of a file nobody writes to.
+  /// Returns the newer of the two metas of a file that no process writes.
   package static func newest(in file: OwnedFile) throws(SystemError) -> MetaPage? {
     let first = MetaPage(try file.read(count: count, at: 0))
     guard let size = first?.pageSize else { return nil }
@@ -59,7 +59,7 @@ package struct MetaPage: Sendable, Hashable {
     return first!.transactionID > second.transactionID ? first : second
   }
 
-  /// The same snapshot under the number of another transaction.
+  /// Returns the same snapshot with the id of another transaction.
   package func renumbered(_ transaction: UInt64) -> MetaPage {
     var copy = bytes
     copy.store(transaction & 1, at: 0)
@@ -67,10 +67,11 @@ package struct MetaPage: Sendable, Hashable {
     return MetaPage(copy)!
   }
 
-  /// Puts the snapshot in force in a file nobody has open: in the meta page of its number, and in
-  /// the other one under the number before it, as if its last transaction had changed nothing.
+  /// Makes the snapshot current in a file that no process has open: writes the meta page of its id,
+  /// and the other meta page with the id before it, as if the last transaction had changed nothing.
   ///
-  /// The caller syncs the file. Killed between the two, it is done again.
+  /// The caller syncs the file. If the process is killed between the two writes, recovery repeats
+  /// them.
   package func write(to file: OwnedFile) throws(SystemError) {
     precondition(transactionID > 0)
     for page in [renumbered(transactionID - 1), self] {
@@ -80,9 +81,10 @@ package struct MetaPage: Sendable, Hashable {
 }
 
 extension StructuralVerifier {
-  /// Verifies the snapshot of a meta page in a file nobody writes, whatever the file's own metas say.
+  /// Verifies the snapshot of a meta page in a file that no process writes, independently of the
+  /// file's own metas.
   ///
-  /// - Throws: when the file can't be opened or read.
+  /// - Throws: `LMDBFileError` if the file cannot be opened or read.
   package static func verify(path: String, from meta: MetaPage) throws(LMDBFileError) -> Report {
     let file = try DataFile(path: path)
     var inspection = try VerificationState(descriptor: file.descriptor)

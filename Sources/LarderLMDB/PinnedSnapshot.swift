@@ -4,16 +4,16 @@
 
 internal import LarderSystem
 
-/// A snapshot kept for as long as its owner likes: no writer uses a page again that it reaches.
+/// A pinned snapshot: while this object exists, no writer reuses a page that the snapshot reaches.
 ///
-/// LMDB gives a page that transaction F freed to a writer only when the oldest snapshot any reader
-/// holds is newer than F. The writer looks through the reader table when it first wants such a page,
-/// so a snapshot taken before that is seen by it.
+/// LMDB gives a page that transaction F freed to a writer only if the oldest snapshot of any reader
+/// is newer than F. The writer reads the reader table when it first needs such a page, so it finds
+/// every snapshot taken before that.
 package final class PinnedSnapshot {
   package let id: UInt64
   private var transaction: ReadTransaction?
 
-  /// Takes the newest snapshot. It has to be let go before the environment is closed.
+  /// Pins the newest snapshot. It must be released before the environment is closed.
   package init(in environment: EnvironmentHandle) throws(LMDBError) {
     let begun = try ReadTransaction(in: environment)
     id = begun.id
@@ -21,5 +21,5 @@ package final class PinnedSnapshot {
   }
 }
 
-// The transaction is touched by `init`, then only by whoever drops the last reference.
+// `init` uses the transaction, then only the thread that drops the last reference.
 extension PinnedSnapshot: @unchecked Sendable {}

@@ -4,15 +4,15 @@
 
 internal import LarderSystem
 
-/// Walks the entries of a range, forwards or backwards, inside one transaction.
+/// A position in a range of entries that moves forwards or backwards, inside one transaction.
 ///
 /// ```swift
 /// var cursor = try transaction.cursor(over: people, .prefix("a").reversed)
 /// while try cursor.next() { print(cursor.keyBytes, cursor.value.byteCount) }
 /// ```
 ///
-/// It cannot outlive the transaction, and while it is in use nothing can be changed in it: both are
-/// compile errors. So is keeping what it lends beyond its next step.
+/// The compiler rejects code in which the cursor outlives its transaction, code that changes the
+/// transaction while the cursor is in use, and code that keeps a key or value after the next step.
 @safe
 public struct RangeCursor: ~Copyable, ~Escapable {
   private enum Position { case before, inside, behind }
@@ -54,10 +54,11 @@ public struct RangeCursor: ~Copyable, ~Escapable {
 
   // MARK: Steps
 
-  /// Goes on to the next entry of the range, the first one to begin with.
+  /// Moves to the next entry of the range; the first call moves to the first entry.
   ///
-  /// - Returns: `false`: there is none any more.
-  /// - Complexity: amortised O(1); the first step O(log *n*).
+  /// - Returns: Whether there is an entry; `false` at the end of the range.
+  /// - Throws: ``LMDBError`` if LMDB cannot read a page.
+  /// - Complexity: Amortised O(1); O(log *n*) for the first step.
   @_lifetime(self: copy self)
   public mutating func next() throws(LMDBError) -> Bool {
     let isThere: Bool
@@ -96,7 +97,7 @@ public struct RangeCursor: ~Copyable, ~Escapable {
 
   @_lifetime(self: copy self)
   private mutating func move(atLeast key: [UInt8]) throws(LMDBError) -> Bool {
-    // No key is empty: every one comes after that.
+    // No key is empty, so every key comes after an empty one.
     key.isEmpty ? try cursor.moveToFirst() : try cursor.move(atLeast: key)
   }
 
@@ -108,7 +109,8 @@ public struct RangeCursor: ~Copyable, ~Escapable {
     }
   }
 
-  /// Negative: the current key comes before `bound`; zero: it is the same.
+  /// Compares the current key with `bound`: negative if the key comes first, zero if they are
+  /// equal.
   private func order(_ bound: [UInt8]) -> Int {
     if isInteger {
       let (current, bound) = (cursor.currentInteger, nativeInteger(bound))
@@ -120,17 +122,17 @@ public struct RangeCursor: ~Copyable, ~Escapable {
 
   // MARK: The current entry
 
-  /// The current key; empty when there is no current entry.
+  /// The current key, or an empty span without a current entry.
   public var key: RawSpan {
     @_lifetime(borrow self) get { position == .inside ? cursor.currentKey : RawSpan() }
   }
 
-  /// The current value; empty when there is no current entry.
+  /// The current value, or an empty span without a current entry.
   public var value: RawSpan {
     @_lifetime(borrow self) get { position == .inside ? cursor.currentValue : RawSpan() }
   }
 
-  /// The current key of a table with integers; zero when there is none.
+  /// The current key of a table with integer keys, or zero without a current entry.
   public var integerKey: UInt64 { isInteger && position == .inside ? cursor.currentInteger : 0 }
 
   /// A copy of the current key.
@@ -140,7 +142,7 @@ public struct RangeCursor: ~Copyable, ~Escapable {
   public var valueBytes: [UInt8] { value.copied() }
 }
 
-/// The integer that eight bytes are on this machine.
+/// Returns the integer that eight bytes encode in native byte order.
 private func nativeInteger(_ bytes: [UInt8]) -> UInt64 {
   guard bytes.count == 8 else { return 0 }
   return unsafe bytes.withUnsafeBytes { unsafe $0.loadUnaligned(as: UInt64.self) }

@@ -5,14 +5,19 @@
 internal import CLarderLMDB
 internal import LarderSystem
 
-// What a snapshot can be asked by everybody: each call looks whether the table is of this environment
-// and has such keys. The engine, which knows, asks by handles.
+// The public reads of a snapshot: each call checks that the table belongs to this environment and
+// has keys of this kind. The engine skips these checks and uses handles.
 
 extension ReadTransaction {
-  /// The value of a key, or `nil`; lent as long as this transaction is.
+  /// Returns the value of a key without copying it; the span is valid as long as this transaction.
   ///
-  /// - Throws: ``LMDBError/Code/badValueSize`` for a key that is empty or longer than 511 bytes.
-  /// - Complexity: O(log *n*); nothing is copied.
+  /// - Parameters:
+  ///   - key: The key.
+  ///   - table: A table of the same environment.
+  /// - Returns: The value, or `nil` if the key does not exist.
+  /// - Throws: ``LMDBError/Code/badValueSize`` if the key is empty or longer than 511 bytes;
+  ///   ``LMDBError/Code/keyKindMismatch``; ``LMDBError/Code/wrongEnvironment``.
+  /// - Complexity: O(log *n*).
   @_lifetime(borrow self)
   public func value<Key: TableKey>(
     forKey key: Key, in table: Table
@@ -21,17 +26,34 @@ extension ReadTransaction {
     return unsafe _overrideLifetime(value.span, borrowing: self)
   }
 
-  /// A copy of the value of a key, or `nil`.
+  /// Returns a copy of the value of a key, or `nil` if the key does not exist.
+  ///
+  /// - Parameters:
+  ///   - key: The key.
+  ///   - table: A table of the same environment.
+  /// - Throws: As ``value(forKey:in:)``.
+  /// - Complexity: O(log *n*) plus the copy.
   public func bytes<Key: TableKey>(forKey key: Key, in table: Table) throws(LMDBError) -> [UInt8]? {
     unsafe try Lookup.value(forKey: key, in: table, handle)?.span.copied()
   }
 
-  /// Whether there is such a key.
+  /// Returns whether a key exists.
+  ///
+  /// - Parameters:
+  ///   - key: The key.
+  ///   - table: A table of the same environment.
+  /// - Throws: As ``value(forKey:in:)``.
+  /// - Complexity: O(log *n*).
   public func contains<Key: TableKey>(key: Key, in table: Table) throws(LMDBError) -> Bool {
     unsafe try Lookup.value(forKey: key, in: table, handle) != nil
   }
 
-  /// A walk over the entries of a table, before the first of `range`.
+  /// Returns a cursor before the first entry of a range.
+  ///
+  /// - Parameters:
+  ///   - table: A table of the same environment.
+  ///   - range: The range of keys and the order of the visit.
+  /// - Throws: ``LMDBError/Code/keyKindMismatch``; ``LMDBError/Code/wrongEnvironment``.
   @_lifetime(borrow self)
   public func cursor(
     over table: Table, _ range: KeyRange = .all
@@ -39,7 +61,16 @@ extension ReadTransaction {
     try RangeCursor(over: table, range, in: self)
   }
 
-  /// Lends every entry of a range to `body`, in order; an error of `body` ends the walk.
+  /// Calls `body` with every entry of a range, in order.
+  ///
+  /// - Parameters:
+  ///   - table: A table of the same environment.
+  ///   - range: The range of keys and the order of the visit.
+  ///   - body: A closure that gets key and value, valid during the call. An error of it ends the
+  ///     visit.
+  /// - Throws: What `body` throws; ``LMDBError/Code/keyKindMismatch``;
+  ///   ``LMDBError/Code/wrongEnvironment``.
+  /// - Complexity: O(*k* + log *n*) for *k* of *n* entries.
   public func forEach(
     in table: Table, _ range: KeyRange = .all,
     _ body: (_ key: RawSpan, _ value: RawSpan) throws -> Void
@@ -48,7 +79,10 @@ extension ReadTransaction {
     while try cursor.next() { try body(cursor.key, cursor.value) }
   }
 
-  /// How large a table is.
+  /// Returns the size and shape of a table.
+  ///
+  /// - Parameter table: A table of the same environment.
+  /// - Throws: ``LMDBError/Code/wrongEnvironment``.
   ///
   /// - Complexity: O(1).
   public func statistics(of table: Table) throws(LMDBError) -> TableStatistics {
@@ -57,9 +91,9 @@ extension ReadTransaction {
   }
 }
 
-/// Looking up, for both kinds of transactions.
+/// Lookups for both kinds of transactions.
 enum Lookup {
-  /// Where LMDB has the value: valid until the transaction ends or changes something.
+  /// Returns LMDB's bytes of the value: valid until the transaction ends or changes.
   static func value<Key: TableKey>(
     forKey key: Key, in table: Table, _ transaction: OpaquePointer
   ) throws(LMDBError) -> MDB_val? {
@@ -74,12 +108,12 @@ enum Lookup {
     return unsafe value
   }
 
-  /// Calls LMDB with a key of a table; returns its status.
+  /// Calls LMDB with a key of a table and returns its status.
   @unsafe @inline(__always)
   static func withKey(
     _ key: RawSpan, of table: Table, _ call: (UnsafeMutablePointer<MDB_val>) -> CInt
   ) -> CInt {
-    // LMDB believes that all keys of such a table have one size.
+    // LMDB assumes that all keys of such a table have one size.
     if table.keys == .integers, key.byteCount != 8 { return MDB_BAD_VALSIZE }
     return unsafe withValue(key, call)
   }

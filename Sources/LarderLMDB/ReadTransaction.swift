@@ -7,12 +7,13 @@ internal import LarderSystem
 
 /// One consistent snapshot of an environment.
 ///
-/// ``Environment/withReadTransaction(_:)`` lends it. It pins the pages freed after it began, so it must
-/// be short: no waiting, no suspension. What it lends cannot outlive it: that is a compile error.
+/// ``Environment/withReadTransaction(_:)`` passes it to a closure. It prevents the reuse of pages
+/// freed after it began, so it must be short: no waiting, no suspension. The compiler rejects code
+/// in which its spans and cursors outlive it.
 @safe
 public struct ReadTransaction: ~Copyable {
   let handle: OpaquePointer
-  /// Whether the transaction ends with this value; a write transaction lends its own.
+  /// Whether the transaction ends with this value; a write transaction shares its handle.
   private let isOwned: Bool
 
   init(lending handle: OpaquePointer) {
@@ -32,7 +33,7 @@ public struct ReadTransaction: ~Copyable {
 
   deinit { if isOwned { unsafe mdb_txn_abort(handle) } }
 
-  /// Opens a table. The handle is good only after ``keepTables()``.
+  /// Opens a table. The handle is valid only after ``keepTables()``.
   package func table(
     _ name: String, keys: Table.Keys
   ) throws(LMDBError) -> TableHandle? {
@@ -49,10 +50,10 @@ public struct ReadTransaction: ~Copyable {
     try unsafe check(mdb_txn_commit(handle), "mdb_txn_commit")
   }
 
-  /// Gives the snapshot up and keeps the reader slot.
+  /// Releases the snapshot and keeps the reader slot.
   package mutating func reset() { unsafe mdb_txn_reset(handle) }
 
-  /// Takes the newest snapshot after ``reset()``.
+  /// Acquires the newest snapshot after ``reset()``.
   ///
   /// - Returns: Its id.
   package mutating func renew() throws(LMDBError) -> UInt64 {
@@ -63,7 +64,7 @@ public struct ReadTransaction: ~Copyable {
   /// The id of the newest transaction this snapshot contains.
   public var id: UInt64 { unsafe UInt64(mdb_txn_id(handle)) }
 
-  /// The bytes stored for an integer key, valid as long as this transaction is.
+  /// Returns the bytes stored for an integer key, valid as long as this transaction.
   @_lifetime(borrow self)
   package func value(forKey key: UInt64, in table: TableHandle) throws(LMDBError) -> RawSpan? {
     let handle = unsafe handle
@@ -73,7 +74,7 @@ public struct ReadTransaction: ~Copyable {
     return unsafe _overrideLifetime(value.span, borrowing: self)
   }
 
-  /// The bytes stored for a key of bytes, valid as long as this transaction is.
+  /// Returns the bytes stored for a byte key, valid as long as this transaction.
   @_lifetime(borrow self)
   package func value(forKey key: [UInt8], in table: TableHandle) throws(LMDBError) -> RawSpan? {
     let handle = unsafe handle
@@ -91,14 +92,14 @@ public struct ReadTransaction: ~Copyable {
     return TableStatistics(stat)
   }
 
-  /// Returns how many pages transactions after `transaction` have freed: those that a reader with that
-  /// snapshot keeps from being used again.
+  /// Returns the number of pages that transactions after `transaction` have freed: a reader with
+  /// that snapshot prevents their reuse.
   package func pagesFreed(after transaction: UInt64) throws(LMDBError) -> Int {
     var cursor = try Cursor(over: TableHandle(handle: 0, name: nil), in: self)
     var pages = 0
     var found = try cursor.moveToLast()
     while found, cursor.currentInteger > transaction {
-      // A list of page numbers that begins with its length.
+      // The value is a list of page numbers that begins with its length.
       pages &+= Int(clamping: cursor.currentValue.integer(at: 0, as: UInt64.self) ?? 0)
       found = try cursor.moveToPrevious()
     }

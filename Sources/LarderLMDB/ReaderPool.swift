@@ -5,23 +5,23 @@
 internal import LarderSystem
 internal import Synchronization
 
-/// A read transaction that rests between reads, keeping its reader slot.
+/// A read transaction that is reset between reads and keeps its reader slot.
 @usableFromInline
 package final class PooledReader {
   package let index: Int
-  /// The token of the thread that has it; zero: it is free.
+  /// The token of the thread that holds the reader, or zero if it is free.
   fileprivate let holder = Atomic<UInt64>(0)
-  // Owned by the holder, of which there is one: nobody else is there to be kept out of them, which
-  // the runtime would do by three entries in a list at each read.
+  // Only the holder, a single thread, accesses these, so exclusivity holds without the runtime
+  // check, which would add three list entries to each read.
   @exclusivity(unchecked) private var transaction: ReadTransaction?
   @exclusivity(unchecked) private var isBegun = false
-  /// A second transaction; see ``publishes(_:in:)``. It rests between its uses.
+  /// A second transaction; see ``publishes(_:in:)``. It is reset between its uses.
   @exclusivity(unchecked) private var probe: ReadTransaction?
   @exclusivity(unchecked) private var isProbeBegun = false
 
   init(index: Int) { self.index = index }
 
-  /// Takes the newest snapshot.
+  /// Acquires the newest snapshot.
   ///
   /// - Returns: Its transaction id.
   package func renew(in environment: EnvironmentHandle) throws(LMDBError) -> UInt64 {
@@ -55,7 +55,7 @@ package final class PooledReader {
     return published == id
   }
 
-  /// Takes it for a thread, if it is free.
+  /// Acquires the reader for a thread, if it is free.
   fileprivate func take(for thread: UInt64) -> Bool {
     holder.load(ordering: .relaxed) == 0
       && holder.compareExchange(expected: 0, desired: thread, ordering: .acquiring).exchanged
@@ -63,7 +63,7 @@ package final class PooledReader {
 
   fileprivate func giveBack() { holder.store(0, ordering: .releasing) }
 
-  /// Ends the transaction and gives its reader slot back.
+  /// Ends the transaction and releases its reader slot.
   package func drop() {
     unsafe isBegun = false
     unsafe transaction = nil
@@ -76,7 +76,7 @@ package final class PooledReader {
     unsafe probe = nil
   }
 
-  /// Lends the snapshot taken last.
+  /// Calls a closure with the snapshot acquired last.
   @inline(__always)
   package func withTransaction<R>(
     _ body: (borrowing ReadTransaction) throws -> R
@@ -85,35 +85,36 @@ package final class PooledReader {
   }
 }
 
-// The transaction is touched only by the thread that became the holder, with acquire and release.
+// Only the thread that became the holder, with acquire and release, accesses the transaction.
 extension PooledReader: @unchecked Sendable {}
 
 /// The read transactions of this process in one environment.
 ///
-/// Taking one and giving it back is two atomic operations. Twice as many as cores are in use
-/// usually; a thread that finds all taken waits the microseconds a read takes. Those who hold one may
-/// want another, though, for a read inside a read: after a while a thread takes one of the reserve.
-/// Where that is used up as well, and every holder waits for one more, one of them is refused: the
-/// others go on with what it gives back. Nobody waits for longer than the time limit.
+/// Acquiring and releasing a reader are two atomic operations. Normally the pool uses twice as many
+/// readers as there are cores. A thread that finds all of them held waits the microseconds that a
+/// read takes. Their holders may themselves wait for another reader, for a nested read: so after a
+/// while a thread acquires a reader of the reserve. If the reserve is used up as well and every
+/// holder waits for one more, one of them throws, and the others continue with the readers that it
+/// releases. No thread waits longer than the time limit.
 @safe @usableFromInline
 package final class ReaderPool: Sendable {
   private let readers: [PooledReader]
-  // Sound: those of `readers`, which live as long; reached so, no reference is counted.
+  // Safe: the pointers of `readers`, which live as long; access through them counts no reference.
   private nonisolated(unsafe) let uncounted: UnsafeMutablePointer<Unmanaged<PooledReader>>
-  /// So many are in use usually; the rest are the reserve.
+  /// The number of readers in normal use; the rest are the reserve.
   private let usual: Int
   private let isClosed = Atomic<Bool>(false)
-  /// How many readers are held by threads that wait for another.
+  /// The number of readers that are held by threads waiting for another.
   private let stuck = Atomic<Int>(0)
   private let timeLimit: UInt64
 
-  /// Rounds without a free one until the reserve is taken.
+  /// The number of rounds without a free reader before a thread uses the reserve.
   private static let patience = 256
 
-  /// No reader is to be had.
+  /// The error of a thread that gets no reader.
   package struct Exhausted: Error {
     package let capacity: Int
-    /// Whether the thread itself holds some.
+    /// Whether the thread itself holds readers.
     package let isNested: Bool
   }
 
@@ -137,7 +138,7 @@ package final class ReaderPool: Sendable {
     return readers.count { $0.holder.load(ordering: .relaxed) == token }
   }
 
-  /// A reader for this thread alone, or `nil` when the pool was closed.
+  /// Acquires a reader for this thread alone, or returns `nil` if the pool is closed.
   @inline(__always)
   package func take() throws(Exhausted) -> PooledReader? {
     let token = OSThread.token
@@ -147,16 +148,16 @@ package final class ReaderPool: Sendable {
     return try search(token, from: start)
   }
 
-  /// Keeps the pool from being closed, if the reader this thread starts at is free and it is open.
+  /// Prevents the pool from closing, if the pool is open and this thread's first reader is free.
   ///
-  /// - Returns: What to ``leave(_:)``; `nil`: take a reader.
+  /// - Returns: The argument for ``leave(_:)``, or `nil` if the caller must acquire a reader.
   package func enter() -> Int? {
     let token = OSThread.token
     let index = start(token)
     guard unsafe uncounted[index]._withUnsafeGuaranteedRef({ $0.take(for: token) }) else {
       return nil
     }
-    // Who closes takes all readers after it has said so.
+    // The closing thread acquires all readers after it has set `isClosed`.
     if !isClosed.load(ordering: .acquiring) { return index }
     leave(index)
     return nil
@@ -166,13 +167,15 @@ package final class ReaderPool: Sendable {
     unsafe uncounted[index]._withUnsafeGuaranteedRef { $0.giveBack() }
   }
 
-  /// Threads start at different readers, so that the usual case is one exchange.
+  /// Returns the reader at which this thread starts. Threads start at different readers, so the
+  /// usual case is one exchange.
   @inline(__always)
   private func start(_ token: UInt64) -> Int {
     Int(truncatingIfNeeded: ((token >> 12) ^ (token >> 20)) & 0xFFFF) % usual
   }
 
-  /// Who closes takes all readers after it has said so.
+  /// Returns `nil` if the pool is closed. The closing thread acquires all readers after it has set
+  /// `isClosed`.
   @inline(__always)
   private func admitted(_ reader: PooledReader) -> PooledReader? {
     if isClosed.load(ordering: .acquiring) {
@@ -192,7 +195,7 @@ package final class ReaderPool: Sendable {
       OSThread.yield()
     }
     if let reader = anyFree(token) { return admitted(reader) }
-    // All are taken, and there is time: is there a way on at all?
+    // All readers are held, and time is left: check whether any holder can continue.
     let held = heldHere
     stuck.add(held, ordering: .sequentiallyConsistent)
     let deadline = Clocks.monotonicNanoseconds() &+ timeLimit
@@ -202,7 +205,7 @@ package final class ReaderPool: Sendable {
         stuck.subtract(held, ordering: .sequentiallyConsistent)
         return admitted(reader)
       }
-      // Only one of those who wait is refused, whoever is first.
+      // Only one of the waiting threads throws: the first one.
       let isUnprobeable =
         held > 0
         && stuck.compareExchange(
@@ -225,7 +228,7 @@ package final class ReaderPool: Sendable {
 
   package func giveBack(_ reader: PooledReader) { reader.giveBack() }
 
-  /// Gives the slots of resting readers back to LMDB.
+  /// Releases LMDB's slots of the unused readers.
   package func releaseIdle() {
     let token = OSThread.token
     for reader in readers where reader.take(for: token) {
@@ -234,10 +237,10 @@ package final class ReaderPool: Sendable {
     }
   }
 
-  /// Admits no further reads, waits for those that go on, and ends every transaction.
+  /// Rejects further reads, waits for the reads in progress, and ends every transaction.
   ///
   /// - Parameter deadline: A time of the monotonic clock, in nanoseconds.
-  /// - Returns: `false`: a read has not ended by then, and the pool is open as before.
+  /// - Returns: `false` if a read did not end by then; the pool is open as before.
   @discardableResult
   package func close(until deadline: UInt64 = .max) -> Bool {
     isClosed.store(true, ordering: .sequentiallyConsistent)
@@ -253,12 +256,13 @@ package final class ReaderPool: Sendable {
       }
       reader.drop()
     }
-    // A thread that takes one now releases it at once; this thread is not inside a read for good.
+    // A thread that acquires a reader now releases it at once. This thread must not stay counted as
+    // inside a read.
     for reader in readers { reader.giveBack() }
     return true
   }
 
-  /// Admits reads after ``close(until:)``.
+  /// Allows reads again after ``close(until:)``.
   package func reopen() { isClosed.store(false, ordering: .sequentiallyConsistent) }
 }
 
@@ -266,26 +270,31 @@ package final class ReaderPool: Sendable {
 //
 // LMDB reads the published transaction id N first and copies the roots from N's meta page after it.
 // Transaction N + 2 overwrites that page. So a snapshot N is valid if N + 2 had not begun when the
-// roots were copied; else the reader is reset and renewed again. No rule waits for a writer:
+// roots were copied; else the reader is reset and renewed again. Neither rule waits for a writer:
 //
-//   R2      (the engine) writers announce their transaction in shared memory before it has any effect:
+//   R2      (the engine) writers announce their transaction in shared memory before it has any
+//   effect:
 //           valid if the newest one announced is at most N + 1.
-//   publish (an environment without shared memory) N + 2 begins after N + 1 is published, by its writer
-//           or, after a kill, by the next one: valid if the newest published transaction is still N.
+//   publish (an environment without shared memory) N + 2 begins after N + 1 is published, by its
+//   writer
+//           or, after a kill, by the next one: valid if the newest published transaction is still
+//           N.
 //
-// The newest *meta page* is no measure: a durable commit makes it visible long before the id is
-// published, and a writer that is killed in between leaves it so until another one begins.
+// The newest *meta page* is not a criterion: a durable commit makes it visible long before the id
+// is published, and a writer that is killed in between leaves it so until another one begins.
 
 extension ReaderPool {
-  /// The most renewals of one snapshot: each one more means that a commit came in between.
+  /// The maximum number of renewals of one snapshot: each further one means that a commit
+  /// intervened.
   @usableFromInline static let renewalLimit = 1_000_000
 
-  /// Renews the snapshot of a reader until `isValid` accepts it. The one path for it.
+  /// Renews the snapshot of a reader until `isValid` accepts it. All renewals use this function.
   ///
-  /// - Parameter isValid: Called with the snapshot's transaction id; applies one of the rules above.
-  ///   If it throws, the reader is reset.
+  /// - Parameter isValid: Called with the snapshot's transaction id; applies one of the rules
+  ///   above. If it throws, the reader is reset.
   /// - Returns: The id of the snapshot's transaction.
-  /// - Throws: `LMDBError` with `problem` if no snapshot is accepted; what LMDB and `isValid` throw.
+  /// - Throws: `LMDBError` with `problem` if no snapshot is accepted; the errors of LMDB and
+  ///   `isValid`.
   @inlinable @inline(__always)
   package func renew(
     _ reader: PooledReader, in environment: EnvironmentHandle,
@@ -328,7 +337,7 @@ extension ReaderPool {
   ) throws(LMDBError) -> Bool {
     // The reader's slot is visible to every writer that begins from here on.
     atomicMemoryFence(ordering: .sequentiallyConsistent)
-    // N + 1 has not written its meta page: it is not published either.
+    // N + 1 has not written its meta page, so it is not published either.
     if environment.lastTransaction == id { return true }
     do {
       return try reader.publishes(id, in: environment)

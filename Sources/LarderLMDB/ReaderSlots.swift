@@ -7,17 +7,17 @@ package import LarderSystem
 // LMDB'S READER TABLE (`lock.mdb`), as 0.9 lays it out: a header of 128 bytes (magic u32 at 0,
 // format u32 at 4), then slots of 64 bytes: transaction id u64, pid i32.
 
-/// Cleans LMDB's reader table of slots LMDB itself never cleans.
+/// Frees slots of LMDB's reader table that LMDB itself never frees.
 package enum ReaderSlots {
   private static let header = 128
   private static let slotSize = 64
   private static let magic: UInt32 = 0xBEEF_C0DE
 
-  /// Frees the slots that carry this process's pid before it opens the environment.
+  /// Frees the slots with this process's pid before it opens the environment.
   ///
-  /// No living process of this PID namespace can own them; containers, where every process is
-  /// pid 1 or 7, meet them all the time. Only legal under the gate and while this process does not
-  /// have the environment open: closing the file would drop LMDB's own locks.
+  /// No living process of this PID namespace can own them. They are frequent in containers, where
+  /// every process is pid 1 or 7. The caller holds the open lock and does not have the environment
+  /// open: closing the file would release LMDB's own locks.
   package static func clear(pid: Int32, inLockFile path: String) throws(SystemError) {
     guard try FileSystem.status(of: path) != nil else { return }
     let file = try OwnedFile(path: path)

@@ -6,32 +6,33 @@ internal import CLarderLMDB
 package import LarderSystem
 internal import Synchronization
 
-// PLACES
+// LOCATION CACHE
 //
-// A walk through the tree waits for memory at each of its levels. Whoever remembers where in the map
-// a record lay, under which snapshot, and what its checksum was, can look there at once, without a
-// snapshot. That is sound however the pages have changed since, if the caller
+// A descent through the tree waits for memory at each of its levels. This cache stores where in the
+// map a record was, under which snapshot, and its checksum, so that a reader can access the bytes
+// directly, without a snapshot. That is valid however the pages have changed since, if the caller
 //
-// * judges a copy of the bytes by their checksum: whatever has become of the page, the bytes are
-//   those the snapshot had, or they are not used;
-// * knows that nothing of the key was written since the snapshot, which a seal is for;
-// * keeps the environment open meanwhile, so that the map is there.
+// * checks a copy of the bytes against the checksum: whatever the page contains by then, the bytes
+//   are those of the snapshot, or they are not used;
+// * ensures that no write to the key followed the snapshot, by validation of the read version
+//   (`seal`);
+// * keeps the environment open during the access, so that the map exists.
 //
-// The table is this process's own, as large as it gets, and most of it is never touched in a small
-// store: 65,536 lines of two places each. A line is one of the processor's.
+// The table belongs to this process and has a fixed size; most of it is never touched in a small
+// store: 65,536 lines of two slots each. A line is one cache line of the processor.
 //
 //      0  tag       u64   hash ^ checksum ^ address * P ^ seal * Q
 //      8  address   u64   of the record in the map, and its length in the upper 16 bits
-//     16  seal      u64
+//     16  seal      u64   inverted read version
 //     24  checksum  u64
-//     32  the other place
+//     32  the other slot
 //
-// The words are written and read one by one, by all threads at once: words of different writers have
-// no tag that fits.
+// All threads write and read the words one by one, concurrently: if the words of a slot come from
+// different writers, its tag does not match.
 
-/// Where a record lay in the map, and what it was.
+/// The location of a record in the map, with its checksum.
 package struct RecordLocation: Sendable {
-  /// The inverted label of the snapshot that had the record there.
+  /// The inverted commit version of the snapshot that had the record at the location.
   package let readVersion: UInt64
   package let checksum: UInt64
   fileprivate let address: UInt64
@@ -47,19 +48,19 @@ package struct RecordLocation: Sendable {
   }
 }
 
-/// Where records were last seen in the map of one environment.
+/// The locations of recently read records in the map of one environment.
 @safe
 package final class RecordLocationCache: Sendable {
-  // Sound: they point into the mapping, and what lies there are atomics.
+  // Safe: they point into the mapping, which contains atomics there.
   private nonisolated(unsafe) let words: UnsafeMutablePointer<Atomic<UInt64>>
   private let memory: MappedRegion
   private let mask: UInt64
 
   private static let wordsOfLine = 8
-  /// Longer records have no place: what is saved is little beside the copy.
+  /// The longest cached record; for longer ones, copying costs more than the cache saves.
   private static let maximumLength = 0xFFFF
 
-  /// - Parameter lines: A power of two; two places each.
+  /// - Parameter lines: The number of lines, a power of two, of two slots each.
   package init(lines: Int = 1 << 16) throws(SystemError) {
     precondition(lines > 0 && lines & (lines - 1) == 0, "lines are a power of two")
     mask = UInt64(lines - 1)
@@ -70,14 +71,14 @@ package final class RecordLocationCache: Sendable {
 
   @inline(__always)
   private func line(_ hash: UInt64) -> UnsafeMutablePointer<Atomic<UInt64>> {
-    // The low bits choose a stamp's slot; others here, or all keys of a slot would share few lines.
+    // The low bits choose a stamp slot; with other bits here, the keys of one slot use many lines.
     unsafe words + Int(truncatingIfNeeded: (hash &>> 16) & mask) &* Self.wordsOfLine
   }
 
-  /// Has the line of a hash fetched while something else is done.
+  /// Prefetches the line of a hash.
   package func prefetch(_ hash: UInt64) { unsafe LarderSystem.prefetch(line(hash)) }
 
-  /// The place remembered for a hash.
+  /// Returns the location stored for a hash.
   @inline(__always)
   package func place(of hash: UInt64) -> RecordLocation? {
     let line = unsafe line(hash)
@@ -95,17 +96,17 @@ package final class RecordLocationCache: Sendable {
     return place.address != 0 && place.tag(hash) == tag ? place : nil
   }
 
-  /// Has what is at a place fetched, at most its first 1024 bytes. Whether the map is there still does
-  /// not matter.
+  /// Prefetches the record at a location, at most its first 1024 bytes. The map need not exist any
+  /// more.
   @inline(__always)
   package func prefetch(_ place: RecordLocation) {
     guard let start = unsafe place.start else { return }
     unsafe larder_prefetch(start, min(place.count, 1024))
   }
 
-  /// Remembers where a record of the map lies. What was seen there longest ago makes room.
+  /// Stores the location of a record of the map. It replaces the older entry of the line.
   ///
-  /// - Parameter record: The bytes as a transaction of the environment lent them.
+  /// - Parameter record: The bytes in the map, borrowed from a transaction of the environment.
   package func remember(_ record: RawSpan, of hash: UInt64, readVersion: UInt64, checksum: UInt64) {
     guard record.byteCount <= Self.maximumLength else { return }
     let address = unsafe record.withUnsafeBytes { UInt64(UInt(bitPattern: $0.baseAddress)) }
@@ -122,7 +123,8 @@ package final class RecordLocationCache: Sendable {
     unsafe target[3].store(place.checksum, ordering: .relaxed)
   }
 
-  /// Whether the second place of a line is the one to write to: that of the hash, or the older.
+  /// Returns whether to write to the second slot of a line: the one with the hash, or the older
+  /// one.
   private func isBetter(
     _ second: UnsafeMutablePointer<Atomic<UInt64>>,
     than first: UnsafeMutablePointer<Atomic<UInt64>>, for hash: UInt64
@@ -133,13 +135,13 @@ package final class RecordLocationCache: Sendable {
     if unsafe second[1].load(ordering: .relaxed) == 0 || place(of: hash, at: second) != nil {
       return true
     }
-    // Seals are inverted: the greater one is the older.
+    // Read versions are inverted: the greater one is the older.
     return unsafe second[2].load(ordering: .relaxed) >= first[2].load(ordering: .relaxed)
   }
 
-  /// Lends the bytes that are at a place now.
+  /// Calls a closure with the bytes now at a location.
   ///
-  /// They may change while they are looked at. The caller keeps the environment open.
+  /// The bytes may change during the call. The caller keeps the environment open.
   @inline(__always)
   package func withBytes<R>(at place: RecordLocation, _ body: (RawSpan) throws -> R) rethrows -> R {
     let bytes = unsafe UnsafeRawBufferPointer(start: place.start, count: place.count)

@@ -2,19 +2,19 @@
 // Copyright 2026 the Larder authors. Licensed under Apache-2.0.
 // SPDX-License-Identifier: Apache-2.0
 
-// Step 4: leaves that nothing leads to any more.
+// Step 4: leaves that are no longer referenced.
 
 extension SalvageReader {
-  /// Takes the leaves that are neither reached nor free and whose keys were lost.
+  /// Reads the leaves that are neither reached nor free and whose keys were lost.
   mutating func scavenge() {
     let candidates = findLeaves()
     guard !candidates.isEmpty else { return }
-    // Leaves of the main table first: they may have the records of the others.
+    // Leaves of the main table first: they may contain the records of the other tables.
     let isMainLost = gaps.contains { $0.source == 0 }
     if isMainLost {
       for page in candidates { scavenge(page, only: 0, withTables: true) }
     }
-    // A table whose record is still lost has all its pages here.
+    // All pages of a table whose record is still lost are here.
     if isMainLost {
       for flags in [LMDBFormat.TableFlag.integerKey, 0] {
         let tree = Tree(kind: .named, record: .lost(flags: flags))
@@ -25,7 +25,7 @@ extension SalvageReader {
     for page in candidates { scavenge(page, only: nil) }
   }
 
-  /// Pages that look like leaves, in what is neither reached nor free.
+  /// Returns the pages with the layout of leaves among those that are neither reached nor free.
   private mutating func findLeaves() -> [UInt64] {
     var result: [UInt64] = []
     var page: UInt64 = 2
@@ -41,7 +41,7 @@ extension SalvageReader {
       switch inspection.bytes.uint16(at: 10) {
       case LMDBFormat.PageFlag.leaf: result.append(page)
       case LMDBFormat.PageFlag.overflow:
-        // What is inside a value is not looked at as if it were a page.
+        // The inside of a value is not searched for pages.
         let count = UInt64(inspection.bytes.uint32(at: 12))
         if count > 1, count - 1 <= lastPage - page { page += count - 1 }
       default: break
@@ -50,16 +50,17 @@ extension SalvageReader {
     return result
   }
 
-  /// Takes a page that fits a gap. One that fits those of several tables is nobody's in particular.
+  /// Reads a page that fits a gap. A page that fits gaps of several tables is assigned to none of
+  /// them.
   private mutating func scavenge(_ page: UInt64, only source: Int?, withTables: Bool = false) {
     guard !inspection.isClaimed(page) else { return }
-    // What doesn't fit is no damage: it was only tried.
+    // A page that does not fit is not damage: drop the findings of the attempt.
     let findings = inspection.report.findings
     defer { inspection.report.findings = findings }
     var found: (gap: Gap, level: StructuralVerifier.Level)?
     var isAmbiguous = false
     for gap in gaps where source == nil || gap.source == source {
-      // A few integers are often in the order of bytes as well.
+      // A few integers are often in byte order as well.
       if let found, found.gap.hasIntegerKeys != gap.hasIntegerKeys { break }
       guard found?.gap.source != gap.source, let level = fit(page, gap) else { continue }
       if found == nil { found = (gap, level) } else if gap.source != 2 { isAmbiguous = true }

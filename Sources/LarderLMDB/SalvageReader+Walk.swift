@@ -2,19 +2,19 @@
 // Copyright 2026 the Larder authors. Licensed under Apache-2.0.
 // SPDX-License-Identifier: Apache-2.0
 
-// Steps 1 to 3: which snapshot, what is free, and what its trees still lead to.
+// Steps 1 to 3: the snapshot, its free pages, and the data that its trees still reach.
 
 extension SalvageReader {
   // MARK: Metas
 
-  /// Reads the metas that are there and say nothing impossible.
+  /// Reads the metas that exist and have possible values.
   mutating func readMetas() {
     guard inspection.isRegularFile else {
       inspection.note(.notAFile, nil, "is not a regular file")
       return
     }
     if let meta = readMeta(0, at: 0) { metas[0] = meta }
-    // Where the second meta page is depends on the page size, which the first one tells.
+    // The position of the second meta page depends on the page size, which the first one contains.
     let sizes = metas[0].map { [$0.pageSize] } ?? [4_096, 8_192, 16_384, 32_768]
     for size in sizes {
       inspection.pageSize = size
@@ -40,7 +40,7 @@ extension SalvageReader {
     return meta
   }
 
-  /// The meta to start from, and the other one if its snapshot may still be whole.
+  /// Returns the meta to start from, and the other one if its snapshot may still be complete.
   mutating func chooseSnapshot() -> (MetaRecord, older: MetaRecord?)? {
     guard let first = metas[0], let second = metas[1] else {
       report.mayMissCommits = true
@@ -52,17 +52,17 @@ extension SalvageReader {
     case .right: break
     case .doubtful: report.mayMissCommits = true
     case .wrong:
-      // A number lies: the lists tell which snapshot came after which.
+      // One id is wrong: the free lists show which snapshot came after which.
       let ids = "\(newer.transactionID) after \(older.transactionID)"
       inspection.note(
-        .transactionIDs, nil, "metas of transactions \(ids), whose free lists say otherwise")
+        .transactionIDs, nil, "metas of transactions \(ids), which contradicts the free lists")
       report.mayMissCommits = true
       return (older, newer)
     }
     if newer.transactionID == 0 || newer.transactionID - older.transactionID == 1 {
       return (newer, older)
     }
-    // One of them lies. A sound tree speaks for it.
+    // One of the ids is wrong. A valid tree decides which.
     let ids = "\(first.transactionID) and \(second.transactionID)"
     inspection.note(.transactionIDs, nil, "metas of transactions \(ids)")
     report.mayMissCommits = true
@@ -81,7 +81,7 @@ extension SalvageReader {
 
   // MARK: A snapshot
 
-  /// Reads what a meta leads to.
+  /// Reads everything that a meta reaches.
   mutating func read(_ meta: MetaRecord, older: MetaRecord?) {
     leaves = []
     gaps = []
@@ -90,7 +90,7 @@ extension SalvageReader {
     report.pagesRead = 0
     inspection.filePages = inspection.fileBytes / UInt64(meta.pageSize)
     guard inspection.filePages > 2 else { return }
-    // The last page never gets smaller; one that did, or is nowhere near the file, is damaged.
+    // The last page never decreases; one that did, or is far from the end of the file, is damaged.
     let isBelievable =
       meta.lastPage >= older?.lastPage ?? 0
       && meta.lastPage < inspection.filePages + inspection.fileBytes / 8
@@ -121,7 +121,7 @@ extension SalvageReader {
       && inspection.report.findings.count == before && !inspection.isFull && isBelievable
     report.pagesRead += inspection.report.pagesReached
     if !report.isFreeListSound {
-      inspection.note(.freeList, nil, "cannot be trusted: nothing is searched for")
+      inspection.note(.freeList, nil, "is damaged, so lost leaves are not searched")
       for word in inspection.claimed.indices { inspection.claimed[word] = 0 }
     }
     free = inspection.claimed
@@ -132,12 +132,12 @@ extension SalvageReader {
     return word < free.count && free[word] & (UInt64(1) << (page % 64)) != 0
   }
 
-  /// Whether a value's first page is free, so that the value is an old one.
+  /// Returns whether a value's first page is free, so that the value is an old one.
   func isFree(_ first: UInt64, bytes: Int) -> Bool { isFree(first) }
 
   // MARK: Trees
 
-  /// Step 3: walks one tree; what is not to be had becomes a gap.
+  /// Step 3: walks one tree; an unreadable part becomes a gap.
   mutating func walk(_ table: Tree, source: Int) {
     var tree = table
     guard inspection.checkRecord(tree) else {
@@ -192,7 +192,7 @@ extension SalvageReader {
   ) -> (StructuralVerifier.Level, isLeaf: Bool)? {
     guard inspection.checkRange(page, count: 1) else { return nil }
     guard !inspection.isClaimed(page) else {
-      // In use and free: which is wrong cannot be told, so nothing old may be let in.
+      // In use and free: it cannot be decided which is wrong, so old pages must not be read.
       if isFree(page) { report.isFreeListSound = false }
       inspection.note(.pageUsedTwice, page, "is in use or free elsewhere")
       return nil
@@ -212,20 +212,22 @@ extension SalvageReader {
     return inspection.claim(page) ? (level, isLeaf) : nil
   }
 
-  /// Reads a page; `false`: it is not there, or not what it should be.
+  /// Reads a page.
+  ///
+  /// - Returns: `false` if the page does not exist or is not the expected one.
   mutating func readPage(_ page: UInt64, into base: Int) -> Bool {
     let size = inspection.pageSize
     guard
       (try? inspection.read(size, from: page * UInt64(size), into: base)) == size,
       inspection.bytes.uint64(at: base) == page
     else {
-      inspection.note(.pageLayout, page, "cannot be read, or calls itself another page")
+      inspection.note(.pageLayout, page, "cannot be read, or has another page number")
       return false
     }
     return true
   }
 
-  /// Books a page that is lost, and the keys it had.
+  /// Records a lost page and the keys it contained.
   private mutating func lose(
     _ tree: Tree, _ source: Int, _ lower: Range<Int>?, _ upper: Range<Int>?, page: UInt64?
   ) {
@@ -235,7 +237,8 @@ extension SalvageReader {
       Gap(tree: tree, source: source, lower: lower.map(bytes.copy), upper: upper.map(bytes.copy)))
   }
 
-  /// Takes a leaf that was checked and claimed: its values' pages are in use, its tables are walked.
+  /// Reads a leaf that was checked and claimed: marks its values' pages as used and walks its
+  /// tables.
   mutating func take(
     _ page: UInt64, _ level: StructuralVerifier.Level, tree: Tree, source: Int, isScavenged: Bool
   ) {
@@ -272,11 +275,12 @@ extension SalvageReader {
     for page in first..<first + count { _ = inspection.claim(page) }
   }
 
-  /// The main table one commit earlier: names and numbers, in case the newest are lost.
+  /// Reads the main table of the previous commit: names and ids, in case the newest are lost.
   private mutating func walkOlderMain(_ older: MetaRecord) {
     let (claimed, damaged, gaps) = (inspection.claimed, self.damaged, self.gaps)
     let (isSound, freeBefore) = (report.isFreeListSound, free)
-    // Its pages were freed by the newest commit, and are not used again before the next but one.
+    // The newest commit freed its pages; they are reused by the next commit but one at the
+    // earliest.
     for word in inspection.claimed.indices { inspection.claimed[word] = 0 }
     free = []
     walk(Tree(kind: .main, record: older.main), source: 1)

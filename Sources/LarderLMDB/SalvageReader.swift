@@ -4,28 +4,28 @@
 
 // READING A DAMAGED DATA FILE
 //
-// LMDB is never asked about a file that is damaged. This reader takes what is left of it from the
-// bytes, as the structural verifier reads them: pread only, each page checked before anything of it
+// LMDB is never called for a damaged file. This reader recovers the rest of the data from the
+// bytes, as the structural verifier reads them: pread only, each page checked before anything in it
 // is followed, each page at most once, time and memory bounded by the size of the file.
 //
-//     1  Metas. Of those that are credible, the newest. With both there and one transaction apart
-//        it is the last one committed; otherwise commits may be missing, which the report says.
-//     2  The free list, whole, first: a page that it names is no page of the snapshot.
-//     3  The main table and the named ones. A page that is not what its parent says (its number, its
-//        kind, its layout, the order of its keys, their place between the parent's keys), or that is
-//        in the free list, is skipped; the range of keys lost with it is a gap.
-//     4  Gaps: below a damaged branch there are whole leaves that nothing leads to any more. They are
-//        neither reached nor free, so they are looked for there, and taken when all their keys lie in
-//        a gap.
+//     1  Metas. Of the valid ones, the newest. If both exist and are one transaction apart, it is
+//        the last one committed; otherwise commits may be missing, which the report contains.
+//     2  The free list, complete, first: a page in it is not a page of the snapshot.
+//     3  The main table and the named ones. A page that is not what its parent requires (its
+//        number, its kind, its layout, the order of its keys, their position between the parent's
+//        keys), or that is in the free list, is skipped; the range of keys lost with it is a gap.
+//     4  Gaps: below a damaged branch there are complete leaves without a reference. They are
+//        neither reached nor free, so the reader searches there, and uses a leaf if all its keys
+//        are in a gap.
 //
 // Old pages are the danger of step 4: LMDB never clears a page, and a leaf from before last week's
-// removal looks as good as any. They all stand in the free list. So nothing is searched for unless
-// the free list is sound, and no page of it is also in use; a value that was replaced or removed
-// would come back otherwise. For the same reason a page in use that is also free is given up: which
-// of the two is wrong cannot be told.
+// removal is as well-formed as any. All old pages are in the free list. So the search runs only if
+// the free list is valid and no page of it is also in use; otherwise a replaced or removed value
+// would reappear. For the same reason a page in use that is also free is skipped: it cannot be
+// decided which of the two is wrong.
 //
-// What cannot be seen here: bytes of values (checksums of entries are for that), and a page that the
-// disk silently left as it was some commits ago, in its place, with keys in order.
+// Not detected here: changed bytes of values (checksums of entries detect those), and a page that
+// the disk silently left in an older state, at its position, with keys in order.
 
 #if canImport(Glibc)
   import Glibc
@@ -35,49 +35,49 @@
   import Darwin
 #endif
 
-/// Takes what is readable from a damaged LMDB data file that nobody has open.
+/// A reader of the valid data of a damaged LMDB data file that no process has open.
 package struct SalvageReader: ~Copyable {
-  /// What was met.
+  /// The result of a salvage read.
   package struct Report: Sendable {
-    /// The transaction whose snapshot was read.
+    /// The id of the transaction whose snapshot was read.
     package var transactionID: UInt64 = 0
-    /// Pages read, overflow runs included.
+    /// The number of pages read, overflow runs included.
     package var pagesRead: UInt64 = 0
-    /// Pages that are in use and cannot be read, or cannot be told from foreign ones.
+    /// The number of pages in use that are unreadable or not distinguishable from other pages.
     package var pagesDamaged: UInt64 = 0
-    /// Leaves found without anything leading to them.
+    /// The number of leaves found without a reference to them.
     package var pagesScavenged: UInt64 = 0
-    /// Pages that neither a table nor the free list has. Known only with a sound free list.
+    /// The number of pages in neither a table nor the free list. Known only with a valid free list.
     package var pagesUnreachable: UInt64 = 0
     /// Whether the last commit or commits may be missing: a meta page was not usable.
     package var mayMissCommits = false
-    /// Whether the free list could be read and contradicts nothing.
+    /// Whether the free list is readable and consistent.
     package var isFreeListSound = false
-    /// What was found wrong, at most ``StructuralVerifier/maximumFindings``.
+    /// The findings, at most ``StructuralVerifier/maximumFindings``.
     package var findings: [StructuralVerifier.Finding] = []
   }
 
-  /// Where nodes come from.
+  /// The origin of nodes.
   package enum Source: Hashable, Sendable {
     case main
     case table(String)
-    /// The main table as it was one commit before, read when the newest is damaged.
+    /// The main table as of the previous commit, read if the newest is damaged.
     case olderMain
-    /// Leaves that belong to a table whose record is lost.
+    /// The leaves of a table whose record is lost.
     case unknown
   }
 
-  /// A key and where its value is.
+  /// A key and the location of its value.
   package struct Node: Sendable {
     package let key: [UInt8]
     package let value: Value
-    /// Whether nothing led to the leaf it stands in.
+    /// Whether the leaf of the node was found without a reference.
     package let isScavenged: Bool
   }
 
   package enum Value: Sendable {
     case inline([UInt8])
-    /// In pages of its own: the first one, and the length in bytes.
+    /// A value in separate pages: the first page, and the length in bytes.
     case overflow(first: UInt64, count: Int)
   }
 
@@ -107,14 +107,14 @@ package struct SalvageReader: ~Copyable {
   var leaves: [Leaf] = []
   var gaps: [Gap] = []
   var damaged: Set<UInt64> = []
-  /// One bit for each page in the free list.
+  /// A bitmap of the pages in the free list.
   var free: [UInt64] = []
-  /// The last page of the snapshot, as far as the file holds it.
+  /// The last page of the snapshot that the file contains.
   var lastPage: UInt64 = 0
 
   /// Reads the structure of the file at `path`.
   ///
-  /// - Throws: when the file cannot be opened.
+  /// - Throws: `LMDBFileError` if the file cannot be opened.
   package init(path: String) throws(LMDBFileError) {
     let file = try StructuralVerifier.DataFile(path: path)
     let inspection = try StructuralVerifier.VerificationState(descriptor: file.descriptor)
@@ -123,7 +123,7 @@ package struct SalvageReader: ~Copyable {
     readMetas()
     guard let (meta, older) = chooseSnapshot() else { return }
     read(meta, older: older)
-    // Nothing to go by, and nothing may be searched for: the snapshot before is better than none.
+    // No data and no safe search: the previous snapshot is better than none.
     if let older, !gaps.isEmpty, !report.isFreeListSound, !sources.contains(where: \.isTable) {
       let findings = self.inspection.report.findings
       read(older, older: nil)
@@ -134,21 +134,21 @@ package struct SalvageReader: ~Copyable {
     report.pagesDamaged = UInt64(damaged.count)
   }
 
-  /// Whether keys are lost, and values of a kind that cannot be told.
+  /// Whether keys are lost, and values of an unknown kind.
   package var hasGaps: Bool { !gaps.isEmpty }
 
-  /// Whether there is a snapshot at all: one of the meta pages is usable.
+  /// Whether a snapshot exists: one of the meta pages is usable.
   package var hasSnapshot: Bool { metas.contains { $0 != nil } }
 
   // MARK: Nodes
 
-  /// Lends every readable node of a source, in no order to rely on.
+  /// Calls `body` with every readable node of a source, in unspecified order.
   package mutating func forEachNode(of source: Source, _ body: (Node) throws -> Void) throws {
     guard let number = sources.firstIndex(of: source) else { return }
     let kind: Tree.Kind = number < 2 ? .main : .named
     let record = TableRecord.empty
     for leaf in leaves where leaf.source == number {
-      // Checked once already; but it is read anew.
+      // The page was checked before; it is read again, so check again.
       guard readPage(leaf.page, into: 0),
         let count = inspection.checkLayout(
           leaf.page, base: 0, isLeaf: true, tree: Tree(kind: kind, record: record))
@@ -160,8 +160,8 @@ package struct SalvageReader: ~Copyable {
     }
   }
 
-  /// A node of the page in the first slot, which was checked; `nil` for the records of tables and
-  /// for values in pages that are free.
+  /// Returns a node of the page in the first slot, which was checked, or `nil` for a record of a
+  /// table and for a value in free pages.
   private func node(_ index: Int, isScavenged: Bool) -> Node? {
     let bytes = inspection.bytes
     let start = inspection.node(index, at: 0)
@@ -181,7 +181,7 @@ package struct SalvageReader: ~Copyable {
     }
   }
 
-  /// What reads the bytes of values, for as long as the reader lives.
+  /// A reader of the bytes of values, valid as long as this reader.
   package var values: Values {
     Values(descriptor: file.descriptor, pageSize: inspection.pageSize, lastPage: lastPage)
   }
@@ -191,7 +191,7 @@ package struct SalvageReader: ~Copyable {
     let pageSize: Int
     let lastPage: UInt64
 
-    /// The bytes of a value; `nil` when the file does not have them.
+    /// Returns the bytes of a value, or `nil` if the file does not contain them.
     package func bytes(of value: Value) -> [UInt8]? {
       guard case .overflow(let first, let count) = value else {
         if case .inline(let bytes) = value { return bytes }

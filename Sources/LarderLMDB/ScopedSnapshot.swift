@@ -5,24 +5,24 @@
 internal import LarderSystem
 internal import Synchronization
 
-/// A snapshot that values may keep beyond its end: they can read from it only while it is lent, and
-/// only on the thread that took it.
+/// A scoped snapshot that decoded values may store. They can read from it only inside the closure
+/// that provides it, and only on the thread that acquired it.
 ///
-/// A borrowed transaction cannot be stored. What is decoded from it may have to read more of it
-/// later, in the middle of somebody's closure; so it keeps this, and asks.
+/// A borrowed transaction cannot be stored. A value decoded from it may have to read more of it
+/// later in the user's closure; so the value stores this object and reads through it.
 @safe
 package final class ScopedSnapshot {
   private let handle: OpaquePointer
   private let thread = OSThread.token
   private let isOpen = Atomic<Bool>(true)
 
-  /// Lends a snapshot until ``end()``, which must come before the borrow's.
+  /// Makes a snapshot readable until ``end()``, which must come before the end of the borrow.
   package init(_ transaction: borrowing ReadTransaction) { unsafe handle = transaction.handle }
 
-  /// Whether this thread may read from it now.
+  /// Whether this thread may read from the snapshot now.
   package var isHere: Bool { isOpen.load(ordering: .acquiring) && OSThread.token == thread }
 
-  /// Reads from the snapshot; `nil`: it has ended, or this is another thread.
+  /// Reads from the snapshot; returns `nil` if it has ended or belongs to another thread.
   package func withTransaction<R>(
     _ body: (borrowing ReadTransaction) throws -> R
   ) rethrows -> R? {
@@ -33,5 +33,5 @@ package final class ScopedSnapshot {
   package func end() { isOpen.store(false, ordering: .releasing) }
 }
 
-// The handle is used by one thread alone, the one that also ends the loan.
+// Only one thread uses the handle: the one that calls `end()`.
 extension ScopedSnapshot: @unchecked Sendable {}

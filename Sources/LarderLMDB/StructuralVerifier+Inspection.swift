@@ -13,12 +13,12 @@ import CLarderLMDB
 #endif
 
 extension StructuralVerifier {
-  /// A data file opened by path, only to be read.
+  /// A data file opened by path, read-only.
   struct DataFile: ~Copyable {
     let descriptor: CInt
 
     init(path: String) throws(LMDBFileError) {
-      // O_NONBLOCK: opening a named pipe that somebody put here must not wait for a writer.
+      // O_NONBLOCK: opening a named pipe at this path must not wait for a writer.
       let descriptor = unsafe larder_open(path, O_RDONLY | O_NOFOLLOW | O_NONBLOCK, 0)
       guard descriptor >= 0 else { throw LMDBFileError(operation: "open", errno: errno) }
       self.descriptor = descriptor
@@ -27,7 +27,7 @@ extension StructuralVerifier {
     deinit { close(descriptor) }
   }
 
-  /// One verification: the file's size, what was claimed so far, and the bytes at hand.
+  /// The state of one verification: the file's size, the claimed pages, and the buffered bytes.
   @safe
   struct VerificationState: ~Copyable {
     let descriptor: CInt
@@ -35,20 +35,20 @@ extension StructuralVerifier {
     let isRegularFile: Bool
     var report = Report()
     var pageSize = 0
-    /// Whole pages in the file.
+    /// The number of complete pages in the file.
     var filePages: UInt64 = 0
-    /// Free pages that the file doesn't reach.
+    /// The number of free pages beyond the end of the file.
     var freePagesBeyondEnd: UInt64 = 0
     var progress: ((_ pages: UInt64, _ lastPage: UInt64) -> Bool)?
     private var nextAdvance: UInt64 = 0
     private var isStopped = false
 
-    /// One bit for each page up to the last one: in a tree, or free.
+    /// A bitmap of the pages up to the last one that are in a tree or free.
     var claimed: [UInt64] = []
-    /// One bit for each even offset of a page: a node begins there. Used by the page being checked.
+    /// A bitmap of the even offsets of the page being checked at which a node begins.
     var nodeStarts: [UInt64] = []
     /// Slots of one page each, for the path of the walk: a first set for the main and the free
-    /// table, a second for the named table that stands in a page of the first; then `scratch`.
+    /// table, a second for the named table whose record is in a page of the first; then `scratch`.
     private var window: UnsafeMutableRawBufferPointer
 
     static let slotsPerTree = LMDBFormat.maximumDepth
@@ -76,7 +76,7 @@ extension StructuralVerifier {
       report.findings.append(Finding(code: code, page: page, detail: detail))
     }
 
-    /// Reads into the window; answers how many bytes there were.
+    /// Reads into the window and returns the number of bytes read.
     func read(_ count: Int, from position: UInt64, into offset: Int) throws(LMDBFileError) -> Int {
       let room = unsafe window.count
       precondition(offset >= 0 && count >= 0 && offset <= room - count)
@@ -95,7 +95,9 @@ extension StructuralVerifier {
       return done
     }
 
-    /// Claims a page that the file need not hold; false: claimed before.
+    /// Claims a page that may be beyond the end of the file.
+    ///
+    /// - Returns: `false` if it was claimed before.
     mutating func claim(_ page: UInt64) -> Bool {
       let (word, bit) = (Int(page / 64), UInt64(1) << (page % 64))
       guard claimed[word] & bit == 0 else { return false }
@@ -107,7 +109,7 @@ extension StructuralVerifier {
       claimed[Int(page / 64)] & (UInt64(1) << (page % 64)) != 0
     }
 
-    /// Puts bytes into the scratch space, to be compared with keys of the window.
+    /// Copies bytes into the scratch space, for comparison with keys of the window.
     func place(_ bytes: [UInt8], at offset: Int) -> Range<Int> {
       let room = unsafe window.count
       precondition(offset >= 0 && offset <= room - bytes.count)
@@ -115,13 +117,13 @@ extension StructuralVerifier {
       return offset..<offset + bytes.count
     }
 
-    /// Makes room for the walk. The size of it all is bounded by the file's: pages that it doesn't
-    /// hold must stand in the free list, in eight bytes each.
+    /// Allocates the memory of the walk. The file's size bounds it: pages beyond the end of the
+    /// file must be in the free list, in eight bytes each.
     mutating func prepare(lastPage: UInt64) -> Bool {
       let pages = lastPage + 1
       filePages = fileBytes / UInt64(pageSize)
       guard pages <= filePages + fileBytes / 8 else {
-        note(.fileTooShort, nil, "has \(filePages) pages, the snapshot speaks of \(pages)")
+        note(.fileTooShort, nil, "has \(filePages) pages, the snapshot has \(pages)")
         return false
       }
       claimed = Array(repeating: 0, count: Int(pages / 64) + 1)
@@ -133,7 +135,7 @@ extension StructuralVerifier {
 
     mutating func run() throws(LMDBFileError) {
       guard let metas = try readMetas() else { return }
-      // As LMDB chooses: the second only if newer.
+      // LMDB's choice: the second only if it is newer.
       let isSecondNewer = metas[0].transactionID < metas[1].transactionID
       let (newer, older) = isSecondNewer ? (metas[1], metas[0]) : (metas[0], metas[1])
       report.lastPage = newer.lastPage
@@ -149,14 +151,15 @@ extension StructuralVerifier {
       }
       if StructuralVerifier.order(of: newer, after: older, in: descriptor) == .wrong {
         let ids = "\(newer.transactionID) after \(older.transactionID)"
-        note(.transactionIDs, nil, "metas of transactions \(ids), whose free lists say otherwise")
+        note(.transactionIDs, nil, "metas of transactions \(ids), which contradicts the free lists")
         return
       }
       try check(newer)
     }
 
-    /// The same for the snapshot of one transaction; false: its meta page is, or may be, written
-    /// over, and nothing was found out.
+    /// Verifies the snapshot of one transaction.
+    ///
+    /// - Returns: `false` without a result if its meta page is, or may be, overwritten.
     mutating func run(
       snapshot: UInt64, isUntouched: () -> Bool
     ) throws(LMDBFileError) -> Bool {
@@ -164,7 +167,7 @@ extension StructuralVerifier {
       guard isUntouched() else { return false }
       guard let metas else { return true }
       let (mine, other) = (metas[Int(snapshot & 1)], metas[Int(~snapshot & 1)])
-      // The other side holds the transaction before, or the one that was committed meanwhile.
+      // The other meta has the previous transaction, or the one that was committed during the read.
       let before = snapshot > 0 ? snapshot - 1 : 0
       guard mine.transactionID == snapshot,
         other.transactionID == before || other.transactionID == snapshot + 1
@@ -179,7 +182,7 @@ extension StructuralVerifier {
       return true
     }
 
-    /// The same for a snapshot whose meta is not, or no longer, in the file.
+    /// Verifies a snapshot whose meta is not, or no longer, in the file.
     mutating func run(from meta: MetaRecord) throws(LMDBFileError) {
       guard isRegularFile else { return note(.notAFile, nil, "is not a regular file") }
       pageSize = meta.pageSize
@@ -191,7 +194,7 @@ extension StructuralVerifier {
       try check(meta)
     }
 
-    /// Walks what a meta leads to.
+    /// Walks everything that a meta reaches.
     mutating func check(_ meta: MetaRecord) throws(LMDBFileError) {
       guard prepare(lastPage: meta.lastPage) else { return }
       try walk(Tree(kind: .main, record: meta.main))
@@ -204,14 +207,14 @@ extension StructuralVerifier {
       }
     }
 
-    /// Tells how far it has come, every 256 pages, and hears whether to go on.
+    /// Reports the progress every 256 pages, and stops if the callback returns `false`.
     mutating func advance() {
       guard let progress, report.pagesReached >= nextAdvance else { return }
       nextAdvance = report.pagesReached + 256
       if !progress(report.pagesReached, report.lastPage) { isStopped = true }
     }
 
-    /// Reads and checks both metas; nil: with findings.
+    /// Reads and checks both metas; returns `nil` after findings.
     mutating func readMetas() throws(LMDBFileError) -> [MetaRecord]? {
       guard isRegularFile else {
         note(.notAFile, nil, "is not a regular file")
@@ -243,7 +246,7 @@ extension StructuralVerifier {
       if meta.magic != LMDBFormat.magic { return "has no LMDB magic" }
       if meta.version != LMDBFormat.version { return "has data version \(meta.version)" }
       if meta.pageFlags != LMDBFormat.PageFlag.meta { return "has page flags \(meta.pageFlags)" }
-      if meta.number != number { return "calls itself page \(meta.number)" }
+      if meta.number != number { return "has page number \(meta.number)" }
       let size = meta.pageSize
       if !LMDBFormat.pageSizes.contains(size) || size & (size - 1) != 0 {
         return "has page size \(size)"

@@ -2,21 +2,21 @@
 // Copyright 2026 the Larder authors. Licensed under Apache-2.0.
 // SPDX-License-Identifier: Apache-2.0
 
-// Which of two metas is the newer one is said by nothing but their numbers, and one flipped bit makes
-// the older one win: LMDB goes back by a commit, and everything it then reads is sound. But every
-// commit frees the pages it replaces, under its own number: the last key of the free list is that of
-// the last commit that replaced anything, and never becomes smaller from one commit to the next.
-// Both lists are whole in a file that nobody writes: what a commit frees is written over by the next
-// but one at the earliest.
+// Only the transaction ids show which of two metas is newer, and one flipped bit makes the older
+// one win: LMDB then returns to the previous commit, and everything it reads is valid. But every
+// commit frees the pages it replaces, under its own id: the last key of the free list is the id of
+// the last commit that replaced a page, and never decreases from one commit to the next. Both lists
+// are complete in a file that no process writes: the next commit but one is the earliest that
+// overwrites a page freed by a commit.
 //
-// One thing looks like a lie and is none: when the write of a meta fails, LMDB writes the number that
-// was there back, but not the trees. The older meta then has a free list of the future. So would one
-// whose number, of the last commit, became smaller by two: that cannot be told from it.
+// One valid state resembles damage: if the write of a meta fails, LMDB writes the previous id back,
+// but not the trees. The older meta then has a free list with a later id. The same results if the
+// id of the last commit decreases by two: the two cases cannot be distinguished.
 
 extension StructuralVerifier {
   enum Order { case right, doubtful, wrong }
 
-  /// Whether the meta with the greater number is of the later commit.
+  /// Returns whether the meta with the greater id is of the later commit.
   static func order(
     of newer: MetaRecord, after older: MetaRecord, in descriptor: CInt
   ) -> Order {
@@ -26,13 +26,13 @@ extension StructuralVerifier {
     return freedBefore > older.transactionID ? .doubtful : .wrong
   }
 
-  /// The last transaction that freed pages, as a meta's snapshot has it; 0: none did; `nil`: that
-  /// cannot be read.
+  /// Returns the last transaction that freed pages in a meta's snapshot: 0 if none did, `nil` if
+  /// that is unreadable.
   ///
-  /// - Complexity: one page of each level of the free list.
+  /// - Complexity: One page read per level of the free list.
   private static func lastFreeing(_ meta: MetaRecord, in descriptor: CInt) -> UInt64? {
     guard meta.free.root != LMDBFormat.noPage else { return 0 }
-    // One of its own, as what it notes is about pages that may be of no importance.
+    // A separate state, because its findings are about pages that may be irrelevant.
     guard var inspection = try? VerificationState(descriptor: descriptor) else { return nil }
     inspection.pageSize = meta.pageSize
     inspection.report.lastPage = meta.lastPage

@@ -2,12 +2,12 @@
 // Copyright 2026 the Larder authors. Licensed under Apache-2.0.
 // SPDX-License-Identifier: Apache-2.0
 
-// The walk over a tree, and what is checked of each page on it. Offsets are into the inspection's
-// window, where the pages of the path from the root stand one slot after the other; so a key of an
-// ancestor stays readable as the bound of all that is below.
+// The walk over a tree, and the checks of each page. Offsets are into the inspection's window,
+// which contains the pages of the path from the root in consecutive slots; so a key of an ancestor
+// stays readable as the bound of all pages below.
 
 extension StructuralVerifier {
-  /// A table being walked, and what was counted.
+  /// A table being walked, with its counts.
   struct Tree {
     enum Kind { case main, free, named }
 
@@ -18,7 +18,7 @@ extension StructuralVerifier {
     var leafPages: UInt64 = 0
     var overflowPages: UInt64 = 0
     var entries: UInt64 = 0
-    /// The size of integer keys, once one was met. The free table's are 8.
+    /// The size of integer keys, after the first one. The free table's are 8.
     var integerKeyBytes: Int?
 
     init(kind: Kind, record: TableRecord) {
@@ -109,13 +109,13 @@ extension StructuralVerifier.VerificationState {
   ) throws(LMDBFileError) -> Bool {
     guard claimUsed(page, count: 1) else { return false }
     guard try read(pageSize, from: page * UInt64(pageSize), into: base) == pageSize else {
-      note(.fileTooShort, page, "the file became shorter while it was read")
+      note(.fileTooShort, page, "the file was truncated while it was read")
       return false
     }
     let number = bytes.uint64(at: base)
     let flags = bytes.uint16(at: base + 10)
     guard number == page else {
-      note(.pageLayout, page, "calls itself page \(number)")
+      note(.pageLayout, page, "has page number \(number)")
       return false
     }
     guard flags == (isLeaf ? Flag.leaf : Flag.branch) else {
@@ -125,7 +125,7 @@ extension StructuralVerifier.VerificationState {
     return true
   }
 
-  /// Claims pages that a tree uses: within the file, and nowhere else.
+  /// Claims pages that a tree uses: within the file, and only once.
   mutating func claimUsed(_ first: UInt64, count: UInt64) -> Bool {
     guard checkRange(first, count: count) else { return false }
     for page in first..<first + count where !claim(page) {
@@ -139,17 +139,18 @@ extension StructuralVerifier.VerificationState {
   mutating func checkRange(_ first: UInt64, count: UInt64) -> Bool {
     let (end, isOverflow) = first.addingReportingOverflow(count)
     guard first >= 2, !isOverflow, end <= report.lastPage + 1 else {
-      note(.pageRange, first, "\(count) pages from here don't fit 2...\(report.lastPage)")
+      note(.pageRange, first, "\(count) pages from here are outside 2...\(report.lastPage)")
       return false
     }
     guard end <= filePages else {
-      note(.fileTooShort, first, "\(count) pages from here are in use, of \(filePages) there are")
+      note(.fileTooShort, first, "\(count) pages from here are in use, of \(filePages) in the file")
       return false
     }
     return true
   }
 
-  /// Checks bounds, and that the nodes tile the page from `upper` to its end; the count of nodes.
+  /// Checks bounds, and that the nodes tile the page from `upper` to its end; returns the node
+  /// count.
   mutating func checkLayout(
     _ page: UInt64, base: Int, isLeaf: Bool, tree: Tree
   ) -> Int? {
@@ -183,7 +184,7 @@ extension StructuralVerifier.VerificationState {
     }
 
     // Different starts, the first of them at `upper`, and each end a start or the end of the page:
-    // with the sum right, that is a tiling. Equal starts would leave the sum too large for it.
+    // with a correct sum, that is a tiling. Equal starts would make the sum too large.
     var isTiled = used == pageSize - upper && isStart(upper)
     for index in 0..<count where isTiled {
       let offset = Int(bytes.uint16(at: base + LMDBFormat.pageHeaderBytes + 2 * index))
@@ -201,7 +202,7 @@ extension StructuralVerifier.VerificationState {
     offset < pageSize && nodeStarts[offset / 128] & (1 << UInt64(offset / 2 % 64)) != 0
   }
 
-  /// The bytes a node takes, made even; nil if LMDB would not make such a node in this table.
+  /// Returns the even size of a node, or `nil` if LMDB would not create such a node in this table.
   @inline(__always)
   private func nodeBytes(at node: Int, isLeaf: Bool, tree: Tree) -> Int? {
     let keyBytes = Int(bytes.uint16(at: node + 6))
@@ -241,14 +242,15 @@ extension StructuralVerifier.VerificationState {
     return UInt64(bytes.uint32(at: node)) | UInt64(bytes.uint16(at: node + 4)) << 32
   }
 
-  /// Checks sizes and order of a page's keys, and that they keep to the branches above.
+  /// Checks sizes and order of a page's keys, and that they are within the bounds of the branches
+  /// above.
   mutating func checkKeys(
     _ page: UInt64, _ level: Level, isLeaf: Bool, tree: inout Tree
   ) -> Bool {
     let bytes = self.bytes
     let flags = tree.keyFlags
     var previous = level.lower
-    // A leaf's first key may be equal to its branch key; a branch's first key means nothing.
+    // A leaf's first key may be equal to its branch key; a branch's first key is unused.
     var mayBeEqual = true
     for index in (isLeaf ? 0 : 1)..<level.count {
       let key = key(index, at: level.base)

@@ -2,10 +2,10 @@
 // Copyright 2026 the Larder authors. Licensed under Apache-2.0.
 // SPDX-License-Identifier: Apache-2.0
 
-// What is checked of a table as a whole, and of what its leaves refer to.
+// The checks of a table as a unit, and of the pages its leaves refer to.
 
 extension StructuralVerifier.VerificationState {
-  /// Checks a table's record before anything of it is followed.
+  /// Checks a table's record before the walk follows it.
   mutating func checkRecord(_ tree: Tree) -> Bool {
     let record = tree.record
     if tree.kind != .free {
@@ -33,7 +33,7 @@ extension StructuralVerifier.VerificationState {
     return true
   }
 
-  /// Compares what a table says it has with what its tree held.
+  /// Compares the counters of a table's record with the counts of its tree.
   mutating func compareCounters(_ tree: Tree) {
     let record = tree.record
     for (what, said, held) in [
@@ -48,7 +48,7 @@ extension StructuralVerifier.VerificationState {
 
   // MARK: Values
 
-  /// Checks what the nodes of a leaf refer to: overflow runs, named tables, lists of free pages.
+  /// Checks the targets of a leaf's nodes: overflow runs, named tables, lists of free pages.
   mutating func checkValues(
     _ page: UInt64, base: Int, count: Int, tree: inout Tree
   ) throws(LMDBFileError) {
@@ -79,21 +79,22 @@ extension StructuralVerifier.VerificationState {
     }
   }
 
-  /// Claims an overflow run and checks its header; its length in pages, or 0 with a finding.
+  /// Claims an overflow run and checks its header; returns its length in pages, or 0 with a
+  /// finding.
   private mutating func checkOverflow(
     _ first: UInt64, valueBytes: Int
   ) throws(LMDBFileError) -> UInt64 {
     guard checkRange(first, count: 1) else { return 0 }
     let header = LMDBFormat.pageHeaderBytes
     guard try read(header, from: first * UInt64(pageSize), into: scratch) == header else {
-      note(.fileTooShort, first, "the file became shorter while it was read")
+      note(.fileTooShort, first, "the file was truncated while it was read")
       return 0
     }
     let number = bytes.uint64(at: scratch)
     let flags = bytes.uint16(at: scratch + 10)
     let count = UInt64(bytes.uint32(at: scratch + 12))
     guard number == first, flags == LMDBFormat.PageFlag.overflow else {
-      note(.overflow, first, "no overflow page: number \(number), flags \(flags)")
+      note(.overflow, first, "not an overflow page: number \(number), flags \(flags)")
       return 0
     }
     guard count >= LMDBFormat.overflowPages(bytes: valueBytes, pageSize: pageSize) else {
@@ -105,19 +106,19 @@ extension StructuralVerifier.VerificationState {
 
   // MARK: The free list
 
-  /// Checks a list of free pages that stands in an overflow run, piece by piece.
+  /// Checks a list of free pages in an overflow run, piece by piece.
   mutating func checkFreePages(
     _ page: UInt64, key: Range<Int>, bytes size: Int, from start: UInt64
   ) throws(LMDBFileError) {
     guard var list = FreeList(bytes: size, page: page), checkFreeKey(page, key) else {
-      note(.freeList, page, "a list of \(size) bytes, or of the future")
+      note(.freeList, page, "a list of \(size) bytes, or a transaction id after the snapshot")
       return
     }
     var position = 0
     while position < size, !list.isComplete {
       let piece = min(Self.scratchBytes, size - position)
       guard try read(piece, from: start + UInt64(position), into: scratch) == piece else {
-        note(.fileTooShort, page, "the file became shorter while it was read")
+        note(.fileTooShort, page, "the file was truncated while it was read")
         return
       }
       guard checkFreePages(&list, words: piece / 8, at: scratch) else { return }
@@ -125,18 +126,18 @@ extension StructuralVerifier.VerificationState {
     }
   }
 
-  /// Checks a list of free pages that stands in its node.
+  /// Checks a list of free pages in its node.
   mutating func checkFreePages(
     _ page: UInt64, key: Range<Int>, bytes size: Int, at offset: Int
   ) throws(LMDBFileError) {
     guard var list = FreeList(bytes: size, page: page), checkFreeKey(page, key) else {
-      note(.freeList, page, "a list of \(size) bytes, or of the future")
+      note(.freeList, page, "a list of \(size) bytes, or a transaction id after the snapshot")
       return
     }
     _ = checkFreePages(&list, words: size / 8, at: offset)
   }
 
-  /// The transaction that freed the pages must not be newer than the snapshot.
+  /// Checks that the transaction that freed the pages is not newer than the snapshot.
   private func checkFreeKey(_ page: UInt64, _ key: Range<Int>) -> Bool {
     let transaction = key.count == 8 ? bytes.uint64(at: key.lowerBound) : 0
     return transaction >= 1 && transaction <= report.transactionID
@@ -147,7 +148,7 @@ extension StructuralVerifier.VerificationState {
       let word = bytes.uint64(at: offset + 8 * index)
       guard let remaining = list.remaining else {
         guard word <= list.room else {
-          note(.freeList, list.page, "a list of \(word) pages in room for \(list.room)")
+          note(.freeList, list.page, "a list of \(word) pages in space for \(list.room)")
           return false
         }
         list.remaining = word
@@ -170,14 +171,14 @@ extension StructuralVerifier.VerificationState {
   }
 }
 
-/// How far a list of free pages was read: first its count, then pages in descending order.
+/// The progress in a list of free pages: first its count, then pages in descending order.
 private struct FreeList {
   let page: UInt64
   let room: UInt64
   var remaining: UInt64?
   var previous = UInt64.max
 
-  /// Nil: no list has this size.
+  /// Returns `nil` if no list has this size.
   init?(bytes: Int, page: UInt64) {
     guard bytes >= 8, bytes % 8 == 0 else { return nil }
     self.page = page

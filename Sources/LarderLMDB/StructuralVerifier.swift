@@ -4,34 +4,35 @@
 
 // THE STRUCTURAL VERIFIER
 //
-// liblmdb trusts its file: of damaged ones, one in five kills the process by a signal or hangs it.
-// So whenever there is doubt, this verifier reads the file first. It never calls LMDB, and for any
-// bytes whatever it ends, in time and memory bounded by the size of the file:
+// liblmdb trusts its file: one in five damaged files ends the process with a signal or hangs it. So
+// this verifier reads a suspect file first. It never calls LMDB, and for any bytes it terminates,
+// in time and memory bounded by the size of the file:
 //
-//   - It reads with pread, never through a map: a file that shrinks meanwhile, or a bad sector, is
-//     a short read or EIO and not a SIGBUS; and a page that was checked can't change afterwards.
+//   - It reads with pread, never through a map: if the file is truncated during the read, or a
+//     sector is bad, the result is a short read or EIO and not a SIGBUS; and a checked page cannot
+//     change afterwards.
 //   - Each page is claimed in a bitmap before it is read, and a claimed page is not entered again.
 //     So shared pages and cycles are findings, and no page is read twice.
-//   - The walk keeps its own stack, of LMDB's greatest depth, 32.
-//   - Findings are capped; at the cap it stops.
+//   - The walk has an explicit stack, of LMDB's greatest depth, 32.
+//   - The number of findings is limited; at the limit the verifier stops.
 //
-// What is checked, of the snapshot that LMDB would choose:
+// Checks, for the snapshot that LMDB would choose:
 //
 //   metas      both: magic, version, page size, flags, last page within the map; transaction ids
-//              on their own side and one apart (a wider gap: two openers raced, commits are lost)
+//              in the right meta and one apart (a wider gap: two openers raced, commits are lost)
 //   pages      number, type for the level, bounds; nodes tile the used space exactly
 //   keys       sizes; order within a page and against the branches above
 //   trees      one depth; each page once; page and entry counters
 //   overflow   run long enough, within file and last page
 //   tables     records of named tables; no duplicate-sorting (Larder has none)
-//   free list  ids not newer than the snapshot; pages descending, in range, free only once, not live
-//   file       holds each page reached; pages missing at the end are all free
+//   free list  ids not newer than the snapshot; pages descending, in range, free only once, not
+//   live file       contains each page reached; pages missing at the end are all free
 //
-// A page up to the last one that is neither live nor free is no finding: LMDB may leak one, and
-// it harms nobody. Neither is a part of a page at the end of the file: a write cut short by a full
+// A page up to the last one that is neither live nor free is not a finding: LMDB may leak one,
+// which is harmless. Neither is a partial page at the end of the file: a write cut short by a full
 // disk or a limit leaves one, in a page that no snapshot reaches.
 //
-// Not checked, and not checkable here: bytes of values. That is what checksums of entries are for.
+// Not checked, because it is impossible here: bytes of values. Checksums of entries cover those.
 
 #if canImport(Glibc)
   import Glibc
@@ -41,44 +42,47 @@
   import Darwin
 #endif
 
-/// Checks the structure of an LMDB data file before LMDB is allowed to trust it.
+/// A checker of the structure of an LMDB data file, used before LMDB maps a file that may be
+/// damaged.
 ///
 /// ``Environment/verify(at:)`` and ``Environment/verify()`` run it.
 public struct StructuralVerifier {
-  /// One thing that is wrong with a file.
+  /// One inconsistency of a file.
   public struct Finding: Hashable, Sendable, CustomStringConvertible {
-    /// What kind of thing is wrong. Open: more kinds may come.
+    /// The kind of inconsistency. Later versions may add codes.
     public struct Code: RawRepresentable, Hashable, Sendable {
+      /// The code as text, such as `page-layout`.
       public let rawValue: String
+      /// Creates a code from its text.
       public init(rawValue: String) { self.rawValue = rawValue }
 
       /// The file is empty, too short for its metas, or ends before a page that is in use.
       public static let fileTooShort = Code(rawValue: "file-too-short")
-      /// Not a regular file.
+      /// The path is not a regular file.
       public static let notAFile = Code(rawValue: "not-a-file")
-      /// A meta page is not one, or says something impossible.
+      /// A meta page is missing or contains an impossible value.
       public static let meta = Code(rawValue: "meta")
-      /// The transaction ids of the two metas don't fit together.
+      /// The transaction ids of the two metas are inconsistent.
       public static let transactionIDs = Code(rawValue: "transaction-ids")
-      /// A page number beyond the last page, or a meta page in a tree.
+      /// A page number is beyond the last page, or a tree contains a meta page.
       public static let pageRange = Code(rawValue: "page-range")
-      /// A page used twice, or both used and free.
+      /// A page is used twice, or is both used and free.
       public static let pageUsedTwice = Code(rawValue: "page-used-twice")
       /// A page's header or layout is wrong.
       public static let pageLayout = Code(rawValue: "page-layout")
-      /// A node is wrong: its place, size or flags.
+      /// A node has a wrong position, size or flags.
       public static let node = Code(rawValue: "node")
       /// Keys are out of order, or of an impossible size.
       public static let key = Code(rawValue: "key")
-      /// An overflow run doesn't fit its value.
+      /// An overflow run does not fit its value.
       public static let overflow = Code(rawValue: "overflow")
-      /// A table's record is impossible.
+      /// A table's record contains an impossible value.
       public static let table = Code(rawValue: "table")
-      /// A table's counters differ from what its tree holds.
+      /// A table's counters differ from the contents of its tree.
       public static let counters = Code(rawValue: "counters")
-      /// The free list is wrong.
+      /// The free list is inconsistent.
       public static let freeList = Code(rawValue: "free-list")
-      /// A kind of table Larder never makes (MDB_DUPSORT).
+      /// A table has a kind that Larder never creates (MDB_DUPSORT).
       public static let notOurs = Code(rawValue: "not-ours")
     }
 
@@ -89,18 +93,19 @@ public struct StructuralVerifier {
     /// A description of the finding.
     public let detail: String
 
+    /// The code, the page number and the detail.
     public var description: String {
       page.map { "\(code.rawValue), page \($0): \(detail)" } ?? "\(code.rawValue): \(detail)"
     }
   }
 
-  /// What a verification found.
+  /// The result of a verification.
   public struct Report: Sendable {
-    /// At most ``StructuralVerifier/maximumFindings``, in the order met.
+    /// The findings, at most ``StructuralVerifier/maximumFindings``, in the order of detection.
     public var findings: [Finding] = []
-    /// Pages in use by trees, overflow runs included, metas not.
+    /// The number of pages in use by trees, with overflow runs and without metas.
     public var pagesReached: UInt64 = 0
-    /// Pages in the free list.
+    /// The number of pages in the free list.
     public var pagesFree: UInt64 = 0
     /// The number of the last page that the newest meta page names.
     public var lastPage: UInt64 = 0
@@ -113,24 +118,24 @@ public struct StructuralVerifier {
     public var isSound: Bool { findings.isEmpty }
   }
 
-  /// Where a verification stops looking for more.
+  /// The number of findings at which a verification stops.
   public static let maximumFindings = 64
-  /// How many tables a report names.
+  /// The maximum number of tables in a report.
   public static let maximumTables = 4_096
 
-  /// Verifies the file at `path`, which nobody has open in this process and nobody writes.
+  /// Verifies the file at `path`, which is not open in this process and which no process writes.
   ///
-  /// - Throws: when the file can't be opened or read. Whatever is wrong with what was read is a
+  /// - Throws: `LMDBFileError` if the file cannot be opened or read. Damage in the bytes read is a
   ///   finding. A symbolic link is not followed.
-  /// - Complexity: reads each tree page once; of an overflow run, its header.
+  /// - Complexity: Reads each tree page once, and the header of each overflow run.
   package static func verify(path: String) throws(LMDBFileError) -> Report {
     let file = try DataFile(path: path)
     return try verify(fileDescriptor: file.descriptor)
   }
 
-  /// Verifies the file behind a descriptor that stays the caller's.
+  /// Verifies the file of a descriptor, which the caller still owns.
   ///
-  /// The snapshot verified is the last one committed. Where others may write, use
+  /// The function verifies the last committed snapshot. If other processes may write, use
   /// ``verify(fileDescriptor:snapshot:isUntouched:progress:)``.
   package static func verify(fileDescriptor: CInt) throws(LMDBFileError) -> Report {
     var inspection = try VerificationState(descriptor: fileDescriptor)
@@ -139,15 +144,16 @@ public struct StructuralVerifier {
   }
 
   /// Verifies the snapshot of one transaction, which a read transaction of the caller pins, while
-  /// others write: what the snapshot reaches is not written to before the reader lets it go.
+  /// other processes write: the pages of the snapshot are not overwritten before the reader ends.
   ///
-  /// Only the metas move on. Transaction N's is written over by N + 2; so they are read first, and
-  /// `isUntouched` has to tell whether N + 2 has begun since.
+  /// Only the metas change. N + 2 overwrites the meta of transaction N; so the metas are read
+  /// first, and `isUntouched` returns whether N + 2 has not begun since.
   ///
   /// - Parameters:
-  ///   - isUntouched: Called once, after both metas were read.
-  ///   - progress: Called now and then with the pages checked so far; `false` ends it.
-  /// - Returns: `nil` when the metas had moved on (take a newer snapshot and try again).
+  ///   - isUntouched: A closure that is called once, after both metas were read.
+  ///   - progress: A closure that is called every 256 pages with the number of pages checked so
+  ///     far; it returns `false` to end the verification.
+  /// - Returns: The report, or `nil` if the metas have changed: retry with a newer snapshot.
   package static func verify(
     fileDescriptor: CInt, snapshot: UInt64, isUntouched: () -> Bool,
     progress: ((_ pages: UInt64, _ lastPage: UInt64) -> Bool)? = nil
@@ -158,10 +164,11 @@ public struct StructuralVerifier {
     return inspection.report
   }
 
-  /// The cheap guard of every open: is this still a file that LMDB can open and map?
+  /// Checks on every open that the file is still one that LMDB can open and map.
   ///
-  /// Two small reads, safe while other processes read and write the file. `bytes` is the size the
-  /// file is known to have reached; load it before calling, for it may grow meanwhile.
+  /// The check makes two small reads, safe while other processes read and write the file. `bytes`
+  /// is the largest known size of the file; load it before the call, because the file may grow
+  /// concurrently.
   package static func quickCheck(
     path: String, atLeast bytes: UInt64
   ) throws(LMDBFileError) -> [Finding] {
@@ -176,13 +183,13 @@ public struct StructuralVerifier {
   }
 }
 
-/// A data file could not be opened or read. What is in it is not judged.
+/// The error of a data file that could not be opened or read; its contents were not checked.
 package struct LMDBFileError: Error, Hashable, Sendable, CustomStringConvertible {
   package struct Code: RawRepresentable, Hashable, Sendable {
     package let rawValue: String
     package init(rawValue: String) { self.rawValue = rawValue }
 
-    /// There is no file at the path.
+    /// The path does not exist.
     package static let notFound = Code(rawValue: "not-found")
     /// The path is a symbolic link.
     package static let symbolicLink = Code(rawValue: "symbolic-link")
@@ -209,10 +216,10 @@ package struct LMDBFileError: Error, Hashable, Sendable, CustomStringConvertible
   package var description: String {
     let advice =
       switch code {
-      case .notFound: "There is no data file; create the store anew."
-      case .symbolicLink: "A data file must not be a link; put the store's directory elsewhere."
+      case .notFound: "There is no data file. Create the store again."
+      case .symbolicLink: "A data file must not be a link. Use another directory for the store."
       case .cannotOpen: "Check the owner and mode of the data file and its directory."
-      default: "The disk may be failing; keep the file and look at the system's log."
+      default: "The disk may be failing. Keep the file and read the system's log."
       }
     let cause = unsafe String(cString: strerror(errno))
     return "\(operation) of the LMDB data file failed: \(cause). \(advice)"

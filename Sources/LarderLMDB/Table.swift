@@ -4,61 +4,62 @@
 
 internal import CLarderLMDB
 
-/// One B-tree of an environment, ordered by key (LMDB says "database").
+/// One B-tree of an environment, ordered by key (a "database" in LMDB's terms).
 ///
 /// ```swift
 /// let people = try environment.table("people")
 /// let byNumber = try environment.table("people by number", keys: .integers)
 /// ```
 ///
-/// ``Environment/table(_:keys:)`` opens it, in every process under the same name and with the same
-/// kind of keys. Like a name, it can be kept and passed on; what it names lasts as long as the
-/// environment is open. It belongs to that one environment, and is a typed error in any other.
+/// ``Environment/table(_:keys:)`` opens it; every process uses the same name and kind of keys. A
+/// `Table` can be stored and passed between threads, and is valid as long as the environment is
+/// open. It belongs to one environment; any other environment throws
+/// ``LMDBError/Code/wrongEnvironment``.
 public struct Table: Hashable, Sendable {
-  /// What the keys of a table are, which decides on their order.
+  /// The kind of the keys of a table, which determines their order.
   public enum Keys: Sendable {
-    /// 1 to 511 bytes, ordered as bytes: the shorter one first where one begins with the other.
+    /// Keys of 1 to 511 bytes in byte order; a key comes before the longer keys that begin with it.
     case bytes
-    /// 64-bit integers, ordered as numbers: eight bytes, one comparison a step.
+    /// 64-bit integers in numeric order: eight bytes, one comparison per step.
     case integers
 
     var flags: UInt32 { self == .integers ? UInt32(MDB_INTEGERKEY) : 0 }
   }
 
-  /// Its name; `nil` for the one that has none.
+  /// The name, or `nil` for the unnamed table.
   public var name: String? { handle.name }
-  /// What its keys are.
+  /// The kind of the keys.
   public let keys: Keys
 
   let handle: TableHandle
-  /// Which opening of which environment it belongs to; never used twice in a process.
+  /// The serial number of the opened environment; unique in the process.
   let serial: UInt
 }
 
-/// What LMDB knows a table by. The engine works with it, which opens its tables by itself and never
-/// mixes them up.
+/// LMDB's handle of a table. The engine uses it directly: it opens its own tables and never uses
+/// one with another environment.
 ///
-/// It is opened once after the environment, in a transaction that commits, and never closed before
-/// the environment is.
+/// It is opened once after the environment, in a transaction that commits, and stays open until the
+/// environment is closed.
 package struct TableHandle: Hashable, Sendable {
   let handle: UInt32
   package let name: String?
 
-  /// The unnamed table that also holds the roots of the named ones.
+  /// The unnamed table that also contains the roots of the named ones.
   package static var main: TableHandle { TableHandle(handle: 1, name: nil) }
 }
 
-/// Size and shape of one table, as one snapshot has it.
+/// The size and shape of one table in one snapshot.
 public struct TableStatistics: Hashable, Sendable {
-  /// How many entries there are.
+  /// The number of entries.
   public let entries: Int
-  /// The levels of its tree; zero when it is empty.
+  /// The number of levels of the tree; zero for an empty table.
   public let depth: Int
-  /// Pages that only lead to others.
+  /// The number of branch pages, which refer to other pages.
   public let branchPages: Int
-  /// Pages that hold entries.
+  /// The number of leaf pages, which contain entries.
   public let leafPages: Int
-  /// Pages that hold values too large for a page of the tree.
+  /// The number of overflow pages, which contain values too large for a page of the tree.
   public let overflowPages: Int
 
   init(_ stat: MDB_stat) {
@@ -69,6 +70,6 @@ public struct TableStatistics: Hashable, Sendable {
     overflowPages = stat.ms_overflow_pages
   }
 
-  /// All its pages.
+  /// The number of all pages of the table.
   public var pages: Int { branchPages + leafPages + overflowPages }
 }

@@ -4,10 +4,10 @@
 
 internal import LarderSystem
 
-/// What can be a key of a table: `[UInt8]` and `String` (its UTF-8) of tables with keys of bytes,
-/// `UInt64` of tables with integers.
+/// A type whose values are keys of tables: `[UInt8]` and `String` (its UTF-8) for tables with byte
+/// keys, `UInt64` for tables with integer keys.
 ///
-/// A type of your own can be one as well: it lends its bytes.
+/// Other types can conform by providing their bytes:
 ///
 /// ```swift
 /// extension UserID: TableKey {
@@ -16,21 +16,29 @@ internal import LarderSystem
 /// }
 /// ```
 public protocol TableKey {
-  /// Which tables it is a key of.
+  /// The kind of tables to which the key belongs.
   static var keyKind: Table.Keys { get }
-  /// Lends the bytes: 1 to 511, or the eight of an integer in the order of this machine.
+  /// Calls `body` with the bytes of the key: 1 to 511, or the eight of an integer in native byte
+  /// order.
+  ///
+  /// - Parameter body: A closure that gets the bytes, valid during the call.
+  /// - Returns: The result of `body`.
   func withKeyBytes<R>(_ body: (RawSpan) -> R) -> R
 }
 
 extension [UInt8]: TableKey {
+  /// The kind of tables to which the key belongs.
   public static var keyKind: Table.Keys { .bytes }
+  /// Calls `body` with the bytes of the key.
   public func withKeyBytes<R>(_ body: (RawSpan) -> R) -> R {
     unsafe withUnsafeBytes { bytes in body(unsafe RawSpan(_unsafeBytes: bytes)) }
   }
 }
 
 extension String: TableKey {
+  /// The kind of tables to which the key belongs.
   public static var keyKind: Table.Keys { .bytes }
+  /// Calls `body` with the bytes of the key.
   public func withKeyBytes<R>(_ body: (RawSpan) -> R) -> R {
     var text = self
     return text.withUTF8 { bytes in body(unsafe RawSpan(_unsafeElements: bytes)) }
@@ -38,15 +46,17 @@ extension String: TableKey {
 }
 
 extension UInt64: TableKey {
+  /// The kind of tables to which the key belongs.
   public static var keyKind: Table.Keys { .integers }
+  /// Calls `body` with the bytes of the key.
   public func withKeyBytes<R>(_ body: (RawSpan) -> R) -> R {
     unsafe Swift.withUnsafeBytes(of: self) { bytes in body(unsafe RawSpan(_unsafeBytes: bytes)) }
   }
 }
 
 extension Table {
-  /// A table of this transaction's environment with keys of that kind, or an error: LMDB itself would
-  /// take another table of the same number, or compare a key beyond its end.
+  /// Throws unless the table belongs to this transaction's environment and has keys of that kind:
+  /// LMDB itself would use another table with the same identifier, or compare a key beyond its end.
   func require<Key: TableKey>(_ key: Key.Type, in transaction: OpaquePointer) throws(LMDBError) {
     unsafe try require(in: transaction)
     guard keys == Key.keyKind else {

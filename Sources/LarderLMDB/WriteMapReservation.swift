@@ -15,66 +15,68 @@ internal import LarderSystem
 
 // WRITING THROUGH THE MAP (MDB_WRITEMAP)
 //
-// A commit without sync costs 5 us through the map and 33 us with `pwrite`. The price LMDB asks for
-// it: the first store to a page that has no block on the disk is a SIGBUS when the disk is full. So
-// here no such store is ever made.
+// A commit without sync costs 5 us through the map and 33 us with `pwrite`. The risk in LMDB: the
+// first store to a page that has no block on disk is a SIGBUS when the disk is full. This type
+// prevents every such store.
 //
 // Reservation.  `pages`: this process has had the system allocate blocks for all pages below it
-//   (fallocate, from page 0 on, so that no hole is left by anybody). Before each change of a write
+//   (fallocate, from page 0 on, so that no process leaves a hole). Before each change of a write
 //   transaction, the page at which it would next extend the file, plus the most that this change
 //   and the commit can need, must be below; else more is allocated first, ahead in steps, so that
-//   a commit makes no such call normally. Nothing is shared and nothing has to be repaired after a
-//   kill: what another process allocated is allocated again, which costs a call and no room.
-// No room.  If the disk refuses, the transaction is given up, nothing having been changed, and
-//   begun again with `pwrite`, where a full disk is an error. So a full disk is met by the same
-//   code as ever. With each later transaction the reservation is tried again.
+//   a commit normally makes no such call. Nothing is shared and nothing has to be repaired after a
+//   kill: blocks that another process allocated are allocated again, which costs a call and no
+//   space.
+// No room.  If the disk refuses, the transaction is aborted before any change, and restarted with
+//   `pwrite`, where a full disk is an error. So the same code handles a full disk in both modes.
+//   Each later transaction retries the reservation.
 // Mixing.  Transactions through the map and with `pwrite` may follow each other in any order, in
 //   one process and in several: only one writes at a time, both go to the one page cache of the
 //   system (the file systems allowed here have one), the meta page comes last in both, and a sync
-//   of either covers what the other wrote. A page that `pwrite` left as a hole, because it was
+//   of either covers the writes of the other. A page that `pwrite` left as a hole, because it was
 //   allocated and freed in one transaction, is covered: the reservation begins at page 0.
-// Where.  Only on file systems that never move a block once it is allocated: ext4 and tmpfs. Not
-//   btrfs, ZFS, or xfs, where a copied or snapshotted file shares its blocks and the next store
-//   needs a new one; and nothing that is not known. Whoever punches holes into a file in use breaks
-//   the promise; the same hands could cut it short.
-//   Not for relaxed stores: tried, a commit took three quarters of what it takes with `pwrite`, no
-//   more was gained, as after a sync the first store to each page is a fault again. That is little
-//   for laying open what is to be kept; and the power-cut tests, which learn from the calls what was
-//   written and when, would prove nothing of it.
-// When.  With the first transaction of a process. LMDB opens the file as ever, with a map that can
-//   only be read; a process that does not write has no other. MDB_WRITEMAP at opening would make
-//   the file as long as the map, gigabytes, and change it though nobody writes.
+// File systems.  Only those that never move a block once it is allocated: ext4 and tmpfs. Not
+// btrfs,
+//   ZFS, or xfs, where a copied or snapshotted file shares its blocks and the next store needs a
+//   new one; and no unknown one. A program that punches holes into a file in use breaks the
+//   guarantee; the same program could also truncate it. Not for relaxed stores: in an experiment, a
+//   commit took three quarters of the time with `pwrite` and gained nothing else, because after a
+//   sync the first store to each page is a fault again. The gain does not justify exposing durable
+//   data; and the power-cut tests, which derive from the calls what was written and when, would not
+//   cover it.
+// Activation.  With the first transaction of a process. LMDB opens the file as usual, with a
+//   read-only map; a process that does not write has no other. MDB_WRITEMAP at opening would make
+//   the file as long as the map, gigabytes, and change it although no process writes.
 //
-// LMDB has no call to switch, nor one that tells how far a transaction has extended the file. Both
-// are words of its structures: the flags, and `mt_next_pgno`. They are in the same place in all
-// releases 0.9, and that is not believed but checked against what LMDB's own functions say, of each
-// environment and each transaction. Where it differs, `pwrite` it stays.
+// LMDB has no call to switch, and none that returns how far a transaction has extended the file.
+// Both are words of its structures: the flags, and `mt_next_pgno`. They have the same offsets in
+// all releases 0.9; the code compares them with the results of LMDB's own functions, for each
+// environment and each transaction. If they differ, writes use `pwrite`.
 //
-// What stays: a disk that fails, or a file system that the kernel makes read-only because of it, may
-// be a SIGBUS, as it may be for every reader of a map.
+// Remaining risk: a disk that fails, or a file system that the kernel makes read-only because of
+// it, may be a SIGBUS, as for every reader of a map.
 //
-// What it costs: a store of the program through a wild pointer can reach the file now, in processes
-// that write. Checksums find that in entries, and the verifier finds it in the trees.
+// Cost: a store of the program through a wild pointer can reach the file, in processes that write.
+// Checksums detect that in entries, and the verifier detects it in the trees.
 
-/// What a process may write to through the map of one environment.
+/// The pages to which a process may write through the map of one environment.
 ///
-/// Used only by whoever has this process's turn to write: one thread at a time.
+/// Only the holder of the process writer lock uses it: one thread at a time.
 @safe
 package final class WriteMapReservation {
   private let environment: OpaquePointer
   private let descriptor: CInt
   private let pageSize: Int
   private let mapPages: Int
-  /// Pages below this have blocks on the disk.
+  /// The page number below which all pages have blocks on disk.
   private(set) var pages = 0
   var bytes: Int { pages * pageSize }
   /// Whether the next transaction writes through the map.
   private(set) var isOn = false
-  /// Whether a transaction was refused room since that was chosen.
+  /// Whether a reservation failed since the mode was chosen.
   private(set) var hasRefused = false
   private var isRuledOut = false
 
-  /// Makes the map writable; `nil`: that is not possible here.
+  /// Makes the map writable; returns `nil` if that is not possible here.
   init?(_ environment: borrowing EnvironmentHandle) {
     let handle = unsafe environment.pointer
     let information = environment.information
@@ -105,9 +107,9 @@ package final class WriteMapReservation {
     isOn = isWanted
   }
 
-  /// Gives all pages below `wanted` blocks on the disk, and some more for later.
+  /// Allocates blocks on disk for all pages below `wanted`, and some more for later.
   ///
-  /// - Returns: `false`: there is no room.
+  /// - Returns: `false` if there is no space.
   func extend(to wanted: Int) -> Bool {
     let wanted = min(wanted, mapPages)
     if wanted <= pages { return true }
@@ -115,7 +117,7 @@ package final class WriteMapReservation {
     let limit = ResourceLimits.fileSize ?? .max
     for target in [min(wanted + step, mapPages), wanted] {
       let start = Int64(pages * pageSize)
-      // Beyond a limit on files the call would be a signal.
+      // Beyond a limit on file sizes the call would raise a signal.
       if target * pageSize > limit { continue }
       if FileSystem.allocate(descriptor, at: start, count: Int64(target * pageSize) - start) == 0 {
         pages = target
@@ -126,7 +128,7 @@ package final class WriteMapReservation {
     return false
   }
 
-  /// This library is not as it is known: nothing is written through the map any more.
+  /// Disables writing through the map permanently: this liblmdb has an unknown layout.
   func ruleOut() {
     isRuledOut = true
     hasRefused = true
@@ -134,22 +136,23 @@ package final class WriteMapReservation {
 
   // MARK: Bounds
 
-  /// The most pages by which one put or removal can extend the file, without overflow pages.
+  /// Returns the most pages by which one put or removal can extend the file, without overflow
+  /// pages.
   ///
   /// A change copies each page of its path; a put may split each and the root; a removal copies a
   /// neighbour at each level, and where a longer key moves up may split all levels above.
   package static func operationPages(depth: Int) -> Int { (depth + 4) * (depth + 4) }
 
-  /// As much as a change of the deepest tree LMDB walks can need.
+  /// The most pages that a change of the deepest tree of LMDB can need.
   static let anyOperationPages = operationPages(depth: LMDBFormat.maximumDepth)
 
-  /// The most pages by which a commit can extend the file: the records of the tables, and the free
-  /// list, whose numbers are of pages below `next`, eight bytes each, written twice at most.
+  /// Returns the most pages by which a commit can extend the file: the records of the tables, and
+  /// the free list, with eight bytes for each page number below `next`, written twice at most.
   static func commitPages(next: Int, freeTree: Int) -> Int { 96 + next / 256 + 2 * freeTree }
 
-  // MARK: What LMDB does not tell
+  // MARK: Words of LMDB's structures
 
-  /// Whether the flags are where they are looked for.
+  /// Returns whether the flags are at the expected offset.
   @unsafe private static func knowsFlags(of handle: OpaquePointer, _ descriptor: CInt) -> Bool {
     var before: UInt32 = 0
     var after: UInt32 = 0
@@ -164,7 +167,7 @@ package final class WriteMapReservation {
     return status == MDB_SUCCESS && after == before | UInt32(MDB_WRITEMAP)
   }
 
-  /// Where the map begins: a page that holds a small value says its number.
+  /// Returns the start of the map, derived from a page that contains a small value and its number.
   @unsafe private static func base(
     of environment: borrowing EnvironmentHandle, pageSize: Int
   ) -> UnsafeMutableRawPointer? {
@@ -178,7 +181,7 @@ package final class WriteMapReservation {
     defer { unsafe mdb_cursor_close(cursor) }
     guard
       unsafe mdb_cursor_get(cursor, &key, &value, MDB_FIRST) == MDB_SUCCESS,
-      // The key stands in the page of the tree whatever the value's size.
+      // The key is in the page of the tree for every size of the value.
       let inside = unsafe key.mv_data
     else { return nil }
     let page = unsafe UnsafeRawPointer(

@@ -5,13 +5,22 @@
 internal import CLarderLMDB
 internal import LarderSystem
 
-// What everybody may do in a write: each call looks whether the table is of this environment and has
-// such keys, and whether this is the transaction's own thread. The engine works by handles.
+// The public operations of a write: each call checks that the table belongs to this environment and
+// has keys of this kind, and that it runs on the transaction's thread. The engine uses handles.
 
 extension WriteTransaction {
   // MARK: Reading
 
-  /// The value of a key, or `nil`; lent until the next change in this transaction.
+  /// Returns the value of a key without copying it; the span is valid until the next change in this
+  /// transaction.
+  ///
+  /// - Parameters:
+  ///   - key: The key.
+  ///   - table: A table of the same environment.
+  /// - Returns: The value, or `nil` if the key does not exist.
+  /// - Throws: ``LMDBError/Code/badValueSize`` if the key is empty or longer than 511 bytes;
+  ///   ``LMDBError/Code/keyKindMismatch``; ``LMDBError/Code/wrongEnvironment``.
+  /// - Complexity: O(log *n*).
   @_lifetime(borrow self)
   public func value<Key: TableKey>(
     forKey key: Key, in table: Table
@@ -21,19 +30,34 @@ extension WriteTransaction {
     return unsafe _overrideLifetime(value.span, borrowing: self)
   }
 
-  /// A copy of the value of a key, or `nil`.
+  /// Returns a copy of the value of a key, or `nil` if the key does not exist.
+  ///
+  /// - Parameters:
+  ///   - key: The key.
+  ///   - table: A table of the same environment.
+  /// - Throws: As ``value(forKey:in:)``.
   public func bytes<Key: TableKey>(forKey key: Key, in table: Table) throws(LMDBError) -> [UInt8]? {
     requireOwnThread()
     return unsafe try Lookup.value(forKey: key, in: table, handle)?.span.copied()
   }
 
-  /// Whether there is such a key.
+  /// Returns whether a key exists.
+  ///
+  /// - Parameters:
+  ///   - key: The key.
+  ///   - table: A table of the same environment.
+  /// - Throws: As ``value(forKey:in:)``.
   public func contains<Key: TableKey>(key: Key, in table: Table) throws(LMDBError) -> Bool {
     requireOwnThread()
     return unsafe try Lookup.value(forKey: key, in: table, handle) != nil
   }
 
-  /// A walk over the entries of a table, before the first of `range`.
+  /// Returns a cursor before the first entry of a range.
+  ///
+  /// - Parameters:
+  ///   - table: A table of the same environment.
+  ///   - range: The range of keys and the order of the visit.
+  /// - Throws: ``LMDBError/Code/keyKindMismatch``; ``LMDBError/Code/wrongEnvironment``.
   @_lifetime(borrow self)
   public func cursor(
     over table: Table, _ range: KeyRange = .all
@@ -41,7 +65,15 @@ extension WriteTransaction {
     try RangeCursor(over: table, range, in: self)
   }
 
-  /// Lends every entry of a range to `body`, in order; an error of `body` ends the walk.
+  /// Calls `body` with every entry of a range, in order.
+  ///
+  /// - Parameters:
+  ///   - table: A table of the same environment.
+  ///   - range: The range of keys and the order of the visit.
+  ///   - body: A closure that gets key and value, valid during the call. An error of it ends the
+  ///     visit.
+  /// - Throws: What `body` throws; ``LMDBError/Code/keyKindMismatch``;
+  ///   ``LMDBError/Code/wrongEnvironment``.
   public func forEach(
     in table: Table, _ range: KeyRange = .all,
     _ body: (_ key: RawSpan, _ value: RawSpan) throws -> Void
@@ -50,7 +82,10 @@ extension WriteTransaction {
     while try cursor.next() { try body(cursor.key, cursor.value) }
   }
 
-  /// How large a table is, with the changes of this transaction.
+  /// Returns the size and shape of a table, with the changes of this transaction.
+  ///
+  /// - Parameter table: A table of the same environment.
+  /// - Throws: ``LMDBError/Code/wrongEnvironment``.
   public func statistics(of table: Table) throws(LMDBError) -> TableStatistics {
     requireOwnThread()
     unsafe try table.require(in: handle)
@@ -59,10 +94,10 @@ extension WriteTransaction {
 
   // MARK: Changing
 
-  /// The largest value: LMDB 0.9.24 writes larger ones in part.
+  /// The size of the largest value: LMDB 0.9.24 writes larger ones incompletely.
   static let maximumValueBytes = 1 << 30
 
-  /// Whether a value may be stored; what LMDB has to be called with if so.
+  /// Checks that a value may be stored, and returns the arguments for LMDB.
   private func begin<Key: TableKey>(
     _ key: Key.Type, _ table: Table, valueBytes: Int
   ) throws(LMDBError) -> OpaquePointer {
@@ -87,12 +122,16 @@ extension WriteTransaction {
     }
   }
 
-  /// Stores a value under a key, in place of one that is there.
+  /// Stores a value under a key, and replaces an existing value.
   ///
-  /// - Throws: ``LMDBError/Code/badValueSize`` for a key that is empty or longer than 511 bytes, or a
-  ///   value of more than 1 GiB: nothing has changed then. ``LMDBError/Code/mapFull`` and errors of
-  ///   the system end the transaction.
-  /// - Complexity: O(log *n*) and the value is copied once.
+  /// - Parameters:
+  ///   - value: The bytes, at most 1 GiB.
+  ///   - key: The key.
+  ///   - table: A table of the same environment.
+  /// - Throws: ``LMDBError/Code/badValueSize`` without a change if the key is empty or longer than
+  ///   511 bytes, or the value is larger than 1 GiB. ``LMDBError/Code/mapFull`` and system errors
+  ///   end the transaction.
+  /// - Complexity: O(log *n*) plus one copy of the value.
   public mutating func put<Key: TableKey>(
     _ value: RawSpan, forKey key: Key, in table: Table
   ) throws(LMDBError) {
@@ -101,7 +140,14 @@ extension WriteTransaction {
       unsafe WriteTransaction.put(value, forKey: key, in: table, transaction), "mdb_put")
   }
 
-  /// Stores a value under a key, in place of one that is there.
+  /// Stores a value under a key, and replaces an existing value.
+  ///
+  /// - Parameters:
+  ///   - value: The bytes, at most 1 GiB.
+  ///   - key: The key.
+  ///   - table: A table of the same environment.
+  /// - Throws: ``LMDBError/Code/badValueSize`` without a change; ``LMDBError/Code/mapFull`` and
+  ///   system errors, which end the transaction.
   public mutating func put<Key: TableKey>(
     _ value: [UInt8], forKey key: Key, in table: Table
   ) throws(LMDBError) {
@@ -112,16 +158,29 @@ extension WriteTransaction {
     try check(status, "mdb_put")
   }
 
-  /// Stores a text, as UTF-8, under a key, in place of a value that is there.
+  /// Stores the UTF-8 of a string under a key, and replaces an existing value.
+  ///
+  /// - Parameters:
+  ///   - value: The string, at most 1 GiB.
+  ///   - key: The key.
+  ///   - table: A table of the same environment.
+  /// - Throws: ``LMDBError/Code/badValueSize`` without a change; ``LMDBError/Code/mapFull`` and
+  ///   system errors, which end the transaction.
   public mutating func put<Key: TableKey>(
     _ text: String, forKey key: Key, in table: Table
   ) throws(LMDBError) {
     try put(Array(text.utf8), forKey: key, in: table)
   }
 
-  /// Stores a value under a key that is not there yet.
+  /// Stores a value under a key that does not exist yet.
   ///
-  /// - Returns: `false`: the key is there, and nothing has changed.
+  /// - Parameters:
+  ///   - value: The bytes, at most 1 GiB.
+  ///   - key: The key.
+  ///   - table: A table of the same environment.
+  /// - Returns: Whether the value was stored; `false` if the key exists, without a change.
+  /// - Throws: ``LMDBError/Code/badValueSize`` without a change; ``LMDBError/Code/mapFull`` and
+  ///   system errors, which end the transaction.
   public mutating func insert<Key: TableKey>(
     _ value: RawSpan, forKey key: Key, in table: Table
   ) throws(LMDBError) -> Bool {
@@ -133,9 +192,15 @@ extension WriteTransaction {
     return true
   }
 
-  /// Stores a value under a key that is not there yet.
+  /// Stores a value under a key that does not exist yet.
   ///
-  /// - Returns: `false`: the key is there, and nothing has changed.
+  /// - Parameters:
+  ///   - value: The bytes, at most 1 GiB.
+  ///   - key: The key.
+  ///   - table: A table of the same environment.
+  /// - Returns: Whether the value was stored; `false` if the key exists, without a change.
+  /// - Throws: ``LMDBError/Code/badValueSize`` without a change; ``LMDBError/Code/mapFull`` and
+  ///   system errors, which end the transaction.
   public mutating func insert<Key: TableKey>(
     _ value: [UInt8], forKey key: Key, in table: Table
   ) throws(LMDBError) -> Bool {
@@ -151,7 +216,12 @@ extension WriteTransaction {
 
   /// Removes the entry of a key.
   ///
-  /// - Returns: Whether there was one.
+  /// - Parameters:
+  ///   - key: The key.
+  ///   - table: A table of the same environment.
+  /// - Returns: Whether the entry existed.
+  /// - Throws: ``LMDBError/Code/badValueSize``; ``LMDBError/Code/mapFull`` and system errors, which
+  ///   end the transaction.
   @discardableResult
   public mutating func removeValue<Key: TableKey>(
     forKey key: Key, in table: Table
@@ -169,7 +239,12 @@ extension WriteTransaction {
 
   /// Removes the entries of a range.
   ///
-  /// - Returns: How many there were.
+  /// - Parameters:
+  ///   - range: The range of keys.
+  ///   - table: A table of the same environment.
+  /// - Returns: The number of removed entries.
+  /// - Throws: ``LMDBError/Code/keyKindMismatch``; ``LMDBError/Code/mapFull`` and system errors,
+  ///   which end the transaction.
   /// - Complexity: O(*k* log *n*) for *k* of *n* entries; O(pages) for all of them.
   @discardableResult
   public mutating func removeAll(

@@ -5,23 +5,23 @@
 internal import CLarderLMDB
 internal import LarderSystem
 
-/// The one write transaction of an environment, of all processes.
+/// The write transaction of an environment; all processes together have one at a time.
 ///
 /// `withWriteTransaction(_:)` lends it, commits it when the closure returns, and gives it
 /// up when the closure throws. It reads what it has written; what it lends ends with its next change,
 /// and keeping it beyond that is a compile error.
 ///
-/// It belongs to the thread that began it: LMDB's writer mutex does. A commit from another thread
-/// would return success and block every writer for ever, so it is a trap here.
+/// It belongs to the thread that began it, because LMDB's writer mutex does. A commit from another
+/// thread would return success and block every writer permanently, so it traps instead.
 @safe
 public struct WriteTransaction: ~Copyable {
   let handle: OpaquePointer
   private let thread: UInt64
-  // Sound: the environment keeps it, and outlives its transactions.
+  // Safe: the environment owns it, and outlives its transactions.
   private let map: Unmanaged<WriteMapReservation>?
-  /// The pages of the free list's tree, which the commit changes.
+  /// The number of pages of the free list's tree, which the commit changes.
   private let freeTreePages: Int
-  /// A change was refused, perhaps half-way through something larger: nothing may be published.
+  /// Whether a change failed, perhaps in the middle of a larger one: the commit must fail too.
   private var isRefused = false
 
   /// Waits for the writer lock, without a time limit.
@@ -46,7 +46,7 @@ public struct WriteTransaction: ~Copyable {
       unsafe self.map = nil
     }
     unsafe self.handle = handle
-    // Of a damaged meta page they may be anything.
+    // A damaged meta page may contain any number.
     let freePages = free.ms_branch_pages &+ free.ms_leaf_pages &+ free.ms_overflow_pages
     freeTreePages = min(max(freePages, 0), 1 << 40)
     thread = OSThread.token
@@ -64,7 +64,7 @@ public struct WriteTransaction: ~Copyable {
         + "keep the whole of a write in one synchronous closure")
   }
 
-  /// Publishes everything, for every process.
+  /// Commits all changes, which become visible to every process.
   ///
   /// - Throws: ``LMDBError/Code/outcomeUnknown`` if the disk failed so late that the commit may be
   ///   visible; any other error means that nothing was committed.
@@ -86,7 +86,7 @@ public struct WriteTransaction: ~Copyable {
     }
   }
 
-  /// The id the snapshot with its changes will have.
+  /// The id of the snapshot that contains this transaction's changes.
   public var id: UInt64 { unsafe UInt64(mdb_txn_id(handle)) }
 
   // MARK: Room
@@ -96,18 +96,19 @@ public struct WriteTransaction: ~Copyable {
     unsafe map == nil ? nil : Int(larder_txn_next_page(handle))
   }
 
-  /// The most pages by which committing now can extend the file.
+  /// The most pages by which a commit now can extend the file.
   package var commitPages: Int {
     WriteMapReservation.commitPages(
       next: unsafe Int(larder_txn_next_page(handle)), freeTree: freeTreePages)
   }
 
-  /// Before any change: what it and the commit may extend the file by has its blocks on the disk.
+  /// Ensures before a change that the pages by which it and the commit may extend the file have
+  /// blocks.
   @inline(__always)
   private mutating func makeRoom(_ table: TableHandle, bytes: Int = 0) throws(LMDBError) {
     guard let map = unsafe map else { return }
     let start = unsafe Int(larder_txn_next_page(handle))
-    // Overflow pages hold at least 4 kB; a small value takes none.
+    // Overflow pages contain at least 4 kB; a small value needs none.
     let wanted = start + commitPages + (bytes > 1024 ? bytes / 4096 + 2 : 0)
     let pages = unsafe map._withUnsafeGuaranteedRef { $0.pages }
     if wanted + WriteMapReservation.anyOperationPages > pages { try makeMoreRoom(table, wanted) }
@@ -153,7 +154,7 @@ public struct WriteTransaction: ~Copyable {
 
   // MARK: Reading
 
-  /// The bytes stored for an integer key, valid until the next change in this transaction.
+  /// Returns the bytes stored for an integer key, valid until the next change in this transaction.
   @_lifetime(borrow self)
   package func value(forKey key: UInt64, in table: TableHandle) throws(LMDBError) -> RawSpan? {
     let handle = unsafe handle
@@ -163,7 +164,7 @@ public struct WriteTransaction: ~Copyable {
     return unsafe _overrideLifetime(value.span, borrowing: self)
   }
 
-  /// The bytes stored for a key of bytes, valid until the next change in this transaction.
+  /// Returns the bytes stored for a byte key, valid until the next change in this transaction.
   @_lifetime(borrow self)
   package func value(forKey key: [UInt8], in table: TableHandle) throws(LMDBError) -> RawSpan? {
     let handle = unsafe handle
@@ -175,7 +176,7 @@ public struct WriteTransaction: ~Copyable {
     return unsafe _overrideLifetime(value.span, borrowing: self)
   }
 
-  /// The bytes stored for a key of bytes, valid until the next change in this transaction.
+  /// Returns the bytes stored for a byte key, valid until the next change in this transaction.
   @_lifetime(borrow self)
   package func value(forKey key: RawSpan, in table: TableHandle) throws(LMDBError) -> RawSpan? {
     let handle = unsafe handle
@@ -185,7 +186,7 @@ public struct WriteTransaction: ~Copyable {
     return unsafe _overrideLifetime(value.span, borrowing: self)
   }
 
-  /// Lends the transaction to code that only reads. What it finds is valid until the next change.
+  /// Passes the transaction to code that only reads. The results are valid until the next change.
   package borrowing func withReading<R>(
     _ body: (borrowing ReadTransaction) throws -> R
   ) rethrows -> R {
@@ -196,10 +197,10 @@ public struct WriteTransaction: ~Copyable {
 
   // MARK: Writing
 
-  /// Stores the concatenation of three byte runs, written straight into the page.
+  /// Stores the concatenation of three byte runs, written directly into the page.
   ///
-  /// - Parameter appending: The key comes after all of the table: pages are filled instead of
-  ///   split in halves.
+  /// - Parameter appending: Whether the key comes after all keys of the table: pages are filled
+  ///   instead of split in halves. split in halves.
   package mutating func put(
     _ first: RawSpan, _ second: RawSpan, _ third: RawSpan, forKey key: UInt64,
     in table: TableHandle,
@@ -218,7 +219,7 @@ public struct WriteTransaction: ~Copyable {
     try unsafe fill(value, first, second, third)
   }
 
-  /// Stores the concatenation of three byte runs, written straight into the page.
+  /// Stores the concatenation of three byte runs, written directly into the page.
   package mutating func put(
     _ first: RawSpan, _ second: RawSpan, _ third: RawSpan, forKey key: [UInt8],
     in table: TableHandle
@@ -240,7 +241,7 @@ public struct WriteTransaction: ~Copyable {
   @unsafe private func fill(
     _ value: MDB_val, _ first: RawSpan, _ second: RawSpan, _ third: RawSpan
   ) throws(LMDBError) {
-    // A table whose flags are damaged says yes and gives no room.
+    // For a table with damaged flags, LMDB returns success without a buffer.
     guard var target = unsafe value.mv_data else {
       throw LMDBError(.corrupted, during: "mdb_put")
     }
@@ -288,7 +289,7 @@ public struct WriteTransaction: ~Copyable {
     }
   }
 
-  /// - Returns: Whether there was such a key.
+  /// - Returns: Whether the key existed.
   @discardableResult
   package mutating func remove(key: [UInt8], in table: TableHandle) throws(LMDBError) -> Bool {
     requireOwnThread()
@@ -300,7 +301,7 @@ public struct WriteTransaction: ~Copyable {
     return try found(status, "mdb_del")
   }
 
-  /// - Returns: Whether there was such a key.
+  /// - Returns: Whether the key existed.
   @discardableResult
   package mutating func remove(key: UInt64, in table: TableHandle) throws(LMDBError) -> Bool {
     requireOwnThread()

@@ -4,11 +4,11 @@
 
 internal import LarderSystem
 
-/// The turn to write to one environment: first among the threads of this process, then, by the ticket
-/// in the gate file, among the processes. With it, LMDB's writer lock is free.
+/// The exclusive right to write to one environment: first among the threads of this process, then,
+/// by the ticket in the gate file, among the processes. Its holder finds LMDB's writer lock free.
 @safe
 final class WriterTurn: Sendable {
-  // Sound: both tickets' memory lives as long as this object.
+  // Safe: the memory of both tickets lives as long as this object.
   private nonisolated(unsafe) let own: UnsafeMutablePointer<UInt32>
   private let region: MappedRegion
   private let threads: WriterTicket
@@ -26,14 +26,15 @@ final class WriterTurn: Sendable {
 
   deinit { unsafe own.deallocate() }
 
-  /// Of the threads of this process, one holds its ticket: all have the same number.
+  /// The identifier of every thread of this process in its ticket, which one of them holds.
   private static let thread = 0
   private var process: Int { Int(ProcessIdentity.pid) }
 
-  /// Takes the turn, which ``end()`` gives back.
+  /// Acquires the right to write, which ``end()`` releases.
   ///
-  /// - Parameter proceed: Called every 10 ms at least while it waits; throws to end the wait.
-  /// - Returns: `false`: the time was up first.
+  /// - Parameter proceed: A closure that is called every 10 ms at least while the call waits; it
+  ///   throws to end the wait.
+  /// - Returns: `false` if the deadline passed first.
   func take(
     in handle: EnvironmentHandle, timeout: Duration, proceed: () throws -> Void
   ) throws -> Bool {
@@ -66,7 +67,7 @@ final class WriterTurn: Sendable {
     threads.release(as: Self.thread)
   }
 
-  /// The process whose write others wait for; `nil`: it has ended by now.
+  /// Returns the process whose write others wait for, or `nil` if it has ended by now.
   func writer(in handle: EnvironmentHandle) -> Int32? {
     if let thread = handle.writerThread {
       return ProcessIdentity.process(ofThread: thread) ?? thread

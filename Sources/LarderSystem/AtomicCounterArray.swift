@@ -4,7 +4,7 @@
 
 package import Synchronization
 
-/// A fixed array of small counters, read without a lock. Of this process alone.
+/// A fixed array of small counters, read without a lock, and private to this process.
 @safe
 package final class AtomicCounterArray: Sendable {
   /// The first counter; valid as long as this object lives.

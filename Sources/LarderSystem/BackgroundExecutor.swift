@@ -4,20 +4,22 @@
 
 internal import Synchronization
 
-// Work that others wait for with blocked threads must go on, however many threads are blocked: all of
-// Swift's pool may wait, and what runs here may wait for more work here, to any depth. A pool with a
-// fixed number of threads cannot give that. So these threads are our own:
+// Work for which blocked threads wait must make progress, however many threads are blocked: all
+// threads of Swift's pool may wait, and work here may wait for more work here, to any depth. A pool
+// with a fixed number of threads cannot provide that. So this executor has its own threads:
 //
-// * A job that finds no idle thread gets a new one while there are few; that costs some microseconds.
-// * Beyond that, whether the busy threads work or wait cannot be seen. A thread of its own, the keeper,
-//   looks every millisecond: when jobs wait and none was begun since it last looked, it adds threads. So
-//   mere load does not make hundreds of them, and a chain of blocked calls gets one each.
+// * A job that finds no idle thread gets a new one while there are few; that costs some
+//   microseconds.
+// * Beyond that, it is unknown whether the busy threads work or wait. A separate thread, the
+//   keeper, checks every millisecond: if jobs wait and none has started since its last check, it
+//   adds threads. So load alone does not create hundreds of them, and a chain of blocked calls gets
+//   one each.
 // * A thread without work ends after two seconds.
 //
-// The most there can be is far above what a chain of calls can need before its stacks do harm. If the
-// system gives no more threads, jobs wait for those there are.
+// The maximum is far above what a chain of calls can need before its stacks do harm. If the system
+// refuses more threads, jobs wait for the existing ones.
 
-/// Runs tasks, and functions that block, on threads that are none of Swift's pool.
+/// An executor for tasks, and for functions that block, with threads outside Swift's pool.
 package final class BackgroundExecutor: TaskExecutor {
   package static let shared = BackgroundExecutor()
 
@@ -28,7 +30,7 @@ package final class BackgroundExecutor: TaskExecutor {
     /// The jobs begun so far.
     var begun: UInt64 = 0
     var threads = 0
-    /// What wakes the idle threads; the last to become idle is the first to work again.
+    /// The events of the idle threads; the last to become idle is the first to work again.
     var idle: [Event] = []
     var hasKeeper = false
 
@@ -46,7 +48,7 @@ package final class BackgroundExecutor: TaskExecutor {
     }
   }
 
-  /// So many threads are started without a look at what the others do.
+  /// The number of threads that are started without a check of the others.
   private static let few = max(2 * OSThread.coreCount, 8)
   private static let most = 4096
   private static let idleNanoseconds: UInt64 = 2_000_000_000
@@ -55,7 +57,7 @@ package final class BackgroundExecutor: TaskExecutor {
 
   private init() {}
 
-  /// Takes a job in; for Swift's runtime.
+  /// Enqueues a job; Swift's runtime calls it.
   package func enqueue(_ job: consuming ExecutorJob) {
     let job = UnownedJob(job)
     add { unsafe job.runSynchronously(on: self.asUnownedTaskExecutor()) }
@@ -102,7 +104,7 @@ package final class BackgroundExecutor: TaskExecutor {
         state.threads -= 1
         return state.threads == 0
       }
-      // Not one thread to be had: the caller is one.
+      // No thread can be created: the calling thread runs the jobs.
       if isNone { while let job = state.withLock({ $0.next() }) { job() } }
     }
   }
@@ -127,7 +129,7 @@ package final class BackgroundExecutor: TaskExecutor {
           return true
         }
         if isOver { return }
-        // Somebody is about to set it.
+        // Another thread is about to set the event.
         event.wait()
       }
       event.reset()

@@ -4,17 +4,17 @@
 
 internal import Synchronization
 
-// What is written once, as an asynchronous function, must also run where nobody may wait for Swift's
-// pool: from plain functions, from threads of that pool themselves, and on several threads that truly
-// run side by side, however few the pool has. So each of these threads is an executor of its own,
-// with the thread itself as its pump.
+// Code that is written once, as an asynchronous function, must also run where no thread may wait
+// for Swift's pool: from synchronous functions, from threads of that pool themselves, and on
+// several threads that run in parallel, however small the pool is. So each of these threads is an
+// executor, and runs its jobs itself.
 
 /// Runs a task on the calling thread.
 package final class CallingThreadExecutor: TaskExecutor {
   private struct State {
     var jobs: [UnownedJob] = []
     var isDone = false
-    /// The thread went back to its own work: what comes late runs elsewhere.
+    /// The thread has returned to its caller: later jobs run elsewhere.
     var isLeft = false
   }
 
@@ -42,7 +42,7 @@ package final class CallingThreadExecutor: TaskExecutor {
     return box.value.withLock { $0.take()! }
   }
 
-  /// Takes a job in; for Swift's runtime.
+  /// Enqueues a job; Swift's runtime calls it.
   package func enqueue(_ job: consuming ExecutorJob) {
     let job = UnownedJob(job)
     let isLate = state.withLock { state in

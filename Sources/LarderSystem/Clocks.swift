@@ -10,8 +10,8 @@
   internal import Darwin
 #endif
 
-/// The clocks the store reads by itself. Everything that decides on expiry goes through the store's
-/// injected clock instead.
+/// The clocks that the store reads directly. All expiration times use the store's injected clock
+/// instead.
 package enum Clocks {
   /// Wall time in milliseconds since 1970.
   package static func wallMilliseconds() -> Int64 {

@@ -4,10 +4,11 @@
 
 internal import Synchronization
 
-/// The thread of this process that ends waits whose time is up.
+/// The thread of this process that ends waits at their deadlines.
 ///
-/// It starts with the first deadline and sleeps until the earliest. A deadline that is later than the
-/// one it sleeps for wakes no thread, so deadlines of one length cost a lock and a dictionary entry.
+/// It starts with the first deadline and sleeps until the earliest. A deadline that is later than
+/// the one it sleeps for wakes no thread, so deadlines of one length cost a lock and a dictionary
+/// entry.
 package final class DeadlineTimer: Sendable {
   package static let shared = DeadlineTimer()
 
@@ -19,7 +20,7 @@ package final class DeadlineTimer: Sendable {
   private struct State {
     var entries: [UInt64: Entry] = [:]
     var last: UInt64 = 0
-    /// When the thread looks again; `.max` while it sleeps without a limit.
+    /// The time of the thread's next check; `.max` while it sleeps without a limit.
     var wakesAt = UInt64.max
     var isRunning = false
   }
@@ -35,8 +36,8 @@ package final class DeadlineTimer: Sendable {
 
   /// Calls `action` once, on the timer's thread, unless it is cancelled before.
   ///
-  /// - Parameter action: Must not wait.
-  /// - Returns: What ``cancel(_:)`` takes.
+  /// - Parameter action: A closure that must not wait.
+  /// - Returns: The identifier for ``cancel(_:)``.
   package func schedule(
     after nanoseconds: UInt64, _ action: @escaping @Sendable () -> Void
   ) -> UInt64 {
@@ -61,7 +62,7 @@ package final class DeadlineTimer: Sendable {
     return id
   }
 
-  /// Forgets a deadline. The action may be running, or have run.
+  /// Removes a deadline. The action may be running, or have run.
   package func cancel(_ id: UInt64) {
     let entry = state.withLock { $0.entries.removeValue(forKey: id) }
     _ = consume entry
@@ -69,7 +70,7 @@ package final class DeadlineTimer: Sendable {
 
   /// Suspends the task for a time, or until it is cancelled.
   ///
-  /// `Task.sleep` of libdispatch needs a file descriptor and ends the process where there is none.
+  /// `Task.sleep` of libdispatch needs a file descriptor and ends the process if there is none.
   ///
   /// - Throws: `CancellationError` if the task is cancelled.
   package func sleep(nanoseconds: UInt64) async throws(CancellationError) {
@@ -99,7 +100,7 @@ package final class DeadlineTimer: Sendable {
     if Task.isCancelled { throw CancellationError() }
   }
 
-  /// How many deadlines there are, for tests.
+  /// The number of deadlines, for tests.
   package var count: Int { state.withLock { $0.entries.count } }
 
   private func run() {

@@ -10,10 +10,10 @@
   internal import Darwin
 #endif
 
-/// A thing that happens once, which threads of this process wait for.
+/// An event that is set once, for which threads of this process wait.
 @safe
 package final class Event: Sendable {
-  // pthread objects must not move; they live in memory of their own.
+  // pthread objects must not move, so each has separate heap memory.
   private nonisolated(unsafe) let mutex = UnsafeMutablePointer<pthread_mutex_t>.allocate(
     capacity: 1)
   private nonisolated(unsafe) let condition = UnsafeMutablePointer<pthread_cond_t>.allocate(
@@ -43,7 +43,7 @@ package final class Event: Sendable {
     unsafe mutex.deallocate()
   }
 
-  /// Lets every present and later waiter go.
+  /// Wakes every present waiter; later waiters do not wait.
   package func set() {
     unsafe pthread_mutex_lock(mutex)
     unsafe isSet = true
@@ -51,14 +51,14 @@ package final class Event: Sendable {
     unsafe pthread_mutex_unlock(mutex)
   }
 
-  /// Makes the event wait-worthy again.
+  /// Clears the event, so that later waiters wait again.
   package func reset() {
     unsafe pthread_mutex_lock(mutex)
     unsafe isSet = false
     unsafe pthread_mutex_unlock(mutex)
   }
 
-  /// Waits until the event is set; `false`: the time was up first.
+  /// Waits until the event is set; returns `false` if the deadline passed first.
   @discardableResult
   package func wait(nanoseconds: UInt64? = nil) -> Bool {
     unsafe pthread_mutex_lock(mutex)

@@ -12,22 +12,22 @@ internal import CLarderLMDB
   internal import Darwin
 #endif
 
-/// Where a command's program is, found as a shell finds it.
+/// The search for a command's program, by the rules of a shell.
 package enum ExecutableSearch {
   package enum Search: Hashable, Sendable {
     /// The path of the file that runs, absolute unless the working directory has no path. Links are
     /// not followed.
     case found([UInt8])
-    /// A shell ends with 127 then.
+    /// No such file; a shell exits with status 127.
     case missing
-    /// There is such a file, and it may not be run: 126.
+    /// The file exists but is not executable; a shell exits with status 126.
     case forbidden([UInt8])
   }
 
   private static let slash = UInt8(ascii: "/")
 
-  /// Finds `name`: with a slash it is a path, absolute or from the working directory; without one it
-  /// is looked for in the directories of `PATH`, in turn. None of them need be UTF-8.
+  /// Finds `name`: with a slash it is a path, absolute or from the working directory; without one,
+  /// the function searches the directories of `PATH` in order. None of them need be UTF-8.
   package static func find(_ name: [UInt8], in searchPath: [UInt8]? = nil) -> Search {
     if name.isEmpty { return .missing }
     if name.contains(slash) { return judge(absolute(name)) }
@@ -36,7 +36,7 @@ package enum ExecutableSearch {
       ?? Array("/usr/local/bin:/usr/bin:/bin".utf8)
     var forbidden: Search?
     for directory in path.split(separator: UInt8(ascii: ":"), omittingEmptySubsequences: false) {
-      // An empty part means the working directory; so says POSIX.
+      // POSIX: an empty part is the working directory.
       let place = directory.isEmpty ? name : directory + [slash] + name
       switch judge(absolute(place)) {
       case .found(let path): return .found(path)
@@ -62,7 +62,7 @@ package enum ExecutableSearch {
     return .found(path)
   }
 
-  /// The file this process runs; `nil` where the system does not tell.
+  /// The path of this process's program, or `nil` if the system does not provide it.
   package static var own: String? {
     #if canImport(Darwin)
       var size: UInt32 = 4096

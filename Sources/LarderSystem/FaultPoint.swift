@@ -25,14 +25,14 @@ internal import Synchronization
 //     name:action[=amount][@n][%percent]
 //         name       of a point; * for all of them (for `error`: all that can fail)
 //         action     kill (SIGKILL to itself), stop (SIGSTOP to itself),
-//                    delay (busy wait of so many microseconds),
-//                    error (the step fails with this errno, EIO unless told otherwise)
+//                    delay (busy wait of this many microseconds),
+//                    error (the step fails with this errno; the default is EIO)
 //         @n         at the n-th passage only
 //         %percent   at each passage with this probability
 //     seed=number    which passages `%` picks; without it, others in each run
 //
-// The protocol's rules can each be broken on purpose by `LARDER_MUTANT=name`, to prove that the
-// storm notices: see `Mutant`.
+// `LARDER_MUTANT=name` breaks one rule of the protocol on purpose, to prove that the storm detects
+// it: see `Mutant`.
 
 /// A named place where a process may be killed, stopped or delayed by a test.
 @usableFromInline
@@ -48,21 +48,22 @@ package enum FaultPoint: String, CaseIterable, Sendable {
   case afterRenew, beforeFill
   // Healing and closing.
   case condemnMarked, closeGateTaken, closeSynced, closeDone
-  // A compaction's copy is complete, and the gate not taken yet.
+  // A compaction's copy is complete, and the open lock not acquired yet.
   case copyWritten
   // The first write of a boot makes `state` dirty.
   case stateDirty
-  // A relaxed store's sync: before the data are synced, before and after that is recorded. After a
-  // crash of the system: the snapshot recorded is in both metas, is synced, is recorded anew.
+  // A relaxed store's sync: before the data are synced, before and after the checkpoint is
+  // recorded. After a system crash: the checkpoint is in both metas, is synced, is recorded again.
   case syncBegun, beforeRecord, afterRecord, restoreWritten, restoreSynced, restoreRecorded
   // Single flight.
   case leaseTaken, leaseRegistered, leaseBeforeFill
-  // Objects, each within a transaction: the keys of a saved one are there, of a deleted one gone;
-  // a type's record is written, a migration's state, a number given up; before a part is swept.
+  // Objects, each within a transaction: the keys of a saved one are stored, of a deleted one
+  // removed; a type's record is written, a migration's state, a tombstone of an identifier; before
+  // a sweep step.
   case objectIndexed, objectUnlinked, catalogChanged, migrationNoted, numberDropped, sweepStep
 
-  /// Whether the step can fail here: an error has a caller to go to, and nothing of what the step
-  /// did is visible yet.
+  /// Whether the step can fail here: a caller receives the error, and no effect of the step is
+  /// visible yet.
   package var canFail: Bool {
     switch self {
     case .openGateTaken, .openGenerationBuilt, .openGenerationRenamed, .openCurrentWritten,
@@ -76,7 +77,7 @@ package enum FaultPoint: String, CaseIterable, Sendable {
     case .copyWritten, .afterRenew, .closeGateTaken, .leaseTaken, .leaseRegistered,
       .leaseBeforeFill:
       true
-    // Stamps are out, or the commit is, or nobody is told: there is nothing to fail.
+    // The stamps or the commit are published, or no caller receives an error: nothing can fail.
     case .openDone, .betweenStamps, .afterStamps, .afterCommit, .beforeWake, .beforeFill,
       .condemnMarked, .closeSynced, .closeDone, .afterRecord, .restoreWritten, .restoreSynced,
       .restoreRecorded:
@@ -85,29 +86,29 @@ package enum FaultPoint: String, CaseIterable, Sendable {
   }
 }
 
-/// A rule of the protocol, broken on purpose. Each must be caught by the storm.
+/// A deliberate violation of one rule of the protocol. The storm must detect each of them.
 @usableFromInline
 package enum Mutant: String, CaseIterable, Sendable {
   case stampsAfterCommit, stampsOneLow, filedOneHigh, noRenewCheck, fillIgnoresCancel
   case combinerFilesFirst, labelsWithoutBase, condemnWithoutFloor, noBump
   case budgetOffByOne, leaseOutlivesHolder
-  // A look-up where an entry was last seen does not ask whether anything was written since.
+  // A read through the location cache skips validation.
   case placesIgnoreStamps
-  // Of relaxed stores, whose judge is the power cut: the snapshot recorded is not kept from being
-  // written over, it is recorded before it is synced.
+  // Relaxed stores, tested by the power cut: the checkpoint's snapshot is not pinned; it is
+  // recorded before it is synced.
   case recordUnpinned, recordedUnsynced
-  // Of objects: an update leaves the old index key behind, a repeated query does not look at the
-  // stamp, a unique index is not asked, children outlive what cascades, a migration does not follow
-  // changes.
+  // Objects: an update does not remove the old index key, a repeated query skips the stamp, a
+  // unique index is not checked, children survive a cascading delete, a migration ignores
+  // concurrent changes.
   case indexKeyLeft, memoIgnoresStamp, uniqueUnchecked, cascadeForgotten, changesUnnoticed
-  // Of bounded types: one object too many stays, what is evicted leaves its index keys behind, use
-  // counts for nothing. A snapshot's reads are of several states; a page begins behind all that are
-  // equal to where the last one ended.
+  // Bounded types: one object too many stays, an evicted object's index keys stay, recency is
+  // ignored. A snapshot's reads are of several commits; a page begins after all objects equal to
+  // the last one.
   case objectBudgetOffByOne, evictedKeysLeft, evictionIgnoresUse, snapshotMoves, cursorSkipsEquals
-  // Of defaults: an update reads before its transaction, a write is acknowledged before its commit,
-  // a watch takes every number for the same.
+  // Defaults: an update reads before its transaction, a write is acknowledged before its commit, a
+  // watch treats all numbers as equal.
   case defaultsUpdateUnlocked, defaultsSetBehind, defaultsWatchDeaf
-  // Of files in a folder: writers do not wait for each other, a file is written in its place.
+  // Files in a folder: writers do not wait for each other, a file is written in place.
   case folderUnlocked, folderWritesInPlace
 
   #if FAULTS
@@ -116,7 +117,7 @@ package enum Mutant: String, CaseIterable, Sendable {
     }
   #endif
 
-  /// Whether this rule is broken in this process; `false` for good in ordinary builds.
+  /// Whether this rule is broken in this process; always `false` in ordinary builds.
   #if FAULTS
     package var isActive: Bool { Mutant.active == self }
   #else
@@ -145,7 +146,7 @@ package enum Mutant: String, CaseIterable, Sendable {
 
 /// Whether this build has fault points at all.
 package enum FaultInjection {
-  /// How many objects a step of a migration takes, where storms want small ones
+  /// The number of objects that a migration step processes, set to small values by storms
   /// (`LARDER_STEP_LIMIT`); `nil` in ordinary builds.
   #if FAULTS
     package static let stepLimit = FileSystem.environment("LARDER_STEP_LIMIT").flatMap { Int($0) }
@@ -168,7 +169,7 @@ package enum FaultInjection {
       let action: Action
       let occurrence: Int?
       let percent: Double?
-      /// What tells the chances of this rule from those of others.
+      /// The value that makes the chances of this rule independent of others.
       let salt: UInt64
     }
 
@@ -182,7 +183,7 @@ package enum FaultInjection {
     private static let plan = parse(FileSystem.environment("LARDER_FAULTS") ?? "")
     private static let passages = Mutex<[FaultPoint: Int]>([:])
 
-    /// Does what the environment asks for here; the error to throw, if any.
+    /// Performs the configured action; returns the error to throw, if any.
     @discardableResult
     static func pass(_ point: FaultPoint) -> CInt? {
       guard !plan.rules.isEmpty, let rules = plan.rules[point] else { return nil }
@@ -206,8 +207,8 @@ package enum FaultInjection {
       return failure
     }
 
-    /// In 0..<100, by the seed: whichever thread comes to the n-th passage of a point, it is the
-    /// same.
+    /// Returns a number in 0..<100 from the seed. It depends on n, not on the thread that makes the
+    /// n-th passage of a point.
     private static func chance(_ salt: UInt64, _ occurrence: Int) -> Double {
       // The mixer of SplitMix64.
       var mixed = plan.seed ^ salt &+ UInt64(occurrence) &* 0x9e37_79b9_7f4a_7c15

@@ -18,10 +18,12 @@ internal import CLarderLMDB
 // none. Preallocated blocks prevent that only where the file system overwrites in place:
 //
 //   ext2, ext3, ext4, tmpfs   always.
-//   xfs                       unless another file shares the block (`cp --reflink`, a snapshot of the
-//                             volume): then the next store needs a block of its own.
-//   f2fs                      writes to new places, but reserves room for that ahead.
-//   btrfs                     only files with FS_NOCOW_FL, which a file gets from its directory when it
+//   xfs                       unless another file shares the block (`cp --reflink`, a snapshot of
+//   the
+//                             volume): then the next store needs a new block.
+//   f2fs                      writes to new blocks, but reserves space for that ahead.
+//   btrfs                     only files with FS_NOCOW_FL, which a file gets from its directory
+//   when it
 //                             is created; snapshots share blocks as on xfs.
 //   bcachefs                  never, and it does not have the flag.
 //   others                    the flag is set where the file system has it (an overlay of btrfs).
@@ -56,10 +58,11 @@ package enum BlockOwnership: Sendable, Hashable {
 }
 
 extension OwnedFile {
-  /// Turns copying on write off: for a directory, whose new files inherit that, or for an empty file.
+  /// Disables copy-on-write: for a directory, whose new files inherit that, or for an empty
+  /// file.
   ///
-  /// - Returns: Whether blocks that are preallocated in it stay its own. For a file that is not empty,
-  ///   whether that was so when it was created.
+  /// - Returns: Whether blocks that are preallocated in it stay its own. For a file that is not
+  ///   empty, whether that was so when it was created.
   package func ownBlocks() -> BlockOwnership {
     #if os(Linux)
       let kind = FileSystem.type(of: path)

@@ -81,7 +81,7 @@ package enum FileSystem {
     #endif
   }
 
-  /// Makes a rename inside `directory` survive a loss of power.
+  /// Syncs `directory`, so that a rename in it survives a loss of power.
   package static func synchronizeDirectory(_ directory: String) throws(SystemError) {
     let descriptor = unsafe larder_open(directory, O_RDONLY, 0)
     guard descriptor >= 0 else { throw .last("open", directory) }
@@ -89,8 +89,9 @@ package enum FileSystem {
     guard fsync(descriptor) == 0 else { throw .last("fsync", directory) }
   }
 
-  /// Makes the name of `path` survive a loss of power, and the names of the directories above it, which
-  /// may be new as well. Directories that this user may not open were not created by this process.
+  /// Makes the name of `path` survive a loss of power, and the names of the directories above it,
+  /// which may be new as well. Directories that this user may not open were not created by this
+  /// process.
   package static func synchronizeParents(of path: String) {
     var parent = path[...]
     while let slash = parent.lastIndex(of: "/") {
@@ -127,8 +128,8 @@ package enum FileSystem {
   }
 
   /// Removes a directory and the plain files and directories below it. Links are removed, not
-  /// followed, also when one is put in a directory's place meanwhile: each directory is opened as
-  /// itself, and what is in it is named by the open directory.
+  /// followed, even if one replaces a directory during the removal: each directory is opened
+  /// itself, and its entries are removed relative to the open directory.
   package static func removeTree(_ path: String) { removeTree(path, in: AT_FDCWD) }
 
   private static func removeTree(_ name: String, in parent: CInt) {
@@ -155,15 +156,15 @@ package enum FileSystem {
     return unsafe String(cString: text)
   }
 
-  /// The working directory's path, which need not be UTF-8; `nil` when it has none: it was removed,
-  /// or is outside of what this process can reach.
+  /// The working directory's path, which need not be UTF-8, or `nil` if it has none: it was
+  /// removed, or is outside of the paths that this process can reach.
   package static var currentDirectory: [UInt8]? {
     guard let text = unsafe getcwd(nil, 0) else { return nil }
     defer { unsafe free(text) }
     let path = unsafe Array(UnsafeBufferPointer(start: text, count: strlen(text))).map {
       UInt8(bitPattern: $0)
     }
-    // Linux says "(unreachable)" before a path that is not below the process's root.
+    // Linux prefixes "(unreachable)" to a path that is not below the process's root.
     return path.first == UInt8(ascii: "/") ? path : nil
   }
 
@@ -171,8 +172,8 @@ package enum FileSystem {
   /// that is UTF-8.
   package static func absolute(_ path: String) -> String? {
     if path.hasPrefix("/") { return path }
-    // As a shell does: a program that receives "~/…" from a file or an option never saw one. `./~` is
-    // the directory of that name.
+    // As a shell does: a program that receives "~/…" from a file or an option never saw one. `./~`
+    // is the directory of that name.
     if path == "~" || path.hasPrefix("~/"), let home = environment("HOME"), home.hasPrefix("/") {
       return home + path.dropFirst()
     }
@@ -196,18 +197,18 @@ package enum FileSystem {
 
   package static var userID: UInt32 { UInt32(geteuid()) }
 
-  /// Whether the file system below `path` keeps a block for good once it is allocated to a file: then
-  /// a store to a mapping of it never meets a full disk.
+  /// Whether the file system below `path` never moves an allocated block of a file: then a store to
+  /// a mapping of it never fails because of a full disk.
   package static func neverRelocatesBlocks(below path: String) -> Bool {
     #if os(Linux)
-      // ext4 (ext2 and ext3 say the same, and cannot allocate), tmpfs.
+      // ext4 (ext2 and ext3 have the same number, and cannot allocate), tmpfs.
       return [0xEF53, 0x0102_1994].contains(unsafe larder_file_system_type(path))
     #else
       return false
     #endif
   }
 
-  /// The name of the file system below `path` when Larder must refuse it: network and FUSE file
+  /// The name of the file system below `path` if Larder must reject it: network and FUSE file
   /// systems keep neither locks nor mappings coherent.
   package static func refusedFileSystem(below path: String) -> String? {
     #if canImport(Darwin)
@@ -230,9 +231,9 @@ package enum FileSystem {
   }
 }
 
-/// Limits of this process that change what a file system answers.
+/// Limits of this process that change the results of file system calls.
 package enum ResourceLimits {
-  /// The largest file this process may write, in bytes; `nil` when there is no limit.
+  /// The largest file this process may write, in bytes, or `nil` without a limit.
   package static var fileSize: Int? {
     var limit = rlimit()
     #if canImport(Glibc)
@@ -244,7 +245,7 @@ package enum ResourceLimits {
     return Int(limit.rlim_cur)
   }
 
-  /// The address space this process may use, in bytes (`ulimit -v`); `nil` when there is no limit.
+  /// The address space this process may use, in bytes (`ulimit -v`), or `nil` without a limit.
   package static var addressSpace: Int? {
     var limit = rlimit()
     #if canImport(Glibc)

@@ -16,22 +16,22 @@ internal import Synchronization
 // FORK WITHOUT EXEC
 //
 // A forked child shares its parent's LMDB reader slots and open-file-description locks; using or
-// even keeping them breaks the parent. Three things are done about it:
+// even keeping them breaks the parent. Three measures prevent that:
 //
-// * A page of its own that the kernel hands to a child as zeros (MADV_WIPEONFORK). One load tells
+// * A separate page that the kernel replaces by zeros in a child (MADV_WIPEONFORK). One load shows
 //   whether this process is a fork; `getpid()` would cost a system call.
 // * A `pthread_atfork` child handler closes every descriptor that carries a lock, so that a lock
-//   does not outlive its holder in a child that knows nothing of it.
+//   does not outlive its holder in a child that does not use it.
 //
-// * The same handler puts zeros in the place of each mapping that tells whether what is in memory
-//   is the newest. Zeros say that it is not; so even a hit in memory ends at the error, and the
-//   child can neither serve what nobody tells it about any more nor write into the parent's table.
+// * The same handler replaces by zeros each mapping with which cached values are validated. With
+//   zeros, no validation succeeds; so even a hit in memory ends at the error, and the child can
+//   neither serve values whose invalidation it misses nor write into the parent's table.
 
 /// Detects use after `fork` and drops inherited locks in the child.
 package enum ForkGuard {
   private static let capacity = 512
 
-  // Leaked on purpose: read by the child handler, at any time, until the process ends.
+  // Leaked on purpose: the child handler reads it, at any time, until the process ends.
   // [0]: 1 in the process that opened, 0 in a forked child.
   private nonisolated(unsafe) static let page: UnsafeMutablePointer<UInt8>? = {
     let length = Int(getpagesize())
@@ -53,7 +53,7 @@ package enum ForkGuard {
     return unsafe table
   }()
 
-  // Addresses and lengths of mappings, in turn; zero when free.
+  // Addresses and lengths of mappings, alternating; zero when free.
   private static let regionCapacity = 1024
   private nonisolated(unsafe) static let regions: UnsafeMutablePointer<Atomic<UInt>> = {
     let table = UnsafeMutablePointer<Atomic<UInt>>.allocate(capacity: 2 * regionCapacity)
@@ -67,8 +67,8 @@ package enum ForkGuard {
     return unsafe page.pointee == 0
   }
 
-  /// The byte that is zero in a forked child, at one address until the process ends; `nil` where the
-  /// system has no such page.
+  /// The byte that is zero in a forked child, at one address until the process ends, or `nil` if
+  /// the system has no such page.
   package static var mark: UnsafePointer<UInt8>? { unsafe UnsafePointer(page) }
 
   /// Called once before the first descriptor that matters is opened.
@@ -90,7 +90,7 @@ package enum ForkGuard {
     }
   }
 
-  /// Before the mapping goes.
+  /// Removes a mapping from the list before it is unmapped.
   static func unregister(_ region: UnsafeMutableRawPointer) {
     let address = UInt(bitPattern: region)
     for index in 0..<regionCapacity
@@ -110,7 +110,7 @@ package enum ForkGuard {
     }
   }
 
-  /// `false`: the descriptor was closed by the child handler.
+  /// Removes a descriptor from the list; returns `false` if the child handler has closed it.
   static func unregister(_ descriptor: CInt) -> Bool {
     if isForkedChild { return false }
     for index in 0..<capacity {
@@ -132,7 +132,7 @@ package enum ForkGuard {
       guard count > 0, let place = unsafe UnsafeMutableRawPointer(bitPattern: address) else {
         continue
       }
-      // A failure leaves the parent's: nothing worse than before.
+      // A failure leaves the parent's mapping, which is the state without this handler.
       _ = unsafe mmap(
         place, Int(count), PROT_READ | PROT_WRITE, MAP_PRIVATE | CInt(MAP_ANON) | MAP_FIXED, -1, 0)
     }

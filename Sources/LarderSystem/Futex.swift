@@ -21,7 +21,7 @@ package enum Futex {
     unsafe larder_futex_wake(word.assumingMemoryBound(to: UInt32.self), .max)
   }
 
-  /// Wakes one sleeper, of whichever process. The memory may be mapped for reading only.
+  /// Wakes one sleeper, of any process. The memory may be mapped for reading only.
   @unsafe
   package static func wakeOne(_ word: UnsafeMutableRawPointer) {
     unsafe larder_futex_wake(word.assumingMemoryBound(to: UInt32.self), 1)

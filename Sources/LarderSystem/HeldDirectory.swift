@@ -13,7 +13,7 @@ internal import Synchronization
   internal import Darwin
 #endif
 
-/// A directory that was found safe, and stays the same one when an entry of its path is renamed.
+/// A directory that ``PathWalk`` accepted. It stays the same when an entry of its path is renamed.
 ///
 /// On Linux all calls go through a descriptor: ``reference`` is `/proc/self/fd/<n>`, which the kernel
 /// follows to the open directory. Where `/proc` is missing, and on Darwin, it is the path: other users
@@ -28,7 +28,7 @@ package final class HeldDirectory: Sendable {
   private static let prefix = "/proc/self/fd/"
   private static let open = Mutex<[String: String]>([:])
 
-  /// Opens a directory by walking its path, judging each directory on the way.
+  /// Opens a directory by walking its path and checking each directory on the way.
   ///
   /// - Parameters:
   ///   - path: An absolute path.
@@ -56,13 +56,13 @@ package final class HeldDirectory: Sendable {
     close(descriptor)
   }
 
-  /// The status of the directory itself, of whatever name it has now.
+  /// The status of the directory itself, whatever its present name.
   package var status: FileStatus? {
     descriptor < 0
       ? (try? FileSystem.status(of: path)) ?? nil : FileSystem.status(ofDescriptor: descriptor)
   }
 
-  /// Makes ``reference`` lead to another directory: the first one was deleted and created again.
+  /// Makes ``reference`` lead to another directory, after the first one was deleted and recreated.
   package func follow(_ other: HeldDirectory) {
     guard descriptor >= 0, other.descriptor >= 0, status?.identity != other.status?.identity else {
       return
@@ -70,7 +70,7 @@ package final class HeldDirectory: Sendable {
     if dup2(other.descriptor, descriptor) >= 0 { larder_set_cloexec(descriptor) }
   }
 
-  /// The path to show for one that begins with the ``reference`` of a held directory.
+  /// Returns the path to show for a path that begins with the ``reference`` of a held directory.
   package static func realPath(_ path: String) -> String {
     guard path.hasPrefix(prefix) else { return path }
     let end = path.dropFirst(prefix.count).firstIndex(of: "/") ?? path.endIndex

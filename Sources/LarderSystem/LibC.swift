@@ -10,13 +10,13 @@
   internal import Darwin
 #endif
 
-/// `memcmp`, where importing libc would drag its names along.
+/// `memcmp`, for files that do not import libc and its names.
 @unsafe @inline(__always)
 func compareBytes(_ left: UnsafeRawPointer, _ right: UnsafeRawPointer, _ count: Int) -> CInt {
   unsafe memcmp(left, right, count)
 }
 
-/// Runs `body` when the process exits in an orderly way.
+/// Runs `body` when the process exits normally.
 package func atProcessExit(_ body: @escaping @convention(c) () -> Void) {
   atexit(body)
 }
@@ -27,7 +27,7 @@ package func writeToStandardError(_ line: String) {
   _ = unsafe bytes.withUnsafeBytes { unsafe write(2, $0.baseAddress!, $0.count) }
 }
 
-/// The last `count` arguments this process was started with, as bytes: they need not be UTF-8.
+/// Returns the last `count` arguments of this process, as bytes: they need not be UTF-8.
 package func lastArguments(_ count: Int) -> [[UInt8]] {
   let all = Int(CommandLine.argc)
   return (max(all - count, 0)..<all).map { index in

@@ -23,7 +23,7 @@ package final class MappedRegion {
 
   /// Maps the first `count` bytes of a file, for reading and writing by every process.
   ///
-  /// - Parameter isZeroInForkedChild: A forked child finds zeros of its own in its place.
+  /// - Parameter isZeroInForkedChild: Whether a forked child gets zeros in place of the mapping.
   package init(
     sharing file: OwnedFile, count: Int, isZeroInForkedChild: Bool = false
   ) throws(SystemError) {
@@ -36,7 +36,7 @@ package final class MappedRegion {
     if isZeroInForkedChild { unsafe ForkGuard.register(address, count: count) }
   }
 
-  /// Maps the first `count` bytes of an open file, for reading what others write.
+  /// Maps the first `count` bytes of an open file, for reading data that other processes write.
   package init(reading descriptor: CInt, count: Int) throws(SystemError) {
     guard let address = unsafe larder_map(count, PROT_READ, MAP_SHARED, descriptor) else {
       throw .last("mmap")
@@ -63,5 +63,5 @@ package final class MappedRegion {
   }
 }
 
-// The pointer and the length never change; what lies behind is reached through atomics.
+// The pointer and the length never change; the memory is accessed through atomics.
 extension MappedRegion: @unchecked Sendable {}

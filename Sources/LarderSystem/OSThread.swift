@@ -15,11 +15,11 @@ internal import CLarderLMDB
 /// Threads of the operating system, for work that must stay on one: LMDB's writer mutex belongs to
 /// a thread, and Swift's pool must never be blocked.
 package enum OSThread {
-  /// The calling thread, as a number that no other living thread of this process has.
+  /// A number that identifies the calling thread among the living threads of this process.
   @inline(__always)
   package static var token: UInt64 { larder_thread_token() }
 
-  /// Lets another thread run.
+  /// Yields the processor to another thread.
   package static func yield() { sched_yield() }
 
   package static let coreCount: Int = max(Int(sysconf(CInt(_SC_NPROCESSORS_ONLN))), 1)
@@ -58,7 +58,7 @@ package enum OSThread {
     init(_ run: @escaping @Sendable () -> Void) { self.run = run }
   }
 
-  /// Runs `body` with SIGXFSZ held back, so that a file-size limit is an error of the write and
+  /// Runs `body` with SIGXFSZ blocked, so that a file-size limit is an error of the write and
   /// never a signal. Costs four system calls: only for processes that have such a limit.
   package static func blockingSIGXFSZ<R, E: Error>(
     _ body: () throws(E) -> R

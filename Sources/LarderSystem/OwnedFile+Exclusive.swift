@@ -11,7 +11,7 @@
 #endif
 
 extension OwnedFile {
-  /// Waits for `flock(LOCK_EX)`. It is given back when the file is closed, or its process ends.
+  /// Waits for `flock(LOCK_EX)`. Closing the file, or the end of the process, releases it.
   package func lockExclusively() throws(SystemError) {
     while flock(descriptor, LOCK_EX) != 0 {
       if currentErrno() != EINTR { throw .last("flock", path) }
@@ -28,8 +28,8 @@ extension OwnedFile {
       let locks = try? OwnedFile(path: "/proc/locks", writable: false),
       let bytes = try? locks.read(count: 1 << 20, at: 0)
     else { return nil }
-    // "1: FLOCK  ADVISORY  WRITE 1234 fe:00:5678 0 EOF". The device is that of the file system, which
-    // on btrfs is another one than `stat` says.
+    // "1: FLOCK  ADVISORY  WRITE 1234 fe:00:5678 0 EOF". The device is that of the file system,
+    // which on btrfs differs from the device of `stat`.
     for line in String(decoding: bytes, as: UTF8.self).split(separator: "\n") {
       let words = line.split(separator: " ")
       guard words.count == 8, words[1] == "FLOCK", words[5].hasSuffix(":\(inode)"),
@@ -65,7 +65,7 @@ extension FileSystem {
 
   /// Removes a file.
   ///
-  /// - Returns: Whether there was one.
+  /// - Returns: Whether the file existed.
   @discardableResult
   package static func removeFile(_ path: String) throws(SystemError) -> Bool {
     if unsafe unlink(path) == 0 { return true }
@@ -73,7 +73,7 @@ extension FileSystem {
     throw .last("unlink", path)
   }
 
-  /// Removes a directory; without effect when something is in it, or when it is none.
+  /// Removes an empty directory; no effect if it is not empty or not a directory.
   package static func removeDirectoryIfEmpty(_ path: String) throws(SystemError) {
     if unsafe rmdir(path) == 0 { return }
     let code = currentErrno()

@@ -12,7 +12,7 @@ internal import CLarderLMDB
   internal import Darwin
 #endif
 
-/// An open file, closed when the last reference goes.
+/// An open file, closed when the last reference is released.
 ///
 /// Every descriptor is close-on-exec. A descriptor that carries locks another process waits for is
 /// registered with ``ForkGuard`` so that a forked child drops it at once.
@@ -27,7 +27,8 @@ package final class OwnedFile: Sendable {
     path: String, writable: Bool = true, creation: Creation = .mustExist,
     closesInForkedChild: Bool = false
   ) throws(SystemError) {
-    // O_NONBLOCK: a named pipe that somebody put in a file's place must not make us wait for another.
+    // O_NONBLOCK: if a named pipe has replaced the file, opening it must not wait for another
+    // process.
     var flags = (writable ? O_RDWR : O_RDONLY) | O_NOFOLLOW | O_NONBLOCK
     switch creation {
     case .mustExist: break
@@ -38,8 +39,8 @@ package final class OwnedFile: Sendable {
     while result < 0, currentErrno() == EINTR { result = unsafe larder_open(path, flags, 0o600) }
     guard result >= 0 else { throw .last("open", path) }
     // Descriptors with locks get high numbers. The kernel closes a killed process's files in
-    // ascending order: LMDB's own locks must be gone before the gate and the presence bytes are,
-    // or the next opener meets half a lock file.
+    // ascending order: LMDB's own locks must be released before the open lock and the presence bytes,
+    // or the next opener gets a partly locked lock file.
     if closesInForkedChild { result = larder_move_high(result) }
     self.descriptor = result
     self.path = path
@@ -92,8 +93,8 @@ package final class OwnedFile: Sendable {
     guard ftruncate(descriptor, off_t(length)) == 0 else { throw .last("ftruncate", path) }
   }
 
-  /// Gives the file `length` bytes of real disk space, so that no later store to a mapping of it
-  /// can meet a full disk (which would be a SIGBUS, not an error).
+  /// Allocates `length` bytes of disk space for the file, so that no later store to a mapping of it
+  /// can fail because of a full disk (which would be a SIGBUS, not an error).
   package func preallocate(_ length: Int) throws(SystemError) {
     if let limit = ResourceLimits.fileSize, length > limit {
       throw SystemError(errno: EFBIG, operation: "fallocate", path: path)
@@ -119,7 +120,7 @@ package final class OwnedFile: Sendable {
     #endif
   }
 
-  /// Makes what was written survive a loss of power.
+  /// Syncs the written data, so that it survives a loss of power.
   package func synchronize() throws(SystemError) {
     #if canImport(Darwin)
       guard fcntl(descriptor, F_FULLFSYNC) == 0 else { throw .last("fcntl(F_FULLFSYNC)", path) }
@@ -128,7 +129,7 @@ package final class OwnedFile: Sendable {
     #endif
   }
 
-  /// The same for content only: not for when it was changed.
+  /// Syncs the content only, without the modification time.
   package func synchronizeContent() throws(SystemError) {
     #if canImport(Darwin)
       try synchronize()
@@ -143,7 +144,8 @@ package final class OwnedFile: Sendable {
   ///
   /// - Returns: `false` if another open file has the lock.
   package func tryExclusiveLock() throws(SystemError) -> Bool {
-    // A signal says nothing about a holder. A bound, because a wait must end.
+    // EINTR does not mean that another file has the lock. The loop is bounded, because a wait must
+    // end.
     for _ in 0..<100 {
       if flock(descriptor, LOCK_EX | LOCK_NB) == 0 { return true }
       let code = currentErrno()
@@ -159,7 +161,7 @@ package final class OwnedFile: Sendable {
 
   /// Tries to change this description's lock on a byte range, without waiting.
   ///
-  /// The lock belongs to the open file description: it dies with the process, and with the last
+  /// The lock belongs to the open file description: it ends with the process, and with the last
   /// copy of the descriptor.
   package func tryLock(
     _ kind: RangeLock, at offset: Int64, count: Int64 = 1
@@ -187,7 +189,7 @@ package final class OwnedFile: Sendable {
   }
 }
 
-/// What Larder asks of `stat`.
+/// The fields of `stat` that Larder uses.
 package struct FileStatus: Sendable, Hashable {
   package let device: UInt64
   package let inode: UInt64
@@ -196,7 +198,8 @@ package struct FileStatus: Sendable, Hashable {
   package let group: UInt32
   package let mode: UInt32
   package let links: UInt64
-  /// When content or attributes were last changed, in nanoseconds since 1970. Nobody can set it.
+  /// The time of the last change of content or attributes, in nanoseconds since 1970. No call sets
+  /// it.
   package let changed: UInt64
 
   init(_ info: stat) {

@@ -12,7 +12,7 @@ internal import CLarderLMDB
   internal import Darwin
 #endif
 
-/// Why a path does not lead to a directory that only this user and root can replace.
+/// The reason why a path does not lead to a directory that only this user and root can replace.
 package enum PathWalkError: Error, Sendable {
   /// A directory on the path cannot be opened.
   case system(SystemError)
@@ -22,7 +22,7 @@ package enum PathWalkError: Error, Sendable {
   case danglingLink(String)
   /// A symbolic link belongs to another user.
   case foreignLink(String, owner: UInt32)
-  /// A directory on the path belongs to another user, so that its owner can replace what is in it.
+  /// A directory on the path belongs to another user, so that its owner can replace its entries.
   case foreignParent(String, owner: UInt32)
   /// Other users can write to a directory on the path, and so replace what is in it.
   case writableParent(String)
@@ -30,17 +30,17 @@ package enum PathWalkError: Error, Sendable {
 
 // EACH STEP OF A PATH
 //
-// A directory that another user can replace makes every later check worthless: between the check and
-// the use he puts another one in its place. So the path is walked from the root, each entry opened
-// relative to the descriptor of the directory before it, and each directory that contains an entry of
-// the path has to be safe:
+// A directory that another user can replace makes every later check useless: between the check and
+// the use, that user can replace it. So the path is walked from the root, each entry opened
+// relative to the descriptor of the directory before it, and each directory that contains an entry
+// of the path has to be safe:
 //
 //   - its owner is this user or root;
-//   - nobody else can write to it; or it is sticky (as /tmp is) and the entry's owner is this user or
-//     root. A group with the number of the owner is taken for the owner's private group.
+//   - no other user can write to it; or it is sticky (as /tmp is) and the entry's owner is this
+//     user or root. A group with the number of the owner is treated as the owner's private group.
 //
-// Links are read, not followed, and belong to this user or root; what they lead to is walked likewise.
-// Inside a user namespace, owners that are not mapped appear as 65534: those count as root.
+// Links are read, not followed, and belong to this user or root; their targets are walked likewise.
+// Inside a user namespace, owners that are not mapped appear as 65534: those are treated as root.
 
 /// One walk along a path.
 struct PathWalk {
@@ -58,7 +58,8 @@ struct PathWalk {
       let isOfLink: Bool
     }
 
-    /// A directory or link that the walk has reached: its descriptor, closed with the last reference.
+    /// A directory or link that the walk has reached: its descriptor, closed with the last
+    /// reference.
     private final class Place {
       private(set) var descriptor: CInt
       let path: String
@@ -98,7 +99,8 @@ struct PathWalk {
 
     /// Walks the path.
     ///
-    /// - Returns: A descriptor of what the path leads to, for `fstat` and as the beginning of paths.
+    /// - Returns: A descriptor of what the path leads to, for `fstat` and as the beginning of
+    ///   paths.
     func open() throws(PathWalkError) -> CInt {
       var rest = steps(of: path, isOfLink: false)
       var links = 0
@@ -128,7 +130,7 @@ struct PathWalk {
       }
     }
 
-    /// Opens an entry of a directory, creating it if that was asked for.
+    /// Opens an entry of a directory, and creates it if the caller requests that.
     private func enter(
       _ step: Step, from place: Place, isLast: Bool
     ) throws(PathWalkError) -> Place {
@@ -155,7 +157,7 @@ struct PathWalk {
 
     /// Refuses a directory in which other users can replace an entry.
     ///
-    /// - Parameter entry: `nil`: this user is about to create it.
+    /// - Parameter entry: The entry, or `nil` if this user is about to create it.
     private func judge(_ place: Place, containing entry: Place?) throws(PathWalkError) {
       let status = place.status
       guard FileSystem.isTrusted(owner: status.owner) else {
@@ -163,7 +165,7 @@ struct PathWalk {
       }
       guard FileSystem.othersMayWrite(status) else { return }
       guard status.mode & 0o1000 != 0 else { throw .writableParent(place.path) }
-      // The directory is as it has to be; it is the entry that another user can replace.
+      // The directory is safe; another user can replace the entry.
       guard let entry, !FileSystem.isTrusted(owner: entry.status.owner) else { return }
       throw entry.status.isSymbolicLink
         ? .foreignLink(entry.path, owner: entry.status.owner)
@@ -184,9 +186,9 @@ struct PathWalk {
       return String(decoding: bytes.prefix(length), as: UTF8.self)
     }
   #else
-    /// Judges each directory by its path. Darwin has neither `O_PATH` nor `/proc/self/fd`.
+    /// Checks each directory by its path. Darwin has neither `O_PATH` nor `/proc/self/fd`.
     ///
-    /// - Returns: -1: calls use the path.
+    /// - Returns: -1, because calls use the path.
     func open() throws(PathWalkError) -> CInt {
       do throws(SystemError) {
         if isCreating, try FileSystem.status(of: path, followingLinks: false) == nil {

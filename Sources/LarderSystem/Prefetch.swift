@@ -4,13 +4,13 @@
 
 internal import CLarderLMDB
 
-/// Asks the processor for the line of memory at an address that is going to be needed, and does not
-/// wait for it. A hint: any address is allowed, and nothing observable happens.
+/// Prefetches the cache line at an address without waiting. It is a hint: any address is allowed,
+/// and the call has no observable effect.
 @unsafe
 package func prefetch(_ address: UnsafeRawPointer) { unsafe larder_prefetch(address, 1) }
 
 extension RawSpan {
-  /// Has the first `limit` bytes fetched side by side instead of one line after the other.
+  /// Prefetches the cache lines of the first `limit` bytes in parallel.
   package func prefetch(limit: Int) {
     unsafe withUnsafeBytes { bytes in
       guard let base = bytes.baseAddress else { return }

@@ -12,7 +12,7 @@ internal import Synchronization
   internal import Darwin
 #endif
 
-/// Who this process is, on which boot of the machine, in which PID namespace.
+/// The identity of this process: its boot of the machine, its PID namespace, its start time.
 package enum ProcessIdentity {
   package static var pid: Int32 { getpid() }
 
@@ -32,7 +32,7 @@ package enum ProcessIdentity {
     #endif
   }()
 
-  /// The PID namespace's number; zero where there are none.
+  /// The PID namespace's number, or zero on systems without namespaces.
   package static let pidNamespace: UInt64 = {
     #if canImport(Darwin)
       return 0
@@ -41,7 +41,7 @@ package enum ProcessIdentity {
     #endif
   }()
 
-  /// When this process started, in the kernel's ticks: with the pid it names a process for good.
+  /// The start time of this process, in the kernel's ticks: with the pid it identifies a process.
   package static let startTime: UInt64 = startTime(of: getpid()) ?? 0
 
   package static func startTime(of pid: Int32) -> UInt64? {
@@ -53,7 +53,7 @@ package enum ProcessIdentity {
     #endif
   }
 
-  /// Whether a process is stopped, by a signal or a debugger; `true` where that cannot be told.
+  /// Whether a process is stopped, by a signal or a debugger; `true` if that is unknown.
   package static func isStopped(_ pid: Int32) -> Bool {
     #if canImport(Darwin)
       return true
@@ -63,7 +63,8 @@ package enum ProcessIdentity {
     #endif
   }
 
-  /// The process a thread belongs to; `nil` if the thread does not exist or `/proc` is not mounted.
+  /// Returns the process of a thread, or `nil` if the thread does not exist or `/proc` is not
+  /// mounted.
   package static func process(ofThread thread: Int32) -> Int32? {
     guard
       let file = try? OwnedFile(path: "/proc/\(thread)/status", writable: false),
@@ -77,7 +78,7 @@ package enum ProcessIdentity {
   }
 
   #if !canImport(Darwin)
-    /// The fields of `/proc/<pid>/stat` behind the name.
+    /// The fields of `/proc/<pid>/stat` after the name.
     private static func status(of pid: Int32) -> [ArraySlice<UInt8>]? {
       guard
         let file = try? OwnedFile(path: "/proc/\(pid)/stat", writable: false),

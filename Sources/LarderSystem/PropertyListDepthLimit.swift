@@ -2,21 +2,22 @@
 // Copyright 2026 the Larder authors. Licensed under Apache-2.0.
 // SPDX-License-Identifier: Apache-2.0
 
-// Foundation reads each level of a property list in a call within a call: some thousand levels, a file
-// of a few kilobytes, end the process, and so does a binary list that contains itself. So the shape of a
-// list is looked at before, in a loop.
+// Foundation reads each level of a property list in a nested call: some thousand levels, a file of
+// a few kilobytes, end the process, and so does a binary list that contains itself. So the shape of
+// a list is checked first, in a loop.
 //
-// An XML list is looked at as the characters it is made of, whatever its encoding; those of an encoding
-// in which `<` may be written otherwise are refused. Comments, CDATA and processing instructions say
-// nothing of depth. In a binary list, objects are found by the table at its end; one that several others
-// contain is counted each time, as it is read.
+// An XML list is checked as its characters, whatever its encoding; lists in an encoding in which
+// `<` may have another form are rejected. Comments, CDATA and processing instructions do not change
+// the depth. In a binary list, the table at its end contains the offsets of the objects; an object
+// that several others contain is counted each time, as it is read.
 
-/// What is to be known of a property list before Foundation may read it.
+/// The check of a property list before Foundation reads it.
 package enum PropertyListDepthLimit {
   /// More levels than any list of settings has, and few enough for the smallest stack of a thread.
   package static let most = 128
 
-  /// Why a list must not be read, as the end of a sentence; `nil`: it may be, and may be none.
+  /// Returns the reason for rejecting a list, as the end of a sentence, or `nil` if Foundation can
+  /// read it safely; it need not be a valid list.
   package static func rejectionReason(to list: [UInt8]) -> String? {
     if list.starts(with: "bplist".utf8) { return BinaryPropertyList(list)?.rejectionReason }
     let text = characters(of: list)
@@ -37,7 +38,8 @@ package enum PropertyListDepthLimit {
     "utf-32le", "utf-32be",
   ]
 
-  /// A byte for each unit of the text, those beyond ASCII as 0x80, without the mark at the beginning.
+  /// A byte for each unit of the text, those beyond ASCII as 0x80, without the mark at the
+  /// beginning.
   private static func characters(of list: [UInt8]) -> [UInt8] {
     let start = Array(list.prefix(4)) + [UInt8](repeating: 1, count: max(0, 4 - list.count))
     let (width, isBig, mark): (Int, Bool, Int) =
@@ -64,7 +66,7 @@ package enum PropertyListDepthLimit {
     }
   }
 
-  /// What the declaration at the beginning says, in lower case.
+  /// Returns the encoding in the XML declaration, in lower case.
   private static func declaredEncoding(_ text: [UInt8]) -> String? {
     let head = String(decoding: text.prefix(400), as: UTF8.self)
     guard let end = head.firstRange(of: "?>"),
@@ -140,7 +142,7 @@ private struct BinaryPropertyList {
   private let top: Int
   private let table: Int
 
-  /// `nil`: the end of the file is not that of a list.
+  /// Returns `nil` if the end of the file is not that of a binary list.
   init?(_ bytes: [UInt8]) {
     guard bytes.count >= 40 else { return nil }
     self.bytes = bytes
@@ -167,7 +169,7 @@ private struct BinaryPropertyList {
       clamping: bytes[position..<(position + size)].reduce(UInt64(0)) { $0 << 8 | UInt64($1) })
   }
 
-  /// The objects another one contains; none for what is no collection, or is damaged.
+  /// Returns the objects that another one contains; none if it is not a collection, or is damaged.
   private func contents(of object: Int) -> (start: Int, count: Int) {
     var position = number(at: table + object * offsetSize, size: offsetSize)
     guard position < table, [0xA, 0xB, 0xC, 0xD].contains(bytes[position] >> 4) else {
@@ -195,7 +197,7 @@ private struct BinaryPropertyList {
       let start: Int
       var left: Int
     }
-    // Of each object that was looked at: its levels, and how many objects it is when read.
+    // For each checked object: its levels, and the number of objects that reading it yields.
     var levels = [Int](repeating: -1, count: count)
     var sizes = [Int](repeating: 1, count: count)
     var path: [Step] = []

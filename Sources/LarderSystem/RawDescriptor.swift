@@ -26,19 +26,19 @@ package struct PipePair: Sendable {
   }
 }
 
-/// Plain descriptors that belong to somebody else or to nobody.
+/// Operations on descriptors that no `OwnedFile` owns.
 package enum RawDescriptor {
-  /// Gives standard input, output and error to `/dev/null` where this process was started without:
-  /// the next file that is opened, by whatever part of it, would be taken for them.
+  /// Opens `/dev/null` as standard input, output or error if this process was started without them:
+  /// the next file opened by any part of the process would otherwise be used in their place.
   package static func openMissing() {
-    // The lowest number that is free is the next that is given.
+    // The system assigns the lowest free number.
     for number in CInt(0)...2 where fcntl(number, F_GETFD) == -1 {
       guard unsafe larder_open("/dev/null", O_RDWR, 0) == number else { return }
       _ = fcntl(number, F_SETFD, 0)
     }
   }
 
-  /// Whether so many more can be opened.
+  /// Returns whether `count` more descriptors can be opened.
   package static func canOpen(_ count: Int) -> Bool {
     let opened = (0..<count).map { _ in unsafe larder_open("/dev/null", O_RDONLY, 0) }
     for descriptor in opened where descriptor >= 0 { close(descriptor) }
@@ -55,7 +55,8 @@ package enum RawDescriptor {
     #endif
   }
 
-  /// Up to `count` bytes; empty at the end. `nil`: nothing now, or a signal came.
+  /// Reads up to `count` bytes; returns an empty array at the end, and `nil` if nothing is
+  /// available now or a signal arrived.
   package static func read(_ descriptor: CInt, count: Int) throws(SystemError) -> [UInt8]? {
     var failure: CInt = 0
     let bytes = unsafe [UInt8](unsafeUninitializedCapacity: count) { buffer, length in
@@ -90,7 +91,7 @@ package enum RawDescriptor {
 
   /// Writes all of it, waiting for the reader.
   ///
-  /// - Parameter interrupted: Called when a signal came while it waited.
+  /// - Parameter interrupted: A closure that is called if a signal arrives during the wait.
   package static func write(
     _ bytes: ArraySlice<UInt8>, to descriptor: CInt, interrupted: () -> Void = {}
   ) throws(SystemError) {
@@ -106,7 +107,7 @@ package enum RawDescriptor {
       switch currentErrno() {
       case EINTR: interrupted()
       case EAGAIN:
-        // Somebody who shares it made it non-blocking.
+        // Another process that shares the descriptor made it non-blocking.
         _ = try wait(for: [.init(descriptor, writable: true)])
       default: throw .last("write")
       }
@@ -122,7 +123,7 @@ package enum RawDescriptor {
     }
   }
 
-  /// Waits until one of them is ready or a signal came, and says which are.
+  /// Waits until a descriptor is ready or a signal arrives; returns which ones are ready.
   package static func wait(for interests: [Interest]) throws(SystemError) -> [Bool] {
     var requests = interests.map { interest in
       pollfd(
@@ -140,10 +141,10 @@ package enum RawDescriptor {
 
   package static func isTerminal(_ descriptor: CInt) -> Bool { isatty(descriptor) == 1 }
 
-  /// Whether a failed write says that nobody reads any more.
+  /// Whether a write failed because the pipe has no reader.
   package static func isBrokenPipe(_ error: SystemError) -> Bool { error.errno == EPIPE }
 
-  /// Keeps everything but the three standard descriptors from the children of this process.
+  /// Sets close-on-exec on every descriptor except the three standard ones.
   package static func setCloseOnExec() {
     #if canImport(Darwin)
       let names: [String] = (0..<256).map(String.init)
@@ -156,7 +157,7 @@ package enum RawDescriptor {
     }
   }
 
-  /// The columns of the terminal behind a descriptor; `nil`: it is none, or does not say.
+  /// The columns of the terminal of a descriptor, or `nil` if it is not a terminal or has no size.
   package static func columns(_ descriptor: CInt) -> Int? {
     var size = winsize()
     guard unsafe ioctl(descriptor, UInt(TIOCGWINSZ), &size) == 0, size.ws_col > 0 else {

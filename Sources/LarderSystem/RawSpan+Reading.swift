@@ -2,7 +2,7 @@
 // Copyright 2026 the Larder authors. Licensed under Apache-2.0.
 // SPDX-License-Identifier: Apache-2.0
 
-/// Bounds-checked reading of untrusted bytes: what lies outside is `nil`, never a trap.
+/// Bounds-checked reading of untrusted bytes: a range outside the span yields `nil`, never a trap.
 extension RawSpan {
   /// The little-endian integer at `offset`, or `nil` when it does not fit.
   @inlinable @inline(__always)
@@ -30,7 +30,7 @@ extension RawSpan {
     }
   }
 
-  /// The bytes as text; `nil`: they are not UTF-8.
+  /// Returns the bytes as a string, or `nil` if they are not UTF-8.
   package func text() -> String? {
     unsafe withUnsafeBytes { bytes in
       unsafe String(validating: bytes.bindMemory(to: UInt8.self), as: UTF8.self)
@@ -74,7 +74,7 @@ extension RawSpan {
 }
 
 extension String {
-  /// Lends the UTF-8 bytes to `body`. (`String.utf8Span` is newer than the systems Larder runs on.)
+  /// Calls `body` with the UTF-8 bytes. (`String.utf8Span` needs newer systems than Larder does.)
   @inline(__always)
   package func withUTF8Span<R>(_ body: (RawSpan) throws -> R) rethrows -> R {
     var text = self
@@ -84,7 +84,7 @@ extension String {
 
 /// Appending and reading little-endian integers in byte arrays.
 extension [UInt8] {
-  /// Lends the bytes to `body`. (`Array.span` is newer than the systems Larder runs on.)
+  /// Calls `body` with the bytes. (`Array.span` needs newer systems than Larder does.)
   @inlinable @inline(__always)
   package func withRawSpan<R, E: Error>(_ body: (RawSpan) throws(E) -> R) throws(E) -> R {
     try unsafe withUnsafeBufferPointer { buffer throws(E) in

@@ -2,9 +2,9 @@
 // Copyright 2026 the Larder authors. Licensed under Apache-2.0.
 // SPDX-License-Identifier: Apache-2.0
 
-/// Bytes on the stack, to put a record together in: what is only copied elsewhere needs no array.
+/// Bytes on the stack in which to assemble a record without allocating an array.
 ///
-/// ``withByteScratch(_:_:)`` lends it; it is copied by nobody and cannot outlive the closure.
+/// ``withByteScratch(_:_:)`` provides it; it cannot be copied and cannot outlive the closure.
 @safe
 @usableFromInline
 package struct ScratchBuffer: ~Copyable {
@@ -54,7 +54,7 @@ package struct ScratchBuffer: ~Copyable {
   }
 }
 
-/// Lends `count` zero bytes, which end with the closure. For records of up to a kilobyte.
+/// Calls a closure with `count` zero bytes, valid during the call. For records of up to a kilobyte.
 @inlinable @inline(__always)
 package func withByteScratch<R>(
   _ count: Int, _ body: (inout ScratchBuffer) throws -> R

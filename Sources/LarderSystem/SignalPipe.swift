@@ -13,11 +13,11 @@ internal import Synchronization
   internal import Darwin
 #endif
 
-/// Signals that came to this process, as bytes in a pipe: what waits for descriptors waits for them
-/// as well.
+/// The signals that arrived at this process, as bytes in a pipe: a wait for descriptors also waits
+/// for them.
 ///
-/// One a process. Only for a program that is the whole process, such as a tool; a library must not
-/// take signals away from its host.
+/// A process has at most one. It is only for a program that owns its process, such as a tool; a
+/// library must not catch the signals of its host.
 package enum SignalPipe {
   package struct Arrival: Sendable, Hashable {
     package let signal: CInt
@@ -50,7 +50,7 @@ package enum SignalPipe {
     writeEnd.store(pipe.writeEnd, ordering: .releasing)
     for signal in signals where signal == SIGCHLD || !isIgnored(signal) {
       var action = sigaction()
-      // No SA_RESTART: a write that waits for its reader has to be told.
+      // No SA_RESTART: a write that waits for its reader has to return when a signal arrives.
       action.sa_flags = SA_SIGINFO
       let handler:
         @convention(c) (CInt, UnsafeMutablePointer<siginfo_t>?, UnsafeMutableRawPointer?)
@@ -73,7 +73,7 @@ package enum SignalPipe {
     return pipe.readEnd
   }
 
-  /// What has come since the last call.
+  /// Returns the signals that arrived since the last call.
   package static func take() -> [Arrival] {
     let descriptor = readEnd.load(ordering: .relaxed)
     guard descriptor >= 0, let bytes = try? RawDescriptor.read(descriptor, count: 256) else {
@@ -96,12 +96,12 @@ package enum SignalPipe {
     #endif
   }
 
-  /// Ends this process; whatever was to run at its end runs.
+  /// Ends this process and runs its exit handlers.
   package static func end(_ code: CInt) -> Never { exit(code) }
 
-  /// Ends this process by a signal, so that whoever waits for it sees the same as of the child.
+  /// Ends this process by a signal, so that its parent gets the same status as that of the child.
   package static func die(of signal: CInt) -> Never {
-    // The child has left its core where it should be; ours would be of no use.
+    // The child has written its core file; a core file of this process would be useless.
     var limit = rlimit(rlim_cur: 0, rlim_max: 0)
     #if canImport(Glibc)
       _ = unsafe setrlimit(__rlimit_resource_t(RLIMIT_CORE.rawValue), &limit)
@@ -110,7 +110,7 @@ package enum SignalPipe {
     #endif
     restore(signal)
     kill(getpid(), signal)
-    // Not one that ends a process after all: as a shell says it.
+    // The signal did not end the process: use a shell's exit status.
     exit(128 + signal)
   }
 

@@ -5,9 +5,9 @@
 /// SipHash-1-3, the keyed hash that places entries and slots.
 ///
 /// Jean-Philippe Aumasson and Daniel J. Bernstein, "SipHash: a fast short-input PRF" (2012), with
-/// one compression and three finalisation rounds. Keyed by a secret of the store, so nobody who
-/// chooses keys can choose collisions. Feeding is by bytes: hashing a prefix and then the rest
-/// gives the hash of the whole, so a namespace hashes its prefix once.
+/// one compression and three finalisation rounds. Keyed by a secret of the store, so that a caller
+/// that chooses keys cannot choose collisions. Feeding is by bytes: hashing a prefix and then the
+/// rest gives the hash of both, so a namespace hashes its prefix once.
 @frozen
 public struct SipHash13: Sendable {
   @usableFromInline var v0: UInt64
@@ -79,7 +79,7 @@ public struct SipHash13: Sendable {
     unsafe bytes.withUnsafeBytes { unsafe combine($0) }
   }
 
-  /// Feeds bytes that were lent.
+  /// Feeds borrowed bytes.
   package mutating func combine(_ bytes: RawSpan) {
     unsafe bytes.withUnsafeBytes { unsafe combine($0) }
   }
@@ -97,7 +97,7 @@ public struct SipHash13: Sendable {
     }
   }
 
-  /// The hash of everything fed so far; feeding may go on afterwards in the original.
+  /// Returns the hash of all bytes fed so far; the original accepts more afterwards.
   @inlinable
   public consuming func finish() -> UInt64 {
     compress(tail | (count &<< 56))

@@ -5,7 +5,7 @@
 internal import CLarderLMDB
 
 #if canImport(Glibc)
-  // `environ` is a global variable, which the compiler cannot know nobody writes.
+  // `environ` is a global variable; the compiler cannot prove that no code writes it.
   @unsafe @preconcurrency internal import Glibc
 #elseif canImport(Musl)
   @unsafe @preconcurrency internal import Musl
@@ -13,7 +13,7 @@ internal import CLarderLMDB
   internal import Darwin
 #endif
 
-/// How a process ended.
+/// The exit status or signal of an ended process.
 package enum TerminationStatus: Hashable, Sendable {
   case exited(UInt8)
   case killed(signal: UInt8)
@@ -25,7 +25,7 @@ package enum TerminationStatus: Hashable, Sendable {
 
   package var isSuccess: Bool { self == .exited(0) }
 
-  /// As a shell says it in `$?`.
+  /// The value of a shell's `$?`.
   package var code: CInt {
     switch self {
     case .exited(let code): CInt(code)
@@ -38,14 +38,14 @@ package enum TerminationStatus: Hashable, Sendable {
 package struct SpawnConfiguration: Sendable {
   /// The file that runs; it need not be UTF-8.
   package var path: [UInt8]
-  /// The first is the name the program is given of itself.
+  /// The arguments; the first is the program's name.
   package var arguments: [[UInt8]]
   /// Whether it reads this process's standard input; `/dev/null` otherwise.
   package var inheritsInput = false
-  /// What becomes its standard output and error; `nil`: this process's own.
+  /// The descriptor for its standard output and error, or `nil` for this process's.
   package var output: CInt?
   package var error: CInt?
-  /// Whether it leaves this process's session and terminal, and every descriptor behind.
+  /// Whether it runs in a new session without this process's terminal and descriptors.
   package var isDetached = false
 
   package init(path: [UInt8], arguments: [[UInt8]]) {
@@ -75,7 +75,7 @@ package struct SpawnConfiguration: Sendable {
     #else
       var actions = unsafe posix_spawn_file_actions_t()
       var attributes = posix_spawnattr_t()
-      // Hidden behind a feature macro.
+      // A feature macro hides the constant.
       let newSession: Int16 = 0x80
     #endif
     _ = unsafe posix_spawn_file_actions_init(&actions)
@@ -94,7 +94,7 @@ package struct SpawnConfiguration: Sendable {
 
     _ = unsafe posix_spawnattr_init(&attributes)
     defer { _ = unsafe posix_spawnattr_destroy(&attributes) }
-    // Caught signals get their default back by themselves; a broken pipe is ignored here.
+    // Caught signals get their default again automatically; a broken pipe is ignored here.
     var defaults = sigset_t()
     var none = sigset_t()
     _ = unsafe sigemptyset(&defaults)
@@ -159,14 +159,14 @@ package struct SpawnConfiguration: Sendable {
     return unsafe body(pointers)
   }
 
-  /// How a child ended, if it has; it is gone from the system's table then.
+  /// Returns the status of a child that has ended, and removes it from the system's table.
   package static func end(of pid: Int32) -> TerminationStatus? {
     var status: CInt = 0
     while true {
       let result = unsafe waitpid(pid, &status, WNOHANG)
       if result == pid { return TerminationStatus(waitStatus: status) }
       if result == 0 { return nil }
-      // Somebody set SIGCHLD to be ignored before we came: how it ended is not told.
+      // SIGCHLD was already ignored at the start of this process: the status is unavailable.
       if currentErrno() != EINTR { return .exited(0) }
     }
   }

@@ -26,7 +26,7 @@ package struct SystemError: Error, Hashable, Sendable, CustomStringConvertible {
     self.path = path.map(HeldDirectory.realPath)
   }
 
-  /// The error the calling thread's last failed call left behind.
+  /// Returns the error of the calling thread's last failed call.
   package static func last(_ operation: String, _ path: String? = nil) -> SystemError {
     SystemError(errno: currentErrno(), operation: operation, path: path)
   }
@@ -37,7 +37,7 @@ package struct SystemError: Error, Hashable, Sendable, CustomStringConvertible {
     return "\(operation)\(subject): \(SystemError.message(for: errno))"
   }
 
-  /// The errors by which a file system says that there is no room.
+  /// Whether the error means that the file system has no space.
   package var isStorageFull: Bool { SystemError.isStorageFull(errno) }
 
   package static func isStorageFull(_ code: CInt) -> Bool {
@@ -67,11 +67,11 @@ package func currentErrno() -> CInt {
 }
 
 extension SystemError {
-  /// Whether this user may not know what is there.
+  /// Whether this user lacks the permission to read the path.
   package var isPermissionDenied: Bool { errno == EACCES || errno == EPERM }
 
-  /// Whether a path leads to no file that can be read: nothing, or something else in its place. Any
-  /// other failure says nothing about what is there.
+  /// Whether a path does not lead to a readable file: it does not exist, or is something else. Any
+  /// other failure gives no information about the path.
   package var isNoSuchFile: Bool {
     [ENOENT, ENOTDIR, ELOOP, EISDIR, ENXIO, ENODEV, ESPIPE, EAGAIN].contains(errno)
   }

@@ -6,19 +6,19 @@ internal import Synchronization
 
 // THE WRITER TICKET
 //
-// LMDB's writer lock has no time limit: a thread that waits for it while its holder is stopped waits
-// until the holder continues. So every writer acquires the ticket first, one word of shared memory,
-// and asks for LMDB's lock only when it holds the ticket: the lock is free then. The wait for the
-// ticket is a bounded sleep on the word, so a caller can stop waiting at any time.
+// LMDB's writer lock has no time limit: a thread that waits for it while its holder is stopped
+// waits until the holder continues. So every writer acquires the ticket first, one word of shared
+// memory, and waits for LMDB's lock only when it holds the ticket: the lock is free then. The wait
+// for the ticket is a bounded sleep on the word, so a caller can stop waiting at any time.
 //
 // The ticket orders the requests; the right to write is LMDB's lock alone. So a word that is
 // damaged or zeroed can cost a wait, and no data.
 //
-// The word holds a number of the holder, which leads to its process: a slot of the process table, or
-// a pid. A process has one thread at a time that may acquire it. A holder that was killed is detected
-// by a file lock, which the kernel has released; the next waiter takes the ticket from it. A waiter
-// sleeps for 10 ms at most before it checks: that bounds a wake-up that was lost with a killed waiter
-// as well.
+// The word holds a number of the holder, which leads to its process: a slot of the process table,
+// or a pid. A process has one thread at a time that may acquire it. A holder that was killed is
+// detected by a file lock, which the kernel has released; the next waiter takes the ticket from it.
+// A waiter sleeps for 10 ms at most before it checks: that bounds a wake-up that was lost with a
+// killed waiter as well.
 
 /// One word of memory that orders the writers of all processes.
 @safe
@@ -60,7 +60,7 @@ package struct WriterTicket: Sendable {
   ///   - isAlive: Whether the holder with a number can still release the ticket.
   ///   - isLockFree: Whether no thread holds LMDB's lock: a program without tickets may.
   ///   - proceed: Called every 10 ms at least; throws to end the wait.
-  /// - Returns: `false`: the time is up. The ticket is released then, and after an error.
+  /// - Returns: `false` if the deadline passed. The ticket is released then, and after an error.
   package func wait(
     as number: Int, isHeld: Bool, until deadline: UInt64, isAlive: (Int) -> Bool,
     isLockFree: () -> Bool, proceed: () throws -> Void
@@ -123,7 +123,7 @@ package struct WriterTicket: Sendable {
     if last & Self.awaited != 0 { unsafe Futex.wakeOne(word) }
   }
 
-  /// The number of the holder; `nil` when the ticket is free. Of a damaged word, any number.
+  /// The number of the holder, or `nil` when the ticket is free. A damaged word yields any number.
   package var holder: Int? {
     Self.holder(unsafe word.pointee.load(ordering: .sequentiallyConsistent))
   }

@@ -5,7 +5,7 @@
 /// The 64-bit checksum of entries and chunks.
 ///
 /// XXH64 by Yann Collet, from its published specification
-/// (xxHash fast digest algorithm, version 0.1.1). Not keyed: it finds damage, not malice.
+/// (xxHash fast digest algorithm, version 0.1.1). Not keyed: it detects damage, not manipulation.
 package enum XXH64 {
   private static var p1: UInt64 { 0x9E37_79B1_85EB_CA87 }
   private static var p2: UInt64 { 0xC2B2_AE3D_27D4_EB4F }
@@ -21,8 +21,8 @@ package enum XXH64 {
     unsafe bytes.withUnsafeBytes { unsafe hash($0, seed: seed) }
   }
 
-  /// The hash of `bytes` as if those in `range` were zero: for records that hold their own checksum,
-  /// of up to a kilobyte.
+  /// Returns the hash of `bytes` with zeros in place of those in `range`: for records of up to a
+  /// kilobyte that contain their checksum.
   package static func hash(
     _ bytes: RawSpan, zeroing range: Range<Int>, seed: UInt64 = 0
   ) -> UInt64 {
@@ -41,7 +41,7 @@ package enum XXH64 {
 
   package typealias Words = (UInt64, UInt64, UInt64, UInt64, UInt64, UInt64, UInt64, UInt64)
 
-  /// The hash of the 64 bytes that are these words, least significant byte first.
+  /// Returns the hash of the 64 bytes of these words, least significant byte first.
   package static func hash(words: Words, seed: UInt64) -> UInt64 {
     let a = round(round(seed &+ p1 &+ p2, words.0), words.4)
     let b = round(round(seed &+ p2, words.1), words.5)

@@ -76,7 +76,7 @@ import Testing
       try TestFiles.write(bytes, to: path + "/data.mdb")
       let error = #expect(throws: LMDBError.self) { try open(path) }
       #expect(error?.code == .invalid, "\(name)")
-      #expect(error.map { "\($0)".contains("Name the directory of an LMDB") } == true)
+      #expect(error.map { "\($0)".contains("Pass the directory of an LMDB") } == true)
       #expect(try TestFiles.contents(of: path + "/data.mdb") == bytes)
     }
     // A link at the path of a file leads to another user's file.
