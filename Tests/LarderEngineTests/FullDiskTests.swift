@@ -69,7 +69,7 @@ import Testing
           Issue.record("\(free) blocks: \(set.status): \(set.standardError)")
           continue
         }
-        #expect(set.standardError.contains("no room"), "\(set.standardError)")
+        #expect(set.standardError.contains("no space left"), "\(set.standardError)")
       }
     }
   }

@@ -178,7 +178,7 @@ struct DamageSession {
     targets.append(DamageKey(namespace: 1, number: 50))
     targets.append(DamageKey(namespace: 4, number: 60))
     for (index, key) in targets.enumerated() {
-      let sequence = UInt32(9000 + index)
+      let sequence = DamageOracle.firstOwnSequence + UInt32(index)
       let value = DamageValue.bytes(
         template: plan.template.number, key: key, sequence: sequence)
       let name = DamageKey.namespaces[key.namespace]
