@@ -16,8 +16,10 @@ import Testing
 
   init() throws {
     directory = try TemporaryDirectory()
+    // A busy machine can take longer than the default to come to the end of a transaction.
     environment = try Environment(
-      at: directory.path, .init(mapSize: 1 << 26, durability: .onDemand))
+      at: directory.path,
+      .init(mapSize: 1 << 26, durability: .onDemand, writeTimeout: .seconds(600)))
     words = try environment.table("words")
   }
 
