@@ -8,79 +8,82 @@ internal import Synchronization
 
 // RELAXED DURABILITY
 //
-// A relaxed store commits without waiting for the disk (MDB_NOSYNC). The kernel writes its pages back
-// in any order, and LMDB uses pages again that older transactions freed: after a loss of power
-// neither meta page can be believed, and what the last synced snapshot reached may be written over.
-// So three things are kept:
+// A relaxed store commits without waiting for the disk (MDB_NOSYNC). The kernel writes its pages
+// back in any order, and LMDB reuses pages that older transactions freed. After a power failure
+// neither meta page is reliable, and pages of the last synced snapshot can have been overwritten.
+// So the store keeps three things:
 //
-//   record   "Snapshot S is on the disk", with its meta page, in `synced` (`CheckpointRecord.swift`). It is
-//            written after a sync of data.mdb that began when S was committed, and counts from when
-//            it is synced itself.
-//   pin      Each process that writes holds a snapshot P, P <= S for the S recorded last, from before
-//            its first write on: a reader of its own in LMDB's table.
-//   restore  After a crash of the system, before anybody opens the file, the meta page of the newest
-//            record is put into both metas (`StoreOpener+Restore.swift`).
+//   record   The statement that snapshot S is on the disk, with the meta page of S, in `synced`
+//            (`CheckpointRecord.swift`). A process writes it after a sync of data.mdb that began
+//            when S was committed. It is effective once it is synced itself.
+//   pin      Each process that writes holds a snapshot P, with P <= S for the last recorded S,
+//            since before its first write: a reader slot in LMDB's table.
+//   restore  After a system crash, before any process opens the file, the meta page of the newest
+//            record is written to both metas (`StoreOpener+CrashRecovery.swift`).
 //
-// Argument. Let S be the newest record at a crash. Its pages were synced. A page of S's tree was
-// freed, if at all, by a transaction F > S. A writer T uses a page again that F freed only if F is
-// older than every snapshot that is held, and it holds P <= S < F itself: records only grow, so a pin
-// that was once no newer than the record never is. So nothing T wrote, to the disk or not, in any
-// order, is in a page of S; only the metas are, and those are written anew. S is one committed
-// snapshot: the prefix of commits that ends with it.
+// Argument. Let S be the newest record at a crash. The pages of S were synced. If a page of the
+// tree of S was freed, then by a transaction F > S. A writer T reuses a page that F freed only if F
+// is older than every snapshot that is held. T itself holds P <= S < F, because records only grow:
+// a pin that was once not newer than the record never is. So nothing that T wrote, to the disk or
+// not, in any order, is in a page of S. Only the metas are, and recovery rewrites those. S is one
+// committed snapshot: the prefix of commits that ends with it.
 //
-// A pin is taken inside the writer lock, by the transaction that finds none: the newest snapshot N is
-// kept, and if the record is older, data.mdb is synced and N recorded, before the first page is
-// asked for. Later it moves on:
+// A transaction that finds no pin acquires one under the writer lock: it pins the newest snapshot
+// N. If the record is older, it syncs data.mdb and records N before it allocates its first page.
+// Later the pin advances:
 //
-//   - Who has synced N, with N kept meanwhile, keeps N instead of P once N is recorded.
-//   - The others keep the newest snapshot N' beside P, and let P go once a record >= N' is there.
+//   - A process that has synced N, with N pinned during the sync, holds N instead of P once N is
+//     recorded.
+//   - Every other process pins the newest snapshot N' in addition to P, and releases P once a
+//     record >= N' exists.
 //
-// A writer that looks through the reader table while the two change places may find neither. Then N
-// was taken after it had begun to look, within its transaction T, so that N = T - 1, which is what it
-// takes the oldest to be when it finds none.
+// A writer that scans the reader table while the two are exchanged may find neither. Then N was
+// pinned after the scan began, within the writer's transaction T, so N = T - 1. That is the value
+// the writer assumes for the oldest snapshot when it finds none.
 //
-// The pin of a process that is killed goes with it, and protects nothing but what that process would
-// have written. Whoever is stopped keeps its pin, and the file grows, as with any reader that is
-// stopped; `checkGrowth()` sees to that.
+// The pin of a killed process is released with it, and protected only against that process's own
+// writes. A stopped process keeps its pin, and the file grows, as with any stopped reader;
+// `checkGrowth()` handles that case.
 //
-// Reading the meta page of N beside writers: N + 2 writes over it. N is kept, its page read, and
-// `writerVersion` looked at afterwards: while that says N + 1 at most, N + 2 has not begun.
+// Reading the meta page of N while other processes write: N + 2 overwrites it. N is pinned, its
+// page is read, and `writerVersion` is read afterwards: while it is at most N + 1, N + 2 has not
+// begun.
 //
-// A sync that fails leaves nobody knowing what is on the disk, and later ones say that all is well:
-// the kernel reports a page it could not write once. So nothing is recorded in this generation any
-// more (`syncFailed`), and the next write copies what is stored into a new one.
+// After a sync fails, the state of the disk is unknown, and later syncs succeed nevertheless: the
+// kernel reports a page that it could not write once. So nothing more is recorded in this
+// generation (`syncFailed`), and the next write copies the stored data to a new one.
 
-/// A process's share in bringing one generation of a relaxed store to the disk.
+/// The part of one process in syncing one generation of a relaxed store.
 final class CheckpointCoordinator: Sendable {
   private struct Pins {
     var held: PinnedSnapshot?
-    /// What will be held once it is recorded.
+    /// The snapshot that becomes the pin once it is recorded.
     var next: PinnedSnapshot?
     var isClosed = false
   }
 
   private let pins = Mutex(Pins())
   private let isPinned = Atomic<Bool>(false)
-  /// Held from the beginning of a sync to its record: one at a time in a process.
+  /// Held from the beginning of a sync to its record: a process runs one sync at a time.
   private let turn = Mutex<Void>(())
 
-  /// This process's commits since its last sync, and how large the file was then.
+  /// This process's commits since its last sync, and the size of the file at that sync.
   private let commits = Atomic<Int>(0)
   private let sizeThen = Atomic<Int>(.max)
-  /// Whether to sync before the interval is over, so that the pages that are kept from being used
-  /// again do not become too many.
+  /// Whether to sync before the interval ends, to limit the number of pages that pins keep from
+  /// reuse.
   let isUrgent = Atomic<Bool>(false)
 
-  /// So many commits, or so much growth, are synced early.
+  /// The number of commits, and the growth in bytes, that cause an early sync.
   static let commitLimit = 8192
   static let growthLimit = 32 << 20
 
   // MARK: Writers
 
-  /// Whether this process keeps pages of an older snapshot from being used again.
+  /// Whether this process keeps pages of an older snapshot from reuse.
   var holdsPin: Bool { isPinned.load(ordering: .acquiring) }
 
-  /// Sees to it that this process holds a pin. Inside the writer lock, before the first change.
+  /// Ensures that this process holds a pin. Called under the writer lock, before the first change.
   func pin(for transaction: UInt64, in generation: Generation) throws {
     if isPinned.load(ordering: .acquiring) { return }
     let snapshot = try PinnedSnapshot(clearingReadersIn: generation)
@@ -104,9 +107,9 @@ final class CheckpointCoordinator: Sendable {
     isPinned.store(true, ordering: .releasing)
   }
 
-  /// After a commit, with the size the file has now.
+  /// Counts a commit.
   ///
-  /// - Returns: Whether so much is not synced that it should be soon.
+  /// - Returns: Whether the unsynced commits have reached a limit for an early sync.
   func noteCommit(size: Int) -> Bool {
     let count = commits.wrappingAdd(1, ordering: .relaxed).newValue
     let then = sizeThen.load(ordering: .relaxed)
@@ -120,7 +123,7 @@ final class CheckpointCoordinator: Sendable {
 
   // MARK: Syncing
 
-  /// Whether there are commits that are newer than the record.
+  /// Whether commits exist that are newer than the record.
   func hasUnsynced(in generation: Generation) throws -> Bool {
     try minimumValidReadVersion(in: generation) > generation.table.checkpointVersion
   }
@@ -132,13 +135,13 @@ final class CheckpointCoordinator: Sendable {
     }
   }
 
-  /// Brings everything committed before the call to the disk, and records it.
+  /// Syncs everything committed before the call, and records it.
   func synchronize(_ generation: Generation) throws {
     let wanted = try minimumValidReadVersion(in: generation)
     try turn.withLock { _ in
-      // Whoever had the turn before may have done it.
+      // The previous holder of the turn may have recorded it.
       if generation.table.checkpointVersion >= wanted { return }
-      // Before the snapshot is taken: what is committed from here on is of the next interval.
+      // Before the snapshot is taken: later commits belong to the next interval.
       let began = CheckpointCoordinator.now
       let (snapshot, page) = try newestSnapshot(in: generation)
       try record(page, of: snapshot, in: generation, began: began)
@@ -146,11 +149,11 @@ final class CheckpointCoordinator: Sendable {
     }
   }
 
-  /// The newest snapshot, kept, and its meta page.
+  /// Pins the newest snapshot, and reads its meta page.
   private func newestSnapshot(
     in generation: Generation
   ) throws -> (PinnedSnapshot, MetaPage) {
-    // Inside the turn, which whoever closes the environment takes first.
+    // Under the turn, which a thread that closes the environment acquires first.
     if pins.withLock({ $0.isClosed }) { throw EngineSignal.generationChanged }
     for _ in 0..<100_000 {
       let snapshot = try PinnedSnapshot(clearingReadersIn: generation)
@@ -166,7 +169,7 @@ final class CheckpointCoordinator: Sendable {
       "The meta page of no snapshot can be read. Run `larder verify`.")
   }
 
-  /// Syncs and records a snapshot that is kept. Inside the turn.
+  /// Syncs and records a pinned snapshot. Called under the turn.
   private func record(
     _ page: MetaPage, of snapshot: PinnedSnapshot, in generation: Generation, began: UInt64
   ) throws {
@@ -201,7 +204,7 @@ final class CheckpointCoordinator: Sendable {
     table.raiseRecorded(to: generation.versionBase &+ snapshot.id, at: began)
   }
 
-  /// Milliseconds of the clock that all processes share.
+  /// The time of the clock that all processes share, in milliseconds.
   private static var now: UInt64 { Clocks.monotonicNanoseconds() / 1_000_000 }
 
   static func failure(_ generation: Generation, _ code: Int32?) -> StoreError {
@@ -216,14 +219,14 @@ final class CheckpointCoordinator: Sendable {
 
   private func adopt(_ snapshot: PinnedSnapshot) {
     pins.withLock { pins in
-      // Who does not write needs none.
+      // A process that does not write needs no pin.
       guard let held = pins.held, !pins.isClosed, held.id < snapshot.id else { return }
       pins.held = snapshot
       pins.next = nil
     }
   }
 
-  /// Moves the pin on as others record what is newer. Now and then.
+  /// Advances the pin after other processes have recorded a newer snapshot. Called periodically.
   func advance(in generation: Generation) throws {
     try pins.withLock { pins in
       guard let held = pins.held, !pins.isClosed else { return }
@@ -237,7 +240,7 @@ final class CheckpointCoordinator: Sendable {
     }
   }
 
-  /// Waits for a sync that is under way and lets the pins go: nothing is written here any more.
+  /// Waits for a running sync and releases the pins: this process writes nothing here any more.
   func close() {
     turn.withLock { _ in
       pins.withLock { pins in
@@ -250,7 +253,8 @@ final class CheckpointCoordinator: Sendable {
 }
 
 extension PinnedSnapshot {
-  /// Takes the newest snapshot, if need be after the slots of dead readers and resting ones.
+  /// Pins the newest snapshot. If no reader slot is free, clears those of dead and idle readers
+  /// first.
   fileprivate convenience init(clearingReadersIn generation: Generation) throws(LMDBError) {
     do {
       try self.init(in: generation.environment)
@@ -264,8 +268,8 @@ extension PinnedSnapshot {
 }
 
 extension PresenceLocks {
-  /// Write-locked by the process that brings a relaxed store to the disk for all.
+  /// Write-locked by the process that syncs a relaxed store for all.
   static let syncer: Int64 = 2
-  /// Write-locked by whoever writes in a lane of `synced`.
+  /// Write-locked by the process that writes to a lane of `synced`.
   static func laneOffset(_ lane: Int) -> Int64 { 16 + Int64(lane) }
 }

@@ -5,7 +5,7 @@
 package import LarderLMDB
 internal import LarderSystem
 
-// WHAT OF A RELAXED STORE IS ON THE DISK (`synced`)
+// CHECKPOINT RECORDS OF A RELAXED STORE (`synced`)
 //
 // Eight lanes of two slots of 4,096 bytes, little-endian, preallocated. A slot is a record:
 //
@@ -19,17 +19,18 @@ internal import LarderSystem
 //      64  meta page    152 bytes: of the snapshot, header included; its transaction S is in it
 //     216  checksum     u64   XXH64 of the first 216 bytes
 //
-// A record says: every page that snapshot S reaches is on the disk. The record of the highest S is
-// the one that counts; which lane it is in does not matter.
+// A record states that every page of snapshot S is on the disk. The record with the highest S is
+// effective, in any lane.
 //
-// A lane belongs to whoever holds its lock, a byte of `presence` that dies with its holder. It writes
-// over the older of the lane's two slots, or one that holds nothing valid, and syncs the file. So the
-// highest record there is is never written over: either it is the newer of its lane, or the lane's
-// other slot is none. A record that is torn by a crash leaves the one before it. Several lanes,
-// because a process may be stopped at any point, with a lane's lock in its hand; nobody waits for it.
-// When it goes on and writes a record that is older than those of others by then, it does no harm.
+// A lane belongs to the process that holds its lock, a byte of `presence` that the kernel releases
+// when the process exits. The holder overwrites the older of the lane's two slots, or one without a
+// valid record, and syncs the file. So the highest record is never overwritten: either it is the
+// newer one of its lane, or the lane's other slot has no valid record. If a crash tears a record,
+// the previous one remains. There are several lanes because a process can be stopped at any point
+// while it holds a lane's lock, and no process waits for it. If it continues later and writes a
+// record that is older than those of other processes by then, that record has no effect.
 
-/// A snapshot of a relaxed store that is on the disk.
+/// The record of a snapshot of a relaxed store that is on the disk.
 package struct CheckpointRecord {
   private static let magic: UInt64 = 0x3159_5245_4452_414C
   package static let size = 224
@@ -55,7 +56,7 @@ package struct CheckpointRecord {
     self.meta = meta
   }
 
-  /// `nil`: no record, or a damaged one.
+  /// Creates a record from the bytes of a slot. Returns `nil` if they are not a valid record.
   package init?(_ bytes: [UInt8]) {
     let end = CheckpointRecord.metaOffset + MetaPage.count
     guard
@@ -89,16 +90,16 @@ package struct CheckpointRecord {
   }
 }
 
-/// The file of a generation with its sync records.
+/// The file of a generation with its checkpoint records.
 package enum CheckpointFile {
   package static let name = "synced"
   static let lanes = 8
   private static let slotSize = 4096
   package static let size = lanes * 2 * slotSize
 
-  /// The record that counts; `nil`: there is none of this generation.
+  /// Returns the effective record, or `nil` if the file has no valid record of this generation.
   ///
-  /// - Parameter storeID: The store it has to be of; `nil`: of any.
+  /// - Parameter storeID: The id of the store that the record must have, or `nil` for any.
   static func newest(
     in generationPath: String, generation: UInt64, storeID: (UInt64, UInt64)?
   ) throws(SystemError) -> CheckpointRecord? {
@@ -122,7 +123,7 @@ package enum CheckpointFile {
     return newest
   }
 
-  /// Makes the file of a new generation, whose names its builder syncs.
+  /// Creates the file of a new generation. Its builder syncs the directory.
   static func create(_ record: CheckpointRecord, in generationPath: String) throws(SystemError) {
     let file = try OwnedFile(path: generationPath + "/" + name, creation: .createIfMissing)
     try file.preallocate(size)
@@ -130,9 +131,9 @@ package enum CheckpointFile {
     try file.synchronize()
   }
 
-  /// Adds a record, which is on the disk when this returns.
+  /// Writes and syncs a record.
   ///
-  /// - Returns: `false`: every lane is in the hands of somebody who is stopped.
+  /// - Returns: `false` if stopped processes hold all lanes.
   static func write(
     _ record: CheckpointRecord, in generationPath: String, presence: OwnedFile
   ) throws(SystemError) -> Bool {
@@ -151,7 +152,7 @@ package enum CheckpointFile {
       let slot = 2 * lane + (ages[0] <= ages[1] ? 0 : 1)
       try file.write(record.bytes(), at: slot * slotSize)
       if isNew {
-        // Somebody removed it, or cut it: its name has to be on the disk as well.
+        // The file was deleted or truncated: its directory entry must be synced as well.
         try file.synchronize()
         try FileSystem.synchronizeDirectory(generationPath)
       } else {

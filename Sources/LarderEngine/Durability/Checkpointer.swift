@@ -6,21 +6,21 @@ internal import LarderLMDB
 internal import LarderSystem
 internal import Synchronization
 
-// WHO SYNCS A RELAXED STORE, AND WHEN
+// THE PERIODIC SYNC OF A RELAXED STORE
 //
-// Each process that has the store open has a thread for it. It looks at least once an interval whether
-// there are commits, anybody's, that are newer than the record; if so, the sync is due an interval
-// after the last one began. A commit after time B, when that sync began, is so on the disk by B +
-// interval, plus the length of a sync, whoever of those who have the store open is still alive then.
+// Each process that has the store open runs a thread for it. At least once an interval the thread
+// checks whether any process has committed after the record. If so, the sync is due one interval
+// after the last one began. So a commit after time B, when that sync began, is on the disk by B +
+// interval plus the duration of a sync, provided that one process that has the store open is alive.
 //
-// One process syncs for all: the one that gets the lock of `PresenceLocks.syncer`, which dies with its
-// holder. The others look again soon, and do it themselves when it is overdue by another interval, or a
-// second: the holder is stopped.
+// One process syncs for all: the one that acquires the lock of `PresenceLocks.syncer`, which the
+// kernel releases when it exits. The others check again soon. If the sync is overdue by another
+// interval, or a second, the holder is stopped, and they sync themselves.
 //
-// Much written within an interval is synced before it is over: until then none of the pages that the
-// recorded snapshot reaches are used again, and the file grows by what is written.
+// A large volume of writes is synced before the interval ends: until then no page of the recorded
+// snapshot is reused, and the file grows by the volume written.
 
-/// The thread of a process that brings a relaxed store to the disk.
+/// The thread of a process that syncs a relaxed store.
 final class Checkpointer: Sendable {
   private let thread = BackgroundThread()
 
@@ -29,12 +29,12 @@ final class Checkpointer: Sendable {
       if thread.isStopped { return 0 }
       if let wait = core.syncIfDue() { return wait }
       thread.rest()
-      // A commit that came before that has woken nobody.
+      // A commit before that could not wake the thread.
       return core.syncIfDue() ?? core.syncPause
     }
   }
 
-  /// After a commit.
+  /// Wakes the thread after a commit.
   func noteCommit(isUrgent: Bool) {
     if isUrgent { thread.wakeAnyway() } else { thread.wake() }
   }
@@ -43,24 +43,24 @@ final class Checkpointer: Sendable {
 }
 
 extension StoreCore {
-  /// How long this process may go without a look, in nanoseconds.
+  /// The longest time between two checks of this process, in nanoseconds.
   fileprivate var syncPause: UInt64 {
     guard let generation = try? generation() else { return StoreMeta.usualSyncInterval * 1_000_000 }
     return pause(generation.table.syncInterval * 1_000_000, in: generation)
   }
 
-  /// Returns the nanoseconds until the next look of a process that has nothing to do for `wait`.
+  /// Returns the nanoseconds until the next check of a process that has nothing to do for `wait`.
   ///
-  /// A process that has a pin looks every second, whatever the interval: other processes sync early when
-  /// much is written, and the file grows until all pins have followed their records.
+  /// A process with a pin checks every second, independently of the interval: other processes sync
+  /// early after many writes, and the file grows until all pins have advanced to their records.
   private func pause(_ wait: UInt64, in generation: Generation) -> UInt64 {
     generation.keeper?.holdsPin == true ? min(wait, 1_000_000_000) : wait
   }
 
-  /// Syncs if there are commits that have waited for an interval, whoever's they are.
+  /// Syncs if commits of any process have waited for an interval.
   ///
-  /// - Parameter now: Milliseconds of the monotonic clock, which tests advance.
-  /// - Returns: The nanoseconds after which to look again; `nil`: nothing waits.
+  /// - Parameter now: The time of the monotonic clock in milliseconds; tests advance it.
+  /// - Returns: The nanoseconds until the next check, or `nil` if no commit waits.
   @discardableResult
   package func syncIfDue(
     now: UInt64 = Clocks.monotonicNanoseconds() / 1_000_000
@@ -82,7 +82,7 @@ extension StoreCore {
             }))
         return max(interval, 10_000) * 1_000_000
       }
-      // Later than now: of a clock that is another's. Better too early.
+      // A time in the future comes from another clock. An early sync is harmless.
       let age = now &- table.syncedAt
       let isDue = now < table.syncedAt || age >= interval
       guard isDue || keeper.isUrgent.load(ordering: .acquiring) else {
@@ -92,13 +92,13 @@ extension StoreCore {
       defer {
         if isElected { _ = try? generation.presence.tryLock(.none, at: PresenceLocks.syncer) }
       }
-      // Overdue by so much: whoever has the lock is stopped.
+      // Overdue by that much, the holder of the lock is stopped.
       guard isElected || age >= interval &+ max(interval, 1000) else {
         return min(interval, 20) * 1_000_000
       }
       let begun = Clocks.monotonicNanoseconds()
       try synchronize(generation, keeper)
-      // The next one is due an interval after this one began; what was committed meanwhile waits.
+      // The next one is due an interval after this one began; commits during this one wait for it.
       let length = Clocks.monotonicNanoseconds() &- begun
       return pause(
         max(interval * 1_000_000, length &+ 1_000_000) &- length, in: generation)
@@ -110,8 +110,8 @@ extension StoreCore {
     }
   }
 
-  /// Waits until everything this process has set is committed, and everything committed to a
-  /// relaxed store is on the disk.
+  /// Waits until all writes of this process are committed and, in a relaxed store, all commits are
+  /// on the disk.
   package func synchronize() throws {
     try flush()
     guard options.durability == .relaxed else { return }
@@ -126,7 +126,7 @@ extension StoreCore {
         return nil
       }
       guard let failed else { return }
-      // What is stored is written anew, and is on the disk when the copy is in force.
+      // The stored data is copied, and is on the disk when the copy becomes the current generation.
       try runExclusively { core in _ = try core.copyGeneration(failed) }
     } catch {
       throw StoreError(wrapping: error, during: "sync", path: directory.path)
@@ -139,7 +139,7 @@ extension StoreCore {
     try keeper.synchronize(generation)
   }
 
-  /// Changes the interval for everybody.
+  /// Changes the interval for every process.
   func setSyncInterval(_ interval: Duration) throws {
     let milliseconds = UInt64(clamping: interval.milliseconds)
     guard StoreMeta.syncIntervals.contains(milliseconds), options.durability == .relaxed else {

@@ -6,26 +6,26 @@ internal import LarderLMDB
 internal import LarderSystem
 internal import Synchronization
 
-// AN IDLE STORE IS ON THE DISK
+// THE CHECKPOINT OF AN IDLE STORE
 //
-// A process that a signal ends, at an orderly reboot for example, closes nothing: `state` says dirty,
-// and the next boot cannot tell the reboot from a crash of the system. So a store that has not been
-// written for `idleSyncDelay` is brought to the disk by one of the processes that write to it:
+// A process that a signal ends, for example at an orderly reboot, closes nothing: `state` remains
+// dirty, and the next boot cannot distinguish the reboot from a system crash. So after
+// `idleSyncDelay` without a write, one of the processes that write to the store syncs it:
 //
-//   I1  data.mdb is synced, without any lock; V is the newest transaction before that
-//   I2  in a write transaction: V is still the newest one. The table, then `state`, say clean
+//   I1  data.mdb is synced without a lock; V is the newest transaction before the sync
+//   I2  in a write transaction, if V is still the newest one: the table, then `state`, become clean
 //
-// The first commit afterwards finds the table clean and makes `state` dirty, on the disk, before it
-// writes anything, as the first commit of a boot does. A process killed between the two steps of I2
-// leaves a clean table and a dirty `state`: the next writer makes `state` dirty once more.
+// The first commit afterwards finds the table clean, and makes `state` dirty and syncs it before it
+// writes anything, as the first commit of a boot does. If a process is killed between the two parts
+// of I2, the table is clean and `state` is dirty: the next writer makes `state` dirty once more.
 //
-// A relaxed store needs no I2: the record of its newest snapshot is what crash recovery goes back to.
+// A relaxed store needs no I2: crash recovery restores the record of its newest snapshot.
 
-/// What a process knows of how long a store has been idle.
+/// The idle time of a store, as one process observes it.
 final class IdleWatch: Sendable {
   private let seen = Mutex<(commitVersion: UInt64, since: UInt64)>((0, 0))
 
-  /// Whether a store has had the same newest commit for so long. In milliseconds.
+  /// Returns whether the newest commit of a store has been the same for a number of milliseconds.
   func isIdle(_ commitVersion: UInt64, at now: UInt64, for delay: UInt64) -> Bool {
     seen.withLock { seen in
       if seen.commitVersion != commitVersion { seen = (commitVersion, now) }
@@ -35,10 +35,10 @@ final class IdleWatch: Sendable {
 }
 
 extension StoreCore {
-  /// Brings an idle `.cache` or `.relaxed` store to the disk. Called about once a second.
+  /// Syncs an idle `.cache` or `.relaxed` store. Called about once a second.
   ///
-  /// - Parameter now: Milliseconds of the monotonic clock, which tests advance.
-  /// - Returns: Whether the store was idle and not on the disk.
+  /// - Parameter now: The time of the monotonic clock in milliseconds; tests advance it.
+  /// - Returns: Whether the store was idle and not synced.
   @discardableResult
   package func checkpointIfIdle(
     now: UInt64 = Clocks.monotonicNanoseconds() / 1_000_000
@@ -57,7 +57,7 @@ extension StoreCore {
       } else if !table.isDirty {
         return false
       }
-      // One process does it for all; the lock is the kernel's, and free when its holder ends.
+      // One process syncs for all; the kernel releases the lock when the process exits.
       guard try generation.presence.tryLock(.exclusive, at: PresenceLocks.syncer) else {
         return false
       }
@@ -75,7 +75,7 @@ extension StoreCore {
     return true
   }
 
-  /// I1, and I2 on the thread that has the writer's role.
+  /// Runs I1, and I2 on the thread of the commit leader.
   private func synchronizeCache(_ generation: Generation) throws {
     let synced: UInt64
     do {
@@ -85,7 +85,7 @@ extension StoreCore {
         return newest
       }
     } catch let error as LMDBError {
-      // A later sync that succeeds says nothing about pages that this one could not write.
+      // A later sync can succeed although pages that this one could not write are lost.
       generation.table.noteFailedSync()
       throw error
     }
@@ -100,7 +100,7 @@ extension StoreCore {
               try generation.markClean()
             }
           } catch EngineSignal.generationChanged {
-            // Left: its successor has a state of its own.
+            // The generation was left: its successor has a separate state.
           } catch {
             core.report(error)
           }
@@ -109,12 +109,12 @@ extension StoreCore {
 }
 
 extension Generation {
-  /// Records that all commits are on the disk. Under the writer lock, after the sync.
+  /// Records that all commits are on the disk. Called under the writer lock, after the sync.
   func markClean() throws {
     let changed = dataStatus?.changed ?? 0
     table.dataChanged = changed
-    // First here, then in the file: whoever dies in between costs the next writer a needless
-    // "dirty". The other way round it would commit to a file that says it is clean.
+    // First the table, then the file: a process killed in between costs the next writer a redundant
+    // write of "dirty". In the opposite order that writer would commit while the file is clean.
     table.isDirty = false
     let state = StoreState(
       isDirty: false, bootID: ProcessIdentity.bootID, storeID: meta.storeID, dataChanged: changed,
