@@ -9,9 +9,9 @@ extension StoreStatistics {
   /// let page = try store.statistics().prometheusText()   // "# HELP larder_hits_total …"
   /// ```
   ///
-  /// Every sample has the label `store`, the store's path. Counters are those of all processes since
-  /// the store was created: let one process answer for a store, not each of them. Names and meaning
-  /// are those of the product LarderMetrics; what only a process itself knows is left out.
+  /// Every sample has the label `store`, the store's path. Counters are those of all processes
+  /// since the store was created: export a store from one process, not from each. Names and meaning
+  /// are those of the product LarderMetrics; metrics of a single process are omitted.
   ///
   /// - Complexity: O(number of namespaces).
   public func prometheusText() -> String {
@@ -30,7 +30,8 @@ extension StoreStatistics {
     return text
   }
 
-  /// What the format asks for: a backslash before backslashes and, in labels, quotes; no line ends.
+  /// Escapes a text for the format: a backslash before backslashes and, in labels, quotes; no line
+  /// ends.
   private static func escaped(_ text: String, quotes: Bool) -> String {
     var result = ""
     // Not characters: a carriage return and a line feed are one of them.

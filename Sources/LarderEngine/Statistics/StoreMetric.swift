@@ -4,17 +4,17 @@
 
 /// One number of a store as monitoring systems see it: a name that never changes, and its values.
 ///
-/// The list is the only place where these names stand: ``StoreStatistics/prometheusText()`` and the
-/// product LarderMetrics both take them from it.
+/// The list is the only source of these names: ``StoreStatistics/prometheusText()`` and the product
+/// LarderMetrics both read them from it.
 package struct StoreMetric: Sendable {
   package enum Kind: String, Sendable {
-    /// It only grows; its name ends in `_total`.
+    /// A value that only grows; its name ends in `_total`.
     case counter
-    /// It goes up and down.
+    /// A value that rises and falls.
     case gauge
   }
 
-  /// A value, and what tells it from the others of the same name.
+  /// A value, and the labels that distinguish it from others of the same name.
   package struct Sample: Sendable, Equatable {
     package let labels: [Label]
     package let value: Int
@@ -31,9 +31,10 @@ package struct StoreMetric: Sendable {
 
   package let name: String
   package let kind: Kind
-  /// What it means, in a sentence.
+  /// The meaning of the metric, in a sentence.
   package let help: String
-  /// Whether it is about the process that asks, so that another one (the tool) cannot tell it.
+  /// Whether the metric describes the calling process, so that another process (the tool) cannot
+  /// report it.
   package let isOfProcess: Bool
   /// Whether there is a sample for each namespace.
   package var isOfNamespaces: Bool { name.hasPrefix("larder_namespace_") }
@@ -120,7 +121,7 @@ package struct StoreMetric: Sendable {
     },
     StoreMetric(
       .gauge, "larder_oldest_reader_commits",
-      "How many commits the oldest reader is behind; 0 when nobody is."
+      "Commits since the snapshot of the oldest reader; 0 without one."
     ) { $0.oldestReader?.transactionsBehind ?? 0 },
     StoreMetric(.gauge, "larder_processes", "Processes that have the store open.") {
       $0.processes.count

@@ -6,9 +6,9 @@ internal import LarderLMDB
 internal import LarderSystem
 internal import Synchronization
 
-/// What a store holds and how it is used, by all processes together.
+/// The contents of a store and its use by all processes together.
 public struct StoreStatistics: Sendable, Hashable {
-  /// What a namespace holds.
+  /// The contents of a namespace.
   public struct Namespace: Sendable, Hashable {
     /// The name of the namespace.
     public let name: String
@@ -22,13 +22,13 @@ public struct StoreStatistics: Sendable, Hashable {
   public struct Reader: Sendable, Hashable {
     /// The process that holds the reader slot.
     public let pid: Int32
-    /// How many commits its snapshot is behind the newest: pages freed by them cannot be used
-    /// again before it goes on.
+    /// The number of commits since its snapshot. Pages that they freed cannot be reused while the
+    /// process holds the snapshot.
     public let transactionsBehind: Int
-    /// How long the oldest read of the process has lasted, within about 16 seconds; `nil` if it keeps
-    /// its snapshot for something else: to sync, to verify or to copy a store.
+    /// The duration of the oldest read of the process, within about 16 seconds; `nil` if it holds
+    /// its snapshot for another purpose: to sync, verify or copy a store.
     public var duration: Duration?
-    /// The bytes of the data file that are kept from being used again.
+    /// The bytes of the data file that the snapshot keeps from reuse.
     public var pinnedBytes = 0
     /// Whether the process is stopped, by a signal or a debugger.
     public var isStopped = false
@@ -75,24 +75,25 @@ public struct StoreStatistics: Sendable, Hashable {
   public let commits: Int
   /// Results computed under single flight.
   public let computations: Int
-  /// Computed results that were not stored, because the key was written meanwhile.
+  /// Computed results that were not stored because the key was written during the computation.
   public let rejectedFills: Int
 
   /// LMDB's reader slots in use, and how many there are.
   public let readers: Int
   /// The number of reader slots.
   public let maximumReaders: Int
-  /// The reader whose snapshot is oldest; `nil` when nobody reads anything but the newest. Of a
-  /// `.relaxed` store also a process that keeps the snapshot synced last.
+  /// The reader with the oldest snapshot, or `nil` if all snapshots are the newest. In a `.relaxed`
+  /// store it can be a process that pins the last synced snapshot.
   public let oldestReader: Reader?
   /// The processes that have the store open.
   public let processes: [Int32]
-  /// Writes behind of this process that are not committed yet.
+  /// The write-behind requests of this process that are not committed yet.
   public let pendingWrites: Int
-  /// How often a `.relaxed` store is brought to the disk while it is written to; `nil` for others.
+  /// The interval between syncs of a `.relaxed` store while it is written to; `nil` for other
+  /// stores.
   public let syncInterval: Duration?
-  /// The commits, of all processes, that a crash of the system now would undo; `nil` for stores that
-  /// are not `.relaxed`.
+  /// The commits, of all processes, that a crash of the system now would undo; `nil` for stores
+  /// that are not `.relaxed`.
   public let unsyncedCommits: Int?
 
   /// The share of reads that were hits, from 0 to 1; `nil` before the first read.

@@ -4,22 +4,23 @@
 
 internal import LarderSystem
 
-/// What takes a store long enough to be timed, where somebody asked for it.
+/// An operation whose duration a store reports if a timing handler is set.
 package enum TimedOperation: Sendable, Hashable, CaseIterable {
-  /// A write transaction: from asking for the writer lock to the end of the commit.
+  /// A write transaction: from the request for the writer lock to the end of the commit.
   case commit
-  /// A `.relaxed` store's changes brought to the disk.
+  /// A sync of a `.relaxed` store.
   case sync
   /// A value computed under single flight.
   case computation
 }
 
-/// Told how many nanoseconds an operation of the store at a path took, failed or not.
+/// A closure that gets the duration of an operation in nanoseconds, whether or not it failed, with
+/// the path of the store.
 ///
-/// Called by the thread that did it, perhaps with the writer's role: it may not use the store.
+/// The thread of the operation calls it, possibly as the commit leader: it must not use the store.
 package typealias TimingHandler = @Sendable (TimedOperation, UInt64, _ path: String) -> Void
 
-/// When an operation began; `nil`: nobody wants to know.
+/// The start time of an operation.
 package struct OperationTimer {
   private let handler: TimingHandler
   private let operation: TimedOperation
@@ -37,7 +38,7 @@ package struct OperationTimer {
 }
 
 extension StoreCore {
-  /// The clock is looked at only where somebody asked for it.
+  /// Starts the timer of an operation. Reads the clock only if a timing handler is set.
   @inline(__always)
   package func start(_ operation: TimedOperation) -> OperationTimer? {
     guard let handler = options.onTiming else { return nil }
