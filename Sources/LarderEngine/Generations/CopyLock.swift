@@ -4,10 +4,11 @@
 
 internal import LarderSystem
 
-/// The lock of the file `copying`: the directories `g-<n>.copy` belong to a process that lives.
+/// The lock of the file `copying`: while it is held, a live process writes a directory
+/// `g-<n>.copy`.
 ///
-/// A compaction writes its copy without the gate. Openers, who have the gate, remove copies that no
-/// process writes any more; the kernel frees the lock when its holder ends.
+/// A compaction writes its copy without the open lock. Openers, which hold the open lock, remove
+/// copies that no process writes any more. The kernel releases the lock when its holder exits.
 struct CopyLock: ~Copyable {
   static let suffix = ".copy"
   private let file: OwnedFile

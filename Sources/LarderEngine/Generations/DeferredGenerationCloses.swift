@@ -4,11 +4,12 @@
 
 internal import Synchronization
 
-/// The generations this process has left and could not close in time: somebody stopped in the gate,
-/// or a thread that does not come out of a write.
+/// The generations that this process has left and could not close in time, because a process is
+/// stopped while it holds the open lock, or a thread does not return from a write.
 ///
-/// Their locks still say that this process has them open. Whoever opens the store again finds them
-/// here, and closes them before it takes the locks for those of a second copy of the library.
+/// Their locks still mark them as open in this process. The next opening of the store in this
+/// process finds them here and closes them, so that it does not take the locks for those of a
+/// second copy of the library.
 enum DeferredGenerationCloses {
   private static let list = Mutex<[Generation]>([])
 
@@ -17,14 +18,14 @@ enum DeferredGenerationCloses {
   }
 
   enum Outcome {
-    /// There is none of that path.
+    /// No generation of that path is deferred.
     case none
     case closed
-    /// It cannot be closed now either.
+    /// The generation cannot be closed now either.
     case stuck
   }
 
-  /// Closes the one of a real path, by whoever holds its gate.
+  /// Closes the deferred generation of a real path. The caller holds its open lock.
   static func close(path: String) -> Outcome {
     let found = list.withLock { list in
       list.firstIndex { $0.realPath == path }.map { list.remove(at: $0) }

@@ -9,37 +9,39 @@ internal import Synchronization
 // COMPACTION
 //
 // `data.mdb` never shrinks, and a reader that is stopped inside a read keeps every page that was
-// freed since from being used again. So a generation can be copied into the next one, without its
-// free pages, while everybody goes on reading; then everybody moves, as after a condemnation, but
-// nothing is lost.
+// freed since from reuse. So a generation can be copied into the next one, without its free pages,
+// while all processes continue to read. Then every process switches to the copy, as after a fence,
+// but nothing is lost.
 //
-//     K1  begin a write transaction: nobody commits meanwhile, and what was committed is in the copy
-//     K2  lock `copying`: g-<n+1>.copy is written by a process that lives
-//     K3  copy g-n to g-<n+1>.copy, give it its number, its table, its state; sync unless it is a cache
-//     K4  take the gate; is g-n still in force? successor = n + 1, in the old table
+//     K1  begin a write transaction: no process commits during the copy, and all commits are in it
+//     K2  lock `copying`: a live process writes g-<n+1>.copy
+//     K3  copy g-n to g-<n+1>.copy, give it its number, its table, its state; sync it unless it
+//         is a cache
+//     K4  acquire the open lock; is g-n still current? successor = n + 1, in the old table
 //     K5  rename g-<n+1>.copy; write CURRENT
 //     K6  condemned = 2 ("superseded"), floor = infinity, in the old table
-//     K7  leave the gate, end the write transaction, move
+//     K7  release the open lock, end the write transaction, switch
 //
-// The gate is held for the switch only: while the copy is written, processes open and close g-n.
+// The open lock is held for the switch only: during the copy, processes open and close g-n.
 //
-// Killed before CURRENT is written, the copy is a directory without a name, and the lock of `copying`
-// is free: the next opener, or the next copy, removes it, and the next writer finds `successor`
-// different from CURRENT and clears it. A generation that is fenced during the copy is not succeeded by
-// it: K4 finds that out, and the copy is removed. Killed between K5 and K6, two rules keep the old
-// generation from living on: a writer that finds `successor` equal to CURRENT supersedes it itself,
-// before it writes anything; and an opener condemns every generation that is still used and is not the
-// one CURRENT names, before it lets anybody write. So nothing is committed in the old generation once
-// anybody can have written to the new one, and nothing older is served from memory.
+// If the process is killed before it writes CURRENT, the copy is a directory that CURRENT does not
+// name, and the lock of `copying` is free: the next opener, or the next copy, removes it, and the
+// next writer finds that `successor` differs from CURRENT and clears it. A generation that is
+// fenced during the copy gets no successor: K4 detects that, and the copy is removed. If the
+// process is killed between K5 and K6, two rules keep the old generation from further use: a writer
+// that finds `successor` equal to CURRENT supersedes the generation itself before it writes
+// anything; and an opener fences every generation that is still in use and that CURRENT does not
+// name, before it permits any write. So nothing is committed in the old generation once any process
+// can have written to the new one, and no older value is served from memory.
 //
-// A writer that committed before K1 and finds the generation superseded when it looks again (W4)
-// knows that its commit was copied; a condemned one would have it write once more.
+// A writer that committed before K1 and finds the generation superseded at its next check (W4) can
+// conclude that its commit was copied. If the generation is fenced, it writes once more.
 //
-// Labels grow with the generation's number, so whatever a process remembers of the old generation
-// misses in the new one. The entries keep the labels they were written under.
+// Commit versions grow with the number of the generation, so whatever a process has cached from the
+// old generation does not validate in the new one. The entries keep the versions of their commits.
 
 extension GenerationBuilder {
-  /// K2 to K6. The caller has the writer lock of `old`, and not the gate.
+  /// Runs K2 to K6. The caller holds the writer lock of `old`, and not the open lock.
   func copy(_ old: Generation) throws {
     let number = old.number + 1
     let target = directory.generation(number)
@@ -193,10 +195,10 @@ extension StoreCore {
     }
   }
 
-  /// K1 to K7. The caller has the writer's role, and no gate.
+  /// Runs K1 to K7. The caller is the commit leader and does not hold the open lock.
   ///
-  /// - Parameter wanted: Only this one: another process may have been faster.
-  /// - Returns: The generation that was left; `nil`: it was not the one wanted.
+  /// - Parameter wanted: The generation to copy; another process may have copied it already.
+  /// - Returns: The generation that was left, or `nil` if `wanted` was not the current one.
   @discardableResult
   func copyGeneration(_ wanted: Generation? = nil) throws -> Generation? {
     try withGeneration { generation in
@@ -204,7 +206,8 @@ extension StoreCore {
       guard generation.acquireProcessWriterLock() else { throw EngineSignal.generationChanged }
       defer { generation.releaseProcessWriterLock() }
       if generation.isClosing { throw EngineSignal.generationChanged }
-      // Before the gate: other processes open and close the store while this waits for a writer.
+      // Before the open lock: other processes open and close the store while this waits for a
+      // writer.
       try takeTicket(in: generation)
       defer { generation.table.releaseTicket(process: generation.process) }
       _ = try? generation.environment.clearDeadReaders()
@@ -228,7 +231,8 @@ extension StoreCore {
 
   // MARK: Growth
 
-  /// Looks whether somebody holds on to what the file has grown by, and if so moves everybody.
+  /// Checks whether a stopped reader keeps the pages by which the file has grown, and if so
+  /// compacts the store into a new generation.
   func checkGrowth() {
     guard let generation = try? generation(), generation.needsGrowthCheck else { return }
     guard
@@ -240,7 +244,7 @@ extension StoreCore {
     generation.setGrowthMark(size + max(size / 4, Generation.growthStep))
     guard let stalled = oldest, stalled.transactionsBehind >= 256 else { return }
     do {
-      // One that is not stopped will end: `verify()` holds a snapshot for as long as it reads.
+      // A reader that is not stopped will end: `verify()` holds a snapshot for as long as it reads.
       let isStopped = ProcessIdentity.isStopped(stalled.pid)
       let limit = (3 * (try statistics().bytes) + Generation.growthStep) * (isStopped ? 1 : 8)
       guard isStopped || size > limit else { return }
@@ -260,7 +264,7 @@ extension StoreCore {
 extension Generation {
   static let growthStep = 16 << 20
 
-  /// After a commit, with the size the file has now.
+  /// Checks the growth of the file after a commit.
   func noteGrowth(to size: Int, _ core: StoreCore) {
     guard size > growthCheckSize.load(ordering: .relaxed) else { return }
     if !isGrowthNoted.exchange(true, ordering: .acquiringAndReleasing) { core.worker.wake(core) }
@@ -275,7 +279,7 @@ extension Generation {
 }
 
 extension EnvironmentHandle {
-  /// The reader whose snapshot is oldest, if it is not the newest there is.
+  /// Returns the reader with the oldest snapshot, unless that is the newest snapshot.
   var oldestReader: StoreStatistics.Reader? {
     let last = information.lastTransaction
     let readers = (try? self.readers()) ?? []
