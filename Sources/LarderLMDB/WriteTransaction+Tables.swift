@@ -161,7 +161,7 @@ extension WriteTransaction {
   /// Stores the UTF-8 of a string under a key, and replaces an existing value.
   ///
   /// - Parameters:
-  ///   - value: The string, at most 1 GiB.
+  ///   - text: The string, at most 1 GiB.
   ///   - key: The key.
   ///   - table: A table of the same environment.
   /// - Throws: ``LMDBError/Code/badValueSize`` without a change; ``LMDBError/Code/mapFull`` and

@@ -133,7 +133,7 @@ extension Query {
   ///   query with another type, predicate or sort, or if the query sorts by a property that is not
   ///   `Codable`; the errors of `Query.fetch()`.
   /// - Complexity: O(*k* log *n*) for *k* objects of the page if an index has the requested order;
-  ///   otherwise as ``Query/explain()`` reports.
+  ///   otherwise as `Query.explain()` reports.
   public func page(after cursor: PageCursor? = nil, size: Int) throws -> ObjectPage<Object> {
     var query = self
     if let cursor { query = query.starting(.cursor(cursor)).offset(0) }

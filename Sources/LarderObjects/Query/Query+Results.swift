@@ -107,7 +107,7 @@ extension Query {
   /// - Returns: The count in one snapshot, within the query's limit and offset.
   /// - Throws: The errors of `fetch()`.
   /// - Complexity: O(log *n*) without a predicate; O(*k*) in the matching index entries if an index
-  ///   covers the predicate; otherwise as ``explain()`` reports.
+  ///   covers the predicate; otherwise as `explain()` reports.
   public func count() throws -> Int {
     if let known = remembered { return known.count }
     return try run("count", empty: 0) { run, transaction, view in

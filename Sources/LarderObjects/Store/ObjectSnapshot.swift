@@ -57,7 +57,7 @@ public struct ObjectSnapshot: ~Copyable {
   /// - Throws: ``ObjectError/Code/snapshotExpired`` after the time limit;
   ///   ``ObjectError/Code/invalidCursor`` or ``ObjectError/Code/notFound`` if the query begins at
   ///   an invalid position; the errors of ``object(_:id:)`` if the type cannot be read.
-  /// - Complexity: See ``Query/explain()``.
+  /// - Complexity: See `Query.explain()`.
   public func fetch<Object: Storable>(_ query: Query<Object>) throws -> [Object] {
     if Mutant.snapshotMoves.isActive { return try query.fetch() }
     return try run(query, empty: []) { run, transaction in

@@ -324,7 +324,7 @@ public struct ObjectTransaction: ~Copyable {
   /// - Parameter query: The query.
   /// - Returns: The objects in the query's order.
   /// - Throws: The errors of `Query.fetch()`.
-  /// - Complexity: See ``Query/explain()``.
+  /// - Complexity: See `Query.explain()`.
   public func fetch<Object: Storable>(_ query: Query<Object>) throws -> [Object] {
     let kind = store.kind(Object.self)
     guard let record = try entries.objectType(named: kind.name) else { return [] }
