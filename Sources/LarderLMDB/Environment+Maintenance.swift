@@ -58,15 +58,13 @@ extension Environment {
   /// write.
   ///
   /// `directory` appears only when the copy is complete and on disk, so a killed or failed copy
-  /// leaves nothing there. The copy opens like the original.
+  /// leaves nothing there. The copy opens like the original and has no free pages: a copy is the
+  /// only way to make a file smaller.
   ///
-  /// - Parameters:
-  ///   - directory: The path of the copy. It must not exist, or must be empty.
-  ///   - compacting: Whether to omit free pages. A compacting copy is the only way to make a file
-  ///     smaller.
+  /// - Parameter directory: The path of the copy. It must not exist, or must be empty.
   /// - Throws: ``LMDBError/Code/closed``; a system error if the copy cannot be written.
-  /// - Complexity: O(size of the file). Readers and writers are blocked only briefly.
-  public func copy(to directory: String, compacting: Bool = true) throws(LMDBError) {
+  /// - Complexity: O(size of the file). No reader or writer waits for it.
+  public func copy(to directory: String) throws(LMDBError) {
     try enter("copy")
     defer { leave() }
     try requireNoWrite("copy")
@@ -81,7 +79,7 @@ extension Environment {
       try convertingSystemErrors { () throws(SystemError) in
         try FileSystem.makeDirectories(unfinished)
       }
-      try handle.copy(to: unfinished, compacting: compacting)
+      try handle.copy(to: unfinished)
       try convertingSystemErrors { () throws(SystemError) in
         try OwnedFile(path: unfinished + "/data.mdb").synchronize()
         try FileSystem.synchronizeDirectory(unfinished)
@@ -164,7 +162,9 @@ extension Environment {
     }
     let gate =
       hasGate
-      ? try EnvironmentOpenLock.enter(directory, timeout: EnvironmentOptions().openTimeout) : nil
+      ? try EnvironmentOpenLock.enter(
+        EnvironmentDirectory.hold(FileSystem.absolute(directory) ?? directory),
+        timeout: EnvironmentOptions().openTimeout) : nil
     defer {
       gate?.unlockAll()
       gate?.leave()

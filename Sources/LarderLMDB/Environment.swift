@@ -65,8 +65,9 @@ public final class Environment: Sendable {
   ///   - path: The path of the directory.
   ///   - options: The options; see ``EnvironmentOptions``.
   /// - Throws: ``LMDBError``, among others ``LMDBError/Code/alreadyOpen``,
-  ///   ``LMDBError/Code/larderStore``, ``LMDBError/Code/unsupportedFileSystem``,
-  ///   ``LMDBError/Code/invalid``, ``LMDBError/Code/damaged``.
+  ///   ``LMDBError/Code/larderStore``, ``LMDBError/Code/unsafeDirectory``,
+  ///   ``LMDBError/Code/unsupportedFileSystem``, ``LMDBError/Code/invalid``,
+  ///   ``LMDBError/Code/damaged``.
   /// - Complexity: O(1), or O(size of the file) if the file is verified.
   public init(at path: String, _ options: EnvironmentOptions = .init()) throws(LMDBError) {
     let opened = try EnvironmentOpener(path: path, options: options).open()

@@ -273,9 +273,9 @@ package final class EnvironmentHandle: Sendable {
   }
 
   /// Writes a copy without free pages to a directory that exists and is empty.
-  package func copy(to directory: String, compacting: Bool = true) throws(LMDBError) {
+  package func copy(to directory: String) throws(LMDBError) {
     let status = waiting {
-      unsafe mdb_env_copy2(pointer, directory, compacting ? UInt32(MDB_CP_COMPACT) : 0)
+      unsafe mdb_env_copy2(pointer, directory, UInt32(MDB_CP_COMPACT))
     }
     // LMDB's status if pages are neither in use nor free: the free list was shortened.
     if status == MDB_INCOMPATIBLE {

@@ -99,17 +99,22 @@ final class EnvironmentOpenLock: Sendable {
   /// Stays open so that no other directory gets its inode number, which identifies an open
   /// environment.
   private let directory: OwnedFile
+  /// The paths that the environment's handle uses lead through it.
+  private let held: HeldDirectory
 
-  private init(_ file: OwnedFile, _ directory: OwnedFile) {
+  private init(_ file: OwnedFile, _ directory: OwnedFile, _ held: HeldDirectory) {
     self.file = file
     self.directory = directory
+    self.held = held
   }
 
   /// Waits for the open lock of a directory and acquires it.
-  static func enter(_ directory: String, timeout: Duration) throws(LMDBError) -> EnvironmentOpenLock
-  {
+  static func enter(
+    _ holding: HeldDirectory, timeout: Duration
+  ) throws(LMDBError) -> EnvironmentOpenLock {
+    let directory = holding.reference
     let path = "\(directory)/\(name)"
-    let wait = Wait(timeout, "open \(directory)")
+    let wait = Wait(timeout, "open \(holding.path)")
     while true {
       var held: OwnedFile?
       do throws(SystemError) {
@@ -121,7 +126,7 @@ final class EnvironmentOpenLock: Sendable {
           // Another process may have removed the directory between the open and the lock.
           if try FileSystem.status(of: path)?.identity == file.status.identity {
             return EnvironmentOpenLock(
-              file, try OwnedFile(path: "\(directory)/.", writable: false))
+              file, try OwnedFile(path: "\(directory)/.", writable: false), holding)
           }
         } else {
           held = file

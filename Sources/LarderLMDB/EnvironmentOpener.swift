@@ -9,6 +9,8 @@ internal import LarderSystem
 // All steps run under the open lock: one process at a time, and a process that is killed here
 // leaves a state that the next one recognises.
 //
+//   0  walk the path and keep the directory open (HeldDirectory): a directory that another user owns,
+//      can replace or may write to is refused, and no later call can meet another directory
 //   1  check that nothing in the directory belongs to a Larder store, is a link, or is not a file
 //   2  open lock: does another process have the environment open? Then its namespace, map size and
 //      durability apply
@@ -33,13 +35,24 @@ struct EnvironmentOpener {
 
   let path: String
   let options: EnvironmentOptions
-  private var dataPath: String { path + "/data.mdb" }
-  private var lockPath: String { path + "/lock.mdb" }
+  private let held: HeldDirectory
+  private var dataPath: String { held.reference + "/data.mdb" }
+  private var lockPath: String { held.reference + "/lock.mdb" }
   private var isOnDemand: Bool { options.durability == .onDemand }
 
-  init(path: String, options: EnvironmentOptions) {
-    self.path = path.isEmpty ? path : FileSystem.absolute(path) ?? path
+  /// Finds or creates the directory, and checks each directory on its path.
+  init(path: String, options: EnvironmentOptions) throws(LMDBError) {
+    let path = path.isEmpty ? path : FileSystem.absolute(path) ?? path
+    self.path = path
     self.options = options
+    ForkGuard.activate()
+    if ForkGuard.isForkedChild { throw LMDBError(.usedAfterFork, during: "open \(path)") }
+    try options.check(path)
+    guard !path.isEmpty, !path.utf8.contains(0) else {
+      throw LMDBError(
+        .invalidOption, during: "open \(path) (the path is empty or contains a zero byte)")
+    }
+    held = try EnvironmentDirectory.hold(path)
   }
 
   private func failure(_ code: LMDBError.Code, _ detail: String? = nil) -> LMDBError {
@@ -47,14 +60,11 @@ struct EnvironmentOpener {
   }
 
   func open() throws(LMDBError) -> Opened {
-    ForkGuard.activate()
-    if ForkGuard.isForkedChild { throw failure(.usedAfterFork) }
-    try options.check(path)
-    let identity = try prepareDirectory()
+    let identity = try checkDirectory()
     if EnvironmentHandle.isOpen(identity), !DeferredEnvironmentCloses.contains(identity) {
       throw failure(.alreadyOpen)
     }
-    let gate = try EnvironmentOpenLock.enter(path, timeout: options.openTimeout)
+    let gate = try EnvironmentOpenLock.enter(held, timeout: options.openTimeout)
     defer { gate.leave() }
     DeferredEnvironmentCloses.close(identity)
     do throws(LMDBError) {
@@ -73,34 +83,28 @@ struct EnvironmentOpener {
 
   // MARK: The directory
 
-  private func prepareDirectory() throws(LMDBError) -> FileIdentity {
-    guard !path.isEmpty, !path.utf8.contains(0) else {
-      throw failure(.invalidOption, "the path is empty or contains a zero byte")
-    }
-    let status = try convertingSystemErrors { () throws(SystemError) in
-      if try FileSystem.status(of: path) == nil { try FileSystem.makeDirectories(path) }
-      return try FileSystem.status(of: path)
-    }
-    guard let status, status.isDirectory else {
-      throw LMDBError.system(20, during: "open \(path)")
-    }
-    if let name = FileSystem.refusedFileSystem(below: path) {
+  private func checkDirectory() throws(LMDBError) -> FileIdentity {
+    guard let status = held.status else { throw failure(.filesRemoved) }
+    guard status.isDirectory else { throw LMDBError.system(20, during: "open \(path)") }
+    try EnvironmentDirectory.check(status, path)
+    if let name = FileSystem.refusedFileSystem(below: held.reference) {
       throw failure(.unsupportedFileSystem, name)
     }
     if let mark = try convertingSystemErrors({ () throws(SystemError) in
-      try LarderStoreDetector.found(in: path)
+      try LarderStoreDetector.found(in: held.reference)
     }) {
       throw failure(.larderStore, mark)
     }
     for name in ["data.mdb", "lock.mdb", EnvironmentOpenLock.name] {
       let status = try convertingSystemErrors { () throws(SystemError) in
-        try FileSystem.status(of: "\(path)/\(name)", followingLinks: false)
+        try FileSystem.status(of: "\(held.reference)/\(name)", followingLinks: false)
       }
       guard let status else { continue }
       // Under a second name, the file would have a second open lock.
       guard status.isRegularFile, status.links == 1 else {
         throw LMDBError.system(20, during: "open \(path)/\(name) (a link, or not a file)")
       }
+      try EnvironmentDirectory.check(status, "\(path)/\(name)")
     }
     return status.identity
   }
@@ -130,7 +134,7 @@ struct EnvironmentOpener {
       }
     }
     let handle = try EnvironmentHandle(
-      path: path,
+      path: held.reference,
       options: .init(
         mapSize: Int(record.mapSize), maximumTables: options.maximumTables,
         maximumReaders: options.maximumReaders, synchronous: !isOnDemand))
@@ -273,7 +277,8 @@ struct EnvironmentOpener {
   /// Syncs the directory entries of a new environment, so that they survive a loss of power as
   /// commits do.
   private func synchronizeNames() throws(LMDBError) {
-    try convertingSystemErrors { () throws(SystemError) in try FileSystem.synchronizeDirectory(path)
+    try convertingSystemErrors { () throws(SystemError) in
+      try FileSystem.synchronizeDirectory(held.reference)
     }
     FileSystem.synchronizeParents(of: path)
   }

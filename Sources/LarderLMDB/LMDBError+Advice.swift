@@ -120,6 +120,11 @@ extension LMDBError.Code {
         "an earlier transaction did not end in time; nothing was written",
         "If its process is stopped, resume it or terminate it. Keep transactions short."
       )
+    case .unsafeDirectory:
+      (
+        "another user can replace or change the files",
+        "Use a directory of your own with mode 0700, or run chmod go-w on the path in this message."
+      )
     case .wrongEnvironment:
       (
         "the table belongs to another environment or to a closed one",

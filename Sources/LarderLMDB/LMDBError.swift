@@ -174,6 +174,8 @@ extension LMDBError.Code {
   public static var copyOnWrite: Self { Self(rawValue: -19) }
   /// Another transaction, of the process ``LMDBError/pid``, did not end in time.
   public static var writerStalled: Self { Self(rawValue: -20) }
+  /// Another user owns the directory, one of its files or a directory above it, or may write to it.
+  public static var unsafeDirectory: Self { Self(rawValue: -21) }
 }
 
 extension LMDBError.Code: CustomStringConvertible {

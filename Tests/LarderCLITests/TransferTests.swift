@@ -139,10 +139,9 @@ struct TransferTests {
     }
   }
 
-  @Test(arguments: [[], ["--compact"]])
-  func `A copy is a complete separate store and never overwrites another`(flags: [String]) throws {
+  @Test func `A copy is a complete separate store and never overwrites another`() throws {
     try withStores { (tool, other, _) throws in
-      let arguments = ["copy", other.store, "--store", tool.store] + flags
+      let arguments = ["copy", other.store, "--store", tool.store]
       #expect(try ChildProcess.run(tool.path, arguments).status == .exited(0))
       #expect(try lines(other) == lines(tool))
       #expect(try other.output("verify").contains("Sound"))

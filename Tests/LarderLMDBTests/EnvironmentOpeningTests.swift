@@ -48,6 +48,46 @@ import Testing
     #expect(try again.withReadTransaction { try $0.contains(key: "a", in: words) })
   }
 
+  @Test func `A directory or file that other users can change is refused by name`() throws {
+    try fill(keys: 1)
+    let files = [("", 0o700), ("/data.mdb", 0o600), ("/lock.mdb", 0o600), ("/gate", 0o600)]
+    for (name, mode) in files {
+      for wrong in [mode | 0o020, mode | 0o002] {
+        try TestFiles.setMode(wrong, of: path + name)
+        let error = #expect(throws: LMDBError.self) { _ = try open() }
+        #expect(error?.code == .unsafeDirectory, "\(name), \(String(describing: error))")
+        #expect(error.map { "\($0)".contains("\(path)\(name) (other users may") } == true)
+      }
+      try TestFiles.setMode(mode, of: path + name)
+      // Only root can change the owner.
+      guard FileSystem.userID == 0 else { continue }
+      try #require(ChildProcess.run("/bin/chown", ["4321", path + name]).status == .exited(0))
+      let error = #expect(throws: LMDBError.self) { _ = try open() }
+      #expect(error?.code == .unsafeDirectory, "\(name), \(String(describing: error))")
+      #expect(error.map { "\($0)".contains("belongs to user 4321") } == true)
+      try #require(ChildProcess.run("/bin/chown", ["0", path + name]).status == .exited(0))
+    }
+    // In this parent directory, other users could replace the environment.
+    try TestFiles.setMode(0o777, of: directory.path)
+    let error = #expect(throws: LMDBError.self) { _ = try open() }
+    #expect(error?.code == .unsafeDirectory, "\(String(describing: error))")
+    try TestFiles.setMode(0o700, of: directory.path)
+    try open().close()
+  }
+
+  @Test func `An environment keeps its directory when that is renamed`() throws {
+    let environment = try open()
+    let table = try environment.table("words")
+    let moved = directory.appending("moved")
+    try TestFiles.move(path, to: moved)
+    try open().close()
+    try environment.withWriteTransaction { try $0.put("1", forKey: "a", in: table) }
+    try environment.close()
+    let again = try open(moved)
+    let words = try again.table("words")
+    #expect(try again.withReadTransaction { try $0.contains(key: "a", in: words) })
+  }
+
   @Test func `An environment closes with its last reference`() throws {
     do { _ = try open() }
     do {
@@ -293,21 +333,17 @@ import Testing
       try $0.removeAll(in: table, .from("3"))
     }
     #expect(removed > 1000)
-    for compacting in [true, false] {
-      let copy = directory.appending("copy-\(compacting)")
-      try environment.copy(to: copy, compacting: compacting)
-      #expect(try Environment.verify(at: copy).isSound)
-      #expect(code { try environment.copy(to: copy) }?.rawValue == 17)
-      let other = try open(copy)
-      let words = try other.table("words")
-      let counts = try [(environment, table), (other, words)].map { environment, table in
-        try environment.withReadTransaction { try $0.statistics(of: table).entries }
-      }
-      #expect(counts[0] == counts[1] && counts[0] > 1000)
+    let copy = directory.appending("copy")
+    try environment.copy(to: copy)
+    #expect(try Environment.verify(at: copy).isSound)
+    #expect(code { try environment.copy(to: copy) }?.rawValue == 17)
+    let other = try open(copy)
+    let words = try other.table("words")
+    let counts = try [(environment, table), (other, words)].map { environment, table in
+      try environment.withReadTransaction { try $0.statistics(of: table).entries }
     }
-    let sizes = try ["copy-true", "copy-false"].map {
-      try TestFiles.size(directory.appending($0) + "/data.mdb")
-    }
+    #expect(counts[0] == counts[1] && counts[0] > 1000)
+    let sizes = try [copy, path].map { try TestFiles.size($0 + "/data.mdb") }
     #expect(sizes[0] < sizes[1])
     #expect(code { try environment.copy(to: path) }?.rawValue == 17)
     #expect(TestFiles.names(in: directory.path).allSatisfy { !$0.contains("unfinished") })

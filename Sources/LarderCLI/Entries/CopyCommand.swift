@@ -17,11 +17,11 @@ struct CopyCommand: ParsableCommand {
       defaults. Nobody waits: other processes read and write on, and what they write after the \
       copy began is not in it.
 
-      With --compact pages that are free are left out, so the copy is as small as it can be; it \
-      takes longer. There must be no store at the destination.
+      The copy has no free pages, so it is as small as possible. There must be no store at the \
+      destination.
 
       EXAMPLES
-        larder copy --compact /var/backups/app
+        larder copy /var/backups/app
         larder copy --store /var/lib/app /mnt/app --json
       """)
 
@@ -30,16 +30,13 @@ struct CopyCommand: ParsableCommand {
     completion: .directory)
   var destination: String
 
-  @Flag(name: .long, help: "Leave out the pages that are free.")
-  var compact = false
-
   @OptionGroup var arguments: StoreArguments
 
   func run() throws {
     try Console.reporting(json: arguments.json) {
       let store = try arguments.openExisting()
       defer { store.close() }
-      try store.core.copy(to: destination, compacting: compact)
+      try store.core.copy(to: destination)
       let copy = try SharedStore(
         at: destination, StoreOptions(durability: store.core.options.durability))
       defer { copy.close() }

@@ -90,12 +90,12 @@ extension GenerationBuilder {
 
   /// Copies one snapshot of `old` into this builder's directory, where there is no generation. The
   /// caller has the gate of that directory, and keeps `environment` open.
-  func duplicate(_ old: Generation, _ environment: EnvironmentHandle, compacting: Bool) throws {
+  func duplicate(_ old: Generation, _ environment: EnvironmentHandle) throws {
     let temporary = directory.generation(old.number) + ".tmp"
     FileSystem.removeTree(temporary)
     do {
       try GenerationBuilder.makeDirectory(temporary)
-      try environment.copy(to: temporary, compacting: compacting)
+      try environment.copy(to: temporary)
       var meta = old.meta
       meta.budget = old.table.budget
       try complete(meta, in: temporary, inheriting: old.table)
@@ -170,7 +170,7 @@ extension StoreCore {
   }
 
   /// Copies one snapshot of the store into a directory without one, while everybody goes on.
-  package func copy(to path: String, compacting: Bool) throws {
+  package func copy(to path: String) throws {
     let target = try StoreDirectory.prepare(path, durability: options.durability)
     let gate = try OpenLock.enter(target, timeout: options.openTimeout)
     defer { gate.leave() }
@@ -186,7 +186,7 @@ extension StoreCore {
         let builder = GenerationBuilder(directory: target, options: options)
         try generation.whileOpen { environment in
           try OSThread.blockingSIGXFSZ { () throws(any Error) in
-            try builder.duplicate(generation, environment, compacting: compacting)
+            try builder.duplicate(generation, environment)
           }
         }
       }
