@@ -65,10 +65,17 @@ let package = Package(
     // Storages that compose. Of ours it needs the file calls only: no engine.
     .target(name: "LarderStorage", dependencies: ["LarderSystem"]),
     .target(name: "LarderEngine", dependencies: ["LarderLMDB", "LarderSystem", "LarderCoding"]),
+    // Verification, salvage and repair of a store's files.
+    .target(
+      name: "LarderRecovery",
+      dependencies: ["LarderEngine", "LarderLMDB", "LarderSystem", "LarderCoding"]),
     .target(name: "LarderCache", dependencies: ["LarderEngine", "LarderCoding"]),
     .target(
       name: "LarderObjects",
-      dependencies: ["LarderCache", "LarderEngine", "LarderCoding", "LarderLMDB", "LarderStorage"]),
+      dependencies: [
+        "LarderCache", "LarderEngine", "LarderRecovery", "LarderCoding", "LarderLMDB",
+        "LarderStorage",
+      ]),
     .target(
       name: "LarderArchive",
       dependencies: ["LarderObjects", "LarderCache", "LarderEngine", "LarderCoding"]),
@@ -79,7 +86,9 @@ let package = Package(
       dependencies: ["LarderCache", "LarderEngine", "LarderCoding", "LarderSystem"]),
     .target(
       name: "Larder",
-      dependencies: ["LarderCache", "LarderEngine", "LarderCoding", "LarderStorage"]),
+      dependencies: [
+        "LarderCache", "LarderEngine", "LarderRecovery", "LarderCoding", "LarderStorage",
+      ]),
 
     // Publishers. Whoever does not import it builds nothing of OpenCombine.
     .target(
@@ -104,22 +113,23 @@ let package = Package(
     .executableTarget(
       name: "LarderCLI",
       dependencies: [
-        "Larder", "LarderDefaults", "LarderDynamic", "LarderMemo", "LarderEngine", "LarderCoding",
-        outside("ArgumentParser", "swift-argument-parser", "Tools"),
+        "Larder", "LarderDefaults", "LarderDynamic", "LarderMemo", "LarderRecovery", "LarderEngine",
+        "LarderCoding", outside("ArgumentParser", "swift-argument-parser", "Tools"),
       ]),
 
     // The chaos kit: how tools and tests run, kill and judge other processes.
     .target(
       name: "LarderTesting",
       dependencies: [
-        "Larder", "LarderCache", "LarderEngine", "LarderCoding", "LarderStorage", "LarderSystem",
+        "Larder", "LarderCache", "LarderEngine", "LarderRecovery", "LarderCoding", "LarderStorage",
+        "LarderSystem",
       ]),
     .executableTarget(
       name: "LarderStress",
       dependencies: [
         "Larder", "LarderCache", "LarderObjects", "LarderDefaults", "LarderStorage", "LarderEngine",
-        "LarderCoding", "LarderLMDB", "LarderSystem", "LarderDynamic", "LarderTesting",
-        outside("ArgumentParser", "swift-argument-parser", "Tools"),
+        "LarderCoding", "LarderLMDB", "LarderSystem", "LarderDynamic", "LarderRecovery",
+        "LarderTesting", outside("ArgumentParser", "swift-argument-parser", "Tools"),
       ]),
     .executableTarget(
       name: "LarderTestWorker",

@@ -5,4 +5,5 @@
 @_exported public import LarderCache
 @_exported public import LarderCoding
 @_exported public import LarderEngine
+@_exported public import LarderRecovery
 @_exported public import LarderStorage

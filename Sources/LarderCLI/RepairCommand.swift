@@ -5,6 +5,7 @@
 import ArgumentParser
 import LarderCoding
 import LarderEngine
+import LarderRecovery
 
 /// `larder repair`: salvages what is readable of a damaged store.
 struct RepairCommand: ParsableCommand {

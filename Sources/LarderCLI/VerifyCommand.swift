@@ -6,6 +6,7 @@ import ArgumentParser
 import LarderCoding
 import LarderDynamic
 import LarderEngine
+import LarderRecovery
 
 /// `larder verify`: checks a store's file, entries and books.
 struct VerifyCommand: ParsableCommand {

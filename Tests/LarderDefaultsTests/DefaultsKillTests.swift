@@ -5,6 +5,7 @@
 import Foundation
 import LarderDefaults
 import LarderEngine
+import LarderRecovery
 import LarderTesting
 import Testing
 

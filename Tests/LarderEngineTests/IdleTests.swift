@@ -3,6 +3,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 import LarderEngine
+import LarderRecovery
 import LarderSystem
 import LarderTesting
 import Testing

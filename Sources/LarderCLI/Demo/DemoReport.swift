@@ -4,6 +4,7 @@
 
 import LarderCoding
 import LarderEngine
+import LarderRecovery
 
 /// One pass of the demo, when it is over.
 struct DemoPass {

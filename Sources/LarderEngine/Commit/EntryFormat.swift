@@ -227,7 +227,7 @@ package struct ChunkReference: Sendable, Hashable {
   }
 
   /// Returns the stored value of one of the ids: the checksum, and its run of key and payload.
-  func chunk(
+  package func chunk(
     _ id: UInt64, of key: [UInt8], _ payload: [UInt8]
   ) -> (checksum: [UInt8], data: [UInt8]) {
     let length = key.count + payload.count

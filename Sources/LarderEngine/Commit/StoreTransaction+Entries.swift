@@ -184,8 +184,8 @@ extension StoreTransaction {
 
 /// The keys of the table `expiries`: expiration time, big-endian, then the hash. The table has no
 /// values.
-enum ExpiryKey {
-  static func key(expires: Int64, hash: UInt64) -> [UInt8] {
+package enum ExpiryKey {
+  package static func key(expires: Int64, hash: UInt64) -> [UInt8] {
     var key: [UInt8] = []
     key.reserveCapacity(16)
     key.append(littleEndian: UInt64(bitPattern: expires).byteSwapped)

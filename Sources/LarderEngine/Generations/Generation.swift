@@ -7,7 +7,7 @@ internal import LarderSystem
 internal import Synchronization
 
 /// Control flow inside the engine: the operation has to start again in another generation.
-enum EngineSignal: Error { case generationChanged }
+package enum EngineSignal: Error { case generationChanged }
 
 /// One generation of a store, open in this process: the environment, its tables, the shared table.
 ///
@@ -51,25 +51,25 @@ package final class Generation: Sendable {
 
   var isClosing: Bool { isClosed.load(ordering: .acquiring) }
 
-  static func versionBase(ofGeneration number: UInt64) -> UInt64 {
+  package static func versionBase(ofGeneration number: UInt64) -> UInt64 {
     Mutant.labelsWithoutBase.isActive ? 0 : number << 40
   }
 
-  static let entriesName = "entries"
-  static let chunksName = "chunks"
-  static let expiriesName = "expiries"
+  package static let entriesName = "entries"
+  package static let chunksName = "chunks"
+  package static let expiriesName = "expiries"
 
   /// The tables of an environment, opened once.
-  struct Tables {
-    let entries: TableHandle
-    let chunks: TableHandle
-    let expiries: TableHandle
-    let objects: TableHandle
-    let ids: TableHandle
-    let indexes: TableHandle
+  package struct Tables {
+    package let entries: TableHandle
+    package let chunks: TableHandle
+    package let expiries: TableHandle
+    package let objects: TableHandle
+    package let ids: TableHandle
+    package let indexes: TableHandle
 
     /// Makes them in a new environment.
-    init(in transaction: inout WriteTransaction) throws(LMDBError) {
+    package init(in transaction: inout WriteTransaction) throws(LMDBError) {
       entries = try transaction.makeTable(Generation.entriesName, keys: .integers)
       chunks = try transaction.makeTable(Generation.chunksName, keys: .integers)
       expiries = try transaction.makeTable(Generation.expiriesName, keys: .bytes)
@@ -365,11 +365,11 @@ extension Generation {
 }
 
 /// The bytes of `presence` and what a lock on each says.
-enum PresenceLocks {
+package enum PresenceLocks {
   /// Read-locked by every process that has the generation open.
-  static let everybody: Int64 = 0
+  package static let everybody: Int64 = 0
   /// Write-locked by the process in a slot of the shared table.
-  static func slotOffset(_ process: Int) -> Int64 { 1000 + Int64(process) }
+  package static func slotOffset(_ process: Int) -> Int64 { 1000 + Int64(process) }
   /// Write-locked by each process under its own pid: a second copy of the library in one process
   /// finds it taken.
   static func pidOffset(_ pid: Int32) -> Int64 { 1 << 40 + Int64(pid) }

@@ -2,15 +2,20 @@
 // Copyright 2026 the Larder authors. Licensed under Apache-2.0.
 // SPDX-License-Identifier: Apache-2.0
 
-internal import LarderLMDB
+package import LarderLMDB
 internal import LarderSystem
 
 /// Builds a new, empty generation completely, then puts it in force with one rename.
-struct GenerationBuilder {
+package struct GenerationBuilder {
   let directory: StoreDirectory
   let options: StoreOptions
 
-  static let defaultCacheBudget = 256 << 20
+  package init(directory: StoreDirectory, options: StoreOptions) {
+    self.directory = directory
+    self.options = options
+  }
+
+  package static let defaultCacheBudget = 256 << 20
   /// What a new generation takes over from the one it replaces.
   struct InheritedState {
     var storeID: (UInt64, UInt64)
@@ -34,7 +39,7 @@ struct GenerationBuilder {
   }
 
   /// Names a complete generation in `CURRENT`.
-  func put(_ temporary: String, inForceAs number: UInt64) throws {
+  package func put(_ temporary: String, inForceAs number: UInt64) throws {
     let survivesSystemCrash = options.durability.survivesSystemCrash
     if survivesSystemCrash { try synchronizeNames(in: temporary) }
     try fault(throwing: .openGenerationBuilt)
@@ -94,7 +99,7 @@ struct GenerationBuilder {
   }
 
   /// Closes the environment of a new generation and makes the files beside it.
-  func createSupportFiles(
+  package func createSupportFiles(
     _ path: String, _ meta: StoreMeta, closing environment: EnvironmentHandle,
     inheriting old: SharedTable?
   ) throws {
@@ -141,7 +146,7 @@ struct GenerationBuilder {
   /// Creates the directory of a generation, whose files own the blocks that are preallocated.
   ///
   /// - Throws: `StoreError` with `fileSystem` if the file system copies each block that is written.
-  static func makeDirectory(_ path: String) throws {
+  package static func makeDirectory(_ path: String) throws {
     try FileSystem.makeDirectory(path)
     try ownBlocks(in: path)
   }
@@ -150,7 +155,7 @@ struct GenerationBuilder {
   /// before LMDB maps it: a sparse one raises SIGBUS on a full disk.
   ///
   /// - Parameter shape: That of the table, if it is valid.
-  static func prepareLockFile(in path: String, _ shape: SharedTableShape?) throws {
+  package static func prepareLockFile(in path: String, _ shape: SharedTableShape?) throws {
     try ownBlocks(in: path)
     let lock = try OwnedFile(path: path + "/lock.mdb", creation: .createIfMissing)
     let sizes = shape.map { [$0.lockFileSize] } ?? SharedTableShape.lockFileSizes
@@ -181,7 +186,7 @@ struct GenerationBuilder {
   /// One constant for all processes, virtual: a map is never resized while anybody is in it.
   ///
   /// A process with less address space maps less of it (`EnvironmentHandle.Options`).
-  static func mapSize(budget: Int) -> Int {
+  package static func mapSize(budget: Int) -> Int {
     let budget = min(budget, maximumBudget)
     return budget == 0 ? 1 << 40 : max(4 << 30, (8 * budget + 0xFFFF) & ~0xFFFF)
   }
@@ -189,5 +194,5 @@ struct GenerationBuilder {
   /// The largest budget: its map is as large as maps can be.
   static let maximumBudget = 1 << 43
   /// The smallest map a process makes do with.
-  static let minimumMapSize = 64 << 20
+  package static let minimumMapSize = 64 << 20
 }

@@ -2,7 +2,7 @@
 // Copyright 2026 the Larder authors. Licensed under Apache-2.0.
 // SPDX-License-Identifier: Apache-2.0
 
-internal import LarderSystem
+package import LarderSystem
 
 // THE DIRECTORY OF A STORE
 //
@@ -52,7 +52,7 @@ package struct StoreDirectory: Sendable, Hashable {
   package var leases: String { root + "/leases" }
   package func generation(_ number: UInt64) -> String { root + "/g-\(number)" }
   /// Whether a generation, once it is left, is to be kept and not removed.
-  static let setAsideMark = "set-aside"
+  package static let setAsideMark = "set-aside"
 
   package static let formatVersion = 1
 
@@ -260,7 +260,9 @@ package struct StoreDirectory: Sendable, Hashable {
   /// Where a store is that may have lost its `CURRENT`: its generations tell.
   ///
   /// - Throws: When this user may not look: that does not mean that there is none.
-  static func findDamaged(_ path: String) throws(StoreError) -> (StoreDirectory, Durability)? {
+  package static func findDamaged(_ path: String) throws(StoreError) -> (
+    StoreDirectory, Durability
+  )? {
     let path = try absolute(path)
     if let found = find(path) { return found }
     try refuseHidden(path)
@@ -303,7 +305,7 @@ package struct StoreDirectory: Sendable, Hashable {
   /// Gives a generation that is not in force a name under which it stays.
   ///
   /// - Returns: The new path.
-  func quarantine(_ number: UInt64) throws(SystemError) -> String {
+  package func quarantine(_ number: UInt64) throws(SystemError) -> String {
     var target = root + "/damaged-g-\(number)"
     var count = 1
     while StoreDirectory.exists(target) {
@@ -315,7 +317,7 @@ package struct StoreDirectory: Sendable, Hashable {
     return HeldDirectory.realPath(target)
   }
 
-  static func exists(_ path: String) -> Bool {
+  package static func exists(_ path: String) -> Bool {
     ((try? FileSystem.status(of: path)) ?? nil) != nil
   }
 

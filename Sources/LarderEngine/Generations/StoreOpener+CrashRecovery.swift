@@ -29,7 +29,7 @@ extension StoreOpener {
   static let restoredJump: UInt64 = 1 << 26
 
   /// R1 and R2: the record of what was synced last, if it can be believed.
-  static func validCheckpoint(
+  package static func validCheckpoint(
     in path: String, generation number: UInt64
   ) throws -> Result<CheckpointRecord, NoRecord> {
     let state = try StoreState.read(from: path + "/state")
@@ -45,10 +45,10 @@ extension StoreOpener {
     return .success(record)
   }
 
-  struct NoRecord: Error { let reason: String }
+  package struct NoRecord: Error { package let reason: String }
 
   /// R3 and R4. The caller is alone.
-  static func restore(_ record: CheckpointRecord, in path: String) throws {
+  package static func restore(_ record: CheckpointRecord, in path: String) throws {
     let raised = record.meta.renumbered(record.transaction + restoredJump)
     let data = try OwnedFile(path: path + "/data.mdb")
     try raised.write(to: data)

@@ -3,10 +3,17 @@
 // SPDX-License-Identifier: Apache-2.0
 
 internal import LarderLMDB
-internal import LarderSystem
+package import LarderSystem
 
 /// The steps of opening that stand by themselves.
 extension StoreOpener {
+  /// The result of an attempt to open a generation.
+  enum Outcome {
+    case opened(Generation)
+    case unusable(reason: String, GenerationBuilder.InheritedState?)
+    case pidNamespaceMismatch
+  }
+
   /// Opens a generation whose locks say that this very process has it open.
   func closeDeferredAndOpen(_ number: UInt64) throws -> Outcome {
     let path = directory.generation(number)
@@ -57,7 +64,7 @@ extension StoreOpener {
     return (4096...1 << 43).contains(table.budget) ? table.budget : nil
   }
 
-  func openTable(_ path: String, number: UInt64) throws -> SharedTable? {
+  package func openTable(_ path: String, number: UInt64) throws -> SharedTable? {
     guard try FileSystem.status(of: path) != nil else { return nil }
     let table = try SharedTable(mapping: OwnedFile(path: path))
     return table?.generation == number ? table : nil
@@ -65,7 +72,7 @@ extension StoreOpener {
 
   /// The name of something in a generation's directory that is not the file it should be: another
   /// directory, a link, a pipe. None of them is followed or opened.
-  func unexpectedFile(in path: String) throws -> String? {
+  package func unexpectedFile(in path: String) throws -> String? {
     for name in ["data.mdb", "lock.mdb", "shared.table", "state", "presence", CheckpointFile.name] {
       let status = try FileSystem.status(of: path + "/" + name, followingLinks: false)
       if let status, !status.isRegularFile { return name }
@@ -164,7 +171,7 @@ extension StoreOpener {
   /// sent here, before anything can be written here: nothing older may be served any more.
   ///
   /// - Throws: When somebody may be left behind in an older one.
-  func removeOldGenerations(but number: UInt64) throws(SystemError) {
+  package func removeOldGenerations(but number: UInt64) throws(SystemError) {
     if options.durability == .cache { removeDeadNamespaces() }
     // A copy that no process writes any more is removed; what cannot be determined stays.
     let isCopying = (try? CopyLock.isHeld(in: directory)) ?? true

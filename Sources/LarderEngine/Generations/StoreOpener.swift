@@ -12,11 +12,10 @@ internal import LarderSystem
 //
 //   1  CURRENT names the generation; garbled or missing: the newest directory there is; none: build.
 //   2  presence: can byte 0 be write-locked? Then nobody has the generation open: we are alone.
-//   3  shared.table: whole, of this version and generation? Alone it may be made anew; otherwise it
-//      says whether the others are of this boot, this PID namespace, and not condemned.
-//   4  alone: `state`, the count of failed openings and of deaths inside LMDB decide between trust,
-//      verification of every page, (a cache) starting empty, and (a relaxed store) going back to
-//      what was synced last.
+//   3  shared.table: valid, of this version and generation? If alone, recreate it; if not, check that
+//      the other processes belong to this boot and PID namespace, and that it is not fenced.
+//   4  alone: `state`, failed openings and crashes inside LMDB decide between trust, verification of
+//      every page, an empty cache, and crash recovery to the last checkpoint of a relaxed store.
 //   5  the cheap guard, always: both meta pages are sane, the file is as long as it was.
 //   6  LMDB opens the file; `meta` must agree with the table and with what was asked for.
 //   7  this process takes a slot, its bytes in presence, and lets the gate go.
@@ -25,15 +24,15 @@ internal import LarderSystem
 // files are never touched: opening fails with an error that says so.
 
 /// Opens a store's current generation, healing or creating it.
-struct StoreOpener {
+package struct StoreOpener {
   var directory: StoreDirectory
   let options: StoreOptions
-  var firstNumber: UInt64 = 1
+  let firstNumber: UInt64
 
-  enum Outcome {
-    case opened(Generation)
-    case unusable(reason: String, GenerationBuilder.InheritedState?)
-    case pidNamespaceMismatch
+  package init(directory: StoreDirectory, options: StoreOptions, firstNumber: UInt64 = 1) {
+    self.directory = directory
+    self.options = options
+    self.firstNumber = firstNumber
   }
 
   func open() throws(StoreError) -> Generation {

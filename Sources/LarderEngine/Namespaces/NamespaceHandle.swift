@@ -2,7 +2,7 @@
 // Copyright 2026 the Larder authors. Licensed under Apache-2.0.
 // SPDX-License-Identifier: Apache-2.0
 
-internal import LarderSystem
+package import LarderSystem
 internal import Synchronization
 
 /// A key as bytes, for hashing, storage and comparison.
@@ -82,7 +82,7 @@ package final class NamespaceHandle: Sendable {
   }
 
   /// Returns the hash state after a namespace's name, which the hashes of all its keys continue.
-  static func prefix(of name: [UInt8], secret: (UInt64, UInt64)) -> SipHash13 {
+  package static func prefix(of name: [UInt8], secret: (UInt64, UInt64)) -> SipHash13 {
     var prefix = SipHash13(key: secret)
     prefix.combine(word: UInt64(name.count))
     prefix.combine(bytes: name)
@@ -92,7 +92,7 @@ package final class NamespaceHandle: Sendable {
   }
 
   @inline(__always)
-  static func hash(of key: EncodedKey, after prefix: SipHash13, bits: UInt8) -> UInt64 {
+  package static func hash(of key: EncodedKey, after prefix: SipHash13, bits: UInt8) -> UInt64 {
     key.bytes.withRawSpan { hash(of: key.tag, $0, after: prefix, bits: bits) }
   }
 

@@ -120,7 +120,7 @@ package struct ObjectTypeRecord: Codable, Sendable, Hashable {
     XXH64.hash(Array(lines.joined(separator: "\n").utf8))
   }
 
-  static func key(_ name: String) -> [UInt8] {
+  package static func key(_ name: String) -> [UInt8] {
     let bytes = Array(name.utf8)
     // A name that is no key of LMDB's is hashed; the record says the name itself.
     guard bytes.count > 400 else { return Array("t:".utf8) + bytes }
@@ -208,9 +208,9 @@ package struct ObjectTypeCounters: Sendable, Hashable {
   /// Whether a budget is set.
   package var isBounded: Bool { budget > 0 || mostObjects > 0 }
 
-  static func key(_ number: UInt32) -> [UInt8] { prefixed("c:", number) }
+  package static func key(_ number: UInt32) -> [UInt8] { prefixed("c:", number) }
   static func droppedKey(_ number: UInt32) -> [UInt8] { prefixed("d:", number) }
-  static var numbersKey: [UInt8] { Array("numbers".utf8) }
+  package static var numbersKey: [UInt8] { Array("numbers".utf8) }
 
   private static func prefixed(_ prefix: String, _ number: UInt32) -> [UInt8] {
     var key = Array(prefix.utf8)

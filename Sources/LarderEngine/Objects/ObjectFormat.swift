@@ -47,15 +47,15 @@ package struct ObjectIndexKey: Sendable, Hashable {
 
 package enum ObjectFormat {
   package static let keyTag: UInt8 = 32
-  static let objectsName = "objects"
-  static let idsName = "ids"
-  static let indexesName = "indexes"
+  package static let objectsName = "objects"
+  package static let idsName = "ids"
+  package static let indexesName = "indexes"
   static let idItemSize = 12
   static let keyLimit = 448
 
   // MARK: Keys
 
-  static func objectKey(type: UInt32, sequence: UInt64) -> [UInt8] {
+  package static func objectKey(type: UInt32, sequence: UInt64) -> [UInt8] {
     var key: [UInt8] = []
     key.reserveCapacity(12)
     key.append(littleEndian: type.byteSwapped)
@@ -64,7 +64,7 @@ package enum ObjectFormat {
   }
 
   /// The sequence in a key of `objects` that belongs to `type`.
-  static func sequence(ofObjectKey key: RawSpan, type: UInt32) -> UInt64? {
+  package static func sequence(ofObjectKey key: RawSpan, type: UInt32) -> UInt64? {
     guard
       key.byteCount == 12, let found: UInt32 = key.integer(at: 0), found.byteSwapped == type,
       let sequence: UInt64 = key.integer(at: 4)
@@ -73,7 +73,7 @@ package enum ObjectFormat {
   }
 
   /// What a key of `objects` says.
-  static func place(_ key: [UInt8]) -> (type: UInt32, sequence: UInt64)? {
+  package static func place(_ key: [UInt8]) -> (type: UInt32, sequence: UInt64)? {
     guard key.count == 12 else { return nil }
     let type: UInt32? = key.integer(at: 0)
     let sequence: UInt64? = key.integer(at: 4)
@@ -89,7 +89,7 @@ package enum ObjectFormat {
     return key
   }
 
-  static func indexEntry(_ key: ObjectIndexKey, sequence: UInt64) -> [UInt8] {
+  package static func indexEntry(_ key: ObjectIndexKey, sequence: UInt64) -> [UInt8] {
     var entry = indexPrefix(key.index, key.bytes)
     entry.append(littleEndian: sequence.byteSwapped)
     return entry
@@ -180,7 +180,7 @@ package enum ObjectFormat {
     hash(type: type, id: id, meta: generation.meta)
   }
 
-  static func hash(type: UInt32, id: [UInt8], meta: StoreMeta) -> UInt64 {
+  package static func hash(type: UInt32, id: [UInt8], meta: StoreMeta) -> UInt64 {
     var hasher = SipHash13(key: meta.secret)
     // No namespace has a name of this length: objects and entries never share their hashes' input.
     hasher.combine(word: UInt64.max)
@@ -197,7 +197,7 @@ package enum ObjectFormat {
   }
 
   /// The key in `ids` of an id's hash.
-  static func idKey(_ hash: UInt64, _ meta: StoreMeta) -> UInt64 {
+  package static func idKey(_ hash: UInt64, _ meta: StoreMeta) -> UInt64 {
     meta.hashBits == 64 ? unmixed(hash) : hash
   }
 

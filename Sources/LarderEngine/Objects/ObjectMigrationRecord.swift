@@ -50,7 +50,7 @@ package struct ObjectMigrationRecord: Codable, Sendable, Hashable {
 
   static let prefix = Array("m:".utf8)
 
-  static func key(_ name: String) -> [UInt8] {
+  package static func key(_ name: String) -> [UInt8] {
     let bytes = Array(name.utf8)
     guard bytes.count > 400 else { return prefix + bytes }
     var key = prefix + bytes.prefix(392)

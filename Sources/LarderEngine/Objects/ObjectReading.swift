@@ -254,7 +254,7 @@ package enum ObjectReading {
   }
 
   /// Id and payload of a record whose checksum is right.
-  static func checked(
+  package static func checked(
     _ record: RawSpan, _ type: UInt32, _ sequence: UInt64, _ generation: Generation,
     _ transaction: borrowing ReadTransaction
   ) throws -> (EntryHeader, [UInt8]) {

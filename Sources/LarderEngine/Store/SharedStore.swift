@@ -282,25 +282,6 @@ public final class SharedStore: Sendable {
   ///
   /// - Throws: ``StoreError``.
   public func statistics() throws -> StoreStatistics { try openCore("statistics").statistics() }
-
-  /// Checks the file, every entry, and the counters.
-  ///
-  /// ```swift
-  /// let findings = try store.verify { print("\($0.phase): \($0.done) of \($0.total)") }
-  /// ```
-  ///
-  /// No process waits: the check uses one snapshot while all processes read and write. Until it
-  /// ends, that snapshot keeps freed pages from being reused. So the file grows by the amount that
-  /// other processes write during the check, and keeps that size.
-  ///
-  /// - Parameter progress: A closure that is called from time to time on the calling thread. It
-  ///   must not use the store.
-  /// - Returns: The findings, the most severe first. The array is empty if the store is valid.
-  /// - Throws: ``StoreError``.
-  /// - Complexity: Reads the whole file.
-  public func verify(progress: ((StoreProgress) -> Void)? = nil) throws -> [StoreFinding] {
-    try openCore("verify").verify(progress: progress)
-  }
 }
 
 extension StoreCore {

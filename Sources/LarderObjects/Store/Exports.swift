@@ -7,3 +7,4 @@
 @_exported public import LarderCache
 @_exported public import LarderCoding
 @_exported public import LarderEngine
+@_exported public import LarderRecovery

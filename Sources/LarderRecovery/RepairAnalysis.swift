@@ -2,6 +2,8 @@
 // Copyright 2026 the Larder authors. Licensed under Apache-2.0.
 // SPDX-License-Identifier: Apache-2.0
 
+internal import LarderCoding
+internal import LarderEngine
 internal import LarderLMDB
 internal import LarderSystem
 
@@ -239,7 +241,7 @@ final class RepairAnalysis {
     isDiscarded || salvage.reader.hasGaps || lostRecords > 0
   }
 
-  private func lost(_ number: UInt32, _ space: StoreSalvage.NamespaceHandle) -> Int {
+  private func lost(_ number: UInt32, _ space: StoreSalvage.SalvagedNamespace) -> Int {
     let tally = tallies[number] ?? Tally()
     if isDiscarded { return max(tally.kept + tally.damaged, Int(space.record?.entries ?? 0)) }
     guard let record = space.record, isAnyKeyLost else { return tally.damaged }

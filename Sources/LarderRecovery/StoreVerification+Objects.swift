@@ -2,6 +2,8 @@
 // Copyright 2026 the Larder authors. Licensed under Apache-2.0.
 // SPDX-License-Identifier: Apache-2.0
 
+internal import LarderCoding
+internal import LarderEngine
 internal import LarderLMDB
 internal import LarderSystem
 
@@ -156,6 +158,30 @@ extension StoreVerification {
     }
     if count != keys {
       find(.error, "indexes", "there are \(count) keys; the objects have \(keys)")
+    }
+  }
+}
+
+extension StoreVerification {
+  /// Every object of a bounded type can be chosen to go, and there are no more than there may be.
+  mutating func checkSample(
+    _ books: ObjectTypeCounters, _ type: ObjectTypeRecord, _ transaction: borrowing ReadTransaction
+  ) throws {
+    guard books.sample != 0 else { return }
+    var count: UInt64 = 0
+    var stray: UInt64 = 0
+    try ObjectReading.scanIndex(books.sample, in: generation, transaction) { key, sequence in
+      count += 1
+      let object = ObjectFormat.objectKey(type: type.number, sequence: sequence)
+      let isThere = try transaction.value(forKey: object, in: generation.objects) != nil
+      if key.byteCount != 8 || !isThere { stray += 1 }
+      return true
+    }
+    if count != books.count || stray > 0 {
+      find(
+        .error, "type \(type.name)",
+        "its sample has \(count) entries, \(stray) of them of nothing; there are \(books.count) "
+          + "objects")
     }
   }
 }

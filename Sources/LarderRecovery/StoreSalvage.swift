@@ -2,6 +2,8 @@
 // Copyright 2026 the Larder authors. Licensed under Apache-2.0.
 // SPDX-License-Identifier: Apache-2.0
 
+internal import LarderCoding
+internal import LarderEngine
 internal import LarderLMDB
 internal import LarderSystem
 
@@ -24,7 +26,7 @@ internal import LarderSystem
 /// Everything that is readable of a store whose files nobody has open.
 final class StoreSalvage {
   /// A namespace of the damaged store.
-  struct NamespaceHandle {
+  struct SalvagedNamespace {
     var record: NamespaceRecord?
     /// Whether the record is of one commit earlier.
     var isOlder = false
@@ -39,7 +41,7 @@ final class StoreSalvage {
   let values: SalvageReader.Values
   private(set) var meta: StoreMeta?
   private(set) var totals: StoreTotals?
-  private(set) var spaces: [UInt32: NamespaceHandle] = [:]
+  private(set) var spaces: [UInt32: SalvagedNamespace] = [:]
   private(set) var chunks: [UInt64: SalvageReader.Value] = [:]
   /// What the tables of chunks and deadlines hold.
   private(set) var storedChunks = SetFingerprint()
@@ -93,7 +95,7 @@ final class StoreSalvage {
     } else if key == StoreTotals.key {
       if totals == nil, !isOlder { totals = StoreTotals(bytes) }
     } else if let namespace = key.withRawSpan({ NamespaceRecord.number(ofKey: $0) }) {
-      var space = spaces[namespace] ?? NamespaceHandle()
+      var space = spaces[namespace] ?? SalvagedNamespace()
       if space.record == nil, let record = NamespaceRecord(bytes) {
         space.record = record
         space.isOlder = isOlder
@@ -103,7 +105,7 @@ final class StoreSalvage {
     } else {
       let name = Array(key.dropFirst(2))
       guard let namespace = NamespaceRecord.number(in: bytes, name: name) else { return }
-      spaces[namespace, default: NamespaceHandle()].name = name
+      spaces[namespace, default: SalvagedNamespace()].name = name
       if !isOlder { spaces[namespace]!.isNamed = true }
     }
   }
@@ -214,7 +216,7 @@ final class StoreSalvage {
         }
       })
     for (number, epoch) in epochs {
-      self.spaces[number, default: NamespaceHandle()].highestEpoch = epoch
+      self.spaces[number, default: SalvagedNamespace()].highestEpoch = epoch
     }
   }
 
@@ -238,8 +240,8 @@ final class StoreSalvage {
   /// Whether an entry stands where its key is looked for; `true` if that cannot be told.
   func isInPlace(_ entry: GenerationWriter.Entry, _ hash: UInt64, namespace: UInt32) -> Bool {
     guard let meta, let name = spaces[namespace]?.name else { return true }
-    return LarderEngine.NamespaceHandle.hash(
-      of: entry.key, after: LarderEngine.NamespaceHandle.prefix(of: name, secret: meta.secret),
+    return NamespaceHandle.hash(
+      of: entry.key, after: NamespaceHandle.prefix(of: name, secret: meta.secret),
       bits: meta.hashBits) == hash
   }
 }

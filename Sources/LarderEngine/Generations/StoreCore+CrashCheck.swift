@@ -2,8 +2,9 @@
 // Copyright 2026 the Larder authors. Licensed under Apache-2.0.
 // SPDX-License-Identifier: Apache-2.0
 
-internal import LarderLMDB
+package import LarderLMDB
 internal import LarderSystem
+internal import Synchronization
 
 // AFTER PROCESSES DIED INSIDE LMDB
 //
@@ -34,9 +35,9 @@ extension StoreCore {
       guard deaths >= StoreOpener.deathLimit else { return }
       for _ in 0..<Self.metaTries {
         let damage: String?? = try generation.withSnapshot { _, commitVersion in
-          var check = StoreVerification(generation: generation, limit: 1, progress: nil)
-          guard try check.checkPages(commitVersion: commitVersion) else { return nil }
-          return .some(check.findings.sorted.first { $0.severity == .error }?.description)
+          try generation.verifyPages(commitVersion: commitVersion).map {
+            $0.findings.first.map { "data.mdb: \($0)" }
+          }
         }
         guard let damage else {
           OSThread.yield()
@@ -46,5 +47,35 @@ extension StoreCore {
         return generation.table.acquit(deaths: deaths)
       }
     }
+  }
+}
+
+extension Generation {
+  /// Whether this process is leaving the generation, which waits for its readers. A reader of a
+  /// superseded generation may continue to its end.
+  package var isReadingOver: Bool { isClosing || table.isFenced && !table.isSuperseded }
+
+  /// Verifies the pages that the meta page of a pinned snapshot reaches, with system calls.
+  ///
+  /// - Parameters:
+  ///   - commitVersion: The commit version of the snapshot, which the caller pins.
+  ///   - progress: A closure that gets the number of pages read and the last page.
+  /// - Returns: The report, or `nil` if the snapshot's meta page was overwritten: the caller pins
+  ///   a new snapshot and repeats.
+  package func verifyPages(
+    commitVersion: UInt64, progress: @escaping (UInt64, UInt64) -> Void = { _, _ in }
+  ) throws -> StructuralVerifier.Report? {
+    let report = try StructuralVerifier.verify(
+      fileDescriptor: environment.dataDescriptor, snapshot: commitVersion &- versionBase,
+      isUntouched: { [table] in
+        atomicMemoryFence(ordering: .sequentiallyConsistent)
+        return table.writerVersion <= commitVersion &+ 1
+      },
+      progress: { [self] pages, lastPage in
+        progress(pages, lastPage)
+        return !isReadingOver
+      })
+    if isReadingOver { throw EngineSignal.generationChanged }
+    return report
   }
 }

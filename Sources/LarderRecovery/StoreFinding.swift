@@ -2,6 +2,8 @@
 // Copyright 2026 the Larder authors. Licensed under Apache-2.0.
 // SPDX-License-Identifier: Apache-2.0
 
+package import LarderEngine
+
 /// Something `verify()` found wrong.
 public struct StoreFinding: Sendable, Hashable, CustomStringConvertible {
   /// The severity of a finding.

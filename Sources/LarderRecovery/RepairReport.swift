@@ -2,6 +2,8 @@
 // Copyright 2026 the Larder authors. Licensed under Apache-2.0.
 // SPDX-License-Identifier: Apache-2.0
 
+public import LarderEngine
+
 /// What `SharedStore.repair(at:)` found and did.
 public struct RepairReport: Sendable {
   /// The result of a repair.

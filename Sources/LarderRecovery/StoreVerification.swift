@@ -2,9 +2,10 @@
 // Copyright 2026 the Larder authors. Licensed under Apache-2.0.
 // SPDX-License-Identifier: Apache-2.0
 
+internal import LarderCoding
+public import LarderEngine
 internal import LarderLMDB
 internal import LarderSystem
-internal import Synchronization
 
 // VERIFYING WHILE OTHERS WRITE
 //
@@ -18,6 +19,27 @@ internal import Synchronization
 // it: both metas are read first, and what was read counts only if the second writer has not begun
 // by then (as R2 of the protocol). And the budget: it is lowered in one transaction
 // and evicted down to in others; a store that is over its budget is looked at again.
+
+extension SharedStore {
+  /// Checks the file, every entry, and the counters.
+  ///
+  /// ```swift
+  /// let findings = try store.verify { print("\($0.phase): \($0.done) of \($0.total)") }
+  /// ```
+  ///
+  /// No process waits: the check uses one snapshot while all processes read and write. Until it
+  /// ends, that snapshot keeps freed pages from being reused. So the file grows by the amount that
+  /// other processes write during the check, and keeps that size.
+  ///
+  /// - Parameter progress: A closure that is called from time to time on the calling thread. It
+  ///   must not use the store.
+  /// - Returns: The findings, the most severe first. The array is empty if the store is valid.
+  /// - Throws: ``StoreError``.
+  /// - Complexity: Reads the whole file.
+  public func verify(progress: ((StoreProgress) -> Void)? = nil) throws -> [StoreFinding] {
+    try openCore("verify").verify(progress: progress)
+  }
+}
 
 extension StoreCore {
   /// Checks everything. Nobody waits.
@@ -109,36 +131,22 @@ struct StoreVerification {
     findings.add(severity, place, message)
   }
 
-  /// Whether this process wants to leave the generation, which waits for its readers. One that was
-  /// copied meanwhile is worth looking at to the end.
-  private var isOver: Bool {
-    let table = generation.table
-    return generation.isClosing || table.isFenced && !table.isSuperseded
-  }
-
   func tell(_ phase: StoreProgress.Phase, _ done: Int, of total: Int) throws {
     guard done & 0xFF == 0 else { return }
-    if isOver { throw EngineSignal.generationChanged }
+    if generation.isReadingOver { throw EngineSignal.generationChanged }
     progress?(StoreProgress(phase: phase, done: done, total: max(total, done)))
   }
 
-  /// The file's pages, of the snapshot with this label; `false`: its meta page has moved on.
+  /// Checks the pages of a pinned snapshot.
+  ///
+  /// - Returns: `false` if the snapshot's meta page was overwritten.
   mutating func checkPages(commitVersion: UInt64) throws -> Bool {
-    let report = try StructuralVerifier.verify(
-      fileDescriptor: generation.environment.dataDescriptor,
-      snapshot: commitVersion &- generation.versionBase,
-      isUntouched: { [table = generation.table] in
-        atomicMemoryFence(ordering: .sequentiallyConsistent)
-        return table.writerVersion <= commitVersion &+ 1
-      },
-      progress: { [self] pages, lastPage in
-        progress?(StoreProgress(phase: .pages, done: Int(pages), total: Int(lastPage)))
-        return !isOver
-      })
-    if isOver { throw EngineSignal.generationChanged }
-    guard let report else { return false }
-    for finding in report.findings { find(.error, "data.mdb", "\(finding)") }
-    return true
+    let report = try generation.verifyPages(commitVersion: commitVersion) {
+      [progress] pages, lastPage in
+      progress?(StoreProgress(phase: .pages, done: Int(pages), total: Int(lastPage)))
+    }
+    for finding in report?.findings ?? [] { find(.error, "data.mdb", "\(finding)") }
+    return report != nil
   }
 
   mutating func run(_ transaction: borrowing ReadTransaction, budget: UInt64) throws {
