@@ -5,54 +5,54 @@
 internal import LarderSystem
 public import Synchronization
 
-// HOW A KEY PATH IS WATCHED WITHOUT A RUNTIME THAT KNOWS PROPERTIES
+// OBSERVING A KEY PATH WITHOUT A RUNTIME THAT DESCRIBES PROPERTIES
 //
-// Nothing can be looked up by a key path: `\Sub.name` and `\Base.name` are different ones, although
-// they are one property, and a computed property has no storage to attach to. So the property is
-// read once while the thread notes what its getter reads: each `@Watched` property and each default
-// says "I was read" (`ObservableSource`). The observation attaches itself to those. Inherited, overridden
-// and computed properties need nothing of their own, and a getter that reads other things after a
-// change is followed, because every reading is noted again.
+// A key path cannot serve as a lookup key: `\Sub.name` and `\Base.name` are different key paths of
+// one property, and a computed property has no storage to attach to. So the property is read once
+// while the thread records the sources that its getter reads: each `@Watched` property and each
+// default reports its read (`ObservableSource`). The observation attaches itself to these sources.
+// Inherited, overridden and computed properties need no additional code, and a getter that reads
+// other sources after a change is followed, because every read records the sources again.
 //
 //   reading     mark the source (a count of its changes), then read the value
-//   attaching   the source compares its count with the mark: a change in between is told at once,
-//               so that none is lost between reading and attaching
+//   attaching   the source compares its count with the mark and reports a change in between at
+//               once, so that no change is lost between reading and attaching
 //
-// A getter that nobody tracks pays one load of a word that is zero.
+// An untracked getter costs one load of a word that is zero.
 
-/// How many readings are being tracked, in all threads.
+/// The number of tracked reads in progress, in all threads.
 @usableFromInline let accessTrackers = Atomic<Int>(0)
 
-/// Something a getter can read and that can change.
+/// A source of values that a getter can read and that can change.
 protocol ObservableSource: AnyObject, Sendable {
-  /// Whether it changes on threads that are not its owner's.
+  /// Whether the source changes on threads other than its owner's.
   var isCrossThread: Bool { get }
-  /// How many changes there were. Asked before the value is read.
+  /// Returns the number of changes so far. The caller reads the value after this call.
   func mark() -> Int
-  /// Tells an observation of changes from now on.
+  /// Adds an observation, which is notified of later changes.
   ///
-  /// - Returns: Whether there was one since the mark.
+  /// - Returns: Whether the source has changed since the mark.
   func add(_ observation: any Observation, since mark: Int) -> Bool
   func remove(_ observation: any Observation)
 }
 
-/// A source and its mark when it was read.
+/// A source and its mark from before the read.
 struct TrackedRead: Sendable {
   let source: any ObservableSource
   let mark: Int
 }
 
-/// Who reads what.
+/// The tracked reads of all threads.
 enum AccessTracker {
   private struct Reading {
     var accesses: [TrackedRead] = []
     var known: Set<ObjectIdentifier> = []
   }
 
-  /// Readings under way, by thread; the innermost last.
+  /// The tracked reads in progress, by thread; the innermost last.
   private static let readings = Mutex<[UInt64: [Reading]]>([:])
 
-  /// Runs a getter and returns what it read.
+  /// Runs a getter and returns its result and the sources that it read.
   static func track<R>(_ body: () -> R) -> (result: R, accesses: [TrackedRead]) {
     let thread = OSThread.token
     accessTrackers.wrappingAdd(1, ordering: .relaxed)
@@ -67,11 +67,11 @@ enum AccessTracker {
     return (result, accesses)
   }
 
-  /// Notes that a source is about to be read.
+  /// Records that the calling thread is about to read a source.
   static func note(_ source: @autoclosure () -> any ObservableSource) {
     let thread = OSThread.token
     guard readings.withLock({ $0[thread] != nil }) else { return }
-    // Outside the lock: a source may look into a file for its mark.
+    // Outside the lock: a source may read a file for its mark.
     let source = source()
     let mark = source.mark()
     readings.withLock { readings in

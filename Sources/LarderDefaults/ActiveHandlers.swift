@@ -6,16 +6,17 @@ internal import LarderEngine
 internal import LarderSystem
 internal import Synchronization
 
-// WHAT A HANDLER WRITES ITSELF
+// WRITES OF A HANDLER
 //
-// A handler is not called for what it changes. For a `Watched` property that is plain: the change is
-// on the handler's thread, within the handler. A default that a handler sets comes back as a commit
-// like any other, on another thread, when the handler is long over; called for that, one that counts
-// would count for ever. So a write notes itself with the handlers that run on its thread, as the key
-// and the bytes; when the key is next seen to have changed, and to just these bytes, those handlers
-// are passed over. Whatever else is seen drops the note: rather one call too many than one too few.
+// A handler is not called for its own changes. A change of a `Watched` property occurs on the
+// handler's thread, inside the handler. A default that a handler sets is reported as a commit, on
+// another thread, after the handler has returned; if the handler were called for it, a handler that
+// increments a default would run forever. So a write records its key and bytes with the handlers
+// that run on its thread. If the next observed change of the key is to exactly these bytes, those
+// handlers are skipped. Every other observed change drops the record: an additional call is
+// preferred to a missed one.
 
-/// A key of a suite, by whichever handle.
+/// A key of a suite, independent of the handle.
 struct SuiteKey: Sendable, Hashable {
   private let store: ObjectIdentifier
   private let key: EncodedKey
@@ -26,13 +27,14 @@ struct SuiteKey: Sendable, Hashable {
   }
 }
 
-/// A key and what was made of it; `nil`: it was removed.
+/// A key and its new content.
 struct HandlerWrite: Sendable, Hashable {
   let place: SuiteKey
+  /// The content, or `nil` if the key was removed.
   let content: DefaultsContent?
 }
 
-/// The handlers that run, by thread; the innermost last.
+/// The handlers in progress, by thread; the innermost last.
 enum ActiveHandlers {
   private static let stacks = Mutex<[UInt64: [any Observation]]>([:])
 
@@ -47,7 +49,7 @@ enum ActiveHandlers {
     withExtendedLifetime(last) {}
   }
 
-  /// Notes a write with all handlers that run on the calling thread.
+  /// Records a write with all handlers that run on the calling thread.
   static func note(_ write: HandlerWrite) {
     let thread = OSThread.token
     let running = stacks.withLock { $0[thread] } ?? []

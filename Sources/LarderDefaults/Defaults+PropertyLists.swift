@@ -8,11 +8,12 @@ internal import LarderEngine
 internal import LarderSystem
 
 extension Defaults {
-  /// The values of the suite as a property list: a dictionary by key.
+  /// Returns the values of the suite as a property list: a dictionary by key.
   ///
   /// - Parameters:
-  ///   - keys: Those wanted, which may have no value; `nil`: all.
-  ///   - format: XML, unless said otherwise.
+  ///   - keys: The keys to include, or `nil` for all. Keys without a value are left out.
+  ///   - format: The format of the property list.
+  /// - Returns: The encoded property list.
   /// - Throws: ``DefaultsError/Code/propertyList`` with the key of a value that a property list
   ///   cannot hold; ``value(_:forKey:)``'s errors.
   /// - Complexity: Reads every value.
@@ -22,7 +23,7 @@ extension Defaults {
     var values: [String: PropertyListValue] = [:]
     for key in try keys ?? self.keys() {
       guard let stored = try storedValue(forKey: key) else { continue }
-      // Swift calls texts equal that differ in normalisation, and a dictionary has one of them.
+      // Swift treats strings of different normalisation as equal, and a dictionary has one of them.
       guard values[key] == nil || keys != nil else {
         throw PropertyListValue.refused(
           key, "another key differs from it only in its form of Unicode")
@@ -38,7 +39,7 @@ extension Defaults {
     }
   }
 
-  /// Stores what a property list holds, in one transaction: all of it, or nothing.
+  /// Stores the values of a property list in one transaction: all of them, or none.
   ///
   /// ```swift
   /// let file = URL(fileURLWithPath: "/etc/player/defaults.plist")
@@ -48,8 +49,8 @@ extension Defaults {
   /// - Parameters:
   ///   - list: A property list of any format whose outermost value is a dictionary.
   ///   - replacing: Whether keys that have a value get the new one.
-  ///   - dataHoldsJSON: Whether data in the list that is JSON is to be read as the value it
-  ///     describes. That is how PropertyKit keeps most types.
+  ///   - dataHoldsJSON: Whether data in the list that is JSON is stored as the value that the JSON
+  ///     describes. PropertyKit stores most types in this form.
   /// - Returns: The keys that were stored.
   /// - Throws: ``DefaultsError/Code/propertyList``; `StoreError`.
   @discardableResult
@@ -59,20 +60,21 @@ extension Defaults {
     try store(try Self.values(list), replacing, dataHoldsJSON, mark: nil) ?? []
   }
 
-  /// Brings over a suite of `UserDefaults`, once: whoever is first does it, of all processes, and
-  /// later calls do nothing, also after keys were removed here.
+  /// Imports a suite of `UserDefaults` once: the first call in any process imports it. Later calls
+  /// have no effect, even if keys were removed here.
   ///
   /// ```swift
   /// try Defaults.shared.migrate(fromUserDefaults: "com.example.player", dataHoldsJSON: true)
   /// ```
   ///
-  /// Keys that have a value here already keep it. The old suite is left as it is.
+  /// Keys that already have a value here keep it. The old suite is unchanged.
   ///
   /// - Parameters:
-  ///   - name: The suite, or the domain of a program.
+  ///   - name: The name of the suite, or the domain of a program.
   ///   - dataHoldsJSON: See ``importPropertyList(_:replacing:dataHoldsJSON:)``.
-  /// - Returns: The keys that were stored; `nil`: it was done before.
-  /// - Throws: As ``importPropertyList(_:replacing:dataHoldsJSON:)``. Then nothing was done.
+  /// - Returns: The stored keys, or `nil` if the suite was imported before.
+  /// - Throws: The errors of ``importPropertyList(_:replacing:dataHoldsJSON:)``; nothing is stored
+  ///   in that case.
   @discardableResult
   public func migrate(
     fromUserDefaults name: String, dataHoldsJSON: Bool = false
@@ -99,12 +101,12 @@ extension Defaults {
     } catch {
       throw DefaultsError(
         .propertyList,
-        "This is no property list of a dictionary (\(error)). Nothing was stored.",
+        "The data is not a property list of a dictionary (\(error)). Nothing was stored.",
         underlyingError: error)
     }
   }
 
-  /// Stores values unless the mark says that it was done before.
+  /// Stores values unless the suite `mark` was imported before.
   private func store(
     _ values: [String: PropertyListValue], _ replacing: Bool, _ dataHoldsJSON: Bool, mark: String?
   ) throws -> [String]? {

@@ -14,14 +14,19 @@ public import Synchronization
 #endif
 
 extension Defaults {
-  /// The value of a key, or `nil` when there is none.
+  /// Returns the value of a key.
   ///
-  /// It is the newest any process has committed. A `Float` is read from a stored `Double` and a
-  /// `Double` from a number of any kind, when nothing of it is lost; integers are read as each
-  /// other, and a `UUID`, a `URL` or an enumeration from the text or number it is coded as.
+  /// The value is the newest that any process has committed. A `Float` is read from a stored
+  /// `Double`, and a `Double` from any number, if the conversion is exact. Integer types are
+  /// interchangeable. A `UUID`, a `URL` or an enumeration is read from the string or number that
+  /// encodes it.
   ///
-  /// - Throws: ``DefaultsError/Code/typeMismatch`` when what is there is of another type: it stays
-  ///   there. ``DefaultsError/Code/unreadable`` when it is damaged; `StoreError`.
+  /// - Parameters:
+  ///   - type: The type of the value.
+  ///   - key: The key.
+  /// - Returns: The value, or `nil` if the key has none.
+  /// - Throws: ``DefaultsError/Code/typeMismatch`` if the stored value has another type; the value
+  ///   is unchanged. ``DefaultsError/Code/unreadable`` if the stored value is damaged; `StoreError`.
   @inlinable
   public func value<Value: Codable & Sendable>(
     _ type: Value.Type = Value.self, forKey key: String
@@ -32,28 +37,36 @@ extension Defaults {
     return try load(key, tier)
   }
 
-  /// Stores a value. When the call returns it is on the disk and the next read in any process sees
-  /// it.
+  /// Stores a value. When the call returns, the value is on disk and visible to the next read in
+  /// every process.
   ///
-  /// A value that is `nil` removes the key. What was there before is replaced, of whatever type it
-  /// was.
+  /// The call replaces a stored value of any type. A `nil` value removes the key.
   ///
+  /// - Parameters:
+  ///   - value: The value.
+  ///   - key: The key.
   /// - Throws: ``DefaultsError/Code/notEncodable``; `StoreError`.
   public func setValue<Value: Codable & Sendable>(_ value: Value, forKey key: String) throws {
     try encode(value, forKey: key)
   }
 
-  /// Removes a key for everybody.
+  /// Removes a key, for every process.
   ///
-  /// - Returns: Whether there was a value.
+  /// - Parameter key: The key.
+  /// - Returns: Whether the key had a value.
+  /// - Throws: `StoreError`.
   @discardableResult
   public func removeValue(forKey key: String) throws -> Bool { try state.get().remove(key) }
 
-  /// The value of a key; where there is none, `initial` is stored and returned.
+  /// Returns the value of a key. If the key has none, stores and returns `initial`.
   ///
-  /// Processes that do this at the same time all get the one value that was stored.
+  /// Processes that call this concurrently all get the one value that was stored.
   ///
-  /// - Throws: As ``value(_:forKey:)`` and `setValue(_:forKey:)`.
+  /// - Parameters:
+  ///   - key: The key.
+  ///   - initial: The value to store if the key has none.
+  /// - Returns: The stored value.
+  /// - Throws: The errors of ``value(_:forKey:)`` and `setValue(_:forKey:)`.
   public func value<Value: Codable & Sendable>(
     forKey key: String, storing initial: Value
   ) throws -> Value {
@@ -61,19 +74,26 @@ extension Defaults {
     return try update(Value.self, forKey: key) { if $0 == nil { $0 = initial } } ?? initial
   }
 
-  // MARK: Types that are not Sendable
+  // MARK: Non-Sendable types
 
-  /// The value of a key decoded anew, for types that must not be shared among threads.
+  /// Decodes the value of a key on every call, for types that threads must not share.
   ///
-  /// - Throws: As ``value(_:forKey:)``.
+  /// - Parameters:
+  ///   - type: The type of the value.
+  ///   - key: The key.
+  /// - Returns: The value, or `nil` if the key has none.
+  /// - Throws: The errors of ``value(_:forKey:)``.
   public func decode<Value: Decodable>(_ type: Value.Type, forKey key: String) throws -> Value? {
     if accessTrackers.load(ordering: .relaxed) != 0 { noteRead(of: key) }
     return try state.get().entry(key).map { try Self.decode(type, $0, key) }
   }
 
-  /// Stores a value of any type that can be encoded.
+  /// Stores a value of any encodable type.
   ///
-  /// - Throws: As `setValue(_:forKey:)`.
+  /// - Parameters:
+  ///   - value: The value.
+  ///   - key: The key.
+  /// - Throws: The errors of `setValue(_:forKey:)`.
   public func encode<Value: Encodable>(_ value: Value, forKey key: String) throws {
     if let content = try Self.content(of: value, key) {
       try state.get().put(content, key)
@@ -109,7 +129,9 @@ extension Defaults {
     }
   }
 
-  /// What is stored for a value; `nil`: nothing, because it is an Optional that is `nil`.
+  /// Encodes a value.
+  ///
+  /// - Returns: The content, or `nil` if the value is an optional that is `nil`.
   @usableFromInline
   static func content<Value: Encodable>(
     of value: Value, _ key: String
@@ -122,7 +144,7 @@ extension Defaults {
     } catch {
       throw DefaultsError(
         .notEncodable, key: key,
-        "The value refused to be encoded (\(error.message)). The old value is still there.",
+        "The value cannot be encoded (\(error.message)). The stored value is unchanged.",
         underlyingError: error)
     }
   }
@@ -140,13 +162,13 @@ extension Defaults {
       let isDamage = error.code == .malformed || error.code == .tooDeep
       throw DefaultsError(
         isDamage ? .unreadable : .typeMismatch, key: key,
-        "What is stored cannot be read as \(type): \(error.message) Nothing was changed.",
+        "The stored value cannot be read as \(type): \(error.message) It is unchanged.",
         underlyingError: error)
     }
   }
 
-  /// A number stored as one of another kind, if nothing of it is lost. Property lists know one kind
-  /// with a point, and write whole ones without.
+  /// Returns a stored number as another number type, or `nil` if the conversion is not exact.
+  /// Property lists have one floating-point type, and write integral values as integers.
   private static func number<Value>(
     _ type: Value.Type, _ codec: CodecIdentifier, _ payload: [UInt8]
   ) -> Value? {
@@ -166,12 +188,13 @@ extension Defaults {
     return (wide.isNaN ? Float.nan : Float(exactly: wide)) as? Value
   }
 
-  /// A value of a type that is coded as a text, a number or a truth, stored as just that: a `URL`, a
-  /// `UUID`, an enumeration with raw values. Property lists and command lines have no other form.
+  /// Returns a value of a type that encodes itself as one string, number or Boolean, from a plain
+  /// value: a `URL`, a `UUID`, an enumeration with raw values. Property lists and command lines have
+  /// no other form of these.
   private static func composed<Value: Decodable>(
     _ type: Value.Type, _ codec: CodecIdentifier, _ payload: [UInt8]
   ) -> Value? {
-    // A plain value is never read as another plain one.
+    // A plain value is never converted to another plain type.
     guard !plainTypes.contains(ObjectIdentifier(type)) else { return nil }
     func read<Plain: Decodable>(_ type: Plain.Type) -> Plain? {
       try? StandardCoding.decode(type, identifier: codec, bytes: payload, codec: CBORCodec())
@@ -200,7 +223,7 @@ extension Defaults {
   ]
 }
 
-/// What is stored for a key.
+/// The stored content of a key.
 @usableFromInline
 struct DefaultsContent: Sendable, Hashable {
   let codec: UInt16

@@ -5,7 +5,7 @@
 internal import LarderSystem
 
 extension Defaults {
-  /// Reads and writes several values in one commit: all of it is seen by everybody, or nothing.
+  /// Reads and writes several values in one commit: every process sees all of it, or nothing.
   ///
   /// ```swift
   /// try Defaults.shared.write { values in
@@ -15,20 +15,24 @@ extension Defaults {
   /// }
   /// ```
   ///
-  /// The closure runs under the store's writer lock, which all processes wait for: keep it short. An
-  /// error thrown in it undoes everything. Reading the suite by other ways inside it gives what was
-  /// before; writing it by other ways is ``DefaultsError/Code/nestedWrite``.
+  /// The closure runs under the store's writer lock, for which writers of all processes wait: keep
+  /// it short. If it throws, nothing changes. Inside the closure, reads of the suite other than
+  /// through its argument return the values from before the transaction, and other writes of the
+  /// suite throw ``DefaultsError/Code/nestedWrite``.
   ///
-  /// After a `kill -9` all of it is kept, or none of it was ever visible.
+  /// If the process is killed, either all changes are kept or none was ever visible.
   ///
-  /// - Throws: What the closure throws; `StoreError`.
+  /// - Parameter body: A closure that reads and changes values through its argument.
+  /// - Returns: The result of `body`.
+  /// - Throws: The error of `body`; `StoreError`.
   public func write<R: Sendable>(
     _ body: @escaping @Sendable (inout DefaultsTransaction) throws -> R
   ) throws -> R {
     try state.get().write(body)
   }
 
-  /// Changes the value of a key with nobody in between: read, change and write are one transaction.
+  /// Changes the value of a key in one transaction: no other write occurs between the read and the
+  /// write.
   ///
   /// ```swift
   /// extension DefaultsKeys {
@@ -37,12 +41,15 @@ extension Defaults {
   /// let starts = try Defaults.shared.update(.starts) { $0 += 1 }
   /// ```
   ///
-  /// No process loses a step to another, as it may with `defaults[.starts] += 1`. What holds for
-  /// the closure of `write(_:)` holds for this one.
+  /// Concurrent updates of several processes all take effect, unlike `defaults[.starts] += 1`. The
+  /// rules for the closure of `write(_:)` apply.
   ///
+  /// - Parameters:
+  ///   - key: The key.
+  ///   - change: A closure that changes the value.
   /// - Returns: The new value.
-  /// - Throws: As ``value(_:forKey:)`` and `setValue(_:forKey:)`; what the closure throws. Then
-  ///   nothing has changed.
+  /// - Throws: The errors of ``value(_:forKey:)`` and `setValue(_:forKey:)`, and of the closure;
+  ///   nothing changes in that case.
   @discardableResult
   public func update<Value: Codable & Sendable>(
     _ key: DefaultsKey<Value>, _ change: @escaping @Sendable (inout Value) throws -> Void
@@ -50,18 +57,22 @@ extension Defaults {
     try write { try $0.update(key, change) }
   }
 
-  /// Changes a value with nobody in between: read, change and write are one transaction.
+  /// Changes a value in one transaction: no other write occurs between the read and the write.
   ///
   /// ```swift
   /// let starts = try Defaults.shared.update(Int.self, forKey: "starts") { $0 = ($0 ?? 0) + 1 }
   /// ```
   ///
-  /// `nil` is "none", before and after. What holds for the closure of `write(_:)` holds for this
-  /// one.
+  /// In the closure, `nil` is the value of a key without one, and setting `nil` removes the key. The
+  /// rules for the closure of `write(_:)` apply.
   ///
+  /// - Parameters:
+  ///   - type: The type of the value.
+  ///   - key: The key.
+  ///   - change: A closure that changes the value.
   /// - Returns: The new value.
-  /// - Throws: As ``value(_:forKey:)`` and `setValue(_:forKey:)`; what the closure throws. Then
-  ///   nothing has changed.
+  /// - Throws: The errors of ``value(_:forKey:)`` and `setValue(_:forKey:)`, and of the closure;
+  ///   nothing changes in that case.
   @discardableResult
   public func update<Value: Codable & Sendable>(
     _ type: Value.Type = Value.self, forKey key: String,
@@ -80,12 +91,13 @@ extension Defaults {
   }
 }
 
-// MARK: For asynchronous callers
+// MARK: Asynchronous writes
 
-// A durable commit takes as long as the disk. The store's own thread waits for it, so that no thread
-// of Swift's pool is blocked. Reading needs no such form: it never waits for writers.
+// A durable commit waits for the disk. The store's thread waits, so that no thread of Swift's
+// cooperative pool is blocked. Reads have no asynchronous form: they never wait for writers.
 extension Defaults {
-  /// Stores a value without blocking the calling thread; it is on the disk when the call returns.
+  /// Stores a value without blocking the calling thread. When the call returns, the value is on
+  /// disk and visible to every process.
   ///
   /// - Throws: ``DefaultsError/Code/notEncodable``; `StoreError`.
   public func setValue<Value: Codable & Sendable>(
@@ -98,9 +110,9 @@ extension Defaults {
     }
   }
 
-  /// Removes a key for everybody, without blocking the calling thread.
+  /// Removes a key, for every process, without blocking the calling thread.
   ///
-  /// - Returns: Whether there was a value.
+  /// - Returns: Whether the key had a value.
   @discardableResult
   public func removeValue(forKey key: String) async throws -> Bool {
     try await state.get().remove(key)
@@ -108,7 +120,7 @@ extension Defaults {
 
   /// Stores the value of a key without blocking the calling thread.
   ///
-  /// - Throws: As `setValue(_:forKey:)`.
+  /// - Throws: The errors of `setValue(_:forKey:)`.
   public func set<Value: Codable & Sendable>(
     _ value: Value, for key: DefaultsKey<Value>
   ) async throws {
@@ -119,25 +131,25 @@ extension Defaults {
     }
   }
 
-  /// Removes the value of a key, so that it has its default again, without blocking the calling
+  /// Removes the value of a key, so that the key has its default, without blocking the calling
   /// thread.
   ///
-  /// - Returns: Whether there was one.
+  /// - Returns: Whether the key had a value.
   @discardableResult
   public func reset<Value>(_ key: DefaultsKey<Value>) async throws -> Bool {
     try await removeValue(forKey: key.name)
   }
 
-  /// Reads and writes several values in one commit, on the store's own thread.
+  /// Reads and writes several values in one commit, on the store's thread.
   ///
-  /// - Throws: What the closure throws; `StoreError`.
+  /// - Throws: The error of the closure; `StoreError`.
   public func write<R: Sendable>(
     _ body: @escaping @Sendable (inout DefaultsTransaction) throws -> R
   ) async throws -> R {
     try await state.get().write(body)
   }
 
-  /// Changes the value of a key with nobody in between, on the store's own thread.
+  /// Changes the value of a key in one transaction, on the store's thread.
   ///
   /// - Returns: The new value.
   @discardableResult
@@ -147,9 +159,9 @@ extension Defaults {
     try await write { try $0.update(key, change) }
   }
 
-  /// Changes a value with nobody in between, on the store's own thread.
+  /// Changes a value in one transaction, on the store's thread.
   ///
-  /// - Returns: The new value; `nil`: there is none.
+  /// - Returns: The new value, or `nil` if the key has none.
   @discardableResult
   public func update<Value: Codable & Sendable>(
     _ type: Value.Type = Value.self, forKey key: String,

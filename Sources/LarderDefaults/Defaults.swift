@@ -7,7 +7,7 @@ internal import LarderCache
 package import LarderEngine
 internal import Synchronization
 
-/// Properties that persist, seen alike by every process that has them open.
+/// Persistent properties that several processes share.
 ///
 /// ```swift
 /// extension DefaultsKeys {
@@ -15,19 +15,20 @@ internal import Synchronization
 /// }
 ///
 /// let defaults = try Defaults(suiteName: "com.example.player")
-/// defaults[.volume] = 0.8            // on the disk, and seen by every other process, from here on
+/// defaults[.volume] = 0.8            // on disk, and visible to every process, from here
 /// print(defaults[.volume])
 /// ```
 ///
 /// A suite is a durable store below the user's data directory. A write is one commit: when it
-/// returns it is on the disk, and the next read in any process sees it. Two processes that write
-/// different keys both keep theirs. A read is served from memory while nobody has written the key.
+/// returns, the value is on disk, and the next read in any process sees it. Concurrent writes of
+/// different keys by several processes all take effect. A read is served from memory until a process
+/// writes the key.
 ///
-/// What does not throw (subscripts, ``get(key:)``, ``set(_:key:)``) tells its errors to
-/// ``onError(_:)``; ``value(_:forKey:)`` and `setValue(_:forKey:)` throw them. A value of another
-/// type than is asked for is never overwritten by a read with a default.
+/// Members that do not throw (subscripts, ``get(key:)``, ``set(_:key:)``) report errors to
+/// ``onError(_:)``; ``value(_:forKey:)`` and `setValue(_:forKey:)` throw them. A read with a default
+/// never overwrites a stored value of another type.
 ///
-/// Keys are any text. Two texts that differ only in Unicode normalisation are two keys.
+/// Any string is a key. Strings that differ only in Unicode normalisation are different keys.
 public final class Defaults: Sendable {
   /// The name of the suite; the last component of the path for a suite opened by its path.
   public let suiteName: String
@@ -41,10 +42,10 @@ public final class Defaults: Sendable {
 
   /// The suite of this program: named by its bundle identifier, or by its executable.
   ///
-  /// If its store cannot be opened, everything that throws throws the reason.
+  /// If its store cannot be opened, every throwing member throws that error.
   public static let shared = Defaults()
 
-  /// Another handle of the suite of ``shared``.
+  /// Creates another handle of the suite of ``shared``.
   public convenience init() {
     let bundle = Bundle.main.bundleIdentifier
     let name = DefaultsSuite.sanitizedName(bundle ?? ProcessInfo.processInfo.processName)
@@ -52,11 +53,11 @@ public final class Defaults: Sendable {
     self.init(name: name, path: path, state: Result { try DefaultsStore(at: path) })
   }
 
-  /// Opens a suite, creating it if there is none.
+  /// Opens a suite, and creates it if it does not exist.
   ///
-  /// - Parameter suiteName: One file name; `nil` for the suite of ``shared``.
-  /// - Throws: ``DefaultsError/Code/invalidSuiteName`` for a name that is empty or leads elsewhere;
-  ///   `StoreError` when the store cannot be opened.
+  /// - Parameter suiteName: A file name, or `nil` for the suite of ``shared``.
+  /// - Throws: ``DefaultsError/Code/invalidSuiteName`` if the name is empty or contains a path;
+  ///   `StoreError` if the store cannot be opened.
   public convenience init(suiteName: String?) throws {
     guard let suiteName else {
       self.init()
@@ -67,8 +68,11 @@ public final class Defaults: Sendable {
     self.init(name: suiteName, path: path, state: .success(try DefaultsStore(at: path)))
   }
 
-  /// Opens a suite in a directory of one's own, creating it if there is none: for tests, and for
-  /// what belongs to a document.
+  /// Opens a suite in a given directory, and creates it if it does not exist: for tests, and for
+  /// settings that belong to a document.
+  ///
+  /// - Parameter path: The path of the directory.
+  /// - Throws: `StoreError` if the store cannot be opened.
   public convenience init(at path: String) throws {
     let store = try DefaultsStore(at: path)
     let path = store.store.path
@@ -88,16 +92,18 @@ public final class Defaults: Sendable {
     try? state.get().store.close()
   }
 
-  /// Closes the handle. Idempotent; whatever is asked of it later fails with the code `closed`.
+  /// Closes the handle. Later calls on it throw `StoreError` with the code `closed`; a second close
+  /// has no effect.
   public func close() {
     watches.end()
     try? state.get().store.close()
     tiers.removeAll()
   }
 
-  /// Where errors go that have no caller to go to: of subscripts, `get` and `set`.
+  /// Sets the handler of errors that no member throws: those of subscripts, `get` and `set`.
   ///
-  /// The closure is called on the thread the error happens on, and replaces the one before.
+  /// - Parameter handler: A closure that is called on the thread where the error occurs. It replaces
+  ///   the previous one.
   public func onError(_ handler: (@Sendable (any Error) -> Void)?) {
     errorHandler.withLock { $0 = handler }
   }
@@ -108,23 +114,28 @@ public final class Defaults: Sendable {
 
   // MARK: The suite as a whole
 
-  /// Whether a key has a value of whatever type.
+  /// Returns whether a key has a value of any type.
+  ///
+  /// - Throws: `StoreError`.
   public func has(_ key: String) throws -> Bool { try state.get().contains(key) }
 
-  /// The keys that have values, in alphabetic order.
+  /// Returns the keys that have values, in alphabetic order.
   ///
+  /// - Throws: `StoreError`.
   /// - Complexity: O(*n* log *n*) for *n* keys of the suite.
   public func keys() throws -> [String] { try state.get().keys() }
 
   /// Removes every value, for every process.
+  ///
+  /// - Throws: `StoreError`.
   public func removeAll() throws { try state.get().removeAll() }
 
-  /// What a value is stored as, for tools that know no type; `nil`: there is none.
+  /// Returns the stored form of a value, for tools without the type, or `nil` if the key has none.
   package func storedValue(forKey key: String) throws -> StoredValue? {
     try state.get().entry(key)
   }
 
-  /// Stores what a tool has encoded itself.
+  /// Stores a value that a tool has encoded.
   package func setStored(codec: UInt16, payload: [UInt8], forKey key: String) throws {
     try state.get().put(DefaultsContent(codec: codec, payload: payload), key)
   }

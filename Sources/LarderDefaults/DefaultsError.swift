@@ -2,50 +2,50 @@
 // Copyright 2026 the Larder authors. Licensed under Apache-2.0.
 // SPDX-License-Identifier: Apache-2.0
 
-/// Why something could not be done with defaults, and what to do about it.
+/// A failure of an operation on defaults, with a remedy.
 ///
-/// What the store itself refuses (a full disk, missing rights, a closed handle) comes as its own
-/// `StoreError`.
+/// Failures of the store itself (a full disk, missing permissions, a closed handle) are
+/// `StoreError`s.
 ///
 /// ```swift
 /// do {
 ///   let size = try Defaults.shared.value(Int.self, forKey: "fontSize")
 ///   print(size ?? 12)
 /// } catch let error as DefaultsError where error.code == .typeMismatch {
-///   // Another version of the program keeps something else there; it is still there.
+///   // Another version of the program stores another type under the key; its value is unchanged.
 /// }
 /// ```
 public struct DefaultsError: Error, Sendable, CustomStringConvertible {
-  /// What kind of failure it was. Open: later versions may add codes.
+  /// The category of a failure. Later versions may add codes.
   public struct Code: RawRepresentable, Hashable, Sendable, CustomStringConvertible {
-    /// The code's stable name.
+    /// The code as a string that is stable across versions.
     public let rawValue: String
-    /// Makes a code of its name.
+    /// Creates a code from its string.
     public init(rawValue: String) { self.rawValue = rawValue }
-    /// The code's stable name.
+    /// The string of the code.
     public var description: String { rawValue }
 
     /// A suite's name is empty, too long, or would lead out of the directory of the suites.
     public static let invalidSuiteName = Code(rawValue: "invalidSuiteName")
-    /// What is stored for the key is sound, and of another type than was asked for.
+    /// The stored value is valid and has another type than the requested one.
     public static let typeMismatch = Code(rawValue: "typeMismatch")
-    /// What is stored for the key is damaged.
+    /// The stored value is damaged.
     public static let unreadable = Code(rawValue: "unreadable")
-    /// The value refused to be encoded.
+    /// The value cannot be encoded.
     public static let notEncodable = Code(rawValue: "notEncodable")
-    /// The suite was to be written within its own `write(_:)` or `update`.
+    /// A closure of `write(_:)` or `update` wrote to the same suite other than through its argument.
     public static let nestedWrite = Code(rawValue: "nestedWrite")
-    /// A property list cannot hold it, or what was given is no property list of a dictionary.
+    /// A property list cannot contain the value, or the data is not a property list of a dictionary.
     public static let propertyList = Code(rawValue: "propertyList")
   }
 
-  /// What kind of failure it was.
+  /// The category of the failure.
   public let code: Code
-  /// The key concerned; `nil`: the suite.
+  /// The key, or `nil` if the failure concerns the suite.
   public let key: String?
-  /// What happened and what to do, in a sentence or two.
+  /// The failure and a remedy, in a sentence or two.
   public let message: String
-  /// The error of the codec or of the value's own coding, if there was one.
+  /// The error of the codec or of the value's `Codable` implementation, if one caused the failure.
   public let underlyingError: (any Error)?
 
   package init(
@@ -63,7 +63,7 @@ public struct DefaultsError: Error, Sendable, CustomStringConvertible {
     return "\(place)\(message) [\(code)]"
   }
 
-  /// A key or name in quotes as it fits in a line: not too long, and without control characters.
+  /// Returns a key or name in quotes, shortened and without control characters, for one line.
   static func shown(_ text: String) -> String {
     let beginning = String(String.UnicodeScalarView(text.unicodeScalars.prefix(80)))
     return String(reflecting: beginning) + (beginning.utf8.count < text.utf8.count ? "…" : "")

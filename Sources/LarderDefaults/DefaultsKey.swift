@@ -2,7 +2,7 @@
 // Copyright 2026 the Larder authors. Licensed under Apache-2.0.
 // SPDX-License-Identifier: Apache-2.0
 
-/// Where a program's keys are declared, so that `defaults[.theme]` finds them.
+/// The namespace in which a program declares its keys, for the spelling `defaults[.theme]`.
 ///
 /// ```swift
 /// extension DefaultsKeys {
@@ -10,29 +10,35 @@
 ///   static let lastUser = DefaultsKey<UUID?>("lastUser")
 /// }
 /// ```
-// Sendable: one constant, and its one subclass has constants too. Nobody else can inherit.
+// Sendable: it has one constant, and its only subclass has constants too. Other modules cannot
+// inherit.
 public class DefaultsKeys: @unchecked Sendable {
-  /// The key in the suite.
+  /// The name of the key in the suite.
   public let name: String
 
   init(name: String) { self.name = name }
 }
 
-/// A key with the type of its value, and the value it has while none is stored.
+/// A key with the type of its value and its default.
 ///
-/// A key of an optional type has `nil` without more, and setting `nil` removes.
+/// The default of a key of an optional type is `nil` if none is given, and setting `nil` removes the
+/// value.
 // Sendable: it has constants only.
 public final class DefaultsKey<Value: Codable & Sendable>: DefaultsKeys, @unchecked Sendable {
-  /// The value while none is stored. It is never written by reading.
+  /// The value of the key while none is stored. A read never stores it.
   public let defaultValue: Value
 
-  /// Whether `read` is there for more than a plain read, which costs less without it.
+  /// Whether the value is optional, so that it is read through `read`; a direct read costs less.
   @usableFromInline let isOptional: Bool
   @usableFromInline let read: @Sendable (Defaults, String) throws -> Value?
   let encode: @Sendable (Value, String) throws -> DefaultsContent?
   let decode: @Sendable (DefaultsEntry) throws -> Value
 
-  /// Makes a key.
+  /// Creates a key.
+  ///
+  /// - Parameters:
+  ///   - name: The name of the key in the suite.
+  ///   - value: The default.
   @inlinable
   public convenience init(_ name: String, default value: Value) {
     self.init(
@@ -40,12 +46,12 @@ public final class DefaultsKey<Value: Codable & Sendable>: DefaultsKeys, @unchec
       encode: { try Defaults.content(of: $0, $1) }, decode: { try $0.value(Value.self) })
   }
 
-  /// Makes a key whose value may be missing.
+  /// Creates a key with an optional value.
   @inlinable
   public convenience init<Wrapped: Codable & Sendable>(
     _ name: String, default value: Wrapped? = nil
   ) where Value == Wrapped? {
-    // What is stored is never optional, so that a key of `Wrapped` is the same key.
+    // The stored value is never optional, so a key of `Wrapped` is the same key.
     self.init(
       name, value, isOptional: true,
       read: { try $0.value(Wrapped.self, forKey: $1).map { .some($0) } },
@@ -70,12 +76,13 @@ public final class DefaultsKey<Value: Codable & Sendable>: DefaultsKeys, @unchec
 }
 
 extension Defaults {
-  /// The value of a key, or its default. Setting is one commit.
+  /// The value of a key, or its default. Each assignment is one commit.
   ///
-  /// What cannot be read is told to ``onError(_:)`` and reads as the default.
+  /// If the stored value cannot be read, the error is reported to ``onError(_:)`` and the result is
+  /// the default.
   ///
-  /// Changing a value in place (`defaults[.count] += 1`) is a read and then a write: what another
-  /// thread or process writes in between is lost. `update(_:_:)` loses nothing.
+  /// Changing a value in place (`defaults[.count] += 1`) is a read followed by a write: a write of
+  /// another thread or process in between is lost. `update(_:_:)` loses none.
   @inlinable
   public subscript<Value: Codable & Sendable>(key: DefaultsKey<Value>) -> Value {
     get {
@@ -94,16 +101,16 @@ extension Defaults {
     }
   }
 
-  /// The value of a key, or its default.
+  /// Returns the value of a key, or its default.
   ///
-  /// - Throws: As ``value(_:forKey:)``.
+  /// - Throws: The errors of ``value(_:forKey:)``.
   public func value<Value: Codable & Sendable>(of key: DefaultsKey<Value>) throws -> Value {
     try key.read(self, key.name) ?? key.defaultValue
   }
 
   /// Stores the value of a key.
   ///
-  /// - Throws: As `setValue(_:forKey:)`.
+  /// - Throws: The errors of `setValue(_:forKey:)`.
   public func set<Value: Codable & Sendable>(_ value: Value, for key: DefaultsKey<Value>) throws {
     let suite = try state.get()
     if let content = try key.encode(value, key.name) {
@@ -113,16 +120,17 @@ extension Defaults {
     }
   }
 
-  /// Removes the value of a key, so that it has its default again.
+  /// Removes the value of a key, so that the key has its default.
   ///
-  /// - Returns: Whether there was one.
+  /// - Returns: Whether the key had a value.
+  /// - Throws: `StoreError`.
   @discardableResult
   public func reset<Value>(_ key: DefaultsKey<Value>) throws -> Bool {
     try removeValue(forKey: key.name)
   }
 }
 
-/// A property that is kept in defaults.
+/// A property whose value is stored in defaults.
 ///
 /// ```swift
 /// struct Player {
@@ -130,14 +138,17 @@ extension Defaults {
 /// }
 /// ```
 ///
-/// The projected value (`$volume`) is what ``Defaults/values(of:)`` gives.
+/// The projected value (`$volume`) is the sequence of ``Defaults/values(of:)``.
 @propertyWrapper
 public struct Default<Value: Codable & Sendable>: Sendable {
   private let key: DefaultsKey<Value>
   private let suite: Defaults?
 
-  /// Keeps the property under a key of a suite; without one, of ``Defaults/shared``, which is opened
-  /// when the property is first used.
+  /// Creates a property.
+  ///
+  /// - Parameters:
+  ///   - key: The key.
+  ///   - suite: The suite, or `nil` for ``Defaults/shared``, which is opened at the first use.
   public init(_ key: DefaultsKey<Value>, in suite: Defaults? = nil) {
     self.key = key
     self.suite = suite
@@ -145,12 +156,12 @@ public struct Default<Value: Codable & Sendable>: Sendable {
 
   private var defaults: Defaults { suite ?? .shared }
 
-  /// The value, as ``Defaults/subscript(_:)``.
+  /// The value; see ``Defaults/subscript(_:)``.
   public var wrappedValue: Value {
     get { defaults[key] }
     nonmutating set { defaults[key] = newValue }
   }
 
-  /// The values, as they become.
+  /// The value and its later values.
   public var projectedValue: DefaultsValues<Value> { defaults.values(of: key) }
 }

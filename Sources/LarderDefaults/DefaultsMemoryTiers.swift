@@ -7,19 +7,19 @@ public import LarderCoding
 public import LarderEngine
 public import Synchronization
 
-// WHAT IS IN MEMORY
+// MEMORY TIERS
 //
-// One tier for each type that is asked for, all over the one namespace. A tier keeps decoded values
-// under the stamps of their keys, as every cache does (`MemoryTier`), and keeps "there is none" the
-// same way: a default that nobody ever set is read without looking into the file too. Whoever
-// writes a key, as whatever type, stamps its slot, and every tier of every process looks again.
+// There is one tier for each type that is read, all of the one namespace. A tier contains decoded
+// values, validated by the stamps of their keys as in every cache (`MemoryTier`), and contains the
+// absence of a value in the same way: a default that was never set is read without a file access. A
+// write of a key, with any type, stamps its slot, so every tier of every process reads it again.
 
-/// A key as the tiers look for it.
+/// A key of the memory tiers.
 ///
-/// Two texts may be equal to Swift and different keys to the store, when they differ in Unicode
-/// normalisation. Comparing byte by byte is what a read would spend most of its time with, so what is
-/// filed knows whether it is ASCII: whatever is equal to such a text and as long in UTF-8 is the same
-/// bytes, because all other forms of an ASCII character are longer.
+/// Two strings that differ in Unicode normalisation are equal in Swift and different keys in the
+/// store. A comparison byte by byte would take most of the time of a read, so an inserted key
+/// records whether it is ASCII: a string that is equal to an ASCII string and has as many UTF-8
+/// bytes has the same bytes, because all other forms of an ASCII character are longer.
 @usableFromInline
 struct DefaultsTierKey: CacheKey {
   @usableFromInline let text: String
@@ -31,10 +31,10 @@ struct DefaultsTierKey: CacheKey {
     self.isASCII = isASCII
   }
 
-  /// The name as it is filed.
+  /// Creates the key of a value to insert.
   init(filed text: String) { self.init(text, isASCII: text.utf8.allSatisfy { $0 < 0x80 }) }
 
-  /// The tiers never ask for bytes, and with this tag they go by `==` alone.
+  /// The tag with which the tiers compare by `==` alone and never encode keys.
   @inlinable static var keyTag: KeyTag { .bytes }
   @usableFromInline func encodeKey(into encoder: inout KeyEncoder) {
     text.encodeKey(into: &encoder)
@@ -57,7 +57,7 @@ struct DefaultsTierKey: CacheKey {
 /// The decoded values of a suite in this process, by type.
 @usableFromInline
 final class DefaultsMemoryTiers: Sendable {
-  // Of the types most defaults have: found without looking.
+  // The tiers of the most frequent types, found without a lookup.
   @usableFromInline let integers: DefaultsTier<Int>
   @usableFromInline let texts: DefaultsTier<String>
   @usableFromInline let booleans: DefaultsTier<Bool>
@@ -92,7 +92,8 @@ final class DefaultsMemoryTiers: Sendable {
 
   @usableFromInline
   func makeTier<Value: Sendable>(of type: Value.Type) -> DefaultsTier<Value> {
-    // A thread of the parent may have held the lock. An empty tier finds nothing, as it must.
+    // A thread of the parent may have held the lock at the fork. An empty tier finds nothing, as
+    // required.
     if fork.isForkedChild { return DefaultsTier<Value>(core: core, options: Self.options) }
     return others.withLock { others in
       if let tier = others[ObjectIdentifier(type)] as? DefaultsTier<Value> { return tier }

@@ -7,7 +7,7 @@ internal import LarderCoding
 internal import LarderEngine
 internal import LarderSystem
 
-/// The store of a suite, spoken to in keys and bytes.
+/// The store of a suite, accessed by keys and bytes.
 final class DefaultsStore: Sendable {
   let store: SharedStore
   let space: NamespaceHandle
@@ -23,7 +23,7 @@ final class DefaultsStore: Sendable {
     try store.openCore("get").lookup(EncodedKey(key), in: space)
   }
 
-  /// What is stored for a key; `nil`: nothing.
+  /// Returns the stored value of a key, or `nil` if the key has none.
   func entry(_ key: String) throws -> StoredValue? {
     switch try lookup(key).outcome {
     case .found(let stored): return stored
@@ -87,15 +87,17 @@ final class DefaultsStore: Sendable {
     return try await store.write { [self] in try DefaultsTransaction.run(body, in: &$0, of: self) }
   }
 
-  /// - Throws: ``DefaultsError/Code/nestedWrite`` within a transaction of the suite: the writer's
-  ///   lock is ours already, and waiting for it would be for ever.
+  /// Returns the store, if the calling thread may write.
+  ///
+  /// - Throws: ``DefaultsError/Code/nestedWrite`` inside a transaction of the suite: this thread
+  ///   holds the writer lock already and would wait for itself.
   private func writable(_ operation: String) throws -> StoreCore {
     let core = try store.openCore(operation)
     guard !core.isInsideTransaction else {
       throw DefaultsError(
         .nestedWrite,
-        "A suite cannot be written within its own `update` or `write`, which would wait for "
-          + "itself. Use what the closure is given. Nothing was stored.")
+        "A write of a suite inside a closure of its `update` or `write` would wait for itself. "
+          + "Use the argument of the closure. Nothing was stored.")
     }
     return core
   }
@@ -107,7 +109,7 @@ final class DefaultsStore: Sendable {
     return WriteRequest(.put(Self.content(content, key, core.now)), space: space, key: key)
   }
 
-  /// The key, after the handlers that run on this thread were told that this write is theirs.
+  /// Records a write with the handlers that run on this thread, and returns the encoded key.
   func noted(_ key: String, _ content: DefaultsContent?, _ core: StoreCore) -> EncodedKey {
     let key = EncodedKey(key)
     ActiveHandlers.note(HandlerWrite(place: SuiteKey(core, key), content: content))
@@ -136,14 +138,14 @@ final class DefaultsStore: Sendable {
 
   // MARK: Observing a key
 
-  /// What was seen of a key, and where to wait for the next.
+  /// An observed value of a key, and the snapshot after which to wait for the next one.
   struct ObservedVersion: Sendable {
     let entry: Result<StoredValue?, any Error>
     let place: SuiteKey
     let slot: StampSlot
     let snapshot: ObservedSnapshot
 
-    /// Whether the same is stored.
+    /// Returns whether both contain the same value.
     func isSame(as other: ObservedVersion) -> Bool {
       guard case .success(let one) = entry, case .success(let two) = other.entry else {
         return false
@@ -152,7 +154,8 @@ final class DefaultsStore: Sendable {
       return one?.codec == two?.codec && one?.payload == two?.payload
     }
 
-    /// What a handler would have written to make it so; `nil`: nobody can have.
+    /// The write that a handler would have made to store this value, or `nil` if the value cannot be
+    /// read.
     var write: HandlerWrite? {
       guard case .success(let stored) = entry else { return nil }
       return HandlerWrite(
@@ -163,7 +166,7 @@ final class DefaultsStore: Sendable {
 
   func look(at key: String) throws -> ObservedVersion {
     let core = try store.openCore("values")
-    // First the snapshot to wait behind, then the value: it can only be newer.
+    // The snapshot is taken before the value, so the value can only be newer.
     let mark = try core.observationMark()
     let encoded = EncodedKey(key)
     let (snapshot, slot) = try core.withObjectSnapshot("values") { _, view in

@@ -59,7 +59,7 @@ package enum DefaultsSuite {
     return directory + "/" + name
   }
 
-  /// A name a suite can have, of one that a program has.
+  /// Returns a valid suite name made from a program name.
   package static func sanitizedName(_ name: String) -> String {
     let cleaned = String(name.map { $0 == "/" ? "-" : $0 })
     return (try? path(of: cleaned)) == nil ? "default" : cleaned

@@ -4,9 +4,10 @@
 
 internal import LarderEngine
 
-/// Values of a suite that are read and written in one commit.
+/// A transaction that reads and writes values of a suite in one commit.
 ///
-/// It sees what it has written itself, and nobody else sees any of it before all of it.
+/// Reads return the transaction's earlier writes. Other transactions and processes see all of them
+/// after the commit, and none before.
 public struct DefaultsTransaction: ~Copyable {
   private var entries: StoreTransaction
   private let suite: DefaultsStore
@@ -28,9 +29,9 @@ public struct DefaultsTransaction: ~Copyable {
 
   // MARK: Typed keys
 
-  /// The value of a key, or its default.
+  /// Returns the value of a key, or its default.
   ///
-  /// - Throws: As ``Defaults/value(_:forKey:)``.
+  /// - Throws: The errors of ``Defaults/value(_:forKey:)``.
   public func value<Value: Codable & Sendable>(of key: DefaultsKey<Value>) throws -> Value {
     guard let stored = try entry(key.name) else { return key.defaultValue }
     return try key.decode(DefaultsEntry(key: key.name, stored: stored))
@@ -38,7 +39,7 @@ public struct DefaultsTransaction: ~Copyable {
 
   /// Stores the value of a key.
   ///
-  /// - Throws: As `setValue(_:forKey:)`.
+  /// - Throws: The errors of `setValue(_:forKey:)`.
   public mutating func set<Value: Codable & Sendable>(
     _ value: Value, for key: DefaultsKey<Value>
   ) throws {
@@ -49,15 +50,15 @@ public struct DefaultsTransaction: ~Copyable {
     }
   }
 
-  /// Removes the value of a key, so that it has its default again.
+  /// Removes the value of a key, so that the key has its default.
   ///
-  /// - Returns: Whether there was one.
+  /// - Returns: Whether the key had a value.
   @discardableResult
   public mutating func reset<Value>(_ key: DefaultsKey<Value>) throws -> Bool {
     try removeValue(forKey: key.name)
   }
 
-  /// Changes the value of a key, beginning with its default where there is none.
+  /// Changes the value of a key. The closure gets the default if the key has no value.
   ///
   /// - Returns: The new value.
   @discardableResult
@@ -72,18 +73,18 @@ public struct DefaultsTransaction: ~Copyable {
 
   // MARK: Keys by their names
 
-  /// The value of a key, or `nil` when there is none.
+  /// Returns the value of a key, or `nil` if the key has none.
   ///
-  /// - Throws: As ``Defaults/value(_:forKey:)``.
+  /// - Throws: The errors of ``Defaults/value(_:forKey:)``.
   public func value<Value: Decodable>(
     _ type: Value.Type = Value.self, forKey key: String
   ) throws -> Value? {
     try entry(key).map { try Defaults.decode(type, $0, key) }
   }
 
-  /// Stores a value; one that is `nil` removes the key.
+  /// Stores a value. A `nil` value removes the key.
   ///
-  /// - Throws: As `setValue(_:forKey:)`.
+  /// - Throws: The errors of `setValue(_:forKey:)`.
   public mutating func setValue<Value: Encodable>(_ value: Value, forKey key: String) throws {
     if let content = try Defaults.content(of: value, key) {
       try put(content, key)
@@ -94,14 +95,15 @@ public struct DefaultsTransaction: ~Copyable {
 
   /// Removes a key.
   ///
-  /// - Returns: Whether there was a value.
+  /// - Returns: Whether the key had a value.
   @discardableResult
   public mutating func removeValue(forKey key: String) throws -> Bool {
     let key = suite.noted(key, nil, try suite.store.openCore("write"))
     return try entries.unset(key, in: suite.space)
   }
 
-  /// Changes a value; `nil` is "none", before and after.
+  /// Changes a value. In the closure, `nil` is the value of a key without one, and setting `nil`
+  /// removes the key.
   ///
   /// - Returns: The new value.
   @discardableResult
@@ -131,9 +133,9 @@ public struct DefaultsTransaction: ~Copyable {
     try entries.set(entry, forKey: key, in: suite.space)
   }
 
-  /// Marks a suite of `UserDefaults` as brought over.
+  /// Marks a suite of `UserDefaults` as imported.
   ///
-  /// - Returns: Whether it was not.
+  /// - Returns: `false` if it was marked before.
   mutating func markImport(of name: String) throws -> Bool {
     let imports = DefaultsSuite.importsNamespace
     guard try entries.bytes(forKey: name, in: imports) == nil else { return false }

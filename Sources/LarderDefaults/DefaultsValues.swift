@@ -4,12 +4,12 @@
 
 package import LarderEngine
 
-/// What is stored for a key, not decoded yet.
+/// The stored value of a key, not yet decoded.
 public struct DefaultsEntry: Sendable {
   let key: String
   let stored: StoredValue
 
-  /// The value.
+  /// Decodes the value.
   ///
   /// - Throws: ``DefaultsError``.
   public func value<Value: Decodable>(_ type: Value.Type) throws -> Value {
@@ -17,22 +17,21 @@ public struct DefaultsEntry: Sendable {
   }
 }
 
-/// The values of a key, as they become: the present one first, then the newest after each change by
-/// any process.
+/// The current value of a key, then its newest value after each change by any process.
 ///
-/// Values nobody came to see are left out, and what is stored again unchanged is not repeated. The
-/// sequence ends when the defaults are closed or the task is cancelled, and with an error when
-/// something is stored that cannot be read.
+/// Values that are replaced before the iterator requests them are left out, and a write of an equal
+/// value is not reported. The sequence ends when the defaults are closed or the task is cancelled. It
+/// throws if the stored value cannot be read.
 public struct DefaultsValues<Value: Codable & Sendable>: AsyncSequence, Sendable {
   public typealias Element = Value
 
   let defaults: Defaults
   let key: DefaultsKey<Value>
 
-  /// What waits for the next value.
+  /// The iterator of the sequence.
   public struct AsyncIterator: AsyncIteratorProtocol {
     let key: DefaultsKey<Value>
-    /// Kept: the sequence would end with the last reference to them.
+    /// Retained, because the sequence ends when the last reference to the defaults is released.
     private let defaults: Defaults
     private var entries: DefaultsEntries.AsyncIterator
 
@@ -42,7 +41,9 @@ public struct DefaultsValues<Value: Codable & Sendable>: AsyncSequence, Sendable
       entries = values.defaults.entries(forKey: key.name).makeAsyncIterator()
     }
 
-    /// The next value; `nil`: the sequence is over.
+    /// Waits for the next value.
+    ///
+    /// - Returns: The value, or `nil` at the end of the sequence.
     public mutating func next() async throws -> Value? {
       guard let stored = try await entries.next() else { return nil }
       guard let stored else { return key.defaultValue }
@@ -53,7 +54,7 @@ public struct DefaultsValues<Value: Codable & Sendable>: AsyncSequence, Sendable
   public func makeAsyncIterator() -> AsyncIterator { AsyncIterator(self) }
 }
 
-/// What is stored for a key, as it becomes; `nil` while there is nothing.
+/// The stored value of a key and its later values; an element is `nil` while the key has none.
 package struct DefaultsEntries: AsyncSequence, Sendable {
   package typealias Element = StoredValue?
 
@@ -88,7 +89,8 @@ package struct DefaultsEntries: AsyncSequence, Sendable {
 }
 
 extension Defaults {
-  /// The value of a key as it is and as it becomes, whichever process changes it.
+  /// Returns the current value of a key, followed by its newest value after each change by any
+  /// process.
   ///
   /// ```swift
   /// for try await volume in defaults.values(of: .volume) {
@@ -101,7 +103,7 @@ extension Defaults {
     DefaultsValues(defaults: self, key: key)
   }
 
-  /// What is stored for a key, as it becomes.
+  /// Returns the stored value of a key and its later values.
   package func entries(forKey key: String) -> DefaultsEntries {
     DefaultsEntries(state: state, key: key)
   }

@@ -5,16 +5,17 @@
 internal import LarderEngine
 internal import Synchronization
 
-/// The keys of a suite that somebody watches.
+/// The observed keys of a suite.
 ///
-/// A key is held by its watches and goes with the last one: a program may have any number of keys.
+/// A key is retained by its observations and removed with the last one, because a program may use any
+/// number of keys.
 final class KeyWatches: Sendable {
   private struct Entry: Sendable {
     weak let watch: KeyWatch?
     let number: UInt64
   }
 
-  // By bytes: two texts that Swift calls equal may be two keys.
+  // By bytes: two strings that are equal in Swift may be two keys.
   private let entries = Mutex<[EncodedKey: Entry]>([:])
 
   func watch(of key: String, in store: DefaultsStore) -> KeyWatch {
@@ -27,7 +28,7 @@ final class KeyWatches: Sendable {
     }
   }
 
-  /// A watch has gone, unless another one came in its place.
+  /// Removes a watch that was deallocated, unless another one has replaced it.
   func forget(_ key: String, number: UInt64) {
     entries.withLock { entries in
       let key = EncodedKey(key)
@@ -35,7 +36,7 @@ final class KeyWatches: Sendable {
     }
   }
 
-  /// Ends all tasks; nobody hears anything from now on.
+  /// Ends all tasks, so that no observation is notified any more.
   func end() {
     let all = entries.withLock { entries in entries.values.compactMap(\.watch) }
     for watch in all { watch.end() }
@@ -44,12 +45,12 @@ final class KeyWatches: Sendable {
   var count: Int { entries.withLock { $0.count } }
 }
 
-/// A key of a suite as something that changes, by any process.
+/// A key of a suite as an observable source, which any process may change.
 ///
-/// While somebody watches, a task of its own waits for changes and tells them, one after the other.
+/// While the key has observations, a task waits for changes and reports them one at a time.
 final class KeyWatch: ObservableSource {
   private struct State {
-    /// What was seen last: by the task or, while there is none, when the value was last read.
+    /// The version that the task observed last or, without a task, the last read observed.
     var seen: DefaultsStore.ObservedVersion?
     var changes = 0
     var watches = WatchList()
@@ -111,7 +112,7 @@ final class KeyWatch: ObservableSource {
       let removed = state.watches.remove(observation)
       guard state.watches.isEmpty else { return (removed, nil as Task<Void, Never>?) }
       defer { state.task = nil }
-      // What was seen stays: who comes at this moment goes on from there.
+      // The observed version stays, so an observation added now continues from it.
       return (removed, state.task)
     }
     task?.cancel()
@@ -131,7 +132,7 @@ final class KeyWatch: ObservableSource {
     for observation in removed { observation.sourceEnded(self) }
   }
 
-  /// Waits for one change after the other. Holds the watch only while it tells one.
+  /// Waits for changes one at a time. Retains the watch only while it reports one.
   private static func run(
     after first: DefaultsStore.ObservedVersion, _ store: DefaultsStore, _ key: String,
     _ tell: @Sendable (DefaultsStore.ObservedVersion) -> Bool
@@ -143,7 +144,7 @@ final class KeyWatch: ObservableSource {
       let now: DefaultsStore.ObservedVersion
       do { now = try store.look(at: key) } catch {
         if store.store.hasClosed { return }
-        // Such as a lack of descriptors: what was missed is seen as soon as looking works again.
+        // For example without descriptors. A change in the meantime is reported once reads succeed.
         do { try await BlockingWork.sleep(for: .seconds(1)) } catch { return }
         continue
       }
@@ -153,7 +154,9 @@ final class KeyWatch: ObservableSource {
     }
   }
 
-  /// - Returns: Whether somebody still watches.
+  /// Notifies the observations of a change.
+  ///
+  /// - Returns: Whether there were any.
   private func tell(_ seen: DefaultsStore.ObservedVersion) -> Bool {
     let observations = state.withLock { state in
       state.seen = seen
@@ -166,7 +169,7 @@ final class KeyWatch: ObservableSource {
 }
 
 extension Defaults {
-  /// Tells who tracks the calling thread that a key is about to be read.
+  /// Records a read of a key with the tracker of the calling thread, if there is one.
   @usableFromInline func noteRead(of key: String) {
     guard let store = try? state.get(), !store.store.hasClosed else { return }
     AccessTracker.note(watches.watch(of: key, in: store))
@@ -174,6 +177,6 @@ extension Defaults {
 }
 
 extension Defaults: PropertyWatchable {
-  /// How many keys are known to be watched; for tests of what is left behind.
+  /// The number of observed keys, for tests of leaks.
   package var watchedKeyCount: Int { watches.count }
 }

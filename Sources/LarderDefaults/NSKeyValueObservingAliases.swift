@@ -3,11 +3,11 @@
 // SPDX-License-Identifier: Apache-2.0
 
 #if !canImport(ObjectiveC)
-  // Where there is no Objective-C, Foundation has none of these names, and code that used key-value
-  // observation still spells them.
+  // Without Objective-C, Foundation lacks these names, which code that used key-value observation
+  // contains.
 
-  /// The options of a watch, as Foundation calls them elsewhere.
+  /// The options of an observation, under Foundation's name.
   public typealias NSKeyValueObservingOptions = WatchOptions
-  /// A change, as Foundation calls it elsewhere.
+  /// A change, under Foundation's name.
   public typealias NSKeyValueObservedChange = WatchedChange
 #endif

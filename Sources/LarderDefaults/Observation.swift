@@ -5,29 +5,32 @@
 internal import LarderSystem
 internal import Synchronization
 
-/// One watch of one property of one object, whatever their types.
+/// An observation of one property of one object, independent of their types.
 protocol Observation: AnyObject, Sendable {
   var id: WatchID { get }
-  /// Which of all watches there ever were.
+  /// The serial number of the observation in this process.
   var number: UInt64 { get }
   var isActive: Bool { get }
-  /// Whether something can still change that it watches.
+  /// Whether the observation is attached to a source that can change.
   var isAttached: Bool { get }
-  /// Whether its object is gone, or going.
+  /// Whether the object was deallocated or is being deallocated.
   var isGone: Bool { get }
-  /// Whether it is of this very object: an address may have been used before.
+  /// Returns whether it observes this object. An address may have belonged to another object before.
   func watches(_ object: AnyObject) -> Bool
   func isOf(_ keyPath: AnyKeyPath, reading accesses: [TrackedRead]) -> Bool
-  /// Before a change that says so beforehand.
+  /// Called before a change by sources that announce their changes.
   func willChange()
-  /// After a change; `announced`: ``willChange()`` was called before it.
+  /// Called after a change.
+  ///
+  /// - Parameter announced: Whether ``willChange()`` was called before the change.
   func didChange(announced: Bool)
-  /// After a default has come to hold what `write` makes of it; `nil`: something unreadable.
+  /// Called after a default has changed to the content of `write`, or to an unreadable value if
+  /// `write` is `nil`.
   func didChange(by write: HandlerWrite?)
-  /// The handler is about to write this.
+  /// Records a write that the handler is about to make.
   func note(_ write: HandlerWrite)
   func end()
-  /// A source will never tell anything again.
+  /// Called when a source will report no more changes.
   func sourceEnded(_ source: any ObservableSource)
 }
 
@@ -36,14 +39,15 @@ extension Observation {
   var isOver: Bool { !isActive || isGone }
 }
 
-/// How a watch is called.
+/// The identifier of an observation.
 struct WatchID: Sendable, Hashable {
   let text: String
-  /// The file the watch stands in, for ids that were made automatically.
+  /// The source file of the call, for identifiers that were generated.
   let file: String?
 }
 
-/// A watch: attached to what the property reads, and held by that; it does not hold the object.
+/// An observation of a property. The sources that the property reads retain it; it does not retain
+/// the object.
 final class PropertyObservation<Object: AnyObject, Value>: Observation {
   typealias Handler = (Object, WatchedChange<Value>) -> Void
 
@@ -51,9 +55,9 @@ final class PropertyObservation<Object: AnyObject, Value>: Observation {
     var isActive = true
     var sources: [any ObservableSource] = []
     var old: UncheckedSendable<Value>?
-    /// The threads its handler runs on.
+    /// The threads on which its handler runs.
     var threads: Set<UInt64> = []
-    /// What its handler wrote and has not been seen yet.
+    /// The writes of its handler that were not yet observed.
     var ownWrites: [SuiteKey: HandlerWrite] = [:]
   }
 
@@ -64,7 +68,7 @@ final class PropertyObservation<Object: AnyObject, Value>: Observation {
   private let keyPath: UncheckedSendable<KeyPath<Object, Value>>
   private let options: WatchOptions
   private let handler: UncheckedSendable<Handler>
-  /// Whether the object, and so the handler, may be used on any thread.
+  /// Whether the object, and therefore the handler, may be used on any thread.
   private let isShared: Bool
   private let state = Mutex(State())
 
@@ -93,7 +97,7 @@ final class PropertyObservation<Object: AnyObject, Value>: Observation {
   func isOf(_ other: AnyKeyPath, reading accesses: [TrackedRead]) -> Bool {
     let keyPath: AnyKeyPath = keyPath.value
     if keyPath == other { return true }
-    // The same property by the name of another class has another key path. What it reads tells.
+    // The same property through another class has another key path, so the sources are compared.
     guard type(of: keyPath).rootType != type(of: other).rootType,
       type(of: keyPath).valueType == type(of: other).valueType, !accesses.isEmpty
     else { return false }
@@ -103,7 +107,7 @@ final class PropertyObservation<Object: AnyObject, Value>: Observation {
 
   // MARK: Changes
 
-  /// Attaches it; the handler runs at once if it is to see the initial value.
+  /// Attaches the observation. With the option `initial`, the handler runs at once.
   func start() {
     guard let object else { return }
     let (value, isOutdated) = read(object)
@@ -123,7 +127,7 @@ final class PropertyObservation<Object: AnyObject, Value>: Observation {
 
   func didChange(announced: Bool) {
     guard mayRun else { return }
-    // Whose object is gone is over, and is let go of.
+    // The object was deallocated, so the observation ends.
     guard let object else { return end() }
     let old = options.contains(.old) || options.contains(.prior) ? state.withLock { $0.old } : nil
     if !announced, options.contains(.prior), let old { callPrior(object, old.value) }
@@ -143,7 +147,7 @@ final class PropertyObservation<Object: AnyObject, Value>: Observation {
       return state.ownWrites.removeValue(forKey: write.place) == write
     }
     guard isOwn else { return didChange(announced: false) }
-    // Not called, but what was read is another value now.
+    // The handler is not called, but the property has another value now.
     guard mayRun, let object else { return }
     if read(object).isOutdated { didChange(announced: false) }
   }
@@ -161,7 +165,8 @@ final class PropertyObservation<Object: AnyObject, Value>: Observation {
     state.withLock { state in state.sources.removeAll { $0 === source } }
   }
 
-  /// Whether the handler may run: not after the end, and not within itself.
+  /// Whether the handler may run: the observation has not ended, and the handler is not running on
+  /// this thread.
   private var mayRun: Bool {
     let thread = OSThread.token
     return state.withLock { $0.isActive && !$0.threads.contains(thread) }
@@ -181,9 +186,9 @@ final class PropertyObservation<Object: AnyObject, Value>: Observation {
     _ = state.withLock { $0.threads.remove(thread) }
   }
 
-  /// Reads the property and attaches itself to all that it read, and to nothing else.
+  /// Reads the property and attaches the observation to exactly the sources that were read.
   ///
-  /// - Returns: The value, and whether it has changed meanwhile.
+  /// - Returns: The value, and whether it has changed since the read.
   private func read(_ object: Object) -> (value: Value, isOutdated: Bool) {
     let (value, all) = AccessTracker.track { object[keyPath: keyPath.value] }
     let accesses = all.filter { isShared || !$0.source.isCrossThread }
@@ -204,7 +209,7 @@ final class PropertyObservation<Object: AnyObject, Value>: Observation {
       let isNew = !known.contains(ObjectIdentifier(access.source))
       if access.source.add(self, since: access.mark), isNew { isOutdated = true }
     }
-    // Ended on another thread meanwhile: what was attached is detached by the last who sees it.
+    // Another thread may have ended the observation in the meantime; both threads detach it.
     if !self.isActive { for source in now { source.remove(self) } }
     return (value, isOutdated)
   }

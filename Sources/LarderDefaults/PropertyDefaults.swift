@@ -2,7 +2,7 @@
 // Copyright 2026 the Larder authors. Licensed under Apache-2.0.
 // SPDX-License-Identifier: Apache-2.0
 
-/// What groups properties that ``Defaults`` keep.
+/// A group of properties that ``Defaults`` store.
 ///
 /// ```swift
 /// extension Defaults: PropertyDefaults {
@@ -13,18 +13,18 @@
 /// Defaults.shared.theme = "dark"
 /// ```
 ///
-/// The key of a property is its name, so the compiler sees to it that a suite has no key twice. A
-/// protocol of one's own that refines this one gives properties to a part of a program: `private` or
-/// `fileprivate` ones are nobody else's.
+/// The key of a property is its name, so the compiler rejects duplicate keys. A protocol that refines
+/// this one declares properties of a part of a program; `private` and `fileprivate` properties are
+/// visible only there.
 ///
-/// Larder itself does not declare `extension Defaults: PropertyDefaults`: that is the program's to
-/// say, once.
+/// Larder does not declare `extension Defaults: PropertyDefaults`. The program declares it, once.
 public protocol PropertyDefaults {}
 
 extension Defaults {
-  /// The value of the property this is called in, or of `key`; `nil` when there is none.
+  /// Returns the value of the calling property, or of `key`, or `nil` if it has none.
   ///
-  /// Errors go to ``onError(_:)``. What is stored as another type reads as `nil` and stays.
+  /// Errors are reported to ``onError(_:)``. A stored value of another type reads as `nil` and is
+  /// unchanged.
   @inlinable
   public func get<Value: Codable & Sendable>(key: String = #function) -> Value? {
     do { return try value(Value.self, forKey: key) } catch {
@@ -33,10 +33,11 @@ extension Defaults {
     }
   }
 
-  /// The value of the property, or of `key`; where there is none, the default, which is stored.
+  /// Returns the value of the calling property, or of `key`. If it has none, stores and returns the
+  /// default.
   ///
-  /// What is stored as another type, or cannot be read, stays as it is: the default is returned
-  /// and the error goes to ``onError(_:)``.
+  /// A stored value of another type, or one that cannot be read, is unchanged: the result is the
+  /// default, and the error is reported to ``onError(_:)``.
   @inlinable
   public func get<Value: Codable & Sendable>(
     or initial: Value, key: String = #function
@@ -50,8 +51,8 @@ extension Defaults {
     }
   }
 
-  /// The value of the property, or of `key`; where there is none, the default (if it is one), which
-  /// is stored.
+  /// Returns the value of the calling property, or of `key`. If it has none, stores and returns the
+  /// default, unless that is `nil`.
   @inlinable
   public func get<Value: Codable & Sendable>(
     or initial: Value?, key: String = #function
@@ -60,9 +61,9 @@ extension Defaults {
     return .some(get(or: initial, key: key))
   }
 
-  /// Stores the value of the property this is called in, or of `key`; `nil` removes it.
+  /// Stores the value of the calling property, or of `key`. A `nil` value removes the key.
   ///
-  /// One commit, as `setValue(_:forKey:)`. Errors go to ``onError(_:)``.
+  /// Each call is one commit, as with `setValue(_:forKey:)`. Errors are reported to ``onError(_:)``.
   public func set<Value: Codable & Sendable>(_ newValue: Value?, key: String = #function) {
     do {
       if let newValue {
@@ -73,7 +74,7 @@ extension Defaults {
     } catch { report(error) }
   }
 
-  /// Stores the value of the property, or of `key`; instead of `nil`, the default.
+  /// Stores the value of the calling property, or of `key`. A `nil` value stores the default.
   public func set<Value: Codable & Sendable>(
     _ newValue: Value?, or initial: Value, key: String = #function
   ) {

@@ -19,14 +19,15 @@ internal import LarderEngine
 //   real            double                real (a Float too)
 //   boolean         boolean               boolean
 //   date            date                  date
-//   data            bytes, or JSON (1)    data; JSON becomes what it says
+//   data            bytes, or JSON (1)    data; JSON as its values
 //   array, dict     CBOR                  array, dict
 //
-// (1) PropertyKit keeps whatever `UserDefaults` has no type for as data with JSON in it. An import
-// that is told so stores data that is JSON under the codec of JSON, and any Codable type reads it.
+// (1) PropertyKit stores values for which `UserDefaults` has no type as data that contains JSON. With
+// `dataHoldsJSON`, an import stores such data with the JSON codec, and any Codable type reads it.
 //
-// A UUID is written as its text. It is read from it again, as is all that is coded as a text or number. What CBOR has and a property list has not (null in an array, keys
-// that are no text) is an error that names the key; a field that is null is left out.
+// A UUID is written as a string and read from it again, as are all types that encode themselves as
+// one string or number. Values that CBOR has and a property list lacks (null in an array, keys that
+// are not strings) are errors that name the key; a field that is null is left out.
 
 /// A value of a property list.
 enum PropertyListValue: Sendable, Hashable {
@@ -97,7 +98,7 @@ extension PropertyListValue: Codable {
 }
 
 extension PropertyListValue {
-  /// What it is stored as.
+  /// Returns the content to store.
   func content(key: String, dataHoldsJSON: Bool) throws -> DefaultsContent {
     switch self {
     case .string(let value): return try Self.content(value, key)
@@ -124,7 +125,7 @@ extension PropertyListValue {
     return content
   }
 
-  /// The value of an entry.
+  /// Decodes the value of an entry.
   init(_ stored: StoredValue, key: String) throws {
     let codec = CodecIdentifier(rawValue: stored.codec)
     func read<Value: Decodable>(_ type: Value.Type) throws -> Value {
@@ -164,7 +165,7 @@ extension PropertyListValue {
       "A property list cannot hold the value: \(reason). Remove the key, or export without it.")
   }
 
-  /// The value of an item; `nil`: null.
+  /// Converts a CBOR item. The result is `nil` for null.
   private init?(_ value: CBORValue, key: String) throws {
     switch value {
     case .text(let text): self = .string(text)
@@ -183,13 +184,13 @@ extension PropertyListValue {
     case .array(let items):
       self = .array(
         try items.map {
-          try Self($0, key: key) ?? { throw Self.refused(key, "an array has null in it") }()
+          try Self($0, key: key) ?? { throw Self.refused(key, "an array contains null") }()
         })
     case .map(let pairs):
       var fields: [String: PropertyListValue] = [:]
       for pair in pairs {
         guard case .text(let name) = pair.key else {
-          throw Self.refused(key, "a dictionary has keys that are no text")
+          throw Self.refused(key, "a dictionary has keys that are not strings")
         }
         fields[name] = try Self(pair.value, key: key)
       }

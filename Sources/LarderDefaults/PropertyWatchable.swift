@@ -2,7 +2,7 @@
 // Copyright 2026 the Larder authors. Licensed under Apache-2.0.
 // SPDX-License-Identifier: Apache-2.0
 
-/// An object whose properties can be watched by key path.
+/// An object whose properties can be observed by key path.
 ///
 /// ```swift
 /// final class Player: PropertyWatchable {
@@ -16,65 +16,66 @@
 /// }
 /// ```
 ///
-/// What can be watched: properties that are ``Watched``, inherited ones too, and computed ones that
-/// read such properties, of this object or of others. ``Defaults`` are watchable themselves; there,
-/// and in properties of `Sendable` objects that read defaults, changes by other processes are heard
-/// as well.
+/// Observable properties are ``Watched`` properties, including inherited ones, and computed
+/// properties that read them, of this object or of others. ``Defaults`` are observable too. Their
+/// properties, and properties of `Sendable` objects that read defaults, also report changes by other
+/// processes.
 ///
-/// **When handlers run.** A change of a ``Watched`` property runs them on the changing thread, before
-/// the assignment returns, in the order of their watches, also when the new value equals the old
-/// one. A change of a default, by any process, this one included, runs them on a thread of Swift's
-/// pool soon after the commit, one change after the other, the newest value only, and not when the
-/// same is stored again.
+/// **Calls of handlers.** A change of a ``Watched`` property runs its handlers on the changing
+/// thread, before the assignment returns, in the order of their registration, also if the new value
+/// equals the old one. A change of a default by any process, including this one, runs them on a
+/// thread of Swift's cooperative pool soon after the commit, one change at a time, with the newest
+/// value only, and not if the stored value is equal.
 ///
-/// **What a handler may do.** Anything, such as to end watches, or to let go of the object or close
-/// the defaults it watches. It is not called for what changes on its thread while it runs: a handler
-/// that sets the property it watches is not called for that, and other handlers are. That holds for
-/// a default as well, whose change is heard of later. One that ends its own watch is not called
-/// again. Two handlers that answer each other's change of a default go on for ever.
+/// **Permitted calls.** A handler may call anything, for example end observations, release the
+/// object, or close the defaults that it observes. It is not called for changes on its thread while
+/// it runs: a handler that sets its property is not called for that change; other handlers are. The
+/// same applies to a default, whose change is reported later. A handler that ends its observation is
+/// not called again. Two handlers that answer each other's change of a default run forever.
 ///
-/// **What is held.** A watch does not hold the object; it ends with it. What the handler captures is
-/// held until then: use the object it is given, because a handler that captures the object keeps it
-/// alive until the watch is ended. A watch of something that outlives the object lets go of what it
-/// captures at its next change, when others watch it, or when the object ends its watches in its
-/// `deinit`; never does a source keep more than twice the watches that are alive, and a few.
+/// **Lifetime.** An observation does not retain the object and ends with it. Values that the handler
+/// captures are retained until then: use the object that it receives, because a handler that captures
+/// the object keeps it alive until the observation ends. An observation of a source that outlives the
+/// object releases the captured values at the source's next change, when other observations are added
+/// to it, or when the object ends its observations in its `deinit`. A source retains at most twice the
+/// number of live observations and 16 more.
 public protocol PropertyWatchable: AnyObject {}
 
-/// When a handler runs and what it is given. The new value is always there.
+/// The calls of a handler and their arguments. The new value is always included.
 public struct WatchOptions: OptionSet, Sendable, Hashable {
   /// The bits, as in `NSKeyValueObservingOptions`.
   public let rawValue: UInt
-  /// Makes options of their bits.
+  /// Creates options from their bits.
   public init(rawValue: UInt) { self.rawValue = rawValue }
 
-  /// The new value is wanted. It always comes.
+  /// Include the new value, which is always included.
   public static let new = WatchOptions(rawValue: 1)
-  /// The value before the change is wanted. For defaults: the last that was seen.
+  /// Include the value before the change. For defaults, that is the last observed value.
   public static let old = WatchOptions(rawValue: 2)
-  /// The handler runs within `watch` already.
+  /// Call the handler inside `watch` too.
   public static let initial = WatchOptions(rawValue: 4)
-  /// The handler also runs before each change, with ``WatchedChange/isPrior``. For defaults, which
-  /// others change: right before it runs for the change.
+  /// Call the handler before each change too, with ``WatchedChange/isPrior``. For defaults, which
+  /// other processes change, that call occurs immediately before the call for the change.
   public static let prior = WatchOptions(rawValue: 8)
 }
 
-/// What a handler is told of a change.
+/// A change, as passed to a handler.
 public struct WatchedChange<Value> {
-  /// The value now; `nil` before the change.
+  /// The new value, or `nil` before the change.
   public let newValue: Value?
-  /// The value before, with ``WatchOptions/old``.
+  /// The value before the change, with ``WatchOptions/old``.
   public let oldValue: Value?
-  /// Whether the change is still to come.
+  /// Whether the call precedes the change.
   public let isPrior: Bool
 }
 
 extension WatchedChange: Sendable where Value: Sendable {}
 
-/// A watch, to be looked at or ended.
+/// A reference to an observation.
 public struct PropertyWatcherInfo: Sendable {
-  /// The id it was given, or got of the place it stands at.
+  /// The identifier that the caller passed, or one generated from the source location.
   public let id: String
-  /// Whether the id was made of the place in the source.
+  /// Whether the identifier was generated from the source location.
   public let isAutomatic: Bool
   private weak var observation: (any Observation)?
 
@@ -84,11 +85,11 @@ public struct PropertyWatcherInfo: Sendable {
     self.observation = observation
   }
 
-  /// Whether it can still be called. `false` from the beginning: the property reads nothing that
-  /// can be watched.
+  /// Whether the handler can still be called. It is `false` from the start if the property reads no
+  /// observable source.
   public var isWatching: Bool { observation?.isAttached ?? false }
 
-  /// Ends the watch. Idempotent.
+  /// Ends the observation. A second call has no effect.
   public func unwatch() { observation?.end() }
 }
 
@@ -125,9 +126,9 @@ extension PropertyWatchable {
 }
 
 extension PropertyWatchable where Self: Sendable {
-  /// Runs a handler after each change of a property, on whichever thread it happens.
+  /// Runs a handler after each change of a property, on the thread of the change.
   ///
-  /// Properties that read ``Defaults`` are heard of changes by other processes.
+  /// Properties that read ``Defaults`` also report changes by other processes.
   @discardableResult
   public func watch<Value>(
     _ keyPath: any KeyPath<Self, Value> & Sendable, _file: String = #fileID,
@@ -139,7 +140,7 @@ extension PropertyWatchable where Self: Sendable {
     return startWatch(keyPath, id, options, isShared: true, changeHandler)
   }
 
-  /// Runs a handler after each change of a property, on whichever thread it happens.
+  /// Runs a handler after each change of a property, on the thread of the change.
   @discardableResult
   public func watch<Value>(
     _ keyPath: any KeyPath<Self, Value> & Sendable, _file: String = #fileID,

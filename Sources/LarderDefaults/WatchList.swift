@@ -2,15 +2,15 @@
 // Copyright 2026 the Larder authors. Licensed under Apache-2.0.
 // SPDX-License-Identifier: Apache-2.0
 
-/// The watches of one source, in the order they came.
+/// The observations of one source, in the order of their registration.
 ///
-/// A watch of an object that has gone says so only when it is asked, and a source that lives long and
-/// changes seldom would keep them all. So the list is swept when it has twice the watches that were
-/// left by the sweep before: it never has more than twice the living ones and a few, and adding one
-/// costs the same however many there are.
+/// An observation of a deallocated object is found only by a check, so a source that lives long and
+/// changes rarely would retain all of them. The list is swept when it has twice the observations that
+/// the previous sweep left: it never has more than twice the live ones and 16 more, and the amortised
+/// cost of adding one is constant.
 ///
-/// Asking whether an object is there holds it for a moment, and its `deinit` may be anything: sweeping
-/// is done by the owner, outside of its lock, in the steps `startSweep`, `isOver`, `remove`.
+/// The check retains the object briefly, so it may run the object's `deinit`, which is user code. The
+/// owner therefore sweeps outside its lock, in the steps `startSweep`, `isOver`, `remove`.
 struct WatchList: Sendable {
   private var slots: [(any Observation)?] = []
   private var positions: [ObjectIdentifier: Int] = [:]
@@ -23,7 +23,7 @@ struct WatchList: Sendable {
   /// The oldest first.
   var all: [any Observation] { slots.compactMap { $0 } }
 
-  /// Adds a watch unless it is there.
+  /// Adds an observation unless the list contains it.
   mutating func add(_ observation: any Observation) {
     let id = ObjectIdentifier(observation)
     guard positions[id] == nil else { return }
@@ -31,7 +31,7 @@ struct WatchList: Sendable {
     slots.append(observation)
   }
 
-  /// Removes a watch. What is returned is to be let go of outside of the lock.
+  /// Removes an observation and returns it. The caller releases it outside the lock.
   mutating func remove(_ observation: any Observation) -> (any Observation)? {
     guard let position = positions.removeValue(forKey: ObjectIdentifier(observation)) else {
       return nil
@@ -49,14 +49,14 @@ struct WatchList: Sendable {
     return all
   }
 
-  /// What has to be asked whether it is over; `nil`: it is not time yet.
+  /// Returns the observations to check for their end, or `nil` if no sweep is due.
   mutating func startSweep() -> [any Observation]? {
     guard count >= sweepCount else { return nil }
     sweepCount = .max
     return all
   }
 
-  /// Ends what ``startSweep()`` began, after what is over was removed.
+  /// Ends the sweep of ``startSweep()``, after the ended observations were removed.
   mutating func endSweep() { sweepCount = max(WatchList.fewest, 2 * count) }
 
   private mutating func closeGaps() {

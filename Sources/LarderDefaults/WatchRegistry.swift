@@ -4,10 +4,9 @@
 
 internal import Synchronization
 
-/// Which watches an object has. It holds neither: a watch is held by what it is attached to.
+/// The observations of each object. The registry retains neither: the sources retain an observation.
 ///
-/// Looking up and removing take no longer the more watches an object has, so that an object that
-/// everybody watches is no burden to the last.
+/// The cost of a lookup and of a removal does not depend on the number of observations of an object.
 enum WatchRegistry {
   private struct Entry: Sendable {
     weak let observation: (any Observation)?
@@ -15,7 +14,7 @@ enum WatchRegistry {
   }
 
   private struct Watches: Sendable {
-    /// Whose they are: another object may be where a former one was.
+    /// The object; another object may have the address of a deallocated one.
     let owner: WeakUncheckedSendable<AnyObject>
     var entries: [UInt64: Entry] = [:]
     var numbers: [WatchID: Set<UInt64>] = [:]
@@ -23,10 +22,10 @@ enum WatchRegistry {
 
   private static let objects = Mutex<[ObjectIdentifier: Watches]>([:])
 
-  /// The watches of an object, the oldest first: all, or those with an id.
+  /// Returns the observations of an object, the oldest first: all, or those with an identifier.
   ///
-  /// - Parameter includingGone: Also those whose object is gone. An object that looks for its
-  ///   watches in its own `deinit` is.
+  /// - Parameter includingGone: Whether to include observations of an object that is being
+  ///   deallocated, such as one that searches for them in its `deinit`.
   static func observations(
     of object: AnyObject, id: WatchID? = nil, includingGone: Bool = false
   ) -> [any Observation] {
@@ -67,12 +66,12 @@ enum WatchRegistry {
 
   private static let lastNumber = Atomic<UInt64>(0)
 
-  /// A number no watch had before: addresses are used again, and would name another watch.
+  /// Returns a number that no observation had before. Addresses are reused and would be ambiguous.
   static func newNumber() -> UInt64 {
     lastNumber.wrappingAdd(1, ordering: .relaxed).newValue
   }
 
-  /// How many watches of an object are known; for tests of what is left behind.
+  /// Returns the number of observations of an object, for tests of leaks.
   static func count(of object: AnyObject) -> Int {
     objects.withLock { $0[ObjectIdentifier(object)]?.entries.count ?? 0 }
   }

@@ -4,7 +4,7 @@
 
 internal import Synchronization
 
-/// A property whose changes can be watched by key path, on every platform.
+/// A property whose changes can be observed by key path, on every platform.
 ///
 /// ```swift
 /// final class Player: PropertyWatchable {
@@ -17,14 +17,14 @@ internal import Synchronization
 /// player.volume = 0                    // prints true before it returns
 /// ```
 ///
-/// Reading and writing are each whole, on any thread; `property += 1` is a read and then a write.
-/// A write runs the handlers on its own thread before it returns, outside of all locks, and also
-/// when the new value equals the old one.
+/// A read and a write are each atomic, on any thread; `property += 1` is a read followed by a write.
+/// A write runs the handlers on the writing thread before it returns, outside all locks, also if the
+/// new value equals the old one.
 @propertyWrapper
 public struct Watched<Value> {
   private let box: WatchedBox<Value>
 
-  /// Starts with a value.
+  /// Creates a property with an initial value.
   public init(wrappedValue: Value) { box = WatchedBox(wrappedValue) }
 
   /// The value.
@@ -34,21 +34,21 @@ public struct Watched<Value> {
   }
 }
 
-/// A value that is passed on where the compiler cannot see that it may be.
-// Sendable: whoever may touch the object may touch its watched values and run its handlers, and
-// nobody else gets at them. Sources of other threads are attached for Sendable objects only, whose
-// handlers are Sendable by their type.
+/// A value that crosses isolation boundaries which the compiler cannot prove safe.
+// Sendable: only code that may access the object accesses its observed values and runs its handlers.
+// Sources of other threads are attached for Sendable objects only, whose handlers are Sendable by
+// their type.
 struct UncheckedSendable<Value>: @unchecked Sendable {
   var value: Value
 }
 
-/// The same for an object that is not to be held.
-// Sendable: as Carried.
+/// A weak reference that crosses such boundaries.
+// Sendable: as UncheckedSendable.
 struct WeakUncheckedSendable<Object: AnyObject>: @unchecked Sendable {
   weak var object: Object?
 }
 
-/// The storage of a watched property, and who watches it.
+/// The storage of an observed property, and its observations.
 final class WatchedBox<Value>: ObservableSource {
   private struct State: Sendable {
     var value: UncheckedSendable<Value>
@@ -73,7 +73,7 @@ final class WatchedBox<Value>: ObservableSource {
     set {
       for observation in state.withLock({ $0.watches.all }) { observation.willChange() }
       let new = UncheckedSendable(value: newValue)
-      // The old value is let go outside the lock: its deinit may be anything.
+      // The old value is released outside the lock: its deinit may run any code.
       let (old, observations) = state.withLock { state in
         let old = state.value
         state.value = new
@@ -101,7 +101,7 @@ final class WatchedBox<Value>: ObservableSource {
 
   func remove(_ observation: any Observation) {
     let removed = state.withLock { $0.watches.remove(observation) }
-    // Let go of outside the lock.
+    // Released outside the lock.
     withExtendedLifetime(removed) {}
   }
 
@@ -109,6 +109,6 @@ final class WatchedBox<Value>: ObservableSource {
 }
 
 extension Watched {
-  /// How many watches the property holds; for tests of what is left behind.
+  /// The number of observations of the property, for tests of leaks.
   package var watchCount: Int { box.watchCount }
 }
