@@ -7,8 +7,8 @@ internal import LarderEngine
 internal import LarderLMDB
 internal import LarderSystem
 
-// Objects keep type number, sequence and schema version; ids and index entries are made anew from
-// what the records carry, and the books are counted.
+// Objects keep type identifier, sequence number and schema version. Ids and index entries are
+// rebuilt from the records, and the counters are recounted.
 
 extension GenerationWriter {
   /// Adds an object, unless a newer one of the same id or the same place is there.
@@ -134,7 +134,7 @@ extension GenerationWriter {
         books.nextSequence = max(books.nextSequence, min(old.nextSequence, 1 << 62))
         books.budget = old.budget
         books.mostObjects = old.mostObjects
-        // What eviction takes its samples from is made anew when it is missed.
+        // The index for eviction samples is rebuilt when it is missing.
       }
       try transaction!.put(
         books.encoded(), forKey: ObjectTypeCounters.key(type.number), in: .main)

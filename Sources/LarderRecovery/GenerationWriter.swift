@@ -7,20 +7,21 @@ internal import LarderEngine
 internal import LarderLMDB
 internal import LarderSystem
 
-// Entries come one by one, in any order, from wherever they were read. What is built is what a store
-// would have become that was given them as writes: every key under its hash, large ones in chunks,
-// a deadline for each that expires, exact books. Of two entries of one key the newer stays.
+// Entries arrive one at a time, in any order and from any source. The result equals a store into
+// which the same entries were written: every key under its hash, large values in chunks, an expiry
+// record for each entry that expires, exact counters. Of two entries with one key the newer
+// remains.
 //
-// The directory belongs to the filler alone until it is put in force, so nothing in it needs a stamp,
-// and no commit waits for the disk: one that is kept is synchronised once, at the end. Commits
-// only bound what a transaction holds in memory.
+// Only the writer uses the directory until the generation is current, so no entry needs a stamp and
+// no commit waits for the disk: a durable generation is synchronized once, at the end. Commits only
+// bound the memory that a transaction needs.
 //
-// Entries keep the label they were written under; the generation's own label, which its table begins
-// with, is higher.
+// Entries keep the commit version under which they were written. The generation's own commit
+// version, with which its table starts, is higher.
 
-/// Builds a generation out of entries, in a directory of its own.
+/// A writer that builds a generation from entries in a separate directory.
 final class GenerationWriter {
-  /// An entry as it was, whoever had it.
+  /// An entry with the metadata of its source.
   struct Entry {
     let key: EncodedKey
     let payload: [UInt8]
@@ -38,7 +39,7 @@ final class GenerationWriter {
   private var chunks: TableHandle { tables.chunks }
   private var expiries: TableHandle { tables.expiries }
   var transaction: WriteTransaction?
-  /// What was counted of each type of objects.
+  /// The counters of each object type.
   var objectBooks: [UInt32: ObjectTypeCounters] = [:]
   private(set) var totals = StoreTotals()
   private var spaces: [[UInt8]: FilledSpace] = [:]
@@ -78,7 +79,7 @@ final class GenerationWriter {
     self.environment = environment
   }
 
-  /// Gives up what was built; the directory is the caller's to remove.
+  /// Abandons the generation. The caller removes the directory.
   func abandon() {
     transaction = nil
     environment.close()
@@ -255,7 +256,7 @@ final class GenerationWriter {
   /// - Returns: How many.
   func trim() throws -> Int {
     let before = totals.entries
-    // Again for what stands behind another one in a record that was changed.
+    // Each pass removes at most one entry per record, because a removal shifts the later entries.
     while meta.budget > 0, totals.bytes > meta.budget { try trimOnce() }
     return Int(before - totals.entries)
   }
@@ -300,8 +301,8 @@ final class GenerationWriter {
     pendingBytes = 0
   }
 
-  /// Completes the generation: books, files beside the data; on the disk, if it is a durable one.
-  /// Nothing else may be called afterwards.
+  /// Completes the generation: counters and support files. Synchronizes them if the store survives
+  /// system crashes. No other method may be called afterwards.
   func finish(with builder: GenerationBuilder, inheriting old: SharedTable? = nil) throws {
     try commit()
     do {

@@ -4,12 +4,13 @@
 
 package import LarderSystem
 
-/// `CURRENT`: which generation is in force.
+/// The file `CURRENT`, which names the current generation of a store.
 package enum CurrentPointer {
-  /// The number `CURRENT` names; `nil` when it is missing or garbled.
+  /// Reads the number of the current generation.
   ///
-  /// - Throws: When it cannot be read for another reason, such as a lack of descriptors: that must
-  ///   never be taken for a store that is not there.
+  /// - Returns: The number, or `nil` if `CURRENT` is missing or damaged.
+  /// - Throws: `SystemError` if the file cannot be read for another reason, such as a lack of
+  ///   descriptors. The caller must not treat that as a missing store.
   package static func read(in directory: StoreDirectory) throws(SystemError) -> UInt64? {
     do throws(SystemError) {
       let file = try OwnedFile(path: directory.current, writable: false)
@@ -32,7 +33,7 @@ package enum CurrentPointer {
     return number
   }
 
-  /// Whether a generation can have this number: labels have room for a million.
+  /// Whether a generation can have this number: commit versions have room for a million.
   static func isPossible(_ number: UInt64) -> Bool { number > 0 && number < 1 << 20 }
 
   package static func text(_ number: UInt64) -> String {
@@ -52,7 +53,7 @@ package enum CurrentPointer {
     try file.truncate(to: 0)
     try file.write(Array(text(number).utf8), at: 0)
     if synchronous { try file.synchronize() }
-    // A directory in its place is the one thing a rename does not replace.
+    // `rename` replaces everything except a directory.
     if let status = try FileSystem.status(of: directory.current, followingLinks: false),
       status.isDirectory
     {
@@ -62,14 +63,14 @@ package enum CurrentPointer {
     if synchronous { try FileSystem.synchronizeDirectory(directory.root) }
   }
 
-  /// The number of a generation's directory; `nil`: it is the name of something else.
+  /// Returns the number of the generation directory `name`, or `nil` for any other name.
   package static func generation(named name: String) -> UInt64? {
     guard name.hasPrefix("g-"), let number = UInt64(name.dropFirst(2)), name == "g-\(number)"
     else { return nil }
     return number
   }
 
-  /// The numbers of the generation directories there are, in order.
+  /// Returns the numbers of the existing generation directories in ascending order.
   package static func generations(
     in directory: StoreDirectory
   ) throws(SystemError) -> [UInt64] {

@@ -9,10 +9,11 @@ internal import Synchronization
 /// Control flow inside the engine: the operation has to start again in another generation.
 package enum EngineSignal: Error { case generationChanged }
 
-/// One generation of a store, open in this process: the environment, its tables, the shared table.
+/// One generation of a store, open in this process: the environment, its tables and the
+/// shared-memory table.
 ///
-/// It stays what it is until it is closed. When it is condemned, `StoreCore` opens its successor
-/// and every operation that met the signal starts again there.
+/// It does not change until it is closed. When it is fenced, `StoreCore` opens the current
+/// generation, and every operation that received ``EngineSignal`` starts again there.
 package final class Generation: Sendable {
   // Fixed at open.
   package let directory: StoreDirectory
@@ -29,24 +30,25 @@ package final class Generation: Sendable {
   let environment: EnvironmentHandle
   let presence: OwnedFile
   let pool: ReaderPool
-  /// Where entries that were read lie in the map; `nil`: there was no memory for that.
+  /// The location cache, or `nil` if its memory could not be allocated.
   let places: RecordLocationCache?
-  /// Of a relaxed store.
+  /// The checkpoint coordinator of a relaxed store.
   let keeper: CheckpointCoordinator?
-  /// Labels are LMDB's transaction ids plus this.
+  /// The generation base: commit versions are LMDB's transaction ids plus this value.
   package let versionBase: UInt64
 
-  /// Held by this process's writer from begin to commit, and by whoever closes.
+  /// The process writer lock. A writer holds it from begin to commit, and close holds it.
   let writerTurn = Atomic<Bool>(false)
   private let isClosed = Atomic<Bool>(false)
-  /// Whether this process has to open the same generation again, which other processes use on.
+  /// Whether this process must reopen the same generation, which other processes continue to use.
   let mustReopen = Atomic<Bool>(false)
-  /// The size of `data.mdb` at which to look who keeps it from being used again.
+  /// The size of `data.mdb` above which the growth check searches for a stalled reader.
   let growthCheckSize: Atomic<Int>
   let isGrowthNoted = Atomic<Bool>(false)
-  /// The books as the last commit of this process left them.
+  /// The totals after the last commit of this process.
   let books = Mutex<CachedTotals?>(nil)
-  /// When the status of `data.mdb` was last asked for by a transaction through the map.
+  /// The time, in milliseconds, at which a write-map transaction last read the status of
+  /// `data.mdb`.
   private let lastLook = Atomic<Int64>(0)
 
   var isClosing: Bool { isClosed.load(ordering: .acquiring) }
@@ -68,7 +70,7 @@ package final class Generation: Sendable {
     package let ids: TableHandle
     package let indexes: TableHandle
 
-    /// Makes them in a new environment.
+    /// Creates the tables in a new environment.
     package init(in transaction: inout WriteTransaction) throws(LMDBError) {
       entries = try transaction.makeTable(Generation.entriesName, keys: .integers)
       chunks = try transaction.makeTable(Generation.chunksName, keys: .integers)
@@ -78,7 +80,8 @@ package final class Generation: Sendable {
       indexes = try transaction.makeTable(ObjectFormat.indexesName, keys: .bytes)
     }
 
-    /// Opens them; `nil`: one is missing. The handles are good once the caller keeps them.
+    /// Opens the tables, or returns `nil` if one is missing. The handles are valid after the
+    /// caller calls `keepTables()`.
     init?(in transaction: borrowing ReadTransaction) throws(LMDBError) {
       guard
         let entries = try transaction.table(Generation.entriesName, keys: .integers),
@@ -123,20 +126,22 @@ package final class Generation: Sendable {
     pool = ReaderPool(usual: 2 * OSThread.coreCount, capacity: SharedTableLayout.insideCount - 1)
   }
 
-  /// What is kept in memory under commit versions of this generation is bound to this, not to
-  /// ``number``: commit versions of two stores say nothing of each other, even in one directory.
+  /// The identity of this generation for values cached in memory.
+  ///
+  /// Cached values are bound to it and not to ``number``, because commit versions of two stores
+  /// are not comparable, even if both stores used one directory.
   package var incarnation: UInt64 { table.incarnation }
 
   /// The path for system calls.
   package var path: String { directory.generation(number) }
-  /// The path that users know.
+  /// The path for messages.
   package var realPath: String { directory.realGeneration(number) }
 
   // MARK: Reading (R1 and R2 of the protocol)
 
-  /// Runs `body` in one snapshot, with the snapshot's label.
+  /// Runs `body` in one snapshot, with the snapshot's commit version.
   ///
-  /// The transaction comes from the pool and is given back at the end: nothing may wait in `body`.
+  /// The transaction belongs to the pool and returns to it at the end: `body` must not wait.
   @inline(__always)
   package func withSnapshot<R>(
     _ body: (borrowing ReadTransaction, UInt64) throws -> R
@@ -152,7 +157,7 @@ package final class Generation: Sendable {
       defer { reader.reset() }
       return try reader.withTransaction { try body($0, commitVersion) }
     } catch let error as LMDBError {
-      // A transaction that met an error is not used again.
+      // A transaction that failed is not used again.
       reader.drop()
       throw error
     }
@@ -168,7 +173,8 @@ package final class Generation: Sendable {
     throw EngineSignal.generationChanged
   }
 
-  /// Whether this thread is inside a read of it: then it cannot wait until all reads are over.
+  /// Whether this thread is inside a read of this generation. Such a thread must not wait for the
+  /// end of all reads.
   var isReadingOnCurrentThread: Bool { pool.isHeldByCurrentThread }
 
   private func renew(_ reader: PooledReader) throws -> UInt64 {
@@ -189,7 +195,8 @@ package final class Generation: Sendable {
     }
   }
 
-  /// Returns what a failed begin of a transaction means, which says nothing about the file.
+  /// Maps the error of a failed transaction begin to the error to throw. Such an error is not
+  /// evidence of damage.
   func explained(_ error: LMDBError) -> any Error {
     switch error.code {
     case .panic:
@@ -203,7 +210,7 @@ package final class Generation: Sendable {
     }
   }
 
-  /// Notes that LMDB refuses this environment: a commit of this process could not write its meta page.
+  /// Requests a reopen: LMDB rejects this environment after a commit failed to write its meta page.
   private func reopening() -> any Error {
     mustReopen.store(true, ordering: .releasing)
     return EngineSignal.generationChanged
@@ -218,48 +225,49 @@ package final class Generation: Sendable {
 
   // MARK: Health
 
-  /// Whether somebody removed or replaced the files of this generation.
+  /// Whether the files of this generation were removed or replaced.
   package var isOrphaned: Bool {
     guard let mapped = table.fileStatus, mapped.links > 0 else { return true }
     guard
-      // By the path that the next process takes, not through the directory that is held.
+      // Uses the path that the next process opens, not the held directory.
       let onDisk = (try? FileSystem.status(of: realPath + "/shared.table")) ?? nil,
       onDisk.identity == mapped.identity,
       (try? presence.status)?.links ?? 0 > 0
     else { return true }
-    // What cannot be read, for want of a descriptor perhaps, says nothing.
+    // A `CURRENT` that cannot be read, for example for lack of descriptors, proves nothing.
     guard let named = (try? CurrentPointer.read(in: directory)) ?? nil else { return false }
     return named != number
   }
 
-  /// The status of `data.mdb` now, for whoever holds the writer's turn or ``whileOpen(_:)``.
+  /// The present status of `data.mdb`. The caller holds the process writer lock or runs in
+  /// ``whileOpen(_:)``.
   var dataStatus: FileStatus? { FileSystem.status(ofDescriptor: environment.dataDescriptor) }
 
-  /// The size of `data.mdb` now, for the same.
+  /// The present size of `data.mdb` in bytes. Same precondition as ``dataStatus``.
   var dataSize: Int { dataStatus?.size ?? 0 }
 
-  /// Whether a transaction has to look at the file's status, in whose hands the writer's turn is.
+  /// Whether a transaction must read the file's status. The caller holds the process writer lock.
   func shouldCheckFileStatus(at milliseconds: Int64) -> Bool {
     guard environment.usesWriteMap else { return true }
     return lastLook.exchange(milliseconds, ordering: .relaxed) != milliseconds
   }
 
-  /// Whether the file is longer by now than the table knows, for the same.
+  /// Whether the file is longer than the table records. Same precondition as ``dataStatus``.
   var hasReservedMore: Bool { UInt64(environment.reservedBytes) > table.dataBytes }
 
-  /// Makes known that the file was changed by this process, for the same.
+  /// Records in the table that this process changed the file. Same precondition as ``dataStatus``.
   func recordChange() {
     guard let status = dataStatus else { return }
     table.raiseDataChanged(to: status.changed)
   }
 
-  /// Whether the last transaction of this process was written through the map. For tests, which know
-  /// that nobody else writes at the moment.
+  /// Whether the last transaction of this process used the write map. For tests in which no other
+  /// thread or process writes.
   package var usesWriteMap: Bool { environment.usesWriteMap }
 
-  /// Keeps the environment open for as long as `body` runs, which may wait for nothing.
+  /// Keeps the environment open while `body` runs. `body` must not wait.
   ///
-  /// Whoever closes waits for the readers of the pool: this counts as one, without a snapshot.
+  /// Close waits for the readers of the pool: this call counts as one, without a snapshot.
   package func whileOpen<R>(_ body: (EnvironmentHandle) throws -> R) throws -> R {
     let reader = try takeReader()
     defer { pool.giveBack(reader) }
@@ -284,7 +292,10 @@ package final class Generation: Sendable {
 
   // MARK: Closing
 
-  /// Takes the writer's turn of this process; `false`: not within the time.
+  /// Acquires the process writer lock.
+  ///
+  /// - Returns: `false` if the time has passed, or if the generation closes and `toClose` is
+  /// `false`.
   package func acquireProcessWriterLock(nanoseconds: UInt64 = .max / 4, toClose: Bool = false)
     -> Bool
   {
@@ -292,7 +303,7 @@ package final class Generation: Sendable {
     while !writerTurn.compareExchange(
       expected: false, desired: true, ordering: .acquiring
     ).exchanged {
-      // Who closes keeps the turn: whoever came for it has to move.
+      // Close never releases the lock, so a waiting writer must switch generations.
       if !toClose, isClosing { return false }
       let now = Clocks.monotonicNanoseconds()
       if now > deadline ?? .max { return false }
@@ -304,7 +315,7 @@ package final class Generation: Sendable {
 
   package func releaseProcessWriterLock() { writerTurn.store(false, ordering: .releasing) }
 
-  /// Closes what was opened and never used, by whoever holds the gate.
+  /// Closes a generation that was opened and never used. The caller holds the open lock.
   func closeUnused() {
     guard !isClosed.exchange(true, ordering: .acquiringAndReleasing) else { return }
     pool.close()
@@ -314,17 +325,17 @@ package final class Generation: Sendable {
     _ = try? presence.tryLock(.none, at: 0, count: 0)
   }
 
-  /// Closes the environment, under the gate. Idempotent.
+  /// Closes the environment while it holds the open lock. Idempotent.
   ///
-  /// A closer that is alone makes everything durable first and says so in `state`, so that the
-  /// next boot may trust the file.
+  /// The last process to close first makes everything durable and marks `state` clean, so that the
+  /// next boot can trust the file.
   func close(gateTimeout: Duration) {
     guard
       isClosed.compareExchange(expected: false, desired: true, ordering: .acquiringAndReleasing)
         .exchanged
     else { return }
     if ForkGuard.isForkedChild { return }
-    // Before the gate: nobody else shall wait for a long read of this process.
+    // Before the open lock: no other process may wait for a long read of this process.
     pool.close()
     guard let gate = try? OpenLock.enter(directory, timeout: gateTimeout) else {
       return DeferredGenerationCloses.add(self)
@@ -333,11 +344,12 @@ package final class Generation: Sendable {
     if !closeInGate() { DeferredGenerationCloses.add(self) }
   }
 
-  /// Closes the environment, whose readers have left, by whoever holds the gate.
+  /// Closes the environment after its readers have ended. The caller holds the open lock.
   ///
-  /// - Returns: `false` if the writer is stuck in another process's hands; nothing was touched then.
+  /// - Returns: `false` if the process writer lock cannot be acquired within one second, because
+  ///   another process stalls the writer. Nothing was changed then.
   func closeInGate() -> Bool {
-    // An error is one of the sync below: what is not known to be on the disk stays dirty.
+    // An injected error stands for a failed sync below: data that may be unsynced stays dirty.
     let canSynchronize = (try? fault(throwing: .closeGateTaken)) != nil
     guard acquireProcessWriterLock(nanoseconds: 1_000_000_000, toClose: true) else { return false }
     let alone = (try? presence.tryLock(.exclusive, at: PresenceLocks.everybody)) == true
@@ -356,7 +368,9 @@ package final class Generation: Sendable {
 }
 
 extension Generation {
-  /// Whether everything committed is on the disk, and of a relaxed store recorded.
+  /// Synchronizes all commits, and records a checkpoint of a relaxed store.
+  ///
+  /// - Returns: Whether that succeeded.
   private func synchronizeToClose() -> Bool {
     if table.hasFailedSync { return false }
     guard let keeper else { return (try? environment.synchronize()) != nil }
@@ -364,7 +378,7 @@ extension Generation {
   }
 }
 
-/// The bytes of `presence` and what a lock on each says.
+/// The bytes of `presence` and the meaning of a lock on each.
 package enum PresenceLocks {
   /// Read-locked by every process that has the generation open.
   package static let everybody: Int64 = 0

@@ -5,7 +5,7 @@
 package import LarderLMDB
 internal import LarderSystem
 
-/// Builds a new, empty generation completely, then puts it in force with one rename.
+/// A builder of new, empty generations: it completes one, then makes it current with one rename.
 package struct GenerationBuilder {
   let directory: StoreDirectory
   let options: StoreOptions
@@ -16,14 +16,14 @@ package struct GenerationBuilder {
   }
 
   package static let defaultCacheBudget = 256 << 20
-  /// What a new generation takes over from the one it replaces.
+  /// The values that a new generation inherits from the one that it replaces.
   struct InheritedState {
     var storeID: (UInt64, UInt64)
     var secret: (UInt64, UInt64)
     var budget: UInt64
   }
 
-  /// Under the gate.
+  /// Builds an empty generation and makes it current. The caller holds the open lock.
   func build(
     number: UInt64, heritage: InheritedState?, budget: UInt64? = nil
   ) throws(StoreError) {
@@ -91,14 +91,14 @@ package struct GenerationBuilder {
     try createSupportFiles(path, meta, closing: environment, inheriting: nil)
   }
 
-  /// One that makes no sense is refused when the store is open.
+  /// The requested checkpoint interval. Opening rejects an interval outside the range later.
   private var requestedInterval: UInt64 {
     let wanted = options.syncInterval.map { UInt64(clamping: $0.milliseconds) }
     return wanted.flatMap { StoreMeta.syncIntervals.contains($0) ? $0 : nil }
       ?? StoreMeta.usualSyncInterval
   }
 
-  /// Closes the environment of a new generation and makes the files beside it.
+  /// Closes the environment of a new generation and creates its other files.
   package func createSupportFiles(
     _ path: String, _ meta: StoreMeta, closing environment: EnvironmentHandle,
     inheriting old: SharedTable?
@@ -123,7 +123,7 @@ package struct GenerationBuilder {
     try state.write(to: path + "/state")
   }
 
-  /// Brings what was built to the disk and records it: a relaxed store has a record from the first.
+  /// Synchronizes the data file and records it: a relaxed store always has a checkpoint record.
   private func recordBuilt(_ meta: StoreMeta, in path: String) throws {
     let data = try OwnedFile(path: path + "/data.mdb")
     try data.synchronize()
@@ -136,7 +136,7 @@ package struct GenerationBuilder {
     try CheckpointFile.create(record, in: path)
   }
 
-  /// Makes the names of the files durable, not only what is in them.
+  /// Makes the names of the files durable in addition to their contents.
   private func synchronizeNames(in path: String) throws(SystemError) {
     try FileSystem.synchronizeDirectory(path)
     try FileSystem.synchronizeDirectory(directory.root)
@@ -151,10 +151,10 @@ package struct GenerationBuilder {
     try ownBlocks(in: path)
   }
 
-  /// Sees to it that LMDB's lock file, of a generation no process has open, has its size and its blocks,
-  /// before LMDB maps it: a sparse one raises SIGBUS on a full disk.
+  /// Gives LMDB's lock file its size and its blocks before LMDB maps it: a sparse file raises
+  /// SIGBUS on a full disk. No process may have the generation open.
   ///
-  /// - Parameter shape: That of the table, if it is valid.
+  /// - Parameter shape: The shape of the shared-memory table, if that is valid.
   package static func prepareLockFile(in path: String, _ shape: SharedTableShape?) throws {
     try ownBlocks(in: path)
     let lock = try OwnedFile(path: path + "/lock.mdb", creation: .createIfMissing)
@@ -183,7 +183,8 @@ package struct GenerationBuilder {
         + "a directory on ext4, xfs, btrfs or tmpfs.")
   }
 
-  /// One constant for all processes, virtual: a map is never resized while anybody is in it.
+  /// Returns the map size, which is virtual and equal in all processes: a map in use is never
+  /// resized.
   ///
   /// A process with less address space maps less of it (`EnvironmentHandle.Options`).
   package static func mapSize(budget: Int) -> Int {

@@ -81,15 +81,16 @@ extension GenerationBuilder {
       try put(temporary, inForceAs: number)
     } catch {
       FileSystem.removeTree(temporary)
-      // CURRENT may name the copy all the same. If even that cannot be told, the next writer asks.
+      // CURRENT may name the copy nevertheless. If that cannot be read here, the next writer
+      // resolves it.
       try? old.resolveInterruptedCompaction()
       throw error
     }
     old.table.supersede()
   }
 
-  /// Copies one snapshot of `old` into this builder's directory, where there is no generation. The
-  /// caller has the gate of that directory, and keeps `environment` open.
+  /// Copies one snapshot of `old` into this builder's directory, which contains no generation. The
+  /// caller holds the open lock of that directory and keeps `environment` open.
   func duplicate(_ old: Generation, _ environment: EnvironmentHandle) throws {
     let temporary = directory.generation(old.number) + ".tmp"
     FileSystem.removeTree(temporary)
@@ -106,7 +107,7 @@ extension GenerationBuilder {
     }
   }
 
-  /// Gives a copied data file its number and everything beside it.
+  /// Stores the number in a copied data file and creates the other files of the generation.
   private func complete(_ meta: StoreMeta, in path: String, inheriting old: SharedTable) throws {
     try GenerationBuilder.prepareLockFile(in: path, meta.shape)
     let environment = try EnvironmentHandle(
@@ -129,9 +130,11 @@ extension GenerationBuilder {
 }
 
 extension Generation {
-  /// Under the writer lock: what became of a compaction whose process died.
+  /// Resolves a compaction whose process exited. The caller holds the writer lock.
   ///
-  /// - Throws: When that cannot be known; nothing may be committed here then.
+  /// - Throws: `SystemError` or `StoreError` if the outcome cannot be determined. The caller must
+  /// not
+  ///   commit in this generation then.
   func resolveInterruptedCompaction() throws {
     let successor = table.successor
     guard successor != 0, !table.isFenced else { return }
@@ -146,21 +149,22 @@ extension Generation {
     }
   }
 
-  /// Whether a compaction has put its copy in force and has not come to say so here.
+  /// Whether a compaction has made its copy current and has not yet marked this generation.
   var hasSuccessorInForce: Bool {
     let successor = table.successor
     guard successor != 0 else { return false }
     return ((try? CurrentPointer.read(in: directory)) ?? nil) == successor
   }
 
-  /// Sends everybody to what is in force now; what was committed here may be lost with the files.
+  /// Makes every process switch to the current generation. Commits of this one may be lost with its
+  /// files.
   func supersedeOrFence() {
     if hasSuccessorInForce { table.supersede() } else { table.fence() }
   }
 }
 
 extension StoreCore {
-  /// Copies what is stored into a new generation, without the free pages, and moves there.
+  /// Copies the stored data into a new generation, without the free pages, and switches to it.
   package func compact() throws {
     let box = ResultBox<Generation>()
     try runExclusively { core in
@@ -169,7 +173,8 @@ extension StoreCore {
     if let old = try box.value.withLock({ $0 })?.get() { try switchGeneration(from: old) }
   }
 
-  /// Copies one snapshot of the store into a directory without one, while everybody goes on.
+  /// Copies one snapshot of the store into a directory without a store, while all processes
+  /// continue.
   package func copy(to path: String) throws {
     let target = try StoreDirectory.prepare(path, durability: options.durability)
     let gate = try OpenLock.enter(target, timeout: options.openTimeout)

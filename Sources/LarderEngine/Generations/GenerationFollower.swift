@@ -39,7 +39,8 @@ final class GenerationFollowers: Sendable {
 }
 
 extension StoreCore {
-  /// Registers what is called, without a lock of the store, after it has moved to another generation.
+  /// Registers what is called, without a lock of the store, after it has moved to another
+  /// generation.
   ///
   /// - Returns: What keeps the registration; the store refers to it weakly.
   package func follow(

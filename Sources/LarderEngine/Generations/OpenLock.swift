@@ -4,17 +4,17 @@
 
 internal import LarderSystem
 
-/// The lock around every opening and closing of a store, on this machine.
+/// The open lock: the lock around every opening and closing of a store on this machine.
 ///
-/// A process killed inside `mdb_env_open` beside another opener makes LMDB 0.9 go back in time, and
-/// closing races with opening; so there is never more than one process in either. The kernel frees
-/// the lock when its holder dies.
+/// If a process is killed inside `mdb_env_open` while another process opens the environment, LMDB
+/// 0.9 can return to an older transaction, and closing races with opening. So at most one process
+/// opens or closes at a time. The kernel releases the lock when its holder exits.
 package final class OpenLock: Sendable {
   private let file: OwnedFile
 
   private init(file: OwnedFile) { self.file = file }
 
-  /// Waits for the gate, at most `timeout`.
+  /// Acquires the open lock, waiting at most `timeout`.
   package static func enter(
     _ directory: StoreDirectory, timeout: Duration
   ) throws(StoreError) -> OpenLock {
@@ -27,7 +27,7 @@ package final class OpenLock: Sendable {
         let file = try OwnedFile(
           path: directory.gate, creation: .createIfMissing, closesInForkedChild: true)
         if try file.tryExclusiveLock() {
-          // Somebody may have removed the whole store between our open and our lock.
+          // The store may have been removed between our open and our lock.
           if try FileSystem.status(of: directory.gate)?.identity == file.status.identity {
             return OpenLock(file: file)
           }

@@ -35,9 +35,9 @@ package import LarderSystem
 
 /// The root directory of a store: where its files are.
 ///
-/// The store's own directory is held open (`HeldDirectory`): ``root`` and all paths derived from it lead
-/// to the directory that was judged, even if an entry of its path is renamed. They are valid for the
-/// lifetime of this value; errors show the real path.
+/// The store's own directory is held open (`HeldDirectory`): ``root`` and all paths derived from it
+/// lead to the directory that was judged, even if an entry of its path is renamed. They are valid
+/// for the lifetime of this value; errors show the real path.
 package struct StoreDirectory: Sendable, Hashable {
   /// The directory the user named, made absolute.
   package let path: String
@@ -80,8 +80,8 @@ package struct StoreDirectory: Sendable, Hashable {
     return StoreDirectory(held, below: String(realRoot.dropFirst(path.count)) + "/" + name)
   }
 
-  /// The name of the directory of this PID namespace's store. The kernel uses the number again for a
-  /// later namespace; while a process of this one has the store open, it cannot.
+  /// The name of the directory of this PID namespace's store. The kernel uses the number again for
+  /// a later namespace; while a process of this one has the store open, it cannot.
   static var besideName: String { besidePrefix + String(ProcessIdentity.pidNamespace) }
   static let besidePrefix = "ns-"
 

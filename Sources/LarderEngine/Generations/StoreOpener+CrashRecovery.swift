@@ -7,23 +7,23 @@ internal import LarderSystem
 
 // A RELAXED STORE AFTER A CRASH OF THE SYSTEM
 //
-// `state` says dirty and is of another boot (or is lost, together with the table of this boot, so that
-// nobody knows): neither meta of data.mdb can be believed. By an opener that is alone, under the gate,
-// before LMDB opens the file:
+// `state` says dirty and is of another boot (or is lost, together with the table of this boot, so
+// that nobody knows): neither meta of data.mdb can be believed. By an opener that is alone, under
+// the gate, before LMDB opens the file:
 //
 //     R1  the newest record in `synced` that is of this generation and store: snapshot S
 //     R2  every page S reaches is verified. What is not sound is reported; nothing was touched then
 //     R3  S is written into both metas, as transaction S + 2^26; data.mdb is synced
 //     R4  that is recorded; `state` says clean, of this boot
 //
-// Killed before R4 is through, the next opener begins with R1 again: nobody has written since, and the
-// record that is found, of S or of S + 2^26, is of the same pages. The table of the former boot is made
-// anew when LMDB has opened the file.
+// Killed before R4 is through, the next opener begins with R1 again: nobody has written since, and
+// the record that is found, of S or of S + 2^26, is of the same pages. The table of the former boot
+// is made anew when LMDB has opened the file.
 //
-// The number of the transaction is raised because labels only grow: commits after S, which are gone,
-// had higher ones, and who was told of one in a commit token must not take a later commit for it.
-// Two to the 26th are half an hour of commits without pause, and a generation has room for 16,000
-// crashes.
+// The number of the transaction is raised because labels only grow: commits after S, which are
+// gone, had higher ones, and who was told of one in a commit token must not take a later commit for
+// it. Two to the 26th are half an hour of commits without pause, and a generation has room for
+// 16,000 crashes.
 
 extension StoreOpener {
   static let restoredJump: UInt64 = 1 << 26

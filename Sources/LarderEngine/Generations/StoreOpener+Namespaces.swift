@@ -6,15 +6,15 @@ internal import LarderSystem
 
 // A CACHE AND SEVERAL PID NAMESPACES
 //
-// LMDB identifies processes by pid, so the processes of one generation are of one PID namespace: that of
-// the opener that was alone. While they have the store open, those of another namespace use a separate
-// store, `ns-<number>` in the same directory; a kept store is refused. It is opened, and removed, under
-// the gate of the main store. A process joins the store that others of its namespace use, also when the
-// main one is free again.
+// LMDB identifies processes by pid, so the processes of one generation are of one PID namespace:
+// that of the opener that was alone. While they have the store open, those of another namespace use
+// a separate store, `ns-<number>` in the same directory; a kept store is refused. It is opened, and
+// removed, under the gate of the main store. A process joins the store that others of its namespace
+// use, also when the main one is free again.
 
 extension StoreOpener {
-  /// Opens the store of this PID namespace, which another namespace keeps out of the main one. Under
-  /// the gate of the main store.
+  /// Opens the store of this PID namespace, which another namespace keeps out of the main one.
+  /// Under the gate of the main store.
   func openBeside(_ beside: StoreDirectory) throws(StoreError) -> Generation {
     if !directory.isBeside { options.onEvent?(.pidNamespaceConflict(beside.realRoot)) }
     do throws(SystemError) {
@@ -35,8 +35,8 @@ extension StoreOpener {
   /// Whether a process has the store of a directory open. Under the gate of the main store, without
   /// which none opens a store beside.
   ///
-  /// The kernel frees the locks in `presence` when their process ends: no process number and no number
-  /// of a namespace, which are used again, is compared.
+  /// The kernel frees the locks in `presence` when their process ends: no process number and no
+  /// number of a namespace, which are used again, is compared.
   func isInUse(_ beside: StoreDirectory) throws(StoreError) -> Bool {
     do throws(SystemError) {
       guard try FileSystem.status(of: beside.root, followingLinks: false)?.isDirectory ?? false

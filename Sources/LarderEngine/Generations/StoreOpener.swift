@@ -10,7 +10,8 @@ internal import LarderSystem
 // Everything happens under the gate: one process at a time, and a process that is killed in here
 // leaves a state the next one understands.
 //
-//   1  CURRENT names the generation; garbled or missing: the newest directory there is; none: build.
+//   1  CURRENT names the generation; garbled or missing: the newest directory there is; none:
+// build.
 //   2  presence: can byte 0 be write-locked? Then nobody has the generation open: we are alone.
 //   3  shared.table: valid, of this version and generation? If alone, recreate it; if not, check that
 //      the other processes belong to this boot and PID namespace, and that it is not fenced.
@@ -139,8 +140,8 @@ package struct StoreOpener {
     if let name = try unexpectedFile(in: path) {
       return try damaged("\(name) of g-\(number) is not a regular file")
     }
-    // Before anything is judged: each kind is judged in its own way. Where a cache is tells that it is
-    // one, so that a state that says otherwise is damage.
+    // Before anything is judged: each kind is judged in its own way. Where a cache is tells that it
+    // is one, so that a state that says otherwise is damage.
     if options.durability.survivesSystemCrash,
       let kind = try StoreState.read(from: path + "/state")?.durability,
       kind.survivesSystemCrash

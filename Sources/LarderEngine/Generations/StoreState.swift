@@ -8,20 +8,21 @@ package import LarderSystem
 //
 //      0  magic     u64   "LARDERS1"
 //      8  version   u32   1
-//     12  dirty     u32   0: every commit is on the disk; 1: there are, or may be, some that are not
+//     12  dirty     u32   0: every commit is on the disk; 1: there are, or may be, some that are
+// not
 //     16  boot id   u64   the boot it was written in
 //     24  store id  16 bytes
 //     40  changed   u64   clean: when data.mdb was last changed then; nanoseconds of its status
 //     48  kind      u64   1 cache, 2 durable, 3 relaxed; 0: not known
 //     56  checksum  u64   XXH64 of the first 56 bytes
 //
-// It decides what the next opener makes of `data.mdb`. Dirty is made durable before the first
+// It decides how the next opener treats `data.mdb`. Dirty is made durable before the first
 // commit of a boot; clean is written only by a closer that is alone, after everything was synced.
-// A clean file that was changed since, by whomever, is verified before it is trusted.
+// A clean file that any process has changed since is verified before it is trusted.
 // How often opening failed half-way is counted in `shared.table`, not here: opening and reading
 // leaves `state` and the disk alone.
 
-/// What is known of a generation's data file when nobody has it open.
+/// The recorded state of a generation's data file while no process has it open.
 package struct StoreState: Sendable {
   package static let size = 64
   private static let magic: UInt64 = 0x3153_5245_4452_414C
@@ -29,9 +30,9 @@ package struct StoreState: Sendable {
   package var isDirty: Bool
   package var bootID: UInt64
   package var storeID: (UInt64, UInt64)
-  /// When `data.mdb` was last changed, of a clean one; zero: not known.
+  /// The time of the last change of a clean `data.mdb`, or zero if it is unknown.
   package var dataChanged: UInt64
-  /// Of which kind the store is, for whoever has to know before it is opened.
+  /// The durability of the store, readable before the store is opened.
   package var durability: Durability?
 
   package init(
@@ -45,7 +46,7 @@ package struct StoreState: Sendable {
     self.durability = durability
   }
 
-  /// `nil` when the bytes are not a state file; then the data is verified before it is trusted.
+  /// Decodes a state file, or returns `nil` if the bytes are none; the data is verified then.
   package init?(_ bytes: [UInt8]) {
     guard
       bytes.count == StoreState.size,
@@ -75,7 +76,7 @@ package struct StoreState: Sendable {
     return bytes
   }
 
-  /// What a file says; `nil` when it is missing or damaged.
+  /// Reads a state file, or returns `nil` if it is missing or damaged.
   package static func read(from path: String) throws(SystemError) -> StoreState? {
     do throws(SystemError) {
       let file = try OwnedFile(path: path, writable: false)
