@@ -21,8 +21,8 @@ package import LarderSystem
 //           presence           byte 0: read-locked by every process that has it open;
 //                              1,000 + n: write-locked by the process in slot n of the table;
 //                              2^40 + pid: write-locked by the process itself; of a relaxed
-//                              store, 2: by who brings it to the disk, 16 + n: by who writes in
-//                              lane n of `synced`
+//                              store, 2: by its checkpointer, 16 + n: by the writer of
+//                              lane n in `synced`
 //           set-aside          a repair has read this generation: keep it when it is left
 //         ns-<number>/         of a cache: a store for the processes of one PID namespace, made
 //                              while those of another have this one open, removed by the next
@@ -30,20 +30,20 @@ package import LarderSystem
 //       damaged-g-<number>/    what was kept of a generation that was repaired
 //
 // Files of a live generation are never replaced, truncated or removed one by one. A generation that
-// cannot be used any more is condemned and left; a new one is built beside it, and CURRENT is
+// cannot be used any more is fenced and left; a new one is built next to it, and CURRENT is
 // renamed to point at it.
 
-/// The root directory of a store: where its files are.
+/// The root directory of a store, which contains its files.
 ///
 /// The store's own directory is held open (`HeldDirectory`): ``root`` and all paths derived from it
-/// lead to the directory that was judged, even if an entry of its path is renamed. They are valid
+/// lead to the directory that was checked, even if an entry of its path is renamed. They are valid
 /// for the lifetime of this value; errors show the real path.
 package struct StoreDirectory: Sendable, Hashable {
   /// The directory the user named, made absolute.
   package let path: String
-  /// Where `gate` and `CURRENT` are: the path for system calls.
+  /// The directory of `gate` and `CURRENT`: the path for system calls.
   package let root: String
-  /// The path of ``root`` that users know.
+  /// The path of ``root`` for messages.
   let realRoot: String
   private let held: HeldDirectory?
 
@@ -51,12 +51,12 @@ package struct StoreDirectory: Sendable, Hashable {
   package var current: String { root + "/CURRENT" }
   package var leases: String { root + "/leases" }
   package func generation(_ number: UInt64) -> String { root + "/g-\(number)" }
-  /// Whether a generation, once it is left, is to be kept and not removed.
+  /// The mark of a generation that is quarantined, not removed, after processes leave it.
   package static let setAsideMark = "set-aside"
 
   package static let formatVersion = 1
 
-  /// A directory that is named by its path, for tools that only look.
+  /// Creates a directory that is named by its path, for tools that only read.
   package init(path: String, root: String) {
     self.path = path
     self.root = root
@@ -64,7 +64,7 @@ package struct StoreDirectory: Sendable, Hashable {
     held = nil
   }
 
-  /// A directory that is held.
+  /// Creates a directory that is held open.
   ///
   /// - Parameter below: The rest of the path of ``root``, empty or beginning with a slash.
   private init(_ held: HeldDirectory, below: String) {
@@ -74,7 +74,7 @@ package struct StoreDirectory: Sendable, Hashable {
     self.held = held
   }
 
-  /// A directory in this one, as the root of a store beside.
+  /// Returns the root of the per-namespace store `name` in this directory.
   func inner(_ name: String) -> StoreDirectory {
     guard let held else { return StoreDirectory(path: path, root: root + "/" + name) }
     return StoreDirectory(held, below: String(realRoot.dropFirst(path.count)) + "/" + name)
@@ -85,7 +85,7 @@ package struct StoreDirectory: Sendable, Hashable {
   static var besideName: String { besidePrefix + String(ProcessIdentity.pidNamespace) }
   static let besidePrefix = "ns-"
 
-  /// Whether this is the root of a store beside, and where the main one is.
+  /// Whether this is the root of a per-namespace store; ``outer`` is the root of the main store.
   var isBeside: Bool {
     realRoot.dropFirst(path.count).split(separator: "/").last?.hasPrefix(Self.besidePrefix) ?? false
   }
@@ -95,12 +95,12 @@ package struct StoreDirectory: Sendable, Hashable {
     return StoreDirectory(held, below: String(below))
   }
 
-  /// Leads all paths of this value to a directory that was prepared again: the first was deleted.
+  /// Redirects all paths of this value to a directory that was prepared again after a deletion.
   func follow(_ fresh: StoreDirectory) {
     if let new = fresh.held { held?.follow(new) }
   }
 
-  /// The path of a generation that users know; it names the generation within this process.
+  /// Returns the path of a generation for messages; it identifies the generation in this process.
   func realGeneration(_ number: UInt64) -> String { realRoot + "/g-\(number)" }
 
   package static func == (left: StoreDirectory, right: StoreDirectory) -> Bool {
@@ -175,7 +175,7 @@ package struct StoreDirectory: Sendable, Hashable {
         "The directory is on \(name), which does not keep several processes coherent. Choose one on "
           + "a local disk or in memory.")
     }
-    // Beside a store it is a stray file; without one, somebody's data.
+    // Next to a store `data.mdb` is a stray file; without a store it is another program's data.
     if exists(held.reference + "/data.mdb"), try findDamaged(path) == nil {
       throw refuse(path, "It holds an LMDB environment (data.mdb). Name another directory.")
     }
@@ -199,7 +199,7 @@ package struct StoreDirectory: Sendable, Hashable {
     return cache
   }
 
-  /// Opens the directory of a store, judging each directory on its path.
+  /// Opens the directory of a store and checks each directory on its path.
   private static func hold(_ path: String) throws(StoreError) -> HeldDirectory {
     do throws(PathWalkError) {
       return try HeldDirectory(path, creating: true)
@@ -231,9 +231,9 @@ package struct StoreDirectory: Sendable, Hashable {
     }
   }
 
-  /// Of which of the two kinds a store is whose root this is and that is no cache.
+  /// The durability of the durable or relaxed store with this root.
   ///
-  /// A guess if its files are damaged; whoever opens it with the wrong one is told the right one.
+  /// A guess if its files are damaged; opening with the wrong durability reports the right one.
   private var keptDurability: Durability {
     let existing = (try? CurrentPointer.generations(in: self)) ?? []
     guard let number = ((try? CurrentPointer.read(in: self)) ?? nil) ?? existing.last else {
@@ -245,7 +245,9 @@ package struct StoreDirectory: Sendable, Hashable {
       ? .relaxed : .durable
   }
 
-  /// Where an existing store of any kind is, and of which kind; `nil` when there is none.
+  /// Finds an existing store of any durability.
+  ///
+  /// - Returns: Its directory and durability, or `nil` if there is none.
   package static func find(_ path: String) -> (StoreDirectory, Durability)? {
     guard let path = try? absolute(path) else { return nil }
     let plain = StoreDirectory(path: path, root: path)
@@ -257,9 +259,10 @@ package struct StoreDirectory: Sendable, Hashable {
     return nil
   }
 
-  /// Where a store is that may have lost its `CURRENT`: its generations tell.
+  /// Finds a store that may have lost its `CURRENT`, by its generations.
   ///
-  /// - Throws: When this user may not look: that does not mean that there is none.
+  /// - Throws: `StoreError` if this user has no permission to search: a store may exist
+  /// nevertheless.
   package static func findDamaged(_ path: String) throws(StoreError) -> (
     StoreDirectory, Durability
   )? {
@@ -284,7 +287,7 @@ package struct StoreDirectory: Sendable, Hashable {
     }
   }
 
-  /// Says whose directory it is that keeps `path` from being looked at.
+  /// Returns the error for a `path` that is not accessible; it names the directory's owner.
   private static func hidden(_ path: String, _ error: SystemError) -> StoreError {
     var whose = ""
     var place = path
@@ -302,7 +305,7 @@ package struct StoreDirectory: Sendable, Hashable {
       errorNumber: error.errno)
   }
 
-  /// Gives a generation that is not in force a name under which it stays.
+  /// Quarantines a generation that is not current.
   ///
   /// - Returns: The new path.
   package func quarantine(_ number: UInt64) throws(SystemError) -> String {
@@ -338,7 +341,7 @@ package struct StoreDirectory: Sendable, Hashable {
       errorNumber: error.errno)
   }
 
-  /// Checks that a directory is ours alone.
+  /// Checks that only this user can write to a directory.
   ///
   /// - Parameter status: The status of the open directory, which has no name that could change.
   private static func check(_ path: String, _ status: FileStatus?) throws(StoreError) {
@@ -356,8 +359,8 @@ package struct StoreDirectory: Sendable, Hashable {
     guard target.mode & 0o022 == 0 else {
       throw refuse(
         path,
-        "Other users may write to it. Run `chmod 700` on it: whoever can write to a store can "
-          + "change what its users read.")
+        "Other users may write to it. Run `chmod 700` on it: a user with write permission can "
+          + "change what the store's users read.")
     }
     guard target.mode & 0o700 == 0o700 else {
       throw refuse(path, "You may not write to it. Run `chmod 700` on it, or choose another.")

@@ -7,28 +7,28 @@ internal import LarderSystem
 
 // A RELAXED STORE AFTER A CRASH OF THE SYSTEM
 //
-// `state` says dirty and is of another boot (or is lost, together with the table of this boot, so
-// that nobody knows): neither meta of data.mdb can be believed. By an opener that is alone, under
-// the gate, before LMDB opens the file:
+// `state` is dirty and of another boot (or `state` and the table of this boot are lost, so the boot
+// is unknown): neither meta of data.mdb can be trusted. An opener that is alone runs these steps
+// under the open lock, before LMDB opens the file:
 //
 //     R1  the newest record in `synced` that is of this generation and store: snapshot S
-//     R2  every page S reaches is verified. What is not sound is reported; nothing was touched then
+//     R2  every page S reaches is verified. Damage is reported, and the files stay unchanged
 //     R3  S is written into both metas, as transaction S + 2^26; data.mdb is synced
-//     R4  that is recorded; `state` says clean, of this boot
+//     R4  the raised snapshot is recorded; `state` is clean, of this boot
 //
-// Killed before R4 is through, the next opener begins with R1 again: nobody has written since, and
-// the record that is found, of S or of S + 2^26, is of the same pages. The table of the former boot
-// is made anew when LMDB has opened the file.
+// If the opener is killed before R4 is complete, the next opener starts at R1 again: no process has
+// written since, and the record that it finds, of S or of S + 2^26, is of the same pages. The table
+// of the former boot is rebuilt after LMDB has opened the file.
 //
-// The number of the transaction is raised because labels only grow: commits after S, which are
-// gone, had higher ones, and who was told of one in a commit token must not take a later commit for
+// The transaction id is raised because commit versions only grow: the lost commits after S had
+// higher ones, and a caller that holds one in a commit token must not mistake a later commit for
 // it. Two to the 26th are half an hour of commits without pause, and a generation has room for
 // 16,000 crashes.
 
 extension StoreOpener {
   static let restoredJump: UInt64 = 1 << 26
 
-  /// R1 and R2: the record of what was synced last, if it can be believed.
+  /// Runs R1 and R2: finds the newest checkpoint record and verifies its snapshot.
   package static func validCheckpoint(
     in path: String, generation number: UInt64
   ) throws -> Result<CheckpointRecord, NoRecord> {
@@ -63,7 +63,8 @@ extension StoreOpener {
     guard try CheckpointFile.write(again, in: path, presence: presence) else {
       throw StoreError(
         .inUse, during: "open", path: path,
-        "Somebody holds the locks of a store that nobody has open. End it, and open again.")
+        "Recovery of \(path) failed: another process locks `presence` without having the store "
+          + "open. Terminate it, then reopen.")
     }
     fault(.restoreRecorded)
     let state = StoreState(
@@ -72,7 +73,7 @@ extension StoreOpener {
     try state.write(to: path + "/state")
   }
 
-  /// What is recorded stands in the file; of a snapshot that is none, nothing is.
+  /// Sets the table's recorded checkpoint from `synced`, or to zero if no record is valid.
   func resetRecord(of table: SharedTable, in path: String, newest: UInt64) throws {
     let generation = table.generation
     let record = try CheckpointFile.newest(

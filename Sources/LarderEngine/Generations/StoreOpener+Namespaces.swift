@@ -29,11 +29,12 @@ extension StoreOpener {
     if let generation = try opener.openLocked() { return generation }
     throw StoreError(
       .otherNamespace, during: "open", path: beside.root,
-      "Even the store of this PID namespace is used from another one. Use another directory.")
+      "\(beside.realRoot) is this PID namespace's own fallback, and it is also open in another PID "
+        + "namespace. Use another directory.")
   }
 
-  /// Whether a process has the store of a directory open. Under the gate of the main store, without
-  /// which none opens a store beside.
+  /// Whether a process has the store of a directory open. Under the open lock of the main store,
+  /// without which no process opens a per-namespace store.
   ///
   /// The kernel frees the locks in `presence` when their process ends: no process number and no
   /// number of a namespace, which are used again, is compared.
@@ -55,12 +56,13 @@ extension StoreOpener {
     }
   }
 
-  /// Removes the stores beside that no process has open, under the gate of the main store.
+  /// Removes the per-namespace stores that no process has open. The caller holds the open lock of
+  /// the main store.
   func removeDeadNamespaces() {
     guard !directory.isBeside, let names = try? FileSystem.names(in: directory.root) else { return }
     for name in names where name.hasPrefix(StoreDirectory.besidePrefix) {
       let beside = directory.inner(name)
-      // What cannot be determined, for want of a descriptor perhaps, stays.
+      // If the check fails, for example for lack of descriptors, the store stays.
       if (try? isInUse(beside)) == false { FileSystem.removeTree(beside.root) }
     }
   }

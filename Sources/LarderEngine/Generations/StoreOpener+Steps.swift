@@ -5,26 +5,26 @@
 internal import LarderLMDB
 package import LarderSystem
 
-/// The steps of opening that stand by themselves.
+/// The independent steps of opening.
 extension StoreOpener {
-  /// The result of an attempt to open a generation.
+  /// Opens a generation whose locks mark it as open in this process.
   enum Outcome {
     case opened(Generation)
     case unusable(reason: String, GenerationBuilder.InheritedState?)
     case pidNamespaceMismatch
   }
 
-  /// Opens a generation whose locks say that this very process has it open.
   func closeDeferredAndOpen(_ number: UInt64) throws -> Outcome {
     let path = directory.generation(number)
     switch DeferredGenerationCloses.close(path: directory.realGeneration(number)) {
     case .closed: return try open(number)
     case .stuck:
-      let reason = "this process could not close generation \(number), which somebody holds up"
+      let reason =
+        "Generation \(number) could not be closed because another process stalled it"
       guard options.durability == .cache else {
         throw StoreError(
           .writerStalled, during: "open", path: directory.path,
-          "\(reason). Let the stopped process go on, or end it, and open again.")
+          "\(reason). Resume or terminate that process, then reopen.")
       }
       let table = path + "/shared.table"
       if let table = try openTable(table, number: number) {
@@ -40,15 +40,15 @@ extension StoreOpener {
     }
   }
 
-  /// Sends away whoever is in a generation that CURRENT does not name.
+  /// Makes processes leave a generation that CURRENT does not name.
   private func supersedeOrFenceStale(_ path: String, for number: UInt64) throws(SystemError) {
     let name = path + "/shared.table"
     guard try FileSystem.status(of: name, followingLinks: false)?.isRegularFile ?? false else {
       return
     }
-    // Also where it is condemned: whoever did that may have died before the floor was raised.
+    // Also if it is fenced: the fencing process may have exited before it raised the floor.
     guard let table = try SharedTable(mapping: OwnedFile(path: name)) else { return }
-    // Of a compaction whose process died: all that was committed there is here.
+    // A compaction whose process exited: all commits of that generation are in this one.
     if table.successor == number { table.supersede() } else { table.fence() }
   }
 
@@ -57,7 +57,7 @@ extension StoreOpener {
     throw StoreDirectory.mismatch(directory.path, wanted: options.durability, found: found)
   }
 
-  /// The budget a generation had, as far as its table still tells.
+  /// Returns the budget of a generation, or `nil` if its table does not hold a valid one.
   func lastBudget(of number: UInt64) -> UInt64? {
     let path = directory.generation(number) + "/shared.table"
     guard let table = try? openTable(path, number: number) else { return nil }
@@ -80,10 +80,10 @@ extension StoreOpener {
     return nil
   }
 
-  /// Whether a table that nobody uses is this store's: only then its flags mean anything here.
+  /// Whether an unused table belongs to this store: only then its flags apply.
   ///
-  /// A data file that is shorter than the table says was cut, or the table is a stranger's. Either
-  /// way every page is looked at, and what they hold decides.
+  /// If the data file is shorter than the table records, the file was truncated or the table
+  /// belongs to another store. In both cases every page is verified, and the pages decide.
   func isCredible(_ table: SharedTable, _ path: String, dataSize: Int) throws -> Bool {
     if let state = try StoreState.read(from: path + "/state"),
       state.storeID != table.binding.storeID
@@ -95,7 +95,8 @@ extension StoreOpener {
     return UInt64(dataSize) >= table.dataBytes && file.ownBlocks() == .owned
   }
 
-  /// Or throws: to build a successor that those inside do not hear of would make two stores of one.
+  /// Fences a generation through the file of its table, or throws: a new generation without a fence
+  /// for the processes in the old one would split the store in two.
   func fenceByPath(_ path: String) throws(SystemError) {
     let file = try OwnedFile(path: path, creation: .createIfMissing)
     let size = SharedTableShape.largest.fileSize
@@ -132,7 +133,7 @@ extension StoreOpener {
     let commitVersion =
       Generation.versionBase(ofGeneration: meta.generation)
       + environment.information.lastTransaction
-    // A new file under a new name: should anybody still map the old one, it stays as it is.
+    // A new file under a new name: a mapping of the old file stays unchanged.
     let temporary = path + "/shared.table.tmp"
     FileSystem.removeTree(temporary)
     let file = try OwnedFile(path: temporary, creation: .createNew)
@@ -167,10 +168,11 @@ extension StoreOpener {
     return StoreMeta(bytes)
   }
 
-  /// Removes generations nobody is in, and what unfinished ones left. Whoever is still in one is
-  /// sent here, before anything can be written here: nothing older may be served any more.
+  /// Removes unused generations and the remains of unfinished ones. Processes in an older
+  /// generation must switch to this one before any write here: no older value may be served any
+  /// more.
   ///
-  /// - Throws: When somebody may be left behind in an older one.
+  /// - Throws: `SystemError` if a process may remain in an older generation.
   package func removeOldGenerations(but number: UInt64) throws(SystemError) {
     if options.durability == .cache { removeDeadNamespaces() }
     // A copy that no process writes any more is removed; what cannot be determined stays.

@@ -7,24 +7,26 @@ internal import LarderSystem
 
 // OPENING
 //
-// Everything happens under the gate: one process at a time, and a process that is killed in here
-// leaves a state the next one understands.
+// Everything runs under the open lock: one process at a time. The next opener handles every state
+// that a killed opener leaves.
 //
 //   1  CURRENT names the generation; garbled or missing: the newest directory there is; none:
 // build.
-//   2  presence: can byte 0 be write-locked? Then nobody has the generation open: we are alone.
-//   3  shared.table: valid, of this version and generation? If alone, recreate it; if not, check that
-//      the other processes belong to this boot and PID namespace, and that it is not fenced.
-//   4  alone: `state`, failed openings and crashes inside LMDB decide between trust, verification of
-//      every page, an empty cache, and crash recovery to the last checkpoint of a relaxed store.
+//   2  presence: can byte 0 be write-locked? Then no process has the generation open: we are alone.
+//   3  shared.table: complete, of this version and generation? Alone it may be rebuilt; otherwise
+// it
+//      records whether the others are of this boot, this PID namespace, and not fenced.
+//   4  alone: `state`, the count of failed openings and of deaths inside LMDB decide between trust,
+//      verification of every page, (a cache) starting empty, and (a relaxed store) going back to
+//      what was synced last.
 //   5  the cheap guard, always: both meta pages are sane, the file is as long as it was.
 //   6  LMDB opens the file; `meta` must agree with the table and with what was asked for.
-//   7  this process takes a slot, its bytes in presence, and lets the gate go.
+//   7  this process acquires a slot and its bytes in presence, and releases the open lock.
 //
-// A cache whose files are damaged is condemned and a new, empty generation built. A durable store's
-// files are never touched: opening fails with an error that says so.
+// A cache whose files are damaged is fenced and a new, empty generation built. A durable store's
+// files are never changed: opening fails with an error that reports the damage.
 
-/// Opens a store's current generation, healing or creating it.
+/// The opener of a store's current generation, which it recovers or creates if necessary.
 package struct StoreOpener {
   var directory: StoreDirectory
   let options: StoreOptions
@@ -37,8 +39,8 @@ package struct StoreOpener {
   }
 
   func open() throws(StoreError) -> Generation {
-    // A store beside is opened under the gate of the main one too, whose openers remove it when no
-    // process has it open.
+    // A per-namespace store is opened under the open lock of the main one too, whose openers remove
+    // it when no process has it open.
     let main = directory.isBeside ? directory.outer : directory
     let gate = try OpenLock.enter(main, timeout: options.openTimeout)
     defer { gate.leave() }
@@ -114,7 +116,7 @@ package struct StoreOpener {
       case .unusable(let reason, let heritage):
         options.onEvent?(.resetToEmpty(reason))
         var next = max(number, existing.last ?? 0) + 1
-        // Nobody ever came so far: the number in CURRENT was made up.
+        // No store reaches this number: the one in CURRENT is invalid.
         if !CurrentPointer.isPossible(next) { next = (existing.last ?? 0) + 1 }
         try builder.build(number: next, heritage: heritage, budget: lastBudget(of: number))
       }
@@ -140,8 +142,8 @@ package struct StoreOpener {
     if let name = try unexpectedFile(in: path) {
       return try damaged("\(name) of g-\(number) is not a regular file")
     }
-    // Before anything is judged: each kind is judged in its own way. Where a cache is tells that it
-    // is one, so that a state that says otherwise is damage.
+    // First, because the checks depend on the durability. The location of a cache identifies it,
+    // so a state with another durability is damage.
     if options.durability.survivesSystemCrash,
       let kind = try StoreState.read(from: path + "/state")?.durability,
       kind.survivesSystemCrash
@@ -165,7 +167,7 @@ package struct StoreOpener {
     }
     if let found = table {
       if found.isFenced {
-        if !alone { found.fence() }  // Who did it may have died before the floor was raised.
+        if !alone { found.fence() }  // The fencing process may have exited before the floor.
         if alone, options.durability.survivesSystemCrash {
           table = nil
         } else {
@@ -175,8 +177,8 @@ package struct StoreOpener {
     }
     if !alone {
       guard let table else {
-        // Whoever is in there maps this very file: give it back its length, so that nobody dies of
-        // a SIGBUS, and its flag, so that everybody leaves.
+        // Other processes map this file: restore its length, so that none gets a SIGBUS, and set
+        // its flag, so that all of them leave.
         if options.durability == .cache { try fenceByPath(tablePath) }
         return try damaged("shared.table is damaged")
       }
@@ -187,7 +189,7 @@ package struct StoreOpener {
         }
         throw StoreError(
           .fileSystem, during: "open", path: directory.path,
-          "Processes of another machine use this directory. Use one on a disk of this machine.")
+          "The store is open on another machine (boot id differs). Use a directory on a local disk.")
       }
       if table.pidNamespace != ProcessIdentity.pidNamespace { return .pidNamespaceMismatch }
     }
@@ -219,7 +221,7 @@ package struct StoreOpener {
     return try openJudged(number, path, presence, table, alone: alone)
   }
 
-  /// Opens a file that was found good, or is only looked at quickly.
+  /// Opens a file that passed verification, or that only needs the quick check.
   private func openJudged(
     _ number: UInt64, _ path: String, _ presence: OwnedFile, _ table: SharedTable?, alone: Bool
   ) throws -> Outcome {
@@ -230,7 +232,7 @@ package struct StoreOpener {
       // A reader slot with our own pid is left from a dead namesake: LMDB never clears those.
       try ReaderSlots.clear(pid: ProcessIdentity.pid, inLockFile: path + "/lock.mdb")
     }
-    // Counts who dies from here on; whoever fails and lives to tell takes it back.
+    // Counts processes that die from here on; an attempt that fails with an error is subtracted.
     let attempt = alone ? table : nil
     // Wrapping: what a damaged table counts must not be a trap.
     attempt?.openAttempts &+= 1
@@ -314,8 +316,8 @@ package struct StoreOpener {
       Generation.versionBase(ofGeneration: number) + environment.information.lastTransaction
     if alone, let found = table, !found.isPlausible(after: newest) { table = nil }
     if alone, table == nil || table!.bootID != ProcessIdentity.bootID {
-      // Only recency and statistics are lost. Nobody has the old table mapped.
-      // Unless `state` says already that this boot writes, the first to write says so.
+      // Only recency and statistics are lost. No process maps the old table.
+      // Unless `state` already marks this boot dirty, the first writer marks it.
       let state = try StoreState.read(from: path + "/state")
       let isDirty = state.map { $0.isDirty && $0.bootID == ProcessIdentity.bootID } ?? false
       table = try remakeTable(path, meta, environment, dirty: isDirty)
@@ -323,7 +325,7 @@ package struct StoreOpener {
     guard let table else {
       throw StoreError(.damaged, during: "open", path: path, "shared.table is damaged.")
     }
-    // What `meta` says of the budget is checked.
+    // The budget of `meta` has a checksum; that of the table has none.
     if alone {
       table.adoptNamespace()
       table.budget = meta.budget
@@ -335,8 +337,8 @@ package struct StoreOpener {
     guard let process = try takeSlot(table, presence) else {
       throw StoreError(
         .tooManyProcesses, during: "open", path: directory.path,
-        "\(table.shape.processSlots) processes use this store already. Close some, or give "
-          + "groups of them stores of their own.")
+        "All \(table.shape.processSlots) process slots of \(directory.path) are in use. Close "
+          + "processes, or split them across several stores.")
     }
     try fault(throwing: .openSlotTaken)
     _ = try presence.tryLock(.shared, at: PresenceLocks.everybody)
@@ -371,7 +373,7 @@ package struct StoreOpener {
     let isRelaxed = options.durability == .relaxed
     guard let state = try StoreState.read(from: path + "/state") else {
       // A table of this boot is proof that the system has been up all the time. Without it pages
-      // may be missing, and what their older versions say passes for the truth.
+      // may be missing, and their older versions would be accepted as valid.
       let isUnknown = table?.bootID != ProcessIdentity.bootID
       return RecoveryDecision(
         "the state file is missing or damaged", mustDiscard: isCache && isUnknown,
