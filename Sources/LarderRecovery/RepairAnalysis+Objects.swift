@@ -7,7 +7,8 @@ internal import LarderEngine
 internal import LarderLMDB
 internal import LarderSystem
 
-// Objects in a survey: each record's checksum, the ids and index keys there have to be, and books.
+// The analysis of objects: each record's checksum, the expected ids and index keys, and the
+// counters.
 
 extension RepairAnalysis {
   struct ObjectTally {
@@ -16,7 +17,7 @@ extension RepairAnalysis {
     var bytes: UInt64 = 0
   }
 
-  /// - Parameter chunks: Learns which ones belong to objects.
+  /// - Parameter chunks: Receives the ids of the chunks that belong to objects.
   func checkObjects(_ chunks: inout SetFingerprint) throws {
     let catalog = salvage.catalog
     for name in catalog.damaged { findings.add(.error, "catalog \(name)", "its record is damaged") }
@@ -69,7 +70,7 @@ extension RepairAnalysis {
     }
   }
 
-  /// Fills in what was kept and lost, given the objects kept of each type.
+  /// Fills in the numbers of kept and lost objects, given the objects kept of each type.
   func count(objects kept: [UInt32: Int], in report: inout RepairReport) {
     let catalog = salvage.catalog
     let numbers = Set(catalog.types.keys.filter(catalog.isLive)).union(objectTallies.keys)
@@ -88,7 +89,7 @@ extension RepairAnalysis {
 
   var keptObjects: [UInt32: Int] { objectTallies.mapValues(\.kept) }
 
-  /// Lends every object that belongs into the repaired store.
+  /// Calls `body` with every object that belongs into the repaired store.
   func forEachKeptObject(_ body: (SalvagedObject) throws -> Void) throws {
     let catalog = salvage.catalog
     try salvage.forEachObject { found in

@@ -7,7 +7,7 @@ internal import LarderEngine
 internal import LarderLMDB
 internal import LarderSystem
 
-/// What is wrong with a store's files, and what of it can be kept.
+/// The analysis of a damaged store: its findings, and the entries and objects that repair keeps.
 final class RepairAnalysis {
   private let path: String
   private let durability: Durability
@@ -19,12 +19,12 @@ final class RepairAnalysis {
   private var all = Tally()
   private var lostRecords = 0
   private var isDiscarded = false
-  /// Of the damaged generation, when it is whole: recency and counters.
+  /// The table of the damaged generation, if it is valid: recency and counters.
   let oldTable: SharedTable?
   private(set) var report: RepairReport
 
   private struct Tally {
-    /// In force, as the books count.
+    /// The visible entries, as the counters include them.
     var bytes: UInt64 = 0
     var entries = 0
     var kept = 0
@@ -63,7 +63,7 @@ final class RepairAnalysis {
     !isNamed && report.findings.count == 1 && !report.isDiscarded
   }
 
-  // MARK: Looking
+  // MARK: Analysis
 
   func run() throws {
     if !isNamed { findings.add(.warning, "CURRENT", "it does not name the newest generation") }
@@ -100,7 +100,7 @@ final class RepairAnalysis {
     }
   }
 
-  /// Whether nobody began a later transaction, as this boot's table says.
+  /// Whether no process began a later transaction, according to this boot's table.
   private func isNewest(_ transaction: UInt64) -> Bool {
     guard let oldTable, oldTable.bootID == ProcessIdentity.bootID else { return false }
     return oldTable.lastStamped == Generation.versionBase(ofGeneration: salvage.number)
@@ -216,7 +216,7 @@ final class RepairAnalysis {
     }
   }
 
-  /// Fills in what was kept and lost, given the entries kept of each namespace.
+  /// Fills in the numbers of kept and lost entries, given the entries kept of each namespace.
   func count(_ kept: [[UInt8]: Int], in report: inout RepairReport) {
     report.namespaces = salvage.spaces.map { number, space in
       let name = salvage.name(of: number)
@@ -236,7 +236,7 @@ final class RepairAnalysis {
     report.lost = max(report.lost, lostRecords)
   }
 
-  /// Whether there were entries of which nothing is known but what the books say.
+  /// Whether entries were lost that only the counters record.
   private var isAnyKeyLost: Bool {
     isDiscarded || salvage.reader.hasGaps || lostRecords > 0
   }
@@ -259,7 +259,7 @@ final class RepairAnalysis {
       || salvage.isInPlace(entry, item.hash, namespace: item.header.namespace)
   }
 
-  /// Lends every entry that belongs into the repaired store, with its namespace's name.
+  /// Calls `body` with every entry that belongs into the repaired store and its namespace's name.
   func forEachKept(_ body: (GenerationWriter.Entry, [UInt8]) throws -> Void) throws {
     try salvage.forEachRecord { found in
       for item in found {
@@ -269,13 +269,13 @@ final class RepairAnalysis {
     }
   }
 
-  /// What the repaired store is.
+  /// Returns the meta record of the repaired store.
   func newMeta(number: UInt64) -> StoreMeta {
     var random = SystemRandomNumberGenerator()
     let old = salvage.meta
     let budget = budget
     var mapSize = GenerationBuilder.mapSize(budget: Int(budget))
-    // What was stored beyond a budget that is damaged has to fit as well.
+    // If the budget is damaged, data beyond it must fit as well.
     let size = (try? FileSystem.status(of: path + "/data.mdb"))??.size ?? 0
     while mapSize < 4 * size { mapSize *= 2 }
     let storeID =
@@ -289,7 +289,7 @@ final class RepairAnalysis {
       created: old?.created ?? Clocks.wallMilliseconds())
   }
 
-  /// The shared table has no checksum: it is asked only if need be.
+  /// The budget. The shared-memory table has no checksum, so it is the last resort.
   private var budget: UInt64 {
     if let meta = salvage.meta { return meta.budget }
     if let said = oldTable?.budget, (4096...1 << 43).contains(said) { return said }
@@ -298,7 +298,7 @@ final class RepairAnalysis {
 }
 
 extension StoreTotals {
-  /// How many of the entries that the books speak of are not there; books that are absurd say none.
+  /// Returns the number of counted entries that are missing, or zero if the counter is implausible.
   fileprivate static func missing(_ said: UInt64, _ found: Int) -> Int {
     said < 1 << 40 ? max(0, Int(said) - found) : 0
   }

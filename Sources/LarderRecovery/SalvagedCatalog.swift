@@ -7,22 +7,22 @@ internal import LarderEngine
 internal import LarderLMDB
 internal import LarderSystem
 
-// WHAT OF A DAMAGED CATALOG IS BELIEVED
+// SALVAGE OF A DAMAGED CATALOG
 //
-// Records of types, migrations and books have checksums; those that are whole are taken, from the
-// main table of one commit earlier where they are missing in the newest. What is missing of them:
+// Records of types, migrations and counters have checksums. Valid ones are used, from the main
+// table of one commit earlier if the newest does not have them. Replacements of missing ones:
 //
 //   a type        its objects go to the type `recovered-<number>`, without indexes; a migration may
 //                 give that its name back
-//   books         counted anew; the next sequence follows the highest there is
-//   a migration   that was under way is forgotten, and begins anew: nobody has seen anything of it.
-//                 Those that were applied stay applied
+//   counters      recounted; the next sequence number follows the highest there is
+//   a migration   in progress is dropped and starts again: no process has seen any of its results.
+//                 Applied migrations stay applied
 //   numbers       the next one follows the highest that is seen anywhere
 //
-// A number that was given up (`d:`) or belonged to a copy being made is nobody's, and its objects
-// are left behind.
+// An identifier with a tombstone (`d:`), or of an unfinished copy, belongs to no type, and its
+// objects are not salvaged.
 
-/// The types of a store whose files nobody has open.
+/// The types of a store whose files no process has open.
 struct SalvagedCatalog {
   private(set) var types: [UInt32: ObjectTypeRecord] = [:]
   private(set) var books: [UInt32: ObjectTypeCounters] = [:]
@@ -86,7 +86,7 @@ struct SalvagedCatalog {
     if number < .max / 2 { nextNumber = max(nextNumber, number + 1) }
   }
 
-  /// An object whose number is nobody's as far as is known.
+  /// Records an object whose identifier belongs to no known type.
   mutating func note(object type: UInt32, version: UInt32) {
     note(number: type)
     if isUnknown(type) { lost[type] = max(lost[type] ?? 1, version) }
@@ -117,7 +117,7 @@ struct SalvagedCatalog {
     var result: [ObjectTypeRecord] = []
     for (_, type) in types where type.version > 0 {
       var type = type
-      // What was copied so far is not taken over; whoever migrates next begins anew.
+      // The partial copy is not salvaged; the next migration starts again.
       type.migration = nil
       result.append(type)
     }
@@ -134,7 +134,7 @@ struct SalvagedCatalog {
 }
 
 extension ObjectMigrationRecord {
-  /// What it uses while it is under way.
+  /// The identifiers that an unfinished migration uses.
   fileprivate var numbers: [UInt32] {
     guard let target, !isApplied else { return [] }
     return [target.number, watch] + target.indexes.map(\.number)

@@ -2,13 +2,13 @@
 // Copyright 2026 the Larder authors. Licensed under Apache-2.0.
 // SPDX-License-Identifier: Apache-2.0
 
+/// One inconsistency that `verify()` found.
 package import LarderEngine
 
-/// Something `verify()` found wrong.
 public struct StoreFinding: Sendable, Hashable, CustomStringConvertible {
   /// The severity of a finding.
   public enum Severity: String, Sendable, Hashable, Comparable, CaseIterable {
-    /// Books or indexes disagree; no value is concerned.
+    /// Counters or indexes disagree; no value is affected.
     case warning
     /// An entry, or the file, is damaged.
     case error
@@ -20,7 +20,7 @@ public struct StoreFinding: Sendable, Hashable, CustomStringConvertible {
 
   /// The severity of the finding.
   public let severity: Severity
-  /// What is concerned: a file, a table, an entry.
+  /// The location of the finding: a file, a table or an entry.
   public let place: String
   /// A description of the finding.
   public let message: String
@@ -31,7 +31,7 @@ public struct StoreFinding: Sendable, Hashable, CustomStringConvertible {
     self.message = message
   }
 
-  /// What keeps a store from being opened.
+  /// Creates the finding for an error that prevents opening the store.
   package init(opening error: StoreError) {
     self.init(severity: .error, place: "opening", message: error.message)
   }
@@ -39,9 +39,9 @@ public struct StoreFinding: Sendable, Hashable, CustomStringConvertible {
   public var description: String { "\(severity.rawValue): \(place): \(message)" }
 }
 
-/// How far an operation over a whole store has come.
+/// The progress of an operation over a complete store.
 public struct StoreProgress: Sendable, Hashable {
-  /// What is being looked at.
+  /// A phase of the operation.
   public enum Phase: String, Sendable, Hashable, CaseIterable {
     /// The pages of the file are read.
     case pages
@@ -55,13 +55,13 @@ public struct StoreProgress: Sendable, Hashable {
 
   /// The present phase.
   public let phase: Phase
-  /// How many of them were looked at.
+  /// The number of items of the phase that were checked.
   public let done: Int
-  /// How many there are, as far as that is known.
+  /// The number of items of the phase, as far as it is known.
   public let total: Int
 }
 
-/// Findings as they are gathered: at most so many of each severity.
+/// The collected findings, with a limit for each severity.
 struct FindingList {
   private var warnings: [StoreFinding] = []
   private var errors: [StoreFinding] = []

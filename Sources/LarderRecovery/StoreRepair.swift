@@ -10,39 +10,40 @@ internal import LarderSystem
 // REPAIR
 //
 // The files of the damaged generation are only read, and never by LMDB. What is readable is written
-// into a new generation beside it, complete and (of a durable store) on the disk before CURRENT
-// names it. All under the gate, with nobody in the store.
+// into a new generation next to it, complete and (of a durable store) on the disk before CURRENT
+// names it. Repair holds the open lock, and no process has the store open.
 //
-//     1  everything is read once, to say what is wrong and what there is (`StoreSalvage.swift`); if
-//        nothing is wrong, or it was to be a dry run, that was all
+//     1  everything is read once, to collect findings and valid data (`StoreSalvage.swift`); if
+//        nothing is wrong, or in a dry run, repair ends here
 //     2  g-<n+1>.tmp is filled and completed
-//     3  `set-aside` is put into g-<n>: whoever removes old generations keeps this one
+//     3  `set-aside` is put into g-<n>: the removal of old generations keeps this one
 //     4  g-<n+1>.tmp is renamed, CURRENT names it
 //     5  g-<n> becomes damaged-g-<n>; of a cache, it is removed
 //
-// Killed before 4 is through, the old generation is in force as it was, and the next opener or repair
-// removes what was begun. Killed after it, the next opener does 5.
+// After a kill before the end of 4, the old generation is current and unchanged, and the next
+// opener or repair removes the unfinished one. After a kill after step 4, the next opener runs 5.
 
 extension SharedStore {
-  /// Checks the files of a store that nobody has open, and salvages what is readable into new ones.
+  /// Checks the files of a store that no process has open, and salvages readable data into new
+  /// files.
   ///
   /// ```swift
   /// let report = try SharedStore.repair(at: "/var/lib/myapp/objects")
   /// print("\(report.kept) entries kept, \(report.lost) lost")
   /// ```
   ///
-  /// Every entry that is kept is whole, and was its key's last one unless the report says that
-  /// commits may be missing. A durable store's damaged files are kept beside, under the name the
-  /// report tells. Opening and closing wait meanwhile. A process killed in the middle of it leaves
-  /// the old store or the repaired one.
+  /// Every kept entry is valid. It is the last one of its key unless the report's `mayMissCommits`
+  /// is `true`. Damaged files of a durable store are quarantined; the report contains their path.
+  /// Opening and closing wait until the repair ends. A process killed during a repair leaves the
+  /// old store or the repaired one.
   ///
   /// - Parameters:
   ///   - path: The directory of the store; without it, the user's default store.
-  ///   - dryRun: Only say what would be done.
-  ///   - keepsDamagedFiles: Keep them of a cache as well.
-  ///   - openTimeout: How long to wait for a process that is opening or closing the store.
-  /// - Throws: ``StoreError``: ``StoreError/Code/inUse`` when the store is open somewhere,
-  ///   ``StoreError/Code/damaged`` when nothing of it is readable. Then nothing was changed.
+  ///   - dryRun: Whether to report the repair without any change.
+  ///   - keepsDamagedFiles: Whether to quarantine the damaged files of a cache as well.
+  ///   - openTimeout: The maximum wait for a process that is opening or closing the store.
+  /// - Throws: ``StoreError/Code/inUse`` if a process has the store open,
+  ///   ``StoreError/Code/damaged`` if nothing of it is readable. Then nothing was changed.
   /// - Complexity: Reads everything two or three times; needs room on the disk for what is kept.
   public static func repair(
     at path: String? = nil, dryRun: Bool = false, keepsDamagedFiles: Bool = false,
@@ -59,7 +60,7 @@ extension SharedStore {
     }
   }
 
-  /// Checks the files of a store that nobody has open and that need not be one that can be opened.
+  /// Checks the files of a store that no process has open, even if the store cannot be opened.
   ///
   /// - Returns: The findings, the worst first.
   /// - Throws: ``StoreError``, as ``repair(at:dryRun:keepsDamagedFiles:openTimeout:)``.
@@ -68,7 +69,7 @@ extension SharedStore {
   }
 }
 
-/// One repair: the gate, the store alone, and what was found.
+/// One repair: it holds the open lock and is the only user of the store.
 struct StoreRepair {
   let directory: StoreDirectory
   let durability: Durability
@@ -138,10 +139,10 @@ struct StoreRepair {
 
   private static func inUse(_ path: String, by processes: [Int32]) -> StoreError {
     let names = processes.map(String.init).joined(separator: ", ")
-    let who = processes.isEmpty ? "Other processes" : "Processes (\(names))"
+    let holders = processes.isEmpty ? "Other processes" : "Processes (\(names))"
     return StoreError(
       .inUse, during: "repair", path: path,
-      "\(who) have the store open. End them, or let them close it, and repair again.",
+      "\(holders) have the store open. End them, or let them close it, and repair again.",
       pid: processes.first)
   }
 
@@ -193,7 +194,7 @@ struct StoreRepair {
     return try? StoreOpener.validCheckpoint(in: path, generation: number).get()
   }
 
-  /// Whether it is a relaxed store whose metas cannot be believed.
+  /// Whether it is a relaxed store whose metas cannot be trusted.
   var wasInUse: Bool {
     guard durability == .relaxed, let state = (try? StoreState.read(from: path + "/state")) ?? nil
     else { return false }
@@ -223,7 +224,7 @@ struct StoreRepair {
         try survey.forEachKept { entry, name in
           if try filler.append(entry, in: name) { kept[name, default: 0] += 1 }
         }
-        // Now that of two entries of one key one has gone.
+        // After one of two entries with the same key was dropped.
         survey.count(kept, in: &report)
         let indexes = survey.catalog.indexes
         try survey.forEachKeptObject { try filler.append($0, indexes: indexes) }

@@ -7,7 +7,7 @@ internal import LarderEngine
 internal import LarderLMDB
 internal import LarderSystem
 
-/// An object of a damaged store, with what its checksum vouches for.
+/// An object of a damaged store whose checksum matches.
 struct SalvagedObject {
   let type: UInt32
   let sequence: UInt64
@@ -22,12 +22,12 @@ extension StoreSalvage {
   struct FoundObject {
     let type: UInt32
     let sequence: UInt64
-    /// `nil`: damaged.
+    /// The object, or `nil` if it is damaged.
     let object: SalvagedObject?
     let chunks: ChunkReference?
   }
 
-  /// Lends every record of the objects.
+  /// Calls `body` with every object record.
   func forEachObject(_ body: (FoundObject) throws -> Void) throws {
     let (values, chunks) = (values, chunks)
     for source in [SalvageReader.Source.table(ObjectFormat.objectsName), .unknown] {
@@ -52,7 +52,7 @@ extension StoreSalvage {
     }
   }
 
-  /// Looks at all objects: whose numbers they have.
+  /// Reads all objects and records their type identifiers.
   func readObjects() throws {
     var numbers: [UInt32: UInt32] = [:]
     try forEachObject { found in
@@ -62,7 +62,7 @@ extension StoreSalvage {
     for (number, version) in numbers { catalog.note(object: number, version: version) }
   }
 
-  /// What the tables of ids and indexes hold of live numbers.
+  /// Reads the entries of live identifiers in the tables of ids and indexes.
   func storedObjectKeys() throws -> (ids: SetFingerprint, keys: SetFingerprint) {
     var (ids, keys) = (SetFingerprint(), SetFingerprint())
     let (catalog, values) = (catalog, values)

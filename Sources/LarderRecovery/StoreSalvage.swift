@@ -7,23 +7,24 @@ internal import LarderEngine
 internal import LarderLMDB
 internal import LarderSystem
 
-// WHAT OF A DAMAGED STORE IS BELIEVED
+// SALVAGE OF A DAMAGED STORE
 //
-// Whatever has its checksum: entries, chunks, and the store's own records. What is missing of those is
-// made up for:
+// Entries, chunks and the store's own records are used if their checksum matches. Replacements of
+// missing records:
 //
-//   names       in the record of the name ("n:"), then in the main table of one commit earlier; else
+//   names       in the record of the name ("n:"), then in the main table of one commit earlier;
+// else
 //               the entries go to `recovered-<number>`
 //   epochs      an entry of an earlier epoch was removed by a removeAll, and stays removed. Without
 //               the namespace's record the highest epoch there is counts
 //   secret      lost with `meta`, unless the main table of one commit earlier has it: a new one
 //   budget      of `meta`, else of the shared table; it never costs a durable store an entry
 //
-// An entry found where nothing leads to has to stand under the hash of its key as well; of two of the
-// same key the newer label stays. Chunks have ids that are never used again: one that has its
-// checksum is the right one, wherever it was found.
+// An entry on an unreachable page must also be stored under the hash of its key. Of two entries
+// with the same key the one with the higher commit version stays. Chunk ids are never reused: a
+// chunk with a matching checksum is the right one on any page.
 
-/// Everything that is readable of a store whose files nobody has open.
+/// The readable data of a store whose files no process has open.
 final class StoreSalvage {
   /// A namespace of the damaged store.
   struct SalvagedNamespace {
@@ -31,7 +32,7 @@ final class StoreSalvage {
     /// Whether the record is of one commit earlier.
     var isOlder = false
     var name: [UInt8]?
-    /// Whether its name leads to it.
+    /// Whether its name record refers to it.
     var isNamed = false
     var highestEpoch: UInt32 = 0
   }
@@ -43,14 +44,14 @@ final class StoreSalvage {
   private(set) var totals: StoreTotals?
   private(set) var spaces: [UInt32: SalvagedNamespace] = [:]
   private(set) var chunks: [UInt64: SalvageReader.Value] = [:]
-  /// What the tables of chunks and deadlines hold.
+  /// The contents of the tables of chunks and expiration times.
   private(set) var storedChunks = SetFingerprint()
   private(set) var storedDeadlines = SetFingerprint()
 
-  /// The types of the objects beside the entries.
+  /// The types of the stored objects.
   var catalog = SalvagedCatalog()
 
-  /// - Throws: when there is no data file.
+  /// - Throws: `SystemError` if there is no data file.
   init(path: String, number: UInt64) throws {
     let reader = try SalvageReader(path: path)
     self.number = number
@@ -117,7 +118,7 @@ final class StoreSalvage {
       try reader.forEachNode(of: source) { node in
         guard node.key.count == 8, let id: UInt64 = node.key.integer(at: 0) else { return }
         if source != .unknown { ids.add(id) }
-        // Of one that stands in its node, the place would do; they are few and small.
+        // For a value inside its node the location would suffice; these values are few and small.
         if found[id] == nil || !node.isScavenged { found[id] = node.value }
       }
       if source != .unknown { storedChunks = ids }
@@ -133,17 +134,17 @@ final class StoreSalvage {
 
   // MARK: Entries
 
-  /// An item of a record, with the content its checksum vouches for.
+  /// An item of a record, with its content if the checksum matches.
   struct Found {
     let hash: UInt64
     let header: EntryHeader
-    /// `nil`: damaged.
+    /// The entry, or `nil` if it is damaged.
     let entry: GenerationWriter.Entry?
     let chunks: ChunkReference?
     let isScavenged: Bool
   }
 
-  /// Lends what every record holds; an empty list for what cannot be read of one.
+  /// Calls `body` with the items of every record, or with an empty list if a record is unreadable.
   func forEachRecord(
     content isWanted: (EntryHeader) -> Bool = { _ in true }, _ body: ([Found]) throws -> Void
   ) throws {
@@ -201,9 +202,9 @@ final class StoreSalvage {
       commitVersion: header.commitVersion, created: header.created, expires: header.expires)
   }
 
-  // MARK: Judging
+  // MARK: Checks
 
-  /// Of the namespaces that lost their record: all of their entries tell.
+  /// Reconstructs namespaces that lost their record, from all of their entries.
   private func findEpochs() throws {
     var epochs: [UInt32: UInt32] = [:]
     let spaces = spaces
@@ -232,12 +233,12 @@ final class StoreSalvage {
   func isCleared(_ header: EntryHeader) -> Bool {
     guard let space = spaces[header.namespace] else { return false }
     guard let record = space.record else { return header.epoch < space.highestEpoch }
-    // A record of one commit earlier does not know of a later clearing.
+    // A record of one commit earlier does not contain a later clear.
     return space.isOlder
       ? header.epoch < max(record.epoch, space.highestEpoch) : header.epoch != record.epoch
   }
 
-  /// Whether an entry stands where its key is looked for; `true` if that cannot be told.
+  /// Whether an entry is stored where a lookup of its key reads; `true` if that is unknown.
   func isInPlace(_ entry: GenerationWriter.Entry, _ hash: UInt64, namespace: UInt32) -> Bool {
     guard let meta, let name = spaces[namespace]?.name else { return true }
     return NamespaceHandle.hash(

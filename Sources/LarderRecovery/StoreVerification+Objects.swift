@@ -7,8 +7,8 @@ internal import LarderEngine
 internal import LarderLMDB
 internal import LarderSystem
 
-// What verify() looks at in the objects: each record's checksum, that its id leads to it, that the
-// index keys it owns are there and no others, and the books of each type.
+// The checks of verify() on objects: each record's checksum, its id entry, exactly the index keys
+// that it owns, and the counters of each type.
 
 extension StoreVerification {
   private struct Found {
@@ -59,7 +59,7 @@ extension StoreVerification {
     try checkIDs(transaction)
   }
 
-  /// Every record of the catalog is readable.
+  /// Checks that every record of the catalog is readable.
   private mutating func checkCatalog(
     _ types: [ObjectTypeRecord], _ transaction: borrowing ReadTransaction
   ) throws {
@@ -90,7 +90,7 @@ extension StoreVerification {
     }
   }
 
-  /// Every id leads to an object.
+  /// Checks that every id refers to an object.
   private mutating func checkIDs(_ transaction: borrowing ReadTransaction) throws {
     var cursor = try Cursor(over: generation.ids, in: transaction)
     var more = try cursor.moveToFirst()
@@ -108,7 +108,7 @@ extension StoreVerification {
     }
   }
 
-  /// - Returns: What the record counts; `nil`: it is damaged.
+  /// - Returns: The record's share of the counters, or `nil` if it is damaged.
   private mutating func checkObject(
     _ record: RawSpan, _ type: UInt32, _ sequence: UInt64, _ place: String,
     _ indexes: Set<UInt32>, _ keys: inout UInt64, _ transaction: borrowing ReadTransaction

@@ -7,18 +7,18 @@ public import LarderEngine
 internal import LarderLMDB
 internal import LarderSystem
 
-// VERIFYING WHILE OTHERS WRITE
+// VERIFICATION DURING WRITES
 //
 // Everything is checked in one snapshot, pinned by one of this process's pooled readers: the pages
-// of data.mdb that the snapshot's meta leads to (read as bytes, before LMDB walks them), every entry
-// (header, checksum, its hash), every chunk (checksum, exactly one owner), every deadline (one entry
-// at least), and the books. What a snapshot reaches is not written to while it is pinned; so nobody
-// has to wait, and the file grows by what others write meanwhile.
+// of data.mdb that the snapshot's meta leads to (read as bytes, before LMDB walks them), every
+// entry (header, checksum, its hash), every chunk (checksum, exactly one owner), every deadline
+// (one entry at least), and the counters. What a snapshot reaches is not written to while it is
+// pinned; so no process waits, and the file grows by the pages that other processes write.
 //
 // Two things are not part of a snapshot. Its meta page is written over by the second commit after
 // it: both metas are read first, and what was read counts only if the second writer has not begun
 // by then (as R2 of the protocol). And the budget: it is lowered in one transaction
-// and evicted down to in others; a store that is over its budget is looked at again.
+// and evicted down to in others; a store that is over its budget is checked again.
 
 extension SharedStore {
   /// Checks the file, every entry, and the counters.
@@ -42,7 +42,7 @@ extension SharedStore {
 }
 
 extension StoreCore {
-  /// Checks everything. Nobody waits.
+  /// Checks the complete store. No other process waits.
   package func verify(
     limit: Int = 100, progress: ((StoreProgress) -> Void)? = nil
   ) throws -> [StoreFinding] {
@@ -78,7 +78,8 @@ extension StoreCore {
       "The meta page of no snapshot could be read in time. Try again when there is less to do.")
   }
 
-  /// Says whether the budget is really exceeded: whoever lowered it may still be at it.
+  /// Reports an exceeded budget only if it persists: after a lower budget is set, eviction may
+  /// still be running.
   private func recheckBudget(_ findings: inout FindingList) throws {
     var excess: (stored: UInt64, allowed: UInt64)?
     for _ in 0..<100 {
@@ -131,15 +132,17 @@ struct StoreVerification {
     findings.add(severity, place, message)
   }
 
+  /// Whether this process must leave the generation, which waits for its readers. The check of a
+  /// generation that was superseded since continues to the end.
   func tell(_ phase: StoreProgress.Phase, _ done: Int, of total: Int) throws {
     guard done & 0xFF == 0 else { return }
     if generation.isReadingOver { throw EngineSignal.generationChanged }
     progress?(StoreProgress(phase: phase, done: done, total: max(total, done)))
   }
 
-  /// Checks the pages of a pinned snapshot.
+  /// Checks the file's pages in the snapshot with this commit version.
   ///
-  /// - Returns: `false` if the snapshot's meta page was overwritten.
+  /// - Returns: `false` if a later commit has overwritten the snapshot's meta page.
   mutating func checkPages(commitVersion: UInt64) throws -> Bool {
     let report = try generation.verifyPages(commitVersion: commitVersion) {
       [progress] pages, lastPage in
@@ -175,7 +178,7 @@ struct StoreVerification {
     try readNames(transaction)
   }
 
-  /// Each namespace is found by its name, and each name leads to one.
+  /// Checks that each namespace is found by its name, and that each name refers to one.
   private mutating func readNames(_ transaction: borrowing ReadTransaction) throws {
     let prefix = Array("n:".utf8)
     var numbers: [[UInt8]: UInt32] = [:]
@@ -270,7 +273,7 @@ struct StoreVerification {
     }
   }
 
-  /// Notes whose chunks some are.
+  /// Records the owner of chunks.
   mutating func own(chunks ids: Range<UInt64>, _ place: String) {
     for id in ids where !chunkOwners.insert(id).inserted {
       find(.error, place, "chunk \(id) belongs to another entry as well")
@@ -340,7 +343,7 @@ struct StoreVerification {
   }
 }
 
-/// Of a set of keys, whatever their order.
+/// A fingerprint of a set of keys, independent of their order.
 struct SetFingerprint: Hashable {
   private(set) var count = 0
   private var sum: UInt64 = 0

@@ -9,14 +9,15 @@ internal import Synchronization
 // AFTER PROCESSES DIED INSIDE LMDB
 //
 // LMDB aborts the process when a cursor reaches a page whose structure is broken, and no caller can
-// prevent that page by page: the page is reached inside `mdb_cursor_next`. What can be bounded is how
-// many processes it ends. Each process marks in the shared table when it is inside LMDB; an opener
-// counts those that died there. An opener that is alone verifies the file's structure after two
-// (`StoreOpener`). One that is not alone does so here, in a pinned snapshot, while the others go on.
+// prevent that page by page: the page is reached inside `mdb_cursor_next`. What can be bounded is
+// how many processes it ends. Each process marks in the shared table when it is inside LMDB; an
+// opener counts those that died there. An opener that is alone verifies the file's structure after
+// two (`StoreOpener`). One that is not alone does so here, in a pinned snapshot, while the others
+// continue.
 
 extension StoreOpener {
-  /// After so many deaths inside LMDB a file is verified. Not after one: that is also a process that
-  /// was killed while it read.
+  /// The number of process deaths inside LMDB after which a file is verified. One is not enough: it
+  /// can be a process that was killed during a read.
   static let deathLimit: UInt32 = 2
 }
 
@@ -26,7 +27,8 @@ extension StoreCore {
 
   /// Verifies the structure of the file if processes died inside LMDB since it was last verified.
   ///
-  /// Costs one load unless they did. Damage is treated as any that a read meets: a cache starts empty.
+  /// Costs one load unless they did. Damage is treated as any that a read meets: a cache starts
+  /// empty.
   ///
   /// - Throws: ``StoreError/Code/damaged`` for a store that survives system crashes.
   func verifyAfterDeaths() throws {

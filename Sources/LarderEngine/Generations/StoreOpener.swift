@@ -189,7 +189,7 @@ package struct StoreOpener {
         }
         throw StoreError(
           .fileSystem, during: "open", path: directory.path,
-          "The store is open on another machine (boot id differs). Use a directory on a local disk.")
+          "The store is open on another machine (boot id differs). Use a local directory.")
       }
       if table.pidNamespace != ProcessIdentity.pidNamespace { return .pidNamespaceMismatch }
     }
@@ -316,8 +316,8 @@ package struct StoreOpener {
       Generation.versionBase(ofGeneration: number) + environment.information.lastTransaction
     if alone, let found = table, !found.isPlausible(after: newest) { table = nil }
     if alone, table == nil || table!.bootID != ProcessIdentity.bootID {
-      // Only recency and statistics are lost. No process maps the old table.
-      // Unless `state` already marks this boot dirty, the first writer marks it.
+      // Only recency and statistics are lost, and no process maps the old table. Unless `state`
+      // already marks this boot dirty, the first writer marks it.
       let state = try StoreState.read(from: path + "/state")
       let isDirty = state.map { $0.isDirty && $0.bootID == ProcessIdentity.bootID } ?? false
       table = try remakeTable(path, meta, environment, dirty: isDirty)
