@@ -48,7 +48,8 @@ public final class CacheManager<Archive: Archivable>: Sendable {
   /// The current size of all values in bytes; 0 after an error.
   public var currentSize: Int { attempt(0) { try throwing.currentSize } }
 
-  /// When a value was last used, by any process; see ``/LarderObjects/ObjectStore/lastUse(of:id:)``.
+  /// Returns the time of the last use of a value by any process, or `nil` if it is unknown; see
+  /// ``/LarderObjects/ObjectStore/lastUse(of:id:)``.
   public func latestAccessedTime(for key: String) -> Date? {
     attempt(nil) { try throwing.latestAccessedTime(for: key) }
   }

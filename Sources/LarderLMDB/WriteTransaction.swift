@@ -7,9 +7,9 @@ internal import LarderSystem
 
 /// The write transaction of an environment; all processes together have one at a time.
 ///
-/// `withWriteTransaction(_:)` lends it, commits it when the closure returns, and gives it
-/// up when the closure throws. It reads what it has written; what it lends ends with its next change,
-/// and keeping it beyond that is a compile error.
+/// `withWriteTransaction(_:)` passes it to a closure, commits it when the closure returns, and aborts
+/// it when the closure throws. Its reads include its own writes. Borrowed bytes are valid until its
+/// next change; keeping them longer is a compile error.
 ///
 /// It belongs to the thread that began it, because LMDB's writer mutex does. A commit from another
 /// thread would return success and block every writer permanently, so it traps instead.

@@ -41,7 +41,7 @@ extension Query {
   /// The result includes every write that any process acknowledged before the call. The query omits
   /// objects that cannot be decoded and reports them to the store's `onError`.
   ///
-  /// - Complexity: As `explain()` says. A kept query whose type nobody has changed costs two
+  /// - Complexity: As `explain()` reports. A kept query whose type is unchanged costs two
   ///   loads, unless it filters by a closure, whose answer may change without the objects.
   public func fetch() throws -> [Object] {
     if let known = remembered { return known }

@@ -13,8 +13,7 @@ extension ObjectCollection where Object.ID: Sendable {
   /// let cars = objects.collection(Car.self).asStorage().combined(with: CarService())
   /// ```
   ///
-  /// What is set is saved as `save(_:children:)` does it, and must have the
-  /// key's id. An update is a transaction among all processes; an object pulled up from a storage behind
+  /// A set value is saved as by `save(_:children:)`, and must have the key's id. An update is a transaction among all processes; an object pulled up from a storage behind
   /// is stored only if no process saved or deleted its id meanwhile.
   public func asStorage() -> Storage<Object.ID, Object> {
     let (store, collection) = (store, self)
