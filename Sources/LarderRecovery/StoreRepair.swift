@@ -116,7 +116,7 @@ struct StoreRepair {
     presence = try OwnedFile(
       path: directory.generation(present) + "/presence", creation: .createIfMissing,
       closesInForkedChild: true)
-    guard try presence.tryLock(.exclusive, at: PresenceLocks.everybody) else {
+    guard try presence.tryLock(.exclusive, at: PresenceLocks.openOffset) else {
       throw StoreRepair.inUse(path, by: StoreRepair.processes(presence, directory, present))
     }
     fault(.openPresenceTaken)

@@ -352,7 +352,7 @@ package final class Generation: Sendable {
     // An injected error stands for a failed sync below: data that may be unsynced stays dirty.
     let canSynchronize = (try? fault(throwing: .closeGateTaken)) != nil
     guard acquireProcessWriterLock(nanoseconds: 1_000_000_000, toClose: true) else { return false }
-    let alone = (try? presence.tryLock(.exclusive, at: PresenceLocks.everybody)) == true
+    let alone = (try? presence.tryLock(.exclusive, at: PresenceLocks.openOffset)) == true
     if alone, canSynchronize, table.isDirty, !table.isFenced {
       if synchronizeToClose() { try? markClean() }
     }

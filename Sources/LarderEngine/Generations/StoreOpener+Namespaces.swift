@@ -15,21 +15,21 @@ internal import LarderSystem
 extension StoreOpener {
   /// Opens the store of this PID namespace, which another namespace keeps out of the main one.
   /// Under the gate of the main store.
-  func openBeside(_ beside: StoreDirectory) throws(StoreError) -> Generation {
-    if !directory.isBeside { options.onEvent?(.pidNamespaceConflict(beside.realRoot)) }
+  func openBeside(_ fallback: StoreDirectory) throws(StoreError) -> Generation {
+    if !directory.isBeside { options.onEvent?(.pidNamespaceConflict(fallback.realRoot)) }
     do throws(SystemError) {
-      try FileSystem.makeDirectory(beside.root)
+      try FileSystem.makeDirectory(fallback.root)
     } catch {
-      throw StoreError(error, during: "open", path: beside.root)
+      throw StoreError(error, during: "open", path: fallback.root)
     }
-    let gate = try OpenLock.enter(beside, timeout: options.openTimeout)
+    let gate = try OpenLock.enter(fallback, timeout: options.openTimeout)
     defer { gate.leave() }
     var opener = self
-    opener.directory = beside
+    opener.directory = fallback
     if let generation = try opener.openLocked() { return generation }
     throw StoreError(
-      .otherNamespace, during: "open", path: beside.root,
-      "\(beside.realRoot) is this PID namespace's own fallback, and it is also open in another PID "
+      .otherNamespace, during: "open", path: fallback.root,
+      "\(fallback.realRoot) is this PID namespace's fallback, and it is also open in another PID "
         + "namespace. Use another directory.")
   }
 
@@ -38,21 +38,21 @@ extension StoreOpener {
   ///
   /// The kernel frees the locks in `presence` when their process ends: no process number and no
   /// number of a namespace, which are used again, is compared.
-  func isInUse(_ beside: StoreDirectory) throws(StoreError) -> Bool {
+  func isInUse(_ fallback: StoreDirectory) throws(StoreError) -> Bool {
     do throws(SystemError) {
-      guard try FileSystem.status(of: beside.root, followingLinks: false)?.isDirectory ?? false
+      guard try FileSystem.status(of: fallback.root, followingLinks: false)?.isDirectory ?? false
       else { return false }
-      for number in try CurrentPointer.generations(in: beside) {
-        let path = beside.generation(number) + "/presence"
+      for number in try CurrentPointer.generations(in: fallback) {
+        let path = fallback.generation(number) + "/presence"
         guard try FileSystem.status(of: path, followingLinks: false)?.isRegularFile ?? false else {
           continue
         }
         let presence = try OwnedFile(path: path, closesInForkedChild: true)
-        if try !presence.tryLock(.exclusive, at: PresenceLocks.everybody) { return true }
+        if try !presence.tryLock(.exclusive, at: PresenceLocks.openOffset) { return true }
       }
       return false
     } catch {
-      throw StoreError(error, during: "open", path: beside.root)
+      throw StoreError(error, during: "open", path: fallback.root)
     }
   }
 
@@ -61,9 +61,9 @@ extension StoreOpener {
   func removeDeadNamespaces() {
     guard !directory.isBeside, let names = try? FileSystem.names(in: directory.root) else { return }
     for name in names where name.hasPrefix(StoreDirectory.besidePrefix) {
-      let beside = directory.inner(name)
+      let fallback = directory.inner(name)
       // If the check fails, for example for lack of descriptors, the store stays.
-      if (try? isInUse(beside)) == false { FileSystem.removeTree(beside.root) }
+      if (try? isInUse(fallback)) == false { FileSystem.removeTree(fallback.root) }
     }
   }
 }

@@ -192,7 +192,7 @@ extension StoreOpener {
       if !isUnfinished {
         guard
           let presence = try? OwnedFile(path: path + "/presence", creation: .createIfMissing),
-          (try? presence.tryLock(.exclusive, at: PresenceLocks.everybody)) == true
+          (try? presence.tryLock(.exclusive, at: PresenceLocks.openOffset)) == true
         else {
           try supersedeOrFenceStale(path, for: number)
           continue

@@ -39,15 +39,14 @@ package struct StoreOpener {
   }
 
   func open() throws(StoreError) -> Generation {
-    // A per-namespace store is opened under the open lock of the main one too, whose openers remove
-    // it when no process has it open.
+    // Openers of the main store remove unused per-namespace stores, under the main open lock.
     let main = directory.isBeside ? directory.outer : directory
     let gate = try OpenLock.enter(main, timeout: options.openTimeout)
     defer { gate.leave() }
     if directory.isBeside { return try openBeside(directory) }
     // Processes of this namespace are in there: they and this one have to see the same values.
-    let beside = directory.inner(StoreDirectory.besideName)
-    if options.durability == .cache, try isInUse(beside) { return try openBeside(beside) }
+    let fallback = directory.inner(StoreDirectory.besideName)
+    if options.durability == .cache, try isInUse(fallback) { return try openBeside(fallback) }
     if let generation = try openLocked() { return generation }
     if options.durability.survivesSystemCrash {
       throw StoreError(
@@ -58,7 +57,7 @@ package struct StoreOpener {
       )
     }
     removeDeadNamespaces()
-    return try openBeside(beside)
+    return try openBeside(fallback)
   }
 
   /// Opens the current generation, under the gate.
@@ -152,7 +151,7 @@ package struct StoreOpener {
     }
     let presence = try OwnedFile(
       path: path + "/presence", creation: .createIfMissing, closesInForkedChild: true)
-    let alone = try presence.tryLock(.exclusive, at: PresenceLocks.everybody)
+    let alone = try presence.tryLock(.exclusive, at: PresenceLocks.openOffset)
     guard try presence.tryLock(.exclusive, at: PresenceLocks.pidOffset(ProcessIdentity.pid)) else {
       return try closeDeferredAndOpen(number)
     }
@@ -341,7 +340,7 @@ package struct StoreOpener {
           + "processes, or split them across several stores.")
     }
     try fault(throwing: .openSlotTaken)
-    _ = try presence.tryLock(.shared, at: PresenceLocks.everybody)
+    _ = try presence.tryLock(.shared, at: PresenceLocks.openOffset)
     try environment.clearDeadReaders()
     table.openAttempts = 0
     return .opened(
