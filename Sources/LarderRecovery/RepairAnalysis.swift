@@ -236,7 +236,7 @@ final class RepairAnalysis {
     report.lost = max(report.lost, lostRecords)
   }
 
-  /// Whether entries were lost that only the counters record.
+  /// Whether entries may have been lost that only the counters record.
   private var isAnyKeyLost: Bool {
     isDiscarded || salvage.reader.hasGaps || lostRecords > 0
   }
@@ -289,7 +289,8 @@ final class RepairAnalysis {
       created: old?.created ?? Clocks.wallMilliseconds())
   }
 
-  /// The budget. The shared-memory table has no checksum, so it is the last resort.
+  /// The budget: of `meta`, else of the shared-memory table, which has no checksum, if it is in the
+  /// valid range, else the default.
   private var budget: UInt64 {
     if let meta = salvage.meta { return meta.budget }
     if let said = oldTable?.budget, (4096...1 << 43).contains(said) { return said }

@@ -81,12 +81,12 @@ struct SalvagedCatalog {
     return key.withRawSpan { $0.integer(at: 2, as: UInt32.self) }?.byteSwapped
   }
 
-  /// A number that was seen is never given again.
+  /// Records an identifier, which no new type or index gets again.
   mutating func note(number: UInt32) {
     if number < .max / 2 { nextNumber = max(nextNumber, number + 1) }
   }
 
-  /// Records an object whose identifier belongs to no known type.
+  /// Records the type identifier of an object. An identifier without a known type is a lost type.
   mutating func note(object type: UInt32, version: UInt32) {
     note(number: type)
     if isUnknown(type) { lost[type] = max(lost[type] ?? 1, version) }
@@ -94,7 +94,7 @@ struct SalvagedCatalog {
 
   private func isUnknown(_ type: UInt32) -> Bool { types[type] == nil && !givenUp.contains(type) }
 
-  /// Whether objects of a number belong into the repaired store.
+  /// Returns whether the repaired store keeps the objects of a type identifier.
   func isLive(_ type: UInt32) -> Bool {
     types[type].map { $0.movedTo == nil && $0.version > 0 } ?? !givenUp.contains(type)
   }

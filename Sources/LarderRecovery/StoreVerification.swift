@@ -273,7 +273,7 @@ struct StoreVerification {
     }
   }
 
-  /// Records the owner of chunks.
+  /// Records the owner of chunks, and reports a chunk that has another owner.
   mutating func own(chunks ids: Range<UInt64>, _ place: String) {
     for id in ids where !chunkOwners.insert(id).inserted {
       find(.error, place, "chunk \(id) belongs to another entry as well")

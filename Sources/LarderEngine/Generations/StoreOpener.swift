@@ -39,12 +39,13 @@ package struct StoreOpener {
   }
 
   func open() throws(StoreError) -> Generation {
-    // Openers of the main store remove unused per-namespace stores, under the main open lock.
+    // A per-namespace store is opened under the main open lock too: openers of the main store remove
+    // unused ones.
     let main = directory.isBeside ? directory.outer : directory
     let gate = try OpenLock.enter(main, timeout: options.openTimeout)
     defer { gate.leave() }
     if directory.isBeside { return try openBeside(directory) }
-    // Processes of this namespace are in there: they and this one have to see the same values.
+    // Processes of this namespace use the fallback: this process must see the same values.
     let fallback = directory.inner(StoreDirectory.besideName)
     if options.durability == .cache, try isInUse(fallback) { return try openBeside(fallback) }
     if let generation = try openLocked() { return generation }
@@ -122,7 +123,7 @@ package struct StoreOpener {
     }
     throw StoreError(
       .damaged, during: "open", path: directory.path,
-      "The store was set aside twice and is still unusable. Check the disk.")
+      "Its files were quarantined twice and are unusable again. Check the disk.")
   }
 
   private func damaged(_ reason: String) throws(StoreError) -> Outcome {
@@ -170,7 +171,7 @@ package struct StoreOpener {
         if alone, options.durability.survivesSystemCrash {
           table = nil
         } else {
-          return try damaged("generation \(number) was condemned")
+          return try damaged("generation \(number) was fenced")
         }
       }
     }
