@@ -39,8 +39,7 @@ package struct StoreOpener {
   }
 
   func open() throws(StoreError) -> Generation {
-    // A per-namespace store is opened under the main open lock too: openers of the main store remove
-    // unused ones.
+    // Also for a per-namespace store: openers of the main store remove unused ones.
     let main = directory.isBeside ? directory.outer : directory
     let gate = try OpenLock.enter(main, timeout: options.openTimeout)
     defer { gate.leave() }
