@@ -28,12 +28,7 @@ extension PersistentCache {
   }
 
   private var algebra: StorageOperations<Key, Value> {
-    let turns: StripedLock
-    if let storage {
-      turns = SharedStripedLocks.of(ObjectIdentifier(storage.core))
-    } else {
-      turns = SharedStripedLocks.of(localIdentity)
-    }
+    let turns = SharedStripedLocks.of(dataIdentity)
     var result = StorageOperations<Key, Value>(
       read: StorageOperation { try self.value(forKey: $0) },
       write: .blocking { item in

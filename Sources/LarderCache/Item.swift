@@ -10,7 +10,7 @@ public import LarderEngine
   public import Foundation
 #endif
 
-/// A value with the moment it expires.
+/// A value with its expiration time.
 ///
 /// ```swift
 /// cache[item: room] = Item(messages, expiresIn: 3600)
@@ -18,28 +18,36 @@ public import LarderEngine
 public struct Item<Value: Sendable>: Sendable {
   /// The value.
   public var value: Value
-  /// When the item expires; `nil`: never.
+  /// The time from which the item is expired, or `nil` if it never expires.
   public var expiration: Date?
 
-  /// Creates an item that expires at a date, or never.
+  /// Creates an item that expires at a date, or never if it is `nil`.
   public init(_ value: Value, expiration: Date? = nil) {
     self.value = value
     self.expiration = expiration
   }
 
-  /// An item that expires so many seconds from now.
+  /// Creates an item that expires a number of seconds from now.
   public init(_ value: Value, expiresIn seconds: TimeInterval) {
     self.init(value, expiration: Date(timeIntervalSinceNow: seconds))
   }
 
-  /// An item that expires so long from now.
+  /// Creates an item that expires a duration from now.
   public init(_ value: Value, expiresIn duration: Duration) {
     let (seconds, attoseconds) = duration.components
     self.init(value, expiresIn: Double(seconds) + Double(attoseconds) / 1e18)
   }
 
-  /// Whether the item has not expired yet, by the system's clock.
+  /// A Boolean value that indicates whether the item has not expired, by the system's clock.
   public var isValid: Bool { expiration.map { $0 > Date() } ?? true }
+
+  /// Creates an item of a stored expiration time.
+  init(_ value: Value, millisecondsSince1970: Int64) {
+    self.init(
+      value,
+      expiration: millisecondsSince1970 == EntryHeader.never
+        ? nil : Date(timeIntervalSince1970: Double(millisecondsSince1970) / 1000))
+  }
 
   var expires: Expiration { expiration.map(Expiration.at) ?? .never }
 }
@@ -50,7 +58,7 @@ extension Item: Encodable where Value: Encodable {}
 extension Item: Decodable where Value: Decodable {}
 
 extension Expiration {
-  /// It expires at a point of wall time.
+  /// Returns the expiration at a date of the system's clock.
   public static func at(_ date: Date) -> Expiration {
     let milliseconds = date.timeIntervalSince1970 * 1000
     guard milliseconds < 9e15 else { return .never }

@@ -34,15 +34,15 @@ package final class MemoryTier<Key: CacheKey, Value: Sendable>: Sendable {
 
   @usableFromInline let shards: [Shard]
   @usableFromInline let shift: Int
-  /// `nil`: memory only.
+  /// The engine of a tier over a store.
   private let core: StoreCore?
-  /// Whether `core` is there; a flag, because a reference would be counted at every hit.
+  /// Whether `core` exists. A flag, because each hit would retain and release a reference.
   @usableFromInline let usesStore: Bool
   @usableFromInline let costLimit: Int
   @usableFromInline let countLimit: Int
   /// Checked before a shard's lock is acquired.
   @usableFromInline let fork: ForkMark
-  /// Kept for as long as the tier lives; the store refers to it weakly.
+  /// The follower of generation switches. The store has a weak reference to it.
   private let follower: GenerationFollower?
 
   package init(core: StoreCore?, options: CacheOptions) {
@@ -54,7 +54,7 @@ package final class MemoryTier<Key: CacheKey, Value: Sendable>: Sendable {
     costLimit = max(options.memoryCostLimit.bytes, 0) / count
     countLimit = max(options.memoryCountLimit, 0) / count
     fork = ForkMark(isUsed: core != nil)
-    // Of the shards, not of the tier: a weak reference to that would make counting it slow.
+    // A weak reference to the tier would make its reference counting slow: refer to the shards.
     follower = core?.follow { [shards] table in
       for shard in shards { shard.state.withLock { $0.leave(for: table) } }
     }
@@ -66,7 +66,7 @@ package final class MemoryTier<Key: CacheKey, Value: Sendable>: Sendable {
     shards.count == 1 ? shards[0] : shards[Int(truncatingIfNeeded: UInt(bitPattern: hash) >> shift)]
   }
 
-  /// The value of a key, if it is in memory and the newest any process was told of.
+  /// Returns the value of a key, if it is in memory and at least as new as every acknowledged commit.
   @inlinable @inline(__always)
   package func validValue(_ key: Key) -> Value? {
     if fork.isForkedChild { return nil }
@@ -77,9 +77,9 @@ package final class MemoryTier<Key: CacheKey, Value: Sendable>: Sendable {
       let storeHash = shard.entries[position].storeHash
       if usesStore {
         let slot = Int(truncatingIfNeeded: storeHash & 0xFFFF)
-        // In this order: a write that is not waiting any more was stamped before it stopped, so
-        // the stamps looked at afterwards tell of it. The other way round it could commit between
-        // the two looks and be missed by both.
+        // Pending writes first: a write is stamped before it stops being pending, so the stamps that
+        // are read afterwards contain it. In the other order it could commit between the two checks,
+        // and both would miss it.
         guard
           !shard.view.mayBeShadowed(slot: slot),
           shard.view.isCurrent(slot: slot, readVersion: shard.entries[position].readVersion)
@@ -102,14 +102,16 @@ package final class MemoryTier<Key: CacheKey, Value: Sendable>: Sendable {
     }
   }
 
-  /// The clock expiry goes by.
+  /// The time by the clock of expiration.
   @usableFromInline var now: Int64 { core?.now ?? systemMilliseconds() }
 
   @usableFromInline func countHits() { core?.countMemoryHits(64) }
 
-  // MARK: Filing
+  // MARK: Inserting
 
-  /// A value that is in memory under a label, sealed anew: its entry was found to be the same.
+  /// Advances the read version of a cached value whose stored version was found unchanged.
+  ///
+  /// - Returns: The value, or `nil` if the tier does not hold the version `commitVersion`.
   @inlinable
   package func revalidate(
     _ key: Key, commitVersion: UInt64, readVersion: UInt64, table: SharedTable
@@ -128,6 +130,8 @@ package final class MemoryTier<Key: CacheKey, Value: Sendable>: Sendable {
     }
   }
 
+  /// Calls `body` under the shard's lock with the entry of a key, if there is one, and the table of the
+  /// shard.
   func withEntry<R>(
     _ key: Key, _ body: (inout TierEntry<Key, Value>, SharedTable?) -> R
   ) -> R? {
@@ -140,53 +144,54 @@ package final class MemoryTier<Key: CacheKey, Value: Sendable>: Sendable {
     }
   }
 
-  /// Files a value that was read from the store or committed, unless something newer is there.
+  /// Inserts a value that was read from the store or committed, unless a newer one is there.
   ///
-  /// - Parameter mayFile: Asked under the shard's lock whether the value is still wanted: a write
-  ///   that waits in the queue forbids it.
+  /// - Parameter mayInsert: A closure that is called under the shard's lock and returns whether the
+  ///   value may be inserted: a pending write of the key forbids it.
   @inlinable
   package func insert(
-    _ value: Value, forKey key: Key, readVersion: UInt64, commitVersion: UInt64, expires: Int64,
-    cost: Int,
-    storeHash: UInt64, table: SharedTable?, if mayInsert: () -> Bool = { true }
+    _ value: Value, forKey key: Key, from origin: TierOrigin, expires: Int64, cost: Int,
+    if mayInsert: () -> Bool = { true }
   ) {
     let hash = key.hashValue
     shard(hash).state.withLock { shard in
-      if let table, !shard.view.matches(table), !turn(to: table, &shard) { return }
-      let position = shard.position(of: key, hash: hash)
-      if position >= 0, shard.entries[position].record == nil, table != nil,
-        shard.entries[position].readVersion < readVersion
-      {
-        return
+      if let table = origin.table {
+        if !shard.view.matches(table), !changeTable(to: table, &shard) { return }
+        let position = shard.position(of: key, hash: hash)
+        if position >= 0, shard.entries[position].record == nil,
+          shard.entries[position].readVersion < origin.readVersion
+        {
+          return
+        }
       }
       guard mayInsert() else { return }
-      shard.insert(
-        TierEntry(
-          key: key, keyHash: hash, value: value, readVersion: readVersion, storeHash: storeHash,
-          commitVersion: commitVersion,
-          expires: expires, cost: cost, record: nil),
-        costLimit: costLimit, countLimit: countLimit)
+      var entry = TierEntry(key: key, keyHash: hash, value: value, expires: expires, cost: cost)
+      entry.readVersion = origin.readVersion
+      entry.storeHash = origin.storeHash
+      entry.commitVersion = origin.commitVersion
+      shard.insert(entry, costLimit: costLimit, countLimit: countLimit)
     }
   }
 
-  /// Makes a shard file from another table than before.
+  /// Changes the table of a shard, unless it is older than the shard's.
   ///
-  /// - Returns: Whether that is not older.
+  /// - Returns: Whether it changed the table.
   @usableFromInline
-  func turn(to table: SharedTable, _ shard: inout TierShard<Key, Value>) -> Bool {
+  func changeTable(to table: SharedTable, _ shard: inout TierShard<Key, Value>) -> Bool {
     if table.incarnation < shard.incarnation { return false }
     rebind(table, &shard)
     return true
   }
 
-  /// Leaves what was filed from another table: its slots and labels say nothing in this one.
+  /// Changes the table of a shard and drops its values: slots and versions of one table have no meaning
+  /// in another.
   private func rebind(_ table: SharedTable, _ shard: inout TierShard<Key, Value>) {
     if shard.view.table != nil { shard.removeAll() }
     shard.incarnation = table.incarnation
     shard.view = SharedTableView(table, pending: core?.pending)
   }
 
-  /// Makes a shard compare its seals with a table it did not file from yet.
+  /// Changes the shard of a key to a newer table, which its values were not read from.
   func adopt(_ key: Key, table: SharedTable) {
     shard(key.hashValue).state.withLock { shard in
       guard table.incarnation >= shard.incarnation, shard.view.table !== table else { return }
@@ -194,19 +199,16 @@ package final class MemoryTier<Key: CacheKey, Value: Sendable>: Sendable {
     }
   }
 
-  /// Files a value that waits in the queue: this process sees it at once.
+  /// Inserts the value of a pending write: this process reads it at once.
   @inlinable
   func insert(
     waiting value: Value, forKey key: Key, expires: Int64, cost: Int, record: WriteRequest
   ) {
     let hash = key.hashValue
     shard(hash).state.withLock { shard in
-      shard.insert(
-        TierEntry(
-          key: key, keyHash: hash, value: value, readVersion: UInt64.max, storeHash: 0,
-          commitVersion: 0,
-          expires: expires, cost: cost, record: record),
-        costLimit: costLimit, countLimit: countLimit)
+      var entry = TierEntry(key: key, keyHash: hash, value: value, expires: expires, cost: cost)
+      entry.record = record
+      shard.insert(entry, costLimit: costLimit, countLimit: countLimit)
     }
   }
 
@@ -221,6 +223,6 @@ package final class MemoryTier<Key: CacheKey, Value: Sendable>: Sendable {
     for shard in shards { shard.state.withLock { $0.removeAll() } }
   }
 
-  /// The keys in memory; what a cache without a store holds.
+  /// The keys in memory.
   var keys: [Key] { shards.flatMap { $0.state.withLock { $0.entries.map(\.key) } } }
 }

@@ -5,104 +5,60 @@
 public import LarderCoding
 internal import LarderEngine
 
-/// The values of a key, as they become: the present one first, then the newest after each change by
-/// any process; `nil` while there is none.
+/// The values of a key: the current one first, then the newest one after changes by any process. The
+/// element is `nil` while the key has no value.
 ///
-/// Values that nobody came to see are left out, equal ones are not repeated (by `==` where the type
-/// is `Equatable`, else by what is stored of them), and none is missed for good. A value that
-/// expires is `nil` from then on, though nobody writes.
+/// Several changes between two elements are delivered as one, equal values are not repeated (by `==`
+/// if the type is `Equatable`, otherwise by their encoded form), and the newest value is always
+/// delivered. When a value expires, the next element is `nil` without a write.
 ///
-/// The sequence ends when the store is closed or the task cancelled. It ends with an error when an
-/// entry cannot be read.
+/// The sequence ends when the store is closed or the task is cancelled. It throws when an entry cannot
+/// be read.
 public struct CacheValues<Key: CacheKey, Value: Codable & Sendable>: AsyncSequence, Sendable {
+  /// A value, or `nil` while the key has none.
   public typealias Element = Value?
 
   let cache: PersistentCache<Key, Value>
   let key: Key
+  /// The value that was read before the sequence began, which it does not repeat.
+  var baseline: ObservedValue<Value>?
 
-  /// What was seen before the sequence began; `nil`: nothing.
-  var baseline: Seen?
-
-  /// What was seen.
-  struct Seen: Sendable {
-    let value: Value?
-    let expires: Int64
-    let place: Place
-  }
-
-  /// Where to wait for the next.
-  enum Place: Sendable {
-    case memory(mark: Int)
-    case store(slot: StampSlot, ObservedSnapshot)
-  }
-
+  /// An iterator that waits for the next change.
   public struct AsyncIterator: AsyncIteratorProtocol {
     private let values: CacheValues
-    private var last: Seen?
+    private var last: ObservedValue<Value>?
 
     init(_ values: CacheValues) {
       self.values = values
       last = values.baseline
     }
 
+    /// Returns the next value, or `nil` at the end.
+    ///
+    /// - Throws: ``/LarderEngine/StoreError`` if the entry cannot be read.
     public mutating func next() async throws -> Value?? {
       while true {
-        if let last { await values.change(since: last) }
+        if let last { await last.change() }
         if Task.isCancelled { return nil }
-        let now: Seen
+        let current: ObservedValue<Value>
         do {
-          now = try values.look()
+          current = try values.cache.backend.observe(values.key)
         } catch let error as StoreError where error.code == .closed {
           return nil
         }
-        let isSame = last.map { values.cache.isSame($0.value, now.value) } ?? false
-        last = now
-        if !isSame { return .some(now.value) }
+        let isSame = last.map { values.cache.isSame($0.value, current.value) } ?? false
+        last = current
+        if !isSame { return .some(current.value) }
       }
     }
   }
 
+  /// Creates an iterator. Each iterates on its own.
   public func makeAsyncIterator() -> AsyncIterator { AsyncIterator(self) }
-
-  // MARK: Looking
-
-  func look() throws -> Seen {
-    guard let (core, space) = try cache.engine("values") else {
-      let mark = cache.memoryWatch.mark
-      let loaded = try cache.load(key)
-      return Seen(
-        value: loaded?.value, expires: loaded?.expires ?? .max, place: .memory(mark: mark))
-    }
-    // First the snapshot to wait behind, then the value: it can only be newer.
-    let mark = try core.observationMark()
-    let hashed = EncodedKey(key)
-    let (snapshot, slot) = try core.withObjectSnapshot("values") { _, view in
-      (
-        core.observed(view.generation, commitVersion: view.commitVersion, mark: mark),
-        StampSlot.key(hash: space.hash(of: hashed, in: view.generation))
-      )
-    }
-    let loaded = try cache.load(key)
-    return Seen(
-      value: loaded?.value, expires: loaded?.expires ?? .max, place: .store(slot: slot, snapshot))
-  }
-
-  func change(since seen: Seen) async {
-    switch seen.place {
-    case .memory(let mark):
-      let left = seen.expires == .max ? nil : Swift.max(seen.expires - cache.tier.now, 0)
-      await cache.memoryWatch.change(of: key, after: mark, milliseconds: left)
-    case .store(let slot, let snapshot):
-      guard let storage = cache.storage, let core = try? storage.openCore("values") else { return }
-      await core.change(
-        of: [slot], after: snapshot,
-        ObserverConditions(deadline: seen.expires) { storage.hasClosed })
-    }
-  }
 }
 
 extension PersistentCache {
-  /// The value of a key as it is and as it becomes, whichever process changes it.
+  /// Returns the current value of a key and its changes by any process.
   ///
   /// ```swift
   /// for try await score in cache.values(forKey: "ada") {
@@ -110,17 +66,15 @@ extension PersistentCache {
   /// }
   /// ```
   ///
-  /// In a cache without a store these are the changes by this process. There, a value that goes
-  /// because the memory's bounds are reached is not told of.
+  /// In a cache without a store, these are the changes by this process. There, the eviction of a value
+  /// at the bounds of the memory tier is not reported.
   public func values(forKey key: Key) -> CacheValues<Key, Value> {
     CacheValues(cache: self, key: key)
   }
 
-  /// The changes of a key's value from this call on, whichever process makes them.
+  /// Returns the changes of a key's value from this call on, by any process.
   public func updates(forKey key: Key) -> CacheValues<Key, Value> {
-    var values = values(forKey: key)
-    values.baseline = try? values.look()
-    return values
+    CacheValues(cache: self, key: key, baseline: try? backend.observe(key))
   }
 
   func isSame(_ old: Value?, _ new: Value?) -> Bool {

@@ -2,10 +2,11 @@
 // Copyright 2026 the Larder authors. Licensed under Apache-2.0.
 // SPDX-License-Identifier: Apache-2.0
 
+internal import LarderCoding
 public import LarderEngine
 
 extension PersistentCache {
-  /// The value of a key, computed by one caller of the whole machine if there is none.
+  /// Returns the value of a key. If there is none, one caller on the machine computes it.
   ///
   /// ```swift
   /// let page = try await cache.value(forKey: url, expires: .after(.seconds(60))) {
@@ -13,100 +14,75 @@ extension PersistentCache {
   /// }
   /// ```
   ///
-  /// Callers in this process share one task. Among processes the one that computes holds a lock of
-  /// the kernel, so when it is killed another takes over at once; the rest wait and get its result.
-  /// The result is stored only if no process wrote or removed the key since the computation began,
-  /// which it does after the writes of this process to the key that wait; the callers get it in any
-  /// case. A value that was stored is read by every process from then on. The callers wait for that at
-  /// most 250 ms, and about 10 ms when another process is inside one write for so long, or stopped in
-  /// it: they get the value, storing it goes on, and an error of storing goes to the store's `onError`.
-  /// An error of `compute` goes to this process's callers and is not stored.
+  /// Callers in this process share one task. Among processes, the computing process holds a kernel
+  /// lock: if it is killed, another process computes at once; the others wait for its result. A
+  /// computation begins after the pending writes of its process to the key. Its result is stored only
+  /// if no process wrote or removed the key since it began; the callers get it in any case. All
+  /// processes read a stored result from then on.
+  ///
+  /// The callers wait at most 250 ms for the result to be stored, and about 10 ms if another process
+  /// stays in one write, or is stopped in it, for that long. Then they get the value, storing
+  /// continues, and the store's `onError` receives an error of storing. An error of `compute` is thrown
+  /// to this process's callers and is not stored.
   ///
   /// A caller that waits for the computation of another task or process stops waiting when it is
-  /// cancelled, and after ``CacheOptions/computeTimeout``. Neither ends the work the others wait for.
+  /// cancelled, and after ``CacheOptions/computeTimeout``. The computation continues for the other
+  /// callers.
   ///
   /// - Parameters:
   ///   - key: The key.
-  ///   - expires: When a computed value expires.
-  ///   - compute: Makes the value. It may ask for other keys, but not for its own.
+  ///   - expires: The expiration of a computed value.
+  ///   - compute: A closure that computes the value. It may request other keys, but not `key`.
   /// - Returns: The stored value, or the computed one.
-  /// - Throws: What `compute` throws; `CancellationError`; ``LarderEngine/StoreError``, with
-  ///   ``/LarderEngine/StoreError/Code/computationStalled`` when the time is up, and
-  ///   ``/LarderEngine/StoreError/Code/recursiveComputation`` inside of a computation that `key` waits
-  ///   for. Both name the key and the process. A circle over several processes, or through detached
+  /// - Throws: Any error that `compute` throws; `CancellationError`; ``/LarderEngine/StoreError``, with
+  ///   ``/LarderEngine/StoreError/Code/computationStalled`` after the time limit, and
+  ///   ``/LarderEngine/StoreError/Code/recursiveComputation`` inside a computation that `key` waits
+  ///   for. Both name the key and the process. A cycle over several processes, or through detached
   ///   tasks, ends with the time limit.
   public func value(
     forKey key: Key, expires: Expiration = .never,
     _ compute: @escaping @Sendable () async throws -> Value
   ) async throws -> Value {
     if let value = tier.validValue(key) { return value }
-    if let value = try loadForCompute(key) { return value }
-    let encoded = EncodedKey(key)
+    if let value = try backend.loadForComputation(key) { return value }
     let call = SingleFlightGroup.Call<Value>(
-      encoded, in: namespace, timeout: options.computeTimeout,
+      EncodedKey(key), in: namespace, timeout: options.computeTimeout,
       text: { [namespace] in
         "key \(String(describing: key).prefix(200))"
           + (namespace.isEmpty ? "" : " of namespace \(namespace)")
       })
-    return try await flights.value(call) { [self] flight in
-      try await self.compute(key, encoded, expires, flight, compute)
+    return try await backend.flights.value(call) { [backend] flight in
+      try await backend.compute(key, expires, flight, compute)
     }
   }
 
-  /// An entry that cannot be read is computed anew and replaced.
-  private func loadForCompute(_ key: Key) throws -> Value? {
-    do {
-      return try loadValue(key)
-    } catch let error as StoreError where error.code == .unreadableEntry {
-      report(error)
-      return nil
+  /// Changes a value in a transaction among all processes. The cache must have a ``storage``.
+  ///
+  /// - Parameters:
+  ///   - key: The key.
+  ///   - body: A closure that runs under the store's writer lock. It receives a closure that reads the
+  ///     item, and returns the item to store, or `nil` to remove the key.
+  /// - Returns: The item that `body` returned.
+  package func change(
+    _ key: Key,
+    _ body: @escaping @Sendable (_ read: () throws -> Item<Value>?) throws -> Item<Value>?
+  ) throws -> Item<Value>? {
+    guard let transactional = backend.transactional else {
+      preconditionFailure("A cache without a store has no transactions.")
     }
+    return try transactional.change(key, body)
   }
 
-  private func compute(
-    _ key: Key, _ encoded: EncodedKey, _ expires: Expiration, _ flight: Flight<Value>,
-    _ compute: @Sendable () async throws -> Value
-  ) async throws -> Value {
-    guard let (core, space) = try engine("compute") else {
-      if let value = try loadForCompute(key) { return value }
-      let mark = memoryWrites.begin(key)
-      flight.beginComputing()
-      let value = try await compute()
-      // A write or removal during the computation is newer than its result.
-      if foreign == nil {
-        _ = fileLocal(value, key, expires) { mark.isCurrent }
-      } else if mark.isCurrent {
-        self[item: key] = Item(
-          value, expiration: Self.date(expires.deadline(now: systemMilliseconds())))
-      }
-      return value
-    }
-    while true {
-      // What this process removed before is older than what is computed now.
-      await core.settle(encoded, in: space)
-      if let leadership = try await core.acquireComputationLease(encoded, in: space) {
-        defer { core.release(leadership) }
-        // Whoever computed it before us has committed by now.
-        if let value = try loadForCompute(key) { return value }
-        flight.beginComputing()
-        let value = try await core.recordingTimings(.computation, compute)
-        core.countComputation()
-        do {
-          try await core.fill(
-            try content(value, encoded, expires, core), leadership, encoded, in: space
-          ) {
-            flight.deliver(value) { leadership.isUndisturbed }
-          }
-        } catch {
-          // The value is right even if it cannot be kept.
-          report(error)
-        }
-        return value
-      }
-      flight.note(holder: core.computingProcess(encoded, in: space))
-      await core.waitForNextCommit()
-      try flights.checkInterest(in: flight, of: encoded, in: namespace)
-      if let value = try loadForCompute(key) { return value }
-    }
+  /// Reads a key to store a value later, only if the key has none and is not written or removed until
+  /// then: by any process, or without a store by any caller of this process.
+  ///
+  /// - Returns: A closure that stores a value, and returns whether it did.
+  package func beginConditionalFill(
+    _ key: Key
+  ) throws -> @Sendable (_ value: Value, _ expires: Expiration) throws -> Bool {
+    try backend.beginConditionalFill(key)
   }
+
+  /// The identity of the cache's data: equal for caches that must order their writes among each other.
+  package var dataIdentity: ObjectIdentifier { backend.identity }
 }

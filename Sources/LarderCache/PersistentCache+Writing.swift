@@ -2,184 +2,80 @@
 // Copyright 2026 the Larder authors. Licensed under Apache-2.0.
 // SPDX-License-Identifier: Apache-2.0
 
-internal import LarderCoding
 public import LarderEngine
 
 extension PersistentCache {
-  /// Stores a value; it is committed when the call returns, and survives a `kill -9` from then on.
+  /// Stores a value. The value is committed when the call returns, and survives a `kill -9` from then
+  /// on; other processes read it from their next read on.
   ///
-  /// Every other process sees it with its next read.
-  ///
-  /// - Throws: ``LarderEngine/StoreError``, or the error of the value's own encoding.
+  /// - Parameters:
+  ///   - value: The value.
+  ///   - key: The key.
+  ///   - expires: The time from which the value is a miss.
+  /// - Throws: ``/LarderEngine/StoreError``, or the error of the value's `encode(to:)`.
   public func setValue(_ value: Value, forKey key: Key, expires: Expiration = .never) throws {
-    guard let (core, space) = try engine("set") else { return try setLocal(value, key, expires) }
-    let encoded = EncodedKey(key)
-    let content = try content(value, encoded, expires, core)
-    let record = WriteRequest(.put(content), space: space, key: encoded)
-    try core.submit(record)
-    insertCommitted(record, value, key, encoded, content, core, space)
+    try backend.set(value, for: key, expires)
   }
 
-  /// Stores a value; it is committed when the call returns.
+  /// Stores a value. The value is committed when the call returns.
   ///
-  /// The store's own thread does the work; no thread of Swift's pool is blocked.
+  /// A thread of the store commits it, without blocking a thread of Swift's pool. Throws as the
+  /// synchronous form.
   public func setValue(
     _ value: Value, forKey key: Key, expires: Expiration = .never
   ) async throws {
-    guard let (core, space) = try engine("set") else { return try setLocal(value, key, expires) }
-    let encoded = EncodedKey(key)
-    let content = try content(value, encoded, expires, core)
-    _ = try await core.submitAsync(.put(content), space: space, key: encoded)
+    try await backend.setAsync(value, for: key, expires)
   }
 
-  /// Removes a key for everybody; the removal is committed when the call returns.
+  /// Stores several values in one transaction: other processes read all of them or none.
+  ///
+  /// They are committed when the call returns.
+  ///
+  /// - Throws: ``/LarderEngine/StoreError``, or the error of a value's `encode(to:)`; then none is
+  ///   stored.
+  public func setValues(
+    _ values: some Sequence<(key: Key, value: Value)>, expires: Expiration = .never
+  ) throws {
+    try backend.setAll(values, expires)
+  }
+
+  /// Stores several values in one transaction: other processes read all of them or none.
+  ///
+  /// A thread of the store commits them, without blocking a thread of Swift's pool. Throws as the
+  /// synchronous form.
+  public func setValues(
+    _ values: some Sequence<(key: Key, value: Value)>, expires: Expiration = .never
+  ) async throws {
+    try await backend.setAllAsync(values, expires)
+  }
+
+  /// Removes a key for all processes. The removal is committed when the call returns.
   ///
   /// - Returns: Whether there was a value.
+  /// - Throws: ``/LarderEngine/StoreError``.
   @discardableResult
-  public func removeValue(forKey key: Key) throws -> Bool {
-    guard let (core, space) = try engine("remove") else { return try removeLocal(key) }
-    let result = try core.submit(WriteRequest(.remove, space: space, key: EncodedKey(key)))
-    return removed(result, key)
-  }
+  public func removeValue(forKey key: Key) throws -> Bool { try backend.remove(key) }
 
-  /// Removes a key for everybody; the removal is committed when the call returns.
+  /// Removes a key for all processes, without blocking a thread of Swift's pool. The removal is
+  /// committed when the call returns.
   ///
   /// - Returns: Whether there was a value.
+  /// - Throws: ``/LarderEngine/StoreError``.
   @discardableResult
   public func removeValue(forKey key: Key) async throws -> Bool {
-    guard let (core, space) = try engine("remove") else { return try removeLocal(key) }
-    return removed(
-      try await core.submitAsync(.remove, space: space, key: EncodedKey(key)), key)
+    try await backend.removeAsync(key)
   }
 
-  /// Removes every value of the cache's namespace, for every process: gone at once.
-  public func removeAll() throws {
-    if let foreign { return try removeAllForeign(foreign.store) }
-    defer { clearMemoryCache() }
-    guard let (core, space) = try engine("removeAll") else { return memoryWrites.noteAll() }
-    try core.clear(space)
-  }
+  /// Removes every value of the cache's namespace for all processes, which read none from the end of
+  /// the call on. The store deletes the data later.
+  ///
+  /// - Throws: ``/LarderEngine/StoreError``; over a ``CacheStorage``, the error of its
+  ///   ``CacheStorage/removeAll(withPrefix:)``.
+  public func removeAll() throws { try backend.removeAll() }
 
-  /// Removes every value of the cache's namespace, for every process, without blocking a thread of
-  /// Swift's pool.
+  /// Removes every value of the cache's namespace for all processes, without blocking a thread of
+  /// Swift's pool. Throws as the synchronous form.
   public func removeAll() async throws {
     try await BlockingWork.run { try self.removeAll() }
   }
-
-  // MARK: Parts
-
-  func content(
-    _ value: Value, _ key: EncodedKey, _ expires: Expiration, _ core: StoreCore
-  ) throws -> EntryContent {
-    let (codec, payload) = try StandardCoding.encode(value, codec: options.codec)
-    return EntryContent(
-      key: key, codec: codec.rawValue, payload: payload,
-      expires: expires.deadline(now: core.now))
-  }
-
-  private func removed(_ result: WriteRequest.Result, _ key: Key) -> Bool {
-    guard case .done(_, let changed) = result else { return false }
-    return changed
-  }
-
-  /// Sets in memory, or in a storage that is not ours.
-  func setLocal(_ value: Value, _ key: Key, _ expires: Expiration) throws {
-    if let foreign { return try setForeign(value, key, expires, foreign.store) }
-    memoryWrites.note(key)
-    _ = fileLocal(value, key, expires) { true }
-  }
-
-  /// Sets in memory if it may be, which is asked where no other writer can come in between.
-  ///
-  /// - Returns: Whether it was.
-  func fileLocal(
-    _ value: Value, _ key: Key, _ expires: Expiration, if mayInsert: () -> Bool
-  ) -> Bool {
-    var isFiled = false
-    tier.insert(
-      value, forKey: key, readVersion: 0, commitVersion: 0,
-      expires: expires.deadline(now: systemMilliseconds()),
-      cost: EntryHeader.size + MemoryLayout<Value>.size, storeHash: 0, table: nil
-    ) {
-      isFiled = mayInsert()
-      return isFiled
-    }
-    if isFiled { memoryWatch.note(key) }
-    return isFiled
-  }
-
-  private func removeLocal(_ key: Key) throws -> Bool {
-    if let foreign { return try removeForeign(key, foreign.store) }
-    memoryWrites.note(key)
-    let existed = tier.validValue(key) != nil
-    tier.remove(key)
-    memoryWatch.note(key)
-    return existed
-  }
-
-  /// W5: the value under its commit's label, if it is the key's final state of its transaction.
-  func insertCommitted(
-    _ record: WriteRequest, _ value: Value, _ key: Key, _ encoded: EncodedKey,
-    _ content: EntryContent,
-    _ core: StoreCore, _ space: NamespaceHandle
-  ) {
-    guard case .committed(let commitVersion) = record.phase,
-      let generation = try? core.generation(),
-      record.matches(generation)
-    else { return }
-    let hash = space.hash(of: encoded, in: generation)
-    tier.insert(
-      value, forKey: key, readVersion: ~commitVersion, commitVersion: commitVersion,
-      expires: content.expires,
-      cost: content.payload.count + EntryHeader.size, storeHash: hash, table: generation.table
-    ) {
-      !core.pending.mayHavePendingWrite(slot: Int(hash & 0xFFFF))
-        || core.pendingWrite(of: encoded, in: space) == nil
-    }
-  }
-
-  /// Sets or removes without waiting for the commit.
-  func setWriteBehind(_ value: Value?, forKey key: Key, expires: Expiration) {
-    guard let queued = queueBehind(value, forKey: key, expires: expires), let value else { return }
-    tier.insert(
-      waiting: value, forKey: key, expires: queued.expires, cost: queued.cost,
-      record: queued.record)
-  }
-
-  /// Queues a value or a removal; what is to be filed in memory then, `nil`: nothing.
-  ///
-  /// Apart from filing, which is compiled for the caller's types.
-  @usableFromInline
-  func queueBehind(_ value: Value?, forKey key: Key, expires: Expiration) -> QueuedWrite? {
-    do {
-      guard let (core, space) = try engine("set") else {
-        if let value { try setLocal(value, key, expires) } else { _ = try removeLocal(key) }
-        return nil
-      }
-      let encoded = EncodedKey(key)
-      guard let value else {
-        let record = WriteRequest(.remove, space: space, key: encoded, isWriteBehind: true)
-        try core.enqueueWriteBehind(record)
-        tier.remove(key)
-        return nil
-      }
-      let content = try content(value, encoded, expires, core)
-      let record = WriteRequest(.put(content), space: space, key: encoded, isWriteBehind: true)
-      try core.enqueueWriteBehind(record)
-      return QueuedWrite(
-        record: record, expires: content.expires,
-        cost: content.payload.count + EntryHeader.size)
-    } catch {
-      report(error)
-      return nil
-    }
-  }
-}
-
-/// A write that waits, as the memory tier files it.
-@usableFromInline
-struct QueuedWrite {
-  @usableFromInline let record: WriteRequest
-  @usableFromInline let expires: Int64
-  @usableFromInline let cost: Int
 }

@@ -6,7 +6,7 @@ internal import Dispatch
 public import LarderCoding
 public import LarderEngine
 
-/// A typed cache that the processes of a machine share, with a tier in memory that is never stale.
+/// A typed cache that the processes of a machine share, with a memory tier that is never stale.
 ///
 /// ```swift
 /// let store = try SharedStore(at: "~/.cache/myapp", .init(budget: .megabytes(256)))
@@ -15,197 +15,154 @@ public import LarderEngine
 /// let scores = try await cache.value(forKey: "grace") { [2, 7] }   // once per machine
 /// ```
 ///
-/// A value read from memory is never older than the last commit that any process was told about:
-/// each hit is checked against a table all processes map, which costs a few nanoseconds and no
-/// system call.
+/// A value read from memory is never older than the last acknowledged commit of any process: each hit
+/// is validated against a table that all processes map, which costs a few nanoseconds and no system
+/// call.
 ///
-/// Without a store it is a cache of this process, in memory; over a ``CacheStorage`` it keeps values
-/// wherever one likes.
+/// Without a store the values are in the memory of this process only. Over a ``CacheStorage`` they are
+/// where that storage keeps them.
 ///
-/// Caches of one namespace agree, in one process and in many. Keys of different types never meet
-/// (`1` and `"1"` are two keys); values of another type than asked for are misses of the subscript
-/// and errors of `value(forKey:)`.
+/// Caches of one namespace agree, in one process and in many. Keys of different types are different
+/// keys (`1` and `"1"`). A stored value of another type than `Value` is a miss of the subscript and an
+/// error of `value(forKey:)`.
 public final class PersistentCache<Key: CacheKey, Value: Codable & Sendable>: Sendable {
-  /// The store behind the cache; `nil`: memory only, or ``customStorage``.
-  public let storage: SharedStore?
   /// The namespace of the cache's keys in the store.
   public let namespace: String
 
   @usableFromInline let tier: MemoryTier<Key, Value>
   let options: CacheOptions
-  let backing: CacheBacking?
-  let foreign: CustomStorageBacking?
-  let flights: SingleFlightGroup
-  let memoryWrites = LocalWriteTracker<Key>()
-  let memoryWatch = LocalChangeNotifier<Key>()
+  let backend: any CacheBackend<Key, Value>
 
-  /// Creates a cache.
+  private init(_ backend: any CacheBackend<Key, Value>) {
+    self.backend = backend
+    let context = backend.context
+    namespace = context.namespace
+    tier = context.tier
+    options = context.options
+  }
+
+  /// Creates a cache over a store, or in memory only.
   ///
   /// - Parameters:
-  ///   - storage: Where values are kept; `nil`: only in this process's memory. Without the
-  ///     argument it is ``/LarderEngine/SharedStore/shared``.
-  ///   - namespace: Caches of different namespaces never see each other's keys. At most 400 bytes;
-  ///     every operation on a cache with a longer one fails with
+  ///   - storage: The store that keeps the values, or `nil` to keep them in this process's memory
+  ///     only. The default is ``/LarderEngine/SharedStore/shared``.
+  ///   - namespace: The key space: caches of different namespaces have different keys. At most 400
+  ///     bytes; every operation on a cache with a longer one fails with
   ///     ``/LarderEngine/StoreError/Code/invalidNamespace``.
-  ///   - options: Bounds of the tier in memory, and the codec.
-  public init(
+  ///   - options: The bounds of the memory tier, and the codec.
+  public convenience init(
     storage: SharedStore? = SharedStore.shared, namespace: String? = nil,
     options: CacheOptions = CacheOptions()
   ) {
-    self.storage = storage
-    self.namespace = namespace ?? ""
-    self.options = options
-    foreign = nil
+    let context = CacheContext<Key, Value>(namespace, options, core: storage?.core)
     if let storage {
-      let name = self.namespace
-      let space: Result<NamespaceHandle, StoreError>
-      do throws(StoreError) { space = .success(try NamespaceHandle(name: name)) } catch {
-        space = .failure(error)
-      }
-      backing = CacheBacking(store: storage, space: space)
-      tier = MemoryTier(core: storage.core, options: options)
-      flights = storage.core.flights
-      storage.core.watchFiles()
+      self.init(StoreBackend(storage, context))
     } else {
-      backing = nil
-      tier = MemoryTier(core: nil, options: options)
-      flights = SingleFlightGroup()
+      self.init(MemoryBackend(context))
     }
   }
 
-  /// Creates a cache over a storage of one's own; see ``CacheStorage`` for what holds then.
+  /// Creates a cache over a custom storage, or in memory only; see ``CacheStorage`` for its guarantees.
   ///
-  /// Reads that miss in memory, writes and removals call the storage before they return. Values
-  /// expire as in a store, by the system's clock; what has expired stays in the storage until its key
-  /// is written again or removed. Keys cannot be listed, and a batch is stored one by one.
-  ///
-  /// - Parameters:
-  ///   - storage: Where values are kept.
-  ///   - namespace: Caches of different namespaces never see each other's keys.
-  ///   - options: Bounds of the tier in memory, and the codec.
-  ///   - onError: Called with errors that have no caller to go to, those of subscripts.
-  public init(
-    storage: some CacheStorage, namespace: String? = nil, options: CacheOptions = CacheOptions(),
-    onError: (@Sendable (any Error) -> Void)? = nil
-  ) {
-    self.storage = nil
-    self.namespace = namespace ?? ""
-    self.options = options
-    let store = CustomStorageCoordinator.of(storage)
-    foreign = CustomStorageBacking(store: store, onError: onError)
-    backing = nil
-    tier = MemoryTier(core: nil, options: options)
-    flights = store.flights
-    store.add(self)
-  }
-
-  /// Creates a cache over a storage of a program's own, or in memory only if there is none.
+  /// Reads that miss in memory, writes and removals call the storage before they return. Values expire
+  /// as in a store, by the system's clock; the storage keeps an expired value until its key is written
+  /// again or removed. Keys cannot be listed, and a batch is stored one key at a time.
   ///
   /// - Parameters:
-  ///   - storage: Where values are kept; `nil`: only in this process's memory.
-  ///   - namespace: Caches of different namespaces never see each other's keys.
-  ///   - options: Bounds of the tier in memory, and the codec.
-  ///   - onError: Called with errors that have no caller to go to, those of subscripts.
+  ///   - storage: The storage that keeps the values, or `nil` to keep them in this process's memory
+  ///     only.
+  ///   - namespace: The key space: caches of different namespaces have different keys.
+  ///   - options: The bounds of the memory tier, and the codec.
+  ///   - onError: A closure that receives the errors of subscripts, which have no caller to throw to.
   @_disfavoredOverload
   public convenience init(
     storage: (any CacheStorage)?, namespace: String? = nil, options: CacheOptions = CacheOptions(),
     onError: (@Sendable (any Error) -> Void)? = nil
   ) {
+    let context = CacheContext<Key, Value>(namespace, options)
     if let storage {
-      self.init(storage: storage, namespace: namespace, options: options, onError: onError)
+      self.init(CustomStorageBackend(storage, context, onError: onError))
     } else {
-      self.init(storage: nil as SharedStore?, namespace: namespace, options: options)
+      self.init(MemoryBackend(context))
     }
   }
 
-  /// The storage of one's own behind the cache, if it was made with one.
-  public var customStorage: (any CacheStorage)? { foreign?.store.storage }
+  /// The store behind the cache, or `nil` if the cache is in memory only or has a ``customStorage``.
+  public var storage: SharedStore? { backend.transactional?.store }
 
-  /// The open engine and the namespace, or why there is none.
-  func engine(_ operation: String) throws -> (core: StoreCore, space: NamespaceHandle)? {
-    guard let backing else { return nil }
-    return (try backing.store.openCore(operation), try backing.space.get())
-  }
+  /// The custom storage behind the cache, if it was created with one.
+  public var customStorage: (any CacheStorage)? { backend.customStorage }
 
-  package func report(_ error: any Error) {
-    if let foreign { foreign.onError?(error) } else { storage?.core.report(error) }
-  }
+  package func report(_ error: any Error) { backend.report(error) }
 
   // MARK: Subscripts
 
-  /// The value of a key; `nil` is a miss.
+  /// The value of a key, or `nil` if it has none.
   ///
-  /// Setting returns at once: this process sees the value now, others with the commit a few
-  /// milliseconds later; after a `kill -9` it is lost if it was not committed yet. Setting `nil`
-  /// removes. Setting waits only while 8 MiB or 65,536 writes are queued.
+  /// Setting returns at once: this process reads the new value from then on, other processes from its
+  /// commit, a few milliseconds later. A `kill -9` before the commit loses it. Setting `nil` removes the
+  /// key. Setting waits only while 8 MiB or 65,536 writes are pending.
   ///
-  /// Errors go to the store's `onError`; `value(forKey:)` and `setValue(_:forKey:expires:)`
-  /// throw them instead. A value that cannot be encoded leaves the old one in place.
+  /// The store's `onError` receives errors; `value(forKey:)` and `setValue(_:forKey:expires:)` throw
+  /// them instead. If a value cannot be encoded, the stored value is unchanged.
   @inlinable
   public subscript(key: Key) -> Value? {
-    get { tier.validValue(key) ?? loadReporting(key) }
-    set { setWriteBehind(newValue, forKey: key) }
+    get { tier.validValue(key) ?? loadReporting(key)?.value }
+    set { setWriteBehind(newValue, forKey: key, expires: .never) }
   }
 
-  /// The value of a key with its expiration.
+  /// The value of a key with its expiration time, or `nil` if it has none.
   ///
-  /// An item read here has not expired: what has is gone, for this subscript as for the other.
+  /// As with the other subscript, an expired value is a miss.
   public subscript(item key: Key) -> Item<Value>? {
-    get {
-      do {
-        guard let found = try load(key) else { return nil }
-        return Item(found.value, expiration: Self.date(found.expires))
-      } catch {
-        report(error)
-        return nil
-      }
-    }
+    get { loadReporting(key)?.item }
     set { setWriteBehind(newValue?.value, forKey: key, expires: newValue?.expires ?? .never) }
   }
 
-  @usableFromInline func loadReporting(_ key: Key) -> Value? {
+  @usableFromInline func loadReporting(_ key: Key) -> LoadedValue<Value>? {
     do {
-      return try load(key)?.value
+      return try backend.load(key)
     } catch {
       report(error)
       return nil
     }
   }
 
-  @inlinable func setWriteBehind(_ value: Value?, forKey key: Key) {
-    guard let queued = queueBehind(value, forKey: key, expires: .never), let value else { return }
+  /// Sets or removes without waiting for the commit. The insertion into memory is inlinable, so that it
+  /// is specialised for the caller's types.
+  @inlinable func setWriteBehind(_ value: Value?, forKey key: Key, expires: Expiration) {
+    guard let queued = enqueue(value, forKey: key, expires: expires), let value else { return }
     tier.insert(
       waiting: value, forKey: key, expires: queued.expires, cost: queued.cost,
       record: queued.record)
   }
 
+  @usableFromInline
+  func enqueue(_ value: Value?, forKey key: Key, expires: Expiration) -> QueuedWrite? {
+    do {
+      return try backend.enqueue(value, for: key, expires)
+    } catch {
+      report(error)
+      return nil
+    }
+  }
+
   // MARK: Memory
 
-  /// Forgets what this process holds in memory. The store is not touched.
+  /// Drops the values that this process holds in memory. The store is unchanged.
   ///
-  /// In a cache without one that is everything.
+  /// A cache without a store loses all its values.
   ///
-  /// - Parameter completion: Called afterwards, on a thread of Dispatch's global queue. When the call
-  ///   itself returns it is done as well.
+  /// - Parameter completion: A closure that a thread of Dispatch's global queue calls afterwards. The
+  ///   values are dropped when the call itself returns.
   @preconcurrency
   public func clearMemoryCache(completion: (@Sendable () -> Void)? = nil) {
-    tier.removeAll()
-    if backing == nil { memoryWatch.note(nil) }
+    backend.clearMemory()
     if let completion { DispatchQueue.global().async(execute: completion) }
   }
 
-  /// Waits until everything set so far by this process is committed.
-  public func sync() throws {
-    guard let (core, _) = try engine("sync") else {
-      foreign?.store.storage.sync()
-      return
-    }
-    try core.flush()
-  }
-}
-
-/// The store's side of a cache. Outside it, so that it is one type and not one for each cache's.
-struct CacheBacking: Sendable {
-  let store: SharedStore
-  let space: Result<NamespaceHandle, StoreError>
+  /// Waits until every value that this process has set is committed.
+  ///
+  /// - Throws: ``/LarderEngine/StoreError`` of a write that failed, or if the store is closed.
+  public func sync() throws { try backend.sync() }
 }

@@ -5,62 +5,92 @@
 public import LarderCoding
 public import LarderEngine
 
+/// The snapshot or the commit that a cached value comes from.
+@usableFromInline
+package struct TierOrigin: Sendable {
+  /// The commit version of the snapshot, inverted.
+  @usableFromInline let readVersion: UInt64
+  /// The commit version of the transaction that wrote the value; zero if it is not known.
+  @usableFromInline let commitVersion: UInt64
+  @usableFromInline let storeHash: UInt64
+  @usableFromInline let table: SharedTable?
+
+  /// Creates the origin of a value in a generation, whose table is `table`.
+  @inlinable
+  package init(readVersion: UInt64, commitVersion: UInt64, storeHash: UInt64, table: SharedTable?) {
+    self.readVersion = readVersion
+    self.commitVersion = commitVersion
+    self.storeHash = storeHash
+    self.table = table
+  }
+
+  /// Creates the origin of a value that a look-up found.
+  package init(_ lookup: Lookup, commitVersion: UInt64) {
+    self.init(
+      readVersion: lookup.readVersion, commitVersion: commitVersion, storeHash: lookup.hash,
+      table: lookup.generation.table)
+  }
+
+  /// The origin of a value in a tier without a store.
+  static var memory: TierOrigin {
+    TierOrigin(readVersion: 0, commitVersion: 0, storeHash: 0, table: nil)
+  }
+}
+
 /// One decoded value.
 @usableFromInline
 struct TierEntry<Key: CacheKey, Value: Sendable>: Sendable {
   @usableFromInline let key: Key
   @usableFromInline let keyHash: Int
   @usableFromInline var value: Value
-  /// The inverted label of the newest snapshot the value is known to be right in;
-  /// `UInt64.max`, which no slot satisfies, while `record` is waiting.
+  /// The commit version, inverted, of the newest snapshot that is known to contain the value;
+  /// `UInt64.max`, which no slot validates, while `record` is pending.
   @usableFromInline var readVersion: UInt64
   @usableFromInline var storeHash: UInt64
-  /// The label of the transaction that wrote the entry; zero when not known.
+  /// The commit version of the transaction that wrote the entry; zero if it is not known.
   @usableFromInline var commitVersion: UInt64
   @usableFromInline var expires: Int64
   @usableFromInline var cost: Int
   @usableFromInline var wasUsed: Bool
-  /// Whether the key is a text of ASCII characters alone.
+  /// Whether the key is a string of ASCII characters.
   @usableFromInline let hasPlainKey: Bool
+  /// The write request of a value that was not known to be committed when it was last used.
   @usableFromInline var record: WriteRequest?
 
+  /// Creates an entry that no version validates.
   @inlinable
-  init(
-    key: Key, keyHash: Int, value: Value, readVersion: UInt64, storeHash: UInt64,
-    commitVersion: UInt64,
-    expires: Int64, cost: Int, record: WriteRequest?
-  ) {
+  init(key: Key, keyHash: Int, value: Value, expires: Int64, cost: Int) {
     self.key = key
     self.keyHash = keyHash
     self.value = value
-    self.readVersion = readVersion
-    self.storeHash = storeHash
-    self.commitVersion = commitVersion
+    self.readVersion = UInt64.max
+    self.storeHash = 0
+    self.commitVersion = 0
     self.expires = expires
     self.cost = cost
     self.wasUsed = false
     self.hasPlainKey = (key as? String)?.utf8.allSatisfy { $0 < 0x80 } ?? false
-    self.record = record
+    self.record = nil
   }
 
-  /// Whether the entry is that of a key, of the same hash.
+  /// Returns whether the entry has a key of the same hash.
   @inlinable @inline(__always)
   func matches(_ other: Key) -> Bool {
     guard hasPlainKey else { return isSameKey(key, other) }
-    // A text that equals one of ASCII characters and is another has a longer character somewhere, as
-    // the Kelvin sign is to K, and no shorter one: told by the length, without looking at each byte.
+    // A string that equals one of ASCII characters but has other bytes contains longer characters, as
+    // the Kelvin sign for K, and no shorter ones: comparing the lengths suffices.
     guard key == other else { return false }
     return (key as? String)?.utf8.count == (other as? String)?.utf8.count
   }
 }
 
-/// One lock's worth of values: entries side by side, found by linear probing.
+/// The values under one lock: a contiguous array of entries, and an index with linear probing.
 @usableFromInline
 struct TierShard<Key: CacheKey, Value: Sendable>: Sendable {
   @usableFromInline var entries: ContiguousArray<TierEntry<Key, Value>> = []
   /// Positions in `entries` plus one; zero: free. Its size is a power of two, at most half full.
   @usableFromInline var index: ContiguousArray<Int32> = ContiguousArray(repeating: 0, count: 16)
-  /// The table the seals are compared with: of the newest generation filed from.
+  /// The table that validates the read versions: the one of the newest generation read from.
   @usableFromInline var view = SharedTableView()
   @usableFromInline var hits: UInt64 = 0
   /// The incarnation of that table.
@@ -68,7 +98,7 @@ struct TierShard<Key: CacheKey, Value: Sendable>: Sendable {
   @usableFromInline var cost = 0
   @usableFromInline var hand = 0
 
-  /// The position of a key's entry, or -1.
+  /// Returns the position of a key's entry, or -1.
   @inlinable @inline(__always)
   func position(of key: Key, hash: Int) -> Int {
     let mask = index.count &- 1
@@ -102,14 +132,14 @@ struct TierShard<Key: CacheKey, Value: Sendable>: Sendable {
     return true
   }
 
-  /// Drops what was filed from an older table than the store's new one.
+  /// Drops the values of a table that is older than the store's new one.
   mutating func leave(for table: SharedTable) {
     guard incarnation < table.incarnation else { return }
     if view.table != nil {
       removeAll()
       view = SharedTableView()
     }
-    // Also of an empty shard: a read that began before the change files nothing of the old table.
+    // In an empty shard as well: a read that began before the switch inserts no value of the old table.
     incarnation = table.incarnation
   }
 
@@ -142,7 +172,7 @@ struct TierShard<Key: CacheKey, Value: Sendable>: Sendable {
     index[probe] = Int32(position + 1)
   }
 
-  /// The place in `index` that leads to an entry.
+  /// Returns the offset in `index` of an entry's position.
   @inlinable
   func place(of position: Int) -> Int {
     let mask = index.count - 1
@@ -163,7 +193,7 @@ struct TierShard<Key: CacheKey, Value: Sendable>: Sendable {
     entries.removeLast()
   }
 
-  /// Frees a place and closes the gap, so that later probes do not stop at it.
+  /// Frees an offset of `index` and closes the gap, so that later probes do not stop at it.
   @inlinable
   mutating func unlink(_ place: Int) {
     let mask = index.count - 1
@@ -171,7 +201,7 @@ struct TierShard<Key: CacheKey, Value: Sendable>: Sendable {
     var probe = (place + 1) & mask
     while index[probe] != 0 {
       let home = entries[Int(index[probe]) - 1].keyHash & mask
-      // Whether the entry may move to the gap: its home is not between gap and probe.
+      // The entry may move to the gap unless its home is between gap and probe.
       if (probe &- home) & mask >= (probe &- gap) & mask {
         index[gap] = index[probe]
         gap = probe

@@ -113,17 +113,14 @@ extension Defaults {
     case .found(let stored):
       let value = try Self.decode(Value.self, stored, key)
       tier.insert(
-        value, forKey: DefaultsTierKey(filed: key), readVersion: lookup.readVersion,
-        commitVersion: stored.commitVersion,
-        expires: stored.expires,
-        cost: stored.payload.count + EntryHeader.size, storeHash: lookup.hash,
-        table: lookup.generation.table)
+        value, forKey: DefaultsTierKey(filed: key),
+        from: TierOrigin(lookup, commitVersion: stored.commitVersion), expires: stored.expires,
+        cost: stored.payload.count + EntryHeader.size)
       return value
     case .absent, .unchanged:
       tier.insert(
-        nil, forKey: DefaultsTierKey(filed: key), readVersion: lookup.readVersion, commitVersion: 0,
-        expires: .max,
-        cost: EntryHeader.size, storeHash: lookup.hash, table: lookup.generation.table)
+        nil, forKey: DefaultsTierKey(filed: key), from: TierOrigin(lookup, commitVersion: 0),
+        expires: .max, cost: EntryHeader.size)
       return nil
     case .unreadable(let text): throw DefaultsStore.unreadable(text, key)
     }

@@ -5,7 +5,7 @@
 internal import LarderCoding
 public import LarderEngine
 
-/// One cache for values of different types, each under a key that says its type.
+/// A cache of values of different types: each key declares the type of its value.
 ///
 /// ```swift
 /// let settings = MixedPersistentCache(storage: store, namespace: "settings")
@@ -14,17 +14,18 @@ public import LarderEngine
 /// settings[launches] = 1 + (settings[launches] ?? 0)
 /// ```
 ///
-/// It is a ``PersistentCache`` of text keys in all else: shared by processes, never stale, with the
-/// same tier in memory.
+/// It is a view of a ``PersistentCache`` of string keys, with the same guarantees: shared by processes,
+/// never stale, with a memory tier.
 ///
-/// A key has one value. What is stored with it is the name of the value's type, so a key of the same
-/// name and another type never gets it decoded as something else: the subscript misses and reports,
-/// `value(forKey:)` throws, and setting replaces. A type that is renamed is another type.
+/// A key has one value, which is stored with the name of its type. A key of the same name and another
+/// type never decodes it: the subscript returns `nil` and reports an error, `value(forKey:)` throws, and
+/// setting replaces the value. Renaming a type makes it another type.
 public final class MixedPersistentCache: Sendable {
   package let cache: PersistentCache<String, MixedValue>
   private let codec: any ValueCodec
 
-  /// Creates a cache; see ``PersistentCache/init(storage:namespace:options:)``.
+  /// Creates a cache over a store, or in memory only. The parameters are those of
+  /// ``PersistentCache/init(storage:namespace:options:)``.
   public init(
     storage: SharedStore? = SharedStore.shared, namespace: String? = nil,
     options: CacheOptions = CacheOptions()
@@ -34,9 +35,11 @@ public final class MixedPersistentCache: Sendable {
       storage: storage, namespace: namespace, options: Self.envelope(options))
   }
 
-  /// Creates a cache over a storage of one's own; see ``CacheStorage``.
+  /// Creates a cache over a custom storage, or in memory only. The parameters are those of
+  /// ``PersistentCache/init(storage:namespace:options:onError:)``.
+  @_disfavoredOverload
   public init(
-    storage: some CacheStorage, namespace: String? = nil, options: CacheOptions = CacheOptions(),
+    storage: (any CacheStorage)?, namespace: String? = nil, options: CacheOptions = CacheOptions(),
     onError: (@Sendable (any Error) -> Void)? = nil
   ) {
     codec = options.codec
@@ -44,41 +47,23 @@ public final class MixedPersistentCache: Sendable {
       storage: storage, namespace: namespace, options: Self.envelope(options), onError: onError)
   }
 
-  /// Creates a cache over a storage of a program's own, or in memory only if there is none.
-  ///
-  /// - Parameters:
-  ///   - storage: Where values are kept; `nil`: only in this process's memory.
-  ///   - namespace: Caches of different namespaces never see each other's keys.
-  ///   - options: Bounds of the tier in memory, and the codec.
-  ///   - onError: Called with errors that have no caller to go to, those of subscripts.
-  @_disfavoredOverload
-  public convenience init(
-    storage: (any CacheStorage)?, namespace: String? = nil, options: CacheOptions = CacheOptions(),
-    onError: (@Sendable (any Error) -> Void)? = nil
-  ) {
-    if let storage {
-      self.init(storage: storage, namespace: namespace, options: options, onError: onError)
-    } else {
-      self.init(storage: nil as SharedStore?, namespace: namespace, options: options)
-    }
-  }
-
+  /// Returns the options of the underlying cache: `codec` encodes values, CBOR their envelope.
   private static func envelope(_ options: CacheOptions) -> CacheOptions {
     var options = options
     options.codec = .cbor
     return options
   }
 
-  /// The store behind the cache; `nil`: memory only, or ``customStorage``.
+  /// The store behind the cache, or `nil` if the cache is in memory only or has a ``customStorage``.
   public var storage: SharedStore? { cache.storage }
-  /// The storage of one's own behind the cache, if it was made with one.
+  /// The custom storage behind the cache, if it was created with one.
   public var customStorage: (any CacheStorage)? { cache.customStorage }
   /// The namespace of the cache's keys in the store.
   public var namespace: String { cache.namespace }
 
   // MARK: Subscripts
 
-  /// The value of a key; `nil` is a miss. As ``PersistentCache/subscript(_:)``.
+  /// The value of a key, or `nil` if it has none. As ``PersistentCache/subscript(_:)``.
   public subscript<Value>(key: Key<Value>) -> Value? {
     get { cache[key.rawValue].flatMap { reporting($0, key) } }
     set {
@@ -87,7 +72,7 @@ public final class MixedPersistentCache: Sendable {
     }
   }
 
-  /// The value of a key with its expiration. As ``PersistentCache/subscript(item:)``.
+  /// The value of a key with its expiration time. As ``PersistentCache/subscript(item:)``.
   public subscript<Value>(item key: Key<Value>) -> Item<Value>? {
     get {
       cache[item: key.rawValue].flatMap { item in
@@ -104,23 +89,24 @@ public final class MixedPersistentCache: Sendable {
 
   // MARK: Reading
 
-  /// The value of a key, or `nil` when there is none.
+  /// Returns the value of a key. As ``PersistentCache/value(forKey:)``.
   ///
-  /// - Throws: As `value(forKey:)`; with the code `unreadableEntry` also when the
-  ///   value is of another type.
+  /// - Returns: The value, or `nil` if the key has none.
+  /// - Throws: ``/LarderEngine/StoreError``; with the code `unreadableEntry` also if the value is of
+  ///   another type.
   public func value<Value>(forKey key: Key<Value>) throws -> Value? {
     try cache.value(forKey: key.rawValue).map { try unwrap($0, key) }
   }
 
-  /// The value of a key, or `nil` when there is none; for asynchronous callers.
+  /// Returns the value of a key, in an asynchronous context. Throws as the synchronous form.
   public func value<Value>(forKey key: Key<Value>) async throws -> Value? {
     try await cache.value(forKey: key.rawValue).map { try unwrap($0, key) }
   }
 
-  /// The value of a key, computed by one caller of the whole machine if there is none. As
+  /// Returns the value of a key. If there is none, one caller on the machine computes it. As
   /// ``PersistentCache/value(forKey:expires:_:)``.
   ///
-  /// A value of another type is computed anew and replaced.
+  /// A computed value replaces a value of another type.
   public func value<Value>(
     forKey key: Key<Value>, expires: Expiration = .never,
     _ compute: @escaping @Sendable () async throws -> Value
@@ -139,14 +125,16 @@ public final class MixedPersistentCache: Sendable {
     return value
   }
 
-  /// Whether a key has a value, of whichever type.
+  /// Returns whether a key has a value, of any type.
   public func contains<Value>(_ key: Key<Value>) throws -> Bool {
     try cache.contains(key.rawValue)
   }
 
   // MARK: Writing
 
-  /// Stores a value; it is committed when the call returns.
+  /// Stores a value. The value is committed when the call returns.
+  ///
+  /// - Throws: As ``PersistentCache/setValue(_:forKey:expires:)``.
   public func setValue<Value>(
     _ value: Value, forKey key: Key<Value>, expires: Expiration = .never
   ) throws {
@@ -154,7 +142,8 @@ public final class MixedPersistentCache: Sendable {
       MixedValue(value, codec: codec), forKey: key.rawValue, expires: expires)
   }
 
-  /// Stores a value; it is committed when the call returns. The store's own thread does the work.
+  /// Stores a value, without blocking a thread of Swift's pool. The value is committed when the call
+  /// returns. Throws as the synchronous form.
   public func setValue<Value>(
     _ value: Value, forKey key: Key<Value>, expires: Expiration = .never
   ) async throws {
@@ -162,7 +151,7 @@ public final class MixedPersistentCache: Sendable {
       MixedValue(value, codec: codec), forKey: key.rawValue, expires: expires)
   }
 
-  /// Removes a key for everybody, of whichever type its value is.
+  /// Removes a key for all processes, of any type.
   ///
   /// - Returns: Whether there was a value.
   @discardableResult
@@ -170,7 +159,7 @@ public final class MixedPersistentCache: Sendable {
     try cache.removeValue(forKey: key.rawValue)
   }
 
-  /// Removes a key for everybody, of whichever type its value is.
+  /// Removes a key for all processes, of any type, without blocking a thread of Swift's pool.
   ///
   /// - Returns: Whether there was a value.
   @discardableResult
@@ -178,19 +167,19 @@ public final class MixedPersistentCache: Sendable {
     try await cache.removeValue(forKey: key.rawValue)
   }
 
-  /// Removes every value of the cache's namespace, for every process: gone at once.
+  /// Removes every value of the cache's namespace for all processes. As ``PersistentCache/removeAll()``.
   public func removeAll() throws { try cache.removeAll() }
 
-  /// Removes every value of the cache's namespace, for every process, without blocking a thread of
+  /// Removes every value of the cache's namespace for all processes, without blocking a thread of
   /// Swift's pool.
   public func removeAll() async throws { try await cache.removeAll() }
 
-  /// Forgets what this process holds in memory. The store is not touched.
+  /// Drops the values that this process holds in memory. The store is unchanged.
   public func clearMemoryCache(completion: (@Sendable () -> Void)? = nil) {
     cache.clearMemoryCache(completion: completion)
   }
 
-  /// Waits until everything set so far by this process is committed.
+  /// Waits until every value that this process has set is committed.
   public func sync() throws { try cache.sync() }
 
   // MARK: Parts

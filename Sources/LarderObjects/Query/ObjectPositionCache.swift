@@ -87,10 +87,12 @@ extension ObjectTypeDescriptor {
   ) {
     guard sharesInstances else { return }
     tier.insert(
-      decoded, forKey: text, readVersion: view.readVersion, commitVersion: head.commitVersion,
-      expires: .max, cost: cost,
-      storeHash: view.generation.objectHash(type: decoded.type, id: id),
-      table: view.generation.table)
+      decoded, forKey: text,
+      from: TierOrigin(
+        readVersion: view.readVersion, commitVersion: head.commitVersion,
+        storeHash: view.generation.objectHash(type: decoded.type, id: id),
+        table: view.generation.table),
+      expires: .max, cost: cost)
     noteSpot(of: text, head.sequence)
   }
 

@@ -41,9 +41,11 @@ extension ObjectCollection {
       objects[position] = decoded.object
       guard context == nil, kind.sharesInstances else { continue }
       kind.tier.insert(
-        decoded, forKey: texts[position], readVersion: view.readVersion,
-        commitVersion: item.stored.commitVersion, expires: .max,
-        cost: item.stored.bytes.count + 64, storeHash: item.hash, table: view.generation.table)
+        decoded, forKey: texts[position],
+        from: TierOrigin(
+          readVersion: view.readVersion, commitVersion: item.stored.commitVersion,
+          storeHash: item.hash, table: view.generation.table),
+        expires: .max, cost: item.stored.bytes.count + 64)
     }
     return objects
   }

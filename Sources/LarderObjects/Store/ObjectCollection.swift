@@ -85,9 +85,11 @@ public struct ObjectCollection<Object: Storable>: Sendable {
       let decoded = try kind.decode(bytes, id: id, kind.newDecoder())
       guard kind.sharesInstances else { return decoded.object }
       kind.tier.insert(
-        decoded, forKey: text, readVersion: view.readVersion, commitVersion: commitVersion,
-        expires: .max,
-        cost: bytes.count + 64, storeHash: hash, table: view.generation.table)
+        decoded, forKey: text,
+        from: TierOrigin(
+          readVersion: view.readVersion, commitVersion: commitVersion, storeHash: hash,
+          table: view.generation.table),
+        expires: .max, cost: bytes.count + 64)
       return decoded.object
     }
   }

@@ -6,27 +6,31 @@ internal import LarderCoding
 internal import LarderEngine
 internal import Synchronization
 
-// A STORAGE THAT IS NOT OURS
+// COHERENCE OVER A CUSTOM STORAGE
 //
-// It gives no snapshot and no stamp, and none of its calls may be made under a lock of the cache: it
-// may call back. So a cache keeps a value in memory only if it can tell that no other call about the
-// key came in between. Every call is counted in for its duration. A read files what it found if no
-// write was under way when it began, and none has begun since; a write files its value on the same
-// terms, and takes the key out of memory otherwise: of two that overlap nobody knows which one the
-// storage kept. What this is decided by is looked at under the lock of the memory's shard, so a write
-// that begins afterwards finds what was filed, and replaces it.
+// A custom storage has no snapshots and no stamps, and it may call the cache, so no lock of the cache
+// is held during a call of the storage. Therefore a cache keeps a value in memory only if no other call
+// about its key overlapped:
 //
-// Caches over one object share the counts, and a write takes its key out of the others' memory before
-// it counts itself out.
+//  1. Every call is counted for its duration: its key's users, and its writers if it is a write.
+//  2. A read inserts the value it found if no write was in progress when the read began, and none has
+//     begun since.
+//  3. A write inserts its value under the same conditions, and removes the key from memory otherwise:
+//     of two writes that overlap, the cache cannot determine which value the storage kept.
+//  4. The conditions are checked under the lock of the memory tier's shard, so a write that begins
+//     afterwards finds the inserted value, and replaces it.
+//
+// Caches over one object share the counts, and a write removes its key from the memory of the other
+// caches before it decrements its counts.
 
-/// A cache that must forget what another one writes.
+/// A cache over a custom storage, as its coordinator refers to it.
 protocol CustomStorageClient: AnyObject, Sendable {
   var namespace: String { get }
-  /// Forgets a key, whatever its type; all of them if `nil`.
+  /// Removes a key from memory, or all keys if it is `nil` or of another type.
   func forget(_ key: (any CacheKey)?)
 }
 
-/// What the caches of this process share that lie over one object.
+/// The state that the caches of this process over one custom storage share.
 final class CustomStorageCoordinator: Sendable {
   private struct Traffic {
     var users = 0
@@ -45,11 +49,11 @@ final class CustomStorageCoordinator: Sendable {
     var peers: [Peer] = []
   }
 
-  /// A call about a key, while it lasts.
+  /// A call about a key that is in progress.
   struct Call: Sendable {
     fileprivate let text: String
     fileprivate let isWrite: Bool
-    /// Whether no write was under way when it began.
+    /// Whether no write was in progress when it began.
     fileprivate let isAlone: Bool
     fileprivate let writes: Int
     fileprivate let clearings: Int
@@ -67,7 +71,7 @@ final class CustomStorageCoordinator: Sendable {
 
   private static let known = Mutex<[ObjectIdentifier: Known]>([:])
 
-  /// The one of an object, for as long as a cache lies over it.
+  /// Returns the coordinator of a storage. It lives as long as a cache over the storage.
   static func of(_ storage: any CacheStorage) -> CustomStorageCoordinator {
     known.withLock { known in
       if let store = known[ObjectIdentifier(storage)]?.store { return store }
@@ -96,7 +100,7 @@ final class CustomStorageCoordinator: Sendable {
     }
   }
 
-  /// Whether no write of the key but this one has been under way since the call began.
+  /// Returns whether no other write of the key has been in progress since the call began.
   func isUndisturbed(_ call: Call) -> Bool {
     state.withLock { state in
       call.isAlone && state.traffic[call.text]?.writes == call.writes
@@ -113,7 +117,7 @@ final class CustomStorageCoordinator: Sendable {
     }
   }
 
-  /// Runs what removes many keys: nothing is filed that was read meanwhile.
+  /// Calls `body`, which removes many keys. Calls that overlap insert no value.
   func clearing(_ body: () throws -> Void) rethrows {
     state.withLock { state in
       state.clearing += 1
@@ -132,8 +136,8 @@ final class CustomStorageCoordinator: Sendable {
     }
   }
 
-  /// Takes a key out of the memory of the namespace's other caches.
-  func forget(_ key: (any CacheKey)?, besides writer: any CustomStorageClient) {
+  /// Removes a key, or all if it is `nil`, from the memory of the namespace's other caches.
+  func forget(_ key: (any CacheKey)?, exceptIn writer: any CustomStorageClient) {
     let peers = state.withLock { state in state.peers.compactMap(\.cache) }
     for peer in peers where peer !== writer && peer.namespace == writer.namespace {
       peer.forget(key)

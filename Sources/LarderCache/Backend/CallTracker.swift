@@ -6,12 +6,13 @@ internal import LarderCoding
 internal import LarderEngine
 internal import Synchronization
 
-/// In a cache without a store: which computations and pull-ups a write or removal has overtaken.
+/// The computations and fills in progress in a cache without a store, with the number of writes to
+/// their keys.
 final class LocalWriteTracker<Key: CacheKey>: Sendable {
-  /// Those in flight by key, and how often the key was written since the first began.
+  /// The number of marks of each key, and of its writes since the first mark.
   private let inFlight = Mutex<[Key: (marks: Int, writes: Int)]>([:])
 
-  /// What began at a moment, until it is let go of.
+  /// The point in time at which a computation or fill began. The key is tracked while it lives.
   final class Mark: Sendable {
     private let key: Key
     private let writes: Int
@@ -23,7 +24,7 @@ final class LocalWriteTracker<Key: CacheKey>: Sendable {
       self.all = all
     }
 
-    /// Whether nobody wrote the key since.
+    /// Whether the key was not written or removed since the mark.
     var isCurrent: Bool { all.inFlight.withLock { $0[key]?.writes == writes } }
 
     deinit {
@@ -34,6 +35,7 @@ final class LocalWriteTracker<Key: CacheKey>: Sendable {
     }
   }
 
+  /// Begins to track the writes of a key.
   func begin(_ key: Key) -> Mark {
     let writes = inFlight.withLock { inFlight in
       inFlight[key, default: (0, 0)].marks += 1
@@ -42,17 +44,19 @@ final class LocalWriteTracker<Key: CacheKey>: Sendable {
     return Mark(key, writes, self)
   }
 
+  /// Counts a write of a key.
   func note(_ key: Key) { inFlight.withLock { $0[key]?.writes += 1 } }
 
+  /// Counts a write of every key.
   func noteAll() {
     inFlight.withLock { inFlight in for key in inFlight.keys { inFlight[key]!.writes += 1 } }
   }
 }
 
-/// In a cache without a store: who waits for a write of a key.
+/// The observers of a cache without a store.
 final class LocalChangeNotifier<Key: CacheKey>: Sendable {
   private struct State {
-    /// How many writes of any key there were.
+    /// The number of writes, to any key.
     var writes = 0
     var next = 0
     var waiters: [Int: (key: Key, continuation: CheckedContinuation<Void, Never>)] = [:]
@@ -60,10 +64,10 @@ final class LocalChangeNotifier<Key: CacheKey>: Sendable {
 
   private let state = Mutex(State())
 
-  /// To be read before the key is looked at.
+  /// The number of writes. An observer reads it before it reads its key.
   var mark: Int { state.withLock { $0.writes } }
 
-  /// A key was written, or all were (`nil`); after the fact.
+  /// Resumes the observers of a key, or all if it is `nil`. A writer calls it after the write.
   func note(_ key: Key?) {
     let woken = state.withLock { state in
       state.writes += 1
@@ -73,7 +77,7 @@ final class LocalChangeNotifier<Key: CacheKey>: Sendable {
     for continuation in woken { continuation.resume() }
   }
 
-  /// Returns when the key was written since the mark; when the time is over; or when the task is
+  /// Suspends until a write after `mark`, until `milliseconds` have passed, or until the task is
   /// cancelled.
   func change(of key: Key, after mark: Int, milliseconds: Int64?) async {
     let id = state.withLock { state in

@@ -1,0 +1,141 @@
+// Larder — an embedded, multi-process cache and object store.
+// Copyright 2026 the Larder authors. Licensed under Apache-2.0.
+// SPDX-License-Identifier: Apache-2.0
+
+internal import LarderCoding
+public import LarderEngine
+
+/// The data behind a ``PersistentCache``: a store, a custom storage, or this process's memory alone.
+///
+/// The cache serves memory hits itself, from the tier of ``context``. A backend does everything else,
+/// and keeps the tier coherent with its data. The types are ``StoreBackend``, ``MemoryBackend`` and
+/// ``CustomStorageBackend``; the cache does not distinguish them.
+protocol CacheBackend<Key, Value>: AnyObject, Sendable {
+  associatedtype Key: CacheKey
+  associatedtype Value: Codable & Sendable
+
+  var context: CacheContext<Key, Value> { get }
+  /// The computations that callers share.
+  var flights: SingleFlightGroup { get }
+  /// The identity of the data: equal for caches that must order their writes among each other.
+  var identity: ObjectIdentifier { get }
+  /// The custom storage behind the cache, if there is one.
+  var customStorage: (any CacheStorage)? { get }
+  /// The backend as one that has transactions among processes, if it is one.
+  var transactional: StoreBackend<Key, Value>? { get }
+
+  /// Reports an error that has no caller.
+  func report(_ error: any Error)
+  /// Reads a value that is not a valid memory hit, and inserts it into the tier.
+  func load(_ key: Key) throws -> LoadedValue<Value>?
+  func values(for keys: some Sequence<Key>) throws -> [Key: Value]
+  /// Returns whether a key that is not a valid memory hit has a value.
+  func contains(_ key: Key) throws -> Bool
+  /// Returns all keys.
+  ///
+  /// - Parameter decode: Decodes the bytes of a key whose tag is the one of `Key`.
+  func keys(_ decode: ([UInt8]) -> Key?) throws -> [Key]
+
+  func set(_ value: Value, for key: Key, _ expires: Expiration) throws
+  func setAsync(_ value: Value, for key: Key, _ expires: Expiration) async throws
+  /// Sets a value, or removes it if it is `nil`, without waiting for a commit.
+  ///
+  /// - Returns: The write that the caller inserts into the tier together with `value`, if there is
+  ///   one. The caller does so because only its code is specialised for the types.
+  func enqueue(_ value: Value?, for key: Key, _ expires: Expiration) throws -> QueuedWrite?
+  func setAll(_ values: some Sequence<(key: Key, value: Value)>, _ expires: Expiration) throws
+  func setAllAsync(
+    _ values: some Sequence<(key: Key, value: Value)>, _ expires: Expiration
+  ) async throws
+  /// Removes a key.
+  ///
+  /// - Returns: Whether there was a value.
+  func remove(_ key: Key) throws -> Bool
+  func removeAsync(_ key: Key) async throws -> Bool
+  func removeAll() throws
+  /// Drops the values in memory.
+  func clearMemory()
+  /// Waits until this process's writes are stored.
+  func sync() throws
+
+  /// Computes a value as the leader of a flight, stores it, and returns it.
+  func compute(
+    _ key: Key, _ expires: Expiration, _ flight: Flight<Value>,
+    _ body: @Sendable () async throws -> Value
+  ) async throws -> Value
+  /// Reads a key, and returns a closure that stores a value if the key had none and was not written
+  /// since. The closure returns whether it stored the value.
+  func beginConditionalFill(
+    _ key: Key
+  ) throws -> @Sendable (_ value: Value, _ expires: Expiration) throws -> Bool
+  /// Reads a key for an observer.
+  func observe(_ key: Key) throws -> ObservedValue<Value>
+}
+
+extension CacheBackend {
+  var customStorage: (any CacheStorage)? { nil }
+  var transactional: StoreBackend<Key, Value>? { nil }
+
+  /// Reads a value before it is computed: the computed value replaces an unreadable entry.
+  func loadForComputation(_ key: Key) throws -> Value? {
+    do {
+      return try load(key)?.value
+    } catch let error as StoreError where error.code == .unreadableEntry {
+      report(error)
+      return nil
+    }
+  }
+}
+
+/// The parts that a cache and its backend share.
+struct CacheContext<Key: CacheKey, Value: Codable & Sendable>: Sendable {
+  let namespace: String
+  let options: CacheOptions
+  let tier: MemoryTier<Key, Value>
+
+  init(_ namespace: String?, _ options: CacheOptions, core: StoreCore? = nil) {
+    self.namespace = namespace ?? ""
+    self.options = options
+    tier = MemoryTier(core: core, options: options)
+  }
+
+  func decode(_ payload: [UInt8], codec: UInt16, of key: Key) throws -> Value {
+    do {
+      return try StandardCoding.decode(
+        Value.self, identifier: CodecIdentifier(rawValue: codec), bytes: payload,
+        codec: options.codec)
+    } catch {
+      throw unreadable("\(error)", key)
+    }
+  }
+
+  /// Creates the error for an entry that cannot be read as the cache's type.
+  func unreadable(_ cause: String, _ key: Key) -> StoreError {
+    StoreError.unreadable("the key \"\(key)\" as \(Value.self): \(cause)", in: namespace)
+  }
+}
+
+/// A value with its expiration time, in milliseconds since 1970.
+@usableFromInline
+struct LoadedValue<Value: Sendable>: Sendable {
+  @usableFromInline let value: Value
+  let expires: Int64
+
+  var item: Item<Value> { Item(value, millisecondsSince1970: expires) }
+}
+
+/// A value that an observer read.
+struct ObservedValue<Value: Sendable>: Sendable {
+  let value: Value?
+  /// Suspends until the value may have changed or has expired, until the task is cancelled, or until
+  /// the store is closed.
+  let change: @Sendable () async -> Void
+}
+
+/// A pending write, as the memory tier keeps it.
+@usableFromInline
+struct QueuedWrite {
+  @usableFromInline let record: WriteRequest
+  @usableFromInline let expires: Int64
+  @usableFromInline let cost: Int
+}

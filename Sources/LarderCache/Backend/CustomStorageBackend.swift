@@ -1,0 +1,174 @@
+// Larder — an embedded, multi-process cache and object store.
+// Copyright 2026 the Larder authors. Licensed under Apache-2.0.
+// SPDX-License-Identifier: Apache-2.0
+
+internal import LarderCoding
+internal import LarderEngine
+
+/// The backend of a cache over a ``CacheStorage``: reads and writes go through to the storage, by
+/// the protocol of ``CustomStorageCoordinator``.
+final class CustomStorageBackend<Key: CacheKey, Value: Codable & Sendable>: LocalBackend,
+  CustomStorageClient
+{
+  let context: CacheContext<Key, Value>
+  let writes = LocalWriteTracker<Key>()
+  let changes = LocalChangeNotifier<Key>()
+  private let coordinator: CustomStorageCoordinator
+  private let onError: (@Sendable (any Error) -> Void)?
+
+  init(
+    _ storage: any CacheStorage, _ context: CacheContext<Key, Value>,
+    onError: (@Sendable (any Error) -> Void)?
+  ) {
+    self.context = context
+    self.onError = onError
+    coordinator = CustomStorageCoordinator.of(storage)
+    coordinator.add(self)
+  }
+
+  var flights: SingleFlightGroup { coordinator.flights }
+  var identity: ObjectIdentifier { ObjectIdentifier(coordinator) }
+  var customStorage: (any CacheStorage)? { storage }
+  var namespace: String { context.namespace }
+  private var storage: any CacheStorage { coordinator.storage }
+
+  func report(_ error: any Error) { onError?(error) }
+
+  func sync() { storage.sync() }
+
+  func keys(_ decode: ([UInt8]) -> Key?) throws -> [Key] {
+    throw StoreError.unsupported("keys", "Keep a list of the keys in the program.")
+  }
+
+  // MARK: Reading
+
+  func load(_ key: Key) throws -> LoadedValue<Value>? {
+    if let cached = cached(key) { return cached }
+    let text = text(of: key)
+    let call = coordinator.begin(text, isWrite: false)
+    defer { coordinator.end(call) }
+    let (value, entry): (Value, CustomStorageEntry)
+    if let data = storage[text] {
+      guard let stored = CustomStorageEntry(data, forKey: text) else {
+        throw context.unreadable("the custom storage returns other bytes than were set", key)
+      }
+      guard stored.expires > tier.now else { return nil }
+      entry = stored
+      value = try context.decode(entry.payload, codec: entry.codec, of: key)
+    } else {
+      guard let old = try oldItem(key), old.entry.expires > tier.now else { return nil }
+      (value, entry) = old
+    }
+    insert(value, key, entry) { coordinator.isUndisturbed(call) }
+    return LoadedValue(value: value, expires: entry.expires)
+  }
+
+  func contains(_ key: Key) throws -> Bool {
+    let text = text(of: key)
+    let expires: Int64? =
+      if let data = storage[text] {
+        CustomStorageEntry(data, forKey: text)?.expires
+      } else {
+        try oldItem(key)?.entry.expires
+      }
+    return expires.map { $0 > tier.now } ?? false
+  }
+
+  private func insert(
+    _ value: Value, _ key: Key, _ entry: CustomStorageEntry, if mayInsert: () -> Bool
+  ) {
+    tier.insert(
+      value, forKey: key, from: .memory, expires: entry.expires,
+      cost: entry.payload.count + EntryHeader.size, if: mayInsert)
+  }
+
+  private func text(of key: Key) -> String {
+    CustomStorageKey.text(EncodedKey(key), in: namespace)
+  }
+
+  /// Returns the text under which PersistentCacheKit stored a key, if its entries are to be read.
+  private func oldText(of key: Key) -> String? {
+    context.options.readsPersistentCacheKitEntries ? namespace + String(describing: key) : nil
+  }
+
+  /// Returns the value that PersistentCacheKit stored under a key.
+  private func oldItem(_ key: Key) throws -> (value: Value, entry: CustomStorageEntry)? {
+    guard let text = oldText(of: key), let data = storage[text] else { return nil }
+    let item = try PropertyListCodec().decode(itemOf: Value.self, from: Array(data))
+    let expires = (item.expiration.map(Expiration.at) ?? .never).deadline(now: tier.now)
+    return (item.value, CustomStorageEntry(codec: 0, expires: expires, payload: Array(data)))
+  }
+
+  // MARK: Writing
+
+  func set(_ value: Value, for key: Key, _ expires: Expiration) throws {
+    let (codec, payload) = try StandardCoding.encode(value, codec: context.options.codec)
+    let entry = CustomStorageEntry(
+      codec: codec.rawValue, expires: expires.deadline(now: tier.now), payload: payload)
+    write((value, entry), key)
+  }
+
+  func set(
+    _ value: Value, for key: Key, _ expires: Expiration, since mark: LocalWriteTracker<Key>.Mark
+  ) throws -> Bool {
+    guard mark.isCurrent else { return false }
+    try set(value, for: key, expires)
+    return true
+  }
+
+  func remove(_ key: Key) throws -> Bool {
+    let existed = try contains(key)
+    write(nil, key)
+    return existed
+  }
+
+  private func write(_ new: (value: Value, entry: CustomStorageEntry)?, _ key: Key) {
+    let text = text(of: key)
+    let call = coordinator.begin(text, isWrite: true)
+    defer { coordinator.end(call) }
+    writes.note(key)
+    // The old entry is removed last if there is a new one, and first if there is none: a reader finds
+    // the previous value or the new state.
+    if new == nil, let oldText = oldText(of: key) { storage[oldText] = nil }
+    storage[text] = new?.entry.data(forKey: text)
+    if new != nil, let oldText = oldText(of: key) { storage[oldText] = nil }
+    coordinator.forget(key, exceptIn: self)
+    var isInserted = false
+    if let new {
+      insert(new.value, key, new.entry) {
+        isInserted = coordinator.isUndisturbed(call)
+        return isInserted
+      }
+    }
+    if !isInserted { tier.remove(key) }
+    changes.note(key)
+  }
+
+  func removeAll() throws {
+    if context.options.readsPersistentCacheKitEntries {
+      throw StoreError.unsupported(
+        "removeAll",
+        "Entries of PersistentCacheKit have no prefix of their namespace. Remove keys, or turn "
+          + "readsPersistentCacheKitEntries off.")
+    }
+    try coordinator.clearing {
+      writes.noteAll()
+      defer {
+        coordinator.forget(nil, exceptIn: self)
+        clearMemory()
+      }
+      try storage.removeAll(withPrefix: CustomStorageKey.prefix(namespace))
+    }
+  }
+
+  func forget(_ key: (any CacheKey)?) {
+    // Keys of different types can have one text: 7 as Int and as UInt8.
+    guard let key = key as? Key else {
+      writes.noteAll()
+      return clearMemory()
+    }
+    writes.note(key)
+    tier.remove(key)
+    changes.note(key)
+  }
+}

@@ -1,0 +1,92 @@
+// Larder — an embedded, multi-process cache and object store.
+// Copyright 2026 the Larder authors. Licensed under Apache-2.0.
+// SPDX-License-Identifier: Apache-2.0
+
+internal import LarderCoding
+internal import LarderEngine
+
+extension StoreBackend {
+  func compute(
+    _ key: Key, _ expires: Expiration, _ flight: Flight<Value>,
+    _ body: @Sendable () async throws -> Value
+  ) async throws -> Value {
+    let place = try open("compute", key)
+    let (core, space, encoded) = (place.core, place.space, place.encoded)
+    while true {
+      // This process's earlier writes of the key are older than the value that is computed now.
+      await core.settle(encoded, in: space)
+      if let lease = try await core.acquireComputationLease(encoded, in: space) {
+        defer { core.release(lease) }
+        // A previous holder of the lease has committed its value.
+        if let value = try loadForComputation(key) { return value }
+        flight.beginComputing()
+        let value = try await core.recordingTimings(.computation, body)
+        core.countComputation()
+        do {
+          try await core.fill(
+            try content(value, encoded, expires, core), lease, encoded, in: space
+          ) {
+            flight.deliver(value) { lease.isUndisturbed }
+          }
+        } catch {
+          // The value is valid although it could not be stored.
+          report(error)
+        }
+        return value
+      }
+      flight.note(holder: core.computingProcess(encoded, in: space))
+      await core.waitForNextCommit()
+      try flights.checkInterest(in: flight, of: encoded, in: context.namespace)
+      if let value = try loadForComputation(key) { return value }
+    }
+  }
+
+  /// Changes a value in a transaction among all processes; see ``PersistentCache/change(_:_:)``.
+  func change(
+    _ key: Key,
+    _ body: @escaping @Sendable (_ read: () throws -> Item<Value>?) throws -> Item<Value>?
+  ) throws -> Item<Value>? {
+    let place = try open("update", key)
+    let (core, space, encoded) = (place.core, place.space, place.encoded)
+    if place.pendingWrite != nil { try core.flush() }
+    return try core.write { [self] transaction in
+      let stored = Result { try transaction.value(forKey: encoded, in: space) }
+      let item = try body {
+        try stored.get().map {
+          Item(
+            try context.decode($0.payload, codec: $0.codec, of: key),
+            millisecondsSince1970: $0.expires)
+        }
+      }
+      guard let item else {
+        _ = try transaction.unset(encoded, in: space)
+        return nil
+      }
+      let content = try content(item.value, encoded, item.expires, core)
+      try transaction.set(content, forKey: encoded, in: space)
+      return item
+    }
+  }
+
+  func beginConditionalFill(
+    _ key: Key
+  ) throws -> @Sendable (_ value: Value, _ expires: Expiration) throws -> Bool {
+    let place = try open("get", key)
+    let (core, space, encoded) = (place.core, place.space, place.encoded)
+    let seen = try core.lookup(encoded, in: space)
+    let isThere = if case .absent = seen.outcome { false } else { true }
+    return { [self] value, expires in
+      if isThere || core.pendingWrite(of: encoded, in: space) != nil { return false }
+      let content = try content(value, encoded, expires, core)
+      return try core.write { transaction in
+        // Under the writer lock no other process can stamp the key's slot.
+        guard
+          transaction.generation.table === seen.generation.table,
+          seen.generation.table.isCurrent(slot: seen.slot, readVersion: seen.readVersion)
+        else { return false }
+        try transaction.set(content, forKey: encoded, in: space)
+        return true
+      }
+    }
+  }
+}
