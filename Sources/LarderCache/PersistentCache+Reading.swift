@@ -58,8 +58,8 @@ extension PersistentCache {
 extension PersistentCache where Key: DecodableCacheKey {
   /// Returns the keys that have a value, in no particular order.
   ///
-  /// The keys are read in pages, each from a snapshot of its own age, so that no reader pins the file:
-  /// a key that is written or removed during the call may or may not be among them.
+  /// The keys are read in pages, each from a new snapshot, so that no reader pins the file. A key that
+  /// is written or removed during the call may or may not be among them.
   ///
   /// - Throws: ``/LarderEngine/StoreError``; with the code `unsupportedByStorage` over a
   ///   ``CacheStorage``.

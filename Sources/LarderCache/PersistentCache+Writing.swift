@@ -14,7 +14,7 @@ extension PersistentCache {
   ///   - expires: The time from which the value is a miss.
   /// - Throws: ``/LarderEngine/StoreError``, or the error of the value's `encode(to:)`.
   public func setValue(_ value: Value, forKey key: Key, expires: Expiration = .never) throws {
-    try backend.set(value, for: key, expires)
+    _ = try backend.write(value, for: key, expires)
   }
 
   /// Stores a value. The value is committed when the call returns.
@@ -24,7 +24,7 @@ extension PersistentCache {
   public func setValue(
     _ value: Value, forKey key: Key, expires: Expiration = .never
   ) async throws {
-    try await backend.setAsync(value, for: key, expires)
+    _ = try await backend.writeAsync(value, for: key, expires)
   }
 
   /// Stores several values in one transaction: other processes read all of them or none.
@@ -54,7 +54,9 @@ extension PersistentCache {
   /// - Returns: Whether there was a value.
   /// - Throws: ``/LarderEngine/StoreError``.
   @discardableResult
-  public func removeValue(forKey key: Key) throws -> Bool { try backend.remove(key) }
+  public func removeValue(forKey key: Key) throws -> Bool {
+    try backend.write(nil, for: key, .never)
+  }
 
   /// Removes a key for all processes, without blocking a thread of Swift's pool. The removal is
   /// committed when the call returns.
@@ -63,7 +65,7 @@ extension PersistentCache {
   /// - Throws: ``/LarderEngine/StoreError``.
   @discardableResult
   public func removeValue(forKey key: Key) async throws -> Bool {
-    try await backend.removeAsync(key)
+    try await backend.writeAsync(nil, for: key, .never)
   }
 
   /// Removes every value of the cache's namespace for all processes, which read none from the end of

@@ -95,6 +95,16 @@ public final class PersistentCache<Key: CacheKey, Value: Codable & Sendable>: Se
 
   package func report(_ error: any Error) { backend.report(error) }
 
+  /// Returns the result of `body`, or reports its error and returns `nil`.
+  func reporting<R>(_ body: () throws -> R?) -> R? {
+    do {
+      return try body()
+    } catch {
+      report(error)
+      return nil
+    }
+  }
+
   // MARK: Subscripts
 
   /// The value of a key, or `nil` if it has none.
@@ -120,12 +130,7 @@ public final class PersistentCache<Key: CacheKey, Value: Codable & Sendable>: Se
   }
 
   @usableFromInline func loadReporting(_ key: Key) -> LoadedValue<Value>? {
-    do {
-      return try backend.load(key)
-    } catch {
-      report(error)
-      return nil
-    }
+    reporting { try backend.load(key) }
   }
 
   /// Sets or removes without waiting for the commit. The insertion into memory is inlinable, so that it
@@ -139,12 +144,7 @@ public final class PersistentCache<Key: CacheKey, Value: Codable & Sendable>: Se
 
   @usableFromInline
   func enqueue(_ value: Value?, forKey key: Key, expires: Expiration) -> QueuedWrite? {
-    do {
-      return try backend.enqueue(value, for: key, expires)
-    } catch {
-      report(error)
-      return nil
-    }
+    reporting { try backend.enqueue(value, for: key, expires) }
   }
 
   // MARK: Memory

@@ -36,22 +36,20 @@ protocol CacheBackend<Key, Value>: AnyObject, Sendable {
   /// - Parameter decode: Decodes the bytes of a key whose tag is the one of `Key`.
   func keys(_ decode: ([UInt8]) -> Key?) throws -> [Key]
 
-  func set(_ value: Value, for key: Key, _ expires: Expiration) throws
-  func setAsync(_ value: Value, for key: Key, _ expires: Expiration) async throws
-  /// Sets a value, or removes it if it is `nil`, without waiting for a commit.
+  /// Sets a value, or removes it if it is `nil`.
   ///
-  /// - Returns: The write that the caller inserts into the tier together with `value`, if there is
-  ///   one. The caller does so because only its code is specialised for the types.
+  /// - Returns: Whether the write changed the data: `false` for a removal without a value.
+  func write(_ value: Value?, for key: Key, _ expires: Expiration) throws -> Bool
+  func writeAsync(_ value: Value?, for key: Key, _ expires: Expiration) async throws -> Bool
+  /// Writes without waiting for the commit.
+  ///
+  /// - Returns: The pending write that the caller inserts into the tier together with `value`, if
+  ///   there is one. The caller does so because only its code is specialised for the types.
   func enqueue(_ value: Value?, for key: Key, _ expires: Expiration) throws -> QueuedWrite?
   func setAll(_ values: some Sequence<(key: Key, value: Value)>, _ expires: Expiration) throws
   func setAllAsync(
     _ values: some Sequence<(key: Key, value: Value)>, _ expires: Expiration
   ) async throws
-  /// Removes a key.
-  ///
-  /// - Returns: Whether there was a value.
-  func remove(_ key: Key) throws -> Bool
-  func removeAsync(_ key: Key) async throws -> Bool
   func removeAll() throws
   /// Drops the values in memory.
   func clearMemory()
@@ -73,6 +71,7 @@ protocol CacheBackend<Key, Value>: AnyObject, Sendable {
 }
 
 extension CacheBackend {
+  var tier: MemoryTier<Key, Value> { context.tier }
   var customStorage: (any CacheStorage)? { nil }
   var transactional: StoreBackend<Key, Value>? { nil }
 

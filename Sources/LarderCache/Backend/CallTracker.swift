@@ -6,50 +6,86 @@ internal import LarderCoding
 internal import LarderEngine
 internal import Synchronization
 
-/// The computations and fills in progress in a cache without a store, with the number of writes to
-/// their keys.
-final class LocalWriteTracker<Key: CacheKey>: Sendable {
-  /// The number of marks of each key, and of its writes since the first mark.
-  private let inFlight = Mutex<[Key: (marks: Int, writes: Int)]>([:])
+/// The calls about keys that are in progress in this process, by which a call finds out whether a write
+/// of its key overlapped.
+final class CallTracker<Name: Hashable & Sendable>: Sendable {
+  private struct Traffic {
+    var users = 0
+    var writers = 0
+    var writes = 0
+  }
 
-  /// The point in time at which a computation or fill began. The key is tracked while it lives.
-  final class Mark: Sendable {
-    private let key: Key
+  private struct State {
+    var traffic: [Name: Traffic] = [:]
+    var clearing = 0
+    var clearings = 0
+  }
+
+  /// A call that is in progress while the object lives.
+  final class Call: Sendable {
+    private let name: Name
+    private let isWrite: Bool
+    /// Whether no write was in progress when it began.
+    private let isAlone: Bool
     private let writes: Int
-    private let all: LocalWriteTracker
+    private let clearings: Int
+    private let tracker: CallTracker
 
-    fileprivate init(_ key: Key, _ writes: Int, _ all: LocalWriteTracker) {
-      self.key = key
-      self.writes = writes
-      self.all = all
+    fileprivate init(_ name: Name, isWrite: Bool, _ tracker: CallTracker) {
+      self.name = name
+      self.isWrite = isWrite
+      self.tracker = tracker
+      (isAlone, writes, clearings) = tracker.state.withLock { state in
+        var traffic = state.traffic[name] ?? Traffic()
+        let isAlone = traffic.writers == 0 && state.clearing == 0
+        traffic.users += 1
+        if isWrite {
+          traffic.writers += 1
+          traffic.writes += 1
+        }
+        state.traffic[name] = traffic
+        return (isAlone, traffic.writes, state.clearings)
+      }
     }
 
-    /// Whether the key was not written or removed since the mark.
-    var isCurrent: Bool { all.inFlight.withLock { $0[key]?.writes == writes } }
+    /// Whether no other write of the key has been in progress since the call began.
+    var isUndisturbed: Bool {
+      tracker.state.withLock { state in
+        isAlone && state.traffic[name]?.writes == writes && state.clearings == clearings
+      }
+    }
 
     deinit {
-      all.inFlight.withLock { inFlight in
-        inFlight[key]?.marks -= 1
-        if inFlight[key]?.marks == 0 { inFlight[key] = nil }
+      tracker.state.withLock { state in
+        guard var traffic = state.traffic[name] else { return }
+        traffic.users -= 1
+        if isWrite { traffic.writers -= 1 }
+        state.traffic[name] = traffic.users == 0 ? nil : traffic
       }
     }
   }
 
-  /// Begins to track the writes of a key.
-  func begin(_ key: Key) -> Mark {
-    let writes = inFlight.withLock { inFlight in
-      inFlight[key, default: (0, 0)].marks += 1
-      return inFlight[key]!.writes
-    }
-    return Mark(key, writes, self)
+  private let state = Mutex(State())
+
+  /// Begins a call that reads, computes or fills a key.
+  func begin(_ name: Name) -> Call { Call(name, isWrite: false, self) }
+
+  /// Calls `body`, which writes or removes a key.
+  func writing<R>(_ name: Name, _ body: (Call) throws -> R) rethrows -> R {
+    try withExtendedLifetime(Call(name, isWrite: true, self), body)
   }
 
-  /// Counts a write of a key.
-  func note(_ key: Key) { inFlight.withLock { $0[key]?.writes += 1 } }
+  /// Counts a write of a key that changes memory only. Memory orders it with overlapping calls.
+  func note(_ name: Name) { state.withLock { $0.traffic[name]?.writes += 1 } }
 
-  /// Counts a write of every key.
-  func noteAll() {
-    inFlight.withLock { inFlight in for key in inFlight.keys { inFlight[key]!.writes += 1 } }
+  /// Calls `body`, which writes or removes all keys.
+  func clearing<R>(_ body: () throws -> R) rethrows -> R {
+    state.withLock { state in
+      state.clearing += 1
+      state.clearings += 1
+    }
+    defer { state.withLock { $0.clearing -= 1 } }
+    return try body()
   }
 }
 

@@ -11,7 +11,6 @@ final class CustomStorageBackend<Key: CacheKey, Value: Codable & Sendable>: Loca
   CustomStorageClient
 {
   let context: CacheContext<Key, Value>
-  let writes = LocalWriteTracker<Key>()
   let changes = LocalChangeNotifier<Key>()
   private let coordinator: CustomStorageCoordinator
   private let onError: (@Sendable (any Error) -> Void)?
@@ -45,8 +44,7 @@ final class CustomStorageBackend<Key: CacheKey, Value: Codable & Sendable>: Loca
   func load(_ key: Key) throws -> LoadedValue<Value>? {
     if let cached = cached(key) { return cached }
     let text = text(of: key)
-    let call = coordinator.begin(text, isWrite: false)
-    defer { coordinator.end(call) }
+    let call = coordinator.calls.begin(text)
     let (value, entry): (Value, CustomStorageEntry)
     if let data = storage[text] {
       guard let stored = CustomStorageEntry(data, forKey: text) else {
@@ -59,7 +57,7 @@ final class CustomStorageBackend<Key: CacheKey, Value: Codable & Sendable>: Loca
       guard let old = try oldItem(key), old.entry.expires > tier.now else { return nil }
       (value, entry) = old
     }
-    insert(value, key, entry) { coordinator.isUndisturbed(call) }
+    insert(value, key, entry) { call.isUndisturbed }
     return LoadedValue(value: value, expires: entry.expires)
   }
 
@@ -101,47 +99,41 @@ final class CustomStorageBackend<Key: CacheKey, Value: Codable & Sendable>: Loca
 
   // MARK: Writing
 
-  func set(_ value: Value, for key: Key, _ expires: Expiration) throws {
-    let (codec, payload) = try StandardCoding.encode(value, codec: context.options.codec)
-    let entry = CustomStorageEntry(
-      codec: codec.rawValue, expires: expires.deadline(now: tier.now), payload: payload)
-    write((value, entry), key)
-  }
+  func begin(_ key: Key) -> CallTracker<String>.Call { coordinator.calls.begin(text(of: key)) }
 
-  func set(
-    _ value: Value, for key: Key, _ expires: Expiration, since mark: LocalWriteTracker<Key>.Mark
+  func fill(
+    _ value: Value, for key: Key, _ expires: Expiration, since call: CallTracker<String>.Call
   ) throws -> Bool {
-    guard mark.isCurrent else { return false }
-    try set(value, for: key, expires)
-    return true
+    try call.isUndisturbed && write(value, for: key, expires)
   }
 
-  func remove(_ key: Key) throws -> Bool {
-    let existed = try contains(key)
-    write(nil, key)
-    return existed
-  }
-
-  private func write(_ new: (value: Value, entry: CustomStorageEntry)?, _ key: Key) {
-    let text = text(of: key)
-    let call = coordinator.begin(text, isWrite: true)
-    defer { coordinator.end(call) }
-    writes.note(key)
-    // The old entry is removed last if there is a new one, and first if there is none: a reader finds
-    // the previous value or the new state.
-    if new == nil, let oldText = oldText(of: key) { storage[oldText] = nil }
-    storage[text] = new?.entry.data(forKey: text)
-    if new != nil, let oldText = oldText(of: key) { storage[oldText] = nil }
-    coordinator.forget(key, exceptIn: self)
-    var isInserted = false
-    if let new {
-      insert(new.value, key, new.entry) {
-        isInserted = coordinator.isUndisturbed(call)
-        return isInserted
-      }
+  func write(_ value: Value?, for key: Key, _ expires: Expiration) throws -> Bool {
+    let new = try value.map { value in
+      let (codec, payload) = try StandardCoding.encode(value, codec: context.options.codec)
+      return CustomStorageEntry(
+        codec: codec.rawValue, expires: expires.deadline(now: tier.now), payload: payload)
     }
-    if !isInserted { tier.remove(key) }
-    changes.note(key)
+    let isChange = try new != nil || contains(key)
+    let text = text(of: key)
+    let oldText = oldText(of: key)
+    coordinator.calls.writing(text) { call in
+      // The old entry is removed last if there is a new one, and first if there is none: a reader
+      // finds the previous value or the new state.
+      if new == nil, let oldText { storage[oldText] = nil }
+      storage[text] = new?.data(forKey: text)
+      if new != nil, let oldText { storage[oldText] = nil }
+      coordinator.forget(key, exceptIn: self)
+      var isInserted = false
+      if let new, let value {
+        insert(value, key, new) {
+          isInserted = call.isUndisturbed
+          return isInserted
+        }
+      }
+      if !isInserted { tier.remove(key) }
+      changes.note(key)
+    }
+    return isChange
   }
 
   func removeAll() throws {
@@ -151,8 +143,7 @@ final class CustomStorageBackend<Key: CacheKey, Value: Codable & Sendable>: Loca
         "Entries of PersistentCacheKit have no prefix of their namespace. Remove keys, or turn "
           + "readsPersistentCacheKitEntries off.")
     }
-    try coordinator.clearing {
-      writes.noteAll()
+    try coordinator.calls.clearing {
       defer {
         coordinator.forget(nil, exceptIn: self)
         clearMemory()
@@ -163,11 +154,7 @@ final class CustomStorageBackend<Key: CacheKey, Value: Codable & Sendable>: Loca
 
   func forget(_ key: (any CacheKey)?) {
     // Keys of different types can have one text: 7 as Int and as UInt8.
-    guard let key = key as? Key else {
-      writes.noteAll()
-      return clearMemory()
-    }
-    writes.note(key)
+    guard let key = key as? Key else { return clearMemory() }
     tier.remove(key)
     changes.note(key)
   }

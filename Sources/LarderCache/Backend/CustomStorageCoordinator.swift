@@ -32,36 +32,15 @@ protocol CustomStorageClient: AnyObject, Sendable {
 
 /// The state that the caches of this process over one custom storage share.
 final class CustomStorageCoordinator: Sendable {
-  private struct Traffic {
-    var users = 0
-    var writers = 0
-    var writes = 0
-  }
-
   private struct Peer {
     weak var cache: (any CustomStorageClient)?
   }
 
-  private struct State {
-    var traffic: [String: Traffic] = [:]
-    var clearing = 0
-    var clearings = 0
-    var peers: [Peer] = []
-  }
-
-  /// A call about a key that is in progress.
-  struct Call: Sendable {
-    fileprivate let text: String
-    fileprivate let isWrite: Bool
-    /// Whether no write was in progress when it began.
-    fileprivate let isAlone: Bool
-    fileprivate let writes: Int
-    fileprivate let clearings: Int
-  }
-
   let storage: any CacheStorage
   let flights = SingleFlightGroup()
-  private let state = Mutex(State())
+  /// The calls in progress, by the keys' text in the storage.
+  let calls = CallTracker<String>()
+  private let peers = Mutex<[Peer]>([])
 
   private init(_ storage: any CacheStorage) { self.storage = storage }
 
@@ -82,63 +61,17 @@ final class CustomStorageCoordinator: Sendable {
     }
   }
 
-  // MARK: Calls
-
-  func begin(_ text: String, isWrite: Bool) -> Call {
-    state.withLock { state in
-      var traffic = state.traffic[text] ?? Traffic()
-      let isAlone = traffic.writers == 0 && state.clearing == 0
-      traffic.users += 1
-      if isWrite {
-        traffic.writers += 1
-        traffic.writes += 1
-      }
-      state.traffic[text] = traffic
-      return Call(
-        text: text, isWrite: isWrite, isAlone: isAlone, writes: traffic.writes,
-        clearings: state.clearings)
-    }
-  }
-
-  /// Returns whether no other write of the key has been in progress since the call began.
-  func isUndisturbed(_ call: Call) -> Bool {
-    state.withLock { state in
-      call.isAlone && state.traffic[call.text]?.writes == call.writes
-        && state.clearings == call.clearings
-    }
-  }
-
-  func end(_ call: Call) {
-    state.withLock { state in
-      guard var traffic = state.traffic[call.text] else { return }
-      traffic.users -= 1
-      if call.isWrite { traffic.writers -= 1 }
-      state.traffic[call.text] = traffic.users == 0 ? nil : traffic
-    }
-  }
-
-  /// Calls `body`, which removes many keys. Calls that overlap insert no value.
-  func clearing(_ body: () throws -> Void) rethrows {
-    state.withLock { state in
-      state.clearing += 1
-      state.clearings += 1
-    }
-    defer { state.withLock { $0.clearing -= 1 } }
-    try body()
-  }
-
-  // MARK: Peers
-
+  /// Adds a cache over the storage.
   func add(_ peer: any CustomStorageClient) {
-    state.withLock { state in
-      state.peers.removeAll { $0.cache == nil }
-      state.peers.append(Peer(cache: peer))
+    peers.withLock { peers in
+      peers.removeAll { $0.cache == nil }
+      peers.append(Peer(cache: peer))
     }
   }
 
   /// Removes a key, or all if it is `nil`, from the memory of the namespace's other caches.
   func forget(_ key: (any CacheKey)?, exceptIn writer: any CustomStorageClient) {
-    let peers = state.withLock { state in state.peers.compactMap(\.cache) }
+    let peers = peers.withLock { $0.compactMap(\.cache) }
     for peer in peers where peer !== writer && peer.namespace == writer.namespace {
       peer.forget(key)
     }

@@ -5,25 +5,26 @@
 internal import LarderCoding
 internal import LarderEngine
 
-/// The operations of a backend that no other process shares: write marks replace stamps.
+/// The operations of a backend that no other process shares: counts of calls replace stamps.
 ///
-/// Every write notes its key in `writes` before it changes the data, so that no older computation or
-/// fill replaces it, and in `changes` afterwards, for observers.
+/// Every write is counted, so that no older computation or fill replaces its value, and then notes its
+/// key in `changes`, for observers.
 protocol LocalBackend<Key, Value>: CacheBackend {
-  var writes: LocalWriteTracker<Key> { get }
+  associatedtype Name: Hashable & Sendable
+
   var changes: LocalChangeNotifier<Key> { get }
 
-  /// Stores a value if its key was not written since `mark`.
+  /// Begins a computation or fill of a key.
+  func begin(_ key: Key) -> CallTracker<Name>.Call
+  /// Stores a value if its key was not written since `call` began.
   ///
   /// - Returns: Whether it stored the value.
-  func set(
-    _ value: Value, for key: Key, _ expires: Expiration, since mark: LocalWriteTracker<Key>.Mark
+  func fill(
+    _ value: Value, for key: Key, _ expires: Expiration, since call: CallTracker<Name>.Call
   ) throws -> Bool
 }
 
 extension LocalBackend {
-  var tier: MemoryTier<Key, Value> { context.tier }
-
   /// Returns the value in memory with its expiration time.
   func cached(_ key: Key) -> LoadedValue<Value>? {
     tier.withEntry(key) { entry, _ in
@@ -39,17 +40,17 @@ extension LocalBackend {
     return result
   }
 
-  func setAsync(_ value: Value, for key: Key, _ expires: Expiration) async throws {
-    try set(value, for: key, expires)
+  func writeAsync(_ value: Value?, for key: Key, _ expires: Expiration) async throws -> Bool {
+    try write(value, for: key, expires)
   }
 
   func enqueue(_ value: Value?, for key: Key, _ expires: Expiration) throws -> QueuedWrite? {
-    if let value { try set(value, for: key, expires) } else { _ = try remove(key) }
+    _ = try write(value, for: key, expires)
     return nil
   }
 
   func setAll(_ values: some Sequence<(key: Key, value: Value)>, _ expires: Expiration) throws {
-    for (key, value) in values { try set(value, for: key, expires) }
+    for (key, value) in values { _ = try write(value, for: key, expires) }
   }
 
   func setAllAsync(
@@ -57,8 +58,6 @@ extension LocalBackend {
   ) async throws {
     try setAll(values, expires)
   }
-
-  func removeAsync(_ key: Key) async throws -> Bool { try remove(key) }
 
   func clearMemory() {
     tier.removeAll()
@@ -70,22 +69,22 @@ extension LocalBackend {
     _ body: @Sendable () async throws -> Value
   ) async throws -> Value {
     if let value = try loadForComputation(key) { return value }
-    let mark = writes.begin(key)
+    let call = begin(key)
     flight.beginComputing()
     let value = try await body()
     // A write or removal during the computation is newer than its result.
-    do { _ = try set(value, for: key, expires, since: mark) } catch { report(error) }
+    do { _ = try fill(value, for: key, expires, since: call) } catch { report(error) }
     return value
   }
 
   func beginConditionalFill(
     _ key: Key
   ) throws -> @Sendable (_ value: Value, _ expires: Expiration) throws -> Bool {
-    // The mark precedes the read, so that every later write is noticed.
-    let mark = writes.begin(key)
+    // The call begins before the read, so that every later write is noticed.
+    let call = begin(key)
     let isThere = try cached(key) != nil || contains(key)
     return { [self] value, expires in
-      try !isThere && set(value, for: key, expires, since: mark)
+      try !isThere && fill(value, for: key, expires, since: call)
     }
   }
 
@@ -105,7 +104,7 @@ extension LocalBackend {
 final class MemoryBackend<Key: CacheKey, Value: Codable & Sendable>: LocalBackend {
   let context: CacheContext<Key, Value>
   let flights = SingleFlightGroup()
-  let writes = LocalWriteTracker<Key>()
+  private let calls = CallTracker<Key>()
   let changes = LocalChangeNotifier<Key>()
 
   init(_ context: CacheContext<Key, Value>) { self.context = context }
@@ -120,29 +119,24 @@ final class MemoryBackend<Key: CacheKey, Value: Codable & Sendable>: LocalBacken
 
   func keys(_ decode: ([UInt8]) -> Key?) -> [Key] { tier.keys }
 
-  func set(_ value: Value, for key: Key, _ expires: Expiration) {
-    writes.note(key)
-    _ = insert(value, key, expires) { true }
-  }
+  func begin(_ key: Key) -> CallTracker<Key>.Call { calls.begin(key) }
 
-  func set(
-    _ value: Value, for key: Key, _ expires: Expiration, since mark: LocalWriteTracker<Key>.Mark
+  func fill(
+    _ value: Value, for key: Key, _ expires: Expiration, since call: CallTracker<Key>.Call
   ) -> Bool {
-    insert(value, key, expires) { mark.isCurrent }
+    insert(value, key, expires) { call.isUndisturbed }
   }
 
-  func remove(_ key: Key) -> Bool {
-    writes.note(key)
+  func write(_ value: Value?, for key: Key, _ expires: Expiration) -> Bool {
+    calls.note(key)
+    if let value { return insert(value, key, expires) { true } }
     let existed = tier.validValue(key) != nil
     tier.remove(key)
     changes.note(key)
     return existed
   }
 
-  func removeAll() {
-    writes.noteAll()
-    clearMemory()
-  }
+  func removeAll() { calls.clearing { clearMemory() } }
 
   func sync() {}
 

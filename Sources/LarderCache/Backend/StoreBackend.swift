@@ -14,13 +14,10 @@ final class StoreBackend<Key: CacheKey, Value: Codable & Sendable>: CacheBackend
   init(_ store: SharedStore, _ context: CacheContext<Key, Value>) {
     self.context = context
     self.store = store
-    do throws(StoreError) { space = .success(try NamespaceHandle(name: context.namespace)) } catch {
-      space = .failure(error)
-    }
+    space = Result { () throws(StoreError) in try NamespaceHandle(name: context.namespace) }
     store.core.watchFiles()
   }
 
-  var tier: MemoryTier<Key, Value> { context.tier }
   var flights: SingleFlightGroup { store.core.flights }
   var identity: ObjectIdentifier { ObjectIdentifier(store.core) }
   var transactional: StoreBackend? { self }
@@ -51,54 +48,47 @@ final class StoreBackend<Key: CacheKey, Value: Codable & Sendable>: CacheBackend
 
   // MARK: Writing
 
-  func set(_ value: Value, for key: Key, _ expires: Expiration) throws {
-    let place = try open("set", key)
-    let content = try content(value, place.encoded, expires, place.core)
-    let request = WriteRequest(.put(content), space: place.space, key: place.encoded)
-    try place.core.submit(request)
+  func write(_ value: Value?, for key: Key, _ expires: Expiration) throws -> Bool {
+    let (place, kind) = try prepare(value, key, expires)
+    let request = WriteRequest(kind, space: place.space, key: place.encoded)
+    let result = try place.core.submit(request)
     // W5: the value with its commit version, if it is the key's final state in its transaction.
-    guard case .committed(let commitVersion) = request.phase,
+    if let value, case .put(let content) = kind, case .committed(let commitVersion) = request.phase,
       let generation = try? place.core.generation(), request.matches(generation)
-    else { return }
-    let origin = TierOrigin(
-      readVersion: ~commitVersion, commitVersion: commitVersion,
-      storeHash: place.hash(in: generation), table: generation.table)
-    insert(value, key, place, origin, (content.expires, content.payload.count))
+    {
+      let origin = TierOrigin(
+        readVersion: ~commitVersion, commitVersion: commitVersion,
+        storeHash: place.hash(in: generation), table: generation.table)
+      insert(value, key, place, origin, (content.expires, content.payload.count))
+    }
+    return isChange(result)
   }
 
-  func setAsync(_ value: Value, for key: Key, _ expires: Expiration) async throws {
-    let place = try open("set", key)
-    let content = try content(value, place.encoded, expires, place.core)
-    _ = try await place.core.submitAsync(.put(content), space: place.space, key: place.encoded)
+  func writeAsync(_ value: Value?, for key: Key, _ expires: Expiration) async throws -> Bool {
+    let (place, kind) = try prepare(value, key, expires)
+    return isChange(
+      try await place.core.submitAsync(kind, space: place.space, key: place.encoded))
   }
 
   func enqueue(_ value: Value?, for key: Key, _ expires: Expiration) throws -> QueuedWrite? {
-    let place = try open("set", key)
-    guard let value else {
-      let request = WriteRequest(
-        .remove, space: place.space, key: place.encoded, isWriteBehind: true)
-      try place.core.enqueueWriteBehind(request)
+    let (place, kind) = try prepare(value, key, expires)
+    let request = WriteRequest(kind, space: place.space, key: place.encoded, isWriteBehind: true)
+    try place.core.enqueueWriteBehind(request)
+    guard case .put(let content) = kind else {
       tier.remove(key)
       return nil
     }
-    let content = try content(value, place.encoded, expires, place.core)
-    let request = WriteRequest(
-      .put(content), space: place.space, key: place.encoded, isWriteBehind: true)
-    try place.core.enqueueWriteBehind(request)
     return QueuedWrite(
       record: request, expires: content.expires, cost: content.payload.count + EntryHeader.size)
   }
 
-  func remove(_ key: Key) throws -> Bool {
-    let place = try open("remove", key)
-    return isChange(
-      try place.core.submit(WriteRequest(.remove, space: place.space, key: place.encoded)))
-  }
-
-  func removeAsync(_ key: Key) async throws -> Bool {
-    let place = try open("remove", key)
-    return isChange(
-      try await place.core.submitAsync(.remove, space: place.space, key: place.encoded))
+  /// Encodes a key, and a value or the removal of one.
+  private func prepare(
+    _ value: Value?, _ key: Key, _ expires: Expiration
+  ) throws -> (StoreKey, WriteRequest.Kind) {
+    let place = try open(value == nil ? "remove" : "set", key)
+    guard let value else { return (place, .remove) }
+    return (place, .put(try content(value, place.encoded, expires, place.core)))
   }
 
   private func isChange(_ result: WriteRequest.Result) -> Bool {
@@ -118,29 +108,26 @@ final class StoreBackend<Key: CacheKey, Value: Codable & Sendable>: CacheBackend
   // MARK: Several keys
 
   func setAll(_ values: some Sequence<(key: Key, value: Value)>, _ expires: Expiration) throws {
-    let (core, space) = try open("set")
-    let contents = try contents(values, expires, core)
-    try core.write { transaction in
-      for (key, content) in contents { try transaction.set(content, forKey: key, in: space) }
-    }
+    try store.write(batch(values, expires))
   }
 
   func setAllAsync(
     _ values: some Sequence<(key: Key, value: Value)>, _ expires: Expiration
   ) async throws {
-    let (core, space) = try open("set")
-    let contents = try contents(values, expires, core)
-    try await store.write { transaction in
-      for (key, content) in contents { try transaction.set(content, forKey: key, in: space) }
-    }
+    try await store.write(batch(values, expires))
   }
 
-  private func contents(
-    _ values: some Sequence<(key: Key, value: Value)>, _ expires: Expiration, _ core: StoreCore
-  ) throws -> [(EncodedKey, EntryContent)] {
-    try values.map { key, value in
+  /// Encodes values, and returns a closure that stores them in a transaction.
+  private func batch(
+    _ values: some Sequence<(key: Key, value: Value)>, _ expires: Expiration
+  ) throws -> @Sendable (inout StoreTransaction) throws -> Void {
+    let (core, space) = try open("set")
+    let contents = try values.map { key, value in
       let encoded = EncodedKey(key)
       return (encoded, try content(value, encoded, expires, core))
+    }
+    return { transaction in
+      for (key, content) in contents { try transaction.set(content, forKey: key, in: space) }
     }
   }
 

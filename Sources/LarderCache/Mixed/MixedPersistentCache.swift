@@ -65,10 +65,10 @@ public final class MixedPersistentCache: Sendable {
 
   /// The value of a key, or `nil` if it has none. As ``PersistentCache/subscript(_:)``.
   public subscript<Value>(key: Key<Value>) -> Value? {
-    get { cache[key.rawValue].flatMap { reporting($0, key) } }
+    get { cache[key.rawValue].flatMap { mixed in cache.reporting { try unwrap(mixed, key) } } }
     set {
       guard let newValue else { return cache[key.rawValue] = nil }
-      if let mixed = reporting(newValue) { cache[key.rawValue] = mixed }
+      if let mixed = cache.reporting({ try wrap(newValue) }) { cache[key.rawValue] = mixed }
     }
   }
 
@@ -76,12 +76,12 @@ public final class MixedPersistentCache: Sendable {
   public subscript<Value>(item key: Key<Value>) -> Item<Value>? {
     get {
       cache[item: key.rawValue].flatMap { item in
-        reporting(item.value, key).map { Item($0, expiration: item.expiration) }
+        cache.reporting { Item(try unwrap(item.value, key), expiration: item.expiration) }
       }
     }
     set {
       guard let newValue else { return cache[key.rawValue] = nil }
-      if let mixed = reporting(newValue.value) {
+      if let mixed = cache.reporting({ try wrap(newValue.value) }) {
         cache[item: key.rawValue] = Item(mixed, expiration: newValue.expiration)
       }
     }
@@ -111,15 +111,10 @@ public final class MixedPersistentCache: Sendable {
     forKey key: Key<Value>, expires: Expiration = .never,
     _ compute: @escaping @Sendable () async throws -> Value
   ) async throws -> Value {
-    let codec = codec
-    let mixed = try await cache.value(forKey: key.rawValue, expires: expires) {
-      try MixedValue(try await compute(), codec: codec)
+    let mixed = try await cache.value(forKey: key.rawValue, expires: expires) { [self] in
+      try wrap(try await compute())
     }
-    do {
-      return try unwrap(mixed, key)
-    } catch {
-      cache.report(error)
-    }
+    if let value = cache.reporting({ try unwrap(mixed, key) }) { return value }
     let value = try await compute()
     try await setValue(value, forKey: key, expires: expires)
     return value
@@ -138,8 +133,7 @@ public final class MixedPersistentCache: Sendable {
   public func setValue<Value>(
     _ value: Value, forKey key: Key<Value>, expires: Expiration = .never
   ) throws {
-    try cache.setValue(
-      MixedValue(value, codec: codec), forKey: key.rawValue, expires: expires)
+    try cache.setValue(wrap(value), forKey: key.rawValue, expires: expires)
   }
 
   /// Stores a value, without blocking a thread of Swift's pool. The value is committed when the call
@@ -147,8 +141,7 @@ public final class MixedPersistentCache: Sendable {
   public func setValue<Value>(
     _ value: Value, forKey key: Key<Value>, expires: Expiration = .never
   ) async throws {
-    try await cache.setValue(
-      MixedValue(value, codec: codec), forKey: key.rawValue, expires: expires)
+    try await cache.setValue(wrap(value), forKey: key.rawValue, expires: expires)
   }
 
   /// Removes a key for all processes, of any type.
@@ -188,17 +181,7 @@ public final class MixedPersistentCache: Sendable {
     try mixed.value(as: Value.self, forKey: key, codec: codec, in: namespace)
   }
 
-  private func reporting<Value>(_ mixed: MixedValue, _ key: Key<Value>) -> Value? {
-    do { return try unwrap(mixed, key) } catch {
-      cache.report(error)
-      return nil
-    }
-  }
-
-  private func reporting<Value: Codable & Sendable>(_ value: Value) -> MixedValue? {
-    do { return try MixedValue(value, codec: codec) } catch {
-      cache.report(error)
-      return nil
-    }
+  private func wrap<Value: Codable & Sendable>(_ value: Value) throws -> MixedValue {
+    try MixedValue(value, codec: codec)
   }
 }
