@@ -14,15 +14,15 @@ public import LarderStorage
 #endif
 
 extension PersistentCache {
-  /// The cache as a storage, for compositions.
+  /// Returns the cache as a storage, for compositions.
   ///
   /// ```swift
   /// let images = cache.asStorage().combined(with: Remote())
   /// ```
   ///
-  /// What is set or removed is committed when the call returns. An update is a transaction among all
-  /// processes; a value pulled up from a storage behind is stored only if no process wrote or removed
-  /// its key meanwhile. Values may expire.
+  /// A write or removal is committed when the call returns. An update is a transaction among all
+  /// processes. A value from the back tier of a composition is stored only if no process wrote or
+  /// removed its key since the read began. Values may expire.
   public func asStorage() -> Storage<Key, Value> {
     Storage(storageName: namespace.isEmpty ? "cache" : namespace, operations: algebra)
   }
@@ -57,7 +57,7 @@ extension PersistentCache {
           }
         })
     }
-    // Without a store there is nothing to share an update with: the algebra's own turns do.
+    // Without a store, only callers of this process update: the stripes order them.
     guard storage != nil else { return result.guarded(by: turns) }
     result.update = .blocking { update in
       try turns.take(0) {
@@ -72,8 +72,8 @@ extension PersistentCache {
     return result.ordered(by: turns)
   }
 
-  /// Writes, and lets it be known to whom the write may have to wait for when it is made inside
-  /// another storage's update. Others need not: they hold nothing that anybody waits for.
+  /// Calls `body`, which writes. Inside another storage's update, it acquires a stripe first, so that
+  /// the wait-for graph contains the write. Elsewhere the caller holds no stripe that others wait for.
   private func inOrder<Result>(_ turns: StripedLock, _ body: () throws -> Result) throws -> Result {
     guard storage != nil, StripedLock.isInsideAny else {
       try refuseInsideTransaction()
@@ -85,14 +85,15 @@ extension PersistentCache {
     }
   }
 
-  /// The closure of an update runs under the store's writer lock, and cannot wait for it.
+  /// Throws inside the closure of an update: it runs under the store's writer lock, and would wait for
+  /// that lock.
   private func refuseInsideTransaction() throws {
     if storage?.core.isInsideTransaction == true { throw StorageError.recursiveUpdate }
   }
 }
 
 extension PersistentCache where Key: DecodableCacheKey {
-  /// The cache as a storage that can list its keys; see the general form.
+  /// Returns the cache as a storage that can list its keys; see the general form.
   public func asStorage() -> Storage<Key, Value> {
     var operations = algebra
     operations.keys = .blocking { _ in try self.keys() }
@@ -102,15 +103,15 @@ extension PersistentCache where Key: DecodableCacheKey {
 }
 
 extension SharedStore {
-  /// The values of a namespace as a storage that all processes share.
+  /// Returns the values of a namespace as a storage that all processes share.
   ///
   /// ```swift
   /// let scores = store.storage("scores", keys: String.self, values: [Int].self)
   /// try await scores.update(forKey: "ada") { $0.append(7) }    // atomic among all processes
   /// ```
   ///
-  /// Reads are from memory where it is still the newest, and never stale. It sees what caches of the
-  /// same namespace see.
+  /// Reads are served from memory if the value there is valid, and are never stale. The storage reads
+  /// and writes the values of the caches of the same namespace.
   public func storage<Key: DecodableCacheKey, Value: Codable & Sendable>(
     _ namespace: String = "", keys: Key.Type = Key.self, values: Value.Type = Value.self,
     options: CacheOptions = CacheOptions()

@@ -5,30 +5,31 @@
 public import LarderCoding
 public import LarderEngine
 
-/// How a cache keeps values in this process's memory, and how it writes them.
+/// The bounds of a cache's memory tier, and the codec of its values.
 public struct CacheOptions: Sendable {
-  /// The most the values in memory may cost, each counted with the size of its encoded form. In a
-  /// cache without a store nothing is encoded, and only ``memoryCountLimit`` bounds what values refer to.
+  /// The maximum total cost of the values in memory. The cost of a value is the size of its encoded
+  /// form. A cache without a store encodes nothing: there, only ``memoryCountLimit`` bounds the memory
+  /// that values refer to.
   public var memoryCostLimit: ByteCount
-  /// The most values in memory; zero: none.
+  /// The maximum number of values in memory; zero keeps none.
   public var memoryCountLimit: Int
-  /// How values are encoded that are not bytes, text, numbers, dates or UUIDs.
+  /// The codec of values that are not bytes, strings, numbers, dates or UUIDs.
   public var codec: any ValueCodec
-  /// Whether a cache over a ``CacheStorage`` also reads what PersistentCacheKit wrote into it: under the
-  /// key's text of PersistentCacheKit, which is the namespace and the key's description without anything in
-  /// between, as a property list of the value and its expiration.
+  /// A Boolean value that indicates whether a cache over a ``CacheStorage`` also reads the entries that
+  /// PersistentCacheKit wrote into it. Their text is the namespace followed by the key's description;
+  /// their bytes are a property list of the value and its expiration time.
   ///
-  /// Only keys that the storage does not have under their own text are read so, and setting or removing a
-  /// key removes both. `removeAll()` fails then: no prefix tells the old texts of one
-  /// namespace from those of another. Old texts of two namespaces may be the same, `"A"` with `"Bx"` and
-  /// `"AB"` with `"x"`: turn the option off when the old entries have been read.
+  /// The cache reads them only for keys that have no entry under their own text. Setting or removing a
+  /// key removes both entries. `removeAll()` throws, because no prefix separates the old texts of
+  /// namespaces. Old texts of two namespaces can be equal, as those of `"A"` with `"Bx"` and `"AB"`
+  /// with `"x"`: turn the option off when the old entries have been read.
   public var readsPersistentCacheKitEntries = false
-  /// How long a caller of ``PersistentCache/value(forKey:expires:_:)`` waits for a value that another
-  /// task or another process computes. Then it throws
-  /// ``/LarderEngine/StoreError/Code/computationStalled``. A caller's own computation has no limit.
+  /// The maximum time that a caller of ``PersistentCache/value(forKey:expires:_:)`` waits for a value
+  /// that another task or process computes. Then it throws
+  /// ``/LarderEngine/StoreError/Code/computationStalled``. A caller's computation has no time limit.
   public var computeTimeout: Duration
 
-  /// Creates options. Each parameter sets the property of its name.
+  /// Creates options. Each parameter sets the property of the same name.
   public init(
     memoryCostLimit: ByteCount = .megabytes(64), memoryCountLimit: Int = 100_000,
     codec: any ValueCodec = .cbor, computeTimeout: Duration = .seconds(30)

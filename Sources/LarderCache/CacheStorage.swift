@@ -11,61 +11,63 @@ public import LarderEngine
   public import Foundation
 #endif
 
-/// A storage of one's own behind a ``PersistentCache``: bytes by text.
+/// A custom storage behind a ``PersistentCache``: it stores bytes under strings.
 ///
 /// ```swift
 /// final class Files: CacheStorage {
 ///   subscript(key: String) -> Data? {
-///     get { try? Data(contentsOf: place(of: key)) }
-///     set { /* write, or remove when it is nil */ }
+///     get { try? Data(contentsOf: url(of: key)) }
+///     set { /* write the file, or remove it if newValue is nil */ }
 ///   }
 /// }
 /// let cache = PersistentCache<String, [Int]>(storage: Files(), namespace: "scores")
 /// ```
 ///
-/// It is called on the threads of the cache's callers, several at a time, and must be safe for that.
-/// What is set must be what is read from then on. It may use other caches; of the cache that calls
-/// it, it may use other keys.
+/// The cache calls it on the threads of its callers, several at a time, so it must be thread-safe. A
+/// read must return the bytes of the last write. The storage may use other caches, and other keys of
+/// the cache that calls it.
 ///
 /// ## Coherence
 ///
-/// Caches of this process over the same object agree: what one writes, the others never read old.
-/// What another process writes into the same files or the same server is seen when the value is not in
-/// memory (``PersistentCache/clearMemoryCache(completion:)``). Caches over a
-/// ``LarderEngine/SharedStore`` are never stale, whoever writes.
+/// Caches of this process over the same object agree: after one writes a value, the others never read
+/// an older one. A change by another process to the same files or the same server is read when the
+/// value is not in memory (``PersistentCache/clearMemoryCache(completion:)``). Caches over a
+/// ``/LarderEngine/SharedStore`` are never stale, whatever process writes.
 ///
 /// ## Keys
 ///
-/// A key's text is `namespace/tag/key`, in ASCII. The namespace, and texts and descriptions as keys, are
-/// their UTF-8, in which each byte but `A-Z a-z 0-9 . _ -` is `%` and two hexadecimal digits. The tag
-/// is the number of ``/LarderCoding/KeyTag``; keys of other tags are the bytes in hexadecimal. So no two
-/// keys ever have one text, whatever their namespaces, and none contains a second `/` of its own.
-/// ``CacheOptions/readsPersistentCacheKitEntries`` also reads the texts of PersistentCacheKit.
+/// The text of a key is `namespace/tag/key`, in ASCII. The namespace, and keys that are strings or
+/// descriptions, are their UTF-8, in which each byte except `A-Z a-z 0-9 . _ -` is `%` and two
+/// hexadecimal digits. The tag is the number of ``/LarderCoding/KeyTag``; keys of other tags are their
+/// bytes in hexadecimal. So two keys of any namespaces have different texts, and none of the three parts
+/// contains a `/`. ``CacheOptions/readsPersistentCacheKitEntries`` also reads the texts of
+/// PersistentCacheKit.
 public protocol CacheStorage: AnyObject, Sendable {
-  /// The bytes of a key; `nil`: none, before and after.
+  /// The bytes of a key, or `nil` if it has none. Setting `nil` removes the key.
   subscript(key: String) -> Data? { get set }
 
-  /// Waits until everything set so far is where it is kept.
+  /// Waits until all bytes that were set are stored.
   func sync()
 
   /// Removes every key whose text begins with `prefix`: those of a namespace.
   ///
-  /// Needed for `removeAll()` alone.
+  /// Only ``PersistentCache/removeAll()`` calls it, and throws its error.
   func removeAll(withPrefix prefix: String) throws
 }
 
 extension CacheStorage {
-  /// Does nothing: a storage that has stored when its subscript returns need not wait.
+  /// Returns at once: the default is for a storage whose subscript stores before it returns.
   public func sync() {}
 
-  /// Fails with ``LarderEngine/StoreError/Code/unsupportedByStorage``.
+  /// Throws ``/LarderEngine/StoreError`` with the code `unsupportedByStorage`.
   public func removeAll(withPrefix prefix: String) throws {
-    throw StoreError.unsupported("removeAll", "Give it removeAll(withPrefix:), or remove keys.")
+    throw StoreError.unsupported(
+      "removeAll", "Implement removeAll(withPrefix:) in the storage, or remove single keys.")
   }
 }
 
 extension StoreError.Code {
-  /// A ``CacheStorage`` cannot do what was asked for.
+  /// A ``CacheStorage`` does not support the operation.
   public static let unsupportedByStorage = StoreError.Code(rawValue: "unsupportedByStorage")
 }
 
@@ -73,12 +75,12 @@ extension StoreError {
   static func unsupported(_ operation: String, _ remedy: String) -> StoreError {
     StoreError(
       .unsupportedByStorage, during: operation,
-      "The cache's storage, which is not a SharedStore, cannot do this. \(remedy)")
+      "The cache's custom storage does not support this operation. \(remedy)")
   }
 }
 
-/// The texts under which a foreign storage keeps keys. Injective, and of characters that no storage
-/// confuses: in ASCII there are no two forms of one letter, and no text begins another's namespace.
+/// The texts of keys in a custom storage. The encoding is injective and in ASCII, where each letter has
+/// one form, so that no storage confuses two keys; no namespace is a prefix of another one.
 enum CustomStorageKey {
   static func prefix(_ namespace: String) -> String { escaped(namespace.utf8) + "/" }
 
@@ -107,16 +109,16 @@ enum CustomStorageKey {
   }
 }
 
-// The bytes of a value in a foreign storage; integers are little-endian.
+// The bytes of a value in a custom storage; integers are little-endian.
 //
 //      0  magic      u8   0x4C
 //      1  version    u8   1
 //      2  codec      u16  as in a store's entry
-//      4  expires    i64  milliseconds since 1970; the largest number: never
+//      4  expires    i64  milliseconds since 1970; the largest number means never
 //     12  checksum   u64  FNV-1a over the key's text, the 12 bytes above, and the payload
 //     20  payload
 
-/// A value as a foreign storage keeps it.
+/// The encoded value of a key in a custom storage.
 struct CustomStorageEntry {
   var codec: UInt16
   var expires: Int64
@@ -133,7 +135,7 @@ struct CustomStorageEntry {
     return result
   }
 
-  /// `nil`: these bytes were not written for this key, or are damaged.
+  /// Decodes an entry. Fails if the bytes were not written for this key, or are damaged.
   init?(_ data: Data, forKey text: String) {
     let bytes = Array(data)
     guard bytes.count >= Self.headerSize, bytes[0] == 0x4C, bytes[1] == 1 else { return nil }

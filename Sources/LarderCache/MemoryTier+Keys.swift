@@ -4,10 +4,11 @@
 
 public import LarderCoding
 
-/// Whether two keys are the same to the store: by their bytes.
+/// Returns whether two keys have the same bytes, as the store compares them.
 ///
-/// Swift calls texts equal that differ only in Unicode normalisation; the store keeps them apart,
-/// and so must memory, or one key would be served under the stamps of another.
+/// Swift compares strings by canonical equivalence; in the store, strings that differ only in Unicode
+/// normalisation are two keys. Memory must distinguish them as well: otherwise the stamps of one key
+/// would validate the value of another.
 @inlinable @inline(__always)
 func isSameKey<Key: CacheKey>(_ left: Key, _ right: Key) -> Bool {
   if Key.self == String.self, let left = left as? String, let right = right as? String {

@@ -5,13 +5,13 @@
 public import LarderEngine
 public import Synchronization
 
-// SPOTS
+// TIER POSITIONS
 //
-// A query's walk knows its objects by numbers, not by their keys. Whoever remembers where in memory
-// the value of a number was last seen finds it there without the key, without reading and checking
-// the record that says the key. A spot is a hint: the value there says itself what it is.
+// An index scan of a query yields sequence numbers, not keys. With the tier position at which the object
+// of a sequence number was last found, the query gets the object without reading and verifying the
+// record that contains its key. A position is a hint: the caller checks the value it finds there.
 
-/// Where a value lies in a memory tier, until others are filed or go.
+/// The position of a value in a memory tier, valid until values are inserted or removed.
 @usableFromInline
 package struct TierPosition: Sendable {
   @usableFromInline package let shard: Int
@@ -25,7 +25,7 @@ package struct TierPosition: Sendable {
 }
 
 extension MemoryTier {
-  /// Where the value of a key lies now.
+  /// Returns the current position of a key's value.
   @inlinable
   package func spot(of key: Key) -> TierPosition? {
     if fork.isForkedChild { return nil }
@@ -40,13 +40,13 @@ extension MemoryTier {
     shards.count == 1 ? 0 : Int(truncatingIfNeeded: UInt(bitPattern: hash) >> shift)
   }
 
-  /// The value at a spot, if it is the wanted one and a snapshot has it exactly so: it was written by
-  /// a transaction the snapshot contains, and nothing of its key has been written since.
+  /// Returns the value at a position, if it is the wanted one and a snapshot contains this version: a
+  /// transaction in the snapshot wrote it, and no process has written its key since.
   ///
   /// - Parameters:
-  ///   - newest: The label of the newest transaction in the snapshot.
-  ///   - table: That of the snapshot's generation.
-  /// - Returns: The value and the label of the transaction that wrote it.
+  ///   - newest: The commit version of the snapshot.
+  ///   - table: The table of the snapshot's generation.
+  /// - Returns: The value and its commit version.
   @inlinable
   package func value(
     at spot: TierPosition, newest: UInt64, table: SharedTable, if isWanted: (Value) -> Bool
@@ -57,7 +57,7 @@ extension MemoryTier {
       guard position < shard.entries.count, shard.view.matches(table) else { return nil }
       let commitVersion = shard.entries[position].commitVersion
       let slot = Int(truncatingIfNeeded: shard.entries[position].storeHash & 0xFFFF)
-      // In this order; see ``hit(_:)``.
+      // Pending writes first, then the stamps: see ``validValue(_:)``.
       guard
         commitVersion != 0, commitVersion <= newest, shard.entries[position].record == nil,
         shard.entries[position].expires == Int64.max, !shard.view.mayBeShadowed(slot: slot),

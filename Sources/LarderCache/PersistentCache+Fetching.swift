@@ -5,14 +5,16 @@
 public import Dispatch
 
 extension PersistentCache {
-  /// The value of a key, or what `fallback` makes, which is stored then.
+  /// Returns the value of a key. If there is none, stores and returns the result of `fallback`.
   ///
   /// ```swift
   /// let score = cache.fetch("ada") { [3, 1, 4] }
   /// ```
   ///
-  /// All of it happens on the calling thread. Threads and processes that miss at the same time each
-  /// call their `fallback`; the asynchronous ``value(forKey:expires:_:)`` computes once per machine.
+  /// The calling thread does all the work. Threads and processes that miss at the same time each call
+  /// their `fallback`; the asynchronous ``value(forKey:expires:_:)`` computes once per machine.
+  ///
+  /// - Throws: Any error that `fallback` throws. The store's `onError` receives errors of the cache.
   public func fetch(_ key: Key, fallback: () throws -> Value) rethrows -> Value {
     if let value = self[key] { return value }
     let value = try fallback()
@@ -20,22 +22,22 @@ extension PersistentCache {
     return value
   }
 
-  /// The value of a key, or what `fallback` makes, which is stored then; given to `completion`.
+  /// Passes the value of a key to `completion`. If there is none, stores and passes the result of
+  /// `fallback`.
   ///
-  /// The call returns at once. `fallback` and `completion` run on `queue`, `completion` exactly once
-  /// and never before the call has returned to a serial queue, whether the value was in memory or
-  /// not. The default is the main queue: a program without a main run loop must give another, or call
-  /// `dispatchMain()`.
+  /// The call returns at once. `completion` runs exactly once; on a serial queue it runs after the call
+  /// has returned, also on a memory hit.
   ///
-  /// What has expired counts as missing. One caller of the whole machine computes, as in
-  /// ``value(forKey:expires:_:)``; where the cache itself fails (the store is closed, a disk is full)
-  /// the error goes to the store's `onError`, and `completion` is given what `fallback` makes.
+  /// An expired value counts as missing. One caller on the machine computes, as in
+  /// ``value(forKey:expires:_:)``. If the cache itself fails (the store is closed, a disk is full), the
+  /// store's `onError` receives the error, and `completion` the result of `fallback`.
   ///
   /// - Parameters:
   ///   - key: The key.
-  ///   - queue: Where both closures run. They may use the cache.
-  ///   - fallback: Makes the value if there is none.
-  ///   - completion: Is given the value.
+  ///   - queue: The queue on which both closures run. They may use the cache. The default is the main
+  ///     queue: a program without a main run loop must pass another, or call `dispatchMain()`.
+  ///   - fallback: A closure that computes the value if there is none.
+  ///   - completion: A closure that receives the value.
   @preconcurrency
   public func fetch(
     _ key: Key, queue: DispatchQueue = .main, fallback: @escaping @Sendable () -> Value,
@@ -47,11 +49,11 @@ extension PersistentCache {
     }
   }
 
-  /// The value of a key, given to `completion`; `nil` when there is none.
+  /// Passes the value of a key to `completion`, or `nil` if it has none or has expired.
   ///
-  /// The call returns at once. The store is read on a thread of Dispatch's global queue; `completion`
-  /// runs on `queue`, exactly once, whether the value was in memory or not. The default is the main
-  /// queue, which the program must serve. What has expired is not given.
+  /// The call returns at once. A thread of Dispatch's global queue reads the store. `completion` runs on
+  /// `queue`, exactly once, also on a memory hit. The default is the main queue, which the program must
+  /// serve.
   @preconcurrency
   public func fetch(
     _ key: Key, queue: DispatchQueue = .main,
@@ -65,9 +67,10 @@ extension PersistentCache {
   }
 }
 
-/// Calls `completion` on a queue with what a cache gives; if it fails, with what `fallback` makes.
+/// Calls `completion` on a queue with the value of a cache, or if the cache fails with the result of
+/// `fallback`.
 ///
-/// A task and not a detached one: a computation that asks for its own key is recognised by it.
+/// The task is not detached: a computation that requests its own key is detected by the task.
 func deliver<Value: Sendable>(
   on queue: DispatchQueue, _ fallback: @escaping @Sendable () -> Value,
   _ completion: @escaping @Sendable (Value) -> Void,

@@ -53,7 +53,7 @@ public struct CacheValues<Key: CacheKey, Value: Codable & Sendable>: AsyncSequen
     }
   }
 
-  /// Creates an iterator. Each iterates on its own.
+  /// Creates an iterator. Each iterates independently.
   public func makeAsyncIterator() -> AsyncIterator { AsyncIterator(self) }
 }
 

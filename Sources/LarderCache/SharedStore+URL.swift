@@ -11,19 +11,19 @@ public import LarderEngine
 #endif
 
 extension SharedStore {
-  /// Opens a store, creating it if there is none.
+  /// Opens a store, and creates it if it does not exist.
   ///
   /// - Parameters:
-  ///   - url: The URL of a directory; see `init(at:_:)` for paths.
-  ///   - options: Durability and budget count for a new store; a budget that differs from the
-  ///     store's changes it for every process.
-  /// - Throws: ``LarderEngine/StoreError``, naming the path and the remedy;
-  ///   ``/LarderEngine/StoreError/Code/directory`` if the URL is not that of a file.
+  ///   - url: The file URL of the store's directory. `init(at:_:)` opens a path.
+  ///   - options: The options. A new store gets their durability and budget; a budget that differs from
+  ///     an existing store's changes it for all processes.
+  /// - Throws: ``/LarderEngine/StoreError``, with the path and a remedy;
+  ///   ``/LarderEngine/StoreError/Code/directory`` if the URL is not a file URL.
   public convenience init(at url: URL, _ options: StoreOptions = StoreOptions()) throws {
     guard url.isFileURL else {
       throw StoreError(
         .directory, during: "open", path: url.absoluteString,
-        "A store is a directory, and this is not a file URL. Pass URL(fileURLWithPath:).")
+        "A store is a directory, but this URL is not a file URL. Pass URL(fileURLWithPath:).")
     }
     try self.init(at: url.path, options)
   }

@@ -5,7 +5,7 @@
 public import Dispatch
 
 extension MixedPersistentCache {
-  /// The value of a key, or what `fallback` makes, which is stored then. As
+  /// Returns the value of a key. If there is none, stores and returns the result of `fallback`. As
   /// ``PersistentCache/fetch(_:fallback:)``.
   public func fetch<Value>(_ key: Key<Value>, fallback: () throws -> Value) rethrows -> Value {
     if let value = self[key] { return value }
@@ -14,8 +14,8 @@ extension MixedPersistentCache {
     return value
   }
 
-  /// The value of a key, or what `fallback` makes, which is stored then; given to `completion`. As
-  /// ``PersistentCache/fetch(_:queue:fallback:completion:)``.
+  /// Passes the value of a key to `completion`. If there is none, stores and passes the result of
+  /// `fallback`. As ``PersistentCache/fetch(_:queue:fallback:completion:)``.
   @preconcurrency
   public func fetch<Value>(
     _ key: Key<Value>, queue: DispatchQueue = .main, fallback: @escaping @Sendable () -> Value,
@@ -26,7 +26,7 @@ extension MixedPersistentCache {
     }
   }
 
-  /// The value of a key, given to `completion`; `nil` when there is none. As
+  /// Passes the value of a key to `completion`, or `nil` if it has none. As
   /// ``PersistentCache/fetch(_:queue:completion:)``.
   @preconcurrency
   public func fetch<Value>(
@@ -39,28 +39,30 @@ extension MixedPersistentCache {
     }
   }
 
-  /// The value of a key as it is and as it becomes, whichever process changes it. As
+  /// Returns the current value of a key and its changes by any process. As
   /// ``PersistentCache/values(forKey:)``.
   public func values<Value>(forKey key: Key<Value>) -> MixedCacheValues<Value> {
     MixedCacheValues(cache: self, key: key, values: cache.values(forKey: key.rawValue))
   }
 
-  /// The changes of a key's value from this call on, whichever process makes them.
+  /// Returns the changes of a key's value from this call on, by any process.
   public func updates<Value>(forKey key: Key<Value>) -> MixedCacheValues<Value> {
     MixedCacheValues(cache: self, key: key, values: cache.updates(forKey: key.rawValue))
   }
 }
 
-/// The values of a key of a ``MixedPersistentCache``, as they become; see ``CacheValues``.
+/// The values of a key of a ``MixedPersistentCache``; see ``CacheValues``.
 ///
-/// It ends with an error when the value becomes one of another type.
+/// The sequence throws when the value is replaced by one of another type.
 public struct MixedCacheValues<Value: Codable & Sendable>: AsyncSequence, Sendable {
+  /// A value, or `nil` while the key has none.
   public typealias Element = Value?
 
   let cache: MixedPersistentCache
   let key: Key<Value>
   let values: CacheValues<String, MixedValue>
 
+  /// An iterator that waits for the next change.
   public struct AsyncIterator: AsyncIteratorProtocol {
     private let values: MixedCacheValues
     private var base: CacheValues<String, MixedValue>.AsyncIterator
@@ -70,11 +72,13 @@ public struct MixedCacheValues<Value: Codable & Sendable>: AsyncSequence, Sendab
       base = values.values.makeAsyncIterator()
     }
 
+    /// Returns the next value, or `nil` at the end. Throws as ``CacheValues``.
     public mutating func next() async throws -> Value?? {
       guard let mixed = try await base.next() else { return nil }
       return .some(try mixed.map { try values.cache.unwrap($0, values.key) })
     }
   }
 
+  /// Creates an iterator. Each iterates independently.
   public func makeAsyncIterator() -> AsyncIterator { AsyncIterator(self) }
 }

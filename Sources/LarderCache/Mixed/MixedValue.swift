@@ -12,15 +12,15 @@ internal import Synchronization
   internal import Foundation
 #endif
 
-/// A value of any type, with the name of its type, as a ``MixedPersistentCache`` stores it.
+/// An encoded value of any type with the name of its type, as a ``MixedPersistentCache`` stores it.
 ///
-/// Stored as an array of the type's name, the codec's number and the encoded value. An empty name is
-/// of an import, which does not know the type: any that can be decoded may be asked for.
+/// The stored form is an array of the type's name, the codec's identifier and the encoded value. An
+/// empty name is the one of an imported value of unknown type: it decodes as any type that fits.
 package final class MixedValue: Codable, Equatable, Sendable {
   let typeName: String
   let codec: UInt16
   let bytes: [UInt8]
-  /// The value, once somebody has set or decoded it here.
+  /// The value, if it was set or decoded in this process.
   private let live: Mutex<(any Sendable)?>
 
   init<Value: Codable & Sendable>(_ value: Value, codec: any ValueCodec) throws {
@@ -31,7 +31,7 @@ package final class MixedValue: Codable, Equatable, Sendable {
     live = Mutex(value)
   }
 
-  /// A value of a type that is not known.
+  /// Creates a value of unknown type.
   package init(importing bytes: [UInt8], codec: CodecIdentifier) {
     typeName = ""
     self.codec = codec.rawValue
@@ -58,16 +58,16 @@ package final class MixedValue: Codable, Equatable, Sendable {
     left.typeName == right.typeName && left.codec == right.codec && left.bytes == right.bytes
   }
 
-  /// The value, if it is of the type that is asked for.
+  /// Returns the value.
   ///
-  /// - Throws: ``LarderEngine/StoreError`` with the code `unreadableEntry` if it is not.
+  /// - Throws: ``StoreError`` with the code `unreadableEntry` if the value is of another type.
   func value<Value: Codable & Sendable>(
     as type: Value.Type, forKey key: Key<Value>, codec: any ValueCodec, in namespace: String
   ) throws -> Value {
     let name = stableTypeName(type)
     guard typeName.isEmpty || typeName == name else {
       throw StoreError.unreadable(
-        "\"\(key.rawValue)\" is of type \(typeName), and \(name) was asked for", in: namespace)
+        "\"\(key.rawValue)\" has type \(typeName), not the requested \(name)", in: namespace)
     }
     if let live = live.withLock({ $0 }) as? Value { return live }
     do {

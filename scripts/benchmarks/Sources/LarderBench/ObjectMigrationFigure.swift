@@ -53,8 +53,8 @@ struct ObjectMigrationFigure {
       throw BenchFailure("\(steps) steps of progress, \(reads) reads by another process.")
     }
     let story =
-      "none; \(count) objects in \(Int(seconds)) s, \(Int(steps)) steps told; another process read "
-      + "\(Int(reads)) objects, the longest took \(Int(longest * 1000)) us"
+      "none; \(count) objects in \(Int(seconds)) s, \(Int(steps)) progress reports; another process "
+      + "read \(Int(reads)) objects, the longest took \(Int(longest * 1000)) us"
     return Figure(
       id: "objects.migration_memory", value: memory, unit: "MiB", bar: .atMost(64), own: memory,
       rival: story, rivalValue: 0, rivalUnit: "MiB")
