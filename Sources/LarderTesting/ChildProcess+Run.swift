@@ -3,16 +3,16 @@
 // SPDX-License-Identifier: Apache-2.0
 
 extension ChildProcess {
-  /// All that a finished child has left.
+  /// The result of a finished child.
   public struct Outcome: Sendable {
-    /// How it ended.
+    /// The exit status.
     public let status: ExitStatus
-    /// Its standard output.
+    /// The lines of the standard output.
     public let lines: [String]
-    /// Its standard error, as one text.
+    /// The standard error as one string.
     public let standardError: String
 
-    /// Its standard output as one text; every line ends with a newline.
+    /// The standard output as one string; every line ends with a newline.
     public var output: String { lines.map { $0 + "\n" }.joined() }
   }
 
@@ -26,12 +26,12 @@ extension ChildProcess {
   /// - Parameters:
   ///   - executable: A path, or a name that is searched in `PATH`.
   ///   - arguments: The arguments of the process.
-  ///   - input: Lines for its standard input. They are written before anything is read, so they
-  ///     and what is answered to them should stay well below a pipe's 64 kB.
+  ///   - input: Lines for the standard input. They are written before any output is read, so the
+  ///     lines and the answers to them should be well below the 64 kB of a pipe.
   ///   - environment: Variables to add or replace.
   ///   - workingDirectory: The working directory; that of this process if `nil`.
-  ///   - deadline: For each step: one line of the input, all of the output, the end.
-  /// - Throws: ``ChildProcessError``; the child is killed then.
+  ///   - deadline: The time limit of each step: one line of the input, all output, the exit.
+  /// - Throws: ``ChildProcessError``; the child is killed in that case.
   public static func run(
     _ executable: String, _ arguments: [String] = [], input: [String] = [],
     environment: [String: String] = [:], workingDirectory: String? = nil,

@@ -3,13 +3,12 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // A child is spawned, never forked: a fork copies locks that other threads hold and, worse here,
-// an open LMDB environment. Parent and child speak in lines, one request and one answer at a time
-// or as the test likes. Every wait is a `poll` with a deadline, so a child that hangs is a failed
-// expectation with a sentence, not a hung test run.
+// an open LMDB environment. Parent and child exchange lines. Every wait is a `poll` with a deadline,
+// so a child that hangs is a failed expectation with a message, and not a hung test run.
 //
-// Three locks: the input, the output, and what is known of the child's state. Nobody waits while
-// holding the last two, so a thread that waits for a line keeps no other from its own deadline, nor
-// from killing the child. The input is held until a line is through, or lines would mix.
+// There are three locks: for the input, the output, and the child's state. No thread waits while it
+// holds the last two, so a thread that waits for a line delays no other thread's deadline or kill.
+// The input lock is held until a line is written completely, so that lines do not mix.
 
 import Synchronization
 
@@ -19,31 +18,31 @@ import Synchronization
   import Glibc
 #endif
 
-/// Another process, spoken with in lines, that can be killed, stopped and continued.
+/// A child process that exchanges lines with this process and can be killed, stopped and resumed.
 ///
 /// ```swift
 /// let worker = try TestExecutable("worker").start(["--store", store.path])
 /// try worker.wait(for: "ready")
 /// try worker.send("store salt")
-/// try worker.stop()                                 // as a debugger or a laptop's lid would
+/// try worker.stop()                                 // as a debugger does
 /// worker.continue()
 /// worker.kill()
 /// #expect(try worker.wait() == .killed)
 /// ```
 ///
-/// It is spawned, never forked, and never outlives this process by intention: dropping the last
-/// reference kills and reaps it. Its side of the conversation is ``ParentProcess``, or plain
-/// `readLine()` and flushed output.
+/// It is spawned, never forked. Releasing the last reference kills and reaps it. In the child, use
+/// ``ParentProcess``, or `readLine()` and flushed output.
 ///
-/// All calls may be made from any thread. They block it, for at most their deadline, and a child
-/// that hangs becomes a ``ChildProcessError`` that says in which call; use an ``JoinableThread`` where
-/// a thread of Swift's pool must not wait. Of two threads that wait for a line, either gets it.
+/// Any thread may make any call. A call blocks its thread until its deadline at most; if the child
+/// hangs, the call throws a ``ChildProcessError`` that names the call. Use a ``JoinableThread`` where a
+/// thread of Swift's cooperative pool must not wait. If two threads wait for a line, one of them gets
+/// it.
 public final class ChildProcess: Sendable {
-  /// What becomes of the child's standard error.
+  /// The destination of the child's standard error.
   public enum StandardError: Sendable {
-    /// It goes where this process's own goes.
+    /// The standard error of this process.
     case inherited
-    /// It is kept, and found in ``ChildProcess/standardErrorText`` and in errors.
+    /// A buffer, which ``ChildProcess/standardErrorText`` and errors contain.
     case captured
   }
 
@@ -53,7 +52,7 @@ public final class ChildProcess: Sendable {
     case ended(ExitStatus)
   }
 
-  /// Its pid. A child that was waited for has none any more.
+  /// The pid. It is invalid after the child was reaped.
   public let processIdentifier: Int32
   private let name: String
   private let outputDescriptor: Int32
@@ -64,19 +63,19 @@ public final class ChildProcess: Sendable {
 
   /// Starts `executable` (searched in `PATH` unless it contains a slash).
   ///
-  /// The child gets this process's environment with `environment` on top, and no backtracer: a
-  /// child that is killed for a living must not print stories. No signal is blocked or ignored in
-  /// it, and of this process's files it has only the three standard ones.
+  /// The child gets this process's environment with the changes of `environment`, and no
+  /// backtracer, because tests kill children deliberately. It starts with no signal blocked or
+  /// ignored, and inherits only the three standard files.
   ///
   /// - Parameters:
-  ///   - executable: A path, or a name to be found in `PATH`. See ``TestExecutable`` for those that
-  ///     are built together with the test.
+  ///   - executable: A path, or a name that is searched in `PATH`. ``TestExecutable`` finds
+  ///     executables that are built together with the test.
   ///   - arguments: The arguments of the process.
-  ///   - environment: What to add or replace, such as ``FaultPlan/environment``.
-  ///   - workingDirectory: Where it runs; this process's own directory unless given. Give a path
-  ///     of an `executable` absolutely then.
+  ///   - environment: Variables to add or replace, such as ``FaultPlan/environment``.
+  ///   - workingDirectory: The working directory, or `nil` for that of this process. With a
+  ///     directory, pass the path of `executable` as an absolute path.
   ///   - standardError: Whether the standard error is captured or inherited.
-  /// - Throws: `notStarted` when there is no such executable or directory, or it may not be run.
+  /// - Throws: `notStarted` if the executable or the directory does not exist, or cannot be run.
   public init(
     _ executable: String,
     _ arguments: [String] = [],
@@ -116,8 +115,8 @@ public final class ChildProcess: Sendable {
 
   /// Writes one line to the child's standard input.
   ///
-  /// - Throws: `inputClosed` when the child has gone or closed it, `timedOut` when it does not
-  ///   read and the pipe is full. It may have got a part of the line then.
+  /// - Throws: `inputClosed` if the child has exited or closed its input; `timedOut` if it does not
+  ///   read and the pipe is full. In that case the child may have received a part of the line.
   public func send(
     _ line: String, deadline: Duration = .seconds(30)
   ) throws(ChildProcessError) {
@@ -157,20 +156,21 @@ public final class ChildProcess: Sendable {
         if rest.isEmpty { return .success(()) }
         if try POSIX.poll(descriptor, POLLOUT, until: limit) == 0 {
           return .failure(
-            Reason(code: .timedOut, message: "It reads nothing and the pipe is full."))
+            Reason(code: .timedOut, message: "The child does not read, and the pipe is full."))
         }
       }
     } catch  where error.errno == EPIPE {
-      return .failure(Reason(code: .inputClosed, message: "Nobody reads its input any more."))
+      return .failure(
+        Reason(code: .inputClosed, message: "The child has exited or closed its input."))
     } catch {
       return .failure(Reason(code: .system, message: "\(error)."))
     }
   }
 
-  /// The next line the child writes to its standard output, without its end.
+  /// Reads the next line of the child's standard output, without its line break.
   ///
-  /// - Throws: `timedOut` when none comes in time; what has arrived of it stays for the next call.
-  ///   `endOfOutput` when none can come, with the exit status if the child has ended.
+  /// - Throws: `timedOut` if no line arrives in time; a partial line is kept for the next call.
+  ///   `endOfOutput` if the output is closed, with the exit status if the child has exited.
   public func nextLine(deadline: Duration = .seconds(30)) throws(ChildProcessError) -> String {
     let limit = ContinuousClock.now + deadline
     while true {
@@ -187,15 +187,15 @@ public final class ChildProcess: Sendable {
     }
   }
 
-  /// Reads one line and demands that it is `line`; ``wait(for:deadline:)`` skips others.
+  /// Reads one line and checks that it equals `line`; ``wait(for:deadline:)`` skips other lines.
   ///
-  /// - Throws: `unexpectedLine` when it is another, and what ``nextLine(deadline:)`` throws.
+  /// - Throws: `unexpectedLine` if it differs, and the errors of ``nextLine(deadline:)``.
   public func expect(
     _ line: String, deadline: Duration = .seconds(30)
   ) throws(ChildProcessError) {
     let found = try nextLine(deadline: deadline)
     if found != line {
-      throw failure(.unexpectedLine, "expect \"\(line)\"", "It said \"\(found)\".")
+      throw failure(.unexpectedLine, "expect \"\(line)\"", "The line was \"\(found)\".")
     }
   }
 
@@ -207,9 +207,9 @@ public final class ChildProcess: Sendable {
     return try nextLine(deadline: deadline)
   }
 
-  /// All lines until the child closes its output, which it does at the latest when it ends.
+  /// Reads all lines until the child closes its output, at the latest by its exit.
   ///
-  /// - Throws: `timedOut`; what has arrived stays for the next call.
+  /// - Throws: `timedOut`; the lines that arrived are kept for the next call.
   public func remainingLines(
     deadline: Duration = .seconds(30)
   ) throws(ChildProcessError) -> [String] {
@@ -227,7 +227,7 @@ public final class ChildProcess: Sendable {
     }
   }
 
-  /// Ends the child's standard input. Doing so twice is fine.
+  /// Closes the child's standard input. A second call has no effect.
   public func closeInput() {
     input.withLock { descriptor in
       if let descriptor { close(descriptor) }
@@ -235,13 +235,13 @@ public final class ChildProcess: Sendable {
     }
   }
 
-  /// What the child has written to its standard error so far, if that is captured.
+  /// The child's standard error so far, if it is captured.
   public var standardErrorText: String {
     guard let errorDescriptor, let bytes = try? POSIX.contents(errorDescriptor) else { return "" }
     return String(decoding: bytes, as: UTF8.self)
   }
 
-  /// Takes what has arrived, without waiting.
+  /// Reads the available output without waiting.
   private func fill(_ buffer: inout LineBuffer) throws(ChildProcessError) {
     if buffer.isAtEnd { return }
     do {
@@ -251,7 +251,7 @@ public final class ChildProcess: Sendable {
     }
   }
 
-  /// Waits until something may have arrived. Another thread may be faster and take it.
+  /// Waits until output may be available. Another thread may read it first.
   private func waitForOutput(
     until limit: ContinuousClock.Instant, partial: String
   ) throws(ChildProcessError) {
@@ -262,20 +262,20 @@ public final class ChildProcess: Sendable {
     }
     throw failure(
       .timedOut, "read a line",
-      "Nothing came in time" + (partial.isEmpty ? "." : ", but for \"\(partial)\"."))
+      "No line arrived in time" + (partial.isEmpty ? "." : ", only \"\(partial)\"."))
   }
 
-  // MARK: - Life and death
+  // MARK: - Signals and exit
 
-  /// How the child ended, or `nil` while it lives.
+  /// The exit status, or `nil` while the child runs.
   public var exitStatus: ExitStatus? {
     if case .ended(let status) = refresh() { status } else { nil }
   }
 
-  /// Sends a signal, `SIGKILL` unless told otherwise, and returns at once.
+  /// Sends a signal and returns immediately.
   ///
-  /// A child that has ended is left alone, and so is whoever got its pid. ``wait(deadline:)`` tells
-  /// when it is gone.
+  /// The call has no effect on a child that has exited, or on a process that has reused its pid.
+  /// ``wait(deadline:)`` waits for the exit.
   public func kill(_ signal: Int32 = 9) {
     state.withLock { state in
       // The process is reaped under this lock only, so the identifier is still the child's.
@@ -285,17 +285,17 @@ public final class ChildProcess: Sendable {
     }
   }
 
-  /// Stops the child as a debugger or a laptop's lid would, and returns once it stands still.
+  /// Stops the child with `SIGSTOP`, and returns when it is stopped.
   ///
-  /// - Throws: `ended` when there is nobody to stop.
+  /// - Throws: `ended` if the child has exited.
   public func stop(deadline: Duration = .seconds(30)) throws(ChildProcessError) {
     kill(SIGSTOP)
     try waitUntilStopped(deadline: deadline)
   }
 
-  /// Waits until the child stands still, which it may have brought about itself.
+  /// Waits until the child is stopped, for example by a fault point.
   ///
-  /// - Throws: `ended` when it ended instead, `timedOut` when it runs on.
+  /// - Throws: `ended` if it exits instead; `timedOut` if it keeps running.
   public func waitUntilStopped(
     deadline: Duration = .seconds(30)
   ) throws(ChildProcessError) {
@@ -304,15 +304,17 @@ public final class ChildProcess: Sendable {
     while true {
       switch refresh() {
       case .stopped: return
-      case .ended: throw failure(.ended, "stop", "There is nobody to stop.")
+      case .ended: throw failure(.ended, "stop", "The child has exited.")
       case .running: break
       }
-      if ContinuousClock.now >= limit { throw failure(.timedOut, "stop", "It runs on.") }
+      if ContinuousClock.now >= limit {
+        throw failure(.timedOut, "stop", "The child keeps running.")
+      }
       pause.take()
     }
   }
 
-  /// Lets a stopped child go on. One that runs is left alone.
+  /// Resumes a stopped child. The call has no effect on a running one.
   public func `continue`() {
     state.withLock { state in
       refresh(&state)
@@ -322,9 +324,9 @@ public final class ChildProcess: Sendable {
     }
   }
 
-  /// Waits until the child has ended, and reaps it.
+  /// Waits until the child exits, and reaps it.
   ///
-  /// - Throws: `timedOut` when it is still alive; it stays so.
+  /// - Throws: `timedOut` if it still runs; the child is not ended.
   @discardableResult
   public func wait(deadline: Duration = .seconds(30)) throws(ChildProcessError) -> ExitStatus {
     let limit = ContinuousClock.now + deadline
@@ -334,8 +336,8 @@ public final class ChildProcess: Sendable {
       if ContinuousClock.now >= limit {
         throw failure(.timedOut, "wait for its end", "It is still alive.")
       }
-      // The end of its output usually is its end. If not (it closed it, or left it to a child of
-      // its own), short pauses find out.
+      // The end of its output usually means its exit. If the child closed its output or left it to
+      // another process, short pauses detect the exit.
       let soon = min(limit, .now + .milliseconds(20))
       let events = (try? POSIX.poll(outputDescriptor, 0, until: soon)) ?? 0
       if events != 0 { pause.take() }
@@ -357,7 +359,7 @@ public final class ChildProcess: Sendable {
       if result == 0 { return }
       if result < 0 && errno == EINTR { continue }
       if result < 0 {
-        // Somebody else reaped our child. Its status is lost, and saying "running" would hang.
+        // Other code reaped the child. Its status is lost, and waiting for it would hang.
         state = .ended(.exited(-1))
       } else if let ended = ExitStatus(waitStatus: status) {
         state = .ended(ended)
@@ -371,7 +373,7 @@ public final class ChildProcess: Sendable {
     _ code: ChildProcessError.Code, _ operation: String, _ message: String,
     awaitingEnd: Bool = false
   ) -> ChildProcessError {
-    // Output closes a moment before the process can be reaped.
+    // The output closes shortly before the process can be reaped.
     let status = awaitingEnd ? try? wait(deadline: .seconds(1)) : exitStatus
     return ChildProcessError(
       code: code, operation: "\(name) [\(processIdentifier)]: \(operation)", status: status,

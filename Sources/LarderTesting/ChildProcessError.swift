@@ -9,21 +9,22 @@
 #endif
 
 extension ChildProcess {
-  // Inside, because Swift Testing has a type of this name as well.
-  /// How a process ended.
+  // Nested, because Swift Testing has a type of this name.
+  /// The exit status of a process.
   public enum ExitStatus: Hashable, Sendable, CustomStringConvertible {
-    /// It returned from `main` or called `exit`.
+    /// The process returned from `main` or called `exit`.
     case exited(Int32)
-    /// A signal ended it.
+    /// A signal ended the process.
     case signalled(Int32)
 
-    /// Ended by `SIGKILL`: by ``ChildProcess/kill(_:)``, by a fault point, or for want of memory.
+    /// `SIGKILL` ended the process: ``ChildProcess/kill(_:)``, a fault point, or the kernel without
+    /// memory.
     public static var killed: ExitStatus { .signalled(SIGKILL) }
 
-    /// Whether it is `.exited(0)`.
+    /// Whether the status is `.exited(0)`.
     public var isSuccess: Bool { self == .exited(0) }
 
-    /// As in "The child was ended by signal 9".
+    /// The status as a predicate, as in "The child was ended by signal 9".
     public var description: String {
       switch self {
       case .exited(let code): "exited with \(code)"
@@ -43,44 +44,44 @@ extension ChildProcess {
   }
 }
 
-/// What went wrong between a process and its child.
+/// A failure of a call on a child process.
 ///
-/// Its description names the child, the call, how the child ended if it has, and what it had
-/// written to a captured standard error: enough for a test's log.
+/// The description contains the child, the call, the exit status if the child has exited, and the
+/// captured standard error.
 public struct ChildProcessError: Error, CustomStringConvertible {
-  /// What kind of failure it is. More may be added.
+  /// The category of a failure. Later versions may add codes.
   public struct Code: Hashable, Sendable, CustomStringConvertible {
-    /// The code's name.
+    /// The name of the code.
     public let description: String
 
     /// The executable could not be started.
     public static let notStarted = Code(description: "notStarted")
-    /// The deadline passed. The child is still alive.
+    /// The deadline passed. The child still runs.
     public static let timedOut = Code(description: "timedOut")
-    /// The child closed its output: nothing more will come.
+    /// The child closed its output.
     public static let endOfOutput = Code(description: "endOfOutput")
-    /// The child said something else than was expected.
+    /// The child wrote another line than the expected one.
     public static let unexpectedLine = Code(description: "unexpectedLine")
     /// The child no longer reads, or its input was closed.
     public static let inputClosed = Code(description: "inputClosed")
-    /// The child has ended already.
+    /// The child has already exited.
     public static let ended = Code(description: "ended")
-    /// A system call failed that should not.
+    /// A system call failed unexpectedly.
     public static let system = Code(description: "system")
   }
 
-  /// What kind of failure it is.
+  /// The category of the failure.
   public let code: Code
   /// The call that failed, with its argument.
   public let operation: String
-  /// How the child ended, if it has.
+  /// The exit status, if the child has exited.
   public let status: ChildProcess.ExitStatus?
-  /// What happened, in a sentence.
+  /// The failure in a sentence.
   public let message: String
-  /// What the child had written to a captured standard error, if anything.
+  /// The captured standard error of the child, or an empty string.
   public let standardError: String
 
-  /// All of the above, in one text.
+  /// The failure with its call, exit status and standard error.
   public var description: String {
     var text = "\(operation): \(message)"
     if let status { text += " The child \(status)." }

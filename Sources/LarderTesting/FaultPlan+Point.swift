@@ -5,17 +5,17 @@
 internal import LarderSystem
 
 extension FaultPlan {
-  /// A named place in Larder's work.
+  /// A fault point: a named step inside Larder.
   ///
-  /// In the order in which an opening, a write, a read, a computation or a closing comes through
-  /// them. New versions may have more; ``allCases`` has those of this one.
+  /// The points are in the order in which an opening, a write, a read, a computation or a closing
+  /// reaches them. Later versions may have more; ``allCases`` has those of this version.
   public struct Point: RawRepresentable, Hashable, Sendable, CaseIterable,
     CustomStringConvertible
   {
-    /// The name, as in the environment.
+    /// The name, as in the environment variable.
     public let rawValue: String
 
-    /// The point of a name.
+    /// Creates a point from its name.
     public init(rawValue: String) { self.rawValue = rawValue }
 
     private init(_ point: FaultPoint) { rawValue = point.rawValue }
@@ -23,7 +23,7 @@ extension FaultPlan {
     /// The name.
     public var description: String { rawValue }
 
-    /// Every point there is, ``everywhere`` not counted.
+    /// All points except ``everywhere``.
     public static var allCases: [Point] { FaultPoint.allCases.map { Point($0) } }
 
     /// Whether the step can fail here, so that ``Fault/error(at:errno:occurrence:percent:)`` may name
@@ -37,77 +37,77 @@ extension FaultPlan {
 
     // MARK: Opening
 
-    /// The lock around every opening and closing is taken.
+    /// The open lock was acquired.
     public static let openGateTaken = Point(.openGateTaken)
     /// A new store's files are built under a temporary name.
     public static let openGenerationBuilt = Point(.openGenerationBuilt)
-    /// They have their name, and nothing points at them yet.
+    /// The files have their final name, and `CURRENT` does not name them yet.
     public static let openGenerationRenamed = Point(.openGenerationRenamed)
-    /// `CURRENT` points at them.
+    /// `CURRENT` names the files.
     public static let openCurrentWritten = Point(.openCurrentWritten)
-    /// The process has found out whether it is alone.
+    /// The process has determined whether other processes have the store open.
     public static let openPresenceTaken = Point(.openPresenceTaken)
-    /// The shared table and the state were judged.
+    /// The shared-memory table and the state file were checked.
     public static let openTableReady = Point(.openTableReady)
     /// LMDB is about to open the file.
     public static let openBeforeEnvironment = Point(.openBeforeEnvironment)
     /// LMDB has opened the file.
     public static let openAfterEnvironment = Point(.openAfterEnvironment)
-    /// The process has its place in the shared table.
+    /// The process has its process slot.
     public static let openSlotTaken = Point(.openSlotTaken)
     /// The store is open.
     public static let openDone = Point(.openDone)
 
     // MARK: Writing
 
-    /// A transaction has begun: the writer lock is taken.
+    /// A transaction has begun: the writer lock was acquired.
     public static let begin = Point(.begin)
-    /// The others know which transaction is under way.
+    /// The commit version of the transaction is published.
     public static let afterWriterLabel = Point(.afterWriterLabel)
     /// The first write of a boot has marked the store as in use.
     public static let stateDirty = Point(.stateDirty)
     /// Before each write of a transaction.
     public static let betweenPuts = Point(.betweenPuts)
-    /// Room was made in the budget.
+    /// Eviction has made room in the budget.
     public static let afterEviction = Point(.afterEviction)
-    /// All is written, and no memory tier knows.
+    /// All changes are in the transaction, and no stamp is stored.
     public static let beforeStamps = Point(.beforeStamps)
-    /// Some keys are stamped as changed, others are not.
+    /// Some of the changed keys are stamped.
     public static let betweenStamps = Point(.betweenStamps)
     /// All changed keys are stamped.
     public static let afterStamps = Point(.afterStamps)
     /// The commit is next. An error here is one of the commit.
     public static let beforeCommit = Point(.beforeCommit)
-    /// The transaction is committed, and no caller knows.
+    /// The transaction is committed, and no call has returned.
     public static let afterCommit = Point(.afterCommit)
-    /// Those who wait for a commit have not been woken.
+    /// Waiters for the commit have not been woken.
     public static let beforeWake = Point(.beforeWake)
 
-    // MARK: Bringing a relaxed store to the disk
+    // MARK: Checkpoints of relaxed stores
 
     /// A sync is about to begin. An error here is one of the sync.
     public static let syncBegun = Point(.syncBegun)
-    /// A snapshot is on the disk, and nothing there says so.
+    /// A snapshot is on disk without a checkpoint record.
     public static let beforeRecord = Point(.beforeRecord)
-    /// That is recorded, and the processes do not know.
+    /// The checkpoint is recorded, and the shared-memory table does not contain it.
     public static let afterRecord = Point(.afterRecord)
-    /// After a crash of the system: the snapshot recorded last is in force, not synced.
+    /// After a system crash: the last recorded snapshot is restored and not synced.
     public static let restoreWritten = Point(.restoreWritten)
-    /// It is synced.
+    /// The restored snapshot is synced.
     public static let restoreSynced = Point(.restoreSynced)
-    /// It is recorded under its new number.
+    /// The restored snapshot is recorded under its new version.
     public static let restoreRecorded = Point(.restoreRecorded)
 
     // MARK: Reading
 
     /// A read has its snapshot.
     public static let afterRenew = Point(.afterRenew)
-    /// A value was read and is not in memory yet.
+    /// A value was read, and the memory tier does not contain it yet.
     public static let beforeFill = Point(.beforeFill)
 
-    // MARK: Computing once per machine
+    // MARK: Single flight
 
-    /// The process holds the lock of the key it will compute.
+    /// The process holds the computation lease of the key.
     public static let leaseTaken = Point(.leaseTaken)
     /// Writers of the key will cancel the computation.
     public static let leaseRegistered = Point(.leaseRegistered)
@@ -116,28 +116,28 @@ extension FaultPlan {
 
     // MARK: Objects, within a transaction
 
-    /// The index keys of an object that is saved are there, the object is not.
+    /// The index keys of a saved object are written, the object is not.
     public static let objectIndexed = Point(.objectIndexed)
-    /// The index keys of an object that is deleted are gone, the object is not.
+    /// The index keys of a deleted object are removed, the object is not.
     public static let objectUnlinked = Point(.objectUnlinked)
     /// The record of a type has been written.
     public static let catalogChanged = Point(.catalogChanged)
-    /// How far a migration has come has been written.
+    /// The progress of a migration has been written.
     public static let migrationNoted = Point(.migrationNoted)
-    /// What is stored under a number is given up.
+    /// The tombstone of an identifier has been written.
     public static let numberDropped = Point(.numberDropped)
-    /// A part of what was given up is about to be removed.
+    /// A sweep is about to delete a part of the dropped data.
     public static let sweepStep = Point(.sweepStep)
 
-    // MARK: Healing and closing
+    // MARK: Fencing, compaction and closing
 
-    /// The files are given up; other processes are about to notice.
+    /// The generation is fenced; other processes have not detected it.
     public static let condemnMarked = Point(.condemnMarked)
-    /// A compaction has written its copy, without the lock around opening; the switch comes next.
+    /// A compaction has written its copy without the open lock; the switch is next.
     public static let copyWritten = Point(.copyWritten)
-    /// The lock is taken to close the store. An error here is one of the final sync.
+    /// The open lock was acquired to close the store. An error here is one of the final sync.
     public static let closeGateTaken = Point(.closeGateTaken)
-    /// A store closed by its last process is on the disk.
+    /// A store that its last process closes is on disk.
     public static let closeSynced = Point(.closeSynced)
     /// The store is closed.
     public static let closeDone = Point(.closeDone)

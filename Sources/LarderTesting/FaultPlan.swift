@@ -4,12 +4,12 @@
 
 internal import LarderSystem
 
-// The engine's fault points are a package's affair; what a user of the kit needs of them is names.
-// A plan is a value, and travels to a child as one environment variable, whose language is described
-// in LarderSystem/FaultPoint.swift.
+// The engine's fault points are internal to the package; a user of the kit needs only their names. A
+// plan is a value that is passed to a child as one environment variable, whose syntax
+// LarderSystem/FaultPoint.swift describes.
 
-/// Faults a child process is to meet inside Larder: where it is killed, stopped, delayed, or told
-/// that the disk is full.
+/// The faults that a child process gets inside Larder: points at which it is killed, stopped or
+/// delayed, or gets a system error.
 ///
 /// ```swift
 /// let plan = FaultPlan([
@@ -21,23 +21,23 @@ internal import LarderSystem
 /// try store.verifyAndClose()
 /// ```
 ///
-/// Fault points exist only in builds with the package trait `FaultInjection`, of the test and of
-/// the worker, so that nobody else pays for them:
+/// Fault points exist only in builds of the test and the worker with the package trait
+/// `FaultInjection`. Other builds have no cost:
 ///
 /// ```swift
 /// .package(url: "…/larder", from: "1.0.0", traits: ["FaultInjection"])
 /// ```
 ///
-/// A build without it cannot meet a fault, and would be a test that proves nothing: there
-/// ``environment`` throws. Leave such tests out by ``isCompiledIn``.
+/// Without the trait no fault occurs and such a test would prove nothing, so ``environment`` throws.
+/// Use ``isCompiledIn`` to skip such tests.
 public struct FaultPlan: Hashable, Sendable, CustomStringConvertible {
-  /// A plan for a build that has no fault points.
+  /// The error of a plan in a build without fault points.
   public struct NotCompiledIn: Error, Sendable, Hashable, CustomStringConvertible {
-    /// What to do about it.
+    /// The remedy.
     public var description: String {
-      "This build has no fault points, so the child would never meet one. Enable the trait "
+      "This build has no fault points, so no fault would occur. Enable the trait "
         + "FaultInjection of the package larder (`swift test --traits default,FaultInjection` in Larder's "
-        + "own directory), or leave the test out unless FaultPlan.isCompiledIn."
+        + "directory), or skip the test unless FaultPlan.isCompiledIn."
     }
   }
 
@@ -47,33 +47,33 @@ public struct FaultPlan: Hashable, Sendable, CustomStringConvertible {
   /// @Test(.enabled(if: FaultPlan.isCompiledIn, "needs the trait FaultInjection"))
   /// ```
   ///
-  /// It speaks of the process that asks. A child built together with it answers the same.
+  /// The value describes this process, and children that are built together with it.
   public static var isCompiledIn: Bool { FaultInjection.isCompiledIn }
 
-  /// The environment variable a process is armed by.
+  /// The environment variable that contains the plan.
   public static let variable = "LARDER_FAULTS"
 
-  /// What happens, in the order the faults of one point are met.
+  /// The faults. Faults of one point occur in this order.
   public var faults: [Fault]
-  /// Which passages a percentage picks; `nil`: others in each run.
+  /// The seed that selects occurrences by percentage, or `nil` for a new selection in each run.
   public var seed: Seed?
 
-  /// A plan of some faults; none at all is a plan, too.
+  /// Creates a plan, which may be empty.
   ///
   /// - Parameters:
   ///   - faults: The faults of the plan.
-  ///   - seed: Makes percentages repeatable: the same passages of the same points. Give each of
-  ///     several children another ``Seed/derived(_:)``.
+  ///   - seed: The seed that makes percentages repeatable. Pass another ``Seed/derived(_:)`` to each
+  ///     of several children.
   public init(_ faults: [Fault] = [], seed: Seed? = nil) {
     self.faults = faults
     self.seed = seed
   }
 
-  /// What to start a child with.
+  /// The environment variables with which to start a child.
   ///
-  /// It is read when the child first passes a fault point. A process reads it once.
+  /// The child reads them once, at its first fault point.
   ///
-  /// - Throws: ``NotCompiledIn`` when there is a fault and no fault point.
+  /// - Throws: ``NotCompiledIn`` if the plan has faults and the build has no fault points.
   public var environment: [String: String] {
     get throws(NotCompiledIn) {
       if !faults.isEmpty && !Self.isCompiledIn { throw NotCompiledIn() }
@@ -81,7 +81,7 @@ public struct FaultPlan: Hashable, Sendable, CustomStringConvertible {
     }
   }
 
-  /// The plan as the environment has it.
+  /// The plan in the syntax of the environment variable.
   public var description: String {
     let start = seed.map { ["seed=\($0.value)"] } ?? []
     return (start + faults.map(\.description)).joined(separator: ",")
@@ -89,15 +89,15 @@ public struct FaultPlan: Hashable, Sendable, CustomStringConvertible {
 }
 
 extension FaultPlan {
-  /// One fault: what happens, where, and at which passage.
+  /// A fault: an action at a fault point, and the occurrences at which it takes place.
   public struct Fault: Hashable, Sendable, CustomStringConvertible {
-    /// As the environment has it.
+    /// The fault in the syntax of the environment variable.
     public let description: String
 
     private init(
       _ action: String, at point: Point, amount: Int? = nil, occurrence: Int?, percent: Double?
     ) {
-      precondition(occurrence ?? 1 > 0, "The first passage of a fault point is number 1.")
+      precondition(occurrence ?? 1 > 0, "The first occurrence of a fault point is number 1.")
       precondition((0...100).contains(percent ?? 0), "A percentage is a number from 0 to 100.")
       precondition(amount ?? 0 >= 0, "The argument of a fault is not negative.")
       description =
@@ -109,56 +109,56 @@ extension FaultPlan {
     ///
     /// - Parameters:
     ///   - point: The fault point.
-    ///   - occurrence: At the n-th occurrence only; else at the first one.
-    ///   - percent: At each passage (or at that one) with this probability.
+    ///   - occurrence: The number of the occurrence, or `nil` for the first one.
+    ///   - percent: The probability at each occurrence, or at the given one.
     public static func kill(
       at point: Point, occurrence: Int? = nil, percent: Double? = nil
     ) -> Fault {
       Fault("kill", at: point, occurrence: occurrence, percent: percent)
     }
 
-    /// The process stops itself: ``ChildProcess/waitUntilStopped(deadline:)`` tells when, and
-    /// ``ChildProcess/continue()`` lets it go on.
+    /// The process stops itself. ``ChildProcess/waitUntilStopped(deadline:)`` waits for that, and
+    /// ``ChildProcess/continue()`` resumes it.
     ///
     /// - Parameters:
     ///   - point: The fault point.
-    ///   - occurrence: At the n-th occurrence only; else at every one.
-    ///   - percent: At each passage (or at that one) with this probability.
+    ///   - occurrence: The number of the occurrence, or `nil` for all.
+    ///   - percent: The probability at each occurrence, or at the given one.
     public static func stop(
       at point: Point, occurrence: Int? = nil, percent: Double? = nil
     ) -> Fault {
       Fault("stop", at: point, occurrence: occurrence, percent: percent)
     }
 
-    /// The thread is busy with nothing for some time, so that others get between its steps.
+    /// The thread spins for some time, so that other threads run between its steps.
     ///
     /// - Parameters:
     ///   - point: The fault point.
-    ///   - microseconds: How long the thread is busy.
-    ///   - occurrence: At the n-th occurrence only; else at every one.
-    ///   - percent: At each passage (or at that one) with this probability.
+    ///   - microseconds: The time for which the thread spins.
+    ///   - occurrence: The number of the occurrence, or `nil` for all.
+    ///   - percent: The probability at each occurrence, or at the given one.
     public static func delay(
       at point: Point, microseconds: Int, occurrence: Int? = nil, percent: Double? = nil
     ) -> Fault {
       Fault("delay", at: point, amount: microseconds, occurrence: occurrence, percent: percent)
     }
 
-    /// The step fails as if the system had refused it.
+    /// The step fails with a system error.
     ///
     /// The caller gets a `StoreError`: `storageFull` for `ENOSPC`, `EFBIG` and `EDQUOT`,
-    /// else `system` with the number. A cache that meets a full disk in a write makes room and
-    /// tries once more, so that one passage alone is not noticed.
+    /// else `system` with the number. A cache whose write finds a full disk evicts entries and
+    /// retries once, so a fault at one occurrence is not visible.
     ///
     /// - Parameters:
-    ///   - point: One whose step can fail; see ``Point/canFail``. Another one is a trap.
+    ///   - point: A fault point whose step can fail; see ``Point/canFail``. Others trap.
     ///   - errno: The error number, such as `ENOSPC`; 5 is `EIO`.
-    ///   - occurrence: At the n-th occurrence only; else at every one.
-    ///   - percent: At each passage (or at that one) with this probability.
+    ///   - occurrence: The number of the occurrence, or `nil` for all.
+    ///   - percent: The probability at each occurrence, or at the given one.
     public static func error(
       at point: Point, errno: Int32 = 5, occurrence: Int? = nil, percent: Double? = nil
     ) -> Fault {
       precondition(
-        point.canFail, "No step can fail at \(point): use kill, stop or delay, or another point.")
+        point.canFail, "\(point) cannot fail. Use kill, stop or delay, or another point.")
       return Fault(
         "error", at: point, amount: Int(errno), occurrence: occurrence, percent: percent)
     }

@@ -2,9 +2,9 @@
 // Copyright 2026 the Larder authors. Licensed under Apache-2.0.
 // SPDX-License-Identifier: Apache-2.0
 
-// What a process did must be known although it was killed in the middle of it. So each process maps
-// a file of its own and writes what it is about to do before it does it; the pages belong to the
-// kernel and stay when the process goes. (A crash of the operating system may lose them.)
+// The operations of a process must be known even if it was killed in the middle of one. So each
+// process maps a separate file and records an operation before it starts; the pages belong to the
+// kernel and survive the process. (A crash of the operating system may lose them.)
 //
 //     offset  size  header (64 bytes, native byte order)
 //          0     8  magic, "LARDHIST"
@@ -21,8 +21,8 @@
 //         24     8  start, nanoseconds of CLOCK_MONOTONIC
 //         32     8  end
 //
-// The state is stored last, and releases what stands before it: a record whose process was killed
-// halfway is still empty, or still pending. The file appears under its name, which ends in
+// The state is stored last with release ordering: a record whose process was killed before that is
+// still empty, or still pending. The file appears under its name, which ends in
 // ".history", when its header is complete. It is sparse: keep histories where the disk is not full.
 
 import Synchronization
@@ -33,7 +33,7 @@ import Synchronization
   import Glibc
 #endif
 
-/// A process's record of its operations, which outlives it however it ends.
+/// A log of the operations of a process that survives the process.
 ///
 /// ```swift
 /// // in each worker
@@ -47,16 +47,16 @@ import Synchronization
 /// ```
 ///
 /// Any number of threads may use one log.
-// The mapping is shared by all threads. A record belongs to whoever took it, by an atomic add.
+// Sendable: all threads share the mapping. An atomic add gives each record to one thread.
 @safe public final class HistoryLog: @unchecked Sendable {
-  /// An operation that has begun and not ended.
+  /// An operation in progress.
   public struct Entry: Sendable {
     fileprivate let index: Int
   }
 
-  /// A file that is no history.
+  /// The error of a file that is not a history.
   public struct DamagedLogError: Error, CustomStringConvertible {
-    /// Which file, and what is wrong with it.
+    /// The file and the problem.
     public let description: String
   }
 
@@ -74,15 +74,13 @@ import Synchronization
   private static let suffix = ".history"
   private static let serial = Atomic<Int>(0)
 
-  /// The file the operations are noted in.
+  /// The path of the log file.
   public let path: String
   private let capacity: Int
   private let memory: UnsafeMutableRawPointer
 
-  /// Makes a new log in an existing directory.
-  ///
-  /// Any number of processes may have theirs in one directory. `capacity` is the number of
-  /// operations it has room for, 40 bytes each.
+  /// Creates a log in an existing directory, which may contain logs of any number of processes.
+  /// `capacity` is the number of operations, of 40 bytes each.
   public init(directory: String, capacity: Int = 1 << 20) throws(SystemCallError) {
     let number = Self.serial.wrappingAdd(1, ordering: .relaxed).newValue
     let name = "\(getpid())-\(number)-\(POSIX.monotonicNanoseconds())"
@@ -99,12 +97,12 @@ import Synchronization
 
   deinit { _ = unsafe munmap(memory, Self.headerSize + capacity * Self.recordSize) }
 
-  /// Notes an operation that is about to begin, and takes the time.
+  /// Records an operation that is about to begin, with the time.
   ///
-  /// Until it has ended it counts as pending: it may have happened or not. Leave it so when a write
-  /// failed in a way that says nothing.
+  /// Until it has ended, the operation is pending: it may or may not have taken effect. Leave it
+  /// pending if a write failed with an unknown outcome.
   ///
-  /// - Returns: `nil` when the log is full. An operation that is not logged must not happen.
+  /// - Returns: The entry, or `nil` if the log is full. Do not run an operation that is not logged.
   public func begin(
     _ kind: Linearizability.Operation.Kind, key: UInt64, value: UInt64 = 0
   ) -> Entry? {
@@ -120,7 +118,7 @@ import Synchronization
     return Entry(index: index)
   }
 
-  /// Notes that an operation has succeeded, and for a read, what it found.
+  /// Records that an operation has succeeded, and the value that a read returned.
   public func end(_ entry: Entry, value: UInt64? = nil) {
     let now = Linearizability.now()
     let offset = Self.headerSize + entry.index * Self.recordSize
@@ -131,7 +129,7 @@ import Synchronization
     setState(State.ended, at: offset)
   }
 
-  /// Notes that an operation has certainly had no effect, as if it had never begun.
+  /// Records that an operation certainly had no effect, as if it had never begun.
   public func discard(_ entry: Entry) {
     setState(State.discarded, at: Self.headerSize + entry.index * Self.recordSize)
   }
@@ -160,9 +158,9 @@ import Synchronization
 
   // MARK: - Reading
 
-  /// All operations of all logs in a directory, in no order.
+  /// Returns all operations of all logs in a directory, in no order.
   ///
-  /// Read it after the processes have ended; of a living one, what it has noted so far.
+  /// Call it after the processes have exited. For a running one, it returns the operations so far.
   public static func operations(
     in directory: String
   ) throws -> [Linearizability.Operation] {

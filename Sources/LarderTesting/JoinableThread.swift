@@ -10,21 +10,21 @@ import Synchronization
   import Glibc
 #endif
 
-/// A thread of its own for work that blocks.
+/// A thread for blocking work.
 ///
-/// Swift's pool has as many threads as the machine has cores; two tests that wait for children on
-/// it can keep a third from ever running.
+/// Swift's cooperative pool has as many threads as the machine has cores, so on two cores two tests
+/// that wait for children there prevent a third from running.
 ///
 /// ```swift
 /// let reader = JoinableThread { try? child.nextLine() }
-/// try child.send("go on")
+/// try child.send("continue")
 /// #expect(reader.join() == "done")
 /// ```
 public final class JoinableThread<Value: Sendable>: Sendable {
   private let state: State
   private let thread: Mutex<pthread_t?>
 
-  /// What thread and owner share. The thread holds a reference of its own.
+  /// The state that thread and owner share. Both retain it.
   private final class State: Sendable {
     let body: @Sendable () -> Value
     let value = Mutex<Value?>(nil)
@@ -51,7 +51,7 @@ public final class JoinableThread<Value: Sendable>: Sendable {
     thread = Mutex(identifier)
   }
 
-  /// Waits for the end of the thread and returns what it returned. To be called once.
+  /// Waits for the end of the thread and returns its result. Call it once.
   public func join() -> Value {
     guard let identifier = thread.withLock({ $0.take() }) else {
       preconditionFailure("A thread is joined once.")
@@ -65,7 +65,7 @@ public final class JoinableThread<Value: Sendable>: Sendable {
   }
 }
 
-/// A closure as an object, which is what fits through a C argument.
+/// A closure as an object, which a C argument can carry.
 private final class RunOnce {
   let body: () -> Void
   init(_ body: @escaping () -> Void) { self.body = body }

@@ -5,11 +5,11 @@
 #if canImport(Glibc)
   import Glibc
 
-  /// LMDB's file `lock.mdb`, in the hands of a process that does not have the environment open itself:
-  /// closing the file would take LMDB's locks from one that has.
+  /// LMDB's file `lock.mdb`, mapped by a process that does not have the environment open: in a process
+  /// that has, closing the file would release LMDB's locks.
   ///
-  /// Each lock begins with a word of 32 bits: the thread that holds it, zero for none, and in the
-  /// highest bit whether others sleep until it is let go.
+  /// Each lock begins with a word of 32 bits: the thread that holds it, or zero, and in the highest
+  /// bit whether other threads sleep until its release.
   package struct LMDBLockFile {
     package enum Lock: Sendable, CaseIterable { case readers, writer }
 
@@ -27,13 +27,13 @@
       try TestFiles.overwrite(bytes, at: offset(of: lock), in: path)
     }
 
-    /// Takes the waiters' mark from a lock that is held: whoever lets it go wakes nobody.
+    /// Clears the waiters' bit of a lock that is held, so that its release wakes no thread.
     package func forgetWaiters(of lock: Lock) throws {
       let highest = try word(of: lock) >> 24 & 0x7F
       try TestFiles.overwrite([UInt8(highest)], at: offset(of: lock) + 3, in: path)
     }
 
-    /// Waits until somebody sleeps until the lock is let go; `false`: nobody in ten seconds.
+    /// Waits until a thread sleeps for the lock. Returns `false` if none does within ten seconds.
     package func waitForWaiter(of lock: Lock, in process: ChildProcess) throws -> Bool {
       let limit = ContinuousClock.now + .seconds(10)
       while ContinuousClock.now < limit {
@@ -45,9 +45,9 @@
 
     private func offset(of lock: Lock) throws -> Int {
       let size = unsafe MemoryLayout<pthread_mutex_t>.size
-      // After magic and format; a line of the cache to each lock.
+      // After magic and format. Each lock has a cache line.
       if lock == .writer { return (24 + size + 63) & ~63 }
-      // Before or after two words, in one release or another. Its kind: robust, and of all processes.
+      // Before or after two words, depending on the release. Its kind: robust and process-shared.
       let bytes = try TestFiles.contents(of: path)
       return word(bytes, at: 8 + 16) == 0x90 ? 8 : 24
     }
@@ -58,7 +58,7 @@
   }
 
   extension ChildProcess {
-    /// Whether every thread of it sleeps.
+    /// Returns whether every thread of a process sleeps.
     package var isAsleep: Bool {
       let tasks = "/proc/\(processIdentifier)/task"
       return TestFiles.names(in: tasks).allSatisfy { task in

@@ -8,20 +8,20 @@
   import Glibc
 #endif
 
-/// Bytes that arrive in pieces, handed out in lines. The last line needs no end.
+/// A buffer that receives bytes and returns lines. The last line needs no line break.
 struct LineBuffer {
   private(set) var isAtEnd = false
   private var bytes: [UInt8] = []
   private var start = 0
   private var searched = 0
 
-  /// Adds what was read; an empty piece is the end of the file.
+  /// Appends bytes; an empty array is the end of the file.
   mutating func append(_ piece: [UInt8]) {
     if piece.isEmpty { isAtEnd = true }
     bytes.append(contentsOf: piece)
   }
 
-  /// The next line without its end, or `nil` if there is none yet.
+  /// Removes and returns the next line without its line break, or returns `nil` if none is complete.
   mutating func takeLine() -> String? {
     if let end = bytes[searched...].firstIndex(of: UInt8(ascii: "\n")) {
       return take(upTo: end, skippingTo: end + 1)
@@ -31,7 +31,7 @@ struct LineBuffer {
     return take(upTo: bytes.count, skippingTo: bytes.count)
   }
 
-  /// What has arrived of a line that has not ended.
+  /// The received part of an incomplete line.
   var unfinishedLine: String { String(decoding: bytes[start...], as: UTF8.self) }
 
   private mutating func take(upTo end: Int, skippingTo next: Int) -> String {
@@ -47,7 +47,7 @@ struct LineBuffer {
   }
 }
 
-/// Waiting for what cannot be polled: 50 microseconds, then longer, at most a millisecond.
+/// A wait for a condition that cannot be polled: 50 microseconds, then longer, at most a millisecond.
 struct Backoff {
   private var nanoseconds = 50_000
 

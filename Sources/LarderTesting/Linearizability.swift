@@ -2,39 +2,39 @@
 // Copyright 2026 the Larder authors. Licensed under Apache-2.0.
 // SPDX-License-Identifier: Apache-2.0
 
-// Is there an order of all operations on a key in which every read returns what was written last,
-// and which nobody who watched the clock could dispute? In general that is NP-complete; with values
-// written only once it is not (Gibbons and Korach, "Testing Shared Memories", 1997).
+// A history is linearizable if all operations on a key have an order in which every read returns the
+// last written value, and which agrees with their times. In general the check is NP-complete; if each
+// value is written only once it is not (Gibbons and Korach, "Testing Shared Memories", 1997).
 //
 // Operation A comes before B if A ended before B started; otherwise their order is free. The write of
-// a value and its reads form a cluster, and a cluster stands undivided in any valid order. With
+// a value and its reads form a cluster, and a cluster is contiguous in any valid order. With
 //
 //     f = the earliest end in the cluster        s = the latest start in the cluster
 //
-// cluster 1 cannot come after cluster 2 if f1 < s2: something of 1 had ended when something of 2
-// started. So 1 and 2 contradict each other iff f1 < s2 and f2 < s1. A cluster with f < s must hold
-// the key throughout [f, s]: a forward zone. All others have some moment in [s, f] to themselves: a
+// cluster 1 cannot come after cluster 2 if f1 < s2: an operation of 1 had ended when one of 2 started.
+// So 1 and 2 contradict each other iff f1 < s2 and f2 < s1. A cluster with f < s must hold
+// the key throughout [f, s]: a forward zone. All others can be placed at one time in [s, f]: a
 // backward zone. Two forward zones contradict each other if they overlap, a backward zone contradicts
-// a forward zone that contains it, backward zones never contradict each other, and there is no longer
-// cycle without one of two. Sorting finds all of that in O(n log n).
+// a forward zone that contains it, and backward zones do not contradict each other. A longer cycle
+// contains a cycle of two. Sorting finds all of that in O(n log n).
 //
 // The time is one host's CLOCK_MONOTONIC, which all its processes share.
 
-/// A checker of histories of registers: of what processes wrote and read, and when.
+/// A checker of histories of registers: the reads and writes of several processes with their times.
 ///
-/// It answers whether all of them could have used one register that knows no delay: nobody read
-/// what was replaced before the read began, and nobody read what was not written. ``HistoryLog``
-/// keeps histories that survive their process.
+/// It determines whether one register without delay could produce the history: no read returned a
+/// value that was replaced before the read began, or one that was never written. ``HistoryLog``
+/// records histories that survive their process.
 public enum Linearizability {
-  /// What a read returns of a key that nobody has written. No write may write it.
+  /// The value that a read returns of a key without a write. No write may store it.
   public static let initialValue: UInt64 = 0
 
-  /// The end of an operation nobody has seen ending, because its process was killed.
+  /// The end of an operation whose end is unknown because its process was killed.
   public static let pending = UInt64.max
 
   /// One operation on one key.
   public struct Operation: Hashable, Sendable {
-    /// What an operation does.
+    /// The kind of an operation.
     public enum Kind: UInt8, Sendable {
       /// A write of a value.
       case write
@@ -42,19 +42,20 @@ public enum Linearizability {
       case read
     }
 
-    /// The register's name.
+    /// The name of the register.
     public var key: UInt64
-    /// What was done with it.
+    /// The kind of the operation.
     public var kind: Kind
-    /// What was written or read. No two writes of a key write the same, so removes write a value
-    /// of their own that stands for "nothing".
+    /// The value written or read. All writes of a key write different values, so a removal writes a
+    /// unique value that represents its absence.
     public var value: UInt64
-    /// Nanoseconds, taken before the operation began.
+    /// The time before the operation began, in nanoseconds.
     public var start: UInt64
-    /// Nanoseconds, taken after it ended; ``Linearizability/pending`` if it may still take effect.
+    /// The time after it ended, in nanoseconds; ``Linearizability/pending`` if it may still take
+    /// effect.
     public var end: UInt64
 
-    /// An operation, with times of ``Linearizability/now()``.
+    /// Creates an operation, with times of ``Linearizability/now()``.
     public init(_ kind: Kind, key: UInt64, value: UInt64, start: UInt64, end: UInt64) {
       self.key = key
       self.kind = kind
@@ -64,33 +65,34 @@ public enum Linearizability {
     }
   }
 
-  /// Why a history has no valid order.
+  /// A contradiction in a history.
   public struct Violation: Hashable, Sendable, CustomStringConvertible {
-    /// What kind of contradiction it is.
+    /// The kind of the contradiction.
     public enum Kind: Hashable, Sendable {
-      /// A value was read that nobody ever wrote.
+      /// A value was read that was never written.
       case unwritten
       /// A value was read before its write began.
       case readBeforeWrite
-      /// Two values were each seen before and after the other, or one that had been replaced
-      /// already was read: stale reads end up here.
+      /// Two values were each read before and after the other, or a replaced value was read. A stale
+      /// read is of this kind.
       case contradiction
-      /// The history itself is wrong: two writes of one value, a write of the initial value, an
-      /// end before a start.
+      /// The history is invalid: two writes of one value, a write of the initial value, or an end
+      /// before a start.
       case malformed
     }
 
-    /// What kind of contradiction it is.
+    /// The kind of the contradiction.
     public let kind: Kind
-    /// The register concerned.
+    /// The name of the register.
     public let key: UInt64
-    /// What was read or written when, in a sentence.
+    /// The contradicting operations with their times, in a sentence.
     public let description: String
   }
 
-  /// Everything that contradicts a valid order of `history`, or `[]` if it is linearizable.
+  /// Returns all contradictions in a history, or an empty array if it is linearizable.
   ///
-  /// Pending reads say nothing. A pending write that nobody read may have happened or not.
+  /// Pending reads are ignored. A pending write whose value no operation read may or may not have
+  /// taken effect.
   ///
   /// - Complexity: O(*n* log *n*).
   public static func violations(in history: [Operation]) -> [Violation] {
@@ -122,21 +124,21 @@ public enum Linearizability {
     return violations
   }
 
-  /// The time that goes into a history: nanoseconds, the same for all processes of a machine.
+  /// Returns the time for a history, in nanoseconds; all processes of a machine share it.
   public static func now() -> UInt64 { POSIX.monotonicNanoseconds() }
 
   // MARK: - Zones
 
   private struct Zone {
     let value: UInt64
-    /// The earliest end and the latest start, each later by one than measured: zero is when the
-    /// initial value was written.
+    /// The earliest end and the latest start, each one more than measured: the initial value is
+    /// written at zero.
     var firstEnd = UInt64.max
     var lastStart: UInt64 = 0
 
     var isForward: Bool { firstEnd < lastStart }
 
-    /// The zone of a cluster, or `nil` if it has none: it is wrong in itself, or may not exist.
+    /// Creates the zone of a cluster, or `nil` if the cluster is invalid or may not exist.
     init?(_ cluster: ArraySlice<Operation>, _ violations: inout [Violation]) {
       let first = cluster[cluster.startIndex]
       value = first.value
@@ -191,7 +193,7 @@ public enum Linearizability {
             """))
     }
     let forward = zones.filter(\.isForward).sorted { $0.firstEnd < $1.firstEnd }
-    // reach[n]: which of the zones 0...n extends furthest.
+    // reach[n]: the index of the zone among 0...n that extends furthest.
     var reach: [Int] = []
     reach.reserveCapacity(forward.count)
     for (index, zone) in forward.enumerated() {
@@ -203,7 +205,7 @@ public enum Linearizability {
       reach.append(forward[last].lastStart < zone.lastStart ? index : last)
     }
     for zone in zones where !zone.isForward {
-      // Of the forward zones that begin before this one does, the furthest.
+      // The forward zone that extends furthest among those that begin before this one.
       let count = forward.partitioningIndex { $0.firstEnd >= zone.lastStart }
       if count == 0 { continue }
       let candidate = forward[reach[count - 1]]
@@ -213,7 +215,7 @@ public enum Linearizability {
 }
 
 extension Array {
-  /// The first index whose element satisfies a predicate that all later ones satisfy too.
+  /// Returns the first index whose element satisfies a predicate that all later elements satisfy.
   fileprivate func partitioningIndex(_ isInLaterPart: (Element) -> Bool) -> Int {
     var low = 0
     var high = count

@@ -3,8 +3,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // A clock of one process is a word of its memory. A shared one is a file of eight bytes that every
-// process maps: the time, with the highest bit turned over, so that the zeros of a new file mean
-// that nobody has set it yet.
+// process maps: the time with the highest bit inverted, so that the zeros of a new file mean an unset
+// clock.
 
 public import Larder
 import Synchronization
@@ -15,9 +15,9 @@ import Synchronization
   import Glibc
 #endif
 
-/// A clock that stands still until it is told otherwise: milliseconds since 1970.
+/// A clock that only changes when a test sets it, in milliseconds since 1970.
 ///
-/// Give it to a store, and no test of expiry ever sleeps:
+/// With it as the clock of a store, tests of expiration need no sleep:
 ///
 /// ```swift
 /// let clock = ManualClock()
@@ -26,22 +26,22 @@ import Synchronization
 /// ```
 ///
 /// Processes that share a store should share the clock: see ``init(sharedAt:milliseconds:)``.
-/// Every thread and process sees a change with its next look.
-// The word is reached by atomic operations only, and belongs to this object or to the kernel.
+/// Every thread and process sees a change at its next read.
+// Sendable: the word is accessed by atomic operations only, and belongs to this object or the kernel.
 @safe public final class ManualClock: @unchecked Sendable {
   private let word: UnsafeMutablePointer<Atomic<UInt64>>
   private let isMapped: Bool
 
   private static let size = MemoryLayout<UInt64>.size
 
-  /// A clock of this process. It starts at a moment in November 2023 unless told otherwise.
+  /// Creates a clock of this process. The default start is in November 2023.
   public init(milliseconds: Int64 = 1_700_000_000_000) {
     unsafe word = .allocate(capacity: 1)
     unsafe word.initialize(to: Atomic(Self.stored(milliseconds)))
     isMapped = false
   }
 
-  /// A clock that every process has that names the same file.
+  /// Opens a clock that all processes with the same path share.
   ///
   /// ```swift
   /// let clock = try ManualClock(sharedAt: store.appending("clock"))
@@ -50,17 +50,16 @@ import Synchronization
   /// ```
   ///
   /// - Parameters:
-  ///   - path: A file of eight bytes, made by whoever comes first.
-  ///   - milliseconds: Where it starts. It counts for whoever comes first; the others find the
-  ///     clock as it is.
-  /// - Throws: ``SystemCallError`` when the file can be neither opened nor made, or is no clock
+  ///   - path: The path of a file of eight bytes. The first process creates it.
+  ///   - milliseconds: The start, which the first process sets.
+  /// - Throws: ``SystemCallError`` if the file cannot be opened or created, or is not a clock
   ///   (`EINVAL`).
   public init(
     sharedAt path: String, milliseconds: Int64 = 1_700_000_000_000
   ) throws(SystemCallError) {
     let descriptor = try POSIX.open(path, O_RDWR | O_CREAT)
     defer { close(descriptor) }
-    // Whoever comes at the same moment does the same; only the first exchange counts.
+    // Processes that open it concurrently do the same; only the first exchange succeeds.
     switch lseek(descriptor, 0, SEEK_END) {
     case off_t(Self.size): break
     case 0: if ftruncate(descriptor, off_t(Self.size)) != 0 { throw POSIX.failure("ftruncate") }
@@ -84,15 +83,16 @@ import Synchronization
     }
   }
 
-  /// The time it shows.
+  /// The current time of the clock.
   public var now: Int64 {
     Self.time(unsafe word.pointee.load(ordering: .sequentiallyConsistent))
   }
 
-  /// The same clock, as a store takes it.
+  /// The clock in the form that a store accepts.
   public var storeClock: StoreClock { StoreClock { self.now } }
 
-  /// Moves it, also backwards, and returns the new time. What is finer than a millisecond is cut.
+  /// Advances the clock, or sets it back, and returns the new time. Fractions of a millisecond are
+  /// truncated.
   @discardableResult
   public func advance(by duration: Duration) -> Int64 {
     let (seconds, attoseconds) = duration.components
@@ -103,7 +103,7 @@ import Synchronization
       ).newValue)
   }
 
-  /// Sets it to a time of its own, as somebody with a settings panel would.
+  /// Sets the clock to a time, as a change of the system time does.
   public func set(to milliseconds: Int64) {
     unsafe word.pointee.store(Self.stored(milliseconds), ordering: .sequentiallyConsistent)
   }

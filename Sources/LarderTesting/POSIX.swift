@@ -2,23 +2,23 @@
 // Copyright 2026 the Larder authors. Licensed under Apache-2.0.
 // SPDX-License-Identifier: Apache-2.0
 
-// The few calls of libc the harness makes, each once. Processes, files and histories stand beside
-// the library, not on it: a harness that ran through the code under test would fail together with
-// it. Only the temporary store, the clock a store takes and the fault plans know the library.
+// The calls of libc that the kit makes, each in one place. Processes, files and histories do not use
+// the library: a test kit that used the code under test would fail together with it. Only the
+// temporary store, the clock of a store and the fault plans use the library.
 
 #if canImport(Darwin)
   import Darwin
 #else
-  // `environ` is a global variable, which the compiler cannot know nobody writes.
+  // The compiler cannot prove that no code writes the global variable `environ`.
   @unsafe @preconcurrency import Glibc
 #endif
 
 /// libc, retried after signals, with errors thrown.
 enum POSIX {
-  /// Both ends of a pipe, not inherited by children.
+  /// Creates a pipe whose ends children do not inherit.
   ///
-  /// `pipe2` is hidden behind a feature macro, so there is a moment in which another thread's child
-  /// could inherit the ends and keep them open. ``SpawnedProcess`` excludes that with a lock.
+  /// A feature macro hides `pipe2`, so for a short time another thread's child could inherit the ends
+  /// and keep them open. ``SpawnedProcess`` excludes that with a lock.
   static func pipe() throws(SystemCallError) -> (readEnd: Int32, writeEnd: Int32) {
     var ends: [Int32] = [-1, -1]
     #if canImport(Darwin)
@@ -31,7 +31,8 @@ enum POSIX {
     return (ends[0], ends[1])
   }
 
-  /// Opens a file, created with mode 0600 if `flags` ask for it. Children do not inherit it.
+  /// Opens a file, or creates it with mode 0600 if `flags` contain `O_CREAT`. Children do not inherit
+  /// it.
   static func open(_ path: String, _ flags: Int32) throws(SystemCallError) -> Int32 {
     #if canImport(Darwin)
       let descriptor = unsafe Darwin.open(path, flags | O_CLOEXEC, 0o600)
@@ -47,9 +48,9 @@ enum POSIX {
     if fcntl(descriptor, F_SETFL, O_NONBLOCK) < 0 { throw failure("fcntl") }
   }
 
-  /// Waits until one of `events` happens or `deadline` has passed, and says which happened.
+  /// Waits until one of `events` occurs or `deadline` passes, and returns the events that occurred.
   ///
-  /// `POLLHUP` is always waited for; with no events it is all that is waited for.
+  /// The events always include `POLLHUP`.
   static func poll(
     _ descriptor: Int32, _ events: Int32, until deadline: ContinuousClock.Instant
   ) throws(SystemCallError) -> Int32 {
@@ -68,7 +69,7 @@ enum POSIX {
     }
   }
 
-  /// The bytes there are, `[]` at the end of the file, `nil` when nothing has arrived yet.
+  /// Returns the available bytes, an empty array at the end of the file, or `nil` if there are none yet.
   static func read(_ descriptor: Int32, limit: Int = 32_768) throws(SystemCallError) -> [UInt8]? {
     while true {
       var count = 0
@@ -86,7 +87,7 @@ enum POSIX {
     }
   }
 
-  /// Writes what fits now and returns how many bytes that were.
+  /// Writes the bytes that fit now and returns their number.
   static func write(
     _ bytes: ArraySlice<UInt8>, to descriptor: Int32
   ) throws(SystemCallError) -> Int {
@@ -104,7 +105,7 @@ enum POSIX {
     }
   }
 
-  /// Everything in a file from its beginning, without moving its offset.
+  /// Returns the contents of a file without moving its offset.
   static func contents(_ descriptor: Int32) throws(SystemCallError) -> [UInt8] {
     var bytes: [UInt8] = []
     while true {
@@ -120,7 +121,8 @@ enum POSIX {
     }
   }
 
-  /// A file without a name, not inherited by children: gone with its last descriptor.
+  /// Creates a file without a name, which is removed with its last descriptor. Children do not inherit
+  /// it.
   static func anonymousFile() throws(SystemCallError) -> Int32 {
     var template = Array("\(temporaryRoot())/larder-XXXXXX".utf8CString)
     let descriptor = unsafe template.withUnsafeMutableBufferPointer { buffer in
@@ -132,14 +134,14 @@ enum POSIX {
     return descriptor
   }
 
-  /// Where temporary files belong: `$TMPDIR`, else `/tmp`.
+  /// The directory of temporary files: `$TMPDIR`, else `/tmp`.
   static func temporaryRoot() -> String {
     var root = environmentValue("TMPDIR") ?? ""
     while root.count > 1 && root.hasSuffix("/") { root.removeLast() }
     return root.isEmpty ? "/tmp" : root
   }
 
-  /// The value of an environment variable, or `nil`.
+  /// Returns the value of an environment variable, or `nil` if it is not set.
   static func environmentValue(_ name: String) -> String? {
     unsafe getenv(name).map { unsafe String(cString: $0) }
   }
@@ -159,7 +161,7 @@ enum POSIX {
     return entries
   }
 
-  /// The time since some moment before this system's start, the same for all its processes.
+  /// The time of a clock that all processes of this system share.
   static func monotonicNanoseconds() -> UInt64 {
     var time = timespec()
     _ = unsafe clock_gettime(CLOCK_MONOTONIC, &time)
@@ -170,7 +172,7 @@ enum POSIX {
     SystemCallError(call: call, errno: errno)
   }
 
-  /// Rounded up, so that a wait never ends a moment before its deadline and then spins.
+  /// Rounded up, so that a wait does not end shortly before its deadline and then spin.
   private static func milliseconds(until deadline: ContinuousClock.Instant) -> Int32 {
     let left = ContinuousClock.now.duration(to: deadline)
     if left <= .zero { return 0 }

@@ -10,21 +10,20 @@
   internal import Glibc
 #endif
 
-/// The other end of a ``ChildProcess``: how a worker speaks with the test that started it.
+/// The connection of a worker to the test that started it with ``ChildProcess``.
 ///
 /// ```swift
 /// while let line = ParentProcess.nextLine() {
 ///   try cache.setValue(line, forKey: "newest")
-///   ParentProcess.send("stored \(line)")     // acknowledged: must survive whatever comes
+///   ParentProcess.send("stored \(line)")     // acknowledged: must survive a kill
 /// }
 /// ```
 ///
-/// Do not mix it with `print`, which keeps what it is given until its buffer is full.
+/// Do not mix it with `print`, which writes only when its buffer is full.
 public enum ParentProcess {
-  /// Writes one line, at once and whole. Lines of several threads do not mix while they are
-  /// shorter than a page.
+  /// Writes one line at once. Lines of several threads that are shorter than a page do not mix.
   ///
-  /// A parent that has gone is not an error: the next ``nextLine()`` tells.
+  /// The call does not fail if the parent has exited; the next ``nextLine()`` returns `nil` then.
   public static func send(_ line: String) {
     var rest = Array("\(line)\n".utf8)[...]
     while !rest.isEmpty, let count = try? POSIX.write(rest, to: 1) {
@@ -32,9 +31,9 @@ public enum ParentProcess {
     }
   }
 
-  /// The next line, or `nil` when the parent has gone or closed the child's input.
+  /// Returns the next line, or `nil` if the parent has exited or closed the child's input.
   public static func nextLine() -> String? {
-    // At the end of the input `readLine` tries again for ever if some earlier call left EINTR here.
+    // At the end of the input, `readLine` retries forever if an earlier call left EINTR in errno.
     errno = 0
     return readLine(strippingNewline: true)
   }

@@ -5,8 +5,8 @@
 /// A library of `Tests/Shims` that a child process loads before the C library, to change the result or
 /// the timing of system calls.
 ///
-/// The C compiler of the system builds it into a directory of the caller's. Tests with a shim are
-/// skipped where there is none: `.enabled(if: PreloadShim.isAvailable, PreloadShim.reason)`.
+/// The C compiler of the system builds it into a directory of the caller. Without a compiler, tests
+/// with a shim are skipped: `.enabled(if: PreloadShim.isAvailable, PreloadShim.reason)`.
 package struct PreloadShim: Sendable {
   /// The path of the built library.
   package let path: String

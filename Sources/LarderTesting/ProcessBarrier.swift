@@ -2,21 +2,21 @@
 // Copyright 2026 the Larder authors. Licensed under Apache-2.0.
 // SPDX-License-Identifier: Apache-2.0
 
-// Processes that should collide must start together. No clock and no shared memory is needed: each
-// child says it is ready and blocks in a read; when all have said so, all are told to go. The
-// distance between the first and the last start is the time of a few small writes.
+// Processes that should collide must start together. Each child writes that it is ready and blocks in
+// a read; when all are ready, the parent writes to all of them. The time between the first and the
+// last start is that of a few small writes.
 
-/// A start of several processes at the same moment.
+/// A barrier that starts several processes at the same time.
 ///
 /// ```swift
 /// let workers = try (0..<4).map { try TestExecutable("worker").start(["\($0)"]) }
-/// try Rendezvous.release(workers)
+/// try ProcessBarrier.release(workers)
 ///
 /// // in the worker, when it has opened what it needs
-/// guard Rendezvous.arrive() else { exit(0) }
+/// guard ProcessBarrier.arrive() else { exit(0) }
 /// ```
 public enum ProcessBarrier {
-  /// The line by which a child says that it is ready.
+  /// The line by which a child reports that it is ready.
   public static let ready = "ready"
   /// The line it waits for.
   public static let go = "go"
@@ -38,7 +38,7 @@ public enum ProcessBarrier {
     for child in children { try child.send(go) }
   }
 
-  /// The child's side: says it is ready, and returns when it may go.
+  /// Reports in the child that it is ready, and returns when all processes may continue.
   ///
   /// - Returns: `false` if the parent has gone instead. There is nothing to do then but exit.
   public static func arrive() -> Bool {

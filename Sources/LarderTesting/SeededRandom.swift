@@ -2,24 +2,24 @@
 // Copyright 2026 the Larder authors. Licensed under Apache-2.0.
 // SPDX-License-Identifier: Apache-2.0
 
-// Numbers that only look random: the same seed gives the same test. The generator is xoshiro256**
+// Pseudorandom numbers: the same seed gives the same test. The generator is xoshiro256**
 // (Blackman and Vigna, 2018), its state filled by SplitMix64 as its authors advise. Both are pinned
-// by published outputs in the tests, because a seed in a bug report must mean the same next year.
+// by published outputs in the tests, because a seed in a bug report must repeat the same test in later versions.
 
 /// A fast generator whose numbers follow from its seed, on every platform and in every version.
 public struct SeededRandom: RandomNumberGenerator, Sendable {
   private var state: (UInt64, UInt64, UInt64, UInt64)
 
-  /// A generator that starts at a number; ``Seed/generator(stream:)`` is the usual way.
+  /// Creates a generator from a number; usually ``Seed/generator(stream:)`` creates one.
   public init(seed: UInt64) {
     var filler = SplitMix64(state: seed)
     state = (filler.next(), filler.next(), filler.next(), filler.next())
   }
 
-  /// The generator in a known state, which must not be all zero.
+  /// Creates a generator in a known state, which must not be all zero.
   package init(state: (UInt64, UInt64, UInt64, UInt64)) { self.state = state }
 
-  /// The next 64 bits.
+  /// Returns the next 64 bits.
   public mutating func next() -> UInt64 {
     let result = Self.rotate(state.1 &* 5, by: 7) &* 9
     let shifted = state.1 << 17
@@ -32,12 +32,12 @@ public struct SeededRandom: RandomNumberGenerator, Sendable {
     return result
   }
 
-  /// `true` in `percent` of a hundred calls.
+  /// Returns `true` with a probability of `percent`.
   public mutating func chance(_ percent: Int) -> Bool {
     Int.random(in: 0..<100, using: &self) < percent
   }
 
-  /// As many random bytes.
+  /// Returns random bytes.
   public mutating func bytes(_ count: Int) -> [UInt8] {
     (0..<count).map { _ in UInt8(truncatingIfNeeded: next()) }
   }
@@ -47,7 +47,7 @@ public struct SeededRandom: RandomNumberGenerator, Sendable {
   }
 }
 
-/// The generator that fills another's state, and mixes seeds.
+/// The generator that initialises another one's state, and derives seeds.
 package struct SplitMix64: RandomNumberGenerator, Sendable {
   private var state: UInt64
 
@@ -62,7 +62,7 @@ package struct SplitMix64: RandomNumberGenerator, Sendable {
   }
 }
 
-/// Where a random test starts; prints as what has to be set to repeat it.
+/// The seed of a random test. Its description is the setting that repeats the test.
 ///
 /// ```swift
 /// let seed = Seed.announce()          // LARDER_SEED=0x5bd1e995 (myTest()), on standard error
@@ -76,16 +76,16 @@ public struct Seed: Hashable, Sendable, CustomStringConvertible {
   /// The number.
   public let value: UInt64
 
-  /// A seed that is known already.
+  /// Creates a seed from a number.
   public init(_ value: UInt64) { self.value = value }
 
-  /// What to set to repeat the test: `LARDER_SEED=0x…`.
+  /// The setting that repeats the test: `LARDER_SEED=0x…`.
   public var description: String { "\(Self.variable)=0x\(String(value, radix: 16))" }
 
-  /// The seed of this run, said on standard error before it is used: a test that hangs or crashes
-  /// has told its seed already.
+  /// Returns the seed of this run and prints it to standard error, so that the seed of a test that
+  /// hangs or crashes is known.
   ///
-  /// It is taken from `LARDER_SEED` if that is set, and new otherwise.
+  /// The seed is the value of `LARDER_SEED` if that is set, and a new one otherwise.
   public static func announce(_ name: String = #function) -> Seed {
     let seed = given() ?? Seed(UInt64.random(in: 1 ... .max))
     let line = "\(seed) (\(name))\n"
@@ -93,21 +93,21 @@ public struct Seed: Hashable, Sendable, CustomStringConvertible {
     return seed
   }
 
-  /// A generator for this seed. Different streams have nothing to do with each other.
+  /// Returns a generator for this seed. Different streams are independent.
   public func generator(stream: UInt64 = 0) -> SeededRandom {
     SeededRandom(seed: derived(stream).value)
   }
 
-  /// The seed of a part of the test: of a trial, a process, a thread. Part 0 is the seed itself.
+  /// Returns the seed of a part of the test: a trial, a process or a thread. Part 0 is the seed itself.
   public func derived(_ part: UInt64) -> Seed {
     if part == 0 { return self }
     var mixer = SplitMix64(state: part)
     return Seed(value ^ mixer.next())
   }
 
-  /// The seeds of `count` trials, the first of which is this seed.
+  /// Returns the seeds of `count` trials, the first of which is this seed.
   ///
-  /// Say the trial's seed when it fails: set as `LARDER_SEED` it makes that trial the first one.
+  /// Print the seed of a trial that fails: as `LARDER_SEED` it makes that trial the first one.
   ///
   /// ```swift
   /// for trial in Seed.announce().trials(1000) {

@@ -10,7 +10,7 @@ import Synchronization
   import Glibc
 #endif
 
-/// What `posix_spawn` leaves behind: an identifier and this process's ends of the pipes.
+/// A spawned process: its identifier and this process's ends of the pipes.
 struct SpawnedProcess {
   let processIdentifier: Int32
   let input: Int32
@@ -62,8 +62,8 @@ struct SpawnedProcess {
     }
   }
 
-  /// A child that died must be an error of `write`, not the end of this process. Children get the
-  /// default back.
+  /// Ignores SIGPIPE: a write to a child that has exited must fail, and not end this process. Children
+  /// get the default action.
   private static let ignoreBrokenPipes: Void = {
     _ = signal(SIGPIPE, SIG_IGN)
   }()
@@ -103,7 +103,7 @@ struct SpawnedProcess {
       throw SystemCallError(call: "posix_spawn_file_actions_addchdir_np", errno: ENOSYS)
     }
 
-    // A child starts with no signal blocked and none ignored, whatever the test runner did.
+    // A child starts with no signal blocked or ignored, independent of the test runner.
     _ = unsafe posix_spawnattr_init(&attributes)
     defer { _ = unsafe posix_spawnattr_destroy(&attributes) }
     var none = sigset_t()
@@ -159,7 +159,7 @@ struct SpawnedProcess {
   }
 }
 
-/// `kill(2)`, which inside ``ChildProcess`` would be its own method.
+/// `kill(2)`, which a method of ``ChildProcess`` shadows there.
 func signalProcess(_ identifier: Int32, _ signal: Int32) -> Int32 {
   kill(identifier, signal)
 }

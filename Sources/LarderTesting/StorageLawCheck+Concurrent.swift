@@ -5,12 +5,12 @@
 internal import LarderSystem
 import Synchronization
 
-// A value of these laws tells whose it is: the number of its key and a sequence number in each of
-// its words, in a length that follows from the sequence. Whatever is mixed of two shows.
+// A value of these laws contains the number of its key and a sequence number in each of its words, and
+// its length follows from the sequence number. A mixture of two values is detected.
 
 extension StorageLawCheck {
   private static let threadCount = 4
-  /// However fast a storage is, threads have to meet in it.
+  /// The number of operations, large enough that threads of a fast storage overlap.
   private static let leastTime = Duration.milliseconds(50)
 
   func concurrentWritersLoseNothing() async throws {
@@ -22,7 +22,7 @@ extension StorageLawCheck {
         let number = written[thread].count
         written[thread].add()
         try await storage.set("\(thread)/\(number)", value(thread, number))
-        // What one has, another one's writing must not take away.
+        // A thread's writes must not remove the values of another thread.
         if number % 3 == 2 { try await storage.remove("\(thread)/\(number - 1)") }
         let earlier = number / 2
         let isThere = earlier % 3 != 1 || earlier + 1 > number
@@ -82,7 +82,7 @@ extension StorageLawCheck {
     }
   }
 
-  /// All threads count in one key, and each in one of its own.
+  /// All threads increment one key, and each increments another one.
   func concurrentUpdatesLoseNothing() async throws {
     guard let update = storage.update else { return }
     let rounds = max(storage.operations / 8, 5)
@@ -134,12 +134,12 @@ extension StorageLawCheck {
     }
     throw LawFailure(
       message: """
-        The key \(quoted(name)) was read as \(described(found)), which nobody ever stored for it.
+        The key \(quoted(name)) was read as \(described(found)), which was never stored for it.
         """)
   }
 
-  /// Runs `body` on several threads that start together. The first error of the first of them that
-  /// failed is thrown when all have ended.
+  /// Runs `body` on several threads that start together. When all have ended, throws the error of the
+  /// first thread that failed.
   private func sideBySide(
     _ body: @escaping @Sendable (_ thread: Int) async throws -> Void
   ) throws {

@@ -4,7 +4,7 @@
 
 /// One law, checked against one storage.
 struct StorageLawCheck {
-  /// The law does not hold, and how.
+  /// The violation of the law.
   struct LawFailure: Error {
     let message: String
   }
@@ -33,7 +33,7 @@ struct StorageLawCheck {
     try await storage.removeAll()
   }
 
-  // MARK: One after the other
+  // MARK: Sequential laws
 
   private mutating func whatIsSetIsRead() async throws {
     var stored: [(key: String, value: [UInt8])] = []
@@ -87,7 +87,7 @@ struct StorageLawCheck {
   private mutating func removeAllRemovesAll() async throws {
     let names = (0..<50).map { "key \($0)" } + storage.hostileKeys
     for key in names { try await storage.set(key, randomValue()) }
-    // Also what was read lately, which a cache may hold elsewhere.
+    // Also recently read values, which a cache may store elsewhere.
     for key in names.prefix(20) { _ = try await storage.get(key) }
     try await storage.removeAll()
     for key in names { try await expect(nil, for: key, "set before everything was removed") }
@@ -227,7 +227,7 @@ struct StorageLawCheck {
     }
   }
 
-  /// Eight at a time: there are megabytes of them, also in builds without optimisation.
+  /// Eight at a time: there are megabytes of them, also in unoptimised builds.
   private mutating func randomBytes(_ count: Int) -> [UInt8] {
     unsafe [UInt8](unsafeUninitializedCapacity: (count + 7) & ~7) { buffer, initialized in
       let bytes = UnsafeMutableRawBufferPointer(buffer)

@@ -6,15 +6,15 @@ public import Foundation
 public import LarderStorage
 
 extension StorageLaws {
-  /// The laws of a storage of the algebra, one's own or a composition.
+  /// Creates the laws of a storage of the algebra: a custom one or a composition.
   ///
   /// ```swift
   /// let mine = MyStorage().mapKeys(to: String.self) { MyKey($0) }
   /// #expect(await StorageLaws(mine).violations() == [])
   /// ```
   ///
-  /// The storage must be able to remove. Whether it can list its keys or update is found out; what it
-  /// cannot do is not judged. A storage over a Swift dictionary of `String` cannot keep
+  /// The storage must support removal. Support for listing keys and for updates is detected; laws of
+  /// unsupported operations are skipped. A storage over a Swift dictionary of `String` violates
   /// ``Law/canonicallyEqualKeysAreTwo``.
   public init(_ storage: some StorageProtocol<String, Data>) {
     let storage: Storage<String, Data> = storage.asStorage()
@@ -35,7 +35,7 @@ extension StorageLaws {
     }
   }
 
-  /// The laws of a storage's synchronous form.
+  /// Creates the laws of a synchronous storage.
   public init(_ storage: SyncStorage<String, Data>) {
     self.init(
       get: { try storage.value(forKey: $0).map { Array($0) } },

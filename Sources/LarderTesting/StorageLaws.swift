@@ -4,10 +4,9 @@
 
 internal import LarderSystem
 
-/// What must hold for anything that stores values by key, as a check of one's own storage.
+/// The laws of storages of values by key, as a check of a custom storage.
 ///
-/// A storage is described by closures over text keys and bytes; whatever it stores in truth, the
-/// closures convert:
+/// Closures over string keys and bytes describe the storage, and convert its keys and values:
 ///
 /// ```swift
 /// let laws = StorageLaws(
@@ -18,27 +17,26 @@ internal import LarderSystem
 /// #expect(await laws.violations() == [])
 /// ```
 ///
-/// Violations are values, so that it works under every test framework. Each says which law was
-/// broken, how, and the seed that breaks it again. Give the laws a storage of its own: everything
-/// in it is removed, again and again. It must have room for some megabytes; what evicts or expires
-/// earlier breaks the laws.
+/// Violations are values, so the check works under every test framework. Each names the law, the
+/// observed behaviour, and the seed that repeats it. Pass a storage without other contents: the check
+/// removes all values repeatedly. It must have room for some megabytes; a storage that evicts or
+/// expires values earlier violates the laws.
 public struct StorageLaws: Sendable {
-  /// The bytes of a key, or `nil` when there are none.
+  /// Reads the bytes of a key, or `nil` if it has none.
   public var get: @Sendable (_ key: String) async throws -> [UInt8]?
-  /// Stores bytes. When it returns, reading gives them.
+  /// Stores bytes. After it returns, reads return them.
   public var set: @Sendable (_ key: String, _ value: [UInt8]) async throws -> Void
-  /// Removes a key; without effect when there is none.
+  /// Removes a key. It has no effect if the key does not exist.
   public var remove: @Sendable (_ key: String) async throws -> Void
   /// Removes every key.
   public var removeAll: @Sendable () async throws -> Void
-  /// All keys, in any order; `nil` if the storage cannot tell.
+  /// Lists all keys in any order, or `nil` if the storage cannot list them.
   public var keys: (@Sendable () async throws -> [String])?
-  /// Whether there is a value for a key; `nil` if the storage cannot tell otherwise than by
-  /// reading.
+  /// Returns whether a key has a value, or `nil` if the storage has no such operation.
   public var contains: (@Sendable (_ key: String) async throws -> Bool)?
 
-  /// Changes the bytes of a key such that nothing comes in between; `nil` if the storage cannot.
-  /// `nil` is no value, before and after.
+  /// Changes the bytes of a key atomically, or `nil` if the storage has no such operation. In the
+  /// closure, `nil` is the absence of a value.
   public var update:
     (
       @Sendable (
@@ -46,14 +44,15 @@ public struct StorageLaws: Sendable {
       ) async throws -> Void
     )?
 
-  /// Keys that storages confuse. Remove what a storage refuses by design; add what it may confuse.
+  /// Keys that storages confuse. Remove keys that the storage rejects by design; add keys that it may
+  /// confuse.
   public var hostileKeys = StorageLaws.defaultHostileKeys
-  /// The size of the largest value, 1 MiB unless set. Smaller ones are tried in any case.
+  /// The size of the largest value in bytes; 1 MiB by default. Smaller ones are always tested.
   public var largestValue = 1 << 20
-  /// The length of the random sequence, and of what each thread does in the concurrent laws.
+  /// The number of operations of the random sequence, and of each thread in the concurrent laws.
   public var operations = 400
 
-  /// Describes a storage. Closures that do not wait serve as well as those that do.
+  /// Creates the laws of a storage. The closures may be synchronous or asynchronous.
   public init(
     get: @escaping @Sendable (_ key: String) async throws -> [UInt8]?,
     set: @escaping @Sendable (_ key: String, _ value: [UInt8]) async throws -> Void,
@@ -70,40 +69,40 @@ public struct StorageLaws: Sendable {
     self.contains = contains
   }
 
-  /// A law that does not hold for a storage.
+  /// A violation of a law.
   public struct Violation: Sendable, Hashable, CustomStringConvertible {
     /// The law.
     public let law: Law
-    /// What was done and what came of it, in a sentence or two.
+    /// The operations and the observed behaviour, in a sentence or two.
     public let message: String
-    /// The seed that repeats it, as `LARDER_SEED` or as an argument.
+    /// The seed that repeats the violation, as `LARDER_SEED` or as an argument.
     public let seed: Seed
 
-    /// All of it, in one line.
+    /// The violation in one line.
     public var description: String { "\(law): \(message) (\(seed))" }
   }
 
-  /// Checks the storage, and returns how it breaks the laws: at most one violation of each.
+  /// Checks the storage and returns the violations, at most one of each law.
   ///
-  /// The concurrent laws run on four threads of their own; nothing waits on a thread of Swift's
-  /// pool but what the closures themselves do there.
+  /// The concurrent laws run on four additional threads; only the closures themselves may wait on a
+  /// thread of Swift's cooperative pool.
   ///
   /// - Parameters:
-  ///   - laws: Those that are to hold, in their order; all of them unless given.
-  ///   - seed: Where the random keys and values start; announced on standard error if not given.
+  ///   - laws: The laws to check, in this order; all by default.
+  ///   - seed: The seed of the random keys and values, or `nil` for a new one, which is printed to
+  ///     standard error.
   public func violations(
     of laws: [Law] = Law.allCases, seed: Seed? = nil
   ) async -> [Violation] {
     await withCheckedContinuation { continuation in
-      // Nobody joins it: it ends by itself when it has resumed the caller.
+      // It is not joined: it ends after it has resumed the caller.
       _ = JoinableThread { continuation.resume(returning: check(laws, seed: seed)) }
     }
   }
 
-  /// Checks the storage on the calling thread, which waits, for tests that are not asynchronous.
+  /// Checks the storage and blocks the calling thread, for synchronous tests.
   ///
-  /// For closures that must not need this thread: nothing of the main actor, when this is the main
-  /// thread.
+  /// The closures must not need the calling thread, for example the main actor on the main thread.
   public func waitForViolations(of laws: [Law] = Law.allCases, seed: Seed? = nil) -> [Violation] {
     check(laws, seed: seed)
   }
@@ -128,37 +127,36 @@ public struct StorageLaws: Sendable {
 }
 
 extension StorageLaws {
-  /// A law. Each stands by itself and begins with an empty storage.
+  /// A law. The check of each law is independent and starts with an empty storage.
   public enum Law: String, Sendable, Hashable, CaseIterable, CustomStringConvertible {
-    /// What is set is read, and what is not set is not there.
+    /// A stored value is read, and a key that was never set has none.
     case whatIsSetIsRead
-    /// Of several values of a key the last one is read.
+    /// A read returns the last of several values of a key.
     case theLastSetWins
-    /// A removed key is gone, no other is, and it can be set again.
+    /// A removal removes one key only, which can be set again.
     case removingRemoves
-    /// After `removeAll` there is nothing, and the storage works on.
+    /// After `removeAll` the storage is empty and still works.
     case removeAllRemovesAll
-    /// `keys` gives the keys that are there, each once. Needs ``StorageLaws/keys``.
+    /// `keys` lists the existing keys, each once. Needs ``StorageLaws/keys``.
     case keysAreExact
-    /// `contains` says what reading says. Needs ``StorageLaws/contains``.
+    /// `contains` agrees with reads. Needs ``StorageLaws/contains``.
     case containsAgreesWithGet
-    /// Different keys have different values, however similar they are.
+    /// Different keys have different values, even if the keys are similar.
     case distinctKeysNeverMeet
-    /// Keys that differ in their bytes are two keys, also where Swift's `==` calls them equal: in
-    /// Unicode normalisation. A storage over a Swift dictionary of `String` cannot keep it.
+    /// Keys with different bytes are two keys, even if Swift's `==` treats them as equal (Unicode
+    /// normalisation). A storage over a Swift dictionary of `String` violates this law.
     case canonicallyEqualKeysAreTwo
-    /// Values of all sizes come back as they were, from none to 1 MB.
+    /// Values of all sizes, from empty to 1 MB, are read unchanged.
     case valuesOfAnySizeComeBack
-    /// A random sequence of operations does what it does to a dictionary.
+    /// A random sequence of operations has the same effect as on a dictionary.
     case randomOperationsFollowADictionary
-    /// Threads that write different keys at the same time lose nothing of each other.
+    /// Concurrent writes of different keys all take effect.
     case concurrentWritersLoseNothing
-    /// A reader sees whole values of its key only, and never an older one after a newer one, while
-    /// others write.
+    /// During concurrent writes, a reader sees only complete values of its key, and never an older one
+    /// after a newer one.
     case concurrentReadersSeeWholeValues
 
-    /// Threads that change one key at the same time, each what it found, lose no change. Needs
-    /// ``StorageLaws/update``.
+    /// Concurrent updates of one key all take effect. Needs ``StorageLaws/update``.
     case concurrentUpdatesLoseNothing
 
     /// The law's name, as words.
@@ -168,7 +166,7 @@ extension StorageLaws {
       }
     }
 
-    /// Whatever laws are checked, each has the same random numbers.
+    /// Each law has the same random numbers, independent of the other checked laws.
     fileprivate var stream: UInt64 { UInt64(Law.allCases.firstIndex(of: self)!) }
   }
 

@@ -2,10 +2,11 @@
 // Copyright 2026 the Larder authors. Licensed under Apache-2.0.
 // SPDX-License-Identifier: Apache-2.0
 
-/// Another boot of the system than the present one, for child processes: with the preload shim
-/// `boot_id` they read its identifier instead of the kernel's.
+/// A simulated boot of the system for child processes: with the preload shim `boot_id` they read its
+/// identifier instead of the kernel's.
 package final class SystemBoot: Sendable {
-  /// What makes a child process, and its children, run on this boot. Valid as long as this object.
+  /// The environment with which a child process and its children run on this boot. It is valid for
+  /// the lifetime of this object.
   package let environment: [String: String]
   // Not in memory: such a directory may refuse to run code.
   private let directory: TemporaryDirectory

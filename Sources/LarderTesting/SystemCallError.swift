@@ -8,14 +8,14 @@
   import Glibc
 #endif
 
-/// A system call of the kit itself that failed: which one, and what the system said.
+/// A failed system call of the test kit.
 public struct SystemCallError: Error, Sendable, Hashable, CustomStringConvertible {
-  /// The call's C name, with the file it was about if there is one.
+  /// The C name of the call, with its file if it has one.
   public let call: String
-  /// The system's error number.
+  /// The error number.
   public let errno: Int32
 
-  /// A sentence for a test's log.
+  /// The failure in a sentence.
   public var description: String {
     let text = unsafe strerror(errno).map { unsafe String(cString: $0) } ?? "unknown"
     return "\(call) failed: \(text) (errno \(errno))"

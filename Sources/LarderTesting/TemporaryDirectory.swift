@@ -8,16 +8,15 @@
   import Glibc
 #endif
 
-/// A directory that is fresh, private, and gone with everything in it when this value goes.
+/// A new private directory, which is removed with its contents at the end of this value's lifetime.
 ///
-/// It stands in `$TMPDIR`, or in `/tmp`. Children that still use it see their files vanish, so end
-/// them first. Keep the value, not only its ``path``: the path alone keeps nothing alive. Where
-/// that is easily forgotten, use `withTemporaryDirectory(_:)`.
+/// It is created in `$TMPDIR`, or in `/tmp`. End children that use it first. Keep the value, not only
+/// its ``path``, which does not extend the lifetime, or use `withTemporaryDirectory(_:)`.
 public final class TemporaryDirectory: Sendable {
-  /// Its absolute path.
+  /// The absolute path.
   public let path: String
 
-  /// Makes the directory, mode 0700.
+  /// Creates the directory with mode 0700.
   public init() throws(SystemCallError) {
     var template = Array("\(POSIX.temporaryRoot())/larder-XXXXXX".utf8CString)
     let made = unsafe template.withUnsafeMutableBufferPointer { buffer in
@@ -27,13 +26,13 @@ public final class TemporaryDirectory: Sendable {
     path = made
   }
 
-  /// The path of something in it. Nothing is created.
+  /// Returns the path of a name in the directory. The call creates no file.
   public func appending(_ name: String) -> String { "\(path)/\(name)" }
 
   deinit { TestFiles.removeAll(path) }
 }
 
-/// Runs `body` with the path of a fresh directory, which is removed afterwards.
+/// Runs `body` with the path of a new directory, which is removed afterwards.
 public func withTemporaryDirectory<Result: ~Copyable>(
   _ body: (_ path: String) throws -> Result
 ) throws -> Result {
@@ -41,7 +40,7 @@ public func withTemporaryDirectory<Result: ~Copyable>(
   return try withExtendedLifetime(directory) { try body(directory.path) }
 }
 
-/// Runs `body` with the path of a fresh directory, which is removed afterwards.
+/// Runs `body` with the path of a new directory, which is removed afterwards.
 public func withTemporaryDirectory<Result>(
   _ body: (_ path: String) async throws -> Result
 ) async throws -> Result {

@@ -5,27 +5,27 @@
 public import Larder
 import Synchronization
 
-/// A store in a fresh directory, which is gone when the test is over.
+/// A store in a new directory, which is removed at the end of the test.
 ///
 /// ```swift
 /// let temporary = try TemporaryStore(StoreOptions(budget: .megabytes(16)))
 /// let cache = PersistentCache<String, Int>(storage: temporary.store)
 /// let worker = try TestExecutable("worker").start([temporary.path])
-/// // … what the test does, kills included …
+/// // … the test, including kills …
 /// try temporary.verifyAndClose()
 /// ```
 ///
-/// Files are removed with the last reference to it: keep it, not only its ``path``, for as long as
-/// children use the store. Any number may be used at the same time.
+/// The files are removed when the last reference is released: keep the object, not only its ``path``,
+/// while children use the store. Any number can exist at the same time.
 public final class TemporaryStore: Sendable {
-  /// The checks of a store that did not end well, and what they found.
+  /// The error of a store that verification found inconsistent.
   public struct VerificationFailure: Error, Sendable, Hashable, CustomStringConvertible {
-    /// The store's directory, which is removed with the ``TemporaryStore``.
+    /// The directory of the store, which is removed with the ``TemporaryStore``.
     public let path: String
-    /// What ``/LarderEngine/SharedStore/verify(progress:)`` found.
+    /// The findings of `SharedStore.verify(progress:)`.
     public let findings: [StoreFinding]
 
-    /// All findings, one a line.
+    /// The findings, one per line.
     public var description: String {
       "The store at \(path) is not sound:" + findings.map { "\n  \($0)" }.joined()
     }
@@ -39,12 +39,12 @@ public final class TemporaryStore: Sendable {
   private let directory: TemporaryDirectory
   private let state: Mutex<State>
 
-  /// The store's directory, for child processes: `SharedStore(at: path)`.
+  /// The directory of the store, for child processes: `SharedStore(at: path)`.
   public let path: String
 
-  /// Makes the directory and opens a store in it.
+  /// Creates the directory and opens a store in it.
   ///
-  /// - Throws: ``SystemCallError`` when there is no room for temporary files; `StoreError`.
+  /// - Throws: ``SystemCallError`` if the directory cannot be created; `StoreError`.
   public init(_ options: StoreOptions = StoreOptions()) throws {
     directory = try TemporaryDirectory()
     path = directory.appending("store")
@@ -53,38 +53,37 @@ public final class TemporaryStore: Sendable {
 
   deinit { state.withLock { $0.store.close() } }
 
-  /// The open handle: the first one, or what ``reopen(_:)`` made last.
+  /// The open handle: the first one, or the last one of ``reopen(_:)``.
   public var store: SharedStore { state.withLock { $0.store } }
 
-  /// The path of something beside the store (a log, a clock, a history), removed with it.
+  /// Returns a path next to the store (for a log, a clock, a history), which is removed with it.
   public func appending(_ name: String) -> String { directory.appending(name) }
 
-  /// Closes the store and opens it again, as the next start of a program would.
+  /// Closes the store and reopens it, as a restart of a program does.
   ///
   /// The files are closed only if no other handle of this process is open. Caches over the old
-  /// handle fail with the code `closed` from now on: make new ones.
+  /// handle then throw errors with the code `closed`: create new ones.
   ///
-  /// - Parameter options: Other options than before, which count for later calls too.
-  /// - Throws: `StoreError`; the store stays closed then.
+  /// - Parameter options: New options, which also apply to later calls.
+  /// - Throws: `StoreError`; the store stays closed in that case.
   @discardableResult
   public func reopen(_ options: StoreOptions? = nil) throws -> SharedStore {
     let (old, options) = state.withLock { state in
       if let options { state.options = options }
       return (state.store, state.options)
     }
-    // Outside the lock: the callbacks of the options may ask for the store.
+    // Outside the lock: the callbacks of the options may use the store.
     old.close()
     let new = try SharedStore(at: path, options)
     state.withLock { $0.store = new }
     return new
   }
 
-  /// Waits for what was set, checks every page, every entry and the books, and closes the handle.
+  /// Waits for pending writes, verifies every page, every entry and the counters, and closes the
+  /// handle. A closed store is opened first.
   ///
-  /// Writers of other processes wait meanwhile. A store that was closed is opened for it.
-  ///
-  /// - Throws: ``VerificationFailure`` with the findings, errors and warnings; `StoreError` when the store
-  ///   cannot be checked.
+  /// - Throws: ``VerificationFailure`` with the errors and warnings; `StoreError` if the store cannot be
+  ///   verified.
   /// - Complexity: Reads the whole file.
   public func verifyAndClose() throws {
     let findings: [StoreFinding]

@@ -3,10 +3,9 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Where SwiftPM puts an executable depends on the configuration and on `--scratch-path`, but test
-// bundles and executables of one build always lie in one directory. On Linux a bundle is an
-// executable of its own; on macOS it is `x.xctest/Contents/MacOS/x`, loaded by a helper that lives
-// in the toolchain. So: ask for the file that contains this very code, and look beside it and beside
-// its enclosing directories.
+// bundles and executables of one build are in one directory. On Linux a bundle is an executable; on
+// macOS it is `x.xctest/Contents/MacOS/x`, loaded by a program of the toolchain. So the search starts
+// at the file that contains this code, in its directory and the enclosing ones.
 
 #if canImport(Darwin)
   import Darwin
@@ -14,39 +13,39 @@
   import Glibc
 #endif
 
-/// An executable of one's own package, built together with the test that asks for it.
+/// An executable of the test's package, built together with the test.
 ///
 /// ```swift
 /// let worker = try TestExecutable("worker").start(environment: plan.environment)
 /// ```
 ///
-/// Let the test target depend on the executable target, so that `swift test` builds both. It is
-/// found in every configuration and scratch path, and in an Xcode build.
+/// The test target must depend on the executable target, so that `swift test` builds both. The
+/// executable is found in every configuration and scratch path, and in an Xcode build.
 public struct TestExecutable: Sendable {
-  /// A product that is not where it should be, and what to build.
+  /// The error of a product that was not found.
   public struct NotFound: Error, CustomStringConvertible {
-    /// What to build, and where it was looked for.
+    /// The command that builds the product, and the searched directories.
     public let description: String
   }
 
-  /// The environment variable naming a directory to look in instead.
+  /// The environment variable with a directory to search instead.
   public static let overrideVariable = "LARDER_PRODUCTS"
 
-  /// The product's name.
+  /// The name of the product.
   public let name: String
-  /// Its absolute path.
+  /// The absolute path.
   public let path: String
 
-  /// The other process of the tests.
+  /// The test worker.
   package static var peer: TestExecutable {
     get throws(NotFound) { try TestExecutable("LarderTestWorker") }
   }
-  /// The command line tool.
+  /// The command-line tool.
   package static var tool: TestExecutable {
     get throws(NotFound) { try TestExecutable("larder") }
   }
 
-  /// The path of the executable that is running: to start more of the same.
+  /// The path of the running executable, to start more processes of it.
   package static var own: String {
     #if canImport(Darwin)
       CommandLine.arguments[0]
@@ -55,7 +54,7 @@ public struct TestExecutable: Sendable {
     #endif
   }
 
-  /// Finds the product `name` beside the running test bundle or executable.
+  /// Finds a product in the directories around the running test bundle or executable.
   ///
   /// - Throws: ``NotFound``, with the command that builds it.
   public init(_ name: String) throws(NotFound) {
@@ -64,7 +63,7 @@ public struct TestExecutable: Sendable {
     try self.init(name, directories: directories)
   }
 
-  /// Finds it in the first of `directories` that has it.
+  /// Finds a product in the first of `directories` that contains it.
   public init(_ name: String, directories: [String]) throws(NotFound) {
     let candidates = directories.map { $0 == "/" ? "/\(name)" : "\($0)/\(name)" }
     guard let path = candidates.first(where: Self.isExecutableFile) else {
@@ -79,7 +78,7 @@ public struct TestExecutable: Sendable {
     self.path = path
   }
 
-  /// Starts it; see ``ChildProcess/init(_:_:environment:workingDirectory:standardError:)``.
+  /// Starts the executable; see ``ChildProcess/init(_:_:environment:workingDirectory:standardError:)``.
   public func start(
     _ arguments: [String] = [], environment: [String: String] = [:],
     workingDirectory: String? = nil, standardError: ChildProcess.StandardError = .inherited
@@ -89,7 +88,8 @@ public struct TestExecutable: Sendable {
       standardError: standardError)
   }
 
-  /// The directory of `path` and the four around it: one for Linux, four for a bundle's depth.
+  /// Returns the directory of `path` and four enclosing ones: one suffices on Linux, a bundle needs
+  /// four.
   package static func enclosingDirectories(of path: String) -> [String] {
     var components = path.split(separator: "/")
     var directories: [String] = []
@@ -106,7 +106,7 @@ public struct TestExecutable: Sendable {
     return unsafe access(path, X_OK) == 0 && information.st_mode & S_IFMT == S_IFREG
   }
 
-  /// The file this code was loaded from.
+  /// The file from which this code was loaded.
   private static func image() -> String {
     #if canImport(Darwin)
       var information = Dl_info()

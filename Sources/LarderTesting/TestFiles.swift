@@ -8,25 +8,25 @@
   import Glibc
 #endif
 
-/// What tests do to files behind the back of whoever has them open: look, damage, cut short.
+/// Changes of files that processes have open: overwrite, truncate, rename.
 ///
 /// ```swift
 /// let file = store.path + "/v1/g-1/data.mdb"
-/// try Files.overwrite([0xFF], at: Files.size(file) / 2, in: file)
+/// try TestFiles.overwrite([0xFF], at: TestFiles.size(file) / 2, in: file)
 /// ```
 public enum TestFiles {
-  /// Whether there is anything, a dangling link included.
+  /// Returns whether a file exists, including a dangling link.
   public static func exists(_ path: String) -> Bool {
     var information = stat()
     return unsafe lstat(path, &information) == 0
   }
 
-  /// The size in bytes.
+  /// Returns the size in bytes.
   public static func size(_ path: String) throws(SystemCallError) -> Int {
     Int(try information(path).st_size)
   }
 
-  /// The permission bits.
+  /// Sets the permission bits.
   package static func mode(_ path: String) throws(SystemCallError) -> Int {
     Int(try information(path).st_mode) & 0o7777
   }
@@ -35,21 +35,21 @@ public enum TestFiles {
     if unsafe chmod(path, mode_t(mode)) != 0 { throw POSIX.failure("chmod") }
   }
 
-  /// Everything in a file.
+  /// Returns the contents of a file.
   public static func contents(of path: String) throws(SystemCallError) -> [UInt8] {
     let descriptor = try POSIX.open(path, O_RDONLY)
     defer { close(descriptor) }
     return try POSIX.contents(descriptor)
   }
 
-  /// Replaces what is in a file, in place; creates it, mode 0600, when there is none.
+  /// Replaces the contents of a file in place, or creates the file with mode 0600.
   public static func write(_ bytes: [UInt8], to path: String) throws(SystemCallError) {
     let descriptor = try POSIX.open(path, O_WRONLY | O_CREAT | O_TRUNC)
     defer { close(descriptor) }
     try write(bytes, to: descriptor)
   }
 
-  /// Overwrites some bytes of an existing file, and nothing else of it.
+  /// Overwrites some bytes of an existing file.
   public static func overwrite(
     _ bytes: [UInt8], at offset: Int, in path: String
   ) throws(SystemCallError) {
@@ -59,7 +59,7 @@ public enum TestFiles {
     try write(bytes, to: descriptor)
   }
 
-  /// Cuts a file short, or lengthens it with zeros.
+  /// Truncates a file, or extends it with zeros.
   public static func truncate(_ path: String, to size: Int) throws(SystemCallError) {
     let descriptor = try POSIX.open(path, O_WRONLY)
     defer { close(descriptor) }
@@ -76,12 +76,12 @@ public enum TestFiles {
     if unsafe symlink(target, path) != 0 { throw POSIX.failure("symlink") }
   }
 
-  /// Renames, replacing what is there.
+  /// Renames a file and replaces the target.
   package static func move(_ path: String, to target: String) throws(SystemCallError) {
     if unsafe rename(path, target) != 0 { throw POSIX.failure("rename") }
   }
 
-  /// The sorted names in a directory, without `.` and `..`; none if it cannot be read.
+  /// Returns the sorted names in a directory without `.` and `..`, or none if it cannot be read.
   public static func names(in path: String) -> [String] {
     guard let directory = unsafe opendir(path) else { return [] }
     defer { unsafe closedir(directory) }
@@ -95,10 +95,10 @@ public enum TestFiles {
     return names.sorted()
   }
 
-  /// Removes a file or a whole tree; links are removed, not followed. Does what it can.
+  /// Removes a file or a tree without following links. Errors are ignored.
   public static func removeAll(_ path: String) {
     if unsafe unlink(path) == 0 || errno == ENOENT { return }
-    // A test may have taken away the permissions. Give them back or nothing inside can go.
+    // A test may have removed the permissions, without which no entry can be deleted.
     _ = unsafe chmod(path, 0o700)
     for name in names(in: path) { removeAll("\(path)/\(name)") }
     _ = unsafe rmdir(path)
