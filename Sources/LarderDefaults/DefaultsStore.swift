@@ -169,10 +169,10 @@ final class DefaultsStore: Sendable {
     // The snapshot is taken before the value, so the value can only be newer.
     let mark = try core.observationMark()
     let encoded = EncodedKey(key)
-    let (snapshot, slot) = try core.withObjectSnapshot("values") { _, view in
+    let (snapshot, slot) = try core.withSnapshot("values") { snapshot in
       (
-        core.observed(view.generation, commitVersion: view.commitVersion, mark: mark),
-        StampSlot.key(hash: space.hash(of: encoded, in: view.generation))
+        core.observed(snapshot.generation, commitVersion: snapshot.commitVersion, mark: mark),
+        StampSlot.key(hash: space.hash(of: encoded, in: snapshot.generation))
       )
     }
     return ObservedVersion(

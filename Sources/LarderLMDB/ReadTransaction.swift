@@ -21,6 +21,12 @@ public struct ReadTransaction: ~Copyable {
     self.isOwned = false
   }
 
+  /// Creates a second value for a transaction. It must not outlive `transaction`, which ends it.
+  package init(lending transaction: borrowing ReadTransaction) {
+    unsafe self.handle = transaction.handle
+    self.isOwned = false
+  }
+
   package init(in environment: borrowing EnvironmentHandle) throws(LMDBError) {
     var created: OpaquePointer?
     let status = environment.waiting {

@@ -16,14 +16,14 @@ extension StoreVerification {
     var bytes: UInt64 = 0
   }
 
-  mutating func checkObjects(_ transaction: borrowing ReadTransaction) throws {
-    let types = try ObjectReading.types(transaction)
+  mutating func checkObjects(_ snapshot: borrowing Snapshot) throws {
+    let types = try ObjectReading.types(snapshot)
     let indexes = Set(types.flatMap { $0.indexes.map(\.number) })
     var found: [UInt32: Found] = [:]
     var keys: UInt64 = 0
-    try checkCatalog(types, transaction)
-    let total = try transaction.statistics(of: generation.objects).entries
-    var cursor = try Cursor(over: generation.objects, in: transaction)
+    try checkCatalog(types, snapshot)
+    let total = try snapshot.transaction.statistics(of: generation.objects).entries
+    var cursor = try Cursor(over: generation.objects, in: snapshot.transaction)
     var more = try cursor.moveToFirst()
     var done = 0
     while more {
@@ -34,7 +34,7 @@ extension StoreVerification {
       {
         let place = "object \(type)/\(sequence)"
         if let cost = try checkObject(
-          cursor.currentValue, type, sequence, place, indexes, &keys, transaction)
+          cursor.currentValue, type, sequence, place, indexes, &keys, snapshot)
         {
           found[type, default: Found()].objects += 1
           found[type, default: Found()].bytes += cost
@@ -45,7 +45,7 @@ extension StoreVerification {
       more = try cursor.moveToNext()
     }
     for type in types where type.movedTo == nil {
-      guard let books = try? ObjectReading.books(type.number, transaction) else { continue }
+      guard let books = try? ObjectReading.books(type.number, snapshot) else { continue }
       let sum = found[type.number] ?? Found()
       if books.count != sum.objects || books.bytes != sum.bytes {
         find(
@@ -53,18 +53,18 @@ extension StoreVerification {
           "its books say \(books.count) objects of \(books.bytes) bytes; there are \(sum.objects) "
             + "of \(sum.bytes)")
       }
-      try checkSample(books, type, transaction)
+      try checkSample(books, type, snapshot)
     }
-    try checkIndexes(indexes, keys: keys, transaction)
-    try checkIDs(transaction)
+    try checkIndexes(indexes, keys: keys, snapshot)
+    try checkIDs(snapshot)
   }
 
   /// Checks that every record of the catalog is readable.
   private mutating func checkCatalog(
-    _ types: [ObjectTypeRecord], _ transaction: borrowing ReadTransaction
+    _ types: [ObjectTypeRecord], _ snapshot: borrowing Snapshot
   ) throws {
     for prefix in ["t:", "m:", "c:"] {
-      var cursor = try Cursor(over: .main, in: transaction)
+      var cursor = try Cursor(over: .main, in: snapshot.transaction)
       var more = try cursor.move(atLeast: Array(prefix.utf8))
       while more {
         let key = cursor.currentKey.copied()
@@ -91,14 +91,14 @@ extension StoreVerification {
   }
 
   /// Checks that every id refers to an object.
-  private mutating func checkIDs(_ transaction: borrowing ReadTransaction) throws {
-    var cursor = try Cursor(over: generation.ids, in: transaction)
+  private mutating func checkIDs(_ snapshot: borrowing Snapshot) throws {
+    var cursor = try Cursor(over: generation.ids, in: snapshot.transaction)
     var more = try cursor.moveToFirst()
     while more {
       let place = cursor.currentInteger
       for item in ObjectFormat.idItems(cursor.currentValue) {
         let key = ObjectFormat.objectKey(type: item.type, sequence: item.sequence)
-        if try transaction.value(forKey: key, in: generation.objects) == nil {
+        if try snapshot.transaction.value(forKey: key, in: generation.objects) == nil {
           find(
             .error, "id \(String(place, radix: 16))",
             "it leads to object \(item.type)/\(item.sequence), which is not there")
@@ -111,7 +111,7 @@ extension StoreVerification {
   /// - Returns: The record's share of the counters, or `nil` if it is damaged.
   private mutating func checkObject(
     _ record: RawSpan, _ type: UInt32, _ sequence: UInt64, _ place: String,
-    _ indexes: Set<UInt32>, _ keys: inout UInt64, _ transaction: borrowing ReadTransaction
+    _ indexes: Set<UInt32>, _ keys: inout UInt64, _ snapshot: borrowing Snapshot
   ) throws -> UInt64? {
     if let item = (try? Record.items(in: record))?.first, let chunks = item.chunks {
       own(chunks: chunks.ids, place)
@@ -120,7 +120,7 @@ extension StoreVerification {
     let content: [UInt8]
     do {
       (header, content) = try ObjectReading.checked(
-        record, type, sequence, generation, transaction)
+        record, type, sequence, snapshot)
     } catch is DamagedObject {
       find(.error, place, "it is damaged")
       return nil
@@ -133,13 +133,13 @@ extension StoreVerification {
       find(.error, place, "its index keys are damaged")
       return nil
     }
-    if try ObjectReading.sequence(type: type, id: id, in: generation, transaction) != sequence {
+    if try ObjectReading.sequence(type: type, id: id, in: snapshot) != sequence {
       find(.error, place, "its id leads to another object, or to none")
     }
     for key in own where indexes.contains(key.index) {
       keys += 1
       let entry = ObjectFormat.indexEntry(key, sequence: sequence)
-      if try transaction.value(forKey: entry, in: generation.indexes) == nil {
+      if try snapshot.transaction.value(forKey: entry, in: generation.indexes) == nil {
         find(.error, place, "a key of index \(key.index) is missing")
       }
     }
@@ -147,11 +147,11 @@ extension StoreVerification {
   }
 
   private mutating func checkIndexes(
-    _ indexes: Set<UInt32>, keys: UInt64, _ transaction: borrowing ReadTransaction
+    _ indexes: Set<UInt32>, keys: UInt64, _ snapshot: borrowing Snapshot
   ) throws {
     var count: UInt64 = 0
     for index in indexes {
-      try ObjectReading.scanIndex(index, in: generation, transaction) { _, _ in
+      try ObjectReading.scanIndex(index, in: snapshot) { _, _ in
         count += 1
         return true
       }
@@ -165,15 +165,16 @@ extension StoreVerification {
 extension StoreVerification {
   /// Every object of a bounded type can be chosen to go, and there are no more than there may be.
   mutating func checkSample(
-    _ books: ObjectTypeCounters, _ type: ObjectTypeRecord, _ transaction: borrowing ReadTransaction
+    _ books: ObjectTypeCounters, _ type: ObjectTypeRecord, _ snapshot: borrowing Snapshot
   ) throws {
     guard books.sample != 0 else { return }
     var count: UInt64 = 0
     var stray: UInt64 = 0
-    try ObjectReading.scanIndex(books.sample, in: generation, transaction) { key, sequence in
+    try ObjectReading.scanIndex(books.sample, in: snapshot) { key, sequence in
       count += 1
       let object = ObjectFormat.objectKey(type: type.number, sequence: sequence)
-      let isThere = try transaction.value(forKey: object, in: generation.objects) != nil
+      let isThere =
+        try snapshot.transaction.value(forKey: object, in: snapshot.generation.objects) != nil
       if key.byteCount != 8 || !isThere { stray += 1 }
       return true
     }

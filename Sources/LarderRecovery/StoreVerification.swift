@@ -64,10 +64,10 @@ extension StoreCore {
   ) throws -> StoreVerification {
     for _ in 0..<10_000 {
       let budget = generation.table.budget
-      let check: StoreVerification? = try generation.withSnapshot { transaction, commitVersion in
+      let check: StoreVerification? = try generation.withSnapshot { snapshot in
         var check = StoreVerification(generation: generation, limit: limit, progress: progress)
-        guard try check.checkPages(commitVersion: commitVersion) else { return nil }
-        if !check.findings.hasErrors { try check.run(transaction, budget: budget) }
+        guard try check.checkPages(commitVersion: snapshot.commitVersion) else { return nil }
+        if !check.findings.hasErrors { try check.run(snapshot, budget: budget) }
         return check
       }
       if let check { return check }
@@ -84,9 +84,9 @@ extension StoreCore {
     var excess: (stored: UInt64, allowed: UInt64)?
     for _ in 0..<100 {
       excess = try withGeneration { generation in
-        try generation.withSnapshot { transaction, _ in
+        try generation.withSnapshot { snapshot in
           guard
-            let bytes = try transaction.value(forKey: StoreTotals.key, in: .main),
+            let bytes = try snapshot.transaction.value(forKey: StoreTotals.key, in: .main),
             let totals = StoreTotals(bytes)
           else { return nil }
           let budget = generation.table.budget
@@ -152,13 +152,13 @@ struct StoreVerification {
     return report != nil
   }
 
-  mutating func run(_ transaction: borrowing ReadTransaction, budget: UInt64) throws {
-    try readNamespaces(transaction)
-    try checkEntries(transaction)
-    try checkObjects(transaction)
-    try checkChunks(transaction)
-    try checkDeadlines(transaction)
-    try checkBooks(transaction, budget: budget)
+  mutating func run(_ snapshot: borrowing Snapshot, budget: UInt64) throws {
+    try readNamespaces(snapshot.transaction)
+    try checkEntries(snapshot.transaction)
+    try checkObjects(snapshot)
+    try checkChunks(snapshot.transaction)
+    try checkDeadlines(snapshot.transaction)
+    try checkBooks(snapshot.transaction, budget: budget)
   }
 
   private mutating func readNamespaces(_ transaction: borrowing ReadTransaction) throws {

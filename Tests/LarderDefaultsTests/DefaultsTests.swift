@@ -220,7 +220,7 @@ struct DefaultsTests {
     let store = try SharedStore(at: ground.path, StoreOptions(durability: .durable))
     defer { store.close() }
     func commits() throws -> UInt64 {
-      try store.core.withObjectSnapshot("test") { _, view in view.commitVersion }
+      try store.core.withSnapshot("test") { snapshot in snapshot.commitVersion }
     }
     let before = try commits()
     ground.defaults.title = "second"

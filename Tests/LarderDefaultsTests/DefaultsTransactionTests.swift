@@ -21,7 +21,7 @@ struct DefaultsTransactionTests {
   private func commits(_ ground: StoreFixture) throws -> UInt64 {
     let store = try SharedStore(at: ground.path, StoreOptions(durability: .durable))
     defer { store.close() }
-    return try store.core.withObjectSnapshot("test") { _, view in view.commitVersion }
+    return try store.core.withSnapshot("test") { snapshot in snapshot.commitVersion }
   }
 
   @Test func `An update begins with the default and is one commit`() throws {

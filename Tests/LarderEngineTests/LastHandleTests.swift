@@ -61,7 +61,7 @@ import Testing
       let core = held.store.withLock { $0!.core }
       if isReading {
         try core.withGeneration { generation in
-          try generation.withSnapshot { _, _ in held.store.withLock { $0 = nil } }
+          try generation.withSnapshot { _ in held.store.withLock { $0 = nil } }
         }
       } else {
         try core.write { _ in held.store.withLock { $0 = nil } }

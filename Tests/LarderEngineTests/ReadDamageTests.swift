@@ -17,9 +17,9 @@ import Testing
   @Test func `Damage in one generation fences that one only`() throws {
     let first = try store.statistics().generation
     let damage = LMDBError(.corrupted, during: "a page")
-    let found = try store.core.withObjectSnapshot("read") { _, view in
-      if view.generation.number == first { throw damage }
-      return view.generation.number
+    let found = try store.core.withSnapshot("read") { snapshot in
+      if snapshot.generation.number == first { throw damage }
+      return snapshot.generation.number
     }
     #expect(found == first + 1)
     #expect(try store.statistics().generation == first + 1)
@@ -28,7 +28,7 @@ import Testing
   @Test func `Damage in every generation is an error after two of them`() throws {
     let first = try store.statistics().generation
     do {
-      try store.core.withObjectSnapshot("read") { _, _ in
+      try store.core.withSnapshot("read") { snapshot in
         throw LMDBError(.corrupted, during: "a page")
       }
       Issue.record("No error.")
@@ -43,10 +43,10 @@ import Testing
   @Test func `Damage that is not there in the next snapshot fences nothing`() throws {
     let first = try store.statistics().generation
     var tries = 0
-    let found = try store.core.withObjectSnapshot("read") { _, view in
+    let found = try store.core.withSnapshot("read") { snapshot in
       tries += 1
       if tries <= 3 { throw LMDBError(.corrupted, during: "a page") }
-      return view.generation.number
+      return snapshot.generation.number
     }
     #expect(found == first && tries == 4)
   }

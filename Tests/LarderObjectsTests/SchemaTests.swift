@@ -281,10 +281,10 @@ private struct Boxed<Value: Codable & Sendable>: Storable {
     // A program that raises the version builds indexes without touching the fields.
     try other.prepare(Newer.self)
     #expect(try other.objects(Newer.self).where(\.name == "a").count() == 1)
-    let stored = try other.storage.core.withObjectSnapshot("test") { transaction, view in
-      let type = try #require(try ObjectReading.type(named: "schema.Thing", transaction))
+    let stored = try other.storage.core.withSnapshot("test") { snapshot in
+      let type = try #require(try ObjectReading.type(named: "schema.Thing", snapshot))
       return try ObjectReading.object(
-        type: type.number, sequence: 1, in: view.generation, transaction)
+        type: type.number, sequence: 1, in: snapshot)
     }
     #expect(stored.map { String(decoding: $0.bytes, as: UTF8.self).contains("kept") } == true)
     #expect(try other.storage.verify() == [])

@@ -68,7 +68,7 @@ extension Peer {
       return try churn(number(words[0]), number(words[1]), isWriteBehind: words.count > 2)
     case "pin":
       try store.core.withGeneration { generation in
-        try generation.withSnapshot { _, _ in
+        try generation.withSnapshot { _ in
           ParentProcess.send("pinned")
           _ = ParentProcess.nextLine()
         }
@@ -250,8 +250,8 @@ extension Peer {
   private func readThrough(_ key: Int) throws -> String {
     let numbers = try numbers
     return try store.core.withGeneration { generation in
-      try generation.withSnapshot { transaction, _ in
-        let before = try transaction.statistics(of: generation.entries).entries
+      try generation.withSnapshot { snapshot in
+        let before = try snapshot.transaction.statistics(of: generation.entries).entries
         let code = JoinableThread {
           do {
             try numbers.setValue("through", forKey: key)
@@ -260,7 +260,7 @@ extension Peer {
             return (error as? StoreError)?.code.rawValue ?? "\(error)"
           }
         }.join()
-        let after = try transaction.statistics(of: generation.entries).entries
+        let after = try snapshot.transaction.statistics(of: generation.entries).entries
         return "through \(before) \(code) \(after)"
       }
     }

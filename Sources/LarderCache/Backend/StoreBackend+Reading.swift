@@ -61,7 +61,7 @@ extension StoreBackend {
     let core = place.core
     // The snapshot to wait on precedes the read, so that the value can only be newer.
     let mark = try core.observationMark()
-    let (snapshot, slot) = try core.withObjectSnapshot("values") { _, view in
+    let (snapshot, slot) = try core.withSnapshot("values") { view in
       (
         core.observed(view.generation, commitVersion: view.commitVersion, mark: mark),
         StampSlot.key(hash: place.hash(in: view.generation))

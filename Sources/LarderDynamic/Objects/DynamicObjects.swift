@@ -33,15 +33,15 @@ package struct DynamicObjects: Sendable {
 
   /// Every type of the store, in the order of the names, and its migrations, in one snapshot.
   package func summary() throws -> (types: [Summary], migrations: [MigrationSummary]) {
-    try store.openCore("objects").withObjectSnapshot("objects") { transaction, _ in
-      let types = try ObjectReading.types(transaction).sorted { $0.name < $1.name }.map { record in
-        Summary(record: record, books: try ObjectReading.books(record.number, transaction))
+    try store.openCore("objects").withSnapshot("objects") { snapshot in
+      let types = try ObjectReading.types(snapshot).sorted { $0.name < $1.name }.map { record in
+        Summary(record: record, books: try ObjectReading.books(record.number, snapshot))
       }
-      let migrations = try ObjectReading.migrations(transaction).map { record in
+      let migrations = try ObjectReading.migrations(snapshot).map { record in
         MigrationSummary(
           record: record,
           sourceName: types.first { $0.record.number == record.source }?.record.name,
-          source: try ObjectReading.books(record.source, transaction))
+          source: try ObjectReading.books(record.source, snapshot))
       }
       return (types, migrations)
     }
@@ -97,12 +97,12 @@ package struct DynamicObjects: Sendable {
   /// answer has been given.
   func reading<R>(
     _ operation: String, hasAnswered: () -> Bool,
-    _ body: (borrowing ReadTransaction, Generation) throws -> R
+    _ body: (borrowing Snapshot) throws -> R
   ) throws -> R {
     let core = try store.openCore(operation)
-    return try core.withObjectSnapshot(operation) { transaction, view in
+    return try core.withSnapshot(operation) { snapshot in
       do {
-        return try body(transaction, view.generation)
+        return try body(snapshot)
       } catch let error as LMDBError where hasAnswered() {
         throw DynamicObjectError(
           .interrupted,

@@ -44,9 +44,9 @@ extension DynamicObjects {
     _ body: (DynamicObject) throws -> Bool
   ) throws {
     var answered = 0
-    try reading("query", hasAnswered: { answered > 0 }) { transaction, generation in
-      let run = try DynamicQueryExecution(self, query, type, generation, transaction)
-      try run.answer(generation, transaction) { object in
+    try reading("query", hasAnswered: { answered > 0 }) { snapshot in
+      let run = try DynamicQueryExecution(self, query, type, snapshot)
+      try run.answer(snapshot) { object in
         answered += 1
         return try body(object)
       }
@@ -55,16 +55,16 @@ extension DynamicObjects {
 
   /// How many objects fit.
   package func count(_ query: DynamicQuery, of type: ObjectTypeRecord) throws -> Int {
-    try reading("count", hasAnswered: { false }) { transaction, generation in
+    try reading("count", hasAnswered: { false }) { snapshot in
       if case .all = query.condition {
-        let all = Int(clamping: try ObjectReading.books(type.number, transaction).count)
+        let all = Int(clamping: try ObjectReading.books(type.number, snapshot).count)
         return max(0, min(all, query.wanted ?? .max) - query.offset)
       }
       var unsorted = query
       unsorted.sort = []
-      let run = try DynamicQueryExecution(self, unsorted, type, generation, transaction)
+      let run = try DynamicQueryExecution(self, unsorted, type, snapshot)
       var count = 0
-      try run.visit(generation, transaction) { _ in
+      try run.visit(snapshot) { _ in
         count += 1
         return query.wanted.map { count < $0 } ?? true
       }
@@ -74,9 +74,9 @@ extension DynamicObjects {
 
   /// What a query would walk, and why.
   package func explain(_ query: DynamicQuery, of type: ObjectTypeRecord) throws -> String {
-    try reading("explain", hasAnswered: { false }) { transaction, generation in
-      let run = try DynamicQueryExecution(self, query, type, generation, transaction)
-      let count = Int(clamping: try ObjectReading.books(type.number, transaction).count)
+    try reading("explain", hasAnswered: { false }) { snapshot in
+      let run = try DynamicQueryExecution(self, query, type, snapshot)
+      let count = Int(clamping: try ObjectReading.books(type.number, snapshot).count)
       return run.explanation(count)
     }
   }
@@ -91,34 +91,34 @@ struct DynamicQueryExecution {
 
   init(
     _ objects: DynamicObjects, _ query: DynamicQuery, _ type: ObjectTypeRecord,
-    _ generation: Generation, _ transaction: borrowing ReadTransaction
+    _ snapshot: borrowing Snapshot
   ) throws {
     self.objects = objects
     self.query = query
     self.type = type
-    plan = DynamicQueryPlan(query, type, try IndexRuleEvidence(type, generation, transaction))
+    plan = DynamicQueryPlan(query, type, try IndexRuleEvidence(type, snapshot))
   }
 
   /// An index key was cut: behind that, its order is not the values'.
   private struct TruncatedKey: Error {}
 
   func answer(
-    _ generation: Generation, _ transaction: borrowing ReadTransaction,
+    _ snapshot: borrowing Snapshot,
     _ body: (DynamicObject) throws -> Bool
   ) throws {
     if query.wanted == 0 || query.limit == 0 { return }
     if plan.isSorted, query.sort.isEmpty {
       var found = 0
-      return try visit(generation, transaction) { object in
+      return try visit(snapshot) { object in
         found += 1
         if found > query.offset, try !body(object) { return false }
         return query.wanted.map { found < $0 } ?? true
       }
     }
-    for sequence in try sequences(generation, transaction).dropFirst(query.offset) {
+    for sequence in try sequences(snapshot).dropFirst(query.offset) {
       guard
         let stored = try ObjectReading.object(
-          type: type.number, sequence: sequence, in: generation, transaction),
+          type: type.number, sequence: sequence, in: snapshot),
         let object = objects.object(stored)
       else { continue }
       if try !body(object) { return }
@@ -127,12 +127,12 @@ struct DynamicQueryExecution {
 
   /// The numbers of those wanted, in the order of the sort.
   private func sequences(
-    _ generation: Generation, _ transaction: borrowing ReadTransaction
+    _ snapshot: borrowing Snapshot
   ) throws -> [UInt64] {
     if plan.isSorted {
       var sequences: [UInt64] = []
       do {
-        try visit(generation, transaction, refusesCutKeys: true) { object in
+        try visit(snapshot, refusesCutKeys: true) { object in
           sequences.append(object.sequence)
           return query.wanted.map { sequences.count < $0 } ?? true
         }
@@ -142,7 +142,7 @@ struct DynamicQueryExecution {
       }
     }
     var rows = BoundedSorter(query.sort, keeping: query.wanted)
-    try visit(generation, transaction) { object in
+    try visit(snapshot) { object in
       rows.add(object)
       return true
     }
@@ -151,7 +151,7 @@ struct DynamicQueryExecution {
 
   /// Gives every object that fits, in the order of the walk.
   func visit(
-    _ generation: Generation, _ transaction: borrowing ReadTransaction,
+    _ snapshot: borrowing Snapshot,
     refusesCutKeys: Bool = false, _ body: (DynamicObject) throws -> Bool
   ) throws {
     func take(_ stored: StoredObject) throws -> Bool {
@@ -161,7 +161,7 @@ struct DynamicQueryExecution {
       return try body(object)
     }
     guard let walk = plan.walk else {
-      return try ObjectReading.scan(type: type.number, in: generation, transaction) { found in
+      return try ObjectReading.scan(type: type.number, in: snapshot) { found in
         switch found {
         case .success(let stored): return try take(stored)
         case .failure(let damage):
@@ -180,14 +180,14 @@ struct DynamicQueryExecution {
     for range in plan.backwards ? walk.ranges.reversed() : walk.ranges where goesOn {
       try ObjectReading.scanIndex(
         walk.rule.number, from: range.lower, below: range.upper, backwards: plan.backwards,
-        in: generation, transaction
+        in: snapshot
       ) { key, sequence in
         if refusesCutKeys, key.byteCount >= 448 { throw TruncatedKey() }
         if mayRepeat, !seen.insert(sequence).inserted { return true }
         do {
           guard
             let stored = try ObjectReading.object(
-              type: type.number, sequence: sequence, in: generation, transaction)
+              type: type.number, sequence: sequence, in: snapshot)
           else { return true }
           goesOn = try take(stored)
         } catch let damage as DamagedObject {

@@ -32,8 +32,7 @@ struct IndexRuleEvidence: Sendable {
   static let sample = 32
 
   init(
-    _ record: ObjectTypeRecord, sample: Int = Self.sample, _ generation: Generation,
-    _ transaction: borrowing ReadTransaction
+    _ record: ObjectTypeRecord, sample: Int = Self.sample, _ snapshot: borrowing Snapshot
   ) throws {
     for index in record.indexes where !index.fields.isEmpty {
       do throws(IndexRule.Foreign) {
@@ -45,7 +44,7 @@ struct IndexRuleEvidence: Sendable {
     for backwards in [false, true] {
       var sequences: [UInt64] = []
       try ObjectReading.scan(
-        type: record.number, backwards: backwards, in: generation, transaction
+        type: record.number, backwards: backwards, in: snapshot
       ) { found in
         if case .success(let stored) = found { sequences.append(stored.sequence) }
         return sequences.count < sample
@@ -54,7 +53,7 @@ struct IndexRuleEvidence: Sendable {
         // Damaged ones say nothing.
         guard
           let moving = try? ObjectReading.moving(
-            type: record.number, sequence: sequence, in: generation, transaction),
+            type: record.number, sequence: sequence, in: snapshot),
           let value = try? CBORValue(parsing: moving.stored.bytes)
         else { continue }
         hear(moving, value, record)

@@ -33,8 +33,8 @@ extension DynamicObjects {
     var missing = Set(names).subtracting(known)
     if missing.isEmpty { return nil }
     var count = 0
-    try reading("query", hasAnswered: { false }) { transaction, generation in
-      try ObjectReading.scan(type: type.number, in: generation, transaction) { found in
+    try reading("query", hasAnswered: { false }) { snapshot in
+      try ObjectReading.scan(type: type.number, in: snapshot) { found in
         guard case .success(let stored) = found, let read = self.object(stored),
           case .map(let pairs) = read.value.untagged
         else { return true }

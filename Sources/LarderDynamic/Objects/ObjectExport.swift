@@ -21,13 +21,13 @@ extension DynamicObjects {
     let durability = try SharedStore.durability(ofStoreAt: store.path)
     var answered = 0
     var leftOut = 0
-    try reading("export", hasAnswered: { answered > 0 }) { transaction, generation in
+    try reading("export", hasAnswered: { answered > 0 }) { snapshot in
       leftOut = 0
       // As it is in this snapshot.
-      let type = try ObjectReading.type(named: type.name, transaction) ?? type
+      let type = try ObjectReading.type(named: type.name, snapshot) ?? type
       let schema = try ObjectSchemaHeader(type, durability: durability).text()
-      let total = Int(clamping: try ObjectReading.books(type.number, transaction).count)
-      try ObjectReading.scan(type: type.number, in: generation, transaction) { found in
+      let total = Int(clamping: try ObjectReading.books(type.number, snapshot).count)
+      try ObjectReading.scan(type: type.number, in: snapshot) { found in
         switch found {
         case .success(let stored):
           guard let object = object(stored) else {

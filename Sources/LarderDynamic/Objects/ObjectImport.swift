@@ -66,9 +66,8 @@ package struct ObjectImport {
     self.type = type
     self.isExport = isExport
     self.keepsExisting = keepsExisting
-    let evidence = try objects.reading("import", hasAnswered: { false }) {
-      transaction, generation in
-      try IndexRuleEvidence(type, sample: 500, generation, transaction)
+    let evidence = try objects.reading("import", hasAnswered: { false }) { snapshot in
+      try IndexRuleEvidence(type, sample: 500, snapshot)
     }
     let fields = DeclaredFields(type.schema)
     self.fields = fields

@@ -53,7 +53,7 @@ extension StoreCore {
         // commit.
         let isOver = generation.table.ticketHolder == nil
         let writer = generation.table.writerVersion
-        let snapshot = try generation.withSnapshot { _, commitVersion in commitVersion }
+        let snapshot = try generation.withSnapshot { $0.commitVersion }
         if isOver || snapshot >= writer {
           if lease == nil { newestAllowed = snapshot }
           break

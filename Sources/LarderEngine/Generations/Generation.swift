@@ -139,13 +139,11 @@ package final class Generation: Sendable {
 
   // MARK: Reading (R1 and R2 of the protocol)
 
-  /// Runs `body` in one snapshot, with the snapshot's commit version.
+  /// Runs `body` in one snapshot of this generation.
   ///
   /// The transaction belongs to the pool and returns to it at the end: `body` must not wait.
   @inline(__always)
-  package func withSnapshot<R>(
-    _ body: (borrowing ReadTransaction, UInt64) throws -> R
-  ) throws -> R {
+  package func withSnapshot<R>(_ body: (borrowing Snapshot) throws -> R) throws -> R {
     let reader = try takeReader()
     table.markInsideLMDB(process: process, index: reader.index, true)
     defer {
@@ -155,7 +153,9 @@ package final class Generation: Sendable {
     do {
       let commitVersion = try renew(reader)
       defer { reader.reset() }
-      return try reader.withTransaction { try body($0, commitVersion) }
+      return try reader.withTransaction {
+        try body(Snapshot(SnapshotView(generation: self, commitVersion: commitVersion), $0))
+      }
     } catch let error as LMDBError {
       // A transaction that failed is not used again.
       reader.drop()

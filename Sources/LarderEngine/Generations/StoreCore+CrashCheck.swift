@@ -36,8 +36,8 @@ extension StoreCore {
       let deaths = generation.table.crashesInLMDB
       guard deaths >= StoreOpener.deathLimit else { return }
       for _ in 0..<Self.metaTries {
-        let damage: String?? = try generation.withSnapshot { _, commitVersion in
-          try generation.verifyPages(commitVersion: commitVersion).map {
+        let damage: String?? = try generation.withSnapshot { snapshot in
+          try generation.verifyPages(commitVersion: snapshot.commitVersion).map {
             $0.findings.first.map { "data.mdb: \($0)" }
           }
         }

@@ -3,7 +3,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 internal import LarderCoding
-package import LarderLMDB
+internal import LarderLMDB
 internal import LarderSystem
 
 // MIGRATIONS IN THE CATALOG
@@ -90,10 +90,10 @@ package struct ObjectBatch: Sendable {
 extension ObjectReading {
   /// The migrations the store knows, the applied ones in their order.
   package static func migrations(
-    _ transaction: borrowing ReadTransaction
+    _ snapshot: borrowing Snapshot
   ) throws -> [ObjectMigrationRecord] {
     var result: [ObjectMigrationRecord] = []
-    var cursor = try Cursor(over: .main, in: transaction)
+    var cursor = try Cursor(over: .main, in: snapshot.transaction)
     var more = try cursor.move(atLeast: ObjectMigrationRecord.prefix)
     while more {
       guard cursor.currentKey.slice(0..<2)?.equals(ObjectMigrationRecord.prefix) ?? false else {
@@ -106,10 +106,10 @@ extension ObjectReading {
   }
 
   package static func migration(
-    named name: String, _ transaction: borrowing ReadTransaction
+    named name: String, _ snapshot: borrowing Snapshot
   ) throws -> ObjectMigrationRecord? {
     let key = ObjectMigrationRecord.key(name)
-    guard let bytes = try transaction.value(forKey: key, in: .main) else { return nil }
+    guard let bytes = try snapshot.transaction.value(forKey: key, in: .main) else { return nil }
     guard let record = ObjectMigrationRecord(bytes) else {
       throw ChecksummedRecord.flaw(
         of: ObjectMigrationRecord.self, bytes, "the record of the migration \"\(name)\"")
@@ -119,12 +119,11 @@ extension ObjectReading {
 
   /// Objects of a type with their index keys: at most so many, and not many bytes more than asked.
   package static func batch(
-    type: UInt32, from start: UInt64, limit: Int, bytes: Int, in generation: Generation,
-    _ transaction: borrowing ReadTransaction
+    type: UInt32, from start: UInt64, limit: Int, bytes: Int, in snapshot: borrowing Snapshot
   ) throws -> ObjectBatch {
     var batch = ObjectBatch()
     var size = 0
-    var cursor = try Cursor(over: generation.objects, in: transaction)
+    var cursor = try Cursor(over: snapshot.generation.objects, in: snapshot.transaction)
     var more = try cursor.move(atLeast: ObjectFormat.objectKey(type: type, sequence: start))
     while more {
       guard let sequence = ObjectFormat.sequence(ofObjectKey: cursor.currentKey, type: type) else {
@@ -136,7 +135,7 @@ extension ObjectReading {
       }
       batch.last = sequence
       do {
-        let moving = try moving(cursor.currentValue, type, sequence, generation, transaction)
+        let moving = try moving(cursor.currentValue, type, sequence, snapshot)
         size += moving.stored.bytes.count + moving.stored.id.count
         batch.objects.append(moving)
       } catch let damage as DamagedObject {
@@ -149,21 +148,20 @@ extension ObjectReading {
 
   /// One object with its index keys.
   package static func moving(
-    type: UInt32, sequence: UInt64, in generation: Generation,
-    _ transaction: borrowing ReadTransaction
+    type: UInt32, sequence: UInt64, in snapshot: borrowing Snapshot
   ) throws -> MigratingObject? {
     let key = ObjectFormat.objectKey(type: type, sequence: sequence)
-    guard let record = try transaction.value(forKey: key, in: generation.objects) else {
+    guard let record = try snapshot.transaction.value(forKey: key, in: snapshot.generation.objects)
+    else {
       return nil
     }
-    return try moving(record, type, sequence, generation, transaction)
+    return try moving(record, type, sequence, snapshot)
   }
 
   private static func moving(
-    _ record: RawSpan, _ type: UInt32, _ sequence: UInt64, _ generation: Generation,
-    _ transaction: borrowing ReadTransaction
+    _ record: RawSpan, _ type: UInt32, _ sequence: UInt64, _ snapshot: borrowing Snapshot
   ) throws -> MigratingObject {
-    let (header, content) = try checked(record, type, sequence, generation, transaction)
+    let (header, content) = try checked(record, type, sequence, snapshot)
     let front = content.withRawSpan { content in
       ObjectFormat.indexKeys(content.slice(header.keyLength..<content.byteCount)!)
     }

@@ -2,7 +2,7 @@
 // Copyright 2026 the Larder authors. Licensed under Apache-2.0.
 // SPDX-License-Identifier: Apache-2.0
 
-package import LarderLMDB
+internal import LarderLMDB
 internal import LarderSystem
 
 // Walks over many objects, or over the entries of an index.
@@ -14,11 +14,11 @@ extension ObjectReading {
   ///   - start: The first sequence; backwards the last.
   ///   - body: Given the object, or what is wrong with it; `false` ends the walk.
   package static func scan(
-    type: UInt32, from start: UInt64? = nil, backwards: Bool = false, in generation: Generation,
-    _ transaction: borrowing ReadTransaction,
+    type: UInt32, from start: UInt64? = nil, backwards: Bool = false,
+    in snapshot: borrowing Snapshot,
     _ body: (Result<StoredObject, DamagedObject>) throws -> Bool
   ) throws {
-    try scan(type: type, from: start, backwards: backwards, in: generation, transaction) {
+    try scan(type: type, from: start, backwards: backwards, in: snapshot) {
       try body(.failure($0))
     } _: { head, id, object in
       try body(
@@ -31,11 +31,11 @@ extension ObjectReading {
 
   /// Walks the objects of a type like ``scan(type:from:backwards:in:_:_:)``, and lends their parts.
   package static func scan(
-    type: UInt32, from start: UInt64? = nil, backwards: Bool = false, in generation: Generation,
-    _ transaction: borrowing ReadTransaction, damaged: (DamagedObject) throws -> Bool,
+    type: UInt32, from start: UInt64? = nil, backwards: Bool = false,
+    in snapshot: borrowing Snapshot, damaged: (DamagedObject) throws -> Bool,
     _ body: (_ head: StoredObjectMetadata, _ id: RawSpan, _ object: RawSpan) throws -> Bool
   ) throws {
-    var cursor = try Cursor(over: generation.objects, in: transaction)
+    var cursor = try Cursor(over: snapshot.generation.objects, in: snapshot.transaction)
     var more: Bool
     if backwards {
       more = try move(
@@ -51,7 +51,7 @@ extension ObjectReading {
       let goesOn: Bool
       do {
         goesOn = try withObject(
-          at: cursor.currentValue, type, sequence, generation, transaction, body)
+          at: cursor.currentValue, type, sequence, snapshot, body)
       } catch let damage as DamagedObject {
         goesOn = try damaged(damage)
       }
@@ -76,11 +76,10 @@ extension ObjectReading {
   ///   - body: Given the key's bytes and the object's sequence; `false` ends the walk.
   package static func scanIndex(
     _ index: UInt32, from lower: [UInt8] = [], below upper: [UInt8]? = nil,
-    backwards: Bool = false, in generation: Generation,
-    _ transaction: borrowing ReadTransaction,
+    backwards: Bool = false, in snapshot: borrowing Snapshot,
     _ body: (_ key: RawSpan, _ sequence: UInt64) throws -> Bool
   ) throws {
-    var cursor = try Cursor(over: generation.indexes, in: transaction)
+    var cursor = try Cursor(over: snapshot.generation.indexes, in: snapshot.transaction)
     let first = ObjectFormat.indexPrefix(index, lower)
     let last =
       upper.map { ObjectFormat.indexPrefix(index, $0) } ?? ObjectFormat.indexPrefix(index &+ 1)

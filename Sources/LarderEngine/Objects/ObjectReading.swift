@@ -2,7 +2,7 @@
 // Copyright 2026 the Larder authors. Licensed under Apache-2.0.
 // SPDX-License-Identifier: Apache-2.0
 
-package import LarderLMDB
+internal import LarderLMDB
 internal import LarderSystem
 
 /// An object as it is stored, copied out and checked.
@@ -37,9 +37,10 @@ package struct DamagedObject: Error, Sendable {
 /// Looking up objects in one snapshot, or in a write transaction with its own changes.
 package enum ObjectReading {
   package static func type(
-    named name: String, _ transaction: borrowing ReadTransaction
+    named name: String, _ snapshot: borrowing Snapshot
   ) throws -> ObjectTypeRecord? {
-    guard let bytes = try transaction.value(forKey: ObjectTypeRecord.key(name), in: .main) else {
+    guard let bytes = try snapshot.transaction.value(forKey: ObjectTypeRecord.key(name), in: .main)
+    else {
       return nil
     }
     // Not "none": whoever declared the type anew would hide what is stored.
@@ -51,11 +52,11 @@ package enum ObjectReading {
   }
 
   package static func types(
-    _ transaction: borrowing ReadTransaction
+    _ snapshot: borrowing Snapshot
   ) throws -> [ObjectTypeRecord] {
     var result: [ObjectTypeRecord] = []
     let prefix = Array("t:".utf8)
-    var cursor = try Cursor(over: .main, in: transaction)
+    var cursor = try Cursor(over: .main, in: snapshot.transaction)
     var more = try cursor.move(atLeast: prefix)
     while more {
       guard cursor.currentKey.slice(0..<2)?.equals(prefix) ?? false else { break }
@@ -66,9 +67,11 @@ package enum ObjectReading {
   }
 
   package static func books(
-    _ type: UInt32, _ transaction: borrowing ReadTransaction
+    _ type: UInt32, _ snapshot: borrowing Snapshot
   ) throws -> ObjectTypeCounters {
-    guard let bytes = try transaction.value(forKey: ObjectTypeCounters.key(type), in: .main) else {
+    guard
+      let bytes = try snapshot.transaction.value(forKey: ObjectTypeCounters.key(type), in: .main)
+    else {
       return ObjectTypeCounters()
     }
     // Sequences would be given a second time.
@@ -82,12 +85,12 @@ package enum ObjectReading {
 
   /// The sequence of an id; `nil`: there is no such object.
   package static func sequence(
-    type: UInt32, id: [UInt8], in generation: Generation,
-    _ transaction: borrowing ReadTransaction
+    type: UInt32, id: [UInt8], in snapshot: borrowing Snapshot
   ) throws -> UInt64? {
-    let hash = ObjectFormat.hash(type: type, id: id, in: generation)
-    let key = ObjectFormat.idKey(hash, generation.meta)
-    guard let items = try transaction.value(forKey: key, in: generation.ids) else { return nil }
+    let hash = ObjectFormat.hash(type: type, id: id, in: snapshot.generation)
+    let key = ObjectFormat.idKey(hash, snapshot.generation.meta)
+    guard let items = try snapshot.transaction.value(forKey: key, in: snapshot.generation.ids)
+    else { return nil }
     var offset = 0
     while let found: UInt32 = items.integer(at: offset),
       let sequence: UInt64 = items.integer(at: offset + 4)
@@ -95,7 +98,7 @@ package enum ObjectReading {
       offset += ObjectFormat.idItemSize
       guard found == type else { continue }
       // One item nearly always, and the hash is keyed: still the id decides.
-      if try hasID(id, type, sequence, generation, transaction) { return sequence }
+      if try hasID(id, type, sequence, snapshot) { return sequence }
     }
     return nil
   }
@@ -106,12 +109,12 @@ package enum ObjectReading {
   /// - Returns: `nil`: there is none.
   /// - Throws: ``DamagedObject``, and what `body` throws.
   package static func withObject<R>(
-    type: UInt32, id: [UInt8], hash: UInt64, in generation: Generation,
-    _ transaction: borrowing ReadTransaction,
+    type: UInt32, id: [UInt8], hash: UInt64, in snapshot: borrowing Snapshot,
     _ body: (_ head: StoredObjectMetadata, _ id: RawSpan, _ object: RawSpan) throws -> R
   ) throws -> R? {
-    let key = ObjectFormat.idKey(hash, generation.meta)
-    guard let items = try transaction.value(forKey: key, in: generation.ids) else { return nil }
+    let key = ObjectFormat.idKey(hash, snapshot.generation.meta)
+    guard let items = try snapshot.transaction.value(forKey: key, in: snapshot.generation.ids)
+    else { return nil }
     var offset = 0
     while let found: UInt32 = items.integer(at: offset),
       let sequence: UInt64 = items.integer(at: offset + 4)
@@ -119,45 +122,44 @@ package enum ObjectReading {
       offset += ObjectFormat.idItemSize
       let key = ObjectFormat.objectKey(type: type, sequence: sequence)
       guard found == type,
-        let record = try transaction.value(forKey: key, in: generation.objects),
-        try hasID(id, record, generation, transaction)
+        let record = try snapshot.transaction.value(forKey: key, in: snapshot.generation.objects),
+        try hasID(id, record, snapshot)
       else { continue }
-      return try withObject(at: record, type, sequence, generation, transaction, body)
+      return try withObject(at: record, type, sequence, snapshot, body)
     }
     return nil
   }
 
   private static func hasID(
-    _ id: [UInt8], _ type: UInt32, _ sequence: UInt64, _ generation: Generation,
-    _ transaction: borrowing ReadTransaction
+    _ id: [UInt8], _ type: UInt32, _ sequence: UInt64, _ snapshot: borrowing Snapshot
   ) throws -> Bool {
     let key = ObjectFormat.objectKey(type: type, sequence: sequence)
-    guard let record = try transaction.value(forKey: key, in: generation.objects) else {
+    guard let record = try snapshot.transaction.value(forKey: key, in: snapshot.generation.objects)
+    else {
       return false
     }
-    return try hasID(id, record, generation, transaction)
+    return try hasID(id, record, snapshot)
   }
 
   private static func hasID(
-    _ id: [UInt8], _ record: RawSpan, _ generation: Generation,
-    _ transaction: borrowing ReadTransaction
+    _ id: [UInt8], _ record: RawSpan, _ snapshot: borrowing Snapshot
   ) throws -> Bool {
     guard let header = try? EntryHeader(in: record, at: 0), header.keyLength == id.count else {
       return false
     }
     if header.isChunked {
       guard let chunks = try? ChunkReference(in: record, at: 0, of: header) else { return false }
-      return try content(chunks, id.count, generation, transaction) == id
+      return try content(chunks, id.count, snapshot) == id
     }
     return record.slice(EntryHeader.size..<(EntryHeader.size + id.count))?.equals(id) ?? false
   }
 
   private static func content(
-    _ chunks: ChunkReference, _ length: Int, _ generation: Generation,
-    _ transaction: borrowing ReadTransaction
+    _ chunks: ChunkReference, _ length: Int, _ snapshot: borrowing Snapshot
   ) throws -> [UInt8]? {
     try Record.chunkedContent(chunks, length: length) { id, body in
-      guard let chunk = try transaction.value(forKey: id, in: generation.chunks) else {
+      guard let chunk = try snapshot.transaction.value(forKey: id, in: snapshot.generation.chunks)
+      else {
         return false
       }
       return body(chunk)
@@ -168,22 +170,21 @@ package enum ObjectReading {
   ///
   /// - Throws: ``DamagedObject``.
   package static func object(
-    type: UInt32, sequence: UInt64, in generation: Generation,
-    _ transaction: borrowing ReadTransaction
+    type: UInt32, sequence: UInt64, in snapshot: borrowing Snapshot
   ) throws -> StoredObject? {
     let key = ObjectFormat.objectKey(type: type, sequence: sequence)
-    guard let record = try transaction.value(forKey: key, in: generation.objects) else {
+    guard let record = try snapshot.transaction.value(forKey: key, in: snapshot.generation.objects)
+    else {
       return nil
     }
-    return try object(in: record, type, sequence, generation, transaction)
+    return try object(in: record, type, sequence, snapshot)
   }
 
   /// Reads and checks a record.
   static func object(
-    in record: RawSpan, _ type: UInt32, _ sequence: UInt64, _ generation: Generation,
-    _ transaction: borrowing ReadTransaction
+    in record: RawSpan, _ type: UInt32, _ sequence: UInt64, _ snapshot: borrowing Snapshot
   ) throws -> StoredObject {
-    try withObject(at: record, type, sequence, generation, transaction) { head, id, object in
+    try withObject(at: record, type, sequence, snapshot) { head, id, object in
       StoredObject(
         sequence: sequence, id: id.copied(), bytes: object.copied(), codec: head.codec,
         version: head.version, commitVersion: head.commitVersion, created: head.created)
@@ -194,15 +195,14 @@ package enum ObjectReading {
   ///
   /// - Throws: ``DamagedObject``, and what `body` throws.
   static func withObject<R>(
-    at record: RawSpan, _ type: UInt32, _ sequence: UInt64, _ generation: Generation,
-    _ transaction: borrowing ReadTransaction,
+    at record: RawSpan, _ type: UInt32, _ sequence: UInt64, _ snapshot: borrowing Snapshot,
     _ body: (_ head: StoredObjectMetadata, _ id: RawSpan, _ object: RawSpan) throws -> R
   ) throws -> R {
     guard let header = try? EntryHeader(in: record, at: 0) else {
       throw DamagedObject(sequence: sequence)
     }
     if header.isChunked {
-      let (header, content) = try checked(record, type, sequence, generation, transaction)
+      let (header, content) = try checked(record, type, sequence, snapshot)
       return try content.withRawSpan { content in
         try parts(of: content, header, sequence, body)
       }
@@ -242,21 +242,20 @@ package enum ObjectReading {
   /// - Returns: `nil`: there is none.
   /// - Throws: ``DamagedObject``, and what `body` throws.
   package static func withObject<R>(
-    type: UInt32, sequence: UInt64, in generation: Generation,
-    _ transaction: borrowing ReadTransaction,
+    type: UInt32, sequence: UInt64, in snapshot: borrowing Snapshot,
     _ body: (_ head: StoredObjectMetadata, _ id: RawSpan, _ object: RawSpan) throws -> R
   ) throws -> R? {
     let key = ObjectFormat.objectKey(type: type, sequence: sequence)
-    guard let record = try transaction.value(forKey: key, in: generation.objects) else {
+    guard let record = try snapshot.transaction.value(forKey: key, in: snapshot.generation.objects)
+    else {
       return nil
     }
-    return try withObject(at: record, type, sequence, generation, transaction, body)
+    return try withObject(at: record, type, sequence, snapshot, body)
   }
 
   /// Id and payload of a record whose checksum is right.
   package static func checked(
-    _ record: RawSpan, _ type: UInt32, _ sequence: UInt64, _ generation: Generation,
-    _ transaction: borrowing ReadTransaction
+    _ record: RawSpan, _ type: UInt32, _ sequence: UInt64, _ snapshot: borrowing Snapshot
   ) throws -> (EntryHeader, [UInt8]) {
     guard
       let header = try? EntryHeader(in: record, at: 0), header.namespace == type,
@@ -267,7 +266,7 @@ package enum ObjectReading {
       guard let chunks = try? ChunkReference(in: record, at: 0, of: header) else {
         throw DamagedObject(sequence: sequence)
       }
-      content = try self.content(chunks, header.contentLength, generation, transaction)
+      content = try self.content(chunks, header.contentLength, snapshot)
     } else {
       let start = EntryHeader.size
       content = record.slice(start..<(start + header.contentLength))?.copied()
@@ -282,12 +281,12 @@ package enum ObjectReading {
   ///
   /// - Throws: ``DamagedObject``.
   package static func indexKeys(
-    type: UInt32, sequence: UInt64, in generation: Generation,
-    _ transaction: borrowing ReadTransaction
+    type: UInt32, sequence: UInt64, in snapshot: borrowing Snapshot
   ) throws -> [ObjectIndexKey] {
     let key = ObjectFormat.objectKey(type: type, sequence: sequence)
-    guard let record = try transaction.value(forKey: key, in: generation.objects) else { return [] }
-    let (header, content) = try checked(record, type, sequence, generation, transaction)
+    guard let record = try snapshot.transaction.value(forKey: key, in: snapshot.generation.objects)
+    else { return [] }
+    let (header, content) = try checked(record, type, sequence, snapshot)
     let keys = content.withRawSpan { content in
       ObjectFormat.indexKeys(content.slice(header.keyLength..<content.byteCount)!)?.keys
     }

@@ -16,8 +16,8 @@ extension StoreTransaction {
   /// - Returns: Whether there may be more.
   mutating func sweepDropped(limit: Int) throws -> Bool {
     var dropped: (number: UInt32, isIndex: Bool)?
-    try transaction.withReading { reading in
-      var cursor = try Cursor(over: .main, in: reading)
+    try withSnapshot { snapshot in
+      var cursor = try Cursor(over: .main, in: snapshot.transaction)
       guard try cursor.move(atLeast: Self.droppedPrefix) else { return }
       guard
         cursor.currentKey.byteCount == 6,
@@ -42,8 +42,8 @@ extension StoreTransaction {
 
   private mutating func sweepIndex(_ number: UInt32, _ limit: Int) throws -> Int {
     var keys: [[UInt8]] = []
-    try transaction.withReading { reading in
-      try ObjectReading.scanIndex(number, in: generation, reading) { key, sequence in
+    try withSnapshot { snapshot in
+      try ObjectReading.scanIndex(number, in: snapshot) { key, sequence in
         keys.append(
           ObjectFormat.indexEntry(
             ObjectIndexKey(index: number, bytes: key.copied()), sequence: sequence))
@@ -56,8 +56,8 @@ extension StoreTransaction {
 
   private mutating func sweepType(_ number: UInt32, _ limit: Int) throws -> Int {
     var found: [(sequence: UInt64, id: [UInt8]?)] = []
-    try transaction.withReading { reading in
-      try ObjectReading.scan(type: number, in: generation, reading) { result in
+    try withSnapshot { snapshot in
+      try ObjectReading.scan(type: number, in: snapshot) { result in
         switch result {
         case .success(let stored): found.append((stored.sequence, stored.id))
         case .failure(let damage): found.append((damage.sequence, nil))
@@ -80,8 +80,8 @@ extension StoreCore {
   /// Whether anything was given up and not swept yet.
   private func hasDropped() -> Bool {
     let found = try? withGeneration { generation in
-      try generation.withSnapshot { transaction, _ in
-        var cursor = try Cursor(over: .main, in: transaction)
+      try generation.withSnapshot { snapshot in
+        var cursor = try Cursor(over: .main, in: snapshot.transaction)
         guard try cursor.move(atLeast: Array("d:".utf8)) else { return false }
         return cursor.currentKey.slice(0..<2)?.equals(Array("d:".utf8)) ?? false
       }

@@ -2,23 +2,7 @@
 // Copyright 2026 the Larder authors. Licensed under Apache-2.0.
 // SPDX-License-Identifier: Apache-2.0
 
-package import LarderLMDB
 internal import LarderSystem
-
-/// One snapshot, lent to code that reads objects.
-package struct SnapshotView: Sendable {
-  package let generation: Generation
-  /// The newest transaction the snapshot contains.
-  package let commitVersion: UInt64
-
-  /// What memory tiers compare with the stamps.
-  package var readVersion: UInt64 { ~commitVersion }
-
-  /// Whether nothing of what was learned under another snapshot's label changed since.
-  package func isCurrent(_ slot: StampSlot, since commitVersion: UInt64) -> Bool {
-    generation.table.minimumValidReadVersion(slot: slot.index) <= commitVersion
-  }
-}
 
 /// A stamp slot that tells of more than one key.
 package struct StampSlot: Sendable, Hashable {
@@ -37,20 +21,6 @@ package struct StampSlot: Sendable, Hashable {
   /// Every change of the catalog.
   package static func catalog(in generation: Generation) -> StampSlot {
     StampSlot(ObjectFormat.typeSlot(0, in: generation))
-  }
-}
-
-extension StoreCore {
-  /// Reads in one snapshot; damage as in ``reading(_:_:)``.
-  package func withObjectSnapshot<R>(
-    _ operation: String,
-    _ body: (borrowing ReadTransaction, SnapshotView) throws -> R
-  ) throws -> R {
-    try reading(operation) { generation in
-      try generation.withSnapshot { transaction, commitVersion in
-        try body(transaction, SnapshotView(generation: generation, commitVersion: commitVersion))
-      }
-    }
   }
 }
 

@@ -13,17 +13,17 @@ extension StoreTransaction {
   mutating func removeDanglingKeys(of sequence: UInt64, _ type: UInt32) throws {
     var hashes: [UInt64] = []
     var entries: [[UInt8]] = []
-    try transaction.withReading { reading in
+    try withSnapshot { snapshot in
       var indexes = Set(
-        try ObjectReading.types(reading).filter { $0.number == type }.flatMap {
+        try ObjectReading.types(snapshot).filter { $0.number == type }.flatMap {
           $0.indexes.map(\.number)
         })
-      for migration in try ObjectReading.migrations(reading) where migration.target?.number == type
+      for migration in try ObjectReading.migrations(snapshot) where migration.target?.number == type
       {
         indexes.formUnion(migration.target!.indexes.map(\.number))
       }
       for index in indexes {
-        try ObjectReading.scanIndex(index, in: generation, reading) { key, found in
+        try ObjectReading.scanIndex(index, in: snapshot) { key, found in
           if found == sequence {
             entries.append(
               ObjectFormat.indexEntry(
@@ -32,12 +32,12 @@ extension StoreTransaction {
           return true
         }
       }
-      var cursor = try Cursor(over: generation.ids, in: reading)
+      var cursor = try Cursor(over: snapshot.generation.ids, in: snapshot.transaction)
       var more = try cursor.moveToFirst()
       while more {
         let isFound = ObjectFormat.idItems(cursor.currentValue).contains { $0 == (type, sequence) }
         if isFound {
-          hashes.append(ObjectFormat.hash(ofIDKey: cursor.currentInteger, generation.meta))
+          hashes.append(ObjectFormat.hash(ofIDKey: cursor.currentInteger, snapshot.generation.meta))
         }
         more = try cursor.moveToNext()
       }

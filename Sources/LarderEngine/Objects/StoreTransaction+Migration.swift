@@ -16,7 +16,7 @@ extension StoreTransaction {
   // MARK: Catalog
 
   package func migration(named name: String) throws -> ObjectMigrationRecord? {
-    try transaction.withReading { try ObjectReading.migration(named: name, $0) }
+    try withSnapshot { try ObjectReading.migration(named: name, $0) }
   }
 
   /// Stores how far a migration is.
@@ -35,7 +35,7 @@ extension StoreTransaction {
 
   /// Marks a migration as applied, for ever.
   package mutating func finishMigration(_ record: ObjectMigrationRecord) throws {
-    let known = try transaction.withReading { try ObjectReading.migrations($0) }
+    let known = try withSnapshot { try ObjectReading.migrations($0) }
     var record = record
     record.order = (known.map(\.order).max() ?? 0) + 1
     record.applied = now
@@ -76,8 +76,8 @@ extension StoreTransaction {
   /// The first sequences that were noted.
   package func notedChanges(_ watch: UInt32, limit: Int) throws -> [UInt64] {
     var noted: [UInt64] = []
-    try transaction.withReading { reading in
-      try ObjectReading.scanIndex(watch, in: generation, reading) { _, sequence in
+    try withSnapshot { snapshot in
+      try ObjectReading.scanIndex(watch, in: snapshot) { _, sequence in
         noted.append(sequence)
         return noted.count < limit
       }
@@ -97,8 +97,8 @@ extension StoreTransaction {
   /// How many entries an index has.
   package func countIndexEntries(_ index: UInt32) throws -> UInt64 {
     var count: UInt64 = 0
-    try transaction.withReading { reading in
-      try ObjectReading.scanIndex(index, in: generation, reading) { _, _ in
+    try withSnapshot { snapshot in
+      try ObjectReading.scanIndex(index, in: snapshot) { _, _ in
         count += 1
         return true
       }
@@ -111,21 +111,21 @@ extension StoreTransaction {
   package func objectBatch(
     type: UInt32, from start: UInt64, limit: Int, bytes: Int
   ) throws -> ObjectBatch {
-    try transaction.withReading {
+    try withSnapshot {
       try ObjectReading.batch(
-        type: type, from: start, limit: limit, bytes: bytes, in: generation, $0)
+        type: type, from: start, limit: limit, bytes: bytes, in: $0)
     }
   }
 
   package func movingObject(type: UInt32, sequence: UInt64) throws -> MigratingObject? {
-    try transaction.withReading {
-      try ObjectReading.moving(type: type, sequence: sequence, in: generation, $0)
+    try withSnapshot {
+      try ObjectReading.moving(type: type, sequence: sequence, in: $0)
     }
   }
 
   package func objectSequence(type: UInt32, id: [UInt8]) throws -> UInt64? {
-    try transaction.withReading {
-      try ObjectReading.sequence(type: type, id: id, in: generation, $0)
+    try withSnapshot {
+      try ObjectReading.sequence(type: type, id: id, in: $0)
     }
   }
 

@@ -140,10 +140,10 @@ extension StoreTransaction {
     var result: [Candidate] = []
     result.reserveCapacity(count)
     let table = generation.table
-    try transaction.withReading { reading in
+    try withSnapshot { snapshot in
       let key = ObjectFormat.sampleKey(start)
       for (lower, upper) in [(key, nil), ([], key)] where result.count < count {
-        try ObjectReading.scanIndex(index, from: lower, below: upper, in: generation, reading) {
+        try ObjectReading.scanIndex(index, from: lower, below: upper, in: snapshot) {
           key, sequence in
           let hash = (key.integer(at: 0, as: UInt64.self) ?? 0).byteSwapped
           let tick = Mutant.evictionIgnoresUse.isActive ? 0 : table.lastUse(hash: hash)
@@ -184,8 +184,8 @@ extension StoreTransaction {
     var next: UInt64? = 0
     while let start = next {
       // A part at a time: what is put moves the pages that a cursor stands on.
-      let (part, goesOn) = try transaction.withReading { reading in
-        try Self.ids(of: type, from: start, limit: 4096, generation, reading)
+      let (part, goesOn) = try withSnapshot { snapshot in
+        try Self.ids(of: type, from: start, limit: 4096, snapshot)
       }
       for (hash, sequence) in part {
         try transaction.put([], forKey: Self.entry(number, hash, sequence), in: generation.indexes)
@@ -195,16 +195,15 @@ extension StoreTransaction {
   }
 
   private static func ids(
-    of type: UInt32, from start: UInt64, limit: Int, _ generation: Generation,
-    _ reading: borrowing ReadTransaction
+    of type: UInt32, from start: UInt64, limit: Int, _ snapshot: borrowing Snapshot
   ) throws -> (found: [(UInt64, UInt64)], next: UInt64?) {
     var found: [(UInt64, UInt64)] = []
-    var cursor = try Cursor(over: generation.ids, in: reading)
+    var cursor = try Cursor(over: snapshot.generation.ids, in: snapshot.transaction)
     var more = try cursor.move(atLeast: start)
     while more {
       let place = cursor.currentInteger
       if found.count >= limit { return (found, place) }
-      let hash = ObjectFormat.hash(ofIDKey: place, generation.meta)
+      let hash = ObjectFormat.hash(ofIDKey: place, snapshot.generation.meta)
       do {
         let items = cursor.currentValue
         var offset = 0
@@ -224,8 +223,8 @@ extension StoreTransaction {
   private mutating func recountObjects(_ type: UInt32) throws {
     var count: UInt64 = 0
     var bytes: UInt64 = 0
-    try transaction.withReading { reading in
-      var cursor = try Cursor(over: generation.objects, in: reading)
+    try withSnapshot { snapshot in
+      var cursor = try Cursor(over: snapshot.generation.objects, in: snapshot.transaction)
       var more = try cursor.move(atLeast: ObjectFormat.objectKey(type: type, sequence: 0))
       while more {
         guard ObjectFormat.sequence(ofObjectKey: cursor.currentKey, type: type) != nil else {

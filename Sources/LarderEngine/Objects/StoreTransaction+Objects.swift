@@ -2,7 +2,7 @@
 // Copyright 2026 the Larder authors. Licensed under Apache-2.0.
 // SPDX-License-Identifier: Apache-2.0
 
-package import LarderLMDB
+internal import LarderLMDB
 internal import LarderSystem
 
 /// What is written for one object.
@@ -50,7 +50,7 @@ extension StoreTransaction {
 
   /// The record of a type; `nil`: nobody has declared it yet.
   package func objectType(named name: String) throws -> ObjectTypeRecord? {
-    try transaction.withReading { try ObjectReading.type(named: name, $0) }
+    try withSnapshot { try ObjectReading.type(named: name, $0) }
   }
 
   /// Stores a type's record.
@@ -103,7 +103,7 @@ extension StoreTransaction {
 
   package mutating func objectBooks(_ type: UInt32) throws -> ObjectTypeCounters {
     if let known = objectBooks[type] { return known.books }
-    let books = try transaction.withReading { try ObjectReading.books(type, $0) }
+    let books = try withSnapshot { try ObjectReading.books(type, $0) }
     objectBooks[type] = (books, false)
     if objectsBefore[type] == nil { objectsBefore[type] = books }
     return books
@@ -124,18 +124,21 @@ extension StoreTransaction {
 
   // MARK: Reading, with the transaction's own writes
 
-  package func withReading<R>(_ body: (borrowing ReadTransaction) throws -> R) rethrows -> R {
-    try transaction.withReading(body)
+  /// Runs `body` in a snapshot that contains the transaction's own changes.
+  package func withSnapshot<R>(_ body: (borrowing Snapshot) throws -> R) rethrows -> R {
+    try transaction.withReading {
+      try body(Snapshot(SnapshotView(generation: generation, commitVersion: commitVersion), $0))
+    }
   }
 
   package func object(type: UInt32, id: [UInt8]) throws -> StoredObject? {
-    try transaction.withReading { reading in
+    try withSnapshot { snapshot in
       guard
         let sequence = try ObjectReading.sequence(
-          type: type, id: id, in: generation, reading)
+          type: type, id: id, in: snapshot)
       else { return nil }
       return try ObjectReading.object(
-        type: type, sequence: sequence, in: generation, reading)
+        type: type, sequence: sequence, in: snapshot)
     }
   }
 
@@ -152,8 +155,8 @@ extension StoreTransaction {
     revise: (RawSpan, [ObjectIndexKey], inout ObjectWrite) throws -> Void = { _, _, _ in }
   ) throws -> SaveOutcome {
     let hash = ObjectFormat.hash(type: type, id: write.id, in: generation)
-    let known = try transaction.withReading { reading in
-      try ObjectReading.sequence(type: type, id: write.id, in: generation, reading)
+    let known = try withSnapshot { snapshot in
+      try ObjectReading.sequence(type: type, id: write.id, in: snapshot)
     }
     if let known, keepsExisting { return .kept(known) }
     if since == nil {
@@ -228,8 +231,8 @@ extension StoreTransaction {
   /// - Returns: Whether there was one.
   @discardableResult
   package mutating func delete(type: UInt32, id: [UInt8]) throws -> Bool {
-    let sequence = try transaction.withReading { reading in
-      try ObjectReading.sequence(type: type, id: id, in: generation, reading)
+    let sequence = try withSnapshot { snapshot in
+      try ObjectReading.sequence(type: type, id: id, in: snapshot)
     }
     guard let sequence else { return false }
     let hash = ObjectFormat.hash(type: type, id: id, in: generation)
@@ -262,13 +265,15 @@ extension StoreTransaction {
 
   func old(_ type: UInt32, _ sequence: UInt64) throws -> Old {
     let key = ObjectFormat.objectKey(type: type, sequence: sequence)
-    return try transaction.withReading { reading in
-      guard let record = try reading.value(forKey: key, in: generation.objects) else {
+    return try withSnapshot { snapshot in
+      guard
+        let record = try snapshot.transaction.value(forKey: key, in: snapshot.generation.objects)
+      else {
         return .damaged(nil)
       }
       do {
         let (header, content) = try ObjectReading.checked(
-          record, type, sequence, generation, reading)
+          record, type, sequence, snapshot)
         let keys = content.withRawSpan { content in
           ObjectFormat.indexKeys(content.slice(header.keyLength..<content.byteCount)!)?.keys
         }
@@ -285,8 +290,10 @@ extension StoreTransaction {
   ) throws {
     let key = ObjectFormat.objectKey(type: type, sequence: sequence)
     if header?.isChunked ?? false {
-      let reference = try transaction.withReading { reading -> ChunkReference? in
-        guard let record = try reading.value(forKey: key, in: generation.objects) else {
+      let reference = try withSnapshot { snapshot -> ChunkReference? in
+        guard
+          let record = try snapshot.transaction.value(forKey: key, in: snapshot.generation.objects)
+        else {
           return nil
         }
         return (try? Record.items(in: record))?.first?.chunks
@@ -340,17 +347,17 @@ extension StoreTransaction {
   func requireFree(
     _ key: ObjectIndexKey, for id: [UInt8], _ own: UInt64?, _ type: UInt32
   ) throws {
-    try transaction.withReading { reading in
+    try withSnapshot { snapshot in
       var taken: UInt64?
       try ObjectReading.scanIndex(
-        key.index, from: key.bytes, below: key.bytes + [0], in: generation, reading
+        key.index, from: key.bytes, below: key.bytes + [0], in: snapshot
       ) { found, sequence in
         if sequence != own, found.equals(key.bytes) { taken = sequence }
         return taken == nil
       }
       guard let taken else { return }
       let holder = try? ObjectReading.object(
-        type: type, sequence: taken, in: generation, reading)
+        type: type, sequence: taken, in: snapshot)
       throw UniqueKeyConflict(index: key.index, key: key.bytes, holder: holder?.id ?? [], id: id)
     }
   }

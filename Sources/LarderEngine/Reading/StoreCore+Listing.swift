@@ -31,49 +31,44 @@ extension StoreCore {
   package func page(
     of space: NamespaceHandle?, from start: UInt64, limit: Int
   ) throws -> (entries: [EntryInfo], next: UInt64?) {
-    try reading("list") { generation in
-      try generation.withSnapshot { transaction, _ in
-        var wanted: UInt32?
-        if let space {
-          guard let number = try number(of: space, generation, transaction) else {
-            return ([], nil)
-          }
-          wanted = number
-        }
-        var result: [EntryInfo] = []
-        var cursor = try Cursor(over: generation.entries, in: transaction)
-        var more = try cursor.move(atLeast: start)
-        var visited = 0
-        while more {
-          if result.count >= limit || visited >= 16 * limit {
-            return (result, cursor.currentInteger)
-          }
-          visited += 1
-          let hash = cursor.currentInteger
-          for item in (try? Record.items(in: cursor.currentValue)) ?? [] {
-            let header = item.header
-            guard
-              wanted == nil || header.namespace == wanted,
-              try isAlive(header, header.namespace, generation, transaction),
-              let key = try storedKey(item, cursor.currentValue, generation, transaction)
-            else { continue }
-            result.append(
-              EntryInfo(
-                hash: hash, key: EncodedKey(tag: header.keyTag, bytes: key),
-                codec: header.codec, bytes: header.cost, created: header.created,
-                expires: header.expires, namespace: header.namespace,
-                lastUse: Int64(generation.table.lastUse(hash: hash) >> 20)))
-          }
-          more = try cursor.moveToNext()
-        }
-        return (result, nil)
+    try withSnapshot("list") { snapshot in
+      var wanted: UInt32?
+      if let space {
+        guard let number = try number(of: space, snapshot) else { return ([], nil) }
+        wanted = number
       }
+      var result: [EntryInfo] = []
+      var cursor = try Cursor(over: snapshot.generation.entries, in: snapshot.transaction)
+      var more = try cursor.move(atLeast: start)
+      var visited = 0
+      while more {
+        if result.count >= limit || visited >= 16 * limit {
+          return (result, cursor.currentInteger)
+        }
+        visited += 1
+        let hash = cursor.currentInteger
+        for item in (try? Record.items(in: cursor.currentValue)) ?? [] {
+          let header = item.header
+          guard
+            wanted == nil || header.namespace == wanted,
+            try isAlive(header, header.namespace, snapshot),
+            let key = try storedKey(item, cursor.currentValue, snapshot)
+          else { continue }
+          result.append(
+            EntryInfo(
+              hash: hash, key: EncodedKey(tag: header.keyTag, bytes: key),
+              codec: header.codec, bytes: header.cost, created: header.created,
+              expires: header.expires, namespace: header.namespace,
+              lastUse: Int64(snapshot.generation.table.lastUse(hash: hash) >> 20)))
+        }
+        more = try cursor.moveToNext()
+      }
+      return (result, nil)
     }
   }
 
   private func storedKey(
-    _ item: RecordEntry, _ record: RawSpan, _ generation: Generation,
-    _ transaction: borrowing ReadTransaction
+    _ item: RecordEntry, _ record: RawSpan, _ snapshot: borrowing Snapshot
   ) throws -> [UInt8]? {
     let length = item.header.keyLength
     guard let reference = item.chunks else {
@@ -81,7 +76,8 @@ extension StoreCore {
       return record.slice(start..<(start + length))?.copied()
     }
     return try Record.chunkedContent(reference, length: length) { id, body in
-      guard let chunk = try transaction.value(forKey: id, in: generation.chunks) else {
+      guard let chunk = try snapshot.transaction.value(forKey: id, in: snapshot.generation.chunks)
+      else {
         return false
       }
       return body(chunk)
@@ -90,21 +86,17 @@ extension StoreCore {
 
   /// Returns the namespaces of the store with their counters.
   package func namespaces() throws -> [(number: UInt32, record: NamespaceRecord)] {
-    try reading("list") { generation in
-      try generation.withSnapshot { transaction, _ in
-        var result: [(UInt32, NamespaceRecord)] = []
-        let prefix = Array("i:".utf8)
-        var cursor = try Cursor(over: .main, in: transaction)
-        var more = try cursor.move(atLeast: prefix)
-        while more {
-          guard let number = NamespaceRecord.number(ofKey: cursor.currentKey) else { break }
-          if let record = NamespaceRecord(cursor.currentValue) {
-            result.append((number, record))
-          }
-          more = try cursor.moveToNext()
-        }
-        return result
+    try withSnapshot("list") { snapshot in
+      var result: [(UInt32, NamespaceRecord)] = []
+      let prefix = Array("i:".utf8)
+      var cursor = try Cursor(over: .main, in: snapshot.transaction)
+      var more = try cursor.move(atLeast: prefix)
+      while more {
+        guard let number = NamespaceRecord.number(ofKey: cursor.currentKey) else { break }
+        if let record = NamespaceRecord(cursor.currentValue) { result.append((number, record)) }
+        more = try cursor.moveToNext()
       }
+      return result
     }
   }
 

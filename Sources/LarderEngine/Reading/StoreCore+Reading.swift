@@ -115,111 +115,52 @@ extension StoreCore {
     _ key: EncodedKey, in space: NamespaceHandle, known: UInt64,
     at place: (generation: Generation, hash: UInt64, number: UInt32)
   ) throws -> Lookup {
-    var retries = 0
-    while true {
-      var damage: (text: String, commitVersion: UInt64)?
-      let lookup = try reading("read") { generation in
+    // The snapshot that was read last, for the report of a damaged entry.
+    var last: Lookup?
+    do {
+      let lookup = try withSnapshot("read") { snapshot in
+        let generation = snapshot.generation
         let (hash, number) =
           generation === place.generation
           ? (place.hash, place.number) : space.place(of: key, in: generation)
-        return try generation.withSnapshot { transaction, snapshot in
-          let sealed = Mutant.filedOneHigh.isActive ? snapshot + 1 : snapshot
-          damage = nil
-          let outcome = try find(
-            key, hash, number, space, generation, transaction, known: known, readVersion: ~sealed,
-            damage: &damage)
-          if generation.table.minimumValidReadVersion(slot: slotIndex(hash)) > snapshot {
-            noteUncommittedStamp()
-          }
-          return Lookup(outcome: outcome, hash: hash, readVersion: ~sealed, generation: generation)
+        let readVersion =
+          Mutant.filedOneHigh.isActive ? ~(snapshot.commitVersion + 1) : snapshot.readVersion
+        func result(_ outcome: Lookup.Outcome) -> Lookup {
+          Lookup(outcome: outcome, hash: hash, readVersion: readVersion, generation: generation)
         }
-      }
-      guard let found = damage else {
-        count(lookup)
-        return lookup
-      }
-      // As with damaged pages, read again before reporting damage. An unreadable header is not
-      // retried.
-      if retries < StoreCore.damageRetries, found.commitVersion != 0 {
-        retries += 1
-        Event().wait(nanoseconds: StoreCore.damagePause)
-        continue
-      }
-      reportDamage(found.text, found.commitVersion, key, space, lookup.generation)
-      return Lookup(
-        outcome: .unreadable(found.text), hash: lookup.hash, readVersion: lookup.readVersion,
-        generation: lookup.generation)
-    }
-  }
-
-  /// The number of new snapshots in which damage is read again before it is reported. Pages written
-  /// by another process may become visible late on some kernels.
-  static let damageRetries = 3
-  /// The pause before each of these reads, in nanoseconds.
-  static let damagePause: UInt64 = 1_000_000
-  /// The number of generations that one operation may fence. A successor is new, so damage in it as
-  /// well is caused by the disk or by the program.
-  private static let fencesPerRead = 2
-
-  /// Runs an operation that only reads. This is the only policy for damage found by a read.
-  ///
-  /// Damage is read again in up to three new snapshots. After that, a cache fences the generation
-  /// in which it was found, and only that one, and reads in its successor; a store that survives
-  /// system crashes throws. No error of the lower layers reaches the caller.
-  ///
-  /// - Throws: ``StoreError/Code/damaged`` also if two consecutive generations were damaged.
-  func reading<R>(_ operation: String, _ body: (Generation) throws -> R) throws -> R {
-    var retries = 0
-    var fences = 0
-    var currentGeneration: Generation?
-    while true {
-      do {
-        return try withGeneration { generation in
-          if currentGeneration !== generation {
-            currentGeneration = generation
-            retries = 0
-          }
-          return try body(generation)
+        let outcome: Lookup.Outcome
+        do {
+          outcome = try find(
+            key, hash, number, space, snapshot, known: known, readVersion: readVersion)
+        } catch let damage as DamagedEntry {
+          last = result(.unreadable(damage.text))
+          throw damage
         }
-      } catch let error as LMDBError {
-        guard error.isDamage, let damaged = currentGeneration else {
-          throw StoreError(wrapping: error, during: operation, path: directory.path)
-        }
-        retries += 1
-        if retries > StoreCore.damageRetries {
-          guard fences < StoreCore.fencesPerRead else {
-            throw StoreError(wrapping: error, during: operation, path: directory.path)
-          }
-          fences += 1
-          try abandon(damaged, because: error)
-        }
+        let newest = generation.table.minimumValidReadVersion(slot: slotIndex(hash))
+        if newest > snapshot.commitVersion { noteUncommittedStamp() }
+        return result(outcome)
       }
-      Event().wait(nanoseconds: StoreCore.damagePause)
-    }
-  }
-
-  /// Leaves a generation whose file cannot be read; a durable store throws.
-  private func abandon(_ generation: Generation, because error: LMDBError) throws {
-    do {
-      try fence(generation, because: error)
-    } catch EngineSignal.generationChanged {
-      try switchGeneration(from: generation)
+      count(lookup)
+      return lookup
+    } catch let damage as DamagedEntry {
+      reportDamage(damage, key, space, last!.generation)
+      return last!
     }
   }
 
   /// Reads several keys in one snapshot. Keys that seem damaged are read again separately.
   package func lookup(_ keys: [EncodedKey], in space: NamespaceHandle) throws -> [Lookup] {
-    let lookups: [Lookup?] = try reading("read") { generation in
-      try generation.withSnapshot { transaction, snapshot in
-        try keys.map { key in
-          var damage: (text: String, commitVersion: UInt64)?
-          let (hash, number) = space.place(of: key, in: generation)
+    let lookups: [Lookup?] = try withSnapshot("read") { snapshot in
+      try keys.map { key in
+        let (hash, number) = space.place(of: key, in: snapshot.generation)
+        do {
           let outcome = try find(
-            key, hash, number, space, generation, transaction, known: 0, readVersion: ~snapshot,
-            damage: &damage)
-          if damage != nil { return nil }
+            key, hash, number, space, snapshot, known: 0, readVersion: snapshot.readVersion)
           return Lookup(
-            outcome: outcome, hash: hash, readVersion: ~snapshot, generation: generation)
+            outcome: outcome, hash: hash, readVersion: snapshot.readVersion,
+            generation: snapshot.generation)
+        } catch is DamagedEntry {
+          return nil
         }
       }
     }
@@ -243,29 +184,30 @@ extension StoreCore {
 
   private func find(
     _ key: EncodedKey, _ hash: UInt64, _ knownNumber: UInt32, _ space: NamespaceHandle,
-    _ generation: Generation, _ transaction: borrowing ReadTransaction, known: UInt64,
-    readVersion: UInt64, damage: inout (text: String, commitVersion: UInt64)?
+    _ snapshot: borrowing Snapshot, known: UInt64,
+    readVersion: UInt64
   ) throws -> Lookup.Outcome {
-    guard let record = try transaction.value(forKey: hash, in: generation.entries) else {
+    guard let record = try snapshot.transaction.value(forKey: hash, in: snapshot.generation.entries)
+    else {
       return .absent
     }
     record.prefetch(limit: 1024)
     var number = knownNumber
     if number == 0 {
-      guard let found = try self.number(of: space, generation, transaction) else { return .absent }
+      guard let found = try self.number(of: space, snapshot) else { return .absent }
       number = found
     }
+    var damage: DamagedEntry?
     var offset = 0
     while offset < record.byteCount {
       let header: EntryHeader
       do throws(EntryHeader.Defect) {
         header = try EntryHeader(in: record, at: offset)
       } catch {
-        damage = (
-          error == .newerFormat
-            ? "the entry was written by a newer version" : "the entry's header is damaged", 0
-        )
-        return .absent
+        throw DamagedEntry(
+          text: error == .newerFormat
+            ? "the entry was written by a newer version" : "the entry's header is damaged",
+          commitVersion: 0)
       }
       let start = offset
       offset += header.storedLength
@@ -282,32 +224,30 @@ extension StoreCore {
           // damaged.
           let payload = record.slice(keyEnd..<(keyEnd + header.payloadLength))!
           let hashed = XXH64.hash(payload, seed: XXH64.hash(stored))
-          if !header.isIntact(contentHash: hashed) {
-            damage = ("the entry's checksum is wrong", header.commitVersion)
-          }
+          if !header.isIntact(contentHash: hashed) { damage = .wrongChecksum(header) }
           continue
         }
-        damage = nil
-        guard try isAlive(header, number, generation, transaction) else { return .absent }
+        guard try isAlive(header, number, snapshot) else { return .absent }
         if known != 0, header.commitVersion == known { return .unchanged }
         // The checksum covers the copy, not the page: another process may be writing to the page.
         let payload = record.slice(keyEnd..<(keyEnd + header.payloadLength))!.copied()
         let hashed = EntryHeader.contentHash(key: key.bytes, payload: payload)
         guard header.isIntact(contentHash: hashed) else {
-          damage = ("the entry's checksum is wrong", header.commitVersion)
-          return .absent
+          throw DamagedEntry.wrongChecksum(header)
         }
-        generation.places?.remember(
+        snapshot.generation.places?.remember(
           record.slice(start..<offset)!, of: hash, readVersion: readVersion,
           checksum: header.checksum)
         return .found(StoredValue(payload, header))
       }
       // The key is stored in the chunks as well, a small cost for large entries.
-      guard try isAlive(header, number, generation, transaction) else { continue }
+      guard try isAlive(header, number, snapshot) else { continue }
       let reference = try? ChunkReference(in: record, at: start, of: header)
       let read: Record.ChunkedPayload? = try reference.map {
         try Record.chunkedPayload($0, of: header, key: key.bytes) { id, body in
-          guard let chunk = try transaction.value(forKey: id, in: generation.chunks) else {
+          guard
+            let chunk = try snapshot.transaction.value(forKey: id, in: snapshot.generation.chunks)
+          else {
             return false
           }
           return body(chunk)
@@ -315,48 +255,48 @@ extension StoreCore {
       }
       if case .ofOtherKey = read { continue }
       guard case .payload(let payload) = read else {
-        damage = ("a chunk of the entry is missing", header.commitVersion)
-        return .absent
+        throw DamagedEntry(
+          text: "a chunk of the entry is missing", commitVersion: header.commitVersion)
       }
       if known != 0, header.commitVersion == known { return .unchanged }
       let hashed = EntryHeader.contentHash(key: key.bytes, payload: payload)
       guard header.isIntact(contentHash: hashed) else {
-        damage = ("the entry's checksum is wrong", header.commitVersion)
-        return .absent
+        throw DamagedEntry.wrongChecksum(header)
       }
       return .found(StoredValue(payload, header))
     }
+    if let damage { throw damage }
     return .absent
   }
 
   /// Returns the namespace identifier in this snapshot, or `nil` if nothing was ever stored in the
   /// namespace.
   func number(
-    of space: NamespaceHandle, _ generation: Generation, _ transaction: borrowing ReadTransaction
+    of space: NamespaceHandle, _ snapshot: borrowing Snapshot
   ) throws -> UInt32? {
-    let known = space.number(in: generation)
+    let known = space.number(in: snapshot.generation)
     if known != 0 { return known }
     let key = NamespaceRecord.nameKey(space.nameBytes)
-    guard let bytes = try transaction.value(forKey: key, in: .main) else { return nil }
+    guard let bytes = try snapshot.transaction.value(forKey: key, in: .main) else { return nil }
     guard let number = NamespaceRecord.number(in: bytes, name: space.nameBytes) else {
       throw LMDBError(.corrupted, during: "a namespace's name")
     }
-    space.learn(number: number, in: generation)
+    space.learn(number: number, in: snapshot.generation)
     return number
   }
 
   /// Returns whether an entry is neither expired nor of an earlier epoch.
   func isAlive(
-    _ header: EntryHeader, _ number: UInt32, _ generation: Generation,
-    _ transaction: borrowing ReadTransaction
+    _ header: EntryHeader, _ number: UInt32, _ snapshot: borrowing Snapshot
   ) throws -> Bool {
     if header.expires != EntryHeader.never, header.isExpired(at: options.clock.now()) {
       return false
     }
     // An entry that was written after the last published clear is alive. Otherwise this snapshot's
     // namespace record decides.
-    if header.commitVersion > generation.table.namespaceLabel(number) { return true }
-    guard let bytes = try transaction.value(forKey: NamespaceRecord.key(number), in: .main) else {
+    if header.commitVersion > snapshot.generation.table.namespaceLabel(number) { return true }
+    guard let bytes = try snapshot.transaction.value(forKey: NamespaceRecord.key(number), in: .main)
+    else {
       return true
     }
     guard let epoch = NamespaceRecord.epoch(in: bytes) else {
@@ -366,16 +306,15 @@ extension StoreCore {
   }
 
   private func reportDamage(
-    _ text: String, _ commitVersion: UInt64, _ key: EncodedKey, _ space: NamespaceHandle,
-    _ generation: Generation
+    _ damage: DamagedEntry, _ key: EncodedKey, _ space: NamespaceHandle, _ generation: Generation
   ) {
     generation.count(.damagedEntries)
     generation.count(.misses)
-    notify(.damagedEntry("namespace \"\(space.name)\": \(text)"))
-    guard options.durability == .cache, commitVersion != 0 else { return }
+    notify(.damagedEntry("namespace \"\(space.name)\": \(damage.text)"))
+    guard options.durability == .cache, damage.commitVersion != 0 else { return }
     // A write cannot be queued inside a user's transaction; the next reader removes the entry.
     guard bodyThread.load(ordering: .relaxed) != OSThread.token else { return }
     try? enqueueWriteBehind(
-      WriteRequest(.removeDamaged(commitVersion: commitVersion), space: space, key: key))
+      WriteRequest(.removeDamaged(commitVersion: damage.commitVersion), space: space, key: key))
   }
 }

@@ -50,57 +50,53 @@ extension StoreCore {
       names[number] = name
       if space == nil || space?.name == name { total += Int(clamping: record.entries) }
     }
-    var leftOut = 0
     var hasBegun = false
-    return try withGeneration { generation in
+    return try withSnapshot("export") { snapshot in
       do {
-        return try generation.withSnapshot { transaction, _ in
-          var cursor = try Cursor(over: generation.entries, in: transaction)
-          var more = try cursor.move(atLeast: 0)
-          while more {
-            guard let items = try? Record.items(in: cursor.currentValue) else {
+        var leftOut = 0
+        var cursor = try Cursor(over: snapshot.generation.entries, in: snapshot.transaction)
+        var more = try cursor.move(atLeast: 0)
+        while more {
+          guard let items = try? Record.items(in: cursor.currentValue) else {
+            leftOut += 1
+            more = try cursor.moveToNext()
+            continue
+          }
+          for item in items {
+            let header = item.header
+            if names[header.namespace] == nil {
+              // The namespace was created after the names were read.
+              names[header.namespace] = try name(of: header.namespace, snapshot) ?? ""
+            }
+            guard
+              space == nil || names[header.namespace] == space?.name,
+              try isAlive(header, header.namespace, snapshot)
+            else { continue }
+            guard
+              let entry = try whole(
+                item, cursor.currentValue, names[header.namespace]!, snapshot)
+            else {
               leftOut += 1
-              more = try cursor.moveToNext()
               continue
             }
-            for item in items {
-              let header = item.header
-              if names[header.namespace] == nil {
-                // The namespace was created after the names were read.
-                names[header.namespace] = try name(of: header.namespace, transaction) ?? ""
-              }
-              guard
-                space == nil || names[header.namespace] == space?.name,
-                try isAlive(header, header.namespace, generation, transaction)
-              else { continue }
-              guard
-                let entry = try whole(
-                  item, cursor.currentValue, names[header.namespace]!, generation, transaction)
-              else {
-                leftOut += 1
-                continue
-              }
-              hasBegun = true
-              try body(entry, total)
-            }
-            more = try cursor.moveToNext()
+            hasBegun = true
+            try body(entry, total)
           }
-          return leftOut
+          more = try cursor.moveToNext()
         }
-      } catch EngineSignal.generationChanged where hasBegun {
-        throw StoreError(
-          .damaged, during: "export", path: directory.path,
-          "The store switched generations during the export. Export again.")
-      } catch let error as LMDBError {
+        return leftOut
+      } catch let error as LMDBError where hasBegun {
+        // Another snapshot would pass the first entries to `body` again.
         throw StoreError(wrapping: error, during: "export", path: directory.path)
       }
     }
   }
 
   private func name(
-    of number: UInt32, _ transaction: borrowing ReadTransaction
+    of number: UInt32, _ snapshot: borrowing Snapshot
   ) throws -> String? {
-    guard let bytes = try transaction.value(forKey: NamespaceRecord.key(number), in: .main) else {
+    guard let bytes = try snapshot.transaction.value(forKey: NamespaceRecord.key(number), in: .main)
+    else {
       return nil
     }
     return NamespaceRecord(bytes).map { String(decoding: $0.name, as: UTF8.self) }
@@ -108,8 +104,7 @@ extension StoreCore {
 
   /// Returns a verified copy of an entry, or `nil` if it is damaged.
   private func whole(
-    _ item: RecordEntry, _ record: RawSpan, _ name: String, _ generation: Generation,
-    _ transaction: borrowing ReadTransaction
+    _ item: RecordEntry, _ record: RawSpan, _ name: String, _ snapshot: borrowing Snapshot
   ) throws -> ExportedEntry? {
     let header = item.header
     let start = item.offset + EntryHeader.size
@@ -117,7 +112,8 @@ extension StoreCore {
     let payload: [UInt8]
     if let chunks = item.chunks {
       let content = try Record.chunkedContent(chunks, length: header.contentLength) { id, body in
-        guard let chunk = try transaction.value(forKey: id, in: generation.chunks) else {
+        guard let chunk = try snapshot.transaction.value(forKey: id, in: snapshot.generation.chunks)
+        else {
           return false
         }
         return body(chunk)

@@ -109,8 +109,8 @@ extension StoreCore {
   package func statistics() throws -> StoreStatistics {
     let namespaces = try namespaces()
     return try reading("statistics") { generation in
-      let totals = try generation.withSnapshot { transaction, _ in
-        guard let record = try transaction.value(forKey: StoreTotals.key, in: .main) else {
+      let totals = try generation.withSnapshot { snapshot in
+        guard let record = try snapshot.transaction.value(forKey: StoreTotals.key, in: .main) else {
           return StoreTotals()
         }
         return StoreTotals(record) ?? StoreTotals()
@@ -162,7 +162,7 @@ extension Generation {
     guard let (oldest, information) = found else { return nil }
     var reader = oldest
     let snapshot = information.lastTransaction &- UInt64(reader.transactionsBehind)
-    let pages = try withSnapshot { transaction, _ in try transaction.pagesFreed(after: snapshot) }
+    let pages = try withSnapshot { try $0.transaction.pagesFreed(after: snapshot) }
     reader.pinnedBytes = pages.multipliedReportingOverflow(by: information.pageSize).partialValue
     reader.isStopped = ProcessIdentity.isStopped(reader.pid)
     let now = Clocks.wallMilliseconds()

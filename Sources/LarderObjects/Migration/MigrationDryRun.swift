@@ -25,8 +25,8 @@ struct MigrationDryRun {
     _ migrations: [ObjectMigration], progress: (ObjectProgress) -> Void
   ) throws -> [MigrationReport] {
     let core = try store.storage.openCore("migrate")
-    let types = try core.withObjectSnapshot("migrate") { transaction, _ in
-      try ObjectReading.types(transaction)
+    let types = try core.withSnapshot("migrate") { snapshot in
+      try ObjectReading.types(snapshot)
     }
     var stages: [String: Stage] = [:]
     for type in types where type.movedTo == nil && type.version > 0 {
@@ -70,8 +70,8 @@ struct MigrationDryRun {
   }
 
   private func count(_ type: ObjectTypeRecord) throws -> Int {
-    try store.storage.openCore("migrate").withObjectSnapshot("migrate") { transaction, _ in
-      Int(clamping: try ObjectReading.books(type.number, transaction).count)
+    try store.storage.openCore("migrate").withSnapshot("migrate") { snapshot in
+      Int(clamping: try ObjectReading.books(type.number, snapshot).count)
     }
   }
 
@@ -86,10 +86,10 @@ struct MigrationDryRun {
     var next: UInt64 = 1
     while true {
       // One snapshot per batch, so that no snapshot is held for long.
-      let batch = try core.withObjectSnapshot("migrate") { transaction, view in
+      let batch = try core.withSnapshot("migrate") { snapshot in
         try ObjectReading.batch(
           type: stage.root.number, from: next, limit: MigrationStepExecutor.limit,
-          bytes: MigrationStepExecutor.byteLimit, in: view.generation, transaction)
+          bytes: MigrationStepExecutor.byteLimit, in: snapshot)
       }
       report.damaged += batch.damaged.count
       for moving in batch.objects { judge(moving, stage, &report, &taken) }

@@ -37,7 +37,7 @@ extension MigrationStepExecutor {
     referencesTo old: String, as new: String, _ transaction: inout StoreTransaction
   ) throws {
     let (from, to) = (ReferenceIndex.prefix(old), ReferenceIndex.prefix(new))
-    for var owner in try transaction.withReading({ try ObjectReading.types($0) }) {
+    for var owner in try transaction.withSnapshot({ try ObjectReading.types($0) }) {
       if let references = owner.references {
         guard references.builtTo == nil else {
           throw error(
@@ -72,10 +72,9 @@ extension MigrationStepExecutor {
     _ prefix: [UInt8], _ index: UInt32, _ transaction: borrowing StoreTransaction
   ) throws -> Set<UInt64> {
     var sequences: Set<UInt64> = []
-    try transaction.withReading { reading in
+    try transaction.withSnapshot { snapshot in
       try ObjectReading.scanIndex(
-        index, from: prefix, below: ReferenceIndex.end(of: prefix), in: transaction.generation,
-        reading
+        index, from: prefix, below: ReferenceIndex.end(of: prefix), in: snapshot
       ) { _, sequence in
         sequences.insert(sequence)
         return sequences.count <= Self.renameLimit
@@ -115,9 +114,9 @@ extension MigrationStepExecutor {
   ) throws {
     guard let references = target.references else { return }
     var isUsed = false
-    try transaction.withReading { reading in
+    try transaction.withSnapshot { snapshot in
       try ObjectReading.scanIndex(
-        references.number, from: [], below: nil, in: transaction.generation, reading
+        references.number, from: [], below: nil, in: snapshot
       ) { _, _ in
         isUsed = true
         return false

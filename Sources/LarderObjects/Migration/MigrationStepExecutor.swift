@@ -379,7 +379,7 @@ struct MigrationStepExecutor {
     if let target = record.target {
       try transaction.dropObjects(of: target)
       try transaction.dropObjectNumber(record.watch, isIndex: true)
-      let types = try transaction.withReading { try ObjectReading.types($0) }
+      let types = try transaction.withSnapshot { try ObjectReading.types($0) }
       for var type in types where type.migration == name {
         if type.version == 0 {
           try transaction.dropObjects(of: type)

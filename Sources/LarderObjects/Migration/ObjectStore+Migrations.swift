@@ -114,8 +114,8 @@ extension ObjectStore {
   /// - Returns: The names, without migrations in progress.
   /// - Throws: `StoreError` if the store cannot be read.
   public func appliedMigrations() throws -> [String] {
-    try storage.openCore("migrations").withObjectSnapshot("migrations") { transaction, _ in
-      try ObjectReading.migrations(transaction).filter(\.isApplied).map(\.name)
+    try storage.openCore("migrations").withSnapshot("migrations") { snapshot in
+      try ObjectReading.migrations(snapshot).filter(\.isApplied).map(\.name)
     }
   }
 

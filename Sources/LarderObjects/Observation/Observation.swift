@@ -71,12 +71,12 @@ extension Query {
   var observation: Observation<[QueryExecution<Object>.Found]> {
     let query = self
     let kind = store.kind(Object.self)
-    return Observation(store: store) { transaction, view, source in
-      guard let record = try source.record(of: kind, transaction) else { return [] }
+    return Observation(store: store) { snapshot, source in
+      guard let record = try source.record(of: kind, snapshot) else { return [] }
       let run = QueryExecution(
         kind: kind, query: query, record: record,
         ReferenceDecoder(ReferenceLoader(store: query.store, source: source)))
-      return try run.foundWithChildren(view.generation, transaction)
+      return try run.foundWithChildren(snapshot)
     } isSame: { old, new in
       old.count == new.count && zip(old, new).allSatisfy(kind.isSame)
     }
@@ -91,8 +91,8 @@ extension ObjectCollection {
   public func values(id: Object.ID) -> ObservedValues<Object?> {
     let collection = self
     let text = ObjectTypeDescriptor<Object>.text(of: id)
-    let observation = Observation(store: store) { transaction, view, source in
-      let found = try collection.found(text, view.generation, transaction, source)
+    let observation = Observation(store: store) { snapshot, source in
+      let found = try collection.found(text, snapshot, source)
       return ObservedObject(found: found, id: text)
     } isSame: { old, new in
       if let old = old.found, let new = new.found { return collection.kind.isSame(old, new) }
@@ -107,11 +107,11 @@ extension ObjectCollection {
 
   /// Returns an object in a snapshot with the states of its required children.
   func found(
-    _ text: String, _ generation: Generation, _ transaction: borrowing ReadTransaction,
+    _ text: String, _ snapshot: borrowing Snapshot,
     _ source: TrackedSnapshot
   ) throws -> QueryExecution<Object>.Found? {
-    guard let record = try source.record(of: kind, transaction),
-      let item = try stored(text, record.number, generation, transaction)
+    guard let record = try source.record(of: kind, snapshot),
+      let item = try stored(text, record.number, snapshot)
     else { return nil }
     let outer = source.begin()
     defer { _ = source.end(outer) }

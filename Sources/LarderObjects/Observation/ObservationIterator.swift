@@ -14,7 +14,7 @@ internal import LarderLMDB
 /// A read of stored data that an observer repeats.
 struct Observation<State: Sendable>: Sendable {
   typealias Read =
-    @Sendable (borrowing ReadTransaction, SnapshotView, TrackedSnapshot) throws -> State
+    @Sendable (borrowing Snapshot, TrackedSnapshot) throws -> State
 
   let store: ObjectStore
   /// Reads the state in a snapshot; the source records what was read.
@@ -72,19 +72,20 @@ struct ObservationIterator<State: Sendable> {
   private func readState() throws -> Seen {
     let core = try observation.store.storage.openCore("values")
     let mark = try core.observationMark()
-    return try core.withObjectSnapshot("values") { transaction, view in
-      let source = TrackedSnapshot(transaction, view)
+    return try core.withSnapshot("values") { snapshot in
+      let source = TrackedSnapshot(snapshot)
       defer { source.close() }
-      let state = try observation.read(transaction, view, source)
+      let state = try observation.read(snapshot, source)
       var slots = source.slots
       if let narrow = observation.narrow, let record = source.onlyRecord,
-        let slot = narrow(state, record, view.generation)
+        let slot = narrow(state, record, snapshot.generation)
       {
-        slots = [.catalog(in: view.generation), slot]
+        slots = [.catalog(in: snapshot.generation), slot]
       }
       return Seen(
         state: state, slots: slots,
-        snapshot: core.observed(view.generation, commitVersion: view.commitVersion, mark: mark))
+        snapshot: core.observed(
+          snapshot.generation, commitVersion: snapshot.commitVersion, mark: mark))
     }
   }
 }

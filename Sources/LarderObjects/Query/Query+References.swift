@@ -8,22 +8,22 @@ internal import LarderLMDB
 /// A reference whose objects a query loads together with its own.
 struct Inclusion<Object: Storable>: Sendable {
   /// Loads the children. With a source, returns a hash of the children's states for each object.
-  let load: @Sendable ([Object], Generation, borrowing ReadTransaction) throws -> [Int]
+  let load: @Sendable ([Object], borrowing Snapshot) throws -> [Int]
 
   init<Property: Reference>(_ path: Path<Object, Property>, in store: ObjectStore) {
     let property = PropertyPath(path)
-    load = { objects, generation, transaction in
+    load = { objects, snapshot in
       let all = objects.map { property.value(of: $0).links.box }
       let boxes = all.filter { !$0.isLoaded }
       guard let context = all.lazy.compactMap(\.context).first else { return [] }
       boxes.forEach { $0.context?.markLoaded() }
       let collection = store.collection(Property.Target.self)
-      let find = try Self.finder(collection, context, generation, transaction)
+      let find = try Self.finder(collection, context, snapshot)
       var known: [[UInt8]: TrackedSnapshot.Child<Property.Target>] = [:]
       for box in context.source == nil ? boxes : all {
         for id in box.ids {
           let key = Array(id.utf8)
-          if known[key] == nil { known[key] = try find(id, transaction) }
+          if known[key] == nil { known[key] = try find(id, snapshot) }
         }
       }
       for box in boxes {
@@ -41,21 +41,21 @@ struct Inclusion<Object: Storable>: Sendable {
   }
 
   private typealias Finder<Target: Storable> =
-    (String, borrowing ReadTransaction) throws -> TrackedSnapshot.Child<Target>
+    (String, borrowing Snapshot) throws -> TrackedSnapshot.Child<Target>
 
   /// Returns the function that finds a child: in the snapshot of the source, or in a transaction
   /// with its uncommitted writes.
   private static func finder<Target: Storable>(
-    _ collection: ObjectCollection<Target>, _ context: ReferenceLoader, _ generation: Generation,
-    _ transaction: borrowing ReadTransaction
+    _ collection: ObjectCollection<Target>, _ context: ReferenceLoader,
+    _ snapshot: borrowing Snapshot
   ) throws -> Finder<Target> {
     if let source = context.source {
-      return { id, transaction in
-        try source.children(collection, [id], generation, transaction)[0]
+      return { id, snapshot in
+        try source.children(collection, [id], snapshot)[0]
       }
     }
     let kind = collection.kind
-    guard let record = try ObjectReading.type(named: kind.name, transaction) else {
+    guard let record = try ObjectReading.type(named: kind.name, snapshot) else {
       return { _, _ in .init(object: nil, state: 0) }
     }
     try kind.requireReadable(record)
@@ -65,8 +65,8 @@ struct Inclusion<Object: Storable>: Sendable {
         ReferenceDecoder(ReferenceLoader(store: collection.store, overlay: $0))
       }
       ?? kind.newDecoder()
-    return { id, transaction in
-      let item = try collection.stored(id, record.number, generation, transaction)
+    return { id, snapshot in
+      let item = try collection.stored(id, record.number, snapshot)
       return .init(object: try item.map { try kind.decode($0.stored, decoder).object }, state: 0)
     }
   }

@@ -14,25 +14,25 @@ extension Query {
 
   private func run<R>(
     _ operation: String, empty: R,
-    _ body: (QueryExecution<Object>, borrowing ReadTransaction, SnapshotView) throws -> R
+    _ body: (QueryExecution<Object>, borrowing Snapshot) throws -> R
   ) throws -> R {
     let kind = store.kind(Object.self)
-    return try store.storage.openCore(operation).withObjectSnapshot(operation) {
-      transaction, view in
-      guard let state = try kind.state(transaction, view) else { return empty }
+    return try store.storage.openCore(operation).withSnapshot(operation) {
+      snapshot in
+      guard let state = try kind.state(snapshot) else { return empty }
       // The catalog decides: this process may not have decoded a reference of the type yet.
       guard !inclusions.isEmpty || kind.hasReferences || state.record.references != nil else {
         return try body(
-          QueryExecution(kind: kind, query: self, record: state.record, view: view), transaction,
-          view)
+          QueryExecution(kind: kind, query: self, record: state.record, view: snapshot.view),
+          snapshot)
       }
       // The same snapshot serves all objects that the query reads in addition to its own.
-      let source = TrackedSnapshot(transaction, view)
+      let source = TrackedSnapshot(snapshot)
       defer { source.close() }
       source.note(state.record)
       let decoder = ReferenceDecoder(ReferenceLoader(store: store, source: source))
       return try body(
-        QueryExecution(kind: kind, query: self, record: state.record, decoder), transaction, view)
+        QueryExecution(kind: kind, query: self, record: state.record, decoder), snapshot)
     }
   }
 
@@ -45,21 +45,21 @@ extension Query {
   ///   loads, unless it filters by a closure, whose answer may change without the objects.
   public func fetch() throws -> [Object] {
     if let known = remembered { return known }
-    return try run("query", empty: []) { run, transaction, view in
-      let objects = try run.objects(view.generation, transaction)
+    return try run("query", empty: []) { run, snapshot in
+      let objects = try run.objects(snapshot)
       let uses =
         run.record.isBounded == true
-        ? run.kind.noteUse(of: objects, run.record.number, view) : []
-      for inclusion in inclusions { _ = try inclusion.load(objects, view.generation, transaction) }
+        ? run.kind.noteUse(of: objects, run.record.number, snapshot.view) : []
+      for inclusion in inclusions { _ = try inclusion.load(objects, snapshot) }
       let context = run.decoder.context
       if context.source == nil, context.wasLoaded { return objects }
       guard run.kind.sharesInstances, !predicate.node.isOpaque else { return objects }
       if sorts.contains(where: \.isOpaque) { return objects }
       memo.remember(
         .init(
-          objects: objects, context: context, generation: view.generation,
-          slots: context.source?.slots ?? [.type(run.record.number, in: view.generation)],
-          commitVersion: view.commitVersion, uses: uses))
+          objects: objects, context: context, generation: snapshot.generation,
+          slots: context.source?.slots ?? [.type(run.record.number, in: snapshot.generation)],
+          commitVersion: snapshot.commitVersion, uses: uses))
       return objects
     }
   }
@@ -78,10 +78,10 @@ extension Query {
 
   /// Returns the objects with their positions, bypassing the query result cache.
   func found(_ operation: String) throws -> [QueryExecution<Object>.Found] {
-    try run(operation, empty: []) { run, transaction, view in
-      let found = try run.foundWithChildren(view.generation, transaction)
+    try run(operation, empty: []) { run, snapshot in
+      let found = try run.foundWithChildren(snapshot)
       if run.record.isBounded == true {
-        run.kind.noteUse(of: found.map(\.object), run.record.number, view)
+        run.kind.noteUse(of: found.map(\.object), run.record.number, snapshot.view)
       }
       return found
     }
@@ -110,8 +110,8 @@ extension Query {
   ///   covers the predicate; otherwise as `explain()` reports.
   public func count() throws -> Int {
     if let known = remembered { return known.count }
-    return try run("count", empty: 0) { run, transaction, view in
-      try run.count(view.generation, transaction)
+    return try run("count", empty: 0) { run, snapshot in
+      try run.count(snapshot)
     }
   }
 
@@ -169,15 +169,15 @@ extension Query {
   public func values<Value: Sendable>(of path: Path<Object, Value>) throws -> [Value] {
     let property = PropertyPath(path)
     if let known = remembered { return known.map { property.value(of: $0) } }
-    let values: [Value]? = try run("values", empty: []) { run, transaction, view in
-      try run.fieldValues(of: property, view.generation, transaction)
+    let values: [Value]? = try run("values", empty: []) { run, snapshot in
+      try run.fieldValues(of: property, snapshot)
     }
     return try values ?? fetch().map { property.value(of: $0) }
   }
 
   /// Returns whether the plan scans an index in the requested order.
   private func isWalked() throws -> Bool {
-    try run("plan", empty: false) { run, _, _ in run.plan.walk != nil && run.plan.isSorted }
+    try run("plan", empty: false) { run, _ in run.plan.walk != nil && run.plan.isSorted }
   }
 
   /// Returns the distinct values of a property, in the order of their first object.
@@ -270,7 +270,7 @@ extension Query {
   /// - Throws: The errors of `fetch()`.
   public func explain() throws -> String {
     let kind = store.kind(Object.self)
-    return try run("explain", empty: "Nothing of \(kind.name) is stored.") { run, transaction, _ in
+    return try run("explain", empty: "Nothing of \(kind.name) is stored.") { run, snapshot in
       let plan = run.plan
       var lines: [String] = []
       if let walk = plan.walk {
@@ -296,7 +296,7 @@ extension Query {
         lines.append(isDirect ? "begin at a position" : "leave out what is before a position")
       }
       if let maximum { lines.append("stop after \(maximum)") }
-      if let build = try kind.explainBuild(for: self, run.record, transaction) {
+      if let build = try kind.explainBuild(for: self, run.record, snapshot) {
         lines.append(build)
       }
       return lines.joined(separator: "\n")

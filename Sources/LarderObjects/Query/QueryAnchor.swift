@@ -130,7 +130,7 @@ extension Query {
   ///   ``ObjectError/Code/invalidCursor`` if the cursor belongs to another query.
   func position(
     _ start: QueryAnchor<Object>, _ kind: ObjectTypeDescriptor<Object>, _ record: ObjectTypeRecord,
-    _ generation: Generation, _ transaction: borrowing ReadTransaction
+    _ snapshot: borrowing Snapshot
   ) throws -> KeysetPosition<Object> {
     switch start {
     case .cursor(let cursor): return try position(of: cursor, kind.name)
@@ -138,7 +138,7 @@ extension Query {
       guard
         let sequence = try ObjectReading.sequence(
           type: record.number, id: ObjectTypeDescriptor<Object>.bytes(of: object.id),
-          in: generation, transaction)
+          in: snapshot)
       else {
         throw ObjectError(
           .notFound, type: kind.name,

@@ -13,20 +13,19 @@ extension QueryExecution {
   /// - Returns: The values, or `nil` if the query needs the objects: to sort them, or because the
   ///   type does not declare the field of the property.
   func fieldValues<Value>(
-    of property: PropertyPath<Object, Value>, _ generation: Generation,
-    _ transaction: borrowing ReadTransaction
+    of property: PropertyPath<Object, Value>, _ snapshot: borrowing Snapshot
   ) throws -> [Value]? {
     // A type with a budget needs the ids, to record the use of the objects.
     guard query.start == nil, query.sorts.isEmpty || plan.isSorted, record.references == nil,
       record.isBounded != true,
       !kind.storedKeys.isEmpty, let scalar = Value.self as? any StoredScalar.Type
     else { return nil }
-    return try fieldValues(opening: scalar, property, generation, transaction)
+    return try fieldValues(opening: scalar, property, snapshot)
   }
 
   private func fieldValues<Scalar: StoredScalar, Value>(
-    opening type: Scalar.Type, _ property: PropertyPath<Object, Value>, _ generation: Generation,
-    _ transaction: borrowing ReadTransaction
+    opening type: Scalar.Type, _ property: PropertyPath<Object, Value>,
+    _ snapshot: borrowing Snapshot
   ) throws -> [Value]? {
     guard let path = property as? PropertyPath<Object, Scalar>,
       let key = kind.storedKeys[path.erased]
@@ -47,7 +46,7 @@ extension QueryExecution {
     }
     do {
       try visit(
-        generation, transaction,
+        snapshot,
         undecoded: { head, object in value(object).map { add(head.sequence, $0) } }
       ) { add($0.sequence, path.value(of: $0.object)) }
     } catch is TruncatedKey {

@@ -59,16 +59,16 @@ struct QueryExecution<Object: Storable> {
   }
 
   func objects(
-    _ generation: Generation, _ transaction: borrowing ReadTransaction
+    _ snapshot: borrowing Snapshot
   ) throws -> [Object] {
     guard plan.isSorted, query.skipped == 0, query.maximum != 0 else {
-      return try found(generation, transaction).map { $0.object }
+      return try found(snapshot).map { $0.object }
     }
     let maximum = query.maximum ?? .max
     // Collects the objects in scan order; without a sort, only the objects must be kept.
     func collect() throws -> [Object] {
       var objects: [Object] = []
-      try visit(generation, transaction) { next in
+      try visit(snapshot) { next in
         objects.append(next.object)
         return objects.count < maximum
       }
@@ -77,23 +77,23 @@ struct QueryExecution<Object: Storable> {
     do {
       return try collect()
     } catch is TruncatedKey {
-      return try unsorted.found(generation, transaction).map { $0.object }
+      return try unsorted.found(snapshot).map { $0.object }
     }
   }
 
   /// Returns the objects in order, without the skipped ones and within the limit.
   func found(
-    _ generation: Generation, _ transaction: borrowing ReadTransaction
+    _ snapshot: borrowing Snapshot
   ) throws -> [Found] {
     do {
-      return try foundOnce(generation, transaction)
+      return try foundOnce(snapshot)
     } catch is TruncatedKey {
-      return try unsorted.found(generation, transaction)
+      return try unsorted.found(snapshot)
     }
   }
 
   private func foundOnce(
-    _ generation: Generation, _ transaction: borrowing ReadTransaction
+    _ snapshot: borrowing Snapshot
   ) throws -> [Found] {
     let wanted = query.wanted
     if wanted == 0 { return [] }
@@ -101,7 +101,7 @@ struct QueryExecution<Object: Storable> {
     let mustSort = !plan.isSorted
     // With a limit, the buffer holds at most twice the wanted number before it drops the rest.
     let bound = wanted < 1 << 20 ? max(2 * wanted, 64) : Int.max
-    try visit(generation, transaction) { next in
+    try visit(snapshot) { next in
       found.append(next)
       if mustSort {
         if found.count >= bound {
@@ -118,11 +118,11 @@ struct QueryExecution<Object: Storable> {
 
   /// Returns the objects with their inclusions and a hash of the states of all children.
   func foundWithChildren(
-    _ generation: Generation, _ transaction: borrowing ReadTransaction
+    _ snapshot: borrowing Snapshot
   ) throws -> [Found] {
-    var found = try found(generation, transaction)
+    var found = try found(snapshot)
     for inclusion in query.inclusions {
-      let states = try inclusion.load(found.map(\.object), generation, transaction)
+      let states = try inclusion.load(found.map(\.object), snapshot)
       for (position, state) in states.enumerated() {
         var hasher = Hasher()
         hasher.combine(found[position].related)
@@ -135,31 +135,31 @@ struct QueryExecution<Object: Storable> {
 
   /// Counts the matching objects, without decoding them if the index covers the predicate.
   func count(
-    _ generation: Generation, _ transaction: borrowing ReadTransaction
+    _ snapshot: borrowing Snapshot
   ) throws -> Int {
     do {
-      return try countOnce(generation, transaction)
+      return try countOnce(snapshot)
     } catch is TruncatedKey {
-      return try unsorted.countOnce(generation, transaction)
+      return try unsorted.countOnce(snapshot)
     }
   }
 
   private func countOnce(
-    _ generation: Generation, _ transaction: borrowing ReadTransaction
+    _ snapshot: borrowing Snapshot
   ) throws -> Int {
     var count = 0
     let wanted = query.wanted
     if query.start != nil {
-      try visit(generation, transaction) { _ in
+      try visit(snapshot) { _ in
         count += 1
         return count < wanted
       }
     } else if case .all = query.predicate.node {
-      count = Int(clamping: try ObjectReading.books(record.number, transaction).count)
+      count = Int(clamping: try ObjectReading.books(record.number, snapshot).count)
     } else if let walk = plan.walk, walk.isExact, !walk.isMultiple || walk.ranges.count == 1 {
       for range in walk.ranges where count < wanted {
         try ObjectReading.scanIndex(
-          walk.number, from: range.lower, below: range.upper, in: generation, transaction
+          walk.number, from: range.lower, below: range.upper, in: snapshot
         ) { _, _ in
           count += 1
           return count < wanted
@@ -170,7 +170,7 @@ struct QueryExecution<Object: Storable> {
         count += 1
         return count < wanted
       }
-      try visit(generation, transaction, undecoded: { _, _ in add() }) { _ in add() }
+      try visit(snapshot, undecoded: { _, _ in add() }) { _ in add() }
     }
     return max(min(count, wanted) - query.skipped, 0)
   }
@@ -181,7 +181,7 @@ struct QueryExecution<Object: Storable> {
   ///   - undecoded: Called first for an object that matches without decoding; returns `nil` if the
   ///     object must be decoded.
   func visit(
-    _ generation: Generation, _ transaction: borrowing ReadTransaction,
+    _ snapshot: borrowing Snapshot,
     undecoded: ((StoredObjectMetadata, RawSpan) -> Bool?)? = nil,
     _ body: (Found) throws -> Bool
   ) throws {
@@ -189,7 +189,7 @@ struct QueryExecution<Object: Storable> {
     if case .all = query.predicate.node { needsFilter = false }
     let filter = needsFilter ? StoredFieldFilter(query.predicate, kind, record) : nil
     let position = try query.start.map { start in
-      try query.position(start, kind, record, generation, transaction)
+      try query.position(start, kind, record, snapshot)
     }
     // A search for the position needs the objects.
     let undecoded = position == nil ? undecoded : nil
@@ -224,7 +224,7 @@ struct QueryExecution<Object: Storable> {
     guard let walk = plan.walk else {
       let first = query.sorts.isEmpty ? position.map { $0.sequence &+ 1 } : nil
       return try ObjectReading.scan(
-        type: record.number, from: first, in: generation, transaction, damaged: report, take)
+        type: record.number, from: first, in: snapshot, damaged: report, take)
     }
     // An object with several keys in the ranges is visited once.
     var seen: Set<UInt64> = []
@@ -236,7 +236,7 @@ struct QueryExecution<Object: Storable> {
     for range in plan.backwards ? ranges.reversed() : ranges where shouldContinue {
       try ObjectReading.scanIndex(
         walk.number, from: range.lower, below: range.upper, backwards: plan.backwards,
-        in: generation, transaction
+        in: snapshot
       ) { key, sequence in
         if ordersByKey, key.byteCount > KeyRange.limit { throw TruncatedKey() }
         if walk.mayRepeat, !seen.insert(sequence).inserted { return true }
@@ -248,7 +248,7 @@ struct QueryExecution<Object: Storable> {
         do {
           shouldContinue =
             try ObjectReading.withObject(
-              type: record.number, sequence: sequence, in: generation, transaction, take) ?? true
+              type: record.number, sequence: sequence, in: snapshot, take) ?? true
         } catch let damage as DamagedObject {
           shouldContinue = report(damage)
         }

@@ -52,7 +52,6 @@ struct DeletionPlan {
     _ entries: borrowing StoreTransaction, _ all: [ObjectTypeRecord],
     removing roots: [ObjectIdentity]
   ) throws {
-    let generation = entries.generation
     var plan: (removed: [ObjectIdentity], found: Int) = ([], 0)
     let types = Dictionary(all.map { ($0.name, $0) }) { first, _ in first }
     let rules = all.flatMap { owner in
@@ -61,7 +60,7 @@ struct DeletionPlan {
     self.types = types
     self.rules = rules
     var going: Set<ObjectIdentity> = []
-    nullified = try entries.withReading { reading in
+    nullified = try entries.withSnapshot { snapshot in
       var list = roots
       var next = 0
       while next < list.count {
@@ -69,14 +68,14 @@ struct DeletionPlan {
         next += 1
         guard !going.contains(reference), let type = types[reference.type],
           try ObjectReading.sequence(
-            type: type.number, id: reference.id, in: generation, reading) != nil
+            type: type.number, id: reference.id, in: snapshot) != nil
         else { continue }
         going.insert(reference)
         plan.removed.append(reference)
         if next <= roots.count { plan.found += 1 }
         let cascades = (type.relations ?? []).filter { $0.onDelete == "cascade" }
         guard !cascades.isEmpty, !Mutant.cascadeForgotten.isActive,
-          let value = try Self.value(of: reference, type, generation, reading)
+          let value = try Self.value(of: reference, type, snapshot)
         else { continue }
         for relation in cascades {
           list += value.references(at: relation.path).map {
@@ -84,7 +83,7 @@ struct DeletionPlan {
           }
         }
       }
-      return try Self.referrers(of: plan.removed, going, rules, generation, reading)
+      return try Self.referrers(of: plan.removed, going, rules, snapshot)
     }
     removed = plan.removed
     found = plan.found
@@ -95,19 +94,19 @@ struct DeletionPlan {
   /// - Throws: ``ObjectError/Code/deletionDenied`` if one of them denies the deletion.
   private static func referrers(
     of removed: [ObjectIdentity], _ going: Set<ObjectIdentity>, _ rules: [Rule],
-    _ generation: Generation, _ reading: borrowing ReadTransaction
+    _ snapshot: borrowing Snapshot
   ) throws -> [ObjectIdentity: [[String]: Set<[UInt8]>]] {
     var nullified: [ObjectIdentity: [[String]: Set<[UInt8]>]] = [:]
     var denied: [ObjectIdentity] = []
     var guarded: ObjectIdentity?
-    let unindexed = try unindexedOwners(of: removed, going, rules, generation, reading)
+    let unindexed = try unindexedOwners(of: removed, going, rules, snapshot)
     for reference in removed {
       for (position, rule) in rules.enumerated()
       where rule.relation.target == reference.type
         && rule.relation.onTargetDelete != "leaveDangling"
       {
         let owners =
-          try owners(rule, of: reference, generation, reading)
+          try owners(rule, of: reference, snapshot)
           + (unindexed[position]?[reference.id] ?? [])
         for owner in owners where !going.contains(owner) {
           if rule.relation.onTargetDelete == "deny" {
@@ -134,7 +133,7 @@ struct DeletionPlan {
   /// by the position of the rule and the id referred to.
   private static func unindexedOwners(
     of removed: [ObjectIdentity], _ going: Set<ObjectIdentity>, _ rules: [Rule],
-    _ generation: Generation, _ reading: borrowing ReadTransaction
+    _ snapshot: borrowing Snapshot
   ) throws -> [Int: [[UInt8]: [ObjectIdentity]]] {
     var owners: [Int: [[UInt8]: [ObjectIdentity]]] = [:]
     for (position, rule) in rules.enumerated() {
@@ -142,7 +141,7 @@ struct DeletionPlan {
         removed.contains(where: { $0.type == rule.relation.target })
       else { continue }
       try ObjectReading.scan(
-        type: rule.owner.number, from: builtTo + 1, in: generation, reading
+        type: rule.owner.number, from: builtTo + 1, in: snapshot
       ) { found in
         guard case .success(let stored) = found, let value = try? CBORValue(parsing: stored.bytes)
         else { return true }
@@ -159,8 +158,7 @@ struct DeletionPlan {
 
   /// Returns the objects whose property refers to another, according to the reference index.
   private static func owners(
-    _ rule: Rule, of reference: ObjectIdentity, _ generation: Generation,
-    _ reading: borrowing ReadTransaction
+    _ rule: Rule, of reference: ObjectIdentity, _ snapshot: borrowing Snapshot
   ) throws -> [ObjectIdentity] {
     guard let index = rule.owner.references else { return [] }
     let key = ObjectIndexKey(
@@ -169,7 +167,7 @@ struct DeletionPlan {
     ).bytes
     var sequences: [UInt64] = []
     try ObjectReading.scanIndex(
-      index.number, from: key, below: key + [0], in: generation, reading
+      index.number, from: key, below: key + [0], in: snapshot
     ) { found, sequence in
       if found.byteCount == key.count { sequences.append(sequence) }
       return true
@@ -178,7 +176,7 @@ struct DeletionPlan {
       let stored: StoredObject?
       do {
         stored = try ObjectReading.object(
-          type: rule.owner.number, sequence: sequence, in: generation, reading)
+          type: rule.owner.number, sequence: sequence, in: snapshot)
       } catch is DamagedObject {
         return nil
       }
@@ -192,15 +190,14 @@ struct DeletionPlan {
 
   /// Returns an object's CBOR, or `nil` if it is damaged, so that its references are unknown.
   private static func value(
-    of reference: ObjectIdentity, _ type: ObjectTypeRecord, _ generation: Generation,
-    _ reading: borrowing ReadTransaction
+    of reference: ObjectIdentity, _ type: ObjectTypeRecord, _ snapshot: borrowing Snapshot
   ) throws -> CBORValue? {
     do {
       guard
         let sequence = try ObjectReading.sequence(
-          type: type.number, id: reference.id, in: generation, reading),
+          type: type.number, id: reference.id, in: snapshot),
         let stored = try ObjectReading.object(
-          type: type.number, sequence: sequence, in: generation, reading)
+          type: type.number, sequence: sequence, in: snapshot)
       else { return nil }
       return try? CBORValue(parsing: stored.bytes)
     } catch is DamagedObject {

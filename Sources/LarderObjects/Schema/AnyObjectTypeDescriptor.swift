@@ -37,8 +37,8 @@ extension ObjectTypeDescriptor: AnyObjectTypeDescriptor {
     var record = try prepare(&transaction)
     guard record.references != nil else { return }
     var sample: Object?
-    try transaction.withReading { reading in
-      try ObjectReading.scan(type: record.number, in: transaction.generation, reading) { found in
+    try transaction.withSnapshot { snapshot in
+      try ObjectReading.scan(type: record.number, in: snapshot) { found in
         sample = (try? found.get()).flatMap { try? decode($0) }
         return sample == nil
       }

@@ -93,11 +93,11 @@ extension ObjectTypeDescriptor {
     guard let store = buildStore else { return nil }
     let core = try store.storage.openCore("build an index")
     let broken = builder.broken
-    let input: (record: ObjectTypeRecord, target: IndexTarget?)? = try core.withObjectSnapshot(
+    let input: (record: ObjectTypeRecord, target: IndexTarget?)? = try core.withSnapshot(
       "build an index"
-    ) { reading, _ in
-      guard let record = try ObjectReading.type(named: name, reading) else { return nil }
-      let books = try ObjectReading.books(record.number, reading)
+    ) { snapshot in
+      guard let record = try ObjectReading.type(named: name, snapshot) else { return nil }
+      let books = try ObjectReading.books(record.number, snapshot)
       return (record, IndexTarget(record, books, without: broken))
     }
     guard let input else { return nil }
@@ -126,8 +126,8 @@ extension ObjectTypeDescriptor {
   }
 
   private func advance(_ target: IndexTarget, _ core: StoreCore, _ store: ObjectStore) throws {
-    let found = try core.withObjectSnapshot("build an index") { reading, view in
-      try stored(behind: target, view.generation, reading)
+    let found = try core.withSnapshot("build an index") { snapshot in
+      try stored(behind: target, snapshot)
     }
     let batch = try batch(found.objects, target, found.generation, last: found.last, found.isEnd)
     let status = try store.write { try self.apply(batch, &$0) }
@@ -147,12 +147,12 @@ extension ObjectTypeDescriptor {
 
   /// Returns the next objects, up to a bounded number of bytes.
   private func stored(
-    behind target: IndexTarget, _ generation: Generation, _ reading: borrowing ReadTransaction
+    behind target: IndexTarget, _ snapshot: borrowing Snapshot
   ) throws -> Stored {
-    var result: Stored = ([], target.builtTo, true, generation.number)
+    var result: Stored = ([], target.builtTo, true, snapshot.generation.number)
     var (seen, bytes) = (0, 0)
     try ObjectReading.scan(
-      type: target.record.number, from: target.builtTo + 1, in: generation, reading
+      type: target.record.number, from: target.builtTo + 1, in: snapshot
     ) { found in
       // Only an object after the bound shows that the batch is not the last.
       if seen >= Self.mostObjects || bytes >= Self.mostBytes {
@@ -239,8 +239,8 @@ extension ObjectTypeDescriptor {
     let record = try prepare(&transaction.entries)
     let books = try transaction.entries.objectBooks(record.number)
     guard let target = IndexTarget(record, books) else { return nil }
-    let found = try transaction.entries.withReading { reading in
-      try stored(behind: target, transaction.entries.generation, reading)
+    let found = try transaction.entries.withSnapshot { snapshot in
+      try stored(behind: target, snapshot)
     }
     let status = try apply(
       batch(found.objects, target, found.generation, last: found.last, found.isEnd), &transaction)
@@ -251,7 +251,7 @@ extension ObjectTypeDescriptor {
 
   /// Returns the incomplete index that a query would use, with the progress of its build, or `nil`.
   func explainBuild(
-    for query: Query<Object>, _ record: ObjectTypeRecord, _ reading: borrowing ReadTransaction
+    for query: Query<Object>, _ record: ObjectTypeRecord, _ snapshot: borrowing Snapshot
   ) throws -> String? {
     guard isUnbuilt(record) else { return nil }
     var complete = record
@@ -271,7 +271,7 @@ extension ObjectTypeDescriptor {
     var share = 0.0
     if let stored = record.indexes.first(where: { index.isStored(as: $0) }) {
       guard let builtTo = stored.builtTo else { return nil }
-      let last = try ObjectReading.books(record.number, reading).nextSequence - 1
+      let last = try ObjectReading.books(record.number, snapshot).nextSequence - 1
       share = Double(builtTo) / Double(Swift.max(last, 1))
     }
     let percent = Int(Swift.min(share, 1) * 100)

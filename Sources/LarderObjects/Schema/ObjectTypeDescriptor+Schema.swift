@@ -60,8 +60,8 @@ extension ObjectTypeDescriptor {
       record.born = version
       record.raised = nil
     } else {
-      try transaction.withReading { reading in
-        guard let error = try undecodable(record, transaction.generation, reading) else { return }
+      try transaction.withSnapshot { snapshot in
+        guard let error = try undecodable(record, snapshot) else { return }
         throw ObjectError(
           .schemaMismatch, type: name,
           "Objects stored in version \(record.version) cannot be decoded as version \(version). "
@@ -149,8 +149,8 @@ extension ObjectTypeDescriptor {
     var sample = Sample()
     let unknown = schema.withLock { schema in missing.filter { !schema.knows([$0.key]) } }
     if mustDecode || !unknown.isEmpty {
-      sample = try transaction.withReading { reading in
-        try self.sample(record, transaction.generation, reading)
+      sample = try transaction.withSnapshot { snapshot in
+        try self.sample(record, snapshot)
       }
       if sample.isForeign { throw mismatch(record, sample) }
     }
@@ -170,8 +170,8 @@ extension ObjectTypeDescriptor {
     _ record: ObjectTypeRecord, _ transaction: borrowing StoreTransaction
   ) throws {
     guard let lines = record.schema, !lines.isEmpty else { return }
-    let sample = try transaction.withReading { reading in
-      try self.sample(record, writes: true, transaction.generation, reading)
+    let sample = try transaction.withSnapshot { snapshot in
+      try self.sample(record, writes: true, snapshot)
     }
     if sample.isForeign { throw mismatch(record, sample) }
     let recorded = RecordedFields(lines)
@@ -185,12 +185,11 @@ extension ObjectTypeDescriptor {
   /// Verifies before reads that a sample of the stored objects decodes. In the same version, only a
   /// field of another kind or a missing field is an error of the type.
   func requireDecodable(
-    _ record: ObjectTypeRecord, _ generation: Generation,
-    _ transaction: borrowing ReadTransaction
+    _ record: ObjectTypeRecord, _ snapshot: borrowing Snapshot
   ) throws {
     if record.version > version { return }
     if record.version < version {
-      guard let error = try undecodable(record, generation, transaction) else { return }
+      guard let error = try undecodable(record, snapshot) else { return }
       throw ObjectError(
         .schemaMismatch, type: name,
         "Objects stored in version \(record.version) cannot be decoded as version \(version). Pass "
@@ -202,7 +201,7 @@ extension ObjectTypeDescriptor {
         || schema.readable.map { $0 == (record.number, record.fingerprint) } ?? false
     }
     if isKnown { return }
-    let sample = try sample(record, limit: 1, generation, transaction)
+    let sample = try sample(record, limit: 1, snapshot)
     let recorded = RecordedFields(lines)
     if sample.isForeign {
       let isOther = schema.withLock { schema in
@@ -255,8 +254,8 @@ extension ObjectTypeDescriptor {
   ///   - limit: The number of the oldest, and of the newest objects.
   ///   - writes: Whether to record the fields with which these objects are written as well.
   private func sample(
-    _ record: ObjectTypeRecord, limit: Int = 16, writes: Bool = false, _ generation: Generation,
-    _ transaction: borrowing ReadTransaction
+    _ record: ObjectTypeRecord, limit: Int = 16, writes: Bool = false,
+    _ snapshot: borrowing Snapshot
   ) throws -> Sample {
     var sample = Sample()
     // An object may require others; their types are sampled as well, but none inside its own
@@ -268,7 +267,7 @@ extension ObjectTypeDescriptor {
       for backwards in [false, true] {
         var count = 0
         try ObjectReading.scan(
-          type: record.number, backwards: backwards, in: generation, transaction
+          type: record.number, backwards: backwards, in: snapshot
         ) { found in
           if case .success(let stored) = found {
             do {
@@ -295,25 +294,23 @@ extension ObjectTypeDescriptor {
 
   /// Returns the first error in a sample of the oldest and the newest stored objects.
   private func undecodable(
-    _ record: ObjectTypeRecord, _ generation: Generation,
-    _ transaction: borrowing ReadTransaction
+    _ record: ObjectTypeRecord, _ snapshot: borrowing Snapshot
   ) throws -> ObjectError? {
     let sampled = ReferenceCodingPath.sampledTypes
     if sampled.contains(name) { return nil }
     return try ReferenceCodingPath.$sampledTypes.withValue(sampled.union([name])) {
-      try firstUndecodable(record, generation, transaction)
+      try firstUndecodable(record, snapshot)
     }
   }
 
   private func firstUndecodable(
-    _ record: ObjectTypeRecord, _ generation: Generation,
-    _ transaction: borrowing ReadTransaction
+    _ record: ObjectTypeRecord, _ snapshot: borrowing Snapshot
   ) throws -> ObjectError? {
     var error: ObjectError?
     for backwards in [false, true] where error == nil {
       var count = 0
       try ObjectReading.scan(
-        type: record.number, backwards: backwards, in: generation, transaction
+        type: record.number, backwards: backwards, in: snapshot
       ) { found in
         if case .success(let stored) = found {
           do { _ = try decode(stored) } catch let failure as ObjectError { error = failure }

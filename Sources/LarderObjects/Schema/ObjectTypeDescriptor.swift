@@ -96,19 +96,19 @@ final class ObjectTypeDescriptor<Object: Storable>: Sendable {
 
   /// Returns the type's state in a snapshot, or `nil` if no object of the type was ever stored.
   func state(
-    _ transaction: borrowing ReadTransaction, _ view: SnapshotView
+    _ snapshot: borrowing Snapshot
   ) throws -> State? {
     // State from a newer snapshot does not apply to this one.
-    if let state = known.withLock({ $0 }), state.generation == view.generation.incarnation,
-      state.commitVersion <= view.commitVersion,
-      view.isCurrent(.catalog(in: view.generation), since: state.commitVersion)
+    if let state = known.withLock({ $0 }), state.generation == snapshot.generation.incarnation,
+      state.commitVersion <= snapshot.commitVersion,
+      snapshot.view.isCurrent(.catalog(in: snapshot.generation), since: state.commitVersion)
     {
       return state
     }
-    guard let record = try ObjectReading.type(named: name, transaction) else { return nil }
+    guard let record = try ObjectReading.type(named: name, snapshot) else { return nil }
     try requireReadable(record)
-    try requireDecodable(record, view.generation, transaction)
-    return learn(record, view.generation.incarnation, commitVersion: view.commitVersion)
+    try requireDecodable(record, snapshot)
+    return learn(record, snapshot.generation.incarnation, commitVersion: snapshot.commitVersion)
   }
 
   /// Returns the cached state if no process has changed the catalog since.

@@ -184,11 +184,11 @@ extension ObjectStore {
   /// - Complexity: O(log *n*).
   public func usage<Object: Storable>(of type: Object.Type) throws -> ObjectUsage {
     let kind = kind(type)
-    return try storage.openCore("usage").withObjectSnapshot("usage") { transaction, view in
-      guard let state = try kind.state(transaction, view) else {
+    return try storage.openCore("usage").withSnapshot("usage") { snapshot in
+      guard let state = try kind.state(snapshot) else {
         return ObjectUsage(count: 0, bytes: .bytes(0), budget: Object.budget ?? .unlimited)
       }
-      let books = try ObjectReading.books(state.record.number, transaction)
+      let books = try ObjectReading.books(state.record.number, snapshot)
       return ObjectUsage(
         count: Int(clamping: books.count), bytes: .bytes(Int(clamping: books.bytes)),
         budget: ObjectBudget(
@@ -216,16 +216,16 @@ extension ObjectStore {
     let kind = kind(type)
     let bytes = ObjectTypeDescriptor<Object>.bytes(of: id)
     do {
-      return try storage.openCore("lastUse").withObjectSnapshot("lastUse") { transaction, view in
-        guard let state = try kind.state(transaction, view) else { return nil }
+      return try storage.openCore("lastUse").withSnapshot("lastUse") { snapshot in
+        guard let state = try kind.state(snapshot) else { return nil }
         let number = state.record.number
         guard
           let sequence = try ObjectReading.sequence(
-            type: number, id: bytes, in: view.generation, transaction),
+            type: number, id: bytes, in: snapshot),
           let stored = try ObjectReading.object(
-            type: number, sequence: sequence, in: view.generation, transaction)
+            type: number, sequence: sequence, in: snapshot)
         else { return nil }
-        return view.generation.lastUse(of: stored, type: number)
+        return snapshot.generation.lastUse(of: stored, type: number)
       }
     } catch let damage as DamagedObject {
       throw kind.damaged(damage)
@@ -249,13 +249,12 @@ extension ObjectStore {
     while let start = next {
       let step: (deleted: Int, next: UInt64?) = try write { transaction in
         let record = try kind.prepare(&transaction.entries)
-        let generation = transaction.entries.generation
         var unused: [ObjectIdentity] = []
         var scanned = 0
         var nextSequence: UInt64?
-        try transaction.entries.withReading { reading in
+        try transaction.entries.withSnapshot { snapshot in
           try ObjectReading.scan(
-            type: record.number, from: start, in: generation, reading
+            type: record.number, from: start, in: snapshot
           ) { found in
             guard case .success(let stored) = found else { return true }
             if scanned >= 10_000 || unused.count >= 1000 {
@@ -263,7 +262,7 @@ extension ObjectStore {
               return false
             }
             scanned += 1
-            if generation.lastUse(of: stored, type: record.number) < time {
+            if snapshot.generation.lastUse(of: stored, type: record.number) < time {
               unused.append(ObjectIdentity(type: kind.name, id: stored.id))
             }
             return true

@@ -26,13 +26,13 @@ extension ObjectCollection {
     guard !open.isEmpty else { return objects }
     let core = try store.storage.openCore("object")
     let (found, view): ([(stored: StoredObject, hash: UInt64)?], SnapshotView) =
-      try core.withObjectSnapshot("object") {
-        transaction, view in
-        guard let state = try kind.state(transaction, view) else { return ([], view) }
+      try core.withSnapshot("object") {
+        snapshot in
+        guard let state = try kind.state(snapshot) else { return ([], snapshot.view) }
         let found = try open.map { position in
-          try stored(texts[position], state.record.number, view.generation, transaction)
+          try stored(texts[position], state.record.number, snapshot)
         }
-        return (found, view)
+        return (found, snapshot.view)
       }
     for (position, item) in zip(open, found) {
       guard let item else { continue }
@@ -52,18 +52,17 @@ extension ObjectCollection {
 
   /// Returns the stored object of an id in a snapshot, or `nil` if it does not exist.
   func stored(
-    _ text: String, _ type: UInt32, _ generation: Generation,
-    _ transaction: borrowing ReadTransaction
+    _ text: String, _ type: UInt32, _ snapshot: borrowing Snapshot
   ) throws -> (stored: StoredObject, hash: UInt64)? {
     let id = Array(text.utf8)
     do {
       guard
-        let sequence = try ObjectReading.sequence(type: type, id: id, in: generation, transaction),
+        let sequence = try ObjectReading.sequence(type: type, id: id, in: snapshot),
         let stored = try ObjectReading.object(
-          type: type, sequence: sequence, in: generation, transaction)
+          type: type, sequence: sequence, in: snapshot)
       else { return nil }
-      let hash = generation.objectHash(type: type, id: id)
-      generation.table.touch(hash: hash)
+      let hash = snapshot.generation.objectHash(type: type, id: id)
+      snapshot.generation.table.touch(hash: hash)
       return (stored, hash)
     } catch let damage as DamagedObject {
       throw kind.damaged(damage)

@@ -90,15 +90,17 @@ extension ObjectCollection where Object.ID: Sendable {
 
   private func observedVersion(of id: Object.ID) throws -> ObservedVersion {
     let core = try store.storage.openCore("object")
-    var version = try core.withObjectSnapshot("object") { transaction, view in
-      let type = try kind.state(transaction, view)?.record.number
+    var version = try core.withSnapshot("object") { snapshot in
+      let type = try kind.state(snapshot)?.record.number
       let slot = type.map {
         StampSlot.key(
-          hash: view.generation.objectHash(type: $0, id: ObjectTypeDescriptor<Object>.bytes(of: id))
+          hash: snapshot.generation.objectHash(
+            type: $0, id: ObjectTypeDescriptor<Object>.bytes(of: id))
         )
       }
       return ObservedVersion(
-        type: type, exists: false, slot: slot ?? .catalog(in: view.generation), view: view)
+        type: type, exists: false, slot: slot ?? .catalog(in: snapshot.generation),
+        view: snapshot.view)
     }
     // This read follows the snapshot: a later save is either visible here or has stamped the slot.
     version.exists = try object(id: id) != nil

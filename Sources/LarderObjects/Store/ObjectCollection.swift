@@ -54,23 +54,24 @@ public struct ObjectCollection<Object: Storable>: Sendable {
     let id = Array(composed(text).utf8)
     let found: Found
     do {
-      found = try core.withObjectSnapshot("object") { transaction, view in
-        guard let state = try kind.state(transaction, view) else { return .none }
+      found = try core.withSnapshot("object") { snapshot in
+        guard let state = try kind.state(snapshot) else { return .none }
         let type = state.record.number
-        let hash = view.generation.objectHash(type: type, id: id)
+        let hash = snapshot.generation.objectHash(type: type, id: id)
         return try ObjectReading.withObject(
-          type: type, id: id, hash: hash, in: view.generation, transaction
+          type: type, id: id, hash: hash, in: snapshot
         ) { head, _, object in
-          view.generation.table.touch(hash: hash)
+          snapshot.generation.table.touch(hash: hash)
           // The stored version is the cached one: revalidate the cached object for this snapshot.
           if let object = kind.object(
             in: kind.tier.revalidate(
-              text, commitVersion: head.commitVersion, readVersion: view.readVersion,
-              table: view.generation.table))
+              text, commitVersion: head.commitVersion, readVersion: snapshot.readVersion,
+              table: snapshot.generation.table))
           {
             return .same(object)
           }
-          return .stored(object.copied(), commitVersion: head.commitVersion, hash: hash, view)
+          return .stored(
+            object.copied(), commitVersion: head.commitVersion, hash: hash, snapshot.view)
         } ?? .none
       }
     } catch let damage as DamagedObject {
@@ -105,10 +106,10 @@ public struct ObjectCollection<Object: Storable>: Sendable {
   ///   if the store cannot be read.
   /// - Complexity: O(log *n*).
   public func count() throws -> Int {
-    try store.storage.openCore("count").withObjectSnapshot("count") { transaction, view in
-      guard let state = try kind.state(transaction, view) else { return 0 }
+    try store.storage.openCore("count").withSnapshot("count") { snapshot in
+      guard let state = try kind.state(snapshot) else { return 0 }
       return Int(
-        clamping: try ObjectReading.books(state.record.number, transaction).count)
+        clamping: try ObjectReading.books(state.record.number, snapshot).count)
     }
   }
 }

@@ -14,7 +14,6 @@ internal import LarderSystem
 public struct ObjectSnapshot: ~Copyable {
   let store: ObjectStore
   let source: TrackedSnapshot
-  let view: SnapshotView
   let deadline: UInt64
 
   /// Returns the object of an id in the snapshot.
@@ -32,9 +31,9 @@ public struct ObjectSnapshot: ~Copyable {
     _ type: Object.Type = Object.self, id: Object.ID
   ) throws -> Object? {
     let collection = store.collection(type)
-    return try reading(type) { transaction in
+    return try reading(type) { snapshot in
       try collection.found(
-        ObjectTypeDescriptor<Object>.text(of: id), view.generation, transaction, source)?.object
+        ObjectTypeDescriptor<Object>.text(of: id), snapshot, source)?.object
     }
   }
 
@@ -60,9 +59,11 @@ public struct ObjectSnapshot: ~Copyable {
   /// - Complexity: See `Query.explain()`.
   public func fetch<Object: Storable>(_ query: Query<Object>) throws -> [Object] {
     if Mutant.snapshotMoves.isActive { return try query.fetch() }
-    return try run(query, empty: []) { run, transaction in
-      let objects = try run.foundWithChildren(view.generation, transaction).map(\.object)
-      if run.record.isBounded == true { run.kind.noteUse(of: objects, run.record.number, view) }
+    return try run(query, empty: []) { run, snapshot in
+      let objects = try run.foundWithChildren(snapshot).map(\.object)
+      if run.record.isBounded == true {
+        run.kind.noteUse(of: objects, run.record.number, snapshot.view)
+      }
       return objects
     }
   }
@@ -82,7 +83,7 @@ public struct ObjectSnapshot: ~Copyable {
   /// - Returns: The count in the snapshot.
   /// - Throws: The errors of ``fetch(_:)``.
   public func count<Object: Storable>(_ query: Query<Object>) throws -> Int {
-    try run(query, empty: 0) { run, transaction in try run.count(view.generation, transaction) }
+    try run(query, empty: 0) { run, snapshot in try run.count(snapshot) }
   }
 
   /// Returns the number of objects of a type.
@@ -97,19 +98,19 @@ public struct ObjectSnapshot: ~Copyable {
 
   private func run<Object: Storable, R>(
     _ query: Query<Object>, empty: R,
-    _ body: (QueryExecution<Object>, borrowing ReadTransaction) throws -> R
+    _ body: (QueryExecution<Object>, borrowing Snapshot) throws -> R
   ) throws -> R {
     let kind = store.kind(Object.self)
-    return try reading(Object.self) { transaction in
-      guard let record = try source.record(of: kind, transaction) else { return empty }
+    return try reading(Object.self) { snapshot in
+      guard let record = try source.record(of: kind, snapshot) else { return empty }
       let decoder = ReferenceDecoder(ReferenceLoader(store: store, source: source))
       return try body(
-        QueryExecution(kind: kind, query: query, record: record, decoder), transaction)
+        QueryExecution(kind: kind, query: query, record: record, decoder), snapshot)
     }
   }
 
   private func reading<Object: Storable, R>(
-    _ type: Object.Type, _ body: (borrowing ReadTransaction) throws -> R
+    _ type: Object.Type, _ body: (borrowing Snapshot) throws -> R
   ) throws -> R {
     guard Clocks.monotonicNanoseconds() < deadline else {
       throw ObjectError(
@@ -117,7 +118,7 @@ public struct ObjectSnapshot: ~Copyable {
         "The snapshot exceeded its limit `atMost`; pinned snapshots make the files grow. "
           + "Read less in one closure, or pass a longer limit.")
     }
-    guard let result = try source.scoped.withTransaction({ try body($0) }) else {
+    guard let result = try source.withSnapshot(body) else {
       throw ObjectError(
         .snapshotExpired, type: Object.storedName,
         "The snapshot has ended, or another thread created it. Use the snapshot only inside the "
@@ -158,8 +159,8 @@ extension ObjectStore {
     atMost limit: Duration = .seconds(10), _ body: (borrowing ObjectSnapshot) throws -> R
   ) throws -> R {
     let core = try storage.openCore("read")
-    return try core.withObjectSnapshot("read") { transaction, view in
-      let source = TrackedSnapshot(transaction, view)
+    return try core.withSnapshot("read") { snapshot in
+      let source = TrackedSnapshot(snapshot)
       defer { source.close() }
       let (seconds, attoseconds) = limit.components
       let nanoseconds = max(seconds, 0).multipliedReportingOverflow(by: 1_000_000_000)
@@ -168,7 +169,7 @@ extension ObjectStore {
         ? Int64.max / 2 : nanoseconds.partialValue / 2 + max(attoseconds, 0) / 2_000_000_000
       return try body(
         ObjectSnapshot(
-          store: self, source: source, view: view,
+          store: self, source: source,
           deadline: Clocks.monotonicNanoseconds() &+ UInt64(allowed) &* 2))
     }
   }

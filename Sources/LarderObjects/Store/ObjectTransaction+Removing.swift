@@ -53,9 +53,9 @@ extension ObjectTransaction {
               bytes: ReferenceIndex.key(relation.target, id, relation.path))
           }
         })
-      let keys = try entries.withReading { reading in
+      let keys = try entries.withSnapshot { snapshot in
         try ObjectReading.indexKeys(
-          type: record.number, sequence: stored.sequence, in: entries.generation, reading)
+          type: record.number, sequence: stored.sequence, in: snapshot)
       }
       write = ObjectWrite(
         id: owner.id, bytes: bytes, codec: stored.codec, version: stored.version,

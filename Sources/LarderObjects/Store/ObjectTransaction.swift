@@ -80,7 +80,7 @@ public struct ObjectTransaction: ~Copyable {
     if changes == 0, let known = store.catalog.types(in: entries.generation) {
       types = known
     } else {
-      types = try entries.withReading { try ObjectReading.types($0) }
+      types = try entries.withSnapshot { try ObjectReading.types($0) }
       if changes == 0 {
         store.catalog.remember(types, before: entries.commitVersion, in: entries.generation)
       }
@@ -308,8 +308,8 @@ public struct ObjectTransaction: ~Copyable {
 
   private func allIDs(of record: ObjectTypeRecord) throws -> [ObjectIdentity] {
     var references: [ObjectIdentity] = []
-    try entries.withReading { reading in
-      try ObjectReading.scan(type: record.number, in: entries.generation, reading) { found in
+    try entries.withSnapshot { snapshot in
+      try ObjectReading.scan(type: record.number, in: snapshot) { found in
         if case .success(let stored) = found {
           references.append(ObjectIdentity(type: record.name, id: stored.id))
         }
@@ -330,10 +330,10 @@ public struct ObjectTransaction: ~Copyable {
     guard let record = try entries.objectType(named: kind.name) else { return [] }
     try kind.requireReadable(record)
     let run = QueryExecution(kind: kind, query: query, record: record, ReferenceDecoder(context()))
-    return try entries.withReading { reading in
-      let objects = try run.objects(entries.generation, reading)
+    return try entries.withSnapshot { snapshot in
+      let objects = try run.objects(snapshot)
       for inclusion in query.inclusions {
-        _ = try inclusion.load(objects, entries.generation, reading)
+        _ = try inclusion.load(objects, snapshot)
       }
       return objects
     }

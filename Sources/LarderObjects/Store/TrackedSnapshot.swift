@@ -30,11 +30,11 @@ final class TrackedSnapshot: Sendable {
 
   private let reading: Mutex<Reading?>
   private let followed = Atomic<Bool>(false)
-  let scoped: ScopedSnapshot
+  private let scoped: ScopedSnapshot
 
-  init(_ transaction: borrowing ReadTransaction, _ view: SnapshotView) {
-    scoped = ScopedSnapshot(transaction)
-    reading = Mutex(Reading(view: view))
+  init(_ snapshot: borrowing Snapshot) {
+    scoped = ScopedSnapshot(snapshot.transaction)
+    reading = Mutex(Reading(view: snapshot.view))
   }
 
   /// Ends the read. Call it on the thread that created the source.
@@ -42,6 +42,15 @@ final class TrackedSnapshot: Sendable {
     scoped.end()
     // Releases the generation, because decoded values can outlive the read.
     reading.withLock { $0 = nil }
+  }
+
+  /// Runs `body` in the snapshot.
+  ///
+  /// - Returns: The result of `body`, or `nil` if the snapshot has ended or belongs to another
+  ///   thread.
+  func withSnapshot<R>(_ body: (borrowing Snapshot) throws -> R) rethrows -> R? {
+    guard let view = reading.withLock({ $0?.view }) else { return nil }
+    return try scoped.withTransaction { try body(Snapshot(view, $0)) }
   }
 
   /// Whether a reference that was decoded with this source was followed without being recorded.
@@ -56,14 +65,14 @@ final class TrackedSnapshot: Sendable {
 
   /// Returns the record of a type in the snapshot, or `nil` if the type is not stored.
   func record<Object: Storable>(
-    of kind: ObjectTypeDescriptor<Object>, _ transaction: borrowing ReadTransaction
+    of kind: ObjectTypeDescriptor<Object>, _ snapshot: borrowing Snapshot
   ) throws -> ObjectTypeRecord? {
-    guard let view = reading.withLock({ $0?.view }) else { return nil }
+    guard reading.withLock({ $0 != nil }) else { return nil }
     if let known = reading.withLock({ $0?.types[kind.name] }) { return known }
-    let record = try ObjectReading.type(named: kind.name, transaction)
+    let record = try ObjectReading.type(named: kind.name, snapshot)
     if let record {
       try kind.requireReadable(record)
-      try kind.requireDecodable(record, view.generation, transaction)
+      try kind.requireDecodable(record, snapshot)
       kind.buildIfNeeded(record)
     }
     reading.withLock { $0?.types[kind.name] = .some(record) }
@@ -102,9 +111,8 @@ final class TrackedSnapshot: Sendable {
   func objects<Target: Storable>(
     _ type: Target.Type, _ ids: [String], _ store: ObjectStore
   ) throws -> [Target?]? {
-    guard let view = reading.withLock({ $0?.view }) else { return nil }
-    return try scoped.withTransaction { transaction in
-      try children(store.collection(type), ids, view.generation, transaction).map(\.object)
+    try withSnapshot { snapshot in
+      try children(store.collection(type), ids, snapshot).map(\.object)
     }
   }
 
@@ -115,11 +123,10 @@ final class TrackedSnapshot: Sendable {
   }
 
   func children<Target: Storable>(
-    _ collection: ObjectCollection<Target>, _ ids: [String], _ generation: Generation,
-    _ transaction: borrowing ReadTransaction
+    _ collection: ObjectCollection<Target>, _ ids: [String], _ snapshot: borrowing Snapshot
   ) throws -> [Child<Target>] {
     let kind = collection.kind
-    let record = try record(of: kind, transaction)
+    let record = try record(of: kind, snapshot)
     let decoder = ReferenceDecoder(ReferenceLoader(store: collection.store, source: self))
     var children: [Child<Target>] = []
     for id in ids {
@@ -128,7 +135,7 @@ final class TrackedSnapshot: Sendable {
       hasher.combine(id)
       var object: Target?
       if let record,
-        let item = try collection.stored(id, record.number, generation, transaction)
+        let item = try collection.stored(id, record.number, snapshot)
       {
         let outer = begin()
         let decoded = Result { try kind.decode(item.stored, decoder).object }

@@ -61,13 +61,13 @@ enum Scenarios {
     let store = try SharedStore(at: path)
     try store.setBytes([1], forKey: 1)
     let generation = try store.core.generation()
-    let commitVersion = try generation.withSnapshot { _, commitVersion in commitVersion }
+    let commitVersion = try generation.withSnapshot { $0.commitVersion }
     generation.table.announceWriter(commitVersion: commitVersion + 2)
     // A reader that does not look comes back at once, with a label; one that looks keeps looking,
     // and gives up with an error when the label never comes.
-    let accepted = try? generation.withSnapshot { _, commitVersion in commitVersion }
+    let accepted = try? generation.withSnapshot { $0.commitVersion }
     generation.table.announceWriter(commitVersion: commitVersion)
-    let after = try generation.withSnapshot { _, commitVersion in commitVersion }
+    let after = try generation.withSnapshot { $0.commitVersion }
     store.close()
     try require(accepted == nil, "a snapshot was accepted two labels behind a writer")
     try require(after == commitVersion, "a reader goes on once the labels agree")
@@ -112,7 +112,7 @@ enum Scenarios {
     try store.sync()
     for key in 0..<200 { try require(cache[key] == 1, "a value just set") }
     let old = try store.core.generation()
-    let oldVersion = try old.withSnapshot { _, commitVersion in commitVersion }
+    let oldVersion = try old.withSnapshot { $0.commitVersion }
     old.table.fence()
     let new = try store.core.switchGeneration(from: old)
     // A reader that was suspended across the move holds a label of the old generation: it must be
