@@ -56,7 +56,7 @@ extension MemoryTier {
       let position = spot.position
       guard position < shard.entries.count, shard.view.matches(table) else { return nil }
       let commitVersion = shard.entries[position].commitVersion
-      let slot = Int(truncatingIfNeeded: shard.entries[position].storeHash & 0xFFFF)
+      let slot = StampSlot(hash: shard.entries[position].storeHash)
       // Pending writes first, then the stamps: see ``validValue(_:)``.
       guard
         commitVersion != 0, commitVersion <= newest, shard.entries[position].record == nil,

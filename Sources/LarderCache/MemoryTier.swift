@@ -76,7 +76,7 @@ package final class MemoryTier<Key: CacheKey, Value: Sendable>: Sendable {
       if position < 0 { return nil }
       let storeHash = shard.entries[position].storeHash
       if usesStore {
-        let slot = Int(truncatingIfNeeded: storeHash & 0xFFFF)
+        let slot = StampSlot(hash: storeHash)
         // Pending writes first: a write is stamped before it stops being pending, so the stamps that
         // are read afterwards contain it. In the other order it could commit between the two checks,
         // and both would miss it.

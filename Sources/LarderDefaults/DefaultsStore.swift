@@ -172,7 +172,7 @@ final class DefaultsStore: Sendable {
     let (snapshot, slot) = try core.withSnapshot("values") { snapshot in
       (
         core.observed(snapshot.generation, commitVersion: snapshot.commitVersion, mark: mark),
-        StampSlot.key(hash: space.hash(of: encoded, in: snapshot.generation))
+        StampSlot(hash: space.hash(of: encoded, in: snapshot.generation))
       )
     }
     return ObservedVersion(

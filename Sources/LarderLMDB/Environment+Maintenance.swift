@@ -129,7 +129,9 @@ extension Environment {
           return true
         })
       withExtendedLifetime(snapshot) {}
-      guard let report else { throw LMDBFileError(operation: "read", errno: 5) }
+      guard let report else {
+        throw LMDBFileError(operation: "read", errno: SystemError.inputOutput)
+      }
       return report
     } catch {
       throw LMDBError(error, path: path + "/data.mdb")

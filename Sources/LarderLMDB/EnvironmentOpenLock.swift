@@ -120,7 +120,7 @@ final class EnvironmentOpenLock: Sendable {
       do throws(SystemError) {
         let file = try OwnedFile(path: path, creation: .createIfMissing, closesInForkedChild: true)
         guard try file.status.isRegularFile else {
-          throw SystemError(errno: 20, operation: "open", path: path)
+          throw SystemError(errno: SystemError.notADirectory, operation: "open", path: path)
         }
         if try file.tryExclusiveLock() {
           // Another process may have removed the directory between the open and the lock.

@@ -69,7 +69,7 @@ public struct LMDBError: Error, Hashable, Sendable {
     // All other codes of LMDB mean an invalid page: tables are opened once and with their own
     // flags, keys have valid sizes, and no failed transaction continues. EINVAL is an invalid page
     // number, in the file or, for a lock, in `lock.mdb`.
-    default: code.rawValue < 0 || code.rawValue == 22
+    default: code.rawValue < 0 || code.rawValue == EINVAL
     }
   }
 }

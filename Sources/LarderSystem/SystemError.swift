@@ -67,6 +67,13 @@ package func currentErrno() -> CInt {
 }
 
 extension SystemError {
+  /// The error number of a file that is larger than the system or a limit allows.
+  package static var fileTooLarge: CInt { EFBIG }
+  /// The error number of a failed read or write of the device.
+  package static var inputOutput: CInt { EIO }
+  /// The error number of a path with a component that is not a directory.
+  package static var notADirectory: CInt { ENOTDIR }
+
   /// Whether this user lacks the permission to read the path.
   package var isPermissionDenied: Bool { errno == EACCES || errno == EPERM }
 

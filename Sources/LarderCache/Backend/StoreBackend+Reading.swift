@@ -64,7 +64,7 @@ extension StoreBackend {
     let (snapshot, slot) = try core.withSnapshot("values") { view in
       (
         core.observed(view.generation, commitVersion: view.commitVersion, mark: mark),
-        StampSlot.key(hash: place.hash(in: view.generation))
+        StampSlot(hash: place.hash(in: view.generation))
       )
     }
     let loaded = try load(key)
@@ -145,7 +145,7 @@ extension StoreBackend {
     case .queued: break
     case .inFlight(let commitVersion):
       // Until its commit has ended, it is the newest write only while no other transaction begins.
-      let slot = Int(place.hash(in: try place.core.generation()) & 0xFFFF)
+      let slot = StampSlot(hash: place.hash(in: try place.core.generation()))
       guard place.core.isNewest(request, inFlight: commitVersion, slot: slot) else { return nil }
     case .committed, .superseded, .failed: return nil
     }
@@ -183,7 +183,7 @@ extension StoreBackend {
       guard
         place.pendingWrite == nil,
         generation.table.isCurrent(
-          slot: Int(entry.storeHash & 0xFFFF), readVersion: entry.readVersion),
+          slot: StampSlot(hash: entry.storeHash), readVersion: entry.readVersion),
         entry.expires > place.core.now
       else { return (nil, commitVersion) }
       return (LoadedValue(value: entry.value, expires: entry.expires), commitVersion)

@@ -160,6 +160,6 @@ struct StoreKey {
 
   /// Returns whether this process has no pending write of the key, whose hash is `hash`.
   func isSettled(hash: UInt64) -> Bool {
-    !core.pending.mayHavePendingWrite(slot: Int(hash & 0xFFFF)) || pendingWrite == nil
+    !core.pending.mayHavePendingWrite(slot: StampSlot(hash: hash)) || pendingWrite == nil
   }
 }

@@ -105,8 +105,9 @@ extension SharedTable {
     let (acquired, _) = unsafe state.pointee.compareExchange(
       expected: found, desired: mine | Self.changing, ordering: .acquiringAndReleasing)
     guard acquired else { return nil }
-    unsafe word(offset + 8).pointee.store(hash, ordering: .relaxed)
-    unsafe word(offset + 16).pointee.store(UInt64(namespace), ordering: .relaxed)
+    unsafe word(offset + SharedTableLayout.leaseHash).pointee.store(hash, ordering: .relaxed)
+    unsafe word(offset + SharedTableLayout.leaseNamespace).pointee.store(
+      UInt64(namespace), ordering: .relaxed)
     unsafe state.pointee.store(mine | Self.active, ordering: .sequentiallyConsistent)
     setBit(of: index)
     atomicMemoryFence(ordering: .sequentiallyConsistent)
@@ -129,7 +130,7 @@ extension SharedTable {
   package func isValid(_ lease: Lease) -> Bool {
     let offset = offset(lease: lease.index)
     let state = unsafe word(offset).pointee.load(ordering: .sequentiallyConsistent)
-    let hash = unsafe word(offset + 8).pointee.load(ordering: .relaxed)
+    let hash = unsafe word(offset + SharedTableLayout.leaseHash).pointee.load(ordering: .relaxed)
     return state == lease.state && hash == lease.hash
   }
 
@@ -152,7 +153,9 @@ extension SharedTable {
 
   /// Cancels the leases of a key that is put or removed. The caller holds the writer lock.
   package func cancelLeases(hash: UInt64) {
-    cancelLeases { unsafe word($0 + 8).pointee.load(ordering: .relaxed) == hash }
+    cancelLeases {
+      unsafe word($0 + SharedTableLayout.leaseHash).pointee.load(ordering: .relaxed) == hash
+    }
   }
 
   /// Cancels the leases of all keys of a namespace that is cleared. The caller holds the writer
@@ -160,7 +163,8 @@ extension SharedTable {
   package func cancelLeases(namespace: UInt32) {
     cancelLeases {
       // Zero: the namespace did not exist when the lease was acquired.
-      let owner = unsafe word($0 + 16).pointee.load(ordering: .relaxed)
+      let owner = unsafe word($0 + SharedTableLayout.leaseNamespace).pointee.load(
+        ordering: .relaxed)
       return owner == UInt64(namespace) || owner == 0
     }
   }
@@ -197,7 +201,7 @@ extension SharedTable {
         used &= used - 1
         let state = unsafe word(offset).pointee.load(ordering: .acquiring)
         guard Self.phase(state) == Self.active || Self.phase(state) == Self.cancelled,
-          unsafe word(offset + 8).pointee.load(ordering: .relaxed) == hash
+          unsafe word(offset + SharedTableLayout.leaseHash).pointee.load(ordering: .relaxed) == hash
         else { continue }
         return Int(Self.owner(state)) - 1
       }

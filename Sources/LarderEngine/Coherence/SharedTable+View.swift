@@ -57,27 +57,27 @@ package struct SharedTableView {
   /// Returns whether a value cached with the inverted read version `readVersion` is valid: neither its
   /// stamp slot nor the floor contains a newer commit version. Costs two atomic loads.
   @inlinable @inline(__always)
-  package func isCurrent(slot: Int, readVersion: UInt64) -> Bool {
+  package func isCurrent(slot: StampSlot, readVersion: UInt64) -> Bool {
     guard let stamps = unsafe stamps, let words = unsafe words else { return false }
-    let stamp = unsafe stamps[slot & stampMask].load(ordering: .acquiring)
-    let floor = unsafe words[24].load(ordering: .acquiring)
+    let stamp = unsafe stamps[slot.index & stampMask].load(ordering: .acquiring)
+    let floor = unsafe words[SharedTableLayout.floor / 8].load(ordering: .acquiring)
     return stamp >= readVersion && floor >= readVersion
   }
 
   /// Returns whether this process may have a pending write to a key of this slot.
   @inlinable @inline(__always)
-  package func mayBeShadowed(slot: Int) -> Bool {
+  package func mayBeShadowed(slot: StampSlot) -> Bool {
     guard let pending = unsafe pending else { return false }
     // The sum of all slots is stored after them. It is usually zero.
-    if unsafe pending[65_536].load(ordering: .acquiring) == 0 { return false }
-    return unsafe pending[slot & 0xFFFF].load(ordering: .acquiring) != 0
+    if unsafe pending[StampSlot.count].load(ordering: .acquiring) == 0 { return false }
+    return unsafe pending[slot.index].load(ordering: .acquiring) != 0
   }
 
   /// Marks a key as used now: at most one relaxed store, usually none.
   @inlinable @inline(__always)
   package func touch(hash: UInt64) {
     guard let recency = unsafe recency, let words = unsafe words else { return }
-    let now = unsafe words[40].load(ordering: .relaxed)
+    let now = unsafe words[SharedTableLayout.clock / 8].load(ordering: .relaxed)
     let index = Int(truncatingIfNeeded: hash & recencyMask)
     if unsafe recency[index].load(ordering: .relaxed) != now {
       unsafe recency[index].store(now, ordering: .relaxed)
@@ -92,7 +92,7 @@ extension SharedTable {
   /// Prefetches the words of a key's slots while its entry is searched. They are far apart, and a
   /// look-up would otherwise wait for one after the other.
   package func prefetch(hash: UInt64) {
-    unsafe LarderSystem.prefetch(stamps + (Int(truncatingIfNeeded: hash) & stampMask))
+    unsafe LarderSystem.prefetch(stamps + (StampSlot(hash: hash).index & stampMask))
     unsafe LarderSystem.prefetch(recency + Int(truncatingIfNeeded: hash & recencyMask))
   }
 }

@@ -183,24 +183,24 @@ package final class SharedTable: Sendable {
   /// Returns whether a value cached with the inverted read version `readVersion` is valid: neither its
   /// stamp slot nor the floor contains a newer commit version. Costs two atomic loads.
   @inline(__always)
-  package func isCurrent(slot: Int, readVersion: UInt64) -> Bool {
+  package func isCurrent(slot: StampSlot, readVersion: UInt64) -> Bool {
     // Duplicates `SharedTableView.isCurrent`: creating a view would retain and release references.
-    let stamp = unsafe stamps[slot & stampMask].load(ordering: .acquiring)
+    let stamp = unsafe stamps[slot.index & stampMask].load(ordering: .acquiring)
     let floor = unsafe word(SharedTableLayout.floor).pointee.load(ordering: .acquiring)
     return stamp >= readVersion && floor >= readVersion
   }
 
   /// Returns the lowest read version that validates in a slot: the maximum of stamp and floor.
-  package func minimumValidReadVersion(slot: Int) -> UInt64 {
-    let stamp = unsafe stamps[slot & stampMask].load(ordering: .acquiring)
+  package func minimumValidReadVersion(slot: StampSlot) -> UInt64 {
+    let stamp = unsafe stamps[slot.index & stampMask].load(ordering: .acquiring)
     let floor = unsafe word(SharedTableLayout.floor).pointee.load(ordering: .acquiring)
     return ~min(stamp, floor)
   }
 
   /// Stores the stamp of a slot (W3). The caller holds the writer lock and commits immediately
   /// afterwards.
-  package func stamp(slot: Int, commitVersion: UInt64) {
-    unsafe stamps[slot & stampMask].store(~commitVersion, ordering: .releasing)
+  package func stamp(slot: StampSlot, commitVersion: UInt64) {
+    unsafe stamps[slot.index & stampMask].store(~commitVersion, ordering: .releasing)
   }
 
   /// Raises the invalidation floor: every value cached at a read version below `commitVersion` misses from
@@ -340,11 +340,22 @@ package final class SharedTable: Sendable {
     unsafe recency[index].store(tick, ordering: .relaxed)
   }
 
+  /// The low bits of a recency tick, which count the writes of one millisecond.
+  private static let tickBits: UInt64 = 20
+
+  /// Returns the first recency tick of a time in milliseconds since 1970.
+  package static func tick(milliseconds: Int64) -> UInt64 {
+    UInt64(bitPattern: max(milliseconds, 0)) << tickBits
+  }
+
+  /// Returns the time of a recency tick in milliseconds since 1970.
+  package static func milliseconds(ofTick tick: UInt64) -> Int64 { Int64(tick >> tickBits) }
+
   /// Advances the recency clock, so that every write has a new tick and the clock lags the wall
   /// clock by at most one write. The caller holds the writer lock.
   package func advanceClock(milliseconds: Int64) -> UInt64 {
     let last = unsafe word(SharedTableLayout.clock).pointee.load(ordering: .relaxed)
-    let tick = max(last &+ 1, UInt64(bitPattern: max(milliseconds, 0)) << 20)
+    let tick = max(last &+ 1, SharedTable.tick(milliseconds: milliseconds))
     // Other processes may raise the clock at the same time; see `raiseClock(milliseconds:)`.
     return unsafe word(SharedTableLayout.clock).pointee.max(tick, ordering: .relaxed).newValue
   }
@@ -352,7 +363,7 @@ package final class SharedTable: Sendable {
   /// Raises the recency clock without the writer lock, about once a second, so that ticks of reads
   /// remain accurate without writes.
   package func raiseClock(milliseconds: Int64) {
-    let tick = UInt64(bitPattern: max(milliseconds, 0)) << 20
+    let tick = SharedTable.tick(milliseconds: milliseconds)
     unsafe word(SharedTableLayout.clock).pointee.max(tick, ordering: .relaxed)
   }
 }

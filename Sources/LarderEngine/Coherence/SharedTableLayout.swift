@@ -69,6 +69,7 @@
 //             the time of entry, by the recency clock in units of 16.384 s; otherwise zero)
 
 /// The offsets and sizes of the table above, in bytes.
+@usableFromInline
 package enum SharedTableLayout {
   package static let magic: UInt64 = 0x3154_5245_4452_414C
   package static let version: UInt64 = 2
@@ -88,13 +89,13 @@ package enum SharedTableLayout {
   package static let dirty = 132
   package static let openAttempts = 136
   package static let crashesInLMDB = 140
-  package static let floor = 192
+  @inlinable package static var floor: Int { 192 }
   package static let writerVersion = 256
   package static let writerPID = 264
   package static let writerStart = 272
   package static let lastStamped = 280
   package static let ticket = 296
-  package static let clock = 320
+  @inlinable package static var clock: Int { 320 }
   package static let wakeWord = 384
   package static let waiters = 388
   package static let recorded = 400
@@ -114,13 +115,14 @@ package enum SharedTableLayout {
   package static let leases = 9216
   package static let leaseCount = 1024
   package static let leaseSize = 64
+  /// The offsets in a lease slot, after its state.
+  package static let leaseHash = 8
+  package static let leaseNamespace = 16
   package static let processes = 74_752
   package static let processSize = 256
   package static let processCounters = 16
   package static let processInside = 128
   package static let insideCount = 64
-  /// The number of slots for key hashes; a table with fewer stamps uses the low bits.
-  package static let stampCount = 65_536
 }
 
 /// The number of slots of each kind in a generation's table.
@@ -134,7 +136,7 @@ package struct SharedTableShape: Sendable, Hashable {
   /// - Returns: `nil` if a count is not a power of two within its limits.
   package init?(stampSlots: UInt64, recencySlots: UInt64, processSlots: UInt64) {
     guard
-      Self.isSlotCount(stampSlots, in: 1024...UInt64(SharedTableLayout.stampCount)),
+      Self.isSlotCount(stampSlots, in: 1024...UInt64(StampSlot.count)),
       Self.isSlotCount(recencySlots, in: 1024...1 << 24),
       Self.isSlotCount(processSlots, in: 128...1024)
     else { return nil }
@@ -154,7 +156,7 @@ package struct SharedTableShape: Sendable, Hashable {
   /// The shape for a few values that are written by hand: 127 kB.
   package static let small = SharedTableShape(1024, 1024, 128)
   /// The shape of the largest possible file.
-  package static let largest = SharedTableShape(SharedTableLayout.stampCount, 1 << 24, 1024)
+  package static let largest = SharedTableShape(StampSlot.count, 1 << 24, 1024)
 
   /// Creates the shape for a store with a budget in bytes; zero means no budget.
   ///
@@ -164,7 +166,7 @@ package struct SharedTableShape: Sendable, Hashable {
     let isSmall = budget > 0 && budget <= 64 << 20
     var recency = 65_536
     if !isSmall { while recency < 1 << 24, recency < budget / 256 { recency *= 2 } }
-    self.init(SharedTableLayout.stampCount, recency, isSmall ? 256 : 1024)
+    self.init(StampSlot.count, recency, isSmall ? 256 : 1024)
   }
 
   /// The offset of the stamps in bytes.

@@ -107,7 +107,7 @@ final class StoreWatcher: Sendable {
     if waiter.interest.deadline != .max, waiter.interest.deadline <= core.now { return true }
     guard
       waiter.slots.contains(where: {
-        table.minimumValidReadVersion(slot: $0.index) > waiter.commitVersion
+        table.minimumValidReadVersion(slot: $0) > waiter.commitVersion
       })
     else {
       return false

@@ -4,22 +4,22 @@
 
 /// The stamp slots of the keys that a transaction wrote or removed. A single slot needs no array.
 package struct TouchedSlots {
-  private var first = -1
-  private var others: [Int] = []
+  private var first: StampSlot?
+  private var others: [StampSlot] = []
 
-  package var isEmpty: Bool { first < 0 }
+  package var isEmpty: Bool { first == nil }
 
-  mutating func append(_ slot: Int) {
-    if first < 0 { first = slot } else { others.append(slot) }
+  mutating func append(_ slot: StampSlot) {
+    if first == nil { first = slot } else { others.append(slot) }
   }
 
-  package func contains(_ slot: Int) -> Bool {
+  package func contains(_ slot: StampSlot) -> Bool {
     first == slot || (!others.isEmpty && others.contains(slot))
   }
 
   /// Calls `body` with each slot, possibly more than once.
-  func forEach(_ body: (Int) -> Void) {
-    guard first >= 0 else { return }
+  func forEach(_ body: (StampSlot) -> Void) {
+    guard let first else { return }
     body(first)
     for slot in others { body(slot) }
   }

@@ -178,8 +178,6 @@ extension StoreCore {
     }
   }
 
-  func slotIndex(_ hash: UInt64) -> Int { Int(hash & UInt64(SharedTableLayout.stampCount - 1)) }
-
   // MARK: Exclusive transactions
 
   /// Runs `body` as this process's only writer, after every request that was queued earlier.

@@ -149,7 +149,8 @@ extension StoreCore {
       let explained = generation.explained(error)
       guard explained is LMDBError else { throw explained }
       // EFBIG without a file size limit means an invalid page number: the file is damaged.
-      let isHuge = error.code.rawValue == 27 && ResourceLimits.fileSize == nil
+      let isHuge =
+        error.code.rawValue == SystemError.fileTooLarge && ResourceLimits.fileSize == nil
       if error.isDamage || isHuge { try fence(generation, because: error) }
       throw error
     }

@@ -76,9 +76,7 @@ extension StoreCore {
   package func enqueueWriteBehind(_ record: WriteRequest) throws(StoreError) {
     let generation = try checkCaller()
     try check(record, generation)
-    let slot = record.space.map {
-      slotIndex($0.hash(of: record.key, in: generation))
-    }
+    let slot = record.space.map { StampSlot(hash: $0.hash(of: record.key, in: generation)) }
     var deadline: UInt64?
     while true {
       let room: Event? = queue.state.withLock { state in
@@ -92,7 +90,7 @@ extension StoreCore {
         }
         if record.isWriteBehind, let slot, let space = record.space {
           queue.pending.add(slot: slot)
-          record.slot.store(slot, ordering: .relaxed)
+          record.countPending(in: slot)
           state.behindCount += 1
           state.behindBytes += record.weight
           state.shadows[WriteQueue.PendingKey(space: space.name, key: record.key)] = record

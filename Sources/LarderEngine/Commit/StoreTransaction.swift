@@ -85,9 +85,7 @@ public struct StoreTransaction: ~Copyable {
   /// Makes the transaction commit without changes (a no-op commit).
   mutating func force() { isForced = true }
 
-  mutating func touch(hash: UInt64) {
-    touchedSlots.append(Int(hash & UInt64(SharedTableLayout.stampCount - 1)))
-  }
+  mutating func touch(hash: UInt64) { touchedSlots.append(StampSlot(hash: hash)) }
 
   /// Returns the error for an entry that the current budget does not allow, or `nil` if the entry
   /// is allowed.

@@ -8,22 +8,24 @@ internal import Synchronization
 /// The number of pending writes, in total and by stamp slot; every memory hit reads them.
 package final class PendingWriteCounters: Sendable {
   /// One counter for each stamp slot, and the sum in the last position.
-  let counts = AtomicCounterArray(count: SharedTableLayout.stampCount + 1)
-  static let totalIndex = SharedTableLayout.stampCount
+  let counts = AtomicCounterArray(count: StampSlot.count + 1)
+  static let totalIndex = StampSlot.count
 
   /// Returns whether this process may have a pending write to a key of this slot.
-  package func mayHavePendingWrite(slot: Int) -> Bool { !isEmpty && !counts.isZero(slot) }
+  package func mayHavePendingWrite(slot: StampSlot) -> Bool {
+    !isEmpty && !counts.isZero(slot.index)
+  }
 
   /// Whether this process has no pending writes.
   package var isEmpty: Bool { counts.isZero(PendingWriteCounters.totalIndex) }
 
-  func add(slot: Int) {
-    counts.increment(slot)
+  func add(slot: StampSlot) {
+    counts.increment(slot.index)
     counts.increment(PendingWriteCounters.totalIndex)
   }
 
-  func remove(slot: Int) {
-    counts.decrement(slot)
+  func remove(slot: StampSlot) {
+    counts.decrement(slot.index)
     counts.decrement(PendingWriteCounters.totalIndex)
   }
 }
@@ -134,8 +136,7 @@ final class WriteQueue: Sendable {
     if behind == 0 { return }
     let waiters = state.withLock { state in
       for record in done where record.shadowsKey {
-        let slot = record.slot.exchange(WriteRequest.noSlot, ordering: .relaxed)
-        guard slot != WriteRequest.noSlot else { continue }
+        guard let slot = record.takeSlot() else { continue }
         state.behindCount -= 1
         state.behindBytes -= record.weight
         let pendingWrite = PendingKey(space: record.space!.name, key: record.key)
@@ -163,13 +164,11 @@ final class WriteQueue: Sendable {
   func rehash(in generation: Generation) {
     state.withLock { state in
       for record in state.records + state.inFlight where record.shadowsKey {
-        let old = record.slot.load(ordering: .relaxed)
-        guard old != WriteRequest.noSlot else { continue }
-        let hash = record.space!.hash(of: record.key, in: generation)
-        let new = Int(hash & UInt64(SharedTableLayout.stampCount - 1))
+        guard let old = record.slot else { continue }
+        let new = StampSlot(hash: record.space!.hash(of: record.key, in: generation))
         pending.add(slot: new)
         pending.remove(slot: old)
-        record.slot.store(new, ordering: .relaxed)
+        record.countPending(in: new)
       }
     }
   }

@@ -72,9 +72,9 @@ package final class WriteRequest: Sendable {
     }
   }
 
-  /// The stamp slot under which a pending write is counted. Changed only under the queue's lock.
-  let slot = Atomic<Int>(WriteRequest.noSlot)
-  static let noSlot = -1
+  // The index of `slot`, or `noSlot`. Changed only under the queue's lock.
+  private let slotIndex = Atomic<Int>(WriteRequest.noSlot)
+  private static let noSlot = -1
 
   let waiter = Mutex<Waiter>(Waiter())
 
@@ -153,6 +153,22 @@ package final class WriteRequest: Sendable {
 
   /// Whether a caller waits for the request in a blocked thread.
   var hasWaiter: Bool { waiter.withLock { $0.event != nil } }
+
+  /// The stamp slot under which a pending write is counted, if it is counted.
+  var slot: StampSlot? { WriteRequest.slot(slotIndex.load(ordering: .relaxed)) }
+
+  /// Records the slot under which the request is counted. The caller holds the queue's lock.
+  func countPending(in slot: StampSlot) { slotIndex.store(slot.index, ordering: .relaxed) }
+
+  /// Removes and returns the slot under which the request is counted. The caller holds the queue's
+  /// lock.
+  func takeSlot() -> StampSlot? {
+    WriteRequest.slot(slotIndex.exchange(WriteRequest.noSlot, ordering: .relaxed))
+  }
+
+  private static func slot(_ index: Int) -> StampSlot? {
+    index == noSlot ? nil : StampSlot(hash: UInt64(index))
+  }
 
   /// Whether the request overrides the key's value in this process while it is pending.
   var shadowsKey: Bool { isWriteBehind && space != nil }

@@ -106,7 +106,7 @@ package struct FillToken: Sendable {
     let table = transaction.generation.table
     if let lease, !table.isValid(lease) { return false }
     guard let newestAllowed else { return true }
-    let slot = Int(hash & UInt64(SharedTableLayout.stampCount - 1))
+    let slot = StampSlot(hash: hash)
     return table.minimumValidReadVersion(slot: slot) <= newestAllowed
       && !transaction.touchedSlots.contains(slot)
   }

@@ -14,8 +14,7 @@ package struct ComputationLease: Sendable {
   /// Whether no process has written or removed the key since, according to the shared-memory table.
   package var isUndisturbed: Bool {
     if let lease = permit.lease { return !table.isFenced && table.isValid(lease) }
-    let slot = Int(hash & UInt64(SharedTableLayout.stampCount - 1))
-    return table.minimumValidReadVersion(slot: slot) <= permit.newestAllowed ?? 0
+    return table.minimumValidReadVersion(slot: StampSlot(hash: hash)) <= permit.newestAllowed ?? 0
   }
 }
 

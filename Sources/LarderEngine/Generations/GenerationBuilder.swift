@@ -68,7 +68,7 @@ package struct GenerationBuilder {
     if let limit = ResourceLimits.fileSize,
       limit < max(shape.fileSize, 1 << 20)
     {
-      throw SystemError(errno: 27, operation: "create", path: path)
+      throw SystemError(errno: SystemError.fileTooLarge, operation: "create", path: path)
     }
 
     try GenerationBuilder.makeDirectory(path)

@@ -16,7 +16,7 @@ package struct SnapshotView: Sendable {
 
   /// Returns whether the keys of a slot are unchanged since a commit version.
   package func isCurrent(_ slot: StampSlot, since commitVersion: UInt64) -> Bool {
-    generation.table.minimumValidReadVersion(slot: slot.index) <= commitVersion
+    generation.table.minimumValidReadVersion(slot: slot) <= commitVersion
   }
 }
 

@@ -59,7 +59,8 @@ extension StoreCore {
               hash: hash, key: EncodedKey(tag: header.keyTag, bytes: key),
               codec: header.codec, bytes: header.cost, created: header.created,
               expires: header.expires, namespace: header.namespace,
-              lastUse: Int64(snapshot.generation.table.lastUse(hash: hash) >> 20)))
+              lastUse: SharedTable.milliseconds(
+                ofTick: snapshot.generation.table.lastUse(hash: hash))))
         }
         more = try cursor.moveToNext()
       }
@@ -120,7 +121,8 @@ extension StoreCore {
     case .queued: return true
     case .inFlight(let commitVersion):
       return isNewest(
-        record, inFlight: commitVersion, slot: slotIndex(space.hash(of: key, in: try generation())))
+        record, inFlight: commitVersion,
+        slot: StampSlot(hash: space.hash(of: key, in: try generation())))
     case .committed, .superseded, .failed: return false
     }
   }
@@ -191,7 +193,9 @@ extension StoreCore {
 
   /// Returns whether a write of this process that is in a transaction is still the key's newest. It
   /// is until another transaction of any process begins.
-  package func isNewest(_ record: WriteRequest, inFlight commitVersion: UInt64, slot: Int) -> Bool {
+  package func isNewest(
+    _ record: WriteRequest, inFlight commitVersion: UInt64, slot: StampSlot
+  ) -> Bool {
     guard let generation = try? generation(), record.matches(generation) else { return false }
     let table = generation.table
     return table.minimumValidReadVersion(slot: slot) <= commitVersion

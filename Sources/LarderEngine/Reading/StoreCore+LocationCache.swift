@@ -47,7 +47,7 @@ extension StoreCore {
     guard let places = generation.places, let record = places.place(of: hash) else { return nil }
     places.prefetch(record)
     guard !generation.table.isFenced,
-      generation.table.isCurrent(slot: slotIndex(hash), readVersion: record.readVersion)
+      generation.table.isCurrent(slot: StampSlot(hash: hash), readVersion: record.readVersion)
         || Mutant.placesIgnoreStamps.isActive
     else { return nil }
     // The generation is closed, or every reader is in use: the search of the tree handles both.

@@ -26,7 +26,7 @@ package struct Lookup: Sendable {
   package let generation: Generation
 
   /// The stamp slot of the key.
-  package var slot: Int { Int(hash & UInt64(SharedTableLayout.stampCount - 1)) }
+  package var slot: StampSlot { StampSlot(hash: hash) }
 }
 
 /// The verified copy of an entry's value.
@@ -136,7 +136,7 @@ extension StoreCore {
           last = result(.unreadable(damage.text))
           throw damage
         }
-        let newest = generation.table.minimumValidReadVersion(slot: slotIndex(hash))
+        let newest = generation.table.minimumValidReadVersion(slot: StampSlot(hash: hash))
         if newest > snapshot.commitVersion { noteUncommittedStamp() }
         return result(outcome)
       }

@@ -138,7 +138,7 @@ extension StoreTransaction {
           result.append(
             Candidate(
               hash: hash, offset: item.offset,
-              tick: max(lastUse, UInt64(bitPattern: max(header.created, 0)) << 20), isDead: isDead))
+              tick: max(lastUse, SharedTable.tick(milliseconds: header.created)), isDead: isDead))
         }
         more = try cursor.moveToNext()
       }

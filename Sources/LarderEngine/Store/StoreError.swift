@@ -163,7 +163,8 @@ extension StoreError {
       self.init(
         .system, during: operation, path: path,
         "\(error.cause)." + (isOutOfFiles ? StoreError.outOfFiles : "")
-          + (error.code.rawValue == 5 ? " Nothing was stored. Check the disk." : ""),
+          + (error.code.rawValue == SystemError.inputOutput
+            ? " Nothing was stored. Check the disk." : ""),
         errorNumber: error.code.rawValue > 0 ? error.code.rawValue : nil)
     }
   }

@@ -100,7 +100,7 @@ extension ObjectCollection {
     } narrow: { state, record, generation in
       // Children can be of any type, including this one.
       guard state.found?.related ?? 0 == 0 else { return nil }
-      return .key(hash: generation.objectHash(type: record.number, id: Array(state.id.utf8)))
+      return StampSlot(hash: generation.objectHash(type: record.number, id: Array(state.id.utf8)))
     }
     return ObservedValues(observation) { $0.found?.object }
   }

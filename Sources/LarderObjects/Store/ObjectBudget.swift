@@ -281,6 +281,6 @@ extension Generation {
   /// Returns the time of the last use of an object, in milliseconds since 1970.
   fileprivate func lastUse(of stored: StoredObject, type: UInt32) -> Int64 {
     let tick = table.lastUse(hash: objectHash(type: type, id: stored.id))
-    return max(stored.created, Int64(tick >> 20))
+    return max(stored.created, SharedTable.milliseconds(ofTick: tick))
   }
 }

@@ -93,7 +93,7 @@ extension ObjectCollection where Object.ID: Sendable {
     var version = try core.withSnapshot("object") { snapshot in
       let type = try kind.state(snapshot)?.record.number
       let slot = type.map {
-        StampSlot.key(
+        StampSlot(
           hash: snapshot.generation.objectHash(
             type: $0, id: ObjectTypeDescriptor<Object>.bytes(of: id))
         )

@@ -140,7 +140,7 @@ enum FieldMutator {
       // Many at once: one of 65,536 stamps would hardly ever be met.
       let start = random.chance(50) ? shape.stamps : shape.recency
       let value: UInt64 = [0, 1, .max, random.next()].randomElement(using: &random)!
-      for index in 0..<Layout.stampCount where start + 8 * index + 8 <= bytes.count {
+      for index in 0..<StampSlot.count where start + 8 * index + 8 <= bytes.count {
         bytes.store(value, at: start + 8 * index)
       }
       return "all \(start == shape.stamps ? "stamps" : "recency words") became \(value)"

@@ -141,7 +141,7 @@ struct TableFuzz: FuzzTarget {
     outcome.add(count: Int(truncatingIfNeeded: table.budget))
     outcome.add(count: Int(truncatingIfNeeded: table.floor))
     outcome.add(table.ticketHolder == nil ? 0 : 1)
-    for slot in [0, 1, 65_535] {
+    for slot in [0, 1, 65_535].map({ StampSlot(hash: $0) }) {
       _ = table.minimumValidReadVersion(slot: slot)
       outcome.add(table.isCurrent(slot: slot, readVersion: ~(5 << 40)) ? 1 : 0)
       table.stamp(slot: slot, commitVersion: 4 << 40)
