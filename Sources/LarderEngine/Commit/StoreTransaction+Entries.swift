@@ -70,22 +70,18 @@ extension StoreTransaction {
     guard item.header.keyTag == key.tag, item.header.keyLength == key.bytes.count else {
       return false
     }
-    if let chunks = item.chunks {
-      let content = try Record.chunkedContent(
-        chunks, length: item.header.keyLength
-      ) { id, body in
-        guard let chunk = try transaction.value(forKey: id, in: generation.chunks) else {
-          return false
-        }
-        return body(chunk)
+    guard let record = try transaction.value(forKey: hash, in: generation.entries) else {
+      return false
+    }
+    if item.header.isChunked {
+      let content = try withSnapshot {
+        try $0.content(
+          of: item.header, in: record, at: item.offset, length: item.header.keyLength)
       }
       // A key that cannot be read any more. The 64-bit keyed hash, namespace, tag and length
       // identify it, and no other key can read the entry. Otherwise it could never be replaced.
       guard let content else { return true }
       return content == key.bytes
-    }
-    guard let record = try transaction.value(forKey: hash, in: generation.entries) else {
-      return false
     }
     let start = item.offset + EntryHeader.size
     return record.slice(start..<(start + key.bytes.count))?.equals(key.bytes) ?? false
@@ -316,26 +312,13 @@ extension StoreTransaction {
   }
 
   /// Returns the verified payload of an entry, or `nil` if it is damaged.
-  func payload(of item: RecordEntry, hash: UInt64, key: EncodedKey) throws -> [UInt8]? {
-    let header = item.header
+  func payload(of item: RecordEntry, hash: UInt64) throws -> [UInt8]? {
     guard let record = try transaction.value(forKey: hash, in: generation.entries) else {
       return nil
     }
-    let start = item.offset + EntryHeader.size
-    var content: [UInt8]?
-    if let chunks = item.chunks {
-      content = try Record.chunkedContent(chunks, length: header.contentLength) { id, body in
-        guard let chunk = try transaction.value(forKey: id, in: generation.chunks) else {
-          return false
-        }
-        return body(chunk)
-      }
-    } else {
-      content = record.slice(start..<(start + header.contentLength))?.copied()
+    let content = try withSnapshot {
+      try $0.verifiedContent(of: item.header, in: record, at: item.offset)
     }
-    guard let content else { return nil }
-    let payload = Array(content[header.keyLength...])
-    let hashed = EntryHeader.contentHash(key: key.bytes, payload: payload)
-    return header.isIntact(contentHash: hashed) ? payload : nil
+    return content.map { Array($0[item.header.keyLength...]) }
   }
 }

@@ -228,7 +228,7 @@ extension StoreTransaction {
       guard try hasKey(item, hash: hash, key) else { continue }
       let epoch = try currentEpoch(number)
       guard !item.header.isExpired(at: now), item.header.epoch == epoch else { return nil }
-      guard let payload = try payload(of: item, hash: hash, key: key) else {
+      guard let payload = try payload(of: item, hash: hash) else {
         throw StoreError.unreadable("it is damaged", in: space.name)
       }
       return StoredValue(

@@ -148,22 +148,9 @@ package enum ObjectReading {
       return false
     }
     if header.isChunked {
-      guard let chunks = try? ChunkReference(in: record, at: 0, of: header) else { return false }
-      return try content(chunks, id.count, snapshot) == id
+      return try snapshot.content(of: header, in: record, at: 0, length: id.count) == id
     }
     return record.slice(EntryHeader.size..<(EntryHeader.size + id.count))?.equals(id) ?? false
-  }
-
-  private static func content(
-    _ chunks: ChunkReference, _ length: Int, _ snapshot: borrowing Snapshot
-  ) throws -> [UInt8]? {
-    try Record.chunkedContent(chunks, length: length) { id, body in
-      guard let chunk = try snapshot.transaction.value(forKey: id, in: snapshot.generation.chunks)
-      else {
-        return false
-      }
-      return body(chunk)
-    }
   }
 
   /// The object of a sequence.
@@ -210,7 +197,7 @@ package enum ObjectReading {
     guard
       header.namespace == type, header.keyTag == ObjectFormat.keyTag,
       let content = record.slice(EntryHeader.size..<(EntryHeader.size + header.contentLength)),
-      header.isIntact(contentHash: contentHash(content, header.keyLength))
+      header.isIntact(contentHash: EntryHeader.contentHash(content, keyLength: header.keyLength))
     else { throw DamagedObject(sequence: sequence) }
     return try parts(of: content, header, sequence, body)
   }
@@ -229,12 +216,6 @@ package enum ObjectReading {
       commitVersion: header.commitVersion,
       created: header.created)
     return try body(head, content.slice(0..<header.keyLength)!, object)
-  }
-
-  private static func contentHash(_ content: RawSpan, _ keyLength: Int) -> UInt64 {
-    XXH64.hash(
-      content.slice(keyLength..<content.byteCount)!,
-      seed: XXH64.hash(content.slice(0..<keyLength)!))
   }
 
   /// Lends the parts of one object.
@@ -259,21 +240,9 @@ package enum ObjectReading {
   ) throws -> (EntryHeader, [UInt8]) {
     guard
       let header = try? EntryHeader(in: record, at: 0), header.namespace == type,
-      header.keyTag == ObjectFormat.keyTag
+      header.keyTag == ObjectFormat.keyTag,
+      let content = try snapshot.verifiedContent(of: header, in: record, at: 0)
     else { throw DamagedObject(sequence: sequence) }
-    var content: [UInt8]?
-    if header.isChunked {
-      guard let chunks = try? ChunkReference(in: record, at: 0, of: header) else {
-        throw DamagedObject(sequence: sequence)
-      }
-      content = try self.content(chunks, header.contentLength, snapshot)
-    } else {
-      let start = EntryHeader.size
-      content = record.slice(start..<(start + header.contentLength))?.copied()
-    }
-    guard let content else { throw DamagedObject(sequence: sequence) }
-    let hash = content.withRawSpan { contentHash($0, header.keyLength) }
-    guard header.isIntact(contentHash: hash) else { throw DamagedObject(sequence: sequence) }
     return (header, content)
   }
 

@@ -52,7 +52,8 @@ extension StoreCore {
           guard
             wanted == nil || header.namespace == wanted,
             try isAlive(header, header.namespace, snapshot),
-            let key = try storedKey(item, cursor.currentValue, snapshot)
+            let key = try snapshot.content(
+              of: header, in: cursor.currentValue, at: item.offset, length: header.keyLength)
           else { continue }
           result.append(
             EntryInfo(
@@ -65,23 +66,6 @@ extension StoreCore {
         more = try cursor.moveToNext()
       }
       return (result, nil)
-    }
-  }
-
-  private func storedKey(
-    _ item: RecordEntry, _ record: RawSpan, _ snapshot: borrowing Snapshot
-  ) throws -> [UInt8]? {
-    let length = item.header.keyLength
-    guard let reference = item.chunks else {
-      let start = item.offset + EntryHeader.size
-      return record.slice(start..<(start + length))?.copied()
-    }
-    return try Record.chunkedContent(reference, length: length) { id, body in
-      guard let chunk = try snapshot.transaction.value(forKey: id, in: snapshot.generation.chunks)
-      else {
-        return false
-      }
-      return body(chunk)
     }
   }
 

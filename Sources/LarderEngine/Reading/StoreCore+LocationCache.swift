@@ -69,16 +69,11 @@ extension StoreCore {
   private func read(
     _ tag: UInt8, _ key: RawSpan, _ number: UInt32, checksum: UInt64, _ record: RawSpan
   ) -> StoredValue? {
-    guard let header = try? EntryHeader(in: record, at: 0),
-      header.checksum == checksum, header.namespace == number, header.keyTag == tag,
-      header.keyLength == key.byteCount, !header.isChunked,
-      header.storedLength == record.byteCount,
-      header.expires == EntryHeader.never || !header.isExpired(at: options.clock.now())
+    guard let header = try? EntryHeader(in: record, at: 0), header.checksum == checksum,
+      header.matches(tag, keyLength: key.byteCount, namespace: number), !header.isChunked,
+      header.storedLength == record.byteCount, !isExpired(header)
     else { return nil }
-    let start = EntryHeader.size + header.keyLength
-    let payload = record.slice(start..<(start + header.payloadLength))!.copied()
-    let hashed = XXH64.hash(payload, seed: XXH64.hash(key))
-    return header.isIntact(contentHash: hashed) ? StoredValue(payload, header) : nil
+    return StoredValue(copying: header, in: record, at: 0, keyHash: XXH64.hash(key))
   }
 
   /// Returns the payload of a key from its cached location, or `nil` if a look-up would search the

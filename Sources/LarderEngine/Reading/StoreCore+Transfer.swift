@@ -107,35 +107,13 @@ extension StoreCore {
     _ item: RecordEntry, _ record: RawSpan, _ name: String, _ snapshot: borrowing Snapshot
   ) throws -> ExportedEntry? {
     let header = item.header
-    let start = item.offset + EntryHeader.size
-    let key: [UInt8]
-    let payload: [UInt8]
-    if let chunks = item.chunks {
-      let content = try Record.chunkedContent(chunks, length: header.contentLength) { id, body in
-        guard let chunk = try snapshot.transaction.value(forKey: id, in: snapshot.generation.chunks)
-        else {
-          return false
-        }
-        return body(chunk)
-      }
-      guard let content else { return nil }
-      key = Array(content[..<header.keyLength])
-      payload = Array(content[header.keyLength...])
-    } else {
-      let end = start + header.keyLength
-      guard
-        let keyBytes = record.slice(start..<end),
-        let bytes = record.slice(end..<(end + header.payloadLength))
-      else { return nil }
-      key = keyBytes.copied()
-      payload = bytes.copied()
-    }
-    guard header.isIntact(contentHash: EntryHeader.contentHash(key: key, payload: payload)) else {
-      return nil
-    }
+    let content = try snapshot.verifiedContent(of: header, in: record, at: item.offset)
+    guard let content else { return nil }
     return ExportedEntry(
-      namespace: name, key: EncodedKey(tag: header.keyTag, bytes: key), codec: header.codec,
-      created: header.created, expires: header.expires, payload: payload)
+      namespace: name,
+      key: EncodedKey(tag: header.keyTag, bytes: Array(content[..<header.keyLength])),
+      codec: header.codec, created: header.created, expires: header.expires,
+      payload: Array(content[header.keyLength...]))
   }
 
   /// Stores entries in one transaction and replaces those of the same keys. Expired entries are
