@@ -6,17 +6,35 @@ internal import LarderLMDB
 internal import LarderSystem
 internal import Synchronization
 
+// THE WRITE PIPELINE
+//
+// Every write of a process passes these stages in this order. One file owns each stage.
+//
+//   enqueue    `submit`, `enqueueWriteBehind`   StoreCore+GroupCommit   The request enters the queue.
+//   lead       `lead`, `commitQueued`           StoreCore+GroupCommit   One thread is the commit
+//                                               StoreCore+Batch         leader and takes a batch.
+//   begin      `begin`, `announce`              this file               W0, W1
+//   apply      `apply`, or a user's closure     StoreCore+Batch         W2
+//   stamp      `stamp`                          this file               W3
+//   commit     `commit`                         this file               W4
+//   publish    `publish`                        this file               W5
+//   complete   `complete`                       StoreCore+Batch         Each caller gets its result.
+//
+// `transact` acquires the process writer lock and the writer ticket and runs W0 to W5. Every write
+// transaction uses it: batches, users' transactions, sweeps and maintenance.
+//
 // THE WRITER'S HALF OF THE COHERENCE PROTOCOL
 //
 //   W0  Begin: acquire LMDB's writer lock. A killed writer's commit is now published or discarded.
-//   W1  T = base + transaction id. If the generation is fenced: abort and switch generations. If a
-//       commit without stamps is found: raise the floor to T. Then publish T, before any effect of
-//       T is visible. Then, after a commit without stamps, cancel all leases: that commit may have
-//       changed the key of any computation in flight.
+//   W1  Announce T = base + transaction id. If the generation is fenced: abort and switch
+//       generations. If a commit without stamps is found: raise the floor to T. Then publish T,
+//       before any effect of T is visible. Then, after a commit without stamps, cancel all leases:
+//       that commit may have changed the key of any computation in flight.
 //   W2  Apply the writes in order.
 //   W3  Stamp every touched slot with T, immediately before the commit.
 //   W4  Commit. The stamps contain T whatever the result is: after an error, a no-op commit is due.
-//   W5  Notify the callers; advance the wake-up word.
+//   W5  Publish: update this process's totals and counters, advance the wake-up word. Then complete
+//       the requests.
 //
 // A value cached at read version N can be wrong only if a transaction T > N wrote its key and was
 // published. T stamped the slot before it could be published, so the value does not validate. A
@@ -77,86 +95,74 @@ extension StoreCore {
     }
   }
 
+  /// Runs the steps W0 to W5. The caller holds the process writer lock and the writer ticket.
   private func perform<R>(
     in generation: Generation, _ body: (inout StoreTransaction) throws -> R
   ) throws -> (result: R, commitVersion: UInt64) {
-    let table = generation.table
     do {
-      let transaction = try WriteTransaction(in: generation.environment)
-      try fault(throwing: .begin)
+      let transaction = try begin(in: generation)
       let commitVersion = generation.versionBase &+ transaction.id
-      try generation.resolveInterruptedCompaction()
-      if table.isFenced { throw EngineSignal.generationChanged }
-      let milliseconds = Clocks.wallMilliseconds()
-      // With the write map, a transaction takes about as long as one `fstat`, so the file status is
-      // checked at most once per millisecond. In that mode the size changes only with reservations.
-      let checksFileStatus = generation.shouldCheckFileStatus(at: milliseconds)
-      if checksFileStatus {
-        let size = UInt64(generation.dataSize)
-        guard size >= table.dataBytes else {
-          throw LMDBError(.corrupted, during: "the size of data.mdb (it shrank)")
-        }
-        table.raiseDataBytes(to: size)
-      }
-      let hasMissedStamps = table.lastStamped < commitVersion &- 1
-      if hasMissedStamps { table.raiseFloor(to: commitVersion) }
       let now = options.clock.now()
-      table.announceWriter(commitVersion: commitVersion)
-      // This runs after the publication: a lease that is not visible here belongs to a process that
-      // reads this commit version, and whose snapshot contains the commit without stamps.
-      if hasMissedStamps, !Mutant.fillIgnoresCancel.isActive { table.cancelAllLeases() }
-      try fault(throwing: .afterWriterLabel)
-      try markDirty(generation)
-      try generation.keeper?.pin(for: transaction.id, in: generation)
-
+      let checksFileStatus = try announce(commitVersion, in: generation)
       var context = try StoreTransaction(
         transaction, in: generation, commitVersion: commitVersion, now: now)
       let result = try body(&context)
       guard context.hasChanges else { return (result, commitVersion) }
       try context.finish()
-      try fault(throwing: .beforeStamps)
-      if !Mutant.stampsAfterCommit.isActive { stamp(context, table) }
-      table.lastStamped = commitVersion
-      let afterwards = PostCommitWork(context, commitVersion: commitVersion)
+      try stamp(context, in: generation)
+      let remaining = PostCommitWork(context, commitVersion: commitVersion)
       try commit(context)
-      fault(.afterCommit)
-      // LMDB's lock is free: the next writer does not wait for the rest.
-      table.releaseTicket(process: generation.process)
-      // Stored now and not with the next commit, so that a truncation after this commit is
-      // detected.
-      if checksFileStatus || generation.hasReservedMore, let status = generation.dataStatus {
-        table.raiseDataBytes(to: UInt64(status.size))
-        table.raiseDataChanged(to: status.changed)
-        generation.noteGrowth(to: status.size, self)
-        if let keeper = generation.keeper {
-          syncer.noteCommit(isUrgent: keeper.noteCommit(size: status.size))
-        }
-      }
-      afterwards.publish(in: generation)
-      // The worker's ticks sync the store to the disk when it is idle.
-      if options.durability != .durable, !worker.hasStarted { worker.start(self) }
-      if table.isFenced, !table.isSuperseded {
-        if options.durability == .cache { throw EngineSignal.generationChanged }
-        throw StoreError(
-          .outcomeUnknown, during: "commit", path: directory.path,
-          "The store switched generations during the commit; the outcome is unknown. "
-            + "Read the value to see whether it was stored.")
-      }
-      fault(.beforeWake)
-      table.advanceWakeWord()
+      try publish(remaining, checksFileStatus: checksFileStatus, in: generation)
       return (result, commitVersion)
     } catch let error as LMDBError {
-      let explained = generation.explained(error)
-      guard explained is LMDBError else { throw explained }
-      // EFBIG without a file size limit means an invalid page number: the file is damaged.
-      let isHuge =
-        error.code.rawValue == SystemError.fileTooLarge && ResourceLimits.fileSize == nil
-      if error.isDamage || isHuge { try fence(generation, because: error) }
-      throw error
+      try rethrow(error, from: generation)
     }
   }
 
-  private func stamp(_ context: borrowing StoreTransaction, _ table: SharedTable) {
+  /// W0: begins the transaction. The generation is not fenced.
+  private func begin(in generation: Generation) throws -> WriteTransaction {
+    let transaction = try WriteTransaction(in: generation.environment)
+    try fault(throwing: .begin)
+    try generation.resolveInterruptedCompaction()
+    if generation.table.isFenced { throw EngineSignal.generationChanged }
+    return transaction
+  }
+
+  /// W1: publishes the commit version before any effect of the transaction is visible.
+  ///
+  /// - Returns: Whether the transaction checks the status of `data.mdb`, also after its commit.
+  private func announce(_ commitVersion: UInt64, in generation: Generation) throws -> Bool {
+    let table = generation.table
+    // With the write map, a transaction takes about as long as one `fstat`, so the file status is
+    // checked at most once per millisecond. In that mode the size changes only with reservations.
+    let checksFileStatus = generation.shouldCheckFileStatus(at: Clocks.wallMilliseconds())
+    if checksFileStatus {
+      let size = UInt64(generation.dataSize)
+      guard size >= table.dataBytes else {
+        throw LMDBError(.corrupted, during: "the size of data.mdb (it shrank)")
+      }
+      table.raiseDataBytes(to: size)
+    }
+    let hasMissedStamps = table.lastStamped < commitVersion &- 1
+    if hasMissedStamps { table.raiseFloor(to: commitVersion) }
+    table.announceWriter(commitVersion: commitVersion)
+    // This runs after the publication: a lease that is not visible here belongs to a process that
+    // reads this commit version, and whose snapshot contains the commit without stamps.
+    if hasMissedStamps, !Mutant.fillIgnoresCancel.isActive { table.cancelAllLeases() }
+    try fault(throwing: .afterWriterLabel)
+    try markDirty(generation)
+    try generation.keeper?.pin(for: commitVersion &- generation.versionBase, in: generation)
+    return checksFileStatus
+  }
+
+  /// W3: stamps every touched slot. The commit follows immediately.
+  private func stamp(_ context: borrowing StoreTransaction, in generation: Generation) throws {
+    try fault(throwing: .beforeStamps)
+    if !Mutant.stampsAfterCommit.isActive { storeStamps(of: context, in: generation.table) }
+    generation.table.lastStamped = context.commitVersion
+  }
+
+  private func storeStamps(of context: borrowing StoreTransaction, in table: SharedTable) {
     let commitVersion =
       Mutant.stampsOneLow.isActive ? context.commitVersion - 1 : context.commitVersion
     context.touchedSlots.forEach { slot in
@@ -170,6 +176,7 @@ extension StoreCore {
     fault(.afterStamps)
   }
 
+  /// W4: commits.
   private func commit(_ context: consuming StoreTransaction) throws {
     do {
       try fault(throwing: .beforeCommit)
@@ -181,6 +188,48 @@ extension StoreCore {
       worker.wake(self)
       throw error
     }
+    fault(.afterCommit)
+  }
+
+  /// W5: updates what this process knows of the generation, then wakes the waiters of every process.
+  private func publish(
+    _ remaining: PostCommitWork, checksFileStatus: Bool, in generation: Generation
+  ) throws {
+    let table = generation.table
+    // LMDB's lock is free: the next writer does not wait for the rest.
+    table.releaseTicket(process: generation.process)
+    // Stored now and not with the next commit, so that a truncation after this commit is detected.
+    if checksFileStatus || generation.hasReservedMore, let status = generation.dataStatus {
+      table.raiseDataBytes(to: UInt64(status.size))
+      table.raiseDataChanged(to: status.changed)
+      generation.noteGrowth(to: status.size, self)
+      if let keeper = generation.keeper {
+        syncer.noteCommit(isUrgent: keeper.noteCommit(size: status.size))
+      }
+    }
+    remaining.publish(in: generation)
+    // The worker's ticks sync the store to the disk when it is idle.
+    if options.durability != .durable, !worker.hasStarted { worker.start(self) }
+    if table.isFenced, !table.isSuperseded {
+      if options.durability == .cache { throw EngineSignal.generationChanged }
+      throw StoreError(
+        .outcomeUnknown, during: "commit", path: directory.path,
+        "The store switched generations during the commit; the outcome is unknown. "
+          + "Read the value to see whether it was stored.")
+    }
+    fault(.beforeWake)
+    table.advanceWakeWord()
+  }
+
+  /// Throws what an error of LMDB means for the transaction. Damage fences the generation.
+  private func rethrow(_ error: LMDBError, from generation: Generation) throws -> Never {
+    let explained = generation.explained(error)
+    guard explained is LMDBError else { throw explained }
+    // EFBIG without a file size limit means an invalid page number: the file is damaged.
+    let isHuge =
+      error.code.rawValue == SystemError.fileTooLarge && ResourceLimits.fileSize == nil
+    if error.isDamage || isHuge { try fence(generation, because: error) }
+    throw error
   }
 
   /// The work that remains after the transaction is published.

@@ -38,22 +38,7 @@ extension StoreCore {
     let deadline = Clocks.deadline(after: options.writeTimeout)
     let generation = try checkCaller()
     try check(record, generation)
-    let event: Event? = queue.state.withLock { state in
-      let isOurs = !state.hasLeader
-      if isOurs, state.records.isEmpty {
-        state.alone = record
-      } else {
-        state.records.append(record)
-      }
-      if isOurs {
-        state.hasLeader = true
-        return nil
-      }
-      let event = Event()
-      record.waiter.withLock { $0.event = event }
-      return event
-    }
-    if let event {
+    if let event = enqueue(record) {
       try wait(for: record, event, until: deadline)
     } else {
       lead(until: record, deadline: deadline)
@@ -68,6 +53,28 @@ extension StoreCore {
     case .failed(let error): throw error
     case nil:
       throw StoreError(.system, during: "write", "The write ended without a result.")
+    }
+  }
+
+  /// Queues the request of a caller that waits.
+  ///
+  /// - Returns: The event that is set when the request is done or its caller becomes the commit
+  ///   leader, or `nil` if the caller is the commit leader now.
+  private func enqueue(_ record: WriteRequest) -> Event? {
+    queue.state.withLock { state in
+      let isOurs = !state.hasLeader
+      if isOurs, state.records.isEmpty {
+        state.alone = record
+      } else {
+        state.records.append(record)
+      }
+      if isOurs {
+        state.hasLeader = true
+        return nil
+      }
+      let event = Event()
+      record.waiter.withLock { $0.event = event }
+      return event
     }
   }
 
@@ -214,18 +221,15 @@ extension StoreCore {
       if let head, case .exclusive(let body) = head.kind {
         if head === own {
           run(body, of: head)
-        } else if head.hasWaiter {
-          // The head belongs to a waiting caller: its thread runs it, with its time limit.
-          expectResult(of: own)
-          if promote(head) { return }
-        } else if own == nil || worker.isCurrentThread {
+        } else if !head.hasWaiter, own == nil || worker.isCurrentThread {
           let deadline = leaderDeadline.exchange(head.deadline, ordering: .relaxed)
           run(body, of: head)
           leaderDeadline.store(deadline, ordering: .relaxed)
         } else {
-          // Closures of asynchronous callers run only on the store's own thread.
+          // The thread of a waiting caller runs its closure, with its time limit. Closures of
+          // asynchronous callers run only on the store's own thread.
           expectResult(of: own)
-          return passToWorker()
+          return transferLeadership()
         }
       } else if head != nil, let stall = commitQueued(), let own, queue.withdraw(own) {
         own.finish(.failed(stall))
@@ -259,19 +263,9 @@ extension StoreCore {
     own.waiter.withLock { $0.event = $0.event ?? Event() }
   }
 
-  /// Transfers leadership to a waiting caller. Returns `false` if the caller has withdrawn its
-  /// request.
-  private func promote(_ record: WriteRequest) -> Bool {
-    queue.state.withLock { state in
-      guard state.records.contains(where: { $0 === record }) else { return false }
-      promoteQueued(record)
-      return true
-    }
-  }
-
   /// Transfers leadership under the queue's lock. A withdrawal acquires the same lock, so
   /// leadership is never lost.
-  private func promoteQueued(_ record: WriteRequest) {
+  private func promote(_ record: WriteRequest) {
     leader.store(0, ordering: .relaxed)
     record.waiter.withLock { waiter in
       waiter.isPromoted = true
@@ -284,17 +278,14 @@ extension StoreCore {
     state.hasLeader = false
   }
 
-  private func passToWorker() {
-    queue.state.withLock { resignLeadership(&$0) }
-    if (try? generation()) == nil { leadIfNeeded() } else { worker.wake(self) }
-  }
-
+  /// Transfers leadership to the first waiting caller, or to the store's own thread if no caller
+  /// waits or only that thread runs the head of the queue.
   private func transferLeadership() {
     let isWaiting = queue.state.withLock { state in
       if !state.isHeadForWorker,
         let waiting = state.records.first(where: { $0.hasWaiter })
       {
-        promoteQueued(waiting)
+        promote(waiting)
         return false
       }
       resignLeadership(&state)
