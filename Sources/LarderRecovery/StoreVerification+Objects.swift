@@ -181,8 +181,7 @@ extension StoreVerification {
     if count != books.count || stray > 0 {
       find(
         .error, "type \(type.name)",
-        "its sample has \(count) entries, \(stray) of them of nothing; there are \(books.count) "
-          + "objects")
+        "eviction index has \(count) entries (\(stray) dangling) for \(books.count) objects")
     }
   }
 }

@@ -34,7 +34,7 @@ extension StoreCore {
   /// - Throws: ``StoreError`` if the request is rejected, fails, or times out.
   @discardableResult
   package func submit(_ record: WriteRequest) throws(StoreError) -> WriteRequest.Result {
-    // One for the whole call, whether it waits for its result, for the writer's role or as the leader.
+    // One limit for the whole call: the wait for its result, for leadership, and as the leader.
     let deadline = Clocks.deadline(after: options.writeTimeout)
     let generation = try checkCaller()
     try check(record, generation)
@@ -42,7 +42,7 @@ extension StoreCore {
       try wait(for: record, event, until: deadline)
     } else {
       lead(until: record, deadline: deadline)
-      // The role went to a transaction that was queued before us.
+      // Leadership was transferred to a closure that was queued before this request.
       if !record.isDone, let event = record.waiter.withLock({ $0.event }) {
         try wait(for: record, event, until: deadline)
       }
@@ -171,7 +171,8 @@ extension StoreCore {
 
   // MARK: Waiting
 
-  /// Waits for the end of a record, or for the writer's role, until the deadline of the call.
+  /// Waits until a request is done or its caller becomes the commit leader, at most until the
+  /// deadline of the call.
   private func wait(
     for record: WriteRequest, _ event: Event, until deadline: UInt64
   ) throws(StoreError) {
@@ -205,9 +206,9 @@ extension StoreCore {
   /// Commits the queue until `own` is done, or completely if `own` is `nil`, then transfers
   /// leadership. The caller is the commit leader.
   ///
-  /// - Parameter deadline: When `own` stops waiting for writers of other processes; see
-  ///   ``leaderDeadline``. Without `own` the wait has no end but the store's: writes behind wait for
-  ///   as long as it takes, and asynchronous callers have timers.
+  /// - Parameter deadline: The time at which `own` stops waiting for writers of other processes; see
+  ///   ``leaderDeadline``. Without `own` the wait ends only when the store closes: write-behind
+  ///   requests have no time limit, and asynchronous callers have timers.
   func lead(until own: WriteRequest?, deadline: UInt64 = .max) {
     leader.store(OSThread.token, ordering: .relaxed)
     leaderDeadline.store(deadline, ordering: .relaxed)

@@ -8,31 +8,32 @@ internal import LarderSystem
 
 // THE CATALOG OF TYPES
 //
-// In LMDB's unnamed table, beside the namespaces:
+// The catalog is stored in LMDB's unnamed table, with the namespaces:
 //
-//     t:<name>          CBOR of `ObjectTypeRecord`: the number, the schema as it was declared; and
-//                       its XXH64
-//     c:<number>        64 bytes: next sequence, objects, bytes, budget, watched to, all u64;
-//                       watch u32; sample u32; most objects u64; XXH64 of what stands before it
-//     d:<number>        one byte: 1 a type, 2 an index whose number is given up; swept bit by bit
+//     t:<name>          CBOR of `ObjectTypeRecord`: the identifier and the declared schema; then its
+//                       XXH64
+//     c:<identifier>    64 bytes: next sequence, objects, bytes, budget, watched to, all u64;
+//                       watch u32; sample u32; most objects u64; XXH64 of the preceding bytes
+//     d:<identifier>    tombstone, one byte: 1 a dropped type, 2 a dropped index; swept in steps
 //     m:<name>          CBOR of `ObjectMigrationRecord` (`ObjectMigrationRecord.swift`), and XXH64
-//     "numbers"         u32: the next number of a type or an index
+//     "numbers"         u32: the next identifier of a type or an index
 //
-// `<number>` is a big-endian u32. Deleting everything of a type gives the type a new number: all is
-// gone at once, whatever there was, and swept by the store's thread.
+// `<identifier>` is a big-endian u32. Deleting all objects of a type assigns a new identifier to the
+// type. The objects are invisible at once, in constant time, and the store's thread sweeps them.
 
-/// What is stored about a type.
+/// The stored record of a type.
 package struct ObjectTypeRecord: Codable, Sendable, Hashable {
   package struct Index: Codable, Sendable, Hashable {
     package var number: UInt32
     package var name: String
     package var fields: [String]
     package var isUnique: Bool
-    /// What else makes the keys what they are; another text means other keys.
+    /// The description of everything else that determines the keys. A different text means
+    /// different keys.
     package var definition: String
-    /// Objects up to this sequence are in the index; `nil`: all are.
+    /// The last sequence whose object is in the index, or `nil` if the index is complete.
     package var builtTo: UInt64?
-    /// The revision of the encoding its keys have (`IndexKeyEncoder.revision`); `nil`: the first.
+    /// The revision of the encoding of its keys (`IndexKeyEncoder.revision`), or `nil` for the first.
     package var keyRevision: UInt32?
     /// The process that made the last step of the build, while the index is incomplete.
     package var builtBy: Int32?
@@ -53,19 +54,19 @@ package struct ObjectTypeRecord: Codable, Sendable, Hashable {
       self.keyRevision = keyRevision
     }
 
-    /// Whether keys that are made now compare with those it has.
+    /// Whether keys of the current encoding compare with the stored ones.
     package var hasKeysOfToday: Bool { keyRevision == IndexKeyEncoder.revision }
   }
 
-  /// What becomes of objects when those they refer to are deleted, or the other way round.
+  /// A relationship: its delete rules for the owner and for the target.
   package struct Relation: Codable, Sendable, Hashable {
     /// The coding keys that lead to the property.
     package var path: [String]
-    /// The name of the type referred to.
+    /// The name of the target type.
     package var target: String
     package var onDelete: String
     package var onTargetDelete: String
-    /// Whether no program declared it: it follows from the property's type.
+    /// Whether the relationship follows from the property's type, without a declaration.
     package var isImplied: Bool?
 
     package init(path: [String], target: String, onDelete: String, onTargetDelete: String) {
@@ -79,28 +80,29 @@ package struct ObjectTypeRecord: Codable, Sendable, Hashable {
   package var number: UInt32
   package var name: String
   package var version: UInt32
-  /// Of the declared schema: names and types of fields.
+  /// The fingerprint of the declared schema: names and types of fields.
   package var fingerprint: UInt64
   package var indexes: [Index]
-  /// Migrations that were applied, in order.
+  /// The applied migrations, in order.
   package var migrations: [String]
   package var relations: [Relation]?
-  /// The fields and their kinds, as programs wrote them; empty: the names are data; `nil`: not known.
+  /// The fields and their kinds as programs wrote them. Empty if the names are data; `nil` if they
+  /// are unknown.
   package var schema: [String]?
-  /// The version the type was first stored in.
+  /// The version in which the type was first stored.
   package var born: UInt32?
-  /// The version that was declared without any migration, what is stored being readable as it is.
+  /// The version that was declared without a migration, because stored objects remain readable.
   package var raised: UInt32?
-  /// Programs of this version and above may read, and only read.
+  /// The lowest schema version whose programs may read, but not write.
   package var minimumReaderVersion: UInt32?
   /// The version whose program declared the indexes, if a migration reached this version without a Swift
   /// type: the first program of this version may change them.
   package var indexedIn: UInt32?
-  /// The migration that is under way.
+  /// The migration in progress.
   package var migration: String?
   /// Whether the type has a budget, so that reads by queries count as use.
   package var isBounded: Bool?
-  /// Where the objects went, by a migration. The record stays to tell older programs.
+  /// The type to which a migration moved the objects. The record remains for older programs.
   package var movedTo: String?
 
   package init(
@@ -122,7 +124,7 @@ package struct ObjectTypeRecord: Codable, Sendable, Hashable {
 
   package static func key(_ name: String) -> [UInt8] {
     let bytes = Array(name.utf8)
-    // A name that is no key of LMDB's is hashed; the record says the name itself.
+    // A name too long for a key of LMDB is hashed; the record contains the complete name.
     guard bytes.count > 400 else { return Array("t:".utf8) + bytes }
     var key = Array("t:".utf8) + bytes.prefix(392)
     key.append(littleEndian: XXH64.hash(bytes))
@@ -142,11 +144,12 @@ package struct ObjectTypeRecord: Codable, Sendable, Hashable {
   }
 }
 
-/// The checksum behind a record of the catalog: what is not what was written is not believed.
+/// The checksum at the end of a record of the catalog.
 package enum ChecksummedRecord {
-  /// The revision of where objects are stored (`ObjectFormat.swift`) and under which ids, as a part of
-  /// the checksum: a record of another is not valid, because its objects would not be found. 1: slots
-  /// by the complete hash; 2: ids by their description; 3: ids by the text of their cache key.
+  /// The revision of the location of objects (`ObjectFormat.swift`) and of their ids, as a part of
+  /// the checksum. A record of another revision is invalid, because its objects would not be found.
+  /// 1: locations by the complete hash; 2: ids by their description; 3: ids by the text of their
+  /// cache key.
   private static let revision: UInt64 = 3
 
   static func sealed(_ content: [UInt8]) -> [UInt8] {
@@ -155,7 +158,7 @@ package enum ChecksummedRecord {
     return bytes
   }
 
-  /// The content; `nil`: it is damaged.
+  /// Returns the content, or `nil` if it is damaged.
   static func opened(_ bytes: RawSpan) -> [UInt8]? {
     let end = bytes.byteCount - 8
     guard end >= 0, let content = bytes.slice(0..<end), let check: UInt64 = bytes.integer(at: end),
@@ -164,7 +167,7 @@ package enum ChecksummedRecord {
     return content.copied()
   }
 
-  /// Why a record is not believed: it is damaged, or of an earlier revision.
+  /// Returns the error for an invalid record: it is damaged, or of an earlier revision.
   package static func flaw<Record: Codable>(
     of type: Record.Type, _ bytes: RawSpan, _ what: String
   ) -> any Error {
@@ -182,24 +185,24 @@ package enum ChecksummedRecord {
   }
 }
 
-/// What is counted about a type; in the same transaction as every change.
+/// The counters of a type, updated in the same transaction as every change.
 package struct ObjectTypeCounters: Sendable, Hashable {
   package var nextSequence: UInt64 = 1
   package var count: UInt64 = 0
   package var bytes: UInt64 = 0
-  /// The most `bytes` may be; zero: no limit.
+  /// The limit of `bytes`; zero means no limit.
   package var budget: UInt64 = 0
-  /// While a migration copies: changes of objects up to this sequence are noted,
+  /// The last sequence whose changes are logged, while a migration copies the type.
   package var watchedTo: UInt64 = 0
-  /// under this number of an index, with an empty key; zero: nobody watches.
+  /// The identifier of the index that is the change log, with empty keys; zero means no log.
   package var watch: UInt32 = 0
-  /// The number of the index by hash that eviction takes its samples from
-  /// (`StoreTransaction+ObjectEviction.swift`); zero: there is none.
+  /// The identifier of the index by hash from which eviction takes its samples
+  /// (`StoreTransaction+ObjectEviction.swift`); zero means none.
   package var sample: UInt32 = 0
-  /// The most objects there may be; zero: no limit.
+  /// The limit of the number of objects; zero means no limit.
   package var mostObjects: UInt64 = 0
 
-  /// Whether there is more than there may be.
+  /// Whether the type exceeds its budget.
   package var isOverBudget: Bool {
     let most = mostObjects + (Mutant.objectBudgetOffByOne.isActive ? 1 : 0)
     return (budget > 0 && bytes > budget) || (mostObjects > 0 && count > most)

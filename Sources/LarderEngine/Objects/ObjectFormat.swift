@@ -6,19 +6,19 @@ internal import LarderSystem
 
 // OBJECTS
 //
-// Objects live beside the cache's entries, in three tables of the same environment, so that one
-// transaction covers both. Every type, and every index, has a number of its own (see
-// `ObjectCatalog.swift`); numbers are never used again.
+// Objects are stored in three tables of the environment that contains the cache's entries, so that
+// one transaction covers both. Every type and every index has an identifier (`ObjectCatalog.swift`),
+// which is never reused.
 //
 //     objects   type u32, sequence u64, both big-endian  ->  record
-//     ids       place of type number and id (integer key)  ->  items of 12 bytes:
-//                   0 type u32   4 sequence u64, little-endian; several where places collide
+//     ids       key of type and id (integer key)  ->  items of 12 bytes:
+//                   0 type u32   4 sequence u64, little-endian; several where keys collide
 //     indexes   index u32 big-endian, the key's bytes, sequence u64 big-endian  ->  nothing
 //
-// The sequence is given when an object is first saved and kept while it exists: the order of
-// `objects` is the order of insertion. A record is an entry (`EntryFormat.swift`) whose key is the id,
-// whose namespace is the type's number, whose epoch is the schema version it was written under and
-// whose key tag is 32; its payload begins with the index keys the record owns:
+// The sequence is assigned when an object is first saved and kept while it exists: the order of
+// `objects` is the order of insertion. A record is an entry (`EntryFormat.swift`). Its key is the id,
+// its namespace the type's identifier, its epoch the schema version of the write, and its key tag is
+// 32. Its payload begins with the index keys that the record owns:
 //
 //      0  count   u32
 //         each:   index u32, length u32, bytes
@@ -26,13 +26,13 @@ internal import LarderSystem
 // followed by the object itself. So any process can replace or delete a record together with its
 // index entries without knowing the Swift type, or the index, at all.
 //
-// The place of an id is 48 bits of the keyed hash of all of it but its last two bytes, and these two
-// bytes. Ids that are counted up (numbers, "part-0000123") stand side by side, a hundred in a page: a
-// thousand new ones change a few pages and not a thousand. Everything else goes by the id's hash,
-// which is its place with the bits mixed, so that each follows from the other.
+// The key of an id in `ids` is 48 bits of the keyed hash of all of it but its last two bytes, then
+// these two bytes. Ids that are counted up (numbers, "part-0000123") are neighbours, a hundred in a
+// page: a thousand new ones change a few pages instead of a thousand. Everything else uses the id's
+// hash, which is that key with the bits mixed, so that each follows from the other.
 //
-// Keys in `indexes` are order-preserving bytes of at most 448; a longer one is cut, and eight bytes of
-// its hash stand behind the cut: what is equal stays equal, and order is exact up to there.
+// Keys in `indexes` are order-preserving bytes, at most 448. A longer key is truncated and ends with
+// eight bytes of its hash: equal keys remain equal, and the order is exact up to the truncation.
 
 /// One key of an index that a record owns.
 package struct ObjectIndexKey: Sendable, Hashable {
@@ -45,6 +45,7 @@ package struct ObjectIndexKey: Sendable, Hashable {
   }
 }
 
+/// The encoding of objects in the tables described above.
 package enum ObjectFormat {
   package static let keyTag: UInt8 = 32
   package static let objectsName = "objects"
@@ -63,7 +64,7 @@ package enum ObjectFormat {
     return key
   }
 
-  /// The sequence in a key of `objects` that belongs to `type`.
+  /// Returns the sequence in a key of `objects`, or `nil` if the key is not of `type`.
   package static func sequence(ofObjectKey key: RawSpan, type: UInt32) -> UInt64? {
     guard
       key.byteCount == 12, let found: UInt32 = key.integer(at: 0), found.byteSwapped == type,
@@ -72,7 +73,7 @@ package enum ObjectFormat {
     return sequence.byteSwapped
   }
 
-  /// What a key of `objects` says.
+  /// Returns the type and the sequence in a key of `objects`.
   package static func place(_ key: [UInt8]) -> (type: UInt32, sequence: UInt64)? {
     guard key.count == 12 else { return nil }
     let type: UInt32? = key.integer(at: 0)
@@ -95,7 +96,7 @@ package enum ObjectFormat {
     return entry
   }
 
-  /// The sequence at the end of a key of `indexes` that belongs to `index`.
+  /// Returns the sequence at the end of a key of `indexes`, or `nil` if the key is not of `index`.
   package static func sequence(ofIndexEntry entry: RawSpan, index: UInt32) -> UInt64? {
     guard
       entry.byteCount >= 12, let found: UInt32 = entry.integer(at: 0), found.byteSwapped == index,
@@ -104,7 +105,7 @@ package enum ObjectFormat {
     return sequence.byteSwapped
   }
 
-  /// Cuts what LMDB cannot hold as a key, keeping equality.
+  /// Truncates bytes that are too long for a key of LMDB; equal keys remain equal.
   static func limited(_ bytes: [UInt8]) -> [UInt8] {
     guard bytes.count > keyLimit else { return bytes }
     var cut = Array(bytes.prefix(keyLimit - 8))
@@ -126,7 +127,8 @@ package enum ObjectFormat {
     return bytes + object
   }
 
-  /// The index keys at the front of a payload, and where the object begins; `nil`: damaged.
+  /// Returns the index keys at the beginning of a payload and the offset of the object, or `nil` if
+  /// the payload is damaged.
   package static func indexKeys(_ payload: RawSpan) -> (keys: [ObjectIndexKey], object: Int)? {
     guard let count: UInt32 = payload.integer(at: 0), Int(count) <= payload.byteCount / 8 else {
       return nil
@@ -146,7 +148,7 @@ package enum ObjectFormat {
     return (keys, offset)
   }
 
-  /// Where the object begins in a payload, without looking at its index keys.
+  /// Returns the offset of the object in a payload, without decoding its index keys.
   package static func objectStart(_ payload: RawSpan) -> Int? {
     guard let count: UInt32 = payload.integer(at: 0), Int(count) <= payload.byteCount / 8 else {
       return nil
@@ -160,7 +162,7 @@ package enum ObjectFormat {
     return offset
   }
 
-  /// The items of a record in `ids`.
+  /// Returns the items of a record in `ids`.
   package static func idItems(_ record: RawSpan) -> [(type: UInt32, sequence: UInt64)] {
     var items: [(type: UInt32, sequence: UInt64)] = []
     var offset = 0
@@ -175,7 +177,7 @@ package enum ObjectFormat {
 
   // MARK: Hashes
 
-  /// The keyed hash of an id.
+  /// Returns the keyed hash of an id.
   static func hash(type: UInt32, id: [UInt8], in generation: Generation) -> UInt64 {
     hash(type: type, id: id, meta: generation.meta)
   }
@@ -196,17 +198,18 @@ package enum ObjectFormat {
     return mixed(hasher.finish() & ~0xFFFF | end)
   }
 
-  /// The key in `ids` of an id's hash.
+  /// Returns the key in `ids` of an id's hash.
   package static func idKey(_ hash: UInt64, _ meta: StoreMeta) -> UInt64 {
     meta.hashBits == 64 ? unmixed(hash) : hash
   }
 
-  /// The hash of the ids at a key of `ids`.
+  /// Returns the hash of the ids at a key of `ids`.
   static func hash(ofIDKey key: UInt64, _ meta: StoreMeta) -> UInt64 {
     meta.hashBits == 64 ? mixed(key) : key
   }
 
-  // The finaliser of MurmurHash3: every bit of the result depends on every bit, and it can be undone.
+  // The finaliser of MurmurHash3: every bit of the result depends on every bit, and it is
+  // invertible.
   private static func mixed(_ word: UInt64) -> UInt64 {
     var word = word
     word = (word ^ (word &>> 33)) &* 0xFF51_AFD7_ED55_8CCD
@@ -221,7 +224,7 @@ package enum ObjectFormat {
     return word ^ (word &>> 33)
   }
 
-  /// The stamp slot that every write to a type touches.
+  /// Returns the hash whose stamp slot every write to a type touches.
   static func typeSlot(_ type: UInt32, in generation: Generation) -> UInt64 {
     var hasher = SipHash13(key: generation.meta.secret)
     hasher.combine(word: UInt64.max - 1)

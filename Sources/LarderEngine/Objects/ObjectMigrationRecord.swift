@@ -8,33 +8,32 @@ internal import LarderSystem
 
 // MIGRATIONS IN THE CATALOG
 //
-//     m:<name>   CBOR of `ObjectMigrationRecord`, for ever once it is applied
+//     m:<name>   CBOR of `ObjectMigrationRecord`, permanent once it is applied
 //
-// While objects are copied, the record holds the type that is being made, under numbers of its own
-// that nobody else knows, and how far the copying has come. Whatever is read here is read again in
-// every transaction, under the writer lock: any process may take the next step, and no step is taken
-// twice.
+// While objects are copied, the record contains the new type, under identifiers that no other record
+// names, and the progress of the copy. Every transaction reads the record again under the writer
+// lock: any process may take the next step, and no step is taken twice.
 //
-// Meanwhile the old type is read and written as before. The books of its number say how far it was
-// copied (`watchedTo`) and where changes are noted (`watch`, the number of an index): whoever
-// replaces or deletes an object up to there leaves the object's sequence in that index, in the same
-// transaction. Objects behind it are copied later anyhow. Once nothing is left to copy and nothing is
-// noted, the transaction that found it so gives the name to the new numbers.
+// During the copy, the old type is read and written as before. The counters of its identifier record
+// the progress of the copy (`watchedTo`) and the change log (`watch`, the identifier of an index). A
+// transaction that replaces or deletes an object up to `watchedTo` adds the object's sequence to that
+// index. Later objects are copied later anyway. The transaction that finds nothing left to copy and an
+// empty log is the cutover: it assigns the name to the new identifiers.
 
-/// How far a migration is.
+/// The state of a migration.
 package struct ObjectMigrationRecord: Codable, Sendable, Hashable {
   package var name: String
-  /// Its place among those that were applied, from 1; zero: it is under way.
+  /// Its position among the applied migrations, from 1; zero while it is in progress.
   package var order: UInt64
-  /// When it was applied, in milliseconds since 1970.
+  /// The time at which it was applied, in milliseconds since 1970.
   package var applied: Int64
-  /// The number of the type that is copied.
+  /// The identifier of the type that is copied.
   package var source: UInt32
-  /// The type that is being made.
+  /// The new type, while it is being copied.
   package var target: ObjectTypeRecord?
-  /// Where changes of the source are noted.
+  /// The identifier of the index that logs changes of the source.
   package var watch: UInt32
-  /// The first sequence that was not copied yet.
+  /// The first sequence that has not been copied.
   package var next: UInt64
   package var done: UInt64
   package var dropped: UInt64
@@ -71,24 +70,24 @@ package struct ObjectMigrationRecord: Codable, Sendable, Hashable {
   }
 }
 
-/// An object on its way to another number.
+/// An object that is copied to another type identifier.
 package struct MigratingObject: Sendable {
   package let stored: StoredObject
-  /// The index keys its record owns.
+  /// The index keys that its record owns.
   package let keys: [ObjectIndexKey]
 }
 
-/// Some objects of a type, in their order.
+/// Consecutive objects of a type.
 package struct ObjectBatch: Sendable {
   package var objects: [MigratingObject] = []
   package var damaged: [DamagedObject] = []
-  /// The last sequence looked at.
+  /// The last sequence that was read.
   package var last: UInt64?
   package var isAtEnd = true
 }
 
 extension ObjectReading {
-  /// The migrations the store knows, the applied ones in their order.
+  /// Returns the stored migrations, the applied ones in their order.
   package static func migrations(
     _ snapshot: borrowing Snapshot
   ) throws -> [ObjectMigrationRecord] {
@@ -117,7 +116,11 @@ extension ObjectReading {
     return record
   }
 
-  /// Objects of a type with their index keys: at most so many, and not many bytes more than asked.
+  /// Returns objects of a type with their index keys.
+  ///
+  /// - Parameters:
+  ///   - limit: The maximum number of objects.
+  ///   - bytes: The size after which no further object is read.
   package static func batch(
     type: UInt32, from start: UInt64, limit: Int, bytes: Int, in snapshot: borrowing Snapshot
   ) throws -> ObjectBatch {
@@ -146,7 +149,7 @@ extension ObjectReading {
     return batch
   }
 
-  /// One object with its index keys.
+  /// Returns an object with its index keys.
   package static func moving(
     type: UInt32, sequence: UInt64, in snapshot: borrowing Snapshot
   ) throws -> MigratingObject? {
@@ -176,7 +179,7 @@ extension ObjectReading {
 }
 
 extension MigratingObject {
-  /// What an object would be if it had been stored.
+  /// Creates the object that a write would store in place of `old`.
   package init(_ write: ObjectWrite, replacing old: StoredObject) {
     stored = StoredObject(
       sequence: old.sequence, id: write.id, bytes: write.bytes, codec: write.codec,

@@ -5,14 +5,14 @@
 internal import LarderLMDB
 internal import LarderSystem
 
-// Walks over many objects, or over the entries of an index.
+// Scans of many objects, or of the entries of an index.
 
 extension ObjectReading {
-  /// Walks the objects of a type in the order of insertion, or backwards.
+  /// Scans the objects of a type in the order of insertion, or backwards.
   ///
   /// - Parameters:
-  ///   - start: The first sequence; backwards the last.
-  ///   - body: Given the object, or what is wrong with it; `false` ends the walk.
+  ///   - start: The first sequence, or the last one of a backward scan.
+  ///   - body: A closure that gets each object, or its damage. The scan ends when it returns `false`.
   package static func scan(
     type: UInt32, from start: UInt64? = nil, backwards: Bool = false,
     in snapshot: borrowing Snapshot,
@@ -29,7 +29,8 @@ extension ObjectReading {
     }
   }
 
-  /// Walks the objects of a type like ``scan(type:from:backwards:in:_:_:)``, and lends their parts.
+  /// Scans the objects of a type like ``scan(type:from:backwards:in:_:)``, and passes their parts
+  /// without copying them.
   package static func scan(
     type: UInt32, from start: UInt64? = nil, backwards: Bool = false,
     in snapshot: borrowing Snapshot, damaged: (DamagedObject) throws -> Bool,
@@ -60,7 +61,7 @@ extension ObjectReading {
     }
   }
 
-  /// Moves to the last key that is not above `key`.
+  /// Moves the cursor to the last key that is not above `key`.
   @_lifetime(cursor: copy cursor)
   static func move(_ cursor: inout Cursor, below key: [UInt8]) throws -> Bool {
     guard try cursor.move(atLeast: key) else { return try cursor.moveToLast() }
@@ -68,12 +69,13 @@ extension ObjectReading {
     return isExact ? true : try cursor.moveToPrevious()
   }
 
-  /// Walks the entries of an index whose keys are in a range of bytes.
+  /// Scans the entries of an index whose keys are in a range of bytes.
   ///
   /// - Parameters:
-  ///   - lower: The first key, or a part all keys begin with that are not below it.
-  ///   - upper: Keys are below this; `nil`: no limit.
-  ///   - body: Given the key's bytes and the object's sequence; `false` ends the walk.
+  ///   - lower: The first key, or a prefix of the first keys.
+  ///   - upper: The end of the range, which is not included, or `nil` for the end of the index.
+  ///   - body: A closure that gets each key's bytes and its object's sequence. The scan ends when it
+  ///     returns `false`.
   package static func scanIndex(
     _ index: UInt32, from lower: [UInt8] = [], below upper: [UInt8]? = nil,
     backwards: Bool = false, in snapshot: borrowing Snapshot,

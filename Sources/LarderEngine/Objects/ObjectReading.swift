@@ -5,36 +5,36 @@
 internal import LarderLMDB
 internal import LarderSystem
 
-/// An object as it is stored, copied out and checked.
+/// A verified copy of a stored object.
 package struct StoredObject: Sendable {
   package let sequence: UInt64
   package let id: [UInt8]
-  /// The object alone, as its codec wrote it.
+  /// The encoded object, without its index keys.
   package let bytes: [UInt8]
   package let codec: UInt16
-  /// The schema version it was written under.
+  /// The schema version of the write.
   package let version: UInt32
-  /// The label of the transaction that wrote it.
+  /// The commit version of the transaction that wrote it.
   package let commitVersion: UInt64
   package let created: Int64
 }
 
-/// What is known of an object besides its id and its bytes.
+/// The metadata of a stored object: everything except its id and its bytes.
 package struct StoredObjectMetadata: Sendable {
   package let sequence: UInt64
   package let codec: UInt16
   package let version: UInt32
-  /// The label of the transaction that wrote it.
+  /// The commit version of the transaction that wrote it.
   package let commitVersion: UInt64
   package let created: Int64
 }
 
-/// Why a record cannot be read.
+/// The error for an object whose record is unreadable.
 package struct DamagedObject: Error, Sendable {
   package let sequence: UInt64
 }
 
-/// Looking up objects in one snapshot, or in a write transaction with its own changes.
+/// Look-ups of objects in one snapshot.
 package enum ObjectReading {
   package static func type(
     named name: String, _ snapshot: borrowing Snapshot
@@ -43,7 +43,7 @@ package enum ObjectReading {
     else {
       return nil
     }
-    // Not "none": whoever declared the type anew would hide what is stored.
+    // A missing record would let a program declare the type again, which hides the stored objects.
     guard let record = ObjectTypeRecord(bytes) else {
       throw ChecksummedRecord.flaw(
         of: ObjectTypeRecord.self, bytes, "the record of the type \"\(name)\"")
@@ -74,16 +74,16 @@ package enum ObjectReading {
     else {
       return ObjectTypeCounters()
     }
-    // Sequences would be given a second time.
+    // Default counters would assign sequences a second time.
     guard let books = ObjectTypeCounters(bytes) else {
-      throw LMDBError(.corrupted, during: "the books of a type")
+      throw LMDBError(.corrupted, during: "the counters of a type")
     }
     return books
   }
 
   // MARK: One object
 
-  /// The sequence of an id; `nil`: there is no such object.
+  /// Returns the sequence of the object of an id, or `nil` if there is no such object.
   package static func sequence(
     type: UInt32, id: [UInt8], in snapshot: borrowing Snapshot
   ) throws -> UInt64? {
@@ -97,17 +97,18 @@ package enum ObjectReading {
     {
       offset += ObjectFormat.idItemSize
       guard found == type else { continue }
-      // One item nearly always, and the hash is keyed: still the id decides.
+      // The hash is keyed and collides rarely, but only the id identifies the object.
       if try hasID(id, type, sequence, snapshot) { return sequence }
     }
     return nil
   }
 
-  /// Lends the parts of the object of an id.
+  /// Passes the parts of the object of an id to `body`, without copying them if they are stored in
+  /// one piece.
   ///
-  /// - Parameter hash: That of the id, as `Generation.objectHash` gives it.
-  /// - Returns: `nil`: there is none.
-  /// - Throws: ``DamagedObject``, and what `body` throws.
+  /// - Parameter hash: The hash of the id from `Generation.objectHash`.
+  /// - Returns: The result of `body`, or `nil` if there is no such object.
+  /// - Throws: ``DamagedObject``; errors of `body`.
   package static func withObject<R>(
     type: UInt32, id: [UInt8], hash: UInt64, in snapshot: borrowing Snapshot,
     _ body: (_ head: StoredObjectMetadata, _ id: RawSpan, _ object: RawSpan) throws -> R
@@ -153,7 +154,7 @@ package enum ObjectReading {
     return record.slice(EntryHeader.size..<(EntryHeader.size + id.count))?.equals(id) ?? false
   }
 
-  /// The object of a sequence.
+  /// Returns a copy of the object of a sequence, or `nil` if there is no such object.
   ///
   /// - Throws: ``DamagedObject``.
   package static func object(
@@ -167,7 +168,7 @@ package enum ObjectReading {
     return try object(in: record, type, sequence, snapshot)
   }
 
-  /// Reads and checks a record.
+  /// Returns a verified copy of a record.
   static func object(
     in record: RawSpan, _ type: UInt32, _ sequence: UInt64, _ snapshot: borrowing Snapshot
   ) throws -> StoredObject {
@@ -178,9 +179,10 @@ package enum ObjectReading {
     }
   }
 
-  /// Checks a record and lends its parts, without copying them where they lie in one piece.
+  /// Verifies a record and passes its parts to `body`, without copying them if they are stored in
+  /// one piece.
   ///
-  /// - Throws: ``DamagedObject``, and what `body` throws.
+  /// - Throws: ``DamagedObject``; errors of `body`.
   static func withObject<R>(
     at record: RawSpan, _ type: UInt32, _ sequence: UInt64, _ snapshot: borrowing Snapshot,
     _ body: (_ head: StoredObjectMetadata, _ id: RawSpan, _ object: RawSpan) throws -> R
@@ -218,10 +220,10 @@ package enum ObjectReading {
     return try body(head, content.slice(0..<header.keyLength)!, object)
   }
 
-  /// Lends the parts of one object.
+  /// Passes the parts of the object of a sequence to `body`.
   ///
-  /// - Returns: `nil`: there is none.
-  /// - Throws: ``DamagedObject``, and what `body` throws.
+  /// - Returns: The result of `body`, or `nil` if there is no such object.
+  /// - Throws: ``DamagedObject``; errors of `body`.
   package static func withObject<R>(
     type: UInt32, sequence: UInt64, in snapshot: borrowing Snapshot,
     _ body: (_ head: StoredObjectMetadata, _ id: RawSpan, _ object: RawSpan) throws -> R
@@ -234,7 +236,7 @@ package enum ObjectReading {
     return try withObject(at: record, type, sequence, snapshot, body)
   }
 
-  /// Id and payload of a record whose checksum is right.
+  /// Returns the header of a record, and its id and payload, after verifying the checksum.
   package static func checked(
     _ record: RawSpan, _ type: UInt32, _ sequence: UInt64, _ snapshot: borrowing Snapshot
   ) throws -> (EntryHeader, [UInt8]) {
@@ -246,7 +248,7 @@ package enum ObjectReading {
     return (header, content)
   }
 
-  /// The index keys a record owns.
+  /// Returns the index keys that a record owns.
   ///
   /// - Throws: ``DamagedObject``.
   package static func indexKeys(

@@ -5,13 +5,13 @@
 internal import LarderLMDB
 internal import LarderSystem
 
-// Numbers of types and indexes that were given up (`d:<number>` in the catalog) are swept by the
-// store's thread, a thousand records a transaction, in whichever process finds them.
+// Tombstones (`d:<identifier>` in the catalog) name dropped types and indexes. The store's thread of
+// any process that finds one sweeps their records, a thousand in one transaction.
 
 extension StoreTransaction {
   private static var droppedPrefix: [UInt8] { Array("d:".utf8) }
 
-  /// Removes some of what is stored under numbers that were given up.
+  /// Removes some of the records of dropped types and indexes.
   ///
   /// - Returns: Whether there may be more.
   mutating func sweepDropped(limit: Int) throws -> Bool {
@@ -66,7 +66,7 @@ extension StoreTransaction {
       }
     }
     for (sequence, id) in found {
-      // The index entries went with their indexes' numbers, or go with them.
+      // The tombstones of the indexes cover the index entries.
       if let id, try delete(type: number, id: id) { continue }
       try removeDanglingKeys(of: sequence, number)
       try transaction.remove(
@@ -77,7 +77,7 @@ extension StoreTransaction {
 }
 
 extension StoreCore {
-  /// Whether anything was given up and not swept yet.
+  /// Returns whether the catalog contains a tombstone.
   private func hasDropped() -> Bool {
     let found = try? withGeneration { generation in
       try generation.withSnapshot { snapshot in
@@ -89,7 +89,7 @@ extension StoreCore {
     return found ?? false
   }
 
-  /// Called by the store's thread, about once a second.
+  /// Queues a sweep if there is a tombstone. The store's thread calls this about once a second.
   package func sweepDroppedObjects() {
     guard hasDropped() else { return }
     do {
@@ -97,7 +97,7 @@ extension StoreCore {
         WriteRequest(
           .exclusive { core in
             do {
-              // A tenth of a second's worth; the rest with the next tick.
+              // About a tenth of a second of work; the rest follows at the next tick.
               for _ in 0..<10 {
                 let more = try core.withGeneration { generation in
                   try core.transact(in: generation) { try $0.sweepDropped(limit: 1000) }.result
@@ -113,7 +113,8 @@ extension StoreCore {
     }
   }
 
-  /// A store that is being closed leaves the rest to others: nothing has gone wrong.
+  /// Reports an error of a sweep, except that the store is being closed: another process or the next
+  /// opener continues.
   private func reportSweep(_ error: any Error) {
     if (error as? StoreError)?.code != .closed { report(error) }
   }

@@ -6,8 +6,9 @@ internal import LarderLMDB
 internal import LarderSystem
 
 extension StoreTransaction {
-  /// Removes what leads to an object whose record does not say any more what that is: its sequence
-  /// may get another record, and a key left behind would find that, or keep a unique key for ever.
+  /// Removes the ids and index keys of an object whose record is too damaged to name them. Its
+  /// sequence may get another record, and a remaining key would lead to that record, or occupy a
+  /// unique key permanently.
   ///
   /// - Complexity: O(*n*) in all ids and index keys; damage is rare.
   mutating func removeDanglingKeys(of sequence: UInt64, _ type: UInt32) throws {

@@ -7,13 +7,14 @@ internal import LarderSystem
 
 // INDEX ENTRIES OF MANY OBJECTS
 //
-// Objects that are saved together come in the order of their sequences, and their index entries in
-// none. Entry by entry, each goes to another page, and LMDB gives new pages to objects and indexes in
-// turn: what is written then lies scattered over the file, and so does what is freed and written
-// anew by every later transaction. Held back and put in the order of their keys, the entries of a
-// page are put together, and pages of one kind lie side by side, which the disk is glad of.
+// Objects that are saved together are in the order of their sequences, but their index entries are
+// in no order. If each entry is written at once, each goes to another page, and LMDB allocates pages
+// for objects and indexes alternately. Then the written pages are scattered over the file, and so are
+// the pages that every later transaction frees and writes again. If the entries are buffered and
+// written in key order, the entries of a page are written together, and the pages of one table are
+// contiguous, so later writes are sequential.
 
-/// Index entries that are held back, to be put in order.
+/// Index entries that are buffered, to be written in order.
 struct IndexEntryBuffer {
   private struct Entry {
     /// The first sixteen bytes, big-endian: most comparisons end here.
@@ -45,14 +46,14 @@ struct IndexEntryBuffer {
 
   private var entries: [Entry] = []
 
-  /// So many are held at most, whatever is saved.
+  /// The maximum number of buffered entries.
   private static let limit = 16_384
 
   var isFull: Bool { entries.count >= Self.limit }
 
   mutating func append(_ bytes: [UInt8]) { entries.append(Entry(bytes)) }
 
-  /// All of them in order; none are left.
+  /// Removes and returns all entries in order.
   mutating func take() -> [[UInt8]] {
     let sorted = entries.sorted(by: Entry.precedes)
     entries.removeAll(keepingCapacity: true)
@@ -61,11 +62,12 @@ struct IndexEntryBuffer {
 }
 
 extension StoreTransaction {
-  /// Holds the index entries of new objects back until ``endIndexBatch()``. Until then nothing may
-  /// look into an index of theirs but ``save(_:type:keepsExisting:)``, which puts them before it does.
+  /// Buffers the index entries of new objects until ``endIndexBatch()``. Until then, only
+  /// ``save(_:type:keepsExisting:since:revise:)`` may read their indexes: it writes the entries first.
   package mutating func beginIndexBatch() { heldEntries = IndexEntryBuffer() }
 
-  /// Puts what was held back; also after an error, for whoever goes on with the transaction.
+  /// Writes the buffered entries. Called after an error as well, because the transaction may
+  /// continue.
   package mutating func endIndexBatch() throws {
     try putHeldEntries()
     heldEntries = nil
@@ -77,7 +79,7 @@ extension StoreTransaction {
     }
   }
 
-  /// Puts an index entry of a new object, now or with others.
+  /// Writes or buffers an index entry of a new object.
   mutating func putNewEntry(_ entry: [UInt8]) throws {
     guard heldEntries != nil else {
       return try transaction.put([], forKey: entry, in: generation.indexes)

@@ -5,10 +5,10 @@
 internal import LarderLMDB
 internal import LarderSystem
 
-/// Another object has the id an object was to be stored under.
+/// The error for an object whose id belongs to another object.
 package struct ObjectIDConflict: Error, Sendable {
   package let id: [UInt8]
-  /// The sequence of the one that has it.
+  /// The sequence of the other object.
   package let holder: UInt64
 }
 
@@ -19,7 +19,7 @@ extension StoreTransaction {
     try withSnapshot { try ObjectReading.migration(named: name, $0) }
   }
 
-  /// Stores how far a migration is.
+  /// Stores the state of a migration.
   package mutating func putMigration(_ record: ObjectMigrationRecord) throws {
     try transaction.put(
       record.encoded(), forKey: ObjectMigrationRecord.key(record.name), in: .main)
@@ -27,13 +27,13 @@ extension StoreTransaction {
     try fault(throwing: .migrationNoted)
   }
 
-  /// Forgets a migration that was not applied.
+  /// Removes the record of a migration that was not applied.
   package mutating func removeMigration(named name: String) throws {
     try transaction.remove(key: ObjectMigrationRecord.key(name), in: .main)
     force()
   }
 
-  /// Marks a migration as applied, for ever.
+  /// Marks a migration as applied, permanently.
   package mutating func finishMigration(_ record: ObjectMigrationRecord) throws {
     let known = try withSnapshot { try ObjectReading.migrations($0) }
     var record = record
@@ -43,7 +43,7 @@ extension StoreTransaction {
     try putMigration(record)
   }
 
-  /// Forgets a type's name. Its numbers have to be given up before.
+  /// Removes a type's record. The caller has dropped its identifiers.
   package mutating func removeObjectType(named name: String) throws {
     try transaction.remove(key: ObjectTypeRecord.key(name), in: .main)
     objectTypes[name] = nil
@@ -52,7 +52,7 @@ extension StoreTransaction {
     touchObjectType(0)
   }
 
-  /// Gives up everything that is stored under a type's numbers.
+  /// Drops a type's identifier and the identifiers of its indexes, with all their records.
   package mutating func dropObjects(of record: ObjectTypeRecord) throws {
     try dropObjectNumber(record.number, isIndex: false)
     for index in record.indexes { try dropObjectNumber(index.number, isIndex: true) }
@@ -60,7 +60,7 @@ extension StoreTransaction {
 
   // MARK: Watching
 
-  /// Called after a stored object was replaced or deleted.
+  /// Adds an object that was replaced or deleted to the change log, if the type has one.
   mutating func logObjectChange(_ type: UInt32, _ sequence: UInt64) throws {
     let books = try objectBooks(type)
     guard books.watch != 0, sequence <= books.watchedTo, !Mutant.changesUnnoticed.isActive else {
@@ -73,7 +73,7 @@ extension StoreTransaction {
     ObjectFormat.indexEntry(ObjectIndexKey(index: watch, bytes: []), sequence: sequence)
   }
 
-  /// The first sequences that were noted.
+  /// Returns the first sequences of a change log.
   package func notedChanges(_ watch: UInt32, limit: Int) throws -> [UInt64] {
     var noted: [UInt64] = []
     try withSnapshot { snapshot in
@@ -94,7 +94,7 @@ extension StoreTransaction {
     try transaction.remove(key: Self.note(watch, sequence), in: generation.indexes)
   }
 
-  /// How many entries an index has.
+  /// Returns the number of entries of an index.
   package func countIndexEntries(_ index: UInt32) throws -> UInt64 {
     var count: UInt64 = 0
     try withSnapshot { snapshot in
@@ -129,7 +129,7 @@ extension StoreTransaction {
     }
   }
 
-  /// Stores an object under the sequence it has had elsewhere, instead of what is there.
+  /// Stores an object under the sequence of its source, in place of the object there.
   ///
   /// - Throws: ``ObjectIDConflict``, ``UniqueKeyConflict``; nothing was changed then.
   package mutating func place(
@@ -150,12 +150,12 @@ extension StoreTransaction {
     let payload = ObjectFormat.payload(write.keys, write.bytes)
     try put(write, payload, type, sequence, created: created)
     try changeObjectBooks(type) { $0.nextSequence = max($0.nextSequence, sequence + 1) }
-    // No stamp of the id: nobody can have read the number yet.
+    // The id needs no stamp: no process can have read the new type identifier.
     force()
     fault(.betweenPuts)
   }
 
-  /// Stores an object of a type in use anew, with other keys.
+  /// Stores an object of a type in use again, with other keys.
   package mutating func replace(
     _ write: ObjectWrite, type: UInt32, sequence: UInt64, created: Int64
   ) throws {
@@ -165,12 +165,12 @@ extension StoreTransaction {
     touchObjectType(type)
   }
 
-  /// Lets an object that was copied have been used when the one it was made of was.
+  /// Copies the recency of an object to its copy in another type.
   package func copyRecency(of old: [UInt8], _ source: UInt32, to new: [UInt8], _ target: UInt32) {
     let from = ObjectFormat.hash(type: source, id: old, in: generation)
     let to = ObjectFormat.hash(type: target, id: new, in: generation)
     let tick = generation.table.lastUse(hash: from)
-    // Another key in the same place may have been used since.
+    // Another key of the same recency slot may have been used since.
     if tick > generation.table.lastUse(hash: to) {
       generation.table.setLastUse(hash: to, tick: tick)
     }

@@ -7,20 +7,20 @@ internal import LarderSystem
 
 // BOUNDED TYPES
 //
-// A type with a budget (bytes, objects or both, in its books) has one more index, kept here and known
-// to nobody else: `sample`, keyed by the hash of the id, big-endian, with an entry for each object.
-// Neighbours of a random hash are a random sample of the type, however large its share of the store,
-// and the hash is also where the shared table says when the object was last used: so choosing who goes
-// reads no object. It follows the table `ids`: what is linked there is entered here, and so records
-// know nothing of it.
+// A type with a budget (bytes, objects or both, in its counters) has one more index, which only this
+// file uses: `sample`. Its keys are the hashes of the ids, big-endian, with an entry for each object.
+// Neighbours of a random hash are a random sample of the type, however large its share of the store.
+// The hash also selects the recency slot, so eviction chooses objects without reading them. The index
+// follows the table `ids`: every change there changes the sample, and records do not contain its keys.
 //
-// Eviction runs once, before the transaction's books are written: whatever was saved in it, after
-// the commit the budget holds, whoever wrote. Who goes is the least recently used of the sample; of
-// sixteen objects or fewer it is exactly the least recent, and where the table was lost, the oldest.
-// Records carry their index keys, so any process evicts with them, whatever it knows of the type.
+// Eviction runs once, before the transaction's counters are written. So after the commit the budget
+// holds, whatever the transaction saved, in every process. Eviction removes the least recently used
+// object of the sample. Of sixteen objects or fewer, that is exactly the least recently used one; if
+// the table was lost, it is the oldest. Records contain their index keys, so any process can evict
+// them without the Swift type.
 //
-// A budget that is set below what is stored comes into force in steps: each transaction of the type
-// takes a thousand objects beyond what it adds itself, until it holds; from then on it always does.
+// A budget below the stored size is enforced in steps: each transaction of the type removes a
+// thousand objects more than it adds, until the budget holds. From then on it always holds.
 
 extension StoreTransaction {
   private static var sampleSize: Int { 16 }
@@ -29,9 +29,9 @@ extension StoreTransaction {
 
   // MARK: The budget
 
-  /// Sets what there may be of a type, for everybody; zero: no limit.
+  /// Sets the budget of a type for every process. Zero means no limit.
   ///
-  /// - Complexity: The first budget of a type walks all ids of the store.
+  /// - Complexity: O(*n*) in the ids of the store for the first budget of a type.
   package mutating func setObjectBudget(
     _ type: UInt32, bytes: UInt64, objects: UInt64
   ) throws {
@@ -43,15 +43,14 @@ extension StoreTransaction {
     force()
   }
 
-  /// Lets the sample of a type that has no objects yet grow with them, so that a budget can come into
-  /// force later without a walk.
+  /// Creates the sample of a type without objects, so that a later budget needs no scan.
   package mutating func beginObjectSample(_ type: UInt32) throws {
     if try objectBooks(type).sample == 0 { try buildSample(type) }
   }
 
-  /// Takes the next step down to a budget that is not in force yet, before the commit.
+  /// Removes the objects of the next step toward a budget that does not hold yet, before the commit.
   ///
-  /// - Returns: Whether there is anything to do.
+  /// - Returns: Whether the budget did not hold.
   package mutating func trimObjects(_ type: UInt32) throws -> Bool {
     guard try objectBooks(type).isOverBudget else { return false }
     try changeObjectBooks(type) { _ in }
@@ -59,7 +58,7 @@ extension StoreTransaction {
     return true
   }
 
-  /// Why an object can never be stored: it is larger than all of its type may be.
+  /// Throws ``ObjectTooLarge`` for an object that is larger than the budget of its type.
   mutating func requireFitting(
     _ write: ObjectWrite, _ payload: [UInt8], _ type: UInt32
   ) throws {
@@ -69,7 +68,7 @@ extension StoreTransaction {
     if size > budget { throw ObjectTooLarge(id: write.id, size: size, budget: budget) }
   }
 
-  /// Brings every type that was changed into its budget.
+  /// Evicts objects of every changed type that exceeds its budget.
   mutating func evictObjects() throws {
     for (type, entry) in objectBooks where entry.isChanged && entry.books.isOverBudget {
       try evictObjects(type)
@@ -79,7 +78,7 @@ extension StoreTransaction {
   private mutating func evictObjects(_ type: UInt32) throws {
     let before = objectsBefore[type] ?? ObjectTypeCounters()
     let budget = try objectBooks(type)
-    // Over before this transaction came: in steps.
+    // If the type exceeded its budget before this transaction, it is reduced in steps.
     let wasOver =
       (budget.budget > 0 && before.bytes > budget.budget)
       || (budget.mostObjects > 0 && before.count > budget.mostObjects)
@@ -94,7 +93,7 @@ extension StoreTransaction {
       let count = books.sample == 0 ? 0 : try evictSome(type, books)
       removed += count
       fruitless = count == 0 ? fruitless + 1 : 0
-      // The sample was lost, or the books are wrong: both can be made again.
+      // The sample was lost, or the counters are wrong: both can be rebuilt.
       if fruitless == 8 { try recountObjects(type) }
       if fruitless == 1 || fruitless == 8 { try buildSample(type) }
       if fruitless > 16 { return }
@@ -133,7 +132,7 @@ extension StoreTransaction {
     return removed
   }
 
-  /// Neighbours of a random position.
+  /// Returns the neighbours of a random hash.
   private mutating func sample(_ index: UInt32, count: Int) throws -> [Candidate] {
     let bits = generation.meta.hashBits
     let start = bits == 64 ? random.next() : random.next() & (1 << UInt64(bits) - 1)
@@ -174,7 +173,7 @@ extension StoreTransaction {
       ObjectIndexKey(index: sample, bytes: ObjectFormat.sampleKey(hash)), sequence: sequence)
   }
 
-  /// Makes the sample of a type anew, from the table `ids`.
+  /// Rebuilds the sample of a type from the table `ids`.
   private mutating func buildSample(_ type: UInt32) throws {
     let old = try objectBooks(type).sample
     if old != 0 { try dropObjectNumber(old, isIndex: true) }
@@ -183,7 +182,7 @@ extension StoreTransaction {
     guard try objectBooks(type).count > 0 else { return }
     var next: UInt64? = 0
     while let start = next {
-      // A part at a time: what is put moves the pages that a cursor stands on.
+      // In parts, because a write moves the pages that a cursor refers to.
       let (part, goesOn) = try withSnapshot { snapshot in
         try Self.ids(of: type, from: start, limit: 4096, snapshot)
       }
@@ -219,7 +218,7 @@ extension StoreTransaction {
     return (found, nil)
   }
 
-  /// Counts a type's objects again, after its books were found to be wrong.
+  /// Counts a type's objects again, after its counters were found to be wrong.
   private mutating func recountObjects(_ type: UInt32) throws {
     var count: UInt64 = 0
     var bytes: UInt64 = 0
@@ -242,7 +241,7 @@ extension StoreTransaction {
   }
 }
 
-/// An object that is larger than everything of its type together may be.
+/// The error for an object that is larger than the budget of its type.
 package struct ObjectTooLarge: Error, Sendable {
   package let id: [UInt8]
   package let size: UInt64
@@ -250,7 +249,7 @@ package struct ObjectTooLarge: Error, Sendable {
 }
 
 extension ObjectFormat {
-  /// The key of an object in its type's sample.
+  /// Returns the key of an object in its type's sample.
   static func sampleKey(_ hash: UInt64) -> [UInt8] {
     var key: [UInt8] = []
     key.append(littleEndian: hash.byteSwapped)

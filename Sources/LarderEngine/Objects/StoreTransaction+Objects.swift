@@ -5,14 +5,14 @@
 internal import LarderLMDB
 internal import LarderSystem
 
-/// What is written for one object.
+/// The content to write for one object.
 package struct ObjectWrite: Sendable {
   package var id: [UInt8]
   package var bytes: [UInt8]
   package var codec: UInt16
   package var version: UInt32
   package var keys: [ObjectIndexKey]
-  /// The indexes whose keys belong to one object at most.
+  /// The indexes in which a key belongs to at most one object.
   package var uniqueIndexes: [UInt32]
 
   package init(
@@ -28,7 +28,7 @@ package struct ObjectWrite: Sendable {
   }
 }
 
-/// A key of a unique index that another object has already.
+/// The error for a key of a unique index that another object has.
 package struct UniqueKeyConflict: Error, Sendable {
   package let index: UInt32
   package let key: [UInt8]
@@ -36,19 +36,20 @@ package struct UniqueKeyConflict: Error, Sendable {
   package let id: [UInt8]
 }
 
+/// The outcome of saving an object, with its sequence.
 package enum SaveOutcome: Sendable, Hashable {
   case inserted(UInt64)
   case replaced(UInt64)
-  /// Exactly these bytes were stored already; nothing was written.
+  /// The stored bytes are the same; nothing was written.
   case unchanged(UInt64)
-  /// There was one, and it was to be kept.
+  /// An object was stored and is kept.
   case kept(UInt64)
 }
 
 extension StoreTransaction {
   // MARK: Catalog
 
-  /// The record of a type; `nil`: nobody has declared it yet.
+  /// Returns the record of a type, or `nil` if no program has declared it.
   package func objectType(named name: String) throws -> ObjectTypeRecord? {
     try withSnapshot { try ObjectReading.type(named: name, $0) }
   }
@@ -63,7 +64,7 @@ extension StoreTransaction {
     try fault(throwing: .catalogChanged)
   }
 
-  /// A number nobody has had before.
+  /// Assigns an identifier that was never used.
   package mutating func newObjectNumber() throws -> UInt32 {
     var next: UInt32 = 1
     if let bytes = try transaction.value(forKey: ObjectTypeCounters.numbersKey, in: .main) {
@@ -75,14 +76,14 @@ extension StoreTransaction {
     return next
   }
 
-  /// Gives a number up: what is stored under it is swept by and by.
+  /// Drops an identifier. The tombstone makes its records invisible; they are swept later.
   package mutating func dropObjectNumber(_ number: UInt32, isIndex: Bool) throws {
     try transaction.put(
       [isIndex ? 2 : 1], forKey: ObjectTypeCounters.droppedKey(number), in: .main)
     if !isIndex {
       let sample = try objectBooks(number).sample
       if sample != 0 { try dropObjectNumber(sample, isIndex: true) }
-      // What is swept is no change that a migration has to follow.
+      // The sweep is not a change that a migration copies.
       try changeObjectBooks(number) {
         $0.watch = 0
         $0.watchedTo = 0
@@ -92,7 +93,7 @@ extension StoreTransaction {
       }
       try transaction.put(
         objectBooks[number]!.books.encoded(), forKey: ObjectTypeCounters.key(number), in: .main)
-      // No key's stamp tells of it: whoever has one of its objects in memory looks again.
+      // No key is stamped, so the floor invalidates the cached objects.
       raisesFloor = true
     }
     objectBooks[number] = nil
@@ -117,7 +118,7 @@ extension StoreTransaction {
     objectBooks[type] = (books, true)
   }
 
-  /// Tells everybody who remembers a query's result that the type has changed.
+  /// Marks the type as changed, which invalidates the cached results of its queries.
   mutating func touchObjectType(_ type: UInt32) {
     touch(hash: ObjectFormat.typeSlot(type, in: generation))
   }
@@ -144,12 +145,14 @@ extension StoreTransaction {
 
   // MARK: Writing
 
-  /// Stores an object with its index entries, replacing the one of the same id.
+  /// Stores an object with its index entries, in place of the object of the same id.
   ///
   /// - Parameters:
-  ///   - since: When the object was stored that is only written anew: it was not used.
-  ///   - revise: May change the write; gets the stored object of the same version, and its index keys.
-  /// - Throws: ``UniqueKeyConflict``; nothing of the object is stored then.
+  ///   - since: The creation time to keep, for an object that is only rewritten; its recency does not
+  ///     change then.
+  ///   - revise: A closure that may change the write. It gets the stored object of the same schema
+  ///     version and its index keys.
+  /// - Throws: ``UniqueKeyConflict`` or ``ObjectTooLarge``; nothing of the object is changed then.
   package mutating func save(
     _ write: ObjectWrite, type: UInt32, keepsExisting: Bool = false, since: Int64? = nil,
     revise: (RawSpan, [ObjectIndexKey], inout ObjectWrite) throws -> Void = { _, _, _ in }
@@ -168,9 +171,10 @@ extension StoreTransaction {
     if let previous { try Self.revise(&write, previous, revise) }
     let payload = ObjectFormat.payload(write.keys, write.bytes)
     try requireFitting(write, payload, type)
-    // What looks into the indexes finds everything there.
+    // The code below reads the indexes, so they must be complete.
     if known != nil || !write.uniqueIndexes.isEmpty { try putHeldEntries() }
-    // Before anything is touched: whoever catches the error may go on with the transaction.
+    // Checked before the first change, because a caller that catches the error may continue the
+    // transaction.
     for key in write.keys
     where write.uniqueIndexes.contains(key.index) && !Mutant.uniqueUnchecked.isActive {
       try requireFree(key, for: write.id, known, type)
@@ -202,7 +206,7 @@ extension StoreTransaction {
         return next
       }()
     if known == nil { try link(hash, type, sequence) }
-    // Most saves change a value and few keys.
+    // A save usually changes a value and few keys.
     if oldKeys != write.keys {
       for key in oldKeys where !write.keys.contains(key) && !Mutant.indexKeyLeft.isActive {
         try transaction.remove(
@@ -228,7 +232,7 @@ extension StoreTransaction {
 
   /// Removes an object and its index entries.
   ///
-  /// - Returns: Whether there was one.
+  /// - Returns: Whether there was such an object.
   @discardableResult
   package mutating func delete(type: UInt32, id: [UInt8]) throws -> Bool {
     let sequence = try withSnapshot { snapshot in
@@ -259,7 +263,7 @@ extension StoreTransaction {
 
   enum Old {
     case found(EntryHeader, [UInt8], [ObjectIndexKey])
-    /// Its index entries are not known any more; see ``removeDanglingKeys(of:_:)``.
+    /// The record no longer names its index entries; see ``removeDanglingKeys(of:_:)``.
     case damaged(EntryHeader?)
   }
 

@@ -22,7 +22,7 @@ package struct SnapshotView: Sendable {
 
 /// A consistent view of a store: an LMDB transaction with its generation and its commit version.
 ///
-/// `withSnapshot` lends it to a closure. Neither the snapshot nor a span or cursor of its
+/// `withSnapshot` passes it to a closure. Neither the snapshot nor a span or cursor of its
 /// transaction can outlive the closure. Nothing may wait while it exists, because it pins pages.
 package struct Snapshot: ~Copyable, ~Escapable {
   package let view: SnapshotView
