@@ -163,7 +163,7 @@ extension StoreVerification {
 }
 
 extension StoreVerification {
-  /// Every object of a bounded type can be chosen to go, and there are no more than there may be.
+  /// Checks that the sample of a bounded type has an entry for each object, and no other entry.
   mutating func checkSample(
     _ books: ObjectTypeCounters, _ type: ObjectTypeRecord, _ snapshot: borrowing Snapshot
   ) throws {
@@ -172,9 +172,7 @@ extension StoreVerification {
     var stray: UInt64 = 0
     try ObjectReading.scanIndex(books.sample, in: snapshot) { key, sequence in
       count += 1
-      let object = ObjectFormat.objectKey(type: type.number, sequence: sequence)
-      let isThere =
-        try snapshot.transaction.value(forKey: object, in: snapshot.generation.objects) != nil
+      let isThere = try snapshot.objectRecord(type: type.number, sequence: sequence) != nil
       if key.byteCount != 8 || !isThere { stray += 1 }
       return true
     }

@@ -28,7 +28,7 @@ import Testing
   @Test func `Damage in every generation is an error after two of them`() throws {
     let first = try store.statistics().generation
     do {
-      try store.core.withSnapshot("read") { snapshot in
+      try store.core.withSnapshot("read") { _ in
         throw LMDBError(.corrupted, during: "a page")
       }
       Issue.record("No error.")

@@ -153,9 +153,7 @@ extension ObjectReading {
   package static func moving(
     type: UInt32, sequence: UInt64, in snapshot: borrowing Snapshot
   ) throws -> MigratingObject? {
-    let key = ObjectFormat.objectKey(type: type, sequence: sequence)
-    guard let record = try snapshot.transaction.value(forKey: key, in: snapshot.generation.objects)
-    else {
+    guard let record = try snapshot.objectRecord(type: type, sequence: sequence) else {
       return nil
     }
     return try moving(record, type, sequence, snapshot)

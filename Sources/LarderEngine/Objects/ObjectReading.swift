@@ -34,6 +34,15 @@ package struct DamagedObject: Error, Sendable {
   package let sequence: UInt64
 }
 
+extension Snapshot {
+  /// Returns the record of the object of a sequence, or `nil` if there is no such object.
+  @_lifetime(borrow self)
+  func objectRecord(type: UInt32, sequence: UInt64) throws(LMDBError) -> RawSpan? {
+    let key = ObjectFormat.objectKey(type: type, sequence: sequence)
+    return try transaction.value(forKey: key, in: generation.objects)
+  }
+}
+
 /// Look-ups of objects in one snapshot.
 package enum ObjectReading {
   package static func type(
@@ -121,9 +130,8 @@ package enum ObjectReading {
       let sequence: UInt64 = items.integer(at: offset + 4)
     {
       offset += ObjectFormat.idItemSize
-      let key = ObjectFormat.objectKey(type: type, sequence: sequence)
       guard found == type,
-        let record = try snapshot.transaction.value(forKey: key, in: snapshot.generation.objects),
+        let record = try snapshot.objectRecord(type: type, sequence: sequence),
         try hasID(id, record, snapshot)
       else { continue }
       return try withObject(at: record, type, sequence, snapshot, body)
@@ -134,9 +142,7 @@ package enum ObjectReading {
   private static func hasID(
     _ id: [UInt8], _ type: UInt32, _ sequence: UInt64, _ snapshot: borrowing Snapshot
   ) throws -> Bool {
-    let key = ObjectFormat.objectKey(type: type, sequence: sequence)
-    guard let record = try snapshot.transaction.value(forKey: key, in: snapshot.generation.objects)
-    else {
+    guard let record = try snapshot.objectRecord(type: type, sequence: sequence) else {
       return false
     }
     return try hasID(id, record, snapshot)
@@ -160,9 +166,7 @@ package enum ObjectReading {
   package static func object(
     type: UInt32, sequence: UInt64, in snapshot: borrowing Snapshot
   ) throws -> StoredObject? {
-    let key = ObjectFormat.objectKey(type: type, sequence: sequence)
-    guard let record = try snapshot.transaction.value(forKey: key, in: snapshot.generation.objects)
-    else {
+    guard let record = try snapshot.objectRecord(type: type, sequence: sequence) else {
       return nil
     }
     return try object(in: record, type, sequence, snapshot)
@@ -228,9 +232,7 @@ package enum ObjectReading {
     type: UInt32, sequence: UInt64, in snapshot: borrowing Snapshot,
     _ body: (_ head: StoredObjectMetadata, _ id: RawSpan, _ object: RawSpan) throws -> R
   ) throws -> R? {
-    let key = ObjectFormat.objectKey(type: type, sequence: sequence)
-    guard let record = try snapshot.transaction.value(forKey: key, in: snapshot.generation.objects)
-    else {
+    guard let record = try snapshot.objectRecord(type: type, sequence: sequence) else {
       return nil
     }
     return try withObject(at: record, type, sequence, snapshot, body)
@@ -254,9 +256,9 @@ package enum ObjectReading {
   package static func indexKeys(
     type: UInt32, sequence: UInt64, in snapshot: borrowing Snapshot
   ) throws -> [ObjectIndexKey] {
-    let key = ObjectFormat.objectKey(type: type, sequence: sequence)
-    guard let record = try snapshot.transaction.value(forKey: key, in: snapshot.generation.objects)
-    else { return [] }
+    guard let record = try snapshot.objectRecord(type: type, sequence: sequence) else {
+      return []
+    }
     let (header, content) = try checked(record, type, sequence, snapshot)
     let keys = content.withRawSpan { content in
       ObjectFormat.indexKeys(content.slice(header.keyLength..<content.byteCount)!)?.keys

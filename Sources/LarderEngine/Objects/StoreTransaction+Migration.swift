@@ -112,21 +112,16 @@ extension StoreTransaction {
     type: UInt32, from start: UInt64, limit: Int, bytes: Int
   ) throws -> ObjectBatch {
     try withSnapshot {
-      try ObjectReading.batch(
-        type: type, from: start, limit: limit, bytes: bytes, in: $0)
+      try ObjectReading.batch(type: type, from: start, limit: limit, bytes: bytes, in: $0)
     }
   }
 
   package func movingObject(type: UInt32, sequence: UInt64) throws -> MigratingObject? {
-    try withSnapshot {
-      try ObjectReading.moving(type: type, sequence: sequence, in: $0)
-    }
+    try withSnapshot { try ObjectReading.moving(type: type, sequence: sequence, in: $0) }
   }
 
   package func objectSequence(type: UInt32, id: [UInt8]) throws -> UInt64? {
-    try withSnapshot {
-      try ObjectReading.sequence(type: type, id: id, in: $0)
-    }
+    try withSnapshot { try ObjectReading.sequence(type: type, id: id, in: $0) }
   }
 
   /// Stores an object under the sequence of its source, in place of the object there.

@@ -134,12 +134,10 @@ extension StoreTransaction {
 
   package func object(type: UInt32, id: [UInt8]) throws -> StoredObject? {
     try withSnapshot { snapshot in
-      guard
-        let sequence = try ObjectReading.sequence(
-          type: type, id: id, in: snapshot)
-      else { return nil }
-      return try ObjectReading.object(
-        type: type, sequence: sequence, in: snapshot)
+      guard let sequence = try ObjectReading.sequence(type: type, id: id, in: snapshot) else {
+        return nil
+      }
+      return try ObjectReading.object(type: type, sequence: sequence, in: snapshot)
     }
   }
 
@@ -158,9 +156,7 @@ extension StoreTransaction {
     revise: (RawSpan, [ObjectIndexKey], inout ObjectWrite) throws -> Void = { _, _, _ in }
   ) throws -> SaveOutcome {
     let hash = ObjectFormat.hash(type: type, id: write.id, in: generation)
-    let known = try withSnapshot { snapshot in
-      try ObjectReading.sequence(type: type, id: write.id, in: snapshot)
-    }
+    let known = try objectSequence(type: type, id: write.id)
     if let known, keepsExisting { return .kept(known) }
     if since == nil {
       generation.table.setLastUse(
@@ -235,9 +231,7 @@ extension StoreTransaction {
   /// - Returns: Whether there was such an object.
   @discardableResult
   package mutating func delete(type: UInt32, id: [UInt8]) throws -> Bool {
-    let sequence = try withSnapshot { snapshot in
-      try ObjectReading.sequence(type: type, id: id, in: snapshot)
-    }
+    let sequence = try objectSequence(type: type, id: id)
     guard let sequence else { return false }
     let hash = ObjectFormat.hash(type: type, id: id, in: generation)
     switch try old(type, sequence) {
@@ -268,16 +262,12 @@ extension StoreTransaction {
   }
 
   func old(_ type: UInt32, _ sequence: UInt64) throws -> Old {
-    let key = ObjectFormat.objectKey(type: type, sequence: sequence)
-    return try withSnapshot { snapshot in
-      guard
-        let record = try snapshot.transaction.value(forKey: key, in: snapshot.generation.objects)
-      else {
+    try withSnapshot { snapshot in
+      guard let record = try snapshot.objectRecord(type: type, sequence: sequence) else {
         return .damaged(nil)
       }
       do {
-        let (header, content) = try ObjectReading.checked(
-          record, type, sequence, snapshot)
+        let (header, content) = try ObjectReading.checked(record, type, sequence, snapshot)
         let keys = content.withRawSpan { content in
           ObjectFormat.indexKeys(content.slice(header.keyLength..<content.byteCount)!)?.keys
         }
@@ -295,9 +285,7 @@ extension StoreTransaction {
     let key = ObjectFormat.objectKey(type: type, sequence: sequence)
     if header?.isChunked ?? false {
       let reference = try withSnapshot { snapshot -> ChunkReference? in
-        guard
-          let record = try snapshot.transaction.value(forKey: key, in: snapshot.generation.objects)
-        else {
+        guard let record = try snapshot.objectRecord(type: type, sequence: sequence) else {
           return nil
         }
         return (try? Record.items(in: record))?.first?.chunks
@@ -360,8 +348,7 @@ extension StoreTransaction {
         return taken == nil
       }
       guard let taken else { return }
-      let holder = try? ObjectReading.object(
-        type: type, sequence: taken, in: snapshot)
+      let holder = try? ObjectReading.object(type: type, sequence: taken, in: snapshot)
       throw UniqueKeyConflict(index: key.index, key: key.bytes, holder: holder?.id ?? [], id: id)
     }
   }
