@@ -54,8 +54,8 @@ package struct SharedTableView {
   @usableFromInline
   package func matches(_ other: SharedTable) -> Bool { table === other }
 
-  /// Returns whether a value cached with the inverted read version `readVersion` is valid: neither its
-  /// stamp slot nor the floor contains a newer commit version. Costs two atomic loads.
+  /// Returns whether a value cached with the inverted read version `readVersion` is valid: neither
+  /// its stamp slot nor the floor contains a newer commit version. Costs two atomic loads.
   @inlinable @inline(__always)
   package func isCurrent(slot: StampSlot, readVersion: UInt64) -> Bool {
     guard let stamps = unsafe stamps, let words = unsafe words else { return false }

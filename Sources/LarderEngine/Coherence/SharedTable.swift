@@ -78,8 +78,8 @@ package final class SharedTable: Sendable {
       to: Atomic<UInt64>.self)
   }
 
-  /// Writes a new table into a file. `commitVersion` becomes the commit version of every stamp, of the
-  /// floor, and of the writer.
+  /// Writes a new table into a file. `commitVersion` becomes the commit version of every stamp, of
+  /// the floor, and of the writer.
   package static func create(
     in file: OwnedFile, binding: Binding, shape: SharedTableShape, commitVersion: UInt64,
     budget: UInt64,
@@ -180,8 +180,8 @@ package final class SharedTable: Sendable {
 
   // MARK: The protocol
 
-  /// Returns whether a value cached with the inverted read version `readVersion` is valid: neither its
-  /// stamp slot nor the floor contains a newer commit version. Costs two atomic loads.
+  /// Returns whether a value cached with the inverted read version `readVersion` is valid: neither
+  /// its stamp slot nor the floor contains a newer commit version. Costs two atomic loads.
   @inline(__always)
   package func isCurrent(slot: StampSlot, readVersion: UInt64) -> Bool {
     // Duplicates `SharedTableView.isCurrent`: creating a view would retain and release references.
@@ -203,8 +203,8 @@ package final class SharedTable: Sendable {
     unsafe stamps[slot.index & stampMask].store(~commitVersion, ordering: .releasing)
   }
 
-  /// Raises the invalidation floor: every value cached at a read version below `commitVersion` misses from
-  /// now on.
+  /// Raises the invalidation floor: every value cached at a read version below `commitVersion`
+  /// misses from now on.
   package func raiseFloor(to commitVersion: UInt64) {
     let wanted = ~commitVersion
     var current = unsafe word(SharedTableLayout.floor).pointee.load(ordering: .relaxed)
@@ -258,7 +258,8 @@ package final class SharedTable: Sendable {
     return Int32(truncatingIfNeeded: pid)
   }
 
-  /// Publishes the commit version `commitVersion` before any effect of the transaction is visible (W1).
+  /// Publishes the commit version `commitVersion` before any effect of the transaction is visible
+  /// (W1).
   package func announceWriter(commitVersion: UInt64) {
     unsafe word(SharedTableLayout.writerPID).pointee.store(
       UInt64(UInt32(bitPattern: pid)), ordering: .releasing)

@@ -60,8 +60,9 @@ extension StoreCore {
 
   // MARK: A store without progress
 
-  /// The longest time that `value(forKey:)` waits for the store: for this process's pending writes of
-  /// the key before the computation, and for the commit of the computed value before it is returned.
+  /// The longest time that `value(forKey:)` waits for the store: for this process's pending writes
+  /// of the key before the computation, and for the commit of the computed value before it is
+  /// returned.
   package static let computedValueWait: Duration = .milliseconds(250)
   /// The time another process spends inside one transaction before it is treated as stalled.
   private static let stallNap: Duration = .milliseconds(10)

@@ -10,15 +10,15 @@ internal import Synchronization
 //
 // Every write of a process passes these stages in this order. One file owns each stage.
 //
-//   enqueue    `submit`, `enqueueWriteBehind`   StoreCore+GroupCommit   The request enters the queue.
-//   lead       `lead`, `commitQueued`           StoreCore+GroupCommit   One thread is the commit
-//                                               StoreCore+Batch         leader and takes a batch.
-//   begin      `begin`, `announce`              this file               W0, W1
-//   apply      `apply`, or a user's closure     StoreCore+Batch         W2
-//   stamp      `stamp`                          this file               W3
-//   commit     `commit`                         this file               W4
-//   publish    `publish`                        this file               W5
-//   complete   `complete`                       StoreCore+Batch         Each caller gets its result.
+//   enqueue   `submit`, `enqueueWriteBehind`  StoreCore+GroupCommit  The request is queued.
+//   lead      `lead`, `commitQueued`          StoreCore+GroupCommit  One thread is the commit
+//                                             StoreCore+Batch        leader and takes a batch.
+//   begin     `begin`, `announce`             this file              W0, W1
+//   apply     `apply`, or a user's closure    StoreCore+Batch        W2
+//   stamp     `stamp`                         this file              W3
+//   commit    `commit`                        this file              W4
+//   publish   `publish`                       this file              W5
+//   complete  `complete`                      StoreCore+Batch        Callers get their results.
 //
 // `transact` acquires the process writer lock and the writer ticket and runs W0 to W5. Every write
 // transaction uses it: batches, users' transactions, sweeps and maintenance.
@@ -191,7 +191,8 @@ extension StoreCore {
     fault(.afterCommit)
   }
 
-  /// W5: updates what this process knows of the generation, then wakes the waiters of every process.
+  /// W5: updates what this process knows of the generation, then wakes the waiters of every
+  /// process.
   private func publish(
     _ remaining: PostCommitWork, checksFileStatus: Bool, in generation: Generation
   ) throws {

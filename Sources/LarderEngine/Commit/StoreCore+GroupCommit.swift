@@ -206,8 +206,8 @@ extension StoreCore {
   /// Commits the queue until `own` is done, or completely if `own` is `nil`, then transfers
   /// leadership. The caller is the commit leader.
   ///
-  /// - Parameter deadline: The time at which `own` stops waiting for writers of other processes; see
-  ///   ``leaderDeadline``. Without `own` the wait ends only when the store closes: write-behind
+  /// - Parameter deadline: The time at which `own` stops waiting for writers of other processes;
+  ///   see ``leaderDeadline``. Without `own` the wait ends only when the store closes: write-behind
   ///   requests have no time limit, and asynchronous callers have timers.
   func lead(until own: WriteRequest?, deadline: UInt64 = .max) {
     leader.store(OSThread.token, ordering: .relaxed)

@@ -12,9 +12,9 @@ internal import Synchronization
 /// closes the file at once.
 ///
 /// The open file is always the one at the path. If it was deleted and created again, with the store
-/// or separately, locks on the old file exclude no other process, so later locks are acquired on the
-/// new file. While the directory is missing, until the store restores it, no other process can hold
-/// a lock, and none is needed.
+/// or separately, locks on the old file exclude no other process, so later locks are acquired on
+/// the new file. While the directory is missing, until the store restores it, no other process can
+/// hold a lock, and none is needed.
 package final class LeaseLockFile: Sendable {
   private struct Held {
     /// The file of the lock: locks of computations that began before the file was replaced are on

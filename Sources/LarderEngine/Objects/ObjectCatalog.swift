@@ -10,16 +10,17 @@ internal import LarderSystem
 //
 // The catalog is stored in LMDB's unnamed table, with the namespaces:
 //
-//     t:<name>          CBOR of `ObjectTypeRecord`: the identifier and the declared schema; then its
-//                       XXH64
+//     t:<name>          CBOR of `ObjectTypeRecord`: the identifier and the declared schema; then
+//                       its XXH64
 //     c:<identifier>    64 bytes: next sequence, objects, bytes, budget, watched to, all u64;
 //                       watch u32; sample u32; most objects u64; XXH64 of the preceding bytes
 //     d:<identifier>    tombstone, one byte: 1 a dropped type, 2 a dropped index; swept in steps
 //     m:<name>          CBOR of `ObjectMigrationRecord` (`ObjectMigrationRecord.swift`), and XXH64
 //     "numbers"         u32: the next identifier of a type or an index
 //
-// `<identifier>` is a big-endian u32. Deleting all objects of a type assigns a new identifier to the
-// type. The objects are invisible at once, in constant time, and the store's thread sweeps them.
+// `<identifier>` is a big-endian u32. Deleting all objects of a type assigns a new identifier to
+// the type. The objects are invisible at once, in constant time, and the store's thread sweeps
+// them.
 
 /// The stored record of a type.
 package struct ObjectTypeRecord: Codable, Sendable, Hashable {
@@ -33,7 +34,8 @@ package struct ObjectTypeRecord: Codable, Sendable, Hashable {
     package var definition: String
     /// The last sequence whose object is in the index, or `nil` if the index is complete.
     package var builtTo: UInt64?
-    /// The revision of the encoding of its keys (`IndexKeyEncoder.revision`), or `nil` for the first.
+    /// The revision of the encoding of its keys (`IndexKeyEncoder.revision`), or `nil` for the
+    /// first.
     package var keyRevision: UInt32?
     /// The process that made the last step of the build, while the index is incomplete.
     package var builtBy: Int32?
@@ -95,8 +97,8 @@ package struct ObjectTypeRecord: Codable, Sendable, Hashable {
   package var raised: UInt32?
   /// The lowest schema version whose programs may read, but not write.
   package var minimumReaderVersion: UInt32?
-  /// The version whose program declared the indexes, if a migration reached this version without a Swift
-  /// type: the first program of this version may change them.
+  /// The version whose program declared the indexes, if a migration reached this version without a
+  /// Swift type: the first program of this version may change them.
   package var indexedIn: UInt32?
   /// The migration in progress.
   package var migration: String?
@@ -179,9 +181,9 @@ package enum ChecksummedRecord {
     guard isOlder else { return LMDBError(.corrupted, during: what) }
     return StoreError(
       .damaged, during: "read",
-      "A development version from before the first release wrote \(what), in a form that is no longer "
-        + "read. Export the objects with that version (`larder export`), remove the store's directory, "
-        + "and import them again.")
+      "A development version from before the first release wrote \(what), in a form that is no "
+        + "longer read. Export the objects with that version (`larder export`), remove the store's "
+        + "directory, and import them again.")
   }
 }
 

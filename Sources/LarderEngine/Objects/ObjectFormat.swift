@@ -7,8 +7,8 @@ internal import LarderSystem
 // OBJECTS
 //
 // Objects are stored in three tables of the environment that contains the cache's entries, so that
-// one transaction covers both. Every type and every index has an identifier (`ObjectCatalog.swift`),
-// which is never reused.
+// one transaction covers both. Every type and every index has an identifier
+// (`ObjectCatalog.swift`), which is never reused.
 //
 //     objects   type u32, sequence u64, both big-endian  ->  record
 //     ids       key of type and id (integer key)  ->  items of 12 bytes:
@@ -16,9 +16,9 @@ internal import LarderSystem
 //     indexes   index u32 big-endian, the key's bytes, sequence u64 big-endian  ->  nothing
 //
 // The sequence is assigned when an object is first saved and kept while it exists: the order of
-// `objects` is the order of insertion. A record is an entry (`EntryFormat.swift`). Its key is the id,
-// its namespace the type's identifier, its epoch the schema version of the write, and its key tag is
-// 32. Its payload begins with the index keys that the record owns:
+// `objects` is the order of insertion. A record is an entry (`EntryFormat.swift`). Its key is the
+// id, its namespace the type's identifier, its epoch the schema version of the write, and its key
+// tag is 32. Its payload begins with the index keys that the record owns:
 //
 //      0  count   u32
 //         each:   index u32, length u32, bytes
@@ -31,8 +31,9 @@ internal import LarderSystem
 // page: a thousand new ones change a few pages instead of a thousand. Everything else uses the id's
 // hash, which is that key with the bits mixed, so that each follows from the other.
 //
-// Keys in `indexes` are order-preserving bytes, at most 448. A longer key is truncated and ends with
-// eight bytes of its hash: equal keys remain equal, and the order is exact up to the truncation.
+// Keys in `indexes` are order-preserving bytes, at most 448. A longer key is truncated and ends
+// with eight bytes of its hash: equal keys remain equal, and the order is exact up to the
+// truncation.
 
 /// One key of an index that a record owns.
 package struct ObjectIndexKey: Sendable, Hashable {

@@ -10,15 +10,15 @@ internal import LarderSystem
 //
 //     m:<name>   CBOR of `ObjectMigrationRecord`, permanent once it is applied
 //
-// While objects are copied, the record contains the new type, under identifiers that no other record
-// names, and the progress of the copy. Every transaction reads the record again under the writer
-// lock: any process may take the next step, and no step is taken twice.
+// While objects are copied, the record contains the new type, under identifiers that no other
+// record names, and the progress of the copy. Every transaction reads the record again under the
+// writer lock: any process may take the next step, and no step is taken twice.
 //
-// During the copy, the old type is read and written as before. The counters of its identifier record
-// the progress of the copy (`watchedTo`) and the change log (`watch`, the identifier of an index). A
-// transaction that replaces or deletes an object up to `watchedTo` adds the object's sequence to that
-// index. Later objects are copied later anyway. The transaction that finds nothing left to copy and an
-// empty log is the cutover: it assigns the name to the new identifiers.
+// During the copy, the old type is read and written as before. The counters of its identifier
+// record the progress of the copy (`watchedTo`) and the change log (`watch`, the identifier of an
+// index). A transaction that replaces or deletes an object up to `watchedTo` adds the object's
+// sequence to that index. Later objects are copied later anyway. The transaction that finds nothing
+// left to copy and an empty log is the cutover: it assigns the name to the new identifiers.
 
 /// The state of a migration.
 package struct ObjectMigrationRecord: Codable, Sendable, Hashable {

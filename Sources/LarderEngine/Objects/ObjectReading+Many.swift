@@ -12,7 +12,8 @@ extension ObjectReading {
   ///
   /// - Parameters:
   ///   - start: The first sequence, or the last one of a backward scan.
-  ///   - body: A closure that gets each object, or its damage. The scan ends when it returns `false`.
+  ///   - body: A closure that gets each object, or its damage. The scan ends when it returns
+  ///     `false`.
   package static func scan(
     type: UInt32, from start: UInt64? = nil, backwards: Bool = false,
     in snapshot: borrowing Snapshot,
@@ -74,8 +75,8 @@ extension ObjectReading {
   /// - Parameters:
   ///   - lower: The first key, or a prefix of the first keys.
   ///   - upper: The end of the range, which is not included, or `nil` for the end of the index.
-  ///   - body: A closure that gets each key's bytes and its object's sequence. The scan ends when it
-  ///     returns `false`.
+  ///   - body: A closure that gets each key's bytes and its object's sequence. The scan ends when
+  ///     it returns `false`.
   package static func scanIndex(
     _ index: UInt32, from lower: [UInt8] = [], below upper: [UInt8]? = nil,
     backwards: Bool = false, in snapshot: borrowing Snapshot,

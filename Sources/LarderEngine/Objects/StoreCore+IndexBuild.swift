@@ -11,8 +11,8 @@ extension StoreCore {
 
   /// Acquires the lock under which one process builds the indexes of a type, without waiting.
   ///
-  /// The lock only saves the work of building the same entries twice: each step is a transaction that
-  /// checks where the build is. The kernel releases the lock when its holder exits.
+  /// The lock only saves the work of building the same entries twice: each step is a transaction
+  /// that checks where the build is. The kernel releases the lock when its holder exits.
   ///
   /// - Parameter type: The stored name of the type.
   /// - Returns: Whether this process holds the lock now.
@@ -31,8 +31,8 @@ extension StoreCore {
 extension StoreTransaction {
   /// Replaces the keys that a stored object has in some indexes.
   ///
-  /// An object that was saved after it was read keeps the keys it was saved with: a program that does
-  /// not declare a stored index cannot save, so they contain those of these indexes.
+  /// An object that was saved after it was read keeps the keys it was saved with: a program that
+  /// does not declare a stored index cannot save, so they contain those of these indexes.
   ///
   /// - Parameters:
   ///   - keys: The keys in `indexes`.

@@ -5,8 +5,8 @@
 internal import LarderLMDB
 internal import LarderSystem
 
-// Tombstones (`d:<identifier>` in the catalog) name dropped types and indexes. The store's thread of
-// any process that finds one sweeps their records, a thousand in one transaction.
+// Tombstones (`d:<identifier>` in the catalog) name dropped types and indexes. The store's thread
+// of any process that finds one sweeps their records, a thousand in one transaction.
 
 extension StoreTransaction {
   private static var droppedPrefix: [UInt8] { Array("d:".utf8) }
@@ -113,8 +113,8 @@ extension StoreCore {
     }
   }
 
-  /// Reports an error of a sweep, except that the store is being closed: another process or the next
-  /// opener continues.
+  /// Reports an error of a sweep, except that the store is being closed: another process or the
+  /// next opener continues.
   private func reportSweep(_ error: any Error) {
     if (error as? StoreError)?.code != .closed { report(error) }
   }

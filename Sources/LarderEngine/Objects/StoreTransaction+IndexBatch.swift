@@ -8,11 +8,11 @@ internal import LarderSystem
 // INDEX ENTRIES OF MANY OBJECTS
 //
 // Objects that are saved together are in the order of their sequences, but their index entries are
-// in no order. If each entry is written at once, each goes to another page, and LMDB allocates pages
-// for objects and indexes alternately. Then the written pages are scattered over the file, and so are
-// the pages that every later transaction frees and writes again. If the entries are buffered and
-// written in key order, the entries of a page are written together, and the pages of one table are
-// contiguous, so later writes are sequential.
+// in no order. If each entry is written at once, each goes to another page, and LMDB allocates
+// pages for objects and indexes alternately. Then the written pages are scattered over the file,
+// and so are the pages that every later transaction frees and writes again. If the entries are
+// buffered and written in key order, the entries of a page are written together, and the pages of
+// one table are contiguous, so later writes are sequential.
 
 /// Index entries that are buffered, to be written in order.
 struct IndexEntryBuffer {
@@ -63,7 +63,8 @@ struct IndexEntryBuffer {
 
 extension StoreTransaction {
   /// Buffers the index entries of new objects until ``endIndexBatch()``. Until then, only
-  /// ``save(_:type:keepsExisting:since:revise:)`` may read their indexes: it writes the entries first.
+  /// ``save(_:type:keepsExisting:since:revise:)`` may read their indexes: it writes the entries
+  /// first.
   package mutating func beginIndexBatch() { heldEntries = IndexEntryBuffer() }
 
   /// Writes the buffered entries. Called after an error as well, because the transaction may

@@ -7,17 +7,18 @@ internal import LarderSystem
 
 // BOUNDED TYPES
 //
-// A type with a budget (bytes, objects or both, in its counters) has one more index, which only this
-// file uses: `sample`. Its keys are the hashes of the ids, big-endian, with an entry for each object.
-// Neighbours of a random hash are a random sample of the type, however large its share of the store.
-// The hash also selects the recency slot, so eviction chooses objects without reading them. The index
-// follows the table `ids`: every change there changes the sample, and records do not contain its keys.
+// A type with a budget (bytes, objects or both, in its counters) has one more index, which only
+// this file uses: `sample`. Its keys are the hashes of the ids, big-endian, with an entry for each
+// object. Neighbours of a random hash are a random sample of the type, however large its share of
+// the store. The hash also selects the recency slot, so eviction chooses objects without reading
+// them. The index follows the table `ids`: every change there changes the sample, and records do
+// not contain its keys.
 //
 // Eviction runs once, before the transaction's counters are written. So after the commit the budget
 // holds, whatever the transaction saved, in every process. Eviction removes the least recently used
-// object of the sample. Of sixteen objects or fewer, that is exactly the least recently used one; if
-// the table was lost, it is the oldest. Records contain their index keys, so any process can evict
-// them without the Swift type.
+// object of the sample. Of sixteen objects or fewer, that is exactly the least recently used one;
+// if the table was lost, it is the oldest. Records contain their index keys, so any process can
+// evict them without the Swift type.
 //
 // A budget below the stored size is enforced in steps: each transaction of the type removes a
 // thousand objects more than it adds, until the budget holds. From then on it always holds.
@@ -48,7 +49,8 @@ extension StoreTransaction {
     if try objectBooks(type).sample == 0 { try buildSample(type) }
   }
 
-  /// Removes the objects of the next step toward a budget that does not hold yet, before the commit.
+  /// Removes the objects of the next step toward a budget that does not hold yet, before the
+  /// commit.
   ///
   /// - Returns: Whether the budget did not hold.
   package mutating func trimObjects(_ type: UInt32) throws -> Bool {

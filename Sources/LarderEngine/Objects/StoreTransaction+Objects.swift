@@ -146,8 +146,8 @@ extension StoreTransaction {
   /// Stores an object with its index entries, in place of the object of the same id.
   ///
   /// - Parameters:
-  ///   - since: The creation time to keep, for an object that is only rewritten; its recency does not
-  ///     change then.
+  ///   - since: The creation time to keep, for an object that is only rewritten; its recency does
+  ///     not change then.
   ///   - revise: A closure that may change the write. It gets the stored object of the same schema
   ///     version and its index keys.
   /// - Throws: ``UniqueKeyConflict`` or ``ObjectTooLarge``; nothing of the object is changed then.
