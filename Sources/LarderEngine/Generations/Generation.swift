@@ -381,7 +381,7 @@ extension Generation {
 /// The bytes of `presence` and the meaning of a lock on each.
 package enum PresenceLocks {
   /// Read-locked by every process that has the generation open.
-  package static let everybody: Int64 = 0
+  package static let openOffset: Int64 = 0
   /// Write-locked by the process in a slot of the shared table.
   package static func slotOffset(_ process: Int) -> Int64 { 1000 + Int64(process) }
   /// Write-locked by each process under its own pid: a second copy of the library in one process
