@@ -79,7 +79,7 @@ import Testing
     #expect(names(find { $0.city(.isNotEqual(with: nil)) }) == "ACD")
     #expect(throws: (any Error).self) { try find.name(.matches(regex: "(")).results() }
     let text = try users.throwing.objects.where(\.archive.age == 20).explain()
-    #expect(text.hasPrefix("walk the index \"age\""), "\(text)")
+    #expect(text.hasPrefix("scan index \"age\""), "\(text)")
   }
 
   @Test(.timeLimit(.minutes(15)))

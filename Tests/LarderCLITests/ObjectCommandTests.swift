@@ -105,12 +105,12 @@ struct ObjectCommandTests {
   @Test func `An explanation names the index or the scan, and what is kept in memory`() throws {
     try withWagons { (tool, _, _) throws in
       let walk = try tool.output("query", "Wagon", "model == 'A'", "--explain")
-      #expect(walk.hasPrefix("walk the index \"model\" in one range"))
+      #expect(walk.hasPrefix("scan index \"model\" in one range"))
       let scan = try tool.output(
         "query", "Wagon", "sold > 1970-01-02", "--sort", "sold", "--limit", "5", "--explain")
       #expect(scan.contains("scan all 30 objects") && scan.contains("keeping the first 5"))
       let plan = try tool.json("query", "Wagon", "year < 3", "--explain")["plan"] as? [String]
-      #expect(plan?.first?.hasPrefix("walk the index \"year\"") == true)
+      #expect(plan?.first?.hasPrefix("scan index \"year\"") == true)
     }
   }
 

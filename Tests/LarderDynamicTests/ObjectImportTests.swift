@@ -57,7 +57,7 @@ struct ObjectImportTests {
     #expect(try target.store.storage.verify() == [])
     for person in people.prefix(50) {
       let query = target.store.objects(Person.self).where(\.token == person.token)
-      #expect(try query.explain().hasPrefix("walk the index \"token\""))
+      #expect(try query.explain().hasPrefix("scan index \"token\""))
       #expect(try query.fetch() == [person])
     }
     for word in Person.words {
@@ -164,7 +164,7 @@ struct ObjectImportTests {
     try check(alike.store)
     try alike.store.prepare(Crossed.self)
     let query = alike.store.objects(Crossed.self).where(\.first == "y")
-    #expect(try query.explain().hasPrefix("walk the index"))
+    #expect(try query.explain().hasPrefix("scan index"))
     try check(alike.store)
     // Built by the program, its keys contradict the guess.
     #expect(throws: DynamicObjectError.self) { try take(lines, "Crossed", alike) }
@@ -184,7 +184,7 @@ struct ObjectImportTests {
     try different.store.save(Straight(id: 1, first: "a", last: "b"))
     try take(lines, "Straight", different)
     let straight = different.store.objects(Straight.self).where(\.first == "x")
-    #expect(try straight.explain().hasPrefix("walk the index"))
+    #expect(try straight.explain().hasPrefix("scan index"))
     #expect(try straight.fetch().map(\.id) == [3])
     #expect(try different.store.storage.verify() == [])
   }

@@ -89,7 +89,7 @@ private final class BuildGate: Sendable {
     try ground.store.prepare(IndexedBook.self) { steps.append($0) }
     #expect(steps.last.map { $0.done == $0.total } == true)
     #expect(gate.steps.count == 3 && gate.steps.last?.done == 2499)
-    #expect(try books.explain().hasPrefix("walk the index \"title\""))
+    #expect(try books.explain().hasPrefix("scan index \"title\""))
     #expect(try books.count() == 250)
     #expect(try Set(books.fetch().map(\.id)).isSuperset(of: [1, 3, 5000]))
     #expect(try ground.store.storage.verify() == [])
@@ -105,7 +105,7 @@ private final class BuildGate: Sendable {
     #expect(try books.count() == 10)
     try gate.waitForStep()
     #expect(gate.steps.map(\.index) == ["Book title"])
-    #expect(try books.explain().hasPrefix("walk the index \"title\""))
+    #expect(try books.explain().hasPrefix("scan index \"title\""))
     #expect(try books.count() == 10)
   }
 
@@ -123,11 +123,11 @@ private final class BuildGate: Sendable {
     let last = try #require(try books.explain().split(separator: "\n").last)
     #expect(last.hasPrefix("index \"title\" is not built, 0 %: ") && last.contains("keyTaken"))
     let numbers = ground.store.objects(TwoIndexBook.self).where(\.id == 2)
-    #expect(try numbers.explain().hasPrefix("walk the index \"id\""))
+    #expect(try numbers.explain().hasPrefix("scan index \"id\""))
     // Without the duplicate a new call builds it.
     try ground.store.save(TwoIndexBook(id: 1, title: "other"))
     try ground.store.prepare(TwoIndexBook.self)
-    #expect(try books.explain().hasPrefix("walk the index \"title\""))
+    #expect(try books.explain().hasPrefix("scan index \"title\""))
     #expect(try books.count() == 1)
   }
 

@@ -17,7 +17,7 @@ import Testing
     let tags = [Self.long + "a", Self.long + "b"]
     try ground.store.save(Car(id: "1", model: "m", year: 1, tags: tags))
     let cars = ground.store.objects(Car.self).where { $0.tags.contains(tags[0]) }
-    #expect(try cars.explain().hasPrefix("walk the index \"tag\""))
+    #expect(try cars.explain().hasPrefix("scan index \"tag\""))
     #expect(try cars.fetch().map(\.id) == ["1"])
     #expect(try cars.count() == 1)
   }
@@ -31,7 +31,7 @@ import Testing
     }
     let pairs = ground.store.objects(Pair.self)
     let equal = pairs.where(\.first == first && \.second == second + "b")
-    #expect(try equal.explain().hasPrefix("walk the index \"both\""))
+    #expect(try equal.explain().hasPrefix("scan index \"both\""))
     #expect(try equal.fetch().map(\.id) == [1] && equal.count() == 1)
     let above = pairs.where(\.first == first && \.second > second + "a")
     #expect(try above.fetch().map(\.id) == [1, 2] && above.count() == 2)

@@ -41,7 +41,7 @@ private struct UnsoldCar: Storable {
     let people = try ground.store.objects(PersonOfFields.self).fetch()
     #expect(people == (0..<1500).map { PersonOfFields(id: $0, title: "n\($0)", wheels: 4) })
     let query = ground.store.objects(PersonOfFields.self).where(\.title == "n77")
-    #expect(try query.explain().hasPrefix("walk the index \"name\""))
+    #expect(try query.explain().hasPrefix("scan index \"name\""))
     #expect(try query.fetch().map(\.id) == [77])
     try ground.store.save(PersonOfFields(id: 77, title: "other", wheels: 3))
     #expect(try query.fetch() == [])
@@ -110,7 +110,7 @@ private struct UnsoldCar: Storable {
     try ground.store.save(Years.people(0..<2500))
     try ground.store.migrate([.reindex(PersonV1.self)])
     let query = ground.store.objects(PersonV1.self).where(\.name == "n2400")
-    #expect(try query.explain().hasPrefix("walk the index"))
+    #expect(try query.explain().hasPrefix("scan index"))
     #expect(try query.fetch().map(\.id) == [2400])
     try ground.store.migrate([.reindex(PersonV1.self), .deleteAll(named: "Person")])
     #expect(try ground.store.objects(PersonV1.self).fetch() == [])
@@ -184,7 +184,7 @@ private struct UnsoldCar: Storable {
     try ground.store.save(UnsoldCar(id: 9, year: 1))
     let cars = ground.store.objects(UnsoldCar.self).where(\.year == 1)
     #expect(try cars.count() == 2)
-    #expect(try cars.explain().hasPrefix("walk the index \"year\""))
+    #expect(try cars.explain().hasPrefix("scan index \"year\""))
     #expect(try ground.store.storage.verify() == [])
   }
 }

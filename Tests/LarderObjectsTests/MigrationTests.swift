@@ -23,7 +23,7 @@ import Testing
     #expect(people.map(\.id) == order)
     #expect(people.allSatisfy { $0.age == $0.id % 90 && $0.name == "n\($0.id)" })
     let aged = ground.store.objects(PersonV2.self).where(\.age == 33)
-    #expect(try aged.explain().hasPrefix("walk the index \"age\""))
+    #expect(try aged.explain().hasPrefix("scan index \"age\""))
     #expect(try aged.count() == (0..<20_000).count { $0 % 90 == 33 })
     // Again, in another handle, with the list grown.
     let again = try ObjectStore(

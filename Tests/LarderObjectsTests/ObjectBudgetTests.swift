@@ -43,7 +43,7 @@ private struct Book: Storable {
     #expect(Set(try ground.store.objects(Note.self).fetch().map(\.id)) == kept)
     for tag in ["t0", "t1"] {
       let query = ground.store.objects(Note.self).where(\.tag == tag)
-      #expect(try query.explain().hasPrefix("walk the index"))
+      #expect(try query.explain().hasPrefix("scan index"))
       #expect(Set(try query.fetch().map(\.id)) == kept.filter { "t\($0 % 2)" == tag })
     }
     #expect(try ground.store.usage(of: Note.self).count == 10)

@@ -78,7 +78,7 @@ import Testing
     func above(_ year: Int) -> Query<Car> { all.filter { $0.year > year } }
     let behind = try #require(try above(5).page(size: 2).next)
     #expect(try above(0).page(after: behind, size: 2).objects.map(\.year) == [8, 9])
-    #expect(try even().explain().contains("judge each object: a closure"))
+    #expect(try even().explain().contains("filter decoded objects: a closure"))
   }
 
   @Test func `Inserts and deletions between two pages repeat nothing and leave nothing out`() throws
@@ -162,7 +162,7 @@ import Testing
       let all = try query.fetch()
       let far = query.after(all[1899]).limit(10)
       #expect(try far.fetch() == Array(all[1900..<1910]))
-      #expect(try far.explain().contains("begin at a position"))
+      #expect(try far.explain().contains("start after the position"))
     }
   }
 }

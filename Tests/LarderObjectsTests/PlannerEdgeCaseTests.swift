@@ -97,18 +97,18 @@ private struct Seat: Storable, Equatable {
     }
     try store.save(all)
     let sold = store.objects(Partly.self).where(\.isSold == true)
-    #expect(try sold.explain().hasPrefix("walk the index \"sold\""))
+    #expect(try sold.explain().hasPrefix("scan index \"sold\""))
     #expect(try sold.fetch() == all.filter(\.isSold))
     #expect(try sold.count() == 20)
     let latest = sold.sorted(by: \.year, .descending).limit(5)
-    #expect(try latest.explain().contains("walk the index \"sold\" in one range, backwards"))
+    #expect(try latest.explain().contains("scan index \"sold\" completely, backwards"))
     let sorted = all.filter(\.isSold).sorted { ($0.year, $0.id) < ($1.year, $1.id) }
     #expect(try latest.fetch() == Array(sorted.reversed().prefix(5)))
     #expect(try sold.sorted(by: \.year).fetch() == sorted)
     // Objects without a tag are not in the other index.
     let tagged = sold.where { $0.tags.contains(3) }
     #expect(try tagged.fetch() == all.filter { $0.isSold && $0.tags.contains(3) })
-    #expect(try tagged.explain().hasPrefix("walk the index \"sold tag\""))
+    #expect(try tagged.explain().hasPrefix("scan index \"sold tag\""))
   }
 
   @Test func `Texts longer than an index keeps are in their order, with a limit and in pages`()
@@ -183,7 +183,7 @@ private struct Seat: Storable, Equatable {
       let query = all.where(predicate)
       #expect(try query.fetch() == due.filter(holds))
       #expect(try query.count() == due.filter(holds).count)
-      #expect(try query.explain().hasPrefix("scan"))
+      #expect(try query.explain().hasPrefix("scan all"))
     }
     for level in Level.allCases {
       try check(\Task.level < level) { $0.level < level }
@@ -196,7 +196,7 @@ private struct Seat: Storable, Equatable {
         $0.due.map { $0 >= level } ?? false
       }
       let equal = all.where(\.level == level)
-      #expect(try equal.explain().hasPrefix("walk the index \"level\""))
+      #expect(try equal.explain().hasPrefix("scan index \"level\""))
       #expect(try equal.fetch() == due.filter { $0.level == level })
     }
     #expect(try all.sorted(by: \.level).limit(12).fetch().map(\.level) == due.map(\.level).sorted())

@@ -332,7 +332,7 @@ private struct Boxed<Value: Codable & Sendable>: Storable {
     try later.save(TruckV2(id: 9, name: "n9", year: 2009, wheels: 6))
     try later.prepare(TruckV2.self)
     let query = later.objects(TruckV2.self).where(\.wheels == 4)
-    #expect(try query.explain().hasPrefix("walk the index \"wheels\""))
+    #expect(try query.explain().hasPrefix("scan index \"wheels\""))
     #expect(try query.count() == 5)
     // The older program's declaration is deleted, and another program of the version cannot drop
     // more.

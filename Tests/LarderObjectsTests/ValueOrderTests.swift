@@ -98,7 +98,7 @@ private func rank(_ number: Double?) -> (Int, Double) {
       }
     }
     let latest = store.objects(Reading.self).sorted(by: \.time, .descending).limit(3)
-    #expect(try latest.explain().hasPrefix("walk the index \"time\""))
+    #expect(try latest.explain().hasPrefix("scan index \"time\""))
   }
 
   private func expect<Object: Storable>(

@@ -67,7 +67,7 @@ private struct BuildGround {
 
   func check(_ store: ObjectStore) throws {
     let people = store.objects(OldPerson.self).where(\.age == "3")
-    #expect(try people.explain().hasPrefix("walk the index \"age\""))
+    #expect(try people.explain().hasPrefix("scan index \"age\""))
     #expect(try people.count() == Self.count / 7)
     #expect(try store.storage.verify() == [])
   }

@@ -52,7 +52,7 @@ extension Processes {
     #expect(try store.storage.statistics().evictions > 500, "\(seed)")
     for tag in 0..<7 {
       let query = store.objects(Leaf.self).where(\.tag == tag)
-      #expect(try query.explain().hasPrefix("walk the index"))
+      #expect(try query.explain().hasPrefix("scan index"))
       #expect(try query.fetch() == all.filter { $0.tag == tag }, "\(seed)")
     }
     // A program that declares no budget evicts as the others do.

@@ -6,14 +6,14 @@ internal import LarderCoding
 package import LarderEngine
 internal import LarderLMDB
 
-// ANSWERING A QUERY
+// EXECUTION
 //
-// Without a sort, objects are handed on as they are found. With one that no index gives, only the sort's
-// values and the object's number are kept of each: all of them, or, with a limit, a heap of as many as
-// are wanted, whose first is the one to go. The objects are read again in the end, in the same snapshot.
-// So memory is bounded by the limit, and by nothing that is stored.
+// Without a sort, the query passes objects to the caller as it finds them. With a sort that no index
+// has, it keeps only the sort values and the sequence number of each object: of all matching objects,
+// or, with a limit, of at most twice the wanted ones. Then it reads the objects again, in the same
+// snapshot. So the limit bounds the memory, independent of the stored objects.
 
-/// A question for stored objects, without their type.
+/// A query for stored objects, without their Swift type.
 package struct DynamicQuery: Sendable {
   package var condition: QueryCondition
   package var sort: [SortField]
@@ -29,16 +29,22 @@ package struct DynamicQuery: Sendable {
     self.offset = offset
   }
 
-  /// How many are looked for, with those that are skipped.
-  fileprivate var wanted: Int? {
-    limit.map { $0.addingReportingOverflow(offset) }.flatMap { $0.overflow ? nil : $0.partialValue }
+  /// The number of objects to find, including the skipped ones.
+  fileprivate var wanted: Int {
+    guard let limit else { return .max }
+    let (sum, overflow) = limit.addingReportingOverflow(offset)
+    return overflow ? .max : sum
   }
 }
 
 extension DynamicObjects {
-  /// Gives every object that fits, in order.
+  /// Calls `body` with every object of a query's result, in order.
   ///
-  /// - Parameter body: `false` ends it.
+  /// - Parameters:
+  ///   - query: The query.
+  ///   - type: The record of the object type.
+  ///   - body: Receives an object; returns whether to continue.
+  /// - Throws: ``DynamicObjectError``, `StoreError`, and the errors of `body`.
   package func query(
     _ query: DynamicQuery, of type: ObjectTypeRecord,
     _ body: (DynamicObject) throws -> Bool
@@ -46,33 +52,46 @@ extension DynamicObjects {
     var answered = 0
     try reading("query", hasAnswered: { answered > 0 }) { snapshot in
       let run = try DynamicQueryExecution(self, query, type, snapshot)
-      try run.answer(snapshot) { object in
+      try run.execute(snapshot) { object in
         answered += 1
         return try body(object)
       }
     }
   }
 
-  /// How many objects fit.
+  /// Returns the number of objects in a query's result.
+  ///
+  /// - Parameters:
+  ///   - query: The query.
+  ///   - type: The record of the object type.
+  /// - Returns: The count in one snapshot, within the query's limit and offset.
+  /// - Throws: ``DynamicObjectError`` and `StoreError`.
+  /// - Complexity: O(log *n*) without a condition; otherwise the query reads the objects of its plan.
   package func count(_ query: DynamicQuery, of type: ObjectTypeRecord) throws -> Int {
     try reading("count", hasAnswered: { false }) { snapshot in
-      if case .all = query.condition {
-        let all = Int(clamping: try ObjectReading.books(type.number, snapshot).count)
-        return max(0, min(all, query.wanted ?? .max) - query.offset)
-      }
-      var unsorted = query
-      unsorted.sort = []
-      let run = try DynamicQueryExecution(self, unsorted, type, snapshot)
       var count = 0
-      try run.visit(snapshot) { _ in
-        count += 1
-        return query.wanted.map { count < $0 } ?? true
+      if case .all = query.condition {
+        count = Int(clamping: try ObjectReading.books(type.number, snapshot).count)
+      } else {
+        var unsorted = query
+        unsorted.sort = []
+        let run = try DynamicQueryExecution(self, unsorted, type, snapshot)
+        try run.visit(run.plan.plan, snapshot) { _ in
+          count += 1
+          return count < query.wanted
+        }
       }
-      return max(0, min(count, query.wanted ?? .max) - query.offset)
+      return max(0, min(count, query.wanted) - query.offset)
     }
   }
 
-  /// What a query would walk, and why.
+  /// Returns a description of the query plan, and of the indexes that the query cannot use.
+  ///
+  /// - Parameters:
+  ///   - query: The query.
+  ///   - type: The record of the object type.
+  /// - Returns: One line per step of the plan and per index.
+  /// - Throws: ``DynamicObjectError`` and `StoreError`.
   package func explain(_ query: DynamicQuery, of type: ObjectTypeRecord) throws -> String {
     try reading("explain", hasAnswered: { false }) { snapshot in
       let run = try DynamicQueryExecution(self, query, type, snapshot)
@@ -82,7 +101,7 @@ extension DynamicObjects {
   }
 }
 
-/// A query being answered in one snapshot.
+/// The execution of a query in one snapshot.
 struct DynamicQueryExecution {
   let objects: DynamicObjects
   let query: DynamicQuery
@@ -99,20 +118,18 @@ struct DynamicQueryExecution {
     plan = DynamicQueryPlan(query, type, try IndexRuleEvidence(type, snapshot))
   }
 
-  /// An index key was cut: behind that, its order is not the values'.
-  private struct TruncatedKey: Error {}
-
-  func answer(
+  /// Calls `body` with the objects of the result in order, until it returns `false`.
+  func execute(
     _ snapshot: borrowing Snapshot,
     _ body: (DynamicObject) throws -> Bool
   ) throws {
-    if query.wanted == 0 || query.limit == 0 { return }
-    if plan.isSorted, query.sort.isEmpty {
+    if query.limit == 0 { return }
+    if plan.plan.isSorted, query.sort.isEmpty {
       var found = 0
-      return try visit(snapshot) { object in
+      return try visit(plan.plan, snapshot) { object in
         found += 1
         if found > query.offset, try !body(object) { return false }
-        return query.wanted.map { found < $0 } ?? true
+        return found < query.wanted
       }
     }
     for sequence in try sequences(snapshot).dropFirst(query.offset) {
@@ -125,109 +142,83 @@ struct DynamicQueryExecution {
     }
   }
 
-  /// The numbers of those wanted, in the order of the sort.
+  /// Returns the sequence numbers of the result, including the skipped ones, in order.
   private func sequences(
     _ snapshot: borrowing Snapshot
   ) throws -> [UInt64] {
-    if plan.isSorted {
-      var sequences: [UInt64] = []
-      do {
-        try visit(snapshot, refusesCutKeys: true) { object in
-          sequences.append(object.sequence)
-          return query.wanted.map { sequences.count < $0 } ?? true
-        }
-        return sequences
-      } catch is TruncatedKey {
-        // Sorted as if there were no index.
-      }
+    do {
+      return try sequences(plan.plan, snapshot)
+    } catch is QueryPlan.TruncatedKey {
+      return try sequences(plan.plan.unsorted, snapshot)
     }
-    var rows = BoundedSorter(query.sort, keeping: query.wanted)
-    try visit(snapshot) { object in
-      rows.add(object)
-      return true
-    }
-    return rows.sequences()
   }
 
-  /// Gives every object that fits, in the order of the walk.
+  private func sequences(
+    _ plan: QueryPlan, _ snapshot: borrowing Snapshot
+  ) throws -> [UInt64] {
+    if plan.isSorted {
+      var sequences: [UInt64] = []
+      try visit(plan, snapshot) { object in
+        sequences.append(object.sequence)
+        return sequences.count < query.wanted
+      }
+      return sequences
+    }
+    var rows = BoundedSorter<SortRow>(keeping: query.wanted) { $0.precedes($1, query.sort) }
+    try visit(plan, snapshot) { object in
+      rows.add(SortRow(object, query.sort))
+      return true
+    }
+    return rows.sorted().map(\.sequence)
+  }
+
+  /// Calls `body` with every matching object in scan order, until it returns `false`.
   func visit(
-    _ snapshot: borrowing Snapshot,
-    refusesCutKeys: Bool = false, _ body: (DynamicObject) throws -> Bool
+    _ plan: QueryPlan, _ snapshot: borrowing Snapshot,
+    _ body: (DynamicObject) throws -> Bool
   ) throws {
-    func take(_ stored: StoredObject) throws -> Bool {
+    try plan.visit(type: type.number, in: snapshot) { damage in
+      objects.tell(damage)
+      return true
+    } _: { head, id, bytes in
+      let stored = StoredObject(head, id: id, bytes)
       guard let object = objects.object(stored), query.condition.holds(for: object.value) else {
         return true
       }
       return try body(object)
-    }
-    guard let walk = plan.walk else {
-      return try ObjectReading.scan(type: type.number, in: snapshot) { found in
-        switch found {
-        case .success(let stored): return try take(stored)
-        case .failure(let damage):
-          objects.tell(damage)
-          return true
-        }
-      }
-    }
-    // An object with several keys in the ranges is taken once.
-    var seen: Set<UInt64> = []
-    // Elements that are the same as far as a key is kept stand in one range, too.
-    let mayRepeat =
-      walk.rule.isMultiple
-      && !(walk.ranges.count == 1 && walk.ranges[0].isEquality && walk.ranges[0].lower.count < 440)
-    var goesOn = true
-    for range in plan.backwards ? walk.ranges.reversed() : walk.ranges where goesOn {
-      try ObjectReading.scanIndex(
-        walk.rule.number, from: range.lower, below: range.upper, backwards: plan.backwards,
-        in: snapshot
-      ) { key, sequence in
-        if refusesCutKeys, key.byteCount >= 448 { throw TruncatedKey() }
-        if mayRepeat, !seen.insert(sequence).inserted { return true }
-        do {
-          guard
-            let stored = try ObjectReading.object(
-              type: type.number, sequence: sequence, in: snapshot)
-          else { return true }
-          goesOn = try take(stored)
-        } catch let damage as DamagedObject {
-          objects.tell(damage)
-        }
-        return goesOn
-      }
     }
   }
 
   // MARK: Explaining
 
   func explanation(_ count: Int) -> String {
-    var lines: [String] = []
-    if let walk = plan.walk {
-      var line = "walk the index \"\(walk.rule.name)\""
-      if walk.isWhole {
-        line += " from end to end"
-      } else {
-        line += walk.ranges.count == 1 ? " in one range" : " in \(walk.ranges.count) ranges"
-        if walk.fixed > 0 {
-          line += ", \(walk.fixed) of \(walk.rule.fields.count) properties fixed"
-        }
-      }
-      if plan.backwards { line += ", backwards" }
-      lines.append(line)
-    } else {
-      lines.append("scan all \(count) objects in the order of insertion")
-    }
-    if case .all = query.condition {} else { lines.append("judge each object: \(query.condition)") }
-    if !plan.isSorted {
-      let keys =
-        query.sort.isEmpty
-        ? "the order of insertion" : query.sort.map(\.description).joined(separator: ", ")
-      lines.append(
-        query.wanted.map { "sort by \(keys), keeping the first \($0) in memory" }
-          ?? "sort by \(keys), keeping the sort's values of all that fit in memory")
-    } else if query.wanted != nil {
-      lines.append("stop after \(query.wanted!)")
-    }
+    var filter: String? = "filter decoded objects: \(query.condition)"
+    if case .all = query.condition { filter = nil }
+    let lines = plan.plan.explanation(
+      objects: "all \(count) objects of \(type.name)", filter: filter,
+      order: query.sort.map(\.description), limit: query.limit.map { _ in query.wanted })
     return (lines + plan.notes).joined(separator: "\n")
+  }
+}
+
+/// The sort values of an object.
+private struct SortRow {
+  let values: [ComparableValue]
+  let sequence: UInt64
+
+  init(_ object: DynamicObject, _ sort: [SortField]) {
+    values = sort.map { ComparableValue($0.path.value(in: object.value)) }
+    sequence = object.sequence
+  }
+
+  /// Returns whether a row comes first. Ties are in the order of insertion, reversed if the first
+  /// key is descending, as in an index.
+  func precedes(_ other: SortRow, _ sort: [SortField]) -> Bool {
+    for (position, field) in sort.enumerated() {
+      let order = values[position].sorts(before: other.values[position])
+      if order != 0 { return field.isDescending ? order > 0 : order < 0 }
+    }
+    return sort.first?.isDescending ?? false
+      ? sequence > other.sequence : sequence < other.sequence
   }
 }

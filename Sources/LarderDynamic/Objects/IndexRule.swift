@@ -35,6 +35,14 @@ package struct IndexRule: Sendable {
     fileprivate(set) var path: FieldPath
     let kind: IndexedKind
     let mayBeMissing: Bool
+
+    /// Returns the key of a constant, or `nil` if no value of the type equals the constant.
+    func key(of constant: ComparableValue) -> [UInt8]? {
+      constant == .nothing ? [0] : kind.literalKey(constant)
+    }
+
+    /// Returns whether another field is the same property with the same keys.
+    func hasKeys(of other: Field) -> Bool { path == other.path && kind.name == other.kind.name }
   }
 
   /// Why there is no rule.
@@ -171,9 +179,6 @@ package struct IndexRule: Sendable {
       }
     }
   }
-
-  /// Whether a key has no value in any property; a unique index lets many have it.
-  static func isEmpty(_ key: [UInt8]) -> Bool { key.allSatisfy { $0 == 0 } }
 }
 
 /// A type that an index may be over, and how its values become keys.
@@ -183,8 +188,6 @@ struct IndexedKind: Sendable {
   let key: @Sendable (CBORValue) throws -> [UInt8]
   /// The key of a constant; `nil`: the index does not help.
   let literalKey: @Sendable (ComparableValue) -> [UInt8]?
-  /// Whether the order of keys is the order of a sort.
-  let isOrdered: Bool
 
   /// What the catalog calls a field of the type.
   var fieldKind: String {
@@ -232,7 +235,7 @@ struct IndexedKind: Sendable {
       key: { value in
         if Value.self == String.self, case .text(let text) = value { return text.indexKey }
         return try CBORDecoder().decode(Value.self, from: value.encoded).indexKey
-      }, literalKey: literal, isOrdered: true)
+      }, literalKey: literal)
   }
 
   private static func integer<Value: IndexValue & Decodable & FixedWidthInteger>(

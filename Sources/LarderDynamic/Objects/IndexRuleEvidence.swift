@@ -79,7 +79,7 @@ struct IndexRuleEvidence: Sendable {
       if let made = try? rule.keys(of: value), Set(made) == own {
         for position in rule.fields.indices
         where !told[number, default: []].contains(position)
-          && own.contains(where: { !IndexRule.isEmpty($0.bytes) })
+          && own.contains(where: { !$0.isEmpty })
           && rule.isTold(position, by: own, of: value)
         {
           told[number, default: []].insert(position)
@@ -96,12 +96,17 @@ struct IndexRuleEvidence: Sendable {
     told[rule.number]?.contains(position) ?? false
   }
 
-  /// Why a rule cannot be relied on; `nil`: stored objects prove it.
-  func doubt(about rule: IndexRule) -> String? {
-    for (position, field) in rule.fields.enumerated() where !isTold(position, of: rule) {
-      return "no stored object shows that it is over \(field.path) and no other field"
+  /// Returns the rule of an index, or the reason why a query cannot use the index.
+  func usableRule(for index: ObjectTypeRecord.Index) -> Result<IndexRule, IndexRule.Foreign> {
+    guard let rule = rules[index.number] else {
+      return .failure(.init(reason: foreign[index.number] ?? "its declaration cannot be parsed"))
     }
-    return nil
+    for (position, field) in rule.fields.enumerated() where !isTold(position, of: rule) {
+      return .failure(
+        .init(reason: "no stored object shows that it is over \(field.path) and no other field"))
+    }
+    guard index.builtTo == nil else { return .failure(.init(reason: "it is not complete yet")) }
+    return .success(rule)
   }
 
   /// What a program calls the id of an object with this value; `nil`: only the program knows.

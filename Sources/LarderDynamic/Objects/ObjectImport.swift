@@ -213,7 +213,7 @@ package struct ObjectImport {
         throw invalid("The object does not fit the type: \(error).")
       }
       keys += made
-      if rule.isUnique, made.contains(where: { !IndexRule.isEmpty($0.bytes) }) {
+      if rule.isUnique, made.contains(where: { !$0.isEmpty }) {
         unique.append(rule.number)
       }
     }

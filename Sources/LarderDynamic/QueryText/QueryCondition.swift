@@ -3,11 +3,12 @@
 // SPDX-License-Identifier: Apache-2.0
 
 package import LarderCoding
+package import LarderEngine
 
 /// A query's condition, as a tree.
 package indirect enum QueryCondition: Sendable {
   case all
-  case compare(Operand, Comparison, Operand)
+  case compare(Operand, ComparisonOperator, Operand)
   case isIn(FieldPath, [QueryLiteral])
   case text(FieldPath, StringPredicate)
   /// Whether an element is in a collection, or a text in a text.
@@ -17,26 +18,6 @@ package indirect enum QueryCondition: Sendable {
   case and([QueryCondition])
   case or([QueryCondition])
   case not(QueryCondition)
-
-  package enum Comparison: String, Sendable {
-    case equal = "=="
-    case different = "!="
-    case below = "<"
-    case atMost = "<="
-    case above = ">"
-    case atLeast = ">="
-
-    /// The same with the operands exchanged.
-    var turned: Comparison {
-      switch self {
-      case .below: .above
-      case .atMost: .atLeast
-      case .above: .below
-      case .atLeast: .atMost
-      default: self
-      }
-    }
-  }
 
   package enum Operand: Sendable {
     case path(FieldPath)
@@ -107,7 +88,7 @@ package indirect enum QueryCondition: Sendable {
   }
 
   private static func compare(
-    _ left: ComparableValue, _ comparison: Comparison, _ right: ComparableValue
+    _ left: ComparableValue, _ comparison: ComparisonOperator, _ right: ComparableValue
   ) -> Bool {
     switch comparison {
     case .equal: return left.equals(right)
@@ -116,9 +97,9 @@ package indirect enum QueryCondition: Sendable {
     }
     guard let order = left.compared(to: right) else { return false }
     switch comparison {
-    case .below: return order < 0
+    case .less: return order < 0
     case .atMost: return order <= 0
-    case .above: return order > 0
+    case .greater: return order > 0
     default: return order >= 0
     }
   }

@@ -3,6 +3,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 internal import LarderCoding
+internal import LarderEngine
 
 // THE LANGUAGE OF QUERIES
 //
@@ -143,7 +144,7 @@ package struct QueryParser {
       return try call(path, first)
     }
     if case .symbol(let symbol) = current.kind,
-      let comparison = QueryCondition.Comparison(rawValue: symbol)
+      let comparison = ComparisonOperator(rawValue: symbol)
     {
       position += 1
       return .compare(left, comparison, try operand())
@@ -178,7 +179,7 @@ package struct QueryParser {
     let upper = try literal("The end of the range should stand here")
     return .and([
       .compare(.path(path), .atLeast, .literal(lower)),
-      .compare(.path(path), isClosed ? .atMost : .below, .literal(upper)),
+      .compare(.path(path), isClosed ? .atMost : .less, .literal(upper)),
     ])
   }
 

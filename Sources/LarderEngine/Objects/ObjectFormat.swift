@@ -44,6 +44,10 @@ package struct ObjectIndexKey: Sendable, Hashable {
     self.index = index
     self.bytes = ObjectFormat.limited(bytes)
   }
+
+  /// Whether the key has no value in any property. Any number of objects may have it in a unique
+  /// index.
+  package var isEmpty: Bool { bytes.allSatisfy { $0 == 0 } }
 }
 
 /// The encoding of objects in the tables described above.
@@ -54,6 +58,8 @@ package enum ObjectFormat {
   package static let indexesName = "indexes"
   static let idItemSize = 12
   static let keyLimit = 448
+  /// The size of the hash at the end of a truncated key.
+  static let keyHashSize = 8
 
   // MARK: Keys
 
@@ -109,7 +115,7 @@ package enum ObjectFormat {
   /// Truncates bytes that are too long for a key of LMDB; equal keys remain equal.
   static func limited(_ bytes: [UInt8]) -> [UInt8] {
     guard bytes.count > keyLimit else { return bytes }
-    var cut = Array(bytes.prefix(keyLimit - 8))
+    var cut = Array(bytes.prefix(keyLimit - keyHashSize))
     cut.append(littleEndian: XXH64.hash(bytes).byteSwapped)
     return cut
   }

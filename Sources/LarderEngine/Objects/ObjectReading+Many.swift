@@ -22,11 +22,7 @@ extension ObjectReading {
     try scan(type: type, from: start, backwards: backwards, in: snapshot) {
       try body(.failure($0))
     } _: { head, id, object in
-      try body(
-        .success(
-          StoredObject(
-            sequence: head.sequence, id: id.copied(), bytes: object.copied(), codec: head.codec,
-            version: head.version, commitVersion: head.commitVersion, created: head.created)))
+      try body(.success(StoredObject(head, id: id, object)))
     }
   }
 

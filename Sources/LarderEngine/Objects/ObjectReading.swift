@@ -2,7 +2,7 @@
 // Copyright 2026 the Larder authors. Licensed under Apache-2.0.
 // SPDX-License-Identifier: Apache-2.0
 
-internal import LarderLMDB
+package import LarderLMDB
 internal import LarderSystem
 
 /// A verified copy of a stored object.
@@ -17,6 +17,15 @@ package struct StoredObject: Sendable {
   /// The commit version of the transaction that wrote it.
   package let commitVersion: UInt64
   package let created: Int64
+}
+
+extension StoredObject {
+  /// Copies the parts of an object out of its snapshot.
+  package init(_ head: StoredObjectMetadata, id: RawSpan, _ object: RawSpan) {
+    self.init(
+      sequence: head.sequence, id: id.copied(), bytes: object.copied(), codec: head.codec,
+      version: head.version, commitVersion: head.commitVersion, created: head.created)
+  }
 }
 
 /// The metadata of a stored object: everything except its id and its bytes.
@@ -37,7 +46,7 @@ package struct DamagedObject: Error, Sendable {
 extension Snapshot {
   /// Returns the record of the object of a sequence, or `nil` if there is no such object.
   @_lifetime(borrow self)
-  func objectRecord(type: UInt32, sequence: UInt64) throws(LMDBError) -> RawSpan? {
+  package func objectRecord(type: UInt32, sequence: UInt64) throws(LMDBError) -> RawSpan? {
     let key = ObjectFormat.objectKey(type: type, sequence: sequence)
     return try transaction.value(forKey: key, in: generation.objects)
   }
@@ -177,9 +186,7 @@ package enum ObjectReading {
     in record: RawSpan, _ type: UInt32, _ sequence: UInt64, _ snapshot: borrowing Snapshot
   ) throws -> StoredObject {
     try withObject(at: record, type, sequence, snapshot) { head, id, object in
-      StoredObject(
-        sequence: sequence, id: id.copied(), bytes: object.copied(), codec: head.codec,
-        version: head.version, commitVersion: head.commitVersion, created: head.created)
+      StoredObject(head, id: id, object)
     }
   }
 

@@ -3,6 +3,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 internal import LarderCoding
+internal import LarderEngine
 
 #if canImport(FoundationEssentials)
   internal import FoundationEssentials
@@ -12,46 +13,6 @@ internal import LarderCoding
 
 // The comparisons that key paths support directly: `\.year >= 2020`.
 
-extension KeyRange {
-  /// The maximum length of an index key in bytes. Longer constants are compared by their truncated
-  /// keys.
-  static let limit = 440
-
-  /// The range with bounds that an index stores completely.
-  var widened: KeyRange {
-    KeyRange(
-      lower: KeyRange.bound(lower),
-      upper: upper.map { $0.count > KeyRange.limit ? KeyRange.after(KeyRange.bound($0)) : $0 })
-  }
-
-  static func bound(_ key: [UInt8]) -> [UInt8] { Array(key.prefix(limit)) }
-
-  static func equal(_ key: [UInt8]) -> KeyRange {
-    guard key.count > limit else { return .exactly(key) }
-    return KeyRange(lower: bound(key), upper: after(bound(key)))
-  }
-  static func from(_ key: [UInt8]) -> KeyRange { KeyRange(lower: bound(key), upper: nil) }
-  static func above(_ key: [UInt8]) -> KeyRange {
-    KeyRange(lower: key.count > limit ? bound(key) : after(key), upper: nil)
-  }
-  static func below(_ key: [UInt8]) -> KeyRange {
-    KeyRange(lower: firstValue, upper: key.count > limit ? after(bound(key)) : key)
-  }
-  static func upTo(_ key: [UInt8]) -> KeyRange {
-    KeyRange(lower: firstValue, upper: after(bound(key)))
-  }
-
-  /// Returns whether the key of a constant determines exactly which values match.
-  static func isExact<Value: Sendable>(_ key: [UInt8], _ value: Value) -> Bool {
-    guard key.count <= limit else { return false }
-    // The frequent types first: a dynamic conformance check costs more than these comparisons.
-    if Value.self == Int.self || Value.self == String.self { return true }
-    // NaN encodes after every number, but `==` and `>` return false for it, so the key range is not
-    // exact.
-    return !(value is any FloatingPoint || value is Date)
-  }
-}
-
 /// Returns the index key of a constant, or `nil` if an index cannot contain the type.
 func indexKey<Value: Sendable>(_ value: Value) -> [UInt8]? {
   if Value.self == Int.self, let value = value as? Int { return value.indexKey }
@@ -59,18 +20,54 @@ func indexKey<Value: Sendable>(_ value: Value) -> [UInt8]? {
   return (value as? any IndexValue)?.indexKey
 }
 
+/// Returns the ranges of keys that equal one of several, or `nil` if a key is missing.
+func equalities(_ keys: [[UInt8]?]) -> [IndexKeyRange]? {
+  let known = keys.compactMap { $0 }
+  return known.count == keys.count ? known.map { IndexKeyRange.equal($0) } : nil
+}
+
+/// Returns whether the key of a constant determines exactly which values match.
+func isExact<Value: Sendable>(_ key: [UInt8], _ value: Value) -> Bool {
+  guard key.count <= IndexKeyRange.limit else { return false }
+  // The frequent types first: a dynamic conformance check costs more than these comparisons.
+  if Value.self == Int.self || Value.self == String.self { return true }
+  // NaN encodes after every number, but `==` and `>` return false for it, so the key range is not
+  // exact.
+  return !(value is any FloatingPoint || value is Date)
+}
+
 extension Predicate {
-  static func compare<Value: Sendable>(
-    _ path: PropertyPath<Object, Value>, _ sign: String, _ value: some Sendable,
-    _ range: ([UInt8]) -> KeyRange, _ holds: @escaping @Sendable (Value) -> Bool
+  static func equal<Value: Equatable & Sendable>(
+    _ path: PropertyPath<Object, Value>, _ value: Value
+  ) -> Predicate {
+    compare(path, .equal, value) { $0 == value }
+  }
+
+  static func order<Value: Comparable & Sendable>(
+    _ path: PropertyPath<Object, Value>, _ sign: ComparisonOperator, _ value: Value
+  ) -> Predicate {
+    compare(path, sign, value, SortOrdering.test(sign, value))
+  }
+
+  /// Compares an optional property; `nil` is neither less than nor greater than any value.
+  static func order<Value: Comparable & Sendable>(
+    _ path: PropertyPath<Object, Value?>, _ sign: ComparisonOperator, _ value: Value
+  ) -> Predicate {
+    let holds = SortOrdering.test(sign, value)
+    return compare(path, sign, value) { $0.map(holds) ?? false }
+  }
+
+  private static func compare<Value: Sendable>(
+    _ path: PropertyPath<Object, Value>, _ sign: ComparisonOperator, _ value: some Sendable,
+    _ holds: @escaping @Sendable (Value) -> Bool
   ) -> Predicate {
     // A type with its own `<` has an order that differs from the order of its keys.
-    let key = sign == "==" || isIndexOrdered(value) ? indexKey(value) : nil
+    let key = sign == .equal || isIndexOrdered(value) ? indexKey(value) : nil
     return Predicate(
-      of: path, "\(path.name) \(sign) \(literal(value))", constants: ConstantIdentity(value),
-      ranges: key.map { [range($0)] }.flatMap { dates($0, sign, value) },
-      isExact: key.map { KeyRange.isExact($0, value) } ?? false
-    ) { holds($0) }
+      of: path, "\(path.name) \(sign.rawValue) \(literal(value))",
+      constants: ConstantIdentity(value),
+      ranges: key.flatMap { sign.range(of: $0) }.flatMap { dates([$0], sign, value) },
+      isExact: key.map { isExact($0, value) } ?? false, holds: holds)
   }
 
   private static func isIndexOrdered<Constant: Sendable>(_ value: Constant) -> Bool {
@@ -81,12 +78,12 @@ extension Predicate {
   /// Adjusts the ranges for dates. In Swift, `<=` of `Date` means "not above", so a NaN date is
   /// both at most and at least every other date.
   private static func dates(
-    _ ranges: [KeyRange], _ sign: String, _ value: some Sendable
-  ) -> [KeyRange]? {
+    _ ranges: [IndexKeyRange], _ sign: ComparisonOperator, _ value: some Sendable
+  ) -> [IndexKeyRange]? {
     guard let date = value as? Date else { return ranges }
     let isNumber = !date.timeIntervalSinceReferenceDate.isNaN
     let nothing = Date(timeIntervalSinceReferenceDate: .nan)
-    if sign == "<=" { return isNumber ? ranges + [.exactly(nothing.indexKey)] : nil }
+    if sign == .atMost { return isNumber ? ranges + [.exactly(nothing.indexKey)] : nil }
     return isNumber ? ranges : nil
   }
 
@@ -119,7 +116,7 @@ extension Predicate {
 public func == <Object: Storable, Value: Equatable & Sendable>(
   path: Path<Object, Value>, value: Value
 ) -> Predicate<Object> {
-  .compare(PropertyPath(path), "==", value, KeyRange.equal) { $0 == value }
+  .equal(PropertyPath(path), value)
 }
 
 /// Returns a predicate that matches objects whose property differs from a value.
@@ -144,7 +141,7 @@ public func != <Object: Storable, Value: Equatable & Sendable>(
 public func < <Object: Storable, Value: Comparable & Sendable>(
   path: Path<Object, Value>, value: Value
 ) -> Predicate<Object> {
-  .compare(PropertyPath(path), "<", value, KeyRange.below) { SortOrdering.isBelow($0, value) }
+  .order(PropertyPath(path), .less, value)
 }
 
 /// Returns a predicate that matches objects whose property is at most a value. An index on the
@@ -157,7 +154,7 @@ public func < <Object: Storable, Value: Comparable & Sendable>(
 public func <= <Object: Storable, Value: Comparable & Sendable>(
   path: Path<Object, Value>, value: Value
 ) -> Predicate<Object> {
-  .compare(PropertyPath(path), "<=", value, KeyRange.upTo) { SortOrdering.isAtMost($0, value) }
+  .order(PropertyPath(path), .atMost, value)
 }
 
 /// Returns a predicate that matches objects whose property is greater than a value. An index on the
@@ -170,7 +167,7 @@ public func <= <Object: Storable, Value: Comparable & Sendable>(
 public func > <Object: Storable, Value: Comparable & Sendable>(
   path: Path<Object, Value>, value: Value
 ) -> Predicate<Object> {
-  .compare(PropertyPath(path), ">", value, KeyRange.above) { SortOrdering.isBelow(value, $0) }
+  .order(PropertyPath(path), .greater, value)
 }
 
 /// Returns a predicate that matches objects whose property is at least a value. An index on the
@@ -183,10 +180,8 @@ public func > <Object: Storable, Value: Comparable & Sendable>(
 public func >= <Object: Storable, Value: Comparable & Sendable>(
   path: Path<Object, Value>, value: Value
 ) -> Predicate<Object> {
-  .compare(PropertyPath(path), ">=", value, KeyRange.from) { SortOrdering.isAtMost(value, $0) }
+  .order(PropertyPath(path), .atLeast, value)
 }
-
-// `nil` is neither less than nor greater than any value.
 
 /// Returns a predicate that matches objects whose optional property has a value that is less than
 /// another.
@@ -198,9 +193,7 @@ public func >= <Object: Storable, Value: Comparable & Sendable>(
 public func < <Object: Storable, Value: Comparable & Sendable>(
   path: Path<Object, Value?>, value: Value
 ) -> Predicate<Object> {
-  .compare(PropertyPath(path), "<", value, KeyRange.below) {
-    $0.map { SortOrdering.isBelow($0, value) } ?? false
-  }
+  .order(PropertyPath(path), .less, value)
 }
 
 /// Returns a predicate that matches objects whose optional property has a value that is at most
@@ -213,9 +206,7 @@ public func < <Object: Storable, Value: Comparable & Sendable>(
 public func <= <Object: Storable, Value: Comparable & Sendable>(
   path: Path<Object, Value?>, value: Value
 ) -> Predicate<Object> {
-  .compare(PropertyPath(path), "<=", value, KeyRange.upTo) {
-    $0.map { SortOrdering.isAtMost($0, value) } ?? false
-  }
+  .order(PropertyPath(path), .atMost, value)
 }
 
 /// Returns a predicate that matches objects whose optional property has a value that is greater
@@ -228,9 +219,7 @@ public func <= <Object: Storable, Value: Comparable & Sendable>(
 public func > <Object: Storable, Value: Comparable & Sendable>(
   path: Path<Object, Value?>, value: Value
 ) -> Predicate<Object> {
-  .compare(PropertyPath(path), ">", value, KeyRange.above) {
-    $0.map { SortOrdering.isBelow(value, $0) } ?? false
-  }
+  .order(PropertyPath(path), .greater, value)
 }
 
 /// Returns a predicate that matches objects whose optional property has a value that is at least
@@ -243,7 +232,5 @@ public func > <Object: Storable, Value: Comparable & Sendable>(
 public func >= <Object: Storable, Value: Comparable & Sendable>(
   path: Path<Object, Value?>, value: Value
 ) -> Predicate<Object> {
-  .compare(PropertyPath(path), ">=", value, KeyRange.from) {
-    $0.map { SortOrdering.isAtMost(value, $0) } ?? false
-  }
+  .order(PropertyPath(path), .atLeast, value)
 }

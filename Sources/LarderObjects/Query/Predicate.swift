@@ -2,7 +2,7 @@
 // Copyright 2026 the Larder authors. Licensed under Apache-2.0.
 // SPDX-License-Identifier: Apache-2.0
 
-internal import LarderCoding
+internal import LarderEngine
 
 // PREDICATES
 //
@@ -43,7 +43,7 @@ public struct Predicate<Object: Storable>: Sendable, CustomStringConvertible {
 
   init(
     _ path: AnyPath?, _ text: @autoclosure @escaping @Sendable () -> String,
-    ranges: [KeyRange]? = nil, elementRanges: [KeyRange]? = nil, isExact: Bool = true,
+    ranges: [IndexKeyRange]? = nil, elementRanges: [IndexKeyRange]? = nil, isExact: Bool = true,
     holds: @escaping @Sendable (Object) -> Bool
   ) {
     node = .leaf(
@@ -57,7 +57,7 @@ public struct Predicate<Object: Storable>: Sendable, CustomStringConvertible {
   init<Value>(
     of path: PropertyPath<Object, Value>, _ text: @autoclosure @escaping @Sendable () -> String,
     constants: @autoclosure @escaping @Sendable () -> ConstantIdentity = .text,
-    ranges: [KeyRange]? = nil, elementRanges: [KeyRange]? = nil, isExact: Bool = true,
+    ranges: [IndexKeyRange]? = nil, elementRanges: [IndexKeyRange]? = nil, isExact: Bool = true,
     holds: @escaping @Sendable (Value) -> Bool
   ) {
     node = .leaf(
@@ -174,43 +174,5 @@ public struct Predicate<Object: Storable>: Sendable, CustomStringConvertible {
   /// - Returns: The negation.
   public static prefix func ! (predicate: Predicate) -> Predicate {
     Predicate(.not(predicate.node))
-  }
-}
-
-/// A half-open range of index keys.
-struct KeyRange: Sendable, Hashable {
-  var lower: [UInt8]
-  /// The exclusive upper bound, or `nil` for a range without one.
-  var upper: [UInt8]?
-  /// Whether the lower bound consists of complete elements and every key in the range begins with
-  /// them. Only then can a comparison of the next property of a compound key narrow the range. A
-  /// prefix of a string is not a complete element.
-  private(set) var isEquality = false
-
-  init(lower: [UInt8], upper: [UInt8]?) {
-    self.lower = lower
-    self.upper = upper
-  }
-
-  /// Returns the range of the keys that equal or begin with these complete elements.
-  static func exactly(_ key: [UInt8]) -> KeyRange {
-    var range = KeyRange(lower: key, upper: after(key))
-    range.isEquality = true
-    return range
-  }
-
-  /// Returns the lower bound of the keys after every key that begins with these bytes. No type code
-  /// is 0xFF.
-  static func after(_ key: [UInt8]) -> [UInt8] { key + [0xFF] }
-
-  /// The lower bound of all values; `nil` encodes before them.
-  static let firstValue: [UInt8] = [0x01]
-
-  func intersection(_ other: KeyRange) -> KeyRange {
-    let lower = lower.lexicographicallyPrecedes(other.lower) ? other.lower : lower
-    guard let mine = upper, let theirs = other.upper else {
-      return KeyRange(lower: lower, upper: upper ?? other.upper)
-    }
-    return KeyRange(lower: lower, upper: mine.lexicographicallyPrecedes(theirs) ? mine : theirs)
   }
 }

@@ -3,6 +3,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 internal import LarderCoding
+internal import LarderEngine
 internal import Synchronization
 
 // Predicates that key paths alone cannot express use a property in a closure:
@@ -55,7 +56,7 @@ extension PredicateProperty where Value: Equatable {
   ///   - value: The value.
   /// - Returns: The predicate.
   public static func == (property: Self, value: Value) -> Predicate<Object> {
-    .compare(property.path, "==", value, KeyRange.equal) { $0 == value }
+    .equal(property.path, value)
   }
   /// Returns a predicate that matches objects whose property differs from a value.
   ///
@@ -74,15 +75,13 @@ extension PredicateProperty where Value: Equatable {
   /// - Returns: The predicate.
   public func isIn(_ values: [Value]) -> Predicate<Object> {
     let keys = values.map { indexKey($0) }
-    let ranges = keys.allSatisfy { $0 != nil } ? keys.map { KeyRange.equal($0!) } : nil
     let path = path
     return Predicate(
       of: path,
       "\(name) in [\(values.map { Predicate<Object>.literal($0) }.joined(separator: ", "))]",
-      constants: ConstantIdentity(all: values),
-      ranges: ranges,
+      constants: ConstantIdentity(all: values), ranges: equalities(keys),
       isExact: zip(keys, values).allSatisfy { key, value in
-        key.map { KeyRange.isExact($0, value) } ?? false
+        key.map { isExact($0, value) } ?? false
       }
     ) { values.contains($0) }
   }
@@ -97,7 +96,7 @@ extension PredicateProperty where Value: Comparable {
   ///   - value: The exclusive upper bound.
   /// - Returns: The predicate.
   public static func < (property: Self, value: Value) -> Predicate<Object> {
-    .compare(property.path, "<", value, KeyRange.below) { SortOrdering.isBelow($0, value) }
+    .order(property.path, .less, value)
   }
   /// Returns a predicate that matches objects whose property is at most a value. An index on the
   /// property serves it.
@@ -107,7 +106,7 @@ extension PredicateProperty where Value: Comparable {
   ///   - value: The inclusive upper bound.
   /// - Returns: The predicate.
   public static func <= (property: Self, value: Value) -> Predicate<Object> {
-    .compare(property.path, "<=", value, KeyRange.upTo) { SortOrdering.isAtMost($0, value) }
+    .order(property.path, .atMost, value)
   }
   /// Returns a predicate that matches objects whose property is greater than a value. An index on
   /// the property serves it.
@@ -117,7 +116,7 @@ extension PredicateProperty where Value: Comparable {
   ///   - value: The exclusive lower bound.
   /// - Returns: The predicate.
   public static func > (property: Self, value: Value) -> Predicate<Object> {
-    .compare(property.path, ">", value, KeyRange.above) { SortOrdering.isBelow(value, $0) }
+    .order(property.path, .greater, value)
   }
   /// Returns a predicate that matches objects whose property is at least a value. An index on the
   /// property serves it.
@@ -127,7 +126,7 @@ extension PredicateProperty where Value: Comparable {
   ///   - value: The inclusive lower bound.
   /// - Returns: The predicate.
   public static func >= (property: Self, value: Value) -> Predicate<Object> {
-    .compare(property.path, ">=", value, KeyRange.from) { SortOrdering.isAtMost(value, $0) }
+    .order(property.path, .atLeast, value)
   }
 
   /// Returns a predicate that matches objects whose property is in a closed range.
@@ -158,9 +157,7 @@ extension PredicateProperty {
   public static func < <Inner: Comparable & Sendable>(
     property: Self, value: Inner
   ) -> Predicate<Object> where Value == Inner? {
-    .compare(property.path, "<", value, KeyRange.below) {
-      $0.map { SortOrdering.isBelow($0, value) } ?? false
-    }
+    .order(property.path, .less, value)
   }
   /// Returns a predicate that matches objects whose optional property has a value of at most
   /// another.
@@ -172,9 +169,7 @@ extension PredicateProperty {
   public static func <= <Inner: Comparable & Sendable>(
     property: Self, value: Inner
   ) -> Predicate<Object> where Value == Inner? {
-    .compare(property.path, "<=", value, KeyRange.upTo) {
-      $0.map { SortOrdering.isAtMost($0, value) } ?? false
-    }
+    .order(property.path, .atMost, value)
   }
   /// Returns a predicate that matches objects whose optional property has a value greater than
   /// another.
@@ -186,9 +181,7 @@ extension PredicateProperty {
   public static func > <Inner: Comparable & Sendable>(
     property: Self, value: Inner
   ) -> Predicate<Object> where Value == Inner? {
-    .compare(property.path, ">", value, KeyRange.above) {
-      $0.map { SortOrdering.isBelow(value, $0) } ?? false
-    }
+    .order(property.path, .greater, value)
   }
   /// Returns a predicate that matches objects whose optional property has a value of at least
   /// another.
@@ -200,9 +193,7 @@ extension PredicateProperty {
   public static func >= <Inner: Comparable & Sendable>(
     property: Self, value: Inner
   ) -> Predicate<Object> where Value == Inner? {
-    .compare(property.path, ">=", value, KeyRange.from) {
-      $0.map { SortOrdering.isAtMost(value, $0) } ?? false
-    }
+    .order(property.path, .atLeast, value)
   }
 
   /// Returns a predicate that matches objects whose optional property is `nil`. An index on the
@@ -223,7 +214,7 @@ extension PredicateProperty {
   public func isNotNil<Inner>() -> Predicate<Object> where Value == Inner? {
     let path = path
     return Predicate(
-      of: path, "\(name) != nil", ranges: [KeyRange(lower: KeyRange.firstValue, upper: nil)]
+      of: path, "\(name) != nil", ranges: [.values]
     ) { $0 != nil }
   }
 }
@@ -242,11 +233,11 @@ extension PredicateProperty where Value == String {
   public func hasPrefix(_ prefix: String) -> Predicate<Object> {
     var encoder = IndexKeyEncoder()
     encoder.append(prefix)
-    let key = KeyRange.bound(encoder.bytes.dropLast())
+    let part = Array(encoder.bytes.dropLast())
     let path = path
     return Predicate(
       of: path, "\(name).hasPrefix(\(prefix.debugDescription))",
-      ranges: [KeyRange(lower: key, upper: KeyRange.after(key))], isExact: false
+      ranges: [.beginning(with: part)], isExact: false
     ) { $0.hasPrefix(prefix) }
   }
 
@@ -342,7 +333,7 @@ extension PredicateProperty where Value: Collection, Value.Element: Equatable & 
       of: path, "\(name).contains(\(Predicate<Object>.literal(element)))",
       constants: ConstantIdentity(element),
       elementRanges: key.map { [.equal($0)] },
-      isExact: key.map { KeyRange.isExact($0, element) } ?? false
+      isExact: key.map { isExact($0, element) } ?? false
     ) { $0.contains(element) }
   }
 
@@ -361,8 +352,7 @@ extension PredicateProperty where Value: Collection, Value.Element: Equatable & 
   /// - Returns: The predicate.
   public func contains(any elements: [Value.Element]) -> Predicate<Object> {
     let path = path
-    let keys = elements.map { indexKey($0) }
-    let ranges = keys.allSatisfy { $0 != nil } ? keys.map { KeyRange.equal($0!) } : nil
+    let ranges = equalities(elements.map { indexKey($0) })
     return Predicate(
       of: path,
       "\(name).contains(any: [\(elements.map { Predicate<Object>.literal($0) }.joined(separator: ", "))])",

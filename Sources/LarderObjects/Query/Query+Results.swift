@@ -41,8 +41,14 @@ extension Query {
   /// The result includes every write that any process acknowledged before the call. The query omits
   /// objects that cannot be decoded and reports them to the store's `onError`.
   ///
-  /// - Complexity: As `explain()` reports. A kept query whose type is unchanged costs two
-  ///   loads, unless it filters by a closure, whose answer may change without the objects.
+  /// - Returns: The objects in the query's order.
+  /// - Throws: ``ObjectError/Code/notFound`` or ``ObjectError/Code/invalidCursor`` if the query
+  ///   begins after a position that does not exist; ``ObjectError/Code/newerSchema``,
+  ///   ``ObjectError/Code/schemaMismatch`` or ``ObjectError/Code/migrationInProgress`` if this process
+  ///   cannot read the type; `StoreError` if the store cannot be read.
+  /// - Complexity: As `explain()` reports. Repeating the same query value while no process changes an
+  ///   object of its type costs two loads, unless the query filters by a closure, whose result may
+  ///   depend on more than the objects.
   public func fetch() throws -> [Object] {
     if let known = remembered { return known }
     return try run("query", empty: []) { run, snapshot in
@@ -176,8 +182,8 @@ extension Query {
   }
 
   /// Returns whether the plan scans an index in the requested order.
-  private func isWalked() throws -> Bool {
-    try run("plan", empty: false) { run, _ in run.plan.walk != nil && run.plan.isSorted }
+  private func isIndexOrder() throws -> Bool {
+    try run("plan", empty: false) { run, _ in run.plan.scan != nil && run.plan.isSorted }
   }
 
   /// Returns the distinct values of a property, in the order of their first object.
@@ -212,7 +218,7 @@ extension Query {
   public func min<Value: Comparable & Sendable>(_ path: Path<Object, Value>) throws -> Value? {
     if sorts.isEmpty, maximum == nil, skipped == 0 {
       let first = sorted(by: path).limit(1)
-      if try first.isWalked() { return try first.values(of: path).first }
+      if try first.isIndexOrder() { return try first.values(of: path).first }
     }
     return try values(of: path).min { SortOrdering.of($0, $1) < 0 }
   }
@@ -226,7 +232,7 @@ extension Query {
   public func max<Value: Comparable & Sendable>(_ path: Path<Object, Value>) throws -> Value? {
     if sorts.isEmpty, maximum == nil, skipped == 0 {
       let last = sorted(by: path, .descending).limit(1)
-      if try last.isWalked() { return try last.values(of: path).first }
+      if try last.isIndexOrder() { return try last.values(of: path).first }
     }
     return try values(of: path).max { SortOrdering.of($0, $1) < 0 }
   }
@@ -271,31 +277,9 @@ extension Query {
   public func explain() throws -> String {
     let kind = store.kind(Object.self)
     return try run("explain", empty: "Nothing of \(kind.name) is stored.") { run, snapshot in
-      let plan = run.plan
-      var lines: [String] = []
-      if let walk = plan.walk {
-        let what = walk.ranges.count == 1 ? "one range" : "\(walk.ranges.count) ranges"
-        lines.append(
-          "walk the index \"\(walk.name)\" in \(what)"
-            + (walk.fixed > 0 ? ", \(walk.fixed) properties fixed" : "")
-            + (plan.backwards ? ", backwards" : ""))
-        if !walk.isExact { lines.append("judge each object: \(predicate)") }
-      } else {
-        lines.append("scan all objects of \(kind.name)")
-        if case .all = predicate.node {} else { lines.append("judge each object: \(predicate)") }
-      }
-      if !sorts.isEmpty {
-        let keys = sorts.map(\.text).joined(separator: ", ")
-        lines.append(
-          plan.isSorted ? "in the order asked for: \(keys)" : "sort by \(keys) in memory")
-      } else if !plan.isSorted {
-        lines.append("sort by insertion in memory")
-      }
-      if start != nil {
-        let isDirect = plan.isSorted && (plan.walk == nil || !sorts.isEmpty)
-        lines.append(isDirect ? "begin at a position" : "leave out what is before a position")
-      }
-      if let maximum { lines.append("stop after \(maximum)") }
+      var lines = run.plan.explanation(
+        objects: "all objects of \(kind.name)", filter: run.filterText,
+        order: sorts.map(\.text), hasPosition: start != nil, limit: maximum.map { _ in wanted })
       if let build = try kind.explainBuild(for: self, run.record, snapshot) {
         lines.append(build)
       }

@@ -28,9 +28,6 @@ struct SortKey<Object: Storable>: Sendable {
   var isOpaque = false
 
   var text: String { path.name(in: Object.self) + (direction == .ascending ? "" : " descending") }
-  var shape: SortShape {
-    SortShape(path: path, direction: direction, isIndexable: isIndexable)
-  }
 }
 
 /// A query for objects of one type: a value that is composed with methods and reads nothing until

@@ -100,26 +100,10 @@ struct KeysetPosition<Object: Storable> {
       ? sequence < self.sequence : sequence > self.sequence
   }
 
-  /// Returns the ranges of a sorted index scan without the entries before the position, or `nil` if
-  /// the scan cannot begin at it.
-  func clip(_ walk: QueryPlan.IndexScan, _ backwards: Bool) -> [KeyRange]? {
-    var entry = walk.prefix
-    for value in values {
-      guard let key = value.indexKey else { return nil }
-      entry += key
-    }
-    // The index truncates longer keys, so their order differs.
-    guard !values.isEmpty, entry.count <= KeyRange.limit else { return nil }
-    // Index entries are ordered by key, then by sequence number.
-    let next = backwards ? sequence : sequence &+ 1
-    for shift in stride(from: 56, through: 0, by: -8) {
-      entry.append(UInt8(truncatingIfNeeded: next >> UInt64(shift)))
-    }
-    let rest =
-      backwards ? KeyRange(lower: [], upper: entry) : KeyRange(lower: entry, upper: nil)
-    return walk.ranges.map { $0.intersection(rest) }.filter { range in
-      range.upper.map { range.lower.lexicographicallyPrecedes($0) } ?? true
-    }
+  /// The index keys of the values, or `nil` if an index cannot contain one of them.
+  var keys: [[UInt8]]? {
+    let keys = values.compactMap(\.indexKey)
+    return keys.count == values.count ? keys : nil
   }
 }
 

@@ -49,7 +49,7 @@ extension QueryExecution {
         snapshot,
         undecoded: { head, object in value(object).map { add(head.sequence, $0) } }
       ) { add($0.sequence, path.value(of: $0.object)) }
-    } catch is TruncatedKey {
+    } catch is QueryPlan.TruncatedKey {
       return nil
     }
     if !plan.isSorted { found.sort { $0.sequence < $1.sequence } }

@@ -31,19 +31,32 @@ struct QueryExecution<Object: Storable> {
     self.query = query
     self.record = record
     plan = QueryPlan(query, kind, record)
-    let isSelective = plan.walk.map { $0.isOneKey || query.maximum ?? .max <= 100 } ?? false
-    memory = isSelective && plan.walk?.isExact == true && !kind.hasReferences ? view : nil
+    let isSelective = plan.scan.map { $0.isOneKey || query.maximum ?? .max <= 100 } ?? false
+    memory = isSelective && plan.scan?.isExact == true && !kind.hasReferences ? view : nil
   }
 
-  /// An error of an index scan that found a truncated key, after which the scan order is not the
-  /// key order.
-  struct TruncatedKey: Error {}
+  /// Whether objects of the scan may not match the predicate.
+  var needsFilter: Bool {
+    if case .all = query.predicate.node { return false }
+    return plan.scan?.isExact != true
+  }
 
-  /// The same query with a sort in memory.
-  private var unsorted: QueryExecution {
-    var run = self
-    run.plan = plan.unsorted
-    return run
+  /// The description of the residual filter, or `nil` if the scan contains only matching objects.
+  var filterText: String? {
+    guard needsFilter else { return nil }
+    let isStored = StoredFieldFilter(query.predicate, kind, record) != nil
+    return "filter \(isStored ? "stored fields" : "decoded objects"): \(query.predicate)"
+  }
+
+  /// Calls `body`, and again with a sort in memory if the index does not have the requested order.
+  private func ordered<R>(_ body: (QueryExecution) throws -> R) throws -> R {
+    do {
+      return try body(self)
+    } catch is QueryPlan.TruncatedKey {
+      var run = self
+      run.plan = plan.unsorted
+      return try body(run)
+    }
   }
 
   /// A matching object.
@@ -61,23 +74,18 @@ struct QueryExecution<Object: Storable> {
   func objects(
     _ snapshot: borrowing Snapshot
   ) throws -> [Object] {
-    guard plan.isSorted, query.skipped == 0, query.maximum != 0 else {
-      return try found(snapshot).map { $0.object }
-    }
-    let maximum = query.maximum ?? .max
-    // Collects the objects in scan order; without a sort, only the objects must be kept.
-    func collect() throws -> [Object] {
+    try ordered { run in
+      guard run.plan.isSorted, query.skipped == 0, query.maximum != 0 else {
+        return try run.foundOnce(snapshot).map { $0.object }
+      }
+      // In scan order, only the objects must be kept.
+      let maximum = query.maximum ?? .max
       var objects: [Object] = []
-      try visit(snapshot) { next in
+      try run.visit(snapshot) { next in
         objects.append(next.object)
         return objects.count < maximum
       }
       return objects
-    }
-    do {
-      return try collect()
-    } catch is TruncatedKey {
-      return try unsorted.found(snapshot).map { $0.object }
     }
   }
 
@@ -85,11 +93,7 @@ struct QueryExecution<Object: Storable> {
   func found(
     _ snapshot: borrowing Snapshot
   ) throws -> [Found] {
-    do {
-      return try foundOnce(snapshot)
-    } catch is TruncatedKey {
-      return try unsorted.found(snapshot)
-    }
+    try ordered { try $0.foundOnce(snapshot) }
   }
 
   private func foundOnce(
@@ -98,22 +102,20 @@ struct QueryExecution<Object: Storable> {
     let wanted = query.wanted
     if wanted == 0 { return [] }
     var found: [Found] = []
-    let mustSort = !plan.isSorted
-    // With a limit, the buffer holds at most twice the wanted number before it drops the rest.
-    let bound = wanted < 1 << 20 ? max(2 * wanted, 64) : Int.max
-    try visit(snapshot) { next in
-      found.append(next)
-      if mustSort {
-        if found.count >= bound {
-          found.sort(by: precedes)
-          found.removeLast(found.count - wanted)
-        }
+    if plan.isSorted {
+      try visit(snapshot) { next in
+        found.append(next)
+        return found.count < wanted
+      }
+    } else {
+      var sorter = BoundedSorter<Found>(keeping: wanted, by: precedes)
+      try visit(snapshot) { next in
+        sorter.add(next)
         return true
       }
-      return found.count < wanted
+      found = sorter.sorted()
     }
-    if mustSort { found.sort(by: precedes) }
-    return found.dropFirst(query.skipped).prefix(max(wanted - query.skipped, 0)).map { $0 }
+    return query.skipped == 0 ? found : Array(found.dropFirst(query.skipped))
   }
 
   /// Returns the objects with their inclusions and a hash of the states of all children.
@@ -137,11 +139,7 @@ struct QueryExecution<Object: Storable> {
   func count(
     _ snapshot: borrowing Snapshot
   ) throws -> Int {
-    do {
-      return try countOnce(snapshot)
-    } catch is TruncatedKey {
-      return try unsorted.countOnce(snapshot)
-    }
+    try ordered { try $0.countOnce(snapshot) }
   }
 
   private func countOnce(
@@ -156,15 +154,8 @@ struct QueryExecution<Object: Storable> {
       }
     } else if case .all = query.predicate.node {
       count = Int(clamping: try ObjectReading.books(record.number, snapshot).count)
-    } else if let walk = plan.walk, walk.isExact, !walk.isMultiple || walk.ranges.count == 1 {
-      for range in walk.ranges where count < wanted {
-        try ObjectReading.scanIndex(
-          walk.number, from: range.lower, below: range.upper, in: snapshot
-        ) { _, _ in
-          count += 1
-          return count < wanted
-        }
-      }
+    } else if let exact = try plan.exactCount(upTo: wanted, in: snapshot) {
+      count = exact
     } else {
       func add() -> Bool {
         count += 1
@@ -185,8 +176,7 @@ struct QueryExecution<Object: Storable> {
     undecoded: ((StoredObjectMetadata, RawSpan) -> Bool?)? = nil,
     _ body: (Found) throws -> Bool
   ) throws {
-    var needsFilter = plan.walk?.isExact != true
-    if case .all = query.predicate.node { needsFilter = false }
+    let needsFilter = needsFilter
     let filter = needsFilter ? StoredFieldFilter(query.predicate, kind, record) : nil
     let position = try query.start.map { start in
       try query.position(start, kind, record, snapshot)
@@ -221,40 +211,19 @@ struct QueryExecution<Object: Storable> {
       kind.core.report(kind.damaged(damage))
       return true
     }
-    guard let walk = plan.walk else {
-      let first = query.sorts.isEmpty ? position.map { $0.sequence &+ 1 } : nil
-      return try ObjectReading.scan(
-        type: record.number, from: first, in: snapshot, damaged: report, take)
-    }
-    // An object with several keys in the ranges is visited once.
-    var seen: Set<UInt64> = []
-    var shouldContinue = true
-    let ranges = plan.isSorted ? position?.clip(walk, plan.backwards) ?? walk.ranges : walk.ranges
-    let ordersByKey = plan.isSorted && !query.sorts.isEmpty
+    var plan = plan
+    if let position { plan.begin(after: position.sequence, keys: position.keys) }
     // Without a residual filter, an object in memory is sufficient.
     let shared = undecoded == nil && position == nil && !needsFilter ? memory : nil
-    for range in plan.backwards ? ranges.reversed() : ranges where shouldContinue {
-      try ObjectReading.scanIndex(
-        walk.number, from: range.lower, below: range.upper, backwards: plan.backwards,
-        in: snapshot
-      ) { key, sequence in
-        if ordersByKey, key.byteCount > KeyRange.limit { throw TruncatedKey() }
-        if walk.mayRepeat, !seen.insert(sequence).inserted { return true }
-        if let shared, let known = kind.remembered(sequence, record.number, shared) {
-          shouldContinue = try body(
-            Found(object: known.object, sequence: sequence, commitVersion: known.commitVersion))
-          return shouldContinue
-        }
-        do {
-          shouldContinue =
-            try ObjectReading.withObject(
-              type: record.number, sequence: sequence, in: snapshot, take) ?? true
-        } catch let damage as DamagedObject {
-          shouldContinue = report(damage)
-        }
-        return shouldContinue
+    func cached(_ sequence: UInt64) throws -> Bool? {
+      guard let shared, let known = kind.remembered(sequence, record.number, shared) else {
+        return nil
       }
+      return try body(
+        Found(object: known.object, sequence: sequence, commitVersion: known.commitVersion))
     }
+    try plan.visit(
+      type: record.number, in: snapshot, damaged: report, cached: cached, take)
   }
 
   /// Returns the object: the cached one if it was decoded from these bytes, otherwise a newly

@@ -3,6 +3,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 internal import LarderCoding
+internal import LarderEngine
 
 #if canImport(FoundationEssentials)
   internal import FoundationEssentials
@@ -44,6 +45,20 @@ package enum SortOrdering {
   package static func isAtMost<Value: Comparable>(_ left: Value, _ right: Value) -> Bool {
     guard Value.self == String.self else { return left <= right }
     return !textIsBelow(right as! String, left as! String)
+  }
+
+  /// Returns a function that compares a value with a constant.
+  static func test<Value: Comparable & Sendable>(
+    _ sign: ComparisonOperator, _ constant: Value
+  ) -> @Sendable (Value) -> Bool {
+    switch sign {
+    case .equal: { $0 == constant }
+    case .different: { $0 != constant }
+    case .less: { isBelow($0, constant) }
+    case .atMost: { isAtMost($0, constant) }
+    case .greater: { isBelow(constant, $0) }
+    case .atLeast: { isAtMost(constant, $0) }
+    }
   }
 
   /// Compares two values.

@@ -22,22 +22,19 @@ internal import LarderEngine
 /// `ObjectStore.prepare(_:within:progress:)`.
 public struct Index<Object: Storable>: Sendable {
   /// The name, unique within the type.
-  public let name: String
+  public var name: String { shape.name }
   /// A Boolean value that indicates whether two objects must not have the same key. Any number of
   /// objects can have the key that is `nil` in every property.
-  public let isUnique: Bool
+  public var isUnique: Bool { shape.isUnique }
 
-  /// The properties in the order of the key.
-  let paths: [AnyPath]
-  /// The names of the properties as the catalog stores them.
-  let fields: [String]
-  /// Whether the index has one key per element of a collection.
-  let isMultiple: Bool
+  /// The declaration as the planner uses it.
+  let shape: IndexShape
   /// The condition of a partial index, or `nil` if the index contains all objects.
   let condition: Predicate<Object>?
-  /// The definition that identifies the index among indexes of the same name.
-  let definition: String
   private let makeKeys: @Sendable (Object) -> [[UInt8]]
+
+  var fields: [String] { shape.fields }
+  var definition: String { shape.definition }
 
   /// Creates an index over one property, or a compound index for queries that fix the first
   /// properties and range over the next.
@@ -51,18 +48,12 @@ public struct Index<Object: Storable>: Sendable {
     _ name: String, _ path: repeat Path<Object, each Value>, unique: Bool = false,
     where condition: Predicate<Object>? = nil
   ) {
-    self.name = name
-    isUnique = unique
-    isMultiple = false
-    self.condition = condition
     var paths: [AnyPath] = []
     var types: [String] = []
     for path in repeat each path { paths.append(AnyPath(path: path)) }
     for type in repeat (each Value).self { types.append("\(type)") }
-    self.paths = paths
-    fields = paths.map { $0.name(in: Object.self) }
-    definition = Self.definition(types, "", condition)
-    makeKeys = { object in
+    let shape = Self.shape(name, paths, types.joined(separator: ", "), unique: unique, condition)
+    self.init(shape, condition) { object in
       var encoder = IndexKeyEncoder()
       for path in repeat each path { object[keyPath: path].encodeIndexKey(into: &encoder) }
       return [encoder.bytes]
@@ -80,48 +71,39 @@ public struct Index<Object: Storable>: Sendable {
     _ name: String, each path: Path<Object, Elements>,
     where condition: Predicate<Object>? = nil
   ) where Elements.Element: IndexValue {
-    self.name = name
-    isUnique = false
-    isMultiple = true
-    paths = [AnyPath(path: path)]
-    fields = paths.map { $0.name(in: Object.self) }
-    self.condition = condition
-    definition = Self.definition(["\(Elements.Element.self)"], "each ", condition)
-    makeKeys = { object in
+    let types = "each \(Elements.Element.self)"
+    let shape = Self.shape(name, [AnyPath(path: path)], types, isMultiple: true, condition)
+    self.init(shape, condition) { object in
       var seen: Set<[UInt8]> = []
       return object[keyPath: path].map(\.indexKey).filter { seen.insert($0).inserted }
     }
   }
 
-  /// The reference index; the reference collector provides its keys.
-  static var references: Index { Index() }
-
-  private init() {
-    name = ReferenceIndex.name
-    isUnique = false
-    isMultiple = true
-    condition = nil
-    paths = [AnyPath(path: \Object.larderReferences)]
-    fields = []
-    definition = ""
-    makeKeys = { _ in [] }
+  private init(
+    _ shape: IndexShape, _ condition: Predicate<Object>?,
+    _ makeKeys: @escaping @Sendable (Object) -> [[UInt8]]
+  ) {
+    self.shape = shape
+    self.condition = condition
+    self.makeKeys = makeKeys
   }
 
-  var isReferences: Bool { name == ReferenceIndex.name }
-
-  private static func definition(
-    _ types: [String], _ prefix: String, _ condition: Predicate<Object>?
-  ) -> String {
-    prefix + types.joined(separator: ", ")
-      + (condition.map { " where \($0.identity(withOrigins: false))" } ?? "")
-  }
-
-  /// The index as the planner uses it.
-  var shape: IndexShape {
+  private static func shape(
+    _ name: String, _ paths: [AnyPath], _ types: String, unique: Bool = false,
+    isMultiple: Bool = false, _ condition: Predicate<Object>?
+  ) -> IndexShape {
     IndexShape(
-      name: name, isUnique: isUnique, isMultiple: isMultiple, isReferences: isReferences,
-      paths: paths, fields: fields, definition: definition,
+      name: name, isUnique: unique, isMultiple: isMultiple, isReferences: false, paths: paths,
+      fields: paths.map { $0.name(in: Object.self) },
+      definition: types + (condition.map { " where \($0.identity(withOrigins: false))" } ?? ""),
       condition: condition.map { $0.node.isConjunction ? $0.node.comparisons : [] })
+  }
+
+  /// The reference index; the reference collector provides its keys.
+  static var references: IndexShape {
+    IndexShape(
+      name: ReferenceIndex.name, isUnique: false, isMultiple: true, isReferences: true,
+      paths: [AnyPath(path: \Object.larderReferences)], fields: [], definition: "", condition: nil)
   }
 
   /// The error in the declaration, or `nil` if it is valid.
@@ -143,17 +125,11 @@ public struct Index<Object: Storable>: Sendable {
   }
 
   /// Returns whether a stored index is this one.
-  func isStored(as stored: ObjectTypeRecord.Index) -> Bool {
-    stored.name == name && stored.definition == definition && stored.isUnique == isUnique
-      && stored.fields == fields && stored.hasKeysOfToday
-  }
+  func isStored(as stored: ObjectTypeRecord.Index) -> Bool { shape.isStored(as: stored) }
 
   /// Returns the keys of an object in this index.
   func keys(of object: Object) -> [[UInt8]] {
     if let condition, !condition.holds(for: object) { return [] }
     return makeKeys(object)
   }
-
-  /// Returns whether a key is `nil` in every property.
-  static func isEmpty(_ key: [UInt8]) -> Bool { key.allSatisfy { $0 == 0 } }
 }

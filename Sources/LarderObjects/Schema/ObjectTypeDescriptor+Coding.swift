@@ -57,8 +57,9 @@ extension ObjectTypeDescriptor {
           ? record.indexes[position] : record.indexes.first(where: { $0.name == index.name })
       else { continue }
       for key in index.keys(of: object) {
-        keys.append(ObjectIndexKey(index: stored.number, bytes: key))
-        if index.isUnique, !Index<Object>.isEmpty(key) { unique.append(stored.number) }
+        let key = ObjectIndexKey(index: stored.number, bytes: key)
+        keys.append(key)
+        if index.isUnique, !key.isEmpty { unique.append(stored.number) }
       }
     }
     return (keys, unique)

@@ -265,8 +265,8 @@ extension ObjectTypeDescriptor {
             definition: index.definition, builtTo: nil))
       }
     }
-    guard let walk = QueryPlan(query, self, complete).walk,
-      let index = declared.first(where: { $0.name == walk.name })
+    guard let scan = QueryPlan(query, self, complete).scan,
+      let index = declared.first(where: { $0.name == scan.name })
     else { return nil }
     var share = 0.0
     if let stored = record.indexes.first(where: { index.isStored(as: $0) }) {

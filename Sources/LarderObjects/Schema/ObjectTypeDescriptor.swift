@@ -24,8 +24,7 @@ final class ObjectTypeDescriptor<Object: Storable>: Sendable {
   let core: StoreCore
   let name: String
   let declared: [Index<Object>]
-  /// The indexes a query can scan: the declared ones, and the reference index.
-  let walkable: [IndexShape]
+  let scannable: ScannableIndexes
   @usableFromInline let tier: MemoryTier<String, DecodedObject>
   /// Whether a decoded object may be returned to several callers.
   let sharesInstances = !(Object.self is AnyObject.Type) || Object.sharesInstances
@@ -63,7 +62,7 @@ final class ObjectTypeDescriptor<Object: Storable>: Sendable {
     name = Object.storedName
     declared = Object.indexes
     storedKeys = Object.storedKeys
-    walkable = (declared + [.references]).map { $0.shape }
+    scannable = ScannableIndexes(declared.map(\.shape) + [Index<Object>.references])
     tier = MemoryTier(core: core, options: options)
     core.watchFiles()
   }

@@ -1,0 +1,187 @@
+// Larder — an embedded, multi-process cache and object store.
+// Copyright 2026 the Larder authors. Licensed under Apache-2.0.
+// SPDX-License-Identifier: Apache-2.0
+
+internal import LarderCoding
+internal import LarderEngine
+
+// LOWERING
+//
+// A typed query becomes a request of the planner (`QueryPlan.swift` of LarderEngine): the properties
+// that an index contains become numbers. The planner decides which index it scans; the partial
+// indexes that a query may use are selected here, because their conditions are typed predicates.
+
+/// One comparison of a predicate.
+struct Comparison: Sendable {
+  /// The property, or `nil` for a closure.
+  let path: AnyPath?
+  /// The description, created on demand: describing a key path takes longer than a query.
+  let makeText: @Sendable () -> String
+  /// The keys of an index on the property that can match, or `nil` if an index cannot serve the
+  /// comparison.
+  let ranges: [IndexKeyRange]?
+  /// The same for a multi-key index.
+  let elementRanges: [IndexKeyRange]?
+  /// Whether the ranges contain exactly the matching objects.
+  let isExact: Bool
+  /// The identity of the constants beyond their descriptions, created on demand.
+  var makeConstants: @Sendable () -> ConstantIdentity = { .text }
+
+  var text: String { makeText() }
+  var constants: ConstantIdentity { makeConstants() }
+
+  /// The identity of the comparison: the description, and the constants whose description is not
+  /// exact.
+  var identity: String { text + constants.suffix }
+
+  /// Returns whether another comparison is the same. Closures are never the same.
+  func isSame(as other: Comparison) -> Bool {
+    path != nil && path == other.path && ranges == other.ranges
+      && elementRanges == other.elementRanges && isExact == other.isExact && text == other.text
+      && constants != .unknown && constants == other.constants
+  }
+}
+
+/// The declaration of an index without the object type.
+struct IndexShape: Sendable {
+  let name: String
+  let isUnique: Bool
+  let isMultiple: Bool
+  let isReferences: Bool
+  /// The properties in the order of the key.
+  let paths: [AnyPath]
+  /// The names of the properties as the catalog stores them.
+  let fields: [String]
+  /// The definition that identifies the index among indexes of the same name.
+  let definition: String
+  /// The comparisons of a partial index's condition, empty if the condition is not a conjunction of
+  /// comparisons; `nil` if the index contains all objects.
+  let condition: [Comparison]?
+
+  /// Returns whether a stored index is this one.
+  func isStored(as stored: ObjectTypeRecord.Index) -> Bool {
+    guard stored.name == name else { return false }
+    return isReferences
+      || stored.definition == definition && stored.isUnique == isUnique && stored.fields == fields
+        && stored.hasKeysOfToday
+  }
+
+  /// Returns whether a query implies the index's condition.
+  func serves(_ comparisons: @autoclosure () -> [Comparison]) -> Bool {
+    guard let condition else { return true }
+    guard !condition.isEmpty else { return false }
+    let comparisons = comparisons()
+    return condition.allSatisfy { part in comparisons.contains { $0.isSame(as: part) } }
+  }
+}
+
+/// The indexes of a type that a query can scan: the declared ones, and the reference index.
+struct ScannableIndexes: Sendable {
+  let shapes: [IndexShape]
+  /// The indexes as the planner uses them, in the same order.
+  let indexes: [QueryPlan.Index]
+  /// The distinct properties. The position of a property is its number in requests.
+  private let paths: [AnyPath]
+
+  init(_ shapes: [IndexShape]) {
+    var paths: [AnyPath] = []
+    indexes = shapes.map { shape in
+      let fields = shape.paths.map { path in
+        if let known = paths.firstIndex(of: path) { return known }
+        paths.append(path)
+        return paths.count - 1
+      }
+      return QueryPlan.Index(
+        name: shape.name, fields: fields, isUnique: shape.isUnique, isMultiple: shape.isMultiple,
+        isOpen: shape.isReferences, isPartial: shape.condition != nil)
+    }
+    self.shapes = shapes
+    self.paths = paths
+  }
+
+  func field(of path: AnyPath) -> QueryPlan.Field? {
+    // A loop over elements requests no type metadata of the collection.
+    for position in paths.indices where paths[position] == path { return position }
+    return nil
+  }
+}
+
+extension QueryPlan {
+  /// Creates the best plan for a typed query.
+  init<Object>(
+    _ query: Query<Object>, _ kind: ObjectTypeDescriptor<Object>, _ record: ObjectTypeRecord
+  ) {
+    let node = query.predicate.node
+    let scannable = kind.scannable
+    var request = Request()
+    request.isComplete = node.isConjunction
+    request.isLimited = query.maximum != nil
+    node.visitConjunction { comparison in
+      request.comparisons.append(
+        QueryPlan.Comparison(
+          field: comparison.path.flatMap { scannable.field(of: $0) }, ranges: comparison.ranges,
+          elementRanges: comparison.elementRanges, isExact: comparison.isExact))
+    }
+    for sort in query.sorts {
+      request.sorts.append(
+        Sort(
+          field: sort.isIndexable ? scannable.field(of: sort.path) : nil,
+          isDescending: sort.direction == .descending))
+    }
+    self.init(request, scannable.indexes) { position in
+      let shape = scannable.shapes[position]
+      guard
+        let stored = record.indexes.first(where: { shape.isStored(as: $0) }), stored.builtTo == nil,
+        shape.serves(node.comparisons)
+      else { return nil }
+      return stored.number
+    }
+  }
+}
+
+extension Predicate.Node {
+  /// Calls `body` with the comparisons that must all match.
+  func visitConjunction(_ body: (Comparison) -> Void) {
+    switch self {
+    case .leaf(let leaf): body(leaf.comparison)
+    case .and(let nodes): for node in nodes { node.visitConjunction(body) }
+    default: break
+    }
+  }
+
+  /// The comparisons that must all match.
+  var comparisons: [Comparison] {
+    var all: [Comparison] = []
+    visitConjunction { all.append($0) }
+    return all
+  }
+
+  /// All comparisons of the tree.
+  var allComparisons: [Comparison] {
+    switch self {
+    case .all: []
+    case .leaf(let leaf): [leaf.comparison]
+    case .and(let nodes), .or(let nodes): nodes.flatMap(\.allComparisons)
+    case .not(let node): node.allComparisons
+    }
+  }
+
+  /// Whether the predicate contains a closure, whose result may depend on more than the object.
+  var isOpaque: Bool {
+    switch self {
+    case .all: false
+    case .leaf(let leaf): leaf.origin != nil
+    case .and(let nodes), .or(let nodes): nodes.contains(where: \.isOpaque)
+    case .not(let node): node.isOpaque
+    }
+  }
+
+  /// Whether the predicate is a conjunction of comparisons.
+  var isConjunction: Bool {
+    switch self {
+    case .all, .leaf: true
+    case .and(let nodes): nodes.allSatisfy { $0.isConjunction }
+    default: false
+    }
+  }
+}
