@@ -218,8 +218,8 @@ private struct NoRule: Storable {
         codes.append("\((error as? ObjectError)?.code.rawValue ?? "\(error)")")
       }
     }
-    #expect(codes.first == "migrating", "\(codes)")
-    #expect(codes.last == "renamed" || codes.last == "migrating")
+    #expect(codes.first == "migrationInProgress", "\(codes)")
+    #expect(codes.last == "renamed" || codes.last == "migrationInProgress")
     #expect(try store.storage.verify() == [])
   }
 }

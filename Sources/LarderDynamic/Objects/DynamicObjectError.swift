@@ -23,7 +23,7 @@ package struct DynamicObjectError: Error, Sendable, Hashable, CustomStringConver
     /// A line that is no object of the type.
     package static let invalidLine = Code(rawValue: "invalidLine")
     /// Another object has the same key of a unique index.
-    package static let uniqueViolation = Code(rawValue: "keyTaken")
+    package static let uniqueViolation = Code(rawValue: "uniqueViolation")
     /// The type was declared anew while objects were written.
     package static let schemaChanged = Code(rawValue: "schemaChanged")
     /// The schema in the first line of a file cannot be read, or contradicts the stored type.

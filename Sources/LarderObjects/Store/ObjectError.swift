@@ -16,7 +16,7 @@ public struct ObjectError: Error, Sendable, Hashable, CustomStringConvertible {
     public var description: String { rawValue }
 
     /// Another object has the same key in a unique index.
-    public static let uniqueViolation = Code(rawValue: "keyTaken")
+    public static let uniqueViolation = Code(rawValue: "uniqueViolation")
     /// The object does not exist.
     public static let notFound = Code(rawValue: "notFound")
     /// The stored object is damaged or cannot be decoded as the type.
@@ -28,7 +28,7 @@ public struct ObjectError: Error, Sendable, Hashable, CustomStringConvertible {
     /// The declaration of the type is inconsistent.
     public static let invalidSchema = Code(rawValue: "invalidSchema")
     /// Other objects refer to the object with the delete rule `deny`.
-    public static let deletionDenied = Code(rawValue: "referenced")
+    public static let deletionDenied = Code(rawValue: "deletionDenied")
     /// An earlier operation of the transaction failed after a partial write, and the closure caught
     /// its error. The transaction stores nothing.
     public static let transactionFailed = Code(rawValue: "transactionFailed")
@@ -46,7 +46,7 @@ public struct ObjectError: Error, Sendable, Hashable, CustomStringConvertible {
     /// The pattern is not a valid regular expression.
     public static let invalidPattern = Code(rawValue: "invalidPattern")
     /// Another process migrates the type, or a process exited before its migration finished.
-    public static let migrationInProgress = Code(rawValue: "migrating")
+    public static let migrationInProgress = Code(rawValue: "migrationInProgress")
     /// The page cursor is damaged or belongs to another query.
     public static let invalidCursor = Code(rawValue: "invalidCursor")
     /// A sum of integers exceeds the range of its type.
