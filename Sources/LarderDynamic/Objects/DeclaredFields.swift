@@ -3,6 +3,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 internal import LarderCoding
+internal import LarderEngine
 
 // FIELDS AS THEY WERE DECLARED
 //
@@ -13,25 +14,14 @@ internal import LarderCoding
 // number, a text a date, a UUID or bytes. What does not fit is refused, and so is a field that is not
 // declared: the program would drop it.
 
-/// What is known of a type's fields.
+/// The declared fields of a type.
 struct DeclaredFields: Sendable {
-  private struct Field: Sendable {
-    let kind: String
-    let isOptional: Bool
-  }
+  private let fields: [String: RecordedFields.Field]
 
-  private let fields: [String: Field]
-
+  /// Creates the fields of a record, or `nil` if the record does not contain them.
   init?(_ schema: [String]?) {
     guard let schema, !schema.isEmpty else { return nil }
-    var fields: [String: Field] = [:]
-    for text in schema {
-      guard let end = text.lastIndex(of: ":") else { return nil }
-      let kind = text[end...].dropFirst(2)
-      fields[String(text[..<end])] = Field(
-        kind: String(kind.hasSuffix("?") ? kind.dropLast() : kind), isOptional: kind.hasSuffix("?"))
-    }
-    self.fields = fields
+    fields = RecordedFields(schema).fields
   }
 
   /// What a field is: "text", "integer", …; `nil`: there is none.

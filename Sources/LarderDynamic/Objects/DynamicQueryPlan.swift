@@ -77,10 +77,7 @@ struct DynamicQueryPlan: Sendable {
       return range(field, sign.exchanged, literal).map { [$0] }
     case .isIn(field.path, let literals): return equalities(field, literals)
     case .text(field.path, let test):
-      guard test.kind == .hasPrefix, let key = field.key(of: .text(test.argument)),
-        key.first == 0x02
-      else { return nil }
-      return [.beginning(with: key.dropLast())]
+      return field.kind.name == "\(String.self)" ? test.ranges : nil
     default: return nil
     }
   }

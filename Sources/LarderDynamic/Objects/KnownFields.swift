@@ -26,10 +26,7 @@ extension DynamicObjects {
     in query: DynamicQuery, of type: ObjectTypeRecord
   ) throws -> UnknownField? {
     let names = (query.condition.paths + query.sort.map(\.path)).compactMap(\.names.first)
-    var known = Set<String>()
-    for text in type.schema ?? [] {
-      if let end = text.lastIndex(of: ":") { known.insert(String(text[..<end])) }
-    }
+    var known = Set(RecordedFields(type.schema ?? []).fields.keys)
     var missing = Set(names).subtracting(known)
     if missing.isEmpty { return nil }
     var count = 0
@@ -63,7 +60,7 @@ extension QueryCondition {
     case .all: []
     case .compare(let left, _, let right): [left, right].compactMap(\.path)
     case .isIn(let path, _), .text(let path, _), .contains(let path, _), .containsAll(let path, _),
-      .containsAny(let path, _):
+      .containsAny(let path, _), .matches(let path, _):
       [path]
     case .and(let parts), .or(let parts): parts.flatMap(\.paths)
     case .not(let part): part.paths

@@ -158,31 +158,27 @@ package struct ObjectSchemaHeader: Codable, Sendable, Hashable {
     guard let stored, let schema else { return stored ?? schema }
     // The names of the fields are data.
     if stored.isEmpty || schema.isEmpty { return [] }
-    func fields(_ lines: [String]) -> [String: (kind: String, isOptional: Bool)] {
-      var result: [String: (kind: String, isOptional: Bool)] = [:]
-      for line in lines {
-        guard let end = line.lastIndex(of: ":") else { continue }
-        let kind = String(line[end...].dropFirst(2))
-        let isOptional = kind.hasSuffix("?")
-        result[String(line[..<end])] = (isOptional ? String(kind.dropLast()) : kind, isOptional)
-      }
-      return result
-    }
-    let (mine, theirs) = (fields(schema), fields(stored))
-    return try Set(mine.keys).union(theirs.keys).map { name in
-      var kind = mine[name]?.kind ?? theirs[name]!.kind
-      if let other = theirs[name]?.kind, other != kind {
-        guard kind == "value" || other == "value" else {
+    var merged = RecordedFields(schema).fields
+    let theirs = RecordedFields(stored).fields
+    for (name, field) in merged {
+      let other = theirs[name]
+      var kind = field.kind
+      if let other, other.kind != kind {
+        guard kind == "value" || other.kind == "value" else {
           throw mismatch(
-            "The field \(name) is \(kind) in the file and \(other) in the store. Open both stores with "
-              + "the same version of the program, and export again.")
+            "The field \(name) is \(kind) in the file and \(other.kind) in the store. Open both stores "
+              + "with the same version of the program, and export again.")
         }
         kind = "value"
       }
-      let isOptional =
-        kind != "reference" && (mine[name]?.isOptional ?? true || theirs[name]?.isOptional ?? true)
-      return "\(name): \(kind)\(isOptional ? "?" : "")"
-    }.sorted()
+      merged[name] = .init(
+        kind: kind,
+        isOptional: kind != "reference" && (field.isOptional || other?.isOptional ?? true))
+    }
+    for (name, field) in theirs where merged[name] == nil {
+      merged[name] = .init(kind: field.kind, isOptional: field.kind != "reference")
+    }
+    return merged.map { "\($0.key): \($0.value.text)" }.sorted()
   }
 
   private func mismatch(_ reason: String) -> DynamicObjectError {

@@ -90,25 +90,9 @@ enum ComparableValue: Sendable, Hashable {
     bytes.reduce(0) { $0 << 8 | Int128($1) }
   }
 
-  /// The bytes of a UUID's text.
+  /// Returns the bytes of a UUID's text, or `nil` if the text is not a UUID.
   static func uuid(_ text: String) -> [UInt8]? {
-    guard text.utf8.count == 36 else { return nil }
-    var bytes: [UInt8] = []
-    var high: UInt8?
-    for (index, character) in text.utf8.enumerated() {
-      if [8, 13, 18, 23].contains(index) {
-        guard character == UInt8(ascii: "-") else { return nil }
-        continue
-      }
-      guard let digit = Character(Unicode.Scalar(character)).hexDigitValue else { return nil }
-      if let first = high {
-        bytes.append(first << 4 | UInt8(digit))
-        high = nil
-      } else {
-        high = UInt8(digit)
-      }
-    }
-    return bytes
+    text.utf8.count == 36 ? UUID(uuidString: text)?.keyBytes : nil
   }
 
   // MARK: Comparing

@@ -10,7 +10,9 @@ package indirect enum QueryCondition: Sendable {
   case all
   case compare(Operand, ComparisonOperator, Operand)
   case isIn(FieldPath, [QueryLiteral])
-  case text(FieldPath, StringPredicate)
+  case text(FieldPath, StringCondition)
+  /// Whether a string contains a match of a regular expression.
+  case matches(FieldPath, TextPattern)
   /// Whether an element is in a collection, or a text in a text.
   case contains(FieldPath, QueryLiteral)
   case containsAll(FieldPath, [QueryLiteral])
@@ -22,31 +24,6 @@ package indirect enum QueryCondition: Sendable {
   package enum Operand: Sendable {
     case path(FieldPath)
     case literal(QueryLiteral)
-  }
-
-  package struct StringPredicate: Sendable {
-    enum Kind: String, CaseIterable {
-      case hasPrefix, hasSuffix
-      case hasPrefixIgnoringCase, hasSuffixIgnoringCase
-      case equalsIgnoringCase, containsIgnoringCase, matches
-    }
-
-    let kind: Kind
-    let argument: String
-    let pattern: TextPattern?
-
-    func holds(_ text: String) -> Bool {
-      switch kind {
-      case .hasPrefix: text.hasPrefix(argument)
-      case .hasSuffix: text.hasSuffix(argument)
-      case .hasPrefixIgnoringCase: text.lowercased().hasPrefix(argument.lowercased())
-      case .hasSuffixIgnoringCase: text.lowercased().hasSuffix(argument.lowercased())
-      case .equalsIgnoringCase: text.lowercased() == argument.lowercased()
-      case .containsIgnoringCase:
-        argument.isEmpty || text.lowercased().contains(argument.lowercased())
-      case .matches: pattern?.matches(text) ?? false
-      }
-    }
   }
 
   // MARK: Judging
@@ -63,10 +40,13 @@ package indirect enum QueryCondition: Sendable {
     case .text(let path, let test):
       guard case .text(let text) = ComparableValue(path.value(in: object)) else { return false }
       return test.holds(text)
+    case .matches(let path, let pattern):
+      guard case .text(let text) = ComparableValue(path.value(in: object)) else { return false }
+      return pattern.matches(text)
     case .contains(let path, let literal):
       let value = ComparableValue(path.value(in: object))
       if case .text(let text) = value, case .text(let part) = literal.plain {
-        return part.isEmpty || text.contains(part)
+        return StringCondition.contains(part, in: text)
       }
       return Self.has(literal, in: value)
     case .containsAll(let path, let literals):
@@ -135,7 +115,8 @@ extension QueryCondition: CustomStringConvertible {
     case .compare(let left, let comparison, let right):
       "\(left.shown) \(comparison.rawValue) \(right.shown)"
     case .isIn(let path, let literals): "\(path) in \(Self.list(literals))"
-    case .text(let path, let test): "\(path).\(test.kind.rawValue)(\"\(test.argument)\")"
+    case .text(let path, let test): "\(path).\(test.method.rawValue)(\"\(test.argument)\")"
+    case .matches(let path, let pattern): "\(path).matches(\"\(pattern.source)\")"
     case .contains(let path, let literal): "\(path).contains(\(literal.source))"
     case .containsAll(let path, let literals): "\(path).contains(all: \(Self.list(literals)))"
     case .containsAny(let path, let literals): "\(path).contains(any: \(Self.list(literals)))"

@@ -266,10 +266,12 @@ package struct QueryParser {
     let condition: QueryCondition
     if method == "contains" {
       condition = try containing(property)
-    } else if let kind = QueryCondition.StringPredicate.Kind(rawValue: method) {
-      condition = .text(property, try textTest(kind))
+    } else if method == "matches" {
+      condition = .matches(property, try pattern())
+    } else if let method = StringCondition.Method(rawValue: method) {
+      condition = .text(property, StringCondition(method, try string()))
     } else {
-      let known = ["contains"] + QueryCondition.StringPredicate.Kind.allCases.map(\.rawValue)
+      let known = StringCondition.Method.allCases.map(\.rawValue) + ["matches"]
       throw error(
         .unknownMethod,
         "There is no method \(method). There are \(known.joined(separator: ", ")).", at: name)
@@ -289,27 +291,29 @@ package struct QueryParser {
       path, try literal("A constant, all: [...] or any: [...] should stand here"))
   }
 
-  private mutating func textTest(
-    _ kind: QueryCondition.StringPredicate.Kind
-  ) throws(QueryTextError) -> QueryCondition.StringPredicate {
+  private mutating func string() throws(QueryTextError) -> String {
     let token = current
     switch token.kind {
-    case .text(let text), .pattern(let text):
+    case .text(let text):
       position += 1
-      guard kind == .matches else {
-        if case .pattern = token.kind {
-          throw error(.unexpected, "Only matches(…) takes a pattern.", at: token)
-        }
-        return .init(kind: kind, argument: text, pattern: nil)
-      }
-      do {
-        return .init(kind: kind, argument: text, pattern: try TextPattern(text))
-      } catch {
-        throw self.error(
-          .invalidPattern, "This regular expression \(error.message).", at: token)
-      }
-    default:
-      throw error(.unexpected, "A text should stand here, not \(token.shown).")
+      return text
+    case .pattern: throw error(.unexpected, "Only matches(…) takes a pattern.")
+    default: throw error(.unexpected, "A text should stand here, not \(token.shown).")
+    }
+  }
+
+  private mutating func pattern() throws(QueryTextError) -> TextPattern {
+    let token = current
+    guard case .pattern(let source) = token.kind else { return try pattern(string(), token) }
+    position += 1
+    return try pattern(source, token)
+  }
+
+  private func pattern(
+    _ source: String, _ token: QueryToken
+  ) throws(QueryTextError) -> TextPattern {
+    do { return try TextPattern(source) } catch {
+      throw self.error(.invalidPattern, "This regular expression \(error.message).", at: token)
     }
   }
 }

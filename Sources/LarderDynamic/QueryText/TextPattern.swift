@@ -6,7 +6,7 @@ internal import Synchronization
 
 /// A regular expression of a query, checked before it is given to Swift's parser, which takes a step
 /// down the stack for each parenthesis.
-struct TextPattern: Sendable {
+package struct TextPattern: Sendable {
   let source: String
   private let expression: Box
 

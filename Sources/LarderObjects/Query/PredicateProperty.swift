@@ -230,50 +230,27 @@ extension PredicateProperty where Value == String {
   ///
   /// - Parameter prefix: The prefix.
   /// - Returns: The predicate.
-  public func hasPrefix(_ prefix: String) -> Predicate<Object> {
-    var encoder = IndexKeyEncoder()
-    encoder.append(prefix)
-    let part = Array(encoder.bytes.dropLast())
-    let path = path
-    return Predicate(
-      of: path, "\(name).hasPrefix(\(prefix.debugDescription))",
-      ranges: [.beginning(with: part)], isExact: false
-    ) { $0.hasPrefix(prefix) }
-  }
+  public func hasPrefix(_ prefix: String) -> Predicate<Object> { string(.hasPrefix, prefix) }
 
   /// Returns a predicate that matches objects whose string ends with a suffix.
   ///
   /// - Parameter suffix: The suffix.
   /// - Returns: The predicate.
-  public func hasSuffix(_ suffix: String) -> Predicate<Object> {
-    let path = path
-    return Predicate(of: path, "\(name).hasSuffix(\(suffix.debugDescription))") {
-      $0.hasSuffix(suffix)
-    }
-  }
+  public func hasSuffix(_ suffix: String) -> Predicate<Object> { string(.hasSuffix, suffix) }
 
   /// Returns a predicate that matches objects whose string contains another: complete characters,
   /// compared by canonical equivalence.
   ///
   /// - Parameter part: The string to find.
   /// - Returns: The predicate.
-  public func contains(_ part: String) -> Predicate<Object> {
-    let path = path
-    return Predicate(of: path, "\(name).contains(\(part.debugDescription))") {
-      part.isEmpty || $0.contains(part)
-    }
-  }
+  public func contains(_ part: String) -> Predicate<Object> { string(.contains, part) }
 
   /// Returns a predicate that matches objects whose string equals another, ignoring case.
   ///
   /// - Parameter other: The string to compare with.
   /// - Returns: The predicate.
   public func equalsIgnoringCase(_ other: String) -> Predicate<Object> {
-    let path = path
-    let lower = other.lowercased()
-    return Predicate(of: path, "\(name).equalsIgnoringCase(\(other.debugDescription))") {
-      $0.lowercased() == lower
-    }
+    string(.equalsIgnoringCase, other)
   }
 
   /// Returns a predicate that matches objects whose string contains another, ignoring case.
@@ -281,11 +258,16 @@ extension PredicateProperty where Value == String {
   /// - Parameter part: The string to find.
   /// - Returns: The predicate.
   public func containsIgnoringCase(_ part: String) -> Predicate<Object> {
+    string(.containsIgnoringCase, part)
+  }
+
+  private func string(_ method: StringCondition.Method, _ argument: String) -> Predicate<Object> {
     let path = path
-    let lower = part.lowercased()
-    return Predicate(of: path, "\(name).containsIgnoringCase(\(part.debugDescription))") {
-      lower.isEmpty || $0.lowercased().contains(lower)
-    }
+    let condition = StringCondition(method, argument)
+    return Predicate(
+      of: path, "\(path.name).\(method.rawValue)(\(argument.debugDescription))",
+      ranges: condition.ranges, isExact: false
+    ) { condition.holds($0) }
   }
 
   /// Returns a predicate that matches objects whose string contains a match of a regular

@@ -108,7 +108,7 @@ extension ObjectTypeDescriptor {
     guard record.schema == lines else {
       var record = record
       record.schema = lines
-      record.fingerprint = RecordedFields.fingerprint(lines)
+      record.fingerprint = ObjectTypeRecord.fingerprint(ofSchema: lines)
       // A failing transaction reverts the record, so do not cache it here.
       return try transaction.putObjectType(record)
     }

@@ -19,49 +19,17 @@ internal import LarderSystem
 // same name is a conflicting declaration. A record of more than 256 fields belongs to a type whose
 // field names are data and becomes empty, which disables the comparison.
 
-/// The fields in the record of a type.
-struct RecordedFields: Hashable {
-  struct Field: Hashable {
-    var kind: String
-    var isOptional: Bool
-
-    var text: String { kind + (isOptional ? "?" : "") }
-  }
-
-  static let limit = 256
-
-  var fields: [String: Field] = [:]
-
-  /// Creates the fields from the lines of a record.
-  init(_ lines: [String]) {
-    for line in lines {
-      guard let end = line.lastIndex(of: ":") else { continue }
-      let kind = line[end...].dropFirst(2)
-      fields[String(line[..<end])] = Field(
-        kind: String(kind.hasSuffix("?") ? kind.dropLast() : kind), isOptional: kind.hasSuffix("?"))
-    }
-  }
-
+extension RecordedFields {
   /// Creates the fields from the log of one written object.
-  init(_ log: CBORFieldLog) {
-    for (name, field) in log.topFields { fields[name] = Field(field) }
-  }
-
-  /// The lines in alphabetical order, empty if the names are data.
-  var lines: [String] {
-    fields.count > Self.limit ? [] : fields.map { "\($0.key): \($0.value.text)" }.sorted()
-  }
-
-  static func fingerprint(_ lines: [String]) -> UInt64 {
-    ObjectTypeRecord.fingerprint(ofSchema: lines)
-  }
+  init(_ log: CBORFieldLog) { self.init(fields: log.topFields.mapValues { Field($0) }) }
 }
 
 extension RecordedFields.Field {
   init(_ field: CBORFieldLog.Field) {
-    kind = field.kind ?? "value"
     // A reference is always written.
-    isOptional = (field.isOptional || field.isNull) && field.kind != "reference"
+    self.init(
+      kind: field.kind ?? "value",
+      isOptional: (field.isOptional || field.isNull) && field.kind != "reference")
   }
 }
 
