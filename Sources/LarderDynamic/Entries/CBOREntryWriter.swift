@@ -6,21 +6,22 @@ package import LarderEngine
 
 // ENTRIES AS A CBOR SEQUENCE (RFC 8742)
 //
-// One array of seven items an entry, every length definite and as short as it can be:
+// One array of seven items per entry, with definite lengths in the shortest form:
 //
 //     namespace  text
 //     key tag    unsigned
 //     key        byte string
 //     codec      unsigned
-//     created    unsigned, milliseconds since 1970; told, not read
-//     expires    unsigned, milliseconds since 1970, or null: never
+//     created    unsigned, milliseconds since 1970; ignored by the import
+//     expires    unsigned, milliseconds since 1970, or null if the entry does not expire
 //     payload    byte string
 
-/// Writes entries as items of a CBOR sequence.
+/// A writer of entries as items of a CBOR sequence.
 package enum CBOREntryWriter {
-  /// What every item begins with; no line of JSON does.
+  /// The first byte of every item, which differs from the first byte of every line of JSON.
   package static let start: UInt8 = 0x87
 
+  /// Appends the item of an entry.
   package static func append(_ entry: borrowing ExportedEntry, to output: inout [UInt8]) {
     output.append(start)
     append(3, UInt64(entry.namespace.utf8.count), to: &output)
@@ -58,31 +59,35 @@ package enum CBOREntryWriter {
   }
 }
 
-/// Reads a CBOR sequence of entries that comes in pieces.
+/// A reader of the entries of a stream of bytes that contains a CBOR sequence.
 package struct CBOREntryReader {
   private let read: () throws -> [UInt8]
   private var buffer: [UInt8]
   private var position = 0
   private var counted = 0
   private var isAtEnd = false
-  /// The number of the item given last, or of the one that is wrong, from 1.
+  /// The number of the last returned or rejected item, from 1.
   package private(set) var number = 0
-  /// Bytes given so far.
+  /// The number of bytes returned so far.
   package private(set) var consumed = 0
 
+  /// Creates a reader.
+  ///
   /// - Parameters:
-  ///   - first: What was read already.
-  ///   - read: The next piece; empty: there is no more.
+  ///   - first: The bytes at the beginning that the caller has read.
+  ///   - read: Returns the next bytes, or an empty array at the end.
   package init(first: [UInt8] = [], read: @escaping () throws -> [UInt8]) {
     buffer = first
     self.read = read
   }
 
-  /// The next entry; `nil`: there is none.
+  /// Returns the next entry, or `nil` after the last one.
+  ///
+  /// - Throws: ``DynamicObjectError`` if the item is not an entry; the errors of `read`.
   package mutating func next() throws -> ExportedEntry? {
     consumed += position - counted
     counted = position
-    // Not for every item: what is left has to be moved.
+    // Only every 64 KiB, because it moves the rest of the buffer.
     if position > 1 << 16 {
       buffer.removeFirst(position)
       (position, counted) = (0, 0)
@@ -90,7 +95,7 @@ package struct CBOREntryReader {
     if try !has(1) { return nil }
     number += 1
     guard try byte() == CBOREntryWriter.start else {
-      throw flaw("This is no entry: an array of seven items has to begin here.")
+      throw flaw("The item is not an entry, which is an array of seven items.")
     }
     let namespace = try string(3)
     let tag = try number(0)
@@ -123,7 +128,7 @@ package struct CBOREntryReader {
   }
 
   private mutating func need(_ count: Int) throws {
-    guard try has(count) else { throw flaw("The file ends inside the entry; it is cut.") }
+    guard try has(count) else { throw flaw("The file ends inside the entry; it is truncated.") }
   }
 
   private mutating func byte() throws -> UInt8 {
@@ -135,7 +140,7 @@ package struct CBOREntryReader {
   private mutating func number(_ major: UInt8) throws -> UInt64 {
     let head = try byte()
     guard head >> 5 == major, head & 31 < 28 else {
-      throw flaw("An item of another kind stands where the entry needs its next one.")
+      throw flaw("The entry contains an item of another kind than its format.")
     }
     if head & 31 < 24 { return UInt64(head & 31) }
     let width = 1 << (Int(head & 31) - 24)

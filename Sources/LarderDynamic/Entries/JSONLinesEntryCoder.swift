@@ -7,20 +7,21 @@ package import LarderEngine
 
 // ENTRIES AS LINES OF JSON
 //
-// One object a line, fields in any order:
+// One object per line, fields in any order:
 //
-//     namespace   text; left out: the one without a name
-//     key         text: the key as `larder list` shows it
-//     keyType     "integer", "uuid", "bytes", "described"; left out: text
-//     keyTag, keyBase64   instead of the two, for keys the tool cannot form (composites)
-//     created     milliseconds since 1970; told, not read: an imported entry is new
-//     expires     milliseconds since 1970; left out: never
-//     codec       "cbor", "json", "plist", "bytes", "text", "integer", "double", "float", "boolean",
-//                 "uuid", "date", or a number; left out: text, or bytes with base64
-//     text        the stored bytes as a text: of texts, and of values that are stored as JSON
-//     base64      the stored bytes of anything else
+//     namespace   string; absent for the namespace without a name
+//     key         string: the key as `larder list` shows it
+//     keyType     "integer", "uuid", "bytes", "described"; absent for strings
+//     keyTag, keyBase64   instead of both, for keys that the tool cannot form (composites)
+//     created     milliseconds since 1970; ignored by the import, whose entries are new
+//     expires     milliseconds since 1970; absent if the entry does not expire
+//     codec       "cbor", "json", "plist", "bytes", "text", "integer", "double", "float",
+//                 "boolean", "uuid", "date", or a number; absent for text, and for bytes with
+//                 base64
+//     text        the stored bytes as a string: of strings, and of values that are stored as JSON
+//     base64      the stored bytes of other values
 
-/// Writes and reads entries as lines of JSON.
+/// A writer and parser of entries as lines of JSON.
 package enum JSONLinesEntryCoder {
   private static let codecs: [(name: String, codec: CodecIdentifier)] = [
     ("cbor", .cbor), ("json", .json), ("plist", .propertyList), ("bytes", .plainBytes),
@@ -31,7 +32,7 @@ package enum JSONLinesEntryCoder {
 
   // MARK: Writing
 
-  /// Appends an entry's line, with its end.
+  /// Appends the line of an entry, including its end.
   package static func append(_ entry: borrowing ExportedEntry, to output: inout [UInt8]) {
     output += Array("{".utf8)
     if !entry.namespace.isEmpty {
@@ -60,7 +61,7 @@ package enum JSONLinesEntryCoder {
   }
 
   private static func isText(_ bytes: [UInt8]) -> Bool {
-    // Nearly all are ASCII.
+    // Most strings are ASCII.
     if bytes.allSatisfy({ $0 < 0x80 }) { return true }
     return String(validating: bytes, as: UTF8.self) != nil
   }
@@ -103,7 +104,9 @@ package enum JSONLinesEntryCoder {
 
   // MARK: Reading
 
-  /// Reads a line.
+  /// Returns the entry of a line.
+  ///
+  /// - Throws: ``JSONParseError`` with the column of the error.
   package static func entry(_ line: ArraySlice<UInt8>) throws(JSONParseError) -> ExportedEntry {
     var fields = try JSONLinesEntryParser(line)
     return try fields.entry { name in codecs.first { $0.name == name }?.codec.rawValue }

@@ -5,7 +5,7 @@
 internal import LarderCoding
 internal import LarderEngine
 
-/// The fields of an entry's line, as they are found.
+/// The fields of the line of an entry.
 struct JSONLinesEntryParser {
   private var namespace = ""
   private var key: [UInt8]?
@@ -44,11 +44,11 @@ struct JSONLinesEntryParser {
     try scanner.begin()
     while let name = try scanner.nextName() {
       guard let field = Field(rawValue: name) else {
-        throw scanner.flaw("There is no field \"\(name)\" of an entry.")
+        throw scanner.flaw("\"\(name)\" is not a field of an entry.")
       }
-      // The first or the last: programs differ in what they believe.
+      // Programs differ in whether the first or the last one applies.
       guard found & field.bit == 0 else {
-        throw scanner.flaw("The field \"\(name)\" is there twice.")
+        throw scanner.flaw("The field \"\(name)\" occurs twice.")
       }
       found |= field.bit
       switch field {
@@ -77,14 +77,15 @@ struct JSONLinesEntryParser {
     let place: EncodedKey
     if keyTag != nil || keyBytes != nil {
       guard let keyTag, let keyBytes, key == nil, keyType == nil else {
-        throw flaw("\"keyTag\" and \"keyBase64\" stand together, instead of \"key\".")
+        throw flaw(
+          "\"keyTag\" and \"keyBase64\" must both be present, without \"key\" and \"keyType\".")
       }
       place = EncodedKey(tag: keyTag, bytes: keyBytes)
     } else if let key {
       if let keyType, keyType != "text" {
         guard let type = KeyTextFormat(rawValue: keyType),
           let encoded = try? type.encode(String(decoding: key, as: UTF8.self))
-        else { throw flaw("The key is no \(keyType).") }
+        else { throw flaw("The key is not a valid \(keyType).") }
         place = EncodedKey(tag: encoded.tag.rawValue, bytes: encoded.bytes)
       } else {
         place = EncodedKey(tag: KeyTag.text.rawValue, bytes: key)
@@ -93,7 +94,7 @@ struct JSONLinesEntryParser {
       throw flaw("The field \"key\" is missing.")
     }
     guard let payload = text ?? bytes, text == nil || bytes == nil else {
-      throw flaw("One of the fields \"text\" and \"base64\" has to be there.")
+      throw flaw("The line needs either \"text\" or \"base64\".")
     }
     var number =
       text == nil ? CodecIdentifier.plainBytes.rawValue : CodecIdentifier.plainText.rawValue
@@ -109,7 +110,7 @@ struct JSONLinesEntryParser {
   }
 }
 
-/// Scans an object of texts and integers.
+/// A scanner of an object of strings and integers.
 struct FlatScanner {
   private let bytes: ArraySlice<UInt8>
   private var position: Int
@@ -136,24 +137,26 @@ struct FlatScanner {
   }
 
   mutating func begin() throws(JSONParseError) {
-    guard take(UInt8(ascii: "{")) else { throw flaw("The line has to be a JSON object.") }
+    guard take(UInt8(ascii: "{")) else { throw flaw("The line is not a JSON object.") }
   }
 
-  /// The name of the next field; `nil`: there is none.
+  /// Returns the name of the next field, or `nil` after the last one.
   mutating func nextName() throws(JSONParseError) -> String? {
     if take(UInt8(ascii: "}")) { return nil }
     if !isFirst, !take(UInt8(ascii: ",")) {
-      throw flaw("The object needs a , or a } here; the line may be cut.")
+      throw flaw("The object needs a comma or a closing brace here; the line may be truncated.")
     }
     isFirst = false
     let name = String(decoding: try text(), as: UTF8.self)
-    guard take(UInt8(ascii: ":")) else { throw flaw("A : is missing behind the name of a field.") }
+    guard take(UInt8(ascii: ":")) else {
+      throw flaw("A colon is missing after the name of a field.")
+    }
     return name
   }
 
   mutating func end() throws(JSONParseError) {
     skipSpace()
-    guard position == bytes.endIndex else { throw flaw("Something stands behind the object.") }
+    guard position == bytes.endIndex else { throw flaw("The line continues after the object.") }
   }
 
   var isAtText: Bool {
@@ -162,13 +165,13 @@ struct FlatScanner {
     return copy.position < bytes.endIndex && bytes[copy.position] == UInt8(ascii: "\"")
   }
 
-  /// A text, as UTF-8.
+  /// Returns the UTF-8 bytes of a string.
   mutating func text() throws(JSONParseError) -> [UInt8] {
     let slice = try rawText()
     if slice.allSatisfy({ $0 != UInt8(ascii: "\\") && $0 >= 0x20 && $0 < 0x80 }) {
       return Array(slice)
     }
-    // What is rare is read by the reader that knows all of it.
+    // The complete parser handles the rare strings with escapes.
     let quote: [UInt8] = [UInt8(ascii: "\"")]
     do {
       guard case .text(let text) = try JSONReader.value(quote + slice + quote) else { return [] }
@@ -179,14 +182,14 @@ struct FlatScanner {
   }
 
   mutating func base64() throws(JSONParseError) -> [UInt8] {
-    guard let bytes = Base64.bytes(try rawText()) else { throw flaw("This is no base64.") }
+    guard let bytes = Base64.bytes(try rawText()) else { throw flaw("The string is not base64.") }
     return bytes
   }
 
-  /// What stands between the quotes.
+  /// Returns the bytes between the quotes.
   private mutating func rawText() throws(JSONParseError) -> ArraySlice<UInt8> {
     guard take(UInt8(ascii: "\"")) else {
-      throw flaw("A text is missing here; the line may be cut.")
+      throw flaw("A string is missing here; the line may be truncated.")
     }
     let start = position
     while position < bytes.endIndex {
@@ -198,10 +201,10 @@ struct FlatScanner {
       position += byte == UInt8(ascii: "\\") ? 2 : 1
     }
     position = start
-    throw flaw("The text that begins here has no end; the line is cut.")
+    throw flaw("The string that begins here has no end; the line is truncated.")
   }
 
-  /// An integer from zero to `limit`; `nil`: null.
+  /// Returns an integer from zero to `limit`, or `nil` for null.
   mutating func integer<T: FixedWidthInteger>(upTo limit: T) throws(JSONParseError) -> T? {
     skipSpace()
     let start = position
@@ -213,7 +216,7 @@ struct FlatScanner {
     return number
   }
 
-  /// An integer; `nil`: null.
+  /// Returns an integer, or `nil` for null.
   mutating func integer() throws(JSONParseError) -> Int64? {
     skipSpace()
     let start = position
@@ -228,7 +231,7 @@ struct FlatScanner {
     if word == "null" { return nil }
     guard let number = Int64(word) else {
       position = start
-      throw flaw("An integer is missing here; the line may be cut.")
+      throw flaw("An integer is missing here; the line may be truncated.")
     }
     return number
   }

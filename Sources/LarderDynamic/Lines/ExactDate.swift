@@ -5,15 +5,15 @@
 internal import Foundation
 internal import LarderCoding
 
-// A `Date` is a number of seconds since 2001 in binary. The decimal number with the fewest digits that
-// says which one it is stays that when the whole seconds between 1970 and 2001 are added in decimal, so
-// seconds since 1970 can say it as well.
+// A `Date` is a binary number of seconds since 2001. The shortest decimal number that identifies it
+// still identifies it after the whole seconds between 1970 and 2001 are added in decimal. So
+// decimal seconds since 1970 identify every date.
 
-/// Dates as decimal seconds since 1970, exactly.
+/// The exact conversion between dates and decimal seconds since 1970.
 enum ExactDate {
   private static let offset = Decimal(Int(Date.timeIntervalBetween1970AndReferenceDate))
 
-  /// The digits of a stored date; `nil`: they would not bring it back.
+  /// Returns the digits of a stored date, or `nil` if they do not convert back to the same bytes.
   static func digits(_ value: CBORValue) -> String? {
     let encoded = value.encoded
     guard let date = try? CBORDecoder().decode(Date.self, from: encoded) else { return nil }
@@ -25,7 +25,7 @@ enum ExactDate {
     return stored(digits)?.encoded == encoded ? digits : nil
   }
 
-  /// The date that digits say, as a program stores it.
+  /// Returns the date of decimal seconds since 1970 in the form that a program stores.
   static func stored(_ digits: String) -> CBORValue? {
     guard let decimal = Decimal(string: digits),
       let seconds = Double((decimal - offset).description)
@@ -33,12 +33,12 @@ enum ExactDate {
     return stored(seconds)
   }
 
-  /// A date in seconds since 1970.
+  /// Returns the stored form of a date in seconds since 1970.
   static func stored(seconds: Double) -> CBORValue? {
     stored(Date(timeIntervalSince1970: seconds))
   }
 
-  /// A date in seconds since 2001.
+  /// Returns the stored form of a date in seconds since 2001.
   static func stored(_ seconds: Double) -> CBORValue? {
     stored(Date(timeIntervalSinceReferenceDate: seconds))
   }

@@ -4,32 +4,36 @@
 
 package import LarderCoding
 
-/// What is wrong with a line of JSON, and where.
+/// A parse error of a line of JSON, with its column.
 package struct JSONParseError: Error, Sendable, Hashable {
-  /// In bytes, from 1.
+  /// The column of the error in bytes, from 1.
   package let column: Int
+  /// A description of the error.
   package let message: String
 }
 
-/// Reads one JSON value (RFC 8259), with the forms of `LosslessJSONWriter.swift`.
+/// A parser of one JSON value (RFC 8259), with the forms of `LosslessJSONWriter.swift`.
 package struct JSONReader {
   private let bytes: [UInt8]
   private var position = 0
 
-  /// Objects and arrays inside each other; less deep than stored values may be.
+  /// The maximum nesting of objects and arrays, less than the limit of stored values.
   static let maximumDepth = 100
 
   private init(_ bytes: [UInt8]) { self.bytes = bytes }
 
+  /// Returns the value of a JSON text.
+  ///
+  /// - Throws: ``JSONParseError`` with the column of the error.
   package static func value(_ bytes: [UInt8]) throws(JSONParseError) -> CBORValue {
     guard String(validating: bytes, as: UTF8.self) != nil else {
-      throw JSONParseError(column: 1, message: "This is not UTF-8.")
+      throw JSONParseError(column: 1, message: "The line is not UTF-8.")
     }
     var reader = JSONReader(bytes)
     let value = try reader.value(depth: 0)
     reader.skipSpace()
     guard reader.position == bytes.count else {
-      throw reader.flaw("Something stands behind the value.")
+      throw reader.flaw("The line continues after the value.")
     }
     return value
   }
@@ -52,7 +56,7 @@ package struct JSONReader {
 
   private mutating func value(depth: Int) throws(JSONParseError) -> CBORValue {
     skipSpace()
-    guard let first = current else { throw flaw("A value is missing; the line is cut.") }
+    guard let first = current else { throw flaw("A value is missing; the line is truncated.") }
     switch first {
     case UInt8(ascii: "{"), UInt8(ascii: "["):
       guard depth < Self.maximumDepth else {
@@ -84,7 +88,7 @@ package struct JSONReader {
       values.append(try value(depth: depth))
       skipSpace()
     } while take(",")
-    guard take("]") else { throw flaw("The array needs a , or a ] here.") }
+    guard take("]") else { throw flaw("The array needs a comma or a closing bracket here.") }
     return .array(values)
   }
 
@@ -100,27 +104,27 @@ package struct JSONReader {
       guard current == UInt8(ascii: "\"") else { throw flaw("The name of a field is missing.") }
       let name = try string()
       guard names.insert(Array(name.utf8)).inserted else {
-        throw flaw("The field \"\(name)\" is there twice.")
+        throw flaw("The field \"\(name)\" occurs twice.")
       }
       skipSpace()
-      guard take(":") else { throw flaw("A : is missing behind the name of a field.") }
+      guard take(":") else { throw flaw("A colon is missing after the name of a field.") }
       skipSpace()
       if name == "$date", pairs.isEmpty, let exact = try exactDate() { return exact }
       pairs.append(CBORValue.Pair(.text(name), try value(depth: depth)))
       skipSpace()
     } while take(",")
-    guard take("}") else { throw flaw("The object needs a , or a } here.") }
+    guard take("}") else { throw flaw("The object needs a comma or a closing brace here.") }
     if pairs.count == 1, case .text(let name) = pairs[0].key, name.hasPrefix("$") {
       guard let special = Self.special(name, pairs[0].value) else {
         position = start
-        throw flaw("\(name) is not one of $date, $uuid, $bytes and $cbor with a value of its kind.")
+        throw flaw("\(name) is not $date, $uuid, $bytes or $cbor with a value of its kind.")
       }
       return special
     }
     return .map(pairs)
   }
 
-  /// A number behind `$date`, by its digits.
+  /// Parses the number of `$date` by its digits.
   private mutating func exactDate() throws(JSONParseError) -> CBORValue? {
     let start = position
     guard let first = current, first == UInt8(ascii: "-") || (48...57).contains(first) else {
@@ -130,7 +134,7 @@ package struct JSONReader {
     let digits = String(decoding: bytes[start..<position], as: UTF8.self)
     skipSpace()
     guard let date = ExactDate.stored(digits), take("}") else {
-      throw flaw("This is no date; write seconds since 1970, and nothing else beside them.")
+      throw flaw("$date needs the seconds since 1970 and no other field.")
     }
     return date
   }
@@ -160,12 +164,12 @@ package struct JSONReader {
     let leading = current
     let whole = digits()
     guard whole == 1 || whole > 1 && leading != UInt8(ascii: "0") else {
-      throw flaw("This is not a number of JSON.")
+      throw flaw("This is not a JSON number.")
     }
     var isReal = false
     if take(".") {
       isReal = true
-      guard digits() > 0 else { throw flaw("A digit is missing behind the point.") }
+      guard digits() > 0 else { throw flaw("A digit is missing after the point.") }
     }
     if take("e") || take("E") {
       isReal = true
@@ -194,17 +198,19 @@ package struct JSONReader {
       position += 1
       switch byte {
       case UInt8(ascii: "\""): return String(decoding: content, as: UTF8.self)
-      case 0..<0x20: throw flaw("A control character has to be escaped in a text.")
+      case 0..<0x20: throw flaw("A control character in a string must be escaped.")
       case UInt8(ascii: "\\"): content += Array(String(try escape()).utf8)
       default: content.append(byte)
       }
     }
     position = start
-    throw flaw("The text that begins here has no end; the line is cut.")
+    throw flaw("The string that begins here has no end; the line is truncated.")
   }
 
   private mutating func escape() throws(JSONParseError) -> Character {
-    guard let byte = current else { throw flaw("The text ends in an escape; the line is cut.") }
+    guard let byte = current else {
+      throw flaw("The string ends in an escape; the line is truncated.")
+    }
     position += 1
     switch byte {
     case UInt8(ascii: "n"): return "\n"
@@ -217,7 +223,7 @@ package struct JSONReader {
     case UInt8(ascii: "u"):
       let first = try unit()
       if let scalar = Unicode.Scalar(first) { return Character(scalar) }
-      // One half of a pair: the other has to follow.
+      // The first half of a surrogate pair; the other must follow.
       if first < 0xDC00, take("\\"), take("u") {
         let second = try unit()
         if (0xDC00...0xDFFF).contains(second) {
@@ -225,8 +231,8 @@ package struct JSONReader {
             Unicode.Scalar(0x10000 + ((first - 0xD800) << 10) + (second - 0xDC00))!)
         }
       }
-      throw flaw("Half of a surrogate pair is no character.")
-    default: throw flaw("This escape is not JSON's.")
+      throw flaw("Half of a surrogate pair is not a character.")
+    default: throw flaw("This is not an escape of JSON.")
     }
   }
 
@@ -235,7 +241,7 @@ package struct JSONReader {
     let text = String(decoding: digits, as: UTF8.self)
     guard digits.count == 4, text.allSatisfy({ $0.isASCII && $0.isHexDigit }),
       let unit = UInt32(text, radix: 16)
-    else { throw flaw("Four hexadecimal digits are missing behind \\u.") }
+    else { throw flaw("Four hexadecimal digits are missing after \\u.") }
     position += 4
     return unit
   }

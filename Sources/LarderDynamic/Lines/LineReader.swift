@@ -2,26 +2,28 @@
 // Copyright 2026 the Larder authors. Licensed under Apache-2.0.
 // SPDX-License-Identifier: Apache-2.0
 
-/// Cuts what is read in pieces into lines.
+/// A reader of the lines of a stream of bytes.
 package struct LineReader {
   private let read: () throws -> [UInt8]
   private var buffer: [UInt8] = []
   private var start = 0
   private var isAtEnd = false
-  /// The number of the line given last, from 1.
+  /// The number of the last returned line, from 1.
   package private(set) var number = 0
-  /// Bytes given so far, with the ends of lines.
+  /// The number of bytes returned so far, including the ends of lines.
   package private(set) var position = 0
 
-  /// A longer line is no object: the store holds none of that size.
+  /// The maximum length of a line in bytes. A store cannot contain a larger object.
   package static let maximumLength = 1 << 30
 
-  /// - Parameter read: The next piece; empty: there is no more.
+  /// Creates a reader.
+  ///
+  /// - Parameter read: Returns the next bytes, or an empty array at the end.
   package init(read: @escaping () throws -> [UInt8]) { self.read = read }
 
-  /// The next line, without its end; `nil`: there is none.
+  /// Returns the next line without its end, or `nil` after the last line.
   ///
-  /// - Throws: ``DynamicObjectError`` for a line beyond the limit; what `read` throws.
+  /// - Throws: ``DynamicObjectError`` if the line is longer than the limit; the errors of `read`.
   package mutating func next() throws -> ArraySlice<UInt8>? {
     var searched = start
     while true {

@@ -4,22 +4,23 @@
 
 package import LarderCoding
 
-// JSON LINES WITHOUT LOSS
+// LOSSLESS JSON LINES
 //
-// JSON has fewer kinds of values than are stored. What it has is written plainly; what it has not, as
-// an object with one field whose name begins with a dollar:
+// JSON has fewer kinds of values than CBOR. A value of another kind is written as an object with
+// one field whose name begins with a dollar:
 //
-//     {"$date": 1700000000.25}   seconds since 1970, with as many digits as say exactly which date
+//     {"$date": 1700000000.25}   seconds since 1970, with the digits that identify the date exactly
 //     {"$uuid": "…"}             a UUID
 //     {"$bytes": "…"}            a byte string, in base64
-//     {"$cbor": "…"}             any other item (decimals, tags, not-a-number, a map with a key
-//                                that is no text or begins with a dollar), as its CBOR bytes in base64
+//     {"$cbor": "…"}             any other item (decimals, tags, NaN, a map with a key that is not
+//                                a string or begins with a dollar), as its CBOR bytes in base64
 //
-// A number with a point or an exponent is a floating-point number, another one an integer, in both
-// directions. So what was exported and imported again is the same bytes.
+// A number with a point or an exponent is a floating-point number, any other number an integer, in
+// both directions. So an export followed by an import gives the same bytes.
 
-/// A value as one line of JSON that says all of it.
+/// A writer of lossless JSON lines.
 package enum LosslessJSONWriter {
+  /// Returns a value as one line of JSON, without its end.
   package static func text(_ value: CBORValue) -> String {
     var text = ""
     write(value, to: &text)

@@ -5,37 +5,43 @@
 package import LarderCoding
 package import LarderEngine
 
-/// The rows of the SQLite file of `PersistentCacheKit`, as entries.
+/// The SQLite file of `PersistentCacheKit`.
 ///
-/// Its table is `cache_storage (key TEXT PRIMARY KEY NOT NULL, data BLOB, createdAt INTEGER)`. A key is
-/// the namespace and the description of the cache's key, with nothing in between; the data is a binary
-/// property list of a dictionary with `value` and perhaps `expiration`, or nothing where a value was
-/// removed.
+/// Its table is `cache_storage (key TEXT PRIMARY KEY NOT NULL, data BLOB, createdAt INTEGER)`. A
+/// key is the concatenation of the namespace and the description of the cache's key. The data is a
+/// binary property list of a dictionary with `value` and an optional `expiration`, or null for a
+/// removed value.
 package struct PersistentCacheKitFile {
-  /// What became of the rows.
+  /// The numbers of rows by outcome.
   package struct Tally: Sendable {
-    /// Given as entries.
+    /// Rows that became entries.
     package var taken = 0
-    /// Removed values, which the file keeps as rows without data.
+    /// Rows without data, which are removed values.
     package var removed = 0
-    /// Keys of other namespaces, or that are no key of the type.
+    /// Rows with a key of another namespace or of another type.
     package var others = 0
-    /// Data that is no item.
+    /// Rows whose data is not an item.
     package var unreadable = 0
   }
 
   private let table: SQLiteTable
 
-  /// - Throws: ``DynamicObjectError``.
+  /// Opens a file.
+  ///
+  /// - Parameter file: The bytes of the file.
+  /// - Throws: ``DynamicObjectError`` if the file is damaged or has no such table.
   package init(_ file: [UInt8]) throws(DynamicObjectError) {
     table = try SQLiteTable("cache_storage", in: file)
   }
 
-  /// Gives each value that was not removed.
+  /// Calls `body` with each value that was not removed.
   ///
   /// - Parameters:
-  ///   - namespace: Only keys that begin with it, which are given without it.
-  ///   - type: What keys are; those that are not of the type are left out.
+  ///   - namespace: The prefix of the keys, which is removed from them. Other keys are omitted.
+  ///   - type: The type of the keys. Keys of another type are omitted.
+  ///   - body: Receives an entry.
+  /// - Returns: The numbers of rows by outcome.
+  /// - Throws: ``DynamicObjectError`` if the file is damaged; the errors of `body`.
   package func entries(
     namespace: String, type: KeyTextFormat, _ body: (ExportedEntry) throws -> Void
   ) throws -> Tally {

@@ -4,22 +4,22 @@
 
 internal import LarderEngine
 
-// A BINARY PROPERTY LIST, REWRITTEN
+// THE CONVERSION OF A BINARY PROPERTY LIST
 //
 // An item is a dictionary of its value and its expiration; the property-list codec stores a value
-// alone in an array. Decoding and encoding again would lose what no type of ours tells apart (a
-// 32-bit number, say), so an array that refers to the value is put behind the objects, and the list
-// begins there. Big-endian:
+// as the only element of an array. Decoding and encoding would lose differences that no Swift type
+// expresses (for example a 32-bit number). So the conversion appends an array that refers to the
+// value to the objects, and makes it the top object. Big-endian:
 //
-//      0  "bplist00", then the objects, then where each begins, then 32 bytes:
+//      0  "bplist00", then the objects, then their offsets, then 32 bytes:
 //      6  bytes of an offset   7  bytes of a reference   8  objects u64
-//     16  the first object u64                          24  where the offsets begin u64
+//     16  the top object u64                            24  the offset of the offsets u64
 
-/// An item of PersistentCacheKit, taken apart. Bytes are untrusted.
+/// A parsed item of PersistentCacheKit. Its bytes are untrusted.
 struct PersistentCacheKitItem {
-  /// The value alone in an array, as a property list.
+  /// The property list of an array with the value.
   let payload: [UInt8]
-  /// Milliseconds since 1970; `ExportedEntry.never`.
+  /// The expiration time in milliseconds since 1970, or `ExportedEntry.never`.
   let expires: Int64
 
   init?(_ bytes: [UInt8]) {
@@ -59,7 +59,7 @@ struct PersistentCacheKitItem {
       (self.count, self.top, self.table) = (count, top, table)
     }
 
-    /// A number among the objects or the offsets.
+    /// Returns a number in the objects or the offsets, or `nil` outside of them.
     func number(at place: Int, _ width: Int) -> Int? {
       guard place >= 0, width <= 8, place <= bytes.count - width else { return nil }
       return Int(exactly: bytes[place..<place + width].reduce(UInt64(0)) { $0 << 8 | UInt64($1) })
@@ -72,7 +72,7 @@ struct PersistentCacheKitItem {
       return place
     }
 
-    /// The references of a dictionary by those of its keys that are plain texts.
+    /// Returns the references of a dictionary, by those of its keys that are ASCII strings.
     func dictionary(at object: Int) -> [String: Int]? {
       guard let place = offset(of: object), bytes[place] >> 4 == 0xD else { return nil }
       // An item has two entries at most; more than fourteen are something else.
@@ -96,7 +96,7 @@ struct PersistentCacheKitItem {
         return nil
       }
       let bits = bytes[(place + 1)..<(place + 9)].reduce(UInt64(0)) { $0 << 8 | UInt64($1) }
-      // Of 2001, to the seconds of 1970.
+      // The file has seconds since 2001.
       let milliseconds = (Double(bitPattern: bits) + 978_307_200) * 1000
       guard !milliseconds.isNaN else { return nil }
       return milliseconds < 9e15 ? Int64(max(milliseconds, 0).rounded()) : ExportedEntry.never

@@ -2,24 +2,26 @@
 // Copyright 2026 the Larder authors. Licensed under Apache-2.0.
 // SPDX-License-Identifier: Apache-2.0
 
-// AN SQLITE FILE, READ WITHOUT SQLITE
+// A READER OF SQLITE FILES
 //
-// What PersistentCacheKit leaves behind is one table in a file of a format that is published and will
-// not change. Reading it takes less than depending on a library would. By offset, big-endian:
+// PersistentCacheKit stores one table in a file of a published, stable format. Reading it needs
+// less code than a dependency on a library. By offset, big-endian:
 //
 //      0  "SQLite format 3" and a zero byte
 //     16  page size     u16, 1: 65,536
-//     18  journal mode  u8, 2: a write-ahead log beside
-//     20  bytes at the end of each page that are not used
+//     18  journal mode  u8, 2: the database has a write-ahead log in another file
+//     20  the number of unused bytes at the end of each page
 //     56  text encoding u32, 0 or 1: UTF-8
 //
-// A page of a table begins with its kind (13 leaf, 5 interior), at 3 the number of its cells, at 8 (12)
-// their offsets. An interior cell is a page number and a key; the last child stands at 8. A leaf's cell
-// is the length of its record, the row's number, as much of the record as fits, and the first of a
-// chain of pages with the rest. A record is the length of its header, a type per column, the values.
-// Page 1 has the file's header before its own, and is the table of tables.
+// A page of a table begins with its kind (13 leaf, 5 interior); at 3 is the number of its cells, at
+// 8 (interior: 12) their offsets. An interior cell is a page number and a key; the last child is at
+// 8. A cell of a leaf is the length of its record, the row's number, the part of the record that
+// fits, and the first page of a chain with the rest. A record is the length of its header, a type
+// per column, the values. Page 1 has the file's header before the page header, and is the root of
+// the table of tables.
 
-/// A table of an SQLite file, for imports. Bytes are untrusted: whatever they are, it ends or throws.
+/// A table of an SQLite file, for imports. The bytes are untrusted: reading ends or throws for all
+/// contents.
 package struct SQLiteTable {
   /// A value of a row.
   package enum Value: Equatable {
@@ -30,6 +32,7 @@ package struct SQLiteTable {
     case blob([UInt8])
   }
 
+  /// The first bytes of every SQLite file.
   package static let magic = Array("SQLite format 3\u{0}".utf8)
 
   private let file: [UInt8]
@@ -39,10 +42,13 @@ package struct SQLiteTable {
 
   /// Finds a table in the bytes of a file.
   ///
-  /// - Throws: ``DynamicObjectError``.
+  /// - Parameters:
+  ///   - name: The name of the table.
+  ///   - file: The bytes of the file.
+  /// - Throws: ``DynamicObjectError`` if the file is damaged or has no such table.
   package init(_ name: String, in file: [UInt8]) throws(DynamicObjectError) {
     guard file.count >= 100, file.starts(with: Self.magic) else {
-      throw Self.damaged("it is no SQLite file")
+      throw Self.damaged("it is not an SQLite file")
     }
     let size = Int(file[16]) << 8 | Int(file[17])
     pageSize = size == 1 ? 65536 : size
@@ -63,12 +69,14 @@ package struct SQLiteTable {
       }
     }
     guard let found else {
-      throw DynamicObjectError(.invalidLine, "It has no table \(name).")
+      throw DynamicObjectError(.invalidLine, "The file has no table \(name).")
     }
     root = found
   }
 
-  /// Calls a closure with each row's columns.
+  /// Calls `body` with the columns of each row.
+  ///
+  /// - Throws: ``DynamicObjectError`` if the file is damaged; the errors of `body`.
   package func forEach(
     _ body: ([Value]) throws(DynamicObjectError) -> Void
   ) throws(DynamicObjectError) {
@@ -77,7 +85,7 @@ package struct SQLiteTable {
 
   private static func damaged(_ detail: String) -> DynamicObjectError {
     DynamicObjectError(
-      .invalidLine, "The file is damaged, or of a form that is not read: \(detail).")
+      .invalidLine, "The file is damaged or has an unsupported format: \(detail).")
   }
 
   // MARK: The tree
@@ -86,17 +94,18 @@ package struct SQLiteTable {
     _ file: [UInt8], _ pageSize: Int, _ usable: Int, root: Int,
     _ body: ([Value]) throws(DynamicObjectError) -> Void
   ) throws(DynamicObjectError) {
-    // Each page once: a cycle is damage, and not an endless walk.
+    // Each page is visited once: a cycle is damage, and must not cause an endless loop.
     var seen: Set<Int> = []
     var waiting = [root]
     while let number = waiting.popLast() {
       let page = try SQLitePage(file, pageSize, usable, number)
-      guard seen.insert(number).inserted else { throw damaged("page \(number) comes twice") }
+      guard seen.insert(number).inserted else { throw damaged("page \(number) is used twice") }
       let start = number == 1 ? 100 : 0
       let count = Int(try page.integer(at: start + 3, 2))
       switch try page.integer(at: start, 1) {
       case 5:
-        // The last first: they are taken from the end, so rows come in their order.
+        // In reverse, because pages are taken from the end, so that rows are visited in their
+        // order.
         waiting.append(Int(try page.integer(at: start + 8, 4)))
         for index in (0..<count).reversed() {
           let cell = Int(try page.integer(at: start + 12 + 2 * index, 2))
@@ -170,7 +179,7 @@ package struct SQLiteTable {
       _ file: [UInt8], _ pageSize: Int, _ usable: Int, _ number: Int
     ) throws(DynamicObjectError) {
       guard number >= 1, number <= file.count / pageSize else {
-        throw damaged("page \(number) is not there")
+        throw damaged("page \(number) does not exist")
       }
       self.file = file
       self.pageSize = pageSize
@@ -180,13 +189,13 @@ package struct SQLiteTable {
 
     func integer(at offset: Int, _ width: Int) throws(DynamicObjectError) -> UInt64 {
       guard offset >= 0, offset + width <= pageSize else {
-        throw damaged("something lies outside of its page")
+        throw damaged("a field is outside of its page")
       }
       let start = range.lowerBound + offset
       return file[start..<start + width].reduce(0) { $0 << 8 | UInt64($1) }
     }
 
-    /// A number of one to nine bytes.
+    /// Returns a number of one to nine bytes, and advances the position.
     static func variable(
       _ bytes: some RandomAccessCollection<UInt8>, _ position: inout Int
     ) throws(DynamicObjectError) -> UInt64 {
@@ -202,16 +211,16 @@ package struct SQLiteTable {
       return result
     }
 
-    /// The record of a leaf's cell, with what stands on further pages.
+    /// Returns the record of a leaf's cell, including its part on further pages.
     func record(at cell: Int, seen: inout Set<Int>) throws(DynamicObjectError) -> [UInt8] {
       let page = file[range]
       var position = cell
-      guard cell >= 0, cell < usable else { throw damaged("a cell lies outside of its page") }
+      guard cell >= 0, cell < usable else { throw damaged("a cell is outside of its page") }
       let length = try Self.variable(page, &position)
       _ = try Self.variable(page, &position)
       guard length <= UInt64(file.count) else { throw damaged("a record is longer than the file") }
       let size = Int(length)
-      // As much stands here as leaves the rest a whole number of pages, where that fits.
+      // The local part is chosen so that the rest fills complete pages, if that fits.
       var local = size
       if size > usable - 35 {
         let least = (usable - 12) * 32 / 255 - 23
@@ -225,7 +234,7 @@ package struct SQLiteTable {
       var next = Int(try integer(at: position + local, 4))
       while result.count < size {
         let overflow = try SQLitePage(file, pageSize, usable, next)
-        guard seen.insert(next).inserted else { throw damaged("page \(next) comes twice") }
+        guard seen.insert(next).inserted else { throw damaged("page \(next) is used twice") }
         let start = overflow.range.lowerBound + 4
         result += file[start..<start + min(usable - 4, size - result.count)]
         next = Int(try overflow.integer(at: 0, 4))
