@@ -99,11 +99,12 @@ struct ObjectImportTests {
 
   @Test(
     arguments: [
-      ("{\"id\": 3, \"text\": \"c", "cut"), ("[3]", "not an object"),
-      ("{\"id\": 3, \"text\": \"c\"", "needs a ,"),
-      ("{\"text\": \"c\"}", "id is missing"), ("{\"id\": \"x\", \"text\": \"c\"}", "id is not"),
-      ("{\"id\": 3, \"text\": 7}", "text is not"),
-      ("{\"id\": 3, \"txt\": \"c\"}", "no field \"txt\""),
+      ("{\"id\": 3, \"text\": \"c", "truncated"), ("[3]", "not an object"),
+      ("{\"id\": 3, \"text\": \"c\"", "needs a comma"),
+      ("{\"text\": \"c\"}", "id is missing"),
+      ("{\"id\": \"x\", \"text\": \"c\"}", "id does not have"),
+      ("{\"id\": 3, \"text\": 7}", "text does not have"),
+      ("{\"id\": 3, \"txt\": \"c\"}", "declare a field \"txt\""),
       ("{\"id\": 3, \"text\": \"a\"}", "unique index \"text\" (\"a\") as \"1\""),
       ("{\"id\": null, \"text\": \"c\"}", "id is null"), ("\u{FFFD}", "not JSON"),
     ])

@@ -5,14 +5,14 @@
 internal import LarderCoding
 internal import LarderEngine
 
-// FIELDS AS THEY WERE DECLARED
+// DECLARED FIELDS
 //
-// The catalog knows the fields of most types and what they are ("year: integer", "owner: text?"), as
-// programs wrote them (`ObservedSchema.swift` of LarderObjects); the list is empty if the names of the
-// fields are data. JSON knows fewer
-// kinds, so what a line says is read by the field it stands in: a whole number becomes a floating-point
-// number, a text a date, a UUID or bytes. What does not fit is refused, and so is a field that is not
-// declared: the program would drop it.
+// The catalog contains the fields of most types and their kinds ("year: integer", "owner: text?"),
+// as programs wrote them (`ObservedSchema.swift` of LarderObjects); the list is empty if the names
+// of the fields are data. JSON has fewer kinds, so the kind of the field decides how a value of a
+// line is read: a whole number becomes a floating-point number, a string a date, a UUID or bytes. A
+// value of another kind is rejected, and so is an undeclared field, because the program would drop
+// it.
 
 /// The declared fields of a type.
 struct DeclaredFields: Sendable {
@@ -24,11 +24,11 @@ struct DeclaredFields: Sendable {
     fields = RecordedFields(schema).fields
   }
 
-  /// What a field is: "text", "integer", …; `nil`: there is none.
+  /// Returns the kind of a field ("text", "integer", …), or `nil` if the field is not declared.
   func kind(of name: String) -> String? { fields[name]?.kind }
 
-  /// Whether an indexed property can be stored in no other field than the one of its name, because there
-  /// is no other of its kind.
+  /// Returns whether an indexed property must be stored in the field of its name, because no other
+  /// field has its kind.
   func isOnly(_ field: IndexRule.Field, of rule: IndexRule) -> Bool {
     let kind = rule.isMultiple ? "array" : field.kind.fieldKind
     let candidates = fields.filter { $0.value.kind == kind || $0.value.kind == "value" }.map(\.key)
@@ -39,28 +39,30 @@ struct DeclaredFields: Sendable {
 
   struct Flaw: Error { let message: String }
 
-  /// An object with its values as the fields want them.
+  /// Returns an object with its values converted to the kinds of the fields.
+  ///
+  /// - Throws: `Flaw` if a field is missing, undeclared or has a value of another kind.
   func fitted(_ pairs: [CBORValue.Pair]) throws(Flaw) -> CBORValue {
     var result: [CBORValue.Pair] = []
     var missing = fields
     for pair in pairs {
       guard case .text(let name) = pair.key, let field = fields[name] else {
         throw Flaw(
-          message: "the program declares no field \(pair.key.jsonText()); it has "
+          message: "the program does not declare a field \(pair.key.jsonText()); it declares "
             + fields.keys.sorted().joined(separator: ", "))
       }
       missing[name] = nil
       if pair.value == .null, !field.isOptional, field.kind != "reference", field.kind != "value" {
-        throw Flaw(message: "\(name) is null, and the program wants it (\(field.kind))")
+        throw Flaw(message: "\(name) is null, and the program requires a value (\(field.kind))")
       }
       guard let value = Self.fitted(pair.value, field.kind) else {
-        throw Flaw(message: "\(name) is not what the program wants there (\(field.kind))")
+        throw Flaw(message: "\(name) does not have the declared kind (\(field.kind))")
       }
       result.append(CBORValue.Pair(pair.key, value))
     }
     for (name, field) in missing.sorted(by: { $0.key < $1.key })
     where !field.isOptional && field.kind != "reference" {
-      throw Flaw(message: "\(name) is missing, and the program wants it (\(field.kind))")
+      throw Flaw(message: "\(name) is missing, and the program requires it (\(field.kind))")
     }
     return .map(result)
   }
@@ -85,13 +87,14 @@ struct DeclaredFields: Sendable {
     case ("bytes", .text(let text)): return Base64.bytes(text).map { .bytes($0) }
     case ("bytes", .bytes), ("bytes", .array): return value
     case ("map", .map), ("array", .array), ("url", .text), ("url", .map): return value
-    // A dictionary whose keys are not texts is stored as an array, a plain enumeration as a map.
+    // A dictionary whose keys are not strings is stored as an array, a plain enumeration as a map.
     case ("map", .array), ("decimal", _), ("reference", _), ("value", _): return value
     default: return nil
     }
   }
 
-  /// The first reference to another object, which only the program can note.
+  /// Returns the first field with a reference to another object, for which only the program can
+  /// create index keys.
   func reference(in pairs: [CBORValue.Pair]) -> String? {
     for pair in pairs {
       guard case .text(let name) = pair.key, fields[name]?.kind == "reference" else { continue }

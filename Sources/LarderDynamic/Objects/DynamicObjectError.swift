@@ -2,38 +2,39 @@
 // Copyright 2026 the Larder authors. Licensed under Apache-2.0.
 // SPDX-License-Identifier: Apache-2.0
 
-/// What went wrong with objects whose Swift types are not known.
+/// An error of the dynamic access to objects.
 package struct DynamicObjectError: Error, Sendable, Hashable, CustomStringConvertible {
-  /// What kind of failure it was. Open: later versions may add codes.
+  /// The category of a failure. Later versions may add codes.
   package struct Code: RawRepresentable, Sendable, Hashable, CustomStringConvertible {
     package let rawValue: String
     package init(rawValue: String) { self.rawValue = rawValue }
     package var description: String { rawValue }
 
-    /// Nothing of such a name is stored.
+    /// No stored type has the name.
     package static let unknownType = Code(rawValue: "unknownType")
-    /// Several stored types end in this name.
+    /// Several stored types end with the name.
     package static let ambiguousType = Code(rawValue: "ambiguousType")
-    /// A migration gave the type another name.
+    /// A migration renamed the type.
     package static let movedType = Code(rawValue: "movedType")
-    /// Keys of an index can only be made by the program.
+    /// Only the program can compute the keys of an index.
     package static let foreignIndex = Code(rawValue: "foreignIndex")
-    /// Something else of the type can only be written by the program.
+    /// Only the program can write objects of the type, for another reason.
     package static let foreignType = Code(rawValue: "foreignType")
-    /// A line that is no object of the type.
+    /// A line is not an object of the type.
     package static let invalidLine = Code(rawValue: "invalidLine")
-    /// Another object has the same key of a unique index.
+    /// Another object has the same key in a unique index.
     package static let uniqueViolation = Code(rawValue: "uniqueViolation")
-    /// The type was declared anew while objects were written.
+    /// A program changed the declaration of the type during the import.
     package static let schemaChanged = Code(rawValue: "schemaChanged")
     /// The schema in the first line of a file cannot be read, or contradicts the stored type.
     package static let schemaMismatch = Code(rawValue: "schemaMismatch")
-    /// A page that seemed damaged, after part of the answer had been given.
+    /// A page seemed damaged after the caller had received part of the result.
     package static let interrupted = Code(rawValue: "interrupted")
   }
 
+  /// The category of the failure.
   package let code: Code
-  /// What happened and what to do about it.
+  /// A description of the failure with one remedy.
   package let message: String
   /// The line of the input, from 1.
   package let line: Int?

@@ -6,32 +6,43 @@ package import LarderCoding
 package import LarderEngine
 internal import LarderLMDB
 
-/// An object as it is stored, without its Swift type.
+/// A stored object without its Swift type.
 package struct DynamicObject: Sendable {
+  /// The sequence number.
   package let sequence: UInt64
   package let id: String
+  /// The schema version of the program that wrote the object.
   package let version: UInt32
+  /// The stored fields.
   package let value: CBORValue
 }
 
 /// The objects of a store, without their Swift types.
 package struct DynamicObjects: Sendable {
   package let store: SharedStore
-  /// What is skipped because it is damaged is told here.
+  /// Receives a description of each object that is omitted because it cannot be read.
   package let report: @Sendable (String) -> Void
 
+  /// Creates the dynamic access to a store.
+  ///
+  /// - Parameters:
+  ///   - store: The store.
+  ///   - report: Receives a description of each object that is omitted because it cannot be read.
   package init(_ store: SharedStore, report: @escaping @Sendable (String) -> Void = { _ in }) {
     self.store = store
     self.report = report
   }
 
-  /// A type, and what is counted about it.
+  /// A type and its counters.
   package struct Summary: Sendable {
     package let record: ObjectTypeRecord
     package let books: ObjectTypeCounters
   }
 
-  /// Every type of the store, in the order of the names, and its migrations, in one snapshot.
+  /// Returns the types of the store in the order of their names, and the unfinished migrations, in
+  /// one snapshot.
+  ///
+  /// - Throws: `StoreError` if the store cannot be read.
   package func summary() throws -> (types: [Summary], migrations: [MigrationSummary]) {
     try store.openCore("objects").withSnapshot("objects") { snapshot in
       let types = try ObjectReading.types(snapshot).sorted { $0.name < $1.name }.map { record in
@@ -47,19 +58,23 @@ package struct DynamicObjects: Sendable {
     }
   }
 
-  /// A migration, and the books of what it copies.
+  /// A migration and the counters of its source type.
   package struct MigrationSummary: Sendable {
     package let record: ObjectMigrationRecord
-    /// The name of the type that is copied, as long as it is.
+    /// The name of the source type, or `nil` if the type no longer exists.
     package let sourceName: String?
     package let source: ObjectTypeCounters
   }
 
   // MARK: Names
 
-  /// The type of a stored name, or of the only stored name that ends in this one behind a point.
+  /// Returns the type with a stored name, or with the only stored name that ends with a point and
+  /// this name.
   ///
-  /// - Throws: ``DynamicObjectError``.
+  /// - Parameter name: The name or its last part.
+  /// - Returns: The record of the type.
+  /// - Throws: ``DynamicObjectError`` if no type or several types have the name, or if a migration
+  ///   renamed the type.
   package func type(named name: String) throws -> ObjectTypeRecord {
     let all = try summary().types.map(\.record)
     if let exact = all.first(where: { $0.name == name }) { return try Self.unmoved(exact) }
@@ -69,16 +84,16 @@ package struct DynamicObjects: Sendable {
     if there.count > 1 {
       throw DynamicObjectError(
         .ambiguousType,
-        "Several types are called \(name). Write "
+        "Several types have the name \(name). Write "
           + there.map(\.name).joined(separator: " or ") + ".")
     }
     if let moved = ending.first { return try Self.unmoved(moved) }
     let known = all.filter { $0.movedTo == nil }.map(\.name)
     throw DynamicObjectError(
       .unknownType,
-      "No objects of a type \(name) are stored. "
+      "The store has no objects of a type \(name). "
         + (known.isEmpty
-          ? "No type is: programs create them with LarderObjects."
+          ? "It has no types: programs create them with LarderObjects."
           : "There are " + known.prefix(10).joined(separator: ", ")
             + (known.count > 10 ? " and \(known.count - 10) more." : ".")))
   }
@@ -86,15 +101,16 @@ package struct DynamicObjects: Sendable {
   private static func unmoved(_ record: ObjectTypeRecord) throws -> ObjectTypeRecord {
     if let name = record.movedTo {
       throw DynamicObjectError(
-        .movedType, "\(record.name) was migrated; its objects are of \(name) now.")
+        .movedType,
+        "\(record.name) was migrated: the type of its objects is \(name). Use that name.")
     }
     return record
   }
 
   // MARK: Reading
 
-  /// Reads in one snapshot, and again in a fresh one when a page seems damaged, unless part of the
-  /// answer has been given.
+  /// Reads in one snapshot, and again in a new one if a page seems damaged, unless the caller
+  /// already has part of the result.
   func reading<R>(
     _ operation: String, hasAnswered: () -> Bool,
     _ body: (borrowing Snapshot) throws -> R
@@ -106,13 +122,13 @@ package struct DynamicObjects: Sendable {
       } catch let error as LMDBError where hasAnswered() {
         throw DynamicObjectError(
           .interrupted,
-          "A page seems damaged (\(error)), and part of the answer was given already. Try again; "
-            + "`larder verify` tells whether it is.")
+          "A page seems damaged (\(error)), and part of the result was already printed. Retry, or "
+            + "run `larder verify` to check the store.")
       }
     }
   }
 
-  /// An object's value; `nil`: it cannot be read, which is reported.
+  /// Returns an object, or `nil` after reporting why it cannot be read.
   func object(_ stored: StoredObject) -> DynamicObject? {
     let id = String(decoding: stored.id, as: UTF8.self)
     guard CodecIdentifier(rawValue: stored.codec) == .cbor else {
@@ -124,12 +140,12 @@ package struct DynamicObjects: Sendable {
         sequence: stored.sequence, id: id, version: stored.version,
         value: try CBORValue(parsing: stored.bytes))
     } catch {
-      report("The object \"\(id)\" is not readable: \(error.message)")
+      report("The object \"\(id)\" cannot be parsed: \(error.message)")
       return nil
     }
   }
 
   func tell(_ damage: DamagedObject) {
-    report("Object number \(damage.sequence) is damaged and left out. Run `larder verify`.")
+    report("Object \(damage.sequence) is damaged and was omitted. Run `larder verify`.")
   }
 }

@@ -8,10 +8,10 @@ internal import LarderLMDB
 
 // EXECUTION
 //
-// Without a sort, the query passes objects to the caller as it finds them. With a sort that no index
-// has, it keeps only the sort values and the sequence number of each object: of all matching objects,
-// or, with a limit, of at most twice the wanted ones. Then it reads the objects again, in the same
-// snapshot. So the limit bounds the memory, independent of the stored objects.
+// Without a sort, the query passes objects to the caller as it finds them. With a sort that no
+// index has, it keeps only the sort values and the sequence number of each object: of all matching
+// objects, or, with a limit, of at most twice the wanted ones. Then it reads the objects again, in
+// the same snapshot. So the limit bounds the memory, independent of the stored objects.
 
 /// A query for stored objects, without their Swift type.
 package struct DynamicQuery: Sendable {
@@ -66,7 +66,8 @@ extension DynamicObjects {
   ///   - type: The record of the object type.
   /// - Returns: The count in one snapshot, within the query's limit and offset.
   /// - Throws: ``DynamicObjectError`` and `StoreError`.
-  /// - Complexity: O(log *n*) without a condition; otherwise the query reads the objects of its plan.
+  /// - Complexity: O(log *n*) without a condition; otherwise the query reads the objects of its
+  ///   plan.
   package func count(_ query: DynamicQuery, of type: ObjectTypeRecord) throws -> Int {
     try reading("count", hasAnswered: { false }) { snapshot in
       var count = 0

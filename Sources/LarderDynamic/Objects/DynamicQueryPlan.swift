@@ -7,8 +7,8 @@ internal import LarderEngine
 // LOWERING
 //
 // A query text becomes a request of the planner (`QueryPlan.swift` of LarderEngine), like a typed
-// query. A property is a path and the type of its values, because the type determines the index keys
-// of constants. The planner scans only indexes whose keys follow from the stored fields
+// query. A property is a path and the type of its values, because the type determines the index
+// keys of constants. The planner scans only indexes whose keys follow from the stored fields
 // (`IndexRule.swift`). The complete condition is evaluated on every object of the scan, so a range
 // must contain at least the matching objects.
 

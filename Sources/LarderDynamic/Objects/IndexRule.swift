@@ -8,26 +8,27 @@ package import LarderEngine
 
 // INDEX KEYS WITHOUT THE PROGRAM
 //
-// An index is declared by key paths, and the catalog keeps how they read ("\.address.city") and the
-// names of the properties' types ("Optional<String>"). From these the keys of a stored object can be
-// made if
+// A program declares an index by key paths. The catalog contains their descriptions
+// ("\.address.city") and the names of the properties' types ("Optional<String>"). The keys of a
+// stored object follow from them if
 //
-//   - the index has no condition, which only the program can judge,
-//   - every part of the path is a stored property (a computed one reads "<computed …>"),
-//   - the type is one of the standard library's or Foundation's; another may encode its key as it
-//     likes, even if it is stored as a text.
+//   - the index has no condition, which only the program can evaluate,
+//   - every part of the path is a stored property (the description of a computed one contains
+//     "<computed …>"),
+//   - the type belongs to the standard library or Foundation; another type can encode its key in
+//     any way, even if it is stored as a string.
 //
-// What a property is stored under may still differ from its name: a coding key may even be the name of
-// another property. So no rule is used before objects that a program has stored agree with it and with
-// no other field in the place of one of its own: each contains the keys it was given
-// (`IndexRuleEvidence.swift`).
+// The field of a property may still differ from the property's name: a coding key may even be the
+// name of another property. So a rule is used only after stored objects confirm it: each object
+// contains the keys that a program computed for it, and these keys must follow from the fields of
+// the rule, and from no other fields (`IndexRuleEvidence.swift`).
 
-/// How the keys of an index are made from stored values.
+/// The rule by which the keys of an index follow from stored fields.
 package struct IndexRule: Sendable {
   let number: UInt32
   let name: String
   let isUnique: Bool
-  /// One key an element of a collection.
+  /// Whether the index has one key per element of a collection.
   let isMultiple: Bool
   package private(set) var fields: [Field]
 
@@ -45,25 +46,29 @@ package struct IndexRule: Sendable {
     func hasKeys(of other: Field) -> Bool { path == other.path && kind.name == other.kind.name }
   }
 
-  /// Why there is no rule.
+  /// The reason why an index has no rule.
   package struct Foreign: Error { package let reason: String }
 
+  /// Derives the rule from the declaration of an index.
+  ///
+  /// - Throws: ``Foreign`` if the keys do not follow from the declaration.
   package init(_ index: ObjectTypeRecord.Index) throws(Foreign) {
     number = index.number
     name = index.name
     isUnique = index.isUnique
     guard index.hasKeysOfToday else {
-      throw Foreign(reason: "its keys are of an older version; the program builds it anew")
+      throw Foreign(reason: "its keys have an older encoding; the program rebuilds it")
     }
     var definition = Substring(index.definition)
     if definition.contains(" where ") {
-      throw Foreign(reason: "only the program knows which objects are in it (it is partial)")
+      throw Foreign(
+        reason: "it is a partial index, and only the program can evaluate its condition")
     }
     isMultiple = definition.hasPrefix("each ")
     if isMultiple { definition = definition.dropFirst(5) }
     let types = Self.split(definition)
     guard types.count == index.fields.count, !types.isEmpty else {
-      throw Foreign(reason: "its declaration (\(index.definition)) is not understood")
+      throw Foreign(reason: "its declaration (\(index.definition)) cannot be parsed")
     }
     var fields: [Field] = []
     for (type, path) in zip(types, index.fields) {
@@ -73,14 +78,14 @@ package struct IndexRule: Sendable {
       let isOptional = type.hasPrefix("Optional<") && type.hasSuffix(">")
       let inner = isOptional ? String(type.dropFirst(9).dropLast()) : type
       guard let kind = IndexedKind.named(inner) else {
-        throw Foreign(reason: "only the program knows the keys of its type \(inner)")
+        throw Foreign(reason: "only the program can encode the keys of its type \(inner)")
       }
       fields.append(Field(path: FieldPath(names), kind: kind, mayBeMissing: isOptional))
     }
     self.fields = fields
   }
 
-  /// Names of types at the commas that stand in no brackets.
+  /// Returns the names of types, separated by the commas outside of brackets.
   private static func split(_ definition: Substring) -> [String] {
     var result: [String] = []
     var depth = 0
@@ -98,7 +103,7 @@ package struct IndexRule: Sendable {
     return name.isEmpty ? result : result + [name]
   }
 
-  /// The properties of a key path as it reads: `\.address?.city`.
+  /// Returns the properties in the description of a key path: `\.address?.city`.
   private static func names(_ path: String) -> [String]? {
     guard path.hasPrefix("\\.") else { return nil }
     var names: [String] = []
@@ -114,9 +119,9 @@ package struct IndexRule: Sendable {
 
   // MARK: Other fields
 
-  /// Whether a field has a value in an object that no field beside it has, so that the keys of the
-  /// object tell it from all others.
-  func isTold(_ position: Int, by keys: Set<ObjectIndexKey>, of object: CBORValue) -> Bool {
+  /// Returns whether an object's keys prove a field of the rule: no other field of the object gives
+  /// the same keys.
+  func isProven(_ position: Int, by keys: Set<ObjectIndexKey>, of object: CBORValue) -> Bool {
     let path = fields[position].path
     switch path.value(in: object) {
     case nil, .null, .undefined: return false
@@ -129,7 +134,7 @@ package struct IndexRule: Sendable {
     }
   }
 
-  /// The paths that differ from one in the name at one level.
+  /// Returns the paths that differ from a path in the name at one level.
   private func alternatives(to path: FieldPath, in object: CBORValue) -> [FieldPath] {
     var result: [FieldPath] = []
     for level in path.names.indices {
@@ -146,10 +151,12 @@ package struct IndexRule: Sendable {
 
   // MARK: Keys
 
-  /// A value that does not give a key.
+  /// The reason why a value has no key.
   struct NoKey: Error { let reason: String }
 
-  /// The keys of an object.
+  /// Returns the keys of an object.
+  ///
+  /// - Throws: `NoKey` if a field has another type than the rule.
   package func keys(of object: CBORValue) throws -> [ObjectIndexKey] {
     if isMultiple {
       let value = fields[0].path.value(in: object)
@@ -175,21 +182,22 @@ package struct IndexRule: Sendable {
     case let value?:
       do { return try field.kind.key(value) } catch {
         throw NoKey(
-          reason: "\(field.path) is no \(field.kind.name), as the index \"\(name)\" needs it")
+          reason:
+            "\(field.path) is not a value of \(field.kind.name), which the index \"\(name)\" needs")
       }
     }
   }
 }
 
-/// A type that an index may be over, and how its values become keys.
+/// A type of indexed properties, with the encoding of its index keys.
 struct IndexedKind: Sendable {
   let name: String
-  /// The key of a stored value, as a program that decodes it makes it.
+  /// The function that returns the key of a stored value, like a program that decodes the value.
   let key: @Sendable (CBORValue) throws -> [UInt8]
-  /// The key of a constant; `nil`: the index does not help.
+  /// The function that returns the key of a constant, or `nil` if an index cannot serve it.
   let literalKey: @Sendable (ComparableValue) -> [UInt8]?
 
-  /// What the catalog calls a field of the type.
+  /// The kind of a field of the type in the catalog.
   var fieldKind: String {
     switch name {
     case "Double", "Float": "number"
@@ -241,7 +249,7 @@ struct IndexedKind: Sendable {
   private static func integer<Value: IndexValue & Decodable & FixedWidthInteger>(
     _ type: Value.Type
   ) -> IndexedKind {
-    // The width does not show in a key, so that constants beyond the type's range work as well.
+    // A key does not contain the width, so constants outside of the type's range work as well.
     kind(type) { value in
       let number: Int128?
       switch value {
@@ -264,7 +272,7 @@ struct IndexedKind: Sendable {
     }
   }
 
-  /// Seconds since 1970; `nil`: no such number is the date.
+  /// Returns the seconds since 1970, or `nil` if no number of seconds identifies the date.
   private static func epochSeconds(_ date: Double) -> Double? {
     let (seconds, residual) = CBORDate.epochSeconds(of: date)
     return residual == 0 ? seconds : nil

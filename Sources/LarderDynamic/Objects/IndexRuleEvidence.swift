@@ -6,29 +6,29 @@ internal import LarderCoding
 internal import LarderEngine
 internal import LarderLMDB
 
-/// What the stored objects of a type say about the rules for its indexes: every object carries the
-/// index keys that a program gave it, so a rule can be held against them.
+/// The evidence of stored objects for the index key rules of a type. Every object contains the
+/// index keys that a program computed for it, so objects confirm or contradict a rule.
 struct IndexRuleEvidence: Sendable {
-  /// Complete and incomplete indexes whose rule no object contradicts.
+  /// The rules that no object contradicts, of complete and incomplete indexes.
   private(set) var rules: [UInt32: IndexRule] = [:]
-  /// Why the others have none, by number.
+  /// The reasons why other indexes have no rule, by the identifier of the index.
   private(set) var foreign: [UInt32: String] = [:]
-  /// By the number of an index: the positions of the rule's fields that the keys of an object tell from
-  /// all other fields.
-  private var told: [UInt32: Set<Int>] = [:]
-  /// The field that holds the id, as far as all objects looked at agree.
+  /// The positions of the rule's fields that the keys of an object prove, by the identifier of the
+  /// index.
+  private var proven: [UInt32: Set<Int>] = [:]
+  /// The field that contains the id, according to all examined objects.
   private(set) var idField: IDField = .unknown
   private(set) var seen = 0
 
   enum IDField: Sendable, Hashable {
-    /// No object was looked at.
+    /// No object was examined.
     case unknown
     case stored
-    /// No field says the id.
+    /// The id does not follow from a field.
     case none
   }
 
-  /// The oldest objects and the newest, so many of each.
+  /// The number of oldest and of newest objects to examine.
   static let sample = 32
 
   init(
@@ -50,18 +50,18 @@ struct IndexRuleEvidence: Sendable {
         return sequences.count < sample
       }
       for sequence in sequences {
-        // Damaged ones say nothing.
+        // A damaged object is no evidence.
         guard
           let moving = try? ObjectReading.moving(
             type: record.number, sequence: sequence, in: snapshot),
           let value = try? CBORValue(parsing: moving.stored.bytes)
         else { continue }
-        hear(moving, value, record)
+        examine(moving, value, record)
       }
     }
   }
 
-  private mutating func hear(
+  private mutating func examine(
     _ moving: MigratingObject, _ value: CBORValue, _ record: ObjectTypeRecord
   ) {
     seen += 1
@@ -74,26 +74,26 @@ struct IndexRuleEvidence: Sendable {
     for (number, rule) in rules {
       let own = Set(moving.keys.filter { $0.index == number })
       let index = record.indexes.first { $0.number == number }!
-      // Not in the index yet, or by a key that an import has guessed.
+      // The object is not in the index yet, or an import guessed its key.
       if let builtTo = index.builtTo, moving.stored.sequence > builtTo { continue }
       if let made = try? rule.keys(of: value), Set(made) == own {
         for position in rule.fields.indices
-        where !told[number, default: []].contains(position)
+        where !proven[number, default: []].contains(position)
           && own.contains(where: { !$0.isEmpty })
-          && rule.isTold(position, by: own, of: value)
+          && rule.isProven(position, by: own, of: value)
         {
-          told[number, default: []].insert(position)
+          proven[number, default: []].insert(position)
         }
       } else {
         rules[number] = nil
-        foreign[number] = "the keys that a program gave its objects are not the stored field's"
+        foreign[number] = "the keys that a program computed do not follow from the stored field"
       }
     }
   }
 
-  /// Whether stored objects show that a field of a rule is the one its index is over.
-  func isTold(_ position: Int, of rule: IndexRule) -> Bool {
-    told[rule.number]?.contains(position) ?? false
+  /// Returns whether stored objects prove that a field of a rule is the indexed one.
+  func isProven(_ position: Int, of rule: IndexRule) -> Bool {
+    proven[rule.number]?.contains(position) ?? false
   }
 
   /// Returns the rule of an index, or the reason why a query cannot use the index.
@@ -101,7 +101,7 @@ struct IndexRuleEvidence: Sendable {
     guard let rule = rules[index.number] else {
       return .failure(.init(reason: foreign[index.number] ?? "its declaration cannot be parsed"))
     }
-    for (position, field) in rule.fields.enumerated() where !isTold(position, of: rule) {
+    for (position, field) in rule.fields.enumerated() where !isProven(position, of: rule) {
       return .failure(
         .init(reason: "no stored object shows that it is over \(field.path) and no other field"))
     }
@@ -109,7 +109,8 @@ struct IndexRuleEvidence: Sendable {
     return .success(rule)
   }
 
-  /// What a program calls the id of an object with this value; `nil`: only the program knows.
+  /// Returns the id of an object with this value, or `nil` if the id does not follow from the
+  /// value.
   static func id(of value: CBORValue) -> String? {
     switch ComparableValue(FieldPath(["id"]).value(in: value)) {
     case .text(let text): composed(text)

@@ -6,22 +6,29 @@ internal import LarderCoding
 package import LarderEngine
 internal import LarderLMDB
 
-/// A field of a query that no object has.
+/// A field of a query text that no object has.
 package struct UnknownField: Sendable {
   /// The field.
   package let name: String
-  /// The fields that it may have been meant to be.
+  /// The fields with the most similar names.
   package let near: [String]
-  /// All fields there are.
+  /// All known fields.
   package let known: [String]
-  /// Whether the program declared its fields, so that those of stored objects are not all there are.
+  /// Whether the catalog contains the declared fields, so that stored objects may lack some of
+  /// them.
   package let isDeclared: Bool
 }
 
 extension DynamicObjects {
   /// Returns the first field of a query that the type does not declare and no stored object has.
   ///
-  /// - Complexity: Objects are read only if a field is not declared, until all fields are found.
+  /// - Parameters:
+  ///   - query: The query.
+  ///   - type: The record of the object type.
+  /// - Returns: The field, or `nil` if all fields are known.
+  /// - Throws: ``DynamicObjectError`` and `StoreError`.
+  /// - Complexity: O(1) if all fields are declared; otherwise the method reads objects until it
+  ///   finds all fields.
   package func unknownField(
     in query: DynamicQuery, of type: ObjectTypeRecord
   ) throws -> UnknownField? {
@@ -54,7 +61,7 @@ extension DynamicObjects {
 }
 
 extension QueryCondition {
-  /// The properties that a condition names.
+  /// The properties in the condition.
   var paths: [FieldPath] {
     switch self {
     case .all: []

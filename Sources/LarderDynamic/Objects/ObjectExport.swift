@@ -7,13 +7,17 @@ package import LarderEngine
 internal import LarderLMDB
 
 extension DynamicObjects {
-  /// Gives every object as a line of JSON that says all of it, in the order of insertion, in one
+  /// Exports every object of a type as a line of lossless JSON, in the order of insertion, in one
   /// snapshot.
   ///
   /// - Parameters:
-  ///   - header: Receives the first line, the schema (`ObjectSchemaHeader.swift`), before all others.
-  ///   - body: Given a line without its end, and how many objects there are.
-  /// - Returns: How many were left out because they cannot be read; each is reported.
+  ///   - type: The record of the type.
+  ///   - header: Receives the first line, the schema (`ObjectSchemaHeader.swift`), before all
+  ///     others.
+  ///   - body: Receives a line without its end, and the number of objects of the type.
+  /// - Returns: The number of objects that were omitted because they cannot be read. Each is
+  ///   reported.
+  /// - Throws: ``DynamicObjectError``, `StoreError`, and the errors of the closures.
   package func export(
     _ type: ObjectTypeRecord, header: (_ line: String) throws -> Void = { _ in },
     _ body: (_ line: String, _ total: Int) throws -> Void
@@ -23,7 +27,7 @@ extension DynamicObjects {
     var leftOut = 0
     try reading("export", hasAnswered: { answered > 0 }) { snapshot in
       leftOut = 0
-      // As it is in this snapshot.
+      // The record in this snapshot.
       let type = try ObjectReading.type(named: type.name, snapshot) ?? type
       let schema = try ObjectSchemaHeader(type, durability: durability).text()
       let total = Int(clamping: try ObjectReading.books(type.number, snapshot).count)
@@ -48,7 +52,7 @@ extension DynamicObjects {
     return leftOut
   }
 
-  /// The line of an object, with its identifier if that does not follow from the field "id".
+  /// Returns the line of an object, with its id if that does not follow from the field "id".
   private static func line(_ object: DynamicObject) -> String {
     let line = LosslessJSONWriter.text(object.value)
     if IndexRuleEvidence.id(of: object.value) == object.id { return line }

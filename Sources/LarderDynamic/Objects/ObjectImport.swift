@@ -7,34 +7,34 @@ internal import LarderCoding
 package import LarderEngine
 internal import LarderLMDB
 
-// IMPORTING
+// THE IMPORT OF OBJECTS
 //
-// An object that is written here has to be what the program would have written: its fields as they are
-// declared, under the id that the program's type describes itself with, and with the keys of every
-// index. Whatever cannot be made without the program is refused before anything is written: an index
-// without a rule, or whose rule a stored object contradicts (`IndexRule.swift`), an id that is not the
-// stored field "id", a reference to another object.
+// An imported object must equal the object that the program would have written: its declared
+// fields, the id of the program's type, and the keys of every index. The import rejects the type
+// before it writes anything if one of them cannot be computed without the program: an index without
+// a rule, or with a rule that a stored object contradicts (`IndexRule.swift`), an id that differs
+// from the stored field "id", a reference to another object.
 //
-// Lines after a schema (`ObjectSchemaHeader.swift`) are objects as a program stored them, so nothing is
-// refused there for want of the program: their references and identifiers are taken as they are, and the
-// keys of an index without a proven rule are left to the program's build.
+// Lines after a schema (`ObjectSchemaHeader.swift`) are objects that a program stored, so the
+// import rejects none of them for a lack of the program: it stores their references and identifiers
+// unchanged, and leaves the keys of an index without a proven rule to the program's build.
 //
-// A rule that nothing contradicts and nothing proves is a guess: no object is stored, or in all of them
-// another field has the same values. Its index is marked as not built, so no query uses it until a
-// program has built it from the objects themselves.
+// A rule that objects neither contradict nor prove is a guess: no object is stored, or in all of
+// them another field has the same values. The import marks its index as not built, so no query uses
+// it until a program has built it from the objects.
 //
-// Lines are written in transactions of at most a thousand. A line that is refused ends the import;
-// what stood before it is stored.
+// The import writes lines in transactions of at most a thousand. A rejected line ends the import;
+// the lines before it are stored.
 
-/// Writes objects of one type from lines of JSON.
+/// An import of objects of one type from lines of JSON.
 package struct ObjectImport {
-  /// What came of the lines.
+  /// The numbers of lines by outcome.
   package struct Tally: Sendable, Hashable {
     package var inserted = 0
     package var replaced = 0
-    /// Stored already, exactly so.
+    /// Lines of objects that are stored with the same content.
     package var unchanged = 0
-    /// There was another of the id, which was to be kept.
+    /// Lines of objects whose id is stored, for an import that keeps existing objects.
     package var kept = 0
 
     package var total: Int { inserted + replaced + unchanged + kept }
@@ -43,9 +43,9 @@ package struct ObjectImport {
   private let store: SharedStore
   private let type: ObjectTypeRecord
   private let rules: [IndexRule]
-  /// The numbers of the indexes whose keys the program makes: no rule for them is proven.
+  /// The identifiers of the indexes without a proven rule, whose keys the program computes.
   private let deferred: Set<UInt32>
-  /// Whether the lines are what a program stored.
+  /// Whether the lines are objects that a program stored.
   private let isExport: Bool
   private let fields: DeclaredFields?
   private let keepsExisting: Bool
@@ -56,8 +56,14 @@ package struct ObjectImport {
   static let batchLimit = 1000
   static let batchByteLimit = 4 << 20
 
-  /// - Parameter isExport: Whether the lines stood after a schema, which `type` agrees with.
-  /// - Throws: ``DynamicObjectError`` when only the program can write objects of the type.
+  /// Creates an import.
+  ///
+  /// - Parameters:
+  ///   - objects: The dynamic access to the store.
+  ///   - type: The record of the type.
+  ///   - isExport: Whether the lines follow a schema, which agrees with `type`.
+  ///   - keepsExisting: Whether stored objects are kept instead of replaced.
+  /// - Throws: ``DynamicObjectError`` if only the program can write objects of the type.
   package init(
     _ objects: DynamicObjects, _ type: ObjectTypeRecord, isExport: Bool = false,
     keepsExisting: Bool = false
@@ -72,7 +78,7 @@ package struct ObjectImport {
     let fields = DeclaredFields(type.schema)
     self.fields = fields
     if isExport {
-      let all = evidence.rules.values.filter { Self.doubted($0, evidence, fields).isEmpty }
+      let all = evidence.rules.values.filter { Self.unproven($0, evidence, fields).isEmpty }
       let proven = Set(all.map(\.number))
       rules = type.indexes.compactMap {
         proven.contains($0.number) ? evidence.rules[$0.number] : nil
@@ -83,13 +89,13 @@ package struct ObjectImport {
     let rules = try Self.rules(type, evidence, fields)
     self.rules = rules
     deferred = Set(
-      rules.filter { !Self.doubted($0, evidence, fields).isEmpty }.map(\.number))
+      rules.filter { !Self.unproven($0, evidence, fields).isEmpty }.map(\.number))
     try Self.requireID(type, evidence, fields)
     let refers = type.indexes.contains { $0.fields.isEmpty }
     if refers, fields?.hasReferences != true {
       throw DynamicObjectError(
         .foreignType,
-        "Objects of \(type.name) refer to others by properties that only the program can find. Import "
+        "Objects of \(type.name) have references that only the program can find. Import them "
           + "with the program.")
     }
   }
@@ -101,13 +107,13 @@ package struct ObjectImport {
       func foreign(_ reason: String) -> DynamicObjectError {
         DynamicObjectError(
           .foreignIndex,
-          "The keys of the index \"\(index.name)\" of \(type.name) can only be made by the program: "
+          "Only the program can compute the keys of the index \"\(index.name)\" of \(type.name): "
             + "\(reason). Import with a program that declares the type.")
       }
       guard let rule = evidence.rules[index.number] else {
-        throw foreign(evidence.foreign[index.number] ?? "it is not understood")
+        throw foreign(evidence.foreign[index.number] ?? "its declaration cannot be parsed")
       }
-      for field in doubted(rule, evidence, fields)
+      for field in unproven(rule, evidence, fields)
       where field.path.names.count != 1 || fields?.kind(of: field.path.names[0]) == nil {
         throw foreign("no stored object shows how \(field.path) is stored")
       }
@@ -115,12 +121,12 @@ package struct ObjectImport {
     }
   }
 
-  /// The fields of a rule that neither a stored object nor the declaration tells from all others.
-  private static func doubted(
+  /// Returns the fields of a rule that neither a stored object nor the declaration proves.
+  private static func unproven(
     _ rule: IndexRule, _ evidence: IndexRuleEvidence, _ fields: DeclaredFields?
   ) -> [IndexRule.Field] {
     rule.fields.enumerated().filter { position, field in
-      !evidence.isTold(position, of: rule) && fields?.isOnly(field, of: rule) != true
+      !evidence.isProven(position, of: rule) && fields?.isOnly(field, of: rule) != true
     }.map(\.element)
   }
 
@@ -138,21 +144,24 @@ package struct ObjectImport {
     case .unknown:
       throw DynamicObjectError(
         .foreignType,
-        "Nothing tells how \(type.name) is stored: no object of it is, and its fields are not known. "
-          + "Save one with the program, or import with it.")
+        "The fields of \(type.name) are unknown, and the store has no object of the type. Save one "
+          + "with the program, or import with it.")
     case .none:
       throw DynamicObjectError(
         .foreignType,
-        "The ids of \(type.name) are not what stands in the field \"id\", so only the program knows "
-          + "them. Import with the program.")
+        "The ids of \(type.name) do not follow from the field \"id\", so only the program can "
+          + "compute them. Import with the program.")
     }
   }
 
   // MARK: Lines
 
-  /// Takes a line; it is stored with the next ``flush()`` at the latest. Empty lines say nothing.
+  /// Adds a line, which the next ``flush()`` stores at the latest. Empty lines are ignored.
   ///
-  /// - Throws: ``DynamicObjectError`` with the line's number; everything before it is stored then.
+  /// - Parameters:
+  ///   - text: The line without its end.
+  ///   - line: Its number, from 1.
+  /// - Throws: ``DynamicObjectError`` with the line's number. All lines before it are stored.
   package mutating func add(_ text: ArraySlice<UInt8>, line: Int) throws {
     var text = text
     if line == 1, text.starts(with: [0xEF, 0xBB, 0xBF]) { text = text.dropFirst(3) }
@@ -191,8 +200,8 @@ package struct ObjectImport {
       if !isExport, let name = fields.reference(in: pairs) {
         throw DynamicObjectError(
           .foreignType,
-          "\(name) refers to another object, which only the program can note. Import with the "
-            + "program, or leave the field out.", line: line)
+          "\(name) refers to another object, and only the program can create the index key of a "
+            + "reference. Import with the program, or omit the field.", line: line)
       }
       do throws(DeclaredFields.Flaw) { value = try fields.fitted(pairs) } catch {
         throw invalid("The object does not fit the type: \(error.message).")
@@ -200,7 +209,8 @@ package struct ObjectImport {
     }
     guard let id = exported ?? IndexRuleEvidence.id(of: value) else {
       throw invalid(
-        "The object has no field \"id\" that is an id: a text, a number, a date, a UUID, bytes or a truth value."
+        "The object has no valid field \"id\": a string, a number, a date, a UUID, bytes or a "
+          + "Boolean."
       )
     }
     var keys: [ObjectIndexKey] = []
@@ -222,9 +232,9 @@ package struct ObjectImport {
       version: type.version, keys: keys, uniqueIndexes: unique)
   }
 
-  /// Stores what was taken.
+  /// Stores the added lines.
   ///
-  /// - Throws: ``DynamicObjectError``; what stood before the line it names is stored.
+  /// - Throws: ``DynamicObjectError`` with a line's number. All lines before it are stored.
   package mutating func flush() throws {
     let taken = batch
     batch = []
@@ -232,7 +242,8 @@ package struct ObjectImport {
     if taken.isEmpty { return }
     let outcome = try commit(taken[...])
     guard let failure = outcome else { return }
-    // Nothing of the transaction was kept; what stands before the culprit is written again.
+    // The failed transaction stored nothing, so the lines before the rejected one are written
+    // again.
     if try commit(taken[..<failure.position]) != nil {
       throw changed
     }
@@ -244,7 +255,9 @@ package struct ObjectImport {
     let error: UniqueKeyConflict
   }
 
-  /// Writes a transaction; answers which line cannot be written.
+  /// Writes lines in one transaction.
+  ///
+  /// - Returns: The line that cannot be written, or `nil` if all are stored.
   private mutating func commit(
     _ writes: ArraySlice<(line: Int, write: ObjectWrite)>
   ) throws -> Failure? {
@@ -259,7 +272,7 @@ package struct ObjectImport {
         else {
           throw changed
         }
-        // All objects up to this one keep the keys they have.
+        // All objects up to this sequence number keep their keys.
         var indexed = try transaction.objectBooks(type.number).nextSequence - 1
         var tally = Tally()
         for (position, write) in writes.enumerated() {
@@ -293,7 +306,7 @@ package struct ObjectImport {
     }
   }
 
-  /// Whether the type is still what the rules were made for.
+  /// Returns whether the type still has the declaration that the rules follow from.
   private static func isSame(
     _ now: ObjectTypeRecord, _ then: ObjectTypeRecord, isExport: Bool
   ) -> Bool {
@@ -309,19 +322,20 @@ package struct ObjectImport {
   private var changed: DynamicObjectError {
     DynamicObjectError(
       .schemaChanged,
-      "A program declared \(type.name) anew meanwhile. What was read so far is stored; start again "
-        + "for the rest.")
+      "A program changed the declaration of \(type.name) during the import. The lines before the "
+        + "change are stored. Run the import again for the others.")
   }
 
   private func takenError(_ error: UniqueKeyConflict, line: Int) -> DynamicObjectError {
     let index = type.indexes.first { $0.number == error.index }?.name ?? "?"
     let key =
       IndexKeyElement.elements(of: error.key)?.map(\.description).joined(separator: ", ")
-      ?? "a long one"
+      ?? "truncated"
     return DynamicObjectError(
       .uniqueViolation,
-      "\"\(String(decoding: error.id, as: UTF8.self))\" has the same key of the unique index "
-        + "\"\(index)\" (\(key)) as \"\(String(decoding: error.holder, as: UTF8.self))\".",
+      "\"\(String(decoding: error.id, as: UTF8.self))\" has the same key in the unique index "
+        + "\"\(index)\" (\(key)) as \"\(String(decoding: error.holder, as: UTF8.self))\". Change "
+        + "one of them.",
       line: line)
   }
 }

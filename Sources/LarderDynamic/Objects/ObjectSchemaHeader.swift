@@ -7,25 +7,26 @@ package import LarderEngine
 
 // THE EXPORT OF OBJECTS
 //
-// A file of JSON lines. The first line is the schema of the type, as the catalog has it:
+// A file of JSON lines. The first line is the schema of the type, from the catalog:
 //
 //     larder         "objects"
 //     format         1
 //     type           the stored name
 //     version        the schema version; "born" and "minimumReaderVersion" as in the type record
 //     durability     the durability level of the store, for a store that the import creates
-//     schema         the fields and their kinds ("id: integer", "owner: text?"); the kind of the field
-//                    "id" is the kind of the identifiers; absent: not known
-//     indexes        name, fields, definition, unique of each; without fields: the index of references
+//     schema         the fields and their kinds ("id: integer", "owner: text?"); the kind of the
+//                    field "id" is the kind of the identifiers; absent if unknown
+//     indexes        name, fields, definition, unique of each; the reference index has no fields
 //     relations      the rules of references: path, target, onDelete, onTargetDelete, isImplied
 //
-// Each line after it is an object with its fields (`LosslessJSONWriter.swift`), in the order of insertion; or, if
-// its identifier does not follow from the field "id", an array of the identifier's text and the object:
-// ["k1", {"key": "k1"}].
+// Each line after it is an object with its fields (`LosslessJSONWriter.swift`), in the order of
+// insertion; or, if its identifier does not follow from the field "id", an array of the
+// identifier's text and the object: ["k1", {"key": "k1"}].
 //
-// An import creates a type that the store does not have from the schema, and compares it with a type
-// that the store has. Keys that cannot be made without the program are not written: their index is
-// marked as incomplete, and the program builds it, as it builds an index that was added to its type.
+// An import creates a type that the store does not have from the schema, and compares it with a
+// type that the store has. Keys that cannot be made without the program are not written: their
+// index is marked as incomplete, and the program builds it, as it builds an index that was added to
+// its type.
 
 /// The first line of an export of objects: the schema of their type.
 package struct ObjectSchemaHeader: Codable, Sendable, Hashable {
@@ -66,8 +67,9 @@ package struct ObjectSchemaHeader: Codable, Sendable, Hashable {
     relations = record.relations
   }
 
-  /// Reads the first line of a file.
+  /// Parses the first line of a file.
   ///
+  /// - Parameter line: The line without its end.
   /// - Returns: The schema, or `nil` if the line is something else, such as an object.
   /// - Throws: ``DynamicObjectError`` if it is a schema that this version cannot read.
   package init?(line: ArraySlice<UInt8>) throws {
@@ -82,19 +84,20 @@ package struct ObjectSchemaHeader: Codable, Sendable, Hashable {
     else {
       throw DynamicObjectError(
         .schemaMismatch,
-        "The schema in the first line has the format \(format.jsonText()) or is damaged; this version "
-          + "reads the format \(Self.currentFormat). Export the objects again with this version.",
+        "The schema in the first line has the format \(format.jsonText()) or is damaged; this "
+          + "version reads the format \(Self.currentFormat). Export the objects again with this "
+          + "version.",
         line: 1)
     }
     self = header
   }
 
-  /// The line of the file, without its end.
+  /// Returns the line of the file, without its end.
   func text() throws -> String {
     LosslessJSONWriter.text(try CBORValue(parsing: try CBORCodec().encode(self)))
   }
 
-  // MARK: In a store
+  // MARK: Declaration in a store
 
   /// Creates the type of the schema, or adds to the stored one what it lacks.
   ///
@@ -127,7 +130,8 @@ package struct ObjectSchemaHeader: Codable, Sendable, Hashable {
 
   private func requireAgreement(with stored: ObjectTypeRecord) throws {
     if let name = stored.movedTo {
-      throw DynamicObjectError(.movedType, "\(type) was migrated; its objects are of \(name) now.")
+      throw DynamicObjectError(
+        .movedType, "\(type) was migrated: the type of its objects is \(name). Export that type.")
     }
     if let migration = stored.migration {
       throw mismatch(
@@ -143,17 +147,19 @@ package struct ObjectSchemaHeader: Codable, Sendable, Hashable {
     let differing = Set(declared.symmetricDifference(there).map(\.name)).sorted()
     guard differing.isEmpty else {
       throw mismatch(
-        "The declarations of the indexes \(differing.joined(separator: ", ")) differ. Open both stores "
-          + "with the same version of the program, and export again.")
+        "The declarations of the indexes \(differing.joined(separator: ", ")) differ. Open both "
+          + "stores with the same version of the program, and export again.")
     }
     guard stored.relations == nil || stored.relations == relations else {
       throw mismatch(
-        "The rules of references differ. Open both stores with the same version of the program, and "
-          + "export again.")
+        "The rules of references differ. Open both stores with the same version of the program, "
+          + "and export again.")
     }
   }
 
-  /// The fields of the schema and those of the stored type.
+  /// Returns the union of the schema's fields and those of the stored type.
+  ///
+  /// - Throws: ``DynamicObjectError`` if they contradict each other.
   private func mergedSchema(with stored: [String]?) throws -> [String]? {
     guard let stored, let schema else { return stored ?? schema }
     // The names of the fields are data.
@@ -166,8 +172,8 @@ package struct ObjectSchemaHeader: Codable, Sendable, Hashable {
       if let other, other.kind != kind {
         guard kind == "value" || other.kind == "value" else {
           throw mismatch(
-            "The field \(name) is \(kind) in the file and \(other.kind) in the store. Open both stores "
-              + "with the same version of the program, and export again.")
+            "The field \(name) is \(kind) in the file and \(other.kind) in the store. Open both "
+              + "stores with the same version of the program, and export again.")
         }
         kind = "value"
       }
@@ -188,20 +194,22 @@ package struct ObjectSchemaHeader: Codable, Sendable, Hashable {
 }
 
 extension DynamicObjects {
-  /// The type that an export names, which is created from its schema if the store does not have it.
+  /// Returns the type of an export, and creates it from the schema if the store does not have it.
   ///
   /// - Parameters:
   ///   - name: The name that the caller gave, or its last part.
   ///   - header: The schema of the export.
-  /// - Throws: ``DynamicObjectError`` if the stored type contradicts the schema; nothing is changed then.
+  /// - Returns: The record of the type.
+  /// - Throws: ``DynamicObjectError`` if the stored type contradicts the schema. Nothing is
+  ///   changed.
   package func type(
     named name: String, importing header: ObjectSchemaHeader
   ) throws -> ObjectTypeRecord {
     guard header.type == name || header.type.hasSuffix("." + name) else {
       throw DynamicObjectError(
         .schemaMismatch,
-        "The file has objects of \(header.type), not of \(name). Name that type, or remove the first "
-          + "line to import its objects as \(name).", line: 1)
+        "The file has objects of \(header.type), not of \(name). Name that type, or remove the "
+          + "first line to import its objects as \(name).", line: 1)
     }
     return try store.write { try header.declare(in: &$0) }
   }

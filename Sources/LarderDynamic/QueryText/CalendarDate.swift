@@ -2,11 +2,12 @@
 // Copyright 2026 the Larder authors. Licensed under Apache-2.0.
 // SPDX-License-Identifier: Apache-2.0
 
-// Whole seconds are counted apart from the fraction, so that it is rounded once, to the very date.
+// The sum of the whole seconds and the fraction rounds only once, so the result is the exact date.
 
-/// Dates as RFC 3339 writes them, without a time as well, in seconds since 2001, as `Date` counts.
+/// A parser of dates in the format of RFC 3339, with or without a time.
 package enum CalendarDate {
-  /// `nil`: not such a date. Without an offset the time is UTC.
+  /// Returns the seconds since 2001 of a date, or `nil` if the text is not a date. Without an
+  /// offset, the time is UTC.
   package static func seconds(_ text: String) -> Double? {
     var rest = Substring(text)
     guard
@@ -65,8 +66,8 @@ package enum CalendarDate {
     }
   }
 
-  /// Days since 2001-01-01 in the Gregorian calendar: whole years from March on, so that the day
-  /// that comes and goes is the last of them.
+  /// Returns the days since 2001-01-01 in the Gregorian calendar. Years begin in March, so that the
+  /// leap day is the last day of a year.
   private static func dayNumber(_ year: Int, _ month: Int, _ day: Int) -> Int {
     let shifted = month > 2 ? year : year - 1
     let monthFromMarch = month > 2 ? month - 3 : month + 9

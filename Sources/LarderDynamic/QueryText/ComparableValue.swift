@@ -5,25 +5,26 @@
 internal import Foundation
 internal import LarderCoding
 
-// WHAT STORED VALUES COMPARE LIKE
+// COMPARISONS OF STORED VALUES
 //
-// A value is compared as what a program would have decoded: numbers by their value, whatever their
-// width; texts as Swift compares them (canonically equivalent ones are equal, the order is that of
-// the scalars); a UUID with its text; a date with a date, and with the number of its seconds since
-// 1970. What is missing, `null` and `undefined` are one: nothing. Nothing is equal to nothing, and
-// neither above nor below anything, as in queries of a program. Values of different kinds are
-// different, and none is below the other.
+// Values compare like the values that a program decodes: numbers by their value, independent of
+// their width; strings like in Swift (canonically equivalent strings are equal, the order is that
+// of the scalars); a UUID with its text; a date with a date, and with the number of its seconds
+// since
+// 1970. A missing field, `null` and `undefined` are the same value, "nothing". Nothing equals
+// nothing, and is neither less nor greater than any value, as in typed queries. Values of different
+// kinds differ, and neither is less than the other.
 //
-// A sort needs an order of all values, though: nothing, truth values, numbers and dates, texts, UUIDs,
-// bytes, the rest; not-a-number last among numbers. It is the order of index keys.
+// A sort needs a total order: nothing, Booleans, numbers and dates, strings, UUIDs, bytes, all
+// others; NaN is last among numbers. This is the order of index keys.
 
-/// A stored value as comparisons see it.
+/// A stored value in the form that comparisons use.
 enum ComparableValue: Sendable, Hashable {
   case nothing
   case boolean(Bool)
   case integer(Int128)
   case real(Double)
-  /// Seconds since 2001, as `Date` counts them: those since 1970 do not tell all dates apart.
+  /// Seconds since 2001, like in `Date`: seconds since 1970 do not distinguish all dates.
   case date(Double)
   case text(String)
   case uuid([UInt8])
@@ -62,7 +63,7 @@ enum ComparableValue: Sendable, Hashable {
       return Double("\(digits)e\(exponent)").map(ComparableValue.real) ?? .other
     case (37, .bytes(let bytes)) where bytes.count == 16: return .uuid(bytes)
     case (1001, .map(let pairs)):
-      // As the decoder has it, the last of several.
+      // Like the decoder, the last of several.
       guard let base = pairs.last(where: { $0.key == .unsigned(1) }),
         let seconds = number(base.value)
       else { return .other }
@@ -97,7 +98,9 @@ enum ComparableValue: Sendable, Hashable {
 
   // MARK: Comparing
 
-  /// Negative, zero or positive; `nil`: neither is below the other.
+  /// Compares two values.
+  ///
+  /// - Returns: A negative number, zero or a positive number, or `nil` if the values have no order.
   func compared(to other: ComparableValue) -> Int? {
     switch (self, other) {
     case (.integer(let left), .integer(let right)): return Self.order(left, right)
@@ -124,7 +127,7 @@ enum ComparableValue: Sendable, Hashable {
   /// The seconds between 1970 and 2001.
   private static let epoch = Int(Date.timeIntervalBetween1970AndReferenceDate)
 
-  /// Numbers of which at least one is floating; exact.
+  /// Compares numbers of which at least one is a floating-point number or a date, exactly.
   private static func compare(_ left: ComparableValue, _ right: ComparableValue) -> Int? {
     switch (left, right) {
     case (.integer(let integer), .date(let date)):
@@ -185,7 +188,8 @@ enum ComparableValue: Sendable, Hashable {
     }
   }
 
-  /// The order of a sort; zero for what it does not tell apart.
+  /// Compares two values in the total order of sorts; zero for values that the order does not
+  /// distinguish.
   func sorts(before other: ComparableValue) -> Int {
     if rank != other.rank { return rank < other.rank ? -1 : 1 }
     switch (self, other) {

@@ -4,7 +4,7 @@
 
 package import LarderCoding
 
-/// The way to a property: the names of fields, from the outside in.
+/// The path to a property: the names of fields, from the outermost to the innermost.
 package struct FieldPath: Sendable, Hashable, CustomStringConvertible {
   package let names: [String]
 
@@ -20,8 +20,10 @@ package struct FieldPath: Sendable, Hashable, CustomStringConvertible {
     }.joined(separator: ".")
   }
 
-  /// The value there, or `nil`. `count` and `isEmpty` of what has no such field are how many
-  /// elements or characters it has.
+  /// Returns the value of the property, or `nil` if the object has none.
+  ///
+  /// `count` and `isEmpty` of a value without such a field refer to its elements, characters or
+  /// bytes.
   package func value(in object: CBORValue) -> CBORValue? {
     var value = object
     for name in names {
@@ -60,7 +62,7 @@ package struct FieldPath: Sendable, Hashable, CustomStringConvertible {
 }
 
 extension CBORValue {
-  /// The item behind any tags.
+  /// The item without its tags.
   var untagged: CBORValue {
     var value = self
     while case .tagged(_, let content) = value { value = content }

@@ -2,9 +2,9 @@
 // Copyright 2026 the Larder authors. Licensed under Apache-2.0.
 // SPDX-License-Identifier: Apache-2.0
 
-/// Finds the names that a mistyped one was meant to be.
+/// Suggestions for a mistyped name.
 package enum NearNames {
-  /// The names that differ least from one, at most three, the nearest first.
+  /// Returns the names that differ least from a name, at most three, the nearest first.
   package static func of(_ name: String, among names: some Sequence<String>) -> [String] {
     let limit = max(1, (name.count + 1) / 3)
     return names.map { (distance: distance(name.lowercased(), $0.lowercased()), name: $0) }
@@ -13,14 +13,14 @@ package enum NearNames {
       .prefix(3).map(\.name)
   }
 
-  /// `"a", "b" or "c"`.
+  /// Returns the names as a list: `"a", "b" or "c"`.
   package static func list(_ names: [String]) -> String {
     let quoted = names.map { "\"\($0)\"" }
     guard let last = quoted.last, quoted.count > 1 else { return quoted.first ?? "" }
     return quoted.dropLast().joined(separator: ", ") + " or " + last
   }
 
-  /// The number of characters to insert, delete, replace, or swap with the next one.
+  /// Returns the number of characters to insert, delete, replace, or swap with the next one.
   private static func distance(_ one: String, _ other: String) -> Int {
     let (one, other) = (Array(one), Array(other))
     var rows = [Array(0...other.count)]

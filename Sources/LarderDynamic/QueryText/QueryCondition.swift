@@ -5,7 +5,7 @@
 package import LarderCoding
 package import LarderEngine
 
-/// A query's condition, as a tree.
+/// The condition of a query text, as a tree.
 package indirect enum QueryCondition: Sendable {
   case all
   case compare(Operand, ComparisonOperator, Operand)
@@ -13,7 +13,7 @@ package indirect enum QueryCondition: Sendable {
   case text(FieldPath, StringCondition)
   /// Whether a string contains a match of a regular expression.
   case matches(FieldPath, TextPattern)
-  /// Whether an element is in a collection, or a text in a text.
+  /// Whether a collection contains an element, or a string another string.
   case contains(FieldPath, QueryLiteral)
   case containsAll(FieldPath, [QueryLiteral])
   case containsAny(FieldPath, [QueryLiteral])
@@ -26,9 +26,11 @@ package indirect enum QueryCondition: Sendable {
     case literal(QueryLiteral)
   }
 
-  // MARK: Judging
+  // MARK: Evaluating
 
-  /// Whether it holds for an object.
+  /// Returns whether an object matches.
+  ///
+  /// - Parameter object: The object in its stored form.
   package func holds(for object: CBORValue) -> Bool {
     switch self {
     case .all: return true
@@ -104,7 +106,7 @@ extension QueryCondition.Operand {
 /// A constant of a query.
 package struct QueryLiteral: Sendable {
   let plain: ComparableValue
-  /// As it stands in the text.
+  /// The spelling in the query text.
   let source: String
 }
 

@@ -2,25 +2,25 @@
 // Copyright 2026 the Larder authors. Licensed under Apache-2.0.
 // SPDX-License-Identifier: Apache-2.0
 
-// THE WORDS OF A QUERY
+// THE TOKENS OF A QUERY TEXT
 //
-//     name        a letter or _ , then letters, digits and _ ; anything at all between backquotes
+//     name        a letter or _ , then letters, digits and _ ; any characters between backquotes
 //     text        "…" or '…', with the escapes \" \' \\ \n \r \t \0 and \u{1F600}
-//     pattern     /…/, where \/ is a slash and every other backslash is the expression's own
+//     pattern     /…/, where \/ is a slash and every other backslash belongs to the expression
 //     number      12  -3  1_000_000  2.5  -1e-9
 //     date        2026-01-31  2026-01-31T12:00:00Z  2026-01-31T12:00:00.250+01:00
 //     symbols     && || ! == != < <= > >= ( ) [ ] , . ?. : ... ..<
 //
-// There is no arithmetic, so a minus before a digit is always a sign, and a slash always begins a
-// pattern.
+// The language has no arithmetic, so a minus before a digit is always a sign, and a slash always
+// begins a pattern.
 
-/// Cuts a query's text into words.
+/// A lexer of query texts.
 struct QueryLexer {
   let text: String
   private let characters: [Character]
   private var position = 0
 
-  /// Longer texts are refused: everything later is bounded by it.
+  /// The maximum length of a text in bytes. It bounds all later work.
   static let maximumLength = 65_536
 
   init(_ text: String) throws(QueryTextError) {
@@ -81,12 +81,12 @@ struct QueryLexer {
     case "&": hint = "Write && for \"and\"."
     case "|": hint = "Write || for \"or\"."
     case "“", "”", "‘", "’": hint = "Write texts between \" or '."
-    default: hint = "Names with such characters stand between backquotes."
+    default: hint = "Enclose a name with this character in backquotes."
     }
-    throw error(.invalidCharacter, at: position, "A \(first) begins nothing here. \(hint)")
+    throw error(.invalidCharacter, at: position, "Unexpected character \"\(first)\". \(hint)")
   }
 
-  /// Longer ones first.
+  /// The symbols; longer ones come first.
   private static let symbols = [
     "...", "..<", "&&", "||", "==", "!=", "<=", ">=", "?.", "<", ">", "!", "(", ")", "[", "]", ",",
     ".", ":",
@@ -100,7 +100,7 @@ struct QueryLexer {
     return String(characters[start..<position])
   }
 
-  // MARK: Texts
+  // MARK: Strings
 
   private mutating func quoted(by quote: Character) throws(QueryTextError) -> String {
     let start = position
@@ -142,10 +142,11 @@ struct QueryLexer {
     }
     throw error(
       .invalidEscape, at: start,
-      "\\\(next) is no escape. There are \\n \\r \\t \\0 \\\" \\' \\\\ and \\u{1F600}.")
+      "\\\(next) is not an escape. There are \\n \\r \\t \\0 \\\" \\' \\\\ and \\u{1F600}.")
   }
 
-  /// What stands up to a mark; a backslash before the mark is dropped, every other one stays.
+  /// Returns the characters up to a mark. A backslash before the mark is dropped, every other one
+  /// is kept.
   private mutating func verbatim(
     to mark: Character, _ what: String
   ) throws(QueryTextError) -> String {
@@ -192,7 +193,8 @@ struct QueryLexer {
       }
     }
     if let next = character(), next == "_" || next.isLetter {
-      throw error(.invalidNumber, at: start, "A number ends before a letter; put a space between.")
+      throw error(
+        .invalidNumber, at: start, "A letter follows the number. Insert a space between them.")
     }
     if isReal {
       guard let real = Double(digits), real.isFinite else {
@@ -215,7 +217,7 @@ struct QueryLexer {
     return digits
   }
 
-  /// A date and how many characters it takes; `nil`: what stands here is a number.
+  /// Returns a date and its number of characters, or `nil` if the text has a number here.
   private func date() throws(QueryTextError) -> (seconds: Double, length: Int)? {
     let rest = characters[position...].prefix(40)
     let day = rest.prefix(10)
@@ -231,7 +233,7 @@ struct QueryLexer {
     guard let seconds = CalendarDate.seconds(source) else {
       throw error(
         .invalidDate, at: position,
-        "\(source) is no date. Write 2026-01-31, or 2026-01-31T12:00:00Z.")
+        "\(source) is not a date. Write 2026-01-31, or 2026-01-31T12:00:00Z.")
     }
     return (seconds, source.count)
   }

@@ -5,7 +5,7 @@
 internal import LarderCoding
 internal import LarderEngine
 
-// THE LANGUAGE OF QUERIES
+// THE GRAMMAR OF QUERY TEXTS
 //
 //     condition   and { "||" and }
 //     and         not { "&&" not }
@@ -19,14 +19,14 @@ internal import LarderEngine
 //     literal     text | number | date | true | false | nil | null | list
 //
 //     methods     hasPrefix hasSuffix contains matches equalsIgnoringCase containsIgnoringCase
-//                 hasPrefixIgnoringCase hasSuffixIgnoringCase, of a text;
+//                 hasPrefixIgnoringCase hasSuffixIgnoringCase, of a string;
 //                 contains(x) contains(all: [x, y]) contains(any: [x, y]), of a collection
 //
-// A property alone is the condition that it is true. `count` and `isEmpty` are properties of whatever
-// can be counted. Parentheses, negations and lists go at most 64 deep; everything in a row is parsed
-// in a loop, so the stack is bounded whatever the text.
+// A property alone is the condition that the property is true. Collections, strings and bytes have
+// the properties `count` and `isEmpty`. Parentheses, negations and lists are nested at most 64
+// deep; loops parse sequences, so the depth of the stack is bounded for every text.
 
-/// Makes a condition of a query's text.
+/// A parser of query texts.
 package struct QueryParser {
   private let text: String
   private let tokens: [QueryToken]
@@ -40,7 +40,9 @@ package struct QueryParser {
     tokens = try QueryLexer.tokens(text)
   }
 
-  /// The condition a text describes; nothing but space: every object.
+  /// Returns the condition of a query text. A text of white space matches every object.
+  ///
+  /// - Throws: ``QueryTextError`` with the column of the error.
   package static func condition(_ text: String) throws(QueryTextError) -> QueryCondition {
     var parser = try QueryParser(text)
     if parser.current.kind == .end { return .all }
@@ -49,7 +51,9 @@ package struct QueryParser {
     return condition
   }
 
-  /// The keys of a sort: `age,-address.city`.
+  /// Returns the keys of a sort: `age,-address.city`.
+  ///
+  /// - Throws: ``QueryTextError`` with the column of the error.
   package static func sort(_ text: String) throws(QueryTextError) -> [SortField] {
     var fields: [SortField] = []
     var column = 0
@@ -59,17 +63,17 @@ package struct QueryParser {
       var name = part.drop { $0.isWhitespace }
       let sign = name.first
       if sign == "-" || sign == "+" { name = name.dropFirst() }
-      // Padded, so that errors count columns from the beginning of the whole.
+      // Spaces keep the columns of errors relative to the complete text.
       let skipped = String(repeating: " ", count: part.count - name.count)
       var parser = try QueryParser(padding + skipped + name)
       let path = try parser.path()
-      try parser.requireEnd("Sort keys are separated by commas; - before one turns it round.")
+      try parser.requireEnd("Separate sort keys by commas; - before a key reverses its order.")
       fields.append(SortField(path: path, isDescending: sign == "-"))
     }
     return fields
   }
 
-  // MARK: Words
+  // MARK: Tokens
 
   private var current: QueryToken { tokens[position] }
 
@@ -152,7 +156,7 @@ package struct QueryParser {
     if current.kind == .name("in") {
       position += 1
       guard case .path(let path) = left else {
-        throw error(.unexpected, "Before \"in\" stands a property.", at: first)
+        throw error(.unexpected, "\"in\" needs a property before it.", at: first)
       }
       return try membership(path)
     }
@@ -176,7 +180,7 @@ package struct QueryParser {
       throw error(
         .unexpected, "A range needs ... or ..< here, as in 1...5, not \(current.shown).")
     }
-    let upper = try literal("The end of the range should stand here")
+    let upper = try literal("The end of the range should be here")
     return .and([
       .compare(.path(path), .atLeast, .literal(lower)),
       .compare(.path(path), isClosed ? .atMost : .less, .literal(upper)),
@@ -191,7 +195,7 @@ package struct QueryParser {
     case .name(let name) where !QueryToken.keywords.contains(name): return .path(try path())
     default:
       return .literal(
-        try literal("A property or a constant should stand here"))
+        try literal("A property or a constant should be here"))
     }
   }
 
@@ -200,12 +204,12 @@ package struct QueryParser {
     repeat {
       switch current.kind {
       case .quotedName(let name): names.append(name)
-      // Behind a point, a keyword is a name like any other.
+      // After a point, a keyword is a name.
       case .name(let name) where !names.isEmpty || !QueryToken.keywords.contains(name):
         names.append(name)
       default:
         throw error(
-          .unexpected, "The name of a property should stand here, not \(current.shown).")
+          .unexpected, "The name of a property should be here, not \(current.shown).")
       }
       position += 1
     } while take(".") || take("?.")
@@ -243,7 +247,7 @@ package struct QueryParser {
     var literals: [QueryLiteral] = []
     if take("]") { return literals }
     repeat {
-      literals.append(try literal("A constant should stand in the list"))
+      literals.append(try literal("The list needs a constant here"))
     } while take(",")
     try require("]", "The list at column \(first.column)")
     return literals
@@ -288,7 +292,7 @@ package struct QueryParser {
       return isAll ? .containsAll(path, literals) : .containsAny(path, literals)
     }
     return .contains(
-      path, try literal("A constant, all: [...] or any: [...] should stand here"))
+      path, try literal("A constant, all: [...] or any: [...] should be here"))
   }
 
   private mutating func string() throws(QueryTextError) -> String {
@@ -298,7 +302,7 @@ package struct QueryParser {
       position += 1
       return text
     case .pattern: throw error(.unexpected, "Only matches(…) takes a pattern.")
-    default: throw error(.unexpected, "A text should stand here, not \(token.shown).")
+    default: throw error(.unexpected, "A string should be here, not \(token.shown).")
     }
   }
 
@@ -327,7 +331,7 @@ package struct SortField: Sendable, Hashable, CustomStringConvertible {
 }
 
 extension ComparableValue {
-  /// The item that reads as this value.
+  /// The CBOR item that decodes to this value.
   var stored: CBORValue {
     switch self {
     case .nothing, .other: .null

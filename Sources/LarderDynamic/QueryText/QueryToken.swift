@@ -2,7 +2,7 @@
 // Copyright 2026 the Larder authors. Licensed under Apache-2.0.
 // SPDX-License-Identifier: Apache-2.0
 
-/// One word of a query's text.
+/// One token of a query text.
 struct QueryToken: Sendable, Hashable {
   enum Kind: Sendable, Hashable {
     case name(String)
@@ -12,7 +12,6 @@ struct QueryToken: Sendable, Hashable {
     case pattern(String)
     case integer(Int128)
     case real(Double)
-    /// Seconds since 1970.
     /// Seconds since 2001.
     case date(Double)
     case symbol(String)
@@ -20,12 +19,12 @@ struct QueryToken: Sendable, Hashable {
   }
 
   let kind: Kind
-  /// Where it begins, in characters from 1.
+  /// The column of the first character, from 1.
   let column: Int
-  /// What stands in the text.
+  /// The spelling in the query text.
   let source: String
 
-  /// What an error calls it.
+  /// The token as error messages show it.
   var shown: String { kind == .end ? "the end" : source.count > 40 ? "this" : source }
 
   static let keywords: Set<String> = ["true", "false", "nil", "null", "in"]

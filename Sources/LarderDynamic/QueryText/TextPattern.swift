@@ -4,13 +4,13 @@
 
 internal import Synchronization
 
-/// A regular expression of a query, checked before it is given to Swift's parser, which takes a step
-/// down the stack for each parenthesis.
+/// A regular expression of a query text. Its length and depth are limited, because Swift's parser
+/// of regular expressions recurses for each parenthesis.
 package struct TextPattern: Sendable {
   let source: String
   private let expression: Box
 
-  // A Regex is not Sendable; behind the lock only one thread has it.
+  // A Regex is not Sendable; the lock gives it to one thread at a time.
   private final class Box: Sendable {
     let regex: Mutex<Regex<AnyRegexOutput>>
     init(_ pattern: String) throws { regex = Mutex(try Regex(pattern)) }
@@ -19,7 +19,9 @@ package struct TextPattern: Sendable {
   static let maximumLength = 1000
   static let maximumDepth = 50
 
-  /// - Throws: A sentence, as `Flaw`.
+  /// Parses a regular expression.
+  ///
+  /// - Throws: `Flaw` with the predicate of a sentence.
   init(_ source: String) throws(Flaw) {
     self.source = source
     guard source.unicodeScalars.count <= Self.maximumLength else {
@@ -30,12 +32,12 @@ package struct TextPattern: Sendable {
     guard depth <= Self.maximumDepth else {
       throw Flaw(message: "has more than \(Self.maximumDepth) parentheses and brackets")
     }
-    do { expression = try Box(source) } catch { throw Flaw(message: "is none: \(error)") }
+    do { expression = try Box(source) } catch { throw Flaw(message: "is invalid: \(error)") }
   }
 
   struct Flaw: Error { let message: String }
 
-  /// Whether it matches somewhere in a text.
+  /// Returns whether a string contains a match.
   func matches(_ text: String) -> Bool {
     expression.regex.withLock { text.firstMatch(of: $0) != nil }
   }

@@ -44,11 +44,11 @@ extension Query {
   /// - Returns: The objects in the query's order.
   /// - Throws: ``ObjectError/Code/notFound`` or ``ObjectError/Code/invalidCursor`` if the query
   ///   begins after a position that does not exist; ``ObjectError/Code/newerSchema``,
-  ///   ``ObjectError/Code/schemaMismatch`` or ``ObjectError/Code/migrationInProgress`` if this process
-  ///   cannot read the type; `StoreError` if the store cannot be read.
-  /// - Complexity: As `explain()` reports. Repeating the same query value while no process changes an
-  ///   object of its type costs two loads, unless the query filters by a closure, whose result may
-  ///   depend on more than the objects.
+  ///   ``ObjectError/Code/schemaMismatch`` or ``ObjectError/Code/migrationInProgress`` if this
+  ///   process cannot read the type; `StoreError` if the store cannot be read.
+  /// - Complexity: As `explain()` reports. Repeating the same query value while no process changes
+  ///   an object of its type costs two loads, unless the query filters by a closure, whose result
+  ///   may depend on more than the objects.
   public func fetch() throws -> [Object] {
     if let known = remembered { return known }
     return try run("query", empty: []) { run, snapshot in

@@ -7,9 +7,10 @@ internal import LarderEngine
 
 // LOWERING
 //
-// A typed query becomes a request of the planner (`QueryPlan.swift` of LarderEngine): the properties
-// that an index contains become numbers. The planner decides which index it scans; the partial
-// indexes that a query may use are selected here, because their conditions are typed predicates.
+// A typed query becomes a request of the planner (`QueryPlan.swift` of LarderEngine): the
+// properties that an index contains become numbers. The planner decides which index it scans; the
+// partial indexes that a query may use are selected here, because their conditions are typed
+// predicates.
 
 /// One comparison of a predicate.
 struct Comparison: Sendable {

@@ -19,9 +19,9 @@ extension ObjectStore {
   /// Declares a type and waits until its indexes are complete.
   ///
   /// An index that was declared after objects were stored is built in the background by the first
-  /// save or query of the type in any process, in steps of at most a thousand objects, each of them a
-  /// transaction; other processes read and write meanwhile. Until it is complete, queries scan, and
-  /// `explain()` shows how far it is. One process builds at a time; when it is killed,
+  /// save or query of the type in any process, in steps of at most a thousand objects, each of them
+  /// a transaction; other processes read and write meanwhile. Until it is complete, queries scan,
+  /// and `explain()` shows how far it is. One process builds at a time; when it is killed,
   /// another that uses the type continues. This call starts the build if none runs, and waits.
   ///
   /// ```swift
