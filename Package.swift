@@ -62,8 +62,8 @@ let package = Package(
     .target(name: "LarderLMDB", dependencies: ["CLarderLMDB", "LarderSystem"]),
 
     .target(name: "LarderCoding"),
-    // Storages that compose. Of ours it needs the file calls only: no engine.
-    .target(name: "LarderStorage", dependencies: ["LarderSystem"]),
+    // Storages that compose. They need file calls and the check of property lists: no engine.
+    .target(name: "LarderStorage", dependencies: ["LarderSystem", "LarderCoding"]),
     .target(name: "LarderEngine", dependencies: ["LarderLMDB", "LarderSystem", "LarderCoding"]),
     // Verification, salvage and repair of a store's files.
     .target(

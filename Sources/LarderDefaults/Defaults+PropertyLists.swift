@@ -5,7 +5,6 @@
 public import Foundation
 internal import LarderCoding
 internal import LarderEngine
-internal import LarderSystem
 
 extension Defaults {
   /// Returns the values of the suite as a property list: a dictionary by key.

@@ -2,7 +2,7 @@
 // Copyright 2026 the Larder authors. Licensed under Apache-2.0.
 // SPDX-License-Identifier: Apache-2.0
 
-internal import LarderSystem
+internal import LarderCoding
 
 #if canImport(FoundationEssentials)
   public import FoundationEssentials

@@ -86,41 +86,23 @@ package enum FaultPoint: String, CaseIterable, Sendable {
   }
 }
 
-/// A deliberate violation of one rule of the protocol. The storm must detect each of them.
+/// A deliberate violation of one rule of the protocol. The storm must detect each of them. Each
+/// module declares the mutants of its own rules in `Mutants.swift`.
 @usableFromInline
-package enum Mutant: String, CaseIterable, Sendable {
-  case stampsAfterCommit, stampsOneLow, filedOneHigh, noRenewCheck, fillIgnoresCancel
-  case combinerFilesFirst, labelsWithoutBase, condemnWithoutFloor, noBump
-  case budgetOffByOne, leaseOutlivesHolder
-  // A read through the location cache skips validation.
-  case placesIgnoreStamps
-  // Relaxed stores, tested by the power cut: the checkpoint's snapshot is not pinned; it is
-  // recorded before it is synced.
-  case recordUnpinned, recordedUnsynced
-  // Objects: an update does not remove the old index key, a repeated query skips the stamp, a
-  // unique index is not checked, children survive a cascading delete, a migration ignores
-  // concurrent changes.
-  case indexKeyLeft, memoIgnoresStamp, uniqueUnchecked, cascadeForgotten, changesUnnoticed
-  // Bounded types: one object too many stays, an evicted object's index keys stay, recency is
-  // ignored. A snapshot's reads are of several commits; a page begins after all objects equal to
-  // the last one.
-  case objectBudgetOffByOne, evictedKeysLeft, evictionIgnoresUse, snapshotMoves, cursorSkipsEquals
-  // Defaults: an update reads before its transaction, a write is acknowledged before its commit, a
-  // watch treats all numbers as equal.
-  case defaultsUpdateUnlocked, defaultsSetBehind, defaultsWatchDeaf
-  // Files in a folder: writers do not wait for each other, a file is written in place.
-  case folderUnlocked, folderWritesInPlace
-
+package struct Mutant: Sendable {
   #if FAULTS
-    package static let active: Mutant? = FileSystem.environment("LARDER_MUTANT").flatMap {
-      Mutant(rawValue: $0)
-    }
-  #endif
+    private static let active = FileSystem.environment("LARDER_MUTANT")
+    private let name: StaticString
 
-  /// Whether this rule is broken in this process; always `false` in ordinary builds.
-  #if FAULTS
-    package var isActive: Bool { Mutant.active == self }
+    package init(_ name: StaticString) { self.name = name }
+
+    /// Whether this rule is broken in this process.
+    package var isActive: Bool { Mutant.active.map { $0 == name.description } ?? false }
   #else
+    @inlinable @inline(__always)
+    package init(_ name: StaticString) {}
+
+    /// Whether this rule is broken in this process; always `false` in ordinary builds.
     @inlinable @inline(__always)
     package var isActive: Bool { false }
   #endif
