@@ -25,6 +25,7 @@ let package = Package(
     .library(name: "LarderMetrics", targets: ["LarderMetrics"]),
     .library(name: "LarderTesting", targets: ["LarderTesting"]),
     .executable(name: "larder", targets: ["LarderCLI"]),
+    .executable(name: "larder-demo", targets: ["LarderDemo"]),
     .executable(name: "larder-stress", targets: ["LarderStress"]),
   ],
   // What needs other packages is behind traits. They are on by default, so that `swift build` and
@@ -33,7 +34,7 @@ let package = Package(
   traits: [
     .default(enabledTraits: ["Tools", "Logging", "Metrics", "Combine"]),
     .trait(
-      name: "Tools", description: "The tools larder and larder-stress: swift-argument-parser."),
+      name: "Tools", description: "The tools larder, larder-demo, larder-stress: argument parser."),
     .trait(name: "Logging", description: "The product LarderLogging: swift-log."),
     .trait(name: "Metrics", description: "The product LarderMetrics: swift-metrics."),
     .trait(name: "Combine", description: "The product LarderCombine: OpenCombine on Linux."),
@@ -42,7 +43,7 @@ let package = Package(
     .trait(name: "FaultInjection", description: "Compile named fault points into the engine."),
   ],
   dependencies: [
-    // The two tools only: trait Tools.
+    // The executables only: trait Tools.
     .package(url: "https://github.com/apple/swift-argument-parser", from: "1.8.0"),
     // LarderCombine only, where the system has no Combine: trait Combine.
     .package(url: "https://github.com/OpenCombine/OpenCombine", from: "0.14.0"),
@@ -123,6 +124,12 @@ let package = Package(
       dependencies: [
         "Larder", "LarderCache", "LarderEngine", "LarderRecovery", "LarderCoding", "LarderStorage",
         "LarderSystem",
+      ]),
+    .executableTarget(
+      name: "LarderDemo",
+      dependencies: [
+        "Larder", "LarderEngine", "LarderTesting",
+        outside("ArgumentParser", "swift-argument-parser", "Tools"),
       ]),
     .executableTarget(
       name: "LarderStress",
@@ -209,7 +216,7 @@ let package = Package(
       name: "LarderCLITests",
       dependencies: [
         "Larder", "LarderObjects", "LarderDefaults", "LarderDynamic", "LarderMemo", "LarderCoding",
-        "LarderEngine", "LarderSystem", "LarderTesting", "LarderCLI",
+        "LarderEngine", "LarderSystem", "LarderTesting", "LarderCLI", "LarderDemo",
       ]),
   ],
   swiftLanguageModes: [.v6]

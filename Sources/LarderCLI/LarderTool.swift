@@ -30,16 +30,13 @@ struct LarderTool: AsyncParsableCommand {
         larder defaults read com.example.app theme
         larder remove --prefix user/
         larder memo --ttl 10m -- curl -fsS https://example.com/rates.json
-        larder demo                                  see four processes share a store
 
       EXIT CODES
-        0   all went well
-        1   there is no such entry or type; `verify` found an error; `repair` lost something; a check of \
-      `demo` failed
-        2   there is no store at this path (a command that only looks creates none), or it could \
-      not be repaired
-        64  the command line makes no sense
-        70  anything else; the sentence on standard error says what and what to do
+        0   success
+        1   no such entry or type; `verify` found an error; `repair` lost data
+        2   no store at this path (a command that only reads creates none), or `repair` failed
+        64  usage error
+        70  other failure, described on standard error
       """,
     version: "larder 0.1.0",
     subcommands: [
@@ -49,7 +46,6 @@ struct LarderTool: AsyncParsableCommand {
       CopyCommand.self,
       DefaultsCommand.self, MemoCommand.self, WarmCommand.self, CompletionsCommand.self,
       ManualCommand.self,
-      DemoCommand.self, DemoWorkerCommand.self,
     ])
 
   // On the main thread: to go to another one opens descriptors already.

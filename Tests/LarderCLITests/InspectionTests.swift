@@ -114,7 +114,7 @@ struct InspectionTests {
   }
 
   @Test(arguments: [
-    "", "get", "set", "remove", "list", "stat", "verify", "repair", "clear", "demo",
+    "", "get", "set", "remove", "list", "stat", "verify", "repair", "clear",
   ])
   func `Help has examples and fits 80 columns`(command: String) throws {
     let tool = try TestExecutable.tool
@@ -124,6 +124,5 @@ struct InspectionTests {
     #expect(outcome.output.contains("EXAMPLE"))
     let wide = outcome.lines.filter { $0.count > 80 && !$0.hasPrefix("USAGE") }
     #expect(wide.isEmpty, "\(wide)")
-    #expect(!outcome.output.contains("demo-worker"))
   }
 }
