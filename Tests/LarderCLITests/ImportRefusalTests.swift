@@ -111,21 +111,4 @@ struct ImportRefusalTests {
       #expect(try tool.output("get", "kept") == "mine\n")
     }
   }
-
-  @Test func `An item of an SQLite file that the store refuses is named by its key`() throws {
-    try withSmallStore { (tool, path) throws in
-      let file = path + "/storage.sqlite"
-      let names = ["1", "2", "large", "4"]
-      let values = names.map { String(repeating: $0, count: $0 == "large" ? 600_000 : 1) }
-      try Data(CacheKitFile.file(of: zip(names, values).map { ($0, $1) }))
-        .write(to: URL(fileURLWithPath: file))
-      let outcome = try tool.run("import", file, "--json")
-      #expect(outcome.status == .exited(70), "\(outcome.output)")
-      let error = try Tool.object(outcome.standardError)
-      #expect(error["error"] as? String == "valueTooLarge")
-      #expect(error["key"] as? String == "large" && error["stored"] as? Int == 2)
-      #expect(try tool.json("stat")["entries"] as? Int == 2)
-      #expect(try tool.run("import", file).standardError.contains("The item \"large\": "))
-    }
-  }
 }

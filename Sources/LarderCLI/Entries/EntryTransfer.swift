@@ -8,13 +8,13 @@ import LarderCoding
 import LarderDynamic
 import LarderEngine
 
-/// In which form entries stand in a file.
+/// The format of a file of entries.
 enum EntryFormat: String, ExpressibleByArgument, CaseIterable {
   case jsonl
   case cbor
 }
 
-/// What goes into a file or comes out of it: operands of `export` and `import`.
+/// The operands of `export` and `import`.
 struct TransferOperands: ParsableArguments {
   @Argument(
     help: ArgumentHelp(
@@ -27,13 +27,14 @@ struct TransferOperands: ParsableArguments {
 
   @Option(
     name: .shortAndLong,
-    help: ArgumentHelp("Entries only of this namespace, or all into it.", valueName: "name"))
+    help: ArgumentHelp(
+      "Export entries of this namespace only, or import all entries into it.", valueName: "name"))
   var namespace: String?
 
   @Option(
     name: .long,
     help: ArgumentHelp(
-      "The form of entries, jsonl or cbor. (default: by the name, or by the first byte)",
+      "The format of entries, jsonl or cbor. (default: by the file name or the first byte)",
       valueName: "form"))
   var format: EntryFormat?
 
@@ -54,7 +55,7 @@ struct TransferOperands: ParsableArguments {
   }
 }
 
-/// Entries on their way into a file and out of it.
+/// The export and the import of entries.
 struct EntryTransfer {
   let operands: TransferOperands
   let arguments: StoreArguments
@@ -79,7 +80,7 @@ struct EntryTransfer {
       do { try output.write(contentsOf: buffer) } catch {
         throw ToolError(
           "file",
-          "\(operands.file == "-" ? "Standard output" : operands.file) cannot be written: "
+          "Cannot write \(operands.file == "-" ? "standard output" : operands.file): "
             + error.localizedDescription)
       }
       buffer.removeAll(keepingCapacity: true)
@@ -97,7 +98,8 @@ struct EntryTransfer {
     }
     try empty()
     if leftOut > 0 {
-      Console.printError("larder: \(TextLayout.count(leftOut, "entry is", "entries are")) damaged")
+      Console.printError(
+        "larder: \(TextLayout.count(leftOut, "entry is", "entries are")) damaged and omitted.")
     }
     return (count, leftOut)
   }
@@ -105,14 +107,13 @@ struct EntryTransfer {
   // MARK: Importing
 
   struct Batch {
-    /// The store does not take an entry, or, on a full disk, none from there on. What precedes it is
-    /// stored.
+    /// The error of an entry that the store rejects, or of all entries from there on a full disk.
+    /// The entries that precede it are stored.
     struct Refused: Error {
       let error: StoreError
-      /// The number of its line or item.
+      /// The number of the line or item.
       let place: Int
-      let key: EncodedKey
-      /// Whether it is the fault of this one entry.
+      /// Whether only this entry is rejected.
       let isAlone: Bool
     }
 
@@ -125,7 +126,7 @@ struct EntryTransfer {
     private(set) var read = 0
     private(set) var stored = 0
 
-    /// So many share pages, and are few enough that nobody waits long.
+    /// Enough entries to share pages, and few enough that other writers wait briefly.
     static let count = 8000
     static let byteCount = 4 << 20
 
@@ -149,7 +150,7 @@ struct EntryTransfer {
 
     mutating func flush() throws {
       guard !entries.isEmpty else { return }
-      // Whatever happens, nothing is tried twice.
+      // No entry is stored twice, even after an error.
       defer {
         entries.removeAll(keepingCapacity: true)
         places.removeAll(keepingCapacity: true)
@@ -159,40 +160,29 @@ struct EntryTransfer {
       do {
         imported = try core.importBatch(entries, keepsExisting: keepsExisting)
       } catch let error as StoreError {
-        throw Refused(error: error, place: places[0], key: entries[0].key, isAlone: false)
+        throw Refused(error: error, place: places[0], isAlone: false)
       }
       stored += imported.stored
       read += imported.refusal?.index ?? entries.count
       guard let refusal = imported.refusal else { return }
       throw Refused(
-        error: refusal.error, place: places[refusal.index], key: entries[refusal.index].key,
-        isAlone: true)
+        error: refusal.error, place: places[refusal.index], isAlone: true)
     }
   }
 
-  /// Stores what a file holds. What was read before something that is wrong is kept.
-  ///
-  /// - Parameter items: How the items of an SQLite file are to be taken; given, it must be one.
+  /// Stores the entries of a file. Entries that precede an invalid one are stored.
   func importing(
-    _ input: FileHandle, into store: SharedStore, keepsExisting: Bool,
-    items: PersistentCacheKitImportOptions? = nil
+    _ input: FileHandle, into store: SharedStore, keepsExisting: Bool
   ) throws {
     let file = operands.file
     func read() throws -> [UInt8] {
       do { return Array(try input.read(upToCount: 1 << 16) ?? Data()) } catch {
-        throw ToolError("file", "\(file) cannot be read: \(error)")
+        throw ToolError("file", "Cannot read \(file): \(error)")
       }
     }
     let first = try read()
     var batch = try Batch(
       core: store.core, keepsExisting: keepsExisting, namespace: operands.namespace)
-    if operands.format == nil, first.starts(with: SQLiteTable.magic) {
-      return try importItems(
-        first, read, into: &batch, items ?? PersistentCacheKitImportOptions(.text))
-    }
-    if items != nil {
-      throw ToolError("file", "\(file) is no SQLite file; --key-type and --mixed are for these.")
-    }
     let format = operands.format ?? (first.first == CBOREntryWriter.start ? .cbor : .jsonl)
     let size = (try? FileManager.default.attributesOfItem(atPath: file)[.size] as? Int) ?? nil
     var progress = TransferProgress("importing", of: Self.nouns)
@@ -234,7 +224,7 @@ struct EntryTransfer {
     say(batch.read, batch.stored)
   }
 
-  /// Reads into a batch and stores it, what was read before an error as well.
+  /// Reads into a batch and stores it, including the entries that precede an error.
   func keeping<R>(_ batch: inout Batch, _ read: (inout Batch) throws -> R) throws -> R {
     let result: R
     do {
@@ -242,7 +232,7 @@ struct EntryTransfer {
     } catch let refused as Batch.Refused {
       throw refused
     } catch {
-      // If the store refuses one of these, that is the first thing that is wrong.
+      // If the store rejects one of these entries, that is the first error.
       try batch.flush()
       throw error
     }

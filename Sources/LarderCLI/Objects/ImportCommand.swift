@@ -12,73 +12,47 @@ import LarderEngine
 struct ImportCommand: ParsableCommand {
   static let configuration = CommandConfiguration(
     commandName: "import",
-    abstract: "Store the entries, or the objects of a type, of a file that `larder export` wrote.",
+    abstract: "Store the entries, or the objects of a type, of an exported file.",
     discussion: """
-      With FILE alone it holds entries, as lines of JSON or as a CBOR sequence; which of the two is \
-      seen by its first byte. They go to the namespaces they name, or all to --namespace; what has \
-      expired meanwhile is left out. A missing store is created.
+      With FILE alone the file contains entries, as lines of JSON or as a CBOR sequence; the first \
+      byte selects the format. They are stored in their namespaces, or all in --namespace; expired \
+      entries are omitted. A missing store is created.
 
-      FILE may also be the storage.sqlite of PersistentCacheKit, which is seen by its first bytes. Its \
-      keys run namespace and key together, so name the namespace: keys that begin with it are \
-      taken, without it, into the namespace of that name; and say with --key-type what the cache's \
-      keys are. Removed and expired values, and keys of other namespaces, are left out and counted.
+      With TYPE and FILE each line is one object with its fields, as `larder export` writes it; \
+      dates, UUIDs and bytes may be strings or numbers if the program declares such a field. An \
+      object replaces a stored object with the same id.
 
-      With TYPE and FILE each line is one object with its fields, as `larder export` writes it; dates, UUIDs and bytes \
-      may be plain texts or numbers where the program declares such a field. An object with the id \
-      of a stored one replaces it.
+      The first line of an export is the schema of the type. A missing store and a missing type \
+      are created from it; a stored type must agree with it. Index entries that only the program \
+      can create are created when a program next uses the type, as for a new index.
 
-      The first line of an export is the schema of the type. A missing store and a missing type are \
-      created from it; a stored type must agree with it. Index entries that only the program can make \
-      are made when a program next uses the type, as for a new index.
+      Without that line a program must have declared the type. Index entries are created as the \
+      program creates them; if that needs the program (a partial index, an index over a computed \
+      property or over a custom type, references to other objects), nothing is written.
 
-      Without that line the type must have been declared by a program. Index entries are made as the program makes \
-      them; where that cannot be done without it (a partial index, one over a computed property or \
-      over a type of the program's own, references to other objects), nothing is written.
+      A rejected line ends the import, and the error contains its number; \
+      the lines before it are stored. Objects are stored a thousand at a time, entries eight \
+      thousand, and readers see each batch at once.
 
-      A line that is refused ends the import and is named by its number (an item of an SQLite file \
-      by its key); the lines before it are stored. Objects are stored a thousand at a time, entries eight thousand, and readers see each \
-      batch at once.
-
-      EXIT CODES
+      EXIT STATUS
         0   every line was stored
         1   there is no such type, or several of the name, and the file has no schema
-        70  a line was refused, or the whole import was; the sentence says which
+        70  a line, or the whole import, was rejected, as standard error describes
 
       EXAMPLES
         larder import entries.jsonl
-        larder import ~/Library/Caches/SQLiteCacheStorage.shared/storage.sqlite \
-          --namespace messages --key-type uuid
         larder import Car cars.jsonl
         gunzip -c cars.jsonl.gz | larder import Car - --keep-existing
       """)
 
   @OptionGroup var operands: TransferOperands
 
-  @Flag(name: .long, help: "Leave alone what is stored already.")
+  @Flag(name: .long, help: "Keep stored entries and objects unchanged.")
   var keepExisting = false
-
-  @Option(
-    name: .shortAndLong,
-    help: ArgumentHelp(
-      "Of an SQLite file: what its keys are. (default: text)", valueName: "type"))
-  var keyType: KeyTextFormat?
-
-  @Flag(
-    name: .long, help: "Of an SQLite file: its values are for a MixedPersistentCache.")
-  var mixed = false
 
   @OptionGroup var arguments: StoreArguments
 
   private var file: String { operands.file }
-
-  func validate() throws {
-    if operands.type != nil, keyType != nil || mixed {
-      throw ValidationError("--key-type and --mixed are for SQLite files of PersistentCacheKit.")
-    }
-    if mixed, keyType ?? .text != .text {
-      throw ValidationError("The keys of a MixedPersistentCache are texts.")
-    }
-  }
 
   func run() throws {
     try Console.reporting(json: arguments.json) {
@@ -86,19 +60,18 @@ struct ImportCommand: ParsableCommand {
       if file == "-" {
         input = .standardInput
       } else {
-        guard let handle = FileHandle(forReadingAtPath: file) else {
-          throw ToolError("file", "\(file) cannot be read.")
+        do { input = try FileHandle(forReadingFrom: URL(fileURLWithPath: file)) } catch {
+          throw ToolError(
+            "file",
+            "Cannot read \(file): \(error.localizedDescription) Check the path and its permissions."
+          )
         }
-        input = handle
       }
       guard let type = operands.type else {
         let store = try arguments.openOrCreate()
         defer { store.close() }
-        let items =
-          keyType != nil || mixed
-          ? PersistentCacheKitImportOptions(keyType ?? .text, isMixed: mixed) : nil
         return try EntryTransfer(operands, arguments).importing(
-          input, into: store, keepsExisting: keepExisting, items: items)
+          input, into: store, keepsExisting: keepExisting)
       }
       try importing(input, as: type)
     }
@@ -107,7 +80,7 @@ struct ImportCommand: ParsableCommand {
   private func importing(_ input: FileHandle, as type: String) throws {
     var lines = LineReader {
       do { return Array(try input.read(upToCount: 1 << 16) ?? Data()) } catch {
-        throw ToolError("file", "\(file) cannot be read: \(error)")
+        throw ToolError("file", "Cannot read \(file): \(error)")
       }
     }
     let first = try lines.next()

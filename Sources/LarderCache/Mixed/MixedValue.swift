@@ -14,8 +14,9 @@ internal import Synchronization
 
 /// An encoded value of any type with the name of its type, as a ``MixedPersistentCache`` stores it.
 ///
-/// The stored form is an array of the type's name, the codec's identifier and the encoded value. An
-/// empty name is the one of an imported value of unknown type: it decodes as any type that fits.
+/// The stored form is an array of the type's name, the codec's identifier and the encoded value. The
+/// name is empty in an import (`scripts/import-persistentcachekit`), which does not contain the type:
+/// any type that decodes the value reads it.
 package final class MixedValue: Codable, Equatable, Sendable {
   let typeName: String
   let codec: UInt16
@@ -29,14 +30,6 @@ package final class MixedValue: Codable, Equatable, Sendable {
     self.codec = identifier.rawValue
     self.bytes = bytes
     live = Mutex(value)
-  }
-
-  /// Creates a value of unknown type.
-  package init(importing bytes: [UInt8], codec: CodecIdentifier) {
-    typeName = ""
-    self.codec = codec.rawValue
-    self.bytes = bytes
-    live = Mutex(nil)
   }
 
   package init(from decoder: any Decoder) throws {
