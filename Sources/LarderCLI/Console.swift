@@ -9,24 +9,24 @@ import LarderDefaults
 import LarderDynamic
 import LarderEngine
 
-/// What the tool ends with, besides success and a wrong command line.
+/// The exit statuses of the tool, other than success.
 enum Exit {
   /// No such entry, or `verify` found an error.
   static let negative = ExitCode(1)
-  /// There is no store at the path.
+  /// The path contains no store.
   static let noStore = ExitCode(2)
-  /// The command line makes no sense; the argument parser's own code.
+  /// A usage error; the argument parser uses the same status.
   static let usage = ExitCode(64)
-  /// Everything else that fails.
+  /// Any other failure.
   static let failure = ExitCode(70)
 }
 
-/// A sentence for the person at the terminal, and the code to end with.
+/// An error that the tool prints, and its exit status.
 struct ToolError: Error {
   let code: String
   let message: String
   let exit: ExitCode
-  /// What an answer as JSON says besides.
+  /// Further fields of the error as JSON.
   let details: [(String, CBORValue)]
 
   init(
@@ -39,7 +39,7 @@ struct ToolError: Error {
     self.details = details
   }
 
-  /// A value on the command line that is not what it should be.
+  /// Returns a usage error: an argument has an invalid value.
   static func usage(_ message: String) -> ToolError {
     ToolError("usage", message, exit: Exit.usage)
   }
@@ -47,18 +47,19 @@ struct ToolError: Error {
 
 /// Standard output and standard error.
 enum Console {
-  /// Whether people read the output as it comes.
+  /// Whether standard output is a terminal.
   static var isTerminal: Bool { isatty(1) == 1 }
   static var isErrorTerminal: Bool { isatty(2) == 1 }
-  /// Whether somebody would have to type the input.
+  /// Whether standard input is a terminal.
   static var isInputTerminal: Bool { isatty(0) == 1 }
 
-  /// Writes bytes as they are. A reader that has gone ends the process, as with any tool; so does a
-  /// disk that is full: an answer of which a part is missing must not look like one.
+  /// Writes bytes unchanged. A broken pipe ends the process, as with any tool. A full disk does as
+  /// well: a truncated answer must not look complete.
   static func write(_ bytes: some DataProtocol) {
     do { try FileHandle.standardOutput.write(contentsOf: bytes) } catch {
       printError(
-        "\(Style.errorPrefix("larder:")) standard output cannot be written: \(error.localizedDescription)"
+        Style.errorPrefix("larder:")
+          + " Cannot write standard output: \(error.localizedDescription)"
       )
       exit(Exit.failure.rawValue)
     }
@@ -75,18 +76,18 @@ enum Console {
     try? FileHandle.standardError.write(contentsOf: Data((text + terminator).utf8))
   }
 
-  /// All of standard input.
+  /// Reads all of standard input.
   static func readInput() throws -> [UInt8] {
     Array(try FileHandle.standardInput.readToEnd() ?? Data())
   }
 
-  /// Runs a command's body; what it throws becomes one sentence, or one JSON object, on standard
-  /// error, and an exit code.
+  /// Runs the body of a command. Prints a thrown error as one line, or as one JSON object, to
+  /// standard error, and throws its exit status.
   static func reporting(json: Bool, _ body: () throws -> Void) throws {
     do { try body() } catch { throw report(error, json: json) }
   }
 
-  /// The same for a body that waits.
+  /// Does the same for an asynchronous body.
   static func reporting(json: Bool, _ body: () async throws -> Void) async throws {
     do { try await body() } catch { throw report(error, json: json) }
   }
@@ -135,7 +136,7 @@ extension CBORValue {
 
   init(_ text: String?) { self = text.map(CBORValue.text) ?? .null }
 
-  /// An object with its fields in this order.
+  /// Returns an object with its fields in this order.
   static func object(_ fields: [(String, CBORValue)]) -> CBORValue {
     .map(fields.map { Pair(.text($0.0), $0.1) })
   }

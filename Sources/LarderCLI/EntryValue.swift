@@ -5,22 +5,22 @@
 import Foundation
 import LarderCoding
 
-/// An entry's value as a tool that knows no Swift type can show it.
+/// The value of an entry, decoded without its Swift type.
 enum EntryValue {
-  /// A text, as it is.
+  /// A stored string.
   case text(String)
-  /// Bytes nobody can read.
+  /// Bytes of an unknown codec, or stored as bytes.
   case bytes([UInt8])
-  /// A value with a short text of its own: a number, a UUID, a date. `json` is its form in JSON.
+  /// A number, a UUID or a date as text. `json` is its form in JSON.
   case plain(String, json: CBORValue)
   /// JSON as it was stored.
   case json(String, CBORValue)
   /// A structured value.
   case structure(CBORValue)
 
-  /// Reads a payload by the codec that wrote it. A codec of somebody's own gives bytes.
+  /// Decodes a payload with the codec that wrote it. The payload of a custom codec becomes bytes.
   ///
-  /// - Throws: `CodecError` when the payload is not what its codec writes.
+  /// - Throws: `CodecError` if the payload is not valid for its codec.
   init(codec: CodecIdentifier, payload: [UInt8]) throws {
     func decode<Value: Decodable>(_ type: Value.Type) throws -> Value {
       try StandardCoding.decode(type, identifier: codec, bytes: payload, codec: CBORCodec())
@@ -34,7 +34,7 @@ enum EntryValue {
       } else {
         number = String(try decode(UInt128.self))
       }
-      // JSON has no limit on digits; what fits neither 64-bit type is quoted to survive readers.
+      // Readers of JSON truncate numbers that exceed 64 bits, so these are quoted.
       let json = Int(number).map { CBORValue($0) } ?? UInt64(number).map(CBORValue.unsigned)
       self = .plain(number, json: json ?? .text(number))
     case .plainDouble: self.init(number: try decode(Double.self))
@@ -69,7 +69,7 @@ enum EntryValue {
     }
   }
 
-  /// What a codec is called in answers.
+  /// Returns the name of a codec in answers.
   static func name(of codec: CodecIdentifier) -> String {
     switch codec {
     case .cbor: "cbor"
@@ -87,7 +87,7 @@ enum EntryValue {
     }
   }
 
-  /// A date with its milliseconds, in UTC.
+  /// Returns a date with milliseconds, in UTC.
   static func text(_ date: Date) -> String {
     date.formatted(Date.ISO8601FormatStyle(includingFractionalSeconds: true))
   }

@@ -5,13 +5,13 @@
 import ArgumentParser
 import Foundation
 
-/// A point of time in milliseconds since 1970, as the store counts it.
+/// A point of time in milliseconds since 1970.
 struct Timestamp: Comparable {
   let milliseconds: Int64
 
   init(_ milliseconds: Int64) { self.milliseconds = milliseconds }
 
-  /// `nil` for zero and for never.
+  /// Returns nil for zero and for never.
   init?(ifSet milliseconds: Int64) {
     guard milliseconds > 0, milliseconds != .max else { return nil }
     self.init(milliseconds)
@@ -23,10 +23,11 @@ struct Timestamp: Comparable {
     left.milliseconds < right.milliseconds
   }
 
-  /// As JSON answers give it.
+  /// The text in JSON answers.
   var iso: String { EntryValue.text(Date(timeIntervalSince1970: Double(milliseconds) / 1000)) }
 
-  /// How far from `now` it is, either way, in the largest unit that fits: `3 s`, `12 min`, `5 d`.
+  /// Returns the distance from `now`, past or future, in the largest unit that fits: `3 s`, `12
+  /// min`, `5 d`.
   func distance(from now: Timestamp) -> String {
     let seconds = Double(abs(milliseconds - now.milliseconds)) / 1000
     switch seconds {
@@ -55,26 +56,29 @@ struct Timestamp: Comparable {
         let number = Int64(digits), number < 1_000_000_000,
         let unit = units.first(where: { rest.hasPrefix($0.0) })
       else {
-        throw ValidationError("\"\(text)\" is not a time. Write 90s, 10m, 2h, 7d or 1h30m.")
+        throw ValidationError("Invalid duration \"\(text)\". Examples: 90s, 10m, 2h, 7d, 1h30m.")
       }
       rest = rest.dropFirst(unit.0.count)
-      // Nine digits of days, several times over, are more than there are milliseconds in a number.
+      // Several terms of nine digits of days exceed the range of Int64 milliseconds.
       let (sum, isTooMuch) = total.addingReportingOverflow(number * unit.1)
       guard !isTooMuch, sum <= longest else {
-        throw ValidationError("\"\(text)\" is longer than 10,000 years.")
+        throw ValidationError(
+          "Invalid duration \"\(text)\": it is longer than 10,000 years. Examples: 90s, 7d.")
       }
       total = sum
     }
     guard total > 0 else {
-      throw ValidationError("\"\(text)\" is no time at all. Write 90s, 10m, 2h, 7d or 1h30m.")
+      throw ValidationError(
+        "Invalid duration \"\(text)\": it must be greater than zero. Examples: 90s, 10m, 1h30m, 7d."
+      )
     }
     return .milliseconds(total)
   }
 }
 
-/// Texts of a fixed width, for tables.
+/// Strings of a fixed width, for tables.
 enum TextLayout {
-  /// Left-aligned, with a space behind; longer text is kept whole.
+  /// Returns left-aligned text that ends with at least one space; longer text is not cut.
   static func left(_ text: String, width: Int) -> String {
     text + String(repeating: " ", count: max(1, width - text.count))
   }
@@ -83,14 +87,14 @@ enum TextLayout {
     String(repeating: " ", count: max(0, width - text.count)) + text
   }
 
-  /// The beginning and the end of a text that is too long.
+  /// Returns the beginning and the end of a text that exceeds the width.
   static func shortened(_ text: String, to width: Int) -> String {
     let clean = cleaned(text)
     guard clean.count > width, width > 4 else { return clean }
     return "\(clean.prefix((width - 1) / 2))…\(clean.suffix(width / 2))"
   }
 
-  /// Without what a terminal would obey: control characters, and those that turn the direction.
+  /// Replaces the characters that a terminal interprets: control and bidirectional characters.
   static func cleaned(_ text: String) -> String {
     String(
       String.UnicodeScalarView(

@@ -13,12 +13,12 @@ struct GetCommand: ParsableCommand {
     commandName: "get",
     abstract: "Print the value of a key.",
     discussion: """
-      Texts and bytes are written as they are (bytes as a hex dump if the output is a terminal), \
-      numbers, UUIDs and dates as text, JSON as it was stored, CBOR as JSON. With --json the answer \
-      is one object with the value in "value" and what is known of the entry beside it; bytes are \
-      base64url there.
+      Strings and bytes are written unchanged (bytes as a hex dump if the output is a terminal), \
+      numbers, UUIDs and dates as text, JSON as it was stored, CBOR as JSON. With --json the \
+      answer is one object: the value in "value", and the properties of the entry; bytes are \
+      base64url.
 
-      Reading counts as a use of the entry, as any other reader's would.
+      Reading updates the last use of the entry.
 
       EXAMPLES
         larder get greeting
@@ -61,7 +61,7 @@ struct GetCommand: ParsableCommand {
     }
     switch value {
     case .text(let text):
-      // A pipe gets exactly what is stored; a terminal a whole line.
+      // A pipe gets exactly the stored bytes; a terminal gets a complete line.
       Console.write(text + (Console.isTerminal && !text.hasSuffix("\n") ? "\n" : ""))
     case .bytes(let bytes):
       if Console.isTerminal {
@@ -76,7 +76,7 @@ struct GetCommand: ParsableCommand {
   }
 }
 
-/// Bytes for people: offset, 16 bytes, and the ASCII among them.
+/// A hex dump: offset, 16 bytes, and the ASCII characters among them.
 enum HexDump {
   static func text(_ bytes: [UInt8], limit: Int) -> String {
     var text = ""
@@ -89,7 +89,8 @@ enum HexDump {
       text += ascii.joined() + "\n"
     }
     if bytes.count > limit {
-      text += "… \(TextLayout.grouped(bytes.count - limit)) bytes more; pipe them somewhere\n"
+      text +=
+        "… \(TextLayout.grouped(bytes.count - limit)) bytes more; redirect the output for all\n"
     }
     return text
   }

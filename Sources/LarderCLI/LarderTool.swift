@@ -6,15 +6,15 @@ import ArgumentParser
 import LarderDynamic
 import LarderMemo
 
-/// The tool's root: what `larder` says of itself, and its subcommands.
+/// The root command `larder`, its help and its subcommands.
 @main
 struct LarderTool: AsyncParsableCommand {
   static let configuration = CommandConfiguration(
     commandName: "larder",
-    abstract: "Look into a Larder store, change it, check it.",
+    abstract: "Inspect, change and check a Larder store.",
     discussion: """
-      A store is a directory that any number of processes on this machine share. This tool is one \
-      more of them: it may be used while others work, and what it changes they see at once.
+      A store is a directory that the processes of this machine share. This tool is one more \
+      process: it can run at any time, and other processes see its changes at once.
 
       Without --store it uses the default store (see `larder stat`).
 
@@ -24,14 +24,14 @@ struct LarderTool: AsyncParsableCommand {
         larder get user/17 --namespace profiles      a CBOR value is printed as JSON
         larder get 42 --key-type integer > image.png
         larder set greeting "Hello" --expires 10m
-        larder verify /var/tmp/app && echo sound
+        larder verify /var/tmp/app && echo valid
         larder repair /var/lib/app                   salvage what is readable
         larder query Car 'year >= 2020' --sort model --limit 10
         larder defaults read com.example.app theme
         larder remove --prefix user/
         larder memo --ttl 10m -- curl -fsS https://example.com/rates.json
 
-      EXIT CODES
+      EXIT STATUS
         0   success
         1   no such entry or type; `verify` found an error; `repair` lost data
         2   no store at this path (a command that only reads creates none), or `repair` failed
@@ -48,23 +48,25 @@ struct LarderTool: AsyncParsableCommand {
       ManualCommand.self,
     ])
 
-  // On the main thread: to go to another one opens descriptors already.
+  static var _errorLabel: String { "larder" }
+
+  // On the main thread: a switch to another thread opens descriptors.
   @MainActor static func main() async {
     CommandProxy.openMissingDescriptors()
     if !CommandProxy.hasDescriptorsForRuntime {
       Console.printError(
-        "larder: Too many open files. Close some, or raise the limit on open files (`ulimit -n`): a "
-          + "store takes about a dozen.")
+        "larder: Too many open files. Close some, or raise the limit (`ulimit -n`): a store needs "
+          + "about a dozen.")
       LarderTool.exit(withError: Exit.failure)
     }
-    // Where descriptors are scarce, the runtime takes its own before the store can: a timer that has
-    // fired shows that it has them all.
+    // If descriptors are scarce, the runtime must open its own before the store does. After a timer
+    // has fired, the runtime has opened all of them.
     if !CommandProxy.hasDescriptorsToSpare { try? await Task.sleep(nanoseconds: 1) }
     refuseUnknownCommand()
     await main(nil)
   }
 
-  /// A mistyped command is named, with the commands that it may have been meant to be.
+  /// Rejects an unknown command and suggests commands with a similar name.
   private static func refuseUnknownCommand() {
     guard CommandLine.argc > 1 else { return }
     let word = CommandLine.arguments[1]

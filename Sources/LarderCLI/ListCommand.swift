@@ -12,12 +12,12 @@ struct ListCommand: ParsableCommand {
     commandName: "list",
     abstract: "List entries: key, size, age, expiry, last use.",
     discussion: """
-      A store keeps no order, so --limit shows any entries that many; what is shown is sorted by \
-      key. Without --limit a table shows 100 entries, and --json all. Size, and "bytes", is what the \
-      entry counts against the budget; "valueBytes" is its value alone. With --json each entry is one \
-      line, in the order of the store, and nothing is collected: any number of entries can be listed.
+      A store has no order: --limit selects arbitrary entries, and the table is sorted by key. \
+      Without --limit a table shows 100 entries, and --json shows all. SIZE and "bytes" are the \
+      size that the budget counts; "valueBytes" is the size of the value. With --json each entry \
+      is one line, in the order of the store, and memory is bounded.
 
-      Listing is no use of an entry: it changes neither its last use nor the hit ratio.
+      Listing changes neither the last use of an entry nor the hit ratio.
 
       EXAMPLES
         larder list --prefix user/ --limit 20
@@ -32,7 +32,7 @@ struct ListCommand: ParsableCommand {
 
   @Option(
     name: .shortAndLong,
-    help: ArgumentHelp("Only keys whose text begins with this.", valueName: "text"))
+    help: ArgumentHelp("Only keys whose text begins with this prefix.", valueName: "text"))
   var prefix = ""
 
   @Option(
@@ -43,7 +43,8 @@ struct ListCommand: ParsableCommand {
   @Option(
     name: .shortAndLong,
     help: ArgumentHelp(
-      "Show at most this many. (default: 100 in a table, all with --json)", valueName: "count"))
+      "The maximum number of entries. (default: 100 in a table, all with --json)",
+      valueName: "count"))
   var limit: Int?
 
   private static let tableLimit = 100
@@ -73,7 +74,8 @@ struct ListCommand: ParsableCommand {
       let isComplete = try visit(store.core, space) { rows.append($0) }
       show(rows.sorted { $0.key < $1.key }, names)
       if !isComplete {
-        Console.printError("There are more. Show them with --limit, or narrow with --prefix.")
+        Console.printError(
+          "larder: There are more entries. Show them with --limit, or select with --prefix.")
       }
     }
   }
@@ -83,9 +85,9 @@ struct ListCommand: ParsableCommand {
     let info: EntryInfo
   }
 
-  /// Visits what the options select.
+  /// Calls a closure with each entry that the options select.
   ///
-  /// - Returns: Whether that was all there is.
+  /// - Returns: Whether no further entry matches.
   private func visit(
     _ core: StoreCore, _ space: NamespaceHandle?, _ body: (Row) -> Void
   ) throws -> Bool {
@@ -124,7 +126,7 @@ struct ListCommand: ParsableCommand {
 
   private func show(_ rows: [Row], _ names: [UInt32: String]) {
     guard !rows.isEmpty else {
-      Console.printError("There is no such entry.")
+      Console.printError("larder: No entry matches.")
       return
     }
     let now = Timestamp.now
@@ -142,7 +144,8 @@ struct ListCommand: ParsableCommand {
           TextLayout.shortened(names[$0.namespace] ?? "", to: 14)
         }, at: 0)
     }
-    // A terminal gets whole rows, of fewer columns if need be; a pipe whole keys.
+    // A terminal gets rows that fit its width, if necessary with fewer columns; a pipe gets full
+    // keys.
     var room = Int.max
     if let width = Style.width {
       while columns.count > 1, width - columns.reduce(2, { $0 + $1.width }) < 14 {
@@ -174,7 +177,7 @@ struct ListCommand: ParsableCommand {
       (self.title, self.width, self.isLeft, self.value) = (title, width, isLeft, value)
     }
 
-    /// Never run together with the one before.
+    /// Returns the cell, separated from the one before it.
     func cell(_ text: String) -> String {
       isLeft ? TextLayout.left(text, width: width) : " " + TextLayout.right(text, width: width - 1)
     }

@@ -13,11 +13,11 @@ struct RemoveCommand: ParsableCommand {
     commandName: "remove",
     abstract: "Remove keys, for every process.",
     discussion: """
-      The keys are arguments, or with --stdin the lines of standard input, or with --prefix all that \
-      begin with a text. Each key is removed by a separate transaction.
+      The keys are arguments, or with --stdin the lines of standard input, or with --prefix all \
+      that begin with a text. Each key is removed by a separate transaction.
 
-      Ends with 1 if one of the keys had no entry; the others are removed. No entry for a --prefix is \
-      no error.
+      The exit status is 1 if a key has no entry; the other keys are removed. A --prefix without \
+      entries is not an error.
 
       EXAMPLES
         larder remove user/17 --namespace profiles
@@ -29,18 +29,18 @@ struct RemoveCommand: ParsableCommand {
   @Option(
     name: .shortAndLong,
     help: ArgumentHelp(
-      "The namespace of the keys. Left out: the one without a name.", valueName: "name"))
+      "The namespace of the keys. (default: the one without a name)", valueName: "name"))
   var namespace = ""
 
   @Option(
     name: .shortAndLong,
     help: ArgumentHelp(
-      "What the keys are: text, integer, uuid, bytes or described.", valueName: "type"))
+      "The type of the keys: text, integer, uuid, bytes or described.", valueName: "type"))
   var keyType = KeyTextFormat.text
 
   @Option(
     name: .shortAndLong,
-    help: ArgumentHelp("Remove every key whose text begins with this.", valueName: "text"))
+    help: ArgumentHelp("Remove every key whose text begins with this prefix.", valueName: "text"))
   var prefix: String?
 
   @Flag(name: .long, help: "Read keys from standard input, one a line.")
@@ -54,17 +54,18 @@ struct RemoveCommand: ParsableCommand {
   func validate() throws {
     let ways = [!keys.isEmpty, stdin, prefix != nil].filter { $0 }.count
     guard ways == 1 else {
-      throw ValidationError("Name keys, or say --stdin, or --prefix: one of the three.")
+      throw ValidationError("Pass keys, --stdin or --prefix, and only one of the three.")
     }
     if prefix == "" {
-      throw ValidationError("Every key begins with \"\". Remove all by `larder clear`.")
+      throw ValidationError(
+        "--prefix must not be empty. To remove all entries, run `larder clear`.")
     }
   }
 
   func run() throws {
     try Console.reporting(json: arguments.json) {
       let space = try NamespaceHandle(name: namespace)
-      // Every key is read before the first is removed: a mistake removes nothing.
+      // All keys are parsed before the first is removed: a usage error removes nothing.
       var named = keys
       if stdin {
         guard let text = String(validating: try Console.readInput(), as: UTF8.self) else {
@@ -144,12 +145,11 @@ struct ClearCommand: ParsableCommand {
     commandName: "clear",
     abstract: "Remove all entries of a namespace, or of the whole store.",
     discussion: """
-      They are gone for every process at once. The files stay as large as they are; their room is \
-      used again.
+      Every process sees the removal at once. The files keep their size; free pages are reused.
 
       EXAMPLES
         larder clear --namespace thumbnails
-        larder clear --yes                     everything
+        larder clear --yes                     all entries
       """)
 
   @Option(
@@ -158,7 +158,7 @@ struct ClearCommand: ParsableCommand {
       "Only this namespace (\"\" is the one without a name).", valueName: "name"))
   var namespace: String?
 
-  @Flag(name: .shortAndLong, help: "Do clear the whole store.")
+  @Flag(name: .shortAndLong, help: "Confirm clearing the whole store.")
   var yes = false
 
   @OptionGroup var arguments: StoreArguments
@@ -166,7 +166,7 @@ struct ClearCommand: ParsableCommand {
   func validate() throws {
     guard namespace != nil || yes else {
       throw ValidationError(
-        "This would remove every entry of the store. Say --yes to do it, or name a --namespace.")
+        "Clearing the whole store requires --yes. To clear one namespace, pass --namespace NAME.")
     }
   }
 

@@ -7,25 +7,25 @@ import LarderCoding
 import LarderEngine
 import LarderRecovery
 
-/// `larder repair`: salvages what is readable of a damaged store.
+/// `larder repair`: salvages the readable data of a damaged store.
 struct RepairCommand: ParsableCommand {
   static let configuration = CommandConfiguration(
     commandName: "repair",
-    abstract: "Salvage what is readable of a damaged store into new files.",
+    abstract: "Salvage the readable data of a damaged store into new files.",
     discussion: """
-      First the files are checked and it says what it would do; nothing happens without --yes, or \
-      an answer at a terminal. No process may have the store open.
+      The command checks the files and prints a plan. It changes nothing without --yes or a \
+      confirmation at a terminal. No process may have the store open.
 
-      Every entry that is kept is whole, and has its label, its date and its deadline. The damaged \
-      files of a durable store stay beside the new ones; remove them when you miss nothing. Killed \
-      in the middle of it, the store is as it was, or repaired.
+      Every kept entry is complete, with its commit version, creation time and expiration. The \
+      damaged files of a durable store are quarantined; remove them when all data is there. If the \
+      command is killed, the store is unchanged or repaired.
 
-      EXIT CODES
-        0   nothing was to be done, or everything was kept
-        1   something was lost, or may have been
-        2   it could not be repaired, or there is no store; nothing was changed
-        64  the command line makes no sense, or --yes is missing
-      With --dry-run they say what would be.
+      EXIT STATUS
+        0   nothing to do, or all data was kept
+        1   data was lost, or may have been
+        2   the repair failed, or there is no store; nothing was changed
+        64  usage error, or --yes is missing
+      With --dry-run the exit status is that of the planned repair.
 
       EXAMPLES
         larder repair /var/lib/app --dry-run
@@ -35,13 +35,13 @@ struct RepairCommand: ParsableCommand {
   @Argument(help: "The store's directory; the same as --store.")
   var path: String?
 
-  @Flag(name: .long, help: "Only check, and say what would be done.")
+  @Flag(name: .long, help: "Check the files and print the plan only.")
   var dryRun = false
 
-  @Flag(name: .shortAndLong, help: "Do it without asking.")
+  @Flag(name: .shortAndLong, help: "Repair without confirmation.")
   var yes = false
 
-  @Flag(name: .long, help: "Keep the damaged files of a cache as well.")
+  @Flag(name: .long, help: "Keep the damaged files of a cache too.")
   var keepDamagedFiles = false
 
   @OptionGroup var arguments: StoreArguments
@@ -68,11 +68,11 @@ struct RepairCommand: ParsableCommand {
     if !yes {
       if !arguments.json { Console.write(text(plan)) }
       guard Console.isInputTerminal, !arguments.json else {
-        throw ToolError.usage("Nothing was done. Say --yes to repair the store.")
+        throw ToolError.usage("Repairing the store requires --yes. Nothing was changed.")
       }
       Console.write("Repair it? [y/N] ")
       guard ["y", "yes"].contains(readLine()?.lowercased()) else {
-        throw ToolError.usage("Nothing was done.")
+        throw ToolError.usage("The repair was not confirmed. Nothing was changed.")
       }
     }
     try answer(SharedStore.repair(at: place, keepsDamagedFiles: keepDamagedFiles))
@@ -83,11 +83,11 @@ struct RepairCommand: ParsableCommand {
     if !report.isComplete { throw Exit.negative }
   }
 
-  // MARK: Words
+  // MARK: Output
 
   private func text(_ report: RepairReport) -> String {
     guard report.outcome != .sound else {
-      return "Sound: nothing to do for \(TextLayout.count(report.kept, "entry", "entries")).\n"
+      return "Valid: nothing to do for \(TextLayout.count(report.kept, "entry", "entries")).\n"
     }
     var text = ""
     for finding in report.findings.prefix(20) { text += "\(finding)\n" }
@@ -111,17 +111,19 @@ struct RepairCommand: ParsableCommand {
         text += TextLayout.right(TextLayout.grouped(type.lost), width: 12) + "\n"
       }
       if report.types.contains(where: \.isRecovered) {
-        text += "What a type \"recovered-...\" was is lost: give it its name with a migration.\n"
+        text += "Types named recovered-N lost their names; rename them with a migration.\n"
       }
     }
     text +=
       "\n\(TextLayout.grouped(report.pagesRead)) pages read, \(report.pagesDamaged) damaged, "
-      + "\(report.pagesUnreachable + report.pagesScavenged) that nothing leads to, "
-      + "\(report.pagesScavenged) of them read all the same.\n"
+      + "\(report.pagesUnreachable + report.pagesScavenged) unreachable, "
+      + "\(report.pagesScavenged) of them recovered.\n"
     if report.mayMissCommits {
-      text += "The newest meta page was not usable: the last commits may be missing.\n"
+      text += "The newest meta page is damaged: the last commits may be missing.\n"
     }
-    if report.isDiscarded { text += "The system went down while it was in use: it starts empty.\n" }
+    if report.isDiscarded {
+      text += "The system crashed while the cache was in use: it starts empty.\n"
+    }
     if report.evicted > 0 {
       text +=
         "\(TextLayout.count(report.evicted, "entry", "entries")) did not fit into the budget.\n"
@@ -132,7 +134,7 @@ struct RepairCommand: ParsableCommand {
     }
     let lost =
       "\(TextLayout.grouped(report.lost + report.objectsLost)) lost"
-      + (report.isLossKnown ? "" : ", and maybe more: the books are damaged as well")
+      + (report.isLossKnown ? "" : ", perhaps more: the counters are damaged too")
     switch report.outcome {
     case .repaired: text += "Repaired: \(kept) kept, \(lost).\n"
     default: text += "Can be repaired: \(kept) can be kept, \(lost).\n"

@@ -7,11 +7,11 @@ import Foundation
 import LarderCoding
 import LarderEngine
 
-/// What `larder set` may store, by the names the tool uses in its answers.
+/// The value types of `larder set`, with the names that answers use.
 enum ValueKind: String, CaseIterable, ExpressibleByArgument {
   case text, bytes, json, integer, double, float, boolean, uuid, date
 
-  /// By its name, or as Swift and other tools call it.
+  /// Accepts the name, or the name in Swift and other tools.
   init?(argument: String) {
     let others: [String: ValueKind] = [
       "string": .text, "data": .bytes, "int": .integer, "bool": .boolean,
@@ -20,7 +20,7 @@ enum ValueKind: String, CaseIterable, ExpressibleByArgument {
     self = kind
   }
 
-  /// Codec and payload of a value given as bytes.
+  /// Returns the codec and the payload of a value that is passed as bytes.
   func encode(_ input: [UInt8]) throws -> (codec: CodecIdentifier, payload: [UInt8]) {
     if self == .bytes { return (.plainBytes, input) }
     guard let text = String(validating: input, as: UTF8.self) else {
@@ -32,7 +32,7 @@ enum ValueKind: String, CaseIterable, ExpressibleByArgument {
     case .json:
       guard (try? JSONDecoder().decode(AnyValue.self, from: Data(input))) != nil else {
         throw ToolError.usage(
-          "The value is not JSON. Texts in JSON have quotes; or store it with --as text.")
+          "The value is not JSON. Strings in JSON have quotes; or store it with --as text.")
       }
       return (.json, Array(word.utf8))
     case .integer:
@@ -73,12 +73,12 @@ struct SetCommand: ParsableCommand {
     commandName: "set",
     abstract: "Store a value for a key.",
     discussion: """
-      The value is the argument or, without one, all of standard input: texts and bytes exactly as \
-      they come, a final newline included. When the command returns, the value is committed and \
+      The value is the argument or, without one, all of standard input: strings and bytes \
+      unchanged, a final newline included. When the command returns, the value is committed and \
       every process sees it. A missing store is created.
 
-      A value is stored as what --as says: a program that keeps Int in its cache reads what was \
-      stored as integer, one that keeps a structure reads json.
+      --as selects the stored type: a program with a cache of Int reads values stored as integer, \
+      one with a cache of structures reads json.
 
       EXAMPLES
         larder set greeting "Hello"
@@ -88,7 +88,7 @@ struct SetCommand: ParsableCommand {
 
   @OptionGroup var key: KeyArguments
 
-  @Argument(help: "The value; standard input if left out. After `--` it may begin with a dash.")
+  @Argument(help: "The value. (default: standard input) After `--` it may begin with a dash.")
   var value: String?
 
   @Option(
@@ -100,7 +100,7 @@ struct SetCommand: ParsableCommand {
   @Option(
     name: .shortAndLong,
     help: ArgumentHelp(
-      "How long it stays: 90s, 10m, 2h, 7d, 1h30m. (default: as long as there is room)",
+      "The time to live: 90s, 10m, 2h, 7d, 1h30m. (default: until it is evicted)",
       valueName: "time"),
     transform: Timestamp.duration)
   var expires: Duration?
@@ -111,7 +111,7 @@ struct SetCommand: ParsableCommand {
     try Console.reporting(json: arguments.json) {
       let encoded = try key.encodedKey()
       if value == nil, Console.isInputTerminal {
-        Console.printError("larder: reading the value from the terminal; end it with Control-D")
+        Console.printError("larder: Reading the value from the terminal. End it with Control-D.")
       }
       let input = try value.map { Array($0.utf8) } ?? Console.readInput()
       let (codec, payload) = try kind.encode(input)

@@ -6,13 +6,13 @@ import ArgumentParser
 import LarderCoding
 import LarderEngine
 
-/// `larder stat`: what a store holds and how it is used.
+/// `larder stat`: the contents and the use of a store.
 struct StatCommand: ParsableCommand {
   static let configuration = CommandConfiguration(
     commandName: "stat",
-    abstract: "Show what a store holds and how it is used, by all processes together.",
+    abstract: "Show the contents of a store and its use by all processes.",
     discussion: """
-      The counts of reads and writes are those of all processes since the store's files were \
+      The counts of reads and writes are the sums of all processes since the store's files were \
       created. The file never shrinks and may reach about twice the budget.
 
       EXAMPLES
@@ -25,7 +25,7 @@ struct StatCommand: ParsableCommand {
 
   @Flag(
     name: .long,
-    help: "Write Prometheus' text format; the names are those of the product LarderMetrics.")
+    help: "Write the text format of Prometheus, with the names of the product LarderMetrics.")
   var prometheus = false
 
   func validate() throws {
@@ -145,7 +145,7 @@ struct StatCommand: ParsableCommand {
     let processes = statistics.processes.map(String.init).joined(separator: " ")
     text += line("processes", "\(statistics.processes.count) present: \(processes)")
     guard !statistics.namespaces.isEmpty else { return text }
-    // Two numbers of twelve columns stand behind the name.
+    // Two numbers of twelve columns follow the name.
     let width = Style.width.map { max(12, min(40, $0 - 25)) } ?? 40
     let heading =
       TextLayout.left("NAMESPACE", width: width) + TextLayout.right("ENTRIES", width: 12)

@@ -11,12 +11,12 @@ public import LarderEngine
 extension Durability: ExpressibleByArgument {}
 extension KeyTextFormat: ExpressibleByArgument {}
 
-/// Where the store is when nobody says.
+/// The default location of the store.
 enum StoreLocation {
-  /// For the manual as well, which is not of this user alone.
+  /// Without the path of this user, because the manual contains it too.
   static let description = "$LARDER_STORE, else $XDG_CACHE_HOME/larder, else ~/.cache/larder"
 
-  /// The directory given, else `LARDER_STORE`, else the default one.
+  /// Returns the given directory, else `LARDER_STORE`, else the default path.
   static func path(_ option: String?) -> String {
     if let option { return option }
     if let named = environment("LARDER_STORE"), !named.isEmpty { return named }
@@ -28,7 +28,7 @@ enum StoreLocation {
   }
 }
 
-/// Which store, and how the answer is to be written: options of every command.
+/// The options of every command: the store and the form of the answer.
 struct StoreArguments: ParsableArguments {
   @Option(
     name: .long,
@@ -41,8 +41,8 @@ struct StoreArguments: ParsableArguments {
     name: .long,
     help: ArgumentHelp(
       """
-      cache, durable or relaxed. Normally left out: an existing store says itself what it is. `set` creates \
-      a missing store with it. (default: cache)
+      cache, durable or relaxed: the durability of a store that this command creates. An existing \
+      store keeps its own setting. (default: cache)
       """, valueName: "kind"))
   var durability: Durability?
 
@@ -53,8 +53,8 @@ struct StoreArguments: ParsableArguments {
     name: .long,
     help: ArgumentHelp(
       """
-      auto, always or never: whether answers for people have colours. auto: on a terminal, unless \
-      NO_COLOR is set or TERM is dumb.
+      auto, always or never: whether text is coloured. auto: on a terminal, unless NO_COLOR is set \
+      or TERM is dumb.
       """, valueName: "when"))
   var color = ColorChoice.auto
 
@@ -62,23 +62,23 @@ struct StoreArguments: ParsableArguments {
 
   var path: String { StoreLocation.path(store) }
 
-  /// The same with a directory that was named without an option.
+  /// Returns these options for the directory of an argument.
   func at(_ path: String?) -> StoreArguments {
     var result = self
     if let path { result.store = path }
     return result
   }
 
-  /// A directory is named once.
+  /// Rejects a command line that names the directory twice.
   func refuse(second path: String?) throws {
     if path != nil, store != nil {
-      throw ValidationError("Name the store's directory either as PATH or with --store.")
+      throw ValidationError("The store's directory is named twice. Pass either PATH or --store.")
     }
   }
 
   /// Opens a store that exists.
   ///
-  /// - Throws: ``ToolError`` with exit code 2 when there is none: looking creates nothing.
+  /// - Throws: ``ToolError`` with exit status 2 if the store is missing.
   func openExisting() throws -> SharedStore {
     guard let found = try SharedStore.durability(ofStoreAt: path) else {
       throw ToolError(
@@ -89,9 +89,9 @@ struct StoreArguments: ParsableArguments {
     return try SharedStore(at: path, options(durability ?? found))
   }
 
-  /// Opens a store, and creates it if there is none.
+  /// Opens a store, and creates it if it is missing.
   ///
-  /// - Parameter missing: The durability of a store that is created, if the command names none.
+  /// - Parameter missing: The durability of a created store, unless the command names one.
   func openOrCreate(_ missing: Durability = .cache) throws -> SharedStore {
     let found = try SharedStore.durability(ofStoreAt: path)
     return try SharedStore(at: path, options(durability ?? found ?? missing))
@@ -104,46 +104,46 @@ struct StoreArguments: ParsableArguments {
   }
 }
 
-/// The namespace and the kind of key, for commands that name one entry.
+/// The namespace and the key type, for commands that name one entry.
 struct KeyArguments: ParsableArguments {
   @Option(
     name: .shortAndLong,
     help: ArgumentHelp(
-      "The namespace of the key. Left out: the one without a name.", valueName: "name"))
+      "The namespace of the key. (default: the one without a name)", valueName: "name"))
   var namespace = ""
 
   @Option(
     name: .shortAndLong,
     help: ArgumentHelp(
       """
-      What the key is: text, integer, uuid, bytes (as hexadecimal digits) or described (the text a \
-      key describes itself with). The text 1 and the integer 1 are different keys.
+      The type of the key: text, integer, uuid, bytes (hexadecimal digits) or described (the \
+      description of a Swift key). The text 1 and the integer 1 are different keys.
       """, valueName: "type"))
   var keyType = KeyTextFormat.text
 
   @Argument(help: "The key.")
   var key: String
 
-  /// The namespace as the engine knows it.
+  /// Returns the namespace handle of the engine.
   func space() throws -> NamespaceHandle { try NamespaceHandle(name: namespace) }
 
-  /// The key as the engine knows it.
+  /// Returns the encoded key.
   func encodedKey() throws -> EncodedKey {
     let (tag, bytes) = try keyType.encode(key)
     return EncodedKey(tag: tag.rawValue, bytes: bytes)
   }
 
-  /// What an entry with this key counts against the budget.
+  /// Returns the size of an entry with this key, as the budget counts it.
   func bytes(ofValue count: Int) throws -> Int {
     EntryHeader.size + (try encodedKey().bytes.count) + count
   }
 
-  /// `"key"`, and in which namespace.
+  /// The key in quotes, and its namespace.
   var place: String {
     "\"\(key)\"" + (namespace.isEmpty ? "" : " in namespace \"\(namespace)\"")
   }
 
-  /// What every JSON answer about one key begins with.
+  /// The first fields of every JSON answer about one key.
   var fields: [(String, CBORValue)] {
     [("key", .text(key)), ("keyType", .text(keyType.rawValue)), ("namespace", .text(namespace))]
   }

@@ -7,7 +7,7 @@ import Foundation
 import LarderMemo
 import Synchronization
 
-/// When text is coloured.
+/// The condition for coloured text.
 enum ColorChoice: String, ExpressibleByArgument, CaseIterable {
   /// On a terminal, unless NO_COLOR is set or the terminal is dumb.
   case auto
@@ -15,7 +15,7 @@ enum ColorChoice: String, ExpressibleByArgument, CaseIterable {
   case never
 }
 
-/// What makes text on a terminal easier to read. Elsewhere it is nothing.
+/// Bold and coloured text on a terminal; elsewhere text is unchanged.
 enum Style {
   private static let choice = Mutex(ColorChoice.auto)
 
@@ -25,7 +25,7 @@ enum Style {
     ProcessInfo.processInfo.environment[name]
   }
 
-  /// A terminal that knows no escape sequences.
+  /// Whether the terminal supports no escape sequences.
   static var isDumb: Bool { variable("TERM") == "dumb" }
 
   private static func isColoured(_ isTerminal: Bool) -> Bool {
@@ -36,23 +36,23 @@ enum Style {
     }
   }
 
-  /// The first line of a table on standard output.
+  /// Returns the first line of a table on standard output, in bold.
   static func heading(_ text: String) -> String {
     isColoured(Console.isTerminal) ? "\u{1B}[1m\(text)\u{1B}[0m" : text
   }
 
-  /// What begins an error on standard error.
+  /// Returns the prefix of an error on standard error, in red.
   static func errorPrefix(_ text: String) -> String {
     isColoured(Console.isErrorTerminal) ? "\u{1B}[1;31m\(text)\u{1B}[0m" : text
   }
 
-  /// The columns there are for a line on standard error, which is a terminal.
+  /// The columns of the terminal that standard error is.
   static var errorWidth: Int {
     if let columns = variable("COLUMNS").flatMap({ Int($0) }), columns > 1 { return columns }
     return CommandProxy.errorColumns ?? 80
   }
 
-  /// The columns there are for a table; `nil`: as many as it takes, nobody watches.
+  /// The columns of the terminal that standard output is, or nil if it is not a terminal.
   static var width: Int? {
     guard Console.isTerminal else { return nil }
     if let columns = variable("COLUMNS").flatMap({ Int($0) }), columns > 0 { return columns }

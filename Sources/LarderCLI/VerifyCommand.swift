@@ -8,24 +8,24 @@ import LarderDynamic
 import LarderEngine
 import LarderRecovery
 
-/// `larder verify`: checks a store's file, entries and books.
+/// `larder verify`: checks the file, the entries and the totals of a store.
 struct VerifyCommand: ParsableCommand {
   static let configuration = CommandConfiguration(
     commandName: "verify",
-    abstract: "Check the whole store: its pages, every entry, its books.",
+    abstract: "Check the whole store: its pages, every entry, its totals.",
     discussion: """
-      Prints one line for each finding, the worst first, and changes nothing. Nobody waits: other \
-      processes read and write on; the file may grow by what they write meanwhile. Reading a \
+      Prints one line for each finding, the most severe first, and changes nothing. Other \
+      processes read and write without waiting; the file may grow by their writes. Reading a \
       gigabyte takes a second or two.
 
-      A durable store that is too damaged to be opened is looked at byte by byte; `larder repair` \
-      salvages what is readable.
+      The files of a durable store that is too damaged to be opened are checked directly; \
+      `larder repair` salvages the readable data.
 
-      EXIT CODES
-        0   sound, or warnings only: they concern no value
+      EXIT STATUS
+        0   valid, or warnings only: no value is affected
         1   an error: an entry or the file is damaged
         2   there is no store
-        70  it could not be looked at
+        70  the check failed
 
       EXAMPLES
         larder verify /var/tmp/app
@@ -62,7 +62,7 @@ struct VerifyCommand: ParsableCommand {
           + "\(ByteCount(bytes: statistics.bytes)), in a file of "
           + "\(ByteCount(bytes: statistics.fileBytes))"
       } catch let error as StoreError where error.code == .damaged {
-        // What keeps it from being opened is an error itself.
+        // The reason that the store cannot be opened is a finding too.
         let cause = StoreFinding(opening: error)
         findings = [cause] + ((try? SharedStore.findings(at: place.path)) ?? [])
       }
@@ -81,7 +81,7 @@ struct VerifyCommand: ParsableCommand {
         let count =
           "\(TextLayout.count(errors, "error", "errors")) and "
           + "\(TextLayout.count(findings.count - errors, "warning", "warnings"))"
-        Console.line(findings.isEmpty ? "Sound\(size)." : "\(count)\(size).")
+        Console.line(findings.isEmpty ? "Valid\(size)." : "\(count)\(size).")
       }
       if errors > 0 { throw Exit.negative }
     }
@@ -96,7 +96,7 @@ extension StoreFinding {
   }
 }
 
-/// How far a long operation has come: one line on a terminal, that goes away again.
+/// The progress of a long operation: one line on a terminal, removed at the end.
 enum Progress {
   static func show(_ progress: StoreProgress) {
     guard Console.isErrorTerminal, progress.total >= 100_000 else { return }

@@ -4,12 +4,12 @@
 
 internal import LarderSystem
 
-/// One run of a command: what it writes goes on at once, and is recorded.
+/// One run of a command. Its output is relayed at once and recorded.
 struct CommandExecution {
   private let program: SpawnConfiguration
   private let relays: Bool
   private(set) var recording: OutputRecorder
-  /// What it writes could not be passed on, so it is not known what it would have written.
+  /// The reason that the output could not be relayed; the recorded output is incomplete then.
   private(set) var cut: Memo.Storing?
   private(set) var hasStarted = false
 
@@ -30,9 +30,10 @@ struct CommandExecution {
     }
   }
 
-  /// Runs it to its end, which is when it has ended and nobody holds its output open.
+  /// Runs the command until it has exited and all processes have closed its output.
   ///
-  /// Signals that are sent to this process are sent on; what a terminal sends, it has got itself.
+  /// Signals to this process are sent to the command, except those of a terminal, which the command
+  /// gets from the terminal.
   mutating func run() throws(SystemError) -> TerminationStatus {
     restoreDefaultSIGCHLD()
     let signals = try SignalPipe.open([
@@ -68,7 +69,8 @@ struct CommandExecution {
 
   private func passSignals(to pid: Int32, unless hasEnded: Bool) {
     for arrival in SignalPipe.take() where arrival.signal != SignalPipe.childChanged {
-      // Its number may be another's by now; and whoever waits for its children's output goes.
+      // After the exit the pid may belong to another process, so the signal is not sent: it ends
+      // this process, which waits only for the output of the command's children.
       if hasEnded { SignalPipe.die(of: arrival.signal) }
       if !arrival.isFromTerminal { SpawnConfiguration.send(arrival.signal, to: pid) }
     }
@@ -87,7 +89,7 @@ struct CommandExecution {
         passSignals(to: pid, unless: hasEnded)
       }
     } catch {
-      // The command meets the broken pipe itself, as it would have without us.
+      // The command gets the broken pipe, as it would without this process.
       cut = RawDescriptor.isBrokenPipe(error) ? .cut : .notPassedOn("\(error)")
       stream.close()
     }

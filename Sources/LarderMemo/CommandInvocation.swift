@@ -6,40 +6,43 @@ internal import LarderCoding
 package import LarderEngine
 internal import LarderSystem
 
-/// A command whose result is remembered, and all that tells its result from others.
+/// A memoized command and all parts of its key.
 package struct CommandInvocation: Sendable {
-  /// The file that runs, absolute if that can be told. It need not be UTF-8, as the arguments need
-  /// not.
+  /// The path of the executable, absolute if the working directory has a path. Like the arguments,
+  /// it may contain bytes that are not UTF-8.
   package let path: [UInt8]
-  /// What it is given, its own name first.
+  /// The arguments, the name of the command first.
   package let arguments: [[UInt8]]
-  /// Whether it reads standard input. What it reads is no part of the key: nobody can know.
+  /// Whether it reads standard input, which is not a part of the key.
   package let readsInput: Bool
   private let environment: [(name: String, value: [UInt8]?)]
   private let directory: Directory
 
   /// The working directory, as a part of the key.
   private enum Directory {
-    /// It makes no difference.
+    /// The working directory is not a part of the key.
     case any
     case named([UInt8])
-    /// It was removed: commands that run in two such are not to be told from each other.
+    /// The working directory was removed. Keys of two removed directories would be equal.
     case unknown
   }
 
-  /// Why there is no such call: what a shell says, and the code it ends with.
+  /// The error of a missing or forbidden command: the message and the exit status of a shell.
   package struct CommandNotFound: Error, Sendable {
     package let message: String
     package let code: Int32
   }
 
-  /// A command by its name and arguments.
+  /// Creates an invocation from this process's last arguments.
   ///
   /// - Parameters:
-  ///   - count: How many of this process's last arguments they are, the name included.
-  ///   - environment: Variables whose values tell results apart. One that is not set and one that is
-  ///     empty are different.
-  ///   - isOfDirectory: Whether the working directory does as well.
+  ///   - name: The name of the command, if it has no arguments.
+  ///   - count: The number of arguments, the name included.
+  ///   - environment: The variables that are a part of the key. An unset variable differs from an
+  ///     empty one.
+  ///   - isOfDirectory: Whether the working directory is a part of the key.
+  ///   - readsInput: Whether the command reads standard input.
+  /// - Throws: ``CommandNotFound`` if the executable is missing or not executable.
   package init(
     _ name: String, lastArguments count: Int, environment: [String], isOfDirectory: Bool,
     readsInput: Bool
@@ -61,7 +64,7 @@ package struct CommandInvocation: Sendable {
     self.readsInput = readsInput
   }
 
-  /// For tests: everything given.
+  /// Creates an invocation from explicit parts, for tests.
   package init(
     path: String, arguments: [String], environment: [(name: String, value: [UInt8]?)] = [],
     directory: [UInt8]? = nil
@@ -75,18 +78,19 @@ package struct CommandInvocation: Sendable {
 
   package static let namespace = "larder.memo"
 
-  /// Whether the key tells this call from all others. Without a working directory that has a path it
-  /// may not, and its result must not be kept.
+  /// Whether the key is unique to this invocation. If the working directory has no path, it may not
+  /// be, and the result must not be stored.
   var isNamed: Bool {
     if case .unknown = directory { return false }
     return path.first == UInt8(ascii: "/")
   }
 
-  /// The key of the result: every part with its kind and its length, so that no two calls share one.
+  /// The key of the result: every part with its type and its length, so that no two invocations
+  /// share a key.
   package var key: EncodedKey {
     var encoder = KeyEncoder()
     func append(_ bytes: [UInt8]) {
-      // The two kinds cannot be confused; as a text it can be read in `larder list`.
+      // The two types have different tags; `larder list` shows the string.
       if let text = String(validating: bytes, as: UTF8.self) {
         encoder.appendComponent(text)
       } else {
@@ -100,7 +104,7 @@ package struct CommandInvocation: Sendable {
     encoder.appendComponent(environment.count)
     for (name, value) in environment {
       encoder.appendComponent(name)
-      // An integer is no text: a variable that is not set is not one with any value.
+      // An integer has another tag than a string: an unset variable differs from every value.
       if let value { encoder.appendComponent(value) } else { encoder.appendComponent(0) }
     }
     if case .named(let directory) = directory {

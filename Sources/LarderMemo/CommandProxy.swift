@@ -4,10 +4,10 @@
 
 package import LarderSystem
 
-/// What a process that stands for a command does with its own descriptors and its own end.
+/// The descriptors, signals and exit status of a process that replays a command.
 package enum CommandProxy {
-  /// Writes a result where the command would have written it. A reader that has gone ends this
-  /// process, as it would have ended the command.
+  /// Writes a result to the descriptors that the command wrote to. A broken pipe ends this process,
+  /// as it would end the command.
   package static func replay(_ result: MemoResult) {
     result.forEachSegment { descriptor, bytes in write(bytes, to: CInt(descriptor)) }
   }
@@ -16,25 +16,25 @@ package enum CommandProxy {
     do {
       try RawDescriptor.write(bytes, to: descriptor)
     } catch {
-      // Ignored by whoever started us, or not ours to write to: the end is the same.
+      // SIGPIPE is ignored, or the descriptor is not writable: the process ends in any case.
       if RawDescriptor.isBrokenPipe(error) { SignalPipe.die(of: SignalPipe.brokenPipe) }
       SignalPipe.end(1)
     }
   }
 
-  /// See ``Descriptor/openMissing()``.
+  /// Opens `/dev/null` for each missing standard descriptor.
   package static func openMissingDescriptors() { RawDescriptor.openMissing() }
 
-  /// Whether there are the descriptors that Swift's runtime takes when it first goes to another thread
-  /// or waits: libdispatch opens an epoll, two event and a timer descriptor, and traps if it cannot.
+  /// Whether the runtime can open the descriptors that it needs for its first thread switch or
+  /// wait: libdispatch opens an epoll, two event and a timer descriptor, and traps on failure.
   package static var hasDescriptorsForRuntime: Bool { RawDescriptor.canOpen(4) }
 
-  /// Whether there are descriptors for the runtime and for everything a command opens.
+  /// Whether the process can open the descriptors of the runtime and of a command.
   package static var hasDescriptorsToSpare: Bool { RawDescriptor.canOpen(64) }
 
   package static func isSuccess(_ end: TerminationStatus) -> Bool { end.isSuccess }
 
-  /// Ends as the command ended: with its exit status, or by the same signal.
+  /// Ends this process as the command ended: with its exit status, or by the same signal.
   package static func end(as end: TerminationStatus) -> Never {
     switch end {
     case .exited(let code): SignalPipe.end(CInt(code))
@@ -42,19 +42,20 @@ package enum CommandProxy {
     }
   }
 
-  /// The columns of the terminal standard output goes to; `nil`: it is none, or does not say.
+  /// The columns of the terminal that standard output is, or nil if it is not a terminal or has no
+  /// size.
   package static var terminalColumns: Int? { RawDescriptor.columns(1) }
 
-  /// The columns of the terminal standard error goes to.
+  /// The columns of the terminal that standard error is, or nil.
   package static var errorColumns: Int? { RawDescriptor.columns(2) }
 
-  /// Gives a file another name, in place of what has it.
+  /// Renames a file and replaces an existing file of that name.
   package static func rename(_ path: String, to other: String) throws {
     try FileSystem.rename(path, to: other)
   }
 
-  /// Removes a file when this process is interrupted, terminated or hung up on, and then ends as it
-  /// would have. A signal that is ignored stays ignored.
+  /// Removes a file when this process gets SIGINT, SIGTERM or SIGHUP, and then ends by that signal.
+  /// An ignored signal stays ignored.
   package static func removeWhenInterrupted(_ path: String) throws {
     let inbox = try SignalPipe.open([
       SignalPipe.interrupt, SignalPipe.terminate, SignalPipe.hangUp,
@@ -68,19 +69,20 @@ package enum CommandProxy {
     }
   }
 
-  /// Becomes the command, without a store.
+  /// Replaces this process with the command.
   ///
-  /// - Returns: Why it could not be started.
+  /// - Returns: The reason that the command could not be started.
   package static func become(_ call: CommandInvocation) -> String {
     "\(call.program.replaceThisProcess())"
   }
 
-  /// Starts this program once more with other arguments, in a session of its own, without any of
-  /// this process's descriptors: nobody waits for it.
+  /// Starts this program again with other arguments, in a separate session and without this
+  /// process's descriptors. This process does not wait for it.
   ///
   /// - Parameters:
-  ///   - first: Its first arguments.
-  ///   - count: How many of this process's last arguments follow.
+  ///   - first: The first arguments.
+  ///   - count: The number of this process's last arguments that follow them.
+  /// - Returns: Whether the process was started.
   package static func detach(_ first: [String], lastArguments count: Int) -> Bool {
     guard let own = ExecutableSearch.own else { return false }
     var program = SpawnConfiguration(

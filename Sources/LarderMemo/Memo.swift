@@ -6,19 +6,19 @@ internal import LarderCoding
 package import LarderEngine
 package import LarderSystem
 
-/// Remembers the results of commands, for all processes of the machine.
+/// The stored result of a command, shared by all processes of the machine.
 package struct Memo: Sendable {
-  /// What may be answered from the store, and what is kept.
+  /// The rules for replaying and storing results.
   package struct Policy: Sendable {
-    /// How old a result may be, in milliseconds; `nil`: any age.
+    /// The time to live of a result in milliseconds, or nil for any age.
     package var freshFor: Int64?
-    /// How much older it may be while another process runs the command anew, in milliseconds.
+    /// The time in milliseconds that an expired result is served while a process refreshes it.
     package var staleFor: Int64 = 0
-    /// Whether a result that is neither success nor fresh counts.
+    /// Whether results of failed commands are stored and replayed.
     package var keepsFailures = false
-    /// The most bytes of output that are kept.
+    /// The maximum number of stored bytes of output.
     package var limit = 64 << 20
-    /// How long to wait for another process that runs the command.
+    /// The time to wait for another process that runs the command.
     package var waitsFor = Duration.seconds(3600)
 
     package init() {}
@@ -37,13 +37,15 @@ package struct Memo: Sendable {
   private let space: NamespaceHandle
   private let key: EncodedKey
 
-  /// - Throws: ``StoreError``, also for a call whose result could be taken for another's.
+  /// Opens the result of an invocation.
+  ///
+  /// - Throws: ``StoreError``, also for an invocation without a unique key.
   package init(_ call: CommandInvocation, _ policy: Policy, in store: SharedStore) throws {
     guard call.isNamed else {
       throw StoreError(
         .directory, during: "memo",
-        "The working directory was removed, so that results of commands in it cannot be told apart. "
-          + "Change into one that exists.")
+        "The working directory was removed, so the result has no unique key. Change into an "
+          + "existing directory.")
     }
     self.call = call
     self.policy = policy
@@ -52,31 +54,31 @@ package struct Memo: Sendable {
     key = call.key
   }
 
-  /// How a result was come by.
+  /// The outcome of a look-up or a run.
   package enum Answer: Sendable {
     case fresh(MemoResult)
-    /// Too old, but allowed for; it is to be renewed by somebody.
+    /// Expired, but within the stale time; a process should refresh it.
     case stale(MemoResult)
-    /// The command was run by this process; everything was passed on already, if that was wanted.
+    /// This process ran the command and relayed its output, if requested.
     case ran(MemoResult?, TerminationStatus, Storing)
   }
 
-  /// What became of a result.
+  /// The outcome of storing a result.
   package enum Storing: Sendable {
     case stored
-    /// It failed, and failures are not kept.
+    /// The command failed, and failures are not stored.
     case failure
-    /// Its reader went before its end.
+    /// The reader closed the output before its end.
     case cut
-    /// It could not be passed on, for another reason; nobody has got the whole.
+    /// The output could not be relayed for another reason; no reader has all of it.
     case notPassedOn(String)
     case tooLarge
-    /// It was removed or written by somebody while the command ran.
+    /// Another process removed or stored the result during the run.
     case overtaken
     case error(String)
   }
 
-  /// What the store holds, if the policy allows for it.
+  /// Returns the stored result, or nil if it is missing or the policy excludes it.
   package func find() throws -> Answer? {
     let lookup = try core.lookup(key, in: space)
     guard case .found(let stored) = lookup.outcome, let result = MemoResult(stored.payload) else {
@@ -84,15 +86,15 @@ package struct Memo: Sendable {
     }
     guard result.end.isSuccess || policy.keepsFailures else { return nil }
     guard let freshFor = policy.freshFor else { return .fresh(result) }
-    // A clock that was set back makes nothing older than it is.
+    // If the clock was set back, the age is zero.
     let age = max(core.now &- stored.created, 0)
     if age < freshFor { return .fresh(result) }
     return age &- freshFor < policy.staleFor ? .stale(result) : nil
   }
 
-  /// Removes the result, whatever its age.
+  /// Removes the stored result.
   ///
-  /// - Returns: Whether there was one.
+  /// - Returns: Whether a result was stored.
   /// - Throws: ``StoreError``.
   package func forget() throws -> Bool {
     if case .done(_, true) = try core.submit(WriteRequest(.remove, space: space, key: key)) {
@@ -101,27 +103,28 @@ package struct Memo: Sendable {
     return false
   }
 
-  /// Whether another process runs the command right now.
+  /// Returns whether another process runs the command.
   package func isRunningElsewhere() -> Bool {
     (try? core.isLeaseHeldElsewhere(key, in: space)) ?? true
   }
 
-  /// Finds a result that is fresh, waits for the process that runs the command, or runs it.
+  /// Returns a fresh result, waits for the process that runs the command, or runs it.
   ///
-  /// A process that is killed while it runs it is replaced by one of those who wait, at once. When
-  /// the result is not kept, they run it one after the other.
+  /// If the process that runs the command is killed, one of the waiting processes runs it at once.
+  /// If the result is not stored, the waiting processes run the command one after the other.
   ///
   /// - Parameters:
-  ///   - force: Run it in any case.
-  ///   - waits: Whether to wait for whoever runs it; otherwise `nil` is the answer then.
-  ///   - relays: Whether what the command writes goes to this process's own output at once.
-  /// - Throws: ``StoreError``; ``StoreError/Code/computationStalled`` with the process that runs the
-  ///   command when it has not ended within ``Policy/waitsFor``.
+  ///   - force: Whether to run the command even if a fresh result is stored.
+  ///   - waits: Whether to wait for another process that runs the command.
+  ///   - relays: Whether to write the output of the command to this process's output at once.
+  /// - Returns: The outcome, or nil if another process runs the command and `waits` is false.
+  /// - Throws: ``StoreError``; ``StoreError/Code/computationStalled`` with the pid of the process
+  ///   that runs the command if the run exceeds ``Policy/waitsFor``.
   package func answer(force: Bool, waits: Bool = true, relays: Bool) async throws -> Answer? {
     let deadline = Clocks.deadline(after: policy.waitsFor)
     while true {
       if let leadership = try await core.acquireComputationLease(key, in: space) {
-        // Whoever ran it before us has committed by now.
+        // A process that held the lease before has committed its result.
         if !force, case .fresh(let result)? = try find() {
           core.release(leadership)
           return .fresh(result)
@@ -140,12 +143,12 @@ package struct Memo: Sendable {
     let pid = core.computingProcess(key, in: space)
     return StoreError(
       .computationStalled, during: "memo",
-      "\(pid.map { "Process \($0)" } ?? "Another process") runs the command and has not ended within "
-        + "\(policy.waitsFor). If it is stopped, continue it or end it; or wait longer with --wait.",
+      "\(pid.map { "Process \($0)" } ?? "Another process") runs the command and has not finished "
+        + "within \(policy.waitsFor). Resume or terminate it, or pass a longer --wait.",
       pid: pid)
   }
 
-  /// A command that could not be started.
+  /// The error of a command that could not be started.
   package struct NotStarted: Error, Sendable { package let message: String }
 
   private func run(_ leadership: ComputationLease, relays: Bool) throws -> Answer {
@@ -156,7 +159,7 @@ package struct Memo: Sendable {
     do {
       end = try run.run()
     } catch {
-      // What the store takes may be what the command lacks.
+      // The store's descriptors may be those that the command lacks.
       if error.isOutOfFiles, !run.hasStarted { throw StoreError(error, during: "run a command") }
       throw NotStarted(message: "\(error)")
     }

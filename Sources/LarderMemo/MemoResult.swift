@@ -4,7 +4,7 @@
 
 package import LarderSystem
 
-// A RESULT
+// THE FORMAT OF A RESULT
 //
 //      0  version   u8   1
 //      1  kind      u8   0: exited, 1: ended by a signal
@@ -16,21 +16,21 @@ package import LarderSystem
 //           length      u32  little-endian
 //           bytes
 
-/// What a command wrote, as it comes, in the form in which it is stored: it is held once.
+/// The recorded output of a command, in its stored form: memory holds it once.
 package struct OutputRecorder: Sendable {
   private static let headSize = 16
   private static let segmentHeadSize = 5
 
   private var bytes = [UInt8](repeating: 0, count: headSize)
-  /// Where the last segment's head is; zero: there is none.
+  /// The offset of the last segment's header, or zero without a segment.
   private var last = 0
   private let limit: Int
-  /// Whether there was more than the limit: then it is no result.
+  /// Whether the output exceeds the limit; it is not a result then.
   package private(set) var isTooLarge = false
 
   package init(limit: Int) { self.limit = limit }
 
-  /// Adds what came from a descriptor.
+  /// Appends output of a descriptor.
   package mutating func append(_ piece: [UInt8], of descriptor: UInt8) {
     guard !isTooLarge, !piece.isEmpty else { return }
     guard bytes.count + piece.count <= limit else {
@@ -53,13 +53,13 @@ package struct OutputRecorder: Sendable {
     }
   }
 
-  /// Forgets what was recorded; nothing more is kept.
+  /// Discards the recorded output and all that follows.
   package mutating func drop() {
     bytes = []
     isTooLarge = true
   }
 
-  /// The whole result.
+  /// Returns the complete result.
   package consuming func finish(_ end: TerminationStatus, milliseconds: UInt64) -> MemoResult {
     bytes[0] = 1
     switch end {
@@ -71,7 +71,7 @@ package struct OutputRecorder: Sendable {
   }
 }
 
-/// A command's result: what it wrote, in order, and how it ended.
+/// The result of a command: its output in order, and its termination status.
 package struct MemoResult: Sendable {
   package let bytes: [UInt8]
   package let end: TerminationStatus
@@ -81,7 +81,7 @@ package struct MemoResult: Sendable {
     self.end = end
   }
 
-  /// Reads stored bytes; `nil`: they are no result, or one of a newer version.
+  /// Parses stored bytes. Returns nil if they are not a result, or one of a newer version.
   package init?(_ bytes: [UInt8]) {
     guard bytes.count >= 16, bytes[0] == 1, bytes[1] <= 1 else { return nil }
     self.bytes = bytes
@@ -107,7 +107,7 @@ package struct MemoResult: Sendable {
     return (bytes[position], start..<(start + length))
   }
 
-  /// Gives every piece with the descriptor it was written to, in order.
+  /// Calls a closure with each segment and its descriptor, in order.
   package func forEachSegment<E: Error>(
     _ body: (UInt8, ArraySlice<UInt8>) throws(E) -> Void
   ) throws(E) {

@@ -78,7 +78,7 @@ struct InspectionTests {
   @Test func `A valid store is reported as valid`() throws {
     try withTool { (tool) throws in
       _ = try tool.output("set", "key", "value")
-      #expect(try tool.output("verify").hasPrefix("Sound: 1 entry, "))
+      #expect(try tool.output("verify").hasPrefix("Valid: 1 entry, "))
       let answer = try tool.json("verify")
       #expect(answer["sound"] as? Bool == true)
       #expect(answer["errors"] as? Int == 0)

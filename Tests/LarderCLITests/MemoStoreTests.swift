@@ -111,10 +111,10 @@ struct MemoStoreTests {
       let bad = try warm()
       #expect(bad.status == .exited(9))
       #expect(bad.standardError.hasPrefix("no\n"))
-      #expect(bad.standardError.contains("an older result stays"))
+      #expect(bad.standardError.contains("The stored result stays"))
       #expect(try ground.memo([], script).lines == ["2"])
       let kept = try warm(["--keep-failures"])
-      #expect(kept.status == .exited(9) && kept.standardError.contains("that is stored"))
+      #expect(kept.status == .exited(9) && kept.standardError.contains("The failure is stored"))
       #expect(try ground.memo(["--keep-failures"], script).status == .exited(9))
       #expect(ground.runs == 4)
     }

@@ -172,7 +172,7 @@ struct ObjectRoundTripTests {
       #expect(try high.explain().hasPrefix("scan index \"high\""))
       #expect(try high.count() == 2500)
       #expect(try objects.storage.verify() == [])
-      #expect(try target.output("verify").hasPrefix("Sound"))
+      #expect(try target.output("verify").hasPrefix("Valid"))
     }
   }
 

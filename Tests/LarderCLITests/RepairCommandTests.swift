@@ -48,8 +48,8 @@ struct RepairCommandTests {
       let files = try #require(report["damagedFiles"] as? String)
       #expect(TestFiles.exists(files + "/data.mdb"))
 
-      #expect(try tool.output("verify").hasPrefix("Sound: \(kept) entries"))
-      #expect(try tool.output("repair").hasPrefix("Sound: nothing to do for \(kept) entries"))
+      #expect(try tool.output("verify").hasPrefix("Valid: \(kept) entries"))
+      #expect(try tool.output("repair").hasPrefix("Valid: nothing to do for \(kept) entries"))
       #expect(try tool.run("get", "marked").status == .exited(1))
       _ = try tool.output("set", "marked", "again")
       #expect(try tool.output("get", "marked") == "again\n")
@@ -78,7 +78,7 @@ struct RepairCommandTests {
       _ = try tool.output("set", "key", "value")
       for command in ["verify", "repair"] {
         let outcome = try ChildProcess.run(tool.path, [command, tool.store])
-        #expect(outcome.status.isSuccess && outcome.output.hasPrefix("Sound"), "\(outcome)")
+        #expect(outcome.status.isSuccess && outcome.output.hasPrefix("Valid"), "\(outcome)")
         let twice = try tool.run(command, tool.store)
         #expect(twice.status == .exited(64), "\(twice)")
       }

@@ -144,7 +144,7 @@ struct TransferTests {
       let arguments = ["copy", other.store, "--store", tool.store]
       #expect(try ChildProcess.run(tool.path, arguments).status == .exited(0))
       #expect(try lines(other) == lines(tool))
-      #expect(try other.output("verify").contains("Sound"))
+      #expect(try other.output("verify").contains("Valid"))
       _ = try other.output("set", "plain", "changed")
       #expect(try tool.output("get", "plain") != "changed\n")
       #expect(try ChildProcess.run(tool.path, arguments).status == .exited(70))

@@ -8,21 +8,21 @@ import LarderCoding
 import LarderDefaults
 import LarderEngine
 
-/// `larder defaults`: the properties programs keep.
+/// `larder defaults`: the defaults of programs.
 struct DefaultsCommand: AsyncParsableCommand {
   static let configuration = CommandConfiguration(
     commandName: "defaults",
     abstract: "Read, write and watch the defaults of programs.",
     discussion: """
-      A suite is a name, such as com.example.app; a program's own suite has the name of its bundle \
-      or its executable. Running programs see what is written here with their next read.
+      A suite is a name, such as com.example.app; the main suite of a program has the name of its \
+      bundle or executable. Running programs see a written value with their next read.
 
       EXAMPLES
-        larder defaults list                              the suites there are
+        larder defaults list                              all suites
         larder defaults read com.example.app              all its values
         larder defaults write com.example.app volume 0.5 --type double
         larder defaults delete com.example.app volume
-        larder defaults watch com.example.app theme       until you stop it
+        larder defaults watch com.example.app theme       until interrupted
       """,
     subcommands: [
       DefaultsReadCommand.self, DefaultsWriteCommand.self, DefaultsDeleteCommand.self,
@@ -30,7 +30,7 @@ struct DefaultsCommand: AsyncParsableCommand {
     ])
 }
 
-/// A suite that is named on the command line.
+/// The suite argument.
 struct SuiteArgument: ParsableArguments {
   @Argument(help: "The suite's name.")
   var suite: String
@@ -40,13 +40,13 @@ struct SuiteArgument: ParsableArguments {
 
   /// Opens a suite that exists.
   ///
-  /// - Throws: ``ToolError`` with exit code 2 when there is none: looking creates nothing.
+  /// - Throws: ``ToolError`` with exit status 2 if the suite is missing.
   func open() throws -> Defaults {
     let path = try DefaultsSuite.path(of: suite)
     guard try SharedStore.durability(ofStoreAt: path) != nil else {
       throw ToolError(
         "noStore",
-        "There is no suite \(suite). `larder defaults list` shows which there are.",
+        "There is no suite \(suite). `larder defaults list` prints all suites.",
         exit: Exit.noStore)
     }
     return try Defaults(suiteName: suite)
@@ -78,7 +78,7 @@ struct DefaultsReadCommand: ParsableCommand {
     commandName: "read", abstract: "Print the value of a key, or all values of a suite.")
 
   @OptionGroup var suite: SuiteArgument
-  @Argument(help: "The key; left out: all.") var key: String?
+  @Argument(help: "The key. (default: all)") var key: String?
 
   func run() throws {
     try Console.reporting(json: suite.json) {
@@ -110,10 +110,10 @@ struct DefaultsReadCommand: ParsableCommand {
       }
       if suite.json { Console.json(.object(values)) }
       guard unreadable.isEmpty else {
-        // The others were shown.
+        // The readable values were printed.
         throw ToolError(
           "unreadable",
-          "There is a value that cannot be read for \(unreadable.map { "\"\($0)\"" }.joined(separator: ", ")). "
+          "Cannot read the value of \(unreadable.map { "\"\($0)\"" }.joined(separator: ", ")). "
             + "Write it again, or delete it.",
           exit: Exit.negative, details: [("keys", .array(unreadable.map(CBORValue.text)))])
       }
@@ -127,12 +127,12 @@ struct DefaultsWriteCommand: ParsableCommand {
     commandName: "write",
     abstract: "Store the value of a key.",
     discussion: """
-      When the command returns, the value is on the disk and every process sees it. A missing suite \
-      is created. A program reads what is of the type it asks for: an integer where it keeps Int, \
-      json where it keeps a structure or a list.
+      When the command returns, the value is on the disk and every process sees it. A missing \
+      suite is created. A program reads a value of the type that it declares: an integer for Int, \
+      json for a structure or a list.
 
-      Without --type, the value gets the type of the one it replaces, and is refused if it is none of \
-      that type; what is new is text.
+      Without --type, the value gets the type of the value it replaces, and is rejected if it is \
+      not valid for that type; a new value is text.
 
       EXAMPLES
         larder defaults write com.example.app theme dark
@@ -148,14 +148,14 @@ struct DefaultsWriteCommand: ParsableCommand {
   @Option(
     name: .shortAndLong,
     help: ArgumentHelp(
-      "text, bytes, json, integer, double, float, boolean, uuid or date; left out: that of the "
-        + "value there is, or text.", valueName: "kind"))
+      "text, bytes, json, integer, double, float, boolean, uuid or date. (default: the type of "
+        + "the stored value, else text)", valueName: "kind"))
   var type: ValueKind?
 
   func run() throws {
     try Console.reporting(json: suite.json) {
       let path = try DefaultsSuite.path(of: suite.suite)
-      // What makes no sense is refused before a suite is created for it.
+      // An invalid value is rejected before a suite is created for it.
       if try SharedStore.durability(ofStoreAt: path) == nil { _ = try encoded(as: type ?? .text) }
       let defaults = try Defaults(suiteName: suite.suite)
       defer { defaults.close() }
@@ -178,12 +178,12 @@ extension DefaultsWriteCommand {
     try kind.encode(Array(value.utf8))
   }
 
-  /// The value as what was said, or else as what is there.
+  /// Encodes the value with the given type, else with the type of the stored value.
   private func encoded(
     in defaults: Defaults
   ) throws -> (codec: CodecIdentifier, payload: [UInt8]) {
     if let type { return try encoded(as: type) }
-    // What cannot be read has no type that counts.
+    // An unreadable value has no type.
     let stored = try? defaults.storedValue(forKey: key)
     guard let codec = stored.map({ CodecIdentifier(rawValue: $0.codec) }),
       let kind = ValueKind(replacing: codec)
@@ -191,13 +191,13 @@ extension DefaultsWriteCommand {
     do { return try encoded(as: kind) } catch let error as ToolError {
       throw ToolError.usage(
         "\"\(key)\" has a value of the type \(EntryValue.name(of: codec)). \(error.message) "
-          + "With --type it can become another.")
+          + "Pass --type to change the type.")
     }
   }
 }
 
 extension ValueKind {
-  /// The kind of value that may take the place of one of a codec; `nil`: any.
+  /// Returns the value type that replaces a value of a codec, or nil for any type.
   fileprivate init?(replacing codec: CodecIdentifier) {
     switch codec {
     case .cbor, .json, .propertyList: self = .json
@@ -216,7 +216,7 @@ struct DefaultsDeleteCommand: ParsableCommand {
   @Flag(help: "Remove every key of the suite.") var all = false
 
   func validate() throws {
-    if (key == nil) != all { throw ValidationError("Name a key, or say --all.") }
+    if (key == nil) != all { throw ValidationError("Pass a key or --all.") }
   }
 
   func run() throws {

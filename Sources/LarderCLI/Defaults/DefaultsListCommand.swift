@@ -11,9 +11,9 @@ import LarderEngine
 /// `larder defaults list`: the suites, or the keys of one.
 struct DefaultsListCommand: ParsableCommand {
   static let configuration = CommandConfiguration(
-    commandName: "list", abstract: "Show the suites there are, or the keys of one.")
+    commandName: "list", abstract: "Show all suites, or the keys of one.")
 
-  @Argument(help: "The suite's name; left out: all suites.") var suite: String?
+  @Argument(help: "The name of the suite. (default: all suites)") var suite: String?
   @Flag(name: .long, help: "Write answers and errors as JSON.") var json = false
 
   func run() throws {
@@ -37,7 +37,9 @@ struct DefaultsListCommand: ParsableCommand {
         }
         return
       }
-      guard !rows.isEmpty else { return Console.printError("There is no value in \(suite).") }
+      guard !rows.isEmpty else {
+        return Console.printError("larder: There is no value in \(suite).")
+      }
       let width = max(3, rows.map(\.key.count).max() ?? 0) + 2
       Console.line(
         TextLayout.left("KEY", width: width) + TextLayout.left("TYPE", width: 9)
@@ -54,13 +56,13 @@ struct DefaultsListCommand: ParsableCommand {
     let directory = DefaultsSuite.directory
     let names = (try? FileManager.default.contentsOfDirectory(atPath: directory)) ?? []
     let suites = names.filter {
-      // Another user's is none of ours.
+      // Suites of other users are omitted.
       (try? SharedStore.durability(ofStoreAt: directory + "/" + $0)) != nil
     }
     if json {
       Console.json(.array(suites.sorted().map(CBORValue.text)))
     } else if suites.isEmpty {
-      Console.printError("There is no suite in \(directory).")
+      Console.printError("larder: There is no suite in \(directory).")
     } else {
       for suite in suites.sorted() { Console.line(suite) }
     }
@@ -76,19 +78,20 @@ extension SuiteArgument {
   }
 }
 
-/// `larder defaults watch`: prints a value and what becomes of it.
+/// `larder defaults watch`: prints a value now and after each change.
 struct DefaultsWatchCommand: AsyncParsableCommand {
   static let configuration = CommandConfiguration(
     commandName: "watch",
-    abstract: "Print the value of a key now and after each change, by whichever process.",
+    abstract: "Print the value of a key now and after each change by any process.",
     discussion: """
-      One line a value; an empty line, or null with --json, while there is none. Ends when you stop \
-      it, or after --count values.
+      Each value is one line; a missing value is an empty line, or null with --json. The command \
+      ends when it is interrupted, or after --count values.
       """)
 
   @OptionGroup var suite: SuiteArgument
   @Argument(help: "The key.") var key: String
-  @Option(help: ArgumentHelp("End after so many values.", valueName: "number")) var count: Int?
+  @Option(help: ArgumentHelp("End after this number of values.", valueName: "number")) var count:
+    Int?
 
   func run() async throws {
     try await Console.reporting(json: suite.json) {

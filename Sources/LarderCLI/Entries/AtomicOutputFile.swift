@@ -5,24 +5,24 @@
 import Foundation
 import LarderMemo
 
-/// The file that an export writes: under a name of its own until it is whole, so that what was there
-/// before stays until then.
+/// The output file of an export. It has a temporary name until it is complete, so an existing file
+/// stays until then.
 ///
-/// `-` is standard output. What is no regular file (a pipe, a device) is written to as it is, and a
-/// symbolic link stays one: the file it leads to is replaced. A file that is replaced keeps its mode.
+/// `-` is standard output. A pipe or a device is written directly. A symbolic link stays: the file
+/// that it points to is replaced. A replaced file keeps its mode.
 final class AtomicOutputFile {
   let handle: FileHandle
   private let place: Place?
 
   private struct Place {
-    /// Where the file is while it is written.
+    /// The temporary path while the file is written.
     let part: String
     let path: String
   }
 
   private enum Kind { case missing, regular, directory, other }
 
-  /// Opens the file; nothing of what is there is touched.
+  /// Opens the file. An existing file is not changed.
   init(_ file: String) throws {
     if file == "-" {
       (handle, place) = (.standardOutput, nil)
@@ -33,44 +33,49 @@ final class AtomicOutputFile {
     case .directory:
       throw ToolError.usage("\(file) is a directory. Name a file in it.")
     case .other:
-      guard let open = FileHandle(forWritingAtPath: path) else {
-        throw ToolError("file", "\(file) cannot be written.")
-      }
-      (handle, place) = (open, nil)
+      (handle, place) = (try Self.opened(path), nil)
     case .missing, .regular:
-      // The number: two that write the same file at once do not write into one another.
+      // The pid in the name: two exports to one file do not write into the same temporary file.
       let part = "\(path).part-\(ProcessInfo.processInfo.processIdentifier)"
-      guard FileManager.default.createFile(atPath: part, contents: nil),
-        let open = FileHandle(forWritingAtPath: part)
-      else {
+      do { try Data().write(to: URL(fileURLWithPath: part)) } catch {
         throw ToolError(
-          "file", "\(part) cannot be made. Is its directory there, and yours to write to?")
+          "file",
+          "Cannot create \(part): \(error.localizedDescription) Check that its directory exists and "
+            + "is writable.")
       }
-      // Before anything is in it: what only some could read stays so.
+      let open = try Self.opened(part)
+      // Before the first write: a file that few users can read stays so.
       if let mode = try? FileManager.default.attributesOfItem(atPath: path)[.posixPermissions] {
         try? FileManager.default.setAttributes([.posixPermissions: mode], ofItemAtPath: part)
       }
       (handle, place) = (open, Place(part: part, path: path))
-      // Whoever interrupts an export does not want half of it.
+      // An interrupted export leaves no partial file.
       try CommandProxy.removeWhenInterrupted(part)
     }
   }
 
-  /// Gives the whole file its name.
+  private static func opened(_ path: String) throws -> FileHandle {
+    do { return try FileHandle(forWritingTo: URL(fileURLWithPath: path)) } catch {
+      throw ToolError(
+        "file", "Cannot write \(path): \(error.localizedDescription) Check its permissions.")
+    }
+  }
+
+  /// Renames the complete file to its path.
   func finish() throws {
     guard let place else { return }
     do {
       try handle.synchronize()
       try handle.close()
     } catch {
-      throw ToolError("file", "\(place.part) cannot be written: \(error.localizedDescription)")
+      throw ToolError("file", "Cannot write \(place.part): \(error.localizedDescription)")
     }
     do { try CommandProxy.rename(place.part, to: place.path) } catch {
-      throw ToolError("file", "\(place.part) cannot get its name: \(error)")
+      throw ToolError("file", "Cannot rename \(place.part) to \(place.path): \(error)")
     }
   }
 
-  /// Takes back what was begun.
+  /// Removes the temporary file.
   func discard() {
     if let place { try? FileManager.default.removeItem(atPath: place.part) }
   }

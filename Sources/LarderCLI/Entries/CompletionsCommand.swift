@@ -4,7 +4,7 @@
 
 import ArgumentParser
 
-/// `larder completions`: what makes a shell complete the tool's command lines.
+/// `larder completions`: the completion script of a shell.
 struct CompletionsCommand: ParsableCommand {
   static let configuration = CommandConfiguration(
     commandName: "completions",

@@ -7,15 +7,14 @@ import LarderCoding
 import LarderDynamic
 import LarderEngine
 
-/// `larder copy`: the store once more, in another directory.
+/// `larder copy`: a copy of the store in another directory.
 struct CopyCommand: ParsableCommand {
   static let configuration = CommandConfiguration(
     commandName: "copy",
-    abstract: "Copy the store into another directory, as it is at one moment.",
+    abstract: "Copy one snapshot of the store into another directory.",
     discussion: """
-      The copy is a whole store of its own, with everything in it: entries, objects, indexes, \
-      defaults. Nobody waits: other processes read and write on, and what they write after the \
-      copy began is not in it.
+      The copy is a complete store: entries, objects, indexes and defaults. Other processes read \
+      and write without waiting. The copy does not contain writes that follow its start.
 
       The copy has no free pages, so it is as small as possible. There must be no store at the \
       destination.

@@ -5,11 +5,11 @@
 import ArgumentParser
 import Foundation
 
-/// `larder manual`: the manual page, made of what the commands say of themselves.
+/// `larder manual`: the manual page, generated from the help of the commands.
 struct ManualCommand: ParsableCommand {
   static let configuration = CommandConfiguration(
     commandName: "manual",
-    abstract: "Print the manual page, in the form `man` reads.",
+    abstract: "Print the manual page in roff, for `man`.",
     discussion: """
       EXAMPLES
         larder manual > /usr/local/share/man/man1/larder.1
@@ -67,24 +67,24 @@ struct ManualPage {
       write(command, "larder")
     }
     line(".SH ENVIRONMENT")
-    line(".TP\n.B LARDER_STORE\nThe store's directory, where --store is not given.")
-    line(".TP\n.B XDG_CACHE_HOME\nWhere larder/, the default store, is; without it, ~/.cache.")
-    line(".TP\n.B PATH\nWhere memo and warm find commands.")
-    line(".TP\n.B NO_COLOR\nIf it is set and not empty, no colours with --color auto.")
+    line(".TP\n.B LARDER_STORE\nThe directory of the store, unless --store is given.")
+    line(".TP\n.B XDG_CACHE_HOME\nThe directory of larder/, the default store. Default: ~/.cache.")
+    line(".TP\n.B PATH\nThe directories that memo and warm search for commands.")
+    line(".TP\n.B NO_COLOR\nIf it is set and not empty, --color auto disables colours.")
     line(".TP\n.B COLUMNS\nThe width of tables on a terminal.")
   }
 
   private mutating func line(_ line: String) { text += line + "\n" }
 
   private mutating func write(_ command: ManualCommand.Command, _ parents: String) {
-    // Of the parser's own making.
+    // The argument parser adds this command.
     if command.commandName == "help" { return }
     let name = parents + " " + command.commandName
     line(".SS \"\(escaped(name))\"")
     line(escaped(command.abstract ?? ""))
     write(command.discussion)
     for argument in command.arguments ?? [] where argument.shouldDisplay {
-      // Everywhere the same.
+      // These options are the same for all commands.
       if argument.names?.contains(where: { ["help", "version"].contains($0.name) }) == true {
         continue
       }
@@ -110,7 +110,7 @@ struct ManualPage {
     return argument.kind == "option" ? shown + " " + value : shown
   }
 
-  /// Paragraphs; lines that are indented, or follow a heading, stay as they are.
+  /// Writes paragraphs. Indented lines, and lines that follow a heading, are not filled.
   private mutating func write(_ discussion: String?) {
     guard let discussion, !discussion.isEmpty else { return }
     line(".PP")
@@ -138,7 +138,7 @@ struct ManualPage {
   private func escaped(_ text: String, bold: Bool = false) -> String {
     let marked = text.replacing("\\", with: "\\e").replacing("-", with: "\\-")
       .replacing("\"", with: "\\(dq").replacing("'", with: "\\(aq")
-    // By their numbers: not every roff reads UTF-8.
+    // By code point: some versions of roff do not read UTF-8.
     let plain = String(
       decoding: marked.unicodeScalars.flatMap { scalar in
         scalar.isASCII ? Array("\(scalar)".utf8) : Array("\\[u\(hexadecimal(scalar.value))]".utf8)

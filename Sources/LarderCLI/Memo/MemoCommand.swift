@@ -6,50 +6,51 @@ import ArgumentParser
 import LarderEngine
 import LarderMemo
 
-/// `larder memo`: a command that is run once per machine.
+/// `larder memo`: runs a command once per machine and replays its result.
 struct MemoCommand: AsyncParsableCommand {
   static let configuration = CommandConfiguration(
     commandName: "memo",
-    abstract: "Run a command once per machine, and replay its result from then on.",
+    abstract: "Run a command once per machine and replay its result.",
     discussion: """
       Standard output, standard error and the exit status are those of the command, byte for byte. \
-      While it runs for the first time its output is passed on as it comes; whoever asks for the \
-      same meanwhile waits for that run. If the process that runs it is killed, one of those who \
-      wait takes over at once.
+      The first run relays its output at once; other processes with the same key wait for that \
+      run. If the process that runs the command is killed, one of the waiting processes runs it at \
+      once.
 
       THE KEY is the command's file (found in PATH, or the path from the working directory), every \
-      argument, the variables named with --env (one that is not set is not one that is empty) and, \
-      with --cwd, the working directory. Nothing else: what the command reads besides makes no \
-      difference until the result is too old.
+      argument, the variables of --env (an unset variable differs from an empty one) and, with \
+      --cwd, the working directory. Other inputs of the command are not a part of the key: their \
+      changes have an effect when the result expires.
 
-      FAILURES (an exit status other than 0, a signal) are passed on and not kept, unless \
-      --keep-failures says so; those who wait then run the command themselves, one after the other. \
-      The same holds for output of more than --max-size.
+      FAILURES (an exit status other than 0, a signal) are relayed and not stored, unless \
+      --keep-failures is given; the waiting processes then run the command one after the other. \
+      The same applies to output of more than --max-size.
 
-      --stale serves a result that is too old at once, for that much longer, while one process runs \
-      the command in the background, in a session of its own and with no descriptor of the caller's.
+      --stale serves an expired result at once, for this additional time, while one process runs \
+      the command in the background, in a separate session and without the caller's descriptors.
 
-      STANDARD INPUT of the command is empty (/dev/null): the key cannot know what would be read. \
-      --stdin passes it on all the same. Its output is a pipe, not a terminal: force colours if you \
-      want them (git -c color.ui=always). The two outputs are replayed in the order in which they \
-      arrived.
+      STANDARD INPUT of the command is empty (/dev/null), because it is not a part of the key. \
+      --stdin connects it. The output of the command is a pipe, not a terminal: force colours \
+      where they are needed (git -c color.ui=always). Both outputs are replayed in their order of \
+      arrival.
 
       SIGNALS (INT, TERM, HUP, QUIT) go to the command; this process ends as the command ended, by \
-      the same signal if it was one, which a shell shows as 128 + number. If nobody reads the output \
-      any more the command meets the broken pipe, and the result is not kept. The run is over when \
-      nobody holds the output open any more, children in the background included. A process \
-      that waits for another's run, of a stopped one perhaps, waits for --wait at most; then it runs \
-      the command without the store, and a line on standard error names the process.
+      the same signal or with the same exit status (a shell shows a signal as 128 + number). If \
+      the reader closes the output, the command gets the broken pipe, and the result is not \
+      stored. The run ends when all processes have closed the output, background children \
+      included. A process waits at most --wait for the run of another, perhaps stopped, process; \
+      then it runs the command without the store, and standard error contains the other process's \
+      pid.
 
-      A store that cannot be opened is no reason to fail: the command is run without it, and a line \
-      on standard error says why. --require-store ends with 70 instead.
+      If the store cannot be opened, the command runs without it, and standard error contains the \
+      reason. With --require-store the exit status is 70 instead.
 
-      EXIT CODES
+      EXIT STATUS
         those of the command, and
-        126  the command's file may not be run
-        127  there is no such command
-        1    the command ended well, but its output could not be written
-        64   the command line makes no sense
+        126  the command's file is not executable
+        127  no such command
+        1    the command succeeded, but its output could not be written
+        64   usage error
         70   with --require-store: the store cannot be used
 
       EXAMPLES
@@ -61,20 +62,22 @@ struct MemoCommand: AsyncParsableCommand {
 
   @OptionGroup var options: MemoOptions
 
-  @Flag(name: [.long, .customShort("f")], help: "Run the command even if there is a fresh result.")
+  @Flag(
+    name: [.long, .customShort("f")], help: "Run the command even if a fresh result is stored.")
   var force = false
 
-  @Flag(name: .shortAndLong, help: "Say nothing of a store that cannot be used or has no room.")
+  @Flag(name: .shortAndLong, help: "Suppress messages about the store.")
   var quiet = false
 
   @Flag(
-    name: .long, help: "Remove the command's result and run nothing. Ends with 1 if there is none.")
+    name: .long,
+    help: "Remove the stored result without a run. The exit status is 1 if there is none.")
   var forget = false
 
-  @Flag(name: .long, help: "End with 70 when the store cannot be used.")
+  @Flag(name: .long, help: "Fail with exit status 70 if the store cannot be used.")
   var requireStore = false
 
-  // How the background run is started; not for people.
+  // The background process has this flag.
   @Flag(name: .long, help: .private)
   var refreshInBackground = false
 
@@ -96,7 +99,7 @@ struct MemoCommand: AsyncParsableCommand {
       Console.printError("larder: \(error.message)")
       throw ExitCode(126)
     } catch {
-      // Nobody is left to be told, and nobody waits for it.
+      // The background process has no standard error and no waiting parent.
       if refreshInBackground { return }
       throw withoutStore(call, error)
     }
@@ -106,8 +109,8 @@ struct MemoCommand: AsyncParsableCommand {
       CommandProxy.end(as: result.end)
     case .ran(_, let end, let storing):
       if case .notPassedOn(let reason) = storing {
-        Console.printError("larder memo: the output could not be passed on: \(reason)")
-        // What is there is not what the command wrote, whatever it thought of its end.
+        Console.printError("larder: Cannot write the output of the command: \(reason)")
+        // The output is incomplete, although the command succeeded.
         if CommandProxy.isSuccess(end) { throw ExitCode(1) }
       } else if let sentence = sentence(storing) {
         warn(sentence)
@@ -129,8 +132,8 @@ struct MemoCommand: AsyncParsableCommand {
       if !isThere {
         throw ToolError(
           "notFound",
-          "No result of this command is stored in \(path). Give the --env, --cwd and --stdin with which "
-            + "it was run.", exit: Exit.negative)
+          "No result of this command is stored in \(path). Pass the --env, --cwd and --stdin of "
+            + "its run.", exit: Exit.negative)
       }
     }
   }
@@ -138,7 +141,7 @@ struct MemoCommand: AsyncParsableCommand {
   private func answer(_ memo: Memo) async throws -> Memo.Answer {
     if !force, let found = try memo.find() {
       if case .stale = found, !memo.isRunningElsewhere() {
-        // The same command line, as it was given.
+        // The same command line.
         _ = CommandProxy.detach(
           ["larder", "memo", "--refresh-in-background"],
           lastArguments: CommandLine.arguments.count - 2)
@@ -148,31 +151,31 @@ struct MemoCommand: AsyncParsableCommand {
     return try await memo.answer(force: force, relays: true)!
   }
 
-  /// Runs the command in this process's place.
+  /// Replaces this process with the command.
   private func withoutStore(_ call: CommandInvocation, _ error: any Error) -> ExitCode {
     let reason = (error as? StoreError).map(\.message) ?? "\(error)"
     let path = StoreLocation.path(options.store)
     if requireStore {
-      Console.printError("larder: the store \(path) cannot be used: \(reason)")
+      Console.printError("larder: Cannot use the store \(path): \(reason)")
       return Exit.failure
     }
-    warn("the command runs without the store \(path): \(reason)")
+    warn("The command runs without the store \(path): \(reason)")
     Console.printError("larder: \(CommandProxy.become(call))")
     return ExitCode(126)
   }
 
   private func warn(_ sentence: String) {
-    if !quiet { Console.printError("larder memo: \(sentence)") }
+    if !quiet { Console.printError("larder: \(sentence)") }
   }
 
-  /// What there is to say of a result that was not kept although it might have been.
+  /// Returns the message for a result that was not stored, or nil if none is needed.
   private func sentence(_ storing: Memo.Storing) -> String? {
     switch storing {
     case .stored, .failure, .cut, .notPassedOn, .overtaken: nil
     case .tooLarge:
-      "the output was not kept: it has more than --max-size \(options.maxSize) or than the store has "
-        + "room for"
-    case .error(let message): "the result was not kept: \(message)"
+      "The output was not stored: it exceeds --max-size \(options.maxSize) or the budget of the "
+        + "store."
+    case .error(let message): "The result was not stored: \(message)"
     }
   }
 }

@@ -6,12 +6,12 @@ import ArgumentParser
 import LarderEngine
 import LarderMemo
 
-/// Which command is remembered, and how: what `memo` and `warm` have in common.
+/// The options that `memo` and `warm` share.
 struct MemoOptions: ParsableArguments {
   @Option(
     name: .long,
     help: ArgumentHelp(
-      "How old a result may be: 500ms, 90s, 10m, 2h, 7d, 1h30m, or never, for any age. (default: 10m)",
+      "The maximum age of a result: 500ms, 90s, 10m, 1h30m, or never for any age. (default: 10m)",
       valueName: "time"),
     transform: Lifetime.init)
   var ttl = Lifetime(milliseconds: 600_000)
@@ -19,7 +19,7 @@ struct MemoOptions: ParsableArguments {
   @Option(
     name: .long,
     help: ArgumentHelp(
-      "How much older it may be while another process runs the command anew, in the background.",
+      "Serve an expired result for this long while a background process refreshes it.",
       valueName: "time"),
     transform: Timestamp.duration)
   var stale: Duration?
@@ -27,31 +27,31 @@ struct MemoOptions: ParsableArguments {
   @Option(
     name: .long,
     help: ArgumentHelp(
-      "A variable of the environment whose value tells results apart. May be repeated.",
+      "An environment variable that is a part of the key. May be repeated.",
       valueName: "name"))
   var env: [String] = []
 
-  @Flag(name: .long, help: "Results of different working directories are different.")
+  @Flag(name: .long, help: "Make the working directory a part of the key.")
   var cwd = false
 
-  @Flag(name: .long, help: "Keep results of commands that fail as well, and use them.")
+  @Flag(name: .long, help: "Store and replay results of commands that fail too.")
   var keepFailures = false
 
   @Flag(
-    name: .long, help: "Let the command read standard input. What it reads is no part of the key.")
+    name: .long, help: "Let the command read standard input, which is not a part of the key.")
   var stdin = false
 
   @Option(
     name: .long,
     help: ArgumentHelp(
-      "Output of more than this is passed on and not kept. (default: 64M)", valueName: "size"),
+      "The maximum size of stored output. (default: 64M)", valueName: "size"),
     transform: ByteSize.init)
   var maxSize = ByteSize(bytes: 64 << 20)
 
   @Option(
     name: .long,
     help: ArgumentHelp(
-      "How long to wait for another process that runs the command. (default: 1h)",
+      "The time to wait for another process that runs the command. (default: 1h)",
       valueName: "time"),
     transform: Timestamp.duration)
   var wait: Duration?
@@ -65,20 +65,20 @@ struct MemoOptions: ParsableArguments {
 
   @Argument(
     parsing: .postTerminator,
-    help: "The command and its arguments, behind --. It is found as a shell finds it.",
+    help: "The command and its arguments, after --. It is searched in PATH.",
     completion: .file())
   var command: [String] = []
 
   func validate() throws {
     guard command.first?.isEmpty == false else {
-      throw ValidationError("Say which command, behind --: larder memo -- git describe")
+      throw ValidationError("Missing command: larder memo [options] -- COMMAND [argument ...]")
     }
     if stdin, stale != nil {
       throw ValidationError(
-        "--stdin and --stale do not go together: the run in the background has no input.")
+        "--stdin and --stale exclude each other: the background process has no input.")
     }
     for name in env where name.isEmpty || name.contains("=") {
-      throw ValidationError("\"\(name)\" is no name of a variable. Write --env LANG.")
+      throw ValidationError("Invalid variable name \"\(name)\". Example: --env LANG.")
     }
   }
 
@@ -98,8 +98,8 @@ struct MemoOptions: ParsableArguments {
     return policy
   }
 
-  /// Opens the store, and creates it if there is none. Nobody waits long for it: the command can be
-  /// run without.
+  /// Opens the store, and creates it if it is missing. The timeouts are short, because the command
+  /// can run without a store.
   func openStore() throws -> SharedStore {
     let path = StoreLocation.path(store)
     return try SharedStore(
@@ -109,16 +109,16 @@ struct MemoOptions: ParsableArguments {
         writeTimeout: .seconds(5)))
   }
 
-  /// What is said when the command cannot be run.
+  /// Prints the error of a command that cannot be run, and returns the exit status.
   static func refuse(_ error: CommandInvocation.CommandNotFound) -> ExitCode {
     Console.printError("larder: \(error.message)")
     return ExitCode(error.code)
   }
 }
 
-/// A time a result lives; `never` has no end.
+/// The time to live of a result, or `never`.
 struct Lifetime: CustomStringConvertible {
-  /// `nil`: without end.
+  /// The time to live, or nil for an unlimited one.
   let milliseconds: Int64?
 
   init(milliseconds: Int64?) { self.milliseconds = milliseconds }
@@ -150,7 +150,7 @@ struct ByteSize: CustomStringConvertible {
     }
     guard let number = Int(digits), number > 0, number <= (1 << 30) >> shift else {
       throw ValidationError(
-        "\"\(text)\" is not a size up to 1G. Write 500K, 64M or a number of bytes.")
+        "Invalid size \"\(text)\": the range is 1 byte to 1G. Examples: 500K, 64M, 1000000.")
     }
     bytes = number << shift
   }

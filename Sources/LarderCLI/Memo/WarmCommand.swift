@@ -6,25 +6,25 @@ import ArgumentParser
 import LarderEngine
 import LarderMemo
 
-/// `larder warm`: a remembered command's result, renewed ahead of time.
+/// `larder warm`: runs a memoized command before its result expires.
 struct WarmCommand: AsyncParsableCommand {
   static let configuration = CommandConfiguration(
     commandName: "warm",
-    abstract: "Run a command now and store its result for `larder memo`, for schedules.",
+    abstract: "Run a command now and store its result for `larder memo`.",
     discussion: """
-      For cron and systemd timers: the command is run even if a fresh result is stored, after \
-      whoever runs it right now. Give the same --env, --cwd and --stale as `larder memo` gives, and a \
-      --ttl somewhat longer than the schedule's interval: a result is kept for the --ttl and the \
-      --stale of the command that stores it. Name commands by their whole path where PATH differs, as \
+      For cron and systemd timers. The command runs even if a fresh result is stored, after a run \
+      that is in progress. Pass the same --env, --cwd and --stale as `larder memo`, and a --ttl \
+      somewhat longer than the interval of the schedule: a result is kept for the --ttl and the \
+      --stale of the command that stores it. Use absolute paths of commands where PATH differs, as \
       under cron: another file is another key.
 
-      It writes nothing while all goes well. A command that fails is not stored: the old result \
-      stays, what the command wrote is shown, and its exit status is this one's.
+      The command prints nothing on success. The result of a command that fails is not stored: the \
+      stored result stays, and the output and the exit status are those of the command.
 
-      EXIT CODES
+      EXIT STATUS
         those of the command, and
-        126, 127  as of `larder memo`
-        64        the command line makes no sense
+        126, 127  as for `larder memo`
+        64        usage error
         70        the result could not be stored
 
       EXAMPLES
@@ -52,17 +52,17 @@ struct WarmCommand: AsyncParsableCommand {
       if let result { CommandProxy.replay(result) }
       let isStored = if case .stored = storing { true } else { false }
       Console.printError(
-        "larder warm: \(options.command[0]) failed; "
-          + (isStored ? "that is stored, as --keep-failures says" : "an older result stays"))
+        "larder: \(options.command[0]) failed. "
+          + (isStored ? "The failure is stored (--keep-failures)." : "The stored result stays."))
       CommandProxy.end(as: end)
     }
     switch storing {
     case .stored, .failure, .overtaken: return
     case .cut, .notPassedOn, .tooLarge:
       Console.printError(
-        "larder warm: the output has more than --max-size \(options.maxSize) or than the store has "
-          + "room for")
-    case .error(let message): Console.printError("larder warm: \(message)")
+        "larder: The output was not stored: it exceeds --max-size \(options.maxSize) or the budget "
+          + "of the store.")
+    case .error(let message): Console.printError("larder: The result was not stored: \(message)")
     }
     throw Exit.failure
   }

@@ -12,23 +12,24 @@ import LarderEngine
 struct ExportCommand: ParsableCommand {
   static let configuration = CommandConfiguration(
     commandName: "export",
-    abstract: "Write the cache entries, or all objects of a type, to a file that loses nothing.",
+    abstract: "Write the cache entries, or all objects of a type, to a file.",
     discussion: """
-      With FILE alone the entries are written: of --namespace, or of all. Each is a line of JSON with \
-      namespace, key, keyType, codec, expires and text or base64; or, with --format cbor (or a file \
-      that ends in .cbor), an item of a CBOR sequence. With TYPE and FILE the objects of the type \
-      are, as lines of JSON; the first line is the schema of the type, so that the import needs no \
-      program.
+      With FILE alone the entries of --namespace, or of all namespaces, are written. Each is a \
+      line of JSON with namespace, key, keyType, codec, expires and text or base64; or, with \
+      --format cbor (or a file that ends in .cbor), an item of a CBOR sequence. With TYPE and FILE \
+      the objects of the type are written as lines of JSON; the first line is the schema of the \
+      type, so that the import needs no program.
 
-      All of it is of one moment, however long it takes; objects are in the order of insertion. \
-      Meanwhile others write on, and the file of the store may grow by that. Memory is bounded.
+      The file contains one snapshot; objects are in the order of insertion. Other processes write \
+      during the export, and the file of the store may grow by their writes. Memory is bounded.
 
-      What JSON has not is, in objects, written as an object with one field: {"$date": seconds since 1970}, \
-      {"$uuid": …}, {"$bytes": base64} and {"$cbor": base64}. `larder import` reads it back exactly.
+      In objects, values without a JSON type are an object with one field: {"$date": seconds since \
+      1970}, {"$uuid": …}, {"$bytes": base64} and {"$cbor": base64}. `larder import` restores \
+      them exactly.
 
-      A file is written beside its place and put there when it is whole; a pipe or a device is \
-      written to as it is. What is damaged \
-      is left out and named on standard error; the exit code is 1 then.
+      A file is written under a temporary name and renamed when it is complete; a pipe or a device \
+      is written directly. Damaged entries are omitted and printed to standard error; the exit \
+      status is 1 then.
 
       EXAMPLES
         larder export entries.jsonl
@@ -61,7 +62,7 @@ struct ExportCommand: ParsableCommand {
     }
   }
 
-  /// Runs what writes, on a file that gets its name when it is whole.
+  /// Writes a file that is renamed to its path when it is complete.
   private func toFile(
     _ body: (FileHandle) throws -> (count: Int, leftOut: Int), _ say: (Int, Int) -> Void
   ) throws {
@@ -86,7 +87,7 @@ struct ExportCommand: ParsableCommand {
     } else {
       Console.line(
         "Exported \(TextLayout.count(count, "entry", "entries")) to \(file)"
-          + (leftOut > 0 ? ", left out \(TextLayout.grouped(leftOut)) that are damaged." : "."))
+          + (leftOut > 0 ? ", omitted \(TextLayout.grouped(leftOut)) that are damaged." : "."))
     }
   }
 
@@ -100,7 +101,7 @@ struct ExportCommand: ParsableCommand {
     } else {
       Console.line(
         "Exported \(TextLayout.count(count, "object", "objects")) of \(record.name) to \(file)"
-          + (leftOut > 0 ? ", left out \(TextLayout.grouped(leftOut))." : "."))
+          + (leftOut > 0 ? ", omitted \(TextLayout.grouped(leftOut))." : "."))
     }
   }
 
@@ -115,7 +116,7 @@ struct ExportCommand: ParsableCommand {
       do { try output.write(contentsOf: buffer) } catch {
         throw ToolError(
           "file",
-          "\(file == "-" ? "Standard output" : file) cannot be written: \(error.localizedDescription)"
+          "Cannot write \(file == "-" ? "standard output" : file): \(error.localizedDescription)"
         )
       }
       buffer.removeAll(keepingCapacity: true)

@@ -7,32 +7,30 @@ import LarderCoding
 import LarderDynamic
 import LarderEngine
 
-/// `larder migrate --dry-run`: which migrations were applied, and what is under way.
+/// `larder migrate --dry-run`: the applied migrations and the one in progress.
 struct MigrateCommand: ParsableCommand {
   static let configuration = CommandConfiguration(
     commandName: "migrate",
-    abstract: "Show which migrations were applied and what is under way. Programs apply them.",
+    abstract: "Show the applied migrations and those in progress.",
     discussion: """
-      What a migration does is code of the program that declares it, so this tool applies none; \
-      with --dry-run it says what the store knows: the migrations that were applied, the one that \
-      is under way and how far it is, and indexes that are not complete. A migration that no \
-      program has begun yet is known to that program only; its own rehearsal is \
-      `store.migrate(_:dryRun: true)`.
+      A migration is code of the program that declares it, so this tool applies none. With \
+      --dry-run it prints the migrations that were applied, the one in progress and its share, and \
+      indexes that are not complete. The store does not contain migrations that no program has \
+      started; a program tries them with `store.migrate(_:dryRun: true)`.
 
-      What is under way goes on when a program starts that declares it: `migrate(_:)` takes up a \
-      migration where it was left; the first save or query of a type continues the build of its \
-      indexes.
+      A migration in progress continues when a program that declares it calls `migrate(_:)`; the \
+      first save or query of a type continues the build of its indexes.
 
-      EXIT CODES
-        0   nothing is under way
-        1   a migration or an index is
+      EXIT STATUS
+        0   nothing is in progress
+        1   a migration or an index is in progress
         64  without --dry-run
 
       EXAMPLE
         larder migrate --dry-run --store /var/lib/app
       """)
 
-  @Flag(name: .long, help: "Only say what is known.")
+  @Flag(name: .long, help: "Print the state of migrations.")
   var dryRun = false
 
   @OptionGroup var arguments: StoreArguments
@@ -40,8 +38,8 @@ struct MigrateCommand: ParsableCommand {
   func validate() throws {
     guard dryRun else {
       throw ValidationError(
-        "A program applies its migrations: what they do is in its code. See what the store knows of "
-          + "them with --dry-run.")
+        "Only the program that declares a migration applies it. Pass --dry-run to print the state "
+          + "of migrations.")
     }
   }
 
@@ -80,7 +78,7 @@ struct MigrateCommand: ParsableCommand {
               + "\(TextLayout.percent(share)); the next program that uses the type continues")
         }
         if migrations.isEmpty, building.isEmpty {
-          Console.line("No migration was applied, and nothing is under way.")
+          Console.line("No migration was applied, and none is in progress.")
         }
       }
       if !going.isEmpty || !building.isEmpty { throw Exit.negative }
@@ -107,10 +105,10 @@ struct MigrateCommand: ParsableCommand {
     }
     for migration in going {
       let record = migration.record
-      var line = "under way     \"\(record.name)\""
+      var line = "in progress   \"\(record.name)\""
       if let name = migration.sourceName { line += " of \(name)" }
       line += ", \(TextLayout.percent(Self.share(migration))) copied"
-      Console.line(line + "; migrate(_:) of a program goes on with it")
+      Console.line(line + "; migrate(_:) of a program continues it")
     }
   }
 

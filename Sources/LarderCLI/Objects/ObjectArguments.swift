@@ -7,7 +7,7 @@ import LarderCoding
 import LarderDynamic
 import LarderEngine
 
-/// The type an object command is about.
+/// The type argument of object commands.
 struct TypeArgument: ParsableArguments {
   @Argument(
     help: ArgumentHelp(
@@ -16,15 +16,15 @@ struct TypeArgument: ParsableArguments {
   var type: String
 }
 
-/// What object commands share.
+/// The operations that object commands share.
 enum ObjectCommandSupport {
-  /// The objects of a store; what is left out is said on standard error.
+  /// Opens the objects of a store. Omitted objects are printed to standard error.
   static func open(_ arguments: StoreArguments) throws -> DynamicObjects {
     DynamicObjects(try arguments.openExisting()) { Console.printError("larder: \($0)") }
   }
 
-  /// The objects of a store that an export is imported into: it is created with the durability of the
-  /// exported one if it is missing.
+  /// Opens the objects of a store for an import. A missing store is created with the durability of
+  /// the exported one.
   static func open(
     _ arguments: StoreArguments, importing header: ObjectSchemaHeader?
   ) throws -> DynamicObjects {
@@ -35,7 +35,9 @@ enum ObjectCommandSupport {
     }
   }
 
-  /// A type, or an error with an exit code for scripts.
+  /// Returns a type.
+  ///
+  /// - Throws: ``ToolError`` with exit status 1 if it is missing or ambiguous.
   static func type(_ name: String, in objects: DynamicObjects) throws -> ObjectTypeRecord {
     do {
       return try objects.type(named: name)
@@ -44,7 +46,7 @@ enum ObjectCommandSupport {
     }
   }
 
-  /// A query's text read; what is wrong with it is a mistake of the command line.
+  /// Parses the text of a query. A parse error is a usage error.
   static func reading<R>(_ what: String, _ body: () throws -> R) throws -> R {
     do {
       return try body()

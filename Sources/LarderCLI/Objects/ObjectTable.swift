@@ -6,7 +6,7 @@ import Foundation
 import LarderCoding
 import LarderDynamic
 
-/// Objects as a table: a column a field.
+/// Objects as a table with one column for each field.
 struct ObjectTable {
   private var names: [String] = []
   private var rows: [[String]] = []
@@ -29,7 +29,7 @@ struct ObjectTable {
       }
       rows.append((0..<names.count).map { cells[$0] ?? "" })
     }
-    // The id is what one looks for.
+    // The id is the first column.
     guard let id = positions["id"] else { return }
     names.insert(names.remove(at: id), at: 0)
     rows = rows.map { row in
@@ -55,9 +55,9 @@ struct ObjectTable {
     }
   }
 
-  /// A terminal gets cells as short as its width asks; a pipe whole ones.
+  /// Returns the table. Cells are shortened to the width of a terminal.
   ///
-  /// - Parameter width: The columns of the terminal; `nil`: it is none.
+  /// - Parameter width: The columns of the terminal, or nil for complete cells.
   func text(width: Int?) -> String {
     let all = ([names] + rows).map { row in row.map { TextLayout.shortened($0, to: .max) } }
     var widths = names.indices.map { column in
@@ -65,7 +65,7 @@ struct ObjectTable {
     }
     if let width {
       widths = widths.map { min($0, max(width, 8)) }
-      // The widest gives way first, down to what still can be told apart.
+      // The widest column is narrowed first, down to eight characters.
       while widths.reduce(0, { $0 + $1 + 2 }) - 2 > width, let widest = widths.max(), widest > 8 {
         widths[widths.firstIndex(of: widest)!] -= 1
       }

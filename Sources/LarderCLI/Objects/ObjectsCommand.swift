@@ -7,14 +7,13 @@ import LarderCoding
 import LarderDynamic
 import LarderEngine
 
-/// `larder objects`: the types a store holds objects of.
+/// `larder objects`: the object types of a store.
 struct ObjectsCommand: ParsableCommand {
   static let configuration = CommandConfiguration(
     commandName: "objects",
-    abstract: "Show the types a store holds objects of: counts, versions, indexes, references.",
+    abstract: "Show the object types: counts, versions, indexes, references.",
     discussion: """
-      Types are those that programs save with LarderObjects. The bytes are those of the objects with \
-      their index keys in them.
+      Programs save these types with LarderObjects. The bytes include the index keys of the objects.
 
       EXAMPLES
         larder objects --store /var/lib/app
@@ -31,7 +30,7 @@ struct ObjectsCommand: ParsableCommand {
       if arguments.json {
         Console.json(.object([("types", .array(types.map(json)))]))
       } else if types.isEmpty {
-        Console.printError("No objects are stored. Programs save them with LarderObjects.")
+        Console.printError("larder: No objects are stored. Programs save them with LarderObjects.")
       } else {
         Console.write(types.map(text).joined(separator: "\n"))
       }

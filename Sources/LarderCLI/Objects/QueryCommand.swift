@@ -7,16 +7,16 @@ import LarderCoding
 import LarderDynamic
 import LarderEngine
 
-/// `larder query`: objects that fit a condition.
+/// `larder query`: the objects that match a condition.
 struct QueryCommand: ParsableCommand {
   static let configuration = CommandConfiguration(
     commandName: "query",
     abstract: "Find objects of a type by a condition.",
     discussion: """
-      The condition is written like in a program, over the fields as they are stored:
+      The condition has the syntax of Swift, over the stored fields:
 
         age >= 18 && name.hasPrefix("A")      && || ! ( )   == != < <= > >=
-        owner == nil || owner in ["a", "b"]   lists; nil is what is missing
+        owner == nil || owner in ["a", "b"]   lists; nil matches a missing field
         age in 18...65, age in 18..<65        ranges
         created >= 2026-01-31                 dates; also 2026-01-31T12:00:00Z
         tags.contains("x")                    contains(all: ["x", "y"]) contains(any: ["x", "y"])
@@ -24,16 +24,17 @@ struct QueryCommand: ParsableCommand {
         name.matches(/^A.*[0-9]$/)            hasPrefix hasSuffix contains matches
         name.equalsIgnoringCase("anna")       containsIgnoringCase hasPrefixIgnoringCase …
 
-      An index is used where it helps (--explain says which); with --sort and --limit only the \
-      objects wanted are kept in memory. Without --limit a table shows the first 100, --json all.
+      The planner selects an index (--explain prints the plan); with --sort and --limit memory \
+      holds at most --limit objects. Without --limit a table shows the first 100 objects, --json \
+      all.
 
-      With --json each object is one line. Dates are seconds since 1970 there, bytes base64url; \
-      `larder export` writes lines that lose nothing.
+      With --json each object is one line. Dates are seconds since 1970, bytes base64url; \
+      `larder export` writes lines without loss.
 
-      EXIT CODES
-        0   answered, whether anything was found or not
-        1   there is no such type, or several of the name
-        64  the condition or the sort is not understood, or names a field that there is not
+      EXIT STATUS
+        0   success, with or without matching objects
+        1   no such type, or several types of that name
+        64  a parse error in the condition or in --sort, or an unknown field
 
       EXAMPLES
         larder query Car 'year >= 2020 && tags.contains("fast")' --sort -year,model --limit 10
@@ -50,21 +51,22 @@ struct QueryCommand: ParsableCommand {
     name: .shortAndLong, parsing: .unconditional,
     help: ArgumentHelp(
       """
-      The fields to sort by, separated by commas; - before one turns it round. (default: the order \
-      of insertion)
+      The fields to sort by, separated by commas; - before a field sorts it in descending order. \
+      (default: the order of insertion)
       """, valueName: "fields"))
   var sort: String?
 
-  @Option(name: .shortAndLong, help: ArgumentHelp("At most this many.", valueName: "count"))
+  @Option(
+    name: .shortAndLong, help: ArgumentHelp("The maximum number of objects.", valueName: "count"))
   var limit: Int?
 
-  @Option(name: .shortAndLong, help: ArgumentHelp("Without the first so many.", valueName: "count"))
+  @Option(name: .shortAndLong, help: ArgumentHelp("Skip the first N objects.", valueName: "count"))
   var offset = 0
 
-  @Flag(name: .long, help: "Say how the query is answered, instead of answering it.")
+  @Flag(name: .long, help: "Print the query plan without running the query.")
   var explain = false
 
-  @Flag(name: .long, help: "Only say how many there are.")
+  @Flag(name: .long, help: "Print only the number of matching objects.")
   var count = false
 
   @OptionGroup var arguments: StoreArguments
@@ -119,14 +121,14 @@ struct QueryCommand: ParsableCommand {
     }
   }
 
-  /// A misspelt field is a mistake and not a field that every object lacks.
+  /// Rejects a field that no object has: it is misspelt.
   private func refuseUnknownField(
     _ query: DynamicQuery, _ objects: DynamicObjects, _ record: ObjectTypeRecord
   ) throws {
     guard let field = try objects.unknownField(in: query, of: record) else { return }
     let what = "No object of \(record.name) has a field \"\(field.name)\"."
     guard field.isDeclared || !field.near.isEmpty else {
-      // An optional field that is nil in every object is not stored in any.
+      // An optional field that is nil in every object is stored in none.
       return Console.printError("larder: \(what)")
     }
     let advice =
@@ -153,10 +155,12 @@ struct QueryCommand: ParsableCommand {
     let isCut = limit == nil && rows.count > Self.tableLimit
     if isCut { rows.removeLast() }
     guard !rows.isEmpty else {
-      Console.printError("No object fits.")
+      Console.printError("larder: No object matches.")
       return
     }
     Console.write(ObjectTable(rows).text(width: Style.width))
-    if isCut { Console.printError("There are more. Show them with --limit or --offset.") }
+    if isCut {
+      Console.printError("larder: There are more objects. Show them with --limit or --offset.")
+    }
   }
 }

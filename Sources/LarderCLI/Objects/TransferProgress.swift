@@ -4,8 +4,8 @@
 
 import LarderEngine
 
-/// How far an import or an export is: one line on a terminal, redrawn ten times a second, that goes
-/// away in the end. Elsewhere nothing.
+/// The progress of an import or an export: one line on a terminal, redrawn ten times a second and
+/// removed at the end. Elsewhere nothing is shown.
 struct TransferProgress {
   private let title: String
   private let nouns: (one: String, many: String)
@@ -22,13 +22,17 @@ struct TransferProgress {
     self.isShown = isShown
   }
 
-  /// - Parameter share: From 0 to 1; `nil`: not known.
+  /// Shows the progress.
+  ///
+  /// - Parameters:
+  ///   - count: The number of entries or objects so far.
+  ///   - share: The share from 0 to 1, or nil if it is unknown.
   mutating func show(_ count: Int, share: Double?) {
     guard isShown, count % 64 == 0 else { return }
     let now = ContinuousClock.now
     if let last, now - last < .milliseconds(100) { return }
     last = now
-    // One that wraps cannot be drawn over.
+    // A wrapped line cannot be redrawn.
     let line = line(count, share, elapsed: start.duration(to: now)).prefix(Style.errorWidth - 1)
     Console.printError("\r\(line)\u{1B}[K", terminator: "")
   }
