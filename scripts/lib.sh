@@ -2,26 +2,26 @@
 # Copyright 2026 the Larder authors. Licensed under Apache-2.0.
 # SPDX-License-Identifier: Apache-2.0
 #
-# What the other scripts share. Source it; it only defines functions. It must work in bash 3.2,
-# which macOS still ships: no associative arrays, no mapfile, and with `set -u` an empty array is
-# written ${array[@]+"${array[@]}"}.
+# Functions of the other scripts. Source it. It must work in bash 3.2, the version of macOS: no
+# associative arrays, no mapfile, and with `set -u` an empty array is written
+# ${array[@]+"${array[@]}"}.
 #
 # shellcheck shell=bash
 
-# "Service unavailable" in sysexits.h: something this machine lacks, not something that failed.
+# EX_UNAVAILABLE of sysexits.h: a requirement is missing on this machine.
 LARDER_UNAVAILABLE=69
 
-# The package's directory, wherever the caller is.
+# Prints the package's directory.
 larder_root() {
   (cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd -P)
 }
 
 say() { printf '%s\n' "$*" >&2; }
 
-# phase TEXT: prints what a long script does from here on, with the time since it began.
+# phase TEXT: prints the phase of a long script, with the time since its start.
 phase() { say "== $(basename "$0"), $((SECONDS / 60)) min $((SECONDS % 60)) s: $*"; }
 
-# Prints the comment that stands at the top of a script, which is its help.
+# Prints the comment at the top of a script, which is its help.
 print_help() {
   awk 'NR > 5 { if (!/^#/) exit; sub(/^# ?/, ""); print }' "$1"
 }
@@ -58,7 +58,7 @@ version_is_at_least() {
 
 # Whether the compiler will find liblmdb's header.
 #
-# LARDER_LMDB_HEADER names the only header to look for, for an LMDB in an unusual place.
+# LARDER_LMDB_HEADER is the path of the header if it is not in a standard directory.
 has_lmdb() {
   local header
   if [ -n "${LARDER_LMDB_HEADER:-}" ]; then
@@ -94,8 +94,8 @@ require_lmdb() {
   exit "$LARDER_UNAVAILABLE"
 }
 
-# Installs strace if it is missing and that is possible. It is no loss if not: the tests that kill
-# and starve processes at each system call, and cut the power, are left out then and say so.
+# Installs strace if it is missing and that is possible. Without it, the tests that kill processes and
+# exhaust resources at each system call, and those that cut the power, are skipped with a reason.
 want_strace() {
   if command -v strace >/dev/null 2>&1; then return 0; fi
   if [ "$(uname -s)" != Linux ]; then return 0; fi
@@ -121,13 +121,13 @@ install_with_apt() {
     fi
   fi
   say "Installing them: $become apt-get install $*"
-  # The lists may be old or absent (a fresh container); a failed update need not matter.
+  # The lists may be old or absent (a fresh container). A failed update is not an error.
   $become env DEBIAN_FRONTEND=noninteractive apt-get update -qq >&2 || true
   $become env DEBIAN_FRONTEND=noninteractive \
     apt-get install -y -qq --no-install-recommends "$@" >&2
 }
 
-# For the scripts that know no argument but --help.
+# Parses the arguments of scripts that accept only --help.
 help_or_no_arguments() {
   local script=$1
   shift
