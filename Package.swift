@@ -128,7 +128,7 @@ let package = Package(
     .executableTarget(
       name: "LarderDemo",
       dependencies: [
-        "Larder", "LarderEngine", "LarderTesting",
+        "Larder", "LarderEngine", "LarderRecovery", "LarderTesting",
         outside("ArgumentParser", "swift-argument-parser", "Tools"),
       ]),
     .executableTarget(

@@ -3,6 +3,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 import LarderEngine
+import LarderRecovery
 import LarderTesting
 
 /// The result of the demo: three runs of one job, and the checks on them.

@@ -43,6 +43,23 @@ struct Voucher: Storable, Equatable {
   var id: String { code }
 }
 
+struct FirstWaybill: Storable {
+  static let storedName = "Waybill"
+  let id: Int
+  var sum: Int
+}
+
+struct Waybill: Storable, Equatable {
+  static let storedName = "Waybill"
+  static let schemaVersion = 2
+  let id: Int
+  var total: Int
+
+  static let renaming = ObjectMigration.objects("sum is total") { (old: FirstWaybill) in
+    Waybill(id: old.id, total: old.sum)
+  }
+}
+
 struct Depot: Storable {
   let id: Int
   @HasOne var first: Wagon?
@@ -70,6 +87,24 @@ struct ObjectRoundTripTests {
       _ = try target.output("import", type, file)
       #expect(
         try target.output("export", type, "-") == String(contentsOfFile: file, encoding: .utf8))
+    }
+  }
+
+  @Test func `An imported type of a migrated version opens with the migrations of its program`()
+    throws
+  {
+    try withTools { source, target, directory in
+      do {
+        let objects = try ObjectStore(at: source.store)
+        try objects.save((0..<20).map { FirstWaybill(id: $0, sum: $0) })
+        objects.close()
+        try ObjectStore(at: source.store, migrations: [Waybill.renaming]).close()
+      }
+      try move(["Waybill"], from: source, to: target, by: directory)
+      let objects = try ObjectStore(at: target.store, migrations: [Waybill.renaming])
+      defer { objects.close() }
+      #expect(
+        try objects.objects(Waybill.self).fetch() == (0..<20).map { Waybill(id: $0, total: $0) })
     }
   }
 

@@ -142,6 +142,45 @@ import Testing
     #expect(try other.bytes(forKey: 1) == [1])
   }
 
+  @Test(arguments: [Durability.durable, .relaxed])
+  func `A store that survives crashes refuses writes and handles after its files were deleted`(
+    durability: Durability
+  ) throws {
+    let store = try SharedStore(at: path, StoreOptions(durability: durability))
+    try store.setBytes([1], forKey: "a")
+    try run("/bin/rm", "-rf", path)
+    for _ in 0..<2 {
+      let error = #expect(throws: StoreError.self) { try store.setBytes([2], forKey: "a") }
+      #expect(error?.code == .damaged && error?.message.contains("deleted or replaced") == true)
+    }
+    let error = #expect(throws: StoreError.self) {
+      _ = try SharedStore(at: path, StoreOptions(durability: durability))
+    }
+    #expect(error?.code == .damaged && error?.path == path)
+    store.close()
+    let again = try SharedStore(at: path, StoreOptions(durability: durability))
+    try again.setBytes([3], forKey: "a")
+    #expect(try again.verify() == [])
+  }
+
+  @Test(arguments: [Durability.durable, .relaxed])
+  func `A store that survives crashes refuses writes within seconds after its files were replaced`(
+    durability: Durability
+  ) throws {
+    let store = try SharedStore(at: path, StoreOptions(durability: durability))
+    try store.setBytes([1], forKey: "a")
+    try TestFiles.move(path, to: path + "-moved")
+    let tool = try TestExecutable.tool.path
+    let arguments = ["set", "b", "2", "--store", path, "--durability", durability.rawValue]
+    #expect(try ChildProcess.run(tool, arguments).status == .exited(0))
+    let deadline = ContinuousClock.now + .seconds(20)
+    var error: (any Error)?
+    while error == nil, ContinuousClock.now < deadline {
+      do { try store.setBytes([2], forKey: "a") } catch let refusal { error = refusal }
+    }
+    #expect((error as? StoreError)?.code == .damaged, "\(String(describing: error))")
+  }
+
   @Test func `A store whose directory is removed while it is open starts empty`() throws {
     let store = try SharedStore(at: path)
     let cache = PersistentCache<String, Int>(storage: store)

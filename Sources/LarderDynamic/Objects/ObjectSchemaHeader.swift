@@ -12,7 +12,7 @@ package import LarderEngine
 //     larder         "objects"
 //     format         1
 //     type           the stored name
-//     version        the schema version; "born" and "minimumReaderVersion" as in the type record
+//     version        the schema version; "minimumReaderVersion" as in the type record
 //     durability     the durability level of the store, for a store that the import creates
 //     schema         the fields and their kinds ("id: integer", "owner: text?"); the kind of the
 //                    field "id" is the kind of the identifiers; absent if unknown
@@ -44,7 +44,6 @@ package struct ObjectSchemaHeader: Codable, Sendable, Hashable {
   let format: Int
   package let type: String
   let version: UInt32
-  let born: UInt32?
   let minimumReaderVersion: UInt32?
   /// The durability level of the exported store.
   package let durability: String?
@@ -57,7 +56,6 @@ package struct ObjectSchemaHeader: Codable, Sendable, Hashable {
     format = Self.currentFormat
     type = record.name
     version = record.version
-    born = record.born
     minimumReaderVersion = record.minimumReaderVersion
     self.durability = durability?.rawValue
     schema = record.schema
@@ -112,7 +110,8 @@ package struct ObjectSchemaHeader: Codable, Sendable, Hashable {
       record = ObjectTypeRecord(
         number: try transaction.newObjectNumber(), name: type, version: version, fingerprint: 0,
         indexes: [], migrations: [])
-      record.born = born
+      // The store has no objects of earlier versions, which the program's migrations could convert.
+      record.born = version
       record.minimumReaderVersion = minimumReaderVersion
     }
     for index in indexes where !record.indexes.contains(where: { $0.name == index.name }) {

@@ -137,7 +137,9 @@ extension StoreCore {
     // checked at most once per millisecond. In that mode the size changes only with reservations.
     let checksFileStatus = generation.shouldCheckFileStatus(at: Clocks.wallMilliseconds())
     if checksFileStatus {
-      let size = UInt64(generation.dataSize)
+      let status = generation.dataStatus
+      try requireFiles(of: generation, links: status?.links ?? 0)
+      let size = UInt64(status?.size ?? 0)
       guard size >= table.dataBytes else {
         throw LMDBError(.corrupted, during: "the size of data.mdb (it shrank)")
       }
@@ -153,6 +155,22 @@ extension StoreCore {
     try markDirty(generation)
     try generation.keeper?.pin(for: commitVersion &- generation.versionBase, in: generation)
     return checksFileStatus
+  }
+
+  /// Checks that the files still exist under their path: a commit to deleted files would be
+  /// acknowledged and lost.
+  ///
+  /// - Throws: For a cache, the signal to switch to new files; otherwise a ``StoreError``.
+  private func requireFiles(of generation: Generation, links: UInt64) throws {
+    // A durable store has no periodic checks, so its commits check for replaced files once a second.
+    let now = Clocks.monotonicNanoseconds() / 1_000_000
+    if options.durability == .durable, now &- lastTick.load(ordering: .relaxed) >= 1000 {
+      lastTick.store(now, ordering: .relaxed)
+      if generation.hasForeignFiles { generation.hasLostFiles.store(true, ordering: .releasing) }
+    }
+    guard links == 0 || generation.hasLostFiles.load(ordering: .acquiring) else { return }
+    if options.durability == .cache { throw EngineSignal.generationChanged }
+    throw StoreError.filesRemoved(during: "write", path: directory.path)
   }
 
   /// W3: stamps every touched slot. The commit follows immediately.

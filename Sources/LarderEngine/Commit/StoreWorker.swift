@@ -71,10 +71,8 @@ extension StoreCore {
         do { try switchGeneration(from: generation) } catch { report(error) }
       } else {
         generation.table.raiseFloor(to: UInt64.max - 1)
-        report(
-          StoreError(
-            .damaged, during: "use", path: directory.path,
-            "The store's files were removed or replaced while it was open. Close and reopen it."))
+        generation.hasLostFiles.store(true, ordering: .releasing)
+        report(StoreError.filesRemoved(during: "use", path: directory.path))
       }
       return
     }

@@ -42,6 +42,9 @@ package final class Generation: Sendable {
   private let isClosed = Atomic<Bool>(false)
   /// Whether this process must reopen the same generation, which other processes continue to use.
   let mustReopen = Atomic<Bool>(false)
+  /// Whether the files of a store that survives system crashes were found deleted or replaced: every
+  /// later write fails.
+  let hasLostFiles = Atomic<Bool>(false)
   /// The size of `data.mdb` above which the growth check searches for a stalled reader.
   let growthCheckSize: Atomic<Int>
   let isGrowthNoted = Atomic<Bool>(false)
@@ -251,6 +254,9 @@ package final class Generation: Sendable {
     guard environment.usesWriteMap else { return true }
     return lastLook.exchange(milliseconds, ordering: .relaxed) != milliseconds
   }
+
+  /// Whether the files were deleted or replaced, other than by a compaction.
+  var hasForeignFiles: Bool { isOrphaned && !hasSuccessorInForce }
 
   /// Whether the file is longer than the table records. Same precondition as ``dataStatus``.
   var hasReservedMore: Bool { UInt64(environment.reservedBytes) > table.dataBytes }

@@ -62,6 +62,9 @@ extension StoreCore {
     let directory = try StoreDirectory.prepare(path, durability: options.durability)
     let core = try find(directory, options)
     do {
+      if options.durability.survivesSystemCrash, try core.generation().hasForeignFiles {
+        throw StoreError.filesRemoved(during: "open", path: path)
+      }
       try core.verifyAfterDeaths()
       if options.durability == .relaxed { try core.syncer.start(core) }
       if let budget = options.budget { try core.setBudget(budget) }

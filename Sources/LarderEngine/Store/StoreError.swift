@@ -169,6 +169,14 @@ extension StoreError {
     }
   }
 
+  /// Returns the error of a store that survives system crashes whose files were deleted or replaced.
+  static func filesRemoved(during operation: String, path: String) -> StoreError {
+    StoreError(
+      .damaged, during: operation, path: path,
+      "The store's files were deleted or replaced while it was open, and nothing was stored. Close the "
+        + "store in every process, restore its files, and open it again.")
+  }
+
   /// Returns the error for a file that is larger than the map of this process.
   static func outgrown(
     _ error: LMDBError, during operation: String, path: String
