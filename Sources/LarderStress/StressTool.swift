@@ -55,8 +55,8 @@ struct Run: AsyncParsableCommand {
   var noDamage = false
 
   func validate() throws {
-    guard (2...StormOracle.workerCount).contains(processes) else {
-      throw ValidationError("--processes must be from 2 to \(StormOracle.workerCount).")
+    guard (2...OracleRegion.workers.keys.count).contains(processes) else {
+      throw ValidationError("--processes must be from 2 to \(OracleRegion.workers.keys.count).")
     }
     guard seconds > 0, seconds < 1e7 else {
       throw ValidationError("--seconds must be a positive number.")

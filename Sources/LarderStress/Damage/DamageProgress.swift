@@ -3,13 +3,12 @@
 // SPDX-License-Identifier: Apache-2.0
 
 import LarderSystem
-import Synchronization
 
-/// What a worker says of itself in memory that outlives it: which case it is at, what it is doing
-/// to it, since when.
+/// The progress of a damage worker in memory that outlives it: the current case, the phase of the case,
+/// and the start of the phase.
 final class DamageProgress: Sendable {
   enum Word: Int {
-    /// The number of the case plus one; zero: none.
+    /// The number of the case plus one, or zero without a case.
     case current
     case phase, since
     case opened, refused, healed, unsound, hits, misses, failures, finished, stop
@@ -21,26 +20,16 @@ final class DamageProgress: Sendable {
     case judging
   }
 
-  private let region: MappedRegion
+  private let words: SharedWords
 
-  init(path: String) throws {
-    let file = try OwnedFile(path: path, creation: .createIfMissing)
-    if try file.status.size < 4096 { try file.preallocate(4096) }
-    region = try MappedRegion(sharing: file, count: 4096)
-  }
+  init(path: String) throws { words = try SharedWords(path: path) }
 
   subscript(word: Word) -> UInt64 {
-    get { unsafe address(word).pointee.load(ordering: .sequentiallyConsistent) }
-    set { unsafe address(word).pointee.store(newValue, ordering: .sequentiallyConsistent) }
+    get { words[word.rawValue] }
+    set { words[word.rawValue] = newValue }
   }
 
-  private func address(_ word: Word) -> UnsafeMutablePointer<Atomic<UInt64>> {
-    unsafe (region.base + word.rawValue * 8).assumingMemoryBound(to: Atomic<UInt64>.self)
-  }
-
-  func add(_ word: Word, _ amount: Int = 1) {
-    unsafe address(word).pointee.wrappingAdd(UInt64(amount), ordering: .relaxed)
-  }
+  func add(_ word: Word, _ amount: Int = 1) { words.add(word.rawValue, UInt64(amount)) }
 
   func enter(_ phase: Phase) {
     self[.since] = Clocks.monotonicNanoseconds()
@@ -53,12 +42,12 @@ final class DamageProgress: Sendable {
     self[.current] = UInt64(number) + 1
   }
 
-  /// The case this worker is at, the phase, and how long it has been in it.
+  /// The current case, its phase, and the nanoseconds since the phase began; `nil` without a case.
   var now: (number: Int, phase: Phase, nanoseconds: UInt64)? {
     let number = self[.current]
     guard number > 0, let phase = Phase(rawValue: self[.phase]) else { return nil }
     let age = Clocks.monotonicNanoseconds() &- self[.since]
-    // A phase that began between the two looks at the clock.
+    // A phase that began after the clock was read has a negative age.
     return (Int(number) - 1, phase, age > UInt64(Int64.max) ? 0 : age)
   }
 }

@@ -151,11 +151,7 @@ struct LiveDamage {
   private mutating func finish(
     _ board: LiveOracle, after what: String, _ outcome: inout DamageOutcome
   ) {
-    if let stop = try? OwnedFile(path: work + "/liveboard") {
-      var word: [UInt8] = []
-      word.append(littleEndian: UInt64(1))
-      try? stop.write(word, at: LiveOracle.Count.stop.rawValue * 8)
-    }
+    board.stop()
     for child in children {
       guard let status = try? child.wait(deadline: .seconds(10)) else {
         outcome.violations.append("in use: a process does not end, after \(what)")

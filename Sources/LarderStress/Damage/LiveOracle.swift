@@ -3,70 +3,45 @@
 // SPDX-License-Identifier: Apache-2.0
 
 import LarderSystem
-import Synchronization
 
-/// What the users of a store that is damaged under them know of each other: mapped memory beside
-/// the store.
+/// The oracle of a store that is damaged while processes use it.
 ///
 ///     word   0 …  63   issued[key]         64 … 127   acknowledged[key]
 ///          128         reads               129        values found
-///          130         writes              131        errors, all of them typed
+///          130         writes              131        typed errors
 ///          132         every process ends when this is not 0
-///          133         when files were removed last, in monotonic nanoseconds
-///          140 …       per process: operations that got through (a write read back)
+///          133         the time of the last removal of files, in monotonic nanoseconds
+///          140 …       per process: completed operations (a write read back)
 final class LiveOracle: Sendable {
   static let keyCount = 48
 
   enum Count: Int { case reads = 128, hits, writes, errors, stop, removal }
 
-  private let region: MappedRegion
+  private let words: SharedWords
 
-  init(path: String) throws {
-    let file = try OwnedFile(path: path, creation: .createIfMissing)
-    if try file.status.size < 4096 { try file.preallocate(4096) }
-    region = try MappedRegion(sharing: file, count: 4096)
-  }
+  init(path: String) throws { words = try SharedWords(path: path) }
 
-  private func word(_ index: Int) -> UnsafeMutablePointer<Atomic<UInt64>> {
-    unsafe (region.base + index * 8).assumingMemoryBound(to: Atomic<UInt64>.self)
-  }
+  /// Announces a write of a key.
+  func issue(_ key: Int) -> UInt64 { words.add(key) }
+  func issued(_ key: Int) -> UInt64 { words[key] }
+  func acknowledged(_ key: Int) -> UInt64 { words[64 + key] }
+  func acknowledge(_ key: Int, _ sequence: UInt64) { words.raise(64 + key, to: sequence) }
 
-  private func load(_ index: Int) -> UInt64 {
-    unsafe word(index).pointee.load(ordering: .sequentiallyConsistent)
-  }
-
-  func issue(_ key: Int) -> UInt64 {
-    unsafe word(key).pointee.wrappingAdd(1, ordering: .sequentiallyConsistent).newValue
-  }
-
-  func issued(_ key: Int) -> UInt64 { load(key) }
-  func acknowledged(_ key: Int) -> UInt64 { load(64 + key) }
-
-  func acknowledge(_ key: Int, _ sequence: UInt64) {
-    unsafe word(64 + key).pointee.max(sequence, ordering: .sequentiallyConsistent)
-  }
-
-  func add(_ count: Count) {
-    unsafe word(count.rawValue).pointee.wrappingAdd(1, ordering: .sequentiallyConsistent)
-  }
-
-  func value(_ count: Count) -> UInt64 { load(count.rawValue) }
+  func add(_ count: Count) { words.add(count.rawValue) }
+  func value(_ count: Count) -> UInt64 { words[count.rawValue] }
+  func stop() { words[Count.stop.rawValue] = 1 }
   var isOver: Bool { value(.stop) != 0 }
 
-  /// Whether files were removed a short while ago. A process that has them open goes on with them
-  /// until it looks again; who opens meanwhile begins anew, so the two do not see each other.
+  /// Whether files were removed less than 3 s ago. A process that has them open uses them until its
+  /// next check; a process that opens the store in this time creates new files, so neither reads the
+  /// writes of the other.
   var isSplit: Bool {
     let last = value(.removal)
     return last != 0 && Clocks.monotonicNanoseconds() &- last < 3_000_000_000
   }
 
-  func noteRemoval() {
-    unsafe word(Count.removal.rawValue).pointee.store(
-      Clocks.monotonicNanoseconds(), ordering: .sequentiallyConsistent)
-  }
+  func noteRemoval() { words[Count.removal.rawValue] = Clocks.monotonicNanoseconds() }
 
-  func progress(_ process: Int) -> UInt64 { load(140 + process) }
-  func addProgress(_ process: Int) {
-    unsafe word(140 + process).pointee.wrappingAdd(1, ordering: .sequentiallyConsistent)
-  }
+  func progress(_ process: Int) -> UInt64 { words[140 + process] }
+  func addProgress(_ process: Int) { words.add(140 + process) }
 }

@@ -4,67 +4,51 @@
 
 import LarderSystem
 import LarderTesting
-import Synchronization
 
-/// What a fuzzing process says of itself in memory that outlives it: the input it is at, before it
-/// is decoded.
+/// The progress of a fuzzing process in memory that outlives it: the current input, stored before it is
+/// decoded.
 final class FuzzBoard: Sendable {
-  private static let size = 1 << 20
-  private static let inputStart = 64
+  /// The words before the bytes of the input.
+  private enum Word: Int { case runs, corpus, count, since, input = 8 }
 
-  private let file: OwnedFile
-  private let region: MappedRegion
+  private let words: SharedWords
 
-  init(path: String) throws {
-    file = try OwnedFile(path: path, creation: .createIfMissing)
-    if try file.status.size < Self.size { try file.preallocate(Self.size) }
-    region = try MappedRegion(sharing: file, count: Self.size)
-  }
+  init(path: String) throws { words = try SharedWords(path: path, size: 1 << 20) }
 
-  private func word(_ index: Int) -> UnsafeMutablePointer<Atomic<UInt64>> {
-    unsafe (region.base + index * 8).assumingMemoryBound(to: Atomic<UInt64>.self)
-  }
-
-  /// Inputs run so far.
-  var runs: UInt64 { unsafe word(0).pointee.load(ordering: .sequentiallyConsistent) }
-  var corpus: UInt64 { unsafe word(1).pointee.load(ordering: .sequentiallyConsistent) }
-  /// Nanoseconds the input at hand has been running.
+  /// The number of completed inputs.
+  var runs: UInt64 { words[Word.runs.rawValue] }
+  /// The nanoseconds since the current input began, or zero without one.
   var age: UInt64 {
-    let since = unsafe word(3).pointee.load(ordering: .sequentiallyConsistent)
+    let since = words[Word.since.rawValue]
     let now = Clocks.monotonicNanoseconds()
     return since == 0 || now < since ? 0 : now - since
   }
 
   func begin(_ input: [UInt8]) {
-    let count = min(input.count, Self.size - Self.inputStart)
-    unsafe input.withUnsafeBytes { bytes in
-      unsafe (region.base + Self.inputStart).copyMemory(from: bytes.baseAddress!, byteCount: count)
-    }
-    unsafe word(2).pointee.store(UInt64(count), ordering: .sequentiallyConsistent)
-    unsafe word(3).pointee.store(Clocks.monotonicNanoseconds(), ordering: .sequentiallyConsistent)
+    words[Word.count.rawValue] = UInt64(words.write(input, at: Word.input.rawValue))
+    words[Word.since.rawValue] = Clocks.monotonicNanoseconds()
   }
 
   func end(corpus: Int) {
-    unsafe word(1).pointee.store(UInt64(corpus), ordering: .relaxed)
-    unsafe word(3).pointee.store(0, ordering: .relaxed)
-    unsafe word(0).pointee.wrappingAdd(1, ordering: .relaxed)
+    words[Word.corpus.rawValue] = UInt64(corpus)
+    words[Word.since.rawValue] = 0
+    words.add(Word.runs.rawValue)
   }
 
   /// The input that was begun last.
-  func input() throws -> [UInt8] {
-    let count = unsafe word(2).pointee.load(ordering: .sequentiallyConsistent)
-    return try file.read(count: Int(count), at: Self.inputStart)
+  var input: [UInt8] {
+    words.bytes(at: Word.input.rawValue, count: Int(words[Word.count.rawValue]))
   }
 }
 
-/// Mutates inputs and runs them, in a process of its own, until it is killed or its time is over.
+/// The loop of a fuzzing process: mutates inputs and runs them until its time has ended.
 struct FuzzLoop {
-  /// What a corpus of one target keeps at most.
+  /// The largest number of inputs in the corpus of one target.
   static let maximumCorpus = 4000
 
   let target: any FuzzTarget
   let board: FuzzBoard
-  /// Where inputs with new outcomes are kept, and found again by the next run.
+  /// The directory of the inputs with new outcomes, from which the next run starts.
   let corpus: String
 
   func run(seed: UInt64, seconds: Double) throws {
@@ -77,7 +61,7 @@ struct FuzzLoop {
     for input in inputs { outcomes.insert(run(input, inputs.count)) }
     let end = Clocks.monotonicNanoseconds() + UInt64(seconds * 1e9)
     while Clocks.monotonicNanoseconds() < end {
-      // New inputs lead further, more often than not.
+      // Recent inputs lead to new outcomes more often.
       let from = random.chance(50) ? max(inputs.count - 50, 0) : 0
       let parent = inputs[Int.random(in: from..<inputs.count, using: &random)]
       let other = inputs.randomElement(using: &random)!

@@ -71,7 +71,7 @@ package enum FuzzRun {
       }
       let status = try child.wait()
       if status != .exited(0) {
-        let input = try board.input()
+        let input = board.input
         let path = "\(corpus)/../crash-\(name)-\(FuzzLoop.name(of: input))"
         try TestFiles.write(input, to: path)
         let text = child.standardErrorText.prefix(300)

@@ -7,11 +7,11 @@ import Larder
 import LarderEngine
 import LarderTesting
 
-// A storm is a row of rounds. Each has a fresh store and options of its own, drawn from the storm's
-// seed and its number: what a round does, who is in it, when it kills whom. The scheduler of the
-// machine is not part of the plan, so a round that failed may have to be run a few times.
+// A storm is a sequence of rounds. Each has a fresh store, and takes its options, its roles and its
+// kills from the storm's seed and the round's number. The scheduler of the machine is not part of the
+// plan, so a failed round may have to be repeated a few times.
 
-/// What a round is about; they take turns.
+/// The subject of a round; rounds alternate between them.
 enum RoundWorkload: String, CaseIterable, Sendable, ExpressibleByArgument {
   case cache, objects
   /// Types with a budget, snapshots over several types, pages.
@@ -20,11 +20,11 @@ enum RoundWorkload: String, CaseIterable, Sendable, ExpressibleByArgument {
   case facades
 }
 
-/// What a process of a storm does.
+/// The job of one process of a storm.
 enum Role: String, CaseIterable, Sendable {
-  /// Writes keys that are its own, in every way there is.
+  /// Writes its own keys with every write operation.
   case writer
-  /// Reads everybody's keys from memory as fast as it can.
+  /// Reads the keys of all processes from memory as fast as it can.
   case reader
   /// Computes under single flight, and invalidates.
   case flight
@@ -32,20 +32,20 @@ enum Role: String, CaseIterable, Sendable {
   case counter
   /// Reads and writes keys that others write too, and logs when.
   case register
-  /// Fills the store to its budget and watches the books.
+  /// Fills the store to its budget and checks the counters.
   case budgetFiller
   /// Opens and closes.
   case opener
-  /// Compacts, verifies, looks at the statistics.
+  /// Compacts, verifies and reads the statistics.
   case maintainer
 
   // Of objects.
 
-  /// Saves, merges and deletes objects that are its own.
+  /// Saves, merges and deletes its own objects.
   case objectWriter
-  /// Fetches everybody's objects by id, from memory and from the store.
+  /// Fetches the objects of all processes by identifier, from memory and from the store.
   case objectReader
-  /// Asks by an index and without it, and asks again.
+  /// Runs queries with an index and without it, and repeats them.
   case query
   /// Races for the keys of a unique index.
   case index
@@ -53,46 +53,46 @@ enum Role: String, CaseIterable, Sendable {
   case family
   /// The older version of a program, and the newer one, which migrates.
   case oldProgram, newProgram
-  /// Watches an object and a query.
+  /// Observes an object and a query.
   case observer
 
   // Of collections.
 
-  /// Saves, reads and deletes objects of a type with a budget, and watches its books.
+  /// Saves, reads and deletes objects of a type with a budget, and checks its counters.
   case bounded
-  /// Moves amounts between two types, and looks at both in one snapshot.
+  /// Moves amounts between two types, and reads both in one snapshot.
   case transferrer
-  /// Walks page by page while it and others insert and delete.
+  /// Reads pages while it and other processes insert and delete.
   case pager
 
   // Of the facades.
 
   /// Sets and counts defaults.
   case defaults
-  /// Watches defaults.
+  /// Observes defaults.
   case defaultsWatcher
-  /// Sets and counts in storages that processes share: files, the store, one in front of the other.
+  /// Sets values and counters in storages that processes share: files, the store, and both layered.
   case storage
 
-  /// Whether it notices only after a while, and so is killed seldom.
+  /// Whether it detects violations only after a while, and so is killed rarely.
   var isPatient: Bool { self == .observer || self == .defaultsWatcher }
 }
 
-/// One round of a storm, as its seed has it.
+/// One round of a storm, derived from its seed.
 struct RoundPlan: Sendable {
   let seed: UInt64
   let durability: Durability
   let hashBits: Int
-  /// Bytes; small: entries are evicted, and any value may be missing.
+  /// Bytes. A small budget evicts entries, so that any value may be missing.
   let budget: Int
   let roles: [Role]
   let usesBoardClock: Bool
   let compacts: Bool
-  /// At the end everybody is killed at once, instead of being asked to end.
+  /// Whether all processes are killed at once at the end, instead of being stopped by the oracle.
   let endsByKill: Bool
   let theme: RoundWorkload
-  /// Whether no bounded object that is always in use may be evicted: that can be told only while
-  /// nobody reads all of them, and where no hash or move of files makes the uses of many one.
+  /// Whether the eviction of an object that is always in use is a violation. It is none while a
+  /// process reads all objects, or while a short hash or a compaction merges the uses of many.
   let judgesRecency: Bool
 
   var mayVanish: Bool { budget < 8 << 20 }
@@ -113,7 +113,7 @@ struct RoundPlan: Sendable {
     judgesRecency = theme == .collections && turn % 2 == 0
     hashBits = judgesRecency ? 64 : bits
     compacts = mayCompact && !judgesRecency
-    // Two are always there; then whoever makes trouble for them.
+    // The first two are in every round; the others contend with them.
     var roles: [Role]
     var others: [Role] = []
     switch theme {
@@ -130,7 +130,7 @@ struct RoundPlan: Sendable {
         [.query, .objectWriter], [.index, .index], [.family, .family], [.oldProgram, .newProgram],
         [.observer, .query],
       ]
-      // Two of them a round of six: three rounds have met them all.
+      // A round of six processes has two of the groups; three rounds have all of them.
       let first = Int(seed % 5) + 2 * turn
       others = groups.indices.flatMap { groups[(first + $0) % groups.count] }
       if compacts { others.insert(.maintainer, at: 4) }
@@ -146,7 +146,7 @@ struct RoundPlan: Sendable {
     self.roles = roles
   }
 
-  /// The options of one process. Durability and budget are the store's; the rest is its own.
+  /// Returns the options of one process: the store's durability and budget, and random others.
   func options(_ worker: Int, _ board: StormOracle) -> StoreOptions {
     var random = Seed(seed).derived(UInt64(worker)).generator()
     var options = StoreOptions(
@@ -163,29 +163,4 @@ struct RoundPlan: Sendable {
       memoryCostLimit: random.chance(25) ? .kilobytes(8) : .megabytes(16),
       memoryCountLimit: random.chance(25) ? 5 : 100_000)
   }
-}
-
-/// Which keys there are, and in which namespace.
-enum LedgerKeys {
-  /// Are never removed.
-  static let kept = 0..<24
-  /// Are removed, one by one and all at once.
-  static let removed = 24..<32
-  /// Expire.
-  static let expiring = 32..<40
-
-  static func namespace(_ key: Int) -> String {
-    if kept.contains(key) { return "kept" }
-    return removed.contains(key) ? "removed" : "expiring"
-  }
-}
-
-/// Which objects there are.
-enum ItemKeys {
-  /// Are never deleted.
-  static let kept = 0..<32
-  /// Are deleted and come again.
-  static let transient = 32..<44
-  /// Of a type of their own, deleted all at once.
-  static let bulk = 44..<52
 }

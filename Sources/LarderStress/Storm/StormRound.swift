@@ -5,15 +5,7 @@
 import LarderSystem
 import LarderTesting
 
-#if canImport(Glibc)
-  import Glibc
-#elseif canImport(Musl)
-  import Musl
-#else
-  import Darwin
-#endif
-
-/// What a storm counts.
+/// The counts and the findings of a run.
 struct StressTotals: Sendable {
   var rounds = 0
   var kills = 0
@@ -24,19 +16,19 @@ struct StressTotals: Sendable {
   var violations: [String] = []
 }
 
-/// The parent's side of one round: starts the processes, kills, stops and replaces them, and asks
-/// at the end whether all is well.
+/// The parent's side of one round: starts the processes, kills, stops and replaces them, and collects
+/// the findings at the end.
 struct StormRound {
   let storm: UInt64
   let number: Int
   let plan: RoundPlan
   let milliseconds: Int
-  /// Named points where processes kill and delay themselves; empty in builds without the trait.
+  /// The fault points at which processes kill and delay themselves; empty in builds without the trait.
   let faults: String
   let say: (String) -> Void
 
-  /// No process that runs may be still for longer, whatever the others do; a stop of another, in
-  /// the writer lock or in the gate, holds it up for as long as that lasts.
+  /// The longest time in nanoseconds that a running process may take for one operation. It includes
+  /// the time for which another process is stopped with the writer lock or the open lock.
   static let patience: UInt64 = 6_000_000_000
 
   private struct Crew {
@@ -65,13 +57,13 @@ struct StormRound {
         if crew[index].isStopped, now >= crew[index].stoppedUntil {
           crew[index].child.continue()
           crew[index].stoppedUntil = 0
-          board.beat(index)
+          board[.workers, index, .issued] = now
         }
         if let status = crew[index].child.exitStatus {
           found += finalOutput(of: crew[index].child, index, status, &totals)
           crew[index] = try start(index, path, &random)
-        } else if !crew[index].isStopped, now > board.lastBeat(index) &+ StormRound.patience,
-          board.lastBeat(index) != 0
+        } else if !crew[index].isStopped, lastBeat(index, board) != 0,
+          now > lastBeat(index, board) &+ StormRound.patience
         {
           found.append("\(plan.roles[index]) \(index) has not moved for 6 s")
         }
@@ -93,20 +85,18 @@ struct StormRound {
 
     for index in crew.indices where crew[index].isStopped { crew[index].child.continue() }
     if plan.endsByKill, found.isEmpty {
-      // Whoever is to be killed was alive: everybody moves once more.
-      let beats = crew.indices.map { board.lastBeat($0) }
+      // Every process that is killed at the end completes one more operation before.
+      let beats = crew.indices.map { lastBeat($0, board) }
+      func idle() -> [Int] {
+        crew.indices.filter {
+          crew[$0].child.exitStatus == nil && lastBeat($0, board) == beats[$0]
+        }
+      }
       let limit = Clocks.monotonicNanoseconds() + StormRound.patience
-      while Clocks.monotonicNanoseconds() < limit,
-        crew.indices.contains(where: {
-          crew[$0].child.exitStatus == nil && board.lastBeat($0) == beats[$0]
-        })
-      {
+      while Clocks.monotonicNanoseconds() < limit, !idle().isEmpty {
         pause.wait(nanoseconds: 2_000_000)
       }
-      for index in crew.indices
-      where crew[index].child.exitStatus == nil && board.lastBeat(index) == beats[index] {
-        found.append("\(plan.roles[index]) \(index) does not move at the end")
-      }
+      found += idle().map { "\(plan.roles[$0]) \($0) does not move at the end" }
     }
     if plan.endsByKill { for member in crew { member.child.kill() } }
     board.stop()
@@ -121,7 +111,7 @@ struct StormRound {
     totals.operations += board.value(.operations) + board.value(.reads)
     found += try audit(path, &totals)
     if found.isEmpty, board.value(.violations) > 0 {
-      found.append("\(board.value(.violations)) violations whose words died with their finders")
+      found.append("\(board.value(.violations)) violations of which no text arrived")
     }
     let history = try HistoryLog.operations(in: path + "/histories")
     if !plan.mayVanish {
@@ -136,18 +126,25 @@ struct StormRound {
 
   // MARK: Processes
 
+  /// The arguments from which a child derives the plan.
+  private var planArguments: [String] { ["\(storm)", "\(number)", "\(plan.roles.count)"] }
+
+  private func lastBeat(_ index: Int, _ board: StormOracle) -> UInt64 {
+    board[.workers, index, .issued]
+  }
+
   private func start(
     _ index: Int, _ path: String, _ random: inout some RandomNumberGenerator
   ) throws -> Crew {
-    // Even a few objects take several steps to migrate.
+    // Migrations of a few objects take several steps.
     var environment = ["LARDER_STEP_LIMIT": "4"]
     if !faults.isEmpty, Int.random(in: 0..<4, using: &random) > 0 {
       environment["LARDER_FAULTS"] = faults
     }
     let arguments =
-      ["worker", plan.roles[index].rawValue, "\(index)"] + StressArguments.of(self) + [path]
+      ["worker", plan.roles[index].rawValue, "\(index)"] + planArguments + [path]
     return Crew(
-      child: try ChildProcess(StressArguments.executable, arguments, environment: environment))
+      child: try ChildProcess(TestExecutable.own, arguments, environment: environment))
   }
 
   private func finalOutput(
@@ -158,7 +155,7 @@ struct StormRound {
     var found = lines.filter { $0 != "ready" }
     switch status {
     case .exited(0): break
-    case .signalled(SIGKILL): totals.kills += 1
+    case .killed: totals.kills += 1
     default: found.append("\(plan.roles[index]) \(index) ended: \(status)")
     }
     return found
@@ -166,7 +163,7 @@ struct StormRound {
 
   private func audit(_ path: String, _ totals: inout StressTotals) throws -> [String] {
     let outcome = try ChildProcess.run(
-      StressArguments.executable, ["audit"] + StressArguments.of(self) + [path],
+      TestExecutable.own, ["audit"] + planArguments + [path],
       deadline: .seconds(120))
     var found: [String] = []
     for line in outcome.lines where line != "ready" {
@@ -180,18 +177,5 @@ struct StormRound {
       found.append("the audit ended: \(outcome.status) \(outcome.standardError.suffix(300))")
     }
     return found
-  }
-}
-
-/// How the processes of a storm are told what round they are in.
-enum StressArguments {
-  static var executable: String { TestExecutable.own }
-
-  static func of(_ round: StormRound) -> [String] {
-    ["\(round.storm)", "\(round.number)", "\(round.plan.roles.count)"]
-  }
-
-  static func plan(_ storm: UInt64, _ round: Int, _ processes: Int) -> RoundPlan {
-    RoundPlan(seed: storm, round: round, processes: processes)
   }
 }

@@ -5,8 +5,8 @@
 import LarderEngine
 import LarderObjects
 
-/// An object of a type with a budget. Any of them may be gone; what is there is right.
-struct StressThumb: Storable {
+/// An object of a type with a budget. It may be evicted at any time.
+struct StressThumb: Storable, StressPayload {
   let id: Int
   let sequence: UInt64
   let group: Int
@@ -22,21 +22,21 @@ struct StressThumb: Storable {
     Index<StressThumb>("group", \.group, \.sequence), Index<StressThumb>("tag", each: \.tags),
   ]
 
-  /// - Parameter size: By default mostly small, so that now bytes and now objects are too many.
-  init(_ id: Int, _ sequence: UInt64, size: Int? = nil) {
-    self.id = id
-    self.sequence = sequence
+  /// - Parameter size: By default mostly small, so that sometimes the bytes and sometimes the count
+  ///   exceeds the budget.
+  init(_ write: StormOracle.Write, size: Int? = nil) {
+    id = write.key
+    sequence = write.sequence
     group = StressItem.group(sequence)
     tags = StressItem.tags(sequence)
-    check = StressValue.check(id, sequence)
-    let size = size ?? (sequence % 31 == 0 ? 40_000 : Int(sequence % 400))
-    padding = [UInt8](repeating: UInt8(truncatingIfNeeded: sequence), count: size)
+    check = Self.check(write)
+    padding = Self.padding(
+      sequence, size ?? (sequence % 31 == 0 ? 40_000 : Int(sequence % 400)))
   }
 
-  func isWhole(_ key: Int) -> Bool {
-    id == key && check == StressValue.check(id, sequence) && group == StressItem.group(sequence)
-      && tags == StressItem.tags(sequence)
-      && padding.allSatisfy { $0 == UInt8(truncatingIfNeeded: sequence) }
+  var storedKey: Int { id }
+  var hasOwnProperties: Bool {
+    group == StressItem.group(sequence) && tags == StressItem.tags(sequence)
   }
 }
 
@@ -55,12 +55,12 @@ struct StressVault: Storable {
   static let indexes = [Index<StressVault>("amount", \.amount)]
 }
 
-/// What all accounts and all vaults hold together.
+/// The sum of all accounts and all vaults, which is constant.
 enum StressBank {
   static let ids = 0..<6
   static let total = 12_000
 
-  /// What is wrong with the amounts of one state of the store.
+  /// Returns a description of an inconsistency between the amounts of one snapshot.
   static func defect(_ accounts: [StressAccount], _ vaults: [StressVault]) -> String? {
     if accounts.isEmpty, vaults.isEmpty { return nil }
     if accounts.count != ids.count || vaults.count != ids.count {
@@ -73,14 +73,16 @@ enum StressBank {
 
 // MARK: Pages
 
-/// Comes and goes while others turn pages; where it stands in the order never changes.
-struct StressPage: Storable {
+/// An object that is deleted and saved again while other processes read pages; its sort keys never
+/// change.
+struct StressPage: Storable, OracleValue {
   let id: Int
-  /// Tells this object from the one of its id that was deleted before.
+  /// The write that inserted the object, which distinguishes it from a deleted one with its identifier.
   let birth: UInt64
   let version: UInt64
   let rank: Int
   let weight: Int
+  var sequence: UInt64 { birth }
 
   static let storedName = "stress.Page"
   static let indexes = [Index<StressPage>("rank", \.rank)]

@@ -5,11 +5,11 @@
 import LarderObjects
 import Synchronization
 
-/// An object that knows its key, its place in the order of writes, and whatever indexes say of it.
-struct StressItem: Storable {
+/// An object whose properties and indexes follow from its key and its sequence.
+struct StressItem: Storable, StressPayload {
   let id: Int
   let sequence: UInt64
-  /// What follows from the sequence: an index that lags behind shows.
+  /// Follows from the sequence, so that an index that lags behind a write is found.
   let group: Int
   let tags: [Int]
   let isKept: Bool
@@ -24,16 +24,15 @@ struct StressItem: Storable {
     Index<StressItem>("third group", \.sequence, where: \StressItem.group == 3),
   ]
 
-  init(_ id: Int, _ sequence: UInt64, owner: Int = 0) {
-    self.id = id
-    self.sequence = sequence
-    group = StressItem.group(sequence)
-    tags = StressItem.tags(sequence)
-    isKept = ItemKeys.kept.contains(id)
+  init(_ write: StormOracle.Write, owner: Int = 0) {
+    id = write.key
+    sequence = write.sequence
+    group = Self.group(sequence)
+    tags = Self.tags(sequence)
+    isKept = OracleRegion.keptItems.keys.contains(id)
     self.owner = owner
-    check = StressValue.check(id, sequence)
-    let size = sequence % 41 == 0 ? 40_000 : Int(sequence % 200)
-    padding = [UInt8](repeating: UInt8(truncatingIfNeeded: sequence), count: size)
+    check = Self.check(write)
+    padding = Self.padding(sequence, nil)
   }
 
   static func group(_ sequence: UInt64) -> Int { Int(sequence % 5) }
@@ -41,25 +40,19 @@ struct StressItem: Storable {
     sequence % 4 == 0 ? [] : [Int(sequence % 3), 10 + Int(sequence % 7)]
   }
 
-  func isOwn(_ key: Int) -> Bool {
-    id == key && check == StressValue.check(id, sequence) && group == Self.group(sequence)
-      && tags == Self.tags(sequence)
-  }
-
-  func isWhole(_ key: Int) -> Bool {
-    isOwn(key) && padding.allSatisfy { $0 == UInt8(truncatingIfNeeded: sequence) }
-  }
+  var storedKey: Int { id }
+  var hasOwnProperties: Bool { group == Self.group(sequence) && tags == Self.tags(sequence) }
 }
 
-/// Deleted all at once.
-struct StressBulk: Storable {
+/// An object that is deleted with all objects of its type.
+struct StressBulk: Storable, OracleValue {
   let id: Int
   let sequence: UInt64
   static let storedName = "stress.Bulk"
   static let indexes = [Index<StressBulk>("sequence", \.sequence)]
 }
 
-/// Who has one of a few keys.
+/// An object that has one of a few keys of a unique index.
 struct StressClaim: Storable {
   let id: Int
   let key: Int
@@ -85,7 +78,7 @@ struct StressChild: Storable {
   static let indexes = [Index<StressChild>("parent", \.parent)]
 }
 
-/// Loses its favourite when that is deleted.
+/// An object whose reference is removed when its target is deleted.
 struct StressFan: Storable {
   let id: Int
   @HasOne var favourite: StressChild?
@@ -93,7 +86,7 @@ struct StressFan: Storable {
   static let relationships = [Relationship(\StressFan.$favourite, onTargetDelete: .nullify)]
 }
 
-/// Keeps the parent it refers to from being deleted.
+/// An object whose reference prevents the deletion of its target.
 struct StressGuard: Storable {
   let id: Int
   @HasOne var ward: StressParent?
@@ -103,7 +96,7 @@ struct StressGuard: Storable {
 
 // MARK: Two versions of a program
 
-/// The types have another name in each epoch, so that there is something to migrate again.
+/// The current epoch. The types have another name in each, so that every epoch has a migration.
 enum StressEpoch {
   static let current = Atomic<UInt64>(0)
   static var carName: String { "stress.Car.\(current.load(ordering: .relaxed))" }
@@ -123,7 +116,7 @@ struct OldCar: Storable {
 struct NewCar: Storable {
   let id: Int
   let number: UInt64
-  /// How often it was migrated.
+  /// The number of migrations of this object.
   let migrations: Int
   static var storedName: String { StressEpoch.carName }
   static let schemaVersion = 2
@@ -135,11 +128,5 @@ struct NewCar: Storable {
     id = old.id
     number = UInt64(old.number)! << 8 | UInt64(old.id)
     migrations = 1
-  }
-
-  init(id: Int, number: UInt64) {
-    self.id = id
-    self.number = number << 8 | UInt64(id)
-    migrations = 0
   }
 }

@@ -15,68 +15,68 @@ import LarderTesting
   import Darwin
 #endif
 
-// Those who make it hard for the others.
+// Processes that hold locks, evict and compact while the others work.
 
 extension Worker {
-  /// Fills the store to its budget and watches the books.
-  func budgetFiller() {
-    loop {
-      let key = Int.random(in: 0..<2000)
-      let size =
-        Int.random(in: 0..<20) == 0
-        ? Int.random(in: 30_000...200_000) : Int.random(in: 0...2000)
-      try store.setBytes(
-        [UInt8](repeating: UInt8(truncatingIfNeeded: key), count: size), forKey: key, in: "hog")
-      let bytes = try store.statistics().bytes
-      if bytes > plan.budget { violation("\(bytes) of \(plan.budget) bytes are stored") }
-      let other = Int.random(in: 0..<2000)
-      if let found = try store.bytes(forKey: other, in: "hog"),
-        !found.allSatisfy({ $0 == UInt8(truncatingIfNeeded: other) })
-      {
-        violation("bytes of key \(other) are another key's")
-      }
-    }
-  }
-
-  /// Opens handles and closes them; goes without closing now and then.
-  func openAndClose() throws {
-    let options = plan.options(slot, board)
-    // The handle of this worker would keep the files open.
-    store.close()
-    loop {
-      let begin = Clocks.monotonicNanoseconds()
-      let first = try SharedStore(at: directory + "/store", options)
-      let milliseconds = (Clocks.monotonicNanoseconds() - begin) / 1_000_000
-      // Somebody may be stopped in the gate for a while.
-      if milliseconds > 20_000 { violation("opening took \(milliseconds) ms") }
-      let second = try SharedStore(at: directory + "/store", options)
-      let cache = PersistentCache<Int, StressValue>(storage: second, namespace: "kept")
-      for key in LedgerKeys.kept where Bool.random() {
-        let acknowledged = board.ledger(key, .acknowledged)
-        judge(cache[key], key, acknowledged: acknowledged, before: 0, deadline: 0)
-      }
-      first.close()
-      if Int.random(in: 0..<40) == 0 { exit(0) }
-      if Bool.random() { second.close() }
-    }
-  }
-
-  /// Compacts, verifies, lists and counts, as an operator would while everybody works.
-  func keep() {
-    loop {
-      switch Int.random(in: 0..<8) {
-      case 0 where plan.compacts: try store.compact()
-      case 1:
-        for finding in try store.verify() { violation("verify: \(finding)") }
-      case 2: _ = try kept.keys()
-      case 3: _ = try store.removeExpired()
-      default:
-        let statistics = try store.statistics()
-        if statistics.bytes > plan.budget {
-          violation("\(statistics.bytes) of \(plan.budget) bytes are stored")
+  /// Fills the store to its budget and checks the stored sizes.
+  func fillBudget() -> [Operation] {
+    [
+      Operation(1) {
+        let key = Int.random(in: 0..<2000)
+        let size =
+          Int.random(in: 0..<20) == 0
+          ? Int.random(in: 30_000...200_000) : Int.random(in: 0...2000)
+        try self.store.setBytes(
+          [UInt8](repeating: UInt8(truncatingIfNeeded: key), count: size), forKey: key, in: "hog")
+        try self.checkBudget()
+        let other = Int.random(in: 0..<2000)
+        if let found = try self.store.bytes(forKey: other, in: "hog"),
+          !found.allSatisfy({ $0 == UInt8(truncatingIfNeeded: other) })
+        {
+          self.violation("bytes of key \(other) are another key's")
         }
       }
-      Event().wait(nanoseconds: UInt64.random(in: 0...100_000_000))
+    ]
+  }
+
+  /// Opens and closes the store, and sometimes exits without closing it.
+  func openAndClose() -> [Operation] {
+    let options = plan.options(slot, board)
+    // The store of this worker would keep the files open.
+    store.close()
+    return [
+      Operation(1) {
+        let begin = Clocks.monotonicNanoseconds()
+        let first = try SharedStore(at: self.directory + "/store", options)
+        let milliseconds = (Clocks.monotonicNanoseconds() - begin) / 1_000_000
+        // A process may be stopped for a while with the open lock.
+        if milliseconds > 20_000 { self.violation("opening took \(milliseconds) ms") }
+        let second = try SharedStore(at: self.directory + "/store", options)
+        let cache = PersistentCache<Int, StressValue>(storage: second, namespace: "kept")
+        for key in OracleRegion.kept.keys where Bool.random() {
+          self.check(key, of: .kept, everyByte: false) { cache[key] }
+        }
+        first.close()
+        if Int.random(in: 0..<40) == 0 { exit(0) }
+        if Bool.random() { second.close() }
+      }
+    ]
+  }
+
+  /// Compacts, verifies, lists and counts, as an operator does while other processes work.
+  func maintain() -> [Operation] {
+    func operation(_ weight: Int, _ step: @escaping () throws -> Void) -> Operation {
+      Operation(weight) {
+        try step()
+        Event().wait(nanoseconds: UInt64.random(in: 0...100_000_000))
+      }
     }
+    return [
+      operation(plan.compacts ? 1 : 0) { try self.store.compact() },
+      operation(1) { try self.verify(self.store) },
+      operation(1) { _ = try self.kept.keys() },
+      operation(1) { _ = try self.store.removeExpired() },
+      operation(plan.compacts ? 4 : 5) { try self.checkBudget() },
+    ]
   }
 }

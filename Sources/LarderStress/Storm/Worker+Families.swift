@@ -4,98 +4,98 @@
 
 import LarderEngine
 import LarderObjects
-import LarderSystem
 import LarderTesting
 
-// What indexes and rules promise about several objects at once.
+// Unique indexes and relationship rules, which concern several objects at once.
 
 extension Worker {
   // MARK: Unique keys
 
-  /// Races for keys of a unique index: at most one has each.
-  func claim() throws {
+  /// Races for keys of a unique index: at most one object has each.
+  func claim() -> [Operation] {
     let objects = ObjectStore(store)
-    // Whoever had this place before was killed: what it held is given back.
+    // The previous process of this slot was killed: its claims are released.
     let own = (0..<4).map { slot * 100 + $0 + 1 }
-    for key in 0..<StormOracle.claimCount { for id in own { board.letGo(key, UInt64(id)) } }
-    loopOnce { try objects.delete(StressClaim.self, ids: own) }
-    loop {
-      let key = Int.random(in: 0..<StormOracle.claimCount)
-      let id = own.randomElement()!
-      do {
-        // In a batch now and then: nothing of it is stored if one is refused.
-        try objects.save(
-          Bool.random()
-            ? [StressClaim(id: id, key: key)]
-            : [StressClaim(id: id, key: key), StressClaim(id: own[0] + 50, key: 1000 + slot)])
-      } catch let error as ObjectError where error.code == .uniqueViolation {
-        judge(error, id)
-        return
-      }
-      let before = board.hold(key, UInt64(id))
-      if before != 0 { violation("key \(key) is \(before)'s, and was given to \(id)") }
-      let holders = try objects.objects(StressClaim.self).where(\.key == key).fetch()
-      if holders.map(\.id) != [id] { violation("key \(key) of \(id) is \(holders)'s") }
-      board.letGo(key, UInt64(id))
-      try deleteSurely(id, objects)
+    for key in OracleRegion.claims.keys {
+      for id in own { board.release(.claims, key, UInt64(id)) }
     }
+    attempt { try objects.delete(StressClaim.self, ids: own) }
+    return [
+      Operation(1) {
+        let key = OracleRegion.claims.keys.randomElement()!
+        let id = own.randomElement()!
+        let other = StressClaim(id: own[0] + 50, key: 1000 + self.slot)
+        do {
+          // A batch is rejected completely if one of its objects is.
+          try objects.save([StressClaim(id: id, key: key)] + (Bool.random() ? [] : [other]))
+        } catch let error as ObjectError where error.code == .uniqueViolation {
+          return self.judge(error, id)
+        }
+        let before = self.board.hold(.claims, key, UInt64(id))
+        if before != 0 { self.violation("key \(key) belongs to \(before) and was given to \(id)") }
+        let holders = try objects.objects(StressClaim.self).where(\.key == key).fetch()
+        if holders.map(\.id) != [id] { self.violation("key \(key) of \(id) has \(holders)") }
+        self.board.release(.claims, key, UInt64(id))
+        self.deleteSurely(id, objects)
+      }
+    ]
   }
 
   private func judge(_ error: ObjectError, _ id: Int) {
     let ids = error.ids.compactMap { Int($0) }
     let isNamed = ids.count == 2 && ids[0] == id && ids[1] != id && error.index == "key"
-    if !isNamed { violation("a key that is taken: \(error.ids), \(error.index ?? "no index")") }
+    if !isNamed { violation("a unique violation: \(error.ids), \(error.index ?? "no index")") }
   }
 
-  /// What this worker does not hold must not stay: its next claim of the same id would be another's.
-  private func deleteSurely(_ id: Int, _ objects: ObjectStore) throws {
-    while !board.isOver {
-      board.beat(slot)
-      do {
-        if try objects.delete(StressClaim.self, id: id) { return }
-        return
-      } catch {
-        Worker.judge(error, board)
+  /// Deletes a claim that the oracle no longer records, so that it cannot be taken for a later one.
+  private func deleteSurely(_ id: Int, _ objects: ObjectStore) {
+    var isDeleted = false
+    while !board.isOver, !isDeleted {
+      beat()
+      attempt {
+        try objects.delete(StressClaim.self, id: id)
+        isDeleted = true
       }
     }
-  }
-
-  private func loopOnce(_ body: () throws -> Void) {
-    do { try body() } catch { Worker.judge(error, board) }
   }
 
   // MARK: Families
 
-  private static let parentCount = 6
-
-  /// Saves parents with children, deletes both, and looks whether any half is left.
-  func raise() throws {
+  /// Saves parents with children, deletes both, and checks the invariants.
+  func saveFamilies() -> [Operation] {
     let objects = ObjectStore(store)
-    loopOnce {
+    attempt {
       try objects.prepare(StressParent.self)
       try objects.prepare(StressFan.self)
       try objects.prepare(StressGuard.self)
     }
-    loop {
-      let id = Int.random(in: 0..<Self.parentCount)
-      switch Int.random(in: 0..<10) {
-      case 0..<4: try save(id, objects)
-      case 4..<6:
+    func operation(_ weight: Int, _ step: @escaping (Int) throws -> Void) -> Operation {
+      Operation(weight) {
+        let id = Int.random(in: 0..<RelationshipInvariant.parentCount)
+        try step(id)
+        let found = try objects.write { transaction in
+          try RelationshipInvariant.defects(of: id, objects, &transaction)
+        }
+        for defect in found { self.violation(defect) }
+      }
+    }
+    return [
+      operation(4) { try self.saveFamily($0, objects) },
+      operation(2) { id in
         do {
           try objects.delete(StressParent.self, id: id)
         } catch let error as ObjectError where error.code == .deletionDenied {
-          if error.ids.isEmpty { violation("a deletion is denied by nobody") }
+          if error.ids.isEmpty { self.violation("a denied deletion names no referrer") }
         }
-      case 6: try deleteChild(id, objects)
-      case 7: try setGuard(id, objects)
-      default: break
-      }
-      try judgeFamily(id, objects)
-    }
+      },
+      operation(1) { try self.deleteChild($0, objects) },
+      operation(1) { try self.setGuard($0, objects) },
+      operation(2) { _ in },
+    ]
   }
 
   /// Replaces a whole family, unless it is guarded.
-  private func save(_ id: Int, _ objects: ObjectStore) throws {
+  private func saveFamily(_ id: Int, _ objects: ObjectStore) throws {
     let version = UInt64.random(in: 1...UInt64.max >> 8)
     let children = (0..<Int.random(in: 0...4)).map {
       StressChild(id: "\(id).\(version).\($0)", parent: id, version: version)
@@ -114,7 +114,7 @@ extension Worker {
     }
   }
 
-  /// A child goes alone; its parent's list and its fans are the rules' to keep right.
+  /// Deletes one child; the rules update its parent's list and its fans.
   private func deleteChild(_ id: Int, _ objects: ObjectStore) throws {
     try objects.write { transaction in
       guard let parent = try transaction.object(StressParent.self, id: id),
@@ -133,18 +133,12 @@ extension Worker {
       try transaction.save(StressGuard(id: 0, ward: parent), children: .ignore)
     }
   }
-
-  /// In one transaction: a family is whole or gone.
-  private func judgeFamily(_ id: Int, _ objects: ObjectStore) throws {
-    let found = try objects.write { transaction in
-      try RelationshipInvariant.defects(of: id, objects, &transaction)
-    }
-    for defect in found { violation(defect) }
-  }
 }
 
-/// What must hold of a family, seen in one transaction.
+/// The invariants of a family, checked in one transaction.
 enum RelationshipInvariant {
+  static let parentCount = 6
+
   static func defects(
     of id: Int, _ objects: ObjectStore, _ transaction: inout ObjectTransaction
   ) throws -> [String] {

@@ -7,79 +7,82 @@ import LarderEngine
 import LarderSystem
 import LarderTesting
 
-// What several processes do to the same keys.
+// Operations of several processes on the same keys.
 
-/// What a computation makes: which version of its source it saw.
-struct Computed: Codable, Sendable {
+/// The result of a computation: the version of its source.
+struct Computed: Codable, Sendable, OracleValue {
   let key: Int
   let version: UInt64
+  var sequence: UInt64 { version }
+  func isOwn(_ key: Int) -> Bool { self.key == key }
 }
 
 extension Worker {
   // MARK: Single flight
 
-  /// Computes under single flight. A source has a version; who changes it removes what was
-  /// computed, and from then on nobody may get anything older.
-  func computeSingleFlight() async throws {
+  /// Computes under single flight. A source has a version; a process that changes it removes the
+  /// computed value, and every later read returns a newer one.
+  func computeSingleFlight() -> [Operation] {
     let cache = PersistentCache<Int, Computed>(storage: store, namespace: "flights")
-    let pid = UInt64(ProcessIdentity.pid)
-    let board = board
-    await loop {
-      let key = Int.random(in: 0..<StormOracle.flightCount)
-      if Int.random(in: 0..<4) == 0 {
-        let version = board.nextVersion(key)
-        _ = try await cache.removeValue(forKey: key)
-        board.raiseInvalidated(key, to: version)
-        return
-      }
-      let invalidated = board.flight(key, .invalidated)
-      let value = try await cache.value(forKey: key) { [self] in
-        let earlier = board.enterComputation(key, pid: pid)
-        if earlier != 0, earlier != pid { judgeComputation(key, by: earlier) }
-        let version = board.flight(key, .version)
-        let end = Clocks.monotonicNanoseconds() + UInt64.random(in: 0...3_000_000)
-        while Clocks.monotonicNanoseconds() < end {}
-        board.leaveComputation(key, pid: pid)
-        return Computed(key: key, version: version)
-      }
-      if value.key != key { violation("flight \(key) gave a value of \(value.key)") }
-      if value.version < invalidated {
-        violation("flight \(key) gave \(value.version), \(invalidated) was invalidated")
-      }
-    }
+    return [
+      Operation(1) {
+        let write = self.board.issue(OracleRegion.flights.keys.randomElement()!, of: .flights)
+        _ = try await cache.removeValue(forKey: write.key)
+        self.board.acknowledge(write, of: .flights)
+      },
+      Operation(3) {
+        let key = OracleRegion.flights.keys.randomElement()!
+        let before = self.expectation(.flights, key)
+        let value = try await cache.value(forKey: key) { self.compute(key) }
+        self.judge(value, key, of: .flights, before)
+      },
+    ]
   }
 
-  /// Somebody seems to compute the same key. Unless it was killed meanwhile, that is one too many.
+  private func compute(_ key: Int) -> Computed {
+    let pid = UInt64(ProcessIdentity.pid)
+    let earlier = board.hold(.flights, key, pid)
+    if earlier != 0, earlier != pid { judgeComputation(key, by: earlier) }
+    let version = board[.flights, key, .issued]
+    let end = Clocks.monotonicNanoseconds() + UInt64.random(in: 0...3_000_000)
+    while Clocks.monotonicNanoseconds() < end {}
+    board.release(.flights, key, pid)
+    return Computed(key: key, version: version)
+  }
+
+  /// Another process is recorded as computing the same key: a violation unless it was killed.
   private func judgeComputation(_ key: Int, by other: UInt64) {
-    let path = "/proc/\(other)/stat"
     for _ in 0..<200 {
-      guard let text = try? TestFiles.contents(of: path) else { return }
+      guard let text = try? TestFiles.contents(of: "/proc/\(other)/stat") else { return }
       // "pid (name) state …"
       let state = String(decoding: text, as: UTF8.self).split(separator: ")").last?.first {
         $0 != " "
       }
       guard let state, state != "Z", state != "X" else { return }
-      // A process that is dying has given its locks back before it is gone.
-      Event().wait(nanoseconds: 1_000_000)
+      // The kernel releases the locks of a dying process before it removes the process.
+      rest(milliseconds: 1)
     }
     violation("flight \(key) is computed by process \(other) as well")
   }
 
   // MARK: Transactions
 
-  /// Counts in transactions, and writes pairs that must never be seen apart.
-  func count() {
+  /// Increments counters in transactions, and writes pairs that must always be equal.
+  func count() -> [Operation] {
     let pid = UInt64(ProcessIdentity.pid)
     var operations: UInt64 = 0
-    // Few bits put every key into one record.
+    return [
+      Operation(1) {
+        operations += 1
+        try self.count(OracleRegion.tallies.keys.randomElement()!, pid << 32 | operations)
+      }
+    ]
+  }
+
+  private func count(_ key: Int, _ operation: UInt64) throws {
+    // Few hash bits would put every key into one record.
     let notes = plan.hashBits >= 16
-    loop {
-      operations += 1
-      let operation = pid << 32 | operations
-      let key = Int.random(in: 0..<StormOracle.tallyCount)
-      let acknowledged = board.tally(key, .acknowledged)
-      board.addTally(key, .issued)
-      let issued = board.tally(key, .issued)
+    try increment(key, of: .tallies) {
       let seen = try store.write { transaction in
         let count = Worker.number(try transaction.bytes(forKey: key, in: "counters"))
         let left = Worker.number(try transaction.bytes(forKey: key, in: "left"))
@@ -93,16 +96,11 @@ extension Worker {
           let next = name == "counters" ? count + 1 : max(left, right) + 1
           try transaction.setBytes(Worker.bytes(next), forKey: key, in: name)
         }
-        return (count, left, right, isRepeated)
+        return (count: count, left: left, right: right, isRepeated: isRepeated)
       }
-      board.addTally(key, .acknowledged)
-      if seen.1 != seen.2 { violation("half a transaction: \(seen.1) and \(seen.2)") }
-      if seen.3 { violation("operation \(operation) was applied twice") }
-      if seen.0 < acknowledged { violation("counter \(key): \(seen.0) of \(acknowledged)") }
-      // Others may have counted since we looked.
-      if seen.0 >= board.tally(key, .issued) {
-        violation("counter \(key): \(seen.0), \(issued) were issued")
-      }
+      if seen.left != seen.right { violation("half a transaction: \(seen.left), \(seen.right)") }
+      if seen.isRepeated { violation("operation \(operation) was applied twice") }
+      return seen.count + 1
     }
   }
 
@@ -118,28 +116,35 @@ extension Worker {
 
   static let registerCount = 6
 
-  /// Reads and writes what others write too. The parent judges the histories afterwards.
-  func register() throws {
+  /// Reads and writes keys that other processes write too. The parent checks the histories.
+  func register() throws -> [Operation] {
     let cache = PersistentCache<String, UInt64>(
       storage: store, namespace: "registers", options: plan.cacheOptions(slot))
     let log = try HistoryLog(directory: directory + "/histories", capacity: 1 << 16)
     let pid = UInt64(ProcessIdentity.pid)
     var count: UInt64 = 0
-    loop {
-      let key = Int.random(in: 0..<Worker.registerCount)
-      // What is memory's alone is too fast for any log: some reads go to the store.
-      if Int.random(in: 0..<8) == 0 { cache.clearMemoryCache() }
-      if Int.random(in: 0..<4) == 0 {
+    func operation(_ weight: Int, _ step: @escaping (Int) throws -> Void) -> Operation {
+      Operation(weight) {
+        // Memory hits would fill the log too fast: some reads go to the store.
+        if Int.random(in: 0..<8) == 0 { cache.clearMemoryCache() }
+        try step(Int.random(in: 0..<Worker.registerCount))
+      }
+    }
+    return [
+      operation(1) { key in
         count += 1
         let value = pid << 32 | count
         guard let entry = log.begin(.write, key: UInt64(key), value: value) else {
-          return rest()
+          return self.rest(milliseconds: 10)
         }
-        // An error leaves the entry open: nobody knows whether it was written.
+        // An error leaves the entry open: the outcome of the write is unknown.
         try cache.setValue(value, forKey: "register \(key)")
         log.end(entry)
-      } else {
-        guard let entry = log.begin(.read, key: UInt64(key)) else { return rest() }
+      },
+      operation(3) { key in
+        guard let entry = log.begin(.read, key: UInt64(key)) else {
+          return self.rest(milliseconds: 10)
+        }
         do {
           let value = try cache.value(forKey: "register \(key)")
           log.end(entry, value: value ?? Linearizability.initialValue)
@@ -147,10 +152,7 @@ extension Worker {
           log.discard(entry)
           throw error
         }
-      }
-    }
+      },
+    ]
   }
-
-  /// A full log: there is nothing to do that could be judged.
-  private func rest() { Event().wait(nanoseconds: 10_000_000) }
 }

@@ -9,11 +9,11 @@ import LarderStorage
 import LarderSystem
 import LarderTesting
 
-// Storages that processes share: files of a folder, values of a store, the one in front of the other,
-// and plain files. Each key has one writer at a time; counters are everybody's, where updates are
-// atomic among processes.
+// Storages that processes share: files of a folder, values of a store, a store in front of a folder,
+// and plain files. Each key has one writer at a time. Every process increments the counters, where
+// updates are atomic among processes.
 
-/// A storage, and what it promises to several processes.
+/// A storage, and its guarantees for several processes.
 struct StressStorage: Sendable {
   enum Kind: Int, CaseIterable {
     case folder = 0
@@ -26,12 +26,12 @@ struct StressStorage: Sendable {
   let kind: Kind
   let values: SyncStorage<Int, StressValue>
   let counters: SyncStorage<Int, [UInt64]>
-  /// What stands in front: it can be emptied, and fills again.
+  /// The front layer, if the storage has one; a read after its removal fills it again.
   let front: SyncStorage<Int, StressValue>?
 
-  var lane: OracleRegion { .storage(kind.rawValue) }
-  var counterLane: OracleRegion { .counters(ofStorage: kind.rawValue) }
-  /// Plain files are updated by each process for itself.
+  var region: OracleRegion { OracleRegion.storages[kind.rawValue] }
+  var counterRegion: OracleRegion { OracleRegion.storageCounters[kind.rawValue] }
+  /// Updates of plain files are atomic within one process only.
   var countsAmongProcesses: Bool { kind != .plainFiles }
 
   init(_ kind: Kind, _ store: SharedStore, _ directory: String) {
@@ -69,56 +69,45 @@ struct StressStorage: Sendable {
 }
 
 extension Worker {
-  /// Sets, counts and reads in all of them.
-  func useStorages() throws {
+  /// Sets, increments and reads in every storage.
+  func useStorages() -> [Operation] {
     let storages = StressStorage.Kind.allCases.map { StressStorage($0, store, directory) }
-    let own = OracleRegion.storage(0).own(place.index, of: place.count)
-    loop {
-      let storage = storages.randomElement()!
-      switch Int.random(in: 0..<12) {
-      case 0..<3: try set(own.randomElement()!, in: storage)
-      case 3..<6 where storage.countsAmongProcesses:
-        try count(storage.counterLane.keys.randomElement()!, in: storage)
-      case 6: try storage.front?.remove(forKey: own.randomElement()!)
-      default:
-        for _ in 0..<10 { try read(storage.lane.keys.randomElement()!, from: storage) }
-      }
-    }
-  }
-
-  private func set(_ key: Int, in storage: StressStorage) throws {
-    let sequence = board.issue(storage.lane, key)
-    try storage.values.set(StressValue(key: key, sequence: sequence), forKey: key)
-    board.raise(storage.lane, key, .acknowledged, to: sequence)
-  }
-
-  /// A value that was set is never read older. What stands in two places is told when it is in both,
-  /// so that one reader's word binds nobody else.
-  func read(_ key: Int, from storage: StressStorage) throws {
-    let acknowledged = board.value(storage.lane, key, .acknowledged)
-    let value = try storage.values.value(forKey: key)
-    if let value, !value.isWhole(key) { violation("\(storage.kind): key \(key) is torn") }
-    judge(
-      value?.sequence, key, of: storage.lane, "\(storage.kind): key", acknowledged: acknowledged)
-    if let value, storage.kind != .layers {
-      board.raise(storage.lane, key, .acknowledged, to: value.sequence)
-    }
+    let own = OracleRegion.storages[0].own(place)
+    return [
+      Operation(12) {
+        let storage = storages.randomElement()!
+        let write = self.board.issue(own.randomElement()!, of: storage.region)
+        try storage.values.set(StressValue(write), forKey: write.key)
+        self.board.acknowledge(write, of: storage.region)
+      },
+      Operation(9) {
+        let storage = storages.filter(\.countsAmongProcesses).randomElement()!
+        try self.count(storage.counterRegion.keys.randomElement()!, in: storage)
+      },
+      Operation(4) {
+        try storages.randomElement()!.front?.remove(forKey: own.randomElement()!)
+      },
+      Operation(23) {
+        let storage = storages.randomElement()!
+        for _ in 0..<10 {
+          let key = storage.region.keys.randomElement()!
+          try self.check(key, of: storage.region) { try storage.values.value(forKey: key) }
+        }
+      },
+    ]
   }
 
   private func count(_ key: Int, in storage: StressStorage) throws {
-    let lane = storage.counterLane
-    let acknowledged = board.value(lane, key, .acknowledged)
-    board.add(lane, key, .issued)
-    let count = try storage.counters.updateOrInsert(forKey: key) { count in
-      // Longer and shorter, so that a write into the old file would show.
-      let next = (count?.first ?? 0) + 1
-      count = [UInt64](repeating: next, count: Int(next % 50) + 1)
-    }
-    board.add(lane, key, .acknowledged)
-    judgeCounter(
-      count?.first ?? 0, key, of: lane, "\(storage.kind): counter", atLeast: acknowledged + 1)
-    if let count, count != [UInt64](repeating: count[0], count: Int(count[0] % 50) + 1) {
-      violation("\(storage.kind): counter \(key) is torn")
+    try increment(key, of: storage.counterRegion) {
+      let count = try storage.counters.updateOrInsert(forKey: key) { count in
+        // Longer and shorter, so that a write into the old file is visible.
+        let next = (count?.first ?? 0) + 1
+        count = [UInt64](repeating: next, count: Int(next % 50) + 1)
+      }
+      if let count, count != [UInt64](repeating: count[0], count: Int(count[0] % 50) + 1) {
+        violation("\(storage.counterRegion.name) \(key) is torn")
+      }
+      return count?.first ?? 0
     }
   }
 }

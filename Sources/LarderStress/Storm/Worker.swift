@@ -7,7 +7,8 @@ import LarderEngine
 import LarderSystem
 import LarderTesting
 
-/// One hostile process of a storm. It runs until it is killed, or the board says stop.
+/// One process of a storm. It runs the operations of its role until the oracle's stop word is set
+/// or the parent kills it.
 ///
 ///     larder-stress worker ROLE SLOT ROUND-SEED-AND-NUMBER PROCESSES DIRECTORY
 final class Worker: Sendable {
@@ -17,79 +18,118 @@ final class Worker: Sendable {
   let directory: String
   let board: StormOracle
   let store: SharedStore
-  /// One a namespace, all over the same store.
+  /// One cache per namespace, all over the same store.
   let kept: PersistentCache<Int, StressValue>
   let removed: PersistentCache<Int, StressValue>
   let expiring: PersistentCache<Int, StressValue>
 
-  init(role: Role, slot: Int, plan: RoundPlan, directory: String) throws {
+  /// Opens the round's store under the plan's options for `slot`.
+  init(
+    role: Role, slot: Int, plan: RoundPlan, directory: String, writeTimeout: Duration? = nil
+  ) throws {
     self.role = role
     self.slot = slot
     self.plan = plan
     self.directory = directory
     board = try StormOracle(path: directory + "/board")
-    board.beat(slot)
     var options = plan.options(slot, board)
+    if let writeTimeout { options.writeTimeout = writeTimeout }
     let board = board
     options.onError = { error in Worker.judge(error, board) }
-    store = try SharedStore(at: directory + "/store", options)
-    kept = PersistentCache(
-      storage: store, namespace: "kept", options: plan.cacheOptions(slot))
-    removed = PersistentCache(
-      storage: store, namespace: "removed", options: plan.cacheOptions(slot))
-    expiring = PersistentCache(
-      storage: store, namespace: "expiring", options: plan.cacheOptions(slot))
+    let store = try SharedStore(at: directory + "/store", options)
+    func cache(_ namespace: String) -> PersistentCache<Int, StressValue> {
+      PersistentCache(storage: store, namespace: namespace, options: plan.cacheOptions(slot))
+    }
+    self.store = store
+    kept = cache("kept")
+    removed = cache("removed")
+    expiring = cache("expiring")
+    beat()
   }
 
-  func cache(of key: Int) -> PersistentCache<Int, StressValue> {
-    if LedgerKeys.kept.contains(key) { return kept }
-    return LedgerKeys.removed.contains(key) ? removed : expiring
+  /// The regions of the cache's keys, and the cache that stores each.
+  var cacheRegions: [(region: OracleRegion, cache: PersistentCache<Int, StressValue>)] {
+    [(.kept, kept), (.removed, removed), (.expiring, expiring)]
   }
 
   func run() async throws {
     ParentProcess.send("ready")
     switch role {
-    case .writer: try await write()
+    case .writer: await loop(write())
     case .reader: read()
-    case .flight: try await computeSingleFlight()
-    case .counter: count()
-    case .register: try register()
-    case .budgetFiller: budgetFiller()
-    case .opener: try openAndClose()
-    case .maintainer: keep()
-    case .objectWriter: try saveObjects()
-    case .objectReader: try readObjects()
-    case .query: try ask()
-    case .index: try claim()
-    case .family: try raise()
-    case .oldProgram, .newProgram: try meetPrograms()
-    case .observer: try await observe()
-    case .bounded: keepBounded()
-    case .transferrer: move()
-    case .pager: turnPages()
-    case .defaults: try setDefaults()
+    case .flight: await loop(computeSingleFlight())
+    case .counter: await loop(count())
+    case .register: await loop(try register())
+    case .budgetFiller: await loop(fillBudget())
+    case .opener: await loop(openAndClose())
+    case .maintainer: await loop(maintain())
+    case .objectWriter: await loop(saveObjects())
+    case .objectReader: readObjects()
+    case .query: await loop(query())
+    case .index: await loop(claim())
+    case .family: await loop(saveFamilies())
+    case .oldProgram, .newProgram: await loop(runSchemaVersion())
+    case .observer: await observe()
+    case .bounded: await loop(saveBounded())
+    case .transferrer: await loop(transfer())
+    case .pager: await loop(turnPages())
+    case .defaults: await loop(try setDefaults())
     case .defaultsWatcher: try await watchDefaults()
-    case .storage: try useStorages()
+    case .storage: await loop(useStorages())
     }
     store.close()
   }
 
-  /// One step after the other until the storm is over.
-  func loop(_ body: () async throws -> Void) async {
+  // MARK: Operations
+
+  /// One row of a worker's table: a step, and its share of all steps.
+  struct Operation {
+    let weight: Int
+    let step: () async throws -> Void
+
+    init(_ weight: Int, _ step: @escaping () throws -> Void) {
+      self.weight = weight
+      self.step = { try step() }
+    }
+
+    init(_ weight: Int, _ step: @escaping () async throws -> Void) {
+      self.weight = weight
+      self.step = step
+    }
+  }
+
+  /// Runs random operations of a table until the storm is over.
+  func loop(_ operations: [Operation]) async {
+    let weights = operations.reduce(0) { $0 + $1.weight }
     while !board.isOver {
-      board.beat(slot)
-      do { try await body() } catch { Worker.judge(error, board) }
+      beat()
+      var number = Int.random(in: 0..<weights)
+      let operation = operations.first {
+        number -= $0.weight
+        return number < 0
+      }!
+      do { try await operation.step() } catch { Worker.judge(error, board) }
       board.add(.operations)
     }
   }
 
-  func loop(_ body: () throws -> Void) {
-    while !board.isOver {
-      board.beat(slot)
-      do { try body() } catch { Worker.judge(error, board) }
-      board.add(.operations)
-    }
+  func beat() { board[.workers, slot, .issued] = Clocks.monotonicNanoseconds() }
+
+  /// Runs a step outside of the loop, with the same judgement of its errors.
+  func attempt(_ step: () throws -> Void) {
+    do { try step() } catch { Worker.judge(error, board) }
   }
+
+  func rest(milliseconds: UInt64) { Event().wait(nanoseconds: milliseconds * 1_000_000) }
+
+  /// The index of this process among those of its role, and their number.
+  var place: (index: Int, count: Int) {
+    let same = plan.roles.indices.filter { plan.roles[$0] == role }
+    return (same.firstIndex(of: slot) ?? 0, max(same.count, 1))
+  }
+
+  /// The time of the store, in milliseconds.
+  var now: Int64 { plan.usesBoardClock ? board.clock : Clocks.wallMilliseconds() }
 
   // MARK: Findings
 
@@ -99,11 +139,11 @@ final class Worker: Sendable {
 
   static func violation(_ text: String, _ board: StormOracle) {
     board.add(.violations)
-    // A pipe nobody reads must not fill up.
+    // The parent reads the pipe only at the end, so the output must fit into its buffer.
     if board.value(.violations) < 50 { ParentProcess.send("violation: \(text)") }
   }
 
-  /// Errors a storm brings about; any other is a finding.
+  /// Errors that a storm causes; any other is a finding.
   static let expected: Set<StoreError.Code> = [.writerStalled, .outcomeUnknown, .openTimeout]
 
   static func judge(_ error: any Error, _ board: StormOracle) {
@@ -111,40 +151,12 @@ final class Worker: Sendable {
     violation("unexpected error: \(error)", board)
   }
 
-  /// Looks at what a read of a ledger key gave.
-  ///
-  /// - Parameters:
-  ///   - acknowledged: The board's word before the read.
-  ///   - before: The board's clock before the read.
-  @inline(__always)
-  func judge(
-    _ value: StressValue?, _ key: Int, acknowledged: UInt64, before: Int64, deadline: UInt64
-  ) {
-    guard let value else {
-      if acknowledged > 0 { judgeAbsence(key, acknowledged: acknowledged, deadline: deadline) }
-      return
-    }
-    if !value.isOwn(key) { violation("key \(key) holds a value of key \(value.key)") }
-    if value.sequence < acknowledged {
-      violation("key \(key) read as \(value.sequence), \(acknowledged) was acknowledged")
-    }
-    if value.deadline != 0, value.deadline <= before {
-      violation("key \(key) read at \(before), it expired at \(value.deadline)")
-    }
+  func verify(_ store: SharedStore, _ name: String = "verify") throws {
+    for finding in try store.verify() { violation("\(name): \(finding)") }
   }
 
-  private func judgeAbsence(_ key: Int, acknowledged: UInt64, deadline: UInt64) {
-    if plan.mayVanish { return }
-    if LedgerKeys.removed.contains(key),
-      board.ledger(key, .removalIssued) >= acknowledged
-    {
-      return
-    }
-    if LedgerKeys.expiring.contains(key) {
-      // Whatever is or was in force may have expired by now.
-      let now = UInt64(plan.usesBoardClock ? board.clock : Clocks.wallMilliseconds())
-      if min(deadline, board.ledger(key, .deadline)) <= now { return }
-    }
-    violation("key \(key) is missing, \(acknowledged) was acknowledged")
+  func checkBudget() throws {
+    let bytes = try store.statistics().bytes
+    if bytes > plan.budget { violation("\(bytes) of \(plan.budget) bytes are stored") }
   }
 }
