@@ -10,7 +10,7 @@
   internal import Darwin
 #endif
 
-/// Where everything but the result goes.
+/// The stream of everything except the result.
 enum StandardError {
   static func say(_ line: String) {
     let bytes = Array((line + "\n").utf8)

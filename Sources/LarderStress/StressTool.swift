@@ -9,18 +9,18 @@ import LarderTesting
 
 // THE STRESS TOOL
 //
-// Hostile processes over one store after the other, killed, stopped and restarted at random, and an
-// oracle that knows what each may see. Every facade adds its workers here.
+// Processes over a sequence of stores, killed, stopped and restarted at random, and an oracle that
+// decides what each may read. Every facade has workers here.
 //
-// A run has three parts: the directed scenarios of the protocol's rules, a storm, and damaged files.
-// The last line of the standard output is one JSON object; everything else goes to the standard
-// error. The exit code is 0 only without violations.
+// A run has three parts: the directed scenarios of the protocol's rules, a storm, and damaged
+// files. The last line of the standard output is one JSON object; everything else goes to the
+// standard error. The exit code is 0 only without violations.
 
 @main
 struct StressTool: AsyncParsableCommand {
   static let configuration = CommandConfiguration(
     commandName: "larder-stress",
-    abstract: "Kills, stops and damages processes and files, and checks what the rest see.",
+    abstract: "Kills and stops processes, damages files, and checks every read.",
     subcommands: [
       Run.self, WorkerCommand.self, AuditCommand.self, ScenarioCommand.self, HelperCommand.self,
       DamageCommand.self, DamageWorkerCommand.self, FuzzCommand.self, FuzzWorkerCommand.self,
@@ -29,20 +29,36 @@ struct StressTool: AsyncParsableCommand {
     defaultSubcommand: Run.self)
 }
 
+/// The options that every mode of the tool has.
+struct RunOptions: ParsableArguments {
+  @Option(help: "The total running time in seconds.")
+  var seconds = 60.0
+
+  @Option(help: "The seed of all random decisions. The default is a new seed, which is printed.")
+  var seed: UInt64 = UInt64.random(in: 1...UInt64(UInt32.max))
+
+  func validate() throws {
+    guard seconds > 0, seconds < 1e7 else {
+      throw ValidationError("--seconds must be a positive number.")
+    }
+  }
+}
+
+/// The seconds since a time of the monotonic clock.
+func elapsedSeconds(since begin: UInt64) -> Double {
+  Double(Clocks.monotonicNanoseconds() - begin) / 1e9
+}
+
 struct Run: AsyncParsableCommand {
   static let configuration = CommandConfiguration(
     abstract: "Run scenarios, a storm and damaged files; print one line of JSON.")
 
-  @Option(help: "How long to run, all in all.")
-  var seconds = 60.0
+  @OptionGroup var options: RunOptions
 
-  @Option(help: "The seed of everything random; by default a new one, which is printed.")
-  var seed: UInt64 = UInt64.random(in: 1...UInt64(UInt32.max))
-
-  @Option(help: "How many processes share a store.")
+  @Option(help: "The number of processes that share a store.")
   var processes = 6
 
-  @Option(help: "Only this round of the storm, over and over.")
+  @Option(help: "Repeat only this round of the storm.")
   var round: Int?
 
   @Option(help: "Only rounds of one theme: cache, objects, collections, facades; no scenarios.")
@@ -58,9 +74,6 @@ struct Run: AsyncParsableCommand {
     guard (2...OracleRegion.workers.keys.count).contains(processes) else {
       throw ValidationError("--processes must be from 2 to \(OracleRegion.workers.keys.count).")
     }
-    guard seconds > 0, seconds < 1e7 else {
-      throw ValidationError("--seconds must be a positive number.")
-    }
   }
 
   func run() async throws {
@@ -69,9 +82,9 @@ struct Run: AsyncParsableCommand {
     var failure: (any Error)?
     do { try await stress(&totals) } catch { failure = error }
     for violation in totals.violations.prefix(100) { say(violation) }
-    print(line(totals, Double(Clocks.monotonicNanoseconds() - begin) / 1e9))
+    print(line(totals, elapsedSeconds(since: begin)))
     if let failure {
-      // Not a finding: the run itself could not be made.
+      // The run itself failed, which is not a finding.
       say("the run failed: \(failure)")
       throw ExitCode(70)
     }
@@ -80,7 +93,8 @@ struct Run: AsyncParsableCommand {
 
   private func stress(_ totals: inout StressTotals) async throws {
     let begin = Clocks.monotonicNanoseconds()
-    func elapsed() -> Double { Double(Clocks.monotonicNanoseconds() - begin) / 1e9 }
+    let (seed, seconds) = (options.seed, options.seconds)
+    func elapsed() -> Double { elapsedSeconds(since: begin) }
     #if !FAULTS
       say("built without fault points: processes are killed from outside only")
     #endif
@@ -109,7 +123,7 @@ struct Run: AsyncParsableCommand {
 
   private func line(_ totals: StressTotals, _ elapsed: Double) -> String {
     let fields = [
-      "\"seed\": \(seed)", "\"seconds\": \(Int(elapsed.rounded()))",
+      "\"seed\": \(options.seed)", "\"seconds\": \(Int(elapsed.rounded()))",
       "\"kills\": \(totals.kills)", "\"stops\": \(totals.stops)",
       "\"operations\": \(totals.operations)",
       "\"memory_hits_checked\": \(totals.memoryHits)",

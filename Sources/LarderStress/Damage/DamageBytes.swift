@@ -17,7 +17,7 @@ import LarderTesting
 enum DamageBytes {
   static let page = 4096
 
-  /// Changes bytes in place; answers what was done, and where.
+  /// Changes bytes in place, and returns a description of the change and its offset.
   static func damage(_ bytes: inout [UInt8], _ random: inout SeededRandom) -> String {
     guard !bytes.isEmpty else {
       let count = [1, 64, 4096, 100_000].randomElement(using: &random)!
@@ -46,7 +46,7 @@ enum DamageBytes {
     return "\(count) bits flipped at \(places)"
   }
 
-  /// Anywhere, but every fourth time near the beginning, where headers are.
+  /// Returns a random offset, in a quarter of the cases near the beginning, which contains headers.
   private static func somewhere(in count: Int, _ random: inout SeededRandom) -> Int {
     Int.random(in: 0..<(random.chance(25) ? min(count, 8192) : count), using: &random)
   }
@@ -93,7 +93,7 @@ enum DamageBytes {
     if !isCopy { bytes.replaceSubrange((one * page)..<((one + 1) * page), with: Array(second)) }
   }
 
-  /// Pages copied or swapped that afterwards say they belong where they are.
+  /// Copies or swaps pages and rewrites their page numbers, so that they fit their new positions.
   static func relabel(_ bytes: inout [UInt8], _ random: inout SeededRandom) -> String {
     let all = bytes.count / page
     guard all >= 4 else { return damage(&bytes, &random) }

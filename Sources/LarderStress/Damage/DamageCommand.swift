@@ -8,36 +8,33 @@ import LarderTesting
 struct DamageCommand: AsyncParsableCommand {
   static let configuration = CommandConfiguration(
     commandName: "damage",
-    abstract: "Damage the files of stores, closed ones and ones in use, and judge what is read.")
+    abstract: "Damage files of stores and check what is read.")
 
-  @Option(help: "How long to run, all in all.")
-  var seconds = 60.0
+  @OptionGroup var options: RunOptions
 
-  @Option(help: "At least so many damaged files, however long it takes.")
+  @Option(help: "The smallest number of damaged files, which may extend --seconds.")
   var files = 0
 
-  @Option(help: "How many processes open damaged stores.")
+  @Option(help: "The number of processes that open damaged stores.")
   var workers = 2
 
-  @Option(help: "The seed of everything random; by default a new one, which is printed.")
-  var seed: UInt64 = UInt64.random(in: 1...UInt64(UInt32.max))
-
-  @Option(name: .customLong("case"), help: "Only this case, once.")
+  @Option(name: .customLong("case"), help: "Run only this case, once.")
   var number: Int?
 
-  @Flag(help: "Only stores in use.")
+  @Flag(help: "Damage only stores in use.")
   var inUse = false
 
-  @Option(help: "With --case: a directory to leave the damaged store in, as it was before opening.")
+  @Option(help: "With --case: the directory for a copy of the damaged store before it is opened.")
   var keep: String?
 
   func validate() throws {
-    guard seconds > 0, seconds < 1e7, files >= 0, (1...64).contains(workers), number ?? 0 >= 0
+    guard files >= 0, (1...64).contains(workers), number ?? 0 >= 0
     else { throw ValidationError("A number is out of its range.") }
   }
 
   func run() async throws {
     let say: (String) -> Void = { StandardError.say($0) }
+    let (seed, seconds) = (options.seed, options.seconds)
     let outcome: DamageOutcome
     if let number {
       outcome = try DamageRun.repeatCase(number, seed: seed, keep: keep, report: say)
@@ -66,7 +63,7 @@ struct DamageWorkerCommand: ParsableCommand {
     do {
       try DamageWorker.run(arguments)
     } catch {
-      // A child's last words: its parent reads lines.
+      // The parent reads the error as a line of output.
       ParentProcess.send("error: \(error)")
       throw ExitCode(4)
     }

@@ -6,19 +6,20 @@ import Larder
 import LarderSystem
 import LarderTesting
 
-// WHAT THE STORES UNDER DAMAGE HOLD
+// THE CONTENTS OF THE STORES UNDER DAMAGE
 //
-// Everything follows from a seed and the number of a template: which keys are written, in which
-// order, with which sequence numbers, how large the values are. So a process that knows these two
-// knows every byte that was ever acknowledged, without a file that could be damaged as well.
+// Everything follows from a seed and the number of a template: the keys, the order of the writes,
+// their sequence numbers, the sizes of the values. So every process derives each acknowledged byte
+// from these two numbers, without a file that could be damaged as well.
 //
-// A value is its own witness: 16 bytes name the template, the namespace, the key and the sequence
-// number, and all that follows is computed from them. `DamageValue.read` computes it again.
+// A value identifies itself: its first bytes contain the template, the namespace, the key and the
+// sequence number, and the remaining bytes are computed from them. `DamageValue.read` verifies
+// both.
 //
-// Five namespaces: the unnamed one with values of all sizes inside pages and beside them, "big" in
-// chunks, "temp" with deadlines that are over or not, "gone", which is cleared once and written
-// again, and "late", which is written last. A third of all keys is written twice and an eighth
-// removed, so that the file is full of pages that hold what was valid once.
+// There are five namespaces: the unnamed one with values of all sizes, in pages and on overflow
+// pages, "big" in chunks, "temp" with deadlines in the past and in the future, "gone", which is
+// cleared once and written again, and "late", which is written last. A third of all keys is written
+// twice and an eighth removed, so that the file has many pages with outdated entries.
 
 /// A key of a store under damage.
 package struct DamageKey: Hashable, Sendable, CustomStringConvertible {
@@ -35,7 +36,7 @@ package struct DamageKey: Hashable, Sendable, CustomStringConvertible {
   package var description: String { "\(Self.namespaces[namespace])/\(number)" }
 }
 
-/// The values, each of which follows from where it belongs.
+/// The values, which follow from their template, key and sequence number.
 package enum DamageValue {
   package static func bytes(template: Int, key: DamageKey, sequence: UInt32) -> [UInt8] {
     var mixer = SplitMix64(
@@ -64,7 +65,7 @@ package enum DamageValue {
     }
   }
 
-  /// Whose value this is; `nil` when it is nobody's, or not whole.
+  /// Returns the origin of a value, or `nil` if the bytes are not a complete value of any key.
   package static func read(
     _ bytes: [UInt8]
   ) -> (template: Int, key: DamageKey, sequence: UInt32)? {
@@ -79,7 +80,7 @@ package enum DamageValue {
   }
 }
 
-/// What was acknowledged to the writer of one template, and what is left of it.
+/// The acknowledged writes of one template, and the entries that result from them.
 package struct DamageModel: Sendable {
   /// One acknowledged write.
   package enum Step: Sendable {
@@ -88,7 +89,7 @@ package struct DamageModel: Sendable {
     case clear(namespace: Int)
   }
 
-  /// The builder's time, and the later one of whoever opens the damaged store.
+  /// The time of the builder, and the later time of the processes that open the damaged store.
   package static let buildTime: Int64 = 1_700_000_000_000
   package static let openTime = buildTime + 60_000
 
@@ -96,9 +97,9 @@ package struct DamageModel: Sendable {
   /// The steps up to the copy that serves as "an older state", then the others.
   package let first: [Step]
   package let second: [Step]
-  /// Every sequence number a key was ever given.
+  /// Every sequence number of each key.
   package private(set) var history: [DamageKey: [UInt32]] = [:]
-  /// What a sound store answers at `openTime`, before the second half of the steps and after it.
+  /// The entries of a valid store at `openTime`, before the second half of the steps and after it.
   package private(set) var older: [DamageKey: UInt32] = [:]
   package private(set) var newest: [DamageKey: UInt32] = [:]
   private var sequence: UInt32 = 0

@@ -4,32 +4,32 @@
 
 package import LarderEngine
 
-// WHAT IS PROVED OF A DAMAGED STORE
+// THE REQUIREMENTS OF A DAMAGED STORE
 //
-// The judge knows what was acknowledged (`DamageModel`), what was done to the files
-// (`PermittedAnomalies`), and what an opener saw. It demands:
+// The oracle compares the acknowledged writes (`DamageModel`), the permitted consequences of the
+// damage (`PermittedAnomalies`), and the observations of a process that opened the store. It
+// requires:
 //
 //   opening    a cache opens, always; a durable store opens or fails with a typed error, and then
 //              its data file is what it was
-//   values     what is read is the newest acknowledged value of that very key, byte for byte, or
+//   values     a read returns the newest acknowledged value of its key, byte for byte, or
 //              nothing, or a typed error
 //   the dead   a key that was removed, cleared or has expired gives no value
 //   silence    a durable store whose `verify()` finds nothing gives every key its value: nothing is
-//              lost without a word
-//   new writes what is acknowledged after the damage is there, in this process and the next; what
-//              is removed stays away. A cache may lose it with all else, if it says so
+//              lost without a finding
+//   new writes a write acknowledged after the damage is read, in this process and the next, and a
+//              removed key stays removed. A cache may lose both with all else, with an event
 //
-// What is accepted, and why. An older value with a whole checksum can come back only if its whole
-// entry is put where the newest was, as pages that say they belong there: an older copy of data.mdb,
-// or an old page copied over a new one with its page number rewritten. No checksum inside the file
-// can tell that from the truth, so exactly these two kinds of damage carry the allowance `.older`,
-// under which any value the key ever had passes. Every other kind (flips, zeros, garbage, swaps of
-// pages as they are, cuts) cannot make an older value whole, and none is accepted. A sound data file
-// of another store of ours is believed (data decides over state and shared.table), so under
-// `.foreign` the values of the other template pass. Never does a value pass that was not written
-// for its key.
+// Some anomalies are permitted. An older value with a valid checksum can reappear only if its whole
+// entry replaces the newest, in pages with fitting numbers: an older copy of data.mdb, or an old
+// page copied over a new one with its page number rewritten. No checksum inside the file detects
+// these, so exactly these two kinds of damage carry the allowance `.older`, under which any value the key ever had passes. Every other kind (flips, zeros, garbage, swaps of pages
+// as they are, cuts) cannot make an older value whole, and none is accepted. A valid data file of
+// another store is accepted (its data takes precedence over state and shared.table), so under
+// `.foreign` the values of the other template pass. A value that was not written for its key never
+// passes.
 
-/// What may be seen after a certain damage that otherwise would be a violation.
+/// The observations that are permitted after a certain damage and are violations otherwise.
 package struct PermittedAnomalies: OptionSet, Sendable {
   package let rawValue: Int
   package init(rawValue: Int) { self.rawValue = rawValue }
@@ -38,11 +38,11 @@ package struct PermittedAnomalies: OptionSet, Sendable {
   package static let older = PermittedAnomalies(rawValue: 1)
   /// Values of the other template whose file was put here.
   package static let foreign = PermittedAnomalies(rawValue: 2)
-  /// Even a cache may refuse to open: something stands where the gate or the root belongs.
+  /// A cache may fail to open too: another file replaces `gate` or the root.
   package static let refusal = PermittedAnomalies(rawValue: 4)
 }
 
-/// What one process saw of a damaged store.
+/// The observations of one process that opened a damaged store.
 package struct DamageObservation: Sendable {
   package enum Opening: Sendable, Equatable {
     case opened
@@ -59,27 +59,28 @@ package struct DamageObservation: Sendable {
   }
 
   package var opening: Opening
-  /// The store said that it started empty, or moved, or removed a damaged entry.
+  /// Whether the store reported an event: it started empty, switched generations, or removed an
+  /// entry.
   package var isAnnounced = false
   /// `verify()` before anything was read: `nil` when it threw.
   package var findings: Int?
   package var reads: [DamageKey: Read] = [:]
   /// Keys that a process before this one could not read: they may be gone since.
   package var unreadableBefore: Set<DamageKey> = []
-  /// Whether data.mdb is what it was before opening. Asked only when opening was refused.
+  /// Whether data.mdb is unchanged after opening failed.
   package var isDataUntouched = true
 
   package init(opening: Opening) { self.opening = opening }
 }
 
-/// Decides whether what was seen may be.
+/// Decides which observations are violations.
 package struct DamageOracle: Sendable {
   package let model: DamageModel
   package let durability: Durability
   package let allowance: PermittedAnomalies
   /// The template whose file was swapped in, with `.foreign`.
   package let foreign: DamageModel?
-  /// What this process's own acknowledged writes made of the keys: `nil` is removed.
+  /// The keys that this process wrote and their sequence numbers; an inner `nil` is a removal.
   package var written: [DamageKey: UInt32?] = [:]
   /// Keys of a namespace whose clearing failed half-way: cleared or not, both is right.
   package var uncertain: Set<DamageKey> = []
@@ -138,7 +139,7 @@ package struct DamageOracle: Sendable {
       return "\(key): lost in silence: verify() finds nothing, and value \(expected(key)!) is gone"
     case .hit(let bytes):
       guard let value = DamageValue.read(bytes) else {
-        return "\(key): \(bytes.count) bytes that nobody ever wrote"
+        return "\(key): \(bytes.count) bytes that were never written"
       }
       guard value.key == key else { return "\(key): the value of \(value.key)" }
       return judge(key, value.template, value.sequence)
@@ -155,7 +156,8 @@ package struct DamageOracle: Sendable {
     }
     if let own = written[key] {
       if template == model.template, sequence == own { return nil }
-      // A page that is in the tree twice is freed twice: an older entry of this process returns too.
+      // A page that is in the tree twice is freed twice: an older entry of this process returns
+      // too.
       if allowance.contains(.older), template == model.template, let own, sequence < own,
         sequence >= DamageOracle.firstOwnSequence || model.history[key]?.contains(sequence) == true
       {

@@ -10,16 +10,15 @@ import LarderTesting
 //
 // A case is a number; with the seed it gives the template, the file, what is done to it and where.
 // Damage works on the bytes in memory, before a copy of the store is written anywhere, so it costs
-// nothing and is the same in every process that asks for it: the one that opens the store, and the
-// one that has to name the damage when the other has died of it.
+// nothing and is the same in every process: the one that opens the store, and the parent, which
+// describes the damage when the other has died of it.
 //
 // Most damage is to data.mdb, because most of a store is; the other files have their share, and one
-// case in twelve has two. The files beside a data file that was not damaged are put right for the
-// copy (its change time is a new one), in three cases of four: so trusting openers are tried as
-// well as those that verify. A damaged data file is never blessed like that: nobody can set a
-// change time.
+// case in twelve has two. In three cases of four, the files of an undamaged data file are matched
+// to the copy (its change time is a new one), so that openers that trust it are tested as well as
+// those that verify. A damaged data file is never matched: no process can set a change time.
 
-/// What is done to a store's files.
+/// The damage to a store's files.
 struct DamagePlan: Sendable {
   let seed: UInt64
   let number: Int
@@ -29,7 +28,7 @@ struct DamagePlan: Sendable {
   private(set) var allowance: PermittedAnomalies = []
   private(set) var foreign: Int?
   private(set) var files: DamageFiles
-  /// What stands in a file's place instead of it.
+  /// The replacements of files, by path.
   private(set) var strangers: [String: ReplacementKind] = [:]
   /// Whether change times in shared.table and state are made to fit the copy of data.mdb.
   private(set) var isTrusted = false

@@ -4,8 +4,8 @@
 
 import LarderSystem
 
-/// The progress of a damage worker in memory that outlives it: the current case, the phase of the case,
-/// and the start of the phase.
+/// The progress of a damage worker in memory that outlives it: the current case, the phase of the
+/// case, and the start of the phase.
 final class DamageProgress: Sendable {
   enum Word: Int {
     /// The number of the case plus one, or zero without a case.

@@ -5,43 +5,36 @@
 import LarderSystem
 import LarderTesting
 
-#if canImport(Glibc)
-  import Glibc
-#elseif canImport(Musl)
-  import Musl
-#else
-  import Darwin
-#endif
-
 // THE DAMAGE MODE
 //
-// A few sound stores are built once. Then child processes make copies, damage them, open them and
-// judge what they see, one case after the other, a few hundred a second; the parent watches. A child
-// says in mapped memory which case it is at before it touches it: if it dies of a signal or hangs,
-// that case is a violation, with a name and a command that repeats it, and another child goes on
-// behind it. A second phase damages a store that processes are using (LiveDamage.swift).
+// A few valid stores are built once. Then child processes copy them, damage the copies, open them
+// and check what they read, a few hundred cases a second; the parent supervises. A child stores the
+// number of its case in mapped memory before it opens the store: if it dies of a signal or hangs,
+// that case is a violation, with a command that repeats it, and another child continues after it. A
+// second phase damages a store that processes are using (LiveDamage.swift).
 
-/// What the damage mode has done and found.
+/// The counts and the findings of the damage mode.
 package struct DamageOutcome: Sendable {
   package var filesDamaged = 0
   package var opened = 0
   package var violations: [String] = []
-  /// Of processes whose files were damaged while they used them. Never of those that open.
+  /// Deaths of processes whose files were damaged while they used them.
   package var signalDeaths = 0
 }
 
 package enum DamageRun {
-  /// How long a child may be in one phase of one case. The slowest phase takes some milliseconds;
-  /// the bound is for a machine that does much else, and for builds without optimisation.
+  /// The longest time of one phase of one case, in nanoseconds. The slowest phase takes
+  /// milliseconds; the bound is for a machine that does much else, and for builds without
+  /// optimisation.
   #if DEBUG
     static let deadline: UInt64 = 20_000_000_000
   #else
     static let deadline: UInt64 = 5_000_000_000
   #endif
-  /// Violations that are reported; more of the same say no more.
+  /// The number of reported violations, after which a run ends.
   static let maximumViolations = 25
 
-  /// Damages stores and opens them, for as long as asked and at least so many.
+  /// Damages stores and opens them for `seconds`, and until `minimumFiles` were damaged.
   package static func run(
     seconds: Double, minimumFiles: Int, seed: UInt64, workers: Int, report: (String) -> Void
   ) async throws -> DamageOutcome {
@@ -78,7 +71,7 @@ package enum DamageRun {
     return outcome
   }
 
-  /// Repeats one case, here or under a debugger; what is left of the store stays if `keep` says so.
+  /// Repeats one case, and copies the damaged store to `keep` before it is opened.
   static func repeatCase(
     _ number: Int, seed: UInt64, keep: String?, report: (String) -> Void
   ) throws -> DamageOutcome {
@@ -99,10 +92,11 @@ package enum DamageRun {
 
   private static func tenths(_ value: Double) -> Double { (value * 10).rounded() / 10 }
 
-  /// In memory where that is allowed: what is tested is what files hold, not how they are kept.
-  private static func workDirectory() throws -> String {
+  /// Creates the working directory, in memory if possible: the tests concern the contents of files.
+  static func workDirectory(_ mode: String = "damage") throws -> String {
     let memory = "/dev/shm"
-    let name = "larder-damage-\(getpid())-\(Clocks.monotonicNanoseconds() % 1_000_000)"
+    let name =
+      "larder-\(mode)-\(ProcessIdentity.pid)-\(Clocks.monotonicNanoseconds() % 1_000_000)"
     if (try? TestFiles.makeDirectory("\(memory)/\(name)")) != nil { return "\(memory)/\(name)" }
     let path = (FileSystem.environment("TMPDIR") ?? "/tmp") + "/" + name
     try TestFiles.makeDirectory(path)
@@ -114,7 +108,7 @@ package enum DamageRun {
     for template in DamageTemplate.all {
       let arguments = ["damage-worker", "build", work, "\(seed)", "\(template.number)"]
       let outcome = try ChildProcess.run(stress, arguments)
-      let expected: ChildProcess.ExitStatus = template.isKilled ? .signalled(SIGKILL) : .exited(0)
+      let expected: ChildProcess.ExitStatus = template.isKilled ? .killed : .exited(0)
       guard outcome.status == expected else {
         throw DamageFailure(
           "template \(template.number) \(outcome.status): \(outcome.lines) "
@@ -188,9 +182,9 @@ final class Supervisor {
     for worker in workers { worker.board[.stop] = 1 }
   }
 
-  /// Looks after every child once, waiting a little for the first to say something.
+  /// Waits briefly, reads the output of every child, and replaces children that died or hang.
   func watch(_ outcome: inout DamageOutcome) {
-    usleep(5000)
+    Event().wait(nanoseconds: 5_000_000)
     for position in workers.indices.reversed() {
       let worker = workers[position]
       let status = worker.child.exitStatus
@@ -244,7 +238,7 @@ final class Supervisor {
         + "\(plan.description)\n    larder-stress damage --seed \(seed) --case \(number)")
   }
 
-  /// How the openings went, for people.
+  /// A summary of the openings and reads, as text.
   var summary: String {
     func sum(_ word: DamageProgress.Word) -> UInt64 { boards.reduce(0) { $0 + $1[word] } }
     return "\(sum(.opened)) opened, \(sum(.refused)) refused, \(sum(.healed)) started empty, "

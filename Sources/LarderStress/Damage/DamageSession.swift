@@ -8,7 +8,7 @@ import LarderSystem
 import LarderTesting
 import Synchronization
 
-/// Opens one damaged store and does with it all that a user may do.
+/// One case: opens a damaged store and runs every operation that a program may run.
 struct DamageSession {
   let plan: DamagePlan
   let board: DamageProgress
@@ -52,10 +52,10 @@ struct DamageSession {
       at: path, plan.template.options(now: DamageModel.openTime) { events.note($0) })
   }
 
-  /// One life of a process: opens, looks, writes, closes.
+  /// Opens, verifies, reads, lists, writes and closes once.
   private mutating func use(isFirst: Bool) {
     board.enter(.comparing)
-    // Nothing but a file is read: a pipe would not answer.
+    // Reading a pipe would block.
     let isFile = (try? FileSystem.status(of: dataPath))??.isRegularFile == true
     let isKept = isFile && plan.template.durability == .durable
     let before = isKept ? try? TestFiles.contents(of: dataPath) : nil
@@ -109,7 +109,7 @@ struct DamageSession {
   }
 
   private mutating func report(_ seen: DamageObservation, isFirst: Bool = true) {
-    // What was written in the first life is judged where it was written.
+    // The writes of the first use are checked directly after each write.
     var judge = judge
     if isFirst { judge.written = [:] }
     violations += judge.judge(seen).map { isFirst ? $0 : "opened again: \($0)" }
@@ -146,7 +146,7 @@ struct DamageSession {
     }
   }
 
-  /// Walks all entries, as listings do: it must come to an end, and throw nothing untyped.
+  /// Lists all entries: the listing must end, and must throw typed errors only.
   private mutating func list(_ store: SharedStore) {
     do {
       var next: UInt64? = 0

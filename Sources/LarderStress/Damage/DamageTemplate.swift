@@ -8,15 +8,7 @@ import LarderLMDB
 import LarderSystem
 import LarderTesting
 
-#if canImport(Glibc)
-  import Glibc
-#elseif canImport(Musl)
-  import Musl
-#else
-  import Darwin
-#endif
-
-/// One of the sound stores of which damaged copies are made.
+/// One of the valid stores of which damaged copies are made.
 struct DamageTemplate: Sendable {
   let number: Int
   let durability: Durability
@@ -60,7 +52,7 @@ struct DamageTemplate: Sendable {
 
   // MARK: Building
 
-  /// Builds the store in a directory, and in `<path>.older` what it was half-way.
+  /// Builds the store in a directory, and copies its half-way state to `<path>.older`.
   ///
   /// With `isKilled` this process does not return. Secret and store id follow from the seed: the
   /// same seed gives the same pages.
@@ -82,11 +74,11 @@ struct DamageTemplate: Sendable {
     try DamageFiles(of: path).write(to: path + ".older")
     let again = try SharedStore(at: path, options)
     try perform(model.second, in: again)
-    if isKilled { kill(getpid(), SIGKILL) }
+    if isKilled { endProcess(ProcessIdentity.pid) }
     again.close()
   }
 
-  /// Replaces what was random when the store was made.
+  /// Replaces the random contents of a new store by ones that follow from the seed.
   private func settle(_ path: String, seed: UInt64) throws {
     var random = Seed(seed).generator(stream: 2000 + UInt64(number))
     let generation = path + root + "/g-\(self.generation)"
@@ -103,8 +95,8 @@ struct DamageTemplate: Sendable {
     meta.secret = (random.next(), random.next())
     try transaction.put(meta.bytes(), forKey: StoreMeta.key, in: .main)
     try transaction.commit()
-    // They named the old id. The next opener makes the table anew; without `state` it could not know
-    // that the system has been up since, and a cache would begin empty.
+    // Both files contain the old identifier. The next opener creates the table again. Without
+    // `state` it could not detect that the system has not restarted, and a cache would start empty.
     TestFiles.removeAll(generation + "/shared.table")
     let state = StoreState(
       isDirty: true, bootID: ProcessIdentity.bootID, storeID: meta.storeID)
@@ -119,7 +111,7 @@ struct DamageTemplate: Sendable {
         rest.removeFirst()
         continue
       }
-      // Transactions of several writes and single ones in turn.
+      // Transactions of several writes alternate with single writes.
       let batch = Array(rest.prefix(rest.count % 3 == 0 ? 7 : 1))
       rest.removeFirst(batch.count)
       let number = number

@@ -34,7 +34,7 @@ enum DamageWorker {
     }
   }
 
-  /// Handles the cases first, first + step, … until it is told to stop.
+  /// Runs the cases first, first + step, … until the parent sets the stop word.
   private static func open(
     _ work: String, seed: UInt64, index: Int, first: Int, step: Int, count: Int
   ) throws {

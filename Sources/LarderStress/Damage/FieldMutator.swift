@@ -8,14 +8,14 @@ import LarderTesting
 
 // HOSTILE LENGTHS
 //
-// Random bytes rarely make a field say something that is wrong and plausible at once. Here single
-// fields of the formats get 0, 1, -1, huge values, a neighbour of their own: the metas, page
+// Random bytes rarely give a field a value that is wrong and plausible at once. Here single fields
+// of the formats get 0, 1, -1, huge values, or their value plus or minus one: the metas, page
 // headers, nodes, table records and entry headers of data.mdb; the head, slots and stamps of
 // shared.table; `state`, with its checksum put right; `CURRENT`, with its checksum put right; the
 // head, mutexes and reader slots of lock.mdb.
 
 enum FieldMutator {
-  /// Damages one field; `nil` when the file has none that are known.
+  /// Damages one field, and returns a description, or `nil` if the file has no known fields.
   static func damage(
     _ bytes: inout [UInt8], of name: String, _ random: inout SeededRandom
   ) -> String? {

@@ -19,17 +19,16 @@ import LarderTesting
 //
 // Processes use a cache; several times a second something is done to its files in place. LMDB maps
 // its file: a process that touches a page which was just cut off gets a SIGBUS, and nothing a
-// library does without a signal handler of its own can prevent that. So deaths by signal are
-// counted and bounded (a process a half and a whole one per act of sabotage), not forbidden. What
-// is forbidden: a wrong or an old value, an error that is none of ours, a process that hangs, and a
-// store that does not come back: after each act every process has to get a write through that it
-// then reads, within the deadline.
+// library does without a signal handler can prevent that. So deaths by signal are counted and
+// bounded (one and a half per act of sabotage), not forbidden. Violations are a wrong or an old
+// value, an untyped error, a process that hangs, and a store that does not recover: after each act
+// every process has to complete a write and read it back within the deadline.
 
 /// Damages a store while processes use it.
 struct LiveDamage {
-  /// How long the store may be unusable after one act of sabotage, deaths and restarts included.
+  /// The longest time after one act for which the store may be unusable, including restarts.
   static let deadline: UInt64 = 20_000_000_000
-  /// How long a process may go round in liblmdb before it is counted as dead.
+  /// The longest time for which a process may loop in liblmdb before it is counted as dead.
   static let patience: UInt64 = 4_000_000_000
   /// Deaths by signal per act.
   static let bound = 1.5
@@ -78,12 +77,12 @@ struct LiveDamage {
     try ChildProcess(
       TestExecutable("larder-stress").path,
       ["damage-worker", "live", path, work + "/liveboard", "\(id)"],
-      // A backtrace takes its time; who wants one asks for it.
+      // Backtraces are slow, so they are printed only if the environment enables them.
       environment: FileSystem.environment("SWIFT_BACKTRACE").map { ["SWIFT_BACKTRACE": $0] } ?? [:],
       standardError: .captured)
   }
 
-  /// Waits until every process got something through again, starting anew those that died.
+  /// Waits until every process has completed an operation, and restarts those that died.
   private mutating func recovers(
     _ board: LiveOracle, after what: String, _ outcome: inout DamageOutcome
   ) -> Bool {
@@ -109,8 +108,8 @@ struct LiveDamage {
       }
       let now = Clocks.monotonicNanoseconds()
       if now - start > Self.patience, now - looked > 1_000_000_000 {
-        // Pages that lead in a circle keep liblmdb going for ever, in the middle of a read or with
-        // the writer lock: the same as a death, and for the others it has to be no more than that.
+        // Pages that form a cycle make liblmdb loop for ever, in a read or with the writer lock.
+        // That counts as a death, and the other processes must recover from it as from one.
         looked = now
         for id in children.indices where board.progress(id) == before[id] {
           guard children[id].exitStatus == nil, let new = Self.processorTime(children[id]) else {
@@ -127,7 +126,7 @@ struct LiveDamage {
       if Clocks.monotonicNanoseconds() - start > Self.deadline {
         let stuck = (0..<LiveWorker.processes).filter { board.progress($0) == before[$0] }
         outcome.violations.append(
-          "in use, after \(what): processes \(stuck) get nothing through\n"
+          "in use, after \(what): processes \(stuck) complete no operation\n"
             + "    larder-stress damage --seed \(seed) (the act; timing is not repeatable)")
         return false
       }
@@ -136,8 +135,8 @@ struct LiveDamage {
     return true
   }
 
-  /// The processor time all threads of a process have used outside of the system, in hundredths of a
-  /// second.
+  /// The processor time all threads of a process have used outside of the system, in hundredths of
+  /// a second.
   private static func processorTime(_ child: ChildProcess) -> Int? {
     guard let text = try? TestFiles.contents(of: "/proc/\(child.processIdentifier)/stat") else {
       return nil
@@ -166,7 +165,7 @@ struct LiveDamage {
       }
     }
     children = []
-    // Whoever comes next finds a cache that works.
+    // The next process must find a working cache.
     do {
       let store = try SharedStore(at: path)
       try store.setBytes([1, 2, 3], forKey: "next")
@@ -181,7 +180,7 @@ struct LiveDamage {
 
   // MARK: Acts
 
-  /// Does one thing to the files of the generation in force; answers what.
+  /// Damages a file of the current generation once, and returns a description.
   private func sabotage(_ board: LiveOracle, _ random: inout SeededRandom) -> String {
     let root = path + "/v1"
     let named = try? CurrentPointer.read(in: StoreDirectory(path: path, root: root))

@@ -15,7 +15,10 @@ import LarderSystem
 final class LiveOracle: Sendable {
   static let keyCount = 48
 
-  enum Count: Int { case reads = 128, hits, writes, errors, stop, removal }
+  enum Count: Int {
+    case reads = 128
+    case hits, writes, errors, stop, removal
+  }
 
   private let words: SharedWords
 
@@ -33,8 +36,8 @@ final class LiveOracle: Sendable {
   var isOver: Bool { value(.stop) != 0 }
 
   /// Whether files were removed less than 3 s ago. A process that has them open uses them until its
-  /// next check; a process that opens the store in this time creates new files, so neither reads the
-  /// writes of the other.
+  /// next check; a process that opens the store in this time creates new files, so neither reads
+  /// the writes of the other.
   var isSplit: Bool {
     let last = value(.removal)
     return last != 0 && Clocks.monotonicNanoseconds() &- last < 3_000_000_000

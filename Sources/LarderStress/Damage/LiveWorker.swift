@@ -4,23 +4,17 @@
 
 import Larder
 import LarderEngine
+import LarderSystem
 import LarderTesting
 
-#if canImport(Glibc)
-  import Glibc
-#elseif canImport(Musl)
-  import Musl
-#else
-  import Darwin
-#endif
-
-/// A process that uses a cache while somebody damages its files.
+/// A process that uses a cache while the parent damages its files.
 ///
-/// It writes the keys whose remainder is its own number, so that each key has one writer at a time,
-/// and reads them all. A value says which key it is of and which write of it; a reader compares with
-/// what was acknowledged before it began. It may find nothing, or an error; never an older value,
-/// never another key's, never one that was not written. For a moment after files were removed, an
-/// older value may be that of the removed file, which nobody else can see any more.
+/// It writes the keys whose remainder is its number, so that each key has one writer at a time, and
+/// reads all keys. A value contains its key and its sequence number; a reader compares it with the
+/// write that was acknowledged before the read began. A read may return nothing, or throw an error;
+/// it must not return an older value, another key's value, or a value that was not written. For 3 s
+/// after files were removed, an older value may come from the removed file, which the process still
+/// has open.
 struct LiveWorker {
   static let processes = 3
   let path: String
@@ -32,7 +26,7 @@ struct LiveWorker {
     self.path = path
     self.board = try LiveOracle(path: board)
     self.id = id
-    random = SeededRandom(seed: UInt64(getpid()) << 8 | UInt64(id))
+    random = SeededRandom(seed: UInt64(ProcessIdentity.pid) << 8 | UInt64(id))
   }
 
   mutating func run() throws {
@@ -62,7 +56,7 @@ struct LiveWorker {
     }
   }
 
-  /// What users of a damaged cache may meet. Anything else is no answer to damage.
+  /// Counts an error. Only these codes are permitted for damaged files.
   private func note(_ error: StoreError) throws {
     board.add(.errors)
     let expected: Set<StoreError.Code> = [
@@ -80,7 +74,7 @@ struct LiveWorker {
     try store.setBytes(value, forKey: key)
     board.acknowledge(key, sequence)
     board.add(.writes)
-    // Got through: written, and there.
+    // The write is completed: it was read back.
     if try read(key, store) { board.addProgress(id) }
   }
 

@@ -12,22 +12,17 @@ struct DifferentialCommand: ParsableCommand {
   static let configuration = CommandConfiguration(
     commandName: "objects", abstract: "Compare queries of random objects with plain arrays.")
 
-  @Option(help: "How long to run, in seconds.")
-  var seconds = 60.0
-
-  @Option(help: "The seed of everything random; by default a new one, which is printed.")
-  var seed: UInt64 = UInt64.random(in: 1...UInt64(UInt32.max))
+  @OptionGroup var options: RunOptions
 
   @Option(help: "Rounds of changes and queries for each store.")
   var rounds = 200
 
   func validate() throws {
-    guard seconds > 0, seconds < 1e7, rounds > 0 else {
-      throw ValidationError("--seconds and --rounds must be positive.")
-    }
+    guard rounds > 0 else { throw ValidationError("--rounds must be positive.") }
   }
 
   func run() throws {
+    let seed = options.seed
     StandardError.say("seed \(seed)")
     let begin = Clocks.monotonicNanoseconds()
     var trials: UInt64 = 0
@@ -41,7 +36,7 @@ struct DifferentialCommand: ParsableCommand {
       } catch let violation as Violation {
         violations.append("\(violation)")
       }
-      if Double(Clocks.monotonicNanoseconds() - begin) / 1e9 >= seconds { break }
+      if elapsedSeconds(since: begin) >= options.seconds { break }
     }
     for violation in violations { StandardError.say(violation) }
     let line =

@@ -7,7 +7,8 @@ import LarderCoding
 import LarderObjects
 import LarderTesting
 
-/// Identifiers of a type whose equal values can have different bytes, or different ones equal texts.
+/// Identifiers of a type whose equal values can have different bytes, or different ones equal
+/// texts.
 protocol DifferentialIdentifier: Codable, Hashable, Sendable {
   static var identifierName: String { get }
   static func random(_ random: inout SeededRandom) -> Self

@@ -7,14 +7,15 @@ import LarderTesting
 
 // THE DIFFERENTIAL OBJECT FUZZER
 //
-// Random objects are saved, replaced and deleted in a store, and the same changes are made to a plain
-// Swift array. Random queries are then answered by the store and by `filter` and `sorted` over the
-// array; every difference is a defect of one of the two. The models are types that proofs about a type
-// get wrong: decoders that change what they read, computed properties with indexes, decimals, texts in
-// two Unicode forms, identifiers that are equal with different bytes, enumerations with an order that
-// differs from the order of their raw values, and classes that are equal when their identifiers are.
+// Random objects are saved, replaced and deleted in a store, and the same changes are made to a
+// plain Swift array. Random queries are then answered by the store and by `filter` and `sorted`
+// over the array; every difference is a defect of one of the two. The models are types that proofs
+// about a type get wrong: decoders that change what they read, computed properties with indexes,
+// decimals, texts in two Unicode forms, identifiers that are equal with different bytes,
+// enumerations with an order that differs from the order of their raw values, and classes that are
+// equal when their identifiers are.
 //
-// DifferentialTypes.swift declares the models, DifferentialRun.swift changes, asks and compares.
+// DifferentialTypes.swift declares the models, DifferentialRun.swift changes, queries and compares.
 
 /// A type that the fuzzer stores.
 protocol DifferentialModel: Storable where ID: Hashable {
@@ -41,7 +42,8 @@ extension DifferentialModel {
   func conflicts(with other: Self) -> Bool { false }
 }
 
-/// How a value is compared in queries: as Swift does, but texts by their canonical bytes.
+/// A value with the order of queries: the order of Swift, except that strings have the order of
+/// their canonical bytes.
 protocol DifferentialValue: Comparable, Sendable {
   static func isBelow(_ left: Self, _ right: Self) -> Bool
 }

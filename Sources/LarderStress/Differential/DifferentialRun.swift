@@ -6,7 +6,7 @@ import LarderEngine
 import LarderObjects
 import LarderTesting
 
-/// One model's run: a store and an array that take the same changes and answer the same questions.
+/// The run of one model: a store and an array get the same changes and the same queries.
 struct DifferentialRun<Object: DifferentialModel> {
   private let path: String
   private let seed: Seed
@@ -14,7 +14,7 @@ struct DifferentialRun<Object: DifferentialModel> {
   private var store: ObjectStore
   /// The objects in the order of their first save, as decoding gives them.
   private var objects: [Object] = []
-  /// Queries that are asked again after changes: their remembered results must not outlive them.
+  /// Queries that are repeated after changes: their cached results must not outlive the changes.
   private var kept: [Question] = []
   private(set) var queries = 0
 
@@ -33,7 +33,7 @@ struct DifferentialRun<Object: DifferentialModel> {
     store = try ObjectStore(at: path)
   }
 
-  /// Changes and asks for a number of rounds.
+  /// Runs random changes and queries for a number of rounds.
   ///
   /// - Throws: `Violation` with the seed, the query and both answers at the first difference.
   mutating func run(rounds: Int) throws {
@@ -100,8 +100,8 @@ struct DifferentialRun<Object: DifferentialModel> {
     objects = expected
   }
 
-  /// A batch that is refused inside a transaction leaves nothing of itself: it is skipped as a whole,
-  /// or refuses the transaction if a part of it was written.
+  /// A batch that is refused inside a transaction leaves nothing of itself: it is skipped as a
+  /// whole, or refuses the transaction if a part of it was written.
   private mutating func saveInTransaction() throws {
     let batches = (0..<3).map { _ in
       (0..<Int.random(in: 1...4, using: &random)).map { _ in Object.random(&random) }

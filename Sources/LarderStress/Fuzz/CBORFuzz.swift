@@ -6,7 +6,7 @@ import Foundation
 import LarderCoding
 import LarderTesting
 
-/// CBOR as a value of its own and as typed values.
+/// The CBOR decoder, for untyped values and for typed ones.
 struct CBORFuzz: FuzzTarget {
   let name = "cbor"
 
@@ -112,7 +112,7 @@ struct CBORFuzz: FuzzTarget {
     do throws(CodecError) {
       let value = try CBORDecoder().decode(type, from: bytes)
       outcome.add(1)
-      // What could be read can be stored.
+      // A decoded value can be encoded.
       do throws(CodecError) {
         _ = try CBORDecoder().decode(type, from: CBOREncoder().encode(value))
       } catch {

@@ -8,7 +8,7 @@ import LarderTesting
 
 /// Records of the table `entries`, with the chunks they refer to.
 ///
-/// An input is the length of the record (u16), the record, then chunks one behind the other: length
+/// An input is the length of the record (u16), the record, then chunks one after another: length
 /// (u16), bytes. The chunks have the ids the record's first reference names.
 struct EntryFuzz: FuzzTarget {
   let name = "entry"

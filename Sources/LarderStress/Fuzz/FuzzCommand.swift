@@ -10,25 +10,18 @@ struct FuzzCommand: ParsableCommand {
   static let configuration = CommandConfiguration(
     commandName: "fuzz", abstract: "Fuzz the decoders of everything that comes from a file.")
 
-  @Argument(help: "Which; by default all of them, one after the other.")
+  @Argument(help: "The targets. The default is all of them, one after another.")
   var targets: [String] = []
 
-  @Option(help: "How long to run, all in all.")
-  var seconds = 60.0
+  @OptionGroup var options: RunOptions
 
-  @Option(help: "The seed of everything random; by default a new one, which is printed.")
-  var seed: UInt64 = UInt64.random(in: 1...UInt64(UInt32.max))
-
-  @Option(help: "Where inputs are kept; by default a directory in TMPDIR.")
+  @Option(help: "The directory of the inputs. The default is a directory in TMPDIR.")
   var corpus: String?
 
   @Option(help: "Run only this file, once, in this process.")
   var input: String?
 
   func validate() throws {
-    guard seconds > 0, seconds < 1e7 else {
-      throw ValidationError("--seconds must be a positive number.")
-    }
     for name in targets where FuzzTargets.named(name) == nil {
       let known = FuzzTargets.all.map(\.name).joined(separator: ", ")
       throw ValidationError("There is no target \(name). There are \(known).")
@@ -44,12 +37,13 @@ struct FuzzCommand: ParsableCommand {
     let names = targets.isEmpty ? FuzzTargets.all.map(\.name) : targets
     let place = corpus ?? (FileSystem.environment("TMPDIR") ?? "/tmp") + "/larder-fuzz-corpus"
     let outcome = try FuzzRun.run(
-      targets: names, seconds: seconds, seed: seed, corpus: place,
+      targets: names, seconds: options.seconds, seed: options.seed, corpus: place,
       report: { StandardError.say($0) })
     for crash in outcome.crashes { StandardError.say("crash: \(crash)") }
     let runs = names.map { "\"\($0)\": \(outcome.runs[$0] ?? 0)" }.joined(separator: ", ")
     ParentProcess.send(
-      "{\"seed\": \(seed), \"inputs\": {\(runs)}, \"violations\": \(outcome.crashes.count)}")
+      "{\"seed\": \(options.seed), \"inputs\": {\(runs)}, \"violations\": \(outcome.crashes.count)}"
+    )
     if !outcome.crashes.isEmpty { throw ExitCode(1) }
   }
 }

@@ -5,11 +5,14 @@
 import LarderSystem
 import LarderTesting
 
-/// The progress of a fuzzing process in memory that outlives it: the current input, stored before it is
-/// decoded.
+/// The progress of a fuzzing process in memory that outlives it: the current input, stored before
+/// it is decoded.
 final class FuzzBoard: Sendable {
   /// The words before the bytes of the input.
-  private enum Word: Int { case runs, corpus, count, since, input = 8 }
+  private enum Word: Int {
+    case runs, corpus, count, since
+    case input = 8
+  }
 
   private let words: SharedWords
 

@@ -5,7 +5,7 @@
 import LarderSystem
 import LarderTesting
 
-/// Changes inputs as files are damaged: bits, bytes, lengths, cuts, pieces of other inputs.
+/// Mutates inputs: flips bits, changes bytes and lengths, cuts, and inserts pieces of other inputs.
 struct FuzzMutator {
   private static let numbers: [UInt64] = [
     0, 1, 2, 7, 8, 0x7F, 0x80, 0xFF, 0x100, 0x7FFF, 0x8000, 0xFFFF, 0x1_0000, 0x7FFF_FFFF,
@@ -55,7 +55,7 @@ struct FuzzMutator {
     [1, 1, 2, 4, 8, 16, 64].randomElement(using: &random)!
   }
 
-  /// A number that means something, in either byte order, mostly where a field may be.
+  /// Writes a boundary value in either byte order, usually at an aligned offset.
   private static func number(
     _ bytes: inout [UInt8], _ place: Int, _ random: inout SeededRandom
   ) {

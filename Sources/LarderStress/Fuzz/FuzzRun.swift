@@ -5,21 +5,13 @@
 import LarderSystem
 import LarderTesting
 
-#if canImport(Glibc)
-  import Glibc
-#elseif canImport(Musl)
-  import Musl
-#else
-  import Darwin
-#endif
-
-/// What the fuzzers have done and found.
+/// The counts and the crashes of the fuzzers.
 package struct FuzzOutcome: Sendable {
   package var runs: [String: UInt64] = [:]
   package var crashes: [String] = []
 }
 
-/// Runs the built-in fuzzers in child processes and collects what kills them.
+/// Runs the built-in fuzzers in child processes and collects the inputs that kill them.
 package enum FuzzRun {
   /// An input that takes longer hangs.
   static let deadline: UInt64 = 5_000_000_000
@@ -31,11 +23,7 @@ package enum FuzzRun {
     report: (String) -> Void
   ) throws -> FuzzOutcome {
     var outcome = FuzzOutcome()
-    let memory = (try? FileSystem.status(of: "/dev/shm")) ?? nil
-    let directory =
-      (memory == nil ? FileSystem.environment("TMPDIR") ?? "/tmp" : "/dev/shm")
-      + "/larder-fuzz-\(getpid())-\(UInt64.random(in: 0...UInt64.max))"
-    try TestFiles.makeDirectory(directory)
+    let directory = try DamageRun.workDirectory("fuzz")
     defer { TestFiles.removeAll(directory) }
     try FileSystem.makeDirectories(corpus)
     for name in names {
@@ -64,7 +52,7 @@ package enum FuzzRun {
         environment: ["LARDER_FUZZ_DIRECTORY": directory], standardError: .captured)
       var isHanging = false
       while child.exitStatus == nil {
-        usleep(20_000)
+        Event().wait(nanoseconds: 20_000_000)
         guard board.age > deadline else { continue }
         isHanging = true
         child.kill()

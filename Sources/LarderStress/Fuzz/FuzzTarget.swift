@@ -11,18 +11,19 @@ import LarderTesting
 // against a law (what was decoded encodes to the same again, a file that passes the verifier can be
 // walked by LMDB), and a broken law is a trap too, so that whatever drives the target sees it.
 //
-// Two drivers share the targets. The one built in (FuzzLoop.swift) starts from what the real encoders
-// produce, mutates it, and keeps inputs whose outcome is new: targets answer a number that tells
-// outcomes apart. The other is libFuzzer, by scripts/fuzz, which knows coverage instead.
+// Two drivers share the targets. The one built in (FuzzLoop.swift) starts from what the real
+// encoders produce, mutates it, and keeps inputs whose outcome is new: targets return a number that
+// differs between outcomes. The other is libFuzzer, by scripts/fuzz, which measures coverage
+// instead.
 
 /// A decoder that must take any bytes.
 protocol FuzzTarget: Sendable {
   var name: String { get }
   /// Valid inputs, made by the real encoders.
   func seeds(_ random: inout SeededRandom) throws -> [[UInt8]]
-  /// Puts checksums right, so that damage gets behind them.
+  /// Corrects checksums, so that the bytes they protect are decoded.
   func repair(_ bytes: inout [UInt8])
-  /// Decodes; answers a number that differs when something else came of it.
+  /// Decodes the bytes and returns a number that differs between outcomes.
   func run(_ bytes: [UInt8]) -> UInt64
 }
 
@@ -41,7 +42,7 @@ enum FuzzTargets {
   }
 }
 
-/// Dies of what is wrong three bytes deep: by it the tests see that a fuzzer finds and names it.
+/// A target that traps after two comparisons, with which the tests prove that a fuzzer finds traps.
 struct CanaryFuzz: FuzzTarget {
   let name = "canary"
 
@@ -55,7 +56,7 @@ struct CanaryFuzz: FuzzTarget {
   }
 }
 
-/// Stops at a broken law, as a trap would.
+/// Traps if a law does not hold.
 func law(_ holds: Bool, _ text: @autoclosure () -> String) {
   if !holds { fatalError("a law is broken: \(text())") }
 }
@@ -68,7 +69,7 @@ struct Outcome {
     value = (value ^ UInt64(truncatingIfNeeded: fact)) &* 1_099_511_628_211
   }
 
-  /// A count, roughly: two that differ little are the same.
+  /// Adds the magnitude of a count, so that similar counts give one outcome.
   mutating func add(count: Int) { add(Int.bitWidth - count.leadingZeroBitCount) }
 
   mutating func add(_ text: String) {

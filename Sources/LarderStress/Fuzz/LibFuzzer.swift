@@ -2,8 +2,8 @@
 // Copyright 2026 the Larder authors. Licensed under Apache-2.0.
 // SPDX-License-Identifier: Apache-2.0
 
-// The entry of libFuzzer, which brings a main of its own. scripts/fuzz compiles this file with the
-// targets beside it and without the rest of the module.
+// The entry points of libFuzzer, which has its `main`. scripts/fuzz compiles this file with the
+// targets of this directory and without the rest of the module.
 
 #if LIBFUZZER
   import LarderTesting
@@ -42,7 +42,7 @@
     guard let bytes = unsafe bytes, count > 0 else { return 0 }
     var input = unsafe Array(UnsafeBufferPointer(start: bytes, count: count))
     _ = target.run(input)
-    // Once more with the checksums put right, so that what is behind them is met.
+    // Again with correct checksums, so that the bytes they protect are decoded.
     target.repair(&input)
     _ = target.run(input)
     return 0

@@ -73,7 +73,7 @@ struct ObjectFuzz: FuzzTarget {
     let isIntact = header.isIntact(
       contentHash: EntryHeader.contentHash(key: id, payload: payload))
     outcome.add(isIntact ? 2 : 3)
-    // What stands behind the checksum must be taken even if it was right.
+    // The decoder must accept any payload, also one with a valid checksum.
     let start = payload.withRawSpan { ObjectFormat.objectStart($0) }
     let found = payload.withRawSpan { ObjectFormat.indexKeys($0) }
     law(start == found?.object, "the object begins at \(start ?? -1) and \(found?.object ?? -1)")
@@ -110,8 +110,8 @@ struct ObjectFuzz: FuzzTarget {
   }
 }
 
-/// The catalog of types: their records, their books and migrations, and the small keys beside them.
-/// The first byte says which.
+/// The catalog of types: their records, counters and migrations, and the keys of index entries. The
+/// first byte selects the kind.
 struct CatalogFuzz: FuzzTarget {
   let name = "catalog"
 

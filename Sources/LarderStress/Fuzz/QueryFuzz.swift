@@ -6,7 +6,8 @@ import LarderCoding
 import LarderDynamic
 import LarderTesting
 
-/// The text of a query: read, or refused with a place in it. The first byte chooses condition or sort.
+/// The text of a query: read, or refused with a place in it. The first byte chooses condition or
+/// sort.
 struct QueryFuzz: FuzzTarget {
   let name = "query"
 
@@ -81,8 +82,8 @@ struct LineFuzz: FuzzTarget {
   }
 }
 
-/// Two index keys, the first as long as the first byte says: read back, they are written the same,
-/// and compare like their bytes.
+/// Two index keys; the first byte is the length of the first. Decoded keys encode to the same
+/// bytes, and compare like them.
 struct IndexKeyFuzz: FuzzTarget {
   let name = "indexkey"
 

@@ -65,7 +65,7 @@ struct VerifierFuzz: FuzzTarget {
     guard report.isSound else { return outcome.value }
     outcome.add(Int(report.pagesReached % 7))
     do {
-      // A file may say that its map is anything; the engine says what it was made with.
+      // The map size in the file is not trusted; the engine passes the size of its creation.
       let environment = try EnvironmentHandle(
         path: path, options: .init(mapSize: 1 << 24, synchronous: false))
       defer { environment.close() }

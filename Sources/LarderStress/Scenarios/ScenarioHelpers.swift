@@ -16,7 +16,7 @@ import Synchronization
   import Darwin
 #endif
 
-/// Something one thread waits for and another does.
+/// A flag that one thread sets and another waits for.
 final class CompletionFlag: Sendable {
   private let event = Event()
   init(isDone: Bool) { if isDone { event.set() } }
@@ -26,7 +26,7 @@ final class CompletionFlag: Sendable {
 
 func endProcess(_ pid: Int32) { kill(pid, SIGKILL) }
 
-/// What the other processes of a scenario do.
+/// The helper processes of the scenarios.
 enum ScenarioHelpers {
   static func run(_ command: String, _ path: String) async throws {
     let store = try SharedStore(at: path)
@@ -49,7 +49,7 @@ enum ScenarioHelpers {
       ParentProcess.send("done")
     case "compute-forked":
       _ = try await cache.value(forKey: 1) {
-        // A child that knows nothing of Larder and keeps every descriptor it inherited.
+        // A child that does not use Larder and keeps every inherited descriptor.
         let pid = fork()
         if pid == 0 {
           while true { pause() }

@@ -12,15 +12,15 @@ struct Violation: Error, CustomStringConvertible {
   let description: String
 }
 
-/// Directed tests of the rules a random storm meets too rarely. Each is run as it is, where it must
-/// pass, and with its rule broken on purpose, where it must fail.
+/// Directed tests of the rules that a random storm exercises too rarely. Each must pass, and must
+/// fail in a process whose mutant breaks its rule.
 enum Scenarios {
   static let all: [String: @Sendable (String) async throws -> Void] = [
     "renew": renew, "combiner": combiner, "generations": generations, "condemned": condemned,
     "bump": bump, "fill": fill, "budget": budget, "lease": lease,
   ]
 
-  /// Runs each in a process of its own. What needs fault points is left out where there are none.
+  /// Runs each in a separate process, except those that need fault points in builds without them.
   static func runAll(_ totals: inout StressTotals, _ say: (String) -> Void) throws {
     for name in all.keys.sorted() {
       #if !FAULTS
@@ -44,7 +44,7 @@ enum Scenarios {
     if !condition { throw Violation(description: text) }
   }
 
-  /// Runs one of the commands below in a process of its own.
+  /// Starts a helper command in a separate process.
   static func start(
     _ command: String, _ path: String, environment: [String: String] = [:]
   ) throws -> ChildProcess {
@@ -56,33 +56,33 @@ enum Scenarios {
 
   // MARK: R2
 
-  /// A reader whose snapshot is two labels behind a writer that has begun takes another.
+  /// A reader whose snapshot is two commit versions older than an active writer takes another.
   static func renew(_ path: String) async throws {
     let store = try SharedStore(at: path)
     try store.setBytes([1], forKey: 1)
     let generation = try store.core.generation()
     let commitVersion = try generation.withSnapshot { $0.commitVersion }
     generation.table.announceWriter(commitVersion: commitVersion + 2)
-    // A reader that does not look comes back at once, with a label; one that looks keeps looking,
-    // and gives up with an error when the label never comes.
+    // A reader without the check returns a commit version at once; one with it retries, and throws
+    // an error because the announced commit never follows.
     let accepted = try? generation.withSnapshot { $0.commitVersion }
     generation.table.announceWriter(commitVersion: commitVersion)
     let after = try generation.withSnapshot { $0.commitVersion }
     store.close()
-    try require(accepted == nil, "a snapshot was accepted two labels behind a writer")
-    try require(after == commitVersion, "a reader goes on once the labels agree")
+    try require(accepted == nil, "a snapshot two commits older than a writer was accepted")
+    try require(after == commitVersion, "a reader continues once the commit versions agree")
   }
 
   // MARK: W5
 
-  /// Of several writes of a key in one transaction only the last is filed.
+  /// Of several writes of a key in one transaction only the last is cached.
   static func combiner(_ path: String) async throws {
     let store = try SharedStore(at: path)
     let first = PersistentCache<String, Int>(storage: store)
     let second = PersistentCache<String, Int>(storage: store)
     let inside = CompletionFlag(isDone: false)
     let go = CompletionFlag(isDone: false)
-    // Somebody holds the writer's role, so that the next two writes share a transaction.
+    // A thread is commit leader, so that the next two writes share a transaction.
     let holder = JoinableThread {
       try? store.write { _ in
         inside.finish()
@@ -102,7 +102,7 @@ enum Scenarios {
 
   // MARK: Labels, condemnation
 
-  /// A value from an older generation never passes for one of the new.
+  /// A cached value of an older generation never validates in a newer one.
   static func generations(_ path: String) async throws {
     let store = try SharedStore(at: path)
     let cache = PersistentCache<Int, Int>(storage: store)
@@ -133,7 +133,7 @@ enum Scenarios {
     try require(stale == 0, "\(stale) of 200 values of a condemned generation were served")
   }
 
-  /// Once a generation is condemned, no memory hit of it counts.
+  /// No memory hit of a fenced generation validates.
   static func condemned(_ path: String) async throws {
     let store = try SharedStore(at: path)
     let cache = PersistentCache<Int, Int>(storage: store)
@@ -150,7 +150,7 @@ enum Scenarios {
 
   // MARK: Bumps
 
-  /// Slots a killed writer stamped are served from memory again before long.
+  /// Slots that a killed writer stamped are served from memory again within seconds.
   static func bump(_ path: String) async throws {
     let store = try SharedStore(at: path)
     let cache = PersistentCache<Int, Int>(storage: store)
@@ -173,7 +173,7 @@ enum Scenarios {
 
   // MARK: Fills, leases
 
-  /// A computed value does not resurrect a key that was removed meanwhile, by another process.
+  /// A computed value does not restore a key that another process removed during the computation.
   static func fill(_ path: String) async throws {
     let store = try SharedStore(at: path)
     let cache = PersistentCache<Int, Int>(storage: store)
@@ -183,18 +183,19 @@ enum Scenarios {
       return 7
     }
     let seen = cache[1]
-    // And one that ran beside writes of other keys is kept.
+    // A computation during writes of other keys is stored.
     let kept = try await cache.value(forKey: 2) {
       for index in 100..<2000 { cache[index] = index }
       try store.sync()
       return 9
     }
     let keptInStore = try {
-      cache.clearMemoryCache(); return try cache.value(forKey: 2)
+      cache.clearMemoryCache()
+      return try cache.value(forKey: 2)
     }()
     store.close()
     try require(seen == nil, "a removed key was resurrected with \(seen ?? 0)")
-    try require(kept == 9 && keptInStore == 9, "a result was lost beside writes of other keys")
+    try require(kept == 9 && keptInStore == 9, "a result was lost during writes of other keys")
   }
 
   /// A lease dies with its holder, even if the holder has forked.

@@ -15,7 +15,7 @@ import LarderTesting
 ///
 /// It checks that no acknowledged write is lost, that no value is stored that was not issued, that
 /// no lock and no lease has outlived its holder, and that the files and the counters are valid. It
-/// reads with the judge of the workers.
+/// reads with the checks of the workers.
 enum Audit {
   static func run(_ plan: RoundPlan, directory: String) async throws {
     let board = try StormOracle(path: directory + "/board")

@@ -8,8 +8,8 @@ import LarderEngine
 import LarderTesting
 
 // A storm is a sequence of rounds. Each has a fresh store, and takes its options, its roles and its
-// kills from the storm's seed and the round's number. The scheduler of the machine is not part of the
-// plan, so a failed round may have to be repeated a few times.
+// kills from the storm's seed and the round's number. The scheduler of the machine is not part of
+// the plan, so a failed round may have to be repeated a few times.
 
 /// The subject of a round; rounds alternate between them.
 enum RoundWorkload: String, CaseIterable, Sendable, ExpressibleByArgument {
@@ -91,8 +91,8 @@ struct RoundPlan: Sendable {
   /// Whether all processes are killed at once at the end, instead of being stopped by the oracle.
   let endsByKill: Bool
   let theme: RoundWorkload
-  /// Whether the eviction of an object that is always in use is a violation. It is none while a
-  /// process reads all objects, or while a short hash or a compaction merges the uses of many.
+  /// Whether the eviction of an object that is always in use is a violation. It is permitted while
+  /// a process reads all objects, or while a short hash or a compaction merges the uses of many.
   let judgesRecency: Bool
 
   var mayVanish: Bool { budget < 8 << 20 }

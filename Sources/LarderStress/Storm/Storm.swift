@@ -5,7 +5,7 @@
 import LarderSystem
 import LarderTesting
 
-/// Rounds of hostile processes, one after the other, until the time is up or something is wrong.
+/// A sequence of rounds, until the time has ended or a round finds a violation.
 struct Storm {
   let seed: UInt64
   let seconds: Double
@@ -16,7 +16,7 @@ struct Storm {
   let theme: RoundWorkload?
   let say: (String) -> Void
 
-  /// A short storm has a round of each theme.
+  /// The length of a round: a short storm has a round of each theme.
   private var roundMilliseconds: Int {
     theme == nil && only == nil ? min(8000, max(2000, Int(seconds * 200))) : 8000
   }

@@ -7,8 +7,8 @@ import LarderSystem
 // THE ORACLE OF A STORM
 //
 // A small mapped file that outlives every killed process. It contains what was issued, what was
-// acknowledged, which processes are alive, and what was found. All words are 64 bits, native; a line
-// of eight words is a cache line and belongs to one key.
+// acknowledged, which processes are alive, and what was found. All words are 64 bits, native; a
+// line of eight words is a cache line and belongs to one key.
 //
 //     line    0        totals: operations, reads, violations, stop, clock
 //     lines   1 …  63  worker heartbeats, one line per slot
@@ -121,9 +121,15 @@ struct Expectation: Sendable {
 
 /// The state that the processes of a storm share outside of the store.
 final class StormOracle: Sendable {
-  enum Total: Int { case operations = 0, reads, violations, stop, clock }
+  enum Total: Int {
+    case operations = 0
+    case reads, violations, stop, clock
+  }
 
-  enum Field: Int { case issued = 0, acknowledged, removalIssued, deadline, holder }
+  enum Field: Int {
+    case issued = 0
+    case acknowledged, removalIssued, deadline, holder
+  }
 
   /// One issued write of a key.
   typealias Write = (key: Int, sequence: UInt64)

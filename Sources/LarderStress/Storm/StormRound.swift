@@ -16,14 +16,15 @@ struct StressTotals: Sendable {
   var violations: [String] = []
 }
 
-/// The parent's side of one round: starts the processes, kills, stops and replaces them, and collects
-/// the findings at the end.
+/// The parent's side of one round: starts the processes, kills, stops and replaces them, and
+/// collects the findings at the end.
 struct StormRound {
   let storm: UInt64
   let number: Int
   let plan: RoundPlan
   let milliseconds: Int
-  /// The fault points at which processes kill and delay themselves; empty in builds without the trait.
+  /// The fault points at which processes kill and delay themselves; empty in builds without the
+  /// trait.
   let faults: String
   let say: (String) -> Void
 

@@ -22,8 +22,8 @@ struct StressThumb: Storable, StressPayload {
     Index<StressThumb>("group", \.group, \.sequence), Index<StressThumb>("tag", each: \.tags),
   ]
 
-  /// - Parameter size: By default mostly small, so that sometimes the bytes and sometimes the count
-  ///   exceeds the budget.
+  /// - Parameter size: By default usually small, so that the bytes exceed the budget in some cases
+  ///   and the count in others.
   init(_ write: StormOracle.Write, size: Int? = nil) {
     id = write.key
     sequence = write.sequence
@@ -77,7 +77,8 @@ enum StressBank {
 /// change.
 struct StressPage: Storable, OracleValue {
   let id: Int
-  /// The write that inserted the object, which distinguishes it from a deleted one with its identifier.
+  /// The write that inserted the object, which distinguishes it from a deleted one with its
+  /// identifier.
   let birth: UInt64
   let version: UInt64
   let rank: Int

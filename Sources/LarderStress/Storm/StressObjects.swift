@@ -9,7 +9,7 @@ import Synchronization
 struct StressItem: Storable, StressPayload {
   let id: Int
   let sequence: UInt64
-  /// Follows from the sequence, so that an index that lags behind a write is found.
+  /// Follows from the sequence, so that an outdated index entry is found.
   let group: Int
   let tags: [Int]
   let isKept: Bool

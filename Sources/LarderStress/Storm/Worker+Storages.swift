@@ -9,9 +9,9 @@ import LarderStorage
 import LarderSystem
 import LarderTesting
 
-// Storages that processes share: files of a folder, values of a store, a store in front of a folder,
-// and plain files. Each key has one writer at a time. Every process increments the counters, where
-// updates are atomic among processes.
+// Storages that processes share: files of a folder, values of a store, a store in front of a
+// folder, and plain files. Each key has one writer at a time. Every process increments the
+// counters, where updates are atomic among processes.
 
 /// A storage, and its guarantees for several processes.
 struct StressStorage: Sendable {

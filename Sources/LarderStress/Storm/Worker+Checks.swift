@@ -7,7 +7,7 @@ import LarderSystem
 import LarderTesting
 import Synchronization
 
-// THE JUDGE OF A STORM
+// THE CHECKS OF A STORM
 //
 // Every read of every role has the same rules. The oracle's words are loaded before the read
 // (`Expectation`); the value that is returned
@@ -37,7 +37,7 @@ extension OracleValue {
   func isWhole(_ key: Int) -> Bool { isOwn(key) }
 }
 
-/// A sequence number without anything to check beside it.
+/// A sequence number of a value whose bytes were checked already.
 struct BareSequence: OracleValue {
   let sequence: UInt64
   init?(_ sequence: UInt64?) {
