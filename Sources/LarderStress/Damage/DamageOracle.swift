@@ -23,11 +23,11 @@ package import LarderEngine
 // Some anomalies are permitted. An older value with a valid checksum can reappear only if its whole
 // entry replaces the newest, in pages with fitting numbers: an older copy of data.mdb, or an old
 // page copied over a new one with its page number rewritten. No checksum inside the file detects
-// these, so exactly these two kinds of damage carry the allowance `.older`, under which any value the key ever had passes. Every other kind (flips, zeros, garbage, swaps of pages
-// as they are, cuts) cannot make an older value whole, and none is accepted. A valid data file of
-// another store is accepted (its data takes precedence over state and shared.table), so under
-// `.foreign` the values of the other template pass. A value that was not written for its key never
-// passes.
+// these, so exactly these two kinds of damage carry the allowance `.older`, under which any value
+// the key ever had passes. Every other kind (flips, zeros, garbage, swaps of pages as they are,
+// cuts) cannot make an older value whole, and none is accepted. A valid data file of another store
+// is accepted (its data takes precedence over state and shared.table), so under `.foreign` the
+// values of the other template pass. A value that was not written for its key never passes.
 
 /// The observations that are permitted after a certain damage and are violations otherwise.
 package struct PermittedAnomalies: OptionSet, Sendable {
