@@ -121,7 +121,8 @@ private final class BuildGate: Sendable {
     while gate.errors.isEmpty { try gate.waitForStep() }
     #expect(gate.errors.map(\.code) == [.uniqueViolation])
     let last = try #require(try books.explain().split(separator: "\n").last)
-    #expect(last.hasPrefix("index \"title\" is not built, 0 %: ") && last.contains("uniqueViolation"))
+    #expect(
+      last.hasPrefix("index \"title\" is not built, 0 %: ") && last.contains("uniqueViolation"))
     let numbers = ground.store.objects(TwoIndexBook.self).where(\.id == 2)
     #expect(try numbers.explain().hasPrefix("scan index \"id\""))
     // Without the duplicate a new call builds it.
