@@ -111,10 +111,13 @@ struct RemoveCommand: ParsableCommand {
   }
 
   private func report(removed: Int, _ missing: [String]) {
-    let place = namespace.isEmpty ? "" : " in namespace \"\(namespace)\""
+    let place =
+      " in " + (namespace.isEmpty ? "the unnamed namespace" : "namespace \"\(namespace)\"")
     guard arguments.json else {
       for key in missing { Console.printError("larder: There is no entry for \"\(key)\"\(place).") }
-      if prefix != nil { Console.line("Removed \(TextLayout.count(removed, "entry", "entries")).") }
+      if prefix != nil {
+        Console.line("Removed \(TextLayout.count(removed, "entry", "entries"))\(place).")
+      }
       return
     }
     if prefix == nil, !stdin, keys.count == 1, missing.isEmpty {

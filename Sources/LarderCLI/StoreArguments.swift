@@ -140,7 +140,7 @@ struct KeyArguments: ParsableArguments {
 
   /// The key in quotes, and its namespace.
   var place: String {
-    "\"\(key)\"" + (namespace.isEmpty ? "" : " in namespace \"\(namespace)\"")
+    "\"\(key)\" in " + (namespace.isEmpty ? "the unnamed namespace" : "namespace \"\(namespace)\"")
   }
 
   /// The first fields of every JSON answer about one key.

@@ -120,8 +120,9 @@ import Testing
     #expect(try other.delete(try cars.fetch()) == 3)
     #expect(try cars.count() == 0)
     #expect(try other.storage.verify() == [])
-    // Of a store without types there is nothing to delete.
-    try StoreFixture().store.reset()
+    // A store without types has no objects to delete.
+    let empty = try StoreFixture()
+    try empty.store.reset()
   }
 
   @Test(.timeLimit(.minutes(15)))

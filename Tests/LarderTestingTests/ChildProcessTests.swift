@@ -158,7 +158,7 @@ struct ChildProcessTests {
     let child = try shell("echo salt")
     let error = #expect(throws: ChildProcessError.self) { try child.expect("pepper") }
     #expect(error?.code == .unexpectedLine)
-    #expect(error?.description.contains("said \"salt\"") == true)
+    #expect(error?.description.contains("The line was \"salt\"") == true)
   }
 
   @Test func `A stopped child does nothing until it is continued`() throws {

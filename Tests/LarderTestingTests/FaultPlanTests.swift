@@ -71,7 +71,7 @@ import Testing
       _ = FaultPlan([.error(at: .afterCommit)])
     }
     let text = String(decoding: result.standardErrorContent, as: UTF8.self)
-    #expect(text.contains("No step can fail at afterCommit"))
+    #expect(text.contains("afterCommit cannot fail"))
   }
 
   @Test func `Passages are counted from one`() async throws {
