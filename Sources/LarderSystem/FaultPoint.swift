@@ -87,7 +87,7 @@ package enum FaultPoint: String, CaseIterable, Sendable {
 }
 
 /// A deliberate violation of one rule of the protocol. The storm must detect each of them. Each
-/// module declares the mutants of its own rules in `Mutants.swift`.
+/// module declares its mutants in `Mutants.swift`.
 @usableFromInline
 package struct Mutant: Sendable {
   #if FAULTS
