@@ -6,15 +6,15 @@ public import LarderEngine
 public import Logging
 
 extension StoreOptions {
-  /// The same options, with everything the store has to say written to a log as well.
+  /// Returns the options with a log of all errors and events of the store.
   ///
   /// ```swift
   /// let store = try SharedStore(at: path, StoreOptions().logging(to: Logger(label: "app.cache")))
   /// ```
   ///
-  /// Handlers that were set before (`onError`, `onEvent`) are called as before, after the log;
-  /// handlers set afterwards replace it. Each process logs what happens to it: an event that concerns
-  /// all (`moved`) is in the log of each.
+  /// Earlier handlers (`onError`, `onEvent`) are called after the log; handlers that are set later
+  /// replace it. Each process logs its errors and events: an event of all processes
+  /// (`generationChanged`) is in the log of each.
   ///
   /// | level | what |
   /// |---|---|
@@ -54,7 +54,7 @@ extension StoreOptions {
 extension Logger {
   fileprivate func log(_ error: any Error) {
     guard let error = error as? StoreError else {
-      // Of objects, values and the program's own code: their text says what failed and what to do.
+      // An error of objects, values or the program's code: its text contains the failure and a remedy.
       self.error("\(error)", error: error)
       return
     }

@@ -6,22 +6,23 @@ public import CoreMetrics
 public import LarderEngine
 internal import Synchronization
 
-/// Hands a store's statistics to swift-metrics.
+/// A reporter of a store's statistics to swift-metrics.
 ///
 /// ```swift
 /// let metrics = try StoreMetrics(store)
-/// try await metrics.run(every: .seconds(15))      // in a task of its own; or metrics.record()
+/// try await metrics.run(every: .seconds(15))      // in a separate task; or metrics.record()
 /// ```
 ///
-/// Nothing is added to reads and writes: the numbers are those the store keeps anyway, read when
-/// ``record()`` is called. They are of all processes that share the store, so let *one* process
-/// record them; several would report the same things several times.
+/// It does not change the cost of reads and writes: ``record()`` reads the statistics that the store
+/// always maintains. The values are sums over all processes that share the store, so *one* process
+/// records them; several would report them several times.
 ///
-/// Counters count from the moment this object was made. Everything has the dimension `store`, the
-/// store's path. The names are those of `larder stat --prometheus`; LarderMetrics' article lists
-/// them. Timers, of each process by itself, are set up by `StoreOptions.recordingTimings()`.
+/// Counters start at the creation of this object. Every metric has the dimension `store`, the store's
+/// path. The names are those of `larder stat --prometheus`; LarderMetrics' article lists them.
+/// `StoreOptions.recordingTimings()` adds timers, which measure one process.
 ///
-/// It keeps the store's handle. When it goes, its metrics are destroyed in the metrics system.
+/// The object retains the store's handle. Its deallocation destroys its metrics in the metrics
+/// system.
 public final class StoreMetrics: Sendable {
   private struct Key: Hashable {
     let name: String
@@ -40,15 +41,15 @@ public final class StoreMetrics: Sendable {
   private let factory: any MetricsFactory
   private let state = Mutex(State())
 
-  /// Takes the counters' values now for zero. Nothing is recorded yet.
+  /// Creates a reporter, with the present counter values as zero. It records no metric yet.
   ///
   /// - Parameters:
-  ///   - store: The store that is measured.
-  ///   - namespaces: Whether there are gauges for each namespace. Say `false` where a program makes
-  ///     namespaces without end (one for each user).
-  ///   - dimensions: More dimensions, for every metric.
-  ///   - factory: Where to; the system's when left out.
-  /// - Throws: ``/LarderEngine/StoreError`` when the store cannot be read.
+  ///   - store: The store.
+  ///   - namespaces: Whether to report gauges for each namespace. Pass `false` if a program creates an
+  ///     unbounded number of namespaces, for example one for each user.
+  ///   - dimensions: Additional dimensions of every metric.
+  ///   - factory: The metrics factory, or `nil` for that of the metrics system.
+  /// - Throws: ``/LarderEngine/StoreError`` if the store cannot be read.
   public init(
     _ store: SharedStore, namespaces: Bool = true, dimensions: [(String, String)] = [],
     factory: (any MetricsFactory)? = nil

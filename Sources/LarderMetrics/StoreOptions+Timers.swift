@@ -7,30 +7,30 @@ public import LarderEngine
 internal import Synchronization
 
 extension StoreOptions {
-  /// The same options, with what takes the store long timed for swift-metrics.
+  /// Returns the options with timers of slow operations for swift-metrics.
   ///
   /// ```swift
-  /// let store = try SharedStore(at: path, StoreOptions().timed())
+  /// let store = try SharedStore(at: path, StoreOptions().recordingTimings())
   /// ```
   ///
   /// | timer | what |
   /// |---|---|
-  /// | `larder_commit_duration` | write transactions: from asking for the writer lock to the end of the commit; the writes of several callers may be one |
+  /// | `larder_commit_duration` | write transactions, from the request of the writer lock to the end of the commit; one transaction may contain the writes of several callers |
   /// | `larder_sync_duration` | syncs of a `.relaxed` store by this process |
   /// | `larder_computation_duration` | values computed under single flight by this process |
   ///
-  /// Each has the dimension `store`, the store's path. What failed is timed as well. Each process times
-  /// what it does itself, so let every process record: other than the store's counters, these
-  /// numbers are not shared. Reads and hits are not timed, since two looks at a clock cost more than a
-  /// hit; without this call nothing is.
+  /// Each timer has the dimension `store`, the store's path. Failed operations are timed as well. Each
+  /// process measures its operations, so every process records them: unlike the store's counters, the
+  /// timers are not shared. Reads are not timed, because reading a clock twice costs more than a hit.
   ///
-  /// Of several handles of one store in a process the options of the first count. A timer's handler is
-  /// called while the process has the writer's role: a metrics backend that waits holds writers up,
-  /// and one that uses the store waits for itself.
+  /// If a process opens a store several times, the options of the first handle apply. A timer's
+  /// handler is called while the process is the commit leader: a metrics backend that waits delays
+  /// writers, and one that uses the store waits for itself.
   ///
   /// - Parameters:
-  ///   - dimensions: More dimensions, for every timer.
-  ///   - factory: Where to; the system's when left out, looked up now.
+  ///   - dimensions: Additional dimensions of every timer.
+  ///   - factory: The metrics factory, or `nil` for the present one of the metrics system.
+  /// - Returns: The options.
   public func recordingTimings(
     dimensions: [(String, String)] = [], factory: (any MetricsFactory)? = nil
   ) -> StoreOptions {

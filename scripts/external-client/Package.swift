@@ -5,9 +5,9 @@
 
 import PackageDescription
 
-// A package as a user of Larder would write it. `scripts/check` builds and runs it, optimised, as the
-// other program wants it: the hot paths whose instructions `scripts/bench guard` counts. They are
-// counted from here, because here is where what is inlinable is inlined.
+// A package as a user of Larder would write it. `scripts/check` builds it with optimisation and runs
+// it. It also contains the hot paths whose instructions `scripts/bench guard` counts, because a client
+// inlines the inlinable declarations.
 let package = Package(
   name: "external-client",
   platforms: [.macOS(.v15)],

@@ -15,7 +15,7 @@ struct Note: Storable, Equatable {
   static let indexes = [Index<Note>("mood", \.mood)]
 }
 
-/// Stores and finds notes beside the recipes.
+/// Stores and finds notes in the store of the recipes.
 func countGoodNotes(in storage: SharedStore) async throws -> Int {
   let options = StoreOptions(durability: .durable, budget: nil, syncInterval: nil)
   guard options.durability != .cache else { return 0 }

@@ -40,7 +40,7 @@ case "second":
   let bread = try await recipes.value(forKey: "bread") { Recipe(title: "Rye", minutes: 240) }
   expect(bread.title == "Rye", "a computed value")
 case "third":
-  // Writes until it is killed, and says what is committed.
+  // Writes until it is killed, and prints the committed keys.
   for number in 0..<1_000_000 {
     try recipes.setValue(Recipe(title: "Soup", minutes: number), forKey: "soup \(number)")
     ParentProcess.send("stored \(number)")

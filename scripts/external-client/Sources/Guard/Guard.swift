@@ -5,8 +5,8 @@
 import Larder
 import LarderObjects
 
-/// `larder-guard DIRECTORY`: each hot path, in a function of its own that callgrind finds by its
-/// name. What comes before, and once through the path itself, is in no such function.
+/// `larder-guard DIRECTORY`: each hot path in a separate function, which callgrind finds by its name.
+/// The preparation, and one warm-up pass, are outside these functions.
 ///
 /// Everything is the same in each run but the store's hash secret, by which entries lie elsewhere in
 /// the tree; hence many keys, so that it comes to the same on average.

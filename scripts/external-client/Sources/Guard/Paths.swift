@@ -2,8 +2,8 @@
 // Copyright 2026 the Larder authors. Licensed under Apache-2.0.
 // SPDX-License-Identifier: Apache-2.0
 
-// What is counted. Each function does its path a number of times that stands at the end
-// of its symbol, behind the path's name, where `scripts/bench guard` reads both.
+// The counted paths. Each function repeats its path. The end of its symbol contains the name of the
+// path and the number of repetitions, which `scripts/bench guard` reads.
 
 import Larder
 import LarderObjects

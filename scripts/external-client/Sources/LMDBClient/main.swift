@@ -44,7 +44,7 @@ let counts = try environment.table("counts")
 if arguments.count > 2, let number = UInt64(arguments[1]) {
   try environment.withWriteTransaction { transaction in
     try transaction.put("visit \(number)", forKey: Visit(number: number), in: visits)
-    // What is lent in a write ends with its next change; the compiler would not let it live on.
+    // Borrowed bytes end with the next change of the transaction; the compiler enforces that.
     let old = try transaction.value(forKey: "all", in: counts)?.withUnsafeBytes { $0[0] } ?? 0
     try transaction.put([old + 1], forKey: "all", in: counts)
   }

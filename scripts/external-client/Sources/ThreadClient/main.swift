@@ -4,8 +4,8 @@
 
 // Threads and tasks of a program outside this package use every facade of one store at the same
 // time. `scripts/sanitize thread` builds it with the thread sanitizer and runs it, with the
-// suppressions a program that uses Larder needs: what is inlined into a program, and how its closures'
-// symbols look, is not the same as in this package's own tests.
+// suppressions that a program needs: the inlined declarations and the symbols of closures differ from
+// those in this package's tests.
 
 import Foundation
 import Larder
