@@ -51,7 +51,7 @@ public protocol CacheStorage: AnyObject, Sendable {
 
   /// Removes every key whose text begins with `prefix`: those of a namespace.
   ///
-  /// Only ``PersistentCache/removeAll()`` calls it, and throws its error.
+  /// Only `PersistentCache.removeAll()` calls it, and throws its error.
   func removeAll(withPrefix prefix: String) throws
 }
 

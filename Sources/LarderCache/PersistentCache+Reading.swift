@@ -16,7 +16,7 @@ extension PersistentCache {
   @inlinable
   public func value(forKey key: Key) throws -> Value? {
     if let value = tier.validValue(key) { return value }
-    return try load(key)?.value
+    return try loadValue(key)
   }
 
   /// Returns the value of a key, in an asynchronous context.
@@ -28,10 +28,10 @@ extension PersistentCache {
   @inlinable
   public func value(forKey key: Key) async throws -> Value? {
     if let value = tier.validValue(key) { return value }
-    return try load(key)?.value
+    return try loadValue(key)
   }
 
-  @usableFromInline func load(_ key: Key) throws -> LoadedValue<Value>? { try backend.load(key) }
+  @usableFromInline func loadValue(_ key: Key) throws -> Value? { try backend.load(key)?.value }
 
   /// Returns the values of several keys, all from one snapshot of the store.
   ///

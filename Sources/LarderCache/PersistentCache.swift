@@ -117,7 +117,7 @@ public final class PersistentCache<Key: CacheKey, Value: Codable & Sendable>: Se
   /// them instead. If a value cannot be encoded, the stored value is unchanged.
   @inlinable
   public subscript(key: Key) -> Value? {
-    get { tier.validValue(key) ?? loadReporting(key)?.value }
+    get { tier.validValue(key) ?? loadReporting(key) }
     set { setWriteBehind(newValue, forKey: key, expires: .never) }
   }
 
@@ -125,12 +125,13 @@ public final class PersistentCache<Key: CacheKey, Value: Codable & Sendable>: Se
   ///
   /// As with the other subscript, an expired value is a miss.
   public subscript(item key: Key) -> Item<Value>? {
-    get { loadReporting(key)?.item }
+    get { reporting { try backend.load(key)?.item } }
     set { setWriteBehind(newValue?.value, forKey: key, expires: newValue?.expires ?? .never) }
   }
 
-  @usableFromInline func loadReporting(_ key: Key) -> LoadedValue<Value>? {
-    reporting { try backend.load(key) }
+  // The result is a plain value: a larger one would cost instructions on a memory hit as well.
+  @usableFromInline func loadReporting(_ key: Key) -> Value? {
+    reporting { try backend.load(key)?.value }
   }
 
   /// Sets or removes without waiting for the commit. The insertion into memory is inlinable, so that it

@@ -115,9 +115,8 @@ struct CacheContext<Key: CacheKey, Value: Codable & Sendable>: Sendable {
 }
 
 /// A value with its expiration time, in milliseconds since 1970.
-@usableFromInline
 struct LoadedValue<Value: Sendable>: Sendable {
-  @usableFromInline let value: Value
+  let value: Value
   let expires: Int64
 
   var item: Item<Value> { Item(value, millisecondsSince1970: expires) }

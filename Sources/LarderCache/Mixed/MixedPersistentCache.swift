@@ -89,7 +89,7 @@ public final class MixedPersistentCache: Sendable {
 
   // MARK: Reading
 
-  /// Returns the value of a key. As ``PersistentCache/value(forKey:)``.
+  /// Returns the value of a key. As `PersistentCache.value(forKey:)`.
   ///
   /// - Returns: The value, or `nil` if the key has none.
   /// - Throws: ``/LarderEngine/StoreError``; with the code `unreadableEntry` also if the value is of
@@ -129,7 +129,7 @@ public final class MixedPersistentCache: Sendable {
 
   /// Stores a value. The value is committed when the call returns.
   ///
-  /// - Throws: As ``PersistentCache/setValue(_:forKey:expires:)``.
+  /// - Throws: As `PersistentCache.setValue(_:forKey:expires:)`.
   public func setValue<Value>(
     _ value: Value, forKey key: Key<Value>, expires: Expiration = .never
   ) throws {
@@ -160,7 +160,7 @@ public final class MixedPersistentCache: Sendable {
     try await cache.removeValue(forKey: key.rawValue)
   }
 
-  /// Removes every value of the cache's namespace for all processes. As ``PersistentCache/removeAll()``.
+  /// Removes every value of the cache's namespace for all processes. As `PersistentCache.removeAll()`.
   public func removeAll() throws { try cache.removeAll() }
 
   /// Removes every value of the cache's namespace for all processes, without blocking a thread of
