@@ -56,7 +56,7 @@ package final class CallOrder: Sendable {
     return state.withLock { $0.blockers(lanes, isWrite, $0.alive(scope)).isEmpty }
   }
 
-  /// Enters lanes behind all earlier calls.
+  /// Enters lanes after all earlier calls.
   ///
   /// - Throws: ``StorageError/Code/lockTimeout`` if too many calls are pending.
   package func enter(_ lanes: [CallLane], isWrite: Bool) throws -> Ticket {
@@ -128,7 +128,7 @@ private struct CallOrderState: Sendable {
     scope.isEmpty ? scope : scope.filter { calls[$0] != nil }
   }
 
-  /// Returns the calls for which a new call has to wait. A write stands for all that it waits for.
+  /// Returns the calls for which a new call must wait. A write covers the calls for which it waits.
   func blockers(_ lanes: [CallLane], _ isWrite: Bool, _ scope: [Ticket]) -> Set<Ticket> {
     var blockers = Set<Ticket>()
     for lane in lanes {

@@ -8,15 +8,15 @@ internal import LarderSystem
 //
 //     0   8  "LRDRVAL" and the version, 1
 //     8   8  XXH64 of everything from byte 16 on
-//    16   8  when the value expires, in seconds since 2001, a Double; +infinity: never
+//    16   8  the expiration time in seconds since 2001, a Double; +infinity: never
 //    24   8  the length of the key
 //    32      the key's UTF-8, then the value to the end of the file
 //
-// It is written beside its place and renamed into it, so a reader has all of the old or all of the new
-// one. A file that is cut short or was damaged does not fit its checksum: it is an error that names it,
-// never a value.
+// The file is written under another name and renamed, so a reader gets the complete old or the complete
+// new one. The checksum of a truncated or damaged file does not match: the result is an error that
+// names the file, never a value.
 
-/// What is in a value's file.
+/// The contents of a value's file.
 struct DiskFile {
   static let headerSize = 32
   static let magic = Array("LRDRVAL".utf8) + [1]
@@ -35,7 +35,7 @@ struct DiskFile {
     return Self.magic + Self.bytes(XXH64.hash(body)) + body
   }
 
-  /// Reads a file; `nil`: it is none, or not a whole one.
+  /// Parses the bytes of a file. The result is `nil` if they are not a complete file of a value.
   init?(decoding bytes: [UInt8]) {
     guard bytes.count >= Self.headerSize, bytes.starts(with: Self.magic) else { return nil }
     let body = Array(bytes[16...])

@@ -10,42 +10,43 @@ internal import LarderSystem
   public import Foundation
 #endif
 
-/// Values in files of one folder, which any number of processes may use at the same time.
+/// A storage of values in files of one folder, which any number of processes may use concurrently.
 ///
 /// ```swift
 /// let images = DiskStorage.main.folder("images", in: .cachesDirectory)
 /// try await images.set(png, forKey: "https://example.com/a.png?size=../2")
 /// ```
 ///
-/// Any text is a key: its file has a readable name that no other key has, and the key itself stands
-/// in the file. A value is read whole, the old or the new one, or not at all; a process that is killed
-/// leaves no half of one. An update is atomic among all processes. Values may expire.
+/// Any string is a key: its file has a readable, unique name and contains the key. A read returns a
+/// complete value, the old or the new one; a killed process leaves no partial value. An update is atomic
+/// among all processes. Values may expire.
 ///
-/// A folder that vanishes is made again by the next write. What was in it is gone; a write that meets the
-/// moment goes with it, or is the first of the new folder.
+/// The next write creates a folder that was deleted, without its former values. A concurrent write is
+/// lost with the old folder or is the first one in the new folder.
 ///
-/// Updates of two folders, or of a folder and a store, whose closures write each other wait for each other.
-/// Within a process that is found out at once, and one fails with ``StorageError/Code/deadlock``.
-/// Among processes one fails with ``StorageError/Code/lockTimeout`` when its patience is over, naming the other:
-/// write several storages in the same order everywhere.
+/// Updates of two folders, or of a folder and a store, whose closures write each other wait for each
+/// other. Within a process, that is detected at once and one update throws
+/// ``StorageError/Code/deadlock``. Between processes, one update throws
+/// ``StorageError/Code/lockTimeout`` with the other process's pid after the timeout. Write several
+/// storages in the same order everywhere.
 ///
-/// - Throws: Its operations throw ``StorageError``: ``StorageError/Code/undecodable`` for a file that is
-///   damaged or not of this storage, ``StorageError/Code/inaccessible`` when the system refuses,
-///   ``StorageError/Code/lockTimeout`` when another process holds a lock and does not go on,
-///   ``StorageError/Code/unsupported`` when the folder's URL is that of no file.
+/// - Throws: The operations throw ``StorageError``: ``StorageError/Code/undecodable`` if a file is
+///   damaged or not of this storage, ``StorageError/Code/inaccessible`` if a system call fails,
+///   ``StorageError/Code/lockTimeout`` if another process holds a lock for longer than the timeout,
+///   ``StorageError/Code/unsupported`` if the folder's URL is not a file URL.
 public final class DiskFolderStorage: SynchronousStorage {
   private let folder: FolderFiles
   private let now: @Sendable () -> Date
 
-  /// Opens a folder, which is created by the first write.
+  /// Opens a folder, which the first write creates.
   ///
   /// - Parameters:
-  ///   - url: The folder. It should hold nothing else.
-  ///   - creatingDirectories: Whether writing may create it; otherwise it is an error.
+  ///   - url: The URL of the folder, which should contain no other files.
+  ///   - creatingDirectories: Whether a write creates a missing folder; otherwise it throws.
   ///   - synchronization: Whether each write waits for the disk.
-  ///   - lockTimeout: How long a write waits for another process that writes the same keys, before it fails
-  ///     with ``StorageError/Code/lockTimeout``.
-  ///   - now: The clock by which values expire.
+  ///   - lockTimeout: The time for which a write waits for another process that writes the same keys
+  ///     before it throws ``StorageError/Code/lockTimeout``.
+  ///   - now: The clock of expiration times.
   public init(
     folderURL url: URL, creatingDirectories: Bool = true,
     synchronization: DiskSyncPolicy = .whenIdle, lockTimeout: Duration = .seconds(30),
@@ -105,7 +106,7 @@ public final class DiskFolderStorage: SynchronousStorage {
   public func keys() throws -> [Filename] {
     var keys: [Filename] = []
     for name in try folder.names() {
-      // It may have been removed meanwhile.
+      // The file may have been removed since the listing.
       guard let file = try decoded(name) else { continue }
       guard let text = String(validating: file.key, as: UTF8.self),
         Filename(rawValue: text).fileName == name
@@ -123,7 +124,7 @@ public final class DiskFolderStorage: SynchronousStorage {
     Int(XXH64.hash(Array(key.rawValue.utf8)) % UInt64(FolderFiles.stripes))
   }
 
-  /// Runs `body` while nobody else writes the key.
+  /// Runs `body` while no other thread or process writes the key.
   private func writing<Result>(
     _ key: Filename, _ operation: String, _ body: () throws -> Result
   ) throws -> Result {
@@ -143,19 +144,19 @@ public final class DiskFolderStorage: SynchronousStorage {
     try writing(key, "set") { try put(StorageEntry(value), key) }
   }
 
-  /// Removes a key; without effect when there is none.
+  /// Removes a key. It has no effect if the key has no value.
   public func remove(forKey key: Filename) throws {
     guard try folder.exists() else { return }
     try writing(key, "remove") { try folder.remove(key.fileName) }
   }
 
-  /// Removes every key. Nobody writes meanwhile.
+  /// Removes every key. Writers of all processes wait.
   public func removeAll() throws {
     guard try folder.exists() else { return }
     try folder.removeAll("removeAll", withFolder: false)
   }
 
-  /// Removes every key, and the folder if nothing else is in it.
+  /// Removes every key, and the folder if it is empty then.
   public func clear() throws {
     guard try folder.exists() else { return }
     try folder.removeAll("clear", withFolder: true)
@@ -199,7 +200,7 @@ public final class DiskFolderStorage: SynchronousStorage {
     result.update = .blocking { try self.update($0) }
     result.fill = .blocking { try self.beginConditionalFill($0) }
     result.supportsExpiration = true
-    // A folder is one storage, however many objects are made for it.
+    // All objects of one folder are one storage.
     let path = folder.path
     result.lanes = { key in
       var hasher = Hasher()

@@ -10,11 +10,11 @@ internal import LarderSystem
   public import Foundation
 #endif
 
-/// Plain files: the keys are their URLs, the values what is in them.
+/// A storage of plain files: the keys are their URLs, the values their contents.
 ///
-/// A file is replaced at once: readers have all of the old or all of the new. An update is atomic among
-/// all processes that write by a `DiskStorage`. For values under keys of
-/// any kind use a ``DiskFolderStorage``.
+/// A write replaces a file atomically: a reader gets the complete old or the complete new contents. An
+/// update is atomic among all processes that write through a `DiskStorage`. For other keys, use a
+/// ``DiskFolderStorage``.
 ///
 /// ```swift
 /// let file = DiskStorage.main.singleKey(URL(fileURLWithPath: "/var/tmp/settings.json"))
@@ -64,7 +64,7 @@ public final class DiskStorage: SynchronousStorage {
       lockTimeout: lockTimeout)
   }
 
-  /// Where a folder of a name is. Names with slashes or dots stay below the directory.
+  /// Returns the URL of a folder. Names with slashes or dots stay below the directory.
   public static func url(
     forFolder name: String, in directory: FileManager.SearchPathDirectory,
     domainMask: FileManager.SearchPathDomainMask = .userDomainMask
@@ -77,7 +77,7 @@ public final class DiskStorage: SynchronousStorage {
       .reduce(base) { $0.appendingPathComponent(String($1), isDirectory: true) }
   }
 
-  /// What is in a file; `nil` when there is none.
+  /// Returns the contents of a file, or `nil` if it does not exist.
   public func value(forKey url: URL) throws -> Data? {
     try FolderFiles.check(url)
     return try FolderFiles.read(url.path).map { Data($0) }
@@ -88,7 +88,7 @@ public final class DiskStorage: SynchronousStorage {
     try operations.write.wait(StorageWrite(key: url, value: value))
   }
 
-  /// Removes a file; without effect when there is none.
+  /// Removes a file. It has no effect if the file does not exist.
   public func remove(forKey url: URL) throws { try operations.remove!.wait(url) }
 
   // MARK: Parts
@@ -123,8 +123,8 @@ public final class DiskStorage: SynchronousStorage {
     }
   }
 
-  /// Runs `body` while no other process that writes by a `DiskStorage` writes in the file's folder:
-  /// under a lock on the folder itself, which leaves nothing behind.
+  /// Runs `body` while no other process writes to the file's folder through a `DiskStorage`: under a lock
+  /// on the folder itself, which needs no lock file.
   private func writing<Result>(
     _ url: URL, _ operation: String, creating: Bool, _ body: () throws -> Result
   ) throws -> Result {
@@ -135,7 +135,7 @@ public final class DiskStorage: SynchronousStorage {
       if creating { try FileSystem.makeDirectories(path) }
       lock = try OwnedFile(path: FileSystem.resolved(path) ?? path, writable: false)
     } catch {
-      // Nothing can be in the way where there is no folder; the body says what is wrong, if anything.
+      // Without a folder there is no concurrent write; the body throws if the folder is required.
       if error.isNoSuchFile { return try body() }
       throw FolderFiles.inaccessible(operation, error)
     }

@@ -8,7 +8,7 @@
   public import Foundation
 #endif
 
-/// Whatever a JSON text or a property list may say, as a value that can be passed between tasks.
+/// A JSON document or a property list as a `Sendable` value.
 ///
 /// ```swift
 /// let document: DocumentValue = ["name": "Ada", "scores": [1, 2.5]]
@@ -84,7 +84,7 @@ public enum DocumentValue: Sendable, Hashable, Codable {
     if case .dictionary(let fields) = self { fields[field] } else { nil }
   }
 
-  /// The text, if it is one.
+  /// The string, or `nil` for other values.
   public var text: String? { if case .text(let value) = self { value } else { nil } }
   /// The whole number, if it is one.
   public var integer: Int64? { if case .integer(let value) = self { value } else { nil } }

@@ -37,7 +37,7 @@ public struct Filename: RawRepresentable, Hashable, Sendable, ExpressibleByStrin
     left.rawValue == right.rawValue && left.rawValue.utf8.elementsEqual(right.rawValue.utf8)
   }
 
-  // Strings that Swift calls equal share a hash, and are told apart by their bytes.
+  // Strings that are equal in Swift share a hash and are compared by their bytes.
   public func hash(into hasher: inout Hasher) { hasher.combine(rawValue) }
 
   /// The name of the key's file in a ``DiskFolderStorage``.

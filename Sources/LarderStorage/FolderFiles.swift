@@ -13,31 +13,30 @@ internal import Synchronization
 
 // Files of one folder, used by any number of processes.
 //
-// * A file is written under a name of its own, beginning `.new-`, and renamed into its place. The writer
-//   holds a lock on it until then; a file of that name without a lock was left behind by a process that
-//   was killed, and the next to open the folder or clear it removes it.
-// * Writers of one stripe of keys take turns: in this process by the turns of the folder's device and
-//   inode, whatever path leads there; among processes by `flock` on one of 16 files `.lock-…`, which are
-//   opened for each write: the kernel gives the lock of a killed process back. What removes everything
-//   holds all 16, taken in their order. Readers need none.
-// * A lock is not waited for without end: after some seconds the writer fails, naming the process that
-//   has it.
-// * A lock file holds, in little-endian, a stamp (0..<8), advanced by every write of its stripe and
-//   compared by a conditional pull-up, and the number of the process that holds the lock or held it last
-//   (8..<16). The stamps of a new lock file begin anywhere: those of a folder that vanished and was made
-//   again are not met a second time.
-// * A folder that vanishes while it is in use is made again by the next write; what was in it is gone,
-//   for readers too. A write that meets the moment goes with the old folder or is the first of the new.
-// * Nothing follows a link but the path to the folder itself, and nothing is removed by it but the names
-//   that are ours, each by itself.
+// * A file is written under a unique name that begins with `.new-`, and then renamed. The writer holds a
+//   lock on it until then. A file of such a name without a lock is from a killed process; the next
+//   process that opens or clears the folder removes it.
+// * Writers of one stripe of keys exclude each other: in this process by the striped lock of the
+//   folder's device and inode, for every path to it; among processes by `flock` on one of 16 files
+//   `.lock-…`, which each write opens: the kernel releases the lock of a killed process. Removing all
+//   values holds all 16, acquired in order. Readers need no lock.
+// * The wait for a lock is bounded: after the timeout the writer throws an error with the pid of the
+//   process that holds it.
+// * A lock file contains, in little-endian, a stamp (0..<8), which every write of its stripe advances
+//   and a conditional pull-up compares, and the pid of the process that holds the lock or held it last
+//   (8..<16). The stamp of a new lock file begins at a random value, so that the stamps of a deleted and
+//   recreated folder do not repeat.
+// * The next write creates a folder that was deleted while in use; its former values are lost, for
+//   readers too. A concurrent write is lost with the old folder or is the first one in the new folder.
+// * No operation follows a link except in the path of the folder, and only files with names of this
+//   format are removed, one at a time.
 
-/// When files reach the disk itself.
+/// The time at which files are synced to disk.
 public enum DiskSyncPolicy: Sendable {
-  /// When the system likes: a process may be killed at any instruction without loss or damage, but
-  /// after a loss of power the newest values may be missing or
-  /// ``StorageError/Code/undecodable``.
+  /// At a time that the system chooses. A killed process loses and damages no value, but after a loss of
+  /// power the newest values may be missing or ``StorageError/Code/undecodable``.
   case whenIdle
-  /// Before setting or removing returns: a loss of power harms nothing. A hundred times slower.
+  /// Before a write or removal returns. A loss of power loses no value. About a hundred times slower.
   case everyWrite
 }
 
@@ -50,7 +49,7 @@ final class FolderFiles: Sendable {
   let synchronization: DiskSyncPolicy
   private let lockTimeout: Duration
   private let counter = Atomic<UInt64>(0)
-  /// The turns last used, kept so that they stay the same.
+  /// The striped locks used last, retained so that they stay the same.
   private let turns = Mutex<(identity: FileIdentity, turns: StripedLock)?>(nil)
 
   init(
@@ -67,7 +66,7 @@ final class FolderFiles: Sendable {
 
   private func check() throws { try Self.check(url) }
 
-  /// Refuses the URL of something that is no file: its path would be one of this machine.
+  /// Throws for a URL that is not a file URL, whose path would be a path of this machine.
   static func check(_ url: URL) throws {
     guard !url.isFileURL else { return }
     throw StorageError(
@@ -77,7 +76,7 @@ final class FolderFiles: Sendable {
 
   // MARK: Reading
 
-  /// A file's bytes, or `nil` when there is none.
+  /// Returns the bytes of a file, or `nil` if it does not exist.
   func read(_ name: String) throws -> [UInt8]? {
     try check()
     return try Self.read(place(name))
@@ -94,7 +93,7 @@ final class FolderFiles: Sendable {
         }
       } catch {
         if isMissing(path) { return nil }
-        // It came between the two looks: look again.
+        // Created between the two checks: retry.
         tries += 1
         if !error.isNoSuchFile || tries == 100 { throw inaccessible("value", error) }
         continue
@@ -107,12 +106,12 @@ final class FolderFiles: Sendable {
 
   private static func isMissing(_ path: String) -> Bool {
     do { return try FileSystem.status(of: path, followingLinks: false) == nil } catch {
-      // A part of the way there is a file, say: nothing is below it.
+      // A component of the path is a file, for example: it contains no file.
       return error.isNoSuchFile
     }
   }
 
-  /// The names of values.
+  /// Returns the names of the values' files.
   func names() throws -> [String] {
     try check()
     do throws(SystemError) {
@@ -124,10 +123,10 @@ final class FolderFiles: Sendable {
 
   // MARK: Writing
 
-  /// Runs `body` while no other process and no other thread writes keys of the stripe, if
-  /// nothing was written there since the stamp.
+  /// Runs `body` while no other process or thread writes keys of the stripe, if the stripe has not
+  /// changed since the stamp.
   ///
-  /// - Returns: `nil` when something was.
+  /// - Returns: The result, or `nil` if the stripe has changed.
   func writing<Result>(
     _ stripe: Int, _ operation: String, ifStill stamp: UInt64? = nil, _ body: () throws -> Result
   ) throws -> Result? {
@@ -141,7 +140,7 @@ final class FolderFiles: Sendable {
     }
   }
 
-  /// Runs `body` while nobody else writes anything, all stamps being advanced.
+  /// Runs `body` while no other process or thread writes, and advances all stamps.
   func writingAll(
     _ operation: String, _ body: (_ locks: [OwnedFile]) throws -> Void
   ) throws {
@@ -151,14 +150,14 @@ final class FolderFiles: Sendable {
       for stripe in 0..<Self.stripes {
         let lock = try locked(stripe, operation)
         locks.append(lock)
-        // One without a stamp has nothing under it, and a full disk has no room for one.
+        // A stripe without a stamp has no values, and a full disk has no room for a stamp.
         if let known = try Self.stamp(in: lock, operation) { try advance(lock, known, operation) }
       }
       try body(locks)
     }
   }
 
-  /// The turns of all handles of this folder in this process.
+  /// The striped lock of all handles of this folder in this process.
   private func sharedTurns(_ operation: String) throws -> StripedLock {
     try check()
     let identity: FileIdentity
@@ -167,7 +166,7 @@ final class FolderFiles: Sendable {
       repeat {
         if createsDirectories { try FileSystem.makeDirectories(path) }
         found = try FileSystem.status(of: path)?.identity
-        // Somebody may have cleared the folder in between: it is made again.
+        // Another process may have removed the folder in the meantime: create it again.
       } while found == nil && createsDirectories
       guard let found else { throw SystemError(errno: 2, operation: "stat", path: path) }
       identity = found
@@ -182,7 +181,7 @@ final class FolderFiles: Sendable {
     }
   }
 
-  /// A lock file with its lock, which is in its place.
+  /// Opens and locks a lock file that is still at its path.
   private func locked(_ stripe: Int, _ operation: String) throws -> OwnedFile {
     while true {
       let lock = try openLock(stripe, operation)
@@ -193,7 +192,7 @@ final class FolderFiles: Sendable {
         }
       }
       do throws(SystemError) {
-        // A folder that was removed meanwhile has another lock file now, or none.
+        // A folder that was removed in the meantime has another lock file now, or none.
         let status = try FileSystem.status(of: lock.path, followingLinks: false)
         if status?.identity == (try lock.status).identity { return lock }
       } catch {
@@ -202,7 +201,7 @@ final class FolderFiles: Sendable {
     }
   }
 
-  /// Waits for the lock of a file, but not for ever, and not at all while a pull-up is stored.
+  /// Waits for the lock of a file until the timeout; a pull-up does not wait.
   static func lock(
     _ file: OwnedFile, _ operation: String, lockTimeout: Duration, holder: () -> UInt64?
   ) throws {
@@ -233,7 +232,7 @@ final class FolderFiles: Sendable {
       do throws(SystemError) {
         return try OwnedFile(path: name, creation: .createIfMissing)
       } catch {
-        // Somebody who clears the folder again and again may come in between each time.
+        // Another process that removes the folder repeatedly may interrupt each attempt.
         tries += 1
         guard createsDirectories, error.isNoSuchFile, tries < 100 else {
           throw Self.inaccessible(operation, error)
@@ -247,7 +246,7 @@ final class FolderFiles: Sendable {
 
   private static func lockName(_ stripe: Int) -> String { ".lock-" + String(stripe, radix: 16) }
 
-  /// The stamp of a stripe's last write; one is made where there is none yet.
+  /// Returns the stamp of a stripe's last write, and creates one if there is none.
   func stamp(_ stripe: Int) throws -> UInt64 {
     while true {
       let bytes = try Self.read(place(Self.lockName(stripe))) ?? []
@@ -276,7 +275,7 @@ final class FolderFiles: Sendable {
 
   func write(_ bytes: [UInt8], to name: String) throws { try write(bytes, toPath: place(name)) }
 
-  /// Puts a file in its place, all at once.
+  /// Writes a file atomically.
   func write(_ bytes: [UInt8], toPath destination: String) throws {
     var tries = 0
     while true {
@@ -284,7 +283,7 @@ final class FolderFiles: Sendable {
         return try writeOnce(bytes, destination)
       } catch {
         tries += 1
-        // The folder has vanished, or somebody who tidied up was faster than our lock.
+        // The folder was removed, or a cleanup removed the file before it was locked.
         guard error.isNoSuchFile, createsDirectories, tries < 5 else {
           throw Self.inaccessible("set", error)
         }
@@ -330,7 +329,7 @@ final class FolderFiles: Sendable {
     }
   }
 
-  /// Removes what killed processes left behind.
+  /// Removes the files of killed processes.
   func removeLeftoverFiles() {
     guard let names = try? FileSystem.names(in: path) else { return }
     for name in names where name.hasPrefix(".new-") {
@@ -349,13 +348,13 @@ final class FolderFiles: Sendable {
     }
   }
 
-  /// Removes all values, and the folder if nothing else is in it.
+  /// Removes all values, and the folder if it is empty then.
   func removeAll(_ operation: String, withFolder: Bool) throws {
     try writingAll(operation) { locks in
       for name in try names() { try remove(name) }
       removeLeftoverFiles()
       guard withFolder else { return }
-      // Whoever waits for one of the locks sees that it is gone, and begins anew.
+      // A process that waits for one of the locks finds the file removed, and retries.
       do throws(SystemError) {
         for lock in locks { try FileSystem.removeFile(lock.path) }
         try FileSystem.removeDirectoryIfEmpty(path)

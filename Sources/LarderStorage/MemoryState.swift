@@ -7,8 +7,8 @@ public import Synchronization
 // The dictionary leads to a place in an array, so that the hand of the clock can go round the array
 // and a hit sets its bit without hashing twice. A removed entry's place is taken by the last one.
 //
-// A pull-up must not bury what was written meanwhile: each of 64 stripes of keys has a stamp that
-// every write and removal advances.
+// A pull-up must not overwrite a newer value: each of 64 stripes of keys has a stamp that every write
+// and removal advances.
 
 @usableFromInline
 struct MemoryEntry<Key: Hashable & Sendable, Value: Sendable>: Sendable {

@@ -10,15 +10,15 @@ internal import Synchronization
   public import Foundation
 #endif
 
-/// A dictionary that any number of threads may use, with a bound if you like.
+/// A thread-safe dictionary with optional bounds.
 ///
 /// ```swift
 /// let memory = MemoryStorage<String, Data>(countLimit: 500)
 /// try await memory.set(data, forKey: "a")
 /// ```
 ///
-/// When there are more values than the bounds allow, those not read for a while go (the clock
-/// algorithm: one bit a value, no list to maintain). Values may expire.
+/// If the values exceed a bound, values that were not read recently are evicted (the clock algorithm:
+/// one bit per value, and no list). Values may expire.
 ///
 /// - Complexity: O(1) for each operation on a key.
 public final class MemoryStorage<Key: Hashable & Sendable, Value: Sendable>: SynchronousStorage {
@@ -30,11 +30,11 @@ public final class MemoryStorage<Key: Hashable & Sendable, Value: Sendable>: Syn
   /// Creates a storage.
   ///
   /// - Parameters:
-  ///   - storage: What it holds at first.
-  ///   - countLimit: The number of values it holds at most.
-  ///   - costLimit: What its values may cost together, as `cost` tells it.
-  ///   - cost: What a value costs, its bytes for instance.
-  ///   - now: The clock by which values expire.
+  ///   - storage: The initial values.
+  ///   - countLimit: The maximum number of values.
+  ///   - costLimit: The maximum sum of the costs of all values.
+  ///   - cost: A closure that returns the cost of a value, for example its bytes.
+  ///   - now: The clock of expiration times.
   public init(
     storage: [Key: Value] = [:], countLimit: Int = .max, costLimit: Int = .max,
     cost: (@Sendable (Value) -> Int)? = nil, now: @escaping @Sendable () -> Date = { Date() }
@@ -73,7 +73,7 @@ public final class MemoryStorage<Key: Hashable & Sendable, Value: Sendable>: Syn
     try write(StorageWrite(key: key, value: value))
   }
 
-  /// Removes a key; without effect when there is none.
+  /// Removes a key. It has no effect if the key has no value.
   public func remove(forKey key: Key) throws {
     if state.removeUnlessUpdating(key) { return }
     try turns.take(StripedLock.hash(key)) { state.remove(key) }
@@ -94,7 +94,7 @@ public final class MemoryStorage<Key: Hashable & Sendable, Value: Sendable>: Syn
   /// Whether there is a value for a key.
   public func contains(_ key: Key) throws -> Bool { read(key) != nil }
 
-  /// What is stored at this moment.
+  /// The current contents.
   public var storage: [Key: Value] {
     let time = now().timeIntervalSinceReferenceDate
     return Dictionary(
@@ -124,7 +124,7 @@ public final class MemoryStorage<Key: Hashable & Sendable, Value: Sendable>: Syn
   @usableFromInline
   func update(_ update: StorageUpdate<Key, Value>) throws -> StorageEntry<Value>? {
     try turns.take(StripedLock.hash(update.key)) {
-      // From here on, whoever sets this key waits for the turn.
+      // From here on, writers of this key wait for the lock.
       state.beginUpdate()
       defer { state.endUpdate() }
       let entry = try update.applied { self.entry(update.key) }

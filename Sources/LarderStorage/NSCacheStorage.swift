@@ -6,10 +6,10 @@
   internal import Foundation
 #endif
 
-/// A storage in an `NSCache`, which lets go of values when the system asks for memory.
+/// A storage in an `NSCache`, which drops values when the system needs memory.
 ///
-/// Only Apple's systems ask. Elsewhere it is a ``MemoryStorage`` with the same limit, which needs no
-/// Foundation. Keys and values are plain Swift types: what had to be `NSString` and `NSData` is boxed here.
+/// On other systems than Apple's, it is a ``MemoryStorage`` with the same limit, which needs no
+/// Foundation. Keys and values are plain Swift types, which the storage boxes.
 public final class NSCacheStorage<Key: Hashable & Sendable, Value: Sendable>: SynchronousStorage {
   #if canImport(Darwin)
     private final class KeyBox: NSObject {
@@ -63,12 +63,12 @@ public final class NSCacheStorage<Key: Hashable & Sendable, Value: Sendable>: Sy
   /// The value of a key, or `nil`.
   public func value(forKey key: Key) throws -> Value? { try operations.read.wait(key) }
 
-  /// Stores a value, which the system may let go at any time.
+  /// Stores a value, which the system may drop at any time.
   public func set(_ value: Value, forKey key: Key) throws {
     try operations.write.wait(StorageWrite(key: key, value: value))
   }
 
-  /// Removes a key; without effect when there is none.
+  /// Removes a key. It has no effect if the key has no value.
   public func remove(forKey key: Key) throws { try operations.remove!.wait(key) }
 
   /// Removes every key.

@@ -4,8 +4,8 @@
 
 internal import Synchronization
 
-/// Who waits for a closure that calls back. The first answer counts; a closure that lets go of its
-/// completion without an answer has failed.
+/// A waiter for a closure with a completion. The first call of the completion counts. If the closure
+/// releases its completion without a call, the operation fails.
 final class OneShotContinuation<Output: Sendable>: Sendable {
   private let waiting: Mutex<CheckedContinuation<Output, any Error>?>
   private let operation: String

@@ -2,7 +2,7 @@
 // Copyright 2026 the Larder authors. Licensed under Apache-2.0.
 // SPDX-License-Identifier: Apache-2.0
 
-/// SHA-256 as in FIPS 180-4: the part of a long key's file name that tells it from all others.
+/// SHA-256 as in FIPS 180-4, which makes the file name of a long key unique.
 package enum SHA256 {
   /// The digest as 64 hexadecimal digits.
   package static func hexadecimal(_ bytes: [UInt8]) -> String {

@@ -19,7 +19,7 @@ final class StaleFrontBypass: Sendable {
   }
 
   private static let most = 4096
-  /// How much is in the state: 0 nearly always, and then nothing else is looked at.
+  /// The number of items in the state, usually 0; then no other state is read.
   @usableFromInline let count = Atomic<Int>(0)
   private let state = Mutex(State())
 
@@ -36,7 +36,7 @@ final class StaleFrontBypass: Sendable {
     return state.withLock { state in state.isWhole || known.map(state.keys.contains) ?? false }
   }
 
-  /// The key, to be found again; `nil`: keys of its type cannot be told apart.
+  /// The key in a hashable form, or `nil` if keys of its type cannot be compared.
   private static func known<Key: Sendable>(_ key: Key) -> AnyHashable? {
     Key.self == Void.self ? AnyHashable(0) : key as? AnyHashable
   }

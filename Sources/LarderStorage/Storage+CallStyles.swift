@@ -26,7 +26,7 @@ extension ReadableStorageProtocol {
   ///
   /// Calls with completions take effect in the order in which they are made: a `retrieve` gives what the
   /// `set` before it stores. That is the order of the calls of a key of a storage, in whatever form the
-  /// storage is used: mapped, in front of another or behind it. The forms with `await` and the
+  /// storage is used: mapped, as a front or as a back. The forms with `await` and the
   /// synchronous ones take effect when they return, after calls whose completion has run. The order of
   /// a storage that is a value type of a program's own is that of all values of the type.
   ///
@@ -49,7 +49,7 @@ extension ReadableStorageProtocol {
 
   /// The keys there are, in no particular order.
   ///
-  /// - Throws: ``StorageError/Code/unsupported`` when the storage cannot tell.
+  /// - Throws: ``StorageError/Code/unsupported`` if the storage cannot list its keys.
   public func keys() async throws -> [Key] {
     guard let keys = asReadOnlyStorage().operations.keys else {
       throw StorageError.unsupported("keys", by: storageName)
@@ -87,7 +87,7 @@ extension WritableStorageProtocol {
       StorageWrite(key: key, value: value), in: operations.lanes?(key) ?? [], completion)
   }
 
-  /// Stores a value that is gone at a time.
+  /// Stores a value that expires at a time.
   ///
   /// - Throws: ``StorageError/Code/unsupported`` when the storage's values do not expire.
   public func set(_ value: Value, forKey key: Key, expires: Date) async throws {
@@ -98,8 +98,8 @@ extension WritableStorageProtocol {
     try await operations.write(StorageWrite(key: key, value: value, expires: expires))
   }
 
-  /// Stores a value that is gone after a time, counted from now by the system's clock: for a storage
-  /// that was given another one, tell when by ``set(_:forKey:expires:)``.
+  /// Stores a value that expires after a duration, from now by the system's clock. For a storage with
+  /// another clock, use ``set(_:forKey:expires:)``.
   public func set(_ value: Value, forKey key: Key, expiresIn time: Duration) async throws {
     let (seconds, attoseconds) = time.components
     try await set(
@@ -107,7 +107,7 @@ extension WritableStorageProtocol {
       expires: Date(timeIntervalSinceNow: Double(seconds) + Double(attoseconds) / 1e18))
   }
 
-  /// Removes a key; without effect when there is none.
+  /// Removes a key. It has no effect if the key has no value.
   ///
   /// - Throws: ``StorageError/Code/unsupported`` when the storage cannot remove.
   public func remove(forKey key: Key) async throws {
@@ -162,12 +162,12 @@ extension WritableStorageProtocol where Key == Void {
 extension StorageProtocol {
   /// Changes the value of a key that has one, and gives the new one.
   ///
-  /// Nothing comes between reading and writing: among processes for files and shared stores; in this
-  /// process for storages in memory; for a storage of one's own, among those who use one
-  /// ``Storage`` of it and its copies. The closure may be called again when another was faster. It
-  /// must not write to the same storage: that is ``StorageError/Code/recursiveUpdate``.
+  /// No other write occurs between the read and the write: among processes for files and shared stores;
+  /// in this process for storages in memory; for a custom storage, among the users of one
+  /// ``Storage`` of it and its copies. The closure may be called again after a concurrent change. A
+  /// write to the same storage in it throws ``StorageError/Code/recursiveUpdate``.
   ///
-  /// - Throws: ``StorageError/Code/noValue`` when there is none, and then nothing is written.
+  /// - Throws: ``StorageError/Code/noValue`` if the key has no value; nothing is written then.
   @discardableResult
   public func update(
     forKey key: Key, _ modify: @escaping @Sendable (inout Value) throws -> Void
@@ -214,7 +214,7 @@ extension SynchronousStorage {
   /// Changes the value of a key that has one, in synchronous code; as
   /// ``StorageProtocol/update(forKey:_:)`` otherwise.
   ///
-  /// - Throws: ``StorageError/Code/noValue`` when there is none, and then nothing is written.
+  /// - Throws: ``StorageError/Code/noValue`` if the key has no value; nothing is written then.
   @discardableResult
   public func update(
     forKey key: Key, _ modify: @escaping @Sendable (inout Value) throws -> Void

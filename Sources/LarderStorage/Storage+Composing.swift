@@ -5,17 +5,18 @@
 extension StorageProtocol {
   /// This storage in front of another: both hold what is set, and the front is filled from the back.
   ///
-  /// Reading asks the front; on a miss the back, whose value is then filled in in front, unless the key
-  /// was written or removed meanwhile. A failure of the front is a failure, not a miss: see
+  /// A read queries the front; on a miss it queries the back and fills the front with the value, unless
+  /// the key was written or removed since. A failure of the front is a failure, not a miss: see
   /// ``recovering(_:)``. Setting writes the front, then the back; if the back fails, the error is thrown
   /// and the front keeps the value. Removing goes the other way. Writers of one key take turns.
   ///
   /// An update is made by the back, as atomic as the back can, and the front follows; keys are those of
-  /// both. What the back has is what counts: if it was changed and the front fails, the front forgets the
-  /// key; if it cannot even do that, the error is ``StorageError/Code/staleFront`` and reading goes around
-  /// the front until it can.
+  /// both. The back is authoritative: if it was changed and the front fails, the front removes the key; if
+  /// that fails too, the error is ``StorageError/Code/staleFront``, and reads bypass the front until the
+  /// key can be removed there.
   ///
-  /// No value outlives its time: a front that does not keep times does not hold what expires.
+  /// No value outlives its expiration time: a front without expiration does not store values that
+  /// expire.
   @inlinable
   public func combined<Back: StorageProtocol>(
     with back: Back

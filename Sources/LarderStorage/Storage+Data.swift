@@ -10,7 +10,7 @@ internal import LarderCoding
   public import Foundation
 #endif
 
-/// A way to make values of bytes and back.
+/// A conversion between bytes and values.
 struct DataTransform<Value: Sendable>: Sendable {
   let encode: @Sendable (Value) throws -> Data
   let decode: @Sendable (Data) throws -> Value
@@ -91,7 +91,7 @@ extension StorageProtocol where Value == Data {
     coded(.json(decoder, encoder))
   }
 
-  /// The storage with whatever JSON can say.
+  /// The storage with values that are JSON documents.
   public func mapJSON() -> Storage<Key, DocumentValue> {
     mapJSONObject()
   }
@@ -101,7 +101,7 @@ extension StorageProtocol where Value == Data {
     mapJSONObject()
   }
 
-  /// The storage with values in property lists, binary ones unless the encoder says otherwise.
+  /// The storage with values in property lists, in the binary format by default.
   public func mapPlistObject<Other: Codable & Sendable>(
     _ type: Other.Type = Other.self, decoder: PropertyListDecoder = PropertyListDecoder(),
     encoder: PropertyListEncoder? = nil
@@ -109,7 +109,7 @@ extension StorageProtocol where Value == Data {
     coded(.plist(decoder, encoder ?? binaryPropertyLists))
   }
 
-  /// The storage with whatever a property list can say.
+  /// The storage with values that are property lists.
   public func mapPlist() -> Storage<Key, DocumentValue> {
     mapPlistObject()
   }
@@ -119,7 +119,7 @@ extension StorageProtocol where Value == Data {
     mapPlistObject()
   }
 
-  /// The storage with texts.
+  /// The storage with strings.
   public func mapString(
     withEncoding encoding: String.Encoding = .utf8
   ) -> Storage<Key, String> {
@@ -140,7 +140,7 @@ extension ReadOnlyStorageProtocol where Value == Data {
     coded(.json(decoder, encoder))
   }
 
-  /// The storage with whatever JSON can say.
+  /// The storage with values that are JSON documents.
   public func mapJSON() -> ReadOnlyStorage<Key, DocumentValue> {
     mapJSONObject()
   }
@@ -150,7 +150,7 @@ extension ReadOnlyStorageProtocol where Value == Data {
     mapJSONObject()
   }
 
-  /// The storage with values in property lists, binary ones unless the encoder says otherwise.
+  /// The storage with values in property lists, in the binary format by default.
   public func mapPlistObject<Other: Codable & Sendable>(
     _ type: Other.Type = Other.self, decoder: PropertyListDecoder = PropertyListDecoder(),
     encoder: PropertyListEncoder? = nil
@@ -158,7 +158,7 @@ extension ReadOnlyStorageProtocol where Value == Data {
     coded(.plist(decoder, encoder ?? binaryPropertyLists))
   }
 
-  /// The storage with whatever a property list can say.
+  /// The storage with values that are property lists.
   public func mapPlist() -> ReadOnlyStorage<Key, DocumentValue> {
     mapPlistObject()
   }
@@ -168,7 +168,7 @@ extension ReadOnlyStorageProtocol where Value == Data {
     mapPlistObject()
   }
 
-  /// The storage with texts.
+  /// The storage with strings.
   public func mapString(
     withEncoding encoding: String.Encoding = .utf8
   ) -> ReadOnlyStorage<Key, String> {
@@ -189,7 +189,7 @@ extension WriteOnlyStorageProtocol where Value == Data {
     coded(.json(decoder, encoder))
   }
 
-  /// The storage with whatever JSON can say.
+  /// The storage with values that are JSON documents.
   public func mapJSON() -> WriteOnlyStorage<Key, DocumentValue> {
     mapJSONObject()
   }
@@ -199,7 +199,7 @@ extension WriteOnlyStorageProtocol where Value == Data {
     mapJSONObject()
   }
 
-  /// The storage with values in property lists, binary ones unless the encoder says otherwise.
+  /// The storage with values in property lists, in the binary format by default.
   public func mapPlistObject<Other: Codable & Sendable>(
     _ type: Other.Type = Other.self, decoder: PropertyListDecoder = PropertyListDecoder(),
     encoder: PropertyListEncoder? = nil
@@ -207,7 +207,7 @@ extension WriteOnlyStorageProtocol where Value == Data {
     coded(.plist(decoder, encoder ?? binaryPropertyLists))
   }
 
-  /// The storage with whatever a property list can say.
+  /// The storage with values that are property lists.
   public func mapPlist() -> WriteOnlyStorage<Key, DocumentValue> {
     mapPlistObject()
   }
@@ -217,7 +217,7 @@ extension WriteOnlyStorageProtocol where Value == Data {
     mapPlistObject()
   }
 
-  /// The storage with texts.
+  /// The storage with strings.
   public func mapString(
     withEncoding encoding: String.Encoding = .utf8
   ) -> WriteOnlyStorage<Key, String> {

@@ -2,7 +2,7 @@
 // Copyright 2026 the Larder authors. Licensed under Apache-2.0.
 // SPDX-License-Identifier: Apache-2.0
 
-// The three families have the same combinators, each with results of its own family.
+// The three families have the same combinators, each with results of the same family.
 
 extension StorageProtocol {
   /// The storage with other keys.
@@ -19,8 +19,8 @@ extension StorageProtocol {
     asStorage().mapped { $0.mapKeys(transform) }
   }
 
-  /// The storage with other keys, and with the way back by which they are listed. A key that has no
-  /// way back is left out.
+  /// The storage with other keys, and with the inverse by which they are listed. A key without an
+  /// inverse is left out.
   @inlinable
   public func mapKeys<Other: Sendable>(
     to type: Other.Type = Other.self, _ transform: @escaping @Sendable (Other) throws -> Key,
@@ -29,7 +29,7 @@ extension StorageProtocol {
     asStorage().mapped { $0.mapKeys(transform, back: back) }
   }
 
-  /// The storage with keys of which its own are the raw values.
+  /// The storage with keys whose raw values are the keys of this storage.
   public func mapKeys<Other: RawRepresentable & Sendable>(
     toRawRepresentableType type: Other.Type
   ) -> Storage<Other, Value> where Other.RawValue == Key {
@@ -46,7 +46,7 @@ extension StorageProtocol {
     asStorage().mapped { $0.mapValues(in: transformOut, out: transformIn) }
   }
 
-  /// The storage with values of which its own are the raw values. One that is none of them is
+  /// The storage with values whose raw values are the values of this storage. Other stored values are
   /// ``StorageError/Code/undecodable``.
   public func mapValues<Other: RawRepresentable & Sendable>(
     toRawRepresentableType type: Other.Type
@@ -54,7 +54,7 @@ extension StorageProtocol {
     mapValues(to: type, transformIn: { try raw($0) }, transformOut: { $0.rawValue })
   }
 
-  /// The storage with values that take asynchronous work to convert.
+  /// The storage with values that are converted asynchronously.
   public func asyncMapValues<Other: Sendable>(
     to type: Other.Type = Other.self,
     transformIn: @escaping @Sendable (Value) async throws -> Other,
@@ -65,7 +65,7 @@ extension StorageProtocol {
       operations: asStorage().operations.asyncMapValues(in: transformOut, out: transformIn))
   }
 
-  /// The storage with keys that take asynchronous work to convert.
+  /// The storage with keys that are converted asynchronously.
   public func asyncMapKeys<Other: Sendable>(
     to type: Other.Type = Other.self,
     _ transform: @escaping @Sendable (Other) async throws -> Key
@@ -74,9 +74,9 @@ extension StorageProtocol {
       storageName: storageName, operations: asStorage().operations.asyncMapKeys(transform))
   }
 
-  /// The storage with values that are looked at before they are stored and when they are read.
+  /// The storage with values that are validated before a write and after a read.
   ///
-  /// - Throws: A value refused fails with ``ValueValidationError``. It is not written, or stays.
+  /// - Throws: ``ValueValidationError`` for a rejected value, which is not written, or stays stored.
   public func validate(
     _ isValid: @escaping @Sendable (Value) async throws -> Bool
   ) -> Storage<Key, Value> {
@@ -85,7 +85,7 @@ extension StorageProtocol {
       transformOut: { try await validated($0, isValid) })
   }
 
-  /// One key's value, as a storage of its own.
+  /// The value of one key as a storage.
   public func singleKey(_ key: Key) -> Storage<Void, Value> {
     mapKeys(to: Void.self) { key }.withoutRemoveAll(remove: asStorage().operations.remove, key)
   }
@@ -104,7 +104,7 @@ extension Storage {
     Storage<K, V>(complete: transform(operations), named: storageName)
   }
 
-  /// What removes everything must not remove more than the storage shows.
+  /// Removing everything must not remove more than the visible keys.
   func withoutRemoveAll<K>(remove: StorageOperation<K, Void>?, _ key: K) -> Storage {
     mapped { operations in
       var operations = operations
@@ -123,7 +123,7 @@ extension ReadOnlyStorageProtocol {
     asReadOnlyStorage().mapped { $0.mapKeys(transform) }
   }
 
-  /// The storage with keys of which its own are the raw values.
+  /// The storage with keys whose raw values are the keys of this storage.
   public func mapKeys<Other: RawRepresentable & Sendable>(
     toRawRepresentableType type: Other.Type
   ) -> ReadOnlyStorage<Other, Value> where Other.RawValue == Key {
@@ -143,14 +143,14 @@ extension ReadOnlyStorageProtocol {
     }
   }
 
-  /// The storage with values of which its own are the raw values.
+  /// The storage with values whose raw values are the values of this storage.
   public func mapValues<Other: RawRepresentable & Sendable>(
     toRawRepresentableType type: Other.Type
   ) -> ReadOnlyStorage<Key, Other> where Other.RawValue == Value {
     mapValues(to: type) { try raw($0) }
   }
 
-  /// The storage with values that take asynchronous work to convert.
+  /// The storage with values that are converted asynchronously.
   public func asyncMapValues<Other: Sendable>(
     to type: Other.Type = Other.self,
     _ transform: @escaping @Sendable (Value) async throws -> Other
@@ -162,7 +162,7 @@ extension ReadOnlyStorageProtocol {
     }
   }
 
-  /// The storage with keys that take asynchronous work to convert.
+  /// The storage with keys that are converted asynchronously.
   public func asyncMapKeys<Other: Sendable>(
     to type: Other.Type = Other.self,
     _ transform: @escaping @Sendable (Other) async throws -> Key
@@ -170,14 +170,14 @@ extension ReadOnlyStorageProtocol {
     asReadOnlyStorage().mapped { $0.asyncMapKeys(transform) }
   }
 
-  /// The storage with values that are looked at when they are read.
+  /// The storage with values that are validated after a read.
   public func validate(
     _ isValid: @escaping @Sendable (Value) async throws -> Bool
   ) -> ReadOnlyStorage<Key, Value> {
     asyncMapValues { try await validated($0, isValid) }
   }
 
-  /// One key's value, as a storage of its own.
+  /// The value of one key as a storage.
   public func singleKey(_ key: Key) -> ReadOnlyStorage<Void, Value> {
     mapKeys(to: Void.self) { key }
   }
@@ -204,7 +204,7 @@ extension WriteOnlyStorageProtocol {
     asWriteOnlyStorage().mapped { $0.mapKeys(transform) }
   }
 
-  /// The storage with keys of which its own are the raw values.
+  /// The storage with keys whose raw values are the keys of this storage.
   public func mapKeys<Other: RawRepresentable & Sendable>(
     toRawRepresentableType type: Other.Type
   ) -> WriteOnlyStorage<Other, Value> where Other.RawValue == Key {
@@ -222,14 +222,14 @@ extension WriteOnlyStorageProtocol {
     }
   }
 
-  /// The storage with values of which its own are the raw values.
+  /// The storage with values whose raw values are the values of this storage.
   public func mapValues<Other: RawRepresentable & Sendable>(
     toRawRepresentableType type: Other.Type
   ) -> WriteOnlyStorage<Key, Other> where Other.RawValue == Value {
     mapValues(to: type) { $0.rawValue }
   }
 
-  /// The storage with values that take asynchronous work to convert.
+  /// The storage with values that are converted asynchronously.
   public func asyncMapValues<Other: Sendable>(
     to type: Other.Type = Other.self,
     _ transform: @escaping @Sendable (Other) async throws -> Value
@@ -241,7 +241,7 @@ extension WriteOnlyStorageProtocol {
     }
   }
 
-  /// The storage with keys that take asynchronous work to convert.
+  /// The storage with keys that are converted asynchronously.
   public func asyncMapKeys<Other: Sendable>(
     to type: Other.Type = Other.self,
     _ transform: @escaping @Sendable (Other) async throws -> Key
@@ -249,14 +249,14 @@ extension WriteOnlyStorageProtocol {
     asWriteOnlyStorage().mapped { $0.asyncMapKeys(transform) }
   }
 
-  /// The storage with values that are looked at before they are stored.
+  /// The storage with values that are validated before a write.
   public func validate(
     _ isValid: @escaping @Sendable (Value) async throws -> Bool
   ) -> WriteOnlyStorage<Key, Value> {
     asyncMapValues { try await validated($0, isValid) }
   }
 
-  /// One key's value, as a storage of its own.
+  /// The value of one key as a storage.
   public func singleKey(_ key: Key) -> WriteOnlyStorage<Void, Value> {
     let remove = asWriteOnlyStorage().operations.remove
     return mapKeys(to: Void.self) { key }.mapped { operations in

@@ -2,14 +2,14 @@
 // Copyright 2026 the Larder authors. Licensed under Apache-2.0.
 // SPDX-License-Identifier: Apache-2.0
 
-/// What is done about failures of reading.
+/// The treatment of failed reads.
 public struct ReadFailurePolicy: Sendable {
   let report: @Sendable (any Error) -> Void
 
-  /// A read that fails is a miss: the layer behind is asked, or there is no value.
+  /// A failed read is a miss: the next layer is read, or the result is no value.
   public static let readErrorsAsMisses = ReadFailurePolicy { _ in }
 
-  /// A read that fails is a miss, and the error is told.
+  /// A failed read is a miss, and the error is reported.
   public static func readErrorsAsMisses(
     reporting: @escaping @Sendable (any Error) -> Void
   ) -> ReadFailurePolicy {
@@ -56,7 +56,7 @@ public struct ReadFailurePolicy: Sendable {
 }
 
 extension StorageProtocol {
-  /// The storage, with failures of reading treated as told.
+  /// The storage with a treatment of failed reads.
   ///
   /// ```swift
   /// let images = disk.recovering(.readErrorsAsMisses).combined(with: remote)
@@ -65,8 +65,8 @@ extension StorageProtocol {
     asStorage().mapped { recovery.recovering($0) }
   }
 
-  /// The storage with a value for every key: where there is none or it cannot be read, what `produce`
-  /// makes of the error. Reading does not store it; an update begins with it.
+  /// The storage with a value for every key: if the value is missing or cannot be read, `produce` creates
+  /// one from the error. A read does not store it; an update begins with it.
   public func fallback(
     with produce: @escaping @Sendable (any Error) throws -> Value
   ) -> Storage<Key, Value> {
@@ -74,8 +74,8 @@ extension StorageProtocol {
     return asStorage().mapped { $0.fallback(name, produce) }
   }
 
-  /// The storage with a value for every key: where there is none or it cannot be read, this one.
-  /// Reading does not store it; an update begins with it:
+  /// The storage with a default for keys whose value is missing or cannot be read. A read does not store
+  /// it; an update begins with it:
   ///
   /// ```swift
   /// try await visits.defaulting(to: 0).update(forKey: "home") { $0 += 1 }
@@ -88,7 +88,7 @@ extension StorageProtocol {
 }
 
 extension ReadOnlyStorageProtocol {
-  /// The storage, with failures of reading treated as told.
+  /// The storage with a treatment of failed reads.
   public func recovering(_ recovery: ReadFailurePolicy) -> ReadOnlyStorage<Key, Value> {
     asReadOnlyStorage().mapped { recovery.recovering($0) }
   }

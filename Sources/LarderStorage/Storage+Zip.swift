@@ -4,10 +4,10 @@
 
 /// Two storages as one of pairs.
 ///
-/// Reading gives a pair where both have a value; if a side fails, ``ZippedResultError`` says which. So it
-/// does when only one side has a value and `retrieve(forKey:)` asks for the pair; `value(forKey:)` is
-/// `nil` then.
-/// Setting writes both sides in any case; a side that fails does not undo the other.
+/// A read returns a pair if both sides have a value. If a side fails, ``ZippedResultError`` contains its
+/// error. If only one side has a value, `retrieve(forKey:)` throws the same error and
+/// `value(forKey:)` returns `nil`.
+/// A write always writes both sides; a failure of one side does not undo the other.
 public func zip<Left: StorageProtocol, Right: StorageProtocol>(
   _ left: Left, _ right: Right
 ) -> Storage<Left.Key, (Left.Value, Right.Value)> where Left.Key == Right.Key {
@@ -91,7 +91,7 @@ private func zipped<Key, A, B>(
       $0
     }.map { entries in
       guard let first = entries.0, let second = entries.1 else { return nil }
-      // A pair is whole until the first of its halves goes.
+      // A pair expires with the first of its sides.
       let expires = [first.expires, second.expires].compactMap { $0 }.min()
       return StorageEntry((first.value, second.value), expires: expires)
     }
@@ -105,7 +105,7 @@ private func zipped<Key, A, B>(
     $0
   }.map { isThere in
     let miss = StorageError.noValue(in: "a side of zip")
-    // A pair of which both halves are missing is not there, which is no failure of a side.
+    // If both sides are missing, the pair is missing, and no side has failed.
     guard isThere.0 != isThere.1 else { return miss }
     return ZippedResultError(
       left: isThere.0 ? nil : miss, right: isThere.1 ? nil : miss)
@@ -113,7 +113,7 @@ private func zipped<Key, A, B>(
   return result
 }
 
-/// Two calls of which both are made in any case; asynchronous ones at the same time.
+/// Two calls that are always both made; asynchronous ones concurrently.
 private func both<Input, I1, O1, I2, O2>(
   _ first: StorageOperation<I1, O1>, _ second: StorageOperation<I2, O2>,
   left: @escaping @Sendable (Input) -> I1, right: @escaping @Sendable (Input) -> I2

@@ -2,7 +2,7 @@
 // Copyright 2026 the Larder authors. Licensed under Apache-2.0.
 // SPDX-License-Identifier: Apache-2.0
 
-/// Any storage of keys and values, whatever it is made of.
+/// A type-erased storage of keys and values.
 ///
 /// ```swift
 /// let images: Storage<String, Data> = MemoryStorage<Filename, Data>(countLimit: 200)
@@ -40,7 +40,7 @@ public struct Storage<Key: Sendable, Value: Sendable>: StorageProtocol {
       if operations.update != nil, operations.fill != nil {
         self.init(complete: operations, named: storage.storageName)
       } else {
-        // An object is one storage, however often it is asked for its form without a type.
+        // All type-erased forms of an object are one storage.
         self.init(
           complete: type(of: storage) is AnyObject.Type
             ? Self.guarded(operations, storage) : Self.guarded(operations),
@@ -85,8 +85,8 @@ public struct Storage<Key: Sendable, Value: Sendable>: StorageProtocol {
   /// A storage of two closures that call back when they are done.
   ///
   /// `retrieve` fails with ``StorageError/Code/noValue`` (or ``MemoryStorageError/noValue``, the same)
-  /// when there is no value. The first call of a completion counts; one that is let go of without is
-  /// ``StorageError/Code/completionNotCalled``.
+  /// if there is no value. The first call of a completion counts; a completion that is released without a
+  /// call is ``StorageError/Code/completionNotCalled``.
   @preconcurrency
   public init(
     storageName: String,
@@ -108,7 +108,7 @@ public struct Storage<Key: Sendable, Value: Sendable>: StorageProtocol {
         }.pullback { ($0.value, $0.key) }))
   }
 
-  /// A storage that fails to read or keep anything, with ``EmptyStorageError``.
+  /// A storage whose reads and writes throw ``EmptyStorageError``.
   public static func empty() -> Storage<Key, Value> {
     Storage(
       storageName: "empty",
@@ -130,7 +130,7 @@ public struct Storage<Key: Sendable, Value: Sendable>: StorageProtocol {
   public func asStorage() -> Storage<Key, Value> { self }
 }
 
-/// Any storage that can be read, whatever it is made of.
+/// A type-erased storage that can be read.
 public struct ReadOnlyStorage<Key: Sendable, Value: Sendable>: ReadOnlyStorageProtocol {
   public let storageName: String
   @usableFromInline let operations: StorageOperations<Key, Value>
@@ -185,7 +185,7 @@ public struct ReadOnlyStorage<Key: Sendable, Value: Sendable>: ReadOnlyStoragePr
     self = storage.asReadOnlyStorage()
   }
 
-  /// A storage that fails to read anything, with ``EmptyStorageError``.
+  /// A storage whose reads throw ``EmptyStorageError``.
   public static func empty() -> ReadOnlyStorage<Key, Value> {
     ReadOnlyStorage("empty", StorageOperation { _ in throw EmptyStorageError() })
   }
@@ -196,7 +196,7 @@ public struct ReadOnlyStorage<Key: Sendable, Value: Sendable>: ReadOnlyStoragePr
   public func asReadOnlyStorage() -> ReadOnlyStorage<Key, Value> { self }
 }
 
-/// Any storage that can be written, whatever it is made of.
+/// A type-erased storage that can be written.
 public struct WriteOnlyStorage<Key: Sendable, Value: Sendable>: WriteOnlyStorageProtocol {
   public let storageName: String
   @usableFromInline let operations: StorageOperations<Key, Value>
@@ -239,7 +239,7 @@ public struct WriteOnlyStorage<Key: Sendable, Value: Sendable>: WriteOnlyStorage
     self = storage.asWriteOnlyStorage()
   }
 
-  /// A storage that fails to keep anything.
+  /// A storage whose writes throw ``EmptyStorageError``.
   public static func empty() -> WriteOnlyStorage<Key, Value> {
     WriteOnlyStorage("empty", StorageOperation { _ in throw EmptyStorageError() })
   }

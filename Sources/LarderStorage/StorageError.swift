@@ -2,46 +2,46 @@
 // Copyright 2026 the Larder authors. Licensed under Apache-2.0.
 // SPDX-License-Identifier: Apache-2.0
 
-/// Why a storage could not do what it was asked to.
+/// A failure of a storage operation.
 ///
-/// A miss is no error: `value(forKey:)` returns `nil` for it. Only `retrieve(forKey:)`, which has
-/// nothing else to return, throws ``Code/noValue``.
+/// A miss is not a failure: `value(forKey:)` returns `nil`. Only `retrieve(forKey:)`, which cannot return
+/// `nil`, throws ``Code/noValue``.
 public struct StorageError: Error, Sendable, CustomStringConvertible {
-  /// What kind of failure it is. More kinds may come.
+  /// The category of a failure. Later versions may add codes.
   public struct Code: RawRepresentable, Hashable, Sendable {
     public let rawValue: String
     public init(rawValue: String) { self.rawValue = rawValue }
 
-    /// There is no value; only `retrieve` says so.
+    /// The key has no value. Only `retrieve` throws it.
     public static let noValue = Code(rawValue: "noValue")
-    /// The storage cannot do this at all.
+    /// The storage does not support the operation.
     public static let unsupported = Code(rawValue: "unsupported")
     /// The closure of an update wrote to the storage that is being updated.
     public static let recursiveUpdate = Code(rawValue: "recursiveUpdate")
     /// Two updates wait for each other: the closure of each writes the storage of the other.
     public static let deadlock = Code(rawValue: "crossingUpdate")
-    /// Another process, or another handle, holds what has to be written, and does not go on.
+    /// Another process or handle held a lock for longer than the timeout.
     public static let lockTimeout = Code(rawValue: "busy")
     /// The back of a layer was changed, and its front could neither take that nor forget what it has.
     public static let staleFront = Code(rawValue: "staleFront")
-    /// What is stored is damaged, cut short, or of another program.
+    /// The stored data is damaged, truncated, or of another program.
     public static let undecodable = Code(rawValue: "undecodable")
-    /// A closure of the storage let go of its completion without calling it.
+    /// A closure of the storage released its completion without a call.
     public static let completionNotCalled = Code(rawValue: "unanswered")
     /// A file or folder could not be read or written.
     public static let inaccessible = Code(rawValue: "inaccessible")
   }
 
-  /// What kind of failure it is.
+  /// The category of the failure.
   public let code: Code
-  /// What was being done, as the name of the operation.
+  /// The name of the operation.
   public let operation: String
-  /// What happened and what can be done, in a sentence or two.
+  /// The failure and a remedy, in a sentence or two.
   public let message: String
   /// The error below, if there is one.
   public let underlying: (any Error)?
 
-  /// Makes an error, for storages of one's own.
+  /// Creates an error, for custom storages.
   public init(
     _ code: Code, during operation: String, _ message: String, underlying: (any Error)? = nil
   ) {
@@ -100,7 +100,7 @@ extension StorageError {
         + "calls when some of their completions have run.")
   }
 
-  /// Met by fillings only, which nobody hears of.
+  /// An error of pull-ups only, which is not reported.
   static let fillingWaits = StorageError(
     .lockTimeout, during: "set", "The front is being written, and is not filled now.")
 
@@ -113,7 +113,7 @@ extension StorageError {
   }
 }
 
-/// The name under which users of Shallows know the error of a miss.
+/// Shallows's name of the error for a miss.
 ///
 /// ```swift
 /// do {
@@ -123,12 +123,12 @@ extension StorageError {
 /// }
 /// ```
 public enum MemoryStorageError {
-  /// There is no value. Every storage throws it from `retrieve`, not only those in memory.
+  /// The key has no value. `retrieve` of every storage throws it, not only of storages in memory.
   public static let noValue = StorageError.Code.noValue
 }
 
-/// What `zip` and its siblings say when one side or both failed, or when one side has no value and
-/// `retrieve(forKey:)` asks for the pair.
+/// The error of a zipped storage of which a side failed, or of `retrieve(forKey:)` if one side has no
+/// value.
 public struct ZippedResultError: Error, Sendable {
   /// The error of the left side, if it failed or has no value.
   public let left: (any Error)?
@@ -136,8 +136,8 @@ public struct ZippedResultError: Error, Sendable {
   public let right: (any Error)?
 }
 
-/// A value was refused by ``StorageProtocol/validate(_:)``; it stays stored if it was.
+/// The error of a value that ``StorageProtocol/validate(_:)`` rejects; a stored value is unchanged.
 public struct ValueValidationError: Error, Sendable {}
 
-/// What is thrown by a storage made by `empty()`.
+/// The error of a storage that `empty()` creates.
 public struct EmptyStorageError: Error, Sendable {}

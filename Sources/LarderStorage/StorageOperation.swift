@@ -6,10 +6,10 @@ internal import LarderSystem
 
 /// An operation of a storage, in the forms in which it can be called.
 ///
-/// What never waits has one form, for everybody. What may block a thread (files, locks) has a
-/// synchronous form and, for asynchronous callers, one that waits elsewhere. What is asynchronous at
-/// heart has only that form. Compositions keep this: over storages that never wait everything runs
-/// at once on the calling thread, without a task or a switch of threads.
+/// An operation that never waits has one form for all callers. One that may block a thread (files, locks)
+/// has a synchronous form and, for asynchronous callers, one that waits on another thread. An
+/// asynchronous operation has only that form. Compositions preserve this: over storages that never wait,
+/// everything runs at once on the calling thread, without a task or a thread switch.
 public struct StorageOperation<Input: Sendable, Output: Sendable>: Sendable {
   @usableFromInline var now: (@Sendable (Input) throws -> Output)?
   @usableFromInline var asynchronous: (@Sendable (Input) async throws -> Output)?
@@ -29,8 +29,8 @@ public struct StorageOperation<Input: Sendable, Output: Sendable>: Sendable {
     self.init(now: now, orLater: nil)
   }
 
-  /// An operation that may block a thread for a while. Asynchronous callers have it run on a thread
-  /// that is none of Swift's pool.
+  /// An operation that may block a thread for a while. For asynchronous callers it runs on a
+  /// thread outside Swift's cooperative pool.
   public static func blocking(
     _ now: @escaping @Sendable (Input) throws -> Output
   ) -> StorageOperation {
@@ -124,7 +124,7 @@ public struct StorageOperation<Input: Sendable, Output: Sendable>: Sendable {
   }
 }
 
-/// How an operation runs; ordered, because the slowest part decides.
+/// The execution mode of an operation. Modes are ordered, because the slowest part decides.
 @usableFromInline
 enum ExecutionMode: Comparable {
   case quick, blocking, asynchronous

@@ -84,7 +84,7 @@ extension StorageOperations {
   }
 }
 
-/// What was read is not what is stored any more.
+/// The error of a stored value that has changed since it was read.
 private struct Changed: Error {}
 
 /// Something that was seen.

@@ -85,7 +85,7 @@ extension StorageOperations {
 extension StorageOperation {
   /// Makes a call and calls back, in order with the calls made before in the same lanes.
   ///
-  /// What never waits is done before this returns, unless an earlier call is pending.
+  /// An operation that never waits completes before this returns, unless an earlier call is pending.
   func call(
     _ input: Input, in lanes: [CallLane], isWrite: Bool = true,
     _ completion: @escaping @Sendable (Result<Output, any Error>) -> Void

@@ -8,13 +8,13 @@
   public import Foundation
 #endif
 
-/// A value on its way into a storage.
+/// A write request of a storage.
 public struct StorageWrite<Key: Sendable, Value: Sendable>: Sendable {
-  /// Where it goes.
+  /// The key.
   public var key: Key
-  /// What is to be stored.
+  /// The value to store.
   public var value: Value
-  /// When it stops being there; `nil`: never.
+  /// The expiration time, or `nil` if the value does not expire.
   public var expires: Date?
 
   /// Makes a write of its parts.
@@ -30,11 +30,11 @@ public struct StorageWrite<Key: Sendable, Value: Sendable>: Sendable {
   }
 }
 
-/// A value as a storage has it.
+/// A stored value with its expiration time.
 public struct StorageEntry<Value: Sendable>: Sendable {
-  /// What is stored.
+  /// The stored value.
   public var value: Value
-  /// When it stops being there; `nil`: never, or the storage does not know.
+  /// The expiration time, or `nil` if the value does not expire or the storage does not report it.
   public var expires: Date?
 
   /// Makes an entry of its parts.
@@ -47,8 +47,8 @@ public struct StorageEntry<Value: Sendable>: Sendable {
 
 /// A change of a key's value that must not be interleaved with others.
 ///
-/// A storage that has an `update` of its own reads the key, has the change applied, and stores what
-/// comes out, nothing coming in between:
+/// A storage with a custom `update` reads the key, applies the change, and stores the result, without
+/// another write in between:
 ///
 /// ```swift
 /// operations.update = .blocking { update in
@@ -60,11 +60,11 @@ public struct StorageEntry<Value: Sendable>: Sendable {
 /// }
 /// ```
 public struct StorageUpdate<Key: Sendable, Value: Sendable>: Sendable {
-  /// What is to be changed.
+  /// The key to change.
   public var key: Key
-  /// Changes the value; `nil` is none, before and after. It may be called more than once.
+  /// Changes the value, where `nil` is the absence of a value. It may be called more than once.
   public var change: @Sendable (inout StorageEntry<Value>?) throws -> Void
-  /// What to go on with when the value cannot be read. Without it, the update fails.
+  /// Returns a replacement for a value that cannot be read. Without it, the update fails.
   public var recover: (@Sendable (any Error) throws -> StorageEntry<Value>?)?
 
   /// A change of the value with the time it expires.
@@ -90,7 +90,7 @@ public struct StorageUpdate<Key: Sendable, Value: Sendable>: Sendable {
       })
   }
 
-  /// The value that is stored, after the change. `read` reads it.
+  /// Returns the value that `read` reads, after the change.
   public func applied(
     to read: () throws -> StorageEntry<Value>?
   ) throws -> StorageEntry<Value>? {
@@ -99,7 +99,7 @@ public struct StorageUpdate<Key: Sendable, Value: Sendable>: Sendable {
     return entry
   }
 
-  /// The value that is stored, or what to go on with. `read` reads it.
+  /// Returns the value that `read` reads, or the replacement.
   package func known(_ read: () throws -> StorageEntry<Value>?) throws -> StorageEntry<Value>? {
     guard let recover else { return try read() }
     let error: any Error
@@ -134,25 +134,25 @@ public struct StorageUpdate<Key: Sendable, Value: Sendable>: Sendable {
   }
 }
 
-/// The right to fill a key with what another storage had for it, if nobody writes it meanwhile.
+/// The permission to fill a key with the value of another storage, unless the key is written first.
 public struct ConditionalFill<Value: Sendable>: Sendable {
-  /// Fills the key unless it was written or removed since; tells whether it did.
+  /// Fills the key unless it was written or removed since. Returns whether it did.
   public var commit: StorageOperation<StorageEntry<Value>, Bool>
 
-  /// Makes the right of what it allows.
+  /// Creates the permission from its operation.
   public init(commit: StorageOperation<StorageEntry<Value>, Bool>) { self.commit = commit }
 }
 
-/// All that a storage can do. What it cannot do is `nil`.
+/// The operations of a storage. An unsupported operation is `nil`.
 ///
-/// A storage of one's own has two methods, and these operations are made of them. One that can do more
-/// gives them itself, as the property ``StorageProtocol/operations``; compositions then use them.
+/// A custom storage has two methods, from which these operations are created. A storage that supports
+/// more provides them as the property ``StorageProtocol/operations``, which compositions use.
 public struct StorageOperations<Key: Sendable, Value: Sendable>: Sendable {
   /// The value of a key; `nil` is a miss, an error is a failure.
   public var read: StorageOperation<Key, Value?>
   /// Stores a value. One that expires only comes if ``supportsExpiration``.
   public var write: StorageOperation<StorageWrite<Key, Value>, Void>
-  /// Removes a key; without effect when there is none.
+  /// Removes a key. It has no effect if the key has no value.
   public var remove: StorageOperation<Key, Void>?
   /// Removes every key.
   public var removeAll: StorageOperation<Void, Void>?
@@ -160,8 +160,8 @@ public struct StorageOperations<Key: Sendable, Value: Sendable>: Sendable {
   public var keys: StorageOperation<Void, [Key]>?
   /// Whether there is a value; without it, a value is read to find out.
   public var contains: StorageOperation<Key, Bool>?
-  /// The value with the time it expires, for pull-ups into storages in front. A storage whose values
-  /// expire and that does not tell when is never pulled up from.
+  /// The value with its expiration time, for pull-ups into front storages. A storage whose values expire
+  /// and that does not report when is never the source of a pull-up.
   public var entry: StorageOperation<Key, StorageEntry<Value>?>?
   /// Changes a value such that nothing comes in between, and gives the new one.
   public var update: StorageOperation<StorageUpdate<Key, Value>, StorageEntry<Value>?>?
@@ -169,11 +169,11 @@ public struct StorageOperations<Key: Sendable, Value: Sendable>: Sendable {
   public var fill: StorageOperation<Key, ConditionalFill<Value>>?
   /// Whether values may expire.
   public var supportsExpiration = false
-  /// Whether what is read may expire at a time that is not told, because a part does not.
+  /// Whether a read value may expire at an unknown time, because a part does not report it.
   @usableFromInline var hasUnreportedExpiration = false
-  /// Where calls with a completion are put in order; without it, as calls of one storage of the type.
+  /// The order of calls with a completion, or `nil` for one order of all storages of the type.
   @usableFromInline var lanes: (@Sendable (Key) -> [CallLane])?
-  /// Why there is no value, where that takes more than the name of the storage to say.
+  /// Returns the error of a missing value, if the name of the storage does not describe it.
   @usableFromInline var missing: StorageOperation<Key, any Error>?
 
   /// Operations of a storage that can be read and written, and nothing else.
@@ -187,8 +187,8 @@ public struct StorageOperations<Key: Sendable, Value: Sendable>: Sendable {
 }
 
 extension StorageOperations {
-  /// The operations of a storage without an `update` or conditional pull-ups of its own, with both:
-  /// they hold for all that is done through these operations.
+  /// The operations of a storage that lacks an `update` or conditional pull-ups, with both added. They are
+  /// atomic among the users of these operations.
   ///
   /// - Parameter turns: Those of the storage, for all its forms; none: new ones.
   package func guarded(by turns: StripedLock? = nil) -> StorageOperations {

@@ -2,7 +2,7 @@
 // Copyright 2026 the Larder authors. Licensed under Apache-2.0.
 // SPDX-License-Identifier: Apache-2.0
 
-/// What every storage is: something with a name, for messages and logs.
+/// A storage with a name, for messages and logs.
 public protocol StorageDesign: Sendable {
   /// The storage's name.
   var storageName: String { get }
@@ -19,7 +19,7 @@ public protocol ReadableStorageProtocol<Key, Value>: StorageDesign {
   /// The type of the values.
   associatedtype Value: Sendable
 
-  /// The value of a key; `nil` when there is none. An error means that it is not known.
+  /// Returns the value of a key, or `nil` if it has none. Throws if that cannot be determined.
   func value(forKey key: Key) async throws -> Value?
 
   /// The storage as one that can be read only.
@@ -48,7 +48,7 @@ public protocol WriteOnlyStorageProtocol<Key, Value>: WritableStorageProtocol {}
 
 /// A storage: values by key.
 ///
-/// A storage of one's own needs two methods:
+/// A custom storage needs two methods:
 ///
 /// ```swift
 /// struct Remote: StorageProtocol {
@@ -128,10 +128,10 @@ extension SynchronousStorage {
 
 // For asynchronous callers: every storage is called the same way there.
 extension SynchronousStorage {
-  /// The value of a key, or `nil`. What may block does so on a thread that is none of Swift's pool.
+  /// Returns the value of a key, or `nil`. Blocking work runs outside Swift's cooperative pool.
   public func value(forKey key: Key) async throws -> Value? { try await operations.read(key) }
 
-  /// Stores a value. What may block does so on a thread that is none of Swift's pool.
+  /// Stores a value. Blocking work runs outside Swift's cooperative pool.
   public func set(_ value: Value, forKey key: Key) async throws {
     try await operations.write(StorageWrite(key: key, value: value))
   }

@@ -42,7 +42,7 @@ extension StripedLock {
     }
   }
 
-  /// Pull-ups that are stored only if nothing was written under the key's turn meanwhile.
+  /// Pull-ups that are stored only if no write of the key's stripe occurred since they began.
   func filling<Key, Value>(
     _ begin: StorageOperation<Key, ConditionalFill<Value>>
   ) -> StorageOperation<Key, ConditionalFill<Value>> {

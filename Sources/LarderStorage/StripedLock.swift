@@ -7,28 +7,29 @@ internal import Synchronization
 
 // Writers of one key take turns, and pull-ups are conditional.
 //
-// A storage of layers holds a value in several places. Without order, two writers could leave one's
-// value in front and the other's in the back for ever; and a reader that missed in front, was slow in
-// the back and then filled the front could bury a value written meanwhile. So:
+// A tiered storage contains a value in several layers. Without order, two writers could leave one value
+// in front and the other one in the back permanently; and a reader that missed in front and read the
+// back slowly could overwrite a newer value in front. So:
 //
 // * Keys are spread over 64 stripes by their hash. A writer holds its key's stripe while it writes all
-//   layers; what removes everything holds all stripes.
+//   layers; removing everything holds all stripes.
 // * Each stripe has a stamp, which every write advances before its first and after its last layer. A
-//   reader that misses takes the stamp *before* it asks the back, and fills the front only if the stamp
-//   is still the same, holding the stripe meanwhile. If the stripe is not free, a write is on its way:
-//   the reader does not wait but leaves the front alone. Whatever a filling would have to wait for
-//   further down, it gives up as well: only writers wait.
+//   reader that misses reads the stamp *before* it reads the back, and fills the front only if the stamp
+//   is unchanged, while it holds the stripe. If the stripe is not free, a write is in progress: the
+//   reader does not wait and does not fill the front. A pull-up never waits in lower layers either: only
+//   writers wait.
 //
 // Removing goes from the back to the front, setting from the front to the back; with the second stamp,
 // a pull-up that read the back before either was done is refused in both cases.
 //
-// A stripe is held by a thread that runs, or by a task on threads of its own (BackgroundExecutor): it
-// never waits for a free thread of Swift's pool, so threads of the pool may wait for it. Turns that wait
-// for each other are found out: WaitForGraph.swift.
+// The holder of a stripe is a running thread, or a task on separate threads (BackgroundExecutor): it
+// never waits for a free thread of Swift's cooperative pool, so threads of the pool may wait for it.
+// Holders that wait for each other are detected: WaitForGraph.swift.
 
-/// Lets writers of one key take turns, and tells pull-ups whether anything was written meanwhile.
+/// A lock of key stripes that excludes concurrent writers of a key, with stamps by which pull-ups detect
+/// writes.
 package final class StripedLock: Sendable {
-  /// Who waits for a stripe.
+  /// A waiter for a stripe.
   enum Waiter {
     case thread(Event)
     case task(CheckedContinuation<Void, any Error>)
@@ -93,7 +94,7 @@ package final class StripedLock: Sendable {
   /// Whether the caller runs in a turn of any storage.
   package static var isInsideAny: Bool { !marks.isEmpty && !current.isEmpty }
 
-  /// Whether the caller fills a storage, and so must not wait for anybody.
+  /// Whether the caller is in a pull-up, which must not wait.
   static var isFilling: Bool { current.contains { $0.isFilling } }
 
   /// The turns in which the caller runs, none of them of this storage.
@@ -118,7 +119,7 @@ package final class StripedLock: Sendable {
     return try Self.$marks.withValue(outer + [mark]) { try body() }
   }
 
-  /// Runs `body` when it is the key's turn, on threads that are none of Swift's pool.
+  /// Runs `body` when it is the key's turn, on threads outside Swift's cooperative pool.
   func take<Result: Sendable>(
     _ hash: Int, _ body: @Sendable () async throws -> Result
   ) async throws -> Result {
@@ -145,7 +146,7 @@ package final class StripedLock: Sendable {
     return try Self.$marks.withValue(outer + [mark]) { try body() }
   }
 
-  /// Runs `body` when it is the turn of all keys, on threads that are none of Swift's pool.
+  /// Runs `body` when it is the turn of all keys, on threads outside Swift's cooperative pool.
   func withAllLocks<Result: Sendable>(
     _ body: @Sendable () async throws -> Result
   ) async throws -> Result {
@@ -191,7 +192,7 @@ package final class StripedLock: Sendable {
     }
   }
 
-  /// Puts a waiter into the queue; `true`: there is nothing to wait for any more.
+  /// Appends a waiter to the queue. Returns `true` if the stripe is free by now.
   private func queue(
     _ waiter: Waiter, _ stripe: Int, _ mark: LockHolder, _ holding: [LockHolder]
   ) throws -> Bool {
@@ -205,7 +206,7 @@ package final class StripedLock: Sendable {
         return false
       }
     }
-    // Who holds nothing is waited for by nobody.
+    // No holder waits for a caller that holds no stripe.
     if holding.isEmpty { return append() }
     if holding.contains(where: { $0.isFilling }) { throw StorageError.fillingWaits }
     let request = WaitForGraph.Request(mark: mark, holding: holding, turns: self, stripe: stripe)

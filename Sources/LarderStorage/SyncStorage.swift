@@ -48,7 +48,7 @@ public struct SyncStorage<Key: Sendable, Value: Sendable>: Sendable {
     try operations.write.wait(StorageWrite(key: key, value: value))
   }
 
-  /// Removes a key; without effect when there is none.
+  /// Removes a key. It has no effect if the key has no value.
   public func remove(forKey key: Key) throws {
     guard let remove = operations.remove else {
       throw StorageError.unsupported("remove", by: storageName)

@@ -2,14 +2,14 @@
 // Copyright 2026 the Larder authors. Licensed under Apache-2.0.
 // SPDX-License-Identifier: Apache-2.0
 
-// All writing goes on in the key's turn, the stamp being advanced before and after. What the back has is
-// what counts: when the back was changed and the front cannot follow, the front is made to forget the
-// key, and if it cannot do that either, it is gone around.
+// Every write holds the key's stripe and advances the stamp before and after. The back is authoritative:
+// if it was changed and the front cannot follow, the key is removed from the front; if that fails too,
+// reads bypass the front.
 
 extension TieredStorage {
   // MARK: The front
 
-  /// How the front takes what may expire: if it cannot, it forgets the key.
+  /// Writes a value that may expire to the front, or removes the key if the front has no expiration.
   private var frontTakes: StorageOperation<StorageWrite<Key, Value>, Void> {
     guard !front.supportsExpiration, let remove = front.remove else { return front.write }
     let write = front.write
@@ -113,10 +113,10 @@ extension TieredStorage {
     ) { $0.key }
   }
 
-  /// Changes the value in front as the front does it, beginning with the back's where there is none.
+  /// Changes the value in the front atomically; without a value there, the change begins with the back's.
   ///
-  /// The front's update cannot wait for the back. So when it meets no value it is left, the back is
-  /// asked, and it is done again: if there is a value in front by then, that counts.
+  /// The front's update cannot wait for the back. If it finds no value it is aborted, the back is read,
+  /// and the update is repeated; a value that is in the front by then takes precedence.
   var updateInFront: StorageOperation<StorageUpdate<Key, Value>, StorageEntry<Value>?> {
     let (change, entries) = (front.update!, back.entries)
     let (check, reportsExpiration) = (front.check, back.reportsExpiration)

@@ -4,8 +4,7 @@
 
 internal import LarderSystem
 
-/// One storage in front of another. Turns.swift says how the two are kept from contradicting
-/// each other.
+/// One storage in front of another. StripedLock.swift describes how both stay consistent.
 @usableFromInline
 struct TieredStorage<Key: Sendable, Value: Sendable>: Sendable {
   @usableFromInline let front: StorageOperations<Key, Value>
@@ -99,7 +98,7 @@ struct TieredStorage<Key: Sendable, Value: Sendable>: Sendable {
   /// Nothing is pulled up whose time is not known, or where the front holds something outdated.
   private func mayFill(_ key: Key) -> Bool { back.reportsExpiration && !bypass.contains(key) }
 
-  /// What expires does not go where nothing does.
+  /// A value that expires is not stored in a layer without expiration.
   private func mayFill(_ entry: StorageEntry<Value>) -> Bool {
     entry.expires == nil || front.supportsExpiration
   }
@@ -115,7 +114,7 @@ struct TieredStorage<Key: Sendable, Value: Sendable>: Sendable {
     }
   }
 
-  /// `nil` if one of the two does not tell when its values expire.
+  /// The result is `nil` if one of the two does not report expiration times.
   var entry: StorageOperation<Key, StorageEntry<Value>?>? {
     guard front.reportsExpiration, back.reportsExpiration else { return nil }
     let (first, second, bypass) = (front.entries, back.entries, bypass)

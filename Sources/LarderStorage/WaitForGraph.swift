@@ -4,21 +4,21 @@
 
 internal import Synchronization
 
-// Turns that wait for each other.
+// Detection of deadlocks between striped locks.
 //
-// The closure of an update may write other storages: it holds a turn and waits for another. When such
-// closures cross (A's writes B while B's writes A), each would wait for the other for ever. So whoever
-// holds a turn and has to wait enters itself here, and looks whether the one it waits for waits, directly
-// or by way of others, for a turn it holds itself. If so, it does not wait but fails with
-// `deadlock`, its own turn ends with that error, and the other goes on.
+// The closure of an update may write other storages: it holds a lock and waits for another. If such
+// closures cross (A's writes B while B's writes A), each would wait for the other forever. So a holder
+// that must wait registers here, and checks whether the awaited holder waits, directly or through others,
+// for a lock that it holds. If so, it does not wait but throws `deadlock`, which releases its lock, and
+// the other one continues.
 //
-// One look at the beginning is enough. A turn is handed from one to the next; the next has waited for
-// nothing else and waits for nothing when it gets it, so that handing on closes no circle.
+// One check at the start of a wait is sufficient. A released lock passes to the next waiter, which waits
+// for no other lock then, so passing a lock closes no cycle.
 //
 // A storage is one set of turns, however many ways lead to it: SharedStripedLocks finds them by what the storage
 // is (a folder's device and inode, an object).
 
-/// Who waits for whom among those who hold turns.
+/// The wait-for graph of the holders of striped locks.
 enum WaitForGraph {
   struct Request: Sendable {
     /// The turn waited for, when it comes.
@@ -31,9 +31,10 @@ enum WaitForGraph {
 
   private static let requests = Mutex<[ObjectIdentifier: Request]>([:])
 
-  /// Enters a request and begins to wait; `true`: there is nothing to wait for any more.
+  /// Registers a request and begins to wait.
   ///
-  /// - Throws: ``StorageError/Code/deadlock`` if it would wait for itself.
+  /// - Returns: `true` if the lock is free by now.
+  /// - Throws: ``StorageError/Code/deadlock`` if the request would wait for itself.
   static func wait(
     _ request: Request, begin: () -> Bool, giveUp: () -> Bool
   ) throws -> Bool {
@@ -43,13 +44,13 @@ enum WaitForGraph {
         requests[ObjectIdentifier(request.mark)] = request
         return false
       }
-      // Its turn has come meanwhile: no circle any more.
+      // The request was granted in the meantime: there is no cycle.
       guard giveUp() else { return false }
       throw StorageError.deadlock
     }
   }
 
-  /// Ends a request; without effect when there is none.
+  /// Ends a request, if it exists.
   static func remove(_ mark: StripedLock.LockHolder) {
     requests.withLock { _ = $0.removeValue(forKey: ObjectIdentifier(mark)) }
   }
@@ -65,7 +66,7 @@ enum WaitForGraph {
       guard seen.insert(ObjectIdentifier(holder)).inserted else { continue }
       for other in requests.values where other.holding.contains(where: { $0 === holder }) {
         let wanted = other.turns.holder(of: other.stripe)
-        // It has got it, and has not said so yet.
+        // The request is granted and has not ended yet.
         if wanted !== other.mark { next.append(wanted) }
       }
     }
@@ -73,7 +74,7 @@ enum WaitForGraph {
   }
 }
 
-/// The turns of what has an identity in the process, as long as anybody uses them.
+/// The striped locks of identities in this process, retained while they are in use.
 package enum SharedStripedLocks {
   private struct Reference: Sendable {
     weak let turns: StripedLock?
@@ -87,7 +88,7 @@ package enum SharedStripedLocks {
 
   private static let table = Mutex(Table())
 
-  /// The turns of an identity. They are the same for all who ask while one of them keeps them.
+  /// Returns the striped lock of an identity. All callers get the same one while it is retained.
   package static func of<Identity: Hashable & Sendable>(_ identity: Identity) -> StripedLock {
     table.withLock { table in
       if let turns = table.references[identity]?.turns { return turns }
