@@ -26,9 +26,10 @@ struct DefaultsKillTests {
       var kills = 0
       while next < count {
         let peer = try ground.peer()
-        try peer.send("defaults acked \(prefix) \(next) \(count)")
-        let life = Int.random(in: 1...60, using: &random)
-        let end = min(next + life, count)
+        // A process that is faster than this reader writes at most a quarter of the values.
+        let limit = min(next + count / 4, count)
+        try peer.send("defaults acked \(prefix) \(next) \(limit)")
+        let end = min(next + Int.random(in: 1...40, using: &random), limit)
         while next < end { next = try acknowledged(by: peer.nextLine(), next, &mistakes) }
         peer.kill()
         _ = try peer.wait()
