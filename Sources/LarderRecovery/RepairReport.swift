@@ -2,9 +2,9 @@
 // Copyright 2026 the Larder authors. Licensed under Apache-2.0.
 // SPDX-License-Identifier: Apache-2.0
 
-/// The result of `SharedStore.repair(at:)`.
 public import LarderEngine
 
+/// The result of `SharedStore.repair(at:)`.
 public struct RepairReport: Sendable {
   /// The result of a repair.
   public enum Outcome: String, Sendable, Hashable {

@@ -2,9 +2,9 @@
 // Copyright 2026 the Larder authors. Licensed under Apache-2.0.
 // SPDX-License-Identifier: Apache-2.0
 
-/// One inconsistency that `verify()` found.
 package import LarderEngine
 
+/// One inconsistency that `verify()` found.
 public struct StoreFinding: Sendable, Hashable, CustomStringConvertible {
   /// The severity of a finding.
   public enum Severity: String, Sendable, Hashable, Comparable, CaseIterable {

@@ -42,8 +42,8 @@ extension SharedStore {
   ///   - dryRun: Whether to report the repair without any change.
   ///   - keepsDamagedFiles: Whether to quarantine the damaged files of a cache as well.
   ///   - openTimeout: The maximum wait for a process that is opening or closing the store.
-  /// - Throws: ``StoreError/Code/inUse`` if a process has the store open,
-  ///   ``StoreError/Code/damaged`` if nothing of it is readable. Then nothing was changed.
+  /// - Throws: ``/LarderEngine/StoreError/Code/inUse`` if a process has the store open,
+  ///   ``/LarderEngine/StoreError/Code/damaged`` if nothing of it is readable. Then nothing was changed.
   /// - Complexity: Reads everything two or three times; needs room on the disk for what is kept.
   public static func repair(
     at path: String? = nil, dryRun: Bool = false, keepsDamagedFiles: Bool = false,
@@ -63,7 +63,7 @@ extension SharedStore {
   /// Checks the files of a store that no process has open, even if the store cannot be opened.
   ///
   /// - Returns: The findings, the worst first.
-  /// - Throws: ``StoreError``, as ``repair(at:dryRun:keepsDamagedFiles:openTimeout:)``.
+  /// - Throws: ``/LarderEngine/StoreError``, as ``repair(at:dryRun:keepsDamagedFiles:openTimeout:)``.
   public static func findings(at path: String? = nil) throws -> [StoreFinding] {
     try repair(at: path, dryRun: true).findings
   }

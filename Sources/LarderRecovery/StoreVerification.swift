@@ -34,7 +34,7 @@ extension SharedStore {
   /// - Parameter progress: A closure that is called from time to time on the calling thread. It
   ///   must not use the store.
   /// - Returns: The findings, the most severe first. The array is empty if the store is valid.
-  /// - Throws: ``StoreError``.
+  /// - Throws: ``/LarderEngine/StoreError``.
   /// - Complexity: Reads the whole file.
   public func verify(progress: ((StoreProgress) -> Void)? = nil) throws -> [StoreFinding] {
     try openCore("verify").verify(progress: progress)
