@@ -74,14 +74,13 @@ let package = Package(
     .target(
       name: "LarderObjects",
       dependencies: [
-        "LarderCache", "LarderEngine", "LarderRecovery", "LarderCoding", "LarderLMDB",
-        "LarderStorage",
+        "LarderCache", "LarderEngine", "LarderRecovery", "LarderCoding", "LarderStorage",
+        "LarderSystem",
       ]),
     .target(
       name: "LarderArchive",
       dependencies: ["LarderObjects", "LarderCache", "LarderEngine", "LarderCoding"]),
-    .target(
-      name: "LarderDynamic", dependencies: ["LarderEngine", "LarderCoding", "LarderLMDB"]),
+    .target(name: "LarderDynamic", dependencies: ["LarderEngine", "LarderCoding"]),
     .target(
       name: "LarderDefaults",
       dependencies: ["LarderCache", "LarderEngine", "LarderCoding", "LarderSystem"]),

@@ -4,7 +4,6 @@
 
 package import LarderCoding
 package import LarderEngine
-internal import LarderLMDB
 
 /// A stored object without its Swift type.
 package struct DynamicObject: Sendable {
@@ -116,15 +115,13 @@ package struct DynamicObjects: Sendable {
     _ body: (borrowing Snapshot) throws -> R
   ) throws -> R {
     let core = try store.openCore(operation)
-    return try core.withSnapshot(operation) { snapshot in
-      do {
-        return try body(snapshot)
-      } catch let error as LMDBError where hasAnswered() {
-        throw DynamicObjectError(
-          .interrupted,
-          "A page seems damaged (\(error)), and part of the result was already printed. Retry, or "
-            + "run `larder verify` to check the store.")
-      }
+    do {
+      return try core.withSnapshot(operation, canRepeat: { !hasAnswered() }, body)
+    } catch let error as StoreError where error.code == .damaged && hasAnswered() {
+      throw DynamicObjectError(
+        .interrupted,
+        "A page seems damaged (\(error)), and part of the result was already printed. Retry, or run "
+          + "`larder verify` to check the store.")
     }
   }
 

@@ -4,7 +4,6 @@
 
 internal import LarderCoding
 package import LarderEngine
-internal import LarderLMDB
 
 // EXECUTION
 //

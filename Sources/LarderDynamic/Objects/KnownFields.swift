@@ -4,7 +4,6 @@
 
 internal import LarderCoding
 package import LarderEngine
-internal import LarderLMDB
 
 /// A field of a query text that no object has.
 package struct UnknownField: Sendable {

@@ -4,7 +4,6 @@
 
 internal import LarderCoding
 package import LarderEngine
-internal import LarderLMDB
 
 extension DynamicObjects {
   /// Exports every object of a type as a line of lossless JSON, in the order of insertion, in one

@@ -5,7 +5,6 @@
 internal import Foundation
 internal import LarderCoding
 package import LarderEngine
-internal import LarderLMDB
 
 // THE IMPORT OF OBJECTS
 //

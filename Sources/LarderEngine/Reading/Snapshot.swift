@@ -64,17 +64,19 @@ extension StoreCore {
   /// well is caused by the disk or by the program.
   private static let fencesPerRead = 2
 
-  /// Runs `body` in one snapshot, and again under the policy of ``reading(_:_:)``.
+  /// Runs `body` in one snapshot, and again under the policy of ``reading(_:canRepeat:_:)``.
   ///
   /// - Parameters:
   ///   - operation: The operation that errors name.
+  ///   - canRepeat: Whether `body` may run again after damage. A body that passes parts of the
+  ///     result on returns `false` as soon as it has passed on the first.
   ///   - body: A closure that reads. It may run several times, so it must not accumulate results.
   /// - Returns: The result of the last run of `body`.
-  /// - Throws: The errors of ``reading(_:_:)``.
+  /// - Throws: The errors of ``reading(_:canRepeat:_:)``.
   package func withSnapshot<R>(
-    _ operation: String, _ body: (borrowing Snapshot) throws -> R
+    _ operation: String, canRepeat: () -> Bool = { true }, _ body: (borrowing Snapshot) throws -> R
   ) throws -> R {
-    try reading(operation) { try $0.withSnapshot(body) }
+    try reading(operation, canRepeat: canRepeat) { try $0.withSnapshot(body) }
   }
 
   /// Runs an operation that only reads. This is the only policy for generation switches and for
@@ -83,12 +85,15 @@ extension StoreCore {
   /// After a generation switch, `body` runs again in the successor. Damage is read again in up to
   /// three new snapshots. After that, a cache fences the generation in which a page was damaged,
   /// and only that one, and reads in its successor; a store that survives system crashes throws. A
-  /// damaged entry fences nothing. An entry whose header is unreadable is not read again.
+  /// damaged entry fences nothing. An entry whose header is unreadable is not read again. If
+  /// `canRepeat` returns `false`, the first damaged page throws.
   ///
   /// - Throws: ``StoreError``, with ``StoreError/Code/damaged`` also if two consecutive generations
   ///   were damaged; ``DamagedEntry`` if `body` threw it in each of the snapshots; other errors of
   ///   `body`. No error of the lower layers reaches the caller.
-  func reading<R>(_ operation: String, _ body: (Generation) throws -> R) throws -> R {
+  func reading<R>(
+    _ operation: String, canRepeat: () -> Bool = { true }, _ body: (Generation) throws -> R
+  ) throws -> R {
     var retries = 0
     var fences = 0
     var currentGeneration: Generation?
@@ -105,7 +110,7 @@ extension StoreCore {
         guard damage.commitVersion != 0, retries < StoreCore.damageRetries else { throw damage }
         retries += 1
       } catch let error as LMDBError {
-        guard error.isDamage, let damaged = currentGeneration else {
+        guard error.isDamage, canRepeat(), let damaged = currentGeneration else {
           throw StoreError(wrapping: error, during: operation, path: directory.path)
         }
         retries += 1

@@ -3,7 +3,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
 internal import LarderEngine
-internal import LarderLMDB
 
 /// A dry run: applies migrations to the stored objects, each object through all of them, without
 /// writing.

@@ -3,7 +3,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
 internal import LarderEngine
-internal import LarderLMDB
 
 extension ObjectStore {
   /// Applies migrations in order, each once for all processes that ever open the store.

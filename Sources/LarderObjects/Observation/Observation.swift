@@ -3,7 +3,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
 internal import LarderEngine
-internal import LarderLMDB
 internal import LarderSystem
 
 /// The states of stored data: the current one first, then the newest after each change by any

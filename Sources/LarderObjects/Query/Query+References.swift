@@ -3,7 +3,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
 internal import LarderEngine
-internal import LarderLMDB
 
 /// A reference whose objects a query loads together with its own.
 struct Inclusion<Object: Storable>: Sendable {

@@ -4,7 +4,6 @@
 
 internal import LarderCoding
 internal import LarderEngine
-internal import LarderLMDB
 internal import LarderSystem
 
 extension QueryExecution {

@@ -5,7 +5,6 @@
 internal import LarderCache
 internal import LarderCoding
 internal import LarderEngine
-internal import LarderLMDB
 internal import LarderSystem
 
 /// The execution of a query in one snapshot.

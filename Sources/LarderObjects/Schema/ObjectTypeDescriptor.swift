@@ -5,7 +5,6 @@
 public import LarderCache
 public import LarderCoding
 internal import LarderEngine
-internal import LarderLMDB
 internal import Synchronization
 
 /// The descriptor of a stored type in this process: its catalog record, and its decoded objects.

@@ -3,7 +3,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
 public import LarderEngine
-internal import LarderLMDB
 internal import Synchronization
 
 // EVICTION

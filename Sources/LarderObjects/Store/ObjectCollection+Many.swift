@@ -4,7 +4,6 @@
 
 internal import LarderCache
 internal import LarderEngine
-internal import LarderLMDB
 
 extension ObjectCollection {
   /// Returns the objects of several ids. Reads those that are not in memory in one snapshot.

@@ -3,7 +3,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
 internal import LarderEngine
-internal import LarderLMDB
 public import LarderStorage
 
 extension ObjectCollection where Object.ID: Sendable {

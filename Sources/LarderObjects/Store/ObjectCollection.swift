@@ -5,7 +5,6 @@
 public import LarderCache
 public import LarderCoding
 internal import LarderEngine
-internal import LarderLMDB
 internal import LarderSystem
 
 /// The objects of one type in one store. Keep the value: a look-up through it skips the search for

@@ -3,7 +3,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
 internal import LarderEngine
-internal import LarderLMDB
 internal import LarderSystem
 
 /// A consistent view of all types of a store, valid inside the closure of

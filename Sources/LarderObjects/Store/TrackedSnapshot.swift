@@ -3,7 +3,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
 internal import LarderEngine
-internal import LarderLMDB
 internal import Synchronization
 
 // ONE SNAPSHOT FOR AN OBJECT AND ITS CHILDREN
@@ -22,7 +21,6 @@ internal import Synchronization
 /// The source of references during the read of one snapshot.
 final class TrackedSnapshot: Sendable {
   private struct Reading {
-    let view: SnapshotView
     var types: [String: ObjectTypeRecord?] = [:]
     /// The states of the children read since ``begin()``.
     var trail: [Int] = []
@@ -30,17 +28,16 @@ final class TrackedSnapshot: Sendable {
 
   private let reading: Mutex<Reading?>
   private let followed = Atomic<Bool>(false)
-  private let scoped: ScopedSnapshot
+  private let snapshot: StorableSnapshot
 
   init(_ snapshot: borrowing Snapshot) {
-    scoped = ScopedSnapshot(snapshot.transaction)
-    reading = Mutex(Reading(view: snapshot.view))
+    self.snapshot = StorableSnapshot(snapshot)
+    reading = Mutex(Reading())
   }
 
   /// Ends the read. Call it on the thread that created the source.
   func close() {
-    scoped.end()
-    // Releases the generation, because decoded values can outlive the read.
+    snapshot.end()
     reading.withLock { $0 = nil }
   }
 
@@ -49,8 +46,7 @@ final class TrackedSnapshot: Sendable {
   /// - Returns: The result of `body`, or `nil` if the snapshot has ended or belongs to another
   ///   thread.
   func withSnapshot<R>(_ body: (borrowing Snapshot) throws -> R) rethrows -> R? {
-    guard let view = reading.withLock({ $0?.view }) else { return nil }
-    return try scoped.withTransaction { try body(Snapshot(view, $0)) }
+    try snapshot.withSnapshot(body)
   }
 
   /// Whether a reference that was decoded with this source was followed without being recorded.
@@ -58,7 +54,7 @@ final class TrackedSnapshot: Sendable {
 
   /// Records that a reference is about to be followed.
   func noteFollow() {
-    if !scoped.isHere { followed.store(true, ordering: .sequentiallyConsistent) }
+    if !snapshot.isHere { followed.store(true, ordering: .sequentiallyConsistent) }
   }
 
   // MARK: Types
@@ -95,8 +91,7 @@ final class TrackedSnapshot: Sendable {
   /// The stamp slots of everything that was read.
   var slots: [StampSlot] {
     reading.withLock { reading in
-      guard let reading else { return [] }
-      let generation = reading.view.generation
+      guard let reading, let generation = snapshot.view?.generation else { return [] }
       return [.catalog(in: generation)]
         + reading.types.values.compactMap { record in
           record.map { .type($0.number, in: generation) }
