@@ -16,12 +16,20 @@ extension EnvironmentHandle {
 
   /// Sets the serial number that the environment's tables contain; see ``serial(of:)``.
   func setSerial(_ serial: UInt) {
-    unsafe mdb_env_set_userctx(pointer, UnsafeMutableRawPointer(bitPattern: serial))
+    context.serial = serial
   }
 
   /// Returns the serial number of a transaction's environment, or zero if none was set.
   static func serial(of transaction: OpaquePointer) -> UInt {
-    UInt(bitPattern: unsafe mdb_env_get_userctx(mdb_txn_env(transaction)))
+    unsafe EnvironmentContext.of(transaction)?._withUnsafeGuaranteedRef { $0.serial } ?? 0
+  }
+
+  /// Makes every look-up that finds no key check that damage did not hide it; see
+  /// `AbsenceCheck.swift`. Call it before other threads use the environment.
+  package func confirmAbsence() throws(LMDBError) {
+    guard let map = unsafe EnvironmentContext.mapStart(of: self, pageSize: information.pageSize)
+    else { throw LMDBError(.corrupted, during: "the first page of the main table") }
+    unsafe context.confirmedMap = UnsafeRawPointer(map)
   }
 
   /// Opens a table, creates it if it does not exist, and checks that it has the requested keys.

@@ -57,6 +57,7 @@ package final class EnvironmentHandle: Sendable {
   private nonisolated(unsafe) var writeMap: WriteMapReservation?
   private nonisolated(unsafe) var hasTriedWriteMap = false
   private let locks: LockWaitMonitor?
+  let context = EnvironmentContext()
 
   private static let open = Mutex<Set<FileIdentity>>([])
 
@@ -74,6 +75,7 @@ package final class EnvironmentHandle: Sendable {
     }
     self.path = path
     self.identity = identity
+    unsafe mdb_env_set_userctx(pointer, Unmanaged.passUnretained(context).toOpaque())
   }
 
   /// Opens the environment with the largest map that fits: the full size, half of it, and so on.

@@ -76,7 +76,10 @@ public struct ReadTransaction: ~Copyable {
     let handle = unsafe handle
     var value = unsafe MDB_val()
     let status = unsafe withKey(key) { unsafe mdb_get(handle, table.handle, $0, &value) }
-    guard try found(status, "mdb_get") else { return nil }
+    guard try found(status, "mdb_get") else {
+      try unsafe table.confirmAbsence(of: key, in: handle)
+      return nil
+    }
     return unsafe _overrideLifetime(value.span, borrowing: self)
   }
 
@@ -88,7 +91,10 @@ public struct ReadTransaction: ~Copyable {
     let status = key.withRawSpan { key in
       unsafe withValue(key) { unsafe mdb_get(handle, table.handle, $0, &value) }
     }
-    guard try found(status, "mdb_get") else { return nil }
+    guard try found(status, "mdb_get") else {
+      try unsafe table.confirmAbsence(of: key.span.bytes, in: handle)
+      return nil
+    }
     return unsafe _overrideLifetime(value.span, borrowing: self)
   }
 

@@ -92,7 +92,7 @@ package final class WriteMapReservation {
     guard
       unsafe WriteMapReservation.knowsFlags(of: handle, descriptor),
       FileSystem.allocate(descriptor, at: 0, count: 2 * Int64(pageSize)) == 0,
-      let base = unsafe WriteMapReservation.base(of: environment, pageSize: pageSize),
+      let base = unsafe EnvironmentContext.mapStart(of: environment, pageSize: pageSize),
       unsafe mprotect(base, information.mapSize, PROT_READ | PROT_WRITE) == 0
     else { return nil }
   }
@@ -165,40 +165,5 @@ package final class WriteMapReservation {
     let status = unsafe mdb_env_get_flags(handle, &after)
     unsafe larder_env_set_flag(handle, UInt32(MDB_WRITEMAP), 0)
     return status == MDB_SUCCESS && after == before | UInt32(MDB_WRITEMAP)
-  }
-
-  /// Returns the start of the map, derived from a page that contains a small value and its number.
-  @unsafe private static func base(
-    of environment: borrowing EnvironmentHandle, pageSize: Int
-  ) -> UnsafeMutableRawPointer? {
-    guard let transaction = try? ReadTransaction(in: environment),
-      LMDBFormat.pageSizes.contains(pageSize)
-    else { return nil }
-    var (cursor, key, value): (OpaquePointer?, MDB_val, MDB_val) = unsafe (nil, .init(), .init())
-    guard
-      unsafe mdb_cursor_open(transaction.handle, TableHandle.main.handle, &cursor) == MDB_SUCCESS
-    else { return nil }
-    defer { unsafe mdb_cursor_close(cursor) }
-    guard
-      unsafe mdb_cursor_get(cursor, &key, &value, MDB_FIRST) == MDB_SUCCESS,
-      // The key is in the page of the tree for every size of the value.
-      let inside = unsafe key.mv_data
-    else { return nil }
-    let page = unsafe UnsafeRawPointer(
-      bitPattern: UInt(bitPattern: inside) & ~UInt(pageSize - 1))!
-    let number = unsafe page.load(as: UInt64.self)
-    guard number < 1 << 34 else { return nil }
-    let address = UInt(bitPattern: page) &- UInt(number) &* UInt(pageSize)
-    guard
-      let base = unsafe UnsafeMutableRawPointer(bitPattern: address),
-      unsafe larder_is_mapped(base, 2 * pageSize) == 1
-    else { return nil }
-    for meta in 0..<2 {
-      let start = unsafe base + meta * pageSize
-      guard unsafe start.load(as: UInt64.self) == UInt64(meta),
-        unsafe (start + 16).load(as: UInt32.self) == LMDBFormat.magic
-      else { return nil }
-    }
-    return unsafe base
   }
 }

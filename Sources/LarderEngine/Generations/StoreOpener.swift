@@ -288,6 +288,7 @@ package struct StoreOpener {
           + "Update the program.")
     }
     try require(meta.durability)
+    if meta.durability.survivesSystemCrash { try environment.confirmAbsence() }
     guard meta.generation == number else {
       // Its labels are of other transactions than those the table and the other processes speak of.
       environment.close()
