@@ -39,7 +39,7 @@ let package = Package(
     .trait(name: "Metrics", description: "The product LarderMetrics: swift-metrics."),
     .trait(name: "Combine", description: "The product LarderCombine: OpenCombine on Linux."),
     // Compiles the named fault points in (kill, stop, delay, error). Storms need them, optimised
-    // builds included; nobody who imports Larder ever pays for them.
+    // builds included; programs that import Larder compile none.
     .trait(name: "FaultInjection", description: "Compile named fault points into the engine."),
   ],
   dependencies: [
@@ -66,21 +66,28 @@ let package = Package(
     // Storages that compose. They need file calls and the check of property lists: no engine.
     .target(name: "LarderStorage", dependencies: ["LarderSystem", "LarderCoding"]),
     .target(name: "LarderEngine", dependencies: ["LarderLMDB", "LarderSystem", "LarderCoding"]),
+    // Object types, objects, indexes and query plans, in the tables of a store.
+    .target(
+      name: "LarderObjectEngine",
+      dependencies: ["LarderEngine", "LarderLMDB", "LarderSystem", "LarderCoding"]),
     // Verification, salvage and repair of a store's files.
     .target(
       name: "LarderRecovery",
-      dependencies: ["LarderEngine", "LarderLMDB", "LarderSystem", "LarderCoding"]),
+      dependencies: [
+        "LarderObjectEngine", "LarderEngine", "LarderLMDB", "LarderSystem", "LarderCoding",
+      ]),
     .target(name: "LarderCache", dependencies: ["LarderEngine", "LarderCoding"]),
     .target(
       name: "LarderObjects",
       dependencies: [
-        "LarderCache", "LarderEngine", "LarderRecovery", "LarderCoding", "LarderStorage",
-        "LarderSystem",
+        "LarderCache", "LarderObjectEngine", "LarderEngine", "LarderRecovery", "LarderCoding",
+        "LarderStorage", "LarderSystem",
       ]),
     .target(
       name: "LarderArchive",
       dependencies: ["LarderObjects", "LarderCache", "LarderEngine", "LarderCoding"]),
-    .target(name: "LarderDynamic", dependencies: ["LarderEngine", "LarderCoding"]),
+    .target(
+      name: "LarderDynamic", dependencies: ["LarderObjectEngine", "LarderEngine", "LarderCoding"]),
     .target(
       name: "LarderDefaults",
       dependencies: ["LarderCache", "LarderEngine", "LarderCoding", "LarderSystem"]),
@@ -90,7 +97,7 @@ let package = Package(
         "LarderCache", "LarderEngine", "LarderRecovery", "LarderCoding", "LarderStorage",
       ]),
 
-    // Publishers. Whoever does not import it builds nothing of OpenCombine.
+    // Publishers. A program that does not import it builds nothing of OpenCombine.
     .target(
       name: "LarderCombine",
       dependencies: [
@@ -100,7 +107,7 @@ let package = Package(
           condition: .when(platforms: [.linux, .android, .windows], traits: ["Combine"])),
       ]),
 
-    // What a store tells, to a log and to metrics. Whoever does not import them builds neither.
+    // The events of a store, to a log and to metrics. A program that imports neither builds neither.
     .target(
       name: "LarderLogging",
       dependencies: ["LarderEngine", outside("Logging", "swift-log", "Logging")]),
@@ -113,8 +120,9 @@ let package = Package(
     .executableTarget(
       name: "LarderCLI",
       dependencies: [
-        "Larder", "LarderDefaults", "LarderDynamic", "LarderMemo", "LarderRecovery", "LarderEngine",
-        "LarderCoding", outside("ArgumentParser", "swift-argument-parser", "Tools"),
+        "Larder", "LarderDefaults", "LarderDynamic", "LarderMemo", "LarderRecovery",
+        "LarderObjectEngine", "LarderEngine", "LarderCoding",
+        outside("ArgumentParser", "swift-argument-parser", "Tools"),
       ]),
 
     // The chaos kit: how tools and tests run, kill and judge other processes.
@@ -133,9 +141,10 @@ let package = Package(
     .executableTarget(
       name: "LarderStress",
       dependencies: [
-        "Larder", "LarderCache", "LarderObjects", "LarderDefaults", "LarderStorage", "LarderEngine",
-        "LarderCoding", "LarderLMDB", "LarderSystem", "LarderDynamic", "LarderRecovery",
-        "LarderTesting", outside("ArgumentParser", "swift-argument-parser", "Tools"),
+        "Larder", "LarderCache", "LarderObjects", "LarderDefaults", "LarderStorage",
+        "LarderObjectEngine", "LarderEngine", "LarderCoding", "LarderLMDB", "LarderSystem",
+        "LarderDynamic", "LarderRecovery", "LarderTesting",
+        outside("ArgumentParser", "swift-argument-parser", "Tools"),
       ]),
     .executableTarget(
       name: "LarderTestWorker",

@@ -6,6 +6,7 @@ import ArgumentParser
 import LarderCoding
 import LarderDynamic
 import LarderEngine
+internal import LarderObjectEngine
 import LarderRecovery
 
 /// `larder verify`: checks the file, the entries and the totals of a store.

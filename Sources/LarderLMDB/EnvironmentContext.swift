@@ -4,7 +4,7 @@
 
 internal import CLarderLMDB
 
-/// What a transaction has to know about its environment; LMDB keeps a pointer to it.
+/// The state of an environment that its transactions use; LMDB stores a pointer to it.
 ///
 /// Its owner sets it up before the first other use of the environment, and keeps it longer.
 @safe

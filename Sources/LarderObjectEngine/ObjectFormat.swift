@@ -2,6 +2,7 @@
 // Copyright 2026 the Larder authors. Licensed under Apache-2.0.
 // SPDX-License-Identifier: Apache-2.0
 
+package import LarderEngine
 internal import LarderSystem
 
 // OBJECTS
@@ -53,9 +54,6 @@ package struct ObjectIndexKey: Sendable, Hashable {
 /// The encoding of objects in the tables described above.
 package enum ObjectFormat {
   package static let keyTag: UInt8 = 32
-  package static let objectsName = "objects"
-  package static let idsName = "ids"
-  package static let indexesName = "indexes"
   static let idItemSize = 12
   static let keyLimit = 448
   /// The size of the hash at the end of a truncated key.

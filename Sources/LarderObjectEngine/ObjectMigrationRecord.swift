@@ -3,6 +3,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 internal import LarderCoding
+package import LarderEngine
 internal import LarderLMDB
 internal import LarderSystem
 

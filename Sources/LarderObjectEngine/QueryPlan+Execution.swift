@@ -2,6 +2,8 @@
 // Copyright 2026 the Larder authors. Licensed under Apache-2.0.
 // SPDX-License-Identifier: Apache-2.0
 
+package import LarderEngine
+
 extension QueryPlan {
   /// An error of an index scan that found a truncated key, after which the scan order is not the
   /// key order.

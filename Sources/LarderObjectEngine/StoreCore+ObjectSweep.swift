@@ -2,11 +2,12 @@
 // Copyright 2026 the Larder authors. Licensed under Apache-2.0.
 // SPDX-License-Identifier: Apache-2.0
 
+package import LarderEngine
 internal import LarderLMDB
 internal import LarderSystem
 
 // Tombstones (`d:<identifier>` in the catalog) name dropped types and indexes. The store's thread
-// of any process that finds one sweeps their records, a thousand in one transaction.
+// of any process with an object store sweeps their records, a thousand in one transaction.
 
 extension StoreTransaction {
   private static var droppedPrefix: [UInt8] { Array("d:".utf8) }
@@ -34,7 +35,7 @@ extension StoreTransaction {
     if count < limit {
       try transaction.remove(key: ObjectTypeCounters.droppedKey(dropped.number), in: .main)
       try transaction.remove(key: ObjectTypeCounters.key(dropped.number), in: .main)
-      objectBooks[dropped.number] = nil
+      objects.books[dropped.number] = nil
     }
     force()
     return true

@@ -2,6 +2,7 @@
 // Copyright 2026 the Larder authors. Licensed under Apache-2.0.
 // SPDX-License-Identifier: Apache-2.0
 
+package import LarderEngine
 internal import LarderLMDB
 internal import LarderSystem
 
@@ -65,27 +66,27 @@ extension StoreTransaction {
   /// Buffers the index entries of new objects until ``endIndexBatch()``. Until then, only
   /// ``save(_:type:keepsExisting:since:revise:)`` may read their indexes: it writes the entries
   /// first.
-  package mutating func beginIndexBatch() { heldEntries = IndexEntryBuffer() }
+  package mutating func beginIndexBatch() { objects.heldEntries = IndexEntryBuffer() }
 
   /// Writes the buffered entries. Called after an error as well, because the transaction may
   /// continue.
   package mutating func endIndexBatch() throws {
     try putHeldEntries()
-    heldEntries = nil
+    objects.heldEntries = nil
   }
 
   mutating func putHeldEntries() throws {
-    for entry in heldEntries?.take() ?? [] {
+    for entry in objects.heldEntries?.take() ?? [] {
       try transaction.put([], forKey: entry, in: generation.indexes)
     }
   }
 
   /// Writes or buffers an index entry of a new object.
   mutating func putNewEntry(_ entry: [UInt8]) throws {
-    guard heldEntries != nil else {
+    guard objects.heldEntries != nil else {
       return try transaction.put([], forKey: entry, in: generation.indexes)
     }
-    heldEntries!.append(entry)
-    if heldEntries!.isFull { try putHeldEntries() }
+    objects.heldEntries!.append(entry)
+    if objects.heldEntries!.isFull { try putHeldEntries() }
   }
 }

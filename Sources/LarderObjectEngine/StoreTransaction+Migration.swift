@@ -2,6 +2,7 @@
 // Copyright 2026 the Larder authors. Licensed under Apache-2.0.
 // SPDX-License-Identifier: Apache-2.0
 
+package import LarderEngine
 internal import LarderLMDB
 internal import LarderSystem
 
@@ -46,8 +47,8 @@ extension StoreTransaction {
   /// Removes a type's record. The caller has dropped its identifiers.
   package mutating func removeObjectType(named name: String) throws {
     try transaction.remove(key: ObjectTypeRecord.key(name), in: .main)
-    objectTypes[name] = nil
-    objectTypeChanges += 1
+    objects.types[name] = nil
+    objects.typeChanges += 1
     raisesFloor = true
     touchObjectType(0)
   }

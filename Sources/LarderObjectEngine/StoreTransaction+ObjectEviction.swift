@@ -2,6 +2,7 @@
 // Copyright 2026 the Larder authors. Licensed under Apache-2.0.
 // SPDX-License-Identifier: Apache-2.0
 
+package import LarderEngine
 internal import LarderLMDB
 internal import LarderSystem
 
@@ -72,13 +73,13 @@ extension StoreTransaction {
 
   /// Evicts objects of every changed type that exceeds its budget.
   mutating func evictObjects() throws {
-    for (type, entry) in objectBooks where entry.isChanged && entry.books.isOverBudget {
+    for (type, entry) in objects.books where entry.isChanged && entry.books.isOverBudget {
       try evictObjects(type)
     }
   }
 
   private mutating func evictObjects(_ type: UInt32) throws {
-    let before = objectsBefore[type] ?? ObjectTypeCounters()
+    let before = objects.booksBefore[type] ?? ObjectTypeCounters()
     let budget = try objectBooks(type)
     // If the type exceeded its budget before this transaction, it is reduced in steps.
     let wasOver =

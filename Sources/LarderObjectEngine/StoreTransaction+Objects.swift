@@ -2,6 +2,7 @@
 // Copyright 2026 the Larder authors. Licensed under Apache-2.0.
 // SPDX-License-Identifier: Apache-2.0
 
+package import LarderEngine
 internal import LarderLMDB
 internal import LarderSystem
 
@@ -57,8 +58,8 @@ extension StoreTransaction {
   /// Stores a type's record.
   package mutating func putObjectType(_ record: ObjectTypeRecord) throws {
     try transaction.put(record.encoded(), forKey: ObjectTypeRecord.key(record.name), in: .main)
-    objectTypes[record.name] = (record, objectTypes[record.name]?.declarer)
-    objectTypeChanges += 1
+    objects.types[record.name] = (record, objects.types[record.name]?.declarer)
+    objects.typeChanges += 1
     touchObjectType(record.number)
     touchObjectType(0)
     try fault(throwing: .catalogChanged)
@@ -92,21 +93,21 @@ extension StoreTransaction {
         $0.mostObjects = 0
       }
       try transaction.put(
-        objectBooks[number]!.books.encoded(), forKey: ObjectTypeCounters.key(number), in: .main)
+        objects.books[number]!.books.encoded(), forKey: ObjectTypeCounters.key(number), in: .main)
       // No key is stamped, so the floor invalidates the cached objects.
       raisesFloor = true
     }
-    objectBooks[number] = nil
+    objects.books[number] = nil
     touchObjectType(number)
     touchObjectType(0)
     try fault(throwing: .numberDropped)
   }
 
   package mutating func objectBooks(_ type: UInt32) throws -> ObjectTypeCounters {
-    if let known = objectBooks[type] { return known.books }
+    if let known = objects.books[type] { return known.books }
     let books = try withSnapshot { try ObjectReading.books(type, $0) }
-    objectBooks[type] = (books, false)
-    if objectsBefore[type] == nil { objectsBefore[type] = books }
+    objects.books[type] = (books, false)
+    if objects.booksBefore[type] == nil { objects.booksBefore[type] = books }
     return books
   }
 
@@ -115,7 +116,7 @@ extension StoreTransaction {
   ) throws {
     var books = try objectBooks(type)
     body(&books)
-    objectBooks[type] = (books, true)
+    objects.books[type] = (books, true)
   }
 
   /// Marks the type as changed, which invalidates the cached results of its queries.
@@ -124,13 +125,6 @@ extension StoreTransaction {
   }
 
   // MARK: Reading, with the transaction's own writes
-
-  /// Runs `body` in a snapshot that contains the transaction's own changes.
-  package func withSnapshot<R>(_ body: (borrowing Snapshot) throws -> R) rethrows -> R {
-    try transaction.withReading {
-      try body(Snapshot(SnapshotView(generation: generation, commitVersion: commitVersion), $0))
-    }
-  }
 
   package func object(type: UInt32, id: [UInt8]) throws -> StoredObject? {
     try withSnapshot { snapshot in

@@ -3,6 +3,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 internal import LarderCoding
+internal import LarderEngine
 
 /// A condition of a string: a method and its argument.
 package struct StringCondition: Sendable {

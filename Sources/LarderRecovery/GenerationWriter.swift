@@ -5,6 +5,7 @@
 internal import LarderCoding
 internal import LarderEngine
 internal import LarderLMDB
+internal import LarderObjectEngine
 internal import LarderSystem
 
 // Entries arrive one at a time, in any order and from any source. The result equals a store into

@@ -5,6 +5,7 @@
 internal import LarderCoding
 internal import LarderEngine
 internal import LarderLMDB
+internal import LarderObjectEngine
 internal import LarderSystem
 
 // The analysis of objects: each record's checksum, the expected ids and index keys, and the

@@ -5,6 +5,7 @@
 internal import LarderCoding
 internal import LarderEngine
 internal import LarderLMDB
+internal import LarderObjectEngine
 internal import LarderSystem
 
 // SALVAGE OF A DAMAGED CATALOG

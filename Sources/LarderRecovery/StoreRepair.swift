@@ -5,6 +5,7 @@
 internal import LarderCoding
 public import LarderEngine
 internal import LarderLMDB
+internal import LarderObjectEngine
 internal import LarderSystem
 
 // REPAIR

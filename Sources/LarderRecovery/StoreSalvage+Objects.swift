@@ -5,6 +5,7 @@
 internal import LarderCoding
 internal import LarderEngine
 internal import LarderLMDB
+internal import LarderObjectEngine
 internal import LarderSystem
 
 /// An object of a damaged store whose checksum matches.
@@ -30,7 +31,7 @@ extension StoreSalvage {
   /// Calls `body` with every object record.
   func forEachObject(_ body: (FoundObject) throws -> Void) throws {
     let (values, chunks) = (values, chunks)
-    for source in [SalvageReader.Source.table(ObjectFormat.objectsName), .unknown] {
+    for source in [SalvageReader.Source.table(Generation.objectsName), .unknown] {
       try reader.forEachNode(of: source) { node in
         guard let (type, sequence) = ObjectFormat.place(node.key) else { return }
         let record = values.bytes(of: node.value) ?? []
@@ -67,7 +68,7 @@ extension StoreSalvage {
     var (ids, keys) = (SetFingerprint(), SetFingerprint())
     let (catalog, values) = (catalog, values)
     let indexes = catalog.indexes
-    try reader.forEachNode(of: .table(ObjectFormat.idsName)) { node in
+    try reader.forEachNode(of: .table(Generation.idsName)) { node in
       guard let place: UInt64 = node.key.integer(at: 0), let record = values.bytes(of: node.value)
       else { return }
       for item in record.withRawSpan({ ObjectFormat.idItems($0) })
@@ -75,7 +76,7 @@ extension StoreSalvage {
         ids.add(Self.idItem(at: place, item.type, item.sequence))
       }
     }
-    try reader.forEachNode(of: .table(ObjectFormat.indexesName)) { node in
+    try reader.forEachNode(of: .table(Generation.indexesName)) { node in
       guard let index: UInt32 = node.key.integer(at: 0), indexes.contains(index.byteSwapped) else {
         return
       }

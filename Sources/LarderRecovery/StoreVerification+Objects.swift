@@ -5,6 +5,7 @@
 internal import LarderCoding
 internal import LarderEngine
 internal import LarderLMDB
+internal import LarderObjectEngine
 internal import LarderSystem
 
 // The checks of verify() on objects: each record's checksum, its id entry, exactly the index keys

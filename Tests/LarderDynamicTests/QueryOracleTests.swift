@@ -6,6 +6,7 @@ import Foundation
 import LarderCoding
 import LarderDynamic
 import LarderEngine
+internal import LarderObjectEngine
 import LarderObjects
 import LarderTesting
 import Testing

@@ -5,6 +5,7 @@
 import Foundation
 import LarderDynamic
 import LarderEngine
+internal import LarderObjectEngine
 import LarderObjects
 import LarderTesting
 

@@ -5,6 +5,7 @@
 import LarderCoding
 import LarderEngine
 import LarderLMDB
+internal import LarderObjectEngine
 import LarderSystem
 import Testing
 

@@ -5,6 +5,7 @@
 import Foundation
 import LarderCoding
 import LarderEngine
+internal import LarderObjectEngine
 import LarderObjects
 import LarderTesting
 import Testing

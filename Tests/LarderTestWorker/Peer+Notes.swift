@@ -17,6 +17,7 @@
 //   note churn SEED      -> churning, and then saves, merges and deletes until it is killed
 
 import LarderEngine
+internal import LarderObjectEngine
 import LarderObjects
 import LarderTesting
 

@@ -6,6 +6,7 @@ import ArgumentParser
 import LarderCoding
 import LarderDynamic
 import LarderEngine
+internal import LarderObjectEngine
 
 /// `larder copy`: a copy of the store in another directory.
 struct CopyCommand: ParsableCommand {

@@ -7,6 +7,7 @@ import Foundation
 import LarderCoding
 import LarderDynamic
 import LarderEngine
+internal import LarderObjectEngine
 
 /// `larder export`: the entries of a store, or the objects of a type, as a file.
 struct ExportCommand: ParsableCommand {

@@ -7,6 +7,7 @@ import Foundation
 import LarderCoding
 import LarderDynamic
 import LarderEngine
+internal import LarderObjectEngine
 
 /// `larder import`: entries, or objects of a type, from a file.
 struct ImportCommand: ParsableCommand {

@@ -6,6 +6,7 @@ import ArgumentParser
 import LarderCoding
 import LarderDynamic
 import LarderEngine
+internal import LarderObjectEngine
 
 /// `larder migrate --dry-run`: the applied migrations and the one in progress.
 struct MigrateCommand: ParsableCommand {

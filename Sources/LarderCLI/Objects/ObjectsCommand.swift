@@ -6,6 +6,7 @@ import ArgumentParser
 import LarderCoding
 import LarderDynamic
 import LarderEngine
+internal import LarderObjectEngine
 
 /// `larder objects`: the object types of a store.
 struct ObjectsCommand: ParsableCommand {

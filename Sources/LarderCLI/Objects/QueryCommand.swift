@@ -6,6 +6,7 @@ import ArgumentParser
 import LarderCoding
 import LarderDynamic
 import LarderEngine
+internal import LarderObjectEngine
 
 /// `larder query`: the objects that match a condition.
 struct QueryCommand: ParsableCommand {

@@ -4,6 +4,7 @@
 
 package import LarderCoding
 package import LarderEngine
+package import LarderObjectEngine
 
 /// A stored object without its Swift type.
 package struct DynamicObject: Sendable {

@@ -4,7 +4,8 @@
 
 internal import Foundation
 package import LarderCoding
-package import LarderEngine
+internal import LarderEngine
+package import LarderObjectEngine
 
 // INDEX KEYS WITHOUT THE PROGRAM
 //

@@ -4,6 +4,7 @@
 
 internal import LarderCoding
 internal import LarderEngine
+internal import LarderObjectEngine
 
 /// The evidence of stored objects for the index key rules of a type. Every object contains the
 /// index keys that a program computed for it, so objects confirm or contradict a rule.

@@ -3,7 +3,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
 internal import LarderCoding
-package import LarderEngine
+internal import LarderEngine
+package import LarderObjectEngine
 
 extension DynamicObjects {
   /// Exports every object of a type as a line of lossless JSON, in the order of insertion, in one

@@ -4,7 +4,8 @@
 
 internal import Foundation
 internal import LarderCoding
-package import LarderEngine
+internal import LarderEngine
+package import LarderObjectEngine
 
 // THE IMPORT OF OBJECTS
 //

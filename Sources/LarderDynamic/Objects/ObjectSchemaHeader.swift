@@ -3,7 +3,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
 internal import LarderCoding
-package import LarderEngine
+internal import LarderEngine
+package import LarderObjectEngine
 
 // THE EXPORT OF OBJECTS
 //

@@ -3,7 +3,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
 package import LarderCoding
-package import LarderEngine
+internal import LarderEngine
+package import LarderObjectEngine
 
 /// The condition of a query text, as a tree.
 package indirect enum QueryCondition: Sendable {

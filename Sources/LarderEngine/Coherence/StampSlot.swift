@@ -18,26 +18,11 @@ package struct StampSlot: Sendable, Hashable {
   package init(hash: UInt64) {
     index = Int(truncatingIfNeeded: hash) & (StampSlot.count - 1)
   }
-
-  /// Returns the slot of every write to a type.
-  package static func type(_ number: UInt32, in generation: Generation) -> StampSlot {
-    StampSlot(hash: ObjectFormat.typeSlot(number, in: generation))
-  }
-
-  /// Returns the slot of every change of the catalog.
-  package static func catalog(in generation: Generation) -> StampSlot {
-    StampSlot(hash: ObjectFormat.typeSlot(0, in: generation))
-  }
 }
 
 extension Generation {
   /// Returns whether the keys of a slot are unchanged since a commit version. Needs no snapshot.
   package func isCurrent(_ slot: StampSlot, since commitVersion: UInt64) -> Bool {
     !table.isFenced && table.minimumValidReadVersion(slot: slot) <= commitVersion
-  }
-
-  /// Returns the hash under which the id of an object is stored.
-  package func objectHash(type: UInt32, id: [UInt8]) -> UInt64 {
-    ObjectFormat.hash(type: type, id: id, in: self)
   }
 }

@@ -48,7 +48,7 @@ extension StoreCore {
   /// - Throws: Errors of `body`; `EngineSignal.generationChanged` if the generation is fenced or
   ///   closed; ``StoreError/Code/writerStalled`` if the leader's time limit passes; `LMDBError` if
   ///   LMDB fails.
-  func transact<R>(
+  package func transact<R>(
     in generation: Generation, _ body: (inout StoreTransaction) throws -> R
   ) throws -> (result: R, commitVersion: UInt64) {
     let timing = start(.commit)

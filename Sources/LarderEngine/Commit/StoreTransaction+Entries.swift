@@ -143,7 +143,7 @@ extension StoreTransaction {
     return leaving.count
   }
 
-  mutating func writeChunks(
+  package mutating func writeChunks(
     _ key: [UInt8], _ payload: [UInt8]
   ) throws -> ChunkReference {
     let length = key.count + payload.count

@@ -6,6 +6,20 @@ package import LarderLMDB
 internal import LarderSystem
 internal import Synchronization
 
+/// The state of a layer above the engine during one write transaction.
+package struct TransactionLayer {
+  package let state: AnyObject
+  /// Called after the last call of the user, before the engine writes its counters.
+  let finish: (inout StoreTransaction) throws -> Void
+
+  package init(
+    _ state: AnyObject, finish: @escaping (inout StoreTransaction) throws -> Void
+  ) {
+    self.state = state
+    self.finish = finish
+  }
+}
+
 /// A write transaction of a store. All of its changes become visible at once, or none.
 ///
 /// ```swift
@@ -33,26 +47,17 @@ public struct StoreTransaction: ~Copyable {
   /// The slots whose keys were written or removed; they are stamped before the commit.
   package private(set) var touchedSlots = TouchedSlots()
   var clearedNamespaces: [UInt32] = []
-  var raisesFloor = false
+  package var raisesFloor = false
   private var newNumbers: [(NamespaceHandle, UInt32)] = []
-  /// The records of the object types in use, by name, each with the declaration that last matched
-  /// it, if any.
-  package var objectTypes: [String: (record: ObjectTypeRecord, declarer: ObjectIdentifier?)] = [:]
-  /// The number of times a type record was stored or removed.
-  package internal(set) var objectTypeChanges = 0
-  /// The counters of the object types in use, and whether they changed.
-  var objectBooks: [UInt32: (books: ObjectTypeCounters, isChanged: Bool)] = [:]
-  /// The counters of each type before its first use in this transaction.
-  var objectsBefore: [UInt32: ObjectTypeCounters] = [:]
-  /// The buffered index entries, or `nil` if entries are written directly.
-  var heldEntries: IndexEntryBuffer?
+  /// The state of the object layer, once it has used the transaction.
+  package var layer: TransactionLayer?
   private var isForced = false
   /// Whether LMDB has something to commit even if the counters are unchanged.
   var hasWrittenEntries = false
-  var evicted: UInt64 = 0
+  package var evicted: UInt64 = 0
   var expired: UInt64 = 0
-  var bytesWritten: UInt64 = 0
-  var random = SystemRandomNumberGenerator()
+  package var bytesWritten: UInt64 = 0
+  package var random = SystemRandomNumberGenerator()
 
   init(
     _ transaction: consuming WriteTransaction, in generation: Generation, commitVersion: UInt64,
@@ -83,9 +88,9 @@ public struct StoreTransaction: ~Copyable {
   }
 
   /// Makes the transaction commit without changes (a no-op commit).
-  mutating func force() { isForced = true }
+  package mutating func force() { isForced = true }
 
-  mutating func touch(hash: UInt64) { touchedSlots.append(StampSlot(hash: hash)) }
+  package mutating func touch(hash: UInt64) { touchedSlots.append(StampSlot(hash: hash)) }
 
   /// Returns the error for an entry that the current budget does not allow, or `nil` if the entry
   /// is allowed.
@@ -96,6 +101,13 @@ public struct StoreTransaction: ~Copyable {
       return nil
     } catch {
       return error
+    }
+  }
+
+  /// Runs `body` in a snapshot that contains the transaction's own changes.
+  package func withSnapshot<R>(_ body: (borrowing Snapshot) throws -> R) rethrows -> R {
+    try transaction.withReading {
+      try body(Snapshot(SnapshotView(generation: generation, commitVersion: commitVersion), $0))
     }
   }
 
@@ -202,11 +214,7 @@ public struct StoreTransaction: ~Copyable {
 
   /// Writes the counters. No changes are allowed afterwards.
   mutating func finish() throws {
-    try evictObjects()
-    for (number, entry) in objectBooks where entry.isChanged {
-      try transaction.put(
-        entry.books.encoded(), forKey: ObjectTypeCounters.key(number), in: .main)
-    }
+    if let finish = layer?.finish { try finish(&self) }
     try namespaces.forEachChanged { number, namespace in
       try withByteScratch(NamespaceRecord.keySize) { key in
         NamespaceRecord.writeKey(number, to: &key)

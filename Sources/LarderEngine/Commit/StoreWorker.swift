@@ -84,11 +84,16 @@ extension StoreCore {
     if options.clock.isSystem {
       generation.table.raiseClock(milliseconds: Clocks.wallMilliseconds())
     }
-    sweepDroppedObjects()
+    maintenance.withLock { $0 }?(self)
     checkpointIfIdle()
     if needsNoOpCommit.exchange(false, ordering: .acquiringAndReleasing), !Mutant.noBump.isActive {
       do { try enqueueWriteBehind(WriteRequest(.commitNoOp)) } catch { report(error) }
     }
+  }
+
+  /// Adds work of the object layer to the store's thread, which runs it about once a second.
+  package func maintain(_ body: @escaping @Sendable (StoreCore) -> Void) {
+    maintenance.withLock { $0 = body }
   }
 
   /// Records that a new snapshot is still older than the stamps, because a writer died after

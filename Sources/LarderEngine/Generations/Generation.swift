@@ -63,6 +63,9 @@ package final class Generation: Sendable {
   package static let entriesName = "entries"
   package static let chunksName = "chunks"
   package static let expiriesName = "expiries"
+  package static let objectsName = "objects"
+  package static let idsName = "ids"
+  package static let indexesName = "indexes"
 
   /// The tables of an environment, opened once.
   package struct Tables {
@@ -78,9 +81,9 @@ package final class Generation: Sendable {
       entries = try transaction.makeTable(Generation.entriesName, keys: .integers)
       chunks = try transaction.makeTable(Generation.chunksName, keys: .integers)
       expiries = try transaction.makeTable(Generation.expiriesName, keys: .bytes)
-      objects = try transaction.makeTable(ObjectFormat.objectsName, keys: .bytes)
-      ids = try transaction.makeTable(ObjectFormat.idsName, keys: .integers)
-      indexes = try transaction.makeTable(ObjectFormat.indexesName, keys: .bytes)
+      objects = try transaction.makeTable(Generation.objectsName, keys: .bytes)
+      ids = try transaction.makeTable(Generation.idsName, keys: .integers)
+      indexes = try transaction.makeTable(Generation.indexesName, keys: .bytes)
     }
 
     /// Opens the tables, or returns `nil` if one is missing. The handles are valid after the
@@ -90,9 +93,9 @@ package final class Generation: Sendable {
         let entries = try transaction.table(Generation.entriesName, keys: .integers),
         let chunks = try transaction.table(Generation.chunksName, keys: .integers),
         let expiries = try transaction.table(Generation.expiriesName, keys: .bytes),
-        let objects = try transaction.table(ObjectFormat.objectsName, keys: .bytes),
-        let ids = try transaction.table(ObjectFormat.idsName, keys: .integers),
-        let indexes = try transaction.table(ObjectFormat.indexesName, keys: .bytes)
+        let objects = try transaction.table(Generation.objectsName, keys: .bytes),
+        let ids = try transaction.table(Generation.idsName, keys: .integers),
+        let indexes = try transaction.table(Generation.indexesName, keys: .bytes)
       else { return nil }
       self.entries = entries
       self.chunks = chunks

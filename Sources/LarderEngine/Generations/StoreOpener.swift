@@ -391,9 +391,8 @@ package struct StoreOpener {
     if table.crashesInLMDB >= Self.deathLimit {
       return RecoveryDecision("two processes died inside LMDB")
     }
-    // What the last process knew of the file: in this boot the table has it, a clean `state` also
-    // across boots. A writer killed in a commit leaves a difference as well; looking costs time
-    // only.
+    // The last process recorded the time: in the table for this boot, in a clean `state` also across
+    // boots. A writer killed in a commit leaves a difference as well; verifying costs time only.
     let known = table.bootID == ProcessIdentity.bootID ? table.dataChanged : state.dataChanged
     if known != changed { return RecoveryDecision("data.mdb was changed since it was closed") }
     return nil

@@ -20,7 +20,7 @@ extension EntryHeader {
   }
 
   /// Returns the hash of stored content, key before payload, that the checksum covers.
-  static func contentHash(_ content: RawSpan, keyLength: Int) -> UInt64 {
+  package static func contentHash(_ content: RawSpan, keyLength: Int) -> UInt64 {
     XXH64.hash(
       content.slice(keyLength..<content.byteCount)!,
       seed: XXH64.hash(content.slice(0..<keyLength)!))
@@ -53,7 +53,7 @@ extension Snapshot {
   /// entry's checksum is not verified.
   ///
   /// - Returns: `nil` if a chunk is missing or damaged.
-  func content(
+  package func content(
     of header: EntryHeader, in record: RawSpan, at offset: Int, length: Int
   ) throws -> [UInt8]? {
     guard header.isChunked else {
@@ -67,7 +67,7 @@ extension Snapshot {
   /// Returns a copy of an entry's content, key before payload, whose checksum matches.
   ///
   /// - Returns: `nil` if the entry is damaged.
-  func verifiedContent(
+  package func verifiedContent(
     of header: EntryHeader, in record: RawSpan, at offset: Int
   ) throws -> [UInt8]? {
     let content = try content(of: header, in: record, at: offset, length: header.contentLength)

@@ -26,16 +26,4 @@ extension Mutant {
   // recorded before it is synced.
   static var recordUnpinned: Mutant { Mutant("recordUnpinned") }
   static var recordedUnsynced: Mutant { Mutant("recordedUnsynced") }
-
-  // Objects: an update does not remove the old index key, a unique index is not checked, a
-  // migration ignores concurrent changes.
-  static var indexKeyLeft: Mutant { Mutant("indexKeyLeft") }
-  static var uniqueUnchecked: Mutant { Mutant("uniqueUnchecked") }
-  static var changesUnnoticed: Mutant { Mutant("changesUnnoticed") }
-
-  // Bounded types: one object too many stays, the index keys of an evicted object stay, recency is
-  // ignored.
-  static var objectBudgetOffByOne: Mutant { Mutant("objectBudgetOffByOne") }
-  static var evictedKeysLeft: Mutant { Mutant("evictedKeysLeft") }
-  static var evictionIgnoresUse: Mutant { Mutant("evictionIgnoresUse") }
 }

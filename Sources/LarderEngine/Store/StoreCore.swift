@@ -17,7 +17,7 @@ package final class StoreCore: Sendable {
   package let pending: PendingWriteCounters
   /// The computations of this process, by key.
   package let flights = SingleFlightGroup()
-  let leases: LeaseLockFile
+  package let leases: LeaseLockFile
   let sleepers = CommitWaiters()
   private let current: Mutex<Generation?>
   /// The thread that runs a user's transaction now, or zero.
@@ -28,6 +28,8 @@ package final class StoreCore: Sendable {
   let watcher = StoreWatcher()
   let syncer = Checkpointer()
   let lastTick = Atomic<UInt64>(0)
+  /// The work of the object layer on the store's thread, about once a second.
+  let maintenance = Mutex<(@Sendable (StoreCore) -> Void)?>(nil)
   let idleWatch = IdleWatch()
   private let switchLock = Mutex<Void>(())
   let notices: DeferredCallbacks

@@ -3,6 +3,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 internal import LarderEngine
+internal import LarderObjectEngine
 
 // REFERENCES IN MIGRATIONS
 //

@@ -4,6 +4,7 @@
 
 internal import LarderCoding
 internal import LarderEngine
+internal import LarderObjectEngine
 
 /// A migration that converts each record of a type.
 struct ObjectCopyMigration: Sendable {

@@ -3,6 +3,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 internal import LarderEngine
+internal import LarderObjectEngine
 
 extension ObjectStore {
   /// Applies migrations in order, each once for all processes that ever open the store.

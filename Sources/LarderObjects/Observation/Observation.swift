@@ -3,6 +3,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 internal import LarderEngine
+internal import LarderObjectEngine
 internal import LarderSystem
 
 /// The states of stored data: the current one first, then the newest after each change by any

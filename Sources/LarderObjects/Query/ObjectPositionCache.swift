@@ -4,6 +4,7 @@
 
 internal import LarderCache
 internal import LarderEngine
+internal import LarderObjectEngine
 internal import Synchronization
 
 // OBJECTS IN MEMORY, BY SEQUENCE NUMBER

@@ -4,6 +4,7 @@
 
 internal import LarderCoding
 internal import LarderEngine
+internal import LarderObjectEngine
 
 #if canImport(FoundationEssentials)
   internal import FoundationEssentials

@@ -4,6 +4,7 @@
 
 internal import LarderCoding
 internal import LarderEngine
+internal import LarderObjectEngine
 internal import Synchronization
 
 // Predicates that key paths alone cannot express use a property in a closure:

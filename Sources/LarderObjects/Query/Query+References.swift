@@ -3,6 +3,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 internal import LarderEngine
+internal import LarderObjectEngine
 
 /// A reference whose objects a query loads together with its own.
 struct Inclusion<Object: Storable>: Sendable {

@@ -5,6 +5,7 @@
 internal import LarderCache
 internal import LarderCoding
 internal import LarderEngine
+internal import LarderObjectEngine
 internal import LarderSystem
 
 /// The execution of a query in one snapshot.

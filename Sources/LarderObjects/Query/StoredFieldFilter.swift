@@ -3,6 +3,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 internal import LarderEngine
+internal import LarderObjectEngine
 internal import LarderSystem
 
 /// A predicate that is evaluated on stored bytes, without decoding the object.

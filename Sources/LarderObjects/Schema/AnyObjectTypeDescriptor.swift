@@ -3,6 +3,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 internal import LarderEngine
+internal import LarderObjectEngine
 
 /// A type-erased descriptor of a stored type that this process uses.
 protocol AnyObjectTypeDescriptor: Sendable {

@@ -3,6 +3,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 internal import LarderEngine
+internal import LarderObjectEngine
 internal import Synchronization
 
 // A deletion needs the delete rules in the records of all types. They rarely change, and reading

@@ -4,6 +4,7 @@
 
 public import LarderCoding
 internal import LarderEngine
+internal import LarderObjectEngine
 
 /// An index over one or several properties of a stored type.
 ///

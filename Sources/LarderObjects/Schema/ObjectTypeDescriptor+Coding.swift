@@ -4,6 +4,7 @@
 
 internal import LarderCoding
 internal import LarderEngine
+internal import LarderObjectEngine
 internal import LarderSystem
 
 // Encoding of objects to bytes with the fields and references that belong to them, and decoding.

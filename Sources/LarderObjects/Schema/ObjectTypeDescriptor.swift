@@ -5,6 +5,7 @@
 public import LarderCache
 public import LarderCoding
 internal import LarderEngine
+internal import LarderObjectEngine
 internal import Synchronization
 
 /// The descriptor of a stored type in this process: its catalog record, and its decoded objects.
@@ -185,13 +186,13 @@ final class ObjectTypeDescriptor<Object: Storable>: Sendable {
 
   /// Returns the type's record for writing, and updates it if the declaration changed.
   func prepare(_ transaction: inout StoreTransaction) throws -> ObjectTypeRecord {
-    if let known = transaction.objectTypes[name], known.declarer == ObjectIdentifier(self),
+    if let known = transaction.objects.types[name], known.declarer == ObjectIdentifier(self),
       known.record.version == version
     {
       return known.record
     }
     let record = try preparedAnew(&transaction)
-    transaction.objectTypes[name] = (record, ObjectIdentifier(self))
+    transaction.objects.types[name] = (record, ObjectIdentifier(self))
     return record
   }
 

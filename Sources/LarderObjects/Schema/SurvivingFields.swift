@@ -4,6 +4,7 @@
 
 internal import LarderCoding
 internal import LarderEngine
+internal import LarderObjectEngine
 internal import LarderSystem
 internal import Synchronization
 

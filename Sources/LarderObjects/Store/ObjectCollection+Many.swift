@@ -4,6 +4,7 @@
 
 internal import LarderCache
 internal import LarderEngine
+internal import LarderObjectEngine
 
 extension ObjectCollection {
   /// Returns the objects of several ids. Reads those that are not in memory in one snapshot.

@@ -5,6 +5,7 @@
 public import LarderCache
 public import LarderCoding
 internal import LarderEngine
+internal import LarderObjectEngine
 internal import LarderSystem
 
 /// The objects of one type in one store. Keep the value: a look-up through it skips the search for

@@ -3,6 +3,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 internal import LarderEngine
+internal import LarderObjectEngine
 internal import LarderSystem
 
 /// A consistent view of all types of a store, valid inside the closure of

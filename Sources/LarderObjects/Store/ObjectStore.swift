@@ -5,6 +5,7 @@
 public import LarderCache
 internal import LarderCoding
 public import LarderEngine
+internal import LarderObjectEngine
 internal import Synchronization
 
 /// A store of values of your types, shared by all processes of the machine.
@@ -49,6 +50,7 @@ public final class ObjectStore: Sendable {
   ) throws {
     storage = try SharedStore(at: path ?? Self.defaultPath, options)
     self.options = memory
+    storage.core.maintain { $0.sweepDroppedObjects() }
     if !migrations.isEmpty { try migrate(migrations, progress: progress) }
   }
 
@@ -60,6 +62,7 @@ public final class ObjectStore: Sendable {
   public init(_ storage: SharedStore, memory: CacheOptions = CacheOptions()) {
     self.storage = storage
     self.options = memory
+    storage.core.maintain { $0.sweepDroppedObjects() }
   }
 
   /// Closes the store; see ``/LarderEngine/SharedStore/close()``.

@@ -4,6 +4,7 @@
 
 internal import LarderCoding
 internal import LarderEngine
+internal import LarderObjectEngine
 
 extension ObjectTransaction {
   /// Deletes objects and applies the delete rules of relationships.

@@ -3,6 +3,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 public import LarderEngine
+internal import LarderObjectEngine
 
 /// A write transaction over objects of any number of types.
 ///
@@ -74,7 +75,7 @@ public struct ObjectTransaction: ~Copyable {
 
   /// Returns the records of all types of the store.
   mutating func types() throws -> [ObjectTypeRecord] {
-    let changes = entries.objectTypeChanges
+    let changes = entries.objects.typeChanges
     if let catalog, catalog.changes == changes { return catalog.types }
     let types: [ObjectTypeRecord]
     if changes == 0, let known = store.catalog.types(in: entries.generation) {

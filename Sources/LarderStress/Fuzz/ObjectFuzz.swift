@@ -5,6 +5,7 @@
 import LarderCoding
 import LarderDynamic
 import LarderEngine
+internal import LarderObjectEngine
 import LarderSystem
 import LarderTesting
 
