@@ -3,6 +3,7 @@
 // Copyright 2026 the Larder authors. Licensed under Apache-2.0.
 // SPDX-License-Identifier: Apache-2.0
 
+import CompilerPluginSupport
 import PackageDescription
 
 /// A product of another package, which is resolved only with a trait.
@@ -16,6 +17,7 @@ let package = Package(
   products: [
     .library(name: "Larder", targets: ["Larder"]),
     .library(name: "LarderObjects", targets: ["LarderObjects"]),
+    .library(name: "LarderSchema", targets: ["LarderSchema"]),
     .library(name: "LarderArchive", targets: ["LarderArchive"]),
     .library(name: "LarderDefaults", targets: ["LarderDefaults"]),
     .library(name: "LarderCombine", targets: ["LarderCombine"]),
@@ -32,12 +34,13 @@ let package = Package(
   // `swift test` build everything here; a package that depends on Larder with `traits: []` resolves and
   // clones none of those packages.
   traits: [
-    .default(enabledTraits: ["Tools", "Logging", "Metrics", "Combine"]),
+    .default(enabledTraits: ["Tools", "Logging", "Metrics", "Combine", "Macros"]),
     .trait(
       name: "Tools", description: "The tools larder, larder-demo, larder-stress: argument parser."),
     .trait(name: "Logging", description: "The product LarderLogging: swift-log."),
     .trait(name: "Metrics", description: "The product LarderMetrics: swift-metrics."),
     .trait(name: "Combine", description: "The product LarderCombine: OpenCombine on Linux."),
+    .trait(name: "Macros", description: "The product LarderSchema, @Storable: swift-syntax."),
     // Compiles the named fault points in (kill, stop, delay, error). Storms need them, optimised
     // builds included; programs that import Larder compile none.
     .trait(name: "FaultInjection", description: "Compile named fault points into the engine."),
@@ -47,6 +50,8 @@ let package = Package(
     .package(url: "https://github.com/apple/swift-argument-parser", from: "1.8.0"),
     // LarderCombine only, where the system has no Combine: trait Combine.
     .package(url: "https://github.com/OpenCombine/OpenCombine", from: "0.14.0"),
+    // LarderSchema only: trait Macros.
+    .package(url: "https://github.com/swiftlang/swift-syntax", "600.0.0"..<"604.0.0"),
     // LarderLogging and LarderMetrics only: the traits of the same names.
     .package(url: "https://github.com/apple/swift-log", from: "1.16.0"),
     .package(url: "https://github.com/apple/swift-metrics", from: "2.13.0"),
@@ -83,6 +88,14 @@ let package = Package(
         "LarderCache", "LarderObjectEngine", "LarderEngine", "LarderRecovery", "LarderCoding",
         "LarderStorage", "LarderSystem",
       ]),
+    // The macros of types with a declared schema, and the compiler plugin that expands them.
+    .macro(
+      name: "LarderSchemaMacros",
+      dependencies: [
+        outside("SwiftSyntaxMacros", "swift-syntax", "Macros"),
+        outside("SwiftCompilerPlugin", "swift-syntax", "Macros"),
+      ]),
+    .target(name: "LarderSchema", dependencies: ["LarderSchemaMacros", "LarderObjects"]),
     .target(
       name: "LarderArchive",
       dependencies: ["LarderObjects", "LarderCache", "LarderEngine", "LarderCoding"]),
@@ -166,6 +179,15 @@ let package = Package(
       name: "LarderEngineTests", dependencies: ["Larder", "LarderEngine", "LarderTesting"]),
     .testTarget(
       name: "LarderCacheTests", dependencies: ["Larder", "LarderEngine", "LarderTesting"]),
+    .testTarget(
+      name: "LarderSchemaTests",
+      dependencies: [
+        "LarderSchema", "LarderObjects", "LarderEngine", "LarderTesting", "LarderSchemaMacros",
+        outside("SwiftSyntaxMacros", "swift-syntax", "Macros"),
+        outside("SwiftSyntaxBuilder", "swift-syntax", "Macros"),
+        outside("SwiftSyntaxMacroExpansion", "swift-syntax", "Macros"),
+        outside("SwiftSyntaxMacrosGenericTestSupport", "swift-syntax", "Macros"),
+      ]),
     .testTarget(
       name: "LarderObjectsTests",
       dependencies: ["LarderObjects", "LarderEngine", "LarderTesting"]),

@@ -12,13 +12,13 @@ public struct PropertyValidator<Archive: Archivable, Value: Sendable>: Sendable 
   /// The same property in the store's queries.
   public typealias Property = PredicateProperty<Archived<Archive>, Value>
 
-  let predicate: @Sendable (Property) throws -> Predicate<Archived<Archive>>
+  let predicate: @Sendable (Property) throws -> ObjectPredicate<Archived<Archive>>
 
   /// Creates a validator from a predicate.
   ///
   /// - Parameter predicate: A closure that returns the predicate for a property.
   public init(
-    _ predicate: @escaping @Sendable (Property) throws -> Predicate<Archived<Archive>>
+    _ predicate: @escaping @Sendable (Property) throws -> ObjectPredicate<Archived<Archive>>
   ) {
     self.predicate = predicate
   }

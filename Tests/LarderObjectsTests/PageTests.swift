@@ -68,7 +68,9 @@ import Testing
     // The same closure, created again.
     #expect(try even().page(after: next, size: 3).objects.map(\.year) == [6, 8, 10])
     let twice = [all.filter { $0.year > 1 }, all.filter { $0.year > 2 }]
-    for query in [odd, all, even().filter { $0.year > 0 }, all.where(Predicate { $0.year > 0 })]
+    for query in [
+      odd, all, even().filter { $0.year > 0 }, all.where(ObjectPredicate { $0.year > 0 }),
+    ]
       + twice
     {
       let error = #expect(throws: ObjectError.self) { try query.page(after: next, size: 3) }

@@ -35,7 +35,7 @@ private struct Partly: Storable, Equatable {
   var tags: [Int] = []
   static let indexes = [
     Index<Partly>("shown", \.year, where: \.isSold == false && !(\.isHidden == true)),
-    Index("closed", \.year, where: Predicate { $0.isSold }),
+    Index("closed", \.year, where: ObjectPredicate { $0.isSold }),
     Index("sold", \.year, where: \.isSold == true),
     Index("sold tag", each: \.tags, where: \.isSold == true),
   ]
@@ -179,7 +179,7 @@ private struct Seat: Storable, Equatable {
     let due = tasks.map { Task(id: $0.id, level: $0.level, due: $0.id % 3 == 0 ? nil : $0.level) }
     try ground.store.save(due)
     let all = ground.store.objects(Task.self)
-    func check(_ predicate: Predicate<Task>, _ holds: (Task) -> Bool) throws {
+    func check(_ predicate: ObjectPredicate<Task>, _ holds: (Task) -> Bool) throws {
       let query = all.where(predicate)
       #expect(try query.fetch() == due.filter(holds))
       #expect(try query.count() == due.filter(holds).count)

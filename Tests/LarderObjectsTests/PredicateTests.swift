@@ -64,8 +64,8 @@ import Testing
 
   /// Checks the result of a predicate with and without indexes, by fetching and by counting.
   func expect(
-    _ wanted: String, _ plain: (PredicateRoot<Book>) throws -> Predicate<Book>,
-    _ walked: (PredicateRoot<Indexed>) throws -> Predicate<Indexed>,
+    _ wanted: String, _ plain: (PredicateRoot<Book>) throws -> ObjectPredicate<Book>,
+    _ walked: (PredicateRoot<Indexed>) throws -> ObjectPredicate<Indexed>,
     _ location: SourceLocation = #_sourceLocation
   ) throws {
     let plain = try books.where(plain)

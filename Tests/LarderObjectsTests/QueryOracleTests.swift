@@ -23,7 +23,7 @@ import Testing
 
   static func predicate(
     _ depth: Int, _ random: inout SeededRandom
-  ) -> (Predicate<Car>, @Sendable (Car) -> Bool) {
+  ) -> (ObjectPredicate<Car>, @Sendable (Car) -> Bool) {
     let words = ["", "a", "ab", "b", "Ärger", "zebra"]
     let word = words.randomElement(using: &random)!
     let number = Int.random(in: -4...13, using: &random)

@@ -50,7 +50,7 @@ struct Word: Storable, Equatable {
     let box = Box(clock)
     let query = ground.store.objects(Lenient.self).filter { $0.id < box.value.withLock { $0 } }
     let narrowed = query.where(
-      \.id != 0 || LarderObjects.Predicate { _ in box.value.withLock { $0 } > 100 })
+      \.id != 0 || ObjectPredicate { _ in box.value.withLock { $0 } > 100 })
     for time in [3, 5, 1, 101] {
       box.value.withLock { $0 = time }
       #expect(try query.fetch().count == min(time, 10))

@@ -13,7 +13,7 @@ import Testing
 private let decodes = Atomic<Int>(0)
 
 /// Fields of many kinds under other names than their properties, which the type declares.
-private struct Sample: DeclaresFields, Equatable {
+private struct Sample: DeclaresSchema, Equatable {
   struct Place: Codable, Sendable, Equatable {
     var city: String
     var zip: Int
@@ -41,12 +41,14 @@ private struct Sample: DeclaresFields, Equatable {
     case note = "price"
   }
 
-  static var storedFields: [PartialKeyPath<Sample>: String] {
-    [
-      \.id: "id", \.name: "n", \.count: "name", \.big: "big", \.ratio: "ratio",
-      \.price: "note", \.isOn: "isOn", \.note: "price", \.day: "day", \.key: "key",
-      \.tags: "tags",
-    ]
+  static var schema: ObjectSchema<Sample> {
+    ObjectSchema(
+      [
+        .field("id", \.id), .field("n", \.name), .field("name", \.count), .field("big", \.big),
+        .field("ratio", \.ratio), .field("note", \.price), .field("isOn", \.isOn),
+        .field("price", \.note), .field("day", \.day), .field("key", \.key),
+        .field("tags", \.tags),
+      ], indexes: [])
   }
 
   /// Part of every sample: each decoding of one is counted.
@@ -113,7 +115,7 @@ private struct Odd: Storable, Equatable {
 
   private static func predicate(
     _ depth: Int, _ samples: [Sample], _ random: inout SeededRandom
-  ) -> (LarderObjects.Predicate<Sample>, @Sendable (Sample) -> Bool) {
+  ) -> (ObjectPredicate<Sample>, @Sendable (Sample) -> Bool) {
     if depth > 0, random.chance(60) {
       let (left, leftHolds) = predicate(depth - 1, samples, &random)
       let (right, rightHolds) = predicate(depth - 1, samples, &random)

@@ -161,18 +161,20 @@ enum NoteState {
 
 /// A form of the note.
 protocol Noted: Storable {
-  static func hasText(_ text: String) -> Predicate<Self>
-  static func hasTag(_ tag: Int) -> Predicate<Self>
+  static func hasText(_ text: String) -> ObjectPredicate<Self>
+  static func hasTag(_ tag: Int) -> ObjectPredicate<Self>
 }
 
 extension Note: Noted {
-  static func hasText(_ text: String) -> Predicate<Note> { \Note.text == text }
-  static func hasTag(_ tag: Int) -> Predicate<Note> { PredicateProperty(\Note.tags).contains(tag) }
+  static func hasText(_ text: String) -> ObjectPredicate<Note> { \Note.text == text }
+  static func hasTag(_ tag: Int) -> ObjectPredicate<Note> {
+    PredicateProperty(\Note.tags).contains(tag)
+  }
 }
 
 extension LaterNote: Noted {
-  static func hasText(_ text: String) -> Predicate<LaterNote> { \LaterNote.text == text }
-  static func hasTag(_ tag: Int) -> Predicate<LaterNote> {
+  static func hasText(_ text: String) -> ObjectPredicate<LaterNote> { \LaterNote.text == text }
+  static func hasTag(_ tag: Int) -> ObjectPredicate<LaterNote> {
     PredicateProperty(\LaterNote.tags).contains(tag)
   }
 }

@@ -68,7 +68,7 @@ extension ObjectCopyMigration {
       var target = ObjectTypeRecord(
         number: 0, name: New.storedName, version: UInt32(clamping: New.schemaVersion),
         fingerprint: 0, indexes: [], migrations: record.migrations)
-      target.indexes = New.indexes.map { index in
+      target.indexes = New.allIndexes.map { index in
         ObjectTypeRecord.Index(
           number: 0, name: index.name, fields: index.fields, isUnique: index.isUnique,
           definition: index.definition, builtTo: nil)

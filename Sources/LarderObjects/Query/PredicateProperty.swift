@@ -56,7 +56,7 @@ extension PredicateProperty where Value: Equatable {
   ///   - property: The property.
   ///   - value: The value.
   /// - Returns: The predicate.
-  public static func == (property: Self, value: Value) -> Predicate<Object> {
+  public static func == (property: Self, value: Value) -> ObjectPredicate<Object> {
     .equal(property.path, value)
   }
   /// Returns a predicate that matches objects whose property differs from a value.
@@ -65,7 +65,7 @@ extension PredicateProperty where Value: Equatable {
   ///   - property: The property.
   ///   - value: The value.
   /// - Returns: The predicate.
-  public static func != (property: Self, value: Value) -> Predicate<Object> {
+  public static func != (property: Self, value: Value) -> ObjectPredicate<Object> {
     .different(property.path, value)
   }
 
@@ -74,12 +74,12 @@ extension PredicateProperty where Value: Equatable {
   ///
   /// - Parameter values: The values; an empty array matches nothing.
   /// - Returns: The predicate.
-  public func isIn(_ values: [Value]) -> Predicate<Object> {
+  public func isIn(_ values: [Value]) -> ObjectPredicate<Object> {
     let keys = values.map { indexKey($0) }
     let path = path
-    return Predicate(
+    return ObjectPredicate(
       of: path,
-      "\(name) in [\(values.map { Predicate<Object>.literal($0) }.joined(separator: ", "))]",
+      "\(name) in [\(values.map { ObjectPredicate<Object>.literal($0) }.joined(separator: ", "))]",
       constants: ConstantIdentity(all: values), ranges: equalities(keys),
       isExact: zip(keys, values).allSatisfy { key, value in
         key.map { isExact($0, value) } ?? false
@@ -96,7 +96,7 @@ extension PredicateProperty where Value: Comparable {
   ///   - property: The property.
   ///   - value: The exclusive upper bound.
   /// - Returns: The predicate.
-  public static func < (property: Self, value: Value) -> Predicate<Object> {
+  public static func < (property: Self, value: Value) -> ObjectPredicate<Object> {
     .order(property.path, .less, value)
   }
   /// Returns a predicate that matches objects whose property is at most a value. An index on the
@@ -106,7 +106,7 @@ extension PredicateProperty where Value: Comparable {
   ///   - property: The property.
   ///   - value: The inclusive upper bound.
   /// - Returns: The predicate.
-  public static func <= (property: Self, value: Value) -> Predicate<Object> {
+  public static func <= (property: Self, value: Value) -> ObjectPredicate<Object> {
     .order(property.path, .atMost, value)
   }
   /// Returns a predicate that matches objects whose property is greater than a value. An index on
@@ -116,7 +116,7 @@ extension PredicateProperty where Value: Comparable {
   ///   - property: The property.
   ///   - value: The exclusive lower bound.
   /// - Returns: The predicate.
-  public static func > (property: Self, value: Value) -> Predicate<Object> {
+  public static func > (property: Self, value: Value) -> ObjectPredicate<Object> {
     .order(property.path, .greater, value)
   }
   /// Returns a predicate that matches objects whose property is at least a value. An index on the
@@ -126,7 +126,7 @@ extension PredicateProperty where Value: Comparable {
   ///   - property: The property.
   ///   - value: The inclusive lower bound.
   /// - Returns: The predicate.
-  public static func >= (property: Self, value: Value) -> Predicate<Object> {
+  public static func >= (property: Self, value: Value) -> ObjectPredicate<Object> {
     .order(property.path, .atLeast, value)
   }
 
@@ -134,7 +134,7 @@ extension PredicateProperty where Value: Comparable {
   ///
   /// - Parameter range: The range, including both bounds.
   /// - Returns: The predicate.
-  public func isIn(_ range: ClosedRange<Value>) -> Predicate<Object> {
+  public func isIn(_ range: ClosedRange<Value>) -> ObjectPredicate<Object> {
     self >= range.lowerBound && self <= range.upperBound
   }
 
@@ -142,7 +142,7 @@ extension PredicateProperty where Value: Comparable {
   ///
   /// - Parameter range: The range, excluding the upper bound.
   /// - Returns: The predicate.
-  public func isIn(_ range: Range<Value>) -> Predicate<Object> {
+  public func isIn(_ range: Range<Value>) -> ObjectPredicate<Object> {
     self >= range.lowerBound && self < range.upperBound
   }
 }
@@ -157,7 +157,7 @@ extension PredicateProperty {
   /// - Returns: The predicate.
   public static func < <Inner: Comparable & Sendable>(
     property: Self, value: Inner
-  ) -> Predicate<Object> where Value == Inner? {
+  ) -> ObjectPredicate<Object> where Value == Inner? {
     .order(property.path, .less, value)
   }
   /// Returns a predicate that matches objects whose optional property has a value of at most
@@ -169,7 +169,7 @@ extension PredicateProperty {
   /// - Returns: The predicate.
   public static func <= <Inner: Comparable & Sendable>(
     property: Self, value: Inner
-  ) -> Predicate<Object> where Value == Inner? {
+  ) -> ObjectPredicate<Object> where Value == Inner? {
     .order(property.path, .atMost, value)
   }
   /// Returns a predicate that matches objects whose optional property has a value greater than
@@ -181,7 +181,7 @@ extension PredicateProperty {
   /// - Returns: The predicate.
   public static func > <Inner: Comparable & Sendable>(
     property: Self, value: Inner
-  ) -> Predicate<Object> where Value == Inner? {
+  ) -> ObjectPredicate<Object> where Value == Inner? {
     .order(property.path, .greater, value)
   }
   /// Returns a predicate that matches objects whose optional property has a value of at least
@@ -193,7 +193,7 @@ extension PredicateProperty {
   /// - Returns: The predicate.
   public static func >= <Inner: Comparable & Sendable>(
     property: Self, value: Inner
-  ) -> Predicate<Object> where Value == Inner? {
+  ) -> ObjectPredicate<Object> where Value == Inner? {
     .order(property.path, .atLeast, value)
   }
 
@@ -201,9 +201,9 @@ extension PredicateProperty {
   /// property serves it.
   ///
   /// - Returns: The predicate.
-  public func isNil<Inner>() -> Predicate<Object> where Value == Inner? {
+  public func isNil<Inner>() -> ObjectPredicate<Object> where Value == Inner? {
     let path = path
-    return Predicate(of: path, "\(name) == nil", ranges: [.exactly([0])]) {
+    return ObjectPredicate(of: path, "\(name) == nil", ranges: [.exactly([0])]) {
       $0 == nil
     }
   }
@@ -212,9 +212,9 @@ extension PredicateProperty {
   /// property serves it.
   ///
   /// - Returns: The predicate.
-  public func isNotNil<Inner>() -> Predicate<Object> where Value == Inner? {
+  public func isNotNil<Inner>() -> ObjectPredicate<Object> where Value == Inner? {
     let path = path
-    return Predicate(
+    return ObjectPredicate(
       of: path, "\(name) != nil", ranges: [.values]
     ) { $0 != nil }
   }
@@ -222,7 +222,7 @@ extension PredicateProperty {
 
 extension PredicateProperty where Value == Bool {
   /// A predicate that matches objects whose Boolean property is `true`.
-  public var isTrue: Predicate<Object> { self == true }
+  public var isTrue: ObjectPredicate<Object> { self == true }
 }
 
 extension PredicateProperty where Value == String {
@@ -231,26 +231,26 @@ extension PredicateProperty where Value == String {
   ///
   /// - Parameter prefix: The prefix.
   /// - Returns: The predicate.
-  public func hasPrefix(_ prefix: String) -> Predicate<Object> { string(.hasPrefix, prefix) }
+  public func hasPrefix(_ prefix: String) -> ObjectPredicate<Object> { string(.hasPrefix, prefix) }
 
   /// Returns a predicate that matches objects whose string ends with a suffix.
   ///
   /// - Parameter suffix: The suffix.
   /// - Returns: The predicate.
-  public func hasSuffix(_ suffix: String) -> Predicate<Object> { string(.hasSuffix, suffix) }
+  public func hasSuffix(_ suffix: String) -> ObjectPredicate<Object> { string(.hasSuffix, suffix) }
 
   /// Returns a predicate that matches objects whose string contains another: complete characters,
   /// compared by canonical equivalence.
   ///
   /// - Parameter part: The string to find.
   /// - Returns: The predicate.
-  public func contains(_ part: String) -> Predicate<Object> { string(.contains, part) }
+  public func contains(_ part: String) -> ObjectPredicate<Object> { string(.contains, part) }
 
   /// Returns a predicate that matches objects whose string equals another, ignoring case.
   ///
   /// - Parameter other: The string to compare with.
   /// - Returns: The predicate.
-  public func equalsIgnoringCase(_ other: String) -> Predicate<Object> {
+  public func equalsIgnoringCase(_ other: String) -> ObjectPredicate<Object> {
     string(.equalsIgnoringCase, other)
   }
 
@@ -258,14 +258,16 @@ extension PredicateProperty where Value == String {
   ///
   /// - Parameter part: The string to find.
   /// - Returns: The predicate.
-  public func containsIgnoringCase(_ part: String) -> Predicate<Object> {
+  public func containsIgnoringCase(_ part: String) -> ObjectPredicate<Object> {
     string(.containsIgnoringCase, part)
   }
 
-  private func string(_ method: StringCondition.Method, _ argument: String) -> Predicate<Object> {
+  private func string(_ method: StringCondition.Method, _ argument: String) -> ObjectPredicate<
+    Object
+  > {
     let path = path
     let condition = StringCondition(method, argument)
-    return Predicate(
+    return ObjectPredicate(
       of: path, "\(path.name).\(method.rawValue)(\(argument.debugDescription))",
       ranges: condition.ranges, isExact: false
     ) { condition.holds($0) }
@@ -278,7 +280,7 @@ extension PredicateProperty where Value == String {
   /// - Returns: The predicate.
   /// - Throws: ``ObjectError/Code/invalidPattern`` if the pattern is not a valid regular
   ///   expression.
-  public func matches(_ pattern: String) throws -> Predicate<Object> {
+  public func matches(_ pattern: String) throws -> ObjectPredicate<Object> {
     let regex: Regex<AnyRegexOutput>
     do {
       regex = try Regex(pattern)
@@ -291,7 +293,7 @@ extension PredicateProperty where Value == String {
     let expression = Mutex(regex)
     let box = Boxed(expression)
     let path = path
-    return Predicate(of: path, "\(name).matches(\(pattern.debugDescription))") { text in
+    return ObjectPredicate(of: path, "\(name).matches(\(pattern.debugDescription))") { text in
       box.value.withLock { text.firstMatch(of: $0) != nil }
     }
   }
@@ -309,11 +311,11 @@ extension PredicateProperty where Value: Collection, Value.Element: Equatable & 
   ///
   /// - Parameter element: The element.
   /// - Returns: The predicate.
-  public func contains(_ element: Value.Element) -> Predicate<Object> {
+  public func contains(_ element: Value.Element) -> ObjectPredicate<Object> {
     let path = path
     let key = indexKey(element)
-    return Predicate(
-      of: path, "\(name).contains(\(Predicate<Object>.literal(element)))",
+    return ObjectPredicate(
+      of: path, "\(name).contains(\(ObjectPredicate<Object>.literal(element)))",
       constants: ConstantIdentity(element),
       elementRanges: key.map { [.equal($0)] },
       isExact: key.map { isExact($0, element) } ?? false
@@ -324,7 +326,7 @@ extension PredicateProperty where Value: Collection, Value.Element: Equatable & 
   ///
   /// - Parameter elements: The elements; an empty array matches every object.
   /// - Returns: The predicate.
-  public func contains(all elements: [Value.Element]) -> Predicate<Object> {
+  public func contains(all elements: [Value.Element]) -> ObjectPredicate<Object> {
     elements.reduce(.all) { $0 && contains($1) }
   }
 
@@ -333,12 +335,12 @@ extension PredicateProperty where Value: Collection, Value.Element: Equatable & 
   ///
   /// - Parameter elements: The elements; an empty array matches nothing.
   /// - Returns: The predicate.
-  public func contains(any elements: [Value.Element]) -> Predicate<Object> {
+  public func contains(any elements: [Value.Element]) -> ObjectPredicate<Object> {
     let path = path
     let ranges = equalities(elements.map { indexKey($0) })
-    return Predicate(
+    return ObjectPredicate(
       of: path,
-      "\(name).contains(any: [\(elements.map { Predicate<Object>.literal($0) }.joined(separator: ", "))])",
+      "\(name).contains(any: [\(elements.map { ObjectPredicate<Object>.literal($0) }.joined(separator: ", "))])",
       constants: ConstantIdentity(all: elements), elementRanges: ranges, isExact: false
     ) { collection in
       elements.contains { collection.contains($0) }

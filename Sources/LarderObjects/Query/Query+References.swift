@@ -114,17 +114,17 @@ extension PredicateProperty where Value: Reference {
   ///
   /// - Parameter target: The object referred to; only its id is used.
   /// - Returns: The predicate.
-  public func refers(to target: Value.Target) -> Predicate<Object> { refers(toID: target.id) }
+  public func refers(to target: Value.Target) -> ObjectPredicate<Object> { refers(toID: target.id) }
 
   /// Returns a predicate that matches objects whose reference leads to an id. The object of the id
   /// need not exist.
   ///
   /// - Parameter id: The id referred to.
   /// - Returns: The predicate.
-  public func refers(toID id: Value.Target.ID) -> Predicate<Object> {
+  public func refers(toID id: Value.Target.ID) -> ObjectPredicate<Object> {
     let path = path
     let key = ObjectTypeDescriptor<Value.Target>.bytes(of: id)
-    return Predicate(
+    return ObjectPredicate(
       AnyPath(path: \Object.larderReferences),
       "\(name) refers to \(ObjectTypeDescriptor<Value.Target>.text(of: id).debugDescription)",
       elementRanges: [.exactly(ReferenceIndex.prefix(Value.Target.storedName, key))],

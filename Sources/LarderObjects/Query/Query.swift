@@ -49,7 +49,7 @@ struct SortKey<Object: Storable>: Sendable {
 /// its result.
 public struct Query<Object: Storable>: Sendable {
   let store: ObjectStore
-  private(set) var predicate: Predicate<Object> = .all
+  private(set) var predicate: ObjectPredicate<Object> = .all
   private(set) var sorts: [SortKey<Object>] = []
   private(set) var maximum: Int?
   private(set) var skipped = 0
@@ -81,7 +81,7 @@ public struct Query<Object: Storable>: Sendable {
   ///
   /// - Parameter predicate: The predicate.
   /// - Returns: The restricted query.
-  public func `where`(_ predicate: Predicate<Object>) -> Query {
+  public func `where`(_ predicate: ObjectPredicate<Object>) -> Query {
     changed { $0.predicate = $0.predicate && predicate }
   }
 
@@ -92,7 +92,7 @@ public struct Query<Object: Storable>: Sendable {
   /// - Returns: The restricted query.
   /// - Throws: The errors of `build`.
   public func `where`(
-    _ build: (PredicateRoot<Object>) throws -> Predicate<Object>
+    _ build: (PredicateRoot<Object>) throws -> ObjectPredicate<Object>
   ) rethrows -> Query {
     let predicate = try build(PredicateRoot())
     return self.where(predicate)
@@ -118,7 +118,7 @@ public struct Query<Object: Storable>: Sendable {
     _ holds: @escaping @Sendable (Object) -> Bool, fileID: String = #fileID, line: UInt = #line,
     column: UInt = #column
   ) -> Query {
-    self.where(Predicate(holds, fileID: fileID, line: line, column: column))
+    self.where(ObjectPredicate(holds, fileID: fileID, line: line, column: column))
   }
 
   /// Returns the query sorted by a property. Replaces an earlier order. NaN sorts last.

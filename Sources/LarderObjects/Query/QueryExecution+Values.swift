@@ -18,7 +18,7 @@ extension QueryExecution {
     // A type with a budget needs the ids, to record the use of the objects.
     guard query.start == nil, query.sorts.isEmpty || plan.isSorted, record.references == nil,
       record.isBounded != true,
-      !kind.storedKeys.isEmpty, let scalar = Value.self as? any StoredScalar.Type
+      !kind.fields.isEmpty, let scalar = Value.self as? any StoredScalar.Type
     else { return nil }
     return try fieldValues(opening: scalar, property, snapshot)
   }
@@ -28,12 +28,12 @@ extension QueryExecution {
     _ snapshot: borrowing Snapshot
   ) throws -> [Value]? {
     guard let path = property as? PropertyPath<Object, Scalar>,
-      let key = kind.storedKeys[path.erased]
+      let field = kind.fields[path.erased]
     else { return nil }
     func value(_ object: RawSpan) -> Scalar? {
-      switch StoredField.find(key, in: object) {
+      switch StoredField.find(field.key, in: object) {
       case .found(let range): Scalar.read(object.slice(range)!)
-      case .missing: Scalar.absent
+      case .missing: field.valueWithoutField()
       case .unclear: nil
       }
     }

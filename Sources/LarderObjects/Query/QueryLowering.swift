@@ -141,7 +141,7 @@ extension QueryPlan {
   }
 }
 
-extension Predicate.Node {
+extension ObjectPredicate.Node {
   /// Calls `body` with the comparisons that must all match.
   func visitConjunction(_ body: (Comparison) -> Void) {
     switch self {

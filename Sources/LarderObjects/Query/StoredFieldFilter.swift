@@ -10,7 +10,7 @@ internal import LarderSystem
 struct StoredFieldFilter<Object: Storable>: Sendable {
   private indirect enum Node: Sendable {
     case all
-    case field([UInt8], StoredProperty<Object>)
+    case field(DeclaredField, StoredProperty<Object>)
     case unknown
     case and([Node])
     case or([Node])
@@ -25,25 +25,28 @@ struct StoredFieldFilter<Object: Storable>: Sendable {
   ///
   /// - Returns: The filter, or `nil` if the predicate requires a decoded object.
   init?(
-    _ predicate: Predicate<Object>, _ kind: ObjectTypeDescriptor<Object>, _ record: ObjectTypeRecord
+    _ predicate: ObjectPredicate<Object>, _ kind: ObjectTypeDescriptor<Object>,
+    _ record: ObjectTypeRecord
   ) {
-    guard !kind.storedKeys.isEmpty, !kind.hasReferences, record.references == nil else {
+    guard !kind.fields.isEmpty, !kind.hasReferences, record.references == nil else {
       return nil
     }
     root = Self.node(predicate.node, kind)
     if case .unknown = root { return nil }
   }
 
-  private static func node(_ node: Predicate<Object>.Node, _ kind: ObjectTypeDescriptor<Object>)
+  private static func node(
+    _ node: ObjectPredicate<Object>.Node, _ kind: ObjectTypeDescriptor<Object>
+  )
     -> Node
   {
     switch node {
     case .all: return .all
     case .leaf(let leaf):
-      guard let property = leaf.stored?(), let key = kind.storedKeys[property.path] else {
+      guard let property = leaf.stored?(), let field = kind.fields[property.path] else {
         return .unknown
       }
-      return .field(key, property)
+      return .field(field, property)
     case .and(let nodes):
       let nodes = nodes.map { self.node($0, kind) }
       return nodes.allSatisfy(\.isUnknown) ? .unknown : .and(nodes)
@@ -63,10 +66,10 @@ struct StoredFieldFilter<Object: Storable>: Sendable {
     switch node {
     case .all: return true
     case .unknown: return nil
-    case .field(let key, let property):
-      switch StoredField.find(key, in: object) {
+    case .field(let field, let property):
+      switch StoredField.find(field.key, in: object) {
       case .found(let range): return property.holds(object.slice(range)!)
-      case .missing: return property.holdsWithout()
+      case .missing: return property.holdsWithout(field)
       case .unclear: return nil
       }
     case .and(let nodes):

@@ -31,7 +31,7 @@ public struct Index<Object: Storable>: Sendable {
   /// The declaration as the planner uses it.
   let shape: IndexShape
   /// The condition of a partial index, or `nil` if the index contains all objects.
-  let condition: Predicate<Object>?
+  let condition: ObjectPredicate<Object>?
   private let makeKeys: @Sendable (Object) -> [[UInt8]]
 
   var fields: [String] { shape.fields }
@@ -47,7 +47,7 @@ public struct Index<Object: Storable>: Sendable {
   ///   - condition: Which objects are in the index; a query uses it only if it demands the same.
   public init<each Value: IndexValue>(
     _ name: String, _ path: repeat Path<Object, each Value>, unique: Bool = false,
-    where condition: Predicate<Object>? = nil
+    where condition: ObjectPredicate<Object>? = nil
   ) {
     var paths: [AnyPath] = []
     var types: [String] = []
@@ -70,7 +70,7 @@ public struct Index<Object: Storable>: Sendable {
   ///     contains the same condition.
   public init<Elements: Collection & Sendable>(
     _ name: String, each path: Path<Object, Elements>,
-    where condition: Predicate<Object>? = nil
+    where condition: ObjectPredicate<Object>? = nil
   ) where Elements.Element: IndexValue {
     let types = "each \(Elements.Element.self)"
     let shape = Self.shape(name, [AnyPath(path: path)], types, isMultiple: true, condition)
@@ -81,7 +81,7 @@ public struct Index<Object: Storable>: Sendable {
   }
 
   private init(
-    _ shape: IndexShape, _ condition: Predicate<Object>?,
+    _ shape: IndexShape, _ condition: ObjectPredicate<Object>?,
     _ makeKeys: @escaping @Sendable (Object) -> [[UInt8]]
   ) {
     self.shape = shape
@@ -91,7 +91,7 @@ public struct Index<Object: Storable>: Sendable {
 
   private static func shape(
     _ name: String, _ paths: [AnyPath], _ types: String, unique: Bool = false,
-    isMultiple: Bool = false, _ condition: Predicate<Object>?
+    isMultiple: Bool = false, _ condition: ObjectPredicate<Object>?
   ) -> IndexShape {
     IndexShape(
       name: name, isUnique: unique, isMultiple: isMultiple, isReferences: false, paths: paths,

@@ -100,6 +100,7 @@ extension ObjectTypeDescriptor {
     if isAgreed { return }
     let log = try observeWriting(object)
     var fields = RecordedFields(log)
+    for name in Object.fieldsWithDefault { fields.fields[name]?.isOptional = true }
     if let known = record.schema, try transaction.objectBooks(record.number).count > 0 {
       if known.isEmpty { return schema.withLock { $0.agreed = .init(record) } }
       fields = try reconciled(RecordedFields(known), log, record, transaction)

@@ -40,8 +40,8 @@ final class ObjectTypeDescriptor<Object: Storable>: Sendable {
   let schema = Mutex(ObservedSchema())
   /// Whether the declared budget is stored.
   let hasBudget = Atomic<Bool>(false)
-  /// The declared names of stored properties, as keys in CBOR; see ``DeclaresFields``.
-  let storedKeys: [AnyPath: [UInt8]]
+  /// The fields that queries read in place; see ``DeclaresSchema``.
+  let fields: [AnyPath: DeclaredField]
 
   /// A decoded object with the loader of its references, if it has any.
   @usableFromInline
@@ -60,8 +60,8 @@ final class ObjectTypeDescriptor<Object: Storable>: Sendable {
     core = store.storage.core
     firstDecoder = ReferenceDecoder(ReferenceLoader(store: store))
     name = Object.storedName
-    declared = Object.indexes
-    storedKeys = Object.storedKeys
+    declared = Object.allIndexes
+    fields = Object.declaredFields
     scannable = ScannableIndexes(declared.map(\.shape) + [Index<Object>.references])
     tier = MemoryTier(core: core, options: options)
     core.watchFiles()

@@ -9,7 +9,7 @@ internal import LarderSystem
 //
 // A query that filters a hundred thousand objects to find ten needs one or two fields of each. It
 // reads them in place if the type declares the names under which its properties are stored
-// (`DeclaresFields`): the object is a CBOR map (RFC 8949), the reader skips its fields up to the
+// (`DeclaresSchema`): the object is a CBOR map (RFC 8949), the reader skips its fields up to the
 // requested one, and decodes only that field. The reader accepts only bytes that a checksum covers
 // and never guesses: any input that is not plain is `unclear`, and the query decodes the object.
 // Plain is a map as Larder writes it: its keys are strings with the shortest heads, in ascending
@@ -156,7 +156,7 @@ struct StoredProperty<Object: Storable>: Sendable {
   /// Evaluates the property's field; `nil` if it is not plain.
   let holds: @Sendable (RawSpan) -> Bool?
   /// Evaluates the absence of the field.
-  let holdsWithout: @Sendable () -> Bool?
+  let holdsWithout: @Sendable (DeclaredField) -> Bool?
 
   /// Creates the stored form of a property.
   ///
@@ -179,31 +179,11 @@ struct StoredProperty<Object: Storable>: Sendable {
       guard let value = Scalar.read(field), let value = value as? Value else { return nil }
       return holds(value)
     }
-    holdsWithout = { (Scalar.absent as? Value).map(holds) }
-  }
-}
-
-/// A type that declares the names under which its properties are stored, so that queries evaluate
-/// them without decoding the object.
-///
-/// The declaration promises that `init(from:)` sets each of these properties to the value of its
-/// field, and to `nil` without one, independent of the other fields, and that `encode(to:)` writes
-/// it accordingly.
-package protocol DeclaresFields: Storable {
-  /// The names by property. Queries evaluate properties without a name on decoded objects.
-  static var storedFields: [PartialKeyPath<Self>: String] { get }
-}
-
-extension Storable {
-  /// The declared names, as keys in CBOR.
-  static var storedKeys: [AnyPath: [UInt8]] {
-    func keys<Object: DeclaresFields>(of type: Object.Type) -> [AnyPath: [UInt8]] {
-      var keys: [AnyPath: [UInt8]] = [:]
-      for (path, name) in Object.storedFields {
-        keys[AnyPath(path: path)] = CBORValue.text(name).encoded
+    holdsWithout = { field in
+      guard let value: Scalar = field.valueWithoutField(), let value = value as? Value else {
+        return nil
       }
-      return keys
+      return holds(value)
     }
-    return (Self.self as? any DeclaresFields.Type).map { keys(of: $0) } ?? [:]
   }
 }

@@ -6,14 +6,20 @@ internal import LarderCoding
 internal import LarderSystem
 
 #if canImport(FoundationEssentials)
-  internal import FoundationEssentials
+  public import FoundationEssentials
 #else
-  internal import Foundation
+  public import Foundation
 #endif
 
-/// A value that is read from its field alone, exactly as the decoder reads it.
-protocol StoredScalar: Codable, Equatable, Sendable {
+/// A value that queries read from its field alone, exactly as the decoder reads it.
+///
+/// Numbers, strings, dates and the like conform, and so do optionals and arrays of them, and
+/// enumerations with `@StorableValue`. Do not conform other types.
+public protocol StoredScalar: Codable, Equatable, Sendable {
   /// Returns the value of a field, or `nil` if the field has another form or is not plain.
+  ///
+  /// - Parameter field: The stored bytes of the field.
+  /// - Returns: The value.
   static func read(_ field: RawSpan) -> Self?
 
   /// The value of a missing field, or `nil` if the object cannot be decoded without it.
@@ -21,15 +27,24 @@ protocol StoredScalar: Codable, Equatable, Sendable {
 }
 
 extension StoredScalar {
-  static var absent: Self? { nil }
+  /// No value: the object cannot be decoded without the field.
+  public static var absent: Self? { nil }
 
-  static func read(_ field: RawSpan) -> Self? {
+  /// Returns the decoded value of a field, or `nil` if it cannot be decoded.
+  ///
+  /// - Parameter field: The stored bytes of the field.
+  /// - Returns: The value.
+  public static func read(_ field: RawSpan) -> Self? {
     try? CBORDecoder().decode(Self.self, from: field.copied())
   }
 }
 
 extension StoredScalar where Self: FixedWidthInteger {
-  static func read(_ field: RawSpan) -> Self? {
+  /// Returns the value of a field, or `nil` if the field has another form.
+  ///
+  /// - Parameter field: The stored bytes of the field.
+  /// - Returns: The value.
+  public static func read(_ field: RawSpan) -> Self? {
     guard let head = StoredField.head(field, 0) else { return nil }
     switch head.major {
     case 0: return Self(exactly: head.argument)
@@ -51,7 +66,11 @@ extension UInt32: StoredScalar {}
 extension UInt64: StoredScalar {}
 
 extension Double: StoredScalar {
-  static func read(_ field: RawSpan) -> Double? {
+  /// Returns the value of a field, or `nil` if the field has another form.
+  ///
+  /// - Parameter field: The stored bytes of the field.
+  /// - Returns: The value.
+  public static func read(_ field: RawSpan) -> Double? {
     guard let head = StoredField.head(field, 0), head.major == 7 else { return nil }
     switch head.info {
     case 25: return HalfFloat.value(bits: UInt16(truncatingIfNeeded: head.argument))
@@ -63,20 +82,32 @@ extension Double: StoredScalar {
 }
 
 extension Float: StoredScalar {
-  static func read(_ field: RawSpan) -> Float? {
+  /// Returns the value of a field, or `nil` if the field has another form.
+  ///
+  /// - Parameter field: The stored bytes of the field.
+  /// - Returns: The value.
+  public static func read(_ field: RawSpan) -> Float? {
     Double.read(field).flatMap { Float(exactly: $0) }
   }
 }
 
 extension Bool: StoredScalar {
-  static func read(_ field: RawSpan) -> Bool? {
+  /// Returns the value of a field, or `nil` if the field has another form.
+  ///
+  /// - Parameter field: The stored bytes of the field.
+  /// - Returns: The value.
+  public static func read(_ field: RawSpan) -> Bool? {
     guard field.byteCount == 1, let byte: UInt8 = field.integer(at: 0) else { return nil }
     return byte == 0xf5 ? true : byte == 0xf4 ? false : nil
   }
 }
 
 extension String: StoredScalar {
-  static func read(_ field: RawSpan) -> String? {
+  /// Returns the value of a field, or `nil` if the field has another form.
+  ///
+  /// - Parameter field: The stored bytes of the field.
+  /// - Returns: The value.
+  public static func read(_ field: RawSpan) -> String? {
     guard let head = StoredField.head(field, 0), head.major == 3 else { return nil }
     return field.slice(head.end..<field.byteCount)?.text()
   }
@@ -87,14 +118,29 @@ extension UUID: StoredScalar {}
 extension Date: StoredScalar {}
 
 extension Optional: StoredScalar where Wrapped: StoredScalar {
-  static func read(_ field: RawSpan) -> Wrapped?? {
+  /// Returns the value of a field, or `nil` if the field has another form.
+  ///
+  /// - Parameter field: The stored bytes of the field.
+  /// - Returns: The value.
+  public static func read(_ field: RawSpan) -> Wrapped?? {
     if field.byteCount == 1, let byte: UInt8 = field.integer(at: 0), byte & 0xfe == 0xf6 {
       return .some(nil)
     }
     return Wrapped.read(field).map { .some($0) }
   }
 
-  static var absent: Wrapped?? { .some(nil) }
+  /// The value `nil`.
+  public static var absent: Wrapped?? { .some(nil) }
 }
 
 extension Array: StoredScalar where Element: StoredScalar {}
+
+extension StorableRawValue {
+  /// Returns the case whose raw value is stored in a field, or `nil` if there is none.
+  ///
+  /// - Parameter field: The stored bytes of the field.
+  /// - Returns: The case.
+  public static func read(_ field: RawSpan) -> Self? {
+    RawValue.read(field).flatMap { Self(rawValue: $0) }
+  }
+}

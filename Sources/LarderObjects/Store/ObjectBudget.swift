@@ -134,9 +134,9 @@ extension PredicateProperty {
   ///
   /// - Parameter holds: A closure that returns whether a value matches.
   /// - Returns: The predicate.
-  package func satisfies(_ holds: @escaping @Sendable (Value) -> Bool) -> Predicate<Object> {
+  package func satisfies(_ holds: @escaping @Sendable (Value) -> Bool) -> ObjectPredicate<Object> {
     let path = path
-    return Predicate(path.erased, "\(name) satisfies a closure", isExact: false) {
+    return ObjectPredicate(path.erased, "\(name) satisfies a closure", isExact: false) {
       holds(path.value(of: $0))
     }
   }

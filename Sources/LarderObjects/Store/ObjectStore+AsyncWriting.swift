@@ -110,7 +110,7 @@ extension ObjectStore {
   ///   - predicate: The predicate that selects the objects to replace.
   /// - Throws: The errors of the synchronous overload.
   public func merge<Object: Storable>(
-    _ objects: [Object], into predicate: Predicate<Object>
+    _ objects: [Object], into predicate: ObjectPredicate<Object>
   ) async throws {
     let query = self.objects(Object.self).where(predicate)
     try await write { transaction in try transaction.merge(objects, into: query) }

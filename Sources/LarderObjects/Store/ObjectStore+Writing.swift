@@ -121,7 +121,7 @@ extension ObjectStore {
   /// - Throws: The errors of `save(_:children:)` and `delete(_:id:)`. After an error nothing is
   ///   changed.
   public func merge<Object: Storable>(
-    _ objects: [Object], into predicate: Predicate<Object>
+    _ objects: [Object], into predicate: ObjectPredicate<Object>
   ) throws {
     let query = self.objects(Object.self).where(predicate)
     try write { transaction in try transaction.merge(objects, into: query) }

@@ -144,7 +144,7 @@ extension ObjectStore {
   public func merge<Object: Storable>(
     objects: [Object], into holds: @escaping @Sendable (Object) -> Bool
   ) throws {
-    try merge(objects, into: Predicate(holds))
+    try merge(objects, into: ObjectPredicate(holds))
   }
 
   /// Stores objects and deletes the other objects that match a closure, in one transaction, without
@@ -157,6 +157,6 @@ extension ObjectStore {
   public func merge<Object: Storable>(
     objects: [Object], into holds: @escaping @Sendable (Object) -> Bool
   ) async throws {
-    try await merge(objects, into: Predicate(holds))
+    try await merge(objects, into: ObjectPredicate(holds))
   }
 }

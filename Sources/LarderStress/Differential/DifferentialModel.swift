@@ -57,7 +57,7 @@ extension DifferentialValue {
 
 /// A random predicate, as the store and as an array evaluate it.
 struct Condition<Object: Storable>: Sendable {
-  typealias Pair = (Predicate<Object>, @Sendable (Object) -> Bool)
+  typealias Pair = (ObjectPredicate<Object>, @Sendable (Object) -> Bool)
   let make: @Sendable (inout SeededRandom) -> Pair
 
   init(_ make: @escaping @Sendable (inout SeededRandom) -> Pair) { self.make = make }

@@ -127,7 +127,7 @@ struct ObjectQueryFigures {
       rivalUnit: figure.rivalUnit, spread: figure.spread)
   }
 
-  private static func predicate(_ number: Int) -> LarderObjects.Predicate<Part> {
+  private static func predicate(_ number: Int) -> ObjectPredicate<Part> {
     \.maker == "Maker \(number % 97)" && \.weight >= Double(number % 1000)
   }
 

@@ -37,23 +37,23 @@ func isExact<Value: Sendable>(_ key: [UInt8], _ value: Value) -> Bool {
   return !(value is any FloatingPoint || value is Date)
 }
 
-extension Predicate {
+extension ObjectPredicate {
   static func equal<Value: Equatable & Sendable>(
     _ path: PropertyPath<Object, Value>, _ value: Value
-  ) -> Predicate {
+  ) -> ObjectPredicate {
     compare(path, .equal, value) { $0 == value }
   }
 
   static func order<Value: Comparable & Sendable>(
     _ path: PropertyPath<Object, Value>, _ sign: ComparisonOperator, _ value: Value
-  ) -> Predicate {
+  ) -> ObjectPredicate {
     compare(path, sign, value, SortOrdering.test(sign, value))
   }
 
   /// Compares an optional property; `nil` is neither less than nor greater than any value.
   static func order<Value: Comparable & Sendable>(
     _ path: PropertyPath<Object, Value?>, _ sign: ComparisonOperator, _ value: Value
-  ) -> Predicate {
+  ) -> ObjectPredicate {
     let holds = SortOrdering.test(sign, value)
     return compare(path, sign, value) { $0.map(holds) ?? false }
   }
@@ -61,10 +61,10 @@ extension Predicate {
   private static func compare<Value: Sendable>(
     _ path: PropertyPath<Object, Value>, _ sign: ComparisonOperator, _ value: some Sendable,
     _ holds: @escaping @Sendable (Value) -> Bool
-  ) -> Predicate {
+  ) -> ObjectPredicate {
     // A type with its own `<` has an order that differs from the order of its keys.
     let key = sign == .equal || isIndexOrdered(value) ? indexKey(value) : nil
-    return Predicate(
+    return ObjectPredicate(
       of: path, "\(path.name) \(sign.rawValue) \(literal(value))",
       constants: ConstantIdentity(value),
       ranges: key.flatMap { sign.range(of: $0) }.flatMap { dates([$0], sign, value) },
@@ -90,8 +90,8 @@ extension Predicate {
 
   static func different<Value: Equatable & Sendable>(
     _ path: PropertyPath<Object, Value>, _ value: Value
-  ) -> Predicate {
-    Predicate(
+  ) -> ObjectPredicate {
+    ObjectPredicate(
       of: path, "\(path.name) != \(literal(value))", constants: ConstantIdentity(value)
     ) { $0 != value }
   }
@@ -116,7 +116,7 @@ extension Predicate {
 /// - Returns: The predicate.
 public func == <Object: Storable, Value: Equatable & Sendable>(
   path: Path<Object, Value>, value: Value
-) -> Predicate<Object> {
+) -> ObjectPredicate<Object> {
   .equal(PropertyPath(path), value)
 }
 
@@ -128,7 +128,7 @@ public func == <Object: Storable, Value: Equatable & Sendable>(
 /// - Returns: The predicate.
 public func != <Object: Storable, Value: Equatable & Sendable>(
   path: Path<Object, Value>, value: Value
-) -> Predicate<Object> {
+) -> ObjectPredicate<Object> {
   .different(PropertyPath(path), value)
 }
 
@@ -141,7 +141,7 @@ public func != <Object: Storable, Value: Equatable & Sendable>(
 /// - Returns: The predicate.
 public func < <Object: Storable, Value: Comparable & Sendable>(
   path: Path<Object, Value>, value: Value
-) -> Predicate<Object> {
+) -> ObjectPredicate<Object> {
   .order(PropertyPath(path), .less, value)
 }
 
@@ -154,7 +154,7 @@ public func < <Object: Storable, Value: Comparable & Sendable>(
 /// - Returns: The predicate.
 public func <= <Object: Storable, Value: Comparable & Sendable>(
   path: Path<Object, Value>, value: Value
-) -> Predicate<Object> {
+) -> ObjectPredicate<Object> {
   .order(PropertyPath(path), .atMost, value)
 }
 
@@ -167,7 +167,7 @@ public func <= <Object: Storable, Value: Comparable & Sendable>(
 /// - Returns: The predicate.
 public func > <Object: Storable, Value: Comparable & Sendable>(
   path: Path<Object, Value>, value: Value
-) -> Predicate<Object> {
+) -> ObjectPredicate<Object> {
   .order(PropertyPath(path), .greater, value)
 }
 
@@ -180,7 +180,7 @@ public func > <Object: Storable, Value: Comparable & Sendable>(
 /// - Returns: The predicate.
 public func >= <Object: Storable, Value: Comparable & Sendable>(
   path: Path<Object, Value>, value: Value
-) -> Predicate<Object> {
+) -> ObjectPredicate<Object> {
   .order(PropertyPath(path), .atLeast, value)
 }
 
@@ -193,7 +193,7 @@ public func >= <Object: Storable, Value: Comparable & Sendable>(
 /// - Returns: The predicate.
 public func < <Object: Storable, Value: Comparable & Sendable>(
   path: Path<Object, Value?>, value: Value
-) -> Predicate<Object> {
+) -> ObjectPredicate<Object> {
   .order(PropertyPath(path), .less, value)
 }
 
@@ -206,7 +206,7 @@ public func < <Object: Storable, Value: Comparable & Sendable>(
 /// - Returns: The predicate.
 public func <= <Object: Storable, Value: Comparable & Sendable>(
   path: Path<Object, Value?>, value: Value
-) -> Predicate<Object> {
+) -> ObjectPredicate<Object> {
   .order(PropertyPath(path), .atMost, value)
 }
 
@@ -219,7 +219,7 @@ public func <= <Object: Storable, Value: Comparable & Sendable>(
 /// - Returns: The predicate.
 public func > <Object: Storable, Value: Comparable & Sendable>(
   path: Path<Object, Value?>, value: Value
-) -> Predicate<Object> {
+) -> ObjectPredicate<Object> {
   .order(PropertyPath(path), .greater, value)
 }
 
@@ -232,6 +232,6 @@ public func > <Object: Storable, Value: Comparable & Sendable>(
 /// - Returns: The predicate.
 public func >= <Object: Storable, Value: Comparable & Sendable>(
   path: Path<Object, Value?>, value: Value
-) -> Predicate<Object> {
+) -> ObjectPredicate<Object> {
   .order(PropertyPath(path), .atLeast, value)
 }

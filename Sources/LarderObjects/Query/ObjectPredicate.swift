@@ -18,7 +18,7 @@ internal import LarderObjectEngine
 /// cars.where(\.year >= 2020 && (\.model == "S" || \.tags, contains("fast")))
 /// cars.where { $0.year >= 2020 && $0.model.hasPrefix("A") }
 /// ```
-public struct Predicate<Object: Storable>: Sendable, CustomStringConvertible {
+public struct ObjectPredicate<Object: Storable>: Sendable, CustomStringConvertible {
   indirect enum Node: Sendable {
     case all
     case leaf(Leaf)
@@ -88,7 +88,7 @@ public struct Predicate<Object: Storable>: Sendable, CustomStringConvertible {
   }
 
   /// A predicate that matches every object.
-  public static var all: Predicate { Predicate(.all) }
+  public static var all: ObjectPredicate { ObjectPredicate(.all) }
 
   /// Returns whether an object matches the predicate.
   ///
@@ -138,7 +138,7 @@ public struct Predicate<Object: Storable>: Sendable, CustomStringConvertible {
   ///   - left: A predicate.
   ///   - right: Another predicate.
   /// - Returns: The conjunction.
-  public static func && (left: Predicate, right: Predicate) -> Predicate {
+  public static func && (left: ObjectPredicate, right: ObjectPredicate) -> ObjectPredicate {
     var nodes: [Node] = []
     for predicate in [left, right] {
       switch predicate.node {
@@ -147,7 +147,7 @@ public struct Predicate<Object: Storable>: Sendable, CustomStringConvertible {
       default: nodes.append(predicate.node)
       }
     }
-    return nodes.isEmpty ? .all : Predicate(nodes.count == 1 ? nodes[0] : .and(nodes))
+    return nodes.isEmpty ? .all : ObjectPredicate(nodes.count == 1 ? nodes[0] : .and(nodes))
   }
 
   /// Returns a predicate that matches if at least one of the predicates matches.
@@ -156,7 +156,7 @@ public struct Predicate<Object: Storable>: Sendable, CustomStringConvertible {
   ///   - left: A predicate.
   ///   - right: Another predicate.
   /// - Returns: The disjunction.
-  public static func || (left: Predicate, right: Predicate) -> Predicate {
+  public static func || (left: ObjectPredicate, right: ObjectPredicate) -> ObjectPredicate {
     var nodes: [Node] = []
     for predicate in [left, right] {
       switch predicate.node {
@@ -166,14 +166,14 @@ public struct Predicate<Object: Storable>: Sendable, CustomStringConvertible {
       default: nodes.append(predicate.node)
       }
     }
-    return Predicate(.or(nodes))
+    return ObjectPredicate(.or(nodes))
   }
 
   /// Returns a predicate that matches if another does not.
   ///
   /// - Parameter predicate: The predicate.
   /// - Returns: The negation.
-  public static prefix func ! (predicate: Predicate) -> Predicate {
-    Predicate(.not(predicate.node))
+  public static prefix func ! (predicate: ObjectPredicate) -> ObjectPredicate {
+    ObjectPredicate(.not(predicate.node))
   }
 }

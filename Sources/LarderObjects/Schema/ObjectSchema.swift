@@ -1,0 +1,152 @@
+// Larder — an embedded, multi-process cache and object store.
+// Copyright 2026 the Larder authors. Licensed under Apache-2.0.
+// SPDX-License-Identifier: Apache-2.0
+
+internal import LarderCoding
+
+/// A stored type whose stored form is declared: the macro `@Storable` of the product `LarderSchema`
+/// generates the conformance.
+///
+/// The declaration promises that `init(from:)` sets each property to the value of its field, and to
+/// its default without one, independent of the other fields, and that `encode(to:)` writes it
+/// accordingly. Queries rely on it and read single fields of stored objects. So do not conform by
+/// hand.
+public protocol DeclaresSchema: Storable {
+  /// The stored fields of the type and the indexes over single properties.
+  static var schema: ObjectSchema<Self> { get }
+}
+
+/// A value inside objects whose stored form is declared: the macro `@StorableValue` generates the
+/// conformance.
+public protocol StorableValue: Codable, Sendable {}
+
+/// An enumeration that is stored as its raw value: the macro `@StorableValue` generates the
+/// conformance.
+public protocol StorableRawValue: StorableValue, StoredScalar, RawRepresentable
+where RawValue: StoredScalar {}
+
+/// The declared fields of a stored type.
+///
+/// ```swift
+/// for field in Car.schema.fields { print(field.name) }
+/// ```
+public struct ObjectSchema<Object: Storable>: Sendable {
+  /// One stored field.
+  public struct Field: Sendable {
+    /// The name under which the field is stored.
+    public let name: String
+    /// The property, or `nil` if its field cannot be read without decoding the object.
+    let path: AnyPath?
+    /// The value of a property whose field is missing, or `nil` if the object must be decoded.
+    let fallback: (any Sendable)?
+    /// Whether programs of other declarations may omit the field.
+    var hasDefault: Bool { fallback != nil }
+  }
+
+  /// The fields, in the order of the declaration.
+  public let fields: [Field]
+  /// The indexes that attributes of properties declare.
+  public let indexes: [Index<Object>]
+
+  /// Creates a schema.
+  ///
+  /// - Parameters:
+  ///   - fields: The fields of all stored properties.
+  ///   - indexes: The indexes over single properties.
+  public init(_ fields: [Field], indexes: [Index<Object>]) {
+    self.fields = fields
+    self.indexes = indexes
+  }
+
+  /// The fields that queries read in place, by property.
+  var readable: [AnyPath: DeclaredField] {
+    var readable: [AnyPath: DeclaredField] = [:]
+    for field in fields {
+      guard let path = field.path else { continue }
+      readable[path] = DeclaredField(
+        key: CBORValue.text(field.name).encoded, fallback: field.fallback)
+    }
+    return readable
+  }
+}
+
+extension ObjectSchema.Field {
+  /// Returns the field of a property without a default.
+  ///
+  /// - Parameters:
+  ///   - name: The stored name.
+  ///   - path: The property.
+  /// - Returns: The field.
+  public static func field<Value: Codable & Sendable>(
+    _ name: String, _ path: Path<Object, Value>
+  ) -> Self { Self(name: name, path: AnyPath(path: path), fallback: nil) }
+
+  /// Returns the field of a property with a constant default.
+  ///
+  /// - Parameters:
+  ///   - name: The stored name.
+  ///   - path: The property.
+  ///   - value: The value of the property in objects without the field.
+  /// - Returns: The field.
+  public static func field<Value: Codable & Sendable>(
+    _ name: String, _ path: Path<Object, Value>, default value: Value
+  ) -> Self { Self(name: name, path: AnyPath(path: path), fallback: value) }
+
+  /// Returns the field of a property whose default is computed for each object: an object without
+  /// the field must be decoded.
+  ///
+  /// - Parameters:
+  ///   - name: The stored name.
+  ///   - path: The property.
+  /// - Returns: The field.
+  public static func computed<Value: Codable & Sendable>(
+    _ name: String, _ path: Path<Object, Value>
+  ) -> Self { Self(name: name, path: AnyPath(path: path), fallback: ComputedFallback()) }
+
+  /// Returns the field of a property that only the decoder reads: a reference, or another wrapper.
+  ///
+  /// - Parameter name: The stored name.
+  /// - Returns: The field.
+  public static func opaque(_ name: String) -> Self { Self(name: name, path: nil, fallback: nil) }
+}
+
+/// The default of a property that is computed for each object.
+struct ComputedFallback: Sendable {}
+
+/// A field that queries read in place.
+struct DeclaredField: Sendable {
+  /// The name, encoded as a key in CBOR.
+  let key: [UInt8]
+  /// The value of a property whose field is missing, or `nil` for that of the property's type.
+  let fallback: (any Sendable)?
+
+  /// Returns the value of a property whose field is missing, or `nil` if the object must be
+  /// decoded.
+  func valueWithoutField<Value: StoredScalar>() -> Value? {
+    fallback == nil ? Value.absent : fallback as? Value
+  }
+}
+
+extension Storable {
+  /// The declared fields by property, or none if the type declares no schema.
+  static var declaredFields: [AnyPath: DeclaredField] {
+    func fields<Object: DeclaresSchema>(of type: Object.Type) -> Any { Object.schema.readable }
+    guard let type = Self.self as? any DeclaresSchema.Type else { return [:] }
+    return fields(of: type) as? [AnyPath: DeclaredField] ?? [:]
+  }
+
+  /// The names of the declared fields that have a default: no program requires them.
+  static var fieldsWithDefault: [String] {
+    func names<Object: DeclaresSchema>(of type: Object.Type) -> [String] {
+      Object.schema.fields.filter(\.hasDefault).map(\.name)
+    }
+    return (Self.self as? any DeclaresSchema.Type).map { names(of: $0) } ?? []
+  }
+
+  /// All declared indexes: those of the type and those of its properties.
+  static var allIndexes: [Index<Self>] {
+    func indexes<Object: DeclaresSchema>(of type: Object.Type) -> Any { Object.schema.indexes }
+    guard let type = Self.self as? any DeclaresSchema.Type else { return Self.indexes }
+    return Self.indexes + (indexes(of: type) as? [Index<Self>] ?? [])
+  }
+}
