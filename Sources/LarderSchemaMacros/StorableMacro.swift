@@ -98,10 +98,17 @@
       if !known.isClass { members.append(code.decodingInitializer) }
       members.append(code.encoding)
       members.append(code.schema(of: type.trimmedDescription))
+      // Those that the declaration does not name itself.
+      let names = ["Storable", "DeclaresSchema"].filter { name in
+        protocols.contains { $0.trimmedDescription.split(separator: ".").last == name[...] }
+      }
+      let clause =
+        names.isEmpty
+        ? "" : ": " + names.map { "LarderObjects." + $0 }.joined(separator: ", ")
       return [
         try ExtensionDeclSyntax(
           """
-          extension \(type.trimmed): LarderObjects.Storable, LarderObjects.DeclaresSchema {
+          extension \(type.trimmed)\(raw: clause) {
           \(raw: members.map(\.description).joined(separator: "\n\n"))
           }
           """)

@@ -21,8 +21,13 @@
     let isIndexed: Bool
     let isUnique: Bool
 
-    /// The expression that initialises the property, if there is one.
-    var initializer: ExprSyntax? { binding.initializer?.value.trimmed }
+    /// The expression that initialises the property, if there is one. `nil` is no default: it is
+    /// the value of an optional property whose field is missing anyway.
+    var initializer: ExprSyntax? {
+      guard let value = binding.initializer?.value.trimmed, !value.is(NilLiteralExprSyntax.self)
+      else { return nil }
+      return value
+    }
 
     /// The name of the stored variable: that of the wrapper, if there is one.
     var variableName: String { isWrapped ? "_\(plainName)" : identifier.text }
@@ -53,7 +58,7 @@
       }
       if let array = self.as(ArrayExprSyntax.self) { return array.elements.isEmpty }
       return self.is(IntegerLiteralExprSyntax.self) || self.is(FloatLiteralExprSyntax.self)
-        || self.is(BooleanLiteralExprSyntax.self) || self.is(NilLiteralExprSyntax.self)
+        || self.is(BooleanLiteralExprSyntax.self)
     }
   }
 
@@ -73,10 +78,7 @@
           requireGenerated(member.decl, context)
           continue
         }
-        let isStatic = variable.modifiers.contains {
-          $0.name.tokenKind == .keyword(.static) || $0.name.tokenKind == .keyword(.class)
-        }
-        if !isStatic { add(variable, context) }
+        if !variable.isStatic { add(variable, context) }
       }
       requireUniqueNames(context)
     }
@@ -100,6 +102,8 @@
       } else if let function = member.as(FunctionDeclSyntax.self) {
         let labels = function.signature.parameterClause.parameters.map(\.firstName.text)
         if function.name.text == "encode", labels == ["to"] { name = "encode(to:)" }
+      } else if let conditional = member.as(IfConfigDeclSyntax.self) {
+        requireUnconditional(conditional, context)
       } else if let keys = member.as(EnumDeclSyntax.self), keys.name.text == "CodingKeys" {
         name = "CodingKeys"
       }
@@ -108,6 +112,24 @@
         context, "generated", at: member,
         "The macro generates \(name), so that the stored form is known. Delete this declaration; "
           + "or delete the macro, and conform to Storable with it.")
+    }
+
+    /// Reports a stored property inside `#if`: the macro sees it, whatever the condition is.
+    private mutating func requireUnconditional(
+      _ conditional: IfConfigDeclSyntax, _ context: (any MacroExpansionContext)?
+    ) {
+      for clause in conditional.clauses {
+        guard case .decls(let members) = clause.elements else { continue }
+        for member in members {
+          guard let variable = member.decl.as(VariableDeclSyntax.self),
+            variable.bindings.contains(where: \.isStored), !variable.isStatic
+          else { continue }
+          fail(
+            context, "conditional", at: variable,
+            "A stored property cannot be conditional: programs of both conditions share the store. "
+              + "Move it out of #if.")
+        }
+      }
     }
 
     private mutating func add(
@@ -216,6 +238,14 @@
             "The properties \(other) and \(property.plainName) are both stored as "
               + "\"\(property.storedName)\". Choose another name.")
         }
+      }
+    }
+  }
+
+  extension VariableDeclSyntax {
+    fileprivate var isStatic: Bool {
+      modifiers.contains {
+        $0.name.tokenKind == .keyword(.static) || $0.name.tokenKind == .keyword(.class)
       }
     }
   }

@@ -39,6 +39,7 @@
     var engine: Engine
     var cover: Cover
     var rating: Int? = 3
+    var comment: String? = nil
     var `default` = true
     var seen = Date(timeIntervalSince1970: 0)
     @Transient var isSelected = false
@@ -87,7 +88,7 @@
     @HasMany var friends: [Owner]
   }
 
-  @Storable struct OwnedCar: Equatable {
+  @Storable struct OwnedCar: Equatable, Storable, Codable {
     let id: Int
     var model = "S"
   }
@@ -200,7 +201,7 @@
       #expect(
         Car.schema.fields.map(\.name) == [
           "id", "model", "year", "price", "colour", "plate", "fuel", "formerFuels", "engine",
-          "cover", "rating", "default", "seen", "observed",
+          "cover", "rating", "comment", "default", "seen", "observed",
         ])
       #expect(Car.schema.indexes.map(\.name) == ["model", "plate"])
     }

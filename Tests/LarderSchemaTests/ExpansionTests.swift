@@ -232,6 +232,32 @@
           + "computedProperties.", line: 1, column: 37)
     }
 
+    @Test func `A stored property inside a condition is refused`() {
+      expand(
+        """
+        @Storable struct Car {
+          let id: Int
+          #if DEBUG
+          var trace = ""
+          #endif
+        }
+        """,
+        """
+        struct Car {
+          let id: Int
+          #if DEBUG
+          var trace = ""
+          #endif
+        }
+        """,
+        [
+          DiagnosticSpec(
+            message:
+              "A stored property cannot be conditional: programs of both conditions share the "
+              + "store. Move it out of #if.", line: 4, column: 3)
+        ])
+    }
+
     @Test func `Names and attributes that contradict each other are refused`() {
       refuse(
         "@Storable struct Car { let id: Int; var a: Int; @Attribute(name: \"a\") var b: Int }",
