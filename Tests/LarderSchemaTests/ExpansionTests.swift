@@ -3,7 +3,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 #if Macros
-  import LarderSchemaMacros
+  import LarderSchemaExpansion
   import SwiftSyntax
   import SwiftSyntaxBuilder
   import SwiftSyntaxMacroExpansion
@@ -15,12 +15,13 @@
   @Suite struct ExpansionTests {
     private static let macros: [String: MacroSpec] = [
       "Storable": MacroSpec(
-        type: StorableMacro.self, conformances: ["Storable", "DeclaresSchema"]),
-      "StorableValue": MacroSpec(type: StorableValueMacro.self, conformances: ["StorableValue"]),
-      "Attribute": MacroSpec(type: PropertyMarker.self),
-      "Indexed": MacroSpec(type: PropertyMarker.self),
-      "Unique": MacroSpec(type: PropertyMarker.self),
-      "Transient": MacroSpec(type: PropertyMarker.self),
+        type: StorableExpansion.self, conformances: ["Storable", "DeclaresSchema"]),
+      "StorableValue": MacroSpec(
+        type: StorableValueExpansion.self, conformances: ["StorableValue"]),
+      "Attribute": MacroSpec(type: MarkerExpansion.self),
+      "Indexed": MacroSpec(type: MarkerExpansion.self),
+      "Unique": MacroSpec(type: MarkerExpansion.self),
+      "Transient": MacroSpec(type: MarkerExpansion.self),
     ]
 
     private func expand(

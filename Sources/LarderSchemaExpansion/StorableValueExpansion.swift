@@ -12,7 +12,7 @@
   /// A structure gets the same code as a stored type, without a schema. An enumeration with raw
   /// values is stored as its raw value. Any other enumeration is stored as the compiler's own
   /// conformance to `Codable` stores it: a map from the name of the case to its associated values.
-  package struct StorableValueMacro: ExtensionMacro {
+  package struct StorableValueExpansion: ExtensionMacro {
     package static func expansion(
       of node: AttributeSyntax, attachedTo declaration: some DeclGroupSyntax,
       providingExtensionsOf type: some TypeSyntaxProtocol, conformingTo protocols: [TypeSyntax],

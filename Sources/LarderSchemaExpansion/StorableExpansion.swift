@@ -18,7 +18,7 @@
   // first, names of one length in byte order. So the encoder need not sort them.
 
   /// The macro `@Storable`.
-  package struct StorableMacro {
+  package struct StorableExpansion {
     /// The declaration of a type, once it is found to be valid.
     struct Declaration {
       let properties: [StoredPropertyDeclaration]
@@ -75,7 +75,7 @@
     }
   }
 
-  extension StorableMacro: MemberMacro {
+  extension StorableExpansion: MemberMacro {
     package static func expansion(
       of node: AttributeSyntax, providingMembersOf declaration: some DeclGroupSyntax,
       conformingTo protocols: [TypeSyntax], in context: some MacroExpansionContext
@@ -86,7 +86,7 @@
     }
   }
 
-  extension StorableMacro: ExtensionMacro {
+  extension StorableExpansion: ExtensionMacro {
     package static func expansion(
       of node: AttributeSyntax, attachedTo declaration: some DeclGroupSyntax,
       providingExtensionsOf type: some TypeSyntaxProtocol, conformingTo protocols: [TypeSyntax],
@@ -229,7 +229,7 @@
   }
 
   /// The macros of properties, which only mark what `@Storable` reads.
-  package struct PropertyMarker: PeerMacro {
+  package struct MarkerExpansion: PeerMacro {
     package static func expansion(
       of node: AttributeSyntax, providingPeersOf declaration: some DeclSyntaxProtocol,
       in context: some MacroExpansionContext
