@@ -21,8 +21,8 @@
     let isIndexed: Bool
     let isUnique: Bool
 
-    /// The expression that initialises the property, if there is one. `nil` is no default: it is
-    /// the value of an optional property whose field is missing anyway.
+    /// The initial value, or `nil` without one. The literal `nil` does not count: an optional
+    /// property has this value in any case if its field is missing.
     var initializer: ExprSyntax? {
       guard let value = binding.initializer?.value.trimmed, !value.is(NilLiteralExprSyntax.self)
       else { return nil }
@@ -35,7 +35,7 @@
     var plainName: String { identifier.text.trimmingBackticks }
 
     /// The literal that initialises the property. Other expressions may give another value each
-    /// time, so a query cannot know the value of a missing field.
+    /// time, so the value of a missing field is unknown to queries.
     var literal: ExprSyntax? { initializer.flatMap { $0.isConstantLiteral ? $0 : nil } }
   }
 
@@ -311,8 +311,7 @@
       }
     }
 
-    /// Returns the name under which the property is stored, or `nil` if the declared one is no
-    /// string literal.
+    /// Returns the stored name of a property, or `nil` if the declared name is not a string literal.
     func storedName(_ property: String) -> String? { name ?? property }
   }
 
