@@ -163,6 +163,14 @@ static inline void larder_prefetch(const void *address, size_t length) {
   for (size_t i = 0; i < length; i += 64) __builtin_prefetch((const char *)address + i);
 }
 
+// Whether the bytes of part are somewhere in all. Linux: memmem is hidden behind _GNU_SOURCE.
+static inline int larder_contains(const void *all, size_t count, const void *part, size_t length) {
+#ifdef __linux__
+  extern void *memmem(const void *, size_t, const void *, size_t);
+#endif
+  return memmem(all, count, part, length) != (void *)0;
+}
+
 // MAP_FAILED is a cast in a macro, which Swift does not import.
 static inline void *larder_map(size_t length, int protection, int flags, int fd) {
   void *address = mmap((void *)0, length, protection, flags, fd, 0);

@@ -2,6 +2,8 @@
 // Copyright 2026 the Larder authors. Licensed under Apache-2.0.
 // SPDX-License-Identifier: Apache-2.0
 
+internal import CLarderLMDB
+
 /// Bounds-checked reading of untrusted bytes: a range outside the span yields `nil`, never a trap.
 extension RawSpan {
   /// The little-endian integer at `offset`, or `nil` when it does not fit.
@@ -32,8 +34,12 @@ extension RawSpan {
 
   /// Returns the bytes as a string, or `nil` if they are not UTF-8.
   package func text() -> String? {
-    unsafe withUnsafeBytes { bytes in
-      unsafe String(validating: bytes.bindMemory(to: UInt8.self), as: UTF8.self)
+    // Validation goes through the runtime's generic types; nearly all strings are ASCII.
+    let isASCII = isASCII
+    return unsafe withUnsafeBytes { bytes in
+      let bytes = unsafe bytes.bindMemory(to: UInt8.self)
+      return unsafe isASCII
+        ? String(decoding: bytes, as: UTF8.self) : String(validating: bytes, as: UTF8.self)
     }
   }
 
@@ -50,14 +56,38 @@ extension RawSpan {
 
   /// Whether these bytes come before others in the order of bytes; what begins like them is after.
   package func precedes(_ other: [UInt8]) -> Bool {
-    other.withRawSpan { other in
-      let count = min(byteCount, other.byteCount)
-      let order = unsafe withUnsafeBytes { left in
-        unsafe other.withUnsafeBytes { right in
-          count == 0 ? 0 : unsafe compareBytes(left.baseAddress!, right.baseAddress!, count)
-        }
+    other.withRawSpan { precedes($0) }
+  }
+
+  /// Whether these bytes come before others in the order of bytes; what begins like them is after.
+  package func precedes(_ other: RawSpan) -> Bool {
+    let count = min(byteCount, other.byteCount)
+    let order = unsafe withUnsafeBytes { left in
+      unsafe other.withUnsafeBytes { right in
+        count == 0 ? 0 : unsafe compareBytes(left.baseAddress!, right.baseAddress!, count)
       }
-      return order != 0 ? order < 0 : byteCount < other.byteCount
+    }
+    return order != 0 ? order < 0 : byteCount < other.byteCount
+  }
+
+  /// Whether every byte is below 128.
+  package var isASCII: Bool {
+    unsafe withUnsafeBytes { bytes in
+      // The loop without a branch is vectorised.
+      var all: UInt8 = 0
+      for index in 0..<bytes.count { all |= unsafe bytes[index] }
+      return all < 0x80
+    }
+  }
+
+  /// Whether the bytes contain those of `part`; they do if it is empty.
+  package func contains(_ part: [UInt8]) -> Bool {
+    guard part.count <= byteCount else { return false }
+    return unsafe withUnsafeBytes { mine in
+      unsafe part.withUnsafeBytes { theirs in
+        guard let all = mine.baseAddress, let part = theirs.baseAddress else { return true }
+        return unsafe larder_contains(all, mine.count, part, theirs.count) != 0
+      }
     }
   }
 

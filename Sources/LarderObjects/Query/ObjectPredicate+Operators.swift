@@ -68,7 +68,8 @@ extension ObjectPredicate {
       of: path, "\(path.name) \(sign.rawValue) \(literal(value))",
       constants: ConstantIdentity(value),
       ranges: key.flatMap { sign.range(of: $0) }.flatMap { dates([$0], sign, value) },
-      isExact: key.map { isExact($0, value) } ?? false, holds: holds)
+      isExact: key.map { isExact($0, value) } ?? false, stored: StoredTextTest(sign, value),
+      holds: holds)
   }
 
   private static func isIndexOrdered<Constant: Sendable>(_ value: Constant) -> Bool {
@@ -92,7 +93,8 @@ extension ObjectPredicate {
     _ path: PropertyPath<Object, Value>, _ value: Value
   ) -> ObjectPredicate {
     ObjectPredicate(
-      of: path, "\(path.name) != \(literal(value))", constants: ConstantIdentity(value)
+      of: path, "\(path.name) != \(literal(value))", constants: ConstantIdentity(value),
+      stored: StoredTextTest(.different, value)
     ) { $0 != value }
   }
 

@@ -33,7 +33,7 @@ public struct ObjectPredicate<Object: Storable>: Sendable, CustomStringConvertib
     let holds: @Sendable (Object) -> Bool
     /// The same comparison on the property's field in a record; created when the query filters
     /// objects.
-    let stored: (@Sendable () -> StoredProperty<Object>?)?
+    let stored: (@Sendable () -> StoredProperty?)?
     /// The source location of a closure, which is the closure's only identity.
     var origin: String?
   }
@@ -59,6 +59,7 @@ public struct ObjectPredicate<Object: Storable>: Sendable, CustomStringConvertib
     of path: PropertyPath<Object, Value>, _ text: @autoclosure @escaping @Sendable () -> String,
     constants: @autoclosure @escaping @Sendable () -> ConstantIdentity = .text,
     ranges: [IndexKeyRange]? = nil, elementRanges: [IndexKeyRange]? = nil, isExact: Bool = true,
+    stored test: @autoclosure @escaping @Sendable () -> StoredTextTest? = nil,
     holds: @escaping @Sendable (Value) -> Bool
   ) {
     node = .leaf(
@@ -66,7 +67,7 @@ public struct ObjectPredicate<Object: Storable>: Sendable, CustomStringConvertib
         comparison: Comparison(
           path: path.erased, makeText: text, ranges: ranges, elementRanges: elementRanges,
           isExact: isExact, makeConstants: constants), holds: { holds(path.value(of: $0)) },
-        stored: { StoredProperty(path, holds) }))
+        stored: { StoredProperty(path, test(), holds) }))
   }
 
   /// Creates a predicate that no index serves: the query decodes and evaluates every object.

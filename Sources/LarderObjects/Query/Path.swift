@@ -69,7 +69,7 @@ struct PropertyPath<Object, Value>: @unchecked Sendable {
   let path: KeyPath<Object, Value>
 
   init(_ path: Path<Object, Value>) { self.path = path }
-  private init(joined path: KeyPath<Object, Value>) { self.path = path }
+  init(joined path: KeyPath<Object, Value>) { self.path = path }
 
   func appending<Inner>(_ inner: Path<Value, Inner>) -> PropertyPath<Object, Inner> {
     let inner: KeyPath<Value, Inner> = inner

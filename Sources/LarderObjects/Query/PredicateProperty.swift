@@ -269,7 +269,7 @@ extension PredicateProperty where Value == String {
     let condition = StringCondition(method, argument)
     return ObjectPredicate(
       of: path, "\(path.name).\(method.rawValue)(\(argument.debugDescription))",
-      ranges: condition.ranges, isExact: false
+      ranges: condition.ranges, isExact: false, stored: StoredTextTest(method, argument)
     ) { condition.holds($0) }
   }
 

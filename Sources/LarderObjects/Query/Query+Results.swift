@@ -8,11 +8,11 @@ internal import LarderSystem
 
 extension Query {
   /// The cached result if its stamps are unchanged and the store is open; otherwise `nil`.
-  private var remembered: [Object]? {
+  var remembered: [Object]? {
     store.storage.hasClosed || store.storage.isForkedChild ? nil : memo.current
   }
 
-  private func run<R>(
+  func run<R>(
     _ operation: String, empty: R,
     _ body: (QueryExecution<Object>, borrowing Snapshot) throws -> R
   ) throws -> R {
@@ -161,108 +161,6 @@ extension Query {
     return try await store.write { transaction in
       try transaction.delete(Object.self, ids: transaction.fetch(query).map(\.id))
     }
-  }
-
-  // MARK: Values
-
-  /// Returns the values of a property.
-  ///
-  /// - Parameter path: The property.
-  /// - Returns: One value per matching object, in the query's order.
-  /// - Throws: The errors of `fetch()`.
-  /// - Complexity: As `fetch()`. If the type declares the field, the query does not decode the
-  ///   objects.
-  public func values<Value: Sendable>(of path: Path<Object, Value>) throws -> [Value] {
-    let property = PropertyPath(path)
-    if let known = remembered { return known.map { property.value(of: $0) } }
-    let values: [Value]? = try run("values", empty: []) { run, snapshot in
-      try run.fieldValues(of: property, snapshot)
-    }
-    return try values ?? fetch().map { property.value(of: $0) }
-  }
-
-  /// Returns whether the plan scans an index in the requested order.
-  private func isIndexOrder() throws -> Bool {
-    try run("plan", empty: false) { run, _ in run.plan.scan != nil && run.plan.isSorted }
-  }
-
-  /// Returns the distinct values of a property, in the order of their first object.
-  ///
-  /// - Parameter path: The property.
-  /// - Returns: Each value once.
-  /// - Throws: The errors of `fetch()`.
-  public func distinct<Value: Hashable & Sendable>(
-    _ path: Path<Object, Value>
-  ) throws -> [Value] {
-    var seen: Set<Value> = []
-    return try values(of: path).filter { seen.insert($0).inserted }
-  }
-
-  /// Returns the number of matching objects for each value of a property.
-  ///
-  /// - Parameter path: The property.
-  /// - Returns: The counts by value.
-  /// - Throws: The errors of `fetch()`.
-  public func counts<Value: Hashable & Sendable>(
-    by path: Path<Object, Value>
-  ) throws -> [Value: Int] {
-    try values(of: path).reduce(into: [:]) { $0[$1, default: 0] += 1 }
-  }
-
-  /// Returns the smallest value of a property in the order of a sort.
-  ///
-  /// - Parameter path: The property.
-  /// - Returns: The value, or `nil` if no object matches.
-  /// - Throws: The errors of `fetch()`.
-  /// - Complexity: O(log *n*) if an index has the order of the property; otherwise as `fetch()`.
-  public func min<Value: Comparable & Sendable>(_ path: Path<Object, Value>) throws -> Value? {
-    if sorts.isEmpty, maximum == nil, skipped == 0 {
-      let first = sorted(by: path).limit(1)
-      if try first.isIndexOrder() { return try first.values(of: path).first }
-    }
-    return try values(of: path).min { SortOrdering.of($0, $1) < 0 }
-  }
-
-  /// Returns the largest value of a property in the order of a sort.
-  ///
-  /// - Parameter path: The property.
-  /// - Returns: The value, or `nil` if no object matches.
-  /// - Throws: The errors of `fetch()`.
-  /// - Complexity: O(log *n*) if an index has the order of the property; otherwise as `fetch()`.
-  public func max<Value: Comparable & Sendable>(_ path: Path<Object, Value>) throws -> Value? {
-    if sorts.isEmpty, maximum == nil, skipped == 0 {
-      let last = sorted(by: path, .descending).limit(1)
-      if try last.isIndexOrder() { return try last.values(of: path).first }
-    }
-    return try values(of: path).max { SortOrdering.of($0, $1) < 0 }
-  }
-
-  /// Returns the sum of a property over the matching objects.
-  ///
-  /// Integer sums are exact: intermediate sums may exceed the range of the type. Other types are
-  /// added with their own `+`, in the query's order.
-  ///
-  /// - Parameter path: The property.
-  /// - Returns: The sum, zero if no object matches.
-  /// - Throws: ``ObjectError/Code/overflow`` if an integer sum exceeds the range of its type; the
-  ///   errors of `fetch()`.
-  public func sum<Value: AdditiveArithmetic & Sendable>(
-    _ path: Path<Object, Value>
-  ) throws -> Value {
-    let values = try values(of: path)
-    func exact<Integer: FixedWidthInteger>(_ type: Integer.Type) -> Value? {
-      IntegerSum.of(values as! [Integer]).map { $0 as! Value }
-    }
-    guard let type = Value.self as? any FixedWidthInteger.Type else {
-      return values.reduce(.zero, +)
-    }
-    guard let sum = exact(type) else {
-      throw ObjectError(
-        .overflow, type: Object.storedName,
-        "The sum of \(values.count) values of \(PropertyPath(path).name) exceeds the range of "
-          + "\(type). Sum fewer objects, or use a wider type.")
-    }
-    return sum
   }
 
   // MARK: Explaining

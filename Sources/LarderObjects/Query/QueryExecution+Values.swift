@@ -2,59 +2,88 @@
 // Copyright 2026 the Larder authors. Licensed under Apache-2.0.
 // SPDX-License-Identifier: Apache-2.0
 
-internal import LarderCoding
 internal import LarderEngine
 internal import LarderObjectEngine
 internal import LarderSystem
 
 extension QueryExecution {
-  /// Reads the values of a property from the stored fields, without decoding the objects.
-  ///
-  /// - Returns: The values, or `nil` if the query needs the objects: to sort them, or because the
-  ///   type does not declare the field of the property.
-  func fieldValues<Value>(
-    of property: PropertyPath<Object, Value>, _ snapshot: borrowing Snapshot
-  ) throws -> [Value]? {
+  /// Whether the query reads no more of an object than its own fields.
+  private var needsOnlyFields: Bool {
     // A type with a budget needs the ids, to record the use of the objects.
-    guard query.start == nil, query.sorts.isEmpty || plan.isSorted, record.references == nil,
-      record.isBounded != true,
-      !kind.fields.isEmpty, let scalar = Value.self as? any StoredScalar.Type
-    else { return nil }
-    return try fieldValues(opening: scalar, property, snapshot)
+    query.start == nil && record.references == nil && record.isBounded != true
   }
 
-  private func fieldValues<Scalar: StoredScalar, Value>(
-    opening type: Scalar.Type, _ property: PropertyPath<Object, Value>,
-    _ snapshot: borrowing Snapshot
-  ) throws -> [Value]? {
-    guard let path = property as? PropertyPath<Object, Scalar>,
-      let field = kind.fields[path.erased]
-    else { return nil }
-    func value(_ object: RawSpan) -> Scalar? {
-      switch StoredField.find(field.key, in: object) {
-      case .found(let range): Scalar.read(object.slice(range)!)
-      case .missing: field.valueWithoutField()
-      case .unclear: nil
-      }
+  /// Reads a row of each matching object, in the query's order, without decoding the objects.
+  ///
+  /// - Returns: The rows, or `nil` if the query needs the objects: to sort them, or because the type
+  ///   does not declare the fields.
+  func rows<Row>(
+    _ reader: RowReader<Object, Row>, _ snapshot: borrowing Snapshot
+  ) throws -> [Row]? {
+    guard needsOnlyFields, query.sorts.isEmpty || plan.isSorted, let stored = reader.stored else {
+      return nil
     }
     let wanted = query.wanted
     if wanted == 0 { return [] }
-    var found: [(sequence: UInt64, value: Scalar)] = []
-    func add(_ sequence: UInt64, _ value: Scalar) -> Bool {
-      found.append((sequence, value))
-      return !plan.isSorted || found.count < wanted
-    }
+    guard plan.isSorted else { return try sortedRows(stored, reader.decoded, snapshot) }
+    var rows: [Row] = []
     do {
-      try visit(
-        snapshot,
-        undecoded: { head, object in value(object).map { add(head.sequence, $0) } }
-      ) { add($0.sequence, path.value(of: $0.object)) }
+      try visit(snapshot) { _, bytes in
+        guard let row = stored(bytes) else { return nil }
+        rows.append(row)
+        return rows.count < wanted
+      } _: { found in
+        rows.append(reader.decoded(found.object))
+        return rows.count < wanted
+      }
     } catch is QueryPlan.TruncatedKey {
       return nil
     }
-    if !plan.isSorted { found.sort { $0.sequence < $1.sequence } }
-    let values = found.dropFirst(query.skipped).prefix(max(wanted - query.skipped, 0))
-      .map { $0.value }
-    return values as? [Value]
+    return query.skipped == 0 ? rows : Array(rows.dropFirst(query.skipped))
+  }
+
+  /// Reads the rows of a scan in another order, and sorts them in the order of insertion.
+  private func sortedRows<Row>(
+    _ stored: @escaping @Sendable (RawSpan) -> Row?, _ decoded: @Sendable (Object) -> Row,
+    _ snapshot: borrowing Snapshot
+  ) throws -> [Row] {
+    var found: [(sequence: UInt64, row: Row)] = []
+    try visit(snapshot) { head, bytes in
+      guard let row = stored(bytes) else { return nil }
+      found.append((head.sequence, row))
+      return true
+    } _: { object in
+      found.append((object.sequence, decoded(object.object)))
+      return true
+    }
+    found.sort { $0.sequence < $1.sequence }
+    let count = max(query.wanted - query.skipped, 0)
+    return found.dropFirst(query.skipped).prefix(count).map { $0.row }
+  }
+
+  /// Combines the rows of all matching objects, in any order, without decoding the objects.
+  ///
+  /// - Returns: The result, or `nil` if the query has an order that matters, or needs the objects.
+  func reduced<Row, Result>(
+    _ reader: RowReader<Object, Row>, _ initial: Result, _ snapshot: borrowing Snapshot,
+    _ add: (inout Result, Row) -> Void
+  ) throws -> Result? {
+    guard needsOnlyFields, query.maximum == nil, query.skipped == 0, let stored = reader.stored
+    else { return nil }
+    var result = initial
+    // The order of the keys does not matter.
+    var run = self
+    run.plan = plan.unsorted
+    try withoutActuallyEscaping(add) { add in
+      try run.visit(snapshot) { _, bytes in
+        guard let row = stored(bytes) else { return nil }
+        add(&result, row)
+        return true
+      } _: { found in
+        add(&result, reader.decoded(found.object))
+        return true
+      }
+    }
+    return result
   }
 }

@@ -13,7 +13,7 @@ struct QueryExecution<Object: Storable> {
   let kind: ObjectTypeDescriptor<Object>
   let query: Query<Object>
   let record: ObjectTypeRecord
-  private(set) var plan: QueryPlan
+  var plan: QueryPlan
   /// The decoder whose context all found objects share.
   let decoder: ReferenceDecoder
 
@@ -44,8 +44,11 @@ struct QueryExecution<Object: Storable> {
   /// The description of the residual filter, or `nil` if the scan contains only matching objects.
   var filterText: String? {
     guard needsFilter else { return nil }
-    let isStored = StoredFieldFilter(query.predicate, kind, record) != nil
-    return "filter \(isStored ? "stored fields" : "decoded objects"): \(query.predicate)"
+    let form =
+      StoredFieldFilter(query.predicate, kind, record).map {
+        $0.isComplete ? "stored fields" : "stored fields, then decoded objects"
+      } ?? "decoded objects"
+    return "filter \(form): \(query.predicate)"
   }
 
   /// Calls `body`, and again with a sort in memory if the index does not have the requested order.
@@ -183,15 +186,9 @@ struct QueryExecution<Object: Storable> {
     }
     // A search for the position needs the objects.
     let undecoded = position == nil ? undecoded : nil
-    func take(_ head: StoredObjectMetadata, _ id: RawSpan, _ bytes: RawSpan) throws -> Bool {
-      let isPlain = head.codec == CodecIdentifier.cbor.rawValue
-      let matches = needsFilter ? (isPlain ? filter?.holds(for: bytes) : nil) : true
-      if matches == false { return true }
-      if isPlain, matches == true, let undecoded,
-        let shouldContinue = undecoded(head, bytes)
-      {
-        return shouldContinue
-      }
+    func decode(_ head: StoredObjectMetadata, _ id: RawSpan, _ bytes: RawSpan, _ matches: Bool?)
+      throws -> Bool
+    {
       let trail = decoder.context.source?.begin()
       defer { if let trail { _ = decoder.context.source?.end(trail) } }
       guard let object = decoded(head, id, bytes) else { return true }
@@ -206,6 +203,19 @@ struct QueryExecution<Object: Storable> {
         found.content = XXH64.hash(bytes)
       }
       return try body(found)
+    }
+    // Without generic types: most objects of a scan end here.
+    let holds = filter?.holds
+    func take(_ head: StoredObjectMetadata, _ id: RawSpan, _ bytes: RawSpan) throws -> Bool {
+      let isPlain = head.codec == CodecIdentifier.cbor.rawValue
+      let matches = needsFilter ? (isPlain ? holds?(bytes) : nil) : true
+      if matches == false { return true }
+      if isPlain, matches == true, let undecoded,
+        let shouldContinue = undecoded(head, bytes)
+      {
+        return shouldContinue
+      }
+      return try decode(head, id, bytes, matches)
     }
     func report(_ damage: DamagedObject) -> Bool {
       kind.core.report(kind.damaged(damage))

@@ -7,92 +7,86 @@ internal import LarderObjectEngine
 internal import LarderSystem
 
 /// A predicate that is evaluated on stored bytes, without decoding the object.
-struct StoredFieldFilter<Object: Storable>: Sendable {
-  private indirect enum Node: Sendable {
-    case all
-    case field(DeclaredField, StoredProperty<Object>)
-    case unknown
-    case and([Node])
-    case or([Node])
-    case not(Node)
-
-    var isUnknown: Bool { if case .unknown = self { true } else { false } }
-  }
-
-  private let root: Node
+///
+/// It is not generic, because a query evaluates it for each object: generic code finds its types again
+/// in each call.
+struct StoredFieldFilter: Sendable {
+  /// Returns whether an object matches, or `nil` if it must be decoded to decide.
+  let holds: @Sendable (RawSpan) -> Bool?
+  /// Whether stored fields decide the whole predicate.
+  let isComplete: Bool
 
   /// Creates the filter of a predicate.
   ///
   /// - Returns: The filter, or `nil` if the predicate requires a decoded object.
-  init?(
+  init?<Object>(
     _ predicate: ObjectPredicate<Object>, _ kind: ObjectTypeDescriptor<Object>,
     _ record: ObjectTypeRecord
   ) {
     guard !kind.fields.isEmpty, !kind.hasReferences, record.references == nil else {
       return nil
     }
-    root = Self.node(predicate.node, kind)
-    if case .unknown = root { return nil }
+    self.init(predicate.node, kind.fields)
   }
 
-  private static func node(
-    _ node: ObjectPredicate<Object>.Node, _ kind: ObjectTypeDescriptor<Object>
-  )
-    -> Node
-  {
+  private init?<Object>(
+    _ node: ObjectPredicate<Object>.Node, _ fields: [AnyPath: DeclaredField]
+  ) {
     switch node {
-    case .all: return .all
+    case .all: self.init(isComplete: true) { _ in true }
     case .leaf(let leaf):
-      guard let property = leaf.stored?(), let field = kind.fields[property.path] else {
-        return .unknown
+      guard let property = leaf.stored?(), let field = fields[property.path] else { return nil }
+      self.init(isComplete: true) { object in
+        switch StoredField.find(field.key, in: object) {
+        case .found(let range): property.holds(object.slice(range)!)
+        case .missing: property.holdsWithout(field)
+        case .unclear: nil
+        }
       }
-      return .field(field, property)
     case .and(let nodes):
-      let nodes = nodes.map { self.node($0, kind) }
-      return nodes.allSatisfy(\.isUnknown) ? .unknown : .and(nodes)
+      // What matches the known parts must be decoded for the others.
+      let filters = nodes.map { Self($0, fields) }
+      let known = filters.compactMap { $0 }
+      if known.isEmpty { return nil }
+      self.init(isComplete: known.count == nodes.count && known.allSatisfy(\.isComplete)) {
+        Self.all(known, hold: $0, isComplete: known.count == nodes.count)
+      }
     case .or(let nodes):
-      let nodes = nodes.map { self.node($0, kind) }
-      return nodes.contains(where: \.isUnknown) ? .unknown : .or(nodes)
+      let known = nodes.compactMap { Self($0, fields) }
+      guard known.count == nodes.count else { return nil }
+      self.init(isComplete: known.allSatisfy(\.isComplete)) { Self.any(known, holds: $0) }
     case .not(let inner):
-      let inner = self.node(inner, kind)
-      return inner.isUnknown ? .unknown : .not(inner)
+      guard let inner = Self(inner, fields) else { return nil }
+      self.init(isComplete: inner.isComplete) { inner.holds($0).map { !$0 } }
     }
   }
 
-  /// Returns whether an object matches, or `nil` if it must be decoded to decide.
-  func holds(for object: RawSpan) -> Bool? { Self.holds(root, object) }
+  private init(isComplete: Bool, _ holds: @escaping @Sendable (RawSpan) -> Bool?) {
+    self.isComplete = isComplete
+    self.holds = holds
+  }
 
-  private static func holds(_ node: Node, _ object: RawSpan) -> Bool? {
-    switch node {
-    case .all: return true
-    case .unknown: return nil
-    case .field(let field, let property):
-      switch StoredField.find(field.key, in: object) {
-      case .found(let range): return property.holds(object.slice(range)!)
-      case .missing: return property.holdsWithout(field)
-      case .unclear: return nil
+  private static func all(_ filters: [Self], hold object: RawSpan, isComplete: Bool) -> Bool? {
+    var all: Bool? = isComplete ? true : nil
+    for filter in filters {
+      switch filter.holds(object) {
+      case false?: return false
+      case nil: all = nil
+      case true?: break
       }
-    case .and(let nodes):
-      var all: Bool? = true
-      for node in nodes {
-        switch holds(node, object) {
-        case false?: return false
-        case nil: all = nil
-        case true?: break
-        }
-      }
-      return all
-    case .or(let nodes):
-      var any: Bool? = false
-      for node in nodes {
-        switch holds(node, object) {
-        case true?: return true
-        case nil: any = nil
-        case false?: break
-        }
-      }
-      return any
-    case .not(let node): return holds(node, object).map { !$0 }
     }
+    return all
+  }
+
+  private static func any(_ filters: [Self], holds object: RawSpan) -> Bool? {
+    var any: Bool? = false
+    for filter in filters {
+      switch filter.holds(object) {
+      case true?: return true
+      case nil: any = nil
+      case false?: break
+      }
+    }
+    return any
   }
 }

@@ -7,7 +7,7 @@
 
 /// The fields of a stored object while it is decoded, for generated code.
 public struct StoredFieldsDecoder<Key: CodingKey> {
-  private let fields: KeyedDecodingContainer<Key>
+  @usableFromInline let fields: KeyedDecodingContainer<Key>
 
   /// Creates the fields of a decoder.
   ///
@@ -15,22 +15,29 @@ public struct StoredFieldsDecoder<Key: CodingKey> {
   ///   - decoder: The decoder of an object.
   ///   - keys: The names of the fields.
   /// - Throws: `DecodingError` if the decoder has no fields.
+  @inlinable
   public init(_ decoder: any Decoder, keyedBy keys: Key.Type) throws {
     fields = try decoder.container(keyedBy: keys)
   }
 
-  /// Returns the value of a field; `nil` if it is missing and the type is optional.
+  /// Returns the value of a field.
   ///
   /// - Parameter key: The name of the field.
   /// - Returns: The value.
-  /// - Throws: `DecodingError` if the field has another type, or is missing and not optional.
+  /// - Throws: `DecodingError` if the field has another type, or is missing.
+  @inlinable @_disfavoredOverload
   public func value<Value: Decodable>(_ key: Key) throws -> Value {
-    if let type = Value.self as? any AbsentValue.Type, !fields.contains(key),
-      let absent = type.absentValue as? Value
-    {
-      return absent
-    }
-    return try fields.decode(Value.self, forKey: key)
+    try fields.decode(Value.self, forKey: key)
+  }
+
+  /// Returns the value of an optional field; `nil` if it is missing.
+  ///
+  /// - Parameter key: The name of the field.
+  /// - Returns: The value.
+  /// - Throws: `DecodingError` if the field has another type.
+  @inlinable
+  public func value<Value: Decodable>(_ key: Key) throws -> Value? {
+    try fields.decodeIfPresent(Value.self, forKey: key)
   }
 
   /// Returns the value of a field, or a default if it is missing.
@@ -40,6 +47,7 @@ public struct StoredFieldsDecoder<Key: CodingKey> {
   ///   - value: The default.
   /// - Returns: The value.
   /// - Throws: `DecodingError` if the field has another type.
+  @inlinable
   public func value<Value: Decodable>(
     _ key: Key, default value: @autoclosure () -> Value
   ) throws -> Value {
@@ -47,24 +55,16 @@ public struct StoredFieldsDecoder<Key: CodingKey> {
   }
 }
 
-/// A type with a value for a missing field.
-private protocol AbsentValue {
-  static var absentValue: Self { get }
-}
-
-extension Optional: AbsentValue {
-  static var absentValue: Self { nil }
-}
-
 /// The fields of an object while it is encoded, for generated code.
 public struct StoredFieldsEncoder<Key: CodingKey> {
-  private var fields: KeyedEncodingContainer<Key>
+  @usableFromInline var fields: KeyedEncodingContainer<Key>
 
   /// Creates the fields of an encoder.
   ///
   /// - Parameters:
   ///   - encoder: The encoder of an object.
   ///   - keys: The names of the fields.
+  @inlinable
   public init(_ encoder: any Encoder, keyedBy keys: Key.Type) {
     fields = encoder.container(keyedBy: keys)
   }
@@ -75,6 +75,7 @@ public struct StoredFieldsEncoder<Key: CodingKey> {
   ///   - key: The name of the field.
   ///   - value: The value.
   /// - Throws: What the encoding of the value throws.
+  @inlinable
   public mutating func set<Value: Encodable>(_ key: Key, _ value: Value) throws {
     try fields.encode(value, forKey: key)
   }
@@ -86,6 +87,7 @@ public struct StoredFieldsEncoder<Key: CodingKey> {
   ///   - value: The value.
   ///   - keepsNil: Whether `nil` is written, because a missing field means a default.
   /// - Throws: What the encoding of the value throws.
+  @inlinable
   public mutating func set<Value: Encodable>(
     _ key: Key, _ value: Value?, keepsNil: Bool = false
   ) throws {
@@ -103,6 +105,7 @@ public struct StoredFieldsEncoder<Key: CodingKey> {
   ///   - value: The value.
   ///   - keepsNil: Without effect, because the value is not optional.
   /// - Throws: What the encoding of the value throws.
+  @inlinable
   public mutating func set<Value: Encodable>(
     _ key: Key, _ value: Value, keepsNil: Bool
   ) throws {

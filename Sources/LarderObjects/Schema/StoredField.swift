@@ -30,9 +30,8 @@ package enum StoredField {
     var last = offset..<offset
     var found = StoredField.missing
     for _ in 0..<map.argument {
-      guard let key = head(object, offset), key.major == 3, key.isShortest,
-        let value = skip(object, offset, depth: 0), isAscending(object, last, offset..<value),
-        let end = skip(object, value, depth: 0)
+      guard let value = keyEnd(object, offset), isAscending(object, last, offset..<value),
+        let end = skip(object, value)
       else { return .unclear }
       if value - offset == name.count, object.slice(offset..<value)!.equals(name) {
         found = .found(value..<end)
@@ -43,18 +42,27 @@ package enum StoredField {
     return offset == object.byteCount ? found : .unclear
   }
 
-  /// Returns whether a key precedes another in byte order; the heads usually decide.
-  private static func isAscending(_ bytes: RawSpan, _ left: Range<Int>, _ right: Range<Int>) -> Bool
-  {
-    var (first, second) = (left.lowerBound, right.lowerBound)
-    while first < left.upperBound, second < right.upperBound {
-      guard let one: UInt8 = bytes.integer(at: first), let other: UInt8 = bytes.integer(at: second)
-      else { return false }
-      if one != other { return one < other }
-      first += 1
-      second += 1
+  /// Returns the offset after a string with the shortest head, or `nil`.
+  @inline(__always)
+  private static func keyEnd(_ bytes: RawSpan, _ offset: Int) -> Int? {
+    guard let initial: UInt8 = bytes.integer(at: offset) else { return nil }
+    if 0x60...0x77 ~= initial {
+      let end = offset + 1 + Int(initial & 0x1f)
+      return end <= bytes.byteCount ? end : nil
     }
-    return first == left.upperBound && second < right.upperBound
+    guard let key = head(bytes, offset), key.major == 3, key.isShortest else { return nil }
+    return skip(bytes, offset)
+  }
+
+  /// Returns whether a key precedes another in byte order; the heads usually decide.
+  @inline(__always)
+  private static func isAscending(
+    _ bytes: RawSpan, _ left: Range<Int>, _ right: Range<Int>
+  ) -> Bool {
+    guard let first: UInt8 = bytes.integer(at: left.lowerBound),
+      let second: UInt8 = bytes.integer(at: right.lowerBound), first != second, !left.isEmpty
+    else { return bytes.slice(left)!.precedes(bytes.slice(right)!) }
+    return first < second
   }
 
   struct Head {
@@ -103,7 +111,24 @@ package enum StoredField {
   }
 
   /// Returns the offset after an item, or `nil` if the item is not plain.
-  static func skip(_ bytes: RawSpan, _ offset: Int, depth: Int = 0) -> Int? {
+  @inline(__always)
+  static func skip(_ bytes: RawSpan, _ offset: Int) -> Int? {
+    // The most frequent items without a call.
+    guard let initial: UInt8 = bytes.integer(at: offset) else { return nil }
+    let end: Int
+    switch initial {
+    case 0x00...0x17, 0x20...0x37, 0xe0...0xf7: return offset + 1
+    case 0x40...0x57, 0x60...0x77: end = offset + 1 + Int(initial & 0x1f)
+    case 0x18, 0x38: end = offset + 2
+    case 0x19, 0x39, 0xf9: end = offset + 3
+    case 0x1a, 0x3a, 0xfa: end = offset + 5
+    case 0x1b, 0x3b, 0xfb: end = offset + 9
+    default: return skip(bytes, offset, depth: 0)
+    }
+    return end <= bytes.byteCount ? end : nil
+  }
+
+  private static func skip(_ bytes: RawSpan, _ offset: Int, depth: Int) -> Int? {
     guard depth < 64, let head = head(bytes, offset) else { return nil }
     switch head.major {
     case 0, 1: return head.end
@@ -150,40 +175,56 @@ extension StoredField {
   }
 }
 
-/// A property that is read from the stored bytes, if the type declares its field.
-struct StoredProperty<Object: Storable>: Sendable {
+/// A function of values of one type. Unlike a closure, it can be cast once instead of its values.
+private final class TypedTest<Value>: Sendable {
+  let holds: @Sendable (Value) -> Bool
+  init(_ holds: @escaping @Sendable (Value) -> Bool) { self.holds = holds }
+}
+
+/// A condition of a property that is evaluated on the stored bytes, if the type declares its field.
+struct StoredProperty: Sendable {
   let path: AnyPath
   /// Evaluates the property's field; `nil` if it is not plain.
   let holds: @Sendable (RawSpan) -> Bool?
   /// Evaluates the absence of the field.
   let holdsWithout: @Sendable (DeclaredField) -> Bool?
 
-  /// Creates the stored form of a property.
+  /// Creates the stored form of a condition.
   ///
-  /// - Returns: The property, or `nil` if values of the type cannot be read without decoding the
+  /// - Parameter test: The same comparison by the bytes of a string, where they decide it.
+  /// - Returns: The condition, or `nil` if values of the type cannot be read without decoding the
   ///   object.
-  init?<Value>(
-    _ path: PropertyPath<Object, Value>, _ holds: @escaping @Sendable (Value) -> Bool
+  init?<Object, Value>(
+    _ path: PropertyPath<Object, Value>, _ test: StoredTextTest?,
+    _ holds: @escaping @Sendable (Value) -> Bool
   ) {
     guard let scalar = Value.self as? any StoredScalar.Type else { return nil }
-    self.init(opening: scalar, path, holds)
+    self.init(opening: scalar, path.erased, test, TypedTest(holds))
   }
 
   private init?<Scalar: StoredScalar, Value>(
-    opening type: Scalar.Type, _ path: PropertyPath<Object, Value>,
-    _ holds: @escaping @Sendable (Value) -> Bool
+    opening type: Scalar.Type, _ path: AnyPath, _ test: StoredTextTest?, _ typed: TypedTest<Value>
   ) {
-    guard path is PropertyPath<Object, Scalar> else { return nil }
-    self.path = path.erased
-    self.holds = { field in
-      guard let value = Scalar.read(field), let value = value as? Value else { return nil }
-      return holds(value)
-    }
+    guard let typed = typed as? TypedTest<Scalar> else { return nil }
+    self.path = path
     holdsWithout = { field in
-      guard let value: Scalar = field.valueWithoutField(), let value = value as? Value else {
-        return nil
-      }
-      return holds(value)
+      let value: Scalar? = field.valueWithoutField()
+      return value.map(typed.holds)
     }
+    if let test {
+      holds = { test.holds($0) ?? Scalar.read($0).map(typed.holds) }
+    } else {
+      holds = Self.reading(typed)
+    }
+  }
+
+  /// Returns the evaluation of a field; without generic code for the most frequent types.
+  private static func reading<Scalar: StoredScalar>(
+    _ typed: TypedTest<Scalar>
+  ) -> @Sendable (RawSpan) -> Bool? {
+    if let typed = typed as? TypedTest<Int> { return { Int.read($0).map(typed.holds) } }
+    if let typed = typed as? TypedTest<Double> { return { Double.read($0).map(typed.holds) } }
+    if let typed = typed as? TypedTest<String> { return { String.read($0).map(typed.holds) } }
+    return { Scalar.read($0).map(typed.holds) }
   }
 }

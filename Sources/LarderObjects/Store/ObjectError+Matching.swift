@@ -59,6 +59,8 @@ extension ObjectError {
   public static var invalidCursor: Code { .invalidCursor }
   /// See ``Code/overflow``.
   public static var overflow: Code { .overflow }
+  /// See ``Code/identityChanged``.
+  public static var identityChanged: Code { .identityChanged }
   /// See ``Code/buildTimeout``.
   public static var buildTimeout: Code { .buildTimeout }
   /// See ``Code/snapshotExpired``.

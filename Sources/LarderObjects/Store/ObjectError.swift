@@ -51,6 +51,8 @@ public struct ObjectError: Error, Sendable, Hashable, CustomStringConvertible {
     public static let invalidCursor = Code(rawValue: "invalidCursor")
     /// A sum of integers exceeds the range of its type.
     public static let overflow = Code(rawValue: "overflow")
+    /// An update changed the id of an object.
+    public static let identityChanged = Code(rawValue: "identityChanged")
     /// The build of an index did not finish within the timeout.
     public static let buildTimeout = Code(rawValue: "buildTimeout")
     /// A read began after the time limit of its snapshot, or outside the closure of the snapshot.

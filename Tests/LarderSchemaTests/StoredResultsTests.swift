@@ -1,0 +1,219 @@
+// Larder — an embedded, multi-process cache and object store.
+// Copyright 2026 the Larder authors. Licensed under Apache-2.0.
+// SPDX-License-Identifier: Apache-2.0
+
+#if Macros
+  import LarderSchema
+  import LarderTesting
+  import Synchronization
+  import Testing
+
+  #if canImport(FoundationEssentials)
+    import FoundationEssentials
+  #else
+    import Foundation
+  #endif
+
+  @Storable struct Phrase: Equatable {
+    let id: Int
+    var text: String
+    var remark: String?
+  }
+
+  @Storable struct Order: Equatable {
+    let id: Int
+    var city: String
+    @Indexed var amount: Int
+    var weight = 1.5
+    var discount: Int?
+    var tags: [String] = []
+    var isPaid = false
+  }
+
+  /// The fields of ``Order`` as a type without a schema.
+  struct PlainOrder: Storable, Equatable {
+    let id: Int
+    var city: String
+    var amount: Int
+    var weight = 1.5
+    var discount: Int?
+    var tags: [String] = []
+    var isPaid = false
+    static let indexes = [Index("amount", \PlainOrder.amount)]
+  }
+
+  @Suite(.timeLimit(.minutes(5))) struct StoredResultsTests {
+    let temporary: TemporaryStore
+    let objects: ObjectStore
+
+    init() throws {
+      temporary = try TemporaryStore()
+      objects = ObjectStore(temporary.store)
+    }
+
+    private func order(_ number: Int) -> Order {
+      Order(
+        id: number, city: ["Oslo", "Rome", "Zürich"][number % 3], amount: number * 7 % 50,
+        weight: Double(number % 4) / 2, discount: number % 4 == 0 ? nil : number % 4,
+        tags: number % 5 == 0 ? [] : ["t\(number % 5)", "all"], isPaid: number % 2 == 0)
+    }
+
+    private func plain(_ order: Order) -> PlainOrder {
+      PlainOrder(
+        id: order.id, city: order.city, amount: order.amount, weight: order.weight,
+        discount: order.discount, tags: order.tags, isPaid: order.isPaid)
+    }
+
+    @Test func `Text conditions on stored bytes give what strings give`() throws {
+      let seed = Seed.announce()
+      var random = seed.generator()
+      let parts = [
+        "a", "A", "b", "Z", "é", "e\u{301}", "\u{301}", "ß", "\r\n", "\r", "\n", "😀", "K",
+        "\u{212A}", " ", "\u{0}", "i", "I", "İ",
+      ]
+      func text(_ length: ClosedRange<Int>) -> String {
+        (0..<Int.random(in: length, using: &random)).map { _ in
+          parts.randomElement(using: &random)!
+        }.joined()
+      }
+      let phrases = (0..<400).map { number in
+        Phrase(id: number, text: text(0...5), remark: number % 3 == 0 ? nil : text(0...3))
+      }
+      try objects.save(phrases)
+      let arguments = (0..<60).map { _ in text(0...2) } + parts
+      for argument in arguments {
+        // The decoded objects decide without the bytes.
+        func check(_ predicate: ObjectPredicate<Phrase>) throws {
+          let count = try objects.objects(Phrase.self).where(predicate).count()
+          #expect(count == phrases.count { predicate.holds(for: $0) }, "\(predicate)")
+        }
+        let text = PredicateProperty<Phrase, String>(\.text)
+        try check(\.text == argument)
+        try check(\.text != argument)
+        try check(\.text < argument)
+        try check(\.text >= argument)
+        try check(\.remark == argument)
+        try check(\.remark != argument)
+        try check(\.remark <= argument)
+        try check(\.remark > argument)
+        try check(text.hasPrefix(argument))
+        try check(text.hasSuffix(argument))
+        try check(text.contains(argument))
+        try check(text.equalsIgnoringCase(argument))
+        try check(text.containsIgnoringCase(argument))
+        #expect(
+          try objects.objects(Phrase.self).where(\.text == argument).count()
+            == phrases.count { $0.text == argument })
+      }
+    }
+
+    @Test func `Groups, tuples and means are those of an array, with a schema and without`() throws
+    {
+      let orders = (0..<200).map(order)
+      try objects.save(orders)
+      try objects.save(orders.map(plain))
+      let cities = Dictionary(grouping: orders, by: \.city)
+      let declared = objects.objects(Order.self)
+      let codable = objects.objects(PlainOrder.self)
+      #expect(try declared.grouped(by: \.city).count() == cities.mapValues(\.count))
+      #expect(try codable.grouped(by: \.city).count() == cities.mapValues(\.count))
+      #expect(try declared.counts(by: \.discount)[nil] == orders.count { $0.discount == nil })
+      let sums = cities.mapValues { $0.reduce(0) { $0 + $1.amount } }
+      #expect(try declared.grouped(by: \.city).sum(\.amount) == sums)
+      #expect(try codable.grouped(by: \.city).sum(\.amount) == sums)
+      #expect(
+        try declared.grouped(by: \.city).min(\.amount)
+          == cities.mapValues { $0.map(\.amount).min()! })
+      #expect(
+        try codable.grouped(by: \.city).max(\.amount)
+          == cities.mapValues { $0.map(\.amount).max()! }
+      )
+      let means = cities.mapValues { $0.reduce(0) { $0 + $1.weight } / Double($0.count) }
+      #expect(try declared.grouped(by: \.city).average(\.weight) == means)
+      #expect(try declared.where(\.isPaid == true).grouped(by: \.isPaid).count() == [true: 100])
+      #expect(try declared.average(\.amount) == codable.average(\.amount))
+      #expect(try declared.where(\.id < 0).average(\.weight) == nil)
+      #expect(try declared.limit(10).grouped(by: \.city).count().values.reduce(0, +) == 10)
+
+      let rows = try declared.sorted(by: \.amount).limit(20).select(\.city, \.amount, \.discount)
+      let same = try codable.sorted(by: \.amount).limit(20).select(\.city, \.amount, \.discount)
+      #expect(rows.elementsEqual(same) { $0 == $1 })
+      let all = try declared.select(\.id, \.tags)
+      #expect(all.elementsEqual(orders) { $0.0 == $1.id && $0.1 == $1.tags })
+
+      let discounts = orders.compactMap(\.discount)
+      #expect(try declared.sum(\.discount) == discounts.reduce(0, +))
+      #expect(try declared.min(\.discount) == discounts.min())
+      #expect(try codable.max(\.discount) == discounts.max())
+      #expect(try declared.where(\.discount == nil).max(\.discount) == nil)
+    }
+
+    @Test func `Groups and tuples of declared fields decode no object`() throws {
+      try objects.save((0..<50).map { Traced(id: $0, kind: $0 % 3) })
+      let query = objects.objects(Traced.self)
+      Trace.decoded.store(0, ordering: .relaxed)
+      #expect(try query.grouped(by: \.kind).count() == [0: 17, 1: 17, 2: 16])
+      #expect(try query.grouped(by: \.kind).sum(\.id).values.reduce(0, +) == 1225)
+      #expect(try query.select(\.id, \.kind).count == 50)
+      #expect(try query.max(\.kind) == 2)
+      #expect(Trace.decoded.load(ordering: .relaxed) == 0)
+      _ = try query.fetch()
+      #expect(Trace.decoded.load(ordering: .relaxed) == 50)
+    }
+
+    @Test func `An update changes all matching objects or none`() throws {
+      let orders = (0..<100).map(order)
+      try objects.save(orders)
+      let cheap = objects.objects(Order.self).where(\.amount < 10)
+      let count = try cheap.count()
+      #expect(try cheap.update { $0.amount += 100 } == count)
+      #expect(try cheap.count() == 0)
+      #expect(try objects.objects(Order.self).where(\.amount >= 100).count() == count)
+      #expect(try objects.objects(Order.self).set(\.city, to: "Bonn") == 100)
+      #expect(try objects.objects(Order.self).distinct(\.city) == ["Bonn"])
+
+      struct Refusal: Error {}
+      #expect(throws: Refusal.self) {
+        try objects.objects(Order.self).update { order in
+          if order.id == 60 { throw Refusal() }
+          order.city = "Lyon"
+        }
+      }
+      #expect(try objects.objects(Order.self).distinct(\.city) == ["Bonn"])
+      #expect(try objects.objects(Order.self).where(\.id < 0).update { $0.city = "" } == 0)
+    }
+
+    @Test func `An update that changes an id is a typed error`() throws {
+      try objects.save([Renamed(id: "a"), Renamed(id: "b")])
+      let error = #expect(throws: ObjectError.self) {
+        try objects.objects(Renamed.self).update { $0.id = "c" }
+      }
+      #expect(error?.code == .identityChanged)
+      #expect(try objects.objects(Renamed.self).values(of: \.id) == ["a", "b"])
+    }
+  }
+
+  @Storable struct Renamed {
+    var id: String
+  }
+
+  enum Trace {
+    static let decoded = Atomic<Int>(0)
+  }
+
+  /// Counts how often an object is decoded.
+  @Storable struct Traced {
+    let id: Int
+    var kind: Int
+    var trace = Tracer()
+  }
+
+  struct Tracer: Codable {
+    init() {}
+    init(from decoder: any Decoder) throws { Trace.decoded.add(1, ordering: .relaxed) }
+    func encode(to encoder: any Encoder) throws {
+      var container = encoder.singleValueContainer()
+      try container.encode(true)
+    }
+  }
+#endif
