@@ -11,7 +11,7 @@ let package = Package(
   name: "benchmarks",
   platforms: [.macOS(.v15)],
   dependencies: [
-    .package(name: "larder", path: "../..", traits: []),
+    .package(name: "larder", path: "../..", traits: ["Macros"]),
     .package(url: "https://github.com/groue/GRDB.swift", exact: "7.10.0"),
   ],
   targets: [
@@ -25,6 +25,7 @@ let package = Package(
       dependencies: [
         "LMDBBaseline", .product(name: "Larder", package: "larder"),
         .product(name: "LarderObjects", package: "larder"),
+        .product(name: "LarderSchema", package: "larder"),
         .product(name: "GRDB", package: "GRDB.swift"),
         .product(name: "LarderDefaults", package: "larder"),
       ],

@@ -118,7 +118,9 @@ struct Bench {
 
   private func measureObjects(_ directory: String, _ measure: Measure) throws {
     let ids = [
-      "fetch_cold", "fetch_hot", "indexed_equal", "indexed_range", "scan", "repeat", "save",
+      "fetch_cold", "fetch_hot", "indexed_equal", "indexed_range", "scan", "scan_filter",
+      "aggregate", "repeat",
+      "save", "update_where",
     ].map { "objects." + $0 }
     if ids.contains(where: isWanted) {
       let population = try ObjectPopulation(in: directory, count: 100_000)
@@ -137,7 +139,18 @@ struct Bench {
       }
       try measure("objects.scan", queries.scan)
       try measure("objects.repeat", queries.repeated)
+      let scans = ObjectScanFigures(population, isQuick: isQuick)
+      try measure("objects.scan_filter", scans.filter)
+      try measure("objects.aggregate", scans.aggregate)
       try measure("objects.save") { try ObjectSaveFigure(population, isQuick: isQuick).save() }
+      try measure("objects.update_where", scans.update)
+    }
+    if isWanted("objects.rows") || wanted.contains(where: { $0.hasPrefix("objects.rows") }) {
+      let rows = try ObjectRowsFigures(directory: directory + "/rows", isQuick: isQuick)
+      try measure("objects.rows_substring", rows.substring)
+      try measure("objects.rows_group", rows.group)
+      try measure("objects.rows_file", rows.file)
+      try measure("objects.rows_rename", rows.rename)
     }
     try measure("objects.query_5000") {
       let few = try ObjectPopulation(in: directory + "/few", count: 5000)

@@ -20,11 +20,12 @@ final class ObjectPopulation {
     path = directory + "/parts"
     store = try ObjectStore(at: path)
     pool = try Self.open(directory + "/parts.sqlite")
-    try pool.write { try Part.createTable($0) }
+    try pool.write { try PartRow.createTable($0) }
     for start in stride(from: 0, to: count, by: 5000) {
       let parts = (start..<start + 5000).map(Part.sample)
       try store.save(parts)
-      try pool.write { db in for part in parts { try part.insert(db) } }
+      let rows = parts.map(\.row)
+      try pool.write { db in for row in rows { try row.insert(db) } }
     }
     // As a database is after some use: the planner knows its statistics, the log is short.
     try pool.write { try $0.execute(sql: "ANALYZE") }
@@ -60,8 +61,8 @@ final class ObjectPopulation {
 
   /// Throws unless both hold the same parts, in the same order.
   func verify() throws {
-    let own = try store.objects(Part.self).sorted(by: \.id).fetch()
-    let theirs = try pool.read { try Part.order(Column("id")).fetchAll($0) }
+    let own = try store.objects(Part.self).sorted(by: \.id).fetch().map(\.row)
+    let theirs = try pool.read { try PartRow.order(Column("id")).fetchAll($0) }
     guard own == theirs, own.count >= count else {
       throw BenchFailure("The store and GRDB hold different parts.")
     }

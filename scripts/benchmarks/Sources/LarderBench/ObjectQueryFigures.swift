@@ -27,7 +27,7 @@ struct ObjectQueryFigures {
   private func compare(
     _ id: String, _ bar: Figure.Bar, _ rival: String, questions: Int, unit: (String, Double),
     isInMemory: Bool = false,
-    own: (ObjectStore, Int) throws -> [Part], theirs: (Database, Int) throws -> [Part]
+    own: (ObjectStore, Int) throws -> [Part], theirs: (Database, Int) throws -> [PartRow]
   ) throws -> Figure {
     var mine: [[Part]] = []
     let result = try Rounds.compare(count: rounds) { round in
@@ -42,14 +42,16 @@ struct ObjectQueryFigures {
       } / Double(questions)
     } rival: { round in
       let numbers = population.order(round).prefix(questions)
-      var found: [[Part]] = []
+      var found: [[PartRow]] = []
       found.reserveCapacity(questions)
       let time = try Rounds.nanoseconds {
         for number in numbers {
           found.append(try population.pool.read { try theirs($0, number) })
         }
       }
-      guard found == mine else { throw BenchFailure("\(id): the answers differ.") }
+      guard found == mine.map({ $0.map(\.row) }) else {
+        throw BenchFailure("\(id): the answers differ.")
+      }
       return time / Double(questions)
     }
     return Figure(
@@ -66,12 +68,12 @@ struct ObjectQueryFigures {
   func indexedEqual(isInMemory: Bool) throws -> Figure {
     try compare(
       "objects.indexed_equal" + (isInMemory ? "" : "_cold"), .atLeast(3),
-      "GRDB: Part.filter(lot == n).fetchAll" + Self.memory(isInMemory),
+      "GRDB: PartRow.filter(lot == n).fetchAll" + Self.memory(isInMemory),
       questions: isQuick ? 500 : 2000, unit: ("us", 1000), isInMemory: isInMemory
     ) { store, number in
       try store.objects(Part.self).where(\.lot == number % 10_000).fetch()
     } theirs: { db, number in
-      try Part.filter(Part.Columns.lot == number % 10_000).fetchAll(db)
+      try PartRow.filter(PartRow.Columns.lot == number % 10_000).fetchAll(db)
     }
   }
 
@@ -79,15 +81,16 @@ struct ObjectQueryFigures {
   func indexedRange(isInMemory: Bool) throws -> Figure {
     try compare(
       "objects.indexed_range" + (isInMemory ? "" : "_cold"), .atLeast(3),
-      "GRDB: Part.filter(price >= n && price < m).order(price).limit(20)" + Self.memory(isInMemory),
+      "GRDB: PartRow.filter(price >= n && price < m).order(price).limit(20)"
+        + Self.memory(isInMemory),
       questions: isQuick ? 500 : 2000, unit: ("us", 1000), isInMemory: isInMemory
     ) { store, number in
       try store.objects(Part.self).where(\.price >= number * 9 && \.price < number * 9 + 50_000)
         .sorted(by: \.price).limit(20).fetch()
     } theirs: { db, number in
-      try Part.filter(
-        Part.Columns.price >= number * 9 && Part.Columns.price < number * 9 + 50_000
-      ).order(Part.Columns.price).limit(20).fetchAll(db)
+      try PartRow.filter(
+        PartRow.Columns.price >= number * 9 && PartRow.Columns.price < number * 9 + 50_000
+      ).order(PartRow.Columns.price).limit(20).fetchAll(db)
     }
   }
 
@@ -97,13 +100,13 @@ struct ObjectQueryFigures {
   func scan() throws -> Figure {
     var times: [Double] = []
     let figure = try compare(
-      "objects.scan", .atLeast(1), "GRDB: Part.fetchAll and filter", questions: 1,
+      "objects.scan", .atLeast(1), "GRDB: PartRow.fetchAll and filter", questions: 1,
       unit: ("ms", 1_000_000)
     ) { store, number in
       try store.objects(Part.self).where(Self.predicate(number)).fetch()
     } theirs: { db, number in
       let maker = "Maker \(number % 97)"
-      return try Part.fetchAll(db).filter {
+      return try PartRow.fetchAll(db).filter {
         $0.maker == maker && $0.weight >= Double(number % 1000)
       }
     }
@@ -112,9 +115,9 @@ struct ObjectQueryFigures {
       times.append(
         try Rounds.nanoseconds {
           let found = try population.pool.read { db in
-            try Part.filter(
-              Part.Columns.maker == "Maker \(number % 97)"
-                && Part.Columns.weight >= Double(number % 1000)
+            try PartRow.filter(
+              PartRow.Columns.maker == "Maker \(number % 97)"
+                && PartRow.Columns.weight >= Double(number % 1000)
             ).fetchAll(db)
           }
           keep(found)
@@ -159,7 +162,7 @@ struct ObjectQueryFigures {
       let time = try Rounds.nanoseconds {
         for _ in 0..<fewer {
           theirs += try population.pool.read { db in
-            try Part.filter(Part.Columns.lot == 77).order(Column("id")).fetchAll(db).count
+            try PartRow.filter(PartRow.Columns.lot == 77).order(Column("id")).fetchAll(db).count
           }
         }
       }
@@ -167,9 +170,9 @@ struct ObjectQueryFigures {
       return time / Double(fewer)
     }
     try child.finish()
-    let own = try query.fetch()
+    let own = try query.fetch().map(\.row)
     let theirs = try population.pool.read {
-      try Part.filter(Part.Columns.lot == 77).order(Column("id")).fetchAll($0)
+      try PartRow.filter(PartRow.Columns.lot == 77).order(Column("id")).fetchAll($0)
     }
     guard own == theirs else { throw BenchFailure("The repeated queries differ.") }
     return Figure(

@@ -19,7 +19,7 @@ struct ObjectReadFigures {
   func cold() throws -> Figure {
     let reads = isQuick ? 5000 : 20_000
     var own: [Part] = []
-    var theirs: [Part] = []
+    var theirs: [PartRow] = []
     let result = try Rounds.compare(count: isQuick ? 5 : 21) { round in
       let ids = population.order(round).prefix(reads).map(Part.id)
       let objects = ObjectStore(population.store.storage).collection(Part.self)
@@ -37,18 +37,18 @@ struct ObjectReadFigures {
       theirs.reserveCapacity(reads)
       let time = try Rounds.nanoseconds {
         for id in ids {
-          guard let part = try population.pool.read({ try Part.fetchOne($0, key: id) }) else {
+          guard let part = try population.pool.read({ try PartRow.fetchOne($0, key: id) }) else {
             throw BenchFailure("A part is gone.")
           }
           theirs.append(part)
         }
       }
-      guard own == theirs else { throw BenchFailure("Parts by id differ.") }
+      guard own.map(\.row) == theirs else { throw BenchFailure("Parts by id differ.") }
       return time / Double(reads)
     }
     return Figure(
       id: "objects.fetch_cold", value: 1 / result.ratio, unit: "x", bar: .atLeast(5),
-      own: result.own / 1000, rival: "GRDB: pool.read { Part.fetchOne($0, key:) }",
+      own: result.own / 1000, rival: "GRDB: pool.read { PartRow.fetchOne($0, key:) }",
       rivalValue: result.rival / 1000, rivalUnit: "us", spread: result.inverseSpread)
   }
 
@@ -76,7 +76,7 @@ struct ObjectReadFigures {
       var theirs = 0
       let time = try Rounds.nanoseconds {
         for id in ids {
-          guard let part = try population.pool.read({ try Part.fetchOne($0, key: id) }) else {
+          guard let part = try population.pool.read({ try PartRow.fetchOne($0, key: id) }) else {
             throw BenchFailure("A part is gone.")
           }
           theirs &+= part.lot
@@ -87,7 +87,7 @@ struct ObjectReadFigures {
     }
     return Figure(
       id: "objects.fetch_hot", value: result.own, unit: "ns", bar: .atMost(150), own: result.own,
-      rival: "GRDB: pool.read { Part.fetchOne($0, key:) }, the same ids",
+      rival: "GRDB: pool.read { PartRow.fetchOne($0, key:) }, the same ids",
       rivalValue: result.rival, rivalUnit: "ns", spread: result.ownSpread)
   }
 }

@@ -44,7 +44,7 @@ struct ObjectSaveFigure {
       try measure(round, &own) { try population.store.save($0) }
     } rival: { round in
       try measure(round, &theirs) { parts in
-        try population.pool.write { db in for part in parts { try part.insert(db) } }
+        try population.pool.write { db in for part in parts { try part.row.insert(db) } }
       }
     }
     let medians = [own, theirs].map { (Rounds.median($0) * 100).rounded() / 100 }

@@ -3,23 +3,28 @@
 // SPDX-License-Identifier: Apache-2.0
 
 import GRDB
-import LarderObjects
+import LarderSchema
 
-/// The object of eight fields that the figures speak of: one type, stored by both sides.
-struct Part: Storable, Equatable {
+/// The object of eight fields that the figures speak of.
+@Storable struct Part: Equatable {
   let id: String
   var name: String
   var maker: String
-  /// One in ten thousand: ten of 100,000 parts are of one lot. Indexed.
-  var lot: Int
-  /// Indexed.
-  var price: Int
+  /// One in ten thousand: ten of 100,000 parts are of one lot.
+  @Indexed var lot: Int
+  @Indexed var price: Int
   var weight: Double
   var isActive: Bool
   var note: String?
 
   static let storedName = "Part"
-  static let indexes = [Index<Part>("lot", \.lot), Index("price", \.price)]
+
+  /// The same as GRDB stores it.
+  var row: PartRow {
+    PartRow(
+      id: id, name: name, maker: maker, lot: lot, price: price, weight: weight, isActive: isActive,
+      note: note)
+  }
 
   static func sample(_ number: Int) -> Part {
     Part(
@@ -34,8 +39,17 @@ struct Part: Storable, Equatable {
   }
 }
 
-/// As a user of GRDB writes it: `Codable` does the work.
-extension Part: FetchableRecord, PersistableRecord {
+/// A part as a user of GRDB writes it: `Codable` does the work.
+struct PartRow: Codable, Equatable, FetchableRecord, PersistableRecord {
+  let id: String
+  var name: String
+  var maker: String
+  var lot: Int
+  var price: Int
+  var weight: Double
+  var isActive: Bool
+  var note: String?
+
   static let databaseTableName = "part"
 
   enum Columns {
@@ -61,19 +75,18 @@ extension Part: FetchableRecord, PersistableRecord {
 }
 
 /// The next version of a part, for the migration.
-struct NewPart: Storable, Equatable {
+@Storable struct NewPart: Equatable {
   let id: String
   var name: String
   var maker: String
-  var lot: Int
-  var price: Int
+  @Indexed var lot: Int
+  @Indexed var price: Int
   var grams: Int
   var isActive: Bool
   var note: String?
 
   static let storedName = "Part"
   static let schemaVersion = 2
-  static let indexes = [Index<NewPart>("lot", \.lot), Index("price", \.price)]
 
   init(_ old: Part) {
     (id, name, maker, lot) = (old.id, old.name, old.maker, old.lot)
