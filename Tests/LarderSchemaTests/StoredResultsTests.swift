@@ -96,6 +96,7 @@
         try check(\.remark != argument)
         try check(\.remark <= argument)
         try check(\.remark > argument)
+        try check(PredicateProperty(\Phrase.remark).contains(argument))
         try check(text.hasPrefix(argument))
         try check(text.hasSuffix(argument))
         try check(text.contains(argument))
@@ -159,6 +160,39 @@
       #expect(Trace.decoded.load(ordering: .relaxed) == 0)
       _ = try query.fetch()
       #expect(Trace.decoded.load(ordering: .relaxed) == 50)
+    }
+
+    @Test func `Conditions of Boolean, optional and compared properties are those of an array`()
+      throws
+    {
+      let orders = (0..<60).map(order)
+      try objects.save(orders)
+      func check(
+        _ query: Query<Order>, _ plan: String, line: Int = #line, _ holds: (Order) -> Bool
+      ) throws {
+        #expect(try query.fetch() == orders.filter(holds), "line \(line)")
+        #expect(try query.explain().contains(plan), "line \(line): \(query)")
+      }
+      let all = objects.objects(Order.self)
+      let (stored, index, decoded) = ("filter stored fields:", "scan index", "decoded objects")
+      try check(all.where { $0.isPaid }, stored) { $0.isPaid }
+      try check(all.where { !$0.isPaid }, stored) { !$0.isPaid }
+      try check(all.where { $0.isPaid && $0.city == "Oslo" }, stored) {
+        $0.isPaid && $0.city == "Oslo"
+      }
+      try check(all.where { $0.amount < 5 || !$0.isPaid }, stored) { $0.amount < 5 || !$0.isPaid }
+      try check(all.where { 20 < $0.amount && 30 >= $0.amount }, index) {
+        20 < $0.amount && 30 >= $0.amount
+      }
+      try check(all.where { "Oslo" != $0.city }, stored) { $0.city != "Oslo" }
+      try check(all.where { $0.amount > $0.id }, decoded) { $0.amount > $0.id }
+      try check(all.where { $0.amount == $0.id || $0.isPaid }, decoded) {
+        $0.amount == $0.id || $0.isPaid
+      }
+      try check(all.where { $0.tags.isEmpty }, decoded) { $0.tags.isEmpty }
+      try check(all.where { $0.tags.count >= 2 && $0.isPaid }, decoded) {
+        $0.tags.count >= 2 && $0.isPaid
+      }
     }
 
     @Test func `An update changes all matching objects or none`() throws {

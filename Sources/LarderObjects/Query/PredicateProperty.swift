@@ -225,7 +225,23 @@ extension PredicateProperty where Value == Bool {
   public var isTrue: ObjectPredicate<Object> { self == true }
 }
 
-extension PredicateProperty where Value == String {
+/// A string, or an optional string: `nil` matches no condition of a text.
+public protocol OptionalText: Sendable {
+  /// The string, or `nil`.
+  var optionalText: String? { get }
+}
+
+extension String: OptionalText {
+  /// The string itself.
+  public var optionalText: String? { self }
+}
+
+extension Optional: OptionalText where Wrapped == String {
+  /// The optional itself.
+  public var optionalText: String? { self }
+}
+
+extension PredicateProperty where Value: OptionalText {
   /// Returns a predicate that matches objects whose string begins with a prefix. An index on the
   /// property serves it.
   ///
@@ -270,7 +286,7 @@ extension PredicateProperty where Value == String {
     return ObjectPredicate(
       of: path, "\(path.name).\(method.rawValue)(\(argument.debugDescription))",
       ranges: condition.ranges, isExact: false, stored: StoredTextTest(method, argument)
-    ) { condition.holds($0) }
+    ) { $0.optionalText.map(condition.holds) ?? false }
   }
 
   /// Returns a predicate that matches objects whose string contains a match of a regular
@@ -293,8 +309,9 @@ extension PredicateProperty where Value == String {
     let expression = Mutex(regex)
     let box = Boxed(expression)
     let path = path
-    return ObjectPredicate(of: path, "\(name).matches(\(pattern.debugDescription))") { text in
-      box.value.withLock { text.firstMatch(of: $0) != nil }
+    return ObjectPredicate(of: path, "\(name).matches(\(pattern.debugDescription))") { value in
+      guard let text = value.optionalText else { return false }
+      return box.value.withLock { text.firstMatch(of: $0) != nil }
     }
   }
 }

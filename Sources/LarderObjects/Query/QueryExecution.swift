@@ -186,24 +186,6 @@ struct QueryExecution<Object: Storable> {
     }
     // A search for the position needs the objects.
     let undecoded = position == nil ? undecoded : nil
-    func decode(_ head: StoredObjectMetadata, _ id: RawSpan, _ bytes: RawSpan, _ matches: Bool?)
-      throws -> Bool
-    {
-      let trail = decoder.context.source?.begin()
-      defer { if let trail { _ = decoder.context.source?.end(trail) } }
-      guard let object = decoded(head, id, bytes) else { return true }
-      if matches == nil, !query.predicate.holds(for: object) { return true }
-      if let position, !position.admits(object, head.sequence) { return true }
-      var found = Found(object: object, sequence: head.sequence, commitVersion: head.commitVersion)
-      if trail != nil {
-        // Access the children that the query sorts by now, while their states are recorded for this
-        // object.
-        for sort in query.sorts { _ = sort.compare(object, object) }
-        found.related = decoder.context.source?.end([]) ?? 0
-        found.content = XXH64.hash(bytes)
-      }
-      return try body(found)
-    }
     // Without generic types: most objects of a scan end here.
     let holds = filter?.holds
     func take(_ head: StoredObjectMetadata, _ id: RawSpan, _ bytes: RawSpan) throws -> Bool {
@@ -215,7 +197,10 @@ struct QueryExecution<Object: Storable> {
       {
         return shouldContinue
       }
-      return try decode(head, id, bytes, matches)
+      guard let found = found(head, id, bytes, matches: matches),
+        position?.admits(found.object, found.sequence) ?? true
+      else { return true }
+      return try body(found)
     }
     func report(_ damage: DamagedObject) -> Bool {
       kind.core.report(kind.damaged(damage))
@@ -234,6 +219,28 @@ struct QueryExecution<Object: Storable> {
     }
     try plan.visit(
       type: record.number, in: snapshot, damaged: report, cached: cached, take)
+  }
+
+  /// Decodes an object.
+  ///
+  /// - Parameter matches: Whether the object matches, or `nil` if its fields do not decide.
+  /// - Returns: The object, or `nil` if it does not match or cannot be decoded.
+  private func found(
+    _ head: StoredObjectMetadata, _ id: RawSpan, _ bytes: RawSpan, matches: Bool?
+  ) -> Found? {
+    let trail = decoder.context.source?.begin()
+    defer { if let trail { _ = decoder.context.source?.end(trail) } }
+    guard let object = decoded(head, id, bytes) else { return nil }
+    if matches == nil, !query.predicate.holds(for: object) { return nil }
+    var found = Found(object: object, sequence: head.sequence, commitVersion: head.commitVersion)
+    if trail != nil {
+      // Access the children that the query sorts by now, while their states are recorded for this
+      // object.
+      for sort in query.sorts { _ = sort.compare(object, object) }
+      found.related = decoder.context.source?.end([]) ?? 0
+      found.content = XXH64.hash(bytes)
+    }
+    return found
   }
 
   /// Returns the object: the cached one if it was decoded from these bytes, otherwise a newly
