@@ -22,6 +22,9 @@
 //                        first for `go on` -> indexing
 //   indexed              waits until the index is complete -> ok
 //   go on                lets a held build continue -> ok
+//   raise ID COUNT       adds one to the age of a person of version 2, COUNT times, each time by a
+//                        versioned read and a save that is repeated after a conflict
+//                        -> raised CONFLICTS
 //   team ID COUNT        saves a team of new people of version 1, in one transaction -> ok
 
 import LarderEngine
@@ -126,6 +129,7 @@ extension Peer {
         after: words.count > 1 ? PageCursor(String(words[1])) : nil, size: number(words[0]))
       let ids = page.objects.map { "\($0.id)" }.joined(separator: " ")
       return "page \(page.next?.description ?? "end") \(ids)"
+    case "raise": return try raise(number(words[0]), times: number(words[1]))
     case "team":
       let (id, count) = (try number(words[0]), try number(words[1]))
       try objects.save(
@@ -154,6 +158,27 @@ extension Peer {
       $0.hasPrefix("RssAnon:")
     }
     return line?.split(whereSeparator: { !$0.isNumber }).first.flatMap { Int($0) } ?? 0
+  }
+
+  private func raise(_ id: Int, times: Int) throws -> String {
+    var conflicts = 0
+    for _ in 0..<times {
+      var isSaved = false
+      while !isSaved {
+        guard let read = try objects.versionedObject(PersonV2.self, id: id) else {
+          return try refuse("no person \(id)")
+        }
+        var person = read.object
+        person.age += 1
+        do {
+          try objects.save(person, ifUnchangedSince: read.version)
+          isSaved = true
+        } catch is ObjectConflict<PersonV2> {
+          conflicts += 1
+        }
+      }
+    }
+    return "raised \(conflicts)"
   }
 
   private func migrate(isLoud: Bool) throws -> String {

@@ -109,7 +109,7 @@ public struct ObjectSnapshot: ~Copyable {
     }
   }
 
-  private func reading<Object: Storable, R>(
+  func reading<Object: Storable, R>(
     _ type: Object.Type, _ body: (borrowing Snapshot) throws -> R
   ) throws -> R {
     guard Clocks.monotonicNanoseconds() < deadline else {

@@ -104,16 +104,24 @@ public struct ObjectTransaction: ~Copyable {
   public func object<Object: Storable>(
     _ type: Object.Type = Object.self, id: Object.ID
   ) throws -> Object? {
+    try stored(type, id: id).map { try decoded($0) }
+  }
+
+  /// Returns the stored form of an object, or `nil` if it does not exist.
+  func stored<Object: Storable>(_ type: Object.Type, id: Object.ID) throws -> StoredObject? {
     let kind = store.kind(type)
     guard let record = try entries.objectType(named: kind.name) else { return nil }
     try kind.requireReadable(record)
     do {
-      let stored = try entries.object(
+      return try entries.object(
         type: record.number, id: ObjectTypeDescriptor<Object>.bytes(of: id))
-      return try stored.map { try kind.decode($0, ReferenceDecoder(context())).object }
     } catch let damage as DamagedObject {
       throw kind.damaged(damage)
     }
+  }
+
+  func decoded<Object: Storable>(_ stored: StoredObject) throws -> Object {
+    try store.kind(Object.self).decode(stored, ReferenceDecoder(context())).object
   }
 
   /// Stores an object and the objects that are assigned to its references, to any depth.
