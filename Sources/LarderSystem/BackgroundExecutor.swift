@@ -73,7 +73,8 @@ package final class BackgroundExecutor: TaskExecutor {
   /// The threads there are, for tests.
   package var threadCount: Int { state.withLock { $0.threads } }
 
-  func add(_ job: @escaping @Sendable () -> Void) {
+  /// Runs a job, which may block, on a thread outside Swift's pool.
+  package func add(_ job: @escaping @Sendable () -> Void) {
     enum Step { case wake(Event), start, keep, none }
     let step: Step = state.withLock { state in
       state.jobs.append(job)

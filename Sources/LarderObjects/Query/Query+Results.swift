@@ -13,11 +13,11 @@ extension Query {
   }
 
   func run<R>(
-    _ operation: String, empty: R,
+    _ operation: String, empty: R, canRepeat: () -> Bool = { true },
     _ body: (QueryExecution<Object>, borrowing Snapshot) throws -> R
   ) throws -> R {
     let kind = store.kind(Object.self)
-    return try store.storage.openCore(operation).withSnapshot(operation) {
+    return try store.storage.openCore(operation).withSnapshot(operation, canRepeat: canRepeat) {
       snapshot in
       guard let state = try kind.state(snapshot) else { return empty }
       // The catalog decides: this process may not have decoded a reference of the type yet.

@@ -92,6 +92,30 @@ struct QueryExecution<Object: Storable> {
     }
   }
 
+  /// Calls `body` with the objects in order, without the skipped ones and within the limit, until it
+  /// returns `false`. Only a sort, or a scan in another order than that of insertion, holds all.
+  func eachObject(
+    _ snapshot: borrowing Snapshot, _ body: (Object) throws -> Bool
+  ) throws {
+    // The order of an index is known to be that of the values only at its end.
+    guard plan.isSorted, query.sorts.isEmpty else {
+      for object in try objects(snapshot) {
+        guard try body(object) else { return }
+      }
+      return
+    }
+    var (skipped, left) = (query.skipped, query.maximum ?? .max)
+    if left == 0 { return }
+    try visit(snapshot) { next in
+      if skipped > 0 {
+        skipped -= 1
+        return true
+      }
+      left -= 1
+      return try body(next.object) && left > 0
+    }
+  }
+
   /// Returns the objects in order, without the skipped ones and within the limit.
   func found(
     _ snapshot: borrowing Snapshot

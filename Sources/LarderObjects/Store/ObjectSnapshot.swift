@@ -162,15 +162,10 @@ extension ObjectStore {
     return try core.withSnapshot("read") { snapshot in
       let source = TrackedSnapshot(snapshot)
       defer { source.close() }
-      let (seconds, attoseconds) = limit.components
-      let nanoseconds = max(seconds, 0).multipliedReportingOverflow(by: 1_000_000_000)
-      let allowed =
-        nanoseconds.overflow
-        ? Int64.max / 2 : nanoseconds.partialValue / 2 + max(attoseconds, 0) / 2_000_000_000
       return try body(
         ObjectSnapshot(
           store: self, source: source,
-          deadline: Clocks.monotonicNanoseconds() &+ UInt64(allowed) &* 2))
+          deadline: Clocks.monotonicNanoseconds() &+ limit.clampedNanoseconds))
     }
   }
 }
