@@ -73,6 +73,9 @@
     @Test func `Other parts of a #Predicate are evaluated on decoded objects`() throws {
       try check(#Predicate { ($0.discount ?? 0) > 1 }, "filter decoded objects", "#Predicate {")
       try check(#Predicate { $0.tags.isEmpty }, "filter decoded objects")
+      try check(#Predicate { $0.discount == $0.discount }, "filter decoded objects", "#Predicate {")
+      try check(#Predicate { $0.discount != $0.discount }, "filter decoded objects", "#Predicate {")
+      try check(#Predicate { $0.city == ($0.isPaid ? "Oslo" : "Rome") }, "filter decoded objects")
       try check(#Predicate { $0.tags.count == 1 }, "filter decoded objects")
       try check(#Predicate { $0.amount > $0.id }, "filter decoded objects", "#Predicate {")
       try check(#Predicate { $0.amount + 1 < $0.id }, "filter decoded objects")

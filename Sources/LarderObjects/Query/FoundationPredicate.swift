@@ -35,14 +35,14 @@ extension Query {
   /// - Parameter predicate: The predicate.
   /// - Returns: The query of the objects that match both.
   public func filter(_ predicate: Predicate<Object>) -> Query {
-    let translation = PredicateTranslation(variable: predicate.variable, report: report)
+    let translation = PredicateTranslation(predicate: predicate, report: report)
     return self.where(translation.condition(predicate.expression))
   }
 }
 
 /// The translation of a predicate with one variable.
 struct PredicateTranslation<Object: Storable>: Sendable {
-  let variable: PredicateExpressions.Variable<Object>
+  let predicate: Predicate<Object>
   let report: @Sendable (any Error) -> Void
 
   /// Returns the condition of an expression.
@@ -52,14 +52,14 @@ struct PredicateTranslation<Object: Storable>: Sendable {
 
   /// Returns a condition that Foundation evaluates.
   private func evaluated(_ expression: any PredicateExpression<Bool>) -> ObjectPredicate<Object> {
-    guard let expression = expression as? any StandardPredicateExpression<Bool> else {
-      // Predicates consist of standard expressions only.
-      return ObjectPredicate(nil, "an unknown expression", isExact: false) { _ in false }
-    }
-    let (variable, report) = (variable, report)
-    return ObjectPredicate(nil, "#Predicate { \(expression) }", isExact: false) { object in
+    let (predicate, report) = (predicate, report)
+    // The parts of a predicate are standard expressions, which are Sendable. Another part is
+    // replaced by the whole predicate, which gives the same objects within `&&` and `||`.
+    let part = expression as? any StandardPredicateExpression<Bool>
+    return ObjectPredicate(nil, "#Predicate { \(part ?? predicate.expression) }", isExact: false) {
       do {
-        return try expression.evaluate(PredicateBindings((variable, object)))
+        guard let part else { return try predicate.evaluate($0) }
+        return try part.evaluate(PredicateBindings((predicate.variable, $0)))
       } catch {
         report(error)
         return false
@@ -71,13 +71,15 @@ struct PredicateTranslation<Object: Storable>: Sendable {
   func property<Value>(
     _ expression: any PredicateExpression, _ type: Value.Type
   ) -> PropertyPath<Object, Value>? {
-    let path = (expression as? any PropertyExpression)?.path(from: variable.key)
+    let path = (expression as? any PropertyExpression)?.path(from: predicate.variable.key)
     return (path as? KeyPath<Object, Value>).map { PropertyPath(joined: $0) }
   }
 
   /// Returns the value of an expression without a variable, or `nil`.
   func constant<Value>(_ expression: any PredicateExpression, _ type: Value.Type) -> Value? {
-    (try? expression.evaluate(PredicateBindings())) as? Value
+    // In two steps: a missing result would be cast to an optional type as its value nil.
+    guard let value = try? expression.evaluate(PredicateBindings()) else { return nil }
+    return value as? Value
   }
 
   /// Returns the comparison of a property with a constant, in either order.
