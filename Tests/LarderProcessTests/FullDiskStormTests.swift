@@ -107,4 +107,47 @@ extension Processes {
       store.close()
     }
   }
+
+  @Test(.timeLimit(.minutes(5)))
+  func `The snapshot of a killed process refuses no write on a full disk`() throws {
+    try SmallDisk.tmpfs.with(in: TemporaryDirectory()) { place in
+      let path = place + "/store"
+      let store = try SharedStore(at: path, .init(budget: .megabytes(64)))
+      let value = [UInt8](repeating: 7, count: 2000)
+      func isStored(_ key: Int) throws -> Bool {
+        do {
+          try store.setBytes(value, forKey: key)
+          return true
+        } catch let error as StoreError where error.code == .storageFull {
+          return false
+        }
+      }
+      var key = 0
+      while try store.statistics().evictions == 0 {
+        for _ in 0..<100 {
+          key += 1
+          _ = try isStored(key)
+        }
+      }
+      for _ in 0..<5 {
+        let reader = try TestExecutable.peer.start()
+        #expect(try reader.ask("open \(path)") == "opened 1")
+        #expect(try reader.ask("pin") == "pinned")
+        // The pages that eviction frees are pinned.
+        var (isRefused, tries) = (false, 0)
+        while !isRefused, tries < 20_000 {
+          key += 1
+          tries += 1
+          isRefused = try !isStored(key)
+        }
+        try #require(isRefused)
+        reader.kill()
+        _ = try reader.wait()
+        key += 1
+        #expect(try isStored(key))
+      }
+      #expect(try store.verify() == [])
+      store.close()
+    }
+  }
 }

@@ -74,8 +74,9 @@ extension StoreCore {
   /// A transaction copies each page that it changes, and the pages it frees are available to the
   /// next transaction but one. So without any free space, only a transaction that touches few pages
   /// succeeds: it evicts neighbours. Two further transactions that change almost nothing make the
-  /// freed pages available.
+  /// freed pages available, unless a snapshot of a killed process still pins them.
   private func evictForDiskSpace(_ round: Int) {
+    _ = try? withGeneration { try $0.environment.clearDeadReaders() }
     func evict(_ body: @escaping (inout StoreTransaction) throws -> Void) -> Bool {
       (try? withGeneration { try transact(in: $0, body) }) != nil
     }
