@@ -13,7 +13,7 @@ private struct Line: Storable, Equatable {
   static let indexes = [Index<Line>("group", \.group)]
 }
 
-@Suite(.timeLimit(.minutes(5))) struct ObjectRowsTests {
+@Suite(.timeLimit(.minutes(15))) struct ObjectRowsTests {
   let temporary: TemporaryStore
   let objects: ObjectStore
   private let lines = (0..<3000).map { Line(id: $0, group: $0 % 7) }
@@ -26,7 +26,7 @@ private struct Line: Storable, Equatable {
 
   private func rows(_ query: Query<Line>) async throws -> [Line] {
     var found: [Line] = []
-    for try await line in query.rows() { found.append(line) }
+    for try await line in query.rows(atMost: .seconds(600)) { found.append(line) }
     return found
   }
 
@@ -43,7 +43,7 @@ private struct Line: Storable, Equatable {
 
   @Test func `The rows are of one snapshot while others write`() async throws {
     var found: [Line] = []
-    for try await line in objects.objects(Line.self).rows() {
+    for try await line in objects.objects(Line.self).rows(atMost: .seconds(600)) {
       if line.id % 500 == 0 {
         try await objects.save(Line(id: 10_000 + line.id, group: 0))
         try await objects.delete(Line.self, id: 2999 - line.id)
@@ -57,12 +57,13 @@ private struct Line: Storable, Equatable {
   @Test func `A loop that ends early, or is cancelled, releases its snapshot`() async throws {
     // More loops than a process has readers.
     for _ in 0..<200 {
-      for try await line in objects.objects(Line.self).rows() where line.id == 5 { break }
+      for try await line in objects.objects(Line.self).rows(atMost: .seconds(600))
+      where line.id == 5 { break }
     }
     let waiting = AsyncStream<Void>.makeStream()
     let task = Task {
       var count = 0
-      for try await _ in objects.objects(Line.self).rows() {
+      for try await _ in objects.objects(Line.self).rows(atMost: .seconds(600)) {
         count += 1
         if count == 10 {
           waiting.continuation.yield()
@@ -88,7 +89,7 @@ private struct Line: Storable, Equatable {
   @Test func `Rows of a closed store are an error`() async throws {
     objects.close()
     await #expect(throws: StoreError.self) {
-      for try await _ in objects.objects(Line.self).rows() {}
+      for try await _ in objects.objects(Line.self).rows(atMost: .seconds(600)) {}
     }
   }
 }

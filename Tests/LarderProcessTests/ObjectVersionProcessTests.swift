@@ -20,7 +20,7 @@ private struct Person: Storable, Equatable {
 }
 
 extension Processes {
-  @Test(.timeLimit(.minutes(5)))
+  @Test(.timeLimit(.minutes(15)))
   func `Versioned saves of several processes lose no change, and conflicts are noticed`() throws {
     let directory = try TemporaryDirectory()
     let path = directory.appending("people")

@@ -93,7 +93,7 @@
     var model = "S"
   }
 
-  @Suite(.timeLimit(.minutes(5))) struct DeclaredSchemaTests {
+  @Suite(.timeLimit(.minutes(15))) struct DeclaredSchemaTests {
     let temporary: TemporaryStore
     let objects: ObjectStore
 

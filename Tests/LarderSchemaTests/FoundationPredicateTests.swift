@@ -14,7 +14,7 @@
     import Foundation
   #endif
 
-  @Suite(.timeLimit(.minutes(5))) struct FoundationPredicateTests {
+  @Suite(.timeLimit(.minutes(15))) struct FoundationPredicateTests {
     let temporary: TemporaryStore
     let objects: ObjectStore
     private let reports = Reports()

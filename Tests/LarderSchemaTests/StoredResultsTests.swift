@@ -42,7 +42,7 @@
     static let indexes = [Index("amount", \PlainOrder.amount)]
   }
 
-  @Suite(.timeLimit(.minutes(5))) struct StoredResultsTests {
+  @Suite(.timeLimit(.minutes(15))) struct StoredResultsTests {
     let temporary: TemporaryStore
     let objects: ObjectStore
 
