@@ -143,6 +143,8 @@ private final class RowChannel<Object: Storable>: Sendable {
   /// - Returns: Whether the consumer wants more.
   func put(_ batch: [Object]) throws -> Bool {
     while true {
+      let now = Clocks.monotonicNanoseconds()
+      guard now < deadline else { throw expired }
       let consumer: CheckedContinuation<[Object]?, any Error>?? = state.withLock { state in
         if state.isAbandoned { return .some(nil) }
         if let consumer = state.consumer {
@@ -160,14 +162,15 @@ private final class RowChannel<Object: Storable>: Sendable {
         consumer?.resume(returning: batch)
         return !state.withLock { $0.isAbandoned }
       }
-      let now = Clocks.monotonicNanoseconds()
-      guard now < deadline, room.wait(nanoseconds: deadline - now) else {
-        throw ObjectError(
-          .snapshotExpired, type: type,
-          "The loop over the rows took longer than `atMost`; pinned snapshots make the files grow. "
-            + "Do less in the loop, or pass a longer limit.")
-      }
+      room.wait(nanoseconds: deadline - now)
     }
+  }
+
+  private var expired: ObjectError {
+    ObjectError(
+      .snapshotExpired, type: type,
+      "The loop over the rows took longer than `atMost`; pinned snapshots make the files grow. "
+        + "Do less in the loop, or pass a longer limit.")
   }
 
   func finish(_ result: Result<Void, any Error>) {
