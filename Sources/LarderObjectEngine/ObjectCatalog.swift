@@ -107,6 +107,8 @@ package struct ObjectTypeRecord: Codable, Sendable, Hashable {
   package var isBounded: Bool?
   /// The type to which a migration moved the objects. The record remains for older programs.
   package var movedTo: String?
+  /// The layouts of the objects, if a program declared the fields of the type.
+  package var layouts: ObjectLayouts?
 
   package init(
     number: UInt32, name: String, version: UInt32, fingerprint: UInt64, indexes: [Index],

@@ -17,12 +17,11 @@ internal import LarderSystem
 //     indexes   index u32 big-endian, the key's bytes, sequence u64 big-endian  ->  nothing
 //
 // The sequence is assigned when an object is first saved and kept while it exists: the order of
-// `objects` is the order of insertion. A record is an entry (`EntryFormat.swift`). Its key is the
-// id, its namespace the type's identifier, its epoch the schema version of the write, and its key
-// tag is 32. Its payload begins with the index keys that the record owns:
+// `objects` is the order of insertion. It begins at 1; the key of sequence zero contains a copy of
+// the type's layouts (`ObjectLayout.swift`). A record (`ObjectHeader.swift`) contains the id, then the
+// payload, which begins with the index keys that the record owns:
 //
-//      0  count   u32
-//         each:   index u32, length u32, bytes
+//     count, then for each: index, length, bytes; all integers are varints
 //
 // followed by the object itself. So any process can replace or delete a record together with its
 // index entries without knowing the Swift type, or the index, at all.
@@ -53,7 +52,6 @@ package struct ObjectIndexKey: Sendable, Hashable {
 
 /// The encoding of objects in the tables described above.
 package enum ObjectFormat {
-  package static let keyTag: UInt8 = 32
   static let idItemSize = 12
   static let keyLimit = 448
   /// The size of the hash at the end of a truncated key.
@@ -122,47 +120,50 @@ package enum ObjectFormat {
 
   package static func payload(_ keys: [ObjectIndexKey], _ object: [UInt8]) -> [UInt8] {
     var bytes: [UInt8] = []
-    bytes.reserveCapacity(4 + keys.reduce(0) { $0 + 8 + $1.bytes.count } + object.count)
-    bytes.append(littleEndian: UInt32(keys.count))
+    bytes.reserveCapacity(5 + keys.reduce(0) { $0 + 10 + $1.bytes.count } + object.count)
+    bytes.append(varint: UInt64(keys.count))
     for key in keys {
-      bytes.append(littleEndian: key.index)
-      bytes.append(littleEndian: UInt32(key.bytes.count))
+      bytes.append(varint: UInt64(key.index))
+      bytes.append(varint: UInt64(key.bytes.count))
       bytes += key.bytes
     }
-    return bytes + object
+    bytes += object
+    return bytes
   }
 
   /// Returns the index keys at the beginning of a payload and the offset of the object, or `nil` if
   /// the payload is damaged.
   package static func indexKeys(_ payload: RawSpan) -> (keys: [ObjectIndexKey], object: Int)? {
-    guard let count: UInt32 = payload.integer(at: 0), Int(count) <= payload.byteCount / 8 else {
-      return nil
-    }
     var keys: [ObjectIndexKey] = []
-    keys.reserveCapacity(Int(count))
-    var offset = 4
-    for _ in 0..<count {
-      guard
-        let index: UInt32 = payload.integer(at: offset),
-        let length: UInt32 = payload.integer(at: offset + 4),
-        let bytes = payload.slice((offset + 8)..<(offset + 8 + Int(length)))
-      else { return nil }
+    let object = visitIndexKeys(payload) { count, index, bytes in
+      if keys.isEmpty { keys.reserveCapacity(count) }
       keys.append(ObjectIndexKey(index: index, bytes: bytes.copied()))
-      offset += 8 + Int(length)
     }
-    return (keys, offset)
+    return object.map { (keys, $0) }
   }
 
   /// Returns the offset of the object in a payload, without decoding its index keys.
+  @inline(__always)
   package static func objectStart(_ payload: RawSpan) -> Int? {
-    guard let count: UInt32 = payload.integer(at: 0), Int(count) <= payload.byteCount / 8 else {
+    visitIndexKeys(payload) { _, _, _ in }
+  }
+
+  @inline(__always)
+  private static func visitIndexKeys(
+    _ payload: RawSpan, _ body: (_ count: Int, _ index: UInt32, _ bytes: RawSpan) -> Void
+  ) -> Int? {
+    var offset = 0
+    // A key takes two bytes at least.
+    guard let count = payload.varint(at: &offset), count <= UInt64(payload.byteCount / 2) else {
       return nil
     }
-    var offset = 4
     for _ in 0..<count {
-      guard let length: UInt32 = payload.integer(at: offset + 4) else { return nil }
-      offset += 8 + Int(length)
-      if offset > payload.byteCount { return nil }
+      guard let index = payload.varint(at: &offset).flatMap({ UInt32(exactly: $0) }),
+        let length = payload.varint(at: &offset), length <= UInt64(payload.byteCount),
+        let bytes = payload.slice(offset..<(offset + Int(length)))
+      else { return nil }
+      body(Int(count), index, bytes)
+      offset += Int(length)
     }
     return offset
   }

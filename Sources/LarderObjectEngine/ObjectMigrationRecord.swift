@@ -128,7 +128,7 @@ extension ObjectReading {
     var batch = ObjectBatch()
     var size = 0
     var cursor = try Cursor(over: snapshot.generation.objects, in: snapshot.transaction)
-    var more = try cursor.move(atLeast: ObjectFormat.objectKey(type: type, sequence: start))
+    var more = try cursor.move(atLeast: ObjectFormat.objectKey(type: type, sequence: max(start, 1)))
     while more {
       guard let sequence = ObjectFormat.sequence(ofObjectKey: cursor.currentKey, type: type) else {
         return batch
@@ -163,17 +163,8 @@ extension ObjectReading {
   private static func moving(
     _ record: RawSpan, _ type: UInt32, _ sequence: UInt64, _ snapshot: borrowing Snapshot
   ) throws -> MigratingObject {
-    let (header, content) = try checked(record, type, sequence, snapshot)
-    let front = content.withRawSpan { content in
-      ObjectFormat.indexKeys(content.slice(header.keyLength..<content.byteCount)!)
-    }
-    guard let front else { throw DamagedObject(sequence: sequence) }
-    return MigratingObject(
-      stored: StoredObject(
-        sequence: sequence, id: Array(content[..<header.keyLength]),
-        bytes: Array(content[(header.keyLength + front.object)...]), codec: header.codec,
-        version: header.epoch, commitVersion: header.commitVersion, created: header.created),
-      keys: front.keys)
+    let keys = try indexKeys(of: record, type, sequence, snapshot)
+    return MigratingObject(stored: try object(in: record, type, sequence, snapshot), keys: keys)
   }
 }
 

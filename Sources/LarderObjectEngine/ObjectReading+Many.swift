@@ -23,12 +23,12 @@ extension ObjectReading {
     try scan(type: type, from: start, backwards: backwards, in: snapshot) {
       try body(.failure($0))
     } _: { head, id, object in
-      try body(.success(StoredObject(head, id: id, object)))
+      try body(.success(StoredObject(head, id: id, object, in: snapshot)))
     }
   }
 
-  /// Scans the objects of a type like ``scan(type:from:backwards:in:_:)``, and passes their parts
-  /// without copying them.
+  /// Scans the objects of a type like ``scan(type:from:backwards:in:_:)``, and passes their parts as
+  /// they are stored, without copying them.
   package static func scan(
     type: UInt32, from start: UInt64? = nil, backwards: Bool = false,
     in snapshot: borrowing Snapshot, damaged: (DamagedObject) throws -> Bool,
@@ -41,11 +41,12 @@ extension ObjectReading {
         &cursor, below: ObjectFormat.objectKey(type: type, sequence: start ?? .max))
     } else {
       more = try cursor.move(
-        atLeast: ObjectFormat.objectKey(type: type, sequence: start ?? 0))
+        atLeast: ObjectFormat.objectKey(type: type, sequence: max(start ?? 1, 1)))
     }
     while more {
       guard
-        let sequence = ObjectFormat.sequence(ofObjectKey: cursor.currentKey, type: type)
+        let sequence = ObjectFormat.sequence(ofObjectKey: cursor.currentKey, type: type),
+        sequence > 0
       else { return }
       let goesOn: Bool
       do {

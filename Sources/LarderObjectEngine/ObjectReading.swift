@@ -10,8 +10,9 @@ internal import LarderSystem
 package struct StoredObject: Sendable {
   package let sequence: UInt64
   package let id: [UInt8]
-  /// The encoded object, without its index keys.
+  /// The encoded object, without its index keys: a map if it was stored with a layout.
   package let bytes: [UInt8]
+  /// The codec of ``bytes``.
   package let codec: UInt16
   /// The schema version of the write.
   package let version: UInt32
@@ -20,18 +21,11 @@ package struct StoredObject: Sendable {
   package let created: Int64
 }
 
-extension StoredObject {
-  /// Copies the parts of an object out of its snapshot.
-  package init(_ head: StoredObjectMetadata, id: RawSpan, _ object: RawSpan) {
-    self.init(
-      sequence: head.sequence, id: id.copied(), bytes: object.copied(), codec: head.codec,
-      version: head.version, commitVersion: head.commitVersion, created: head.created)
-  }
-}
-
 /// The metadata of a stored object: everything except its id and its bytes.
 package struct StoredObjectMetadata: Sendable {
+  package let type: UInt32
   package let sequence: UInt64
+  /// The codec of the object as it is stored; see ``ObjectLayout/codec``.
   package let codec: UInt16
   package let version: UInt32
   /// The commit version of the transaction that wrote it.
@@ -42,6 +36,8 @@ package struct StoredObjectMetadata: Sendable {
 /// The error for an object whose record is unreadable.
 package struct DamagedObject: Error, Sendable {
   package let sequence: UInt64
+
+  package init(sequence: UInt64) { self.sequence = sequence }
 }
 
 extension Snapshot {
@@ -161,13 +157,11 @@ package enum ObjectReading {
   private static func hasID(
     _ id: [UInt8], _ record: RawSpan, _ snapshot: borrowing Snapshot
   ) throws -> Bool {
-    guard let header = try? EntryHeader(in: record, at: 0), header.keyLength == id.count else {
-      return false
+    guard let header = ObjectHeader(in: record), header.idLength == id.count else { return false }
+    if let chunks = header.chunks {
+      return try snapshot.content(of: chunks, length: id.count) == id
     }
-    if header.isChunked {
-      return try snapshot.content(of: header, in: record, at: 0, length: id.count) == id
-    }
-    return record.slice(EntryHeader.size..<(EntryHeader.size + id.count))?.equals(id) ?? false
+    return record.slice(header.contentStart..<(header.contentStart + id.count))!.equals(id)
   }
 
   /// Returns a copy of the object of a sequence, or `nil` if there is no such object.
@@ -187,7 +181,7 @@ package enum ObjectReading {
     in record: RawSpan, _ type: UInt32, _ sequence: UInt64, _ snapshot: borrowing Snapshot
   ) throws -> StoredObject {
     try withObject(at: record, type, sequence, snapshot) { head, id, object in
-      StoredObject(head, id: id, object)
+      try StoredObject(head, id: id, object, in: snapshot)
     }
   }
 
@@ -199,37 +193,34 @@ package enum ObjectReading {
     at record: RawSpan, _ type: UInt32, _ sequence: UInt64, _ snapshot: borrowing Snapshot,
     _ body: (_ head: StoredObjectMetadata, _ id: RawSpan, _ object: RawSpan) throws -> R
   ) throws -> R {
-    guard let header = try? EntryHeader(in: record, at: 0) else {
-      throw DamagedObject(sequence: sequence)
-    }
+    guard let header = ObjectHeader(in: record) else { throw DamagedObject(sequence: sequence) }
     if header.isChunked {
       let (header, content) = try checked(record, type, sequence, snapshot)
       return try content.withRawSpan { content in
-        try parts(of: content, header, sequence, body)
+        try parts(of: content, header, type, sequence, body)
       }
     }
-    guard
-      header.namespace == type, header.keyTag == ObjectFormat.keyTag,
-      let content = record.slice(EntryHeader.size..<(EntryHeader.size + header.contentLength)),
-      header.isIntact(contentHash: EntryHeader.contentHash(content, keyLength: header.keyLength))
-    else { throw DamagedObject(sequence: sequence) }
-    return try parts(of: content, header, sequence, body)
+    guard header.isIntact(in: record, type: type, sequence: sequence) else {
+      throw DamagedObject(sequence: sequence)
+    }
+    let content = record.slice(header.contentStart..<record.byteCount)!
+    return try parts(of: content, header, type, sequence, body)
   }
 
   private static func parts<R>(
-    of content: RawSpan, _ header: EntryHeader, _ sequence: UInt64,
+    of content: RawSpan, _ header: ObjectHeader, _ type: UInt32, _ sequence: UInt64,
     _ body: (_ head: StoredObjectMetadata, _ id: RawSpan, _ object: RawSpan) throws -> R
   ) throws -> R {
-    let payload = content.slice(header.keyLength..<content.byteCount)!
+    let payload = content.slice(header.idLength..<content.byteCount)!
     guard
       let start = ObjectFormat.objectStart(payload),
       let object = payload.slice(start..<payload.byteCount)
     else { throw DamagedObject(sequence: sequence) }
     let head = StoredObjectMetadata(
-      sequence: sequence, codec: header.codec, version: header.epoch,
+      type: type, sequence: sequence, codec: header.codec, version: header.version,
       commitVersion: header.commitVersion,
       created: header.created)
-    return try body(head, content.slice(0..<header.keyLength)!, object)
+    return try body(head, content.slice(0..<header.idLength)!, object)
   }
 
   /// Passes the parts of the object of a sequence to `body`.
@@ -249,13 +240,18 @@ package enum ObjectReading {
   /// Returns the header of a record, and its id and payload, after verifying the checksum.
   package static func checked(
     _ record: RawSpan, _ type: UInt32, _ sequence: UInt64, _ snapshot: borrowing Snapshot
-  ) throws -> (EntryHeader, [UInt8]) {
-    guard
-      let header = try? EntryHeader(in: record, at: 0), header.namespace == type,
-      header.keyTag == ObjectFormat.keyTag,
-      let content = try snapshot.verifiedContent(of: header, in: record, at: 0)
-    else { throw DamagedObject(sequence: sequence) }
-    return (header, content)
+  ) throws -> (ObjectHeader, [UInt8]) {
+    guard let header = ObjectHeader(in: record) else { throw DamagedObject(sequence: sequence) }
+    if let chunks = header.chunks {
+      guard let content = try snapshot.content(of: chunks, length: header.contentLength),
+        header.isIntact(in: record, with: content, type: type, sequence: sequence)
+      else { throw DamagedObject(sequence: sequence) }
+      return (header, content)
+    }
+    guard header.isIntact(in: record, type: type, sequence: sequence) else {
+      throw DamagedObject(sequence: sequence)
+    }
+    return (header, record.slice(header.contentStart..<record.byteCount)!.copied())
   }
 
   /// Returns the index keys that a record owns.
@@ -267,9 +263,15 @@ package enum ObjectReading {
     guard let record = try snapshot.objectRecord(type: type, sequence: sequence) else {
       return []
     }
+    return try indexKeys(of: record, type, sequence, snapshot)
+  }
+
+  static func indexKeys(
+    of record: RawSpan, _ type: UInt32, _ sequence: UInt64, _ snapshot: borrowing Snapshot
+  ) throws -> [ObjectIndexKey] {
     let (header, content) = try checked(record, type, sequence, snapshot)
     let keys = content.withRawSpan { content in
-      ObjectFormat.indexKeys(content.slice(header.keyLength..<content.byteCount)!)?.keys
+      ObjectFormat.indexKeys(content.slice(header.idLength..<content.byteCount)!)?.keys
     }
     guard let keys else { throw DamagedObject(sequence: sequence) }
     return keys

@@ -12,6 +12,8 @@ package final class ObjectTransactionState {
   package var types: [String: (record: ObjectTypeRecord, declarer: ObjectIdentifier?)] = [:]
   /// The number of times a type record was stored or removed.
   package internal(set) var typeChanges = 0
+  /// The layouts of the types in use, by identifier.
+  var layouts: [UInt32: ObjectLayouts?] = [:]
   /// The counters of the object types in use, and whether they changed.
   var books: [UInt32: (books: ObjectTypeCounters, isChanged: Bool)] = [:]
   /// The counters of each type before its first use in this transaction.

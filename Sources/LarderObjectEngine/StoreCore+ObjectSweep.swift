@@ -73,6 +73,10 @@ extension StoreTransaction {
       try transaction.remove(
         key: ObjectFormat.objectKey(type: number, sequence: sequence), in: generation.objects)
     }
+    if found.count < limit {
+      try transaction.remove(
+        key: ObjectFormat.objectKey(type: number, sequence: 0), in: generation.objects)
+    }
     return found.count
   }
 }

@@ -49,17 +49,20 @@ extension StoreTransaction {
   }
 
   /// Shows the stored object of the same version to a closure that may change the write.
-  static func revise(
-    _ write: inout ObjectWrite, _ old: Old,
+  mutating func revise(
+    _ write: inout ObjectWrite, _ old: Old, type: UInt32,
     _ body: (RawSpan, [ObjectIndexKey], inout ObjectWrite) throws -> Void
   ) throws {
-    guard case .found(let header, let content, let keys) = old, header.epoch == write.version,
-      header.codec == write.codec
+    guard case .found(let header, let content, let keys) = old, header.version == write.version
     else { return }
+    let layouts = header.codec == ObjectLayout.codec ? try layouts(of: type) : nil
+    guard layouts != nil || header.codec == write.codec else { return }
     try content.withRawSpan { content in
-      let payload = content.slice(header.keyLength..<content.byteCount)!
+      let payload = content.slice(header.idLength..<content.byteCount)!
       guard let start = ObjectFormat.objectStart(payload) else { return }
-      try body(payload.slice(start..<payload.byteCount)!, keys, &write)
+      let object = payload.slice(start..<payload.byteCount)!
+      guard let layouts else { return try body(object, keys, &write) }
+      try layouts.expanded(object)?.withRawSpan { try body($0, keys, &write) }
     }
   }
 

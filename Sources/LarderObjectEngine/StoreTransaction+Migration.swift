@@ -24,6 +24,8 @@ extension StoreTransaction {
   package mutating func putMigration(_ record: ObjectMigrationRecord) throws {
     try transaction.put(
       record.encoded(), forKey: ObjectMigrationRecord.key(record.name), in: .main)
+    if let target = record.target { objects.layouts[target.number] = nil }
+    objects.typeChanges += 1
     force()
     try fault(throwing: .migrationNoted)
   }
@@ -143,8 +145,9 @@ extension StoreTransaction {
       try transaction.put(
         [], forKey: ObjectFormat.indexEntry(key, sequence: sequence), in: generation.indexes)
     }
-    let payload = ObjectFormat.payload(write.keys, write.bytes)
-    try put(write, payload, type, sequence, created: created)
+    let packed = try packed(write, type: type)
+    let payload = ObjectFormat.payload(packed.keys, packed.bytes)
+    try put(packed, payload, type, sequence, created: created)
     try changeObjectBooks(type) { $0.nextSequence = max($0.nextSequence, sequence + 1) }
     // The id needs no stamp: no process can have read the new type identifier.
     force()
@@ -182,7 +185,7 @@ extension StoreTransaction {
         try transaction.remove(
           key: ObjectFormat.indexEntry(key, sequence: sequence), in: generation.indexes)
       }
-      let id = Array(content[..<header.keyLength])
+      let id = Array(content[..<header.idLength])
       try unlink(ObjectFormat.hash(type: type, id: id, in: generation), type, sequence)
       try removeRecord(type, sequence, header)
     case .damaged(let header):

@@ -67,7 +67,7 @@ extension StoreTransaction {
   ) throws {
     let budget = try objectBooks(type).budget
     guard budget > 0 else { return }
-    let size = UInt64(EntryHeader.size + write.id.count + payload.count)
+    let size = UInt64(ObjectHeader.overhead + write.id.count + payload.count)
     if size > budget { throw ObjectTooLarge(id: write.id, size: size, budget: budget) }
   }
 
@@ -227,13 +227,13 @@ extension StoreTransaction {
     var bytes: UInt64 = 0
     try withSnapshot { snapshot in
       var cursor = try Cursor(over: snapshot.generation.objects, in: snapshot.transaction)
-      var more = try cursor.move(atLeast: ObjectFormat.objectKey(type: type, sequence: 0))
+      var more = try cursor.move(atLeast: ObjectFormat.objectKey(type: type, sequence: 1))
       while more {
         guard ObjectFormat.sequence(ofObjectKey: cursor.currentKey, type: type) != nil else {
           break
         }
         count += 1
-        bytes += UInt64((try? EntryHeader(in: cursor.currentValue, at: 0))?.cost ?? 0)
+        bytes += UInt64(ObjectHeader(in: cursor.currentValue)?.cost ?? 0)
         more = try cursor.moveToNext()
       }
     }

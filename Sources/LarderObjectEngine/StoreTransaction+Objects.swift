@@ -58,8 +58,10 @@ extension StoreTransaction {
   /// Stores a type's record.
   package mutating func putObjectType(_ record: ObjectTypeRecord) throws {
     try transaction.put(record.encoded(), forKey: ObjectTypeRecord.key(record.name), in: .main)
+    try putLayouts(of: record)
     objects.types[record.name] = (record, objects.types[record.name]?.declarer)
     objects.typeChanges += 1
+    objects.layouts[record.number] = nil
     touchObjectType(record.number)
     touchObjectType(0)
     try fault(throwing: .catalogChanged)
@@ -158,7 +160,8 @@ extension StoreTransaction {
     }
     let previous = try known.map { try old(type, $0) }
     var write = write
-    if let previous { try Self.revise(&write, previous, revise) }
+    if let previous { try self.revise(&write, previous, type: type, revise) }
+    write = try packed(write, type: type)
     let payload = ObjectFormat.payload(write.keys, write.bytes)
     try requireFitting(write, payload, type)
     // The code below reads the indexes, so they must be complete.
@@ -173,9 +176,9 @@ extension StoreTransaction {
     if let known, let previous {
       switch previous {
       case .found(let header, let content, let keys):
-        if header.epoch == write.version, header.codec == write.codec,
+        if header.version == write.version, header.codec == write.codec,
           content.count == write.id.count + payload.count,
-          content[header.keyLength...].elementsEqual(payload)
+          content[header.idLength...].elementsEqual(payload)
             || Self.isSame(write, as: content, keys)
         {
           return .unchanged(known)
@@ -250,9 +253,9 @@ extension StoreTransaction {
   // MARK: Parts
 
   enum Old {
-    case found(EntryHeader, [UInt8], [ObjectIndexKey])
+    case found(ObjectHeader, [UInt8], [ObjectIndexKey])
     /// The record no longer names its index entries; see ``removeDanglingKeys(of:_:)``.
-    case damaged(EntryHeader?)
+    case damaged(ObjectHeader?)
   }
 
   func old(_ type: UInt32, _ sequence: UInt64) throws -> Old {
@@ -263,28 +266,22 @@ extension StoreTransaction {
       do {
         let (header, content) = try ObjectReading.checked(record, type, sequence, snapshot)
         let keys = content.withRawSpan { content in
-          ObjectFormat.indexKeys(content.slice(header.keyLength..<content.byteCount)!)?.keys
+          ObjectFormat.indexKeys(content.slice(header.idLength..<content.byteCount)!)?.keys
         }
         guard let keys else { return .damaged(header) }
         return .found(header, content, keys)
       } catch is DamagedObject {
-        return .damaged(try? EntryHeader(in: record, at: 0))
+        return .damaged(ObjectHeader(in: record))
       }
     }
   }
 
   mutating func removeRecord(
-    _ type: UInt32, _ sequence: UInt64, _ header: EntryHeader?
+    _ type: UInt32, _ sequence: UInt64, _ header: ObjectHeader?
   ) throws {
     let key = ObjectFormat.objectKey(type: type, sequence: sequence)
-    if header?.isChunked ?? false {
-      let reference = try withSnapshot { snapshot -> ChunkReference? in
-        guard let record = try snapshot.objectRecord(type: type, sequence: sequence) else {
-          return nil
-        }
-        return (try? Record.items(in: record))?.first?.chunks
-      }
-      for id in reference?.ids ?? 0..<0 { try transaction.remove(key: id, in: generation.chunks) }
+    for id in header?.chunks?.ids ?? 0..<0 {
+      try transaction.remove(key: id, in: generation.chunks)
     }
     try transaction.remove(key: key, in: generation.objects)
     let cost = UInt64(header?.cost ?? 0)
@@ -298,31 +295,16 @@ extension StoreTransaction {
     _ write: ObjectWrite, _ payload: [UInt8], _ type: UInt32, _ sequence: UInt64,
     created: Int64? = nil
   ) throws {
-    var header = EntryHeader(
-      codec: write.codec, keyTag: ObjectFormat.keyTag, keyLength: write.id.count,
-      payloadLength: payload.count, commitVersion: commitVersion, created: created ?? now,
-      expires: EntryHeader.never, namespace: type, epoch: write.version)
-    let key = ObjectFormat.objectKey(type: type, sequence: sequence)
-    let hash = EntryHeader.contentHash(key: write.id, payload: payload)
+    let header = ObjectHeader(
+      codec: write.codec, version: write.version, commitVersion: commitVersion,
+      created: created ?? now, idLength: write.id.count,
+      contentLength: write.id.count + payload.count)
+    let chunks =
+      ObjectHeader.needsChunks(header.contentLength) ? try writeChunks(write.id, payload) : nil
+    try transaction.put(
+      header.record(write.id, payload, chunks: chunks, type: type, sequence: sequence),
+      forKey: ObjectFormat.objectKey(type: type, sequence: sequence), in: generation.objects)
     let cost = UInt64(header.cost)
-    if header.isChunked {
-      let reference = try writeChunks(write.id, payload).bytes()
-      let start = header.sealed(contentHash: hash)
-      try start.withRawSpan { start throws(LMDBError) in
-        try reference.withRawSpan { reference throws(LMDBError) in
-          try transaction.put(start, reference, RawSpan(), forKey: key, in: generation.objects)
-        }
-      }
-    } else {
-      let start = header.sealed(contentHash: hash)
-      try start.withRawSpan { start throws(LMDBError) in
-        try write.id.withRawSpan { id throws(LMDBError) in
-          try payload.withRawSpan { payload throws(LMDBError) in
-            try transaction.put(start, id, payload, forKey: key, in: generation.objects)
-          }
-        }
-      }
-    }
     bytesWritten += cost
     try changeObjectBooks(type) {
       $0.count += 1

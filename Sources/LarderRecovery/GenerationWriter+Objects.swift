@@ -38,16 +38,11 @@ extension GenerationWriter {
     var header = object.header
     header.commitVersion = min(
       header.commitVersion, Generation.versionBase(ofGeneration: meta.generation))
-    let reference = header.isChunked ? try writeChunks(object.id, object.payload) : nil
-    let start = header.sealed(
-      contentHash: EntryHeader.contentHash(key: object.id, payload: object.payload))
-    try start.withRawSpan { start throws(LMDBError) in
-      try (reference ?? object.id).withRawSpan { middle throws(LMDBError) in
-        try (reference == nil ? object.payload : []).withRawSpan { end throws(LMDBError) in
-          try transaction!.put(start, middle, end, forKey: place, in: tables.objects)
-        }
-      }
-    }
+    let chunks = header.isChunked ? try writeChunks(object.id, object.payload) : nil
+    try transaction!.put(
+      header.record(
+        object.id, object.payload, chunks: chunks, type: object.type, sequence: object.sequence),
+      forKey: place, in: tables.objects)
     try link(idKey, object.type, object.sequence)
     for key in object.keys where indexes.contains(key.index) {
       try transaction!.put(
@@ -73,36 +68,34 @@ extension GenerationWriter {
   // MARK: What is there already
 
   private struct Stored {
-    let header: EntryHeader
+    let header: ObjectHeader
     let id: [UInt8]
     let keys: [ObjectIndexKey]
-    let chunks: ChunkReference?
     let type: UInt32
     let sequence: UInt64
   }
 
   private func stored(_ key: [UInt8]) throws -> Stored? {
     guard let record = try value(key, in: tables.objects),
-      let item = try record.withRawSpan({ try Record.items(in: $0) }).first,
+      let header = record.withRawSpan({ ObjectHeader(in: $0) }),
       let (type, sequence) = ObjectFormat.place(key)
     else { return nil }
-    let header = item.header
-    var content: [UInt8] = Array(record.dropFirst(EntryHeader.size))
-    if let reference = item.chunks {
+    var content: [UInt8] = Array(record.dropFirst(header.contentStart))
+    if let chunks = header.chunks {
       content =
-        try Record.chunkedContent(reference, length: header.contentLength) { id, body in
+        try Record.chunkedContent(chunks, length: header.contentLength) { id, body in
           try value(id, in: tables.chunks).map { $0.withRawSpan { body($0) } } ?? false
         } ?? []
     }
-    let payload = Array(content.dropFirst(header.keyLength))
+    let payload = Array(content.dropFirst(header.idLength))
     let keys = payload.withRawSpan { ObjectFormat.indexKeys($0)?.keys }
     return Stored(
-      header: header, id: Array(content.prefix(header.keyLength)), keys: keys ?? [],
-      chunks: item.chunks, type: type, sequence: sequence)
+      header: header, id: Array(content.prefix(header.idLength)), keys: keys ?? [], type: type,
+      sequence: sequence)
   }
 
   private func remove(_ stored: Stored, _ key: [UInt8], _ indexes: Set<UInt32>) throws {
-    for id in stored.chunks?.ids ?? 0..<0 {
+    for id in stored.header.chunks?.ids ?? 0..<0 {
       try transaction!.remove(key: id, in: tables.chunks)
     }
     for key in stored.keys where indexes.contains(key.index) {
@@ -130,6 +123,11 @@ extension GenerationWriter {
     for type in catalog.repairedTypes {
       try transaction!.put(
         type.encoded(), forKey: ObjectTypeRecord.key(type.name), in: .main)
+      if let layouts = type.layouts {
+        try transaction!.put(
+          layouts.copy(), forKey: ObjectFormat.objectKey(type: type.number, sequence: 0),
+          in: tables.objects)
+      }
       var books = objectBooks[type.number] ?? ObjectTypeCounters()
       if let old = catalog.books[type.number] {
         books.nextSequence = max(books.nextSequence, min(old.nextSequence, 1 << 62))

@@ -114,7 +114,8 @@ final class GenerationWriter {
         entry.commitVersion, Generation.versionBase(ofGeneration: meta.generation)),
       created: entry.created, expires: entry.expires, namespace: space.number,
       epoch: space.record.epoch)
-    let reference = header.isChunked ? try writeChunks(entry.key.bytes, entry.payload) : nil
+    let reference =
+      header.isChunked ? try writeChunks(entry.key.bytes, entry.payload).bytes() : nil
     let start =
       others
       + header.sealed(
@@ -173,7 +174,7 @@ final class GenerationWriter {
     }
   }
 
-  func writeChunks(_ key: [UInt8], _ payload: [UInt8]) throws -> [UInt8] {
+  func writeChunks(_ key: [UInt8], _ payload: [UInt8]) throws -> ChunkReference {
     let reference = ChunkReference(
       first: totals.nextChunk, count: ChunkReference.count(forContent: key.count + payload.count))
     totals.nextChunk += UInt64(reference.count)
@@ -186,7 +187,7 @@ final class GenerationWriter {
         }
       }
     }
-    return reference.bytes()
+    return reference
   }
 
   // MARK: What is there already

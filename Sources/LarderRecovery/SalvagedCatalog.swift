@@ -13,8 +13,8 @@ internal import LarderSystem
 // Records of types, migrations and counters have checksums. Valid ones are used, from the main
 // table of one commit earlier if the newest does not have them. Replacements of missing ones:
 //
-//   a type        its objects go to the type `recovered-<number>`, without indexes; a migration may
-//                 give that its name back
+//   a type        its objects go to the type `recovered-<number>`, without indexes, with the layouts
+//                 whose copy is among the objects; a migration may give that its name back
 //   counters      recounted; the next sequence number follows the highest there is
 //   a migration   in progress is dropped and starts again: no process has seen any of its results.
 //                 Applied migrations stay applied
@@ -35,6 +35,8 @@ struct SalvagedCatalog {
   private var givenUp: Set<UInt32> = []
   /// Types whose record is lost, by the highest version of their objects.
   private(set) var lost: [UInt32: UInt32] = [:]
+  /// The copies of the layouts of types.
+  private var layouts: [UInt32: ObjectLayouts] = [:]
 
   static func isKey(_ key: [UInt8]) -> Bool {
     key == ObjectTypeCounters.numbersKey
@@ -93,6 +95,9 @@ struct SalvagedCatalog {
     if isUnknown(type) { lost[type] = max(lost[type] ?? 1, version) }
   }
 
+  /// Records the layouts of a type, from their copy among the objects.
+  mutating func note(_ found: ObjectLayouts, of type: UInt32) { layouts[type] = found }
+
   private func isUnknown(_ type: UInt32) -> Bool { types[type] == nil && !givenUp.contains(type) }
 
   /// Returns whether the repaired store keeps the objects of a type identifier.
@@ -123,10 +128,11 @@ struct SalvagedCatalog {
       result.append(type)
     }
     for (number, version) in lost {
-      result.append(
-        ObjectTypeRecord(
-          number: number, name: name(of: number), version: version, fingerprint: 0, indexes: [],
-          migrations: []))
+      var type = ObjectTypeRecord(
+        number: number, name: name(of: number), version: version, fingerprint: 0, indexes: [],
+        migrations: [])
+      type.layouts = layouts[number]
+      result.append(type)
     }
     return result
   }

@@ -12,7 +12,7 @@ internal import LarderSystem
 struct SalvagedObject {
   let type: UInt32
   let sequence: UInt64
-  let header: EntryHeader
+  let header: ObjectHeader
   let id: [UInt8]
   let payload: [UInt8]
   let keys: [ObjectIndexKey]
@@ -29,36 +29,64 @@ extension StoreSalvage {
   }
 
   /// Calls `body` with every object record.
-  func forEachObject(_ body: (FoundObject) throws -> Void) throws {
+  ///
+  /// - Parameter layouts: Called with the copies of the layouts of types.
+  func forEachObject(
+    layouts: (ObjectLayouts, UInt32) -> Void = { _, _ in }, _ body: (FoundObject) throws -> Void
+  ) throws {
     let (values, chunks) = (values, chunks)
     for source in [SalvageReader.Source.table(Generation.objectsName), .unknown] {
       try reader.forEachNode(of: source) { node in
         guard let (type, sequence) = ObjectFormat.place(node.key) else { return }
         let record = values.bytes(of: node.value) ?? []
-        let item = record.withRawSpan { (try? Record.items(in: $0))?.first }
-        var object: SalvagedObject?
-        if let item, item.header.namespace == type, item.header.keyTag == ObjectFormat.keyTag,
-          let entry = StoreSalvage.entry(item, in: record, chunks: chunks, values),
-          let front = entry.payload.withRawSpan({ ObjectFormat.indexKeys($0) })
-        {
-          object = SalvagedObject(
-            type: type, sequence: sequence, header: item.header, id: entry.key.bytes,
-            payload: entry.payload, keys: front.keys)
+        if sequence == 0 {
+          if let found = record.withRawSpan({ ObjectLayouts(copy: $0) }) { layouts(found, type) }
+          return
+        }
+        let header = record.withRawSpan { ObjectHeader(in: $0) }
+        let object = header.flatMap {
+          Self.object($0, in: record, type, sequence, chunks: chunks, values)
         }
         // Of an unknown table it may be anything.
         if source == .unknown, object == nil { return }
         try body(
-          FoundObject(type: type, sequence: sequence, object: object, chunks: item?.chunks))
+          FoundObject(type: type, sequence: sequence, object: object, chunks: header?.chunks))
       }
     }
+  }
+
+  /// Returns the object of a record, or `nil` if it is damaged.
+  private static func object(
+    _ header: ObjectHeader, in record: [UInt8], _ type: UInt32, _ sequence: UInt64,
+    chunks: [UInt64: SalvageReader.Value], _ values: SalvageReader.Values
+  ) -> SalvagedObject? {
+    var content: [UInt8]?
+    if let reference = header.chunks {
+      content = self.content(of: reference, length: header.contentLength, chunks, values)
+    } else {
+      content = Array(record[header.contentStart...])
+    }
+    guard let content else { return nil }
+    let isIntact = record.withRawSpan { record in
+      header.isChunked
+        ? header.isIntact(in: record, with: content, type: type, sequence: sequence)
+        : header.isIntact(in: record, type: type, sequence: sequence)
+    }
+    let payload = Array(content[header.idLength...])
+    guard isIntact, let front = payload.withRawSpan({ ObjectFormat.indexKeys($0) }) else {
+      return nil
+    }
+    return SalvagedObject(
+      type: type, sequence: sequence, header: header, id: Array(content[..<header.idLength]),
+      payload: payload, keys: front.keys)
   }
 
   /// Reads all objects and records their type identifiers.
   func readObjects() throws {
     var numbers: [UInt32: UInt32] = [:]
-    try forEachObject { found in
+    try forEachObject(layouts: { catalog.note($0, of: $1) }) { found in
       guard let object = found.object else { return }
-      numbers[found.type] = max(numbers[found.type] ?? 1, object.header.epoch)
+      numbers[found.type] = max(numbers[found.type] ?? 1, object.header.version)
     }
     for (number, version) in numbers { catalog.note(object: number, version: version) }
   }

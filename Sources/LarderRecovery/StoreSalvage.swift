@@ -184,10 +184,7 @@ final class StoreSalvage {
     let start = item.offset + EntryHeader.size
     var content: [UInt8]?
     if let reference = item.chunks {
-      content = Record.chunkedContent(reference, length: header.contentLength) { id, body in
-        guard let value = chunks[id], let bytes = values.bytes(of: value) else { return false }
-        return bytes.withRawSpan { body($0) }
-      }
+      content = self.content(of: reference, length: header.contentLength, chunks, values)
     } else {
       content = Array(record[start..<(start + header.contentLength)])
     }
@@ -200,6 +197,17 @@ final class StoreSalvage {
     return GenerationWriter.Entry(
       key: EncodedKey(tag: header.keyTag, bytes: key), payload: payload, codec: header.codec,
       commitVersion: header.commitVersion, created: header.created, expires: header.expires)
+  }
+
+  /// Returns the content in chunks, or `nil` if one is missing or damaged.
+  static func content(
+    of reference: ChunkReference, length: Int, _ chunks: [UInt64: SalvageReader.Value],
+    _ values: SalvageReader.Values
+  ) -> [UInt8]? {
+    Record.chunkedContent(reference, length: length) { id, body in
+      guard let value = chunks[id], let bytes = values.bytes(of: value) else { return false }
+      return bytes.withRawSpan { body($0) }
+    }
   }
 
   // MARK: Checks

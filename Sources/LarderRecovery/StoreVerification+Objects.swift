@@ -34,7 +34,9 @@ extension StoreVerification {
         let sequence = ObjectFormat.sequence(ofObjectKey: cursor.currentKey, type: type)
       {
         let place = "object \(type)/\(sequence)"
-        if let cost = try checkObject(
+        if sequence == 0 {
+          checkLayouts(cursor.currentValue, of: type, types)
+        } else if let cost = try checkObject(
           cursor.currentValue, type, sequence, place, indexes, &keys, snapshot)
         {
           found[type, default: Found()].objects += 1
@@ -58,6 +60,17 @@ extension StoreVerification {
     }
     try checkIndexes(indexes, keys: keys, snapshot)
     try checkIDs(snapshot)
+  }
+
+  /// Checks that the copy of a type's layouts is that of its record.
+  private mutating func checkLayouts(
+    _ copy: RawSpan, of type: UInt32, _ types: [ObjectTypeRecord]
+  ) {
+    // A dropped type has no record.
+    guard let record = types.first(where: { $0.number == type }) else { return }
+    if ObjectLayouts(copy: copy) != record.layouts {
+      find(.error, "type \(record.name)", "the copy of its layouts is damaged")
+    }
   }
 
   /// Checks that every record of the catalog is readable.
@@ -114,10 +127,8 @@ extension StoreVerification {
     _ record: RawSpan, _ type: UInt32, _ sequence: UInt64, _ place: String,
     _ indexes: Set<UInt32>, _ keys: inout UInt64, _ snapshot: borrowing Snapshot
   ) throws -> UInt64? {
-    if let item = (try? Record.items(in: record))?.first, let chunks = item.chunks {
-      own(chunks: chunks.ids, place)
-    }
-    let header: EntryHeader
+    if let chunks = ObjectHeader(in: record)?.chunks { own(chunks: chunks.ids, place) }
+    let header: ObjectHeader
     let content: [UInt8]
     do {
       (header, content) = try ObjectReading.checked(
@@ -126,9 +137,16 @@ extension StoreVerification {
       find(.error, place, "it is damaged")
       return nil
     }
-    let id = Array(content[..<header.keyLength])
+    if header.codec == ObjectLayout.codec {
+      do {
+        _ = try ObjectReading.object(type: type, sequence: sequence, in: snapshot)
+      } catch is DamagedObject {
+        find(.error, place, "its fields are not those of its layout")
+      }
+    }
+    let id = Array(content[..<header.idLength])
     let own = content.withRawSpan { content in
-      ObjectFormat.indexKeys(content.slice(header.keyLength..<content.byteCount)!)?.keys
+      ObjectFormat.indexKeys(content.slice(header.idLength..<content.byteCount)!)?.keys
     }
     guard let own else {
       find(.error, place, "its index keys are damaged")

@@ -65,24 +65,13 @@ private struct RepairedGround {
     store.close()
   }
 
-  private var generation: String {
-    get throws {
-      let (found, _) = try #require(StoreDirectory.find(path))
-      let number = try CurrentPointer.read(in: found)
-      return found.generation(try #require(number))
-    }
-  }
+  private var generation: String { get throws { try ClosedStore.generation(of: path) } }
 
   var data: String { get throws { try generation + "/data.mdb" } }
 
   /// Changes the closed store's tables as no version of the library would.
   func tamper(_ body: (inout WriteTransaction) throws -> Void) throws {
-    let environment = try EnvironmentHandle(
-      path: generation, options: .init(mapSize: nil, synchronous: false))
-    defer { environment.close() }
-    var transaction = try WriteTransaction(in: environment)
-    try body(&transaction)
-    try transaction.commit()
+    try ClosedStore.change(path, body)
   }
 
   func keys(_ table: String, _ kind: Table.Keys, _ prefix: String = "") throws -> [[UInt8]] {

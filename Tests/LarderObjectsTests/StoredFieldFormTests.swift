@@ -3,6 +3,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 import LarderCoding
+import LarderObjectEngine
 import LarderObjects
 import LarderTesting
 import Testing

@@ -182,7 +182,7 @@ struct DynamicQueryExecution {
       objects.tell(damage)
       return true
     } _: { head, id, bytes in
-      let stored = StoredObject(head, id: id, bytes)
+      let stored = try StoredObject(head, id: id, bytes, in: snapshot)
       guard let object = objects.object(stored), query.condition.holds(for: object.value) else {
         return true
       }

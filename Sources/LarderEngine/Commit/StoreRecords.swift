@@ -32,7 +32,7 @@ internal import LarderSystem
 
 /// The properties of a store.
 package struct StoreMeta: Sendable {
-  package static let version: UInt32 = 2
+  package static let version: UInt32 = 3
 
   package var version = StoreMeta.version
   package var durability: Durability

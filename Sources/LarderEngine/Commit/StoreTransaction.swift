@@ -107,7 +107,10 @@ public struct StoreTransaction: ~Copyable {
   /// Runs `body` in a snapshot that contains the transaction's own changes.
   package func withSnapshot<R>(_ body: (borrowing Snapshot) throws -> R) rethrows -> R {
     try transaction.withReading {
-      try body(Snapshot(SnapshotView(generation: generation, commitVersion: commitVersion), $0))
+      try body(
+        Snapshot(
+          SnapshotView(generation: generation, commitVersion: commitVersion), $0,
+          showsUncommitted: true))
     }
   }
 

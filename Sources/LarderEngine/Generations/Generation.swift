@@ -15,7 +15,6 @@ package enum EngineSignal: Error { case generationChanged }
 /// It does not change until it is closed. When it is fenced, `StoreCore` opens the current
 /// generation, and every operation that received ``EngineSignal`` starts again there.
 package final class Generation: Sendable {
-  // Fixed at open.
   package let directory: StoreDirectory
   package let number: UInt64
   package let meta: StoreMeta
@@ -50,6 +49,8 @@ package final class Generation: Sendable {
   let isGrowthNoted = Atomic<Bool>(false)
   /// The totals after the last commit of this process.
   let books = Mutex<CachedTotals?>(nil)
+  /// An object that the layer above caches; see ``layer(_:)``.
+  let layerCache = Mutex<(any AnyObject & Sendable)?>(nil)
   /// The time, in milliseconds, at which a write-map transaction last read the status of
   /// `data.mdb`.
   private let lastLook = Atomic<Int64>(0)

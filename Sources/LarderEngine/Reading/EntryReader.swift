@@ -61,7 +61,12 @@ extension Snapshot {
       return record.slice(start..<(start + length))?.copied()
     }
     guard let chunks = try? ChunkReference(in: record, at: offset, of: header) else { return nil }
-    return try Record.chunkedContent(chunks, length: length) { try withChunk($0, $1) }
+    return try self.content(of: chunks, length: length)
+  }
+
+  /// Returns a copy of the first `length` bytes in chunks, or `nil` if one is missing or damaged.
+  package func content(of chunks: ChunkReference, length: Int) throws -> [UInt8]? {
+    try Record.chunkedContent(chunks, length: length) { try withChunk($0, $1) }
   }
 
   /// Returns a copy of an entry's content, key before payload, whose checksum matches.

@@ -28,11 +28,16 @@ package struct Snapshot: ~Copyable, ~Escapable {
   package let view: SnapshotView
   /// The read transaction, or a write transaction that shows its own changes.
   package let transaction: ReadTransaction
+  /// Whether the transaction is a write transaction, which may be aborted.
+  package let showsUncommitted: Bool
 
   /// Creates a snapshot of a transaction that belongs to the generation of `view`.
   @inline(__always) @_lifetime(borrow transaction)
-  package init(_ view: SnapshotView, _ transaction: borrowing ReadTransaction) {
+  package init(
+    _ view: SnapshotView, _ transaction: borrowing ReadTransaction, showsUncommitted: Bool = false
+  ) {
     self.view = view
+    self.showsUncommitted = showsUncommitted
     self.transaction = ReadTransaction(lending: transaction)
   }
 

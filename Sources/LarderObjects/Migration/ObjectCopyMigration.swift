@@ -81,6 +81,7 @@ extension ObjectCopyMigration {
           number: 0, name: ReferenceIndex.name, fields: [], isUnique: false,
           definition: ReferenceIndex.definition(version: record.version), builtTo: nil))
       target.relations = record.relations
+      target.layouts = New.declaredLayout.map { ObjectLayouts($0.names) }
       target.minimumReaderVersion = ObjectTypeDescriptor<New>.minimumReaderVersion
       return target
     }

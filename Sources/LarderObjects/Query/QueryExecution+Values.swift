@@ -20,7 +20,9 @@ extension QueryExecution {
   func rows<Row>(
     _ reader: RowReader<Object, Row>, _ snapshot: borrowing Snapshot
   ) throws -> [Row]? {
-    guard needsOnlyFields, query.sorts.isEmpty || plan.isSorted, let stored = reader.stored else {
+    guard needsOnlyFields, query.sorts.isEmpty || plan.isSorted,
+      let stored = reader.stored?(record.layouts)
+    else {
       return nil
     }
     let wanted = query.wanted
@@ -68,7 +70,8 @@ extension QueryExecution {
     _ reader: RowReader<Object, Row>, _ initial: Result, _ snapshot: borrowing Snapshot,
     _ add: (inout Result, Row) -> Void
   ) throws -> Result? {
-    guard needsOnlyFields, query.maximum == nil, query.skipped == 0, let stored = reader.stored
+    guard needsOnlyFields, query.maximum == nil, query.skipped == 0,
+      let stored = reader.stored?(record.layouts)
     else { return nil }
     var result = initial
     // The order of the keys does not matter.

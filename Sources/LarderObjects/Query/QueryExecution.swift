@@ -210,17 +210,9 @@ struct QueryExecution<Object: Storable> {
     }
     // A search for the position needs the objects.
     let undecoded = position == nil ? undecoded : nil
-    // Without generic types: most objects of a scan end here.
-    let holds = filter?.holds
-    func take(_ head: StoredObjectMetadata, _ id: RawSpan, _ bytes: RawSpan) throws -> Bool {
-      let isPlain = head.codec == CodecIdentifier.cbor.rawValue
-      let matches = needsFilter ? (isPlain ? holds?(bytes) : nil) : true
-      if matches == false { return true }
-      if isPlain, matches == true, let undecoded,
-        let shouldContinue = undecoded(head, bytes)
-      {
-        return shouldContinue
-      }
+    func take(
+      _ head: StoredObjectMetadata, _ id: RawSpan, _ bytes: RawSpan, matches: Bool?
+    ) throws -> Bool {
       guard let found = found(head, id, bytes, matches: matches),
         position?.admits(found.object, found.sequence) ?? true
       else { return true }
@@ -241,8 +233,10 @@ struct QueryExecution<Object: Storable> {
       return try body(
         Found(object: known.object, sequence: sequence, commitVersion: known.commitVersion))
     }
-    try plan.visit(
-      type: record.number, in: snapshot, damaged: report, cached: cached, take)
+    let scan = FilteredScan(
+      plan: plan, type: record.number, needsFilter: needsFilter, holds: filter?.holds)
+    try scan.visit(
+      snapshot, damaged: report, cached: cached, undecoded: undecoded, take)
   }
 
   /// Decodes an object.
@@ -257,12 +251,12 @@ struct QueryExecution<Object: Storable> {
     guard let object = decoded(head, id, bytes) else { return nil }
     if matches == nil, !query.predicate.holds(for: object) { return nil }
     var found = Found(object: object, sequence: head.sequence, commitVersion: head.commitVersion)
-    if trail != nil {
+    if trail != nil, let map = record.map(of: bytes, head) {
       // Access the children that the query sorts by now, while their states are recorded for this
       // object.
       for sort in query.sorts { _ = sort.compare(object, object) }
       found.related = decoder.context.source?.end([]) ?? 0
-      found.content = XXH64.hash(bytes)
+      found.content = XXH64.hash(map)
     }
     return found
   }
@@ -288,8 +282,10 @@ struct QueryExecution<Object: Storable> {
       return known
     }
     let id = id.copied()
-    let bytes = bytes.copied()
     do {
+      guard let bytes = record.map(of: bytes, head) else {
+        throw kind.damaged(DamagedObject(sequence: head.sequence))
+      }
       let decoded = try kind.decode(
         bytes, id: id, decoder, type: record.number, sequence: head.sequence)
       if let memory, let text, decoded.context == nil {

@@ -3,13 +3,16 @@
 // SPDX-License-Identifier: Apache-2.0
 
 internal import LarderCoding
+internal import LarderObjectEngine
 internal import LarderSystem
 
-/// A function that reads a value from a record. Unlike a closure, it can be cast once instead of
-/// its results.
+/// A function that returns the reader of a field for a type's layouts. Unlike a closure, it can be cast
+/// once instead of its results.
 private final class TypedReader<Value>: Sendable {
-  let read: @Sendable (RawSpan) -> Value?
-  init(_ read: @escaping @Sendable (RawSpan) -> Value?) { self.read = read }
+  let make: @Sendable (ObjectLayouts?) -> @Sendable (RawSpan) -> Value?
+  init(_ make: @escaping @Sendable (ObjectLayouts?) -> @Sendable (RawSpan) -> Value?) {
+    self.make = make
+  }
 }
 
 /// Returns the reader of a field; without generic code for the most frequent types.
@@ -19,21 +22,25 @@ private final class TypedReader<Value>: Sendable {
 private func scalarReader<Scalar: StoredScalar>(
   of type: Scalar.Type, _ field: DeclaredField
 ) -> TypedReader<Scalar> {
-  TypedReader<Scalar> { object in
-    switch StoredField.find(field.key, in: object) {
-    case .found(let range): Scalar.read(object.slice(range)!)
-    case .missing: field.valueWithoutField()
-    case .unclear: nil
+  TypedReader<Scalar> { layouts in
+    let locator = FieldLocator(field.key, layouts)
+    return { object in
+      switch locator.find(in: object) {
+      case .found(let range): Scalar.read(object.slice(range)!)
+      case .missing: field.valueWithoutField()
+      case .unclear: nil
+      }
     }
   }
 }
 
 /// The reader of the properties that a query returns instead of the objects.
 struct RowReader<Object: Storable, Row>: Sendable {
-  /// Reads the row from the stored bytes; `nil` if the object must be decoded.
-  ///
-  /// The reader itself has no such function if the type does not declare the fields.
-  let stored: (@Sendable (RawSpan) -> Row?)?
+  /// A function that reads a row from the stored bytes; `nil` if the object must be decoded.
+  typealias Reader = @Sendable (RawSpan) -> Row?
+
+  /// Makes the reader of objects of some layouts; `nil` if the type does not declare the fields.
+  let stored: (@Sendable (ObjectLayouts?) -> Reader)?
   /// Reads the row from a decoded object.
   let decoded: @Sendable (Object) -> Row
 
@@ -43,7 +50,7 @@ struct RowReader<Object: Storable, Row>: Sendable {
     decoded = { property.value(of: $0) }
     stored = (Row.self as? any StoredScalar.Type).flatMap { type in
       kind.fields[property.erased].flatMap {
-        (Self.reader(of: type, $0) as? TypedReader<Row>)?.read
+        (Self.reader(of: type, $0) as? TypedReader<Row>)?.make
       }
     }
   }
@@ -54,7 +61,8 @@ struct RowReader<Object: Storable, Row>: Sendable {
   ) -> AnyObject { scalarReader(of: type, field) }
 
   private init(
-    stored: (@Sendable (RawSpan) -> Row?)?, decoded: @escaping @Sendable (Object) -> Row
+    stored: (@Sendable (ObjectLayouts?) -> Reader)?,
+    decoded: @escaping @Sendable (Object) -> Row
   ) {
     self.stored = stored
     self.decoded = decoded
@@ -63,11 +71,14 @@ struct RowReader<Object: Storable, Row>: Sendable {
   /// Returns a reader of the row and a row of another reader.
   func with<Other>(_ other: RowReader<Object, Other>) -> RowReader<Object, (Row, Other)> {
     let (decoded, otherDecoded) = (decoded, other.decoded)
-    var both: (@Sendable (RawSpan) -> (Row, Other)?)?
+    var both: (@Sendable (ObjectLayouts?) -> RowReader<Object, (Row, Other)>.Reader)?
     if let stored, let otherStored = other.stored {
-      both = { object in
-        guard let row = stored(object), let other = otherStored(object) else { return nil }
-        return (row, other)
+      both = { layouts in
+        let (read, readOther) = (stored(layouts), otherStored(layouts))
+        return { object in
+          guard let row = read(object), let other = readOther(object) else { return nil }
+          return (row, other)
+        }
       }
     }
     return RowReader<Object, (Row, Other)>(
@@ -85,11 +96,14 @@ struct RowReader<Object: Storable, Row>: Sendable {
       stored = nil
       return
     }
-    stored = { object in
-      do {
-        return (repeat try RowReader<Object, each Value>.required((each readers).stored, object))
-      } catch {
-        return nil
+    stored = { layouts in
+      let read = (repeat (each readers).stored!(layouts))
+      return { object in
+        do {
+          return (repeat try RowReader<Object, each Value>.required(each read, object))
+        } catch {
+          return nil
+        }
       }
     }
   }
@@ -97,10 +111,8 @@ struct RowReader<Object: Storable, Row>: Sendable {
   /// A row that must be read from the decoded object.
   private struct NeedsObject: Error {}
 
-  private static func required(
-    _ stored: (@Sendable (RawSpan) -> Row?)?, _ object: RawSpan
-  ) throws(NeedsObject) -> Row {
-    guard let row = stored?(object) else { throw NeedsObject() }
+  private static func required(_ read: Reader, _ object: RawSpan) throws(NeedsObject) -> Row {
+    guard let row = read(object) else { throw NeedsObject() }
     return row
   }
 }

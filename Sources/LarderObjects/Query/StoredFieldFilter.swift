@@ -26,18 +26,20 @@ struct StoredFieldFilter: Sendable {
     guard !kind.fields.isEmpty, !kind.hasReferences, record.references == nil else {
       return nil
     }
-    self.init(predicate.node, kind.fields)
+    self.init(predicate.node, kind.fields, record.layouts)
   }
 
   private init?<Object>(
-    _ node: ObjectPredicate<Object>.Node, _ fields: [AnyPath: DeclaredField]
+    _ node: ObjectPredicate<Object>.Node, _ fields: [AnyPath: DeclaredField],
+    _ layouts: ObjectLayouts?
   ) {
     switch node {
     case .all: self.init(isComplete: true) { _ in true }
     case .leaf(let leaf):
       guard let property = leaf.stored?(), let field = fields[property.path] else { return nil }
+      let locator = FieldLocator(field.key, layouts)
       self.init(isComplete: true) { object in
-        switch StoredField.find(field.key, in: object) {
+        switch locator.find(in: object) {
         case .found(let range): property.holds(object.slice(range)!)
         case .missing: property.holdsWithout(field)
         case .unclear: nil
@@ -45,18 +47,18 @@ struct StoredFieldFilter: Sendable {
       }
     case .and(let nodes):
       // What matches the known parts must be decoded for the others.
-      let filters = nodes.map { Self($0, fields) }
+      let filters = nodes.map { Self($0, fields, layouts) }
       let known = filters.compactMap { $0 }
       if known.isEmpty { return nil }
       self.init(isComplete: known.count == nodes.count && known.allSatisfy(\.isComplete)) {
         Self.all(known, hold: $0, isComplete: known.count == nodes.count)
       }
     case .or(let nodes):
-      let known = nodes.compactMap { Self($0, fields) }
+      let known = nodes.compactMap { Self($0, fields, layouts) }
       guard known.count == nodes.count else { return nil }
       self.init(isComplete: known.allSatisfy(\.isComplete)) { Self.any(known, holds: $0) }
     case .not(let inner):
-      guard let inner = Self(inner, fields) else { return nil }
+      guard let inner = Self(inner, fields, layouts) else { return nil }
       self.init(isComplete: inner.isComplete) { inner.holds($0).map { !$0 } }
     }
   }

@@ -3,6 +3,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 internal import LarderCoding
+internal import LarderObjectEngine
 
 /// A stored type whose stored form is declared: the macro `@Storable` of the product `LarderSchema`
 /// generates the conformance.
@@ -133,6 +134,14 @@ extension Storable {
     func fields<Object: DeclaresSchema>(of type: Object.Type) -> Any { Object.schema.readable }
     guard let type = Self.self as? any DeclaresSchema.Type else { return [:] }
     return fields(of: type) as? [AnyPath: DeclaredField] ?? [:]
+  }
+
+  /// The layout of the declared fields, or `nil` if the type declares no schema.
+  static var declaredLayout: ObjectLayout? {
+    func layout<Object: DeclaresSchema>(of type: Object.Type) -> ObjectLayout {
+      ObjectLayout(Object.schema.fields.map(\.name))
+    }
+    return (Self.self as? any DeclaresSchema.Type).map { layout(of: $0) }
   }
 
   /// The names of the declared fields that have a default: no program requires them.

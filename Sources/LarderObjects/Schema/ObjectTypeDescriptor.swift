@@ -42,6 +42,8 @@ final class ObjectTypeDescriptor<Object: Storable>: Sendable {
   let hasBudget = Atomic<Bool>(false)
   /// The fields that queries read in place; see ``DeclaresSchema``.
   let fields: [AnyPath: DeclaredField]
+  /// The layout of the declared fields; see ``DeclaresSchema``.
+  private let layout: ObjectLayout?
 
   /// A decoded object with the loader of its references, if it has any.
   @usableFromInline
@@ -62,6 +64,7 @@ final class ObjectTypeDescriptor<Object: Storable>: Sendable {
     name = Object.storedName
     declared = Object.allIndexes
     fields = Object.declaredFields
+    layout = Object.declaredLayout
     scannable = ScannableIndexes(declared.map(\.shape) + [Index<Object>.references])
     tier = MemoryTier(core: core, options: options)
     core.watchFiles()
@@ -191,9 +194,21 @@ final class ObjectTypeDescriptor<Object: Storable>: Sendable {
     {
       return known.record
     }
-    let record = try preparedAnew(&transaction)
+    var record = try preparedAnew(&transaction)
+    try addLayout(to: &record, &transaction)
     transaction.objects.types[name] = (record, ObjectIdentifier(self))
     return record
+  }
+
+  /// Adds the layout of the declared fields to the type's record if it is not there.
+  private func addLayout(
+    to record: inout ObjectTypeRecord, _ transaction: inout StoreTransaction
+  ) throws {
+    guard let layout else { return }
+    var layouts = record.layouts ?? ObjectLayouts()
+    guard layouts.add(layout) else { return }
+    record.layouts = layouts
+    try transaction.putObjectType(record)
   }
 
   private func preparedAnew(

@@ -3,6 +3,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 internal import LarderCoding
+internal import LarderObjectEngine
 internal import LarderSystem
 
 #if canImport(FoundationEssentials)

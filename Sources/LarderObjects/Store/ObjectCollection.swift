@@ -70,8 +70,11 @@ public struct ObjectCollection<Object: Storable>: Sendable {
           {
             return .same(object)
           }
+          guard let map = state.record.map(of: object, head) else {
+            throw DamagedObject(sequence: head.sequence)
+          }
           return .stored(
-            object.copied(), commitVersion: head.commitVersion, hash: hash, snapshot.view)
+            map, commitVersion: head.commitVersion, hash: hash, snapshot.view)
         } ?? .none
       }
     } catch let damage as DamagedObject {

@@ -29,32 +29,25 @@ struct ObjectFuzz: FuzzTarget {
       }
       let id = Array("id \(number)".utf8)
       let payload = ObjectFormat.payload(keys, object.encoded)
-      var header = EntryHeader(
-        codec: CodecIdentifier.cbor.rawValue, keyTag: ObjectFormat.keyTag, keyLength: id.count,
-        payloadLength: payload.count, commitVersion: 7, created: 1_700_000_000_000,
-        expires: EntryHeader.never, namespace: 3, epoch: 1)
-      return header.sealed(contentHash: EntryHeader.contentHash(key: id, payload: payload)) + id
-        + payload
+      let header = ObjectHeader(
+        codec: CodecIdentifier.cbor.rawValue, version: 1, commitVersion: 7,
+        created: 1_700_000_000_000, idLength: id.count, contentLength: id.count + payload.count)
+      return header.record(id, payload, chunks: nil, type: 3, sequence: 1)
     }
   }
 
   func repair(_ bytes: inout [UInt8]) {
-    let found = bytes.withRawSpan { parts(of: $0) }
-    guard let (stored, id, payload) = found else { return }
-    var header = stored
-    let hash = EntryHeader.contentHash(key: id, payload: payload)
-    bytes.replaceSubrange(0..<EntryHeader.size, with: header.sealed(contentHash: hash))
+    guard let (header, id, payload) = bytes.withRawSpan({ parts(of: $0) }) else { return }
+    bytes = header.record(id, payload, chunks: nil, type: 3, sequence: 1)
   }
 
-  private func parts(of record: RawSpan) -> (EntryHeader, id: [UInt8], payload: [UInt8])? {
-    guard let header = try? EntryHeader(in: record, at: 0), !header.isChunked else { return nil }
-    let start = EntryHeader.size
+  private func parts(of record: RawSpan) -> (ObjectHeader, id: [UInt8], payload: [UInt8])? {
+    guard let header = ObjectHeader(in: record), !header.isChunked else { return nil }
+    let start = header.contentStart
     guard let content = record.slice(start..<(start + header.contentLength))?.copied() else {
       fatalError("a law is broken: a header says more than there is")
     }
-    return (
-      header, Array(content[..<header.keyLength]), Array(content[header.keyLength...])
-    )
+    return (header, Array(content[..<header.idLength]), Array(content[header.idLength...]))
   }
 
   private static let indexes = [
@@ -70,9 +63,8 @@ struct ObjectFuzz: FuzzTarget {
 
   func run(_ bytes: [UInt8]) -> UInt64 {
     var outcome = Outcome()
-    guard let (header, id, payload) = bytes.withRawSpan({ parts(of: $0) }) else { return 1 }
-    let isIntact = header.isIntact(
-      contentHash: EntryHeader.contentHash(key: id, payload: payload))
+    guard let (header, _, payload) = bytes.withRawSpan({ parts(of: $0) }) else { return 1 }
+    let isIntact = bytes.withRawSpan { header.isIntact(in: $0, type: 3, sequence: 1) }
     outcome.add(isIntact ? 2 : 3)
     // The decoder must accept any payload, also one with a valid checksum.
     let start = payload.withRawSpan { ObjectFormat.objectStart($0) }

@@ -2,20 +2,20 @@
 // Copyright 2026 the Larder authors. Licensed under Apache-2.0.
 // SPDX-License-Identifier: Apache-2.0
 
-internal import LarderCoding
 internal import LarderSystem
 
 // FIELDS WITHOUT THE OBJECT
 //
 // A query that filters a hundred thousand objects to find ten needs one or two fields of each. It
-// reads them in place if the type declares the names under which its properties are stored
-// (`DeclaresSchema`): the object is a CBOR map (RFC 8949), the reader skips its fields up to the
-// requested one, and decodes only that field. The reader accepts only bytes that a checksum covers
-// and never guesses: any input that is not plain is `unclear`, and the query decodes the object.
-// Plain is a map as Larder writes it: its keys are strings with the shortest heads, in ascending
-// order, so that no key occurs twice, and no bytes follow it. The decoder accepts more forms and
-// rejects some of them; it never finds another value under a name than this reader. The reader
-// skips the contents of other fields.
+// reads them in place if the type declares the names under which its properties are stored: most
+// objects of such a type have a layout (`ObjectLayout.swift`), which names the place of the field;
+// the others are CBOR maps (RFC 8949), whose fields the reader skips up to the requested one. Only
+// that field is decoded. The reader accepts only bytes that a checksum covers and never guesses: any
+// input that is not plain is `unclear`, and the query decodes the object. A plain map has the form
+// that Larder writes: its keys are strings with the shortest heads, in ascending order, so that no key
+// occurs twice, and no bytes follow it. The decoder accepts more forms and rejects some of them; it
+// never finds another value under a name than this reader. The reader skips the contents of other
+// fields.
 
 /// The location of a field in a stored object.
 package enum StoredField {
@@ -24,7 +24,7 @@ package enum StoredField {
   case unclear
 
   /// Finds a field by its name, encoded as a CBOR text string.
-  static func find(_ name: [UInt8], in object: RawSpan) -> StoredField {
+  package static func find(_ name: [UInt8], in object: RawSpan) -> StoredField {
     guard let map = head(object, 0), map.major == 5 else { return .unclear }
     var offset = map.end
     var last = offset..<offset
@@ -44,7 +44,7 @@ package enum StoredField {
 
   /// Returns the offset after a string with the shortest head, or `nil`.
   @inline(__always)
-  private static func keyEnd(_ bytes: RawSpan, _ offset: Int) -> Int? {
+  static func keyEnd(_ bytes: RawSpan, _ offset: Int) -> Int? {
     guard let initial: UInt8 = bytes.integer(at: offset) else { return nil }
     if 0x60...0x77 ~= initial {
       let end = offset + 1 + Int(initial & 0x1f)
@@ -65,12 +65,20 @@ package enum StoredField {
     return first < second
   }
 
-  struct Head {
-    let major: UInt8
+  package struct Head {
+    package let major: UInt8
     /// The lowest five bits of the first byte.
-    let info: UInt8
-    let argument: UInt64
-    let end: Int
+    package let info: UInt8
+    package let argument: UInt64
+    package let end: Int
+
+    @inlinable
+    init(major: UInt8, info: UInt8, argument: UInt64, end: Int) {
+      self.major = major
+      self.info = info
+      self.argument = argument
+      self.end = end
+    }
 
     /// Whether the head has the shortest form.
     var isShortest: Bool {
@@ -85,8 +93,8 @@ package enum StoredField {
   }
 
   /// Returns the head of an item, or `nil` if there is none or its length is indefinite.
-  @inline(__always)
-  static func head(_ bytes: RawSpan, _ offset: Int) -> Head? {
+  @inlinable @inline(__always)
+  package static func head(_ bytes: RawSpan, _ offset: Int) -> Head? {
     guard let initial: UInt8 = bytes.integer(at: offset) else { return nil }
     let info = initial & 0x1f
     var argument = UInt64(info)
@@ -111,8 +119,8 @@ package enum StoredField {
   }
 
   /// Returns the offset after an item, or `nil` if the item is not plain.
-  @inline(__always)
-  static func skip(_ bytes: RawSpan, _ offset: Int) -> Int? {
+  @inlinable @inline(__always)
+  package static func skip(_ bytes: RawSpan, _ offset: Int) -> Int? {
     // The most frequent items without a call.
     guard let initial: UInt8 = bytes.integer(at: offset) else { return nil }
     let end: Int
@@ -128,7 +136,8 @@ package enum StoredField {
     return end <= bytes.byteCount ? end : nil
   }
 
-  private static func skip(_ bytes: RawSpan, _ offset: Int, depth: Int) -> Int? {
+  @usableFromInline
+  static func skip(_ bytes: RawSpan, _ offset: Int, depth: Int) -> Int? {
     guard depth < 64, let head = head(bytes, offset) else { return nil }
     switch head.major {
     case 0, 1: return head.end
@@ -147,84 +156,5 @@ package enum StoredField {
       }
       return end
     }
-  }
-}
-
-extension StoredField {
-  /// Reads the value of a name in an object.
-  ///
-  /// - Parameters:
-  ///   - type: The type of the value.
-  ///   - name: The name of the field.
-  ///   - object: The stored object.
-  /// - Returns: `nil` if the object is not plain; an inner `nil` if the field is missing.
-  package static func read<Value>(
-    _ type: Value.Type, _ name: String, in object: [UInt8]
-  ) -> Value?? {
-    func read<Scalar: StoredScalar>(_ type: Scalar.Type) -> Value?? {
-      object.withRawSpan { object in
-        switch find(CBORValue.text(name).encoded, in: object) {
-        case .found(let range):
-          (Scalar?.read(object.slice(range)!) as Scalar??).map { $0 as! Value? }
-        case .missing: .some(nil)
-        case .unclear: nil
-        }
-      }
-    }
-    return (type as? any StoredScalar.Type).flatMap { read($0) }
-  }
-}
-
-/// A function of values of one type. Unlike a closure, it can be cast once instead of its values.
-private final class TypedTest<Value>: Sendable {
-  let holds: @Sendable (Value) -> Bool
-  init(_ holds: @escaping @Sendable (Value) -> Bool) { self.holds = holds }
-}
-
-/// A condition of a property that is evaluated on the stored bytes, if the type declares its field.
-struct StoredProperty: Sendable {
-  let path: AnyPath
-  /// Evaluates the property's field; `nil` if it is not plain.
-  let holds: @Sendable (RawSpan) -> Bool?
-  /// Evaluates the absence of the field.
-  let holdsWithout: @Sendable (DeclaredField) -> Bool?
-
-  /// Creates the stored form of a condition.
-  ///
-  /// - Parameter test: The same comparison by the bytes of a string, where they decide it.
-  /// - Returns: The condition, or `nil` if values of the type cannot be read without decoding the
-  ///   object.
-  init?<Object, Value>(
-    _ path: PropertyPath<Object, Value>, _ test: StoredTextTest?,
-    _ holds: @escaping @Sendable (Value) -> Bool
-  ) {
-    guard let scalar = Value.self as? any StoredScalar.Type else { return nil }
-    self.init(opening: scalar, path.erased, test, TypedTest(holds))
-  }
-
-  private init?<Scalar: StoredScalar, Value>(
-    opening type: Scalar.Type, _ path: AnyPath, _ test: StoredTextTest?, _ typed: TypedTest<Value>
-  ) {
-    guard let typed = typed as? TypedTest<Scalar> else { return nil }
-    self.path = path
-    holdsWithout = { field in
-      let value: Scalar? = field.valueWithoutField()
-      return value.map(typed.holds)
-    }
-    if let test {
-      holds = { test.holds($0) ?? Scalar.read($0).map(typed.holds) }
-    } else {
-      holds = Self.reading(typed)
-    }
-  }
-
-  /// Returns the evaluation of a field; without generic code for the most frequent types.
-  private static func reading<Scalar: StoredScalar>(
-    _ typed: TypedTest<Scalar>
-  ) -> @Sendable (RawSpan) -> Bool? {
-    if let typed = typed as? TypedTest<Int> { return { Int.read($0).map(typed.holds) } }
-    if let typed = typed as? TypedTest<Double> { return { Double.read($0).map(typed.holds) } }
-    if let typed = typed as? TypedTest<String> { return { String.read($0).map(typed.holds) } }
-    return { Scalar.read($0).map(typed.holds) }
   }
 }

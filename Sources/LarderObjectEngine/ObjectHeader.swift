@@ -1,0 +1,163 @@
+// Larder — an embedded, multi-process cache and object store.
+// Copyright 2026 the Larder authors. Licensed under Apache-2.0.
+// SPDX-License-Identifier: Apache-2.0
+
+package import LarderEngine
+internal import LarderSystem
+
+// THE RECORD OF AN OBJECT
+//
+//      0  checksum   u64, little-endian
+//      8  form       u8    1; 129 if the content is in chunks
+//      9  codec, schema version, commit version, created (milliseconds since 1970), length of the
+//         id, each a varint (`Varint.swift`)
+//      …  content: id, index keys, object
+//         or, in chunks: length of the content, first chunk id, each a varint
+//
+// The checksum is the XXH64 of all bytes after it. Its seed is made of the record's key in the table
+// `objects`, so a record under the key of another is damaged; the seed of a chunked record is the
+// XXH64 of the content with that seed. About 24 bytes precede the content: a small object is read
+// and verified in one pass over a few cache lines.
+//
+// The cost of an object against the budget of its type is 32 bytes plus its content.
+
+/// The header of a stored object; the table above describes its fields.
+package struct ObjectHeader: Sendable, Hashable {
+  private static let form: UInt8 = 1
+  private static let chunkedForm: UInt8 = 129
+  private static let checksumSize = 8
+  /// The cost of an object in addition to its content, in bytes.
+  package static let overhead = 32
+  /// The space for the fields before the content; they take less.
+  private static let sizeLimit = 64
+
+  package let codec: UInt16
+  /// The schema version of the write.
+  package let version: UInt32
+  /// The commit version of the transaction that wrote the object.
+  package var commitVersion: UInt64
+  package let created: Int64
+  package let idLength: Int
+  package let contentLength: Int
+  /// The content's chunks, if it is not in the record.
+  package internal(set) var chunks: ChunkReference?
+  /// The offset of the content in the record.
+  package private(set) var contentStart = 0
+  private var checksum: UInt64 = 0
+
+  package var isChunked: Bool { chunks != nil }
+  /// The cost of the object against the budget of its type, in bytes.
+  package var cost: Int { ObjectHeader.overhead + contentLength }
+
+  /// Creates the header of a new object.
+  package init(
+    codec: UInt16, version: UInt32, commitVersion: UInt64, created: Int64, idLength: Int,
+    contentLength: Int
+  ) {
+    self.codec = codec
+    self.version = version
+    self.commitVersion = commitVersion
+    self.created = created
+    self.idLength = idLength
+    self.contentLength = contentLength
+  }
+
+  /// Whether content of a length must be stored in chunks.
+  package static func needsChunks(_ contentLength: Int) -> Bool {
+    sizeLimit + contentLength > EntryHeader.inlineLimit
+  }
+
+  /// Reads the header of a record, or returns `nil` if the bytes are none.
+  @inline(__always)
+  package init?(in record: RawSpan) {
+    guard let checksum: UInt64 = record.integer(at: 0), let form: UInt8 = record.integer(at: 8),
+      form == ObjectHeader.form || form == ObjectHeader.chunkedForm
+    else { return nil }
+    var offset = 9
+    guard let codec = record.varint(at: &offset), let version = record.varint(at: &offset),
+      let commitVersion = record.varint(at: &offset), let created = record.varint(at: &offset),
+      let idLength = record.varint(at: &offset), codec <= 0xFFFF, version <= 0xFFFF_FFFF,
+      idLength <= UInt64(EntryHeader.maximumContent)
+    else { return nil }
+    self.checksum = checksum
+    self.codec = UInt16(truncatingIfNeeded: codec)
+    self.version = UInt32(truncatingIfNeeded: version)
+    self.commitVersion = commitVersion
+    self.created = Int64(bitPattern: created)
+    self.idLength = Int(idLength)
+    if form == ObjectHeader.form {
+      contentLength = record.byteCount - offset
+    } else {
+      guard let length = record.varint(at: &offset), let first = record.varint(at: &offset),
+        length <= UInt64(EntryHeader.maximumContent), offset == record.byteCount
+      else { return nil }
+      let count = ChunkReference.count(forContent: Int(length))
+      guard first <= UInt64.max - UInt64(count) else { return nil }
+      chunks = ChunkReference(first: first, count: count)
+      contentLength = Int(length)
+    }
+    contentStart = offset
+    guard self.idLength <= contentLength else { return nil }
+  }
+
+  // MARK: The checksum
+
+  /// Returns the seed of the checksum of the record under a key of `objects`.
+  @inline(__always)
+  private static func seed(_ type: UInt32, _ sequence: UInt64) -> UInt64 {
+    UInt64(type) &<< 32 ^ sequence
+  }
+
+  /// Returns whether the checksum of a record that contains its content matches.
+  @inline(__always)
+  package func isIntact(in record: RawSpan, type: UInt32, sequence: UInt64) -> Bool {
+    XXH64.hash(
+      record.slice(ObjectHeader.checksumSize..<record.byteCount)!,
+      seed: ObjectHeader.seed(type, sequence)) == checksum
+  }
+
+  /// Returns whether the checksum of a record matches with a content from chunks.
+  package func isIntact(
+    in record: RawSpan, with content: [UInt8], type: UInt32, sequence: UInt64
+  ) -> Bool {
+    XXH64.hash(
+      record.slice(ObjectHeader.checksumSize..<record.byteCount)!,
+      seed: XXH64.hash(content, seed: ObjectHeader.seed(type, sequence))) == checksum
+  }
+
+  // MARK: Writing
+
+  /// Returns the record of an object.
+  ///
+  /// - Parameters:
+  ///   - id: The stored id.
+  ///   - payload: The index keys and the object.
+  ///   - chunks: The chunks that contain the id and the payload, if the record does not.
+  package func record(
+    _ id: [UInt8], _ payload: [UInt8], chunks: ChunkReference?, type: UInt32, sequence: UInt64
+  ) -> [UInt8] {
+    var bytes: [UInt8] = []
+    bytes.reserveCapacity(ObjectHeader.sizeLimit + (chunks == nil ? contentLength : 0))
+    bytes.append(littleEndian: 0 as UInt64)
+    bytes.append(chunks == nil ? ObjectHeader.form : ObjectHeader.chunkedForm)
+    bytes.append(varint: UInt64(codec))
+    bytes.append(varint: UInt64(version))
+    bytes.append(varint: commitVersion)
+    bytes.append(varint: UInt64(bitPattern: created))
+    bytes.append(varint: UInt64(idLength))
+    var seed = ObjectHeader.seed(type, sequence)
+    if let chunks {
+      bytes.append(varint: UInt64(contentLength))
+      bytes.append(varint: chunks.first)
+      seed = XXH64.hash(id + payload, seed: seed)
+    } else {
+      bytes += id
+      bytes += payload
+    }
+    let checksum = bytes.withRawSpan {
+      XXH64.hash($0.slice(ObjectHeader.checksumSize..<$0.byteCount)!, seed: seed)
+    }
+    bytes.store(checksum, at: 0)
+    return bytes
+  }
+}
