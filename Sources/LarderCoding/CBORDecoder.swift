@@ -55,6 +55,18 @@ public struct CBORDecoder: Sendable {
   }
 }
 
+extension CBORDecoder {
+  /// Returns a decoder of one value that fills the bytes.
+  package func decoder(of bytes: [UInt8]) throws(CodecError) -> any Decoder {
+    do {
+      return CBORItemDecoder(
+        document: try CBORDocument(scanning: bytes, userInfo: userInfo), offset: 0)
+    } catch {
+      throw error.failure(decoding: "an object")
+    }
+  }
+}
+
 /// One item as a `Decoder`: two words, so that `any Decoder` holds it without an allocation.
 struct CBORItemDecoder: Decoder {
   let document: CBORDocument

@@ -14,9 +14,9 @@ internal import LarderSystem
 //      …  content: id, index keys, object
 //         or, in chunks: length of the content, first chunk id, each a varint
 //
-// The checksum is the XXH64 of all bytes after it. Its seed is made of the record's key in the table
-// `objects`, so a record under the key of another is damaged; the seed of a chunked record is the
-// XXH64 of the content with that seed. About 24 bytes precede the content: a small object is read
+// The checksum is the hash (`WyHash.swift`) of all bytes after it. Its seed is made of the record's key
+// in the table `objects`, so a record under the key of another is damaged; the seed of a chunked record
+// is the hash of the content with that seed. About 24 bytes precede the content: a small object is read
 // and verified in one pass over a few cache lines.
 //
 // The cost of an object against the budget of its type is 32 bytes plus its content.
@@ -108,10 +108,14 @@ package struct ObjectHeader: Sendable, Hashable {
     UInt64(type) &<< 32 ^ sequence
   }
 
+  private static func hash(_ content: [UInt8], seed: UInt64) -> UInt64 {
+    content.withRawSpan { WyHash.hash($0, seed: seed) }
+  }
+
   /// Returns whether the checksum of a record that contains its content matches.
   @inline(__always)
   package func isIntact(in record: RawSpan, type: UInt32, sequence: UInt64) -> Bool {
-    XXH64.hash(
+    WyHash.hash(
       record.slice(ObjectHeader.checksumSize..<record.byteCount)!,
       seed: ObjectHeader.seed(type, sequence)) == checksum
   }
@@ -120,9 +124,9 @@ package struct ObjectHeader: Sendable, Hashable {
   package func isIntact(
     in record: RawSpan, with content: [UInt8], type: UInt32, sequence: UInt64
   ) -> Bool {
-    XXH64.hash(
+    WyHash.hash(
       record.slice(ObjectHeader.checksumSize..<record.byteCount)!,
-      seed: XXH64.hash(content, seed: ObjectHeader.seed(type, sequence))) == checksum
+      seed: ObjectHeader.hash(content, seed: ObjectHeader.seed(type, sequence))) == checksum
   }
 
   // MARK: Writing
@@ -149,13 +153,13 @@ package struct ObjectHeader: Sendable, Hashable {
     if let chunks {
       bytes.append(varint: UInt64(contentLength))
       bytes.append(varint: chunks.first)
-      seed = XXH64.hash(id + payload, seed: seed)
+      seed = ObjectHeader.hash(id + payload, seed: seed)
     } else {
       bytes += id
       bytes += payload
     }
     let checksum = bytes.withRawSpan {
-      XXH64.hash($0.slice(ObjectHeader.checksumSize..<$0.byteCount)!, seed: seed)
+      WyHash.hash($0.slice(ObjectHeader.checksumSize..<$0.byteCount)!, seed: seed)
     }
     bytes.store(checksum, at: 0)
     return bytes

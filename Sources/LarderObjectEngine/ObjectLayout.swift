@@ -97,15 +97,20 @@ package struct ObjectLayout: Sendable {
 
   // MARK: To a map
 
+  /// Returns the map of an object with this layout, or `nil` if the object is damaged.
+  package func map(of object: RawSpan) -> [UInt8]? {
+    var offset = 1
+    return object.varint(at: &offset) == nil ? nil : expanded(object, offset)
+  }
+
   /// Returns the map of an object, or `nil` if the object is damaged.
   func expanded(_ object: RawSpan, _ start: Int) -> [UInt8]? {
-    guard let fields = PlacedFields(object, start, count: keys.count) else { return nil }
+    guard let fields = FieldPlaces(object, start, count: keys.count) else { return nil }
     var count = 0
     var size = 9
     for position in keys.indices {
-      guard let range = fields[position] else { return nil }
+      guard let range = fields.place(position, in: object) else { return nil }
       if range.isEmpty { continue }
-      guard StoredField.skip(object, range.lowerBound) == range.upperBound else { return nil }
       count += 1
       size += keys[position].count + range.count
     }
@@ -113,7 +118,7 @@ package struct ObjectLayout: Sendable {
     bytes.reserveCapacity(size)
     Self.appendMapHead(count, to: &bytes)
     for position in keys.indices {
-      guard let range = fields[position], !range.isEmpty else { continue }
+      guard let range = fields.place(position, in: object), !range.isEmpty else { continue }
       bytes += keys[position]
       bytes.append(object.slice(range)!)
     }
@@ -133,9 +138,7 @@ package struct ObjectLayout: Sendable {
 }
 
 /// The places of the values of an object with a layout.
-@usableFromInline
-struct PlacedFields: ~Escapable {
-  private let object: RawSpan
+package struct FieldPlaces: Sendable {
   private let width: Int
   private let ends: Int
   private let values: Int
@@ -145,20 +148,19 @@ struct PlacedFields: ~Escapable {
   /// - Parameters:
   ///   - start: The offset after the number of the layout.
   ///   - count: The number of fields of the layout.
-  @inline(__always) @_lifetime(copy object)
+  @inline(__always)
   init?(_ object: RawSpan, _ start: Int, count: Int) {
     guard let width: UInt8 = object.integer(at: 0) else { return nil }
-    self.object = object
     self.width = Int(width)
     ends = start
     values = start + count * Int(width)
     guard width == 1 || width == 2 || width == 4,
-      values + (count == 0 ? 0 : end(count - 1) ?? 0) == object.byteCount
+      values + (count == 0 ? 0 : end(count - 1, in: object) ?? 0) == object.byteCount
     else { return nil }
   }
 
   @inline(__always)
-  private func end(_ position: Int) -> Int? {
+  private func end(_ position: Int, in object: RawSpan) -> Int? {
     let offset = ends + position * width
     switch width {
     case 1: return object.integer(at: offset, as: UInt8.self).map { Int($0) }
@@ -167,14 +169,18 @@ struct PlacedFields: ~Escapable {
     }
   }
 
-  /// The place of the value at a position, empty if the field is missing; `nil` if it is not within
-  /// the values.
+  /// Returns the place of the value at a position, empty if the field is missing; `nil` if it is not
+  /// exactly one item.
   @inline(__always)
-  subscript(position: Int) -> Range<Int>? {
-    guard let end = end(position) else { return nil }
-    let start = position == 0 ? 0 : self.end(position - 1) ?? 0
+  package func place(_ position: Int, in object: RawSpan) -> Range<Int>? {
+    guard let end = end(position, in: object) else { return nil }
+    let start = position == 0 ? 0 : self.end(position - 1, in: object) ?? 0
     guard start <= end, values + end <= object.byteCount else { return nil }
-    return (values + start)..<(values + end)
+    let place = (values + start)..<(values + end)
+    guard place.isEmpty || StoredField.skip(object, place.lowerBound) == place.upperBound else {
+      return nil
+    }
+    return place
   }
 }
 
@@ -219,6 +225,17 @@ package struct ObjectLayouts: Sendable, Hashable, Codable {
     return nil
   }
 
+  /// Returns the layout of an object and the places of its values, or `nil` if it is damaged.
+  package func places(in object: [UInt8]) -> (ObjectLayout, FieldPlaces)? {
+    object.withRawSpan { object in
+      var offset = 1
+      guard let number = object.varint(at: &offset), number < UInt64(all.count),
+        let places = FieldPlaces(object, offset, count: all[Int(number)].keys.count)
+      else { return nil }
+      return (all[Int(number)], places)
+    }
+  }
+
   /// Returns the map of an object with a layout, or `nil` if the object is damaged.
   package func expanded(_ object: RawSpan) -> [UInt8]? {
     var offset = 1
@@ -254,9 +271,9 @@ package struct FieldLocator: Sendable {
     }
     let (position, count) = places[Int(truncatingIfNeeded: number)]
     if position < 0 { return .missing }
-    guard let fields = PlacedFields(object, offset, count: count), let range = fields[position]
+    guard let fields = FieldPlaces(object, offset, count: count),
+      let range = fields.place(position, in: object)
     else { return .unclear }
-    if range.isEmpty { return .missing }
-    return StoredField.skip(object, range.lowerBound) == range.upperBound ? .found(range) : .unclear
+    return range.isEmpty ? .missing : .found(range)
   }
 }

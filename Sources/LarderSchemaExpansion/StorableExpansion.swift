@@ -15,7 +15,8 @@
   // `init(from:)` in its body. A second implementation, in the body or in an extension, is an error.
   //
   // Fields are written in the order in which CBOR stores them (RFC 8949, 4.2.1): shorter names
-  // first, names of one length in byte order. So the encoder need not sort them.
+  // first, names of one length in byte order. So the encoder need not sort them. They are read in the
+  // same order, so that the decoder need not search them.
 
   /// The macro `@Storable`.
   package struct StorableExpansion {
@@ -137,7 +138,7 @@
     }
 
     var decodingInitializer: DeclSyntax {
-      let lines = properties.map { property in
+      let lines = properties.sorted(by: Self.isStoredFirst).map { property in
         let fallback = property.initializer.map { ", default: \($0)" } ?? ""
         return
           "self.\(property.variableName) = try fields.value(.\(property.identifier.text)\(fallback))"

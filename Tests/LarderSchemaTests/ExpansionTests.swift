@@ -93,10 +93,10 @@
           public init(from decoder: any Decoder) throws {
             let fields = try LarderObjects.StoredFieldsDecoder(decoder, keyedBy: CodingKeys.self)
             self.id = try fields.value(.id)
-            self.model = try fields.value(.model, default: "S")
-            self.price = try fields.value(.price)
             self.plate = try fields.value(.plate)
             self.made = try fields.value(.made, default: Date())
+            self.model = try fields.value(.model, default: "S")
+            self.price = try fields.value(.price)
           }
 
           public func encode(to encoder: any Encoder) throws {

@@ -22,6 +22,21 @@ import Testing
     }
   }
 
+  @Test func `wyhash gives the published values`() {
+    // The vectors of version 4.2, each with its position as the seed.
+    let letters = "abcdefghijklmnopqrstuvwxyz"
+    let vectors: [(String, UInt64)] = [
+      ("", 0x9322_8a4d_e0ee_c5a2), ("a", 0xc5ba_c3db_1787_13c4), ("abc", 0xa97f_2f7b_1d9b_3314),
+      ("message digest", 0x786d_1f1d_f380_1df4), (letters, 0xdca5_a813_8ad3_7c87),
+      (letters.uppercased() + letters + "0123456789", 0xb9e7_34f1_17cf_af70),
+      (String(repeating: "1234567890", count: 8), 0x6cc5_eab4_9a92_d617),
+    ]
+    for (seed, vector) in vectors.enumerated() {
+      let hash = Array(vector.0.utf8).withRawSpan { WyHash.hash($0, seed: UInt64(seed)) }
+      #expect(hash == vector.1, "of \(vector.0)")
+    }
+  }
+
   @Test func `Feeding in pieces gives the hash of the whole`() {
     let bytes = (0..<100).map { UInt8($0) }
     for cut in 0...bytes.count {

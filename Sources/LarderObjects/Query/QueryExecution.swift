@@ -282,12 +282,9 @@ struct QueryExecution<Object: Storable> {
       return known
     }
     let id = id.copied()
+    let bytes = bytes.copied()
     do {
-      guard let bytes = record.map(of: bytes, head) else {
-        throw kind.damaged(DamagedObject(sequence: head.sequence))
-      }
-      let decoded = try kind.decode(
-        bytes, id: id, decoder, type: record.number, sequence: head.sequence)
+      let decoded = try kind.decode(bytes, head, id: id, record, decoder)
       if let memory, let text, decoded.context == nil {
         kind.insert(decoded, text, id, head, cost: bytes.count + 64, memory)
       }

@@ -7,7 +7,8 @@
 
 /// The fields of a stored object while it is decoded, for generated code.
 public struct StoredFieldsDecoder<Key: CodingKey> {
-  @usableFromInline let fields: KeyedDecodingContainer<Key>
+  @usableFromInline let object: StoredObjectFields?
+  private let decoder: any Decoder
 
   /// Creates the fields of a decoder.
   ///
@@ -15,29 +16,23 @@ public struct StoredFieldsDecoder<Key: CodingKey> {
   ///   - decoder: The decoder of an object.
   ///   - keys: The names of the fields.
   /// - Throws: `DecodingError` if the decoder has no fields.
-  @inlinable
   public init(_ decoder: any Decoder, keyedBy keys: Key.Type) throws {
-    fields = try decoder.container(keyedBy: keys)
+    object = decoder as? StoredObjectFields
+    self.decoder = decoder
   }
 
-  /// Returns the value of a field.
+  /// Returns the value of a field; `nil` for an optional value whose field is missing.
   ///
   /// - Parameter key: The name of the field.
   /// - Returns: The value.
   /// - Throws: `DecodingError` if the field has another type, or is missing.
-  @inlinable @_disfavoredOverload
-  public func value<Value: Decodable>(_ key: Key) throws -> Value {
-    try fields.decode(Value.self, forKey: key)
-  }
-
-  /// Returns the value of an optional field; `nil` if it is missing.
-  ///
-  /// - Parameter key: The name of the field.
-  /// - Returns: The value.
-  /// - Throws: `DecodingError` if the field has another type.
   @inlinable
-  public func value<Value: Decodable>(_ key: Key) throws -> Value? {
-    try fields.decodeIfPresent(Value.self, forKey: key)
+  public func value<Value: StoredScalar>(_ key: Key) throws -> Value {
+    if let object, let place = object.place(of: key.stringValue) {
+      let value = place.isEmpty ? Value.absent : Value.read(object, at: place)
+      if let value { return value }
+    }
+    return try decoded(key)
   }
 
   /// Returns the value of a field, or a default if it is missing.
@@ -48,11 +43,64 @@ public struct StoredFieldsDecoder<Key: CodingKey> {
   /// - Returns: The value.
   /// - Throws: `DecodingError` if the field has another type.
   @inlinable
-  public func value<Value: Decodable>(
+  public func value<Value: StoredScalar>(
     _ key: Key, default value: @autoclosure () -> Value
   ) throws -> Value {
-    fields.contains(key) ? try fields.decode(Value.self, forKey: key) : value()
+    if let object, let place = object.place(of: key.stringValue) {
+      if place.isEmpty { return value() }
+      if let value = Value.read(object, at: place) { return value }
+    }
+    return try decoded(key, default: value())
   }
+
+  /// Returns the value of a field that is no scalar; `nil` for an optional value whose field is
+  /// missing.
+  ///
+  /// - Parameter key: The name of the field.
+  /// - Returns: The value.
+  /// - Throws: `DecodingError` if the field has another type, or is missing.
+  @inlinable @_disfavoredOverload
+  public func value<Value: Decodable>(_ key: Key) throws -> Value { try decoded(key) }
+
+  /// Returns the value of a field that is no scalar, or a default if it is missing.
+  ///
+  /// - Parameters:
+  ///   - key: The name of the field.
+  ///   - value: The default.
+  /// - Returns: The value.
+  /// - Throws: `DecodingError` if the field has another type.
+  @inlinable @_disfavoredOverload
+  public func value<Value: Decodable>(
+    _ key: Key, default value: @autoclosure () -> Value
+  ) throws -> Value { try decoded(key, default: value()) }
+
+  /// Returns the value of a field of the map.
+  @usableFromInline
+  func decoded<Value: Decodable>(_ key: Key) throws -> Value {
+    let fields = try decoder.container(keyedBy: Key.self)
+    if let type = Value.self as? any OptionalValue.Type, !fields.contains(key) {
+      return type.missing as! Value
+    }
+    return try fields.decode(Value.self, forKey: key)
+  }
+
+  /// Returns the value of a field of the map, or a default if it is missing.
+  @usableFromInline
+  func decoded<Value: Decodable>(
+    _ key: Key, default value: @autoclosure () -> Value
+  ) throws -> Value {
+    let fields = try decoder.container(keyedBy: Key.self)
+    return fields.contains(key) ? try fields.decode(Value.self, forKey: key) : value()
+  }
+}
+
+/// An optional value of any type.
+private protocol OptionalValue {
+  static var missing: Any { get }
+}
+
+extension Optional: OptionalValue {
+  fileprivate static var missing: Any { Self.none as Any }
 }
 
 /// The fields of an object while it is encoded, for generated code.

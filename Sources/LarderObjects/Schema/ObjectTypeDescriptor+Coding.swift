@@ -101,6 +101,32 @@ extension ObjectTypeDescriptor {
     try decode(stored.bytes, id: stored.id, decoder)
   }
 
+  /// Decodes an object as it is stored.
+  ///
+  /// - Parameters:
+  ///   - object: The stored object, from the snapshot of `record`.
+  ///   - head: The metadata of the object. The decoded object can also be found by its sequence number.
+  func decode(
+    _ object: [UInt8], _ head: StoredObjectMetadata, id: [UInt8], _ record: ObjectTypeRecord,
+    _ decoder: ReferenceDecoder
+  ) throws -> Decoded {
+    guard head.codec == ObjectLayout.codec else {
+      return try decode(object, id: id, decoder, type: head.type, sequence: head.sequence)
+    }
+    let layouts = record.layouts ?? ObjectLayouts()
+    if layout != nil, !hasReferences,
+      let fields = StoredObjectFields(object, layouts, decoder.cbor),
+      let object = try? Object(from: fields), !decoder.context.wasUsed
+    {
+      return Decoded(object: object, context: nil, type: head.type, sequence: head.sequence)
+    }
+    // With the context and the errors of all other objects.
+    guard let map = object.withRawSpan({ layouts.expanded($0) }) else {
+      throw damaged(DamagedObject(sequence: head.sequence))
+    }
+    return try decode(map, id: id, decoder, type: head.type, sequence: head.sequence)
+  }
+
   /// Decodes an object.
   ///
   /// - Parameters:

@@ -43,7 +43,7 @@ final class ObjectTypeDescriptor<Object: Storable>: Sendable {
   /// The fields that queries read in place; see ``DeclaresSchema``.
   let fields: [AnyPath: DeclaredField]
   /// The layout of the declared fields; see ``DeclaresSchema``.
-  private let layout: ObjectLayout?
+  let layout: ObjectLayout?
 
   /// A decoded object with the loader of its references, if it has any.
   @usableFromInline

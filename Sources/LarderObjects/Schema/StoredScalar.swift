@@ -23,6 +23,14 @@ public protocol StoredScalar: Codable, Equatable, Sendable {
   /// - Returns: The value.
   static func read(_ field: RawSpan) -> Self?
 
+  /// Returns the value at a place of an object, or `nil` if the value there has another form.
+  ///
+  /// - Parameters:
+  ///   - object: The fields of an object.
+  ///   - place: The place of the stored bytes of the field.
+  /// - Returns: The value.
+  static func read(_ object: StoredObjectFields, at place: Range<Int>) -> Self?
+
   /// The value of a missing field, or `nil` if the object cannot be decoded without it.
   static var absent: Self? { get }
 }
@@ -37,6 +45,18 @@ extension StoredScalar {
   /// - Returns: The value.
   public static func read(_ field: RawSpan) -> Self? {
     try? CBORDecoder().decode(Self.self, from: field.copied())
+  }
+}
+
+extension StoredScalar {
+  /// Returns the value at a place of an object, or `nil` if the value there has another form.
+  ///
+  /// - Parameters:
+  ///   - object: The fields of an object.
+  ///   - place: The place of the stored bytes of the field.
+  /// - Returns: The value.
+  public static func read(_ object: StoredObjectFields, at place: Range<Int>) -> Self? {
+    object.read(place) { read($0) }
   }
 }
 
@@ -55,7 +75,17 @@ extension StoredScalar where Self: FixedWidthInteger {
   }
 }
 
-extension Int: StoredScalar {}
+extension Int: StoredScalar {
+  /// Returns the value at a place of an object, or `nil` if the value there has another form.
+  ///
+  /// - Parameters:
+  ///   - object: The fields of an object.
+  ///   - place: The place of the stored bytes of the field.
+  /// - Returns: The value.
+  public static func read(_ object: StoredObjectFields, at place: Range<Int>) -> Int? {
+    object.read(place) { read($0) }
+  }
+}
 extension Int8: StoredScalar {}
 extension Int16: StoredScalar {}
 extension Int32: StoredScalar {}
@@ -80,6 +110,16 @@ extension Double: StoredScalar {
     default: return nil
     }
   }
+
+  /// Returns the value at a place of an object, or `nil` if the value there has another form.
+  ///
+  /// - Parameters:
+  ///   - object: The fields of an object.
+  ///   - place: The place of the stored bytes of the field.
+  /// - Returns: The value.
+  public static func read(_ object: StoredObjectFields, at place: Range<Int>) -> Double? {
+    object.read(place) { read($0) }
+  }
 }
 
 extension Float: StoredScalar {
@@ -101,6 +141,16 @@ extension Bool: StoredScalar {
     guard field.byteCount == 1, let byte: UInt8 = field.integer(at: 0) else { return nil }
     return byte == 0xf5 ? true : byte == 0xf4 ? false : nil
   }
+
+  /// Returns the value at a place of an object, or `nil` if the value there has another form.
+  ///
+  /// - Parameters:
+  ///   - object: The fields of an object.
+  ///   - place: The place of the stored bytes of the field.
+  /// - Returns: The value.
+  public static func read(_ object: StoredObjectFields, at place: Range<Int>) -> Bool? {
+    object.read(place) { read($0) }
+  }
 }
 
 extension String: StoredScalar {
@@ -111,6 +161,16 @@ extension String: StoredScalar {
   public static func read(_ field: RawSpan) -> String? {
     guard let head = StoredField.head(field, 0), head.major == 3 else { return nil }
     return field.slice(head.end..<field.byteCount)?.text()
+  }
+
+  /// Returns the value at a place of an object, or `nil` if the value there has another form.
+  ///
+  /// - Parameters:
+  ///   - object: The fields of an object.
+  ///   - place: The place of the stored bytes of the field.
+  /// - Returns: The value.
+  public static func read(_ object: StoredObjectFields, at place: Range<Int>) -> String? {
+    object.read(place) { read($0) }
   }
 }
 
@@ -130,7 +190,20 @@ extension Optional: StoredScalar where Wrapped: StoredScalar {
     return Wrapped.read(field).map { .some($0) }
   }
 
+  /// Returns the value at a place of an object, or `nil` if the value there has another form.
+  ///
+  /// - Parameters:
+  ///   - object: The fields of an object.
+  ///   - place: The place of the stored bytes of the field.
+  /// - Returns: The value.
+  @inlinable
+  public static func read(_ object: StoredObjectFields, at place: Range<Int>) -> Wrapped?? {
+    if object.isNull(place) { return .some(nil) }
+    return Wrapped.read(object, at: place).map { .some($0) }
+  }
+
   /// The value `nil`.
+  @inlinable
   public static var absent: Wrapped?? { .some(nil) }
 }
 

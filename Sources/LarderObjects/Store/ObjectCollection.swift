@@ -46,7 +46,7 @@ public struct ObjectCollection<Object: Storable>: Sendable {
   private enum Found {
     case none
     case same(Object)
-    case stored([UInt8], commitVersion: UInt64, hash: UInt64, SnapshotView)
+    case stored([UInt8], StoredObjectMetadata, ObjectTypeRecord, hash: UInt64, SnapshotView)
   }
 
   @usableFromInline func load(_ text: String) throws -> Object? {
@@ -70,11 +70,7 @@ public struct ObjectCollection<Object: Storable>: Sendable {
           {
             return .same(object)
           }
-          guard let map = state.record.map(of: object, head) else {
-            throw DamagedObject(sequence: head.sequence)
-          }
-          return .stored(
-            map, commitVersion: head.commitVersion, hash: hash, snapshot.view)
+          return .stored(object.copied(), head, state.record, hash: hash, snapshot.view)
         } ?? .none
       }
     } catch let damage as DamagedObject {
@@ -85,13 +81,13 @@ public struct ObjectCollection<Object: Storable>: Sendable {
       kind.tier.remove(text)
       return nil
     case .same(let object): return object
-    case .stored(let bytes, let commitVersion, let hash, let view):
-      let decoded = try kind.decode(bytes, id: id, kind.newDecoder())
+    case .stored(let bytes, let head, let record, let hash, let view):
+      let decoded = try kind.decode(bytes, head, id: id, record, kind.newDecoder())
       guard kind.sharesInstances else { return decoded.object }
       kind.tier.insert(
         decoded, forKey: text,
         from: TierOrigin(
-          readVersion: view.readVersion, commitVersion: commitVersion, storeHash: hash,
+          readVersion: view.readVersion, commitVersion: head.commitVersion, storeHash: hash,
           table: view.generation.table),
         expires: .max, cost: bytes.count + 64)
       return decoded.object
