@@ -119,7 +119,7 @@ static inline void larder_futex_wake(const volatile uint32_t *word, int count) {
 #endif
 }
 
-// The mutexes in LMDB's lock file, where they are glibc's; LockWaits.swift says what for.
+// The mutexes in LMDB's lock file, where they are glibc's; LockWaitMonitor.swift uses them.
 #if defined(__GLIBC__) && __SIZEOF_POINTER__ == 8
 _Static_assert(offsetof(pthread_mutex_t, __data.__lock) == 0, "the word that waiters sleep on");
 static inline size_t larder_mutex_size(void) { return sizeof(pthread_mutex_t); }
@@ -215,8 +215,8 @@ static inline int larder_is_mapped(void *address, size_t length) {
 #endif
 }
 
-// Words of liblmdb's own structures, in all releases 0.9 where they are here. WriteMap.swift and
-// LockWaits.swift say what for, and check them against what the library's functions and the system say.
+// Words of liblmdb's own structures, at these offsets in all releases 0.9. WriteMapReservation.swift and
+// LockWaitMonitor.swift use them, and check them against the library's functions and the system.
 static inline int larder_env_descriptor(MDB_env *env) { return ((int *)(void *)env)[0]; }
 static inline int larder_env_lock_descriptor(MDB_env *env) { return ((int *)(void *)env)[1]; }
 static inline uint32_t larder_env_flags(MDB_env *env) { return ((uint32_t *)(void *)env)[3]; }

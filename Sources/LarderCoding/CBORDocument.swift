@@ -247,7 +247,7 @@ final class CBORDocument {
       if searchedMap == root {
         rootCursor = cursor
       } else {
-        // Exchanged rather than changed in place: see CBOREncoding.swift.
+        // Exchanged rather than changed in place: see CBOREncodingState.swift.
         let number = extent(of: searchedMap)
         var taken: [CBORContainerRange] = []
         swap(&taken, &extents)

@@ -15,8 +15,9 @@ internal import LarderSystem
 //   2  open lock: does another process have the environment open? Then its namespace, map size and
 //      durability apply
 //   3  if not: check that no process has it open without the open lock either (LMDB's own lock on
-//      `lock.mdb`); the gate's record shows whether the data file may be damaged; if so, each page
-//      of it is verified
+//      `lock.mdb`); remove the files of a process that was killed while it created them; the record
+//      in the file `gate` shows whether the data file may be damaged; if so, each page of it is
+//      verified
 //   4  the quick check, always: both meta pages are valid, so that LMDB can open and map the file
 //   5  first process: `lock.mdb` gets its blocks, since LMDB would leave a hole that is a SIGBUS on
 //      a full disk. Later process: free reader slots of an exited process with this pid, which LMDB

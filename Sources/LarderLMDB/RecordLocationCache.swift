@@ -14,8 +14,7 @@ internal import Synchronization
 //
 // * checks a copy of the bytes against the checksum: whatever the page contains by then, the bytes
 //   are those of the snapshot, or they are not used;
-// * ensures that no write to the key followed the snapshot, by validation of the read version
-//   (`seal`);
+// * ensures that no write to the key followed the snapshot, by validation of the read version;
 // * keeps the environment open during the access, so that the map exists.
 //
 // The table belongs to this process and has a fixed size; most of it is never touched in a small

@@ -209,7 +209,7 @@ public struct WriteTransaction: ~Copyable {
   /// Stores the concatenation of three byte runs, written directly into the page.
   ///
   /// - Parameter appending: Whether the key comes after all keys of the table: pages are filled
-  ///   instead of split in halves. split in halves.
+  ///   instead of split in halves.
   package mutating func put(
     _ first: RawSpan, _ second: RawSpan, _ third: RawSpan, forKey key: UInt64,
     in table: TableHandle,

@@ -56,7 +56,8 @@ extension StorageOperations {
           let other = try change.applied { try stored?.map(transformOut) }
           entry = try other?.map(transformIn)
         } recovering: { error in
-          // What cannot be read below is made up above, and goes down to be changed there.
+          // The value that recovers a failed read is one of the other type: convert it back, so
+          // that the storage below changes it.
           guard let recover = change.recover else { throw error }
           return try recover(error)?.map(transformIn)
         }

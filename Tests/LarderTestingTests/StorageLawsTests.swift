@@ -7,8 +7,8 @@ import LarderTesting
 import Synchronization
 import Testing
 
-// The laws hold for what Larder has, and for dictionaries; each of the broken dictionaries of
-// BrokenDictionaries.swift is caught by the law it breaks.
+// The laws hold for Larder's storages and for dictionaries. The law that a storage of
+// FaultyStorages.swift breaks detects it.
 
 @Suite(.timeLimit(.minutes(15)))
 struct StorageLawsTests {

@@ -22,7 +22,8 @@ extension StoreOpener {
 }
 
 extension StoreCore {
-  /// As often as a snapshot's meta page is tried to be read before the next opener has to do it.
+  /// The number of attempts to read a snapshot's meta page before it is overwritten. After that the
+  /// next opener tries again.
   private static let metaTries = 100
 
   /// Verifies the structure of the file if processes died inside LMDB since it was last verified.

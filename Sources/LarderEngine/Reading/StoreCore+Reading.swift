@@ -7,6 +7,21 @@ internal import LarderLMDB
 internal import LarderSystem
 internal import Synchronization
 
+// READING FROM LMDB
+//
+// The reader's half of the coherence protocol, for a value that is not in memory. The writer's half
+// (W0 to W5) is in `StoreCore+Commit.swift`; the rule for a value in memory is in
+// `MemoryTier.swift`.
+//
+//   R1  Renew a pooled read transaction: N = base + transaction id.          Generation.swift
+//   R2  After a full fence: if the generation is fenced, switch              ReaderPool.swift
+//       generations. If a writer announced more than N + 1, two commits
+//       can have begun to overwrite the meta page that LMDB copied the
+//       roots from: renew again.
+//   R3  Find the entry, copy it and verify its checksum. A memory tier       this file,
+//       inserts the value with the read version N, unless it holds a         EntryReader.swift
+//       newer one.
+
 /// The result of a look-up in a store, with its snapshot.
 package struct Lookup: Sendable {
   /// The possible outcomes of a look-up.

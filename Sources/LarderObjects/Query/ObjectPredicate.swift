@@ -15,7 +15,7 @@ internal import LarderObjectEngine
 /// A condition that selects objects of a type.
 ///
 /// ```swift
-/// cars.where(\.year >= 2020 && (\.model == "S" || \.tags, contains("fast")))
+/// cars.where(\.year >= 2020 && (\.model == "S" || \.model == "X"))
 /// cars.where { $0.year >= 2020 && $0.model.hasPrefix("A") }
 /// ```
 public struct ObjectPredicate<Object: Storable>: Sendable, CustomStringConvertible {

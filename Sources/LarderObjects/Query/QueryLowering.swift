@@ -8,7 +8,7 @@ internal import LarderObjectEngine
 
 // LOWERING
 //
-// A typed query becomes a request of the planner (`QueryPlan.swift` of LarderEngine): the
+// A typed query becomes a request of the planner (`QueryPlan.swift` of LarderObjectEngine): the
 // properties that an index contains become numbers. The planner decides which index it scans; the
 // partial indexes that a query may use are selected here, because their conditions are typed
 // predicates.
