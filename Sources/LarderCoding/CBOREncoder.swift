@@ -62,6 +62,14 @@ public struct CBOREncoder: Sendable {
   }
 }
 
+extension CBOREncoder {
+  /// Returns an encoder whose result is dropped.
+  package func droppedEncoder() -> any Encoder {
+    let state = CBOREncodingState(userInfo: userInfo, log: nil)
+    return CBORItemEncoder(state: state, depth: state.rootDepth)
+  }
+}
+
 /// One value in the making as an `Encoder`: two words, so that `any Encoder` holds it without an
 /// allocation.
 struct CBORItemEncoder: Encoder {

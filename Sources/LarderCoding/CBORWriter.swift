@@ -50,6 +50,9 @@ public struct CBORWriter: Sendable {
     head(0x20, magnitude)
   }
 
+  /// Writes an item that is encoded already.
+  package mutating func write(item: [UInt8]) { bytes.append(contentsOf: item) }
+
   /// Writes a text.
   public mutating func write(text: String) {
     let utf8 = text.utf8

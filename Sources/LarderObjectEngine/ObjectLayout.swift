@@ -77,21 +77,38 @@ package struct ObjectLayout: Sendable {
   private func packed(
     _ object: RawSpan, _ values: [Range<Int>], number: Int, size: Int
   ) -> [UInt8] {
-    let width = size <= 0xFF ? 1 : size <= 0xFFFF ? 2 : 4
+    var items: [UInt8] = []
+    items.reserveCapacity(size)
+    var ends: [Int] = []
+    ends.reserveCapacity(keys.count)
+    for value in values {
+      if !value.isEmpty { items.append(object.slice(value)!) }
+      ends.append(items.count)
+    }
+    while ends.count < keys.count { ends.append(items.count) }
+    return Self.packed(items, ends: ends, number: number)
+  }
+
+  /// Returns the stored form of an object.
+  ///
+  /// - Parameters:
+  ///   - items: The values of the fields that are not missing.
+  ///   - ends: The end of each field of the layout in `items`.
+  ///   - number: The number of the layout.
+  package static func packed(_ items: [UInt8], ends: [Int], number: Int) -> [UInt8] {
+    let width = items.count <= 0xFF ? 1 : items.count <= 0xFFFF ? 2 : 4
     var bytes: [UInt8] = []
-    bytes.reserveCapacity(4 + keys.count * width + size)
+    bytes.reserveCapacity(4 + ends.count * width + items.count)
     bytes.append(UInt8(width))
     bytes.append(varint: UInt64(number))
-    var end = 0
-    for position in keys.indices {
-      if position < values.count { end += values[position].count }
+    for end in ends {
       switch width {
       case 1: bytes.append(UInt8(truncatingIfNeeded: end))
       case 2: bytes.append(littleEndian: UInt16(truncatingIfNeeded: end))
       default: bytes.append(littleEndian: UInt32(truncatingIfNeeded: end))
       }
     }
-    for value in values where !value.isEmpty { bytes.append(object.slice(value)!) }
+    bytes += items
     return bytes
   }
 
@@ -205,6 +222,17 @@ package struct ObjectLayouts: Sendable, Hashable, Codable {
 
   package func hash(into hasher: inout Hasher) { hasher.combine(all.map(\.names)) }
 
+  /// Returns the number of a layout with the same names, or `nil` if there is none.
+  package func number(of layout: ObjectLayout) -> Int? {
+    all.firstIndex { $0.names == layout.names }
+  }
+
+  /// Returns the number of an object's layout, or `nil` if the object has none.
+  static func number(in object: RawSpan) -> UInt64? {
+    var offset = 1
+    return object.varint(at: &offset)
+  }
+
   /// Adds a layout if there is none with the same names.
   ///
   /// - Returns: Whether the layouts changed.
@@ -234,6 +262,13 @@ package struct ObjectLayouts: Sendable, Hashable, Codable {
       else { return nil }
       return (all[Int(number)], places)
     }
+  }
+
+  /// Returns the map of an object as it is stored, or `nil` if it is a map or damaged.
+  package func map(of object: RawSpan) -> [UInt8]? {
+    // A map begins with a byte of major type 5.
+    guard let width: UInt8 = object.integer(at: 0), width <= 4 else { return nil }
+    return expanded(object)
   }
 
   /// Returns the map of an object with a layout, or `nil` if the object is damaged.

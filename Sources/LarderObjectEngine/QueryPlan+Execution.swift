@@ -150,7 +150,9 @@ package struct BoundedSorter<Row> {
   }
 
   private mutating func trim() {
-    rows.sort(by: precedes)
-    if rows.count > limit { rows.removeLast(rows.count - limit) }
+    // Generic code moves rows slowly, so only their positions are sorted.
+    var order = Array(rows.indices)
+    order.sort { precedes(rows[$0], rows[$1]) }
+    rows = order.prefix(limit).map { rows[$0] }
   }
 }

@@ -2,6 +2,7 @@
 // Copyright 2026 the Larder authors. Licensed under Apache-2.0.
 // SPDX-License-Identifier: Apache-2.0
 
+internal import LarderCoding
 internal import LarderEngine
 internal import LarderLMDB
 internal import LarderSystem
@@ -55,13 +56,24 @@ extension StoreTransaction {
   ) throws {
     guard case .found(let header, let content, let keys) = old, header.version == write.version
     else { return }
-    let layouts = header.codec == ObjectLayout.codec ? try layouts(of: type) : nil
+    let layouts =
+      header.codec == ObjectLayout.codec || write.codec == ObjectLayout.codec
+      ? try layouts(of: type) : nil
     guard layouts != nil || header.codec == write.codec else { return }
     try content.withRawSpan { content in
       let payload = content.slice(header.idLength..<content.byteCount)!
       guard let start = ObjectFormat.objectStart(payload) else { return }
       let object = payload.slice(start..<payload.byteCount)!
-      guard let layouts else { return try body(object, keys, &write) }
+      if write.codec == ObjectLayout.codec {
+        // Scalars of the same fields: there is nothing else in the stored object.
+        let number = write.bytes.withRawSpan { ObjectLayouts.number(in: $0) }
+        if header.codec == write.codec, ObjectLayouts.number(in: object) == number { return }
+        guard let map = write.bytes.withRawSpan({ layouts?.expanded($0) }) else { return }
+        (write.bytes, write.codec) = (map, CodecIdentifier.cbor.rawValue)
+      }
+      guard let layouts, header.codec == ObjectLayout.codec else {
+        return try body(object, keys, &write)
+      }
       try layouts.expanded(object)?.withRawSpan { try body($0, keys, &write) }
     }
   }

@@ -134,6 +134,8 @@ struct QueryExecution<Object: Storable> {
         found.append(next)
         return found.count < wanted
       }
+    } else if query.sorts.isEmpty, wanted == .max {
+      found = try allFound(snapshot)
     } else {
       var sorter = BoundedSorter<Found>(keeping: wanted, by: precedes)
       try visit(snapshot) { next in
@@ -143,6 +145,22 @@ struct QueryExecution<Object: Storable> {
       found = sorter.sorted()
     }
     return query.skipped == 0 ? found : Array(found.dropFirst(query.skipped))
+  }
+
+  /// Returns all objects in the order of insertion, after a scan in another order. Sorts only their
+  /// sequence numbers: generic code moves objects slowly.
+  private func allFound(
+    _ snapshot: borrowing Snapshot
+  ) throws -> [Found] {
+    var found: [Found] = []
+    var places: [(sequence: UInt64, position: Int)] = []
+    try visit(snapshot) { next in
+      places.append((next.sequence, found.count))
+      found.append(next)
+      return true
+    }
+    places.sort { $0.sequence < $1.sequence }
+    return places.map { found[$0.position] }
   }
 
   /// Returns the objects with their inclusions and a hash of the states of all children.

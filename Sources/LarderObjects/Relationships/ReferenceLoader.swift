@@ -3,6 +3,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
 internal import LarderCoding
+internal import LarderObjectEngine
+internal import LarderSystem
 internal import LarderEngine
 internal import Synchronization
 
@@ -180,13 +182,18 @@ final class TransactionOverlay: Sendable {
   private struct State {
     var isOpen = true
     /// Changes that have not been indexed yet, in their order. Few transactions read them.
-    var pending: [(reference: ObjectIdentity, bytes: [UInt8]?)] = []
+    var pending: [(reference: ObjectIdentity, bytes: [UInt8]?, layouts: ObjectLayouts?)] = []
     var changes: [ObjectIdentity: [UInt8]?] = [:]
     /// Types whose objects were all deleted before the changes.
     var cleared: Set<String> = []
 
     mutating func settle() {
-      for change in pending { changes[change.reference] = .some(change.bytes) }
+      for change in pending {
+        let map = change.bytes.map { bytes in
+          bytes.withRawSpan { change.layouts?.map(of: $0) } ?? bytes
+        }
+        changes[change.reference] = .some(map)
+      }
       pending = []
     }
   }
@@ -195,12 +202,15 @@ final class TransactionOverlay: Sendable {
 
   var isOpen: Bool { state.withLock { $0.isOpen } }
 
-  func save(_ reference: ObjectIdentity, _ bytes: [UInt8]) {
-    state.withLock { $0.pending.append((reference, bytes)) }
+  /// Adds the state of a saved object.
+  ///
+  /// - Parameter layouts: The layouts of the type, if the object may have one.
+  func save(_ reference: ObjectIdentity, _ bytes: [UInt8], _ layouts: ObjectLayouts? = nil) {
+    state.withLock { $0.pending.append((reference, bytes, layouts)) }
   }
 
   func delete(_ reference: ObjectIdentity) {
-    state.withLock { $0.pending.append((reference, nil)) }
+    state.withLock { $0.pending.append((reference, nil, nil)) }
   }
 
   func clear(_ type: String) {

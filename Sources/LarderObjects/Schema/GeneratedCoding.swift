@@ -105,16 +105,17 @@ extension Optional: OptionalValue {
 
 /// The fields of an object while it is encoded, for generated code.
 public struct StoredFieldsEncoder<Key: CodingKey> {
-  @usableFromInline var fields: KeyedEncodingContainer<Key>
+  @usableFromInline let object: StoredObjectWriter?
+  @usableFromInline var fields: KeyedEncodingContainer<Key>?
 
   /// Creates the fields of an encoder.
   ///
   /// - Parameters:
   ///   - encoder: The encoder of an object.
   ///   - keys: The names of the fields.
-  @inlinable
   public init(_ encoder: any Encoder, keyedBy keys: Key.Type) {
-    fields = encoder.container(keyedBy: keys)
+    object = encoder as? StoredObjectWriter
+    fields = object == nil ? encoder.container(keyedBy: keys) : nil
   }
 
   /// Writes a field; nothing for `nil`.
@@ -122,42 +123,53 @@ public struct StoredFieldsEncoder<Key: CodingKey> {
   /// - Parameters:
   ///   - key: The name of the field.
   ///   - value: The value.
-  /// - Throws: What the encoding of the value throws.
-  @inlinable
-  public mutating func set<Value: Encodable>(_ key: Key, _ value: Value) throws {
-    try fields.encode(value, forKey: key)
-  }
-
-  /// Writes an optional field.
-  ///
-  /// - Parameters:
-  ///   - key: The name of the field.
-  ///   - value: The value.
   ///   - keepsNil: Whether `nil` is written, because a missing field means a default.
   /// - Throws: What the encoding of the value throws.
   @inlinable
-  public mutating func set<Value: Encodable>(
-    _ key: Key, _ value: Value?, keepsNil: Bool = false
+  public mutating func set<Value: StoredScalar>(
+    _ key: Key, _ value: Value, keepsNil: Bool = false
   ) throws {
-    if keepsNil {
-      try fields.encode(value, forKey: key)
+    if let object {
+      object.begin(key.stringValue)
+      value.write(to: object, keepsNil: keepsNil)
+      object.end()
     } else {
-      try fields.encodeIfPresent(value, forKey: key)
+      try value.encode(to: &fields!, forKey: key, keepsNil: keepsNil)
     }
   }
 
-  /// Writes a field that has a default.
+  /// Writes a field that is no scalar.
   ///
   /// - Parameters:
   ///   - key: The name of the field.
   ///   - value: The value.
   ///   - keepsNil: Without effect, because the value is not optional.
   /// - Throws: What the encoding of the value throws.
-  @inlinable
+  @inlinable @_disfavoredOverload
   public mutating func set<Value: Encodable>(
-    _ key: Key, _ value: Value, keepsNil: Bool
+    _ key: Key, _ value: Value, keepsNil: Bool = false
   ) throws {
-    try fields.encode(value, forKey: key)
+    object?.fail()
+    try fields?.encode(value, forKey: key)
+  }
+
+  /// Writes an optional field that is no scalar.
+  ///
+  /// - Parameters:
+  ///   - key: The name of the field.
+  ///   - value: The value.
+  ///   - keepsNil: Whether `nil` is written, because a missing field means a default.
+  /// - Throws: What the encoding of the value throws.
+  @inlinable @_disfavoredOverload
+  public mutating func set<Value: Encodable>(
+    _ key: Key, _ value: Value?, keepsNil: Bool = false
+  ) throws {
+    object?.fail()
+    if keepsNil {
+      try fields?.encode(value, forKey: key)
+    } else {
+      try fields?.encodeIfPresent(value, forKey: key)
+    }
   }
 }
 

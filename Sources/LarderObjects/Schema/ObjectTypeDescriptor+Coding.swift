@@ -6,6 +6,7 @@ internal import LarderCoding
 internal import LarderEngine
 internal import LarderObjectEngine
 internal import LarderSystem
+internal import Synchronization
 
 // Encoding of objects to bytes with the fields and references that belong to them, and decoding.
 
@@ -33,6 +34,33 @@ extension ObjectTypeDescriptor {
         "The object cannot be encoded: \(error). Correct the value or its encode(to:).",
         ids: [Self.text(of: object.id)])
     }
+  }
+
+  /// Returns the fields of an object, or `nil` if it must be encoded as a map: because some of its
+  /// fields are no scalars, or because it may refer to other objects.
+  func fields(of object: Object) -> StoredObjectWriter? {
+    guard let layout, !hasReferences, writesFields.load(ordering: .relaxed) else { return nil }
+    let fields = StoredObjectWriter(layout)
+    // An error of a value is reported by the encoding as a map.
+    guard (try? object.encode(to: fields)) != nil, fields.packed(number: 0) != nil else {
+      writesFields.store(false, ordering: .relaxed)
+      return nil
+    }
+    return fields
+  }
+
+  /// Returns the write for the fields of an object, or `nil` if the object must be encoded as a map
+  /// first: to compare the declaration with the type's record.
+  func write(
+    _ object: Object, _ fields: StoredObjectWriter, _ record: ObjectTypeRecord
+  ) -> ObjectWrite? {
+    guard record.references == nil, let layout, schema.withLock({ $0.agreed?.isAbout(record) ?? false }),
+      let number = record.layouts?.number(of: layout), let bytes = fields.packed(number: number)
+    else { return nil }
+    let (keys, unique) = keys(of: object, record)
+    return ObjectWrite(
+      id: Self.bytes(of: object.id), bytes: bytes, codec: ObjectLayout.codec,
+      version: record.version, keys: keys, uniqueIndexes: unique)
   }
 
   /// Returns the write for an object, and updates the type's record with its references.

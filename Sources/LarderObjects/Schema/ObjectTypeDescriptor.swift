@@ -44,6 +44,8 @@ final class ObjectTypeDescriptor<Object: Storable>: Sendable {
   let fields: [AnyPath: DeclaredField]
   /// The layout of the declared fields; see ``DeclaresSchema``.
   let layout: ObjectLayout?
+  /// Whether no field of the type was found that is no scalar.
+  let writesFields = Atomic<Bool>(true)
 
   /// A decoded object with the loader of its references, if it has any.
   @usableFromInline

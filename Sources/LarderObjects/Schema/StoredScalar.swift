@@ -33,6 +33,24 @@ public protocol StoredScalar: Codable, Equatable, Sendable {
 
   /// The value of a missing field, or `nil` if the object cannot be decoded without it.
   static var absent: Self? { get }
+
+  /// Writes the value into an object.
+  ///
+  /// - Parameters:
+  ///   - object: The object, in which a field has begun.
+  ///   - keepsNil: Whether `nil` is written, because a missing field means a default.
+  func write(to object: StoredObjectWriter, keepsNil: Bool)
+
+  /// Writes the value under a name into a map.
+  ///
+  /// - Parameters:
+  ///   - fields: The fields of an object.
+  ///   - key: The name.
+  ///   - keepsNil: Whether `nil` is written, because a missing field means a default.
+  /// - Throws: What the encoding of the value throws.
+  func encode<Key: CodingKey>(
+    to fields: inout KeyedEncodingContainer<Key>, forKey key: Key, keepsNil: Bool
+  ) throws
 }
 
 extension StoredScalar {
@@ -60,6 +78,31 @@ extension StoredScalar {
   }
 }
 
+extension StoredScalar {
+  /// Writes the value into an object.
+  ///
+  /// - Parameters:
+  ///   - object: The object, in which a field has begun.
+  ///   - keepsNil: Without effect, because the value is not optional.
+  public func write(to object: StoredObjectWriter, keepsNil: Bool) {
+    guard let item = try? CBOREncoder().encode(self) else { return object.fail() }
+    object.write(item: item)
+  }
+
+  /// Writes the value under a name into a map.
+  ///
+  /// - Parameters:
+  ///   - fields: The fields of an object.
+  ///   - key: The name.
+  ///   - keepsNil: Without effect, because the value is not optional.
+  /// - Throws: What the encoding of the value throws.
+  public func encode<Key: CodingKey>(
+    to fields: inout KeyedEncodingContainer<Key>, forKey key: Key, keepsNil: Bool
+  ) throws {
+    try fields.encode(self, forKey: key)
+  }
+}
+
 extension StoredScalar where Self: FixedWidthInteger {
   /// Returns the value of a field, or `nil` if the field has another form.
   ///
@@ -84,6 +127,15 @@ extension Int: StoredScalar {
   /// - Returns: The value.
   public static func read(_ object: StoredObjectFields, at place: Range<Int>) -> Int? {
     object.read(place) { read($0) }
+  }
+
+  /// Writes the value into an object.
+  ///
+  /// - Parameters:
+  ///   - object: The object, in which a field has begun.
+  ///   - keepsNil: Without effect, because the value is not optional.
+  public func write(to object: StoredObjectWriter, keepsNil: Bool) {
+    object.write { $0.write(self) }
   }
 }
 extension Int8: StoredScalar {}
@@ -120,6 +172,15 @@ extension Double: StoredScalar {
   public static func read(_ object: StoredObjectFields, at place: Range<Int>) -> Double? {
     object.read(place) { read($0) }
   }
+
+  /// Writes the value into an object.
+  ///
+  /// - Parameters:
+  ///   - object: The object, in which a field has begun.
+  ///   - keepsNil: Without effect, because the value is not optional.
+  public func write(to object: StoredObjectWriter, keepsNil: Bool) {
+    object.write { $0.write(self) }
+  }
 }
 
 extension Float: StoredScalar {
@@ -151,6 +212,15 @@ extension Bool: StoredScalar {
   public static func read(_ object: StoredObjectFields, at place: Range<Int>) -> Bool? {
     object.read(place) { read($0) }
   }
+
+  /// Writes the value into an object.
+  ///
+  /// - Parameters:
+  ///   - object: The object, in which a field has begun.
+  ///   - keepsNil: Without effect, because the value is not optional.
+  public func write(to object: StoredObjectWriter, keepsNil: Bool) {
+    object.write { $0.write(self) }
+  }
 }
 
 extension String: StoredScalar {
@@ -171,6 +241,15 @@ extension String: StoredScalar {
   /// - Returns: The value.
   public static func read(_ object: StoredObjectFields, at place: Range<Int>) -> String? {
     object.read(place) { read($0) }
+  }
+
+  /// Writes the value into an object.
+  ///
+  /// - Parameters:
+  ///   - object: The object, in which a field has begun.
+  ///   - keepsNil: Without effect, because the value is not optional.
+  public func write(to object: StoredObjectWriter, keepsNil: Bool) {
+    object.write { $0.write(text: self) }
   }
 }
 
@@ -200,6 +279,38 @@ extension Optional: StoredScalar where Wrapped: StoredScalar {
   public static func read(_ object: StoredObjectFields, at place: Range<Int>) -> Wrapped?? {
     if object.isNull(place) { return .some(nil) }
     return Wrapped.read(object, at: place).map { .some($0) }
+  }
+
+  /// Writes the value into an object; nothing for `nil`.
+  ///
+  /// - Parameters:
+  ///   - object: The object, in which a field has begun.
+  ///   - keepsNil: Whether `nil` is written, because a missing field means a default.
+  @inlinable
+  public func write(to object: StoredObjectWriter, keepsNil: Bool) {
+    if let self {
+      self.write(to: object, keepsNil: false)
+    } else if keepsNil {
+      object.writeNull()
+    }
+  }
+
+  /// Writes the value under a name into a map; nothing for `nil`.
+  ///
+  /// - Parameters:
+  ///   - fields: The fields of an object.
+  ///   - key: The name.
+  ///   - keepsNil: Whether `nil` is written, because a missing field means a default.
+  /// - Throws: What the encoding of the value throws.
+  @inlinable
+  public func encode<Key: CodingKey>(
+    to fields: inout KeyedEncodingContainer<Key>, forKey key: Key, keepsNil: Bool
+  ) throws {
+    if keepsNil {
+      try fields.encode(self, forKey: key)
+    } else {
+      try fields.encodeIfPresent(self, forKey: key)
+    }
   }
 
   /// The value `nil`.

@@ -196,6 +196,13 @@ public struct ObjectTransaction: ~Copyable {
     _ object: Object, unlessEqualTo baseline: Object? = nil, keepsExisting: Bool = false
   ) throws -> [any PendingChild] {
     let kind = store.kind(Object.self)
+    if baseline == nil, let fields = kind.fields(of: object) {
+      let record = try kind.prepare(&entries)
+      if let write = kind.write(object, fields, record) {
+        try save(object, write, record, keepsExisting: keepsExisting)
+        return []
+      }
+    }
     let encoder = spare ?? ReferenceEncoder()
     let collector = encoder.collector
     let bytes = try kind.encode(object, with: encoder)
@@ -206,7 +213,15 @@ public struct ObjectTransaction: ~Copyable {
     var record = try kind.prepare(&entries)
     let write = try kind.write(object, bytes, collector, &record, in: &entries)
     try kind.requireSameSchema(object, bytes, record, &entries)
-    var stored = bytes
+    try save(object, write, record, keepsExisting: keepsExisting)
+    return collector.children
+  }
+
+  private mutating func save<Object: Storable>(
+    _ object: Object, _ write: ObjectWrite, _ record: ObjectTypeRecord, keepsExisting: Bool
+  ) throws {
+    let kind = store.kind(Object.self)
+    var stored = write.bytes
     let (store, overlay) = (store, overlay)
     do {
       let saved = try entries.save(
@@ -217,12 +232,14 @@ public struct ObjectTransaction: ~Copyable {
         }
         stored = write.bytes
       }
+      let layouts = write.codec == ObjectLayout.codec ? record.layouts : nil
       switch saved {
       case .kept: break
-      case .unchanged: overlay.save(ObjectIdentity(type: kind.name, id: write.id), stored)
+      case .unchanged:
+        overlay.save(ObjectIdentity(type: kind.name, id: write.id), stored, layouts)
       case .inserted, .replaced:
         noteWrite()
-        overlay.save(ObjectIdentity(type: kind.name, id: write.id), stored)
+        overlay.save(ObjectIdentity(type: kind.name, id: write.id), stored, layouts)
       }
     } catch let error as UniqueKeyConflict {
       throw kind.taken(error, record)
@@ -233,7 +250,6 @@ public struct ObjectTransaction: ~Copyable {
       noteWrite()
       throw error
     }
-    return collector.children
   }
 
   /// Deletes an object and applies the delete rules of relationships.
