@@ -5,10 +5,8 @@
 // COMPOSITE KEYS AS TEXT
 //
 //   composite   "(" [ part *( ", " part ) ] ")"
-//   part        name ":" text       the part in the form of its tag; a composite's own form
-//   likewise
-//               number ":" digits   a tag and its bytes in hexadecimal, where they do not fit the
-//               tag
+//   part        name ":" text       the part in the form of its tag, which may be composite
+//               number ":" digits   a tag and its bytes in hexadecimal, if they do not fit the tag
 //
 // In a text inside of a composite a backslash is before each of the characters `\\`, `,`, `(`, `)`,
 // so the text of a key is the key's alone and can be read back.

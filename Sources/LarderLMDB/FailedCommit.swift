@@ -20,9 +20,8 @@ internal import LarderSystem
 //                          of a full disk, a quota and a limit on file sizes. A short write leaves
 //                          errno unchanged; a failing disk sets it to EIO.
 //   the meta page          LMDB writes the old contents back without waiting for the disk, and
-//   rejects
-//                          every later transaction of the environment with MDB_PANIC. It is unknown
-//                          until the next commit which of the two meta pages is on disk.
+//                          rejects every later transaction of the environment with MDB_PANIC. It is
+//                          unknown until the next commit which of the two meta pages is on disk.
 
 /// Classifies the errors of `mdb_txn_commit`.
 enum FailedCommit {

@@ -272,13 +272,11 @@ package final class ReaderPool: Sendable {
 // Transaction N + 2 overwrites that page. So a snapshot N is valid if N + 2 had not begun when the
 // roots were copied; else the reader is reset and renewed again. Neither rule waits for a writer:
 //
-//   R2      (the engine) writers announce their transaction in shared memory before it has any
-//   effect:
-//           valid if the newest one announced is at most N + 1.
-//   publish (an environment without shared memory) N + 2 begins after N + 1 is published, by its
-//   writer
-//           or, after a kill, by the next one: valid if the newest published transaction is still
-//           N.
+//   R2       in the engine, writers announce their transaction in shared memory before it has any
+//            effect: the snapshot is valid if the newest announced transaction is at most N + 1.
+//   publish  in an environment without shared memory, N + 2 begins after N + 1 is published, by its
+//            writer or, after a kill, by the next one: the snapshot is valid if the newest published
+//            transaction is still N.
 //
 // The newest *meta page* is not a criterion: a durable commit makes it visible long before the id
 // is published, and a writer that is killed in between leaves it so until another one begins.

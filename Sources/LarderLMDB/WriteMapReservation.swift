@@ -23,9 +23,8 @@ internal import LarderSystem
 //   (fallocate, from page 0 on, so that no process leaves a hole). Before each change of a write
 //   transaction, the page at which it would next extend the file, plus the most that this change
 //   and the commit can need, must be below; else more is allocated first, ahead in steps, so that
-//   a commit normally makes no such call. Nothing is shared and nothing has to be repaired after a
-//   kill: blocks that another process allocated are allocated again, which costs a call and no
-//   space.
+//   a commit normally makes no such call. Nothing is shared, and nothing has to be repaired after a
+//   kill: blocks that another process allocated are allocated again, which costs only a call.
 // No room.  If the disk refuses, the transaction is aborted before any change, and restarted with
 //   `pwrite`, where a full disk is an error. So the same code handles a full disk in both modes.
 //   Each later transaction retries the reservation.
@@ -34,8 +33,7 @@ internal import LarderSystem
 //   system (the file systems allowed here have one), the meta page comes last in both, and a sync
 //   of either covers the writes of the other. A page that `pwrite` left as a hole, because it was
 //   allocated and freed in one transaction, is covered: the reservation begins at page 0.
-// File systems.  Only those that never move a block once it is allocated: ext4 and tmpfs. Not
-// btrfs,
+// File systems.  Only those that never move a block once it is allocated: ext4 and tmpfs. Not btrfs,
 //   ZFS, or xfs, where a copied or snapshotted file shares its blocks and the next store needs a
 //   new one; and no unknown one. A program that punches holes into a file in use breaks the
 //   guarantee; the same program could also truncate it. Not for relaxed stores: in an experiment, a

@@ -13,8 +13,7 @@ internal import LarderSystem
 // missing records:
 //
 //   names       in the record of the name ("n:"), then in the main table of one commit earlier;
-// else
-//               the entries go to `recovered-<number>`
+//               else the entries go to `recovered-<number>`
 //   epochs      an entry of an earlier epoch was removed by a removeAll, and stays removed. Without
 //               the namespace's record the highest epoch there is counts
 //   secret      lost with `meta`, unless the main table of one commit earlier has it: a new one

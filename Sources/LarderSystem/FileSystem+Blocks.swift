@@ -19,12 +19,10 @@ internal import CLarderLMDB
 //
 //   ext2, ext3, ext4, tmpfs   always.
 //   xfs                       unless another file shares the block (`cp --reflink`, a snapshot of
-//   the
-//                             volume): then the next store needs a new block.
+//                             the volume): then the next store needs a new block.
 //   f2fs                      writes to new blocks, but reserves space for that ahead.
 //   btrfs                     only files with FS_NOCOW_FL, which a file gets from its directory
-//   when it
-//                             is created; snapshots share blocks as on xfs.
+//                             when it is created; snapshots share blocks as on xfs.
 //   bcachefs                  never, and it does not have the flag.
 //   others                    the flag is set where the file system has it (an overlay of btrfs).
 

@@ -10,17 +10,18 @@ internal import LarderSystem
 // Everything runs under the open lock: one process at a time. The next opener handles every state
 // that a killed opener leaves.
 //
-//   1  CURRENT names the generation; garbled or missing: the newest directory there is; none:
-// build.
-//   2  presence: can byte 0 be write-locked? Then no process has the generation open: we are alone.
-//   3  shared.table: complete, of this version and generation? Alone it may be rebuilt; otherwise
-// it
-//      records whether the others are of this boot, this PID namespace, and not fenced.
-//   4  alone: `state`, the count of failed openings and of deaths inside LMDB decide between trust,
-//      verification of every page, (a cache) starting empty, and (a relaxed store) going back to
-//      what was synced last.
-//   5  the cheap guard, always: both meta pages are sane, the file is as long as it was.
-//   6  LMDB opens the file; `meta` must agree with the table and with what was asked for.
+//   1  CURRENT names the generation. If it is damaged or missing, the newest directory is used; if
+//      there is none, a generation is built.
+//   2  presence: if byte 0 can be write-locked, no other process has the generation open: this
+//      process is alone.
+//   3  shared.table: it must be complete, of this version and of this generation. A process that is
+//      alone may rebuild it; otherwise it shows whether the other processes are of this boot and of
+//      this PID namespace, and whether the generation is fenced.
+//   4  alone: `state` and the counts of failed openings and of deaths inside LMDB decide between
+//      trust, verification of every page, an empty cache, and the last checkpoint of a relaxed
+//      store.
+//   5  the quick check, always: both meta pages are valid, and the file has at least its last size.
+//   6  LMDB opens the file; `meta` must agree with the table and with the options.
 //   7  this process acquires a slot and its bytes in presence, and releases the open lock.
 //
 // A cache whose files are damaged is fenced and a new, empty generation built. A durable store's

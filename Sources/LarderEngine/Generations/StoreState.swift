@@ -8,8 +8,7 @@ package import LarderSystem
 //
 //      0  magic     u64   "LARDERS1"
 //      8  version   u32   1
-//     12  dirty     u32   0: every commit is on the disk; 1: there are, or may be, some that are
-// not
+//     12  dirty     u32   0: every commit is on the disk; 1: some may not be
 //     16  boot id   u64   the boot it was written in
 //     24  store id  16 bytes
 //     40  changed   u64   clean: when data.mdb was last changed then; nanoseconds of its status

@@ -15,9 +15,8 @@ internal import Synchronization
 //   1. A snapshot: the record of the type, and the next objects behind `builtTo`.
 //   2. No snapshot, no lock: the objects are decoded, and their keys made. This is the user's code.
 //   3. A transaction: if `builtTo` is where it was in 1, the keys are stored and `builtTo`
-//   advances.
-//      Objects that were saved since 1 have their keys: the index was declared before 1. An import
-//      that stored some without (`deferrals`) makes the step void.
+//      advances. Objects that were saved since 1 have their keys: the index was declared before 1.
+//      An import that stored some without (`deferrals`) makes the step void.
 //
 // A step that finds `builtTo` changed is dropped, so any number of processes may build; a lock that
 // the kernel releases at process exit prevents all but one from doing so. If the lock holder makes
