@@ -49,6 +49,12 @@ struct CBORKeyedDecoding<Key: CodingKey>: KeyedDecodingContainerProtocol {
     return found < 0 || document.isNull(at: found) ? nil : found
   }
 
+  /// Reads a value of a standard type unless it is missing or null.
+  @inline(__always)
+  private func present<Value: CBORScalar>(_ key: Key, _ type: Value.Type) throws -> Value? {
+    try presentItem(key, type).map { try .read(from: document, at: $0) }
+  }
+
   /// The value of a key whose type is not known.
   private func anyItem(_ key: Key) throws -> Int {
     if document.log != nil { document.note(key, in: map, CBORFieldLog.Field()) }
@@ -66,68 +72,17 @@ struct CBORKeyedDecoding<Key: CodingKey>: KeyedDecodingContainerProtocol {
     document.isNull(at: try anyItem(key))
   }
 
-  func decode(_ type: Bool.Type, forKey key: Key) throws -> Bool {
-    try document.boolean(at: item(key, type))
-  }
-
-  func decode(_ type: String.Type, forKey key: Key) throws -> String {
-    try document.text(at: item(key, type))
-  }
-
-  func decode(_ type: Double.Type, forKey key: Key) throws -> Double {
-    try document.double(at: item(key, type))
-  }
-
-  func decode(_ type: Float.Type, forKey key: Key) throws -> Float {
-    try document.single(at: item(key, type))
-  }
-
-  func decode(_ type: Int.Type, forKey key: Key) throws -> Int {
-    try document.integer(type, at: item(key, type))
-  }
-
-  func decode(_ type: Int8.Type, forKey key: Key) throws -> Int8 {
-    try document.integer(type, at: item(key, type))
-  }
-
-  func decode(_ type: Int16.Type, forKey key: Key) throws -> Int16 {
-    try document.integer(type, at: item(key, type))
-  }
-
-  func decode(_ type: Int32.Type, forKey key: Key) throws -> Int32 {
-    try document.integer(type, at: item(key, type))
-  }
-
-  func decode(_ type: Int64.Type, forKey key: Key) throws -> Int64 {
-    try document.integer(type, at: item(key, type))
+  @inline(__always)
+  func decode<Value: CBORScalar>(_ type: Value.Type, forKey key: Key) throws -> Value {
+    try .read(from: document, at: item(key, type))
   }
 
   func decode(_ type: Int128.Type, forKey key: Key) throws -> Int128 {
-    try document.integer(type, at: item(key, type))
-  }
-
-  func decode(_ type: UInt.Type, forKey key: Key) throws -> UInt {
-    try document.integer(type, at: item(key, type))
-  }
-
-  func decode(_ type: UInt8.Type, forKey key: Key) throws -> UInt8 {
-    try document.integer(type, at: item(key, type))
-  }
-
-  func decode(_ type: UInt16.Type, forKey key: Key) throws -> UInt16 {
-    try document.integer(type, at: item(key, type))
-  }
-
-  func decode(_ type: UInt32.Type, forKey key: Key) throws -> UInt32 {
-    try document.integer(type, at: item(key, type))
-  }
-
-  func decode(_ type: UInt64.Type, forKey key: Key) throws -> UInt64 {
-    try document.integer(type, at: item(key, type))
+    try .read(from: document, at: item(key, type))
   }
 
   func decode(_ type: UInt128.Type, forKey key: Key) throws -> UInt128 {
-    try document.integer(type, at: item(key, type))
+    try .read(from: document, at: item(key, type))
   }
 
   func decode<Value: Decodable>(_ type: Value.Type, forKey key: Key) throws -> Value {
@@ -137,67 +92,67 @@ struct CBORKeyedDecoding<Key: CodingKey>: KeyedDecodingContainerProtocol {
   // The library's own `decodeIfPresent` would search each field three times.
 
   func decodeIfPresent(_ type: Bool.Type, forKey key: Key) throws -> Bool? {
-    try presentItem(key, type).map { try document.boolean(at: $0) }
+    try present(key, type)
   }
 
   func decodeIfPresent(_ type: String.Type, forKey key: Key) throws -> String? {
-    try presentItem(key, type).map { try document.text(at: $0) }
+    try present(key, type)
   }
 
   func decodeIfPresent(_ type: Double.Type, forKey key: Key) throws -> Double? {
-    try presentItem(key, type).map { try document.double(at: $0) }
+    try present(key, type)
   }
 
   func decodeIfPresent(_ type: Float.Type, forKey key: Key) throws -> Float? {
-    try presentItem(key, type).map { try document.single(at: $0) }
+    try present(key, type)
   }
 
   func decodeIfPresent(_ type: Int.Type, forKey key: Key) throws -> Int? {
-    try presentItem(key, type).map { try document.integer(type, at: $0) }
+    try present(key, type)
   }
 
   func decodeIfPresent(_ type: Int8.Type, forKey key: Key) throws -> Int8? {
-    try presentItem(key, type).map { try document.integer(type, at: $0) }
+    try present(key, type)
   }
 
   func decodeIfPresent(_ type: Int16.Type, forKey key: Key) throws -> Int16? {
-    try presentItem(key, type).map { try document.integer(type, at: $0) }
+    try present(key, type)
   }
 
   func decodeIfPresent(_ type: Int32.Type, forKey key: Key) throws -> Int32? {
-    try presentItem(key, type).map { try document.integer(type, at: $0) }
+    try present(key, type)
   }
 
   func decodeIfPresent(_ type: Int64.Type, forKey key: Key) throws -> Int64? {
-    try presentItem(key, type).map { try document.integer(type, at: $0) }
+    try present(key, type)
   }
 
   func decodeIfPresent(_ type: Int128.Type, forKey key: Key) throws -> Int128? {
-    try presentItem(key, type).map { try document.integer(type, at: $0) }
+    try present(key, type)
   }
 
   func decodeIfPresent(_ type: UInt.Type, forKey key: Key) throws -> UInt? {
-    try presentItem(key, type).map { try document.integer(type, at: $0) }
+    try present(key, type)
   }
 
   func decodeIfPresent(_ type: UInt8.Type, forKey key: Key) throws -> UInt8? {
-    try presentItem(key, type).map { try document.integer(type, at: $0) }
+    try present(key, type)
   }
 
   func decodeIfPresent(_ type: UInt16.Type, forKey key: Key) throws -> UInt16? {
-    try presentItem(key, type).map { try document.integer(type, at: $0) }
+    try present(key, type)
   }
 
   func decodeIfPresent(_ type: UInt32.Type, forKey key: Key) throws -> UInt32? {
-    try presentItem(key, type).map { try document.integer(type, at: $0) }
+    try present(key, type)
   }
 
   func decodeIfPresent(_ type: UInt64.Type, forKey key: Key) throws -> UInt64? {
-    try presentItem(key, type).map { try document.integer(type, at: $0) }
+    try present(key, type)
   }
 
   func decodeIfPresent(_ type: UInt128.Type, forKey key: Key) throws -> UInt128? {
-    try presentItem(key, type).map { try document.integer(type, at: $0) }
+    try present(key, type)
   }
 
   func decodeIfPresent<Value: Decodable>(

@@ -11,11 +11,16 @@ struct CBORKeyedEncoding<Key: CodingKey>: KeyedEncodingContainerProtocol {
 
   /// Writes a field of a standard type.
   @inline(__always)
-  private func field<Value>(
-    _ key: Key, _ type: Value.Type, _ body: (inout CBORWriter) -> Void
-  ) throws {
-    try state.field(key.stringValue, depth, body)
-    if state.log != nil { note(key, .of(type)) }
+  private func field<Value: CBORScalar>(_ value: Value, _ key: Key) throws {
+    try state.field(key.stringValue, depth) { value.write(to: &$0) }
+    if state.log != nil { note(key, .of(Value.self)) }
+  }
+
+  /// Writes an optional field, and records it also if it is `nil`.
+  @inline(__always)
+  private func optionalField<Value: CBORScalar>(_ value: Value?, _ key: Key) throws {
+    if let value { try field(value, key) }
+    if state.log != nil { note(key, .of(Value.self, isOptional: true)) }
   }
 
   private func note(_ key: Key, _ field: CBORFieldLog.Field) {
@@ -27,68 +32,17 @@ struct CBORKeyedEncoding<Key: CodingKey>: KeyedEncodingContainerProtocol {
     if state.log != nil { note(key, CBORFieldLog.Field(isNull: true)) }
   }
 
-  func encode(_ value: Bool, forKey key: Key) throws {
-    try field(key, Bool.self) { $0.write(value) }
-  }
-
-  func encode(_ value: String, forKey key: Key) throws {
-    try field(key, String.self) { $0.write(text: value) }
-  }
-
-  func encode(_ value: Double, forKey key: Key) throws {
-    try field(key, Double.self) { $0.write(value) }
-  }
-
-  func encode(_ value: Float, forKey key: Key) throws {
-    try field(key, Float.self) { $0.write(value) }
-  }
-
-  func encode(_ value: Int, forKey key: Key) throws {
-    try field(key, Int.self) { $0.write(Int64(value)) }
-  }
-
-  func encode(_ value: Int8, forKey key: Key) throws {
-    try field(key, Int8.self) { $0.write(Int64(value)) }
-  }
-
-  func encode(_ value: Int16, forKey key: Key) throws {
-    try field(key, Int16.self) { $0.write(Int64(value)) }
-  }
-
-  func encode(_ value: Int32, forKey key: Key) throws {
-    try field(key, Int32.self) { $0.write(Int64(value)) }
-  }
-
-  func encode(_ value: Int64, forKey key: Key) throws {
-    try field(key, Int64.self) { $0.write(value) }
+  @inline(__always)
+  func encode<Value: CBORScalar>(_ value: Value, forKey key: Key) throws {
+    try field(value, key)
   }
 
   func encode(_ value: Int128, forKey key: Key) throws {
-    try field(key, Int128.self) { $0.write(big: value) }
-  }
-
-  func encode(_ value: UInt, forKey key: Key) throws {
-    try field(key, UInt.self) { $0.write(UInt64(value)) }
-  }
-
-  func encode(_ value: UInt8, forKey key: Key) throws {
-    try field(key, UInt8.self) { $0.write(Int64(value)) }
-  }
-
-  func encode(_ value: UInt16, forKey key: Key) throws {
-    try field(key, UInt16.self) { $0.write(Int64(value)) }
-  }
-
-  func encode(_ value: UInt32, forKey key: Key) throws {
-    try field(key, UInt32.self) { $0.write(Int64(value)) }
-  }
-
-  func encode(_ value: UInt64, forKey key: Key) throws {
-    try field(key, UInt64.self) { $0.write(value) }
+    try field(value, key)
   }
 
   func encode(_ value: UInt128, forKey key: Key) throws {
-    try field(key, UInt128.self) { $0.write(big: value) }
+    try field(value, key)
   }
 
   func encode<Value: Encodable>(_ value: Value, forKey key: Key) throws {
@@ -110,83 +64,67 @@ struct CBORKeyedEncoding<Key: CodingKey>: KeyedEncodingContainerProtocol {
   // As the library's own, which do not show the fields that are missing.
 
   func encodeIfPresent(_ value: Bool?, forKey key: Key) throws {
-    if let value { try encode(value, forKey: key) }
-    if state.log != nil { note(key, .of(Bool.self, isOptional: true)) }
+    try optionalField(value, key)
   }
 
   func encodeIfPresent(_ value: String?, forKey key: Key) throws {
-    if let value { try encode(value, forKey: key) }
-    if state.log != nil { note(key, .of(String.self, isOptional: true)) }
+    try optionalField(value, key)
   }
 
   func encodeIfPresent(_ value: Double?, forKey key: Key) throws {
-    if let value { try encode(value, forKey: key) }
-    if state.log != nil { note(key, .of(Double.self, isOptional: true)) }
+    try optionalField(value, key)
   }
 
   func encodeIfPresent(_ value: Float?, forKey key: Key) throws {
-    if let value { try encode(value, forKey: key) }
-    if state.log != nil { note(key, .of(Float.self, isOptional: true)) }
+    try optionalField(value, key)
   }
 
   func encodeIfPresent(_ value: Int?, forKey key: Key) throws {
-    if let value { try encode(value, forKey: key) }
-    if state.log != nil { note(key, .of(Int.self, isOptional: true)) }
+    try optionalField(value, key)
   }
 
   func encodeIfPresent(_ value: Int8?, forKey key: Key) throws {
-    if let value { try encode(value, forKey: key) }
-    if state.log != nil { note(key, .of(Int8.self, isOptional: true)) }
+    try optionalField(value, key)
   }
 
   func encodeIfPresent(_ value: Int16?, forKey key: Key) throws {
-    if let value { try encode(value, forKey: key) }
-    if state.log != nil { note(key, .of(Int16.self, isOptional: true)) }
+    try optionalField(value, key)
   }
 
   func encodeIfPresent(_ value: Int32?, forKey key: Key) throws {
-    if let value { try encode(value, forKey: key) }
-    if state.log != nil { note(key, .of(Int32.self, isOptional: true)) }
+    try optionalField(value, key)
   }
 
   func encodeIfPresent(_ value: Int64?, forKey key: Key) throws {
-    if let value { try encode(value, forKey: key) }
-    if state.log != nil { note(key, .of(Int64.self, isOptional: true)) }
+    try optionalField(value, key)
   }
 
   func encodeIfPresent(_ value: Int128?, forKey key: Key) throws {
-    if let value { try encode(value, forKey: key) }
-    if state.log != nil { note(key, .of(Int128.self, isOptional: true)) }
+    try optionalField(value, key)
   }
 
   func encodeIfPresent(_ value: UInt?, forKey key: Key) throws {
-    if let value { try encode(value, forKey: key) }
-    if state.log != nil { note(key, .of(UInt.self, isOptional: true)) }
+    try optionalField(value, key)
   }
 
   func encodeIfPresent(_ value: UInt8?, forKey key: Key) throws {
-    if let value { try encode(value, forKey: key) }
-    if state.log != nil { note(key, .of(UInt8.self, isOptional: true)) }
+    try optionalField(value, key)
   }
 
   func encodeIfPresent(_ value: UInt16?, forKey key: Key) throws {
-    if let value { try encode(value, forKey: key) }
-    if state.log != nil { note(key, .of(UInt16.self, isOptional: true)) }
+    try optionalField(value, key)
   }
 
   func encodeIfPresent(_ value: UInt32?, forKey key: Key) throws {
-    if let value { try encode(value, forKey: key) }
-    if state.log != nil { note(key, .of(UInt32.self, isOptional: true)) }
+    try optionalField(value, key)
   }
 
   func encodeIfPresent(_ value: UInt64?, forKey key: Key) throws {
-    if let value { try encode(value, forKey: key) }
-    if state.log != nil { note(key, .of(UInt64.self, isOptional: true)) }
+    try optionalField(value, key)
   }
 
   func encodeIfPresent(_ value: UInt128?, forKey key: Key) throws {
-    if let value { try encode(value, forKey: key) }
-    if state.log != nil { note(key, .of(UInt128.self, isOptional: true)) }
+    try optionalField(value, key)
   }
 
   func encodeIfPresent<Value: Encodable>(_ value: Value?, forKey key: Key) throws {

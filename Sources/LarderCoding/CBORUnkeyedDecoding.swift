@@ -42,68 +42,16 @@ struct CBORUnkeyedDecoding: UnkeyedDecodingContainer {
     return try step { _, _ in true }
   }
 
-  mutating func decode(_ type: Bool.Type) throws -> Bool {
-    try step { try $0.boolean(at: $1) }
-  }
-
-  mutating func decode(_ type: String.Type) throws -> String {
-    try step { try $0.text(at: $1) }
-  }
-
-  mutating func decode(_ type: Double.Type) throws -> Double {
-    try step { try $0.double(at: $1) }
-  }
-
-  mutating func decode(_ type: Float.Type) throws -> Float {
-    try step { try $0.single(at: $1) }
-  }
-
-  mutating func decode(_ type: Int.Type) throws -> Int {
-    try step { try $0.integer(type, at: $1) }
-  }
-
-  mutating func decode(_ type: Int8.Type) throws -> Int8 {
-    try step { try $0.integer(type, at: $1) }
-  }
-
-  mutating func decode(_ type: Int16.Type) throws -> Int16 {
-    try step { try $0.integer(type, at: $1) }
-  }
-
-  mutating func decode(_ type: Int32.Type) throws -> Int32 {
-    try step { try $0.integer(type, at: $1) }
-  }
-
-  mutating func decode(_ type: Int64.Type) throws -> Int64 {
-    try step { try $0.integer(type, at: $1) }
+  mutating func decode<Value: CBORScalar>(_ type: Value.Type) throws -> Value {
+    try step { try .read(from: $0, at: $1) }
   }
 
   mutating func decode(_ type: Int128.Type) throws -> Int128 {
-    try step { try $0.integer(type, at: $1) }
-  }
-
-  mutating func decode(_ type: UInt.Type) throws -> UInt {
-    try step { try $0.integer(type, at: $1) }
-  }
-
-  mutating func decode(_ type: UInt8.Type) throws -> UInt8 {
-    try step { try $0.integer(type, at: $1) }
-  }
-
-  mutating func decode(_ type: UInt16.Type) throws -> UInt16 {
-    try step { try $0.integer(type, at: $1) }
-  }
-
-  mutating func decode(_ type: UInt32.Type) throws -> UInt32 {
-    try step { try $0.integer(type, at: $1) }
-  }
-
-  mutating func decode(_ type: UInt64.Type) throws -> UInt64 {
-    try step { try $0.integer(type, at: $1) }
+    try step { try .read(from: $0, at: $1) }
   }
 
   mutating func decode(_ type: UInt128.Type) throws -> UInt128 {
-    try step { try $0.integer(type, at: $1) }
+    try step { try .read(from: $0, at: $1) }
   }
 
   mutating func decode<Value: Decodable>(_ type: Value.Type) throws -> Value {

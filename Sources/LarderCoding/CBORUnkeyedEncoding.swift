@@ -14,68 +14,16 @@ struct CBORUnkeyedEncoding: UnkeyedEncodingContainer {
     try state.element(depth) { $0.writeNull() }
   }
 
-  func encode(_ value: Bool) throws {
-    try state.element(depth) { $0.write(value) }
-  }
-
-  func encode(_ value: String) throws {
-    try state.element(depth) { $0.write(text: value) }
-  }
-
-  func encode(_ value: Double) throws {
-    try state.element(depth) { $0.write(value) }
-  }
-
-  func encode(_ value: Float) throws {
-    try state.element(depth) { $0.write(value) }
-  }
-
-  func encode(_ value: Int) throws {
-    try state.element(depth) { $0.write(Int64(value)) }
-  }
-
-  func encode(_ value: Int8) throws {
-    try state.element(depth) { $0.write(Int64(value)) }
-  }
-
-  func encode(_ value: Int16) throws {
-    try state.element(depth) { $0.write(Int64(value)) }
-  }
-
-  func encode(_ value: Int32) throws {
-    try state.element(depth) { $0.write(Int64(value)) }
-  }
-
-  func encode(_ value: Int64) throws {
-    try state.element(depth) { $0.write(value) }
+  func encode<Value: CBORScalar>(_ value: Value) throws {
+    try state.element(depth) { value.write(to: &$0) }
   }
 
   func encode(_ value: Int128) throws {
-    try state.element(depth) { $0.write(big: value) }
-  }
-
-  func encode(_ value: UInt) throws {
-    try state.element(depth) { $0.write(UInt64(value)) }
-  }
-
-  func encode(_ value: UInt8) throws {
-    try state.element(depth) { $0.write(Int64(value)) }
-  }
-
-  func encode(_ value: UInt16) throws {
-    try state.element(depth) { $0.write(Int64(value)) }
-  }
-
-  func encode(_ value: UInt32) throws {
-    try state.element(depth) { $0.write(Int64(value)) }
-  }
-
-  func encode(_ value: UInt64) throws {
-    try state.element(depth) { $0.write(value) }
+    try state.element(depth) { value.write(to: &$0) }
   }
 
   func encode(_ value: UInt128) throws {
-    try state.element(depth) { $0.write(big: value) }
+    try state.element(depth) { value.write(to: &$0) }
   }
 
   func encode<Value: Encodable>(_ value: Value) throws {

@@ -93,6 +93,34 @@ extension ReadTransaction {
 
 /// Lookups for both kinds of transactions.
 enum Lookup {
+  /// Returns LMDB's bytes of an integer key's value: valid until the transaction ends or changes.
+  @unsafe @inline(__always)
+  static func value(
+    forKey key: UInt64, in table: TableHandle, _ transaction: OpaquePointer
+  ) throws(LMDBError) -> MDB_val? {
+    var value = unsafe MDB_val()
+    let status = unsafe withKey(key) { unsafe mdb_get(transaction, table.handle, $0, &value) }
+    guard try found(status, "mdb_get") else {
+      try unsafe table.confirmAbsence(of: key, in: transaction)
+      return nil
+    }
+    return unsafe value
+  }
+
+  /// Returns LMDB's bytes of a byte key's value: valid until the transaction ends or changes.
+  @unsafe @inline(__always)
+  static func value(
+    forKey key: RawSpan, in table: TableHandle, _ transaction: OpaquePointer
+  ) throws(LMDBError) -> MDB_val? {
+    var value = unsafe MDB_val()
+    let status = unsafe withValue(key) { unsafe mdb_get(transaction, table.handle, $0, &value) }
+    guard try found(status, "mdb_get") else {
+      try unsafe table.confirmAbsence(of: key, in: transaction)
+      return nil
+    }
+    return unsafe value
+  }
+
   /// Returns LMDB's bytes of the value: valid until the transaction ends or changes.
   static func value<Key: TableKey>(
     forKey key: Key, in table: Table, _ transaction: OpaquePointer
@@ -100,7 +128,7 @@ enum Lookup {
     unsafe try table.require(Key.self, in: transaction)
     var value = unsafe MDB_val()
     let status = key.withKeyBytes { key in
-      unsafe withKey(key, of: table) {
+      unsafe withCheckedKey(key, of: table) {
         unsafe mdb_get(transaction, table.handle.handle, $0, &value)
       }
     }
@@ -110,7 +138,7 @@ enum Lookup {
 
   /// Calls LMDB with a key of a table and returns its status.
   @unsafe @inline(__always)
-  static func withKey(
+  static func withCheckedKey(
     _ key: RawSpan, of table: Table, _ call: (UnsafeMutablePointer<MDB_val>) -> CInt
   ) -> CInt {
     // LMDB assumes that all keys of such a table have one size.

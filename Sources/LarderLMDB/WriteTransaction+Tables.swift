@@ -97,24 +97,18 @@ extension WriteTransaction {
   /// The size of the largest value: LMDB 0.9.24 writes larger ones incompletely.
   static let maximumValueBytes = 1 << 30
 
-  /// Checks that a value may be stored, and returns the arguments for LMDB.
-  private func begin<Key: TableKey>(
-    _ key: Key.Type, _ table: Table, valueBytes: Int
-  ) throws(LMDBError) -> OpaquePointer {
+  /// Checks that a value may be stored, stores it, and returns LMDB's status.
+  private func put<Key: TableKey>(
+    _ value: RawSpan, forKey key: Key, in table: Table, flags: CInt
+  ) throws(LMDBError) -> CInt {
     requireOwnThread()
     unsafe try table.require(Key.self, in: handle)
-    guard valueBytes <= WriteTransaction.maximumValueBytes else {
-      throw LMDBError(.badValueSize, during: "mdb_put (a value of \(valueBytes) bytes)")
+    guard value.byteCount <= WriteTransaction.maximumValueBytes else {
+      throw LMDBError(.badValueSize, during: "mdb_put (a value of \(value.byteCount) bytes)")
     }
-    return unsafe handle
-  }
-
-  private static func put<Key: TableKey>(
-    _ value: RawSpan, forKey key: Key, in table: Table, _ transaction: OpaquePointer,
-    flags: CInt = 0
-  ) -> CInt {
-    key.withKeyBytes { key in
-      unsafe Lookup.withKey(key, of: table) { key in
+    let transaction = unsafe handle
+    return key.withKeyBytes { key in
+      unsafe Lookup.withCheckedKey(key, of: table) { key in
         unsafe withValue(value) { value in
           unsafe mdb_put(transaction, table.handle.handle, key, value, UInt32(flags))
         }
@@ -135,9 +129,7 @@ extension WriteTransaction {
   public mutating func put<Key: TableKey>(
     _ value: RawSpan, forKey key: Key, in table: Table
   ) throws(LMDBError) {
-    let transaction = unsafe try begin(Key.self, table, valueBytes: value.byteCount)
-    try check(
-      unsafe WriteTransaction.put(value, forKey: key, in: table, transaction), "mdb_put")
+    try check(put(value, forKey: key, in: table, flags: 0), "mdb_put")
   }
 
   /// Stores a value under a key, and replaces an existing value.
@@ -151,11 +143,7 @@ extension WriteTransaction {
   public mutating func put<Key: TableKey>(
     _ value: [UInt8], forKey key: Key, in table: Table
   ) throws(LMDBError) {
-    let transaction = unsafe try begin(Key.self, table, valueBytes: value.count)
-    let status = value.withRawSpan { value in
-      unsafe WriteTransaction.put(value, forKey: key, in: table, transaction)
-    }
-    try check(status, "mdb_put")
+    try value.withRawSpan { value throws(LMDBError) in try put(value, forKey: key, in: table) }
   }
 
   /// Stores the UTF-8 of a string under a key, and replaces an existing value.
@@ -184,9 +172,7 @@ extension WriteTransaction {
   public mutating func insert<Key: TableKey>(
     _ value: RawSpan, forKey key: Key, in table: Table
   ) throws(LMDBError) -> Bool {
-    let transaction = unsafe try begin(Key.self, table, valueBytes: value.byteCount)
-    let status = unsafe WriteTransaction.put(
-      value, forKey: key, in: table, transaction, flags: MDB_NOOVERWRITE)
+    let status = try put(value, forKey: key, in: table, flags: MDB_NOOVERWRITE)
     if status == MDB_KEYEXIST { return false }
     try check(status, "mdb_put")
     return true
@@ -204,14 +190,7 @@ extension WriteTransaction {
   public mutating func insert<Key: TableKey>(
     _ value: [UInt8], forKey key: Key, in table: Table
   ) throws(LMDBError) -> Bool {
-    let transaction = unsafe try begin(Key.self, table, valueBytes: value.count)
-    let status = value.withRawSpan { value in
-      unsafe WriteTransaction.put(
-        value, forKey: key, in: table, transaction, flags: MDB_NOOVERWRITE)
-    }
-    if status == MDB_KEYEXIST { return false }
-    try check(status, "mdb_put")
-    return true
+    try value.withRawSpan { value throws(LMDBError) in try insert(value, forKey: key, in: table) }
   }
 
   /// Removes the entry of a key.
@@ -230,7 +209,7 @@ extension WriteTransaction {
     unsafe try table.require(Key.self, in: handle)
     let transaction = unsafe handle
     let status = key.withKeyBytes { key in
-      unsafe Lookup.withKey(key, of: table) { key in
+      unsafe Lookup.withCheckedKey(key, of: table) { key in
         unsafe mdb_del(transaction, table.handle.handle, key, nil)
       }
     }

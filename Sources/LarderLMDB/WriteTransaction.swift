@@ -157,13 +157,7 @@ public struct WriteTransaction: ~Copyable {
   /// Returns the bytes stored for an integer key, valid until the next change in this transaction.
   @_lifetime(borrow self)
   package func value(forKey key: UInt64, in table: TableHandle) throws(LMDBError) -> RawSpan? {
-    let handle = unsafe handle
-    var value = unsafe MDB_val()
-    let status = unsafe withKey(key) { unsafe mdb_get(handle, table.handle, $0, &value) }
-    guard try found(status, "mdb_get") else {
-      try unsafe table.confirmAbsence(of: key, in: handle)
-      return nil
-    }
+    guard let value = unsafe try Lookup.value(forKey: key, in: table, handle) else { return nil }
     return unsafe _overrideLifetime(value.span, borrowing: self)
   }
 
@@ -171,27 +165,17 @@ public struct WriteTransaction: ~Copyable {
   @_lifetime(borrow self)
   package func value(forKey key: [UInt8], in table: TableHandle) throws(LMDBError) -> RawSpan? {
     let handle = unsafe handle
-    var value = unsafe MDB_val()
-    let status = key.withRawSpan { key in
-      unsafe withValue(key) { unsafe mdb_get(handle, table.handle, $0, &value) }
+    let found = unsafe try key.withRawSpan { key throws(LMDBError) in
+      unsafe try Lookup.value(forKey: key, in: table, handle)
     }
-    guard try found(status, "mdb_get") else {
-      try unsafe table.confirmAbsence(of: key.span.bytes, in: handle)
-      return nil
-    }
+    guard let value = unsafe found else { return nil }
     return unsafe _overrideLifetime(value.span, borrowing: self)
   }
 
   /// Returns the bytes stored for a byte key, valid until the next change in this transaction.
   @_lifetime(borrow self)
   package func value(forKey key: RawSpan, in table: TableHandle) throws(LMDBError) -> RawSpan? {
-    let handle = unsafe handle
-    var value = unsafe MDB_val()
-    let status = unsafe withValue(key) { unsafe mdb_get(handle, table.handle, $0, &value) }
-    guard try found(status, "mdb_get") else {
-      try unsafe table.confirmAbsence(of: key, in: handle)
-      return nil
-    }
+    guard let value = unsafe try Lookup.value(forKey: key, in: table, handle) else { return nil }
     return unsafe _overrideLifetime(value.span, borrowing: self)
   }
 

@@ -271,22 +271,21 @@ final class RepairAnalysis {
 
   /// Returns the meta record of the repaired store.
   func newMeta(number: UInt64) -> StoreMeta {
-    var random = SystemRandomNumberGenerator()
     let old = salvage.meta
     let budget = budget
     var mapSize = GenerationBuilder.mapSize(budget: Int(budget))
     // If the budget is damaged, data beyond it must fit as well.
     let size = (try? FileSystem.status(of: path + "/data.mdb"))??.size ?? 0
     while mapSize < 4 * size { mapSize *= 2 }
-    let storeID =
-      old?.storeID ?? (try? StoreState.read(from: path + "/state"))??.storeID ?? oldTable?.storeID
-    return StoreMeta(
-      durability: durability, hashBits: old?.hashBits ?? 64,
-      storeID: storeID ?? (random.next(), random.next()), generation: number,
-      secret: old?.secret ?? (random.next(), random.next()), budget: budget,
-      mapSize: UInt64(mapSize),
+    var meta = StoreMeta(
+      durability: durability, generation: number, inheriting: old, budget: budget,
       shape: old?.shape ?? oldTable?.shape ?? SharedTableShape(budget: Int(budget)),
       created: old?.created ?? Clocks.wallMilliseconds())
+    meta.mapSize = UInt64(mapSize)
+    let storeID =
+      old?.storeID ?? (try? StoreState.read(from: path + "/state"))??.storeID ?? oldTable?.storeID
+    if let storeID { meta.storeID = storeID }
+    return meta
   }
 
   /// The budget: of `meta`, else of the shared-memory table, which has no checksum, if it is in the

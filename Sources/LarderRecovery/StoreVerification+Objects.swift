@@ -17,11 +17,16 @@ extension StoreVerification {
     var bytes: UInt64 = 0
   }
 
+  /// The declared indexes, and the number of keys that the valid objects have in them.
+  private struct IndexKeys {
+    let indexes: Set<UInt32>
+    var count: UInt64 = 0
+  }
+
   mutating func checkObjects(_ snapshot: borrowing Snapshot) throws {
     let types = try ObjectReading.types(snapshot)
-    let indexes = Set(types.flatMap { $0.indexes.map(\.number) })
+    var keys = IndexKeys(indexes: Set(types.flatMap { $0.indexes.map(\.number) }))
     var found: [UInt32: Found] = [:]
-    var keys: UInt64 = 0
     try checkCatalog(types, snapshot)
     let total = try snapshot.transaction.statistics(of: generation.objects).entries
     var cursor = try Cursor(over: generation.objects, in: snapshot.transaction)
@@ -33,11 +38,10 @@ extension StoreVerification {
       if let type = cursor.currentKey.integer(at: 0, as: UInt32.self)?.byteSwapped,
         let sequence = ObjectFormat.sequence(ofObjectKey: cursor.currentKey, type: type)
       {
-        let place = "object \(type)/\(sequence)"
         if sequence == 0 {
           checkLayouts(cursor.currentValue, of: type, types)
         } else if let cost = try checkObject(
-          cursor.currentValue, type, sequence, place, indexes, &keys, snapshot)
+          cursor.currentValue, type, sequence, &keys, snapshot)
         {
           found[type, default: Found()].objects += 1
           found[type, default: Found()].bytes += cost
@@ -58,7 +62,7 @@ extension StoreVerification {
       }
       try checkSample(books, type, snapshot)
     }
-    try checkIndexes(indexes, keys: keys, snapshot)
+    try checkIndexes(keys, snapshot)
     try checkIDs(snapshot)
   }
 
@@ -124,9 +128,10 @@ extension StoreVerification {
 
   /// - Returns: The record's share of the counters, or `nil` if it is damaged.
   private mutating func checkObject(
-    _ record: RawSpan, _ type: UInt32, _ sequence: UInt64, _ place: String,
-    _ indexes: Set<UInt32>, _ keys: inout UInt64, _ snapshot: borrowing Snapshot
+    _ record: RawSpan, _ type: UInt32, _ sequence: UInt64, _ keys: inout IndexKeys,
+    _ snapshot: borrowing Snapshot
   ) throws -> UInt64? {
+    let place = "object \(type)/\(sequence)"
     if let chunks = ObjectHeader(in: record)?.chunks { own(chunks: chunks.ids, place) }
     let header: ObjectHeader
     let content: [UInt8]
@@ -137,13 +142,7 @@ extension StoreVerification {
       find(.error, place, "it is damaged")
       return nil
     }
-    if header.codec == ObjectLayout.codec {
-      do {
-        _ = try ObjectReading.object(type: type, sequence: sequence, in: snapshot)
-      } catch is DamagedObject {
-        find(.error, place, "its fields are not those of its layout")
-      }
-    }
+    if header.codec == ObjectLayout.codec { try checkFields(type, sequence, place, snapshot) }
     let id = Array(content[..<header.idLength])
     let own = content.withRawSpan { content in
       ObjectFormat.indexKeys(content.slice(header.idLength..<content.byteCount)!)?.keys
@@ -155,8 +154,8 @@ extension StoreVerification {
     if try ObjectReading.sequence(type: type, id: id, in: snapshot) != sequence {
       find(.error, place, "its id leads to another object, or to none")
     }
-    for key in own where indexes.contains(key.index) {
-      keys += 1
+    for key in own where keys.indexes.contains(key.index) {
+      keys.count += 1
       let entry = ObjectFormat.indexEntry(key, sequence: sequence)
       if try snapshot.transaction.value(forKey: entry, in: generation.indexes) == nil {
         find(.error, place, "a key of index \(key.index) is missing")
@@ -165,18 +164,29 @@ extension StoreVerification {
     return UInt64(header.cost)
   }
 
+  /// Checks that the fields of an object are those of its layout.
+  private mutating func checkFields(
+    _ type: UInt32, _ sequence: UInt64, _ place: String, _ snapshot: borrowing Snapshot
+  ) throws {
+    do {
+      _ = try ObjectReading.object(type: type, sequence: sequence, in: snapshot)
+    } catch is DamagedObject {
+      find(.error, place, "its fields are not those of its layout")
+    }
+  }
+
   private mutating func checkIndexes(
-    _ indexes: Set<UInt32>, keys: UInt64, _ snapshot: borrowing Snapshot
+    _ keys: IndexKeys, _ snapshot: borrowing Snapshot
   ) throws {
     var count: UInt64 = 0
-    for index in indexes {
+    for index in keys.indexes {
       try ObjectReading.scanIndex(index, in: snapshot) { _, _ in
         count += 1
         return true
       }
     }
-    if count != keys {
-      find(.error, "indexes", "there are \(count) keys; the objects have \(keys)")
+    if count != keys.count {
+      find(.error, "indexes", "there are \(count) keys; the objects have \(keys.count)")
     }
   }
 }

@@ -78,14 +78,8 @@ extension ReadOnlyStorageProtocol {
   ) -> ReadOnlyStorage<Key, Value> where Back.Key == Key, Back.Value == Value {
     let (front, back) = (asReadOnlyStorage(), back.asReadOnlyStorage())
     let layers = TieredStorage(front: front.operations, back: back.operations)
-    let (first, second) = (front.operations.read, back.operations.read)
     var operations = front.operations
-    operations.read = .composed(max(first.kind, second.kind)) { key in
-      try first.now!(key) ?? second.now!(key)
-    } asynchronous: { key in
-      if let value = try await first(key) { return value }
-      return try await second(key)
-    }
+    operations.read = layers.frontFirst(front.operations.read, back.operations.read) { $0 != nil }
     operations.contains = layers.contains
     operations.entry = layers.entry
     operations.hasUnreportedExpiration = layers.hasUnreportedExpiration
@@ -100,34 +94,36 @@ extension ReadOnlyStorageProtocol {
 extension TieredStorage {
   @usableFromInline
   func combined(_ read: StorageOperation<Key, Value?>) -> StorageOperations<Key, Value> {
-    var result = StorageOperations(
-      read: read, write: turns.inTurn(frontWrite.then(back.write)) { $0.key })
+    var result = readable(read, write: frontWrite.then(back.write))
     result.remove = remove
     result.removeAll = removeAll
-    result.keys = keys
-    result.contains = contains
-    result.entry = entry
-    result.hasUnreportedExpiration = hasUnreportedExpiration
     result.fill = fill
     result.update = update
     result.supportsExpiration =
       back.supportsExpiration && (front.supportsExpiration || front.remove != nil)
-    result.lanes = front.lanes(and: back)
     return result
   }
 
   @usableFromInline
   func backed(_ read: StorageOperation<Key, Value?>) -> StorageOperations<Key, Value> {
-    var result = StorageOperations(read: read, write: turns.inTurn(front.write) { $0.key })
+    var result = readable(read, write: front.write)
     result.remove = front.remove.map { remove in turns.inTurn(remove) { $0 } }
     result.removeAll = front.removeAll.map { turns.inTurnOfAll($0) }
+    result.fill = front.fill
+    result.update = updateInFront
+    result.supportsExpiration = front.supportsExpiration
+    return result
+  }
+
+  /// Operations whose reads concern both layers.
+  private func readable(
+    _ read: StorageOperation<Key, Value?>, write: StorageOperation<StorageWrite<Key, Value>, Void>
+  ) -> StorageOperations<Key, Value> {
+    var result = StorageOperations(read: read, write: turns.inTurn(write) { $0.key })
     result.keys = keys
     result.contains = contains
     result.entry = entry
     result.hasUnreportedExpiration = hasUnreportedExpiration
-    result.fill = front.fill
-    result.update = updateInFront
-    result.supportsExpiration = front.supportsExpiration
     result.lanes = front.lanes(and: back)
     return result
   }

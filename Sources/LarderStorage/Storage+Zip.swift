@@ -41,11 +41,7 @@ private func zipped<Key, A, B>(
   _ left: StorageOperations<Key, A>, _ right: StorageOperations<Key, B>
 ) -> StorageOperations<Key, (A, B)> {
   var result = StorageOperations<Key, (A, B)>(
-    read: both(left.read, right.read) {
-      $0
-    } right: {
-      $0
-    }.map { values in
+    read: both(left.read, right.read).map { values in
       guard let first = values.0, let second = values.1 else { return nil }
       return (first, second)
     },
@@ -56,40 +52,20 @@ private func zipped<Key, A, B>(
       StorageWrite(key: $0.key, value: $0.value.1, expires: $0.expires)
     }.map { _ in })
   if let first = left.remove, let second = right.remove {
-    result.remove = both(first, second) {
-      $0
-    } right: {
-      $0
-    }.map { _ in }
+    result.remove = both(first, second).map { _ in }
   }
   if let first = left.removeAll, let second = right.removeAll {
-    result.removeAll = both(first, second) {
-      $0
-    } right: {
-      $0
-    }.map { _ in }
+    result.removeAll = both(first, second).map { _ in }
   }
   if let first = left.keys, let second = right.keys, Key.self is any Hashable.Type {
-    result.keys = both(first, second) {
-      $0
-    } right: {
-      $0
-    }.map { keys in
+    result.keys = both(first, second).map { keys in
       let others = Set(keys.1.compactMap { $0 as? AnyHashable })
       return keys.0.filter { ($0 as? AnyHashable).map(others.contains) ?? false }
     }
   }
-  result.contains = both(left.containing, right.containing) {
-    $0
-  } right: {
-    $0
-  }.map { $0.0 && $0.1 }
+  result.contains = both(left.containing, right.containing).map { $0.0 && $0.1 }
   if left.reportsExpiration, right.reportsExpiration {
-    result.entry = both(left.entries, right.entries) {
-      $0
-    } right: {
-      $0
-    }.map { entries in
+    result.entry = both(left.entries, right.entries).map { entries in
       guard let first = entries.0, let second = entries.1 else { return nil }
       // A pair expires with the first of its sides.
       let expires = [first.expires, second.expires].compactMap { $0 }.min()
@@ -99,11 +75,7 @@ private func zipped<Key, A, B>(
   result.supportsExpiration = left.supportsExpiration && right.supportsExpiration
   result.hasUnreportedExpiration = !left.reportsExpiration || !right.reportsExpiration
   result.lanes = left.lanes(and: right)
-  result.missing = both(left.containing, right.containing) {
-    $0
-  } right: {
-    $0
-  }.map { isThere in
+  result.missing = both(left.containing, right.containing).map { isThere in
     let miss = StorageError.noValue(in: "a side of zip")
     // If both sides are missing, the pair is missing, and no side has failed.
     guard isThere.0 != isThere.1 else { return miss }
@@ -111,6 +83,13 @@ private func zipped<Key, A, B>(
       left: isThere.0 ? nil : miss, right: isThere.1 ? nil : miss)
   }
   return result
+}
+
+/// Two calls with the same input.
+private func both<Input, O1, O2>(
+  _ first: StorageOperation<Input, O1>, _ second: StorageOperation<Input, O2>
+) -> StorageOperation<Input, (O1, O2)> {
+  both(first, second, left: { $0 }, right: { $0 })
 }
 
 /// Two calls that are always both made; asynchronous ones concurrently.

@@ -31,10 +31,7 @@ extension StorageOperations {
         try await write(
           StorageWrite(key: $0.key, value: transformIn($0.value), expires: $0.expires))
       })
-    result.remove = remove
-    result.removeAll = removeAll
-    result.keys = keys
-    result.contains = contains
+    result.takeKeyOperations(of: self)
     result.entry = entry.map { entry in .asynchronous { try await entry($0)?.map(transformOut) } }
     result.fill = fill.map { fill in
       .asynchronous { key in
@@ -42,45 +39,55 @@ extension StorageOperations {
         return ConditionalFill(commit: .asynchronous { try await commit($0.map(transformIn)) })
       }
     }
-    if let update {
-      result.update = .asynchronous { [entries] change in
-        for _ in 0..<8 {
-          let (stored, other): (StorageEntry<Value>?, StorageEntry<Other>?)
-          do {
-            stored = try await entries(change.key)
-            other = try await stored?.map(transformOut)
-          } catch  where change.recover != nil {
-            break
-          }
-          guard stored.map({ isComparable($0.value) }) ?? true else { break }
-          var changed = other
-          try change.change(&changed)
-          let new = try await changed?.map(transformIn)
-          let isOther = Flag()
-          do {
-            _ = try await update(
-              StorageUpdate(key: change.key) { entry in
-                guard isSame(entry, stored) else {
-                  isOther.raise()
-                  throw Changed()
-                }
-                entry = new
-              })
-            return changed
-          } catch  where isOther.isRaised {
-            continue
-          }
-        }
-        return try await withTaskExecutorPreference(BackgroundExecutor.shared) {
-          try await update(.converting(change, transformIn, transformOut))?.map(transformOut)
-        }
+    result.update = update.map { update in
+      .asynchronous { [entries] change in
+        try await update.converting(change, of: entries, transformIn, transformOut)
       }
     }
-    result.lanes = lanes
-    result.missing = missing
-    result.supportsExpiration = supportsExpiration
-    result.hasUnreportedExpiration = hasUnreportedExpiration
     return result
+  }
+}
+
+extension StorageOperation {
+  /// Makes a change of converted values. Eight tries convert before the update below; then the
+  /// conversions run inside of it.
+  fileprivate func converting<Key, Value, Other: Sendable>(
+    _ change: StorageUpdate<Key, Other>,
+    of entries: StorageOperation<Key, StorageEntry<Value>?>,
+    _ transformIn: @escaping @Sendable (Other) async throws -> Value,
+    _ transformOut: @escaping @Sendable (Value) async throws -> Other
+  ) async throws -> StorageEntry<Other>?
+  where Input == StorageUpdate<Key, Value>, Output == StorageEntry<Value>? {
+    for _ in 0..<8 {
+      let (stored, other): (StorageEntry<Value>?, StorageEntry<Other>?)
+      do {
+        stored = try await entries(change.key)
+        other = try await stored?.map(transformOut)
+      } catch  where change.recover != nil {
+        break
+      }
+      guard stored.map({ isComparable($0.value) }) ?? true else { break }
+      var changed = other
+      try change.change(&changed)
+      let new = try await changed?.map(transformIn)
+      let isOther = Flag()
+      do {
+        _ = try await self(
+          StorageUpdate(key: change.key) { entry in
+            guard isSame(entry, stored) else {
+              isOther.raise()
+              throw Changed()
+            }
+            entry = new
+          })
+        return changed
+      } catch  where isOther.isRaised {
+        continue
+      }
+    }
+    return try await withTaskExecutorPreference(BackgroundExecutor.shared) {
+      try await self(.converting(change, transformIn, transformOut))?.map(transformOut)
+    }
   }
 }
 

@@ -44,10 +44,7 @@ extension StorageOperations {
       write: write.pullback {
         StorageWrite(key: $0.key, value: try transformIn($0.value), expires: $0.expires)
       })
-    result.remove = remove
-    result.removeAll = removeAll
-    result.keys = keys
-    result.contains = contains
+    result.takeKeyOperations(of: self)
     result.entry = entry?.map { try $0?.map(transformOut) }
     result.update = update.map { update in
       update.pullback { (change: StorageUpdate<Key, Other>) in
@@ -69,11 +66,20 @@ extension StorageOperations {
           StorageEntry(try transformIn($0.value), expires: $0.expires)
         })
     }
-    result.lanes = lanes
-    result.missing = missing
-    result.supportsExpiration = supportsExpiration
-    result.hasUnreportedExpiration = hasUnreportedExpiration
     return result
+  }
+
+  /// Takes the operations and properties that concern keys only from a storage with other values.
+  @usableFromInline
+  mutating func takeKeyOperations<Other>(of other: StorageOperations<Key, Other>) {
+    remove = other.remove
+    removeAll = other.removeAll
+    keys = other.keys
+    contains = other.contains
+    lanes = other.lanes
+    missing = other.missing
+    supportsExpiration = other.supportsExpiration
+    hasUnreportedExpiration = other.hasUnreportedExpiration
   }
 
   /// The operations with asynchronous conversions of keys.

@@ -104,25 +104,26 @@ struct TieredStorage<Key: Sendable, Value: Sendable>: Sendable {
   }
 
   var contains: StorageOperation<Key, Bool> {
-    let (first, second, bypass) = (front.containing, back.containing, bypass)
-    return .composed(max(first.kind, second.kind)) { key in
-      if !bypass.contains(key), try first.now!(key) { return true }
-      return try second.now!(key)
-    } asynchronous: { key in
-      if !bypass.contains(key), try await first(key) { return true }
-      return try await second(key)
-    }
+    frontFirst(front.containing, back.containing) { $0 }
   }
 
   /// The result is `nil` if one of the two does not report expiration times.
   var entry: StorageOperation<Key, StorageEntry<Value>?>? {
     guard front.reportsExpiration, back.reportsExpiration else { return nil }
-    let (first, second, bypass) = (front.entries, back.entries, bypass)
+    return frontFirst(front.entries, back.entries) { $0 != nil }
+  }
+
+  /// A read of the front, unless it is bypassed, and without a hit there a read of the back.
+  func frontFirst<Output>(
+    _ first: StorageOperation<Key, Output>, _ second: StorageOperation<Key, Output>,
+    isHit: @escaping @Sendable (Output) -> Bool
+  ) -> StorageOperation<Key, Output> {
+    let bypass = bypass
     return .composed(max(first.kind, second.kind)) { key in
-      if !bypass.contains(key), let entry = try first.now!(key) { return entry }
+      if !bypass.contains(key), case let found = try first.now!(key), isHit(found) { return found }
       return try second.now!(key)
     } asynchronous: { key in
-      if !bypass.contains(key), let entry = try await first(key) { return entry }
+      if !bypass.contains(key), case let found = try await first(key), isHit(found) { return found }
       return try await second(key)
     }
   }

@@ -78,13 +78,19 @@ package final class SharedTable: Sendable {
       to: Atomic<UInt64>.self)
   }
 
-  /// Writes a new table into a file. `commitVersion` becomes the commit version of every stamp, of
-  /// the floor, and of the writer.
+  /// Writes a new table for a store's properties into a file.
+  ///
+  /// - Parameters:
+  ///   - file: The file, whose former contents are overwritten.
+  ///   - meta: The properties of the generation.
+  ///   - commitVersion: The commit version of every stamp, of the floor, and of the writer.
+  ///   - isDirty: Whether `state` marks the store dirty already.
+  ///   - dataChanged: The time of the last change of `data.mdb`.
   package static func create(
-    in file: OwnedFile, binding: Binding, shape: SharedTableShape, commitVersion: UInt64,
-    budget: UInt64,
-    dirty: Bool, dataChanged: UInt64, syncInterval: UInt64
+    in file: OwnedFile, for meta: StoreMeta, commitVersion: UInt64, isDirty: Bool,
+    dataChanged: UInt64
   ) throws(SystemError) {
+    let shape = meta.shape
     let size = shape.fileSize
     // The magic is cleared first and written last, so a partly written table is invalid.
     if try file.status.size > 0 { try file.write([UInt8](repeating: 0, count: 8), at: 0) }
@@ -92,22 +98,22 @@ package final class SharedTable: Sendable {
     try file.preallocate(size)
     var header = [UInt8](repeating: 0, count: 1024)
     header.store(SharedTableLayout.version, at: SharedTableLayout.versionOffset)
-    header.store(binding.id0, at: SharedTableLayout.storeIDOffset)
-    header.store(binding.id1, at: SharedTableLayout.storeIDOffset + 8)
-    header.store(binding.generation, at: SharedTableLayout.generationOffset)
+    header.store(meta.storeID.0, at: SharedTableLayout.storeIDOffset)
+    header.store(meta.storeID.1, at: SharedTableLayout.storeIDOffset + 8)
+    header.store(meta.generation, at: SharedTableLayout.generationOffset)
     header.store(UInt64(shape.stampSlots), at: SharedTableLayout.stampSlotsOffset)
     header.store(UInt64(shape.recencySlots), at: SharedTableLayout.recencySlotsOffset)
     header.store(UInt64(shape.processSlots), at: SharedTableLayout.processSlotsOffset)
     header.store(ProcessIdentity.bootID, at: SharedTableLayout.bootIDOffset)
     header.store(ProcessIdentity.pidNamespace, at: SharedTableLayout.pidNamespaceOffset)
     header.store(UInt64(size), at: SharedTableLayout.fileSizeOffset)
-    header.store(dirty ? UInt32(1) : 0, at: SharedTableLayout.dirty)
+    header.store(isDirty ? UInt32(1) : 0, at: SharedTableLayout.dirty)
     header.store(~commitVersion, at: SharedTableLayout.floor)
     header.store(commitVersion, at: SharedTableLayout.writerVersion)
     header.store(commitVersion, at: SharedTableLayout.lastStamped)
-    header.store(budget, at: SharedTableLayout.budget)
+    header.store(meta.budget, at: SharedTableLayout.budget)
     header.store(dataChanged, at: SharedTableLayout.dataChanged)
-    header.store(syncInterval, at: SharedTableLayout.syncInterval)
+    header.store(meta.syncInterval, at: SharedTableLayout.syncInterval)
     try file.write(header, at: 0)
     var middle = [UInt8](repeating: 0, count: shape.stamps - 1024)
     for index in 0..<SharedTableLayout.namespaceStampCount {

@@ -53,22 +53,25 @@ package struct StoreMeta: Sendable {
 
   package static var key: [UInt8] { Array("meta".utf8) }
 
+  /// Creates the properties of a new generation, with the usual map size and sync interval.
+  ///
+  /// - Parameter old: The properties of a generation that the new one replaces. Store id, hash secret
+  ///   and hash bits are those of `old`; without it, id and secret are random.
   package init(
-    durability: Durability, hashBits: UInt8, storeID: (UInt64, UInt64), generation: UInt64,
-    secret: (UInt64, UInt64), budget: UInt64, mapSize: UInt64, shape: SharedTableShape,
-    created: Int64,
-    syncInterval: UInt64 = StoreMeta.usualSyncInterval
+    durability: Durability, generation: UInt64, inheriting old: StoreMeta?, budget: UInt64,
+    shape: SharedTableShape, created: Int64
   ) {
+    var random = SystemRandomNumberGenerator()
     self.durability = durability
-    self.hashBits = hashBits
-    self.storeID = storeID
+    self.hashBits = old?.hashBits ?? 64
+    self.storeID = old?.storeID ?? (random.next(), random.next())
     self.generation = generation
-    self.secret = secret
+    self.secret = old?.secret ?? (random.next(), random.next())
     self.budget = budget
-    self.mapSize = mapSize
+    self.mapSize = UInt64(GenerationBuilder.mapSize(budget: Int(budget)))
     self.shape = shape
     self.created = created
-    self.syncInterval = syncInterval
+    self.syncInterval = StoreMeta.usualSyncInterval
   }
 
   /// Decodes a `meta` record.

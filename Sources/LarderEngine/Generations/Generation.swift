@@ -61,63 +61,31 @@ package final class Generation: Sendable {
     Mutant.labelsWithoutBase.isActive ? 0 : number << 40
   }
 
-  package static let entriesName = "entries"
-  package static let chunksName = "chunks"
-  package static let expiriesName = "expiries"
-  package static let objectsName = "objects"
-  package static let idsName = "ids"
-  package static let indexesName = "indexes"
+  /// Returns the commit version of the last transaction in a generation's environment.
+  static func newestVersion(
+    ofGeneration number: UInt64, in environment: EnvironmentHandle
+  ) -> UInt64 {
+    versionBase(ofGeneration: number) + environment.information.lastTransaction
+  }
 
-  /// The tables of an environment, opened once.
-  package struct Tables {
-    package let entries: TableHandle
-    package let chunks: TableHandle
-    package let expiries: TableHandle
-    package let objects: TableHandle
-    package let ids: TableHandle
-    package let indexes: TableHandle
-
-    /// Creates the tables in a new environment.
-    package init(in transaction: inout WriteTransaction) throws(LMDBError) {
-      entries = try transaction.makeTable(Generation.entriesName, keys: .integers)
-      chunks = try transaction.makeTable(Generation.chunksName, keys: .integers)
-      expiries = try transaction.makeTable(Generation.expiriesName, keys: .bytes)
-      objects = try transaction.makeTable(Generation.objectsName, keys: .bytes)
-      ids = try transaction.makeTable(Generation.idsName, keys: .integers)
-      indexes = try transaction.makeTable(Generation.indexesName, keys: .bytes)
-    }
-
-    /// Opens the tables, or returns `nil` if one is missing. The handles are valid after the
-    /// caller calls `keepTables()`.
-    init?(in transaction: borrowing ReadTransaction) throws(LMDBError) {
-      guard
-        let entries = try transaction.table(Generation.entriesName, keys: .integers),
-        let chunks = try transaction.table(Generation.chunksName, keys: .integers),
-        let expiries = try transaction.table(Generation.expiriesName, keys: .bytes),
-        let objects = try transaction.table(Generation.objectsName, keys: .bytes),
-        let ids = try transaction.table(Generation.idsName, keys: .integers),
-        let indexes = try transaction.table(Generation.indexesName, keys: .bytes)
-      else { return nil }
-      self.entries = entries
-      self.chunks = chunks
-      self.expiries = expiries
-      self.objects = objects
-      self.ids = ids
-      self.indexes = indexes
-    }
+  /// The process slot of this process, whose byte in `presence` it has locked.
+  struct ProcessSlot {
+    let index: Int
+    let table: SharedTable
+    let presence: OwnedFile
   }
 
   init(
-    directory: StoreDirectory, number: UInt64, meta: StoreMeta, table: SharedTable, process: Int,
-    environment: EnvironmentHandle, presence: OwnedFile, tables: Tables
+    directory: StoreDirectory, meta: StoreMeta, environment: EnvironmentHandle, tables: Tables,
+    slot: ProcessSlot
   ) {
     self.directory = directory
-    self.number = number
+    number = meta.generation
     self.meta = meta
-    self.table = table
-    self.process = process
+    table = slot.table
+    process = slot.index
+    presence = slot.presence
     self.environment = environment
-    self.presence = presence
     entries = tables.entries
     chunks = tables.chunks
     expiries = tables.expiries
@@ -128,7 +96,7 @@ package final class Generation: Sendable {
     growthCheckSize = Atomic(
       (FileSystem.status(ofDescriptor: environment.dataDescriptor)?.size ?? 0)
         + Generation.growthStep)
-    versionBase = Generation.versionBase(ofGeneration: number)
+    versionBase = Generation.versionBase(ofGeneration: meta.generation)
     places = try? RecordLocationCache()
     pool = ReaderPool(usual: 2 * OSThread.coreCount, capacity: SharedTableLayout.insideCount - 1)
   }

@@ -16,16 +16,15 @@ package struct GenerationBuilder {
   }
 
   package static let defaultCacheBudget = 256 << 20
-  /// The values that a new generation inherits from the one that it replaces.
-  struct InheritedState {
-    var storeID: (UInt64, UInt64)
-    var secret: (UInt64, UInt64)
-    var budget: UInt64
-  }
 
   /// Builds an empty generation and makes it current. The caller holds the open lock.
+  ///
+  /// - Parameters:
+  ///   - number: The number of the generation.
+  ///   - heritage: The properties of the generation that it replaces, if they are valid.
+  ///   - budget: The budget, if neither the options nor `heritage` contain one.
   func build(
-    number: UInt64, heritage: InheritedState?, budget: UInt64? = nil
+    number: UInt64, heritage: StoreMeta?, budget: UInt64? = nil
   ) throws(StoreError) {
     let temporary = directory.generation(number) + ".tmp"
     FileSystem.removeTree(temporary)
@@ -51,20 +50,17 @@ package struct GenerationBuilder {
   }
 
   private func build(
-    number: UInt64, heritage: InheritedState?, budget known: UInt64?, in path: String
+    number: UInt64, heritage: StoreMeta?, budget known: UInt64?, in path: String
   ) throws {
     let requested = options.budget.map { UInt64($0.bytes) } ?? heritage?.budget ?? known
     let budget =
       requested ?? (options.durability == .cache ? UInt64(GenerationBuilder.defaultCacheBudget) : 0)
     let shape = options.isSmall ? .small : SharedTableShape(budget: Int(budget))
-    var random = SystemRandomNumberGenerator()
-    let meta = StoreMeta(
-      durability: options.durability, hashBits: UInt8(options.hashBits),
-      storeID: heritage?.storeID ?? (random.next(), random.next()), generation: number,
-      secret: heritage?.secret ?? (random.next(), random.next()), budget: budget,
-      mapSize: UInt64(GenerationBuilder.mapSize(budget: Int(budget))),
-      shape: shape, created: options.clock.now(),
-      syncInterval: requestedInterval)
+    var meta = StoreMeta(
+      durability: options.durability, generation: number, inheriting: heritage, budget: budget,
+      shape: shape, created: options.clock.now())
+    meta.hashBits = UInt8(options.hashBits)
+    meta.syncInterval = requestedInterval
     if let limit = ResourceLimits.fileSize,
       limit < max(shape.fileSize, 1 << 20)
     {
@@ -103,18 +99,14 @@ package struct GenerationBuilder {
     _ path: String, _ meta: StoreMeta, closing environment: EnvironmentHandle,
     inheriting old: SharedTable?
   ) throws {
-    let commitVersion =
-      Generation.versionBase(ofGeneration: meta.generation)
-      + environment.information.lastTransaction
+    let commitVersion = Generation.newestVersion(ofGeneration: meta.generation, in: environment)
     let changed = FileSystem.status(ofDescriptor: environment.dataDescriptor)?.changed ?? 0
     environment.close()
     if meta.durability == .relaxed { try recordBuilt(meta, in: path) }
 
     let tableFile = try OwnedFile(path: path + "/shared.table", creation: .createNew)
     try SharedTable.create(
-      in: tableFile, binding: .init(storeID: meta.storeID, generation: meta.generation),
-      shape: meta.shape, commitVersion: commitVersion, budget: meta.budget, dirty: true,
-      dataChanged: changed, syncInterval: meta.syncInterval)
+      in: tableFile, for: meta, commitVersion: commitVersion, isDirty: true, dataChanged: changed)
     if let old { try SharedTable(mapping: tableFile)?.inherit(from: old) }
     _ = try OwnedFile(path: path + "/presence", creation: .createNew)
     let state = StoreState(

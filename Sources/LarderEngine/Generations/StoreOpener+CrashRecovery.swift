@@ -26,6 +26,77 @@ internal import LarderSystem
 // 16,000 crashes.
 
 extension StoreOpener {
+  /// Trusts the files, verifies every page, discards them or restores the last checkpoint. No other
+  /// process has the generation open.
+  ///
+  /// - Returns: `nil` if opening continues.
+  func recover(_ opening: inout Opening, changed: UInt64) throws -> Outcome? {
+    let path = opening.path
+    guard let reason = try suspicion(path, opening.table, changed: changed) else { return nil }
+    if reason.mustDiscard { return try damaged(reason.text) }
+    if reason.mustRestore {
+      switch try StoreOpener.validCheckpoint(in: path, generation: opening.number) {
+      case .success(let record): try StoreOpener.restore(record, in: path)
+      case .failure(let none): return try damaged("\(reason.text), and \(none.reason)")
+      }
+      opening.table = nil
+      return nil
+    }
+    let report = try StructuralVerifier.verify(path: path + "/data.mdb")
+    if !report.isSound {
+      return try damaged("\(reason.text), and data.mdb is damaged: \(report.findings[0])")
+    }
+    opening.table?.crashesInLMDB = 0
+    opening.table?.dataChanged = changed
+    return nil
+  }
+
+  private struct RecoveryDecision {
+    let text: String
+    /// A cache starts empty without looking further.
+    let mustDiscard: Bool
+    /// A relaxed store goes back to what was synced last.
+    let mustRestore: Bool
+
+    init(_ text: String, mustDiscard: Bool = false, mustRestore: Bool = false) {
+      self.text = text
+      self.mustDiscard = mustDiscard
+      self.mustRestore = mustRestore
+    }
+  }
+
+  private func suspicion(
+    _ path: String, _ table: SharedTable?, changed: UInt64
+  ) throws -> RecoveryDecision? {
+    let isCache = options.durability == .cache
+    let isRelaxed = options.durability == .relaxed
+    guard let state = try StoreState.read(from: path + "/state") else {
+      // A table of this boot is proof that the system has been up all the time. Without it pages
+      // may be missing, and their older versions would be accepted as valid.
+      let isUnknown = table?.bootID != ProcessIdentity.bootID
+      return RecoveryDecision(
+        "the state file is missing or damaged", mustDiscard: isCache && isUnknown,
+        mustRestore: isRelaxed && isUnknown)
+    }
+    if state.isDirty, state.bootID != ProcessIdentity.bootID {
+      return RecoveryDecision(
+        "the system went down while the store was in use", mustDiscard: isCache,
+        mustRestore: isRelaxed)
+    }
+    guard let table else { return RecoveryDecision("shared.table is missing or damaged") }
+    if table.openAttempts >= 2 {
+      return RecoveryDecision("two processes died opening the store", mustDiscard: isCache)
+    }
+    if table.crashesInLMDB >= Self.deathLimit {
+      return RecoveryDecision("two processes died inside LMDB")
+    }
+    // The last process recorded the time: in the table for this boot, in a clean `state` also across
+    // boots. A writer killed in a commit leaves a difference as well; verifying costs time only.
+    let known = table.bootID == ProcessIdentity.bootID ? table.dataChanged : state.dataChanged
+    if known != changed { return RecoveryDecision("data.mdb was changed since it was closed") }
+    return nil
+  }
+
   static let restoredJump: UInt64 = 1 << 26
 
   /// Runs R1 and R2: finds the newest checkpoint record and verifies its snapshot.

@@ -10,7 +10,7 @@ extension StoreOpener {
   /// Opens a generation whose locks mark it as open in this process.
   enum Outcome {
     case opened(Generation)
-    case unusable(reason: String, GenerationBuilder.InheritedState?)
+    case unusable(reason: String, StoreMeta?)
     case pidNamespaceMismatch
   }
 
@@ -117,31 +117,30 @@ extension StoreOpener {
     }
   }
 
-  func takeSlot(_ table: SharedTable, _ presence: OwnedFile) throws -> Int? {
+  func takeSlot(
+    _ table: SharedTable, _ presence: OwnedFile
+  ) throws -> Generation.ProcessSlot? {
     for process in 0..<table.shape.processSlots where table.pid(process: process) == nil {
       if try presence.tryLock(.exclusive, at: PresenceLocks.slotOffset(process)) {
         table.enter(process: process)
-        return process
+        return Generation.ProcessSlot(index: process, table: table, presence: presence)
       }
     }
     return nil
   }
 
   func remakeTable(
-    _ path: String, _ meta: StoreMeta, _ environment: EnvironmentHandle, dirty: Bool
+    _ path: String, _ meta: StoreMeta, _ environment: EnvironmentHandle, isDirty: Bool
   ) throws -> SharedTable {
-    let commitVersion =
-      Generation.versionBase(ofGeneration: meta.generation)
-      + environment.information.lastTransaction
     // A new file under a new name: a mapping of the old file stays unchanged.
     let temporary = path + "/shared.table.tmp"
     FileSystem.removeTree(temporary)
     let file = try OwnedFile(path: temporary, creation: .createNew)
     try SharedTable.create(
-      in: file, binding: .init(storeID: meta.storeID, generation: meta.generation),
-      shape: meta.shape, commitVersion: commitVersion, budget: meta.budget, dirty: dirty,
-      dataChanged: FileSystem.status(ofDescriptor: environment.dataDescriptor)?.changed ?? 0,
-      syncInterval: meta.syncInterval)
+      in: file, for: meta,
+      commitVersion: Generation.newestVersion(ofGeneration: meta.generation, in: environment),
+      isDirty: isDirty,
+      dataChanged: FileSystem.status(ofDescriptor: environment.dataDescriptor)?.changed ?? 0)
     try FileSystem.rename(temporary, to: path + "/shared.table")
     guard
       let table = try SharedTable(mapping: OwnedFile(path: path + "/shared.table"))

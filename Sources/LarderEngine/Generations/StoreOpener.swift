@@ -69,14 +69,7 @@ package struct StoreOpener {
     let builder = GenerationBuilder(directory: directory, options: options)
     // Twice may be unlucky (damaged, then a full disk); more is a loop.
     for _ in 0..<3 {
-      let existing: [UInt64]
-      let named: UInt64?
-      do throws(SystemError) {
-        existing = try CurrentPointer.generations(in: directory)
-        named = try CurrentPointer.read(in: directory)
-      } catch {
-        throw StoreError(error, during: "open", path: directory.path)
-      }
+      let (existing, named) = try generations()
       if named == nil, existing.count > 1 {
         // One of them may be a copy that never came into force, or has been left.
         if options.durability.survivesSystemCrash {
@@ -126,12 +119,38 @@ package struct StoreOpener {
       "Its files were quarantined twice and are unusable again. Check the disk.")
   }
 
-  private func damaged(_ reason: String) throws(StoreError) -> Outcome {
+  /// Returns the generations whose directories exist, in order, and the one that CURRENT names.
+  private func generations() throws(StoreError) -> (existing: [UInt64], named: UInt64?) {
+    do throws(SystemError) {
+      return try (CurrentPointer.generations(in: directory), CurrentPointer.read(in: directory))
+    } catch {
+      throw StoreError(error, during: "open", path: directory.path)
+    }
+  }
+
+  /// Reports damage, after every process that has the generation open was made to leave it.
+  private func damaged(_ reason: String, fencing opening: Opening) throws(StoreError) -> Outcome {
+    if !opening.alone { opening.table?.fence() }
+    return try damaged(reason)
+  }
+
+  func damaged(_ reason: String) throws(StoreError) -> Outcome {
     if options.durability == .cache { return .unusable(reason: reason, nil) }
     throw StoreError(
       .damaged, during: "open", path: directory.path,
       "\(reason). Nothing was touched. `larder repair` salvages what is readable; or restore a copy."
     )
+  }
+
+  /// A generation that is being opened.
+  struct Opening {
+    let number: UInt64
+    let path: String
+    let presence: OwnedFile
+    /// Whether no other process has the generation open.
+    let alone: Bool
+    /// The shared-memory table, or `nil` if it has to be created again.
+    var table: SharedTable?
   }
 
   func open(_ number: UInt64) throws -> Outcome {
@@ -158,129 +177,102 @@ package struct StoreOpener {
     }
     try fault(throwing: .openPresenceTaken)
 
-    let tablePath = path + "/shared.table"
-    let dataPath = path + "/data.mdb"
-    let dataStatus = try FileSystem.status(of: dataPath)
-    var table = try openTable(tablePath, number: number)
-    if alone, let found = table, try !isCredible(found, path, dataSize: dataStatus?.size ?? 0) {
-      table = nil
+    let dataStatus = try FileSystem.status(of: path + "/data.mdb")
+    var opening = Opening(
+      number: number, path: path, presence: presence, alone: alone,
+      table: try openTable(path + "/shared.table", number: number))
+    if alone, let found = opening.table,
+      try !isCredible(found, path, dataSize: dataStatus?.size ?? 0)
+    {
+      opening.table = nil
     }
-    if let found = table {
-      if found.isFenced {
-        if !alone { found.fence() }  // The fencing process may have exited before the floor.
-        if alone, options.durability.survivesSystemCrash {
-          table = nil
-        } else {
-          return try damaged("generation \(number) was fenced")
-        }
-      }
-    }
-    if !alone {
-      guard let table else {
-        // Other processes map this file: restore its length, so that none gets a SIGBUS, and set
-        // its flag, so that all of them leave.
-        if options.durability == .cache { try fenceByPath(tablePath) }
-        return try damaged("shared.table is damaged")
-      }
-      if table.bootID != ProcessIdentity.bootID {
-        if try openTable(tablePath, number: number) == nil {
-          if options.durability == .cache { try fenceByPath(tablePath) }
-          return try damaged("shared.table was damaged just now")
-        }
-        throw StoreError(
-          .fileSystem, during: "open", path: directory.path,
-          "The store is open on another machine (boot id differs). Use a local directory.")
-      }
-      if table.pidNamespace != ProcessIdentity.pidNamespace { return .pidNamespaceMismatch }
-    }
-    if let table { clearDeadProcesses(table, presence) }
-    if dataStatus == nil {
-      if !alone { table?.fence() }
-      return try damaged("data.mdb is missing")
-    }
+    if let outcome = try refuse(byTableOf: &opening) { return outcome }
+    if let table = opening.table { clearDeadProcesses(table, presence) }
+    guard let dataStatus else { return try damaged("data.mdb is missing", fencing: opening) }
+    if alone, let outcome = try recover(&opening, changed: dataStatus.changed) { return outcome }
+    return try openVerified(opening)
+  }
 
-    if alone {
-      let changed = dataStatus?.changed ?? 0
-      if let reason = try suspicion(path, table, changed: changed) {
-        if reason.mustDiscard { return try damaged(reason.text) }
-        if reason.mustRestore {
-          switch try StoreOpener.validCheckpoint(in: path, generation: number) {
-          case .success(let record): try StoreOpener.restore(record, in: path)
-          case .failure(let none): return try damaged("\(reason.text), and \(none.reason)")
-          }
-          return try openJudged(number, path, presence, nil, alone: alone)
-        }
-        let report = try StructuralVerifier.verify(path: dataPath)
-        if !report.isSound {
-          return try damaged("\(reason.text), and data.mdb is damaged: \(report.findings[0])")
-        }
-        table?.crashesInLMDB = 0
-        table?.dataChanged = changed
+  /// Checks a fence, and that this process can share the table with those that have it open.
+  ///
+  /// - Returns: `nil` if opening continues.
+  private func refuse(byTableOf opening: inout Opening) throws -> Outcome? {
+    let tablePath = opening.path + "/shared.table"
+    if let found = opening.table, found.isFenced {
+      if !opening.alone { found.fence() }  // The fencing process may have exited before the floor.
+      guard opening.alone, options.durability.survivesSystemCrash else {
+        return try damaged("generation \(opening.number) was fenced")
       }
+      opening.table = nil
     }
-    return try openJudged(number, path, presence, table, alone: alone)
+    if opening.alone { return nil }
+    guard let table = opening.table else {
+      // Other processes map this file: restore its length, so that none gets a SIGBUS, and set
+      // its flag, so that all of them leave.
+      if options.durability == .cache { try fenceByPath(tablePath) }
+      return try damaged("shared.table is damaged")
+    }
+    if table.bootID != ProcessIdentity.bootID {
+      if try openTable(tablePath, number: opening.number) == nil {
+        if options.durability == .cache { try fenceByPath(tablePath) }
+        return try damaged("shared.table was damaged just now")
+      }
+      throw StoreError(
+        .fileSystem, during: "open", path: directory.path,
+        "The store is open on another machine (boot id differs). Use a local directory.")
+    }
+    return table.pidNamespace == ProcessIdentity.pidNamespace ? nil : .pidNamespaceMismatch
   }
 
   /// Opens a file that passed verification, or that only needs the quick check.
-  private func openJudged(
-    _ number: UInt64, _ path: String, _ presence: OwnedFile, _ table: SharedTable?, alone: Bool
-  ) throws -> Outcome {
-    let dataPath = path + "/data.mdb"
-    if alone {
-      try GenerationBuilder.prepareLockFile(in: path, table?.shape)
+  private func openVerified(_ opening: Opening) throws -> Outcome {
+    if opening.alone {
+      try GenerationBuilder.prepareLockFile(in: opening.path, opening.table?.shape)
     } else {
       // A reader slot with our own pid is left from a dead namesake: LMDB never clears those.
-      try ReaderSlots.clear(pid: ProcessIdentity.pid, inLockFile: path + "/lock.mdb")
+      try ReaderSlots.clear(pid: ProcessIdentity.pid, inLockFile: opening.path + "/lock.mdb")
     }
     // Counts processes that die from here on; an attempt that fails with an error is subtracted.
-    let attempt = alone ? table : nil
+    let attempt = opening.alone ? opening.table : nil
     // Wrapping: what a damaged table counts must not be a trap.
     attempt?.openAttempts &+= 1
     defer { if let attempt, attempt.openAttempts > 0 { attempt.openAttempts -= 1 } }
     let findings = try StructuralVerifier.quickCheck(
-      path: dataPath, atLeast: table?.dataBytes ?? 0)
+      path: opening.path + "/data.mdb", atLeast: opening.table?.dataBytes ?? 0)
     if let finding = findings.first {
-      if !alone { table?.fence() }
-      return try damaged("data.mdb is damaged: \(finding)")
+      return try damaged("data.mdb is damaged: \(finding)", fencing: opening)
     }
     try fault(throwing: .openTableReady)
-    return try openEnvironment(number, path, presence, table, alone: alone)
+    return try openEnvironment(opening)
   }
 
-  private func openEnvironment(
-    _ number: UInt64, _ path: String, _ presence: OwnedFile, _ found: SharedTable?, alone: Bool
-  ) throws -> Outcome {
+  private func openEnvironment(_ opening: Opening) throws -> Outcome {
     try fault(throwing: .openBeforeEnvironment)
     let environment: EnvironmentHandle
     do {
       environment = try EnvironmentHandle(
-        path: path,
+        path: opening.path,
         options: .init(
           mapSize: nil, minimumMapSize: GenerationBuilder.minimumMapSize,
-          maximumReaders: GenerationBuilder.readerSlots(in: path),
+          maximumReaders: GenerationBuilder.readerSlots(in: opening.path),
           synchronous: options.durability.syncsEachCommit))
     } catch {
       guard error.isDamage else { throw error }
-      if !alone { found?.fence() }
-      return try damaged(error.cause)
+      return try damaged(error.cause, fencing: opening)
     }
     do {
       try fault(throwing: .openAfterEnvironment)
-      return try finish(number, path, presence, found, environment, alone: alone)
+      return try finish(opening, environment)
     } catch {
       environment.close()
       throw error
     }
   }
 
-  private func finish(
-    _ number: UInt64, _ path: String, _ presence: OwnedFile, _ found: SharedTable?,
-    _ environment: EnvironmentHandle, alone: Bool
-  ) throws -> Outcome {
+  private func finish(_ opening: Opening, _ environment: EnvironmentHandle) throws -> Outcome {
     guard let (meta, tables) = try StoreOpener.readMeta(environment) else {
       environment.close()
-      if !alone { found?.fence() }
-      return try damaged("the meta record is missing or damaged")
+      return try damaged("the meta record is missing or damaged", fencing: opening)
     }
     if meta.version > StoreMeta.version {
       throw StoreError(
@@ -290,44 +282,67 @@ package struct StoreOpener {
     }
     try require(meta.durability)
     if meta.durability.survivesSystemCrash { try environment.confirmAbsence() }
-    guard meta.generation == number else {
+    guard meta.generation == opening.number else {
       // Its labels are of other transactions than those the table and the other processes speak of.
       environment.close()
-      if !alone { found?.fence() }
-      return try damaged("data.mdb is that of generation \(meta.generation), not of \(number)")
+      return try damaged(
+        "data.mdb is that of generation \(meta.generation), not of \(opening.number)",
+        fencing: opening)
     }
-    let heritage = GenerationBuilder.InheritedState(
-      storeID: meta.storeID, secret: meta.secret, budget: meta.budget)
-    let binding = SharedTable.Binding(storeID: meta.storeID, generation: number)
-    var table = found
-    if table.map({ $0.binding != binding }) ?? false {
-      if !alone {
-        found?.fence()
-        environment.close()
-        if options.durability == .cache {
-          return .unusable(reason: "shared.table belongs to another store", heritage)
-        }
-        throw StoreError(
-          .damaged, during: "open", path: path,
-          "shared.table belongs to another store. Close all processes that use it, open again.")
+    let binding = SharedTable.Binding(storeID: meta.storeID, generation: opening.number)
+    if !opening.alone, let found = opening.table, found.binding != binding {
+      found.fence()
+      environment.close()
+      if options.durability == .cache {
+        return .unusable(reason: "shared.table belongs to another store", meta)
       }
+      throw StoreError(
+        .damaged, during: "open", path: opening.path,
+        "shared.table belongs to another store. Close all processes that use it, open again.")
+    }
+    let table = try validTable(opening, boundTo: binding, meta, environment)
+    guard let slot = try takeSlot(table, opening.presence) else {
+      throw StoreError(
+        .tooManyProcesses, during: "open", path: directory.path,
+        "All \(table.shape.processSlots) process slots of \(directory.path) are in use. Close "
+          + "processes, or split them across several stores.")
+    }
+    try fault(throwing: .openSlotTaken)
+    _ = try opening.presence.tryLock(.shared, at: PresenceLocks.openOffset)
+    try environment.clearDeadReaders()
+    table.openAttempts = 0
+    return .opened(
+      Generation(
+        directory: directory, meta: meta, environment: environment, tables: tables, slot: slot))
+  }
+
+  /// Returns the table of a generation. Without other processes, it is created again if it is of
+  /// another store, of an impossible commit version or of another boot, and gets this process's PID
+  /// namespace and the properties in `meta`.
+  private func validTable(
+    _ opening: Opening, boundTo binding: SharedTable.Binding, _ meta: StoreMeta,
+    _ environment: EnvironmentHandle
+  ) throws -> SharedTable {
+    let path = opening.path
+    let newest = Generation.newestVersion(ofGeneration: opening.number, in: environment)
+    var table = opening.table
+    if opening.alone, let found = table,
+      found.binding != binding || !found.isPlausible(after: newest)
+    {
       table = nil
     }
-    let newest =
-      Generation.versionBase(ofGeneration: number) + environment.information.lastTransaction
-    if alone, let found = table, !found.isPlausible(after: newest) { table = nil }
-    if alone, table == nil || table!.bootID != ProcessIdentity.bootID {
+    if opening.alone, table == nil || table!.bootID != ProcessIdentity.bootID {
       // Only recency and statistics are lost, and no process maps the old table. Unless `state`
       // already marks this boot dirty, the first writer marks it.
       let state = try StoreState.read(from: path + "/state")
       let isDirty = state.map { $0.isDirty && $0.bootID == ProcessIdentity.bootID } ?? false
-      table = try remakeTable(path, meta, environment, dirty: isDirty)
+      table = try remakeTable(path, meta, environment, isDirty: isDirty)
     }
     guard let table else {
       throw StoreError(.damaged, during: "open", path: path, "shared.table is damaged.")
     }
     // The budget of `meta` has a checksum; that of the table has none.
-    if alone {
+    if opening.alone {
       table.adoptNamespace()
       table.budget = meta.budget
       if meta.durability == .relaxed {
@@ -335,67 +350,6 @@ package struct StoreOpener {
         try resetRecord(of: table, in: path, newest: newest)
       }
     }
-    guard let process = try takeSlot(table, presence) else {
-      throw StoreError(
-        .tooManyProcesses, during: "open", path: directory.path,
-        "All \(table.shape.processSlots) process slots of \(directory.path) are in use. Close "
-          + "processes, or split them across several stores.")
-    }
-    try fault(throwing: .openSlotTaken)
-    _ = try presence.tryLock(.shared, at: PresenceLocks.openOffset)
-    try environment.clearDeadReaders()
-    table.openAttempts = 0
-    return .opened(
-      Generation(
-        directory: directory, number: number, meta: meta, table: table, process: process,
-        environment: environment, presence: presence, tables: tables))
-  }
-
-  // MARK: Parts
-
-  private struct RecoveryDecision {
-    let text: String
-    /// A cache starts empty without looking further.
-    let mustDiscard: Bool
-    /// A relaxed store goes back to what was synced last.
-    let mustRestore: Bool
-
-    init(_ text: String, mustDiscard: Bool = false, mustRestore: Bool = false) {
-      self.text = text
-      self.mustDiscard = mustDiscard
-      self.mustRestore = mustRestore
-    }
-  }
-
-  private func suspicion(
-    _ path: String, _ table: SharedTable?, changed: UInt64
-  ) throws -> RecoveryDecision? {
-    let isCache = options.durability == .cache
-    let isRelaxed = options.durability == .relaxed
-    guard let state = try StoreState.read(from: path + "/state") else {
-      // A table of this boot is proof that the system has been up all the time. Without it pages
-      // may be missing, and their older versions would be accepted as valid.
-      let isUnknown = table?.bootID != ProcessIdentity.bootID
-      return RecoveryDecision(
-        "the state file is missing or damaged", mustDiscard: isCache && isUnknown,
-        mustRestore: isRelaxed && isUnknown)
-    }
-    if state.isDirty, state.bootID != ProcessIdentity.bootID {
-      return RecoveryDecision(
-        "the system went down while the store was in use", mustDiscard: isCache,
-        mustRestore: isRelaxed)
-    }
-    guard let table else { return RecoveryDecision("shared.table is missing or damaged") }
-    if table.openAttempts >= 2 {
-      return RecoveryDecision("two processes died opening the store", mustDiscard: isCache)
-    }
-    if table.crashesInLMDB >= Self.deathLimit {
-      return RecoveryDecision("two processes died inside LMDB")
-    }
-    // The last process recorded the time: in the table for this boot, in a clean `state` also across
-    // boots. A writer killed in a commit leaves a difference as well; verifying costs time only.
-    let known = table.bootID == ProcessIdentity.bootID ? table.dataChanged : state.dataChanged
-    if known != changed { return RecoveryDecision("data.mdb was changed since it was closed") }
-    return nil
+    return table
   }
 }

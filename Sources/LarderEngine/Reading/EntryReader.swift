@@ -86,18 +86,21 @@ extension StoreCore {
   /// Searches the tree for the live entry of a key.
   ///
   /// - Parameters:
-  ///   - knownNumber: The namespace identifier; zero while it is unknown in this process.
+  ///   - place: The hash of the key and the namespace identifier; zero while the identifier is unknown
+  ///     in this process.
   ///   - known: The commit version of the entry that the caller has decoded, or zero.
   ///   - readVersion: The inverted read version to store with the entry's location.
   /// - Throws: ``DamagedEntry`` if the key's entry, or possibly its entry, is damaged.
   func find(
-    _ key: EncodedKey, _ hash: UInt64, _ knownNumber: UInt32, _ space: NamespaceHandle,
+    _ key: EncodedKey, at place: (hash: UInt64, number: UInt32), in space: NamespaceHandle,
     _ snapshot: borrowing Snapshot, known: UInt64, readVersion: UInt64
   ) throws -> Lookup.Outcome {
-    guard let record = try snapshot.transaction.value(forKey: hash, in: snapshot.generation.entries)
+    guard
+      let record = try snapshot.transaction.value(
+        forKey: place.hash, in: snapshot.generation.entries)
     else { return .absent }
     record.prefetch(limit: 1024)
-    var number = knownNumber
+    var number = place.number
     if number == 0 {
       guard let found = try self.number(of: space, snapshot) else { return .absent }
       number = found
@@ -105,15 +108,7 @@ extension StoreCore {
     var damage: DamagedEntry?
     var offset = 0
     while offset < record.byteCount {
-      let header: EntryHeader
-      do throws(EntryHeader.Defect) {
-        header = try EntryHeader(in: record, at: offset)
-      } catch {
-        throw DamagedEntry(
-          text: error == .newerFormat
-            ? "the entry was written by a newer version" : "the entry's header is damaged",
-          commitVersion: 0)
-      }
+      let header = try readableHeader(in: record, at: offset)
       let start = offset
       offset += header.storedLength
       guard header.matches(key.tag, keyLength: key.bytes.count, namespace: number) else { continue }
@@ -141,7 +136,7 @@ extension StoreCore {
           copying: header, in: record, at: start, keyHash: XXH64.hash(key.bytes))
         if value != nil {
           snapshot.generation.places?.remember(
-            record.slice(start..<offset)!, of: hash, readVersion: readVersion,
+            record.slice(start..<offset)!, of: place.hash, readVersion: readVersion,
             checksum: header.checksum)
         }
       }
@@ -150,6 +145,20 @@ extension StoreCore {
     }
     if let damage { throw damage }
     return .absent
+  }
+
+  @inline(__always)
+  private func readableHeader(
+    in record: RawSpan, at offset: Int
+  ) throws(DamagedEntry) -> EntryHeader {
+    do throws(EntryHeader.Defect) {
+      return try EntryHeader(in: record, at: offset)
+    } catch {
+      throw DamagedEntry(
+        text: error == .newerFormat
+          ? "the entry was written by a newer version" : "the entry's header is damaged",
+        commitVersion: 0)
+    }
   }
 
   /// Returns the payload of an entry in chunks, or `nil` if it belongs to another key. The chunks

@@ -135,23 +135,25 @@ extension StoreCore {
     do {
       let lookup = try withSnapshot("read") { snapshot in
         let generation = snapshot.generation
-        let (hash, number) =
+        let found: (hash: UInt64, number: UInt32) =
           generation === place.generation
           ? (place.hash, place.number) : space.place(of: key, in: generation)
         let readVersion =
           Mutant.filedOneHigh.isActive ? ~(snapshot.commitVersion + 1) : snapshot.readVersion
         func result(_ outcome: Lookup.Outcome) -> Lookup {
-          Lookup(outcome: outcome, hash: hash, readVersion: readVersion, generation: generation)
+          Lookup(
+            outcome: outcome, hash: found.hash, readVersion: readVersion, generation: generation)
         }
         let outcome: Lookup.Outcome
         do {
           outcome = try find(
-            key, hash, number, space, snapshot, known: known, readVersion: readVersion)
+            key, at: found, in: space, snapshot, known: known, readVersion: readVersion)
         } catch let damage as DamagedEntry {
           last = result(.unreadable(damage.text))
           throw damage
         }
-        let newest = generation.table.minimumValidReadVersion(slot: StampSlot(hash: hash))
+        let newest = generation.table.minimumValidReadVersion(
+          slot: StampSlot(hash: found.hash))
         if newest > snapshot.commitVersion { noteUncommittedStamp() }
         return result(outcome)
       }
@@ -167,12 +169,12 @@ extension StoreCore {
   package func lookup(_ keys: [EncodedKey], in space: NamespaceHandle) throws -> [Lookup] {
     let lookups: [Lookup?] = try withSnapshot("read") { snapshot in
       try keys.map { key in
-        let (hash, number) = space.place(of: key, in: snapshot.generation)
+        let place = space.place(of: key, in: snapshot.generation)
         do {
           let outcome = try find(
-            key, hash, number, space, snapshot, known: 0, readVersion: snapshot.readVersion)
+            key, at: place, in: space, snapshot, known: 0, readVersion: snapshot.readVersion)
           return Lookup(
-            outcome: outcome, hash: hash, readVersion: snapshot.readVersion,
+            outcome: outcome, hash: place.hash, readVersion: snapshot.readVersion,
             generation: snapshot.generation)
         } catch is DamagedEntry {
           return nil

@@ -46,7 +46,11 @@ package enum DamageRun {
     try build(work, seed)
     // A fifth of the time for stores in use.
     let budget = UInt64(max(seconds, 0.5) * 0.8e9)
-    try openDamaged(work, seed, workers, minimumFiles, start + budget, &outcome, report)
+    let supervisor = Supervisor(work: work, seed: seed, catalog: try .init(below: work))
+    for index in 0..<workers {
+      try supervisor.start(index, first: index, step: workers, count: .max)
+    }
+    watch(supervisor, until: start + budget, minimumFiles: minimumFiles, &outcome, report)
     let spent = Double(Clocks.monotonicNanoseconds() - start) / 1e9
     report(
       "damage: \(outcome.filesDamaged) files in \(tenths(spent)) s, "
@@ -117,19 +121,16 @@ package enum DamageRun {
     }
   }
 
-  private static func openDamaged(
-    _ work: String, _ seed: UInt64, _ workers: Int, _ minimum: Int, _ end: UInt64,
+  /// Waits for the end of the time and for `minimumFiles` damaged files, and then for the workers.
+  private static func watch(
+    _ supervisor: Supervisor, until end: UInt64, minimumFiles: Int,
     _ outcome: inout DamageOutcome, _ report: (String) -> Void
-  ) throws {
-    let supervisor = Supervisor(work: work, seed: seed, catalog: try .init(below: work))
-    for index in 0..<workers {
-      try supervisor.start(index, first: index, step: workers, count: .max)
-    }
+  ) {
     var reported = Clocks.monotonicNanoseconds()
     while supervisor.isRunning {
       supervisor.watch(&outcome)
       let now = Clocks.monotonicNanoseconds()
-      let isEnough = now > end && outcome.filesDamaged >= minimum
+      let isEnough = now > end && outcome.filesDamaged >= minimumFiles
       if isEnough || outcome.violations.count >= maximumViolations { supervisor.stop() }
       if now - reported > 10_000_000_000 {
         reported = now

@@ -178,68 +178,10 @@ struct LiveDamage {
     }
   }
 
-  // MARK: Acts
-
   /// Damages a file of the current generation once, and returns a description.
   private func sabotage(_ board: LiveOracle, _ random: inout SeededRandom) -> String {
-    let root = path + "/v1"
-    let named = try? CurrentPointer.read(in: StoreDirectory(path: path, root: root))
-    let number = (named ?? nil) ?? 1
-    let generation = "\(root)/g-\(number)"
-    let data = generation + "/data.mdb"
-    func write(_ bytes: [UInt8], _ file: String, at offset: Int) {
-      try? OwnedFile(path: file).write(bytes, at: offset)
-    }
-    func pages(_ count: Int, random garbage: Bool) {
-      let all = max(((try? TestFiles.size(data)) ?? 0) / 4096, 1)
-      for _ in 0..<count {
-        let page = Int.random(in: 0..<all, using: &random)
-        write(
-          garbage ? random.bytes(4096) : [UInt8](repeating: 0, count: 4096), data,
-          at: page * 4096)
-      }
-    }
-    switch Int.random(in: 0..<11, using: &random) {
-    case 0:
-      try? TestFiles.truncate(data, to: 8192)
-      return "data.mdb cut to 8 kB"
-    case 1:
-      pages(3, random: false)
-      return "3 pages zeroed"
-    case 2:
-      pages(3, random: true)
-      return "3 pages made random"
-    case 3:
-      write([UInt8](repeating: 0, count: 8192), data, at: 0)
-      return "both metas wiped"
-    case 4:
-      let size = max((try? TestFiles.size(data)) ?? 0, 1)
-      for _ in 0..<200 {
-        write(random.bytes(1), data, at: Int.random(in: 0..<size, using: &random))
-      }
-      return "200 bytes made random"
-    case 5:
-      try? TestFiles.write(random.bytes(64), to: generation + "/state")
-      return "state made random"
-    case 6:
-      try? TestFiles.truncate(generation + "/shared.table", to: 100)
-      return "shared.table cut to 100 bytes"
-    case 7:
-      try? TestFiles.write(random.bytes(40), to: root + "/CURRENT")
-      return "CURRENT made random"
-    case 8:
-      board.noteRemoval()
-      TestFiles.removeAll(path)
-      board.noteRemoval()
-      return "the directory removed"
-    case 9:
-      write([UInt8](repeating: 0, count: 65_536), generation + "/shared.table", at: 0)
-      return "the head of shared.table zeroed"
-    default:
-      board.noteRemoval()
-      TestFiles.removeAll(generation)
-      board.noteRemoval()
-      return "the generation's directory removed"
-    }
+    let act = LiveAct.all.randomElement(using: &random)!
+    act.damage(LiveFiles(store: path), &random, board)
+    return act.name
   }
 }

@@ -107,10 +107,11 @@ struct RecordsFuzz: FuzzTarget {
   let name = "records"
 
   func seeds(_ random: inout SeededRandom) -> [[UInt8]] {
-    let meta = StoreMeta(
-      durability: .durable, hashBits: 64, storeID: (random.next(), random.next()), generation: 1,
-      secret: (random.next(), random.next()), budget: 1 << 20, mapSize: 1 << 30,
+    var meta = StoreMeta(
+      durability: .durable, generation: 1, inheriting: nil, budget: 1 << 20,
       shape: SharedTableShape(budget: 0), created: 1_700_000_000_000)
+    meta.storeID = (random.next(), random.next())
+    meta.secret = (random.next(), random.next())
     var totals = StoreTotals()
     totals.bytes = 123_456
     let name = Array("a name".utf8)

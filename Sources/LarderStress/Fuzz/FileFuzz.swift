@@ -118,10 +118,12 @@ struct TableFuzz: FuzzTarget {
     let path = Self.path() + "-seed"
     defer { TestFiles.removeAll(path) }
     let file = try OwnedFile(path: path, creation: .createIfMissing)
+    var meta = StoreMeta(
+      durability: .cache, generation: 3, inheriting: nil, budget: 1 << 20,
+      shape: SharedTableShape(budget: 0), created: 0)
+    meta.storeID = (1, 2)
     try SharedTable.create(
-      in: file, binding: .init(storeID: (1, 2), generation: 3), shape: SharedTableShape(budget: 0),
-      commitVersion: 3 << 40 + 17, budget: 1 << 20, dirty: false, dataChanged: 0,
-      syncInterval: StoreMeta.usualSyncInterval)
+      in: file, for: meta, commitVersion: 3 << 40 + 17, isDirty: false, dataChanged: 0)
     let head = try file.read(count: Self.head, at: 0)
     return [Array(head.prefix(512)), Array(head.prefix(1200)), head]
   }

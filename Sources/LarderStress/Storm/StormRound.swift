@@ -69,38 +69,59 @@ struct StormRound {
           found.append("\(plan.roles[index]) \(index) has not moved for 6 s")
         }
       }
-      let victim = Int.random(in: 0..<crew.count, using: &random)
-      switch Int.random(in: 0..<100, using: &random) {
-      case 0..<12:
-        if plan.roles[victim].isPatient, Int.random(in: 0..<50, using: &random) > 0 { break }
-        crew[victim].child.kill()
-        crew[victim].stoppedUntil = 0
-      case 12..<15 where !crew.contains(where: \.isStopped):
-        let time = UInt64.random(in: 10_000_000...400_000_000, using: &random)
-        guard (try? crew[victim].child.stop(deadline: .seconds(5))) != nil else { break }
-        crew[victim].stoppedUntil = now + time
-        totals.stops += 1
-      default: break
-      }
+      disturb(&crew, at: now, &random, &totals)
     }
 
     for index in crew.indices where crew[index].isStopped { crew[index].child.continue() }
-    if plan.endsByKill, found.isEmpty {
-      // Every process that is killed at the end completes one more operation before.
-      let beats = crew.indices.map { lastBeat($0, board) }
-      func idle() -> [Int] {
-        crew.indices.filter {
-          crew[$0].child.exitStatus == nil && lastBeat($0, board) == beats[$0]
-        }
-      }
-      let limit = Clocks.monotonicNanoseconds() + StormRound.patience
-      while Clocks.monotonicNanoseconds() < limit, !idle().isEmpty {
-        pause.wait(nanoseconds: 2_000_000)
-      }
-      found += idle().map { "\(plan.roles[$0]) \($0) does not move at the end" }
+    if plan.endsByKill {
+      if found.isEmpty { found += waitForOperations(of: crew, board) }
+      for member in crew { member.child.kill() }
     }
-    if plan.endsByKill { for member in crew { member.child.kill() } }
     board.stop()
+    found += waitForEnd(of: crew, &totals)
+    totals.operations += board.value(.operations) + board.value(.reads)
+    try report(&found, board, path, &totals)
+  }
+
+  /// Kills or stops one process at random, or none.
+  private func disturb(
+    _ crew: inout [Crew], at now: UInt64, _ random: inout some RandomNumberGenerator,
+    _ totals: inout StressTotals
+  ) {
+    let victim = Int.random(in: 0..<crew.count, using: &random)
+    switch Int.random(in: 0..<100, using: &random) {
+    case 0..<12:
+      if plan.roles[victim].isPatient, Int.random(in: 0..<50, using: &random) > 0 { break }
+      crew[victim].child.kill()
+      crew[victim].stoppedUntil = 0
+    case 12..<15 where !crew.contains(where: \.isStopped):
+      let time = UInt64.random(in: 10_000_000...400_000_000, using: &random)
+      guard (try? crew[victim].child.stop(deadline: .seconds(5))) != nil else { break }
+      crew[victim].stoppedUntil = now + time
+      totals.stops += 1
+    default: break
+    }
+  }
+
+  /// Waits until every process has completed one more operation, and returns those that have not.
+  private func waitForOperations(of crew: [Crew], _ board: StormOracle) -> [String] {
+    let beats = crew.indices.map { lastBeat($0, board) }
+    func idle() -> [Int] {
+      crew.indices.filter {
+        crew[$0].child.exitStatus == nil && lastBeat($0, board) == beats[$0]
+      }
+    }
+    let pause = Event()
+    let limit = Clocks.monotonicNanoseconds() + StormRound.patience
+    while Clocks.monotonicNanoseconds() < limit, !idle().isEmpty {
+      pause.wait(nanoseconds: 2_000_000)
+    }
+    return idle().map { "\(plan.roles[$0]) \($0) does not move at the end" }
+  }
+
+  /// Waits for the end of every process, and returns the findings in their output.
+  private func waitForEnd(of crew: [Crew], _ totals: inout StressTotals) -> [String] {
+    var found: [String] = []
     for index in crew.indices {
       guard let status = try? crew[index].child.wait(deadline: .seconds(60)) else {
         found.append("\(plan.roles[index]) \(index) does not end")
@@ -109,7 +130,13 @@ struct StormRound {
       }
       found += finalOutput(of: crew[index].child, index, status, &totals)
     }
-    totals.operations += board.value(.operations) + board.value(.reads)
+    return found
+  }
+
+  /// Audits the store and the histories of the round, and reports all findings.
+  private func report(
+    _ found: inout [String], _ board: StormOracle, _ path: String, _ totals: inout StressTotals
+  ) throws {
     found += try audit(path, &totals)
     if found.isEmpty, board.value(.violations) > 0 {
       found.append("\(board.value(.violations)) violations of which no text arrived")
