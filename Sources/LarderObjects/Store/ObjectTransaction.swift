@@ -215,6 +215,7 @@ public struct ObjectTransaction: ~Copyable {
         try kind.keepUnknownFields(of: old, keys, in: &write, object, record) {
           ReferenceLoader(store: store, overlay: overlay)
         }
+        kind.keepUndeclaredKeys(of: old, keys, in: &write, record)
         stored = write.bytes
       }
       switch saved {
@@ -222,6 +223,7 @@ public struct ObjectTransaction: ~Copyable {
       case .unchanged: overlay.save(ObjectIdentity(type: kind.name, id: write.id), stored)
       case .inserted, .replaced:
         noteWrite()
+        if kind.mayLackIndexes(record) { try entries.markBehind(write.keys, record) }
         overlay.save(ObjectIdentity(type: kind.name, id: write.id), stored)
       }
     } catch let error as UniqueKeyConflict {
@@ -309,6 +311,7 @@ public struct ObjectTransaction: ~Copyable {
       try entries.dropObjectNumber(record.indexes[position].number, isIndex: true)
       record.indexes[position].number = try entries.newObjectNumber()
       record.indexes[position].builtTo = nil
+      record.indexes[position].isBehind = nil
     }
     try entries.setObjectBudget(record.number, bytes: old.budget, objects: old.mostObjects)
     try entries.putObjectType(record)
