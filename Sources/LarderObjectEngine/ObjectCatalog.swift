@@ -43,6 +43,9 @@ package struct ObjectTypeRecord: Codable, Sendable, Hashable {
     /// The number of transactions that stored objects without their keys in this index. A step of a
     /// build that read the objects before the last of them is dropped.
     package var deferrals: UInt32?
+    /// Whether objects are stored without their keys in this index; their notes name them
+    /// (`UnindexedNotes.swift`).
+    package var isBehind: Bool?
 
     package init(
       number: UInt32, name: String, fields: [String], isUnique: Bool, definition: String,
@@ -56,6 +59,9 @@ package struct ObjectTypeRecord: Codable, Sendable, Hashable {
       self.builtTo = builtTo
       self.keyRevision = keyRevision
     }
+
+    /// Whether every object has its keys in this index.
+    package var isComplete: Bool { builtTo == nil && isBehind != true }
 
     /// Whether keys of the current encoding compare with the stored ones.
     package var hasKeysOfToday: Bool { keyRevision == IndexKeyEncoder.revision }

@@ -32,26 +32,28 @@ extension StoreCore {
 extension StoreTransaction {
   /// Replaces the keys that a stored object has in some indexes.
   ///
-  /// An object that was saved after it was read keeps the keys it was saved with: a program that
-  /// does not declare a stored index cannot save, so they contain those of these indexes.
+  /// An object that was saved after it was read keeps the keys it was saved with: they contain
+  /// those of these indexes, or the notes for them (`UnindexedNotes.swift`).
   ///
   /// - Parameters:
   ///   - keys: The keys in `indexes`.
   ///   - indexes: The identifiers of the indexes.
+  ///   - notes: The notes for these indexes, which the object loses.
   ///   - unique: Those of them whose keys belong to one object at most.
   ///   - stored: The object, as it was read in this generation.
   ///   - type: The identifier of the type.
   /// - Throws: ``UniqueKeyConflict`` and ``ObjectTooLarge``; nothing of the object is changed then.
   package mutating func setIndexKeys(
-    _ keys: [ObjectIndexKey], in indexes: Set<UInt32>, unique: [UInt32],
-    of stored: StoredObject, type: UInt32
+    _ keys: [ObjectIndexKey], in indexes: Set<UInt32>, settling notes: [ObjectIndexKey],
+    unique: [UInt32], of stored: StoredObject, type: UInt32
   ) throws {
     guard case .found(let header, _, let old) = try old(type, stored.sequence),
       header.commitVersion == stored.commitVersion
     else { return }
     let write = ObjectWrite(
       id: stored.id, bytes: stored.bytes, codec: stored.codec, version: stored.version,
-      keys: old.filter { !indexes.contains($0.index) } + keys, uniqueIndexes: unique)
+      keys: old.filter { !indexes.contains($0.index) && !notes.contains($0) } + keys,
+      uniqueIndexes: unique)
     _ = try save(write, type: type, since: stored.created)
   }
 

@@ -25,6 +25,10 @@
 //   raise ID COUNT       adds one to the age of a person of version 2, COUNT times, each time by a
 //                        versioned read and a save that is repeated after a conflict
 //                        -> raised CONFLICTS
+//   side plain|aged FROM COUNT SEED
+//                        saves and deletes random people of version 1 until it is killed, as a
+//                        program that declares the index on the age, or as one that does not:
+//                        prints `wrote` after every tenth transaction
 //   team ID COUNT        saves a team of new people of version 1, in one transaction -> ok
 
 import LarderEngine
@@ -129,6 +133,9 @@ extension Peer {
         after: words.count > 1 ? PageCursor(String(words[1])) : nil, size: number(words[0]))
       let ids = page.objects.map { "\($0.id)" }.joined(separator: " ")
       return "page \(page.next?.description ?? "end") \(ids)"
+    case "side":
+      var random = SeededRandom(seed: UInt64(try number(words[3])))
+      try side(words[0] == "aged", number(words[1]), number(words[2]), &random)
     case "raise": return try raise(number(words[0]), times: number(words[1]))
     case "team":
       let (id, count) = (try number(words[0]), try number(words[1]))
@@ -158,6 +165,27 @@ extension Peer {
       $0.hasPrefix("RssAnon:")
     }
     return line?.split(whereSeparator: { !$0.isNumber }).first.flatMap { Int($0) } ?? 0
+  }
+
+  private func side(
+    _ isAged: Bool, _ from: Int, _ count: Int, _ random: inout SeededRandom
+  ) throws -> Never {
+    var writes = 0
+    while true {
+      let ids = (0..<Int.random(in: 1...3, using: &random)).map { _ in
+        Int.random(in: from..<from + count, using: &random)
+      }
+      let age = "\(Int.random(in: 0..<7, using: &random))"
+      if random.chance(20) {
+        try objects.delete(PersonV1.self, ids: ids)
+      } else if isAged {
+        try objects.save(ids.map { AgedPerson(id: $0, name: "n", age: age) })
+      } else {
+        try objects.save(ids.map { PersonV1(id: $0, name: "n", age: age) })
+      }
+      writes += 1
+      if writes % 10 == 0 { ParentProcess.send("wrote") }
+    }
   }
 
   private func raise(_ id: Int, times: Int) throws -> String {

@@ -44,7 +44,7 @@ struct ObjectsCommand: ParsableCommand {
       CBORValue.object([
         ("name", .text(index.name)), ("fields", .array(index.fields.map { .text($0) })),
         ("types", .text(index.definition)), ("unique", .boolean(index.isUnique)),
-        ("complete", .boolean(index.builtTo == nil)),
+        ("complete", .boolean(index.isComplete)),
       ])
     }
     let references = (record.relations ?? []).map { relation in
@@ -95,7 +95,7 @@ struct ObjectsCommand: ParsableCommand {
     for (number, index) in record.indexes.filter({ !$0.fields.isEmpty }).enumerated() {
       var value = "\(index.name): \(index.fields.joined(separator: ", ")) (\(index.definition))"
       if index.isUnique { value += ", unique" }
-      if index.builtTo != nil { value += ", not complete" }
+      if !index.isComplete { value += ", not complete" }
       text += line(number == 0 ? "indexes" : "", value)
     }
     for (number, relation) in (record.relations ?? []).enumerated() {
@@ -104,7 +104,10 @@ struct ObjectsCommand: ParsableCommand {
         "\(relation.path.joined(separator: ".")) to \(relation.target) "
           + "(deleted: \(relation.onDelete); target deleted: \(relation.onTargetDelete))")
     }
-    if record.indexes.contains(where: { $0.fields.isEmpty }), record.relations == nil {
+    let refers = record.indexes.contains {
+      $0.fields.isEmpty && $0.name != UnindexedNotes.name
+    }
+    if refers, record.relations == nil {
       text += line("references", "to other objects, without rules")
     }
     return text

@@ -76,6 +76,8 @@ struct IndexRuleEvidence: Sendable {
       let index = record.indexes.first { $0.number == number }!
       // The object is not in the index yet, or an import guessed its key.
       if let builtTo = index.builtTo, moving.stored.sequence > builtTo { continue }
+      // A program that does not declare the index stored the object.
+      if record.notes(for: [index]).contains(where: moving.keys.contains) { continue }
       if let made = try? rule.keys(of: value), Set(made) == own {
         for position in rule.fields.indices
         where !proven[number, default: []].contains(position)
@@ -105,7 +107,7 @@ struct IndexRuleEvidence: Sendable {
       return .failure(
         .init(reason: "no stored object shows that it is over \(field.path) and no other field"))
     }
-    guard index.builtTo == nil else { return .failure(.init(reason: "it is not complete yet")) }
+    guard index.isComplete else { return .failure(.init(reason: "it is not complete yet")) }
     return .success(rule)
   }
 

@@ -83,7 +83,8 @@ package struct ObjectImport {
       rules = type.indexes.compactMap {
         proven.contains($0.number) ? evidence.rules[$0.number] : nil
       }
-      deferred = Set(type.indexes.map(\.number)).subtracting(proven)
+      let notes = type.notes.map { Set([$0.number]) } ?? []
+      deferred = Set(type.indexes.map(\.number)).subtracting(proven).subtracting(notes)
       return
     }
     let rules = try Self.rules(type, evidence, fields)
@@ -91,7 +92,9 @@ package struct ObjectImport {
     deferred = Set(
       rules.filter { !Self.unproven($0, evidence, fields).isEmpty }.map(\.number))
     try Self.requireID(type, evidence, fields)
-    let refers = type.indexes.contains { $0.fields.isEmpty }
+    let refers = type.indexes.contains {
+      $0.fields.isEmpty && $0.name != UnindexedNotes.name
+    }
     if refers, fields?.hasReferences != true {
       throw DynamicObjectError(
         .foreignType,
@@ -311,7 +314,9 @@ package struct ObjectImport {
     _ now: ObjectTypeRecord, _ then: ObjectTypeRecord, isExport: Bool
   ) -> Bool {
     func indexes(_ record: ObjectTypeRecord) -> [[String]] {
-      record.indexes.filter { isExport || !$0.fields.isEmpty }.map {
+      record.indexes.filter {
+        $0.name != UnindexedNotes.name && (isExport || !$0.fields.isEmpty)
+      }.map {
         ["\($0.number)", $0.name, $0.definition]
       }
     }

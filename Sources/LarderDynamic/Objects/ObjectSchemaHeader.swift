@@ -60,7 +60,7 @@ package struct ObjectSchemaHeader: Codable, Sendable, Hashable {
     minimumReaderVersion = record.minimumReaderVersion
     self.durability = durability?.rawValue
     schema = record.schema
-    indexes = record.indexes.map {
+    indexes = record.indexes.filter { $0.name != UnindexedNotes.name }.map {
       Index(name: $0.name, fields: $0.fields, definition: $0.definition, unique: $0.isUnique)
     }
     relations = record.relations

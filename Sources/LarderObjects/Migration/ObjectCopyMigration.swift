@@ -253,7 +253,8 @@ struct IndexRebuildMigration: Sendable {
     self.type = Object.storedName
     begin = { transaction in
       var record = try transaction.store.kind(type).prepare(&transaction.entries)
-      for position in record.indexes.indices {
+      for position in record.indexes.indices
+      where record.indexes[position].name != UnindexedNotes.name {
         try transaction.entries.dropObjectNumber(record.indexes[position].number, isIndex: true)
         record.indexes[position].number = try transaction.entries.newObjectNumber()
         record.indexes[position].builtTo = 0

@@ -133,7 +133,7 @@ extension QueryPlan {
     self.init(request, scannable.indexes) { position in
       let shape = scannable.shapes[position]
       guard
-        let stored = record.indexes.first(where: { shape.isStored(as: $0) }), stored.builtTo == nil,
+        let stored = record.indexes.first(where: { shape.isStored(as: $0) }), stored.isComplete,
         shape.serves(node.comparisons)
       else { return nil }
       return stored.number

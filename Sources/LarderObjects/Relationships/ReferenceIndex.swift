@@ -159,6 +159,11 @@ extension Storable {
   var larderComparator: Never? { nil }
 }
 
+extension ObjectTypeRecord.Index {
+  /// Whether the library declares the index, not a program.
+  var isInternal: Bool { name == ReferenceIndex.name || name == UnindexedNotes.name }
+}
+
 extension ObjectTypeRecord {
   var references: Index? { indexes.first { $0.name == ReferenceIndex.name } }
 }

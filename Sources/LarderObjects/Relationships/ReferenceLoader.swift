@@ -3,9 +3,9 @@
 // SPDX-License-Identifier: Apache-2.0
 
 internal import LarderCoding
+internal import LarderEngine
 internal import LarderObjectEngine
 internal import LarderSystem
-internal import LarderEngine
 internal import Synchronization
 
 #if canImport(FoundationEssentials)

@@ -21,7 +21,12 @@ internal import Synchronization
 // A step that finds `builtTo` changed is dropped, so any number of processes may build; a lock that
 // the kernel releases at process exit prevents all but one from doing so. If the lock holder makes
 // no progress, because it is stopped, another process builds without the lock. Queries use an index
-// only when it has no `builtTo`.
+// only when it is complete: it has no `builtTo`, and no object has a note for it.
+//
+// A program of the same version that does not declare an index saves objects without its keys, and
+// notes them (`UnindexedNotes.swift` of LarderObjectEngine). When no index of the program has a
+// `builtTo`, the same steps run over the noted objects. An object that changed since 1 keeps its
+// note, and is the input of a later step.
 
 /// The build of one type's indexes in this process.
 final class IndexBuild: Sendable {
@@ -147,13 +152,21 @@ extension ObjectTypeDescriptor {
 
   /// Returns whether a declared index is missing or incomplete.
   func isUnbuilt(_ record: ObjectTypeRecord) -> Bool {
-    if let references = record.references, references.builtTo != nil { return true }
+    if let references = record.references, !references.isComplete { return true }
     return declared.contains { index in
       guard let stored = record.indexes.first(where: { index.isStored(as: $0) }) else {
         return true
       }
-      return stored.builtTo != nil
+      return !stored.isComplete
     }
+  }
+
+  /// Returns the identifiers of the indexes whose keys this program computes.
+  func buildable(_ record: ObjectTypeRecord) -> Set<UInt32> {
+    Set(
+      record.indexes.filter { stored in
+        stored.name == ReferenceIndex.name || declared.contains { $0.isStored(as: stored) }
+      }.map(\.number))
   }
 
   /// Starts the build unless one is running in this process.

@@ -50,11 +50,12 @@ extension ObjectTypeDescriptor {
   }
 
   /// Returns the write for the fields of an object, or `nil` if the object must be encoded as a map
-  /// first: to compare the declaration with the type's record.
+  /// first: to compare the declaration with the type's record, or for indexes of other programs.
   func write(
     _ object: Object, _ fields: StoredObjectWriter, _ record: ObjectTypeRecord
   ) -> ObjectWrite? {
-    guard record.references == nil, let layout, schema.withLock({ $0.agreed?.isAbout(record) ?? false }),
+    guard record.references == nil, undeclaredIndexes(of: record).isEmpty, let layout,
+      schema.withLock({ $0.agreed?.isAbout(record) ?? false }),
       let number = record.layouts?.number(of: layout), let bytes = fields.packed(number: number)
     else { return nil }
     let (keys, unique) = keys(of: object, record)
@@ -116,9 +117,41 @@ extension ObjectTypeDescriptor {
     if let references = record.references {
       keys += ReferenceIndex.keys(collector.links, references.number)
     }
+    let undeclared = undeclaredIndexes(of: record)
+    if !undeclared.isEmpty {
+      try transaction.declareNotes(&record)
+      keys += record.notes(for: undeclared)
+    }
     return ObjectWrite(
       id: Self.bytes(of: object.id), bytes: bytes, codec: CodecIdentifier.cbor.rawValue,
       version: record.version, keys: keys, uniqueIndexes: unique)
+  }
+
+  /// Returns whether a record may have indexes that the program does not declare.
+  func mayLackIndexes(_ record: ObjectTypeRecord) -> Bool {
+    record.indexes.count > declared.count
+  }
+
+  /// Returns the stored indexes whose keys this program cannot compute.
+  func undeclaredIndexes(of record: ObjectTypeRecord) -> [ObjectTypeRecord.Index] {
+    guard mayLackIndexes(record) else { return [] }
+    return record.indexes.filter { stored in
+      !stored.isInternal && !declared.contains { $0.name == stored.name }
+    }
+  }
+
+  /// Keeps the keys of a stored object in undeclared indexes if the object does not change.
+  func keepUndeclaredKeys(
+    of old: RawSpan, _ oldKeys: [ObjectIndexKey], in write: inout ObjectWrite,
+    _ record: ObjectTypeRecord
+  ) {
+    let undeclared = undeclaredIndexes(of: record)
+    guard !undeclared.isEmpty, old.equals(write.bytes) else { return }
+    let notes = record.notes(for: undeclared)
+    write.keys.removeAll { notes.contains($0) }
+    write.keys += oldKeys.filter { key in
+      notes.contains(key) || undeclared.contains { $0.number == key.index }
+    }
   }
 
   func decode(_ stored: StoredObject) throws -> Object {

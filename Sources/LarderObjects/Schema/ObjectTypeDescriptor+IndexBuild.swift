@@ -12,19 +12,41 @@ struct IndexTarget {
   /// The incomplete indexes that are built up to the same object.
   let indexes: [ObjectTypeRecord.Index]
   let builtTo: UInt64
+  /// The next objects with notes for the indexes; `nil` if the step is about all objects.
+  let noted: [UInt64]?
   let status: IndexBuild.Status
 
   var numbers: Set<UInt32> { Set(indexes.map(\.number)) }
 
-  /// Creates the target with the least complete indexes of a record, or `nil` if all are complete.
-  init?(_ record: ObjectTypeRecord, _ books: ObjectTypeCounters, without broken: Set<UInt32> = []) {
-    let open = record.indexes.filter { $0.builtTo != nil && !broken.contains($0.number) }
-    guard let builtTo = open.compactMap(\.builtTo).min() else { return nil }
+  /// Creates the target with the least complete indexes, or `nil` if all are complete.
+  ///
+  /// - Parameters:
+  ///   - record: The record of the type.
+  ///   - numbers: The identifiers of the indexes that may be built.
+  ///   - limit: The maximum number of noted objects of each index.
+  init?(
+    _ record: ObjectTypeRecord, _ numbers: Set<UInt32>, limit: Int,
+    _ snapshot: borrowing Snapshot
+  ) throws {
+    let books = try ObjectReading.books(record.number, snapshot)
+    let total = Int(clamping: books.count)
+    let open = record.indexes.filter { numbers.contains($0.number) && !$0.isComplete }
+    guard let first = open.first else { return nil }
     self.record = record
+    guard let builtTo = open.compactMap(\.builtTo).min() else {
+      indexes = open
+      let noted = try ObjectReading.noted(record.notes(for: open), limit: limit, in: snapshot)
+      self.noted = noted
+      builtTo = noted.first ?? .max
+      status = IndexBuild.Status(
+        index: first.name, builtTo: builtTo, done: Swift.max(total - noted.count, 0), total: total,
+        builder: nil)
+      return
+    }
     self.builtTo = builtTo
+    noted = nil
     indexes = open.filter { $0.builtTo == builtTo }
     let share = Double(builtTo) / Double(Swift.max(books.nextSequence - 1, 1))
-    let total = Int(clamping: books.count)
     status = IndexBuild.Status(
       index: indexes[0].name, builtTo: builtTo, done: Int(Double(total) * Swift.min(share, 1)),
       total: total, builder: indexes[0].builtBy)
@@ -46,6 +68,8 @@ struct IndexBatch {
   let target: IndexTarget
   let generation: UInt64
   var objects: [(stored: StoredObject, keys: [ObjectIndexKey], unique: [UInt32])] = []
+  /// The sequence numbers of the damaged objects.
+  var damaged: [UInt64] = []
   /// The sequence number of the last object of the batch.
   var last: UInt64
   /// Whether no object follows the last one.
@@ -97,15 +121,17 @@ extension ObjectTypeDescriptor {
       "build an index"
     ) { snapshot in
       guard let record = try ObjectReading.type(named: name, snapshot) else { return nil }
-      let books = try ObjectReading.books(record.number, snapshot)
-      return (record, IndexTarget(record, books, without: broken))
+      let numbers = buildable(record).subtracting(broken)
+      return (
+        record, try IndexTarget(record, numbers, limit: Self.mostObjects, snapshot)
+      )
     }
     guard let input else { return nil }
     guard let target = input.target else {
       guard broken.isEmpty, isUnbuilt(input.record) else { return nil }
       // The index is not declared in the catalog yet, or the declaration of this program failed.
       let record = try store.write { try self.prepare(&$0.entries) }
-      return record.indexes.contains { $0.builtTo != nil } ? 0 : nil
+      return isUnbuilt(record) ? 0 : nil
     }
     let isStalled = build.note(target.status)
     if !builder.isLocked { builder.isLocked = try core.tryLockIndexBuild(of: name) }
@@ -129,7 +155,7 @@ extension ObjectTypeDescriptor {
     let found = try core.withSnapshot("build an index") { snapshot in
       try stored(behind: target, snapshot)
     }
-    let batch = try batch(found.objects, target, found.generation, last: found.last, found.isEnd)
+    let batch = try batch(found, target)
     let status = try store.write { try self.apply(batch, &$0) }
     guard let status else { return }
     _ = build.note(status)
@@ -141,16 +167,36 @@ extension ObjectTypeDescriptor {
 
   // MARK: Parts
 
-  private typealias Stored = (
-    objects: [StoredObject], last: UInt64, isEnd: Bool, generation: UInt64
-  )
+  private struct Found {
+    var objects: [StoredObject] = []
+    var damaged: [UInt64] = []
+    var last: UInt64
+    var isEnd = true
+    let generation: UInt64
+  }
 
   /// Returns the next objects, up to a bounded number of bytes.
   private func stored(
     behind target: IndexTarget, _ snapshot: borrowing Snapshot
-  ) throws -> Stored {
-    var result: Stored = ([], target.builtTo, true, snapshot.generation.number)
+  ) throws -> Found {
+    var result = Found(last: target.builtTo, generation: snapshot.generation.number)
     var (seen, bytes) = (0, 0)
+    if let noted = target.noted {
+      for sequence in noted where bytes < Self.mostBytes {
+        do {
+          let found = try ObjectReading.object(
+            type: target.record.number, sequence: sequence, in: snapshot)
+          // A deleted object has lost its note.
+          guard let found else { continue }
+          bytes += found.bytes.count
+          result.objects.append(found)
+        } catch let damage as DamagedObject {
+          result.damaged.append(sequence)
+          core.report(damaged(damage))
+        }
+      }
+      return result
+    }
     try ObjectReading.scan(
       type: target.record.number, from: target.builtTo + 1, in: snapshot
     ) { found in
@@ -176,12 +222,13 @@ extension ObjectTypeDescriptor {
 
   /// Computes the keys of objects. This runs the program's own code.
   private func batch(
-    _ objects: [StoredObject], _ target: IndexTarget, _ generation: UInt64, last: UInt64,
-    _ isEnd: Bool
+    _ found: Found, _ target: IndexTarget
   ) throws -> IndexBatch {
-    var batch = IndexBatch(target: target, generation: generation, last: last, isEnd: isEnd)
+    var batch = IndexBatch(
+      target: target, generation: found.generation, damaged: found.damaged, last: found.last,
+      isEnd: found.isEnd)
     let numbers = target.numbers
-    for stored in objects {
+    for stored in found.objects {
       do {
         let object = try decode(stored)
         var (keys, unique) = keys(of: object, target.record)
@@ -195,6 +242,8 @@ extension ObjectTypeDescriptor {
         batch.objects.append((stored, keys, unique))
       } catch {
         core.report(error)
+        // The object loses its note, as a build passes over it.
+        if target.noted != nil { batch.objects.append((stored, [], [])) }
       }
     }
     return batch
@@ -214,21 +263,29 @@ extension ObjectTypeDescriptor {
     guard transaction.entries.generation.number == batch.generation,
       record.number == target.record.number, open.count == numbers.count
     else { return nil }
+    let notes = record.notes(for: open)
     for (stored, keys, unique) in batch.objects {
       do {
         try transaction.entries.setIndexKeys(
-          keys, in: numbers, unique: unique, of: stored, type: record.number)
+          keys, in: numbers, settling: notes, unique: unique, of: stored, type: record.number)
       } catch let error as UniqueKeyConflict {
         throw taken(error, record)
       } catch let error as ObjectTooLarge {
         throw tooLarge(error)
       }
     }
-    for position in record.indexes.indices where numbers.contains(record.indexes[position].number) {
-      record.indexes[position].builtTo = batch.isEnd ? nil : batch.last
-      record.indexes[position].builtBy = batch.isEnd ? nil : ProcessIdentity.pid
+    let before = record
+    if target.noted != nil {
+      for sequence in batch.damaged { try transaction.entries.removeNotes(notes, of: sequence) }
+      try transaction.entries.settleNotes(for: numbers, of: &record)
+    } else {
+      for position in record.indexes.indices
+      where numbers.contains(record.indexes[position].number) {
+        record.indexes[position].builtTo = batch.isEnd ? nil : batch.last
+        record.indexes[position].builtBy = batch.isEnd ? nil : ProcessIdentity.pid
+      }
     }
-    try transaction.entries.putObjectType(record)
+    if record != before { try transaction.entries.putObjectType(record) }
     return target.status(after: batch, try transaction.entries.objectBooks(record.number))
   }
 
@@ -237,13 +294,13 @@ extension ObjectTypeDescriptor {
   /// - Returns: The progress, or `nil` if all indexes are complete.
   func buildStep(_ transaction: inout ObjectTransaction) throws -> (done: Int, total: Int)? {
     let record = try prepare(&transaction.entries)
-    let books = try transaction.entries.objectBooks(record.number)
-    guard let target = IndexTarget(record, books) else { return nil }
-    let found = try transaction.entries.withSnapshot { snapshot in
-      try stored(behind: target, snapshot)
+    let numbers = buildable(record)
+    let input = try transaction.entries.withSnapshot { snapshot -> (IndexTarget, Found)? in
+      let target = try IndexTarget(record, numbers, limit: Self.mostObjects, snapshot)
+      return try target.map { ($0, try stored(behind: $0, snapshot)) }
     }
-    let status = try apply(
-      batch(found.objects, target, found.generation, last: found.last, found.isEnd), &transaction)
+    guard let (target, found) = input else { return nil }
+    let status = try apply(batch(found, target), &transaction)
     return status.map { ($0.done, $0.total) }
   }
 
@@ -258,6 +315,7 @@ extension ObjectTypeDescriptor {
     for index in declared {
       if let position = record.indexes.firstIndex(where: { index.isStored(as: $0) }) {
         complete.indexes[position].builtTo = nil
+        complete.indexes[position].isBehind = nil
       } else {
         complete.indexes.append(
           ObjectTypeRecord.Index(
@@ -270,11 +328,17 @@ extension ObjectTypeDescriptor {
     else { return nil }
     var share = 0.0
     if let stored = record.indexes.first(where: { index.isStored(as: $0) }) {
-      guard let builtTo = stored.builtTo else { return nil }
-      let last = try ObjectReading.books(record.number, snapshot).nextSequence - 1
-      share = Double(builtTo) / Double(Swift.max(last, 1))
+      guard !stored.isComplete else { return nil }
+      let books = try ObjectReading.books(record.number, snapshot)
+      if let builtTo = stored.builtTo {
+        share = Double(builtTo) / Double(Swift.max(books.nextSequence - 1, 1))
+      } else {
+        let noted = try ObjectReading.noted(
+          record.notes(for: [stored]), limit: .max, in: snapshot)
+        share = 1 - Double(noted.count) / Double(Swift.max(books.count, 1))
+      }
     }
-    let percent = Int(Swift.min(share, 1) * 100)
+    let percent = Int(Swift.max(0, Swift.min(share, 1)) * 100)
     guard let failure = build.failure else {
       return "index \"\(index.name)\" is being built, \(percent) %"
     }

@@ -165,11 +165,17 @@ extension ObjectTypeDescriptor {
     return fields
   }
 
-  /// Verifies before a change of indexes that the program uses all recorded fields. Otherwise two
-  /// programs could each declare an index that the other cannot update, and neither could write.
+  /// Verifies before a change of indexes that the kinds of the recorded fields match, and, if the
+  /// change concerns another program, that this one uses all recorded fields. Otherwise two programs
+  /// could each declare a unique index that the other cannot check, and neither could write; or
+  /// replace each other's index.
   func requireSameFields(
-    _ record: ObjectTypeRecord, _ transaction: borrowing StoreTransaction
+    _ record: ObjectTypeRecord, adding indexes: [Index<Object>],
+    _ transaction: borrowing StoreTransaction
   ) throws {
+    let concernsOthers = indexes.contains { index in
+      index.isUnique || record.indexes.contains { $0.name == index.name }
+    }
     guard let lines = record.schema, !lines.isEmpty else { return }
     let sample = try transaction.withSnapshot { snapshot in
       try self.sample(record, writes: true, snapshot)
@@ -178,7 +184,7 @@ extension ObjectTypeDescriptor {
     let recorded = RecordedFields(lines)
     let differs = schema.withLock { schema in
       !schema.difference(from: recorded).isEmpty
-        || recorded.fields.keys.contains { !schema.knows([$0]) }
+        || (concernsOthers && recorded.fields.keys.contains { !schema.knows([$0]) })
     }
     if differs, !sample.lacksReferences { throw mismatch(record, sample) }
   }

@@ -156,7 +156,8 @@ final class ObjectTypeDescriptor<Object: Storable>: Sendable {
   ///
   /// - Throws: ``ObjectError/Code/invalidSchema`` if it is inconsistent.
   func validate() throws {
-    for index in declared where index.name == ReferenceIndex.name {
+    for index in declared
+    where index.name == ReferenceIndex.name || index.name == UnindexedNotes.name {
       throw ObjectError(
         .invalidSchema, type: name,
         "The index name \"\(index.name)\" is reserved. Choose another.",
@@ -230,27 +231,25 @@ final class ObjectTypeDescriptor<Object: Storable>: Sendable {
     let isOlder = record.version < version
     // A migration without Swift types leaves the indexes of the older program.
     let mayReplace = isOlder || record.indexedIn.map { $0 < version } ?? false
-    let foreign = record.indexes.filter { stored in
-      stored.name != ReferenceIndex.name && !declared.contains { $0.name == stored.name }
-    }
-    if let first = foreign.first, !mayReplace {
+    if let first = undeclaredIndexes(of: record).first(where: \.isUnique), !mayReplace {
       throw ObjectError(
         .schemaMismatch, type: name,
-        "The stored type has an index \"\(first.name)\" that this program does not declare and so "
-          + "cannot update. Declare it, or raise schemaVersion to drop it.", index: first.name)
+        "The stored type has a unique index \"\(first.name)\" that this program does not declare, "
+          + "so it cannot check the keys of what it saves. Declare the index, or raise "
+          + "schemaVersion to drop it.", index: first.name)
     }
     if mayReplace || !missing.isEmpty {
       try validate()
       let isEmpty = try transaction.objectBooks(record.number).count == 0
       if !mayReplace, !isEmpty {
         try requireAgreement(of: missing, with: record)
-        try requireSameFields(record, transaction)
+        try requireSameFields(record, adding: missing, transaction)
       }
       record.indexedIn = nil
       if isOlder { try raise(&record, isEmpty: isEmpty, &transaction) }
       for stored in record.indexes
-      where stored.name != ReferenceIndex.name
-        && !declared.contains(where: { $0.isStored(as: stored) })
+      where !stored.isInternal && !declared.contains(where: { $0.isStored(as: stored) })
+        && (mayReplace || declared.contains(where: { $0.name == stored.name }))
       {
         try transaction.dropObjectNumber(stored.number, isIndex: true)
         record.indexes.removeAll { $0.number == stored.number }

@@ -39,7 +39,7 @@ extension ObjectTransaction {
       _ = try kind.prepare(&entries)
       write = try kind.rewrite(owner.id, bytes, &record, in: &entries)
     } else {
-      guard let references = record.references, record.indexes.count == 1 else {
+      guard let references = record.references, record.indexes.allSatisfy(\.isInternal) else {
         throw ObjectError(
           .schemaMismatch, type: owner.type,
           "Deleting nullifies a reference in \"\(owner.text)\", but this process has not declared "
@@ -65,6 +65,7 @@ extension ObjectTransaction {
     do {
       _ = try entries.save(write, type: record.number)
       noteWrite()
+      try entries.markBehind(write.keys, record)
     } catch let error as UniqueKeyConflict {
       throw ObjectError(
         .uniqueViolation, type: owner.type,

@@ -230,6 +230,7 @@ public struct ObjectTransaction: ~Copyable {
         try kind.keepUnknownFields(of: old, keys, in: &write, object, record) {
           ReferenceLoader(store: store, overlay: overlay)
         }
+        kind.keepUndeclaredKeys(of: old, keys, in: &write, record)
         stored = write.bytes
       }
       let layouts = write.codec == ObjectLayout.codec ? record.layouts : nil
@@ -239,6 +240,7 @@ public struct ObjectTransaction: ~Copyable {
         overlay.save(ObjectIdentity(type: kind.name, id: write.id), stored, layouts)
       case .inserted, .replaced:
         noteWrite()
+        if kind.mayLackIndexes(record) { try entries.markBehind(write.keys, record) }
         overlay.save(ObjectIdentity(type: kind.name, id: write.id), stored, layouts)
       }
     } catch let error as UniqueKeyConflict {
@@ -325,6 +327,7 @@ public struct ObjectTransaction: ~Copyable {
       try entries.dropObjectNumber(record.indexes[position].number, isIndex: true)
       record.indexes[position].number = try entries.newObjectNumber()
       record.indexes[position].builtTo = nil
+      record.indexes[position].isBehind = nil
     }
     try entries.setObjectBudget(record.number, bytes: old.budget, objects: old.mostObjects)
     try entries.putObjectType(record)
