@@ -18,6 +18,9 @@ package final class ObjectTransactionState {
   var books: [UInt32: (books: ObjectTypeCounters, isChanged: Bool)] = [:]
   /// The counters of each type before its first use in this transaction.
   var booksBefore: [UInt32: ObjectTypeCounters] = [:]
+  /// The keys of unique indexes that an object was stored with while another had them, with the
+  /// id of the object; see ``StoreTransaction/firstConflict()``.
+  var conflicts: [(key: ObjectIndexKey, id: [UInt8], type: UInt32)] = []
   /// The buffered index entries, or `nil` if entries are written directly.
   var heldEntries: IndexEntryBuffer?
 

@@ -137,7 +137,9 @@ extension StoreTransaction {
       throw ObjectIDConflict(id: write.id, holder: holder)
     }
     for key in write.keys where write.uniqueIndexes.contains(key.index) {
-      try requireFree(key, for: write.id, sequence, type)
+      if let holder = try holder(of: key, except: sequence) {
+        throw conflict(key, write.id, heldBy: holder, type)
+      }
     }
     try removeObject(type: type, sequence: sequence)
     try link(ObjectFormat.hash(type: type, id: write.id, in: generation), type, sequence)

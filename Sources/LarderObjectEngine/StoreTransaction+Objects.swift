@@ -29,14 +29,6 @@ package struct ObjectWrite: Sendable {
   }
 }
 
-/// The error for a key of a unique index that another object has.
-package struct UniqueKeyConflict: Error, Sendable {
-  package let index: UInt32
-  package let key: [UInt8]
-  package let holder: [UInt8]
-  package let id: [UInt8]
-}
-
 /// The outcome of saving an object, with its sequence.
 package enum SaveOutcome: Sendable, Hashable {
   case inserted(UInt64)
@@ -99,6 +91,8 @@ extension StoreTransaction {
       // No key is stamped, so the floor invalidates the cached objects.
       raisesFloor = true
     }
+    // The entries of a dropped index have no meaning any more.
+    objects.conflicts.removeAll { $0.key.index == number }
     objects.books[number] = nil
     touchObjectType(number)
     touchObjectType(0)
@@ -144,11 +138,14 @@ extension StoreTransaction {
   /// - Parameters:
   ///   - since: The creation time to keep, for an object that is only rewritten; its recency does
   ///     not change then.
+  ///   - defersConflicts: Whether an object with a unique key of another is stored and noted for
+  ///     ``firstConflict()``, which the caller calls before the commit.
   ///   - revise: A closure that may change the write. It gets the stored object of the same schema
   ///     version and its index keys.
   /// - Throws: ``UniqueKeyConflict`` or ``ObjectTooLarge``; nothing of the object is changed then.
   package mutating func save(
     _ write: ObjectWrite, type: UInt32, keepsExisting: Bool = false, since: Int64? = nil,
+    defersConflicts: Bool = false,
     revise: (RawSpan, [ObjectIndexKey], inout ObjectWrite) throws -> Void = { _, _, _ in }
   ) throws -> SaveOutcome {
     let hash = ObjectFormat.hash(type: type, id: write.id, in: generation)
@@ -170,7 +167,11 @@ extension StoreTransaction {
     // transaction.
     for key in write.keys
     where write.uniqueIndexes.contains(key.index) && !Mutant.uniqueUnchecked.isActive {
-      try requireFree(key, for: write.id, known, type)
+      guard let holder = try holder(of: key, except: known) else { continue }
+      guard defersConflicts else {
+        throw conflict(key, write.id, heldBy: holder, type)
+      }
+      objects.conflicts.append((key, write.id, type))
     }
     var oldKeys: [ObjectIndexKey] = []
     if let known, let previous {
@@ -309,23 +310,6 @@ extension StoreTransaction {
     try changeObjectBooks(type) {
       $0.count += 1
       $0.bytes += cost
-    }
-  }
-
-  func requireFree(
-    _ key: ObjectIndexKey, for id: [UInt8], _ own: UInt64?, _ type: UInt32
-  ) throws {
-    try withSnapshot { snapshot in
-      var taken: UInt64?
-      try ObjectReading.scanIndex(
-        key.index, from: key.bytes, below: key.bytes + [0], in: snapshot
-      ) { found, sequence in
-        if sequence != own, found.equals(key.bytes) { taken = sequence }
-        return taken == nil
-      }
-      guard let taken else { return }
-      let holder = try? ObjectReading.object(type: type, sequence: taken, in: snapshot)
-      throw UniqueKeyConflict(index: key.index, key: key.bytes, holder: holder?.id ?? [], id: id)
     }
   }
 

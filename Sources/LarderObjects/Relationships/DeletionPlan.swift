@@ -11,9 +11,10 @@ internal import LarderSystem
 //
 // First, the plan collects the objects to delete with a list and a set: the requested objects,
 // those that cascade from them, and so on; the set ends cycles, and the list supports any depth.
-// Second, it finds the objects that refer to any of these and are not deleted: if one denies the
-// deletion, nothing has been written yet, and the error names all of them. Third, the transaction
-// nullifies references and deletes objects.
+// Second, it finds the objects that refer to any of these and are not deleted. Third, the
+// transaction nullifies references and deletes objects. If an object denied a deletion, the end of
+// the transaction looks again: where the deleted object is still missing and such a reference
+// exists, the error names all objects that deny.
 //
 // All of this reads the catalog, the reference index and the CBOR of objects. It needs no Swift
 // type, so the rules apply in every process. Nullifying is different if the referring type declares
@@ -33,6 +34,8 @@ struct DeletionPlan {
   private(set) var removed: [ObjectIdentity] = []
   /// The number of requested objects that exist.
   private(set) var found = 0
+  /// The objects to delete whose deletion another object denies.
+  private(set) var denied: Set<ObjectIdentity> = []
   /// The ids to remove from objects, by the path of the property.
   private(set) var nullified: [ObjectIdentity: [[String]: Set<[UInt8]>]] = [:]
 
@@ -60,7 +63,7 @@ struct DeletionPlan {
     self.types = types
     self.rules = rules
     var going: Set<ObjectIdentity> = []
-    nullified = try entries.withSnapshot { snapshot in
+    let referrers = try entries.withSnapshot { snapshot in
       var list = roots
       var next = 0
       while next < list.count {
@@ -87,18 +90,62 @@ struct DeletionPlan {
     }
     removed = plan.removed
     found = plan.found
+    nullified = referrers.nullified
+    denied = Set(referrers.denied.keys)
+  }
+
+  /// Returns the error for deleted objects that others refer to and whose deletion they deny, or
+  /// `nil` if there are none.
+  ///
+  /// - Parameters:
+  ///   - deleted: The objects that the transaction deleted; it may have stored them again.
+  ///   - all: The records of all types.
+  static func denial(
+    of deleted: Set<ObjectIdentity>, _ entries: borrowing StoreTransaction,
+    _ all: [ObjectTypeRecord]
+  ) throws -> ObjectError? {
+    let rules = all.flatMap { owner in
+      (owner.relations ?? []).map { Rule(owner: owner, relation: $0) }
+    }
+    let denied = try entries.withSnapshot { snapshot in
+      var missing: Set<ObjectIdentity> = []
+      for reference in deleted {
+        let type = all.first { $0.name == reference.type }?.number
+        let sequence = try type.flatMap {
+          try ObjectReading.sequence(type: $0, id: reference.id, in: snapshot)
+        }
+        if sequence == nil { missing.insert(reference) }
+      }
+      return try referrers(of: Array(missing), missing, rules, snapshot).denied
+    }
+    guard let guarded = denied.keys.min(by: { $0.id.lexicographicallyPrecedes($1.id) }) else {
+      return nil
+    }
+    var owners: [ObjectIdentity] = []
+    for owner in denied.values.joined() where owners.count < 100 && !owners.contains(owner) {
+      owners.append(owner)
+    }
+    let names = owners.prefix(5).map { "\($0.type) \"\($0.text)\"" }.joined(separator: ", ")
+    return ObjectError(
+      .deletionDenied, type: guarded.type,
+      "\"\(guarded.text)\" cannot be deleted: \(names)\(owners.count > 5 ? ", …" : "") refer to "
+        + "it with the delete rule deny. Delete or change the referrers in the same transaction.",
+      ids: owners.map(\.text))
+  }
+
+  /// The remaining objects that refer to deleted ones.
+  private struct Referrers {
+    var nullified: [ObjectIdentity: [[String]: Set<[UInt8]>]] = [:]
+    /// Those that deny a deletion, at most a hundred for each deleted object.
+    var denied: [ObjectIdentity: [ObjectIdentity]] = [:]
   }
 
   /// Returns the remaining objects that refer to deleted ones.
-  ///
-  /// - Throws: ``ObjectError/Code/deletionDenied`` if one of them denies the deletion.
   private static func referrers(
     of removed: [ObjectIdentity], _ going: Set<ObjectIdentity>, _ rules: [Rule],
     _ snapshot: borrowing Snapshot
-  ) throws -> [ObjectIdentity: [[String]: Set<[UInt8]>]] {
-    var nullified: [ObjectIdentity: [[String]: Set<[UInt8]>]] = [:]
-    var denied: [ObjectIdentity] = []
-    var guarded: ObjectIdentity?
+  ) throws -> Referrers {
+    var result = Referrers()
     let unindexed = try unindexedOwners(of: removed, going, rules, snapshot)
     for reference in removed {
       for (position, rule) in rules.enumerated()
@@ -110,23 +157,17 @@ struct DeletionPlan {
           + (unindexed[position]?[reference.id] ?? [])
         for owner in owners where !going.contains(owner) {
           if rule.relation.onTargetDelete == "deny" {
-            if !denied.contains(owner), denied.count < 100 { denied.append(owner) }
-            guarded = guarded ?? reference
+            if result.denied[reference, default: []].count < 100 {
+              result.denied[reference, default: []].append(owner)
+            }
           } else {
-            nullified[owner, default: [:]][rule.relation.path, default: []].insert(reference.id)
+            result.nullified[owner, default: [:]][rule.relation.path, default: []].insert(
+              reference.id)
           }
         }
       }
     }
-    if let guarded {
-      let names = denied.prefix(5).map { "\($0.type) \"\($0.text)\"" }.joined(separator: ", ")
-      throw ObjectError(
-        .deletionDenied, type: guarded.type,
-        "\"\(guarded.text)\" cannot be deleted: \(names)\(denied.count > 5 ? ", …" : "") refer to "
-          + "it with the delete rule deny. Delete or change the referrers first.",
-        ids: denied.map(\.text))
-    }
-    return nullified
+    return result
   }
 
   /// Returns the objects that refer to deleted ones, of types with an incomplete reference index:

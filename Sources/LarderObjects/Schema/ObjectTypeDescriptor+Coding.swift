@@ -222,10 +222,12 @@ extension ObjectTypeDescriptor {
       "The object with sequence number \(damage.sequence) is damaged. Run `larder verify` on the "
         + "store.")
   }
+}
 
+extension ObjectTypeRecord {
   /// Returns the error for a violation of a unique index.
-  func taken(_ error: UniqueKeyConflict, _ record: ObjectTypeRecord) -> ObjectError {
-    let index = record.indexes.first { $0.number == error.index }?.name ?? "?"
+  func violation(_ error: UniqueKeyConflict) -> ObjectError {
+    let index = indexes.first { $0.number == error.index }?.name ?? "?"
     let holder = String(decoding: error.holder, as: UTF8.self)
     let id = String(decoding: error.id, as: UTF8.self)
     return ObjectError(

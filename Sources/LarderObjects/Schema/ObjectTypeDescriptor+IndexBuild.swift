@@ -269,7 +269,7 @@ extension ObjectTypeDescriptor {
         try transaction.entries.setIndexKeys(
           keys, in: numbers, settling: notes, unique: unique, of: stored, type: record.number)
       } catch let error as UniqueKeyConflict {
-        throw taken(error, record)
+        throw record.violation(error)
       } catch let error as ObjectTooLarge {
         throw tooLarge(error)
       }

@@ -14,6 +14,7 @@ extension ObjectTransaction {
   mutating func remove(_ references: [ObjectIdentity]) throws -> Int {
     let types = try types()
     let plan = try DeletionPlan(entries, types, removing: references)
+    noteDenied(plan.denied)
     for (owner, edits) in plan.nullified { try nullify(owner, edits) }
     for reference in plan.removed {
       guard let record = try entries.objectType(named: reference.type) else { continue }
@@ -62,17 +63,9 @@ extension ObjectTransaction {
         id: owner.id, bytes: bytes, codec: stored.codec, version: stored.version,
         keys: keys.filter { !removedKeys.contains($0) }, uniqueIndexes: [])
     }
-    do {
-      _ = try entries.save(write, type: record.number)
-      noteWrite()
-      try entries.markBehind(write.keys, record)
-    } catch let error as UniqueKeyConflict {
-      throw ObjectError(
-        .uniqueViolation, type: owner.type,
-        "Nullifying a reference of \"\(owner.text)\" produces a key that another object has in a "
-          + "unique index. Delete or change one of the two objects first.",
-        ids: [owner.text, String(decoding: error.holder, as: UTF8.self)])
-    }
+    _ = try entries.save(write, type: record.number, defersConflicts: true)
+    noteWrite()
+    try entries.markBehind(write.keys, record)
     overlay.save(owner, write.bytes)
   }
 }

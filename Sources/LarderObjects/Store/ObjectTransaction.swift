@@ -7,11 +7,17 @@ internal import LarderObjectEngine
 
 /// A write transaction over objects of any number of types.
 ///
+/// Unique indexes and the delete rule `deny` are checked when the closure ends, so objects can
+/// exchange their unique keys, and an object can be deleted before its referrers. If two objects
+/// have one key then, or an object denies a deletion, the transaction throws
+/// ``ObjectError/Code/uniqueViolation`` or ``ObjectError/Code/deletionDenied`` and stores nothing.
+/// The operations inside the closure do not throw these errors.
+///
 /// An operation that throws before its first write changes nothing, and the closure may catch the
 /// error and continue. An operation that throws after a partial write (the second of several
-/// objects has a key that is already in use, or a child of the object has one) fails the
-/// transaction: the next writing operation, or the end of the closure, throws
-/// ``ObjectError/Code/transactionFailed``, and the transaction stores nothing.
+/// objects, or a child of the object, cannot be encoded) fails the transaction: the next writing
+/// operation, or the end of the closure, throws ``ObjectError/Code/transactionFailed``, and the
+/// transaction stores nothing.
 ///
 /// Use the transaction only inside the closure of `ObjectStore.write(_:)`. Other processes see
 /// nothing of it before the commit.
@@ -23,6 +29,8 @@ public struct ObjectTransaction: ~Copyable {
   let overlay = TransactionOverlay()
   /// The number of writes so far.
   private var writes = 0
+  /// The deleted objects whose deletion another object denied at that time.
+  private var denied: Set<ObjectIdentity> = []
   /// The error that prevents the commit.
   private var failure: ObjectError?
   /// An encoder that can be reused because its last object had no references.
@@ -40,13 +48,36 @@ public struct ObjectTransaction: ~Copyable {
     of store: ObjectStore
   ) throws -> R {
     var transaction = ObjectTransaction(entries: entries, store: store)
-    let result = Result { try body(&transaction) }
+    var result = Result { try body(&transaction) }
+    if case .success = result {
+      do {
+        if let failure = transaction.failure { throw failure }
+        try transaction.checkConstraints()
+      } catch {
+        result = .failure(error)
+      }
+    }
     transaction.overlay.close()
-    let failure = transaction.failure
     entries = transaction.entries
-    if let failure, case .success = result { throw failure }
     return try result.get()
   }
+
+  /// Verifies that no two objects have one key in a unique index, and that no object denies a
+  /// deletion of the transaction.
+  private mutating func checkConstraints() throws {
+    if let conflict = try entries.firstConflict() {
+      let owner = try types().first { type in
+        type.indexes.contains { $0.number == conflict.index }
+      }
+      if let owner { throw owner.violation(conflict) }
+    }
+    if denied.isEmpty { return }
+    let types = try types()
+    if let error = try DeletionPlan.denial(of: denied, entries, types) { throw error }
+  }
+
+  /// Notes objects whose deletion is checked again at the end of the transaction.
+  mutating func noteDenied(_ references: Set<ObjectIdentity>) { denied.formUnion(references) }
 
   /// Runs a writing operation. An error after a partial write fails the transaction.
   private mutating func operation<R>(
@@ -132,9 +163,9 @@ public struct ObjectTransaction: ~Copyable {
   /// - Parameters:
   ///   - object: The object.
   ///   - children: The policy for objects that are assigned to references.
-  /// - Throws: ``ObjectError/Code/uniqueViolation`` if another object has the same key in a unique
-  ///   index; ``ObjectError/Code/transactionFailed`` if an earlier operation failed after a partial
-  ///   write; the other errors of `ObjectStore.save(_:children:)`.
+  /// - Throws: ``ObjectError/Code/transactionFailed`` if an earlier operation failed after a partial
+  ///   write; the errors of `ObjectStore.save(_:children:)`, without
+  ///   ``ObjectError/Code/uniqueViolation``, which the end of the transaction throws.
   public mutating func save<Object: Storable>(
     _ object: Object, children: ChildPolicy = .overwrite
   ) throws {
@@ -225,7 +256,7 @@ public struct ObjectTransaction: ~Copyable {
     let (store, overlay) = (store, overlay)
     do {
       let saved = try entries.save(
-        write, type: record.number, keepsExisting: keepsExisting
+        write, type: record.number, keepsExisting: keepsExisting, defersConflicts: true
       ) { old, keys, write in
         try kind.keepUnknownFields(of: old, keys, in: &write, object, record) {
           ReferenceLoader(store: store, overlay: overlay)
@@ -243,8 +274,6 @@ public struct ObjectTransaction: ~Copyable {
         if kind.mayLackIndexes(record) { try entries.markBehind(write.keys, record) }
         overlay.save(ObjectIdentity(type: kind.name, id: write.id), stored, layouts)
       }
-    } catch let error as UniqueKeyConflict {
-      throw kind.taken(error, record)
     } catch let error as ObjectTooLarge {
       throw kind.tooLarge(error)
     } catch {
@@ -257,8 +286,9 @@ public struct ObjectTransaction: ~Copyable {
   /// Deletes an object and applies the delete rules of relationships.
   ///
   /// - Returns: Whether there was one.
-  /// - Throws: ``ObjectError/Code/deletionDenied`` when others refer to it and forbid it; nothing has been
-  ///   deleted then.
+  /// - Throws: ``ObjectError/Code/transactionFailed`` if an earlier operation failed after a partial
+  ///   write. The end of the transaction throws ``ObjectError/Code/deletionDenied`` if others still
+  ///   refer to the object and forbid its deletion.
   @discardableResult
   public mutating func delete<Object: Storable>(
     _ type: Object.Type, id: Object.ID

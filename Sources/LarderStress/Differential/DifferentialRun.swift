@@ -73,18 +73,21 @@ struct DifferentialRun<Object: DifferentialModel> {
     }
   }
 
-  /// An array after a save, or `nil` where a unique index refuses it.
+  /// An array after a save, or `nil` where a unique index refuses it: two objects have one key at
+  /// the end.
   private static func saved(_ new: [Object], into objects: [Object]) -> [Object]? {
     var result = objects
     for object in new {
-      if result.contains(where: { object.conflicts(with: $0) }) { return nil }
       if let place = result.firstIndex(where: { $0.id == object.id }) {
         result[place] = object.decoded
       } else {
         result.append(object.decoded)
       }
     }
-    return result
+    let isRefused = new.contains { object in
+      result.contains { $0.id == object.id && result.contains(where: $0.conflicts) }
+    }
+    return isRefused ? nil : result
   }
 
   private mutating func save(_ new: [Object]) throws {
@@ -100,27 +103,21 @@ struct DifferentialRun<Object: DifferentialModel> {
     objects = expected
   }
 
-  /// A batch that is refused inside a transaction leaves nothing of itself: it is skipped as a
-  /// whole, or refuses the transaction if a part of it was written.
+  /// Several batches in a transaction, which a unique index refuses at its end or not at all.
   private mutating func saveInTransaction() throws {
     let batches = (0..<3).map { _ in
       (0..<Int.random(in: 1...4, using: &random)).map { _ in Object.random(&random) }
     }
-    var expected = objects
-    var isRefused = false
-    for batch in batches {
-      if let result = Self.saved(batch, into: expected) {
-        expected = result
-      } else {
-        isRefused = true
-      }
-    }
+    let expected = Self.saved(Array(batches.joined()), into: objects)
     do {
       try store.write { transaction in
-        for batch in batches { try? transaction.save(batch) }
+        for batch in batches { try transaction.save(batch) }
       }
-    } catch let error as ObjectError where error.code == .transactionFailed && isRefused {
+    } catch let error as ObjectError where error.code == .uniqueViolation && expected == nil {
       return
+    }
+    guard let expected else {
+      throw Violation(description: "a transaction against a unique index succeeded")
     }
     objects = expected
   }
