@@ -69,7 +69,11 @@ public struct ObjectTransaction: ~Copyable {
       let owner = try types().first { type in
         type.indexes.contains { $0.number == conflict.index }
       }
-      if let owner { throw owner.violation(conflict) }
+      // A type without a record cannot be named.
+      throw owner?.violation(conflict)
+        ?? ObjectError(
+          .uniqueViolation, type: "of index \(conflict.index)",
+          "Two objects have one key in a unique index. Change one of the two.")
     }
     if denied.isEmpty { return }
     let types = try types()
