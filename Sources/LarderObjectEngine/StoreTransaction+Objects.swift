@@ -37,6 +37,14 @@ package enum SaveOutcome: Sendable, Hashable {
   case unchanged(UInt64)
   /// An object was stored and is kept.
   case kept(UInt64)
+
+  /// Whether the object was written.
+  package var isWritten: Bool {
+    switch self {
+    case .inserted, .replaced: true
+    case .unchanged, .kept: false
+    }
+  }
 }
 
 extension StoreTransaction {

@@ -79,7 +79,7 @@ private struct Poem: Storable, Equatable {
     try check(store, [nil, "a", "b"])
     let count = try await store.objects(Seat.self).update { $0.row += 1 }
     #expect(count == 3)
-    #expect(try store.objects(Seat.self).fetch().map(\.row) == [2, 3, 4])
+    #expect(try await store.objects(Seat.self).fetch().map(\.row) == [2, 3, 4])
     #expect(try store.storage.verify() == [])
   }
 

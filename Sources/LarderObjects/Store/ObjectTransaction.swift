@@ -268,16 +268,13 @@ public struct ObjectTransaction: ~Copyable {
         kind.keepUndeclaredKeys(of: old, keys, in: &write, record)
         stored = write.bytes
       }
-      let layouts = write.codec == ObjectLayout.codec ? record.layouts : nil
-      switch saved {
-      case .kept: break
-      case .unchanged:
-        overlay.save(ObjectIdentity(type: kind.name, id: write.id), stored, layouts)
-      case .inserted, .replaced:
+      if case .kept = saved { return }
+      if saved.isWritten {
         noteWrite()
         if kind.mayLackIndexes(record) { try entries.markBehind(write.keys, record) }
-        overlay.save(ObjectIdentity(type: kind.name, id: write.id), stored, layouts)
       }
+      let layouts = write.codec == ObjectLayout.codec ? record.layouts : nil
+      overlay.save(ObjectIdentity(type: kind.name, id: write.id), stored, layouts)
     } catch let error as ObjectTooLarge {
       throw kind.tooLarge(error)
     } catch {
