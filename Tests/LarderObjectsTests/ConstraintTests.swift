@@ -56,7 +56,8 @@ private struct Poem: Storable, Equatable {
 
   @Test(.timeLimit(.minutes(15)))
   func `Objects exchange their unique keys in one transaction, in any form of save`() async throws {
-    let (_, store) = try seated()
+    let (ground, store) = try seated()
+    defer { withExtendedLifetime(ground) {} }
     @Sendable func change(_ id: Int, _ guest: String?) -> Seat {
       Seat(id: id, row: id, guest: guest)
     }
@@ -132,7 +133,8 @@ private struct Poem: Storable, Equatable {
 
   @Test(.timeLimit(.minutes(15)))
   func `A conflict is resolved by a later change or deletion of the transaction`() throws {
-    let (_, store) = try seated()
+    let (ground, store) = try seated()
+    defer { withExtendedLifetime(ground) {} }
     try store.write { transaction in
       try transaction.save(Seat(id: 4, row: 1, guest: "a"))
       try transaction.delete(Seat.self, id: 1)

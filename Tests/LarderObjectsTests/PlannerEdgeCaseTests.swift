@@ -136,13 +136,16 @@ private struct Seat: Storable, Equatable {
     #expect(pages == sorted)
   }
 
-  @Test func `A taken key that is caught leaves the object as it was`() throws {
+  @Test func `A key that is taken at the end of a transaction stores nothing of it`() throws {
     try store.save([Seat(id: 1, number: 1), Seat(id: 2, number: 2)])
-    try store.write { transaction in
-      try? transaction.save(Seat(id: 2, number: 1))
-      try transaction.save(Seat(id: 3, number: 3))
+    let error = #expect(throws: ObjectError.self) {
+      try store.write { transaction in
+        try? transaction.save(Seat(id: 2, number: 1))
+        try transaction.save(Seat(id: 3, number: 3))
+      }
     }
-    #expect(try store.objects(Seat.self).fetch().map(\.number) == [1, 2, 3])
+    #expect(error?.code == .uniqueViolation)
+    #expect(try store.objects(Seat.self).fetch().map(\.number) == [1, 2])
     #expect(try store.object(Seat.self, id: 2)?.number == 2)
     #expect(try store.storage.verify() == [])
   }
