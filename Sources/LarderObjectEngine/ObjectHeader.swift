@@ -40,7 +40,7 @@ package struct ObjectHeader: Sendable, Hashable {
   package let idLength: Int
   package let contentLength: Int
   /// The content's chunks, if it is not in the record.
-  package internal(set) var chunks: ChunkReference?
+  package private(set) var chunks: ChunkReference?
   /// The offset of the content in the record.
   package private(set) var contentStart = 0
   private var checksum: UInt64 = 0

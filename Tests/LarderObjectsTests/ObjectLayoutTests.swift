@@ -166,6 +166,63 @@ private struct NextShipment: DeclaresSchema, Equatable {
     #expect(damaged > 5000 && other > 5000, "\(damaged) \(other)")
   }
 
+  @Test(arguments: [false, true])
+  func `No byte of an object's record can change unnoticed, nor the key of the record`(
+    isChunked: Bool
+  ) throws {
+    let (id, payload) = (Array("id".utf8), Array("a payload of an object".utf8))
+    let header = ObjectHeader(
+      codec: ObjectLayout.codec, version: 3, commitVersion: 1 << 40 | 77,
+      created: 1_700_000_000_000, idLength: id.count, contentLength: id.count + payload.count)
+    let chunks = isChunked ? ChunkReference(first: 300, count: 1) : nil
+    let record = header.record(id, payload, chunks: chunks, type: 5, sequence: 9)
+    func isIntact(_ bytes: [UInt8], type: UInt32 = 5, sequence: UInt64 = 9) -> Bool {
+      bytes.withRawSpan { record in
+        guard let found = ObjectHeader(in: record) else { return false }
+        return found.isChunked
+          ? found.isIntact(in: record, with: id + payload, type: type, sequence: sequence)
+          : found.isIntact(in: record, type: type, sequence: sequence)
+      }
+    }
+    let found = try #require(record.withRawSpan { ObjectHeader(in: $0) })
+    #expect(isIntact(record))
+    #expect(found.commitVersion == header.commitVersion && found.created == header.created)
+    #expect(found.idLength == id.count && found.contentLength == header.contentLength)
+    #expect(found.chunks == chunks)
+    #expect(!isIntact(record, type: 6) && !isIntact(record, sequence: 10))
+    for position in record.indices {
+      for bit in 0..<8 {
+        var bytes = record
+        bytes[position] ^= 1 << UInt8(bit)
+        #expect(!isIntact(bytes), "bit \(bit) of byte \(position)")
+      }
+      #expect(!isIntact(Array(record.prefix(position))), "\(position) bytes")
+    }
+  }
+
+  @Test func `An integer of variable length is read as it was written, or not at all`() {
+    for value in [0, 1, 0x7F, 0x80, 0x3FFF, 0x4000, 1 << 35, 1 << 63, .max] as [UInt64] {
+      var bytes: [UInt8] = []
+      bytes.append(varint: value)
+      let count = bytes.count
+      bytes.withRawSpan { span in
+        var offset = 0
+        #expect(span.varint(at: &offset) == value && offset == count)
+        offset = 0
+        #expect(span.slice(0..<(count - 1))!.varint(at: &offset) == nil)
+      }
+    }
+    // More than 64 bits, and more bytes than such a number has.
+    for bytes in [
+      [UInt8](repeating: 0xFF, count: 9) + [2], [UInt8](repeating: 0x80, count: 11) + [0],
+    ] {
+      bytes.withRawSpan { span in
+        var offset = 0
+        #expect(span.varint(at: &offset) == nil)
+      }
+    }
+  }
+
   private func stored(_ objects: ObjectStore, _ id: Int) throws -> (codec: UInt16, size: Int) {
     try objects.storage.openCore("read").withSnapshot("read") { snapshot in
       let type = try #require(try ObjectReading.type(named: "Shipment", snapshot))

@@ -20,14 +20,10 @@ public final class StoredObjectFields: Decoder {
   private let layout: ObjectLayout
   private let fields: FieldPlaces
   private let cbor: CBORDecoder
-  private var map: CBORItems?
+  /// The decoder of the map of the object, once it was needed.
+  private var map: (any Decoder)?
   /// The position of the field that is probably requested next.
   private var next = 0
-
-  /// A decoder of the map of the object.
-  private struct CBORItems {
-    let decoder: any Decoder
-  }
 
   /// Creates the fields, or returns `nil` if the object is damaged.
   init?(_ object: [UInt8], _ layouts: ObjectLayouts, _ cbor: CBORDecoder) {
@@ -69,13 +65,13 @@ public final class StoredObjectFields: Decoder {
   /// A decoder of the map of the object.
   @usableFromInline
   func decoder() throws -> any Decoder {
-    if let map { return map.decoder }
+    if let map { return map }
     guard let bytes = object.withRawSpan({ layout.map(of: $0) }) else {
       throw DecodingError.dataCorrupted(
         DecodingError.Context(codingPath: [], debugDescription: "The object is damaged."))
     }
     let decoder = try cbor.decoder(of: bytes)
-    map = CBORItems(decoder: decoder)
+    map = decoder
     return decoder
   }
 
@@ -90,9 +86,9 @@ public final class StoredObjectFields: Decoder {
   /// - Parameter type: The type of the names.
   /// - Returns: The fields.
   /// - Throws: `DecodingError` if the object is damaged.
-  public func container<Key: CodingKey>(keyedBy type: Key.Type) throws -> KeyedDecodingContainer<
-    Key
-  > {
+  public func container<Key: CodingKey>(
+    keyedBy type: Key.Type
+  ) throws -> KeyedDecodingContainer<Key> {
     try decoder().container(keyedBy: type)
   }
 
