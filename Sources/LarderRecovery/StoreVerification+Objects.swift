@@ -62,6 +62,12 @@ extension StoreVerification {
       }
       try checkSample(books, type, snapshot)
     }
+    for type in types where type.layouts != nil {
+      let copy = ObjectFormat.objectKey(type: type.number, sequence: 0)
+      if try snapshot.transaction.value(forKey: copy, in: generation.objects) == nil {
+        find(.error, "type \(type.name)", "the copy of its layouts is missing")
+      }
+    }
     try checkIndexes(keys, snapshot)
     try checkIDs(snapshot)
   }

@@ -315,6 +315,33 @@ private struct NextShipment: DeclaresSchema, Equatable {
     #expect(try temporary.store.verify().isEmpty)
   }
 
+  @Test func `verify() finds a copy of the layouts that is missing or another`() throws {
+    let directory = try TemporaryDirectory()
+    let path = directory.path + "/store"
+    var objects = try ObjectStore(at: path)
+    try objects.save(Shipment(1))
+    let type = try objects.storage.openCore("read").withSnapshot("read") { snapshot in
+      try #require(try ObjectReading.type(named: Shipment.storedName, snapshot)).number
+    }
+    #expect(try objects.storage.verify().isEmpty)
+    objects.close()
+    let key = ObjectFormat.objectKey(type: type, sequence: 0)
+    for copy in [try ObjectLayouts(["other"]).copy(), nil] {
+      try ClosedStore.change(path) { transaction in
+        let table = try transaction.makeTable(Generation.objectsName, keys: .bytes)
+        if let copy {
+          try transaction.put(copy, forKey: key, in: table)
+        } else {
+          try transaction.remove(key: key, in: table)
+        }
+      }
+      objects = try ObjectStore(at: path)
+      #expect(try objects.storage.verify().count == 1)
+      #expect(try objects.object(Shipment.self, id: 1) == Shipment(1))
+      objects.close()
+    }
+  }
+
   @Test func `The names of the fields survive the loss of the type's record`() throws {
     let directory = try TemporaryDirectory()
     let path = directory.path + "/store"

@@ -150,7 +150,7 @@ package struct EntryHeader: Sendable, Hashable {
   }
 
   /// Writes the header for content of this hash, with its checksum.
-  package mutating func readVersion(contentHash: UInt64, into bytes: inout ScratchBuffer) {
+  package mutating func seal(contentHash: UInt64, into bytes: inout ScratchBuffer) {
     checksum = checksum(over: contentHash)
     write(to: &bytes)
   }
@@ -158,7 +158,7 @@ package struct EntryHeader: Sendable, Hashable {
   /// Returns the bytes of the header for content of this hash, with its checksum.
   package mutating func sealed(contentHash: UInt64) -> [UInt8] {
     withByteScratch(EntryHeader.size) { bytes in
-      readVersion(contentHash: contentHash, into: &bytes)
+      seal(contentHash: contentHash, into: &bytes)
       return bytes.span.copied()
     }
   }

@@ -134,7 +134,7 @@ extension StoreTransaction {
     let tick = generation.table.advanceClock(milliseconds: now)
     generation.table.setLastUse(hash: hash, tick: tick)
     try withByteScratch(EntryHeader.size) { start in
-      header.readVersion(contentHash: content.contentHash, into: &start)
+      header.seal(contentHash: content.contentHash, into: &start)
       try key.bytes.withRawSpan { key throws(LMDBError) in
         try content.payload.withRawSpan { payload throws(LMDBError) in
           try transaction.put(start.span, key, payload, forKey: hash, in: generation.entries)

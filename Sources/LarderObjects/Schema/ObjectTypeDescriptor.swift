@@ -115,14 +115,6 @@ final class ObjectTypeDescriptor<Object: Storable>: Sendable {
     return learn(record, snapshot.generation.incarnation, commitVersion: snapshot.commitVersion)
   }
 
-  /// Returns the cached state if no process has changed the catalog since.
-  func currentState(_ generation: Generation) -> State? {
-    guard let state = known.withLock({ $0 }), state.generation == generation.incarnation,
-      generation.isCurrent(.catalog(in: generation), since: state.commitVersion)
-    else { return nil }
-    return state
-  }
-
   /// The store, for a build in the background.
   var buildStore: ObjectStore? { store }
 
