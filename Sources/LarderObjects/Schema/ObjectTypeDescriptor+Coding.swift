@@ -42,7 +42,7 @@ extension ObjectTypeDescriptor {
     guard let layout, !hasReferences, writesFields.load(ordering: .relaxed) else { return nil }
     let fields = StoredObjectWriter(layout)
     // An error of a value is reported by the encoding as a map.
-    guard (try? object.encode(to: fields)) != nil, fields.packed(number: 0) != nil else {
+    guard (try? object.encode(to: fields)) != nil, fields.isComplete else {
       writesFields.store(false, ordering: .relaxed)
       return nil
     }

@@ -19,7 +19,7 @@ public final class StoredObjectWriter: Encoder {
   private var writer = CBORWriter()
   private var ends: [Int] = []
   /// Whether every field so far is a scalar of the layout, in its order.
-  private var isComplete = true
+  private(set) var isComplete = true
 
   init(_ layout: ObjectLayout) {
     self.layout = layout
