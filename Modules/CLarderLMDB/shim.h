@@ -39,24 +39,24 @@
 #endif
 
 // fcntl is variadic, which Swift does not import.
-static inline int larder_lock_range(int fd, short type, int64_t start, int64_t length) {
+static inline struct flock larder_range(short type, int64_t start, int64_t length) {
   struct flock lock;
   memset(&lock, 0, sizeof lock);
   lock.l_type = type;
   lock.l_whence = SEEK_SET;
   lock.l_start = start;
   lock.l_len = length;
+  return lock;
+}
+
+static inline int larder_lock_range(int fd, short type, int64_t start, int64_t length) {
+  struct flock lock = larder_range(type, start, length);
   return fcntl(fd, LARDER_OFD_SETLK, &lock);
 }
 
-// 1: somebody else holds a lock in the way of `type`; 0: nobody; -1: errno.
+// 1: another process or file description holds a conflicting lock; 0: none does; -1: errno.
 static inline int larder_range_is_locked(int fd, short type, int64_t start, int64_t length) {
-  struct flock lock;
-  memset(&lock, 0, sizeof lock);
-  lock.l_type = type;
-  lock.l_whence = SEEK_SET;
-  lock.l_start = start;
-  lock.l_len = length;
+  struct flock lock = larder_range(type, start, length);
   if (fcntl(fd, LARDER_OFD_GETLK, &lock) != 0) return -1;
   return lock.l_type != F_UNLCK;
 }

@@ -4,7 +4,6 @@
 
 /// The tags that values are written with.
 enum CBORTag {
-  static let dateText: UInt64 = 0
   static let epochTime: UInt64 = 1
   static let positiveBigInteger: UInt64 = 2
   static let negativeBigInteger: UInt64 = 3

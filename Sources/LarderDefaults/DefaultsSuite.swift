@@ -28,17 +28,7 @@ package enum DefaultsSuite {
   package static let importsNamespace = "defaults.imports"
 
   /// The directory all suites of this user are in.
-  package static var directory: String {
-    if let data = FileSystem.environment("XDG_DATA_HOME"), data.hasPrefix("/") {
-      return data + "/larder/defaults"
-    }
-    let home = FileSystem.environment("HOME") ?? "/root"
-    #if canImport(Darwin)
-      return home + "/Library/Application Support/larder/defaults"
-    #else
-      return home + "/.local/share/larder/defaults"
-    #endif
-  }
+  package static var directory: String { FileSystem.dataDirectory + "/larder/defaults" }
 
   /// The directory of a suite.
   ///

@@ -149,9 +149,7 @@ extension SalvageReader {
 
     let firstSlot = tree.kind == .named ? StructuralVerifier.VerificationState.slotsPerTree : 0
     var path: [StructuralVerifier.Level] = []
-    var child: (page: UInt64, lower: Range<Int>?, upper: Range<Int>?)? = (
-      tree.record.root, nil, nil
-    )
+    var child: StructuralVerifier.VerificationState.Child? = (tree.record.root, nil, nil)
     while true {
       if let (page, lower, upper) = child {
         child = nil
@@ -174,11 +172,7 @@ extension SalvageReader {
           path.removeLast()
           continue
         }
-        let index = level.next
-        let lower = index == 0 ? level.lower : inspection.key(index, at: level.base)
-        let upper =
-          index + 1 < level.count ? inspection.key(index + 1, at: level.base) : level.upper
-        child = (inspection.childPage(index, at: level.base), lower, upper)
+        child = inspection.nextChild(of: level)
         path[path.count - 1].next += 1
       } else {
         return

@@ -55,6 +55,17 @@ extension StructuralVerifier.VerificationState {
   typealias Level = StructuralVerifier.Level
   typealias Flag = LMDBFormat.PageFlag
 
+  /// A page, and the bounds of all keys below it.
+  typealias Child = (page: UInt64, lower: Range<Int>?, upper: Range<Int>?)
+
+  /// Returns the next child of a branch page, which has one.
+  func nextChild(of level: Level) -> Child {
+    let index = level.next
+    let lower = index == 0 ? level.lower : key(index, at: level.base)
+    let upper = index + 1 < level.count ? key(index + 1, at: level.base) : level.upper
+    return (childPage(index, at: level.base), lower, upper)
+  }
+
   /// Walks one table, iteratively, and compares its counters.
   mutating func walk(_ table: Tree) throws(LMDBFileError) {
     var tree = table
@@ -64,7 +75,7 @@ extension StructuralVerifier.VerificationState {
 
     let firstSlot = tree.kind == .named ? Self.slotsPerTree : 0
     var path: [Level] = []
-    var child: (page: UInt64, lower: Range<Int>?, upper: Range<Int>?)? = (record.root, nil, nil)
+    var child: Child? = (record.root, nil, nil)
     while !isFull {
       if let (page, lower, upper) = child {
         child = nil
@@ -89,10 +100,7 @@ extension StructuralVerifier.VerificationState {
           path.removeLast()
           continue
         }
-        let index = level.next
-        let lower = index == 0 ? level.lower : key(index, at: level.base)
-        let upper = index + 1 < level.count ? key(index + 1, at: level.base) : level.upper
-        child = (childPage(index, at: level.base), lower, upper)
+        child = nextChild(of: level)
         path[path.count - 1].next += 1
       } else {
         break

@@ -199,17 +199,10 @@ public struct WriteTransaction: ~Copyable {
     in table: TableHandle,
     appending: Bool = false
   ) throws(LMDBError) {
-    var value = unsafe MDB_val(
-      mv_size: first.byteCount + second.byteCount + third.byteCount, mv_data: nil)
-    requireOwnThread()
-    try makeRoom(table, bytes: unsafe value.mv_size)
-    let handle = unsafe handle
     let flags = UInt32(MDB_RESERVE) | (appending ? UInt32(MDB_APPEND) : 0)
-    let status = unsafe withKey(key) {
-      unsafe mdb_put(handle, table.handle, $0, &value, flags)
+    try unsafe put(first, second, third, in: table) { handle, value in
+      unsafe withKey(key) { unsafe mdb_put(handle, table.handle, $0, value, flags) }
     }
-    try check(status, "mdb_put")
-    try unsafe fill(value, first, second, third)
   }
 
   /// Stores the concatenation of three byte runs, written directly into the page.
@@ -217,17 +210,26 @@ public struct WriteTransaction: ~Copyable {
     _ first: RawSpan, _ second: RawSpan, _ third: RawSpan, forKey key: [UInt8],
     in table: TableHandle
   ) throws(LMDBError) {
+    try unsafe put(first, second, third, in: table) { handle, value in
+      key.withRawSpan { key in
+        unsafe withValue(key) {
+          unsafe mdb_put(handle, table.handle, $0, value, UInt32(MDB_RESERVE))
+        }
+      }
+    }
+  }
+
+  /// Reserves a value with a call of LMDB, and fills it.
+  @unsafe @inline(__always)
+  private mutating func put(
+    _ first: RawSpan, _ second: RawSpan, _ third: RawSpan, in table: TableHandle,
+    _ reserve: (OpaquePointer, UnsafeMutablePointer<MDB_val>) -> CInt
+  ) throws(LMDBError) {
     var value = unsafe MDB_val(
       mv_size: first.byteCount + second.byteCount + third.byteCount, mv_data: nil)
     requireOwnThread()
     try makeRoom(table, bytes: unsafe value.mv_size)
-    let handle = unsafe handle
-    let status = key.withRawSpan { key in
-      unsafe withValue(key) {
-        unsafe mdb_put(handle, table.handle, $0, &value, UInt32(MDB_RESERVE))
-      }
-    }
-    try check(status, "mdb_put")
+    try unsafe check(reserve(handle, &value), "mdb_put")
     try unsafe fill(value, first, second, third)
   }
 

@@ -28,28 +28,17 @@ extension StoreVerification {
     var keys = IndexKeys(indexes: Set(types.flatMap { $0.indexes.map(\.number) }))
     var found: [UInt32: Found] = [:]
     try checkCatalog(types, snapshot)
-    let total = try snapshot.transaction.statistics(of: generation.objects).entries
-    var cursor = try Cursor(over: generation.objects, in: snapshot.transaction)
-    var more = try cursor.moveToFirst()
-    var done = 0
-    while more {
-      try tell(.entries, done, of: total)
-      done += 1
-      if let type = cursor.currentKey.integer(at: 0, as: UInt32.self)?.byteSwapped,
-        let sequence = ObjectFormat.sequence(ofObjectKey: cursor.currentKey, type: type)
-      {
-        if sequence == 0 {
-          checkLayouts(cursor.currentValue, of: type, types)
-        } else if let cost = try checkObject(
-          cursor.currentValue, type, sequence, &keys, snapshot)
-        {
-          found[type, default: Found()].objects += 1
-          found[type, default: Found()].bytes += cost
-        }
-      } else {
-        find(.error, "objects", "a key is damaged")
+    try forEachEntry(of: generation.objects, as: .entries, in: snapshot.transaction) {
+      check, key, record in
+      guard let type = key.integer(at: 0, as: UInt32.self)?.byteSwapped,
+        let sequence = ObjectFormat.sequence(ofObjectKey: key, type: type)
+      else { return check.find(.error, "objects", "a key is damaged") }
+      if sequence == 0 {
+        check.checkLayouts(record, of: type, types)
+      } else if let cost = try check.checkObject(record, type, sequence, &keys, snapshot) {
+        found[type, default: Found()].objects += 1
+        found[type, default: Found()].bytes += cost
       }
-      more = try cursor.moveToNext()
     }
     for type in types where type.movedTo == nil {
       guard let books = try? ObjectReading.books(type.number, snapshot) else { continue }
@@ -88,16 +77,11 @@ extension StoreVerification {
     _ types: [ObjectTypeRecord], _ snapshot: borrowing Snapshot
   ) throws {
     for prefix in ["t:", "m:", "c:"] {
-      var cursor = try Cursor(over: .main, in: snapshot.transaction)
-      var more = try cursor.move(atLeast: Array(prefix.utf8))
-      while more {
-        let key = cursor.currentKey.copied()
-        guard key.starts(with: prefix.utf8) else { break }
-        if !Self.isReadable(cursor.currentValue, prefix) {
-          let name = prefix == "c:" ? "\(key.dropFirst(2))" : String(decoding: key, as: UTF8.self)
-          find(.error, "catalog \(name)", "its record is damaged")
-        }
-        more = try cursor.moveToNext()
+      try forEachRecord(prefix, in: snapshot.transaction) { check, key, record in
+        if Self.isReadable(record, prefix) { return }
+        let key = key.copied()
+        let name = prefix == "c:" ? "\(key.dropFirst(2))" : String(decoding: key, as: UTF8.self)
+        check.find(.error, "catalog \(name)", "its record is damaged")
       }
     }
     let numbers = types.map(\.number) + types.flatMap { $0.indexes.map(\.number) }

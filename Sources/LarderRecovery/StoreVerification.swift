@@ -154,42 +154,68 @@ struct StoreVerification {
 
   mutating func run(_ snapshot: borrowing Snapshot, budget: UInt64) throws {
     try readNamespaces(snapshot.transaction)
-    try checkEntries(snapshot.transaction)
+    try checkEntries(snapshot)
     try checkObjects(snapshot)
     try checkChunks(snapshot.transaction)
     try checkDeadlines(snapshot.transaction)
     try checkBooks(snapshot.transaction, budget: budget)
   }
 
-  private mutating func readNamespaces(_ transaction: borrowing ReadTransaction) throws {
-    let prefix = Array("i:".utf8)
-    var cursor = try Cursor(over: .main, in: transaction)
-    var more = try cursor.move(atLeast: prefix)
+  // MARK: Loops
+
+  /// Calls `body` with every entry of a table in order, and reports the progress.
+  mutating func forEachEntry(
+    of table: TableHandle, as phase: StoreProgress.Phase,
+    in transaction: borrowing ReadTransaction,
+    _ body: (inout StoreVerification, _ key: RawSpan, _ value: RawSpan) throws -> Void
+  ) throws {
+    let total = try transaction.statistics(of: table).entries
+    var cursor = try Cursor(over: table, in: transaction)
+    var more = try cursor.moveToFirst()
+    var done = 0
     while more {
-      guard let number = NamespaceRecord.number(ofKey: cursor.currentKey) else { break }
-      if let record = NamespaceRecord(cursor.currentValue) {
-        names[number] = record
-        spaces[number] = try? NamespaceHandle(name: String(decoding: record.name, as: UTF8.self))
-      } else {
-        find(.error, "namespace \(number)", "its record is damaged")
-      }
+      try tell(phase, done, of: total)
+      done += 1
+      try body(&self, cursor.currentKey, cursor.currentValue)
       more = try cursor.moveToNext()
+    }
+  }
+
+  /// Calls `body` with every record of the main table whose key begins with `prefix`.
+  mutating func forEachRecord(
+    _ prefix: String, in transaction: borrowing ReadTransaction,
+    _ body: (inout StoreVerification, _ key: RawSpan, _ record: RawSpan) throws -> Void
+  ) throws {
+    var cursor = try Cursor(over: .main, in: transaction)
+    var more = try cursor.move(atLeast: Array(prefix.utf8))
+    while more, cursor.currentKey.copied().starts(with: prefix.utf8) {
+      try body(&self, cursor.currentKey, cursor.currentValue)
+      more = try cursor.moveToNext()
+    }
+  }
+
+  // MARK: Checks
+
+  private mutating func readNamespaces(_ transaction: borrowing ReadTransaction) throws {
+    try forEachRecord("i:", in: transaction) { check, key, record in
+      guard let number = NamespaceRecord.number(ofKey: key) else { return }
+      if let record = NamespaceRecord(record) {
+        check.names[number] = record
+        check.spaces[number] = try? NamespaceHandle(
+          name: String(decoding: record.name, as: UTF8.self))
+      } else {
+        check.find(.error, "namespace \(number)", "its record is damaged")
+      }
     }
     try readNames(transaction)
   }
 
   /// Checks that each namespace is found by its name, and that each name refers to one.
   private mutating func readNames(_ transaction: borrowing ReadTransaction) throws {
-    let prefix = Array("n:".utf8)
     var numbers: [[UInt8]: UInt32] = [:]
-    var cursor = try Cursor(over: .main, in: transaction)
-    var more = try cursor.move(atLeast: prefix)
-    while more {
-      let key = cursor.currentKey.copied()
-      guard key.starts(with: prefix) else { break }
-      let name = Array(key.dropFirst(2))
-      numbers[name] = NamespaceRecord.number(in: cursor.currentValue, name: name) ?? 0
-      more = try cursor.moveToNext()
+    try forEachRecord("n:", in: transaction) { _, key, record in
+      let name = Array(key.copied().dropFirst(2))
+      numbers[name] = NamespaceRecord.number(in: record, name: name) ?? 0
     }
     for (number, record) in names where numbers[record.name] != number {
       find(.error, "namespace \(number)", "its name leads to another namespace, or to none")
@@ -201,53 +227,35 @@ struct StoreVerification {
     }
   }
 
-  private mutating func checkEntries(_ transaction: borrowing ReadTransaction) throws {
-    let total = try transaction.statistics(of: generation.entries).entries
-    var cursor = try Cursor(over: generation.entries, in: transaction)
-    var more = try cursor.moveToFirst()
-    var done = 0
-    while more {
-      try tell(.entries, done, of: total)
-      done += 1
-      let hash = cursor.currentInteger
+  private mutating func checkEntries(_ snapshot: borrowing Snapshot) throws {
+    try forEachEntry(of: generation.entries, as: .entries, in: snapshot.transaction) {
+      check, key, record in
+      let hash = key.integer(at: 0, as: UInt64.self) ?? 0
       let place = "entry \(String(hash, radix: 16))"
       do {
-        let record = cursor.currentValue
         let items = try Record.items(in: record)
-        for item in items { try check(item, record, hash, place, transaction) }
+        for item in items { try check.check(item, record, hash, place, snapshot) }
         for expires in Set(items.map(\.header.expires)) where expires != EntryHeader.never {
-          expectedDeadlines.add(ExpiryKey.key(expires: expires, hash: hash))
+          check.expectedDeadlines.add(ExpiryKey.key(expires: expires, hash: hash))
         }
       } catch let defect as EntryHeader.Defect {
-        find(
+        check.find(
           defect == .newerFormat ? .warning : .error, place,
           defect == .newerFormat ? "written by a newer version" : "its header is damaged")
       }
-      more = try cursor.moveToNext()
     }
   }
 
   private mutating func check(
     _ item: RecordEntry, _ record: RawSpan, _ hash: UInt64, _ place: String,
-    _ transaction: borrowing ReadTransaction
+    _ snapshot: borrowing Snapshot
   ) throws {
     let header = item.header
     all.bytes += UInt64(header.cost)
     all.entries += 1
-    var content: [UInt8]?
-    if let chunks = item.chunks {
-      for id in chunks.ids where !chunkOwners.insert(id).inserted {
-        find(.error, place, "chunk \(id) belongs to another entry as well")
-      }
-      let chunkTable = generation.chunks
-      content = try Record.chunkedContent(chunks, length: header.contentLength) { id, body in
-        guard let chunk = try transaction.value(forKey: id, in: chunkTable) else { return false }
-        return body(chunk)
-      }
-    } else {
-      let start = item.offset + EntryHeader.size
-      content = record.slice(start..<(start + header.contentLength))?.copied()
-    }
+    if let chunks = item.chunks { own(chunks: chunks.ids, place) }
+    let content = try snapshot.content(
+      of: header, in: record, at: item.offset, length: header.contentLength)
     guard let content else {
       find(.error, place, "a chunk is missing or damaged")
       return
@@ -281,30 +289,18 @@ struct StoreVerification {
   }
 
   private mutating func checkChunks(_ transaction: borrowing ReadTransaction) throws {
-    let total = try transaction.statistics(of: generation.chunks).entries
-    var cursor = try Cursor(over: generation.chunks, in: transaction)
-    var more = try cursor.moveToFirst()
-    var done = 0
-    while more {
-      try tell(.chunks, done, of: total)
-      done += 1
-      let id = cursor.currentInteger
-      if chunkOwners.remove(id) == nil { find(.warning, "chunk \(id)", "no entry refers to it") }
-      more = try cursor.moveToNext()
+    try forEachEntry(of: generation.chunks, as: .chunks, in: transaction) { check, key, _ in
+      let id = key.integer(at: 0, as: UInt64.self) ?? 0
+      if check.chunkOwners.remove(id) == nil {
+        check.find(.warning, "chunk \(id)", "no entry refers to it")
+      }
     }
     for id in chunkOwners.sorted().prefix(5) { find(.error, "chunk \(id)", "it is missing") }
   }
 
   private mutating func checkDeadlines(_ transaction: borrowing ReadTransaction) throws {
-    let total = try transaction.statistics(of: generation.expiries).entries
-    var cursor = try Cursor(over: generation.expiries, in: transaction)
-    var more = try cursor.moveToFirst()
-    var done = 0
-    while more {
-      try tell(.deadlines, done, of: total)
-      done += 1
-      storedDeadlines.add(cursor.currentKey.copied())
-      more = try cursor.moveToNext()
+    try forEachEntry(of: generation.expiries, as: .deadlines, in: transaction) { check, key, _ in
+      check.storedDeadlines.add(key.copied())
     }
     if expectedDeadlines != storedDeadlines {
       find(

@@ -187,6 +187,31 @@ package enum FileSystem {
     return unsafe String(cString: text)
   }
 
+  /// The directory for caches of this user: `$XDG_CACHE_HOME`, else `~/.cache`; `Library/Caches` on
+  /// Apple systems.
+  package static var cacheDirectory: String {
+    #if canImport(Darwin)
+      userDirectory("XDG_CACHE_HOME", orInHome: "Library/Caches")
+    #else
+      userDirectory("XDG_CACHE_HOME", orInHome: ".cache")
+    #endif
+  }
+
+  /// The directory for data of this user: `$XDG_DATA_HOME`, else `~/.local/share`;
+  /// `Library/Application Support` on Apple systems.
+  package static var dataDirectory: String {
+    #if canImport(Darwin)
+      userDirectory("XDG_DATA_HOME", orInHome: "Library/Application Support")
+    #else
+      userDirectory("XDG_DATA_HOME", orInHome: ".local/share")
+    #endif
+  }
+
+  private static func userDirectory(_ variable: String, orInHome name: String) -> String {
+    if let path = environment(variable), path.hasPrefix("/") { return path }
+    return (environment("HOME") ?? "/root") + "/" + name
+  }
+
   /// The bytes of a variable of the environment: they need not be UTF-8.
   package static func environmentBytes(_ name: String) -> [UInt8]? {
     guard let text = unsafe getenv(name) else { return nil }

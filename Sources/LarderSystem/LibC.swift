@@ -21,12 +21,6 @@ package func atProcessExit(_ body: @escaping @convention(c) () -> Void) {
   atexit(body)
 }
 
-/// Writes one line to standard error.
-package func writeToStandardError(_ line: String) {
-  let bytes = Array((line + "\n").utf8)
-  _ = unsafe bytes.withUnsafeBytes { unsafe write(2, $0.baseAddress!, $0.count) }
-}
-
 /// Returns the last `count` arguments of this process, as bytes: they need not be UTF-8.
 package func lastArguments(_ count: Int) -> [[UInt8]] {
   let all = Int(CommandLine.argc)

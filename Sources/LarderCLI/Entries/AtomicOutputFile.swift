@@ -92,3 +92,31 @@ final class AtomicOutputFile {
     }
   }
 }
+
+/// The contents of an export, which are written to its file in pieces.
+struct OutputBuffer {
+  private let handle: FileHandle
+  private let file: String
+  var bytes: [UInt8] = []
+
+  init(_ handle: FileHandle, file: String) {
+    self.handle = handle
+    self.file = file
+    bytes.reserveCapacity(1 << 17)
+  }
+
+  /// Writes the bytes if they are at least 64 KiB.
+  mutating func writeIfFull() throws {
+    if bytes.count >= 1 << 16 { try write() }
+  }
+
+  /// Writes all bytes.
+  mutating func write() throws {
+    do { try handle.write(contentsOf: bytes) } catch {
+      throw ToolError(
+        "file",
+        "Cannot write \(file == "-" ? "standard output" : file): \(error.localizedDescription)")
+    }
+    bytes.removeAll(keepingCapacity: true)
+  }
+}

@@ -68,35 +68,24 @@ struct EntryTransfer {
   private static let nouns = (one: "entry", many: "entries")
 
   func export(
-    _ store: SharedStore, to output: FileHandle
+    _ store: SharedStore, to output: inout OutputBuffer
   ) throws -> (count: Int, leftOut: Int) {
     var progress = TransferProgress("exporting", of: Self.nouns)
     defer { progress.clear() }
     let isCBOR = operands.formatByName == .cbor
-    var buffer: [UInt8] = []
-    buffer.reserveCapacity(1 << 17)
     var count = 0
-    func empty() throws {
-      do { try output.write(contentsOf: buffer) } catch {
-        throw ToolError(
-          "file",
-          "Cannot write \(operands.file == "-" ? "standard output" : operands.file): "
-            + error.localizedDescription)
-      }
-      buffer.removeAll(keepingCapacity: true)
-    }
     let space = try operands.namespace.map { try NamespaceHandle(name: $0) }
     let leftOut = try store.core.export(space) { entry, total in
       if isCBOR {
-        CBOREntryWriter.append(entry, to: &buffer)
+        CBOREntryWriter.append(entry, to: &output.bytes)
       } else {
-        JSONLinesEntryCoder.append(entry, to: &buffer)
+        JSONLinesEntryCoder.append(entry, to: &output.bytes)
       }
       count += 1
-      if buffer.count >= 1 << 16 { try empty() }
+      try output.writeIfFull()
       progress.show(count, share: Double(count) / Double(max(total, 1)))
     }
-    try empty()
+    try output.write()
     if leftOut > 0 {
       Console.printError(
         "larder: \(TextLayout.count(leftOut, "entry is", "entries are")) damaged and omitted.")

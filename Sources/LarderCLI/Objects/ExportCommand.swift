@@ -51,25 +51,26 @@ struct ExportCommand: ParsableCommand {
         let store = try arguments.openExisting()
         defer { store.close() }
         return try toFile(
-          { try EntryTransfer(operands, arguments).export(store, to: $0) },
+          { try EntryTransfer(operands, arguments).export(store, to: &$0) },
           { count, leftOut in say(entries: count, leftOut) })
       }
       let objects = try ObjectCommandSupport.open(arguments)
       defer { objects.store.close() }
       let record = try ObjectCommandSupport.type(type, in: objects)
       try toFile(
-        { try write(objects, record, to: $0) },
+        { try write(objects, record, to: &$0) },
         { count, leftOut in say(record, count, leftOut) })
     }
   }
 
   /// Writes a file that is renamed to its path when it is complete.
   private func toFile(
-    _ body: (FileHandle) throws -> (count: Int, leftOut: Int), _ say: (Int, Int) -> Void
+    _ body: (inout OutputBuffer) throws -> (count: Int, leftOut: Int), _ say: (Int, Int) -> Void
   ) throws {
     let output = try AtomicOutputFile(file)
     do {
-      let (count, leftOut) = try body(output.handle)
+      var buffer = OutputBuffer(output.handle, file: file)
+      let (count, leftOut) = try body(&buffer)
       try output.finish()
       if file != "-" { say(count, leftOut) }
       if leftOut > 0 { throw Exit.negative }
@@ -107,32 +108,22 @@ struct ExportCommand: ParsableCommand {
   }
 
   private func write(
-    _ objects: DynamicObjects, _ record: ObjectTypeRecord, to output: FileHandle
+    _ objects: DynamicObjects, _ record: ObjectTypeRecord, to output: inout OutputBuffer
   ) throws -> (count: Int, leftOut: Int) {
     var progress = TransferProgress("exporting")
     defer { progress.clear() }
-    var buffer = Data()
     var count = 0
-    func empty() throws {
-      do { try output.write(contentsOf: buffer) } catch {
-        throw ToolError(
-          "file",
-          "Cannot write \(file == "-" ? "standard output" : file): \(error.localizedDescription)"
-        )
-      }
-      buffer.removeAll(keepingCapacity: true)
-    }
     func append(_ line: String) {
-      buffer.append(contentsOf: line.utf8)
-      buffer.append(0x0A)
+      output.bytes.append(contentsOf: line.utf8)
+      output.bytes.append(0x0A)
     }
     let leftOut = try objects.export(record, header: append) { line, total in
       append(line)
       count += 1
-      if buffer.count >= 1 << 16 { try empty() }
+      try output.writeIfFull()
       progress.show(count, share: Double(count) / Double(max(total, 1)))
     }
-    try empty()
+    try output.write()
     return (count, leftOut)
   }
 }

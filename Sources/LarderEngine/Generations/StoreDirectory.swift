@@ -112,29 +112,13 @@ package struct StoreDirectory: Sendable, Hashable {
   /// The default store: `$XDG_CACHE_HOME/larder`, else `~/.cache/larder`; the caches directory on
   /// Apple systems.
   package static var defaultPath: String {
-    if let cache = FileSystem.environment("XDG_CACHE_HOME"), cache.hasPrefix("/") {
-      return cache + "/larder"
-    }
-    let home = FileSystem.environment("HOME") ?? "/root"
-    #if canImport(Darwin)
-      return home + "/Library/Caches/larder"
-    #else
-      return home + "/.cache/larder"
-    #endif
+    FileSystem.cacheDirectory + "/larder"
   }
 
   /// The default store of objects: `$XDG_DATA_HOME/larder/objects`, else
   /// `~/.local/share/larder/objects`; the application support directory on Apple systems.
   package static var defaultObjectPath: String {
-    if let data = FileSystem.environment("XDG_DATA_HOME"), data.hasPrefix("/") {
-      return data + "/larder/objects"
-    }
-    let home = FileSystem.environment("HOME") ?? "/root"
-    #if canImport(Darwin)
-      return home + "/Library/Application Support/larder/objects"
-    #else
-      return home + "/.local/share/larder/objects"
-    #endif
+    FileSystem.dataDirectory + "/larder/objects"
   }
 
   private static func absolute(_ path: String) throws(StoreError) -> String {

@@ -19,7 +19,7 @@ internal import LarderSystem
 //      this PID namespace, and whether the generation is fenced.
 //   4  alone: `state` and the counts of failed openings and of deaths inside LMDB decide between
 //      trust, verification of every page, an empty cache, and the last checkpoint of a relaxed
-//      store.
+//      store (StoreOpener+CrashRecovery.swift).
 //   5  the quick check, always: both meta pages are valid, and the file has at least its last size.
 //   6  LMDB opens the file; `meta` must agree with the table and with the options.
 //   7  this process acquires a slot and its bytes in presence, and releases the open lock.
