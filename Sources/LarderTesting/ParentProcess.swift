@@ -23,9 +23,12 @@
 public enum ParentProcess {
   /// Writes one line at once. Lines of several threads that are shorter than a page do not mix.
   ///
+  /// A line break in `line` becomes a space, so that the text of an error is one answer.
+  ///
   /// The call does not fail if the parent has exited; the next ``nextLine()`` returns `nil` then.
   public static func send(_ line: String) {
-    var rest = Array("\(line)\n".utf8)[...]
+    var rest = line.utf8.map { $0 == UInt8(ascii: "\n") ? UInt8(ascii: " ") : $0 }[...]
+    rest.append(UInt8(ascii: "\n"))
     while !rest.isEmpty, let count = try? POSIX.write(rest, to: 1) {
       rest.removeFirst(count)
     }
