@@ -42,8 +42,8 @@ struct LarderTool: AsyncParsableCommand {
     subcommands: [
       GetCommand.self, SetCommand.self, RemoveCommand.self, ListCommand.self, StatCommand.self,
       VerifyCommand.self, RepairCommand.self, ClearCommand.self, ObjectsCommand.self,
-      QueryCommand.self, MigrateCommand.self, ExportCommand.self, ImportCommand.self,
-      CopyCommand.self,
+      QueryCommand.self, MigrateCommand.self, MigrationsCommand.self, ExportCommand.self,
+      ImportCommand.self, CopyCommand.self,
       DefaultsCommand.self, MemoCommand.self, WarmCommand.self, CompletionsCommand.self,
       ManualCommand.self,
     ])

@@ -95,6 +95,11 @@ extension Logger {
             "larder.total": "\(total)",
           ]
         )
+      case .objectsErased(let type, let objects, let reason):
+        (
+          .warning, "objectsErased",
+          ["larder.type": "\(type)", "larder.objects": "\(objects)", "larder.detail": "\(reason)"]
+        )
       }
     log(
       level: level, "\(event)",

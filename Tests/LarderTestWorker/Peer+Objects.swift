@@ -15,6 +15,9 @@
 //                        until an error reports a newer schema; then checks that version 2 has
 //                        the acknowledged objects -> edited WRITES MISTAKES
 //   newer ID             saves an object of version 2 -> ok
+//   numbered PATH ID     saves an object of version 1 with an age that is a number, in a store that
+//                        is opened to erase what does not fit -> numbered CODE ERASED, where CODE is
+//                        `ok` or that of the error
 //   older ID             saves an object of version 1 -> ok
 //   page SIZE [CURSOR]   a page of the people of version 1 by name -> page CURSOR|end IDS
 //   index [held]         queries a form of version 1 that declares one index more, which starts its
@@ -76,6 +79,19 @@ struct PersonV2: Storable, Equatable {
   init(_ old: PersonV1) { self.init(id: old.id, name: old.name + "!", age: Int(old.age)! + 1) }
 }
 
+/// The number of erased objects.
+private final class Tally: Sendable {
+  let erased = Atomic<Int>(0)
+}
+
+/// The same version, with a contradictory declaration.
+struct NumberedPerson: Storable, Equatable {
+  let id: Int
+  var name: String
+  var age: Int
+  static let storedName = "Person"
+}
+
 /// Some people: an object with children.
 struct Team: Storable, Equatable {
   let id: Int
@@ -128,6 +144,21 @@ extension Peer {
     case "older":
       try objects.save(PersonV1(id: number(words[0]), name: "older \(words[0])", age: "1"))
       return "ok"
+    case "numbered":
+      let tally = Tally()
+      var options = StoreOptions(onEvent: { event in
+        guard case .objectsErased(_, let count, _) = event else { return }
+        tally.erased.store(count, ordering: .relaxed)
+      })
+      options.erasesOnSchemaChange = true
+      let store = try ObjectStore(at: String(words[0]), options)
+      var code = "ok"
+      do {
+        try store.save(NumberedPerson(id: number(words[1]), name: "n", age: 1))
+      } catch let error as ObjectError {
+        code = error.code.rawValue
+      }
+      return "numbered \(code) \(tally.erased.load(ordering: .relaxed))"
     case "page":
       let page = try objects.objects(PersonV1.self).sorted(by: \.name).page(
         after: words.count > 1 ? PageCursor(String(words[1])) : nil, size: number(words[0]))

@@ -161,6 +161,16 @@ public struct StoreOptions: Sendable {
   /// option has no effect.
   public var allowNonRobustLocks = false
 
+  /// Whether an object store erases the objects of a type whose declaration does not fit the stored
+  /// objects, where it throws `schemaMismatch` otherwise: a development option.
+  ///
+  /// The first save, `prepare(_:)` or read of the type in this process erases, without delete rules,
+  /// and reports ``StoreEvent/objectsErased(type:objects:reason:)``. Objects of a newer version, and
+  /// of a migration in progress, are never erased. Of programs with contradictory declarations the
+  /// one that was started last erases: a process that has saved objects of the type, or erased it
+  /// once, gets the error from then on, so running processes never erase in turns.
+  public var erasesOnSchemaChange = false
+
   /// A closure that is called with the duration of operations. `StoreOptions.recordingTimings()` of
   /// LarderMetrics sets it.
   package var onTiming: TimingHandler?
@@ -212,6 +222,9 @@ public enum StoreEvent: Sendable, Hashable, CustomStringConvertible {
   /// This process completed a step of building an index that was declared after objects of the type
   /// were stored: it contains `done` of `total` objects. The last step has `done == total`.
   case indexBuilding(type: String, index: String, done: Int, total: Int)
+  /// This process erased all objects of a type, because their stored form does not fit its
+  /// declaration; see ``StoreOptions/erasesOnSchemaChange``.
+  case objectsErased(type: String, objects: Int, reason: String)
 
   /// The event in one line.
   public var description: String {
@@ -223,6 +236,8 @@ public enum StoreEvent: Sendable, Hashable, CustomStringConvertible {
     case .readerStalled(let pid, let count): "process \(pid) reads \(count) commits behind"
     case .indexBuilding(let type, let index, let done, let total):
       "index \"\(index)\" of \(type) is being built: \(done) of \(total) objects"
+    case .objectsErased(let type, let objects, let reason):
+      "erased \(objects) objects of \(type): \(reason)"
     }
   }
 }

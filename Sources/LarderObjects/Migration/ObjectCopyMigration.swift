@@ -162,6 +162,10 @@ extension ObjectCopyMigration {
     for position in target.indexes.indices {
       target.indexes[position].number = 0
       if target.indexes[position].builtTo != nil { target.indexes[position].builtTo = 0 }
+      // Objects may get notes while they are copied; without any, the next program removes the mark.
+      if record.notes != nil, !target.indexes[position].isInternal {
+        target.indexes[position].isBehind = true
+      }
     }
     return target
   }

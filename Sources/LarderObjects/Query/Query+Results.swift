@@ -17,6 +17,15 @@ extension Query {
     _ body: (QueryExecution<Object>, borrowing Snapshot) throws -> R
   ) throws -> R {
     let kind = store.kind(Object.self)
+    return try store.erasing(kind) {
+      try run(kind, operation, empty: empty, canRepeat: canRepeat, body)
+    }
+  }
+
+  private func run<R>(
+    _ kind: ObjectTypeDescriptor<Object>, _ operation: String, empty: R, canRepeat: () -> Bool,
+    _ body: (QueryExecution<Object>, borrowing Snapshot) throws -> R
+  ) throws -> R {
     return try store.storage.openCore(operation).withSnapshot(operation, canRepeat: canRepeat) {
       snapshot in
       guard let state = try kind.state(snapshot) else { return empty }

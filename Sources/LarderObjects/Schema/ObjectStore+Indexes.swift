@@ -46,8 +46,10 @@ extension ObjectStore {
   ) throws {
     let kind = kind(type)
     let isUnbuilt = try write { transaction in
-      try kind.learnRelations(&transaction.entries)
-      return kind.isUnbuilt(try kind.prepare(&transaction.entries))
+      try transaction.erasing(kind) { transaction in
+        try kind.learnRelations(&transaction.entries)
+        return kind.isUnbuilt(try kind.prepare(&transaction.entries))
+      }
     }
     guard isUnbuilt else { return }
     kind.startBuild(again: true)

@@ -61,11 +61,7 @@ extension ObjectTypeDescriptor {
       record.raised = nil
     } else {
       try transaction.withSnapshot { snapshot in
-        guard let error = try undecodable(record, snapshot) else { return }
-        throw ObjectError(
-          .schemaMismatch, type: name,
-          "Objects stored in version \(record.version) cannot be decoded as version \(version). "
-            + "Pass a migration to this version to the store: \(error.message)", ids: error.ids)
+        try requireDecodableAsNewer(record, snapshot)
       }
       record.raised = version
     }
@@ -138,7 +134,7 @@ extension ObjectTypeDescriptor {
       }
       let isWider = field.isOptional && !old.isOptional && old.kind != "reference"
       if isWider || ObservedSchema.contradicts(field, old) {
-        throw mismatch(["stored \(name): \(old.text), declared \(name): \(new.text)"])
+        throw mismatch(["stored \(name): \(old.text), declared \(name): \(new.text)"], record)
       }
       if field.isNull { fields.fields[name]?.isOptional = old.kind != "reference" }
       if let kind = field.kind, kind != old.kind, old.kind != "value" {
@@ -160,7 +156,8 @@ extension ObjectTypeDescriptor {
     }
     let lost = schema.withLock { schema in unknown.filter { !schema.knows([$0.key]) } }
     if !lost.isEmpty, !sample.lacksReferences {
-      throw mismatch(lost.sorted { $0.key < $1.key }.map { "stored \($0.key): \($0.value.text)" })
+      throw mismatch(
+        lost.sorted { $0.key < $1.key }.map { "stored \($0.key): \($0.value.text)" }, record)
     }
     return fields
   }
@@ -196,11 +193,7 @@ extension ObjectTypeDescriptor {
   ) throws {
     if record.version > version { return }
     if record.version < version {
-      guard let error = try undecodable(record, snapshot) else { return }
-      throw ObjectError(
-        .schemaMismatch, type: name,
-        "Objects stored in version \(record.version) cannot be decoded as version \(version). Pass "
-          + "a migration to this version to the store: \(error.message)", ids: error.ids)
+      return try requireDecodableAsNewer(record, snapshot)
     }
     guard let lines = record.schema, !lines.isEmpty else { return }
     let isKnown = schema.withLock { schema in
@@ -222,12 +215,36 @@ extension ObjectTypeDescriptor {
     schema.withLock { $0.readable = (record.number, record.fingerprint) }
   }
 
-  private func mismatch(_ texts: [String]) -> ObjectError {
+  /// Verifies that objects of an older version decode.
+  private func requireDecodableAsNewer(
+    _ record: ObjectTypeRecord, _ snapshot: borrowing Snapshot
+  ) throws {
+    guard let error = try undecodable(record, snapshot) else { return }
+    // Records the fields that the type requests, up to the one that fails.
+    _ = try sample(record, limit: 1, snapshot)
+    let texts = schema.withLock { schema in
+      schema.difference(from: RecordedFields(record.schema ?? []), withMissing: true)
+    }.filter { $0.contains("declared ") }
+    let difference = texts.isEmpty ? "" : " (\(texts.joined(separator: ", ")))"
+    throw ObjectError(
+      .schemaMismatch, type: name,
+      "Objects stored in version \(record.version) cannot be decoded as version "
+        + "\(version)\(difference). Pass a migration to this version to the store: "
+        + error.message + sketch(record), ids: error.ids)
+  }
+
+  private func sketch(_ record: ObjectTypeRecord) -> String {
+    MigrationSketch(type: "\(Object.self)", record: record, version: version).text
+  }
+
+  private func mismatch(
+    _ texts: [String], _ record: ObjectTypeRecord, cause: String = ""
+  ) -> ObjectError {
     ObjectError(
       .schemaMismatch, type: name,
       "The declaration differs from the stored schema of the same version "
         + "(\(texts.joined(separator: ", "))). Raise schemaVersion, and pass a migration if stored "
-        + "objects cannot be decoded any more.")
+        + "objects cannot be decoded any more.\(cause)\(sketch(record))")
   }
 
   private func mismatch(_ record: ObjectTypeRecord, _ sample: Sample) -> ObjectError {
@@ -238,7 +255,8 @@ extension ObjectTypeDescriptor {
     }
     let cause = sample.error.map { " \($0.message)" } ?? ""
     return ObjectError(
-      .schemaMismatch, type: name, mismatch(texts).message + cause, ids: sample.error?.ids ?? [])
+      .schemaMismatch, type: name, mismatch(texts, record, cause: cause).message,
+      ids: sample.error?.ids ?? [])
   }
 
   // MARK: Samples

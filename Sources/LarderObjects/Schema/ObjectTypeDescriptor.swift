@@ -38,6 +38,8 @@ final class ObjectTypeDescriptor<Object: Storable>: Sendable {
   /// The decoder that is used until the first reference is decoded.
   private let firstDecoder: ReferenceDecoder
   let schema = Mutex(ObservedSchema())
+  /// The erasures and saves of this process; see `SchemaErasure.swift`.
+  let erasure = Mutex(ErasureState())
   /// Whether the declared budget is stored.
   let hasBudget = Atomic<Bool>(false)
   /// The fields that queries read in place; see ``DeclaresSchema``.

@@ -50,6 +50,10 @@ public struct ObjectCollection<Object: Storable>: Sendable {
   }
 
   @usableFromInline func load(_ text: String) throws -> Object? {
+    try store.erasing(kind) { try loadStored(text) }
+  }
+
+  private func loadStored(_ text: String) throws -> Object? {
     let core = try store.storage.openCore("object")
     let id = Array(composed(text).utf8)
     let found: Found
@@ -105,10 +109,12 @@ public struct ObjectCollection<Object: Storable>: Sendable {
   ///   if the store cannot be read.
   /// - Complexity: O(log *n*).
   public func count() throws -> Int {
-    try store.storage.openCore("count").withSnapshot("count") { snapshot in
-      guard let state = try kind.state(snapshot) else { return 0 }
-      return Int(
-        clamping: try ObjectReading.books(state.record.number, snapshot).count)
+    try store.erasing(kind) {
+      try store.storage.openCore("count").withSnapshot("count") { snapshot in
+        guard let state = try kind.state(snapshot) else { return 0 }
+        return Int(
+          clamping: try ObjectReading.books(state.record.number, snapshot).count)
+      }
     }
   }
 }

@@ -88,6 +88,7 @@ public struct ObjectError: Error, Sendable, Hashable, CustomStringConvertible {
     self.index = index
   }
 
-  /// The type, the message and the code in one line.
+  /// The type, the message and the code in one line; after a difference of a schema, more lines
+  /// with the code of a migration.
   public var description: String { "\(type): \(message) [\(code)]" }
 }

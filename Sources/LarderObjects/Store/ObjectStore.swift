@@ -24,6 +24,10 @@ public final class ObjectStore: Sendable {
   public let storage: SharedStore
   private let options: CacheOptions
   private let kinds = Mutex<[ObjectIdentifier: any AnyObjectTypeDescriptor]>([:])
+  /// Whether objects that do not fit a declaration are erased.
+  let erasesOnSchemaChange: Bool
+  /// The erasures of the transaction that is running, reported after its commit.
+  let erasures = Mutex<[StoreEvent]>([])
   /// The cached catalog; a deletion reads the delete rules of all types.
   let catalog = CatalogCache()
 
@@ -49,6 +53,7 @@ public final class ObjectStore: Sendable {
     progress: (ObjectProgress) -> Void = { _ in }
   ) throws {
     storage = try SharedStore(at: path ?? Self.defaultPath, options)
+    erasesOnSchemaChange = options.erasesOnSchemaChange
     self.options = memory
     storage.core.maintain { $0.sweepDroppedObjects() }
     if !migrations.isEmpty { try migrate(migrations, progress: progress) }
@@ -61,6 +66,7 @@ public final class ObjectStore: Sendable {
   ///   - memory: The limits of the decoded objects in memory, for each type.
   public init(_ storage: SharedStore, memory: CacheOptions = CacheOptions()) {
     self.storage = storage
+    erasesOnSchemaChange = storage.core.options.erasesOnSchemaChange
     self.options = memory
     storage.core.maintain { $0.sweepDroppedObjects() }
   }
@@ -169,6 +175,7 @@ public final class ObjectStore: Sendable {
     _ body: @escaping @Sendable (inout ObjectTransaction) throws -> R
   ) throws -> R {
     let store = self
+    defer { reportErasures() }
     return try storage.write { try ObjectTransaction.run(body, in: &$0, of: store) }
   }
 
@@ -182,6 +189,7 @@ public final class ObjectStore: Sendable {
     _ body: @escaping @Sendable (inout ObjectTransaction) throws -> R
   ) async throws -> R {
     let store = self
+    defer { reportErasures() }
     return try await storage.write { try ObjectTransaction.run(body, in: &$0, of: store) }
   }
 }

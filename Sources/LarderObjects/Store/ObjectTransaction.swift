@@ -30,7 +30,7 @@ public struct ObjectTransaction: ~Copyable {
   /// The number of writes so far.
   private var writes = 0
   /// The deleted objects whose deletion another object denied at that time.
-  private var denied: Set<ObjectIdentity> = []
+  var denied: Set<ObjectIdentity> = []
   /// The error that prevents the commit.
   private var failure: ObjectError?
   /// An encoder that can be reused because its last object had no references.
@@ -59,29 +59,9 @@ public struct ObjectTransaction: ~Copyable {
     }
     transaction.overlay.close()
     entries = transaction.entries
+    if case .failure = result { store.forgetErasures() }
     return try result.get()
   }
-
-  /// Verifies that no two objects have one key in a unique index, and that no object denies a
-  /// deletion of the transaction.
-  private mutating func checkConstraints() throws {
-    if let conflict = try entries.firstConflict() {
-      let owner = try types().first { type in
-        type.indexes.contains { $0.number == conflict.index }
-      }
-      // A type without a record cannot be named.
-      throw owner?.violation(conflict)
-        ?? ObjectError(
-          .uniqueViolation, type: "of index \(conflict.index)",
-          "Two objects have one key in a unique index. Change one of the two.")
-    }
-    if denied.isEmpty { return }
-    let types = try types()
-    if let error = try DeletionPlan.denial(of: denied, entries, types) { throw error }
-  }
-
-  /// Notes objects whose deletion is checked again at the end of the transaction.
-  mutating func noteDenied(_ references: Set<ObjectIdentity>) { denied.formUnion(references) }
 
   /// Runs a writing operation. An error after a partial write fails the transaction.
   private mutating func operation<R>(
@@ -245,9 +225,12 @@ public struct ObjectTransaction: ~Copyable {
     if let baseline, try kind.encode(baseline, ReferenceCollector()) == bytes {
       return collector.children
     }
-    var record = try kind.prepare(&entries)
-    let write = try kind.write(object, bytes, collector, &record, in: &entries)
-    try kind.requireSameSchema(object, bytes, record, &entries)
+    let (record, write) = try erasing(kind) { transaction in
+      var record = try kind.prepare(&transaction.entries)
+      let write = try kind.write(object, bytes, collector, &record, in: &transaction.entries)
+      try kind.requireSameSchema(object, bytes, record, &transaction.entries)
+      return (record, write)
+    }
     try save(object, write, record, keepsExisting: keepsExisting)
     return collector.children
   }
@@ -271,6 +254,7 @@ public struct ObjectTransaction: ~Copyable {
       if case .kept = saved { return }
       if saved.isWritten {
         noteWrite()
+        if store.erasesOnSchemaChange { kind.noteWritten(record.number) }
         if kind.mayLackIndexes(record) { try entries.markBehind(write.keys, record) }
       }
       let layouts = write.codec == ObjectLayout.codec ? record.layouts : nil
