@@ -15,6 +15,8 @@ internal import LarderSystem
 //     ids       key of type and id (integer key)  ->  items of 12 bytes:
 //                   0 type u32   4 sequence u64, little-endian; several where keys collide
 //     indexes   index u32 big-endian, the key's bytes, sequence u64 big-endian  ->  nothing
+//               index u32 big-endian, a word, sequence u64 big-endian  ->  the objects that contain
+//                   the word (`PostingBlock.swift`)
 //
 // The sequence is assigned when an object is first saved and kept while it exists: the order of
 // `objects` is the order of insertion. It begins at 1; the key of sequence zero contains a copy of
@@ -42,7 +44,7 @@ package struct ObjectIndexKey: Sendable, Hashable {
 
   package init(index: UInt32, bytes: [UInt8]) {
     self.index = index
-    self.bytes = ObjectFormat.limited(bytes)
+    self.bytes = ObjectFormat.isText(index) ? bytes : ObjectFormat.limited(bytes)
   }
 
   /// Whether the key has no value in any property. Any number of objects may have it in a unique

@@ -23,10 +23,13 @@ package final class ObjectTransactionState {
   var conflicts: [(key: ObjectIndexKey, id: [UInt8], type: UInt32)] = []
   /// The buffered index entries, or `nil` if entries are written directly.
   var heldEntries: IndexEntryBuffer?
+  /// The changes of full-text indexes that are not merged yet.
+  var postings = PostingBuffer()
 
-  /// Enforces the budgets of types and writes the counters of types.
+  /// Enforces the budgets of types, and writes postings and the counters of types.
   func finish(_ transaction: inout StoreTransaction) throws {
     try transaction.evictObjects()
+    try transaction.mergePostings()
     for (number, entry) in books where entry.isChanged {
       try transaction.transaction.put(
         entry.books.encoded(), forKey: ObjectTypeCounters.key(number), in: .main)

@@ -24,6 +24,12 @@ extension QueryPlan {
     cached: (_ sequence: UInt64) throws -> Bool? = { _ in nil },
     _ body: (_ head: StoredObjectMetadata, _ id: RawSpan, _ object: RawSpan) throws -> Bool
   ) throws {
+    if let sequences {
+      for sequence in sequences {
+        guard try visit(sequence, type, snapshot, damaged, cached, body) else { return }
+      }
+      return
+    }
     guard let scan else {
       return try ObjectReading.scan(
         type: type, from: first, in: snapshot, damaged: damaged, body)
@@ -31,13 +37,21 @@ extension QueryPlan {
     var seen: Set<UInt64> = []
     try visitEntries(of: scan, in: snapshot) { sequence in
       if scan.mayRepeat, !seen.insert(sequence).inserted { return true }
-      if let shouldContinue = try cached(sequence) { return shouldContinue }
-      do {
-        return try ObjectReading.withObject(
-          type: type, sequence: sequence, in: snapshot, body) ?? true
-      } catch let damage as DamagedObject {
-        return try damaged(damage)
-      }
+      return try visit(sequence, type, snapshot, damaged, cached, body)
+    }
+  }
+
+  private func visit(
+    _ sequence: UInt64, _ type: UInt32, _ snapshot: borrowing Snapshot,
+    _ damaged: (DamagedObject) throws -> Bool, _ cached: (UInt64) throws -> Bool?,
+    _ body: (StoredObjectMetadata, RawSpan, RawSpan) throws -> Bool
+  ) throws -> Bool {
+    if let shouldContinue = try cached(sequence) { return shouldContinue }
+    do {
+      return try ObjectReading.withObject(
+        type: type, sequence: sequence, in: snapshot, body) ?? true
+    } catch let damage as DamagedObject {
+      return try damaged(damage)
     }
   }
 
@@ -84,12 +98,13 @@ extension QueryPlan {
   ///
   /// - Parameters:
   ///   - objects: The objects of a table scan, for example "all objects of Car".
+  ///   - search: The description of a full-text search, which the plan begins with.
   ///   - filter: The residual filter, or `nil` if every object of the scan matches.
   ///   - order: The descriptions of the sort keys.
   ///   - hasPosition: Whether the query begins after a position.
   ///   - limit: The number of objects to find, or `nil`.
   package func explanation(
-    objects: String, filter: String?, order: [String], hasPosition: Bool = false, limit: Int?
+    objects: String, search: String? = nil, filter: String?, order: [String], hasPosition: Bool = false, limit: Int?
   ) -> [String] {
     var lines: [String] = []
     if let scan {
@@ -101,11 +116,11 @@ extension QueryPlan {
           + (scan.fixed > 0 ? ", \(scan.fixed) of \(scan.properties) properties fixed" : "")
           + (isBackwards ? ", backwards" : ""))
     } else {
-      lines.append("scan \(objects)")
+      lines.append(search ?? "scan \(objects)")
     }
     if let filter { lines.append(filter) }
     if hasPosition {
-      lines.append(canBegin ? "start after the position" : "skip objects before the position")
+      lines.append(canBegin && search == nil ? "start after the position" : "skip objects before the position")
     }
     let keys = hasSort ? order.joined(separator: ", ") : "insertion"
     if !isSorted {

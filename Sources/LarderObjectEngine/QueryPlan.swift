@@ -123,6 +123,9 @@ package struct QueryPlan: Sendable {
   package internal(set) var scan: IndexScan?
   /// The sequence number at which a table scan begins.
   var first: UInt64?
+  /// The sequence numbers of the objects to visit, in their order, instead of a scan: the result of
+  /// a full-text search.
+  package var sequences: [UInt64]?
   /// Whether the scan order is the requested order.
   package private(set) var isSorted: Bool
   /// Whether the requested order is the order of the index keys, not that of insertion.
@@ -137,6 +140,13 @@ package struct QueryPlan: Sendable {
     self.isSorted = isSorted
     self.hasSort = hasSort
     self.isBackwards = isBackwards
+  }
+
+  /// Creates the plan of a full-text search, whose ``sequences`` are to be set.
+  ///
+  /// - Parameter hasSort: Whether another order than that of the search is requested.
+  package init(ofTextHits hasSort: Bool) {
+    self.init(nil, isSorted: !hasSort, hasSort: hasSort)
   }
 
   /// Creates the best plan for a request.
@@ -239,7 +249,7 @@ package struct QueryPlan: Sendable {
   // MARK: Positions
 
   /// Whether the scan can begin at a position: a key of the sort, or a sequence number.
-  package var canBegin: Bool { isSorted && (scan == nil || hasSort) }
+  package var canBegin: Bool { isSorted && sequences == nil && (scan == nil || hasSort) }
 
   /// Restricts the scan to the objects after a position, if the scan has the requested order and
   /// the index stores the position completely.
@@ -249,7 +259,7 @@ package struct QueryPlan: Sendable {
   ///   - keys: The index keys of its sort values, or `nil` if an index cannot contain one of them.
   package mutating func begin(after sequence: UInt64, keys: [[UInt8]]?) {
     guard let scan else {
-      if !hasSort { first = sequence &+ 1 }
+      if !hasSort, sequences == nil { first = sequence &+ 1 }
       return
     }
     guard canBegin, let keys else { return }

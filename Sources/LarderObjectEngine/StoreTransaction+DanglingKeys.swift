@@ -16,6 +16,7 @@ extension StoreTransaction {
   mutating func removeDanglingKeys(of sequence: UInt64, _ type: UInt32) throws {
     var hashes: [UInt64] = []
     var entries: [[UInt8]] = []
+    var texts: Set<UInt32> = []
     try withSnapshot { snapshot in
       var indexes = Set(
         try ObjectReading.types(snapshot).filter { $0.number == type }.flatMap {
@@ -25,7 +26,8 @@ extension StoreTransaction {
       {
         indexes.formUnion(migration.target!.indexes.map(\.number))
       }
-      for index in indexes {
+      texts = indexes.filter(ObjectFormat.isText)
+      for index in indexes.subtracting(texts) {
         try ObjectReading.scanIndex(index, in: snapshot) { key, found in
           if found == sequence {
             entries.append(
@@ -46,6 +48,7 @@ extension StoreTransaction {
       }
     }
     for entry in entries { try transaction.remove(key: entry, in: generation.indexes) }
+    for index in texts { try removePostings(of: sequence, in: index) }
     for hash in hashes { try unlink(hash, type, sequence) }
   }
 

@@ -15,48 +15,49 @@ internal import LarderSystem
 // buffered and written in key order, the entries of a page are written together, and the pages of
 // one table are contiguous, so later writes are sequential.
 
-/// Index entries that are buffered, to be written in order.
-struct IndexEntryBuffer {
-  private struct Entry {
-    /// The first sixteen bytes, big-endian: most comparisons end here.
-    let first: UInt64
-    let second: UInt64
-    let bytes: [UInt8]
+/// Bytes to be sorted.
+struct OrderedKey {
+  /// The first sixteen bytes, big-endian: most comparisons end here.
+  private let first: UInt64
+  private let second: UInt64
+  let bytes: [UInt8]
 
-    init(_ bytes: [UInt8]) {
-      self.bytes = bytes
-      first = Self.word(bytes, 0)
-      second = Self.word(bytes, 8)
-    }
-
-    private static func word(_ bytes: [UInt8], _ start: Int) -> UInt64 {
-      if let word: UInt64 = bytes.integer(at: start) { return word.byteSwapped }
-      var word: UInt64 = 0
-      for offset in start..<start + 8 {
-        word = word << 8 | (offset < bytes.count ? UInt64(bytes[offset]) : 0)
-      }
-      return word
-    }
-
-    static func precedes(_ left: Entry, _ right: Entry) -> Bool {
-      if left.first != right.first { return left.first < right.first }
-      if left.second != right.second { return left.second < right.second }
-      return left.bytes.lexicographicallyPrecedes(right.bytes)
-    }
+  init(_ bytes: [UInt8]) {
+    self.bytes = bytes
+    first = Self.word(bytes, 0)
+    second = Self.word(bytes, 8)
   }
 
-  private var entries: [Entry] = []
+  private static func word(_ bytes: [UInt8], _ start: Int) -> UInt64 {
+    if let word: UInt64 = bytes.integer(at: start) { return word.byteSwapped }
+    var word: UInt64 = 0
+    for offset in start..<start + 8 {
+      word = word << 8 | (offset < bytes.count ? UInt64(bytes[offset]) : 0)
+    }
+    return word
+  }
+
+  static func precedes(_ left: OrderedKey, _ right: OrderedKey) -> Bool {
+    if left.first != right.first { return left.first < right.first }
+    if left.second != right.second { return left.second < right.second }
+    return left.bytes.lexicographicallyPrecedes(right.bytes)
+  }
+}
+
+/// Index entries that are buffered, to be written in order.
+struct IndexEntryBuffer {
+  private var entries: [OrderedKey] = []
 
   /// The maximum number of buffered entries.
   private static let limit = 16_384
 
   var isFull: Bool { entries.count >= Self.limit }
 
-  mutating func append(_ bytes: [UInt8]) { entries.append(Entry(bytes)) }
+  mutating func append(_ bytes: [UInt8]) { entries.append(OrderedKey(bytes)) }
 
   /// Removes and returns all entries in order.
   mutating func take() -> [[UInt8]] {
-    let sorted = entries.sorted(by: Entry.precedes)
+    let sorted = entries.sorted(by: OrderedKey.precedes)
     entries.removeAll(keepingCapacity: true)
     return sorted.map(\.bytes)
   }
@@ -81,12 +82,12 @@ extension StoreTransaction {
     }
   }
 
-  /// Writes or buffers an index entry of a new object.
-  mutating func putNewEntry(_ entry: [UInt8]) throws {
-    guard objects.heldEntries != nil else {
-      return try transaction.put([], forKey: entry, in: generation.indexes)
+  /// Adds a new object to the index of one of its keys, or buffers the entry.
+  mutating func addNew(_ key: ObjectIndexKey, of sequence: UInt64) throws {
+    guard objects.heldEntries != nil, !ObjectFormat.isText(key.index) else {
+      return try add(key, of: sequence)
     }
-    objects.heldEntries!.append(entry)
+    objects.heldEntries!.append(ObjectFormat.indexEntry(key, sequence: sequence))
     if objects.heldEntries!.isFull { try putHeldEntries() }
   }
 }

@@ -143,10 +143,7 @@ extension StoreTransaction {
     }
     try removeObject(type: type, sequence: sequence)
     try link(ObjectFormat.hash(type: type, id: write.id, in: generation), type, sequence)
-    for key in write.keys {
-      try transaction.put(
-        [], forKey: ObjectFormat.indexEntry(key, sequence: sequence), in: generation.indexes)
-    }
+    for key in write.keys { try add(key, of: sequence) }
     let packed = try packed(write, type: type)
     let payload = ObjectFormat.payload(packed.keys, packed.bytes)
     try put(packed, payload, type, sequence, created: created)
@@ -183,10 +180,7 @@ extension StoreTransaction {
     guard try transaction.value(forKey: key, in: generation.objects) != nil else { return }
     switch try old(type, sequence) {
     case .found(let header, let content, let keys):
-      for key in keys where !Mutant.evictedKeysLeft.isActive {
-        try transaction.remove(
-          key: ObjectFormat.indexEntry(key, sequence: sequence), in: generation.indexes)
-      }
+      for key in keys where !Mutant.evictedKeysLeft.isActive { try remove(key, of: sequence) }
       let id = Array(content[..<header.idLength])
       try unlink(ObjectFormat.hash(type: type, id: id, in: generation), type, sequence)
       try removeRecord(type, sequence, header)

@@ -101,6 +101,7 @@ extension StoreTransaction {
     }
     // The entries of a dropped index have no meaning any more.
     objects.conflicts.removeAll { $0.key.index == number }
+    objects.postings.forget(number)
     objects.books[number] = nil
     touchObjectType(number)
     touchObjectType(0)
@@ -211,15 +212,13 @@ extension StoreTransaction {
     // A save usually changes a value and few keys.
     if oldKeys != write.keys {
       for key in oldKeys where !write.keys.contains(key) && !Mutant.indexKeyLeft.isActive {
-        try transaction.remove(
-          key: ObjectFormat.indexEntry(key, sequence: sequence), in: generation.indexes)
+        try remove(key, of: sequence)
       }
       for key in write.keys where !oldKeys.contains(key) {
-        let entry = ObjectFormat.indexEntry(key, sequence: sequence)
         if known == nil {
-          try putNewEntry(entry)
+          try addNew(key, of: sequence)
         } else {
-          try transaction.put([], forKey: entry, in: generation.indexes)
+          try add(key, of: sequence)
         }
       }
     }
@@ -242,10 +241,7 @@ extension StoreTransaction {
     let hash = ObjectFormat.hash(type: type, id: id, in: generation)
     switch try old(type, sequence) {
     case .found(let header, _, let keys):
-      for key in keys {
-        try transaction.remove(
-          key: ObjectFormat.indexEntry(key, sequence: sequence), in: generation.indexes)
-      }
+      for key in keys { try remove(key, of: sequence) }
       try removeRecord(type, sequence, header)
     case .damaged(let header):
       try removeDanglingKeys(of: sequence, type)

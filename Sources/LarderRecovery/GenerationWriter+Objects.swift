@@ -45,9 +45,14 @@ extension GenerationWriter {
       forKey: place, in: tables.objects)
     try link(idKey, object.type, object.sequence)
     for key in object.keys where indexes.contains(key.index) {
-      try transaction!.put(
-        [], forKey: ObjectFormat.indexEntry(key, sequence: object.sequence), in: tables.indexes)
+      if ObjectFormat.isText(key.index) {
+        postings.change(key, of: object.sequence, isRemoval: false)
+      } else {
+        try transaction!.put(
+          [], forKey: ObjectFormat.indexEntry(key, sequence: object.sequence), in: tables.indexes)
+      }
     }
+    if postings.isFull { try postings.merge(into: &transaction!, tables.indexes) }
     var books = objectBooks[object.type] ?? ObjectTypeCounters()
     books.count += 1
     books.bytes += UInt64(header.cost)
@@ -99,8 +104,12 @@ extension GenerationWriter {
       try transaction!.remove(key: id, in: tables.chunks)
     }
     for key in stored.keys where indexes.contains(key.index) {
-      try transaction!.remove(
-        key: ObjectFormat.indexEntry(key, sequence: stored.sequence), in: tables.indexes)
+      if ObjectFormat.isText(key.index) {
+        postings.change(key, of: stored.sequence, isRemoval: true)
+      } else {
+        try transaction!.remove(
+          key: ObjectFormat.indexEntry(key, sequence: stored.sequence), in: tables.indexes)
+      }
     }
     let idKey = ObjectFormat.idKey(
       ObjectFormat.hash(type: stored.type, id: stored.id, meta: meta), meta)
@@ -120,6 +129,7 @@ extension GenerationWriter {
   /// Writes the catalog: after all objects.
   func write(_ catalog: SalvagedCatalog) throws {
     try prepareForMore()
+    try postings.merge(into: &transaction!, tables.indexes)
     for type in catalog.repairedTypes {
       try transaction!.put(
         type.encoded(), forKey: ObjectTypeRecord.key(type.name), in: .main)

@@ -42,6 +42,8 @@ final class GenerationWriter {
   var transaction: WriteTransaction?
   /// The counters of each object type.
   var objectBooks: [UInt32: ObjectTypeCounters] = [:]
+  /// The postings of full-text indexes that are not written yet.
+  var postings = PostingBuffer()
   private(set) var totals = StoreTotals()
   private var spaces: [[UInt8]: FilledSpace] = [:]
   private var lastHash: UInt64?

@@ -26,7 +26,7 @@ extension RepairAnalysis {
       findings.add(.error, "type \(number)", "there are objects, but no record of the type")
     }
     let indexes = catalog.indexes
-    var (ids, keys) = (SetFingerprint(), SetFingerprint())
+    var (ids, keys) = (SetFingerprint(), IndexContent())
     try salvage.forEachObject { found in
       for id in found.chunks?.ids ?? 0..<0 { chunks.add(id) }
       guard catalog.isLive(found.type) else { return }
@@ -43,19 +43,18 @@ extension RepairAnalysis {
         ids.add(StoreSalvage.idItem(at: place, object.type, object.sequence))
       }
       for key in object.keys where indexes.contains(key.index) {
-        keys.add(ObjectFormat.indexEntry(key, sequence: object.sequence))
+        keys.add(key, of: object.sequence)
       }
     }
     let stored = try salvage.storedObjectKeys()
-    if stored.ids != ids, salvage.meta != nil { disagree("ids", stored.ids, ids) }
-    if stored.keys != keys { disagree("indexes", stored.keys, keys) }
+    if stored.ids != ids, salvage.meta != nil { disagree("ids", stored.ids.count, ids.count) }
+    if stored.keys != keys { disagree("indexes", stored.keys.count, keys.count) }
     checkObjectBooks()
   }
 
-  private func disagree(_ place: String, _ stored: SetFingerprint, _ wanted: SetFingerprint) {
+  private func disagree(_ place: String, _ stored: Int, _ wanted: Int) {
     findings.add(
-      .error, place,
-      "there are \(stored.count) keys; the objects have \(wanted.count), not the same")
+      .error, place, "there are \(stored) keys; the objects have \(wanted), not the same")
   }
 
   private func checkObjectBooks() {

@@ -86,7 +86,8 @@ struct SalvagedCatalog {
 
   /// Records an identifier, which no new type or index gets again.
   mutating func note(number: UInt32) {
-    if number < .max / 2 { nextNumber = max(nextNumber, number + 1) }
+    let number = number & ~ObjectFormat.textBit
+    if number < ObjectFormat.textBit / 2 { nextNumber = max(nextNumber, number + 1) }
   }
 
   /// Records the type identifier of an object. An identifier without a known type is a lost type.

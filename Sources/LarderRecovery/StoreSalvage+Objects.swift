@@ -92,8 +92,8 @@ extension StoreSalvage {
   }
 
   /// Reads the entries of live identifiers in the tables of ids and indexes.
-  func storedObjectKeys() throws -> (ids: SetFingerprint, keys: SetFingerprint) {
-    var (ids, keys) = (SetFingerprint(), SetFingerprint())
+  func storedObjectKeys() throws -> (ids: SetFingerprint, keys: IndexContent) {
+    var (ids, keys) = (SetFingerprint(), IndexContent())
     let (catalog, values) = (catalog, values)
     let indexes = catalog.indexes
     try reader.forEachNode(of: .table(Generation.idsName)) { node in
@@ -108,7 +108,8 @@ extension StoreSalvage {
       guard let index: UInt32 = node.key.integer(at: 0), indexes.contains(index.byteSwapped) else {
         return
       }
-      keys.add(node.key)
+      let value = values.bytes(of: node.value) ?? []
+      node.key.withRawSpan { key in value.withRawSpan { keys.add(entry: key, $0) } }
     }
     return (ids, keys)
   }

@@ -17,10 +17,10 @@ extension StoreVerification {
     var bytes: UInt64 = 0
   }
 
-  /// The declared indexes, and the number of keys that the valid objects have in them.
+  /// The declared indexes, and what the valid objects have in them.
   private struct IndexKeys {
     let indexes: Set<UInt32>
-    var count: UInt64 = 0
+    var content = IndexContent()
   }
 
   mutating func checkObjects(_ snapshot: borrowing Snapshot) throws {
@@ -145,7 +145,12 @@ extension StoreVerification {
       find(.error, place, "its id leads to another object, or to none")
     }
     for key in own where keys.indexes.contains(key.index) {
-      keys.count += 1
+      keys.content.add(key, of: sequence)
+      // The fingerprint shows a word without the object.
+      if ObjectFormat.isText(key.index) {
+        if TextVector(key.bytes) == nil { find(.error, place, "its words are damaged") }
+        continue
+      }
       let entry = ObjectFormat.indexEntry(key, sequence: sequence)
       if try snapshot.transaction.value(forKey: entry, in: generation.indexes) == nil {
         find(.error, place, "a key of index \(key.index) is missing")
@@ -168,15 +173,14 @@ extension StoreVerification {
   private mutating func checkIndexes(
     _ keys: IndexKeys, _ snapshot: borrowing Snapshot
   ) throws {
-    var count: UInt64 = 0
+    var content = IndexContent()
     for index in keys.indexes {
-      try ObjectReading.scanIndex(index, in: snapshot) { _, _ in
-        count += 1
-        return true
-      }
+      try ObjectReading.forEachEntry(of: index, snapshot) { content.add(entry: $0, $1) }
     }
-    if count != keys.count {
-      find(.error, "indexes", "there are \(count) keys; the objects have \(keys.count)")
+    if content != keys.content {
+      find(
+        .error, "indexes",
+        "there are \(content.count) keys; the objects have \(keys.content.count), not the same")
     }
   }
 }

@@ -17,7 +17,7 @@ private struct Citizen: Storable, Equatable {
   static let storedName = "Person"
   static let indexes = [
     Index<Citizen>("name", \.name), Index<Citizen>("number", \.number, unique: true),
-    Index<Citizen>("tag", each: \.tags),
+    Index<Citizen>("tag", each: \.tags), Index<Citizen>("words", fullText: \.name),
   ]
 
   /// Every page with a part of the object contains its id.

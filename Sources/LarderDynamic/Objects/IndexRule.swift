@@ -60,6 +60,7 @@ package struct IndexRule: Sendable {
     guard index.hasKeysOfToday else {
       throw Foreign(reason: "its keys have an older encoding; the program rebuilds it")
     }
+    if index.isText { throw Foreign(reason: "only the program can find the words of a full text") }
     var definition = Substring(index.definition)
     if definition.contains(" where ") {
       throw Foreign(

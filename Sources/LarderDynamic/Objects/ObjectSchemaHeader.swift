@@ -116,10 +116,11 @@ package struct ObjectSchemaHeader: Codable, Sendable, Hashable {
       record.minimumReaderVersion = minimumReaderVersion
     }
     for index in indexes where !record.indexes.contains(where: { $0.name == index.name }) {
-      record.indexes.append(
-        ObjectTypeRecord.Index(
-          number: try transaction.newObjectNumber(), name: index.name, fields: index.fields,
-          isUnique: index.unique, definition: index.definition, builtTo: nil))
+      var stored = ObjectTypeRecord.Index(
+        number: 0, name: index.name, fields: index.fields, isUnique: index.unique,
+        definition: index.definition, builtTo: nil)
+      stored.number = try transaction.newNumber(for: stored)
+      record.indexes.append(stored)
     }
     record.relations = record.relations ?? relations
     record.schema = try mergedSchema(with: record.schema)

@@ -260,7 +260,8 @@ struct IndexRebuildMigration: Sendable {
       for position in record.indexes.indices
       where record.indexes[position].name != UnindexedNotes.name {
         try transaction.entries.dropObjectNumber(record.indexes[position].number, isIndex: true)
-        record.indexes[position].number = try transaction.entries.newObjectNumber()
+        record.indexes[position].number = try transaction.entries.newNumber(
+          for: record.indexes[position])
         record.indexes[position].builtTo = 0
       }
       try transaction.entries.putObjectType(record)

@@ -149,7 +149,9 @@ extension Query {
 
   /// The identity of the query without its limits, equal in every process.
   private var fingerprint: UInt64 {
-    let text = ([Object.storedName, predicate.identity(withOrigins: true)] + sorts.map(\.text))
+    let condition = search.map { ["\($0.index ?? ""): \($0.text)"] } ?? []
+    let text =
+      ([Object.storedName, predicate.identity(withOrigins: true)] + condition + sorts.map(\.text))
       .joined(separator: "\n")
     return XXH64.hash(Array(text.utf8))
   }

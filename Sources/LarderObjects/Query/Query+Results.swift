@@ -185,7 +185,7 @@ extension Query {
     let kind = store.kind(Object.self)
     return try run("explain", empty: "Nothing of \(kind.name) is stored.") { run, snapshot in
       var lines = run.plan.explanation(
-        objects: "all objects of \(kind.name)", filter: run.filterText,
+        objects: "all objects of \(kind.name)", search: run.searchText, filter: run.filterText,
         order: sorts.map(\.text), hasPosition: start != nil, limit: maximum.map { _ in wanted })
       if let build = try kind.explainBuild(for: self, run.record, snapshot) {
         lines.append(build)

@@ -52,6 +52,8 @@ public struct Query<Object: Storable>: Sendable {
   private(set) var predicate: ObjectPredicate<Object> = .all
   private(set) var sorts: [SortKey<Object>] = []
   private(set) var maximum: Int?
+  /// The full-text condition.
+  private(set) var search: TextSearch?
   private(set) var skipped = 0
   /// The number of objects to find, including the skipped ones.
   var wanted: Int {
@@ -182,6 +184,8 @@ public struct Query<Object: Storable>: Sendable {
       ]
     }
   }
+
+  func searching(_ search: TextSearch) -> Query { changed { $0.search = search } }
 
   func adding(_ inclusion: Inclusion<Object>) -> Query {
     changed { $0.inclusions.append(inclusion) }

@@ -197,7 +197,9 @@ struct QueryExecution<Object: Storable> {
         count += 1
         return count < wanted
       }
-    } else if case .all = query.predicate.node {
+    } else if !needsFilter, let hits = try textHits(snapshot) {
+      count = hits.count
+    } else if query.search == nil, case .all = query.predicate.node {
       count = Int(clamping: try ObjectReading.books(record.number, snapshot).count)
     } else if let exact = try plan.exactCount(upTo: wanted, in: snapshot) {
       count = exact
@@ -241,6 +243,7 @@ struct QueryExecution<Object: Storable> {
       return true
     }
     var plan = plan
+    if plan.sequences == nil { plan.sequences = try textHits(snapshot)?.map(\.sequence) }
     if let position { plan.begin(after: position.sequence, keys: position.keys) }
     // Without a residual filter, an object in memory is sufficient.
     let shared = undecoded == nil && position == nil && !needsFilter ? memory : nil
@@ -281,7 +284,7 @@ struct QueryExecution<Object: Storable> {
 
   /// Returns the object: the cached one if it was decoded from these bytes, otherwise a newly
   /// decoded one.
-  private func decoded(_ head: StoredObjectMetadata, _ id: RawSpan, _ bytes: RawSpan) -> Object? {
+  func decoded(_ head: StoredObjectMetadata, _ id: RawSpan, _ bytes: RawSpan) -> Object? {
     let text = memory == nil ? nil : id.text()
     if let memory, let text,
       let found = kind.tier.revalidate(

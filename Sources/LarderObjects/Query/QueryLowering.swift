@@ -60,6 +60,9 @@ struct IndexShape: Sendable {
   /// comparisons; `nil` if the index contains all objects.
   let condition: [Comparison]?
 
+  /// Whether the index is a full-text index.
+  var isText: Bool { definition.hasPrefix(ObjectTypeRecord.Index.textDefinition) }
+
   /// Returns whether a stored index is this one.
   func isStored(as stored: ObjectTypeRecord.Index) -> Bool {
     guard stored.name == name else { return false }
@@ -88,7 +91,8 @@ struct ScannableIndexes: Sendable {
   init(_ shapes: [IndexShape]) {
     var paths: [AnyPath] = []
     indexes = shapes.map { shape in
-      let fields = shape.paths.map { path in
+      // No comparison needs the words of a text.
+      let fields = (shape.isText ? [] : shape.paths).map { path in
         if let known = paths.firstIndex(of: path) { return known }
         paths.append(path)
         return paths.count - 1
@@ -113,6 +117,10 @@ extension QueryPlan {
   init<Object>(
     _ query: Query<Object>, _ kind: ObjectTypeDescriptor<Object>, _ record: ObjectTypeRecord
   ) {
+    if query.search != nil {
+      self.init(ofTextHits: !query.sorts.isEmpty)
+      return
+    }
     let node = query.predicate.node
     let scannable = kind.scannable
     var request = Request()

@@ -33,6 +33,8 @@ public struct Index<Object: Storable>: Sendable {
   /// The condition of a partial index, or `nil` if the index contains all objects.
   let condition: ObjectPredicate<Object>?
   private let makeKeys: @Sendable (Object) -> [[UInt8]]
+  /// The texts of a full-text index; `nil` for all others.
+  private var texts: (@Sendable (Object) -> [String])?
 
   var fields: [String] { shape.fields }
   var definition: String { shape.definition }
@@ -78,6 +80,39 @@ public struct Index<Object: Storable>: Sendable {
       var seen: Set<[UInt8]> = []
       return object[keyPath: path].map(\.indexKey).filter { seen.insert($0).inserted }
     }
+  }
+
+  /// Creates a full-text index, for ``Query/matching(_:in:)``.
+  ///
+  /// ```swift
+  /// Index<Article>("body", fullText: \.title, \.body)
+  /// ```
+  ///
+  /// The index contains the words of all texts, without case and diacritical marks. See
+  /// <doc:FullText>.
+  ///
+  /// - Parameters:
+  ///   - name: The name, unique within the type.
+  ///   - path: The properties: texts, optional texts, or lists of texts.
+  ///   - condition: Which objects are in the index. A search finds no others.
+  public init<each Text: TextProperty>(
+    _ name: String, fullText path: repeat Path<Object, each Text>,
+    where condition: ObjectPredicate<Object>? = nil
+  ) {
+    var paths: [AnyPath] = []
+    for path in repeat each path { paths.append(AnyPath(path: path)) }
+    let shape = Self.shape(
+      name, paths, ObjectTypeRecord.Index.textDefinition, isMultiple: true, condition)
+    let texts: @Sendable (Object) -> [String] = { object in
+      var texts: [String] = []
+      for path in repeat each path { texts += object[keyPath: path].indexedTexts }
+      return texts
+    }
+    self.init(shape, condition) { object in
+      let vector = TextVector(texts(object).flatMap(TextWords.words(of:)))
+      return vector.length == 0 ? [] : [vector.key]
+    }
+    self.texts = texts
   }
 
   private init(
@@ -127,6 +162,15 @@ public struct Index<Object: Storable>: Sendable {
 
   /// Returns whether a stored index is this one.
   func isStored(as stored: ObjectTypeRecord.Index) -> Bool { shape.isStored(as: stored) }
+
+  /// Whether the index is a full-text index.
+  var isFullText: Bool { texts != nil }
+
+  /// Returns the words of each text of an object in a full-text index.
+  func words(of object: Object) -> [[[UInt8]]] {
+    if let condition, !condition.holds(for: object) { return [] }
+    return texts?(object).map(TextWords.words(of:)) ?? []
+  }
 
   /// Returns the keys of an object in this index.
   func keys(of object: Object) -> [[UInt8]] {

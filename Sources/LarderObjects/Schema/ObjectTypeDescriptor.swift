@@ -293,9 +293,10 @@ final class ObjectTypeDescriptor<Object: Storable>: Sendable {
   private func stored(
     _ index: Index<Object>, builtTo: UInt64?, _ transaction: inout StoreTransaction
   ) throws -> ObjectTypeRecord.Index {
-    ObjectTypeRecord.Index(
-      number: try transaction.newObjectNumber(), name: index.name,
-      fields: index.fields, isUnique: index.isUnique, definition: index.definition,
-      builtTo: builtTo)
+    var stored = ObjectTypeRecord.Index(
+      number: 0, name: index.name, fields: index.fields, isUnique: index.isUnique,
+      definition: index.definition, builtTo: builtTo)
+    stored.number = try transaction.newNumber(for: stored)
+    return stored
   }
 }

@@ -45,6 +45,8 @@ public struct ObjectError: Error, Sendable, Hashable, CustomStringConvertible {
     public static let migrationOrder = Code(rawValue: "migrationOrder")
     /// The pattern is not a valid regular expression.
     public static let invalidPattern = Code(rawValue: "invalidPattern")
+    /// The full-text query cannot be parsed, or the type has no full-text index for it.
+    public static let invalidTextQuery = Code(rawValue: "invalidTextQuery")
     /// Another process migrates the type, or a process exited before its migration finished.
     public static let migrationInProgress = Code(rawValue: "migrationInProgress")
     /// The page cursor is damaged or belongs to another query.

@@ -340,7 +340,7 @@ public struct ObjectTransaction: ~Copyable {
     record.number = try entries.newObjectNumber()
     for position in record.indexes.indices {
       try entries.dropObjectNumber(record.indexes[position].number, isIndex: true)
-      record.indexes[position].number = try entries.newObjectNumber()
+      record.indexes[position].number = try entries.newNumber(for: record.indexes[position])
       record.indexes[position].builtTo = nil
       record.indexes[position].isBehind = nil
     }
@@ -368,10 +368,11 @@ public struct ObjectTransaction: ~Copyable {
   /// - Returns: The objects in the query's order.
   /// - Throws: The errors of `Query.fetch()`.
   /// - Complexity: See `Query.explain()`.
-  public func fetch<Object: Storable>(_ query: Query<Object>) throws -> [Object] {
+  public mutating func fetch<Object: Storable>(_ query: Query<Object>) throws -> [Object] {
     let kind = store.kind(Object.self)
     guard let record = try entries.objectType(named: kind.name) else { return [] }
     try kind.requireReadable(record)
+    if query.search != nil { try entries.mergePostings() }
     let run = QueryExecution(kind: kind, query: query, record: record, ReferenceDecoder(context()))
     return try entries.withSnapshot { snapshot in
       let objects = try run.objects(snapshot)

@@ -132,6 +132,10 @@ extension Worker {
       if Set(found.map(\.id)) != Set(all.filter { $0.group == group }.map(\.id)) {
         violation("the index of group \(group) and the objects disagree")
       }
+      let words = try items.matching("group\(group)").fetch()
+      if Set(words.map(\.id)) != Set(found.map(\.id)) || words.count != found.count {
+        violation("the words of group \(group) and its index disagree")
+      }
     }
     if try items.count() != all.count { violation("the count of objects is wrong") }
     let claims = try objects.objects(StressClaim.self).fetch()

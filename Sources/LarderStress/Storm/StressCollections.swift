@@ -20,7 +20,10 @@ struct StressThumb: Storable, StressPayload {
   static let count = 60
   static let indexes = [
     Index<StressThumb>("group", \.group, \.sequence), Index<StressThumb>("tag", each: \.tags),
+    Index<StressThumb>("words", fullText: \.words),
   ]
+  static let computedProperties = [ComputedProperty<StressThumb>("words", \.words)]
+  var words: String { StressItem.words(group, tags, sequence) }
 
   /// - Parameter size: By default usually small, so that the bytes exceed the budget in some cases
   ///   and the count in others.

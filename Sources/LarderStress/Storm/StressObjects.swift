@@ -22,7 +22,9 @@ struct StressItem: Storable, StressPayload {
     Index<StressItem>("group", \.group, \.sequence), Index<StressItem>("tag", each: \.tags),
     Index<StressItem>("kept", \.isKept),
     Index<StressItem>("third group", \.sequence, where: \StressItem.group == 3),
+    Index<StressItem>("words", fullText: \.words),
   ]
+  static let computedProperties = [ComputedProperty<StressItem>("words", \.words)]
 
   init(_ write: StormOracle.Write, owner: Int = 0) {
     id = write.key
@@ -33,6 +35,13 @@ struct StressItem: Storable, StressPayload {
     self.owner = owner
     check = Self.check(write)
     padding = Self.padding(sequence, nil)
+  }
+
+  /// The group and the tags as a text.
+  var words: String { Self.words(group, tags, sequence) }
+
+  static func words(_ group: Int, _ tags: [Int], _ sequence: UInt64) -> String {
+    "group\(group) " + tags.map { "tag\($0) tag" }.joined(separator: " ") + " number\(sequence)"
   }
 
   static func group(_ sequence: UInt64) -> Int { Int(sequence % 5) }

@@ -115,6 +115,10 @@ extension Worker {
         defects.append("the index of group \(group) and the bounded objects disagree")
       }
     }
+    let words = try fetch(all.matching("group* NOT \"tag\(tag) tag\"")).map(\.id)
+    if words.sorted() != stored.filter({ !$0.tags.contains(tag) }).map(\.id).sorted() {
+      defects.append("the words without tag \(tag) and the bounded objects disagree")
+    }
     let tagged = try fetch(all.where { $0.tags.contains(tag) }).map(\.id)
     if tagged.sorted() != stored.filter({ $0.tags.contains(tag) }).map(\.id).sorted() {
       defects.append("the index of tag \(tag) and the bounded objects disagree")

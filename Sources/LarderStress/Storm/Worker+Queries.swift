@@ -19,6 +19,10 @@ extension Worker {
     let tag = Int.random(in: 0..<3)
     return [
       (all.where(\.group == group), all.filter { $0.group == group }),
+      (
+        all.matching("group\(group) tag\(tag)"),
+        all.filter { $0.group == group && $0.tags.contains(tag) }
+      ),
       (all.where { $0.tags.contains(tag) }, all.filter { $0.tags.contains(tag) }),
       (all.where(\.isKept == true), all.filter(\.isKept)),
       (

@@ -1,0 +1,129 @@
+// Larder — an embedded, multi-process cache and object store.
+// Copyright 2026 the Larder authors. Licensed under Apache-2.0.
+// SPDX-License-Identifier: Apache-2.0
+
+internal import LarderEngine
+internal import LarderObjectEngine
+
+// The full-text condition of a query becomes a list of sequence numbers, which the plan visits instead
+// of a scan. The postings of a word show which objects contain it, not where: for a phrase, the
+// objects that contain all its words are decoded. While the index is incomplete, all objects are.
+
+extension QueryExecution {
+  /// Returns the objects that match the full-text condition, by rank or, if the query has a sort, in
+  /// the order of insertion; `nil` if the query has no such condition.
+  func textHits(_ snapshot: borrowing Snapshot) throws -> [TextHit]? {
+    guard let search = query.search else { return nil }
+    if query.start != nil, query.sorts.isEmpty {
+      throw invalid(
+        search,
+        "The rank of an object depends on other objects, so it is not a position. Add a sort, or "
+          + "use limit and offset.")
+    }
+    let index = try index(of: search)
+    let expression: TextExpression
+    switch search.expression {
+    case .success(nil): return []
+    case .success(let found?): expression = found
+    case .failure(let failure): throw invalid(search, failure.message)
+    }
+    let stored = record.indexes.first { index.isStored(as: $0) && $0.isComplete }
+    let ranking =
+      if let stored {
+        try ranking(of: expression, index, stored.number, snapshot)
+      } else {
+        try scannedRanking(of: expression, index, snapshot)
+      }
+    let hits = ranking.hits(expression)
+    return query.sorts.isEmpty ? TextRanking.ranked(hits) : hits
+  }
+
+  private func ranking(
+    of expression: TextExpression, _ index: Index<Object>, _ number: UInt32,
+    _ snapshot: borrowing Snapshot
+  ) throws -> TextRanking {
+    var ranking = TextRanking(totals: try ObjectReading.textTotals(of: number, snapshot))
+    for term in expression.allTerms where ranking.postings[term] == nil {
+      ranking.postings[term] = try ObjectReading.postings(
+        of: term.word, isPrefix: term.isPrefix, in: number, snapshot)
+    }
+    for phrase in expression.phrases where ranking.phrases[phrase] == nil {
+      var found: Set<UInt64> = []
+      for hit in ranking.hits(.all(phrase.map { .word($0) })) {
+        let contains = try ObjectReading.withObject(
+          type: record.number, sequence: hit.sequence, in: snapshot
+        ) { head, id, bytes in
+          guard let object = decoded(head, id, bytes) else { return false }
+          return TextExpression.contains(phrase, in: index.words(of: object))
+        }
+        if contains == true { found.insert(hit.sequence) }
+      }
+      ranking.phrases[phrase] = found
+    }
+    return ranking
+  }
+
+  /// Returns the ranking without the index.
+  private func scannedRanking(
+    of expression: TextExpression, _ index: Index<Object>, _ snapshot: borrowing Snapshot
+  ) throws -> TextRanking {
+    var ranking = TextRanking(totals: TextTotals())
+    let (terms, phrases) = (Set(expression.allTerms), Set(expression.phrases))
+    try ObjectReading.scan(type: record.number, in: snapshot) { damage in
+      kind.core.report(kind.damaged(damage))
+      return true
+    } _: { head, id, bytes in
+      guard let object = decoded(head, id, bytes) else { return true }
+      let texts = index.words(of: object)
+      let vector = TextVector(texts.flatMap { $0 })
+      if vector.length == 0 { return true }
+      ranking.totals.count(vector.length)
+      for term in terms {
+        let occurrences = vector.words.reduce(0 as UInt64) {
+          term.matches($1.bytes) ? $0 + UInt64($1.occurrences) : $0
+        }
+        guard occurrences > 0 else { continue }
+        ranking.postings[term, default: []].append(
+          Posting(
+            sequence: head.sequence, occurrences: UInt32(clamping: occurrences),
+            length: vector.length))
+      }
+      for phrase in phrases where TextExpression.contains(phrase, in: texts) {
+        ranking.phrases[phrase, default: []].insert(head.sequence)
+      }
+      return true
+    }
+    return ranking
+  }
+
+  private func index(of search: TextSearch) throws -> Index<Object> {
+    let indexes = kind.declared.filter { $0.isFullText }
+    if let name = search.index {
+      if let index = indexes.first(where: { $0.name == name }) { return index }
+      throw invalid(search, "The type declares no full-text index \"\(name)\".")
+    }
+    guard let index = indexes.first, indexes.count == 1 else {
+      throw invalid(
+        search,
+        indexes.isEmpty
+          ? "The type declares no full-text index. Add Index(_:fullText:) to its indexes."
+          : "The type declares several full-text indexes. Pass the name of one of them.")
+    }
+    return index
+  }
+
+  private func invalid(_ search: TextSearch, _ reason: String) -> ObjectError {
+    ObjectError(
+      .invalidTextQuery, type: kind.name,
+      "The full-text query '\(search.text)' is not valid. \(reason)", index: search.index)
+  }
+
+  /// The description of the full-text condition.
+  var searchText: String? {
+    query.search.map { search in
+      let name = (try? index(of: search).name) ?? search.index ?? ""
+      return "search index \"\(name)\" for: \(search.text)"
+        + (query.sorts.isEmpty ? ", best matches first" : "")
+    }
+  }
+}
