@@ -104,7 +104,8 @@ extension QueryPlan {
   ///   - hasPosition: Whether the query begins after a position.
   ///   - limit: The number of objects to find, or `nil`.
   package func explanation(
-    objects: String, search: String? = nil, filter: String?, order: [String], hasPosition: Bool = false, limit: Int?
+    objects: String, search: String? = nil, filter: String?, order: [String],
+    hasPosition: Bool = false, limit: Int?
   ) -> [String] {
     var lines: [String] = []
     if let scan {
@@ -120,7 +121,8 @@ extension QueryPlan {
     }
     if let filter { lines.append(filter) }
     if hasPosition {
-      lines.append(canBegin && search == nil ? "start after the position" : "skip objects before the position")
+      lines.append(
+        canBegin && search == nil ? "start after the position" : "skip objects before the position")
     }
     let keys = hasSort ? order.joined(separator: ", ") : "insertion"
     if !isSorted {

@@ -6,7 +6,7 @@ internal import LarderEngine
 internal import LarderObjectEngine
 internal import LarderSystem
 
-/// What the table of indexes contains, or must contain for some objects: a fingerprint of all entries
+/// The content of the table of indexes, stored or expected for some objects: a fingerprint of all entries
 /// and postings, and the totals of the full-text indexes.
 struct IndexContent: Hashable {
   private var entries = SetFingerprint()

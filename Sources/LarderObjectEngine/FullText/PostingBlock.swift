@@ -27,7 +27,7 @@ internal import LarderSystem
 /// An object that contains a word.
 package struct Posting: Sendable, Hashable {
   package let sequence: UInt64
-  /// How often the object contains the word; zero for a posting to remove.
+  /// The number of times the object contains the word; zero for a posting to remove.
   package var occurrences: UInt32
   /// The number of words of the object.
   package let length: UInt32

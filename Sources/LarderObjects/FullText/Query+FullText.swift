@@ -37,7 +37,7 @@ extension Query {
   /// that any process has saved before the query is found, also while its index is being built; the
   /// query then decodes all objects.
   ///
-  /// When it runs, the query throws ``ObjectError/Code/invalidTextQuery`` if the text is no query, or
+  /// The query throws ``ObjectError/Code/invalidTextQuery`` if the text is no query, or
   /// if the type has no such index. For what a user has typed, prefer ``matching(words:in:)``.
   ///
   /// - Parameters:

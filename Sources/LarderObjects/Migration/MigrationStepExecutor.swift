@@ -227,9 +227,8 @@ struct MigrationStepExecutor {
     }
     var record = ObjectMigrationRecord(name: migration.name, source: source.number)
     planned.number = try transaction.newObjectNumber()
-    for position in planned.indexes.indices {
-      planned.indexes[position].number = try transaction.newNumber(
-        for: planned.indexes[position])
+    for (position, index) in planned.indexes.enumerated() {
+      planned.indexes[position].number = try transaction.newNumber(for: index)
     }
     if isBounded { try transaction.beginObjectSample(planned.number) }
     record.target = planned

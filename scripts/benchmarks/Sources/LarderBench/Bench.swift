@@ -152,6 +152,9 @@ struct Bench {
       try measure("objects.rows_file", rows.file)
       try measure("objects.rows_rename", rows.rename)
     }
+    try measure("objects.fulltext") {
+      try FullTextFigure(directory: directory + "/text", isQuick: isQuick).search()
+    }
     try measure("objects.query_5000") {
       let few = try ObjectPopulation(in: directory + "/few", count: 5000)
       return try ObjectQueryFigures(few, isQuick: isQuick).fiveThousand()

@@ -119,18 +119,8 @@ final class ObjectRowsFigures {
 
   /// What both take on the disk.
   func file() throws -> Figure {
-    func size(_ path: String) throws -> Double {
-      let files = FileManager.default.enumerator(atPath: path)?.allObjects as? [String] ?? []
-      var blocks = 0
-      for file in [path] + files.map({ path + "/" + $0 }) {
-        var status = stat()
-        guard lstat(file, &status) == 0 else { throw BenchFailure("\(file) is gone.") }
-        blocks += Int(status.st_blocks)
-      }
-      return Double(blocks) * 512 / 1_048_576
-    }
-    let own = try size(directory + "/rows")
-    let theirs = try size(directory + "/rows.sqlite")
+    let own = try Files.size(directory + "/rows")
+    let theirs = try Files.size(directory + "/rows.sqlite")
     return Figure(
       id: "objects.rows_file", value: own / theirs, unit: "x", bar: .atMost(1.4), own: own,
       rival: "SQLite's file of the same rows; \(Int(own * 1_048_576) / count) against "
