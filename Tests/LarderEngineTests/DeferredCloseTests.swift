@@ -2,6 +2,7 @@
 // Copyright 2026 the Larder authors. Licensed under Apache-2.0.
 // SPDX-License-Identifier: Apache-2.0
 
+import Foundation
 import Larder
 import LarderEngine
 import LarderTesting
@@ -47,6 +48,26 @@ import Testing
     #expect(try again.bytes(forKey: 1) == [7])
     #expect(try again.verify() == [])
   }
+
+  #if os(Linux)
+    @Test(arguments: Durability.allCases)
+    func `A store whose directory was removed releases its map when it closes`(
+      durability: Durability
+    ) throws {
+      let directory = try TemporaryDirectory()
+      let store = try SharedStore(
+        at: directory.appending("store"), StoreOptions(durability: durability))
+      try store.setBytes([7], forKey: 1)
+      #expect(try isMapped(directory.path))
+      TestFiles.removeAll(directory.path)
+      store.close()
+      #expect(try !isMapped(directory.path))
+    }
+
+    private func isMapped(_ path: String) throws -> Bool {
+      try String(contentsOfFile: "/proc/self/maps", encoding: .utf8).contains(path)
+    }
+  #endif
 
   @Test func `A cache whose writer does not finish is abandoned`() throws {
     let store = try SharedStore(at: path)

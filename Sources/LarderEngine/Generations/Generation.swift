@@ -315,12 +315,15 @@ package final class Generation: Sendable {
     if ForkGuard.isForkedChild { return }
     // Before the open lock: no other process may wait for a long read of this process.
     pool.close()
-    guard let gate = try? OpenLock.enter(directory, timeout: gateTimeout) else {
-      return DeferredGenerationCloses.add(self)
-    }
-    defer { gate.leave() }
-    if !closeInGate() { DeferredGenerationCloses.add(self) }
+    let gate = try? OpenLock.enter(directory, timeout: gateTimeout)
+    defer { gate?.leave() }
+    // Without a name, no process can open the files any more: there is nothing to wait for, and no
+    // later opening would close them.
+    guard gate != nil || hasNoName, closeInGate() else { return DeferredGenerationCloses.add(self) }
   }
+
+  /// Whether the files were removed from the directory, with or without it.
+  private var hasNoName: Bool { (try? presence.status)?.links == 0 }
 
   /// Closes the environment after its readers have ended. The caller holds the open lock.
   ///
