@@ -16,6 +16,12 @@ larder_root() {
   (cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd -P)
 }
 
+# The options of the build in which a warning is an error. scripts/check uses it, and with LARDER_STRICT=1
+# scripts/test does too, so that .ci/run compiles everything once.
+# shellcheck disable=SC2034 # used by those that source this
+STRICT_BUILD="--scratch-path .build-check -Xswiftc -warnings-as-errors
+  --explicit-target-dependency-import-check error"
+
 say() { printf '%s\n' "$*" >&2; }
 
 # phase TEXT: prints the phase of a long script, with the time since its start.
