@@ -5,6 +5,14 @@
 internal import CLarderLMDB
 internal import LarderSystem
 
+#if canImport(Glibc)
+  internal import Glibc
+#elseif canImport(Musl)
+  internal import Musl
+#elseif canImport(Darwin)
+  internal import Darwin
+#endif
+
 /// A position in one table, inside one transaction, that moves in key order.
 ///
 /// The compiler rejects code in which a cursor outlives its transaction, and code that changes a
@@ -14,12 +22,18 @@ package struct Cursor: ~Copyable, ~Escapable {
   private let handle: OpaquePointer
   private var key = unsafe MDB_val()
   private var value = unsafe MDB_val()
+  /// The entries that follow in the page of the current one, if the cursor reads them without LMDB.
+  private var page: LeafPage?
+  /// The page size of the file; 0 until the first step, and if LMDB must read all entries.
+  private var pageSize = 0
+  private var readsPages: Bool
 
   @_lifetime(borrow transaction)
   package init(
     over table: TableHandle, in transaction: borrowing ReadTransaction
   ) throws(LMDBError) {
     unsafe self.handle = try Cursor.makeHandle(transaction.handle, table)
+    readsPages = transaction.isCommitted && LMDBFormat.isKnown
   }
 
   @_lifetime(borrow transaction)
@@ -27,6 +41,7 @@ package struct Cursor: ~Copyable, ~Escapable {
     over table: TableHandle, in transaction: borrowing WriteTransaction
   ) throws(LMDBError) {
     unsafe self.handle = try Cursor.makeHandle(transaction.handle, table)
+    readsPages = false
   }
 
   private static func makeHandle(
@@ -41,6 +56,7 @@ package struct Cursor: ~Copyable, ~Escapable {
 
   @_lifetime(self: copy self)
   private mutating func move(_ operation: MDB_cursor_op) throws(LMDBError) -> Bool {
+    page = nil
     var key = unsafe MDB_val()
     var value = unsafe MDB_val()
     let status = unsafe mdb_cursor_get(handle, &key, &value, operation)
@@ -55,13 +71,54 @@ package struct Cursor: ~Copyable, ~Escapable {
   @_lifetime(self: copy self)
   package mutating func moveToLast() throws(LMDBError) -> Bool { try move(MDB_LAST) }
   @_lifetime(self: copy self)
-  package mutating func moveToNext() throws(LMDBError) -> Bool { try move(MDB_NEXT) }
+  package mutating func moveToNext() throws(LMDBError) -> Bool {
+    if unsafe page?.next(&key, &value) ?? false { return true }
+    try moveLMDBHere()
+    guard try move(MDB_NEXT) else { return false }
+    if readsPages { beginPage() }
+    return true
+  }
   @_lifetime(self: copy self)
-  package mutating func moveToPrevious() throws(LMDBError) -> Bool { try move(MDB_PREV) }
+  package mutating func moveToPrevious() throws(LMDBError) -> Bool {
+    try moveLMDBHere()
+    return try move(MDB_PREV)
+  }
+
+  /// Moves LMDB's cursor to the current entry, which is usually in the page that it has.
+  @_lifetime(self: copy self)
+  private mutating func moveLMDBHere() throws(LMDBError) {
+    guard page?.hasMoved ?? false else { return }
+    page = nil
+    var key = unsafe key
+    var value = unsafe MDB_val()
+    let status = unsafe mdb_cursor_get(handle, &key, &value, MDB_SET_KEY)
+    unsafe self.key = key
+    unsafe self.value = value
+    try check(status, "mdb_cursor_get")
+  }
+
+  /// Reads the entries after the current one without LMDB, as far as its page allows.
+  @_lifetime(self: copy self)
+  private mutating func beginPage() {
+    if pageSize == 0 {
+      var table = MDB_stat()
+      let status = unsafe mdb_stat(mdb_cursor_txn(handle), mdb_cursor_dbi(handle), &table)
+      let size = Int(table.ms_psize)
+      guard status == 0, LMDBFormat.pageSizes.contains(size), size <= Int(getpagesize()),
+        size & (size - 1) == 0
+      else {
+        readsPages = false
+        return
+      }
+      pageSize = size
+    }
+    page = unsafe LeafPage(after: UnsafeRawPointer(key.mv_data), size: pageSize)
+  }
 
   /// Moves to the first entry whose key is at or after `start`.
   @_lifetime(self: copy self)
   package mutating func move(atLeast start: UInt64) throws(LMDBError) -> Bool {
+    page = nil
     let handle = unsafe handle
     // LMDB reads the start key during the call only, then replaces it with the key in the page.
     var key = unsafe MDB_val()
@@ -79,6 +136,7 @@ package struct Cursor: ~Copyable, ~Escapable {
   /// Moves to the first entry whose key is at or after `start`.
   @_lifetime(self: copy self)
   package mutating func move(atLeast start: [UInt8]) throws(LMDBError) -> Bool {
+    page = nil
     let handle = unsafe handle
     var key = unsafe MDB_val()
     var value = unsafe MDB_val()

@@ -42,6 +42,8 @@
 // freed: count u64, then page numbers, descending. A list may be shorter than its space. The free
 // list may contain pages that were never written, beyond the end of the file.
 
+internal import CLarderLMDB
+
 #if canImport(Glibc)
   import Glibc
 #elseif canImport(Musl)
@@ -54,6 +56,17 @@
 
 /// The constants of LMDB's file format that several files need.
 enum LMDBFormat {
+  /// Whether the linked liblmdb writes this format, in which case its memory may be read by it too.
+  static let isKnown: Bool = {
+    #if _endian(little)
+      var (major, minor): (CInt, CInt) = (0, 0)
+      unsafe mdb_version(&major, &minor, nil)
+      return major == 0 && minor == 9
+    #else
+      return false
+    #endif
+  }()
+
   static let magic: UInt32 = 0xBEEF_C0DE
   static let version: UInt32 = 1
   static let pageSizes = 4_096...32_768

@@ -15,16 +15,21 @@ public struct ReadTransaction: ~Copyable {
   let handle: OpaquePointer
   /// Whether the transaction ends with this value; a write transaction shares its handle.
   private let isOwned: Bool
+  /// Whether all pages that the transaction reads are in the map, because it is no reading of a write
+  /// transaction.
+  let isCommitted: Bool
 
   init(lending handle: OpaquePointer) {
     unsafe self.handle = handle
     self.isOwned = false
+    isCommitted = false
   }
 
   /// Creates a second value for a transaction. It must not outlive `transaction`, which ends it.
   package init(lending transaction: borrowing ReadTransaction) {
     unsafe self.handle = transaction.handle
     self.isOwned = false
+    isCommitted = transaction.isCommitted
   }
 
   package init(in environment: borrowing EnvironmentHandle) throws(LMDBError) {
@@ -35,6 +40,7 @@ public struct ReadTransaction: ~Copyable {
     try check(status, "mdb_txn_begin")
     unsafe self.handle = created!
     self.isOwned = true
+    isCommitted = true
   }
 
   deinit { if isOwned { unsafe mdb_txn_abort(handle) } }

@@ -78,9 +78,7 @@ package final class WriteMapReservation {
   init?(_ environment: borrowing EnvironmentHandle) {
     let handle = unsafe environment.pointer
     let information = environment.information
-    var (major, minor): (CInt, CInt) = (0, 0)
-    unsafe mdb_version(&major, &minor, nil)
-    guard major == 0, minor == 9, FileSystem.neverRelocatesBlocks(below: environment.path) else {
+    guard LMDBFormat.isKnown, FileSystem.neverRelocatesBlocks(below: environment.path) else {
       return nil
     }
     unsafe self.environment = handle

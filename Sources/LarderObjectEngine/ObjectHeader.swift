@@ -21,6 +21,18 @@ internal import LarderSystem
 //
 // The cost of an object against the budget of its type is 32 bytes plus its content.
 
+/// An object whose checksum is not verified: good for a condition that no damage makes true.
+struct UnverifiedObject: ~Escapable {
+  let codec: UInt16
+  let object: RawSpan
+
+  @_lifetime(copy object)
+  init(codec: UInt16, object: RawSpan) {
+    self.codec = codec
+    self.object = object
+  }
+}
+
 /// The header of a stored object; the table above describes its fields.
 package struct ObjectHeader: Sendable, Hashable {
   private static let form: UInt8 = 1
@@ -98,6 +110,27 @@ package struct ObjectHeader: Sendable, Hashable {
     }
     contentStart = offset
     guard self.idLength <= contentLength else { return nil }
+  }
+
+  /// Finds the object in a record whose checksum may not match, as a scan does to reject most objects
+  /// before it reads all of their bytes.
+  ///
+  /// - Returns: The codec and the object, or `nil` if the record must be read with its header.
+  @inline(__always)
+  @_lifetime(copy record)
+  static func unverifiedObject(in record: RawSpan) -> UnverifiedObject? {
+    guard record.integer(at: 8) == form, let codec: UInt8 = record.integer(at: 9), codec < 0x80
+    else { return nil }
+    var offset = 10
+    guard record.skipVarint(at: &offset), record.skipVarint(at: &offset),
+      record.skipVarint(at: &offset), let idLength = record.varint(at: &offset),
+      idLength <= UInt64(record.byteCount - offset)
+    else { return nil }
+    offset += Int(idLength)
+    guard let payload = record.slice(offset..<record.byteCount),
+      let start = ObjectFormat.objectStart(payload)
+    else { return nil }
+    return UnverifiedObject(codec: UInt16(codec), object: payload.slice(start..<payload.byteCount)!)
   }
 
   // MARK: The checksum

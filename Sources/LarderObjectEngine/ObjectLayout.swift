@@ -281,8 +281,12 @@ package struct ObjectLayouts: Sendable, Hashable, Codable {
 
 /// A field of a type in objects of each of its layouts, and in maps.
 package struct FieldLocator: Sendable {
+  private typealias Place = (position: Int, count: Int)
+
   private let key: [UInt8]
-  private let places: [(position: Int, count: Int)]
+  private let places: [Place]
+  /// The place in the first layout, which most objects have.
+  private let first: Place
 
   /// Creates the locator of a field.
   ///
@@ -292,6 +296,7 @@ package struct FieldLocator: Sendable {
   package init(_ key: [UInt8], _ layouts: ObjectLayouts?) {
     self.key = key
     places = (layouts?.all ?? []).map { ($0.keys.firstIndex(of: key) ?? -1, $0.keys.count) }
+    first = places.first ?? (-1, -1)
   }
 
   /// Finds the field in a stored object.
@@ -301,11 +306,13 @@ package struct FieldLocator: Sendable {
       return StoredField.find(key, in: object)
     }
     var offset = 1
-    guard let number = object.varint(at: &offset), number < UInt64(places.count) else {
-      return .unclear
+    guard let number = object.varint(at: &offset) else { return .unclear }
+    var (position, count) = first
+    if number > 0 {
+      guard number < UInt64(places.count) else { return .unclear }
+      (position, count) = places[Int(truncatingIfNeeded: number)]
     }
-    let (position, count) = places[Int(truncatingIfNeeded: number)]
-    if position < 0 { return .missing }
+    if position < 0 { return count < 0 ? .unclear : .missing }
     guard let fields = FieldPlaces(object, offset, count: count),
       let range = fields.place(position, in: object)
     else { return .unclear }

@@ -9,18 +9,25 @@ internal import LarderSystem
 // Scans of many objects, or of the entries of an index.
 
 extension ObjectReading {
-  /// Scans the objects of a type in the order of insertion, or backwards.
+  /// The order of a scan of objects.
+  package enum Order: Sendable {
+    /// The order of insertion, from a sequence on.
+    case insertion(from: UInt64)
+    case backwards
+  }
+
+  /// Scans the objects of a type in the order of insertion, or backwards from the last one.
   ///
   /// - Parameters:
-  ///   - start: The first sequence, or the last one of a backward scan.
+  ///   - start: The first sequence; without effect on a backward scan.
   ///   - body: A closure that gets each object, or its damage. The scan ends when it returns
   ///     `false`.
   package static func scan(
-    type: UInt32, from start: UInt64? = nil, backwards: Bool = false,
+    type: UInt32, from start: UInt64 = 1, backwards: Bool = false,
     in snapshot: borrowing Snapshot,
     _ body: (Result<StoredObject, DamagedObject>) throws -> Bool
   ) throws {
-    try scan(type: type, from: start, backwards: backwards, in: snapshot) {
+    try scan(type: type, backwards ? .backwards : .insertion(from: start), in: snapshot) {
       try body(.failure($0))
     } _: { head, id, object in
       try body(.success(StoredObject(head, id: id, object, in: snapshot)))
@@ -29,25 +36,37 @@ extension ObjectReading {
 
   /// Scans the objects of a type like ``scan(type:from:backwards:in:_:)``, and passes their parts as
   /// they are stored, without copying them.
+  ///
+  /// - Parameter admits: Called with the codec and the bytes of most objects before their checksum is
+  ///   verified; the scan omits the object if it returns `false`. Damage that makes it return `false`
+  ///   is not reported, and has no effect: a damaged object is in no result.
   package static func scan(
-    type: UInt32, from start: UInt64? = nil, backwards: Bool = false,
-    in snapshot: borrowing Snapshot, damaged: (DamagedObject) throws -> Bool,
+    type: UInt32, _ order: Order = .insertion(from: 1), in snapshot: borrowing Snapshot,
+    damaged: (DamagedObject) throws -> Bool,
+    admits: ((_ codec: UInt16, _ object: RawSpan) -> Bool)? = nil,
     _ body: (_ head: StoredObjectMetadata, _ id: RawSpan, _ object: RawSpan) throws -> Bool
   ) throws {
+    // Unwrapped in the loop, it would be retained for each object.
+    let (filters, admits) = (admits != nil, admits ?? { _, _ in true })
     var cursor = try Cursor(over: snapshot.generation.objects, in: snapshot.transaction)
     var more: Bool
-    if backwards {
-      more = try move(
-        &cursor, below: ObjectFormat.objectKey(type: type, sequence: start ?? .max))
-    } else {
-      more = try cursor.move(
-        atLeast: ObjectFormat.objectKey(type: type, sequence: max(start ?? 1, 1)))
+    var backwards = false
+    switch order {
+    case .insertion(let start):
+      more = try cursor.move(atLeast: ObjectFormat.objectKey(type: type, sequence: max(start, 1)))
+    case .backwards:
+      backwards = true
+      more = try move(&cursor, below: ObjectFormat.objectKey(type: type, sequence: .max))
     }
     while more {
       guard
         let sequence = ObjectFormat.sequence(ofObjectKey: cursor.currentKey, type: type),
         sequence > 0
       else { return }
+      if filters, rejects(cursor.currentValue, admits) {
+        more = backwards ? try cursor.moveToPrevious() : try cursor.moveToNext()
+        continue
+      }
       let goesOn: Bool
       do {
         goesOn = try withObject(
@@ -58,6 +77,12 @@ extension ObjectReading {
       guard goesOn else { return }
       more = backwards ? try cursor.moveToPrevious() : try cursor.moveToNext()
     }
+  }
+
+  @inline(__always)
+  private static func rejects(_ record: RawSpan, _ admits: (UInt16, RawSpan) -> Bool) -> Bool {
+    guard let found = ObjectHeader.unverifiedObject(in: record) else { return false }
+    return !admits(found.codec, found.object)
   }
 
   /// Moves the cursor to the last key that is not above `key`.

@@ -16,12 +16,15 @@ extension QueryPlan {
   ///   - damaged: Called for an object that is damaged; returns whether to continue.
   ///   - cached: Called with the sequence number of each index entry before the object is read;
   ///     returns whether to continue, or `nil` to read the object.
+  ///   - admits: Called before an object of a table scan is verified, as by
+  ///     ``ObjectReading/scan(type:_:in:damaged:admits:_:)``.
   /// - Throws: ``TruncatedKey`` if the order of the keys does not follow from the index; the errors
   ///   of the closures.
   package func visit(
     type: UInt32, in snapshot: borrowing Snapshot,
     damaged: (DamagedObject) throws -> Bool,
     cached: (_ sequence: UInt64) throws -> Bool? = { _ in nil },
+    admits: ((_ codec: UInt16, _ object: RawSpan) -> Bool)? = nil,
     _ body: (_ head: StoredObjectMetadata, _ id: RawSpan, _ object: RawSpan) throws -> Bool
   ) throws {
     if let sequences {
@@ -32,7 +35,7 @@ extension QueryPlan {
     }
     guard let scan else {
       return try ObjectReading.scan(
-        type: type, from: first, in: snapshot, damaged: damaged, body)
+        type: type, .insertion(from: first ?? 1), in: snapshot, damaged: damaged, admits: admits, body)
     }
     var seen: Set<UInt64> = []
     try visitEntries(of: scan, in: snapshot) { sequence in

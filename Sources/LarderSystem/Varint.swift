@@ -15,6 +15,17 @@ extension RawSpan {
     return first < 0x80 ? UInt64(first) : longVarint(first, at: &offset)
   }
 
+  /// Moves the offset after the integer at it.
+  ///
+  /// - Returns: Whether there is an integer of at most eight bytes, with eight bytes from its start on.
+  @inlinable @inline(__always)
+  package func skipVarint(at offset: inout Int) -> Bool {
+    guard let word: UInt64 = integer(at: offset) else { return false }
+    let ends = ~word & 0x8080_8080_8080_8080
+    offset &+= (ends.trailingZeroBitCount &>> 3) &+ 1
+    return ends != 0
+  }
+
   @usableFromInline
   func longVarint(_ first: UInt8, at offset: inout Int) -> UInt64? {
     var result = UInt64(first & 0x7F)

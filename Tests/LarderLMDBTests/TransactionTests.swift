@@ -66,6 +66,92 @@ import Testing
     environment.close()
   }
 
+  /// The entries of two tables, with values from nothing to several pages.
+  private struct CursorModel {
+    var integers: [UInt64: [UInt8]] = [:]
+    var bytes: [[UInt8]: [UInt8]] = [:]
+
+    init(_ random: inout SeededRandom) {
+      for _ in 0..<1500 {
+        let size = random.chance(5) ? 9000 : Int.random(in: 0..<200, using: &random)
+        let value = (0..<size).map { _ in UInt8.random(in: 0...255, using: &random) }
+        integers[UInt64.random(in: 0..<1 << 40, using: &random)] = value
+        let length = Int.random(in: 1...60, using: &random)
+        bytes[(0..<length).map { _ in UInt8.random(in: 0...3, using: &random) }] = value
+      }
+    }
+  }
+
+  /// Moves a cursor at random and compares it with sorted entries.
+  @_lifetime(cursor: copy cursor)
+  private static func wander(
+    _ cursor: inout Cursor, _ entries: [(key: [UInt8], value: [UInt8])],
+    _ random: inout SeededRandom
+  ) throws -> Bool {
+    var position = 0
+    guard try cursor.moveToFirst() else { return entries.isEmpty }
+    for _ in 0..<6000 {
+      guard cursor.currentKey.copied() == entries[position].key,
+        cursor.currentValue.copied() == entries[position].value
+      else { return false }
+      switch Int.random(in: 0..<100, using: &random) {
+      case 0:
+        position = Int.random(in: 0..<entries.count, using: &random)
+        guard try cursor.move(atLeast: entries[position].key) else { return false }
+      case 1:
+        position = entries.count - 1
+        guard try cursor.moveToLast() else { return false }
+      case 2..<12:
+        guard try cursor.moveToPrevious() == (position > 0) else { return false }
+        if position == 0 { _ = try cursor.moveToFirst() } else { position -= 1 }
+      default:
+        guard try cursor.moveToNext() == (position + 1 < entries.count) else { return false }
+        if position + 1 == entries.count {
+          position = 0
+          _ = try cursor.moveToFirst()
+        } else {
+          position += 1
+        }
+      }
+    }
+    return true
+  }
+
+  @Test func `A cursor gives what LMDB stores, whether pages are committed or changed`() throws {
+    let seed = Seed.announce()
+    var random = SeededRandom(seed: seed.value)
+    let model = CursorModel(&random)
+    let environment = try Self.environment(directory.path)
+    var write = try WriteTransaction(in: environment)
+    let integers = try write.makeTable("integers", keys: .integers)
+    let bytes = try write.makeTable("bytes", keys: .bytes)
+    for (key, value) in model.integers {
+      try value.withRawSpan { span throws(LMDBError) in
+        try write.put(span, forKey: key, in: integers)
+      }
+    }
+    for (key, value) in model.bytes { try write.put(value, forKey: key, in: bytes) }
+    let numbers = model.integers.sorted { $0.key < $1.key }.map { number in
+      (key: withUnsafeBytes(of: number.key) { Array($0) }, value: number.value)
+    }
+    let strings = model.bytes.sorted { $0.key.lexicographicallyPrecedes($1.key) }
+      .map { (key: $0.key, value: $0.value) }
+    // Changed pages are not in the map.
+    try write.withReading { reading in
+      var cursor = try Cursor(over: bytes, in: reading)
+      #expect(try Self.wander(&cursor, strings, &random), "\(seed)")
+    }
+    try write.commit()
+    do {
+      let read = try ReadTransaction(in: environment)
+      var cursor = try Cursor(over: bytes, in: read)
+      #expect(try Self.wander(&cursor, strings, &random), "\(seed)")
+      var other = try Cursor(over: integers, in: read)
+      #expect(try Self.wander(&other, numbers, &random), "\(seed)")
+    }
+    environment.close()
+  }
+
   @Test func `A directory is opened once per process, by whatever path`() throws {
     let environment = try Self.environment(directory.path)
     let error = #expect(throws: LMDBError.self) {

@@ -149,6 +149,63 @@
       #expect(try declared.where(\.discount == nil).max(\.discount) == nil)
     }
 
+    @Test func `Equal values of several stored forms are one group`() throws {
+      let words = ["é", "e\u{301}", "z", "\u{212A}", "K"]
+      let phrases = (0..<500).map { number in
+        Phrase(
+          id: number, text: words[number % 5], remark: number % 7 == 0 ? nil : words[number % 4])
+      }
+      try objects.save(phrases)
+      let query = objects.objects(Phrase.self)
+      #expect(
+        try query.grouped(by: \.text).count()
+          == Dictionary(grouping: phrases, by: \.text).mapValues(\.count))
+      #expect(
+        try query.grouped(by: \.remark).sum(\.id)
+          == Dictionary(grouping: phrases, by: \.remark)
+          .mapValues { $0.reduce(0) { $0 + $1.id } })
+      // More groups than the first table of forms has room for.
+      #expect(
+        try query.grouped(by: \.id).min(\.text)
+          == Dictionary(uniqueKeysWithValues: phrases.map { ($0.id, $0.text) }))
+    }
+
+    @Test func `Number conditions on stored bytes give what numbers give`() throws {
+      let numbers = [
+        0, -0.0, 1, -1, 0.5, 0.1, 65_504, 1e300, -1e300, .infinity, -.infinity, .nan,
+        .leastNonzeroMagnitude,
+      ]
+      let integers = [0, 1, -1, 23, 24, -25, 255, 256, 65_536, .max, .min]
+      let orders = (0..<numbers.count * integers.count).map { number in
+        Order(
+          id: number, city: "", amount: integers[number % integers.count],
+          weight: numbers[number % numbers.count],
+          discount: number % 3 == 0 ? nil : integers[number % integers.count])
+      }
+      try objects.save(orders)
+      func check(_ predicate: ObjectPredicate<Order>) throws {
+        #expect(
+          try objects.objects(Order.self).where(predicate).count()
+            == orders.count { predicate.holds(for: $0) }, "\(predicate)")
+      }
+      for number in numbers {
+        try check(\.weight == number)
+        try check(\.weight != number)
+        try check(\.weight < number)
+        try check(\.weight <= number)
+        try check(\.weight > number)
+        try check(\.weight >= number)
+      }
+      for integer in integers {
+        try check(\.discount == integer)
+        try check(\.discount != integer)
+        try check(\.discount <= integer)
+        try check(\.discount > integer)
+        try check(\.amount < integer && \.weight > 0)
+        try check(\.amount >= integer && \.weight > 0)
+      }
+    }
+
     @Test func `Groups and tuples of declared fields decode no object`() throws {
       try objects.save((0..<50).map { Traced(id: $0, kind: $0 % 3) })
       let query = objects.objects(Traced.self)

@@ -33,11 +33,15 @@ struct FilteredScan {
     undecoded: ((StoredObjectMetadata, RawSpan) -> Bool?)?,
     _ body: (StoredObjectMetadata, _ id: RawSpan, _ bytes: RawSpan, _ matches: Bool?) throws -> Bool
   ) throws {
+    var admits: ((UInt16, RawSpan) -> Bool)?
+    if needsFilter, let holds {
+      admits = { codec, bytes in !Self.isPlain(codec) || holds(bytes) != false }
+    }
     try plan.visit(
-      type: type, in: snapshot, damaged: damaged, cached: cached
+      type: type, in: snapshot, damaged: damaged, cached: cached,
+      admits: admits
     ) { head, id, bytes in
-      let isPlain =
-        head.codec == ObjectLayout.codec || head.codec == CodecIdentifier.cbor.rawValue
+      let isPlain = Self.isPlain(head.codec)
       var matches: Bool? = true
       if needsFilter { matches = isPlain ? holds?(bytes) : nil }
       if matches == false { return true }
@@ -46,5 +50,8 @@ struct FilteredScan {
       }
       return try body(head, id, bytes, matches)
     }
+  }
+  private static func isPlain(_ codec: UInt16) -> Bool {
+    codec == ObjectLayout.codec || codec == CodecIdentifier.cbor.rawValue
   }
 }

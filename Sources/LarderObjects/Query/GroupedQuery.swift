@@ -15,11 +15,11 @@
 /// groups. If the type declares the fields, the query does not decode the objects.
 public struct GroupedQuery<Object: Storable, Key: Hashable & Sendable>: Sendable {
   let query: Query<Object>
-  private let key: RowReader<Object, Key>
+  private let key: PropertyPath<Object, Key>
 
   init(_ query: Query<Object>, _ path: Path<Object, Key>) {
     self.query = query
-    key = RowReader(PropertyPath(path), query.store.kind(Object.self))
+    key = PropertyPath(path)
   }
 
   /// Returns the number of objects of each group.
@@ -27,7 +27,7 @@ public struct GroupedQuery<Object: Storable, Key: Hashable & Sendable>: Sendable
   /// - Returns: The counts by value.
   /// - Throws: The errors of `Query.fetch()`.
   public func count() throws -> [Key: Int] {
-    try query.reduced(key, into: [:]) { $0[$1, default: 0] += 1 }
+    try reduced(nil) { CountReduction<Key>() }.mapValues(\.result)
   }
 
   /// Returns the sum of a property over the objects of each group. Integer sums are exact.
@@ -39,9 +39,9 @@ public struct GroupedQuery<Object: Storable, Key: Hashable & Sendable>: Sendable
   public func sum<Value: AdditiveArithmetic & Sendable>(
     _ path: Path<Object, Value>
   ) throws -> [Key: Value] {
-    try reduced(path, Summation<Value>.make) { sum, value in
-      sum.add(value)
-    }.mapValues { try Query<Object>.exact($0, PropertyPath(path).name) }
+    let property = PropertyPath(path)
+    return try reduced(property) { Summation<Value>.make() }
+      .mapValues { try Query<Object>.exact($0, property.name) }
   }
 
   /// Returns the smallest value of a property in each group, in the order of a sort.
@@ -85,29 +85,38 @@ public struct GroupedQuery<Object: Storable, Key: Hashable & Sendable>: Sendable
   ) throws -> [Key: Double] { try means(path) { Double($0) } }
 
   private func extremes<Value: Sendable>(
-    _ path: Path<Object, Value>, _ precedes: (Value, Value) -> Bool
+    _ path: Path<Object, Value>, _ precedes: @escaping (Value, Value) -> Bool
   ) throws -> [Key: Value] {
-    try reduced(path, { Value?.none }) { found, value in
-      if found.map({ precedes(value, $0) }) ?? true { found = value }
-    }.compactMapValues { $0 }
+    try reduced(PropertyPath(path)) { ExtremeReduction(precedes) }.compactMapValues(\.result)
   }
 
   private func means<Value: Sendable>(
-    _ path: Path<Object, Value>, _ number: (Value) -> Double
+    _ path: Path<Object, Value>, _ number: @escaping (Value) -> Double
   ) throws -> [Key: Double] {
-    try reduced(path, { (sum: 0.0, count: 0.0) }) { total, value in
-      total.sum += number(value)
-      total.count += 1
-    }.mapValues { $0.sum / $0.count }
+    try reduced(PropertyPath(path)) { MeanReduction(number) }.compactMapValues(\.result)
   }
 
-  private func reduced<Value: Sendable, Result>(
-    _ path: Path<Object, Value>, _ initial: () -> Result, _ add: (inout Result, Value) -> Void
-  ) throws -> [Key: Result] {
-    let value = RowReader<Object, Value>(PropertyPath(path), query.store.kind(Object.self))
-    return try query.reduced(key.with(value), into: [:]) { groups, row in
-      add(&groups[row.0, default: initial()], row.1)
+  /// Returns the reductions of a property by group.
+  ///
+  /// - Parameter property: The property, or `nil` if the reductions count.
+  private func reduced<Value: Sendable, Reduction: FieldReduction<Value>>(
+    _ property: PropertyPath<Object, Value>?, _ make: @escaping () -> Reduction
+  ) throws -> [Key: Reduction] {
+    if query.remembered == nil,
+      let groups: [Key: Reduction] = try query.run(
+        "values", empty: [:],
+        {
+          let groups = GroupReductions<Key, Value, Reduction>(make)
+          return try $0.fold(key, property, into: groups, $1) ? groups.all : nil
+        })
+    {
+      return groups
     }
+    let groups = GroupReductions<Key, Value, Reduction>(make)
+    for object in try query.fetch() {
+      groups.add(key.value(of: object), property?.value(of: object))
+    }
+    return groups.all
   }
 }
 

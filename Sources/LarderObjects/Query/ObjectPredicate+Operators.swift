@@ -68,7 +68,7 @@ extension ObjectPredicate {
       of: path, "\(path.name) \(sign.rawValue) \(literal(value))",
       constants: ConstantIdentity(value),
       ranges: key.flatMap { sign.range(of: $0) }.flatMap { dates([$0], sign, value) },
-      isExact: key.map { isExact($0, value) } ?? false, stored: StoredTextTest(sign, value),
+      isExact: key.map { isExact($0, value) } ?? false, stored: StoredFieldTest(sign, value),
       holds: holds)
   }
 
@@ -94,7 +94,7 @@ extension ObjectPredicate {
   ) -> ObjectPredicate {
     ObjectPredicate(
       of: path, "\(path.name) != \(literal(value))", constants: ConstantIdentity(value),
-      stored: StoredTextTest(.different, value)
+      stored: StoredFieldTest(.different, value)
     ) { $0 != value }
   }
 

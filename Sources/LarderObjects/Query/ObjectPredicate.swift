@@ -59,7 +59,7 @@ public struct ObjectPredicate<Object: Storable>: Sendable, CustomStringConvertib
     of path: PropertyPath<Object, Value>, _ text: @autoclosure @escaping @Sendable () -> String,
     constants: @autoclosure @escaping @Sendable () -> ConstantIdentity = .text,
     ranges: [IndexKeyRange]? = nil, elementRanges: [IndexKeyRange]? = nil, isExact: Bool = true,
-    stored test: @autoclosure @escaping @Sendable () -> StoredTextTest? = nil,
+    stored test: @autoclosure @escaping @Sendable () -> StoredFieldTest? = nil,
     holds: @escaping @Sendable (Value) -> Bool
   ) {
     node = .leaf(

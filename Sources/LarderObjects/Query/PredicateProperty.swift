@@ -285,7 +285,7 @@ extension PredicateProperty where Value: OptionalText {
     let condition = StringCondition(method, argument)
     return ObjectPredicate(
       of: path, "\(path.name).\(method.rawValue)(\(argument.debugDescription))",
-      ranges: condition.ranges, isExact: false, stored: StoredTextTest(method, argument)
+      ranges: condition.ranges, isExact: false, stored: StoredFieldTest(method, argument)
     ) { $0.optionalText.map(condition.holds) ?? false }
   }
 

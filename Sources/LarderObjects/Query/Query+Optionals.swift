@@ -13,7 +13,7 @@ extension Query {
   /// - Complexity: As `values(of:)`.
   public func average<Value: BinaryInteger & Sendable>(
     _ path: Path<Object, Value>
-  ) throws -> Double? { Mean.of(try values(of: path).lazy.map { Double($0) }) }
+  ) throws -> Double? { try folded(path) { MeanReduction { Double($0) } }.result }
 
   /// Returns the arithmetic mean of a property over the matching objects.
   ///
@@ -23,7 +23,7 @@ extension Query {
   /// - Complexity: As `values(of:)`.
   public func average<Value: BinaryFloatingPoint & Sendable>(
     _ path: Path<Object, Value>
-  ) throws -> Double? { Mean.of(try values(of: path).lazy.map { Double($0) }) }
+  ) throws -> Double? { try folded(path) { MeanReduction { Double($0) } }.result }
 
   /// Returns the smallest value of an optional property in the order of a sort.
   ///
@@ -59,18 +59,5 @@ extension Query {
     let sum = Summation<Value>.make()
     for case let value? in try values(of: path) { sum.add(value) }
     return try Self.exact(sum, PropertyPath(path).name)
-  }
-}
-
-/// Arithmetic means.
-enum Mean {
-  /// Returns the mean of numbers, or `nil` if there are none.
-  static func of(_ numbers: some Sequence<Double>) -> Double? {
-    var (sum, count) = (0.0, 0.0)
-    for number in numbers {
-      sum += number
-      count += 1
-    }
-    return count == 0 ? nil : sum / count
   }
 }

@@ -44,17 +44,26 @@ extension Query {
     return try rows ?? fetch().map(reader.decoded)
   }
 
-  /// Combines the rows of all matching objects. The order of the calls is unspecified.
-  func reduced<Row, Result>(
-    _ reader: RowReader<Object, Row>, into initial: Result, _ add: (inout Result, Row) -> Void
-  ) throws -> Result {
+  /// Adds a property of the matching objects to a reduction, in any order if there is no limit.
+  ///
+  /// - Parameter make: Makes the empty reduction; called again if the query is repeated.
+  func folded<Value: Sendable, Reduction: FieldReduction<Value>>(
+    _ path: Path<Object, Value>, _ make: () -> Reduction
+  ) throws -> Reduction {
+    let property = PropertyPath(path)
     if remembered == nil,
-      let result = try run(
-        "values", empty: initial, { try $0.reduced(reader, initial, $1, add) })
+      let reduction: Reduction = try run(
+        "values", empty: make(),
+        {
+          let reduction = make()
+          return try $0.fold(property, into: reduction, $1) ? reduction : nil
+        })
     {
-      return result
+      return reduction
     }
-    return try fetch().lazy.map(reader.decoded).reduce(into: initial, add)
+    let reduction = make()
+    for value in try values(of: path) { reduction.add(value) }
+    return reduction
   }
 
   /// Returns the distinct values of a property, in the order of their first object.
@@ -103,14 +112,9 @@ extension Query {
   }
 
   private func extreme<Value: Sendable>(
-    _ path: Path<Object, Value>, _ precedes: (Value, Value) -> Bool
+    _ path: Path<Object, Value>, _ precedes: @escaping (Value, Value) -> Bool
   ) throws -> Value? {
-    try reduced(RowReader(PropertyPath(path), store.kind(Object.self)), into: Value?.none) {
-      guard let found = $0, !precedes($1, found) else {
-        $0 = $1
-        return
-      }
-    }
+    try folded(path) { ExtremeReduction(precedes) }.result
   }
 
   /// Returns the sum of a property over the matching objects.
@@ -126,9 +130,7 @@ extension Query {
   public func sum<Value: AdditiveArithmetic & Sendable>(
     _ path: Path<Object, Value>
   ) throws -> Value {
-    let sum = Summation<Value>.make()
-    for value in try values(of: path) { sum.add(value) }
-    return try Self.exact(sum, PropertyPath(path).name)
+    try Self.exact(folded(path) { Summation<Value>.make() }, PropertyPath(path).name)
   }
 
   /// Returns the result of a sum.

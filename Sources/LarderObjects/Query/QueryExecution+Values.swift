@@ -63,30 +63,85 @@ extension QueryExecution {
     return found.dropFirst(query.skipped).prefix(count).map { $0.row }
   }
 
-  /// Combines the rows of all matching objects, in any order, without decoding the objects.
+  /// Passes each matching object to `stored` as it is stored, in any order, and decodes it for
+  /// `decoded` if that returns `false`.
   ///
-  /// - Returns: The result, or `nil` if the query has an order that matters, or needs the objects.
-  func reduced<Row, Result>(
-    _ reader: RowReader<Object, Row>, _ initial: Result, _ snapshot: borrowing Snapshot,
-    _ add: (inout Result, Row) -> Void
-  ) throws -> Result? {
-    guard needsOnlyFields, query.maximum == nil, query.skipped == 0,
-      let stored = reader.stored?(record.layouts)
-    else { return nil }
-    var result = initial
+  /// - Returns: `false` if the query needs the objects, or an order that matters; nothing was passed.
+  private func fold(
+    _ snapshot: borrowing Snapshot, _ stored: @escaping (RawSpan) -> Bool,
+    _ decoded: (Object) -> Void
+  ) throws -> Bool {
+    guard needsOnlyFields, query.maximum == nil, query.skipped == 0 else { return false }
     // The order of the keys does not matter.
     var run = self
     run.plan = plan.unsorted
-    try withoutActuallyEscaping(add) { add in
-      try run.visit(snapshot) { _, bytes in
-        guard let row = stored(bytes) else { return nil }
-        add(&result, row)
-        return true
-      } _: { found in
-        add(&result, reader.decoded(found.object))
-        return true
+    try run.visit(snapshot) { _, bytes in
+      stored(bytes) ? true : nil
+    } _: { found in
+      decoded(found.object)
+      return true
+    }
+    return true
+  }
+
+  /// Adds a property of all matching objects to a reduction, without decoding the objects.
+  ///
+  /// - Returns: `false` if the query needs the objects, or an order that matters.
+  func fold<Value>(
+    _ property: PropertyPath<Object, Value>, into reduction: FieldReduction<Value>,
+    _ snapshot: borrowing Snapshot
+  ) throws -> Bool {
+    guard let reader = StoredFieldReader.of(Value.self), let field = kind.fields[property.erased]
+    else { return false }
+    let missing = reader.readMissing(field)
+    let stored = Self.receiving(FieldLocator(field.key, record.layouts), reduction) {
+      missing.map(reduction.add) != nil
+    }
+    return try fold(snapshot, stored) { reduction.add(property.value(of: $0)) }
+  }
+
+  /// Returns a function that adds a field of an object, without generic code.
+  private static func receiving(
+    _ locator: FieldLocator, _ receiver: FieldReceiver, addMissing: @escaping () -> Bool
+  ) -> (RawSpan) -> Bool {
+    { object in
+      switch locator.find(in: object) {
+      case .found(let range): receiver.add(stored: object.slice(range)!)
+      case .missing: addMissing()
+      case .unclear: false
       }
     }
-    return result
+  }
+
+  /// Adds a property of all matching objects to the reduction of each object's group, without
+  /// decoding the objects.
+  ///
+  /// - Parameter property: The property, or `nil` if the reductions count.
+  /// - Returns: `false` if the query needs the objects, or an order that matters.
+  func fold<Key, Value, Reduction>(
+    _ key: PropertyPath<Object, Key>, _ property: PropertyPath<Object, Value>?,
+    into groups: GroupReductions<Key, Value, Reduction>, _ snapshot: borrowing Snapshot
+  ) throws -> Bool {
+    guard let keyReader = StoredFieldReader.of(Key.self), let keyField = kind.fields[key.erased],
+      let reader = StoredFieldReader.of(Value.self)
+    else { return false }
+    let field = property.flatMap { kind.fields[$0.erased] }
+    if property != nil, field == nil { return false }
+    let missing = field.flatMap(reader.readMissing)
+    let grouping = StoredGrouping(
+      key: FieldLocator(keyField.key, record.layouts),
+      value: field.map { FieldLocator($0.key, record.layouts) }
+    ) { form in
+      let key: Key?
+      if let form { key = keyReader.read(form) } else { key = keyReader.readMissing(keyField) }
+      guard let key else { return nil }
+      let group = groups.group(of: key)
+      return (group, groups[group])
+    } addMissing: { group in
+      missing.map(groups[group].add) != nil
+    }
+    return try fold(snapshot, grouping.add) { object in
+      groups.add(key.value(of: object), property?.value(of: object))
+    }
   }
 }

@@ -6,32 +6,52 @@ internal import LarderCoding
 internal import LarderObjectEngine
 internal import LarderSystem
 
-/// A function that returns the reader of a field for a type's layouts. Unlike a closure, it can be cast
-/// once instead of its results.
-private final class TypedReader<Value>: Sendable {
-  let make: @Sendable (ObjectLayouts?) -> @Sendable (RawSpan) -> Value?
-  init(_ make: @escaping @Sendable (ObjectLayouts?) -> @Sendable (RawSpan) -> Value?) {
-    self.make = make
-  }
-}
+/// The functions that read values of a type from the bytes of a field, and without the field.
+final class StoredFieldReader<Value>: Sendable {
+  /// Returns the value, or `nil` if the field has another form.
+  let read: @Sendable (RawSpan) -> Value?
+  /// Returns the value of a missing field, or `nil` if the object cannot be decoded without it.
+  let readMissing: @Sendable (DeclaredField) -> Value?
 
-/// Returns the reader of a field; without generic code for the most frequent types.
-@_specialize(where Scalar == Int)
-@_specialize(where Scalar == Double)
-@_specialize(where Scalar == String)
-private func scalarReader<Scalar: StoredScalar>(
-  of type: Scalar.Type, _ field: DeclaredField
-) -> TypedReader<Scalar> {
-  TypedReader<Scalar> { layouts in
+  fileprivate init(
+    _ read: @escaping @Sendable (RawSpan) -> Value?,
+    _ readMissing: @escaping @Sendable (DeclaredField) -> Value?
+  ) {
+    self.read = read
+    self.readMissing = readMissing
+  }
+
+  /// Returns the reader of a type, or `nil` if its values must be decoded with their object.
+  static func of(_ type: Value.Type) -> StoredFieldReader? {
+    (type as? any StoredScalar.Type).flatMap { scalar($0) as? StoredFieldReader }
+  }
+
+  private static func scalar(_ type: (some StoredScalar).Type) -> AnyObject {
+    scalarReader(of: type)
+  }
+
+  /// Returns the reader of a field in objects of some layouts.
+  func reader(
+    of field: DeclaredField, in layouts: ObjectLayouts?
+  ) -> @Sendable (RawSpan) -> Value? {
     let locator = FieldLocator(field.key, layouts)
+    let (read, readMissing) = (read, readMissing)
     return { object in
       switch locator.find(in: object) {
-      case .found(let range): Scalar.read(object.slice(range)!)
-      case .missing: field.valueWithoutField()
+      case .found(let range): read(object.slice(range)!)
+      case .missing: readMissing(field)
       case .unclear: nil
       }
     }
   }
+}
+
+/// Returns the reader of a scalar; without generic code for the most frequent types.
+@_specialize(where Scalar == Int)
+@_specialize(where Scalar == Double)
+@_specialize(where Scalar == String)
+private func scalarReader<Scalar: StoredScalar>(of type: Scalar.Type) -> StoredFieldReader<Scalar> {
+  StoredFieldReader<Scalar>({ Scalar.read($0) }, { $0.valueWithoutField() })
 }
 
 /// The reader of the properties that a query returns instead of the objects.
@@ -48,41 +68,11 @@ struct RowReader<Object: Storable, Row>: Sendable {
   init(_ property: PropertyPath<Object, Row>, _ kind: ObjectTypeDescriptor<Object>)
   where Row: Sendable {
     decoded = { property.value(of: $0) }
-    stored = (Row.self as? any StoredScalar.Type).flatMap { type in
-      kind.fields[property.erased].flatMap {
-        (Self.reader(of: type, $0) as? TypedReader<Row>)?.make
-      }
+    if let reader = StoredFieldReader.of(Row.self), let field = kind.fields[property.erased] {
+      stored = { reader.reader(of: field, in: $0) }
+    } else {
+      stored = nil
     }
-  }
-
-  /// Returns the reader of a field.
-  private static func reader<Scalar: StoredScalar>(
-    of type: Scalar.Type, _ field: DeclaredField
-  ) -> AnyObject { scalarReader(of: type, field) }
-
-  private init(
-    stored: (@Sendable (ObjectLayouts?) -> Reader)?,
-    decoded: @escaping @Sendable (Object) -> Row
-  ) {
-    self.stored = stored
-    self.decoded = decoded
-  }
-
-  /// Returns a reader of the row and a row of another reader.
-  func with<Other>(_ other: RowReader<Object, Other>) -> RowReader<Object, (Row, Other)> {
-    let (decoded, otherDecoded) = (decoded, other.decoded)
-    var both: (@Sendable (ObjectLayouts?) -> RowReader<Object, (Row, Other)>.Reader)?
-    if let stored, let otherStored = other.stored {
-      both = { layouts in
-        let (read, readOther) = (stored(layouts), otherStored(layouts))
-        return { object in
-          guard let row = read(object), let other = readOther(object) else { return nil }
-          return (row, other)
-        }
-      }
-    }
-    return RowReader<Object, (Row, Other)>(
-      stored: both, decoded: { (decoded($0), otherDecoded($0)) })
   }
 
   /// Creates the reader of several properties.

@@ -37,14 +37,11 @@ struct StoredFieldFilter: Sendable {
     case .all: self.init(isComplete: true) { _ in true }
     case .leaf(let leaf):
       guard let property = leaf.stored?(), let field = fields[property.path] else { return nil }
-      let locator = FieldLocator(field.key, layouts)
-      self.init(isComplete: true) { object in
-        switch locator.find(in: object) {
-        case .found(let range): property.holds(object.slice(range)!)
-        case .missing: property.holdsWithout(field)
-        case .unclear: nil
-        }
-      }
+      self.init(
+        isComplete: true,
+        Self.evaluating(FieldLocator(field.key, layouts), property.holds) {
+          property.holdsWithout(field)
+        })
     case .and(let nodes):
       // What matches the known parts must be decoded for the others.
       let filters = nodes.map { Self($0, fields, layouts) }
@@ -66,6 +63,20 @@ struct StoredFieldFilter: Sendable {
   private init(isComplete: Bool, _ holds: @escaping @Sendable (RawSpan) -> Bool?) {
     self.isComplete = isComplete
     self.holds = holds
+  }
+
+  /// Returns the evaluation of one field, without generic code.
+  private static func evaluating(
+    _ locator: FieldLocator, _ holds: @escaping @Sendable (RawSpan) -> Bool?,
+    holdsWithout: @escaping @Sendable () -> Bool?
+  ) -> @Sendable (RawSpan) -> Bool? {
+    { object in
+      switch locator.find(in: object) {
+      case .found(let range): holds(object.slice(range)!)
+      case .missing: holdsWithout()
+      case .unclear: nil
+      }
+    }
   }
 
   private static func all(_ filters: [Self], hold object: RawSpan, isComplete: Bool) -> Bool? {

@@ -47,11 +47,11 @@ struct StoredProperty: Sendable {
 
   /// Creates the stored form of a condition.
   ///
-  /// - Parameter test: The same comparison by the bytes of a string, where they decide it.
+  /// - Parameter test: The same comparison by the bytes of the field, where they decide it.
   /// - Returns: The condition, or `nil` if values of the type cannot be read without decoding the
   ///   object.
   init?<Object, Value>(
-    _ path: PropertyPath<Object, Value>, _ test: StoredTextTest?,
+    _ path: PropertyPath<Object, Value>, _ test: StoredFieldTest?,
     _ holds: @escaping @Sendable (Value) -> Bool
   ) {
     guard let scalar = Value.self as? any StoredScalar.Type else { return nil }
@@ -59,7 +59,7 @@ struct StoredProperty: Sendable {
   }
 
   private init?<Scalar: StoredScalar, Value>(
-    opening type: Scalar.Type, _ path: AnyPath, _ test: StoredTextTest?, _ typed: TypedTest<Value>
+    opening type: Scalar.Type, _ path: AnyPath, _ test: StoredFieldTest?, _ typed: TypedTest<Value>
   ) {
     guard let typed = typed as? TypedTest<Scalar> else { return nil }
     self.path = path
@@ -67,11 +67,15 @@ struct StoredProperty: Sendable {
       let value: Scalar? = field.valueWithoutField()
       return value.map(typed.holds)
     }
-    if let test {
-      holds = { test.holds($0) ?? Scalar.read($0).map(typed.holds) }
-    } else {
-      holds = Self.reading(typed)
-    }
+    holds = Self.evaluating(test, Self.reading(typed))
+  }
+
+  /// Returns a comparison that falls back to one of the decoded value, without generic code.
+  private static func evaluating(
+    _ test: StoredFieldTest?, _ decoded: @escaping @Sendable (RawSpan) -> Bool?
+  ) -> @Sendable (RawSpan) -> Bool? {
+    guard let test else { return decoded }
+    return { test.holds($0) ?? decoded($0) }
   }
 
   /// Returns the evaluation of a field; without generic code for the most frequent types.

@@ -13,9 +13,12 @@ internal import LarderSystem
 // the line feed after it are one character, so that a search for either does not find it there. An
 // argument with neither has no such matches. Everything else is compared as strings.
 
-/// A comparison of stored strings with a constant, by their bytes.
-struct StoredTextTest: Sendable {
+/// A comparison of stored values with a constant, without generic code: of strings by their bytes, and
+/// of the most frequent types of numbers.
+final class StoredFieldTest: Sendable {
   private enum Test: Sendable {
+    case integer(ComparisonOperator, Int)
+    case number(ComparisonOperator, Double)
     case order(ComparisonOperator)
     case hasPrefix, hasSuffix, contains
   }
@@ -24,18 +27,28 @@ struct StoredTextTest: Sendable {
   private let constant: [UInt8]
   private let ignoresCase: Bool
 
-  /// Creates a comparison of the whole string.
+  /// Creates a comparison of the whole value.
   ///
-  /// - Returns: The comparison, or `nil` if bytes do not decide it.
-  init?(_ sign: ComparisonOperator, _ constant: some Sendable) {
-    guard let text = constant as? String else { return nil }
-    self.init(.order(sign), text, ignoresCase: false)
+  /// - Returns: The comparison, or `nil` if there is none without generic code.
+  convenience init?(_ sign: ComparisonOperator, _ constant: some Sendable) {
+    switch constant {
+    case let integer as Int: self.init(.integer(sign, integer))
+    case let number as Double where !number.isNaN: self.init(.number(sign, number))
+    case let text as String: self.init(.order(sign), text, ignoresCase: false)
+    default: return nil
+    }
+  }
+
+  private init(_ test: Test) {
+    self.test = test
+    constant = []
+    ignoresCase = false
   }
 
   /// Creates a comparison by a method.
   ///
   /// - Returns: The comparison, or `nil` if bytes do not decide it.
-  init?(_ method: StringCondition.Method, _ argument: String) {
+  convenience init?(_ method: StringCondition.Method, _ argument: String) {
     let lower = argument.lowercased()
     switch method {
     case .hasPrefix: self.init(.hasPrefix, argument, ignoresCase: false)
@@ -56,8 +69,20 @@ struct StoredTextTest: Sendable {
     constant = bytes
   }
 
-  /// Returns the result for a stored field, or `nil` if it must be compared as a string.
+  /// Returns the result for a stored field, or `nil` if the decoded value must be compared.
   func holds(_ field: RawSpan) -> Bool? {
+    switch test {
+    case .integer(let sign, let constant):
+      guard let value = Int.read(field) else { return nil }
+      return sign.holds(value, constant)
+    case .number(let sign, let constant):
+      guard let value = Double.read(field), !value.isNaN else { return nil }
+      return sign.holds(value, constant)
+    default: return holdsText(field)
+    }
+  }
+
+  private func holdsText(_ field: RawSpan) -> Bool? {
     guard let head = StoredField.head(field, 0), head.major == 3,
       let text = field.slice(head.end..<field.byteCount), text.isASCII
     else { return nil }
@@ -79,6 +104,21 @@ struct StoredTextTest: Sendable {
     case .order(.atMost): return text.precedes(constant) || text.equals(constant)
     case .order(.greater): return !text.precedes(constant) && !text.equals(constant)
     case .order(.atLeast): return !text.precedes(constant)
+    case .integer, .number: return false
+    }
+  }
+}
+
+extension ComparisonOperator {
+  @inline(__always)
+  fileprivate func holds<Value: Comparable>(_ left: Value, _ right: Value) -> Bool {
+    switch self {
+    case .equal: left == right
+    case .different: left != right
+    case .less: left < right
+    case .atMost: left <= right
+    case .greater: left > right
+    case .atLeast: left >= right
     }
   }
 }
