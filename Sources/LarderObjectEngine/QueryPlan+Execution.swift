@@ -35,7 +35,8 @@ extension QueryPlan {
     }
     guard let scan else {
       return try ObjectReading.scan(
-        type: type, .insertion(from: first ?? 1), in: snapshot, damaged: damaged, admits: admits, body)
+        type: type, .insertion(from: first ?? 1), in: snapshot, damaged: damaged, admits: admits,
+        body)
     }
     var seen: Set<UInt64> = []
     try visitEntries(of: scan, in: snapshot) { sequence in
