@@ -162,6 +162,7 @@ let package = Package(
         "Larder", "LarderCache", "LarderObjects", "LarderDefaults", "LarderStorage",
         "LarderObjectEngine", "LarderEngine", "LarderCoding", "LarderLMDB", "LarderSystem",
         "LarderDynamic", "LarderRecovery", "LarderTesting",
+        .target(name: "LarderSchema", condition: .when(traits: ["Macros"])),
         outside("ArgumentParser", "swift-argument-parser", "Tools"),
       ]),
     .executableTarget(

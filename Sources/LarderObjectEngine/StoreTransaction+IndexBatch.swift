@@ -15,15 +15,16 @@ internal import LarderSystem
 // buffered and written in key order, the entries of a page are written together, and the pages of
 // one table are contiguous, so later writes are sequential.
 
-/// Bytes to be sorted.
-struct OrderedKey {
+/// The position of byte strings in a list, for a sort. A sort of the strings themselves would count
+/// their references in each step.
+struct SortKey {
   /// The first sixteen bytes, big-endian: most comparisons end here.
   private let first: UInt64
   private let second: UInt64
-  let bytes: [UInt8]
+  private let position: Int
 
-  init(_ bytes: [UInt8]) {
-    self.bytes = bytes
+  private init(_ bytes: [UInt8], at position: Int) {
+    self.position = position
     first = Self.word(bytes, 0)
     second = Self.word(bytes, 8)
   }
@@ -37,29 +38,34 @@ struct OrderedKey {
     return word
   }
 
-  static func precedes(_ left: OrderedKey, _ right: OrderedKey) -> Bool {
-    if left.first != right.first { return left.first < right.first }
-    if left.second != right.second { return left.second < right.second }
-    return left.bytes.lexicographicallyPrecedes(right.bytes)
+  /// Returns byte strings in ascending order.
+  static func sorted(_ strings: [[UInt8]]) -> [[UInt8]] {
+    var keys = strings.indices.map { SortKey(strings[$0], at: $0) }
+    keys.sort { left, right in
+      if left.first != right.first { return left.first < right.first }
+      if left.second != right.second { return left.second < right.second }
+      return strings[left.position].lexicographicallyPrecedes(strings[right.position])
+    }
+    return keys.map { strings[$0.position] }
   }
 }
 
 /// Index entries that are buffered, to be written in order.
 struct IndexEntryBuffer {
-  private var entries: [OrderedKey] = []
+  private var entries: [[UInt8]] = []
 
   /// The maximum number of buffered entries.
   private static let limit = 16_384
 
   var isFull: Bool { entries.count >= Self.limit }
 
-  mutating func append(_ bytes: [UInt8]) { entries.append(OrderedKey(bytes)) }
+  mutating func append(_ bytes: [UInt8]) { entries.append(bytes) }
 
   /// Removes and returns all entries in order.
   mutating func take() -> [[UInt8]] {
-    let sorted = entries.sorted(by: OrderedKey.precedes)
+    let sorted = SortKey.sorted(entries)
     entries.removeAll(keepingCapacity: true)
-    return sorted.map(\.bytes)
+    return sorted
   }
 }
 

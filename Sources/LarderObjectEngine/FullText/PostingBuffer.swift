@@ -63,11 +63,9 @@ package struct PostingBuffer {
   ) throws {
     for (number, index) in indexes.sorted(by: { $0.key < $1.key }) {
       try changeTotals(of: number, index, in: &transaction, table)
-      var words = index.words.keys.map(OrderedKey.init)
-      words.sort(by: OrderedKey.precedes)
-      for word in words {
-        let changes = Self.ordered(index.words[word.bytes]!)
-        var merge = PostingMerge(word: word.bytes, index: number, table: table)
+      for word in SortKey.sorted(Array(index.words.keys)) {
+        let changes = Self.ordered(index.words[word]!)
+        var merge = PostingMerge(word: word, index: number, table: table)
         try merge.merge(changes, into: &transaction)
       }
     }

@@ -66,13 +66,12 @@ package struct TextVector: Sendable {
     length = UInt32(clamping: words.count)
     var distinct: [Word] = []
     distinct.reserveCapacity(words.count)
-    var keys = words.map(OrderedKey.init)
-    keys.sort(by: OrderedKey.precedes)
+    let words = SortKey.sorted(words)
     var position = 0
-    while position < keys.count {
-      let word = keys[position].bytes
+    while position < words.count {
+      let word = words[position]
       var end = position + 1
-      while end < keys.count, keys[end].bytes == word { end += 1 }
+      while end < words.count, words[end] == word { end += 1 }
       distinct.append(Word(bytes: word, occurrences: UInt32(clamping: end - position)))
       position = end
     }

@@ -69,7 +69,8 @@ extension Query {
       let context = run.decoder.context
       if context.source == nil, context.wasLoaded { return objects }
       guard run.kind.sharesInstances, !predicate.node.isOpaque else { return objects }
-      if sorts.contains(where: \.isOpaque) { return objects }
+      // A key path in generic code is made anew in each call.
+      if sorts.contains(where: { $0.isOpaque }) { return objects }
       memo.remember(
         .init(
           objects: objects, context: context, generation: snapshot.generation,

@@ -134,7 +134,8 @@ extension QueryExecution {
     ) { form in
       let key: Key?
       if let form { key = keyReader.read(form) } else { key = keyReader.readMissing(keyField) }
-      guard let key else { return nil }
+      // Not-a-number equals nothing: each is a group, as in a dictionary.
+      guard let key, key == key else { return nil }
       let group = groups.group(of: key)
       return (group, groups[group])
     } addMissing: { group in

@@ -34,7 +34,7 @@ final class ObjectTypeDescriptor<Object: Storable>: Sendable {
   private weak let store: ObjectStore?
   /// The build of the type's indexes in this process.
   let build = IndexBuild()
-  private let refers = Atomic<Bool>(false)
+  private let refers: Atomic<Bool>
   /// The decoder that is used until the first reference is decoded.
   private let firstDecoder: ReferenceDecoder
   let schema = Mutex(ObservedSchema())
@@ -66,6 +66,7 @@ final class ObjectTypeDescriptor<Object: Storable>: Sendable {
     core = store.storage.core
     firstDecoder = ReferenceDecoder(ReferenceLoader(store: store))
     name = Object.storedName
+    refers = Atomic(!Object.relationships.isEmpty)
     declared = Object.allIndexes
     fields = Object.declaredFields
     layout = Object.declaredLayout
@@ -138,7 +139,7 @@ final class ObjectTypeDescriptor<Object: Storable>: Sendable {
   }
 
   /// Whether objects of the type are known to have references.
-  var hasReferences: Bool { refers.load(ordering: .relaxed) || !Object.relationships.isEmpty }
+  var hasReferences: Bool { refers.load(ordering: .relaxed) }
   func markReferences() { refers.store(true, ordering: .relaxed) }
 
   /// Returns a decoder for one fetch.

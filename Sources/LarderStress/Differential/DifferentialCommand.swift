@@ -56,7 +56,11 @@ struct DifferentialCommand: ParsableCommand {
       try run.run(rounds: rounds)
       return run.queries
     }
-    return try run(Wide.self) + run(Lenient.self) + run(Account.self) + run(Keyed<Data>.self)
-      + run(Keyed<Date>.self) + run(Keyed<Double>.self)
+    var queries = try run(Wide.self) + run(Lenient.self) + run(Account.self)
+    queries += try run(Keyed<Data>.self) + run(Keyed<Date>.self) + run(Keyed<Double>.self)
+    #if Macros
+      queries += try run(Declared.self)
+    #endif
+    return queries
   }
 }

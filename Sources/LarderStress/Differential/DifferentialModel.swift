@@ -2,6 +2,7 @@
 // Copyright 2026 the Larder authors. Licensed under Apache-2.0.
 // SPDX-License-Identifier: Apache-2.0
 
+import Foundation
 import LarderObjects
 import LarderTesting
 
@@ -15,7 +16,7 @@ import LarderTesting
 // enumerations with an order that differs from the order of their raw values, and classes that are
 // equal when their identifiers are.
 //
-// DifferentialTypes.swift declares the models, DifferentialRun.swift changes, queries and compares.
+// DifferentialTypes.swift declares the models, DifferentialSchema.swift one with a declared schema, DifferentialRun.swift changes, queries and compares.
 
 /// A type that the fuzzer stores.
 protocol DifferentialModel: Storable where ID: Hashable {
@@ -31,6 +32,7 @@ protocol DifferentialModel: Storable where ID: Hashable {
   static var conditions: [Condition<Self>] { get }
   static var sorts: [Sort<Self>] { get }
   static var aggregates: [Aggregate<Self>] { get }
+  static var filters: [Filter<Self>] { get }
 
   /// Whether both have the same value of a unique index.
   func conflicts(with other: Self) -> Bool
@@ -39,6 +41,7 @@ protocol DifferentialModel: Storable where ID: Hashable {
 extension DifferentialModel {
   var decoded: Self { self }
   static var aggregates: [Aggregate<Self>] { [] }
+  static var filters: [Filter<Self>] { [] }
   func conflicts(with other: Self) -> Bool { false }
 }
 
@@ -176,6 +179,13 @@ struct Condition<Object: Storable>: Sendable {
     default: return (left && right, { leftHolds($0) && rightHolds($0) })
     }
   }
+}
+
+/// A random predicate of Foundation, which evaluates it on the objects of an array.
+struct Filter<Object: Storable>: Sendable {
+  let make: @Sendable (inout SeededRandom) -> Predicate<Object>
+
+  init(_ make: @escaping @Sendable (inout SeededRandom) -> Predicate<Object>) { self.make = make }
 }
 
 /// One key of a sort, as a query and as an array have it.
