@@ -69,7 +69,7 @@ extension Query {
       let context = run.decoder.context
       if context.source == nil, context.wasLoaded { return objects }
       guard run.kind.sharesInstances, !predicate.node.isOpaque else { return objects }
-      // A key path in generic code is made anew in each call.
+      // Generic code creates a key path again in each call.
       if sorts.contains(where: { $0.isOpaque }) { return objects }
       memo.remember(
         .init(
