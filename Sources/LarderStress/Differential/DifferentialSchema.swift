@@ -136,9 +136,13 @@
   }
 
   extension Facts {
-    /// The groups of a result as text.
+    /// The groups of a result as text. Equal keys may have been read from any object of the group.
     static func sorted(_ groups: [some Hashable: some Any]) -> String {
-      "\(groups.map { "\($0.key): \($0.value)" }.sorted())"
+      let lines = groups.map { group in
+        let key = group.key as? Double == 0 ? "0.0" : "\(group.key)"
+        return "\(key): \(group.value)"
+      }
+      return "\(lines.sorted())"
     }
   }
 

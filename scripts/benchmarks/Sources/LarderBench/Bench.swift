@@ -27,6 +27,7 @@ struct Bench {
       case "--child-save": try ObjectChildren.save(arguments[1])
       case "--child-fetch": try ObjectChildren.fetch(arguments[1])
       case "--child-migrate": try ObjectChildren.migrate(arguments[1])
+      case "--child-first": try ObjectFirstQueryFigure.child(arguments[1], arguments[2])
       case "core", "objects", "storage": try Bench(arguments).run()
       default: throw BenchFailure("Say what to measure: core, objects or storage.")
       }
@@ -158,6 +159,9 @@ struct Bench {
     try measure("objects.query_5000") {
       let few = try ObjectPopulation(in: directory + "/few", count: 5000)
       return try ObjectQueryFigures(few, isQuick: isQuick).fiveThousand()
+    }
+    try measure("objects.first_query") {
+      try ObjectFirstQueryFigure(directory: directory + "/first", isQuick: isQuick).firstQuery()
     }
     let migration = ObjectMigrationFigure(directory: directory, isQuick: isQuick)
     try measure("objects.migration_memory", migration.memory)
