@@ -27,7 +27,8 @@ import LarderSchema
 
   static func sample(_ number: Int) -> Record {
     Record(
-      id: number, name: "name \(number)", city: "city \(number % 7)", street: "street \(number % 50)",
+      id: number, name: "name \(number)", city: "city \(number % 7)",
+      street: "street \(number % 50)",
       note: number % 3 == 0 ? nil : "note", phone: nil, year: 1950 + number % 70,
       month: number % 12, day: number % 28, count: number, weight: Double(number) / 4, height: 1,
       width: 2, created: Date(timeIntervalSince1970: Double(number)), isActive: number % 2 == 0,
