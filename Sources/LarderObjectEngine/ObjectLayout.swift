@@ -281,7 +281,9 @@ package struct ObjectLayouts: Sendable, Hashable, Codable {
 
 /// A field of a type in objects of each of its layouts, and in maps.
 package struct FieldLocator: Sendable {
+  /// The position of the field, negative if it is in none, and the number of fields of a layout.
   private typealias Place = (position: Int, count: Int)
+  private static var unknown: Place { (-1, -1) }
 
   private let key: [UInt8]
   private let places: [Place]
@@ -296,7 +298,18 @@ package struct FieldLocator: Sendable {
   package init(_ key: [UInt8], _ layouts: ObjectLayouts?) {
     self.key = key
     places = (layouts?.all ?? []).map { ($0.keys.firstIndex(of: key) ?? -1, $0.keys.count) }
-    first = places.first ?? (-1, -1)
+    first = places.first ?? Self.unknown
+  }
+
+  private func place(ofLayout number: UInt64) -> Place {
+    number < UInt64(places.count) ? places[Int(truncatingIfNeeded: number)] : Self.unknown
+  }
+
+  /// Returns the position of the field, and the number of fields, in objects of a layout; `nil` if the
+  /// layout does not have the field.
+  func place(inLayout number: UInt64) -> (position: Int, count: Int)? {
+    let place = place(ofLayout: number)
+    return place.position < 0 ? nil : place
   }
 
   /// Finds the field in a stored object.
@@ -307,14 +320,10 @@ package struct FieldLocator: Sendable {
     }
     var offset = 1
     guard let number = object.varint(at: &offset) else { return .unclear }
-    var (position, count) = first
-    if number > 0 {
-      guard number < UInt64(places.count) else { return .unclear }
-      (position, count) = places[Int(truncatingIfNeeded: number)]
-    }
-    if position < 0 { return count < 0 ? .unclear : .missing }
-    guard let fields = FieldPlaces(object, offset, count: count),
-      let range = fields.place(position, in: object)
+    let place = number == 0 ? first : self.place(ofLayout: number)
+    if place.position < 0 { return place.count < 0 ? .unclear : .missing }
+    guard let fields = FieldPlaces(object, offset, count: place.count),
+      let range = fields.place(place.position, in: object)
     else { return .unclear }
     return range.isEmpty ? .missing : .found(range)
   }

@@ -178,13 +178,15 @@
         return
           "LarderObjects.Index(\(quoted(property.storedName)), \\\(type).\(property.identifier.text)\(unique))"
       }
+      let observers =
+        properties.contains { $0.binding.accessorBlock != nil } ? ", hasObservers: true" : ""
       return """
         \(raw: access)static var schema: LarderObjects.ObjectSchema<\(raw: type)> {
         LarderObjects.ObjectSchema(
         [
         \(raw: fields.map { $0 + "," }.joined(separator: "\n"))
         ],
-        indexes: [\(raw: indexes.joined(separator: ", "))])
+        indexes: [\(raw: indexes.joined(separator: ", "))]\(raw: observers))
         }
         """
     }

@@ -42,6 +42,26 @@
     static let indexes = [Index("amount", \PlainOrder.amount)]
   }
 
+  @Storable struct Observed {
+    let id: Int
+    var name: String { didSet { changes += 1 } }
+    var changes = 0
+  }
+
+  @Storable struct WideBook {
+    let id: Int
+    var title: String
+    var pages: Int?
+    static let storedName = "Book"
+  }
+
+  /// The same type before it had pages.
+  @Storable struct NarrowBook {
+    let id: Int
+    var title: String
+    static let storedName = "Book"
+  }
+
   @Suite(.timeLimit(.minutes(15))) struct StoredResultsTests {
     let temporary: TemporaryStore
     let objects: ObjectStore
@@ -204,6 +224,71 @@
         try check(\.amount < integer && \.weight > 0)
         try check(\.amount >= integer && \.weight > 0)
       }
+    }
+
+    @Test func `A change of one property is that of the objects, and decodes none`() throws {
+      try objects.save((0..<300).map { Traced(id: $0, kind: $0 % 3) })
+      Trace.decoded.store(0, ordering: .relaxed)
+      let query = objects.objects(Traced.self)
+      #expect(try query.where(\.kind == 1).update(\.kind) { $0 += 10 } == 100)
+      #expect(try query.where(\.kind == 2).set(\.kind, to: 300) == 100)
+      #expect(Trace.decoded.load(ordering: .relaxed) == 0)
+      #expect(try query.grouped(by: \.kind).count() == [0: 100, 11: 100, 300: 100])
+      #expect(try objects.object(Traced.self, id: 4)?.kind == 11)
+      #expect(try query.fetch().map(\.id) == Array(0..<300))
+      #expect(try temporary.store.verify() == [])
+    }
+
+    @Test func `A change of one property sees its transaction, and an error keeps everything`()
+      throws
+    {
+      struct Stop: Error {}
+      let orders = (0..<100).map(order)
+      try objects.save(orders)
+      #expect(throws: Stop.self) {
+        try objects.objects(Order.self).update(\.weight) { weight in
+          if weight == 1.5 { throw Stop() }
+          weight = 9
+        }
+      }
+      #expect(try objects.objects(Order.self).fetch() == orders)
+      let after = try objects.write { transaction in
+        let query = objects.objects(Order.self).where(\.isPaid == true)
+        try transaction.update(query, \.weight) { $0 = 7 }
+        try transaction.update(query.where(\.weight == 7), \.discount) { $0 = nil }
+        try transaction.update(query.where(\.discount == nil), \.city) {
+          $0 = String(repeating: "long ", count: 1000)
+        }
+        return try transaction.fetch(query)
+      }
+      #expect(after.count == 50)
+      #expect(after.allSatisfy { $0.weight == 7 && $0.discount == nil && $0.city.count == 5000 })
+      #expect(try objects.objects(Order.self).where(\.isPaid == true).fetch() == after)
+      // Objects in several pieces, and an indexed property.
+      #expect(try objects.objects(Order.self).update(\.city) { $0 += "!" } == 100)
+      #expect(
+        try objects.objects(Order.self).where(\.amount < 10).update(\.amount) { $0 += 50 } > 0)
+      #expect(try objects.objects(Order.self).where(\.amount < 10).count() == 0)
+      let amounts = try objects.objects(Order.self).fetch().map { $0.amount }
+      #expect(
+        amounts == orders.map { order in order.amount < 10 ? order.amount + 50 : order.amount })
+      #expect(try temporary.store.verify() == [])
+    }
+
+    @Test func `A property with observers is set on the object`() throws {
+      try objects.save([Observed(id: 1, name: "a"), Observed(id: 2, name: "b")])
+      #expect(try objects.objects(Observed.self).set(\.name, to: "c") == 2)
+      #expect(try objects.objects(Observed.self).fetch().map(\.changes) == [1, 1])
+    }
+
+    @Test func `Fields that a program does not know survive a change of another`() throws {
+      try objects.save((0..<10).map { WideBook(id: $0, title: "t\($0)", pages: 100 + $0) })
+      let older = try ObjectStore(at: temporary.path, StoreOptions())
+      try older.save(NarrowBook(id: 10, title: "t10"))
+      #expect(try older.objects(NarrowBook.self).update(\.title) { $0 += "!" } == 11)
+      let books = try objects.objects(WideBook.self).fetch()
+      #expect(books.map(\.title) == (0...10).map { "t\($0)!" })
+      #expect(books.map(\.pages) == (0..<10).map { 100 + $0 } + [nil])
     }
 
     @Test func `Groups and tuples of declared fields decode no object`() throws {

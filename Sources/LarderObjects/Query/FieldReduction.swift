@@ -28,7 +28,7 @@ class FieldReceiver {
 
 /// A result that is made of the values of a property, in any order.
 class FieldReduction<Value>: FieldReceiver {
-  fileprivate let read: StoredFieldReader<Value>? = .of(Value.self)
+  fileprivate let read: StoredFieldCoder<Value>? = .of(Value.self)
 
   func add(_ value: Value) { isEmpty = false }
 

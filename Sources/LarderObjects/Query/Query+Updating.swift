@@ -41,7 +41,47 @@ extension Query {
     return try await store.write { try $0.update(query, change) }
   }
 
-  /// Sets a property of the matching objects in one transaction, as `update(_:)` does.
+  /// Changes a property of the matching objects in one transaction, as `update(_:)` does.
+  ///
+  /// ```swift
+  /// try store.objects(Car.self).where(\.year < 2000).update(\.price) { $0 += 100 }
+  /// ```
+  ///
+  /// No object is decoded if the type declares its schema with `@Storable`, no index of the type
+  /// contains the property, has a condition or contains a computed property, no property has
+  /// observers, and the query has no limit. Fields that this program does not know are kept.
+  ///
+  /// - Parameters:
+  ///   - path: The property.
+  ///   - change: Changes the value of an object.
+  /// - Returns: The number of matching objects.
+  /// - Throws: The errors of `update(_:)`.
+  @discardableResult
+  public func update<Value: Sendable>(
+    _ path: any (WritableKeyPath<Object, Value> & Sendable),
+    _ change: @escaping @Sendable (inout Value) throws -> Void
+  ) throws -> Int {
+    let query = self
+    return try store.write { try $0.update(query, path, change) }
+  }
+
+  /// Changes a property of the matching objects without blocking a thread of the cooperative pool.
+  ///
+  /// - Parameters:
+  ///   - path: The property.
+  ///   - change: Changes the value of an object.
+  /// - Returns: The number of matching objects.
+  /// - Throws: The errors of `update(_:)`.
+  @discardableResult
+  public func update<Value: Sendable>(
+    _ path: any (WritableKeyPath<Object, Value> & Sendable),
+    _ change: @escaping @Sendable (inout Value) throws -> Void
+  ) async throws -> Int {
+    let query = self
+    return try await store.write { try $0.update(query, path, change) }
+  }
+
+  /// Sets a property of the matching objects in one transaction, as `update(_:_:)` does.
   ///
   /// ```swift
   /// try store.objects(Car.self).where(\.year < 2000).set(\.isClassic, to: true)
@@ -56,7 +96,7 @@ extension Query {
   public func set<Value: Sendable>(
     _ path: any (WritableKeyPath<Object, Value> & Sendable), to value: Value
   ) throws -> Int {
-    try update { $0[keyPath: path] = value }
+    try update(path) { $0 = value }
   }
 
   /// Sets a property of the matching objects without blocking a thread of the cooperative pool.
@@ -70,7 +110,7 @@ extension Query {
   public func set<Value: Sendable>(
     _ path: any (WritableKeyPath<Object, Value> & Sendable), to value: Value
   ) async throws -> Int {
-    try await update { $0[keyPath: path] = value }
+    try await update(path) { $0 = value }
   }
 }
 

@@ -91,7 +91,7 @@ extension QueryExecution {
     _ property: PropertyPath<Object, Value>, into reduction: FieldReduction<Value>,
     _ snapshot: borrowing Snapshot
   ) throws -> Bool {
-    guard let reader = StoredFieldReader.of(Value.self), let field = kind.fields[property.erased]
+    guard let reader = StoredFieldCoder.of(Value.self), let field = kind.fields[property.erased]
     else { return false }
     let missing = reader.readMissing(field)
     let stored = Self.receiving(FieldLocator(field.key, record.layouts), reduction) {
@@ -122,8 +122,8 @@ extension QueryExecution {
     _ key: PropertyPath<Object, Key>, _ property: PropertyPath<Object, Value>?,
     into groups: GroupReductions<Key, Value, Reduction>, _ snapshot: borrowing Snapshot
   ) throws -> Bool {
-    guard let keyReader = StoredFieldReader.of(Key.self), let keyField = kind.fields[key.erased],
-      let reader = StoredFieldReader.of(Value.self)
+    guard let keyReader = StoredFieldCoder.of(Key.self), let keyField = kind.fields[key.erased],
+      let reader = StoredFieldCoder.of(Value.self)
     else { return false }
     let field = property.flatMap { kind.fields[$0.erased] }
     if property != nil, field == nil { return false }

@@ -6,24 +6,30 @@ internal import LarderCoding
 internal import LarderObjectEngine
 internal import LarderSystem
 
-/// The functions that read values of a type from the bytes of a field, and without the field.
-final class StoredFieldReader<Value>: Sendable {
+/// The functions that read values of a type from the bytes of a field, and without the field, and that
+/// make the bytes of a value.
+final class StoredFieldCoder<Value>: Sendable {
   /// Returns the value, or `nil` if the field has another form.
   let read: @Sendable (RawSpan) -> Value?
   /// Returns the value of a missing field, or `nil` if the object cannot be decoded without it.
   let readMissing: @Sendable (DeclaredField) -> Value?
+  /// Returns the CBOR item of a value, empty if the field is to be missing; `nil` if the value cannot
+  /// be encoded.
+  let item: @Sendable (Value, DeclaredField) -> [UInt8]?
 
   fileprivate init(
     _ read: @escaping @Sendable (RawSpan) -> Value?,
-    _ readMissing: @escaping @Sendable (DeclaredField) -> Value?
+    _ readMissing: @escaping @Sendable (DeclaredField) -> Value?,
+    _ item: @escaping @Sendable (Value, DeclaredField) -> [UInt8]?
   ) {
     self.read = read
     self.readMissing = readMissing
+    self.item = item
   }
 
   /// Returns the reader of a type, or `nil` if its values must be decoded with their object.
-  static func of(_ type: Value.Type) -> StoredFieldReader? {
-    (type as? any StoredScalar.Type).flatMap { scalar($0) as? StoredFieldReader }
+  static func of(_ type: Value.Type) -> StoredFieldCoder? {
+    (type as? any StoredScalar.Type).flatMap { scalar($0) as? StoredFieldCoder }
   }
 
   private static func scalar(_ type: (some StoredScalar).Type) -> AnyObject {
@@ -50,8 +56,10 @@ final class StoredFieldReader<Value>: Sendable {
 @_specialize(where Scalar == Int)
 @_specialize(where Scalar == Double)
 @_specialize(where Scalar == String)
-private func scalarReader<Scalar: StoredScalar>(of type: Scalar.Type) -> StoredFieldReader<Scalar> {
-  StoredFieldReader<Scalar>({ Scalar.read($0) }, { $0.valueWithoutField() })
+private func scalarReader<Scalar: StoredScalar>(of type: Scalar.Type) -> StoredFieldCoder<Scalar> {
+  StoredFieldCoder<Scalar>({ Scalar.read($0) }, { $0.valueWithoutField() }) { value, field in
+    StoredObjectWriter.item(of: value, keepsNil: field.fallback != nil)
+  }
 }
 
 /// The reader of the properties that a query returns instead of the objects.
@@ -68,7 +76,7 @@ struct RowReader<Object: Storable, Row>: Sendable {
   init(_ property: PropertyPath<Object, Row>, _ kind: ObjectTypeDescriptor<Object>)
   where Row: Sendable {
     decoded = { property.value(of: $0) }
-    if let reader = StoredFieldReader.of(Row.self), let field = kind.fields[property.erased] {
+    if let reader = StoredFieldCoder.of(Row.self), let field = kind.fields[property.erased] {
       stored = { reader.reader(of: field, in: $0) }
     } else {
       stored = nil

@@ -48,15 +48,19 @@ public struct ObjectSchema<Object: Storable>: Sendable {
   public let fields: [Field]
   /// The indexes that attributes of properties declare.
   public let indexes: [Index<Object>]
+  /// Whether code runs when a property is set, so that a field is not changed without its object.
+  let hasObservers: Bool
 
   /// Creates a schema.
   ///
   /// - Parameters:
   ///   - fields: The fields of all stored properties.
   ///   - indexes: The indexes over single properties.
-  public init(_ fields: [Field], indexes: [Index<Object>]) {
+  ///   - hasObservers: Whether a property has the observer `willSet` or `didSet`.
+  public init(_ fields: [Field], indexes: [Index<Object>], hasObservers: Bool = false) {
     self.fields = fields
     self.indexes = indexes
+    self.hasObservers = hasObservers
   }
 
   /// The fields that queries read in place, by property.
@@ -142,6 +146,14 @@ extension Storable {
       ObjectLayout(Object.schema.fields.map(\.name))
     }
     return (Self.self as? any DeclaresSchema.Type).map { layout(of: $0) }
+  }
+
+  /// Whether code may run when a property is set.
+  static var hasObservers: Bool {
+    func observers<Object: DeclaresSchema>(of type: Object.Type) -> Bool {
+      Object.schema.hasObservers
+    }
+    return (Self.self as? any DeclaresSchema.Type).map { observers(of: $0) } ?? true
   }
 
   /// The names of the declared fields that have a default: no program requires them.

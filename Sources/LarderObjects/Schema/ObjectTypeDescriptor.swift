@@ -44,6 +44,8 @@ final class ObjectTypeDescriptor<Object: Storable>: Sendable {
   let hasBudget = Atomic<Bool>(false)
   /// The fields that queries read in place; see ``DeclaresSchema``.
   let fields: [AnyPath: DeclaredField]
+  /// Whether code may run when a property is set.
+  let hasObservers: Bool
   /// The layout of the declared fields; see ``DeclaresSchema``.
   let layout: ObjectLayout?
   /// Whether no field of the type was found that is no scalar.
@@ -70,6 +72,7 @@ final class ObjectTypeDescriptor<Object: Storable>: Sendable {
     declared = Object.allIndexes
     fields = Object.declaredFields
     layout = Object.declaredLayout
+    hasObservers = Object.hasObservers
     scannable = ScannableIndexes(declared.map(\.shape) + [Index<Object>.references])
     tier = MemoryTier(core: core, options: options)
     core.watchFiles()

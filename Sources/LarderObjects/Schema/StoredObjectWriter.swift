@@ -55,6 +55,16 @@ public final class StoredObjectWriter: Encoder {
   func writeNull() { writer.writeNull() }
 
   /// Returns the object as it is stored, or `nil` if it must be encoded as a map.
+  private static let noLayout = ObjectLayout([])
+
+  /// Returns the item of one value, empty if its field is to be missing; `nil` if it cannot be
+  /// encoded.
+  static func item(of value: some StoredScalar, keepsNil: Bool) -> [UInt8]? {
+    let writer = StoredObjectWriter(noLayout)
+    value.write(to: writer, keepsNil: keepsNil)
+    return writer.isComplete ? writer.writer.bytes : nil
+  }
+
   func packed(number: Int) -> [UInt8]? {
     guard isComplete else { return nil }
     while ends.count < layout.names.count { end() }

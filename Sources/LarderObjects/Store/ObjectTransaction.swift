@@ -64,7 +64,7 @@ public struct ObjectTransaction: ~Copyable {
   }
 
   /// Runs a writing operation. An error after a partial write fails the transaction.
-  private mutating func operation<R>(
+  mutating func operation<R>(
     on type: String, _ body: (inout ObjectTransaction) throws -> R
   ) throws -> R {
     if let failure { throw failure }
@@ -86,7 +86,7 @@ public struct ObjectTransaction: ~Copyable {
   mutating func noteWrite() { writes += 1 }
 
   /// Returns the loader for references that this transaction decodes.
-  private func context() -> ReferenceLoader { ReferenceLoader(store: store, overlay: overlay) }
+  func context() -> ReferenceLoader { ReferenceLoader(store: store, overlay: overlay) }
 
   /// Returns the records of all types of the store.
   mutating func types() throws -> [ObjectTypeRecord] {

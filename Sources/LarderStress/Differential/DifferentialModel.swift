@@ -33,6 +33,7 @@ protocol DifferentialModel: Storable where ID: Hashable {
   static var sorts: [Sort<Self>] { get }
   static var aggregates: [Aggregate<Self>] { get }
   static var filters: [Filter<Self>] { get }
+  static var updates: [Update<Self>] { get }
 
   /// Whether both have the same value of a unique index.
   func conflicts(with other: Self) -> Bool
@@ -42,6 +43,7 @@ extension DifferentialModel {
   var decoded: Self { self }
   static var aggregates: [Aggregate<Self>] { [] }
   static var filters: [Filter<Self>] { [] }
+  static var updates: [Update<Self>] { [] }
   func conflicts(with other: Self) -> Bool { false }
 }
 
@@ -186,6 +188,20 @@ struct Filter<Object: Storable>: Sendable {
   let make: @Sendable (inout SeededRandom) -> Predicate<Object>
 
   init(_ make: @escaping @Sendable (inout SeededRandom) -> Predicate<Object>) { self.make = make }
+}
+
+/// A change of one property of the objects of a query, and of an object of an array.
+struct Update<Object: Storable>: Sendable {
+  let apply: @Sendable (Query<Object>) throws -> Int
+  let change: @Sendable (inout Object) -> Void
+
+  init<Value: Sendable>(
+    _ path: any (WritableKeyPath<Object, Value> & Sendable),
+    _ change: @escaping @Sendable (inout Value) -> Void
+  ) {
+    apply = { try $0.update(path, change) }
+    self.change = { change(&$0[keyPath: path]) }
+  }
 }
 
 /// One key of a sort, as a query and as an array have it.

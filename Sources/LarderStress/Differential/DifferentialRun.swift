@@ -61,7 +61,7 @@ struct DifferentialRun<Object: DifferentialModel> {
 
   private mutating func change() throws {
     for _ in 0..<Int.random(in: 0...4, using: &random) {
-      switch Int.random(in: 0..<20, using: &random) {
+      switch Int.random(in: 0..<22, using: &random) {
       case 0..<10: try save([Object.random(&random)])
       case 10..<13:
         try save((0..<Int.random(in: 0...6, using: &random)).map { _ in Object.random(&random) })
@@ -70,6 +70,7 @@ struct DifferentialRun<Object: DifferentialModel> {
       case 16: try rollBack()
       case 17: try saveInTransaction()
       case 18: try look()
+      case 19, 20: try updateByQuery()
       default: try reopen()
       }
     }
@@ -144,6 +145,18 @@ struct DifferentialRun<Object: DifferentialModel> {
         description: "\(predicate) deleted \(count) objects instead of \(doomed.count)")
     }
     objects.removeAll { doomed.contains($0.id) }
+  }
+
+  private mutating func updateByQuery() throws {
+    guard let update = Object.updates.randomElement(using: &random) else { return }
+    let (predicate, holds) = Condition.combined(Object.conditions, depth: 2, &random)
+    let count = try update.apply(store.objects(Object.self).where(predicate))
+    let places = objects.indices.filter { holds(objects[$0]) }
+    guard count == places.count else {
+      throw Violation(
+        description: "\(predicate) changed \(count) objects instead of \(places.count)")
+    }
+    for place in places { update.change(&objects[place]) }
   }
 
   private struct Undo: Error {}

@@ -34,7 +34,7 @@
 
     static let indexes = [
       Index<Declared>("text", \.text), Index("note and year", \.note, \.year),
-      Index("tag", each: \.tags), Index("open", \.ratio, where: \.isOpen == true),
+      Index("tag", each: \.tags),
     ]
 
     static func random(_ random: inout SeededRandom) -> Declared {
@@ -101,6 +101,13 @@
       },
       Filter { _ in #Predicate { ($0.note?.count ?? 0) > 1 } },
       Filter { _ in #Predicate { $0.isOpen ? $0.year >= 0 : $0.id % 2 == 0 } },
+    ]
+    /// The first four change fields in place.
+    static let updates: [Update<Declared>] = [
+      Update(\.ratio) { $0 += 1 }, Update(\.small) { $0 = $0 == nil ? 1 : nil },
+      Update(\.share) { $0 = 1 - $0 }, Update(\.isOpen) { $0.toggle() },
+      Update(\.year) { $0 = $0 &+ 1 }, Update(\.tags) { $0.append("new") },
+      Update(\.note) { $0 = $0.map { $0 + "!" } },
     ]
     static let aggregates: [Aggregate<Declared>] = [
       .groups("texts", \.text), .groups("notes", \.note), .groups("years", \.year),

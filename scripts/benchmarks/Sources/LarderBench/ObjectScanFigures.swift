@@ -83,7 +83,7 @@ struct ObjectScanFigures {
       "SQLite: UPDATE part SET weight = weight + 1 WHERE lot < ?, synchronous = FULL",
       rounds: isQuick ? 3 : 11
     ) { _ in
-      try population.store.objects(Part.self).where(\.lot < 1000).update { $0.weight += 1 }
+      try population.store.objects(Part.self).where(\.lot < 1000).update(\.weight) { $0 += 1 }
     } theirs: { _ in
       try population.pool.write { db in
         try db.execute(sql: "UPDATE part SET weight = weight + 1 WHERE lot < 1000")
