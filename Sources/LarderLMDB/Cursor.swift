@@ -84,17 +84,37 @@ package struct Cursor: ~Copyable, ~Escapable {
     return try move(MDB_PREV)
   }
 
-  /// Moves LMDB's cursor to the current entry, which is usually in the page that it has.
+  /// Moves LMDB's cursor to the current entry.
+  ///
+  /// The key of the last entry of a page finds it there at once, if it is above that of the first
+  /// one. The key of a damaged page may be found elsewhere, or nowhere; steps always lead to the entry.
   @_lifetime(self: copy self)
   private mutating func moveLMDBHere() throws(LMDBError) {
-    guard page?.hasMoved ?? false else { return }
-    page = nil
+    guard let page, page.steps > 0 else { return }
+    self.page = nil
     var key = unsafe key
     var value = unsafe MDB_val()
-    let status = unsafe mdb_cursor_get(handle, &key, &value, MDB_SET_KEY)
+    if page.isAtEnd, let first = unsafe page.firstKey, unsafe isAbove(first) {
+      let expected = unsafe key.mv_data
+      let status = unsafe mdb_cursor_get(handle, &key, &value, MDB_SET_KEY)
+      try check(status, "mdb_cursor_get")
+      guard unsafe key.mv_data == expected else {
+        throw LMDBError(.corrupted, during: "mdb_cursor_get")
+      }
+    } else {
+      for _ in 0..<page.steps {
+        try unsafe check(mdb_cursor_get(handle, &key, &value, MDB_NEXT), "mdb_cursor_get")
+      }
+    }
     unsafe self.key = key
     unsafe self.value = value
-    try check(status, "mdb_cursor_get")
+  }
+
+  /// Whether the current key is above another one of the table.
+  @unsafe
+  private func isAbove(_ other: MDB_val) -> Bool {
+    var (key, other) = unsafe (key, other)
+    return unsafe mdb_cmp(mdb_cursor_txn(handle), mdb_cursor_dbi(handle), &key, &other) > 0
   }
 
   /// Reads the entries after the current one without LMDB, as far as its page allows.

@@ -27,8 +27,10 @@ struct LeafPage {
   private let size: Int
   private let count: Int
   private var index: Int
-  /// Whether ``next(_:_:)`` has returned an entry.
-  private(set) var hasMoved = false
+  /// The number of entries that ``next(_:_:)`` has returned.
+  private(set) var steps = 0
+  /// Whether it has returned the last entry of the page.
+  var isAtEnd: Bool { index == count }
 
   /// Creates the entries after the one of a key, or returns `nil` if LMDB must read them.
   ///
@@ -69,13 +71,26 @@ struct LeafPage {
     let keySize = Int(unsafe Self.word(base, node + 6))
     guard keyStart + keySize + valueSize <= size, keySize > 0 else { return false }
     index += 1
-    hasMoved = true
+    steps += 1
     unsafe prefetchNext()
     unsafe key = MDB_val(
       mv_size: keySize, mv_data: UnsafeMutableRawPointer(mutating: base + keyStart))
     unsafe value = MDB_val(
       mv_size: valueSize, mv_data: UnsafeMutableRawPointer(mutating: base + keyStart + keySize))
     return true
+  }
+
+  /// The key of the page's first entry, or `nil` if the page is damaged.
+  var firstKey: MDB_val? {
+    @unsafe get {
+      let node = Int(unsafe Self.word(base, LMDBFormat.pageHeaderBytes))
+      guard node + LMDBFormat.nodeHeaderBytes <= size else { return nil }
+      let keySize = Int(unsafe Self.word(base, node + 6))
+      let start = node + LMDBFormat.nodeHeaderBytes
+      guard keySize > 0, start + keySize <= size else { return nil }
+      return unsafe MDB_val(
+        mv_size: keySize, mv_data: UnsafeMutableRawPointer(mutating: base + start))
+    }
   }
 
   /// Prefetches the entry after the next one. Entries that were stored in order lie before each other.

@@ -216,9 +216,10 @@ private struct Visit: Storable, Equatable {
 
   @Test(.timeLimit(.minutes(15)))
   func `M25: a second manager or process sees each write and serves nothing deleted`() throws {
-    let ground = try StoreFixture()
+    let ground = try StoreFixture(StoreOptions(durability: .durable))
     let scraps = try CacheManager<Scrap>(ground.store)
-    let second = try CacheManager<Scrap>(ObjectStore(at: ground.path, StoreOptions()))
+    let second = try CacheManager<Scrap>(
+      ObjectStore(at: ground.path))
     let peer = try TestExecutable.peer.start()
     #expect(try peer.ask("people \(ground.path)") == "opened")
     for round in 0..<50 {

@@ -152,6 +152,50 @@ import Testing
     environment.close()
   }
 
+  @Test func `A cursor passes every entry once, whatever the bytes of a key are`() throws {
+    let names = (0..<400).map { Array("key-\(1000 + $0)".utf8) }
+    func walk() throws -> Int {
+      let environment = try Self.environment(directory.path)
+      defer { environment.close() }
+      let read = try ReadTransaction(in: environment)
+      let table = try #require(try read.table("t", keys: .bytes))
+      var cursor = try Cursor(over: table, in: read)
+      var steps = 0
+      var more = try cursor.moveToFirst()
+      while more, steps <= 2 * names.count {
+        steps += 1
+        more = try cursor.moveToNext()
+      }
+      return steps
+    }
+    do {
+      let environment = try Self.environment(directory.path)
+      var write = try WriteTransaction(in: environment)
+      let table = try write.makeTable("t", keys: .bytes)
+      for name in names {
+        try write.put([UInt8](repeating: 7, count: 90), forKey: name, in: table)
+      }
+      try write.commit()
+      environment.close()
+    }
+    #expect(try walk() == names.count)
+    let file = directory.path + "/data.mdb"
+    let intact = try TestFiles.contents(of: file)
+    for number in stride(from: 1, to: names.count, by: 3) {
+      var bytes = intact
+      // The key of each leaf entry, and of branches, becomes lower than all others.
+      for place in Self.places(of: names[number], in: intact) { bytes[place + 4] = 0x20 }
+      try TestFiles.write(bytes, to: file)
+      #expect(try walk() == names.count, "\(number)")
+    }
+  }
+
+  private static func places(of name: [UInt8], in bytes: [UInt8]) -> [Int] {
+    (0..<bytes.count - name.count).filter {
+      bytes[$0] == name[0] && bytes[$0..<$0 + name.count].elementsEqual(name)
+    }
+  }
+
   @Test func `A directory is opened once per process, by whatever path`() throws {
     let environment = try Self.environment(directory.path)
     let error = #expect(throws: LMDBError.self) {

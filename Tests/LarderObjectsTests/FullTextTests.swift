@@ -75,6 +75,33 @@ extension ObjectStore {
   }
 
   @Test(.timeLimit(.minutes(15)))
+  func `A search is checked before the first object is stored`() throws {
+    let ground = try StoreFixture()
+    let articles = ground.store.objects(Article.self)
+    for query in [articles.matching("\"open"), articles.matching("a", in: "none")] {
+      let error = #expect(throws: ObjectError.self) { try query.fetch() }
+      #expect(error?.code == .invalidTextQuery)
+      #expect(throws: ObjectError.self) { try query.count() }
+      #expect(throws: ObjectError.self) { try ground.store.write { try $0.fetch(query) } }
+    }
+    #expect(try articles.matching("a").fetch() == [])
+  }
+
+  @Test(.timeLimit(.minutes(15)))
+  func `An object matches all searches of a query`() throws {
+    let ground = try StoreFixture()
+    try ground.store.save([
+      Article(id: 1, title: "gnu license"), Article(id: 2, title: "gnu"),
+      Article(id: 3, title: "license"),
+    ])
+    let articles = ground.store.objects(Article.self)
+    #expect(try articles.matching("gnu").matching("license").fetch().map(\.id) == [1])
+    #expect(try articles.matching("gnu OR license").matching("gnu*").count() == 2)
+    #expect(try articles.matching("gnu").matching(words: "").fetch() == [])
+    #expect(throws: ObjectError.self) { try articles.matching("gnu").matching("\"").fetch() }
+  }
+
+  @Test(.timeLimit(.minutes(15)))
   func `Operators, phrases and prefixes select the objects they describe`() throws {
     let ground = try StoreFixture()
     let store = ground.store

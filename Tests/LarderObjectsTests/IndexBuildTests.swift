@@ -83,6 +83,7 @@ struct TwiceIndexed: Storable {
   @Test(.timeLimit(.minutes(15)))
   func `Objects saved by a program without an index are indexed before the index answers`() throws {
     let (ground, newer, older) = try programs()
+    defer { withExtendedLifetime(ground) {} }
     for round in 0..<3 {
       try older.save([
         PlainBook(id: 3, title: "new\(round)"), PlainBook(id: 100 + round, title: "new\(round)"),
@@ -145,7 +146,8 @@ struct TwiceIndexed: Storable {
 
   @Test(.timeLimit(.minutes(15)))
   func `Programs that each declare another index write side by side`() throws {
-    let (_, newer, other) = try programs()
+    let (ground, newer, other) = try programs()
+    defer { withExtendedLifetime(ground) {} }
     for round in 0..<3 {
       try other.save(NumberedBook(id: 30 + round, title: "x"))
       try newer.save(IndexedBook(id: 40 + round, title: "x"))
@@ -173,6 +175,7 @@ struct TwiceIndexed: Storable {
   @Test(.timeLimit(.minutes(15)))
   func `Notes of objects without index keys survive a migration and a repair`() throws {
     let (ground, newer, older) = try programs()
+    defer { withExtendedLifetime(ground) {} }
     newer.close()
     try older.save(PlainBook(id: 3, title: "new"))
     older.close()

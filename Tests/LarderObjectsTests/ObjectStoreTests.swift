@@ -8,6 +8,20 @@ import LarderTesting
 import Testing
 
 @Suite struct ObjectStoreTests {
+  @Test func `A store of objects is durable, whatever other options it is opened with`() throws {
+    let directory = try TemporaryDirectory()
+    for (name, options) in [
+      ("plain", StoreOptions()), ("events", StoreOptions(onEvent: { _ in })),
+      ("set", StoreOptions(durability: .cache)),
+    ] {
+      let path = directory.appending(name)
+      try ObjectStore(at: path, options).close()
+      #expect(try SharedStore.durability(ofStoreAt: path) == (name == "set" ? .cache : .durable))
+    }
+    try SharedStore(at: directory.appending("shared"), StoreOptions()).close()
+    #expect(try SharedStore.durability(ofStoreAt: directory.appending("shared")) == .cache)
+  }
+
   @Test(.timeLimit(.minutes(15)))
   func `An object is stored completely under any id, and replaced by its id`() throws {
     let ground = try StoreFixture()

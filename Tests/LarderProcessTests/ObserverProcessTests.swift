@@ -34,7 +34,7 @@ extension Processes {
     init() throws {
       directory = try TemporaryDirectory()
       path = directory.appending("people")
-      store = try ObjectStore(at: path, StoreOptions())
+      store = try ObjectStore(at: path)
     }
 
     private func peer() throws -> ChildProcess {
@@ -117,7 +117,7 @@ extension Processes {
     {
       let peer = try peer()
       try store.save((0..<50).map { Person(id: $0, name: "n\($0)", age: "1") })
-      let opened = try peer.ask("open \(path)")
+      let opened = try peer.ask("open \(path) durable")
       try #require(opened.hasPrefix("opened"), "\(opened)")
       try store.read { snapshot in
         try peer.order("compact")
@@ -141,7 +141,7 @@ extension Processes {
     {
       let peer = try peer()
       try store.save((0..<50).map { Person(id: $0, name: "n\($0)", age: "1") })
-      let opened = try peer.ask("open \(path)")
+      let opened = try peer.ask("open \(path) durable")
       try #require(opened.hasPrefix("opened"), "\(opened)")
       let codes = Mutex<[StoreError.Code?]>([])
       let found = try store.objects(Person.self).filter { [store] person in

@@ -119,7 +119,7 @@
       try objects.save(cars)
       #expect(try objects.objects(Car.self).fetch() == cars)
       objects.close()
-      let again = try ObjectStore(at: temporary.path, StoreOptions())
+      let again = try ObjectStore(at: temporary.path, StoreOptions(durability: .cache))
       #expect(try again.objects(Car.self).fetch() == cars)
     }
 
@@ -152,7 +152,7 @@
         id: "a", model: "S", color: "red", fuel: .diesel, engine: Engine(power: 3), cover: .none,
         plate: nil)
       try objects.save(old)
-      let new = ObjectStore(try SharedStore(at: temporary.path, StoreOptions()))
+      let new = ObjectStore(try SharedStore(at: temporary.path, StoreOptions(durability: .cache)))
       let query = new.objects(Car.self)
       #expect(try query.where(\.year == 2020 && \.rating == 3).count() == 1)
       #expect(try query.where(\.year == 2021).count() == 0)
@@ -163,7 +163,7 @@
     @Test func `Fields that an older program does not declare survive its saves`() throws {
       let car = car(7)
       try objects.save(car)
-      let older = ObjectStore(try SharedStore(at: temporary.path, StoreOptions()))
+      let older = ObjectStore(try SharedStore(at: temporary.path, StoreOptions(durability: .cache)))
       var old = try #require(try older.object(OldCar.self, id: car.id))
       old.color = "green"
       try older.save(old)

@@ -28,6 +28,13 @@
     var discount: Int?
     var tags: [String] = []
     var isPaid = false
+
+    static func sample(_ number: Int) -> Order {
+      Order(
+        id: number, city: ["Oslo", "Rome", "Zürich"][number % 3], amount: number * 7 % 50,
+        weight: Double(number % 4) / 2, discount: number % 4 == 0 ? nil : number % 4,
+        tags: number % 5 == 0 ? [] : ["t\(number % 5)", "all"], isPaid: number % 2 == 0)
+    }
   }
 
   /// The fields of ``Order`` as a type without a schema.
@@ -42,26 +49,6 @@
     static let indexes = [Index("amount", \PlainOrder.amount)]
   }
 
-  @Storable struct Observed {
-    let id: Int
-    var name: String { didSet { changes += 1 } }
-    var changes = 0
-  }
-
-  @Storable struct WideBook {
-    let id: Int
-    var title: String
-    var pages: Int?
-    static let storedName = "Book"
-  }
-
-  /// The same type before it had pages.
-  @Storable struct NarrowBook {
-    let id: Int
-    var title: String
-    static let storedName = "Book"
-  }
-
   @Suite(.timeLimit(.minutes(15))) struct StoredResultsTests {
     let temporary: TemporaryStore
     let objects: ObjectStore
@@ -71,12 +58,7 @@
       objects = ObjectStore(temporary.store)
     }
 
-    private func order(_ number: Int) -> Order {
-      Order(
-        id: number, city: ["Oslo", "Rome", "Zürich"][number % 3], amount: number * 7 % 50,
-        weight: Double(number % 4) / 2, discount: number % 4 == 0 ? nil : number % 4,
-        tags: number % 5 == 0 ? [] : ["t\(number % 5)", "all"], isPaid: number % 2 == 0)
-    }
+    private func order(_ number: Int) -> Order { Order.sample(number) }
 
     private func plain(_ order: Order) -> PlainOrder {
       PlainOrder(
@@ -226,69 +208,42 @@
       }
     }
 
-    @Test func `A change of one property is that of the objects, and decodes none`() throws {
-      try objects.save((0..<300).map { Traced(id: $0, kind: $0 % 3) })
-      Trace.decoded.store(0, ordering: .relaxed)
-      let query = objects.objects(Traced.self)
-      #expect(try query.where(\.kind == 1).update(\.kind) { $0 += 10 } == 100)
-      #expect(try query.where(\.kind == 2).set(\.kind, to: 300) == 100)
-      #expect(Trace.decoded.load(ordering: .relaxed) == 0)
-      #expect(try query.grouped(by: \.kind).count() == [0: 100, 11: 100, 300: 100])
-      #expect(try objects.object(Traced.self, id: 4)?.kind == 11)
-      #expect(try query.fetch().map(\.id) == Array(0..<300))
-      #expect(try temporary.store.verify() == [])
-    }
-
-    @Test func `A change of one property sees its transaction, and an error keeps everything`()
-      throws
-    {
-      struct Stop: Error {}
-      let orders = (0..<100).map(order)
+    @Test func `Missing values do not count in means, sums and extremes`() throws {
+      let orders = (0..<200).map(order)
       try objects.save(orders)
-      #expect(throws: Stop.self) {
-        try objects.objects(Order.self).update(\.weight) { weight in
-          if weight == 1.5 { throw Stop() }
-          weight = 9
-        }
-      }
-      #expect(try objects.objects(Order.self).fetch() == orders)
-      let after = try objects.write { transaction in
-        let query = objects.objects(Order.self).where(\.isPaid == true)
-        try transaction.update(query, \.weight) { $0 = 7 }
-        try transaction.update(query.where(\.weight == 7), \.discount) { $0 = nil }
-        try transaction.update(query.where(\.discount == nil), \.city) {
-          $0 = String(repeating: "long ", count: 1000)
-        }
-        return try transaction.fetch(query)
-      }
-      #expect(after.count == 50)
-      #expect(after.allSatisfy { $0.weight == 7 && $0.discount == nil && $0.city.count == 5000 })
-      #expect(try objects.objects(Order.self).where(\.isPaid == true).fetch() == after)
-      // Objects in several pieces, and an indexed property.
-      #expect(try objects.objects(Order.self).update(\.city) { $0 += "!" } == 100)
+      let query = objects.objects(Order.self)
+      let discounts = orders.compactMap(\.discount)
       #expect(
-        try objects.objects(Order.self).where(\.amount < 10).update(\.amount) { $0 += 50 } > 0)
-      #expect(try objects.objects(Order.self).where(\.amount < 10).count() == 0)
-      let amounts = try objects.objects(Order.self).fetch().map { $0.amount }
+        try query.average(\.discount) == Double(discounts.reduce(0, +)) / Double(discounts.count))
+      #expect(try query.where(\.discount == nil).average(\.discount) == nil)
+      let groups = Dictionary(grouping: orders.filter { $0.discount != nil }, by: \.city)
+        .mapValues { $0.map { $0.discount! } }
+      let grouped = query.grouped(by: \.city)
+      #expect(try grouped.sum(\.discount) == groups.mapValues { $0.reduce(0, +) })
+      #expect(try grouped.min(\.discount) == groups.mapValues { $0.min()! })
+      #expect(try grouped.max(\.discount) == groups.mapValues { $0.max()! })
       #expect(
-        amounts == orders.map { order in order.amount < 10 ? order.amount + 50 : order.amount })
-      #expect(try temporary.store.verify() == [])
+        try grouped.average(\.discount)
+          == groups.mapValues { Double($0.reduce(0, +)) / Double($0.count) })
+      #expect(try query.where(\.discount == nil).grouped(by: \.city).sum(\.discount) == [:])
+      #expect(try query.limit(50).grouped(by: \.city).max(\.discount).values.max() == 3)
     }
 
-    @Test func `A property with observers is set on the object`() throws {
-      try objects.save([Observed(id: 1, name: "a"), Observed(id: 2, name: "b")])
-      #expect(try objects.objects(Observed.self).set(\.name, to: "c") == 2)
-      #expect(try objects.objects(Observed.self).fetch().map(\.changes) == [1, 1])
-    }
-
-    @Test func `Fields that a program does not know survive a change of another`() throws {
-      try objects.save((0..<10).map { WideBook(id: $0, title: "t\($0)", pages: 100 + $0) })
-      let older = try ObjectStore(at: temporary.path, StoreOptions())
-      try older.save(NarrowBook(id: 10, title: "t10"))
-      #expect(try older.objects(NarrowBook.self).update(\.title) { $0 += "!" } == 11)
-      let books = try objects.objects(WideBook.self).fetch()
-      #expect(books.map(\.title) == (0...10).map { "t\($0)!" })
-      #expect(books.map(\.pages) == (0..<10).map { 100 + $0 } + [nil])
+    @Test func `Floating-point numbers are added in the order of the query`() throws {
+      try objects.save(
+        [(1, 1e16), (3, 1.0), (2, -1e16)].map { (number, weight) -> Order in
+          var order = order(number)
+          (order.amount, order.weight) = (number, weight)
+          return order
+        })
+      for query in [
+        objects.objects(Order.self), objects.objects(Order.self).sorted(by: \.amount),
+        objects.objects(Order.self).where(\.amount > 0),
+      ] {
+        let sum = try query.values(of: \.weight).reduce(0, +)
+        #expect(try query.sum(\.weight) == sum, "\(query)")
+        #expect(try query.limit(10).sum(\.weight) == sum, "\(query)")
+      }
     }
 
     @Test func `Groups and tuples of declared fields decode no object`() throws {

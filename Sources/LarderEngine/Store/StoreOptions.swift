@@ -117,8 +117,10 @@ public struct StoreClock: Sendable {
 /// sets them, and later processes use the stored values.
 public struct StoreOptions: Sendable {
   /// The guarantee for a crash of the operating system. Opening an existing store with another
-  /// durability fails with ``StoreError/Code/durabilityMismatch``.
-  public var durability: Durability
+  /// durability fails with ``StoreError/Code/durabilityMismatch``. If it is not set, it is `.cache`, and
+  /// `.durable` for the store of an `ObjectStore`.
+  public var durability: Durability { didSet { isDurabilitySet = true } }
+  private var isDurabilitySet: Bool
   /// The limit for the stored entries of all processes together, or `nil` for the store's own limit
   /// (256 MiB for a new cache, none for a new durable store). Another value than the store's
   /// changes it for every process.
@@ -165,7 +167,7 @@ public struct StoreOptions: Sendable {
   /// objects, where it throws `schemaMismatch` otherwise: a development option.
   ///
   /// The first save, `prepare(_:)` or read of the type in this process erases, without delete rules,
-  /// and reports ``StoreEvent/objectsErased(type:objects:reason:)``. Objects of a newer version, and
+  /// but no read or deletion by a query inside of a transaction or snapshot; it reports ``StoreEvent/objectsErased(type:objects:reason:)``. Objects of a newer version, and
   /// of a migration in progress, are never erased. Of programs with contradictory declarations the
   /// one that was started last erases: a process that has saved objects of the type, or erased it
   /// once, gets the error from then on, so running processes never erase in turns.
@@ -186,13 +188,14 @@ public struct StoreOptions: Sendable {
 
   /// Creates options; every parameter sets the property of the same name.
   public init(
-    durability: Durability = .cache, budget: ByteCount? = nil, syncInterval: Duration? = nil,
+    durability: Durability? = nil, budget: ByteCount? = nil, syncInterval: Duration? = nil,
     clock: StoreClock = .system,
     openTimeout: Duration = .seconds(10), writeTimeout: Duration = .seconds(30),
     onError: (@Sendable (any Error) -> Void)? = nil,
     onEvent: (@Sendable (StoreEvent) -> Void)? = nil
   ) {
-    self.durability = durability
+    self.durability = durability ?? .cache
+    isDurabilitySet = durability != nil
     self.budget = budget
     self.syncInterval = syncInterval
     self.clock = clock
@@ -200,6 +203,14 @@ public struct StoreOptions: Sendable {
     self.writeTimeout = writeTimeout
     self.onError = onError
     self.onEvent = onEvent
+  }
+
+  /// Returns the options with a durability, if none was set.
+  package func defaulting(to durability: Durability) -> StoreOptions {
+    if isDurabilitySet { return self }
+    var options = self
+    options.durability = durability
+    return options
   }
 }
 

@@ -66,12 +66,22 @@ extension ObjectReading {
     var last: [UInt8] = []
     // A sequence has fewer than 56 bits, so the blocks of a word are before those of longer words.
     let end = isPrefix ? Self.end(ofPrefix: word) : word + [1]
+    // The first posting of the word that is read.
+    var first = 0
     try forEachBlock(in: index, from: word, below: end, snapshot) { found, start, block in
       if words == 0 || !found.equals(last) {
         words += 1
         last = found.copied()
+        first = postings.count
       }
+      let before = postings.count
       try read(block, from: start, to: &postings)
+      // A block knows its start only; that of the next one is behind its postings.
+      if before > first, before < postings.count,
+        postings[before].sequence <= postings[before - 1].sequence
+      {
+        throw corrupted
+      }
     }
     return words > 1 ? merged(postings) : postings
   }

@@ -13,6 +13,23 @@ struct TextSearch: Sendable {
   let text: String
   /// The condition, or `nil` if no object can match.
   let expression: Result<TextExpression?, TextQueryParser.Failure>
+
+  /// Returns the search for the objects that match this one and another.
+  func and(_ other: TextSearch) -> TextSearch {
+    let text = "(\(text)) AND (\(other.text))"
+    if let index, let otherIndex = other.index, index != otherIndex {
+      let message =
+        "It searches the indexes \"\(index)\" and \"\(otherIndex)\". Search one of them."
+      return TextSearch(index: index, text: text, expression: .failure(.init(message: message)))
+    }
+    let both = expression.flatMap { first in
+      other.expression.map { second -> TextExpression? in
+        guard let first, let second else { return nil }
+        return .all([first, second])
+      }
+    }
+    return TextSearch(index: index ?? other.index, text: text, expression: both)
+  }
 }
 
 extension Query {
@@ -43,7 +60,8 @@ extension Query {
   /// - Parameters:
   ///   - text: The full-text query.
   ///   - index: The name of the full-text index; needed if the type has several.
-  /// - Returns: The restricted query. A second condition replaces the first.
+  /// - Returns: The restricted query. The objects must match all searches of a query, which search one
+  ///   index.
   /// - Complexity: When it runs, O(*k* log *k*) in the objects that contain a word of the query.
   public func matching(_ text: String, in index: String? = nil) -> Query {
     let expression = Result<TextExpression?, TextQueryParser.Failure> {
@@ -61,7 +79,8 @@ extension Query {
   /// - Parameters:
   ///   - words: The text; at most 200 words of it count.
   ///   - index: The name of the full-text index; needed if the type has several.
-  /// - Returns: The restricted query. A second condition replaces the first.
+  /// - Returns: The restricted query. The objects must match all searches of a query, which search one
+  ///   index.
   public func matching(words: String, in index: String? = nil) -> Query {
     let expression = TextQueryParser.words(in: words)
     return searching(TextSearch(index: index, text: words, expression: .success(expression)))
@@ -77,7 +96,8 @@ extension Query {
       var run = run
       let hits = try run.textHits(snapshot)
       run.plan.sequences = hits?.map(\.sequence)
-      let scores = Dictionary(uniqueKeysWithValues: (hits ?? []).map { ($0.sequence, $0.score) })
+      let scores = Dictionary(
+        (hits ?? []).map { ($0.sequence, $0.score) }, uniquingKeysWith: { first, _ in first })
       let found = try run.foundWithChildren(snapshot)
       if run.record.isBounded == true {
         run.kind.noteUse(of: found.map(\.object), run.record.number, snapshot.view)

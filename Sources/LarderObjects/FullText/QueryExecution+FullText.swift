@@ -15,18 +15,13 @@ extension QueryExecution {
   func textHits(_ snapshot: borrowing Snapshot) throws -> [TextHit]? {
     guard let search = query.search else { return nil }
     if query.start != nil, query.sorts.isEmpty {
-      throw invalid(
+      throw kind.invalid(
         search,
         "The rank of an object depends on other objects, so it is not a position. Add a sort, or "
           + "use limit and offset.")
     }
-    let index = try index(of: search)
-    let expression: TextExpression
-    switch search.expression {
-    case .success(nil): return []
-    case .success(let found?): expression = found
-    case .failure(let failure): throw invalid(search, failure.message)
-    }
+    let (index, found) = try kind.searched(search)
+    guard let expression = found else { return [] }
     let stored = record.indexes.first { index.isStored(as: $0) && $0.isComplete }
     let ranking =
       if let stored {
@@ -96,11 +91,33 @@ extension QueryExecution {
     return ranking
   }
 
+  /// The description of the full-text condition.
+  var searchText: String? {
+    query.search.map { search in
+      let name = (try? kind.searched(search).index.name) ?? search.index ?? ""
+      return "search index \"\(name)\" for: \(search.text)"
+        + (query.sorts.isEmpty ? ", best matches first" : "")
+    }
+  }
+}
+
+extension ObjectTypeDescriptor {
+  /// Returns the index and the condition of a search; the condition is `nil` if no object can match.
+  ///
+  /// - Throws: ``ObjectError/Code/invalidTextQuery``, also if no object of the type is stored.
+  func searched(_ search: TextSearch) throws -> (index: Index<Object>, TextExpression?) {
+    let index = try index(of: search)
+    switch search.expression {
+    case .success(let expression): return (index, expression)
+    case .failure(let failure): throw invalid(search, failure.message)
+    }
+  }
+
   private func index(of search: TextSearch) throws -> Index<Object> {
-    let indexes = kind.declared.filter { $0.isFullText }
-    if let name = search.index {
-      if let index = indexes.first(where: { $0.name == name }) { return index }
-      throw invalid(search, "The type declares no full-text index \"\(name)\".")
+    let indexes = declared.filter { $0.isFullText }
+    if let wanted = search.index {
+      if let index = indexes.first(where: { $0.name == wanted }) { return index }
+      throw invalid(search, "The type declares no full-text index \"\(wanted)\".")
     }
     guard let index = indexes.first, indexes.count == 1 else {
       throw invalid(
@@ -112,18 +129,9 @@ extension QueryExecution {
     return index
   }
 
-  private func invalid(_ search: TextSearch, _ reason: String) -> ObjectError {
+  fileprivate func invalid(_ search: TextSearch, _ reason: String) -> ObjectError {
     ObjectError(
-      .invalidTextQuery, type: kind.name,
+      .invalidTextQuery, type: name,
       "The full-text query '\(search.text)' is not valid. \(reason)", index: search.index)
-  }
-
-  /// The description of the full-text condition.
-  var searchText: String? {
-    query.search.map { search in
-      let name = (try? index(of: search).name) ?? search.index ?? ""
-      return "search index \"\(name)\" for: \(search.text)"
-        + (query.sorts.isEmpty ? ", best matches first" : "")
-    }
   }
 }

@@ -20,6 +20,9 @@ class FieldReceiver {
   /// Whether no value was added.
   fileprivate(set) final var isEmpty = true
 
+  /// Whether the result depends on the order of the values, as a sum of floating-point numbers does.
+  var dependsOnOrder: Bool { false }
+
   /// Adds the value of a field.
   ///
   /// - Returns: `false` if the object must be decoded for it.
@@ -45,6 +48,21 @@ class FieldReduction<Value>: FieldReceiver {
   ///
   /// - Returns: Whether the value was added, or `nil` if there is no such code for the type.
   func addsFast(_ field: RawSpan) -> Bool? { nil }
+}
+
+/// A reduction of the values of an optional property, without the missing ones.
+final class OptionalReduction<Value, Reduction: FieldReduction<Value>>: FieldReduction<Value?> {
+  let wrapped: Reduction
+
+  init(_ wrapped: Reduction) { self.wrapped = wrapped }
+
+  override var dependsOnOrder: Bool { wrapped.dependsOnOrder }
+
+  override func add(_ value: Value?) {
+    guard let value else { return }
+    isEmpty = false
+    wrapped.add(value)
+  }
 }
 
 /// The number of values.
@@ -85,6 +103,8 @@ final class MeanReduction<Value>: FieldReduction<Value> {
 
   init(_ number: @escaping (Value) -> Double) { self.number = number }
 
+  override var dependsOnOrder: Bool { true }
+
   /// The mean, or `nil` if there are no values.
   var result: Double? { isEmpty ? nil : sum / count }
 
@@ -108,6 +128,8 @@ class Summation<Value: AdditiveArithmetic>: FieldReduction<Value> {
 
   private var total = Value.zero
   fileprivate override init() {}
+
+  override var dependsOnOrder: Bool { !(Value.self is any FixedWidthInteger.Type) }
 
   override func add(_ value: Value) {
     super.add(value)

@@ -84,6 +84,72 @@ public struct GroupedQuery<Object: Storable, Key: Hashable & Sendable>: Sendable
     _ path: Path<Object, Value>
   ) throws -> [Key: Double] { try means(path) { Double($0) } }
 
+  /// Returns the sum of an optional property over the objects of each group, as that of a property
+  /// without `nil`.
+  ///
+  /// - Parameter path: The property. Objects without a value do not count.
+  /// - Returns: The sums by value, without the groups that have no value.
+  /// - Throws: ``ObjectError/Code/overflow`` if an integer sum exceeds the range of its type; the
+  ///   errors of `Query.fetch()`.
+  public func sum<Value: AdditiveArithmetic & Sendable>(
+    _ path: Path<Object, Value?>
+  ) throws -> [Key: Value] {
+    let property = PropertyPath(path)
+    return try reduced(property) { OptionalReduction(Summation<Value>.make()) }
+      .mapValues { try Query<Object>.exact($0.wrapped, property.name) }
+  }
+
+  /// Returns the smallest value of an optional property in each group, in the order of a sort.
+  ///
+  /// - Parameter path: The property. Objects without a value do not count.
+  /// - Returns: The smallest values by value of the group, without the groups that have no value.
+  /// - Throws: The errors of `Query.fetch()`.
+  public func min<Value: Comparable & Sendable>(
+    _ path: Path<Object, Value?>
+  ) throws -> [Key: Value] {
+    try reduced(PropertyPath(path)) {
+      OptionalReduction(ExtremeReduction { SortOrdering.of($0, $1) < 0 })
+    }.compactMapValues(\.wrapped.result)
+  }
+
+  /// Returns the largest value of an optional property in each group, in the order of a sort.
+  ///
+  /// - Parameter path: The property. Objects without a value do not count.
+  /// - Returns: The largest values by value of the group, without the groups that have no value.
+  /// - Throws: The errors of `Query.fetch()`.
+  public func max<Value: Comparable & Sendable>(
+    _ path: Path<Object, Value?>
+  ) throws -> [Key: Value] {
+    try reduced(PropertyPath(path)) {
+      OptionalReduction(ExtremeReduction { SortOrdering.of($0, $1) > 0 })
+    }.compactMapValues(\.wrapped.result)
+  }
+
+  /// Returns the arithmetic mean of an optional property in each group.
+  ///
+  /// - Parameter path: The property. Objects without a value do not count.
+  /// - Returns: The means by value, without the groups that have no value.
+  /// - Throws: The errors of `Query.fetch()`.
+  public func average<Value: BinaryInteger & Sendable>(
+    _ path: Path<Object, Value?>
+  ) throws -> [Key: Double] { try optionalMeans(path) { Double($0) } }
+
+  /// Returns the arithmetic mean of an optional property in each group.
+  ///
+  /// - Parameter path: The property. Objects without a value do not count.
+  /// - Returns: The means by value, without the groups that have no value.
+  /// - Throws: The errors of `Query.fetch()`.
+  public func average<Value: BinaryFloatingPoint & Sendable>(
+    _ path: Path<Object, Value?>
+  ) throws -> [Key: Double] { try optionalMeans(path) { Double($0) } }
+
+  private func optionalMeans<Value: Sendable>(
+    _ path: Path<Object, Value?>, _ number: @escaping (Value) -> Double
+  ) throws -> [Key: Double] {
+    try reduced(PropertyPath(path)) { OptionalReduction(MeanReduction(number)) }
+      .compactMapValues(\.wrapped.result)
+  }
+
   private func extremes<Value: Sendable>(
     _ path: Path<Object, Value>, _ precedes: @escaping (Value, Value) -> Bool
   ) throws -> [Key: Value] {

@@ -25,6 +25,32 @@ extension Query {
     _ path: Path<Object, Value>
   ) throws -> Double? { try folded(path) { MeanReduction { Double($0) } }.result }
 
+  /// Returns the arithmetic mean of an optional property over the matching objects.
+  ///
+  /// - Parameter path: The property. Objects without a value do not count.
+  /// - Returns: The mean, or `nil` if no object matches with a value.
+  /// - Throws: The errors of `fetch()`.
+  /// - Complexity: As `values(of:)`.
+  public func average<Value: BinaryInteger & Sendable>(
+    _ path: Path<Object, Value?>
+  ) throws -> Double? { try mean(path) { Double($0) } }
+
+  /// Returns the arithmetic mean of an optional property over the matching objects.
+  ///
+  /// - Parameter path: The property. Objects without a value do not count.
+  /// - Returns: The mean, or `nil` if no object matches with a value.
+  /// - Throws: The errors of `fetch()`.
+  /// - Complexity: As `values(of:)`.
+  public func average<Value: BinaryFloatingPoint & Sendable>(
+    _ path: Path<Object, Value?>
+  ) throws -> Double? { try mean(path) { Double($0) } }
+
+  private func mean<Value: Sendable>(
+    _ path: Path<Object, Value?>, _ number: @escaping (Value) -> Double
+  ) throws -> Double? {
+    try folded(path) { OptionalReduction(MeanReduction(number)) }.wrapped.result
+  }
+
   /// Returns the smallest value of an optional property in the order of a sort.
   ///
   /// - Parameter path: The property. Objects without a value do not count.
@@ -32,7 +58,8 @@ extension Query {
   /// - Throws: The errors of `fetch()`.
   /// - Complexity: As `values(of:)`.
   public func min<Value: Comparable & Sendable>(_ path: Path<Object, Value?>) throws -> Value? {
-    try values(of: path).lazy.compactMap { $0 }.min { SortOrdering.of($0, $1) < 0 }
+    try folded(path) { OptionalReduction(ExtremeReduction { SortOrdering.of($0, $1) < 0 }) }
+      .wrapped.result
   }
 
   /// Returns the largest value of an optional property in the order of a sort.
@@ -42,7 +69,8 @@ extension Query {
   /// - Throws: The errors of `fetch()`.
   /// - Complexity: As `values(of:)`.
   public func max<Value: Comparable & Sendable>(_ path: Path<Object, Value?>) throws -> Value? {
-    try values(of: path).lazy.compactMap { $0 }.max { SortOrdering.of($0, $1) < 0 }
+    try folded(path) { OptionalReduction(ExtremeReduction { SortOrdering.of($0, $1) > 0 }) }
+      .wrapped.result
   }
 
   /// Returns the sum of an optional property over the matching objects, as that of a property
@@ -56,8 +84,7 @@ extension Query {
   public func sum<Value: AdditiveArithmetic & Sendable>(
     _ path: Path<Object, Value?>
   ) throws -> Value {
-    let sum = Summation<Value>.make()
-    for case let value? in try values(of: path) { sum.add(value) }
-    return try Self.exact(sum, PropertyPath(path).name)
+    let sum = try folded(path) { OptionalReduction(Summation<Value>.make()) }
+    return try Self.exact(sum.wrapped, PropertyPath(path).name)
   }
 }

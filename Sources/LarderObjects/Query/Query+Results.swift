@@ -28,7 +28,10 @@ extension Query {
   ) throws -> R {
     return try store.storage.openCore(operation).withSnapshot(operation, canRepeat: canRepeat) {
       snapshot in
-      guard let state = try kind.state(snapshot) else { return empty }
+      guard let state = try kind.state(snapshot) else {
+        if let search { _ = try kind.searched(search) }
+        return empty
+      }
       // The catalog decides: this process may not have decoded a reference of the type yet.
       guard !inclusions.isEmpty || kind.hasReferences || state.record.references != nil else {
         return try body(

@@ -185,7 +185,9 @@ public struct Query<Object: Storable>: Sendable {
     }
   }
 
-  func searching(_ search: TextSearch) -> Query { changed { $0.search = search } }
+  func searching(_ search: TextSearch) -> Query {
+    changed { $0.search = $0.search?.and(search) ?? search }
+  }
 
   func adding(_ inclusion: Inclusion<Object>) -> Query {
     changed { $0.inclusions.append(inclusion) }

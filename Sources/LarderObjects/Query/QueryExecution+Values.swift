@@ -63,6 +63,9 @@ extension QueryExecution {
     return found.dropFirst(query.skipped).prefix(count).map { $0.row }
   }
 
+  /// Whether a scan in any order is one in the order of the query.
+  private var isInOrder: Bool { query.sorts.isEmpty && query.search == nil && plan.scan == nil }
+
   /// Passes each matching object to `stored` as it is stored, in any order, and decodes it for
   /// `decoded` if that returns `false`.
   ///
@@ -91,7 +94,8 @@ extension QueryExecution {
     _ property: PropertyPath<Object, Value>, into reduction: FieldReduction<Value>,
     _ snapshot: borrowing Snapshot
   ) throws -> Bool {
-    guard let reader = StoredFieldCoder.of(Value.self), let field = kind.fields[property.erased]
+    guard let reader = StoredFieldCoder.of(Value.self), let field = kind.fields[property.erased],
+      !reduction.dependsOnOrder || isInOrder
     else { return false }
     let missing = reader.readMissing(field)
     let stored = Self.receiving(FieldLocator(field.key, record.layouts), reduction) {

@@ -53,7 +53,7 @@ struct IndexShape: Sendable {
   /// The properties in the order of the key.
   let paths: [AnyPath]
   /// The names of the properties as the catalog stores them.
-  let fields: [String]
+  var fields: [String]
   /// The definition that identifies the index among indexes of the same name.
   let definition: String
   /// The comparisons of a partial index's condition, empty if the condition is not a conjunction of

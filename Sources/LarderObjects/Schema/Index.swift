@@ -29,7 +29,7 @@ public struct Index<Object: Storable>: Sendable {
   public var isUnique: Bool { shape.isUnique }
 
   /// The declaration as the planner uses it.
-  let shape: IndexShape
+  private(set) var shape: IndexShape
   /// The condition of a partial index, or `nil` if the index contains all objects.
   let condition: ObjectPredicate<Object>?
   private let makeKeys: @Sendable (Object) -> [[UInt8]]
@@ -158,6 +158,14 @@ public struct Index<Object: Storable>: Sendable {
         + "identified. Make the constant's type Codable."
     }
     return nil
+  }
+
+  /// Returns the index, defined by the names under which a schema stores the properties. Programs that
+  /// name a stored property differently declare the same index.
+  func defined(by schema: ObjectSchema<Object>) -> Index {
+    var index = self
+    index.shape.fields = fields.map(schema.storedName)
+    return index
   }
 
   /// Returns whether a stored index is this one.

@@ -164,10 +164,26 @@ extension Storable {
     return (Self.self as? any DeclaresSchema.Type).map { names(of: $0) } ?? []
   }
 
-  /// All declared indexes: those of the type and those of its properties.
+  /// All declared indexes: those of the type and those of its properties. Their definitions have the
+  /// stored names of the properties.
   static var allIndexes: [Index<Self>] {
-    func indexes<Object: DeclaresSchema>(of type: Object.Type) -> Any { Object.schema.indexes }
+    func indexes<Object: DeclaresSchema>(of type: Object.Type) -> Any {
+      let schema = Object.schema
+      return (Object.indexes + schema.indexes).map { $0.defined(by: schema) }
+    }
     guard let type = Self.self as? any DeclaresSchema.Type else { return Self.indexes }
-    return Self.indexes + (indexes(of: type) as? [Index<Self>] ?? [])
+    return indexes(of: type) as? [Index<Self>] ?? []
+  }
+}
+
+extension ObjectSchema {
+  /// Returns a path of properties with the stored name of its first one.
+  func storedName(of path: String) -> String {
+    let parts = path.split(separator: ".", maxSplits: 2, omittingEmptySubsequences: false)
+    guard parts.count > 1 else { return path }
+    let property = "\\.\(parts[1])"
+    let field = fields.first { $0.path?.name(in: Object.self) == property }
+    guard let field else { return path }
+    return (["\\", field.name] + parts.dropFirst(2).map(String.init)).joined(separator: ".")
   }
 }

@@ -43,16 +43,16 @@ public final class ObjectStore: Sendable {
   /// - Parameters:
   ///   - path: A directory; see ``/LarderEngine/SharedStore/init(at:_:)``. Without it,
   ///     ``defaultPath``.
-  ///   - options: By default `.durable`: a save is on the disk when it returns.
+  ///   - options: If they set no durability, `.durable`: a save is on the disk when it returns.
   ///   - memory: Bounds of the decoded objects in memory, for each type.
   ///   - migrations: Applied before the store is returned; see ``migrate(_:dryRun:progress:)``.
   ///   - progress: Called after each step of a migration.
   public init(
-    at path: String? = nil, _ options: StoreOptions = StoreOptions(durability: .durable),
+    at path: String? = nil, _ options: StoreOptions = StoreOptions(),
     memory: CacheOptions = CacheOptions(), migrations: [ObjectMigration] = [],
     progress: (ObjectProgress) -> Void = { _ in }
   ) throws {
-    storage = try SharedStore(at: path ?? Self.defaultPath, options)
+    storage = try SharedStore(at: path ?? Self.defaultPath, options.defaulting(to: .durable))
     erasesOnSchemaChange = options.erasesOnSchemaChange
     self.options = memory
     storage.core.maintain { $0.sweepDroppedObjects() }

@@ -370,7 +370,10 @@ public struct ObjectTransaction: ~Copyable {
   /// - Complexity: See `Query.explain()`.
   public mutating func fetch<Object: Storable>(_ query: Query<Object>) throws -> [Object] {
     let kind = store.kind(Object.self)
-    guard let record = try entries.objectType(named: kind.name) else { return [] }
+    guard let record = try entries.objectType(named: kind.name) else {
+      if let search = query.search { _ = try kind.searched(search) }
+      return []
+    }
     try kind.requireReadable(record)
     if query.search != nil { try entries.mergePostings() }
     let run = QueryExecution(kind: kind, query: query, record: record, ReferenceDecoder(context()))

@@ -1,0 +1,168 @@
+// Larder — an embedded, multi-process cache and object store.
+// Copyright 2026 the Larder authors. Licensed under Apache-2.0.
+// SPDX-License-Identifier: Apache-2.0
+
+#if Macros
+  import LarderSchema
+  import LarderTesting
+  import Synchronization
+  import Testing
+
+  private enum Count {
+    static let decoded = Atomic<Int>(0)
+    static let builds = Atomic<Int>(0)
+  }
+
+  /// Counts how often an object is decoded.
+  @Storable struct Counted {
+    let id: Int
+    var kind: Int
+    var counter = Counter()
+  }
+
+  struct Counter: Codable {
+    init() {}
+    init(from decoder: any Decoder) throws { Count.decoded.add(1, ordering: .relaxed) }
+    func encode(to encoder: any Encoder) throws {
+      var container = encoder.singleValueContainer()
+      try container.encode(true)
+    }
+  }
+
+  @Storable struct Observed {
+    let id: Int
+    var name: String { didSet { changes += 1 } }
+    var changes = 0
+  }
+
+  @Storable struct WideBook {
+    let id: Int
+    var title: String
+    var pages: Int?
+    static let storedName = "Book"
+  }
+
+  /// The same type before it had pages.
+  @Storable struct NarrowBook {
+    let id: Int
+    var title: String
+    static let storedName = "Book"
+  }
+
+  /// An article of a program that stores the body under its old name.
+  struct OldPage: Storable {
+    let id: Int
+    var title: String
+    var body: String
+    static let storedName = "Page"
+    static let indexes = [
+      Index<OldPage>("text", fullText: \.title, \.body), Index("body", \.body, \.title),
+    ]
+  }
+
+  @Storable struct RenamedPage {
+    let id: Int
+    var title: String
+    @Attribute(name: "body") var text: String
+    static let storedName = "Page"
+    static let indexes = [
+      Index<RenamedPage>("text", fullText: \.title, \.text), Index("body", \.text, \.title),
+    ]
+  }
+
+  @Suite(.timeLimit(.minutes(15))) struct StoredChangesTests {
+    let temporary: TemporaryStore
+    let objects: ObjectStore
+
+    init() throws {
+      temporary = try TemporaryStore()
+      objects = ObjectStore(temporary.store)
+    }
+
+    @Test func `A change of one property is that of the objects, and decodes none`() throws {
+      try objects.save((0..<300).map { Counted(id: $0, kind: $0 % 3) })
+      Count.decoded.store(0, ordering: .relaxed)
+      let query = objects.objects(Counted.self)
+      #expect(try query.where(\.kind == 1).update(\.kind) { $0 += 10 } == 100)
+      #expect(try query.where(\.kind == 2).set(\.kind, to: 300) == 100)
+      #expect(Count.decoded.load(ordering: .relaxed) == 0)
+      #expect(try query.grouped(by: \.kind).count() == [0: 100, 11: 100, 300: 100])
+      #expect(try objects.object(Counted.self, id: 4)?.kind == 11)
+      #expect(try query.fetch().map(\.id) == Array(0..<300))
+      #expect(try temporary.store.verify() == [])
+    }
+
+    @Test func `A change of one property sees its transaction, and an error keeps everything`()
+      throws
+    {
+      struct Stop: Error {}
+      let orders = (0..<100).map(Order.sample)
+      try objects.save(orders)
+      #expect(throws: Stop.self) {
+        try objects.objects(Order.self).update(\.weight) { weight in
+          if weight == 1.5 { throw Stop() }
+          weight = 9
+        }
+      }
+      #expect(try objects.objects(Order.self).fetch() == orders)
+      let after = try objects.write { transaction in
+        let query = objects.objects(Order.self).where(\.isPaid == true)
+        try transaction.update(query, \.weight) { $0 = 7 }
+        try transaction.update(query.where(\.weight == 7), \.discount) { $0 = nil }
+        try transaction.update(query.where(\.discount == nil), \.city) {
+          $0 = String(repeating: "long ", count: 1000)
+        }
+        return try transaction.fetch(query)
+      }
+      #expect(after.count == 50)
+      #expect(after.allSatisfy { $0.weight == 7 && $0.discount == nil && $0.city.count == 5000 })
+      #expect(try objects.objects(Order.self).where(\.isPaid == true).fetch() == after)
+      // Objects in several pieces, and an indexed property.
+      #expect(try objects.objects(Order.self).update(\.city) { $0 += "!" } == 100)
+      #expect(
+        try objects.objects(Order.self).where(\.amount < 10).update(\.amount) { $0 += 50 } > 0)
+      #expect(try objects.objects(Order.self).where(\.amount < 10).count() == 0)
+      let amounts = try objects.objects(Order.self).fetch().map { $0.amount }
+      #expect(
+        amounts == orders.map { order in order.amount < 10 ? order.amount + 50 : order.amount })
+      #expect(try temporary.store.verify() == [])
+    }
+
+    @Test func `A property with observers is set on the object`() throws {
+      try objects.save([Observed(id: 1, name: "a"), Observed(id: 2, name: "b")])
+      #expect(try objects.objects(Observed.self).set(\.name, to: "c") == 2)
+      #expect(try objects.objects(Observed.self).fetch().map(\.changes) == [1, 1])
+    }
+
+    @Test func `Fields that a program does not know survive a change of another`() throws {
+      try objects.save((0..<10).map { WideBook(id: $0, title: "t\($0)", pages: 100 + $0) })
+      let older = try ObjectStore(at: temporary.path, StoreOptions(durability: .cache))
+      try older.save(NarrowBook(id: 10, title: "t10"))
+      #expect(try older.objects(NarrowBook.self).update(\.title) { $0 += "!" } == 11)
+      let books = try objects.objects(WideBook.self).fetch()
+      #expect(books.map(\.title) == (0...10).map { "t\($0)!" })
+      #expect(books.map(\.pages) == (0..<10).map { 100 + $0 } + [nil])
+    }
+
+    @Test func `A property with another name has the same indexes`() throws {
+      let temporary = try TemporaryStore(
+        StoreOptions(onEvent: { event in
+          if case .indexBuilding = event { Count.builds.add(1, ordering: .relaxed) }
+        }))
+      let old = ObjectStore(temporary.store)
+      try old.save((0..<2500).map { OldPage(id: $0, title: "t\($0)", body: "word \($0)") })
+      let new = ObjectStore(temporary.store)
+      try new.prepare(RenamedPage.self)
+      let query = new.objects(RenamedPage.self)
+      for id in 2500..<2510 {
+        try old.save(OldPage(id: id, title: "old", body: "word new"))
+        try new.save(RenamedPage(id: id + 100, title: "new", text: "word new"))
+        #expect(try query.matching("new").count() == (id - 2499) * 2)
+        #expect(try query.where(\.text == "word new").count() == (id - 2499) * 2)
+      }
+      #expect(try query.where(\.text == "word 7").explain().contains("scan index \"body\""))
+      #expect(Count.builds.load(ordering: .relaxed) == 0)
+      #expect(try temporary.store.verify() == [])
+    }
+  }
+#endif
