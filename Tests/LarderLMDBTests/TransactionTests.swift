@@ -132,7 +132,9 @@ import Testing
     }
     for (key, value) in model.bytes { try write.put(value, forKey: key, in: bytes) }
     let numbers = model.integers.sorted { $0.key < $1.key }.map { number in
-      (key: withUnsafeBytes(of: number.key) { Array($0) }, value: number.value)
+      var key: [UInt8] = []
+      key.append(littleEndian: number.key)
+      return (key: key, value: number.value)
     }
     let strings = model.bytes.sorted { $0.key.lexicographicallyPrecedes($1.key) }
       .map { (key: $0.key, value: $0.value) }
