@@ -21,7 +21,7 @@ internal import LarderSystem
 //
 // The cost of an object against the budget of its type is 32 bytes plus its content.
 
-/// An object whose checksum is not verified: good for a condition that no damage makes true.
+/// An object whose checksum is not verified. It may be rejected; to be used, it must be verified first.
 struct UnverifiedObject: ~Escapable {
   let codec: UInt16
   let object: RawSpan

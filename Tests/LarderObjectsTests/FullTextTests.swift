@@ -83,6 +83,7 @@ extension ObjectStore {
       #expect(error?.code == .invalidTextQuery)
       #expect(throws: ObjectError.self) { try query.count() }
       #expect(throws: ObjectError.self) { try ground.store.write { try $0.fetch(query) } }
+      #expect(throws: ObjectError.self) { try ground.store.read { try $0.fetch(query) } }
     }
     #expect(try articles.matching("a").fetch() == [])
   }

@@ -9,24 +9,7 @@
   import Testing
 
   private enum Count {
-    static let decoded = Atomic<Int>(0)
     static let builds = Atomic<Int>(0)
-  }
-
-  /// Counts how often an object is decoded.
-  @Storable struct Counted {
-    let id: Int
-    var kind: Int
-    var counter = Counter()
-  }
-
-  struct Counter: Codable {
-    init() {}
-    init(from decoder: any Decoder) throws { Count.decoded.add(1, ordering: .relaxed) }
-    func encode(to encoder: any Encoder) throws {
-      var container = encoder.singleValueContainer()
-      try container.encode(true)
-    }
   }
 
   @Storable struct Observed {
@@ -79,17 +62,62 @@
       objects = ObjectStore(temporary.store)
     }
 
-    @Test func `A change of one property is that of the objects, and decodes none`() throws {
-      try objects.save((0..<300).map { Counted(id: $0, kind: $0 % 3) })
-      Count.decoded.store(0, ordering: .relaxed)
-      let query = objects.objects(Counted.self)
-      #expect(try query.where(\.kind == 1).update(\.kind) { $0 += 10 } == 100)
-      #expect(try query.where(\.kind == 2).set(\.kind, to: 300) == 100)
-      #expect(Count.decoded.load(ordering: .relaxed) == 0)
-      #expect(try query.grouped(by: \.kind).count() == [0: 100, 11: 100, 300: 100])
-      #expect(try objects.object(Counted.self, id: 4)?.kind == 11)
-      #expect(try query.fetch().map(\.id) == Array(0..<300))
-      #expect(try temporary.store.verify() == [])
+    @Test func `Objects and results in memory are not older than a change of one property`() throws
+    {
+      try objects.save((0..<40).map(Order.sample))
+      let other = ObjectStore(temporary.store)
+      let query = other.objects(Order.self).where(\.amount >= 0).sorted(by: \.amount)
+      func check(_ weight: Double) throws {
+        #expect(try query.fetch().allSatisfy { $0.weight == weight })
+        for id in 0..<40 { #expect(try other.object(Order.self, id: id)?.weight == weight) }
+      }
+      for weight in [2.0, 3.5, 1e9] {
+        #expect(try objects.objects(Order.self).set(\.weight, to: weight) == 40)
+        try check(weight)
+        // Once more, from memory.
+        try check(weight)
+      }
+    }
+
+    @Test func `No changed byte of an object gets into an answer`() throws {
+      let directory = try TemporaryDirectory()
+      let store = try ObjectStore(at: directory.appending("store"))
+      var orders = (100..<300).map(Order.sample)
+      for position in orders.indices { orders[position].city = "city-\(position + 100)" }
+      try store.save(orders)
+      let query = store.objects(Order.self)
+      let path = try #require(Self.dataFile(below: directory.appending("store")))
+      let bytes = try TestFiles.contents(of: path)
+      let name = Array("city-117".utf8)
+      let places = (0..<bytes.count - name.count).filter {
+        bytes[$0] == name[0] && bytes[$0..<$0 + name.count].elementsEqual(name)
+      }
+      try #require(!places.isEmpty)
+      for offset in 5..<8 {
+        let wrong =
+          "city-" + (5..<8).map { $0 == offset ? "9" : String(Array("city-117")[$0]) }.joined()
+        for place in places { try TestFiles.overwrite([0x39], at: place + offset, in: path) }
+        let isOther = orders.contains { $0.city == wrong }
+        #expect(try query.where(\.city == wrong).count() == (isOther ? 1 : 0))
+        #expect(try query.where(\.city == "city-117").count() == 0)
+        #expect(try query.where(\.city != "city-117").count() == 199)
+        #expect(try query.grouped(by: \.city).count().values.reduce(0, +) == 199)
+        #expect(try query.grouped(by: \.city).count()["city-117"] == nil)
+        #expect(try query.sum(\.id) == orders.reduce(0) { $0 + $1.id } - 117)
+        #expect(try query.where(\.city != "x").update(\.weight) { $0 = 5 } == 199)
+        for place in places {
+          try TestFiles.overwrite([bytes[place + offset]], at: place + offset, in: path)
+        }
+      }
+    }
+
+    private static func dataFile(below path: String) -> String? {
+      for name in TestFiles.names(in: path) {
+        let inner = path + "/" + name
+        if name == "data.mdb" { return inner }
+        if let found = dataFile(below: inner) { return found }
+      }
+      return nil
     }
 
     @Test func `A change of one property sees its transaction, and an error keeps everything`()

@@ -246,7 +246,7 @@
       }
     }
 
-    @Test func `Groups and tuples of declared fields decode no object`() throws {
+    @Test func `Groups, tuples and changes of declared fields decode no object`() throws {
       try objects.save((0..<50).map { Traced(id: $0, kind: $0 % 3) })
       let query = objects.objects(Traced.self)
       Trace.decoded.store(0, ordering: .relaxed)
@@ -254,6 +254,9 @@
       #expect(try query.grouped(by: \.kind).sum(\.id).values.reduce(0, +) == 1225)
       #expect(try query.select(\.id, \.kind).count == 50)
       #expect(try query.max(\.kind) == 2)
+      #expect(try query.where(\.kind == 1).update(\.kind) { $0 += 10 } == 17)
+      #expect(try query.where(\.kind == 2).set(\.kind, to: 300) == 16)
+      #expect(try query.grouped(by: \.kind).count() == [0: 17, 11: 17, 300: 16])
       #expect(Trace.decoded.load(ordering: .relaxed) == 0)
       _ = try query.fetch()
       #expect(Trace.decoded.load(ordering: .relaxed) == 50)

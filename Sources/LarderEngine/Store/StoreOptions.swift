@@ -167,8 +167,9 @@ public struct StoreOptions: Sendable {
   /// objects, where it throws `schemaMismatch` otherwise: a development option.
   ///
   /// The first save, `prepare(_:)` or read of the type in this process erases, without delete rules,
-  /// but no read or deletion by a query inside of a transaction or snapshot; it reports ``StoreEvent/objectsErased(type:objects:reason:)``. Objects of a newer version, and
-  /// of a migration in progress, are never erased. Of programs with contradictory declarations the
+  /// but no read or deletion by a query inside of a transaction or snapshot; it reports
+  /// ``StoreEvent/objectsErased(type:objects:reason:)``. Objects of a newer version, and of a migration
+  /// in progress, are never erased. Of programs with contradictory declarations the
   /// one that was started last erases: a process that has saved objects of the type, or erased it
   /// once, gets the error from then on, so running processes never erase in turns.
   public var erasesOnSchemaChange = false

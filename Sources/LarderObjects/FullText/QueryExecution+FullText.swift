@@ -101,6 +101,14 @@ extension QueryExecution {
   }
 }
 
+extension Query {
+  /// Returns the result of a query without objects, after the check of its search.
+  func checked<R>(_ empty: R, _ kind: ObjectTypeDescriptor<Object>) throws -> R {
+    if let search { _ = try kind.searched(search) }
+    return empty
+  }
+}
+
 extension ObjectTypeDescriptor {
   /// Returns the index and the condition of a search; the condition is `nil` if no object can match.
   ///

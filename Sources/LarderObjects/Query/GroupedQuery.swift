@@ -30,7 +30,8 @@ public struct GroupedQuery<Object: Storable, Key: Hashable & Sendable>: Sendable
     try reduced(nil) { CountReduction<Key>() }.mapValues(\.result)
   }
 
-  /// Returns the sum of a property over the objects of each group. Integer sums are exact.
+  /// Returns the sum of a property over the objects of each group. Integer sums are exact; floating-point
+  /// numbers are added in no particular order.
   ///
   /// - Parameter path: The property.
   /// - Returns: The sums by value.

@@ -28,10 +28,7 @@ extension Query {
   ) throws -> R {
     return try store.storage.openCore(operation).withSnapshot(operation, canRepeat: canRepeat) {
       snapshot in
-      guard let state = try kind.state(snapshot) else {
-        if let search { _ = try kind.searched(search) }
-        return empty
-      }
+      guard let state = try kind.state(snapshot) else { return try checked(empty, kind) }
       // The catalog decides: this process may not have decoded a reference of the type yet.
       guard !inclusions.isEmpty || kind.hasReferences || state.record.references != nil else {
         return try body(

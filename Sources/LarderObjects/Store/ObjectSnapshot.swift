@@ -102,7 +102,9 @@ public struct ObjectSnapshot: ~Copyable {
   ) throws -> R {
     let kind = store.kind(Object.self)
     return try reading(Object.self) { snapshot in
-      guard let record = try source.record(of: kind, snapshot) else { return empty }
+      guard let record = try source.record(of: kind, snapshot) else {
+        return try query.checked(empty, kind)
+      }
       let decoder = ReferenceDecoder(ReferenceLoader(store: store, source: source))
       return try body(
         QueryExecution(kind: kind, query: query, record: record, decoder), snapshot)

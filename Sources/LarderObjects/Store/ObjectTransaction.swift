@@ -371,8 +371,7 @@ public struct ObjectTransaction: ~Copyable {
   public mutating func fetch<Object: Storable>(_ query: Query<Object>) throws -> [Object] {
     let kind = store.kind(Object.self)
     guard let record = try entries.objectType(named: kind.name) else {
-      if let search = query.search { _ = try kind.searched(search) }
-      return []
+      return try query.checked([], kind)
     }
     try kind.requireReadable(record)
     if query.search != nil { try entries.mergePostings() }
