@@ -49,7 +49,7 @@ package struct ObjectIndexKey: Sendable, Hashable {
 
   /// Whether the key has no value in any property. Any number of objects may have it in a unique
   /// index.
-  package var isEmpty: Bool { bytes.allSatisfy { $0 == 0 } }
+  package var isEmpty: Bool { bytes.allSatisfy { $0 == 0 || $0 == 0xFE } }
 }
 
 /// The encoding of objects in the tables described above.

@@ -49,10 +49,13 @@ package struct QueryPlan: Sendable {
   package struct Sort: Sendable {
     /// The property, or `nil` if no index has the order of the sort key.
     let field: Field?
+    /// The same property in descending form, or `nil` if no index contains it.
+    let descending: Field?
     let isDescending: Bool
 
-    package init(field: Field?, isDescending: Bool) {
+    package init(field: Field?, descending: Field? = nil, isDescending: Bool) {
       self.field = field
+      self.descending = descending
       self.isDescending = isDescending
     }
   }
@@ -131,6 +134,8 @@ package struct QueryPlan: Sendable {
   /// Whether the requested order is the order of the index keys, not that of insertion.
   let hasSort: Bool
   let isBackwards: Bool
+  /// Whether each property of the sort is in descending form in the keys of the scan.
+  private var areDescending: [Bool] = []
 
   /// The same plan with a sort in memory.
   package var unsorted: QueryPlan { QueryPlan(scan, isSorted: false, hasSort: hasSort) }
@@ -185,6 +190,7 @@ package struct QueryPlan: Sendable {
     self.init(
       best.scan, isSorted: isSorted, hasSort: !sorts.isEmpty,
       isBackwards: isSorted && sorts.first?.isDescending ?? false)
+    areDescending = sorts.map { $0.isDescending != sorts[0].isDescending }
   }
 
   private static func scan(_ index: Index, _ number: UInt32, _ request: Request) -> IndexScan {
@@ -238,12 +244,14 @@ package struct QueryPlan: Sendable {
   }
 
   /// Returns whether an index has the requested order: after the fixed properties, exactly the
-  /// sort's properties follow, all in one direction.
+  /// sort's properties follow, in the direction of the first one, or in descending form in the other.
   private static func isSorted(_ sorts: [Sort], _ index: Index, fixed: Int) -> Bool {
     guard let first = sorts.first, !index.isMultiple else { return false }
     let rest = index.fields.dropFirst(fixed)
     return rest.count == sorts.count
-      && zip(rest, sorts).allSatisfy { $0 == $1.field && $1.isDescending == first.isDescending }
+      && zip(rest, sorts).allSatisfy {
+        $0 == ($1.isDescending == first.isDescending ? $1.field : $1.descending)
+      }
   }
 
   // MARK: Positions
@@ -263,7 +271,10 @@ package struct QueryPlan: Sendable {
       return
     }
     guard canBegin, let keys else { return }
-    var entry = keys.reduce(scan.prefix, +)
+    var entry = scan.prefix
+    for (key, isDescending) in zip(keys, areDescending) {
+      entry += isDescending ? IndexKeyForm.complement(key) : key
+    }
     guard entry.count <= IndexKeyRange.limit else { return }
     // Index entries are ordered by key, then by sequence number.
     let next = isBackwards ? sequence : sequence &+ 1

@@ -45,4 +45,14 @@ package struct StringCondition: Sendable {
     // Without the end of the string, the key is the beginning of all keys with the prefix.
     method == .hasPrefix ? [.beginning(with: argument.indexKey.dropLast())] : nil
   }
+
+  /// The index keys of lowercase strings that can match, or `nil` if an index of them cannot serve the
+  /// condition.
+  package var rangesIgnoringCase: [IndexKeyRange]? {
+    switch method {
+    case .equalsIgnoringCase: [.equal(lower.indexKey)]
+    case .hasPrefixIgnoringCase: [.beginning(with: lower.indexKey.dropLast())]
+    default: nil
+    }
+  }
 }

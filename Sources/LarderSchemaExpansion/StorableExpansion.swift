@@ -167,6 +167,11 @@
 
     func schema(of type: String) -> DeclSyntax {
       let fields = properties.map { property in
+        if property.isReference {
+          let path = "\(type).\(property.identifier.text)"
+          return
+            ".reference(\(quoted(property.storedName)), \\\(path), \\\(type).$\(property.plainName))"
+        }
         if property.isWrapped { return ".opaque(\(quoted(property.storedName)))" }
         let fallback = property.literal.map { ", default: \($0)" } ?? ""
         let function = property.initializer != nil && property.literal == nil ? "computed" : "field"

@@ -54,8 +54,12 @@ struct DynamicQueryPlan: Sendable {
       }
     }
     request.sorts = query.sort.map { sort in
-      QueryPlan.Sort(
-        field: fields.firstIndex { $0.path == sort.path }, isDescending: sort.isDescending)
+      func field(_ form: IndexKeyForm) -> QueryPlan.Field? {
+        fields.firstIndex { $0.path == sort.path && $0.form == form }
+      }
+      return QueryPlan.Sort(
+        field: field(IndexKeyForm()), descending: field(IndexKeyForm(isDescending: true)),
+        isDescending: sort.isDescending)
     }
     plan = QueryPlan(request, indexes) { rules[$0].number }
   }
@@ -71,6 +75,10 @@ struct DynamicQueryPlan: Sendable {
   private static func ranges(
     _ field: IndexRule.Field, _ term: QueryCondition
   ) -> [IndexKeyRange]? {
+    guard field.form == IndexKeyForm() else {
+      guard case .text(field.path, let test) = term else { return nil }
+      return field.form.isDescending ? nil : test.rangesIgnoringCase
+    }
     switch term {
     case .compare(.path(field.path), let sign, .literal(let literal)):
       return range(field, sign, literal).map { [$0] }

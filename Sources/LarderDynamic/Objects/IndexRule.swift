@@ -37,6 +37,7 @@ package struct IndexRule: Sendable {
     fileprivate(set) var path: FieldPath
     let kind: IndexedKind
     let mayBeMissing: Bool
+    var form = IndexKeyForm()
 
     /// Returns the key of a constant, or `nil` if no value of the type equals the constant.
     func key(of constant: ComparableValue) -> [UInt8]? {
@@ -44,7 +45,9 @@ package struct IndexRule: Sendable {
     }
 
     /// Returns whether another field is the same property with the same keys.
-    func hasKeys(of other: Field) -> Bool { path == other.path && kind.name == other.kind.name }
+    func hasKeys(of other: Field) -> Bool {
+      path == other.path && kind.name == other.kind.name && form == other.form
+    }
   }
 
   /// The reason why an index has no rule.
@@ -77,12 +80,14 @@ package struct IndexRule: Sendable {
       guard let names = Self.names(path) else {
         throw Foreign(reason: "\(path) is not a stored property")
       }
+      var type = type
+      let form = IndexKeyForm(removingFrom: &type)
       let isOptional = type.hasPrefix("Optional<") && type.hasSuffix(">")
       let inner = isOptional ? String(type.dropFirst(9).dropLast()) : type
       guard let kind = IndexedKind.named(inner) else {
         throw Foreign(reason: "only the program can encode the keys of its type \(inner)")
       }
-      fields.append(Field(path: FieldPath(names), kind: kind, mayBeMissing: isOptional))
+      fields.append(Field(path: FieldPath(names), kind: kind, mayBeMissing: isOptional, form: form))
     }
     self.fields = fields
   }
@@ -177,7 +182,13 @@ package struct IndexRule: Sendable {
   }
 
   private func element(_ value: CBORValue?, _ field: Field) throws -> [UInt8] {
+    let element = try ascending(value, field)
+    return field.form.isDescending ? IndexKeyForm.complement(element) : element
+  }
+
+  private func ascending(_ value: CBORValue?, _ field: Field) throws -> [UInt8] {
     switch value {
+    case .text(let text) where field.form.ignoresCase: return text.lowercased().indexKey
     case nil, .null, .undefined:
       if field.mayBeMissing { return [0] }
       throw NoKey(reason: "\(field.path) is missing, and the index \"\(name)\" needs it")

@@ -73,9 +73,9 @@ extension Query {
     let kind = store.kind(Object.self)
     return Observation(store: store) { snapshot, source in
       guard let record = try source.record(of: kind, snapshot) else { return [] }
-      let run = QueryExecution(
+      let run = try QueryExecution(
         kind: kind, query: query, record: record,
-        ReferenceDecoder(ReferenceLoader(store: query.store, source: source)))
+        ReferenceDecoder(ReferenceLoader(store: query.store, source: source)), in: snapshot)
       return try run.foundWithChildren(snapshot)
     } isSame: { old, new in
       old.count == new.count && zip(old, new).allSatisfy(kind.isSame)

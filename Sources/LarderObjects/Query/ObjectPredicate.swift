@@ -29,13 +29,15 @@ public struct ObjectPredicate<Object: Storable>: Sendable, CustomStringConvertib
 
   /// One comparison.
   struct Leaf: Sendable {
-    let comparison: Comparison
+    var comparison: Comparison
     let holds: @Sendable (Object) -> Bool
     /// The same comparison on the property's field in a record; created when the query filters
     /// objects.
     let stored: (@Sendable () -> StoredProperty?)?
     /// The source location of a closure, which is the closure's only identity.
     var origin: String?
+    /// The same comparison as a condition of the related object that has the property.
+    var related: RelatedCondition<Object>?
   }
 
   let node: Node
@@ -67,7 +69,21 @@ public struct ObjectPredicate<Object: Storable>: Sendable, CustomStringConvertib
         comparison: Comparison(
           path: path.erased, makeText: text, ranges: ranges, elementRanges: elementRanges,
           isExact: isExact, makeConstants: constants), holds: { holds(path.value(of: $0)) },
-        stored: { StoredProperty(path, test(), holds) }))
+        stored: { StoredProperty(path, test(), holds) },
+        related: path.related?.condition(
+          PropertyComparison(
+            text: text, constants: constants, ranges: ranges, isExact: isExact, stored: test,
+            holds: holds))))
+  }
+
+  /// Returns the comparison with the keys of an index over another form of its property.
+  func served(by path: AnyPath, _ ranges: [IndexKeyRange]) -> ObjectPredicate {
+    guard case .leaf(var leaf) = node else { return self }
+    let old = leaf.comparison
+    leaf.comparison = Comparison(
+      path: path, makeText: old.makeText, ranges: ranges, elementRanges: nil, isExact: false,
+      makeConstants: old.makeConstants)
+    return ObjectPredicate(.leaf(leaf))
   }
 
   /// Creates a predicate that no index serves: the query decodes and evaluates every object.

@@ -22,6 +22,14 @@ public struct PredicateRoot<Object: Storable>: Sendable {
   public subscript<Value: Sendable>(
     dynamicMember path: Path<Object, Value>
   ) -> PredicateProperty<Object, Value> { PredicateProperty(path) }
+
+  /// Returns an optional property of the object, for optional chaining: `$0.address?.city`.
+  ///
+  /// - Parameter path: The key path of the property.
+  @_disfavoredOverload
+  public subscript<Wrapped: Sendable>(
+    dynamicMember path: Path<Object, Wrapped?>
+  ) -> PredicateMember<Object, Wrapped>? { PredicateMember(property: PropertyPath(path)) }
 }
 
 /// A property in a closure that builds a predicate.
@@ -44,6 +52,14 @@ public struct PredicateProperty<Object: Storable, Value: Sendable>: Sendable {
   ) -> PredicateProperty<Object, Inner> {
     PredicateProperty<Object, Inner>(path: path.appending(inner))
   }
+
+  /// Returns an optional property of this property, for optional chaining.
+  ///
+  /// - Parameter inner: The key path from this property.
+  @_disfavoredOverload
+  public subscript<Wrapped: Sendable>(
+    dynamicMember inner: Path<Value, Wrapped?>
+  ) -> PredicateMember<Object, Wrapped>? { PredicateMember(property: path.appending(inner)) }
 
   var name: String { path.name }
 }
@@ -283,10 +299,12 @@ extension PredicateProperty where Value: OptionalText {
   > {
     let path = path
     let condition = StringCondition(method, argument)
-    return ObjectPredicate(
+    let predicate = ObjectPredicate(
       of: path, "\(path.name).\(method.rawValue)(\(argument.debugDescription))",
       ranges: condition.ranges, isExact: false, stored: StoredFieldTest(method, argument)
     ) { $0.optionalText.map(condition.holds) ?? false }
+    guard let ranges = condition.rangesIgnoringCase else { return predicate }
+    return predicate.served(by: path.ignoringCase, ranges)
   }
 
   /// Returns a predicate that matches objects whose string contains a match of a regular

@@ -133,6 +133,46 @@ extension PredicateProperty where Value: Reference {
   }
 }
 
+extension PredicateProperty where Value: Reference {
+  /// Returns a predicate that matches objects whose reference leads to an object with a condition:
+  /// `$0.$friends.contains { $0.age > 20 }`. See ``PredicateProperty/contains(_:)-(Element)``.
+  ///
+  /// - Parameter build: A closure that returns the condition of the object referred to.
+  /// - Returns: The predicate.
+  /// - Throws: The errors of `build`.
+  public func contains(
+    _ build: (PredicateRoot<Value.Target>) throws -> ObjectPredicate<Value.Target>?
+  ) rethrows -> ObjectPredicate<Object> {
+    let path = path
+    return .related(path, try build(PredicateRoot()) ?? .noObject) {
+      path.value(of: $0).links.box.objects()
+    }
+  }
+}
+
+extension PredicateProperty where Value: Collection, Value.Element: Storable {
+  /// Returns a predicate that matches objects with a related object that has a condition.
+  ///
+  /// ```swift
+  /// let people = store.objects(Person.self).where { $0.friends.contains { $0.age > 20 } }
+  /// ```
+  ///
+  /// If the macro `@Storable` declares the property as a reference, the query searches the related
+  /// objects first, with the indexes of their type, and finds the objects that refer to them in the
+  /// reference index. Otherwise it evaluates the condition on the decoded objects. `explain()` shows
+  /// both searches.
+  ///
+  /// - Parameter build: A closure that returns the condition of the related object.
+  /// - Returns: The predicate.
+  /// - Throws: The errors of `build`.
+  public func contains(
+    _ build: (PredicateRoot<Value.Element>) throws -> ObjectPredicate<Value.Element>?
+  ) rethrows -> ObjectPredicate<Object> {
+    let path = path
+    return .related(path, try build(PredicateRoot()) ?? .noObject) { Array(path.value(of: $0)) }
+  }
+}
+
 extension ObjectStore {
   /// Returns a query for the objects that refer to another through a property: the inverse of that
   /// property.

@@ -32,7 +32,8 @@ extension Query {
       // The catalog decides: this process may not have decoded a reference of the type yet.
       guard !inclusions.isEmpty || kind.hasReferences || state.record.references != nil else {
         return try body(
-          QueryExecution(kind: kind, query: self, record: state.record, view: snapshot.view),
+          QueryExecution(
+            kind: kind, query: self, record: state.record, view: snapshot.view, in: snapshot),
           snapshot)
       }
       // The same snapshot serves all objects that the query reads in addition to its own.
@@ -41,7 +42,8 @@ extension Query {
       source.note(state.record)
       let decoder = ReferenceDecoder(ReferenceLoader(store: store, source: source))
       return try body(
-        QueryExecution(kind: kind, query: self, record: state.record, decoder), snapshot)
+        QueryExecution(
+          kind: kind, query: self, record: state.record, decoder, in: snapshot), snapshot)
     }
   }
 
@@ -188,6 +190,11 @@ extension Query {
       var lines = run.plan.explanation(
         objects: "all objects of \(kind.name)", search: run.searchText, filter: run.filterText,
         order: sorts.map(\.text), hasPosition: start != nil, limit: maximum.map { _ in wanted })
+      for related in predicate.node.allLeaves.compactMap(\.related) {
+        lines.append(
+          try related.explanation(
+            RelatedSearch(store: store, context: run.decoder.context), snapshot))
+      }
       if let build = try kind.explainBuild(for: self, run.record, snapshot) {
         lines.append(build)
       }

@@ -3,6 +3,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 internal import LarderEngine
+internal import LarderObjectEngine
 internal import LarderSystem
 internal import Synchronization
 
@@ -173,16 +174,29 @@ public struct Query<Object: Storable>: Sendable {
     changed { $0.sorts.append(Self.key(path, direction)) }
   }
 
-  /// Returns the query sorted by a comparator. Replaces an earlier order.
-  func sorted(comparing precedes: @escaping @Sendable (Object, Object) -> Bool) -> Query {
+  /// Returns the query sorted by functions that compare two objects. Replaces an earlier order.
+  func sorted(comparing orders: [@Sendable (Object, Object) -> Int]) -> Query {
     changed {
-      $0.sorts = [
+      $0.sorts = orders.map {
         SortKey(
           path: AnyPath(path: \Object.larderComparator), direction: .ascending, isIndexable: false,
-          compare: { precedes($0, $1) ? -1 : precedes($1, $0) ? 1 : 0 }, coding: nil, isOpaque: true
-        )
-      ]
+          compare: $0, coding: nil, isOpaque: true)
+      }
     }
+  }
+
+  /// Returns the query with its conditions of related objects replaced by conditions of ids.
+  func resolved(
+    _ kind: ObjectTypeDescriptor<Object>, _ record: ObjectTypeRecord, _ context: ReferenceLoader,
+    _ snapshot: borrowing Snapshot
+  ) throws -> Query {
+    let count = try ObjectReading.books(record.number, snapshot).count
+    let isSelective = QueryPlan(self, kind, record).scan != nil
+    let search = RelatedSearch(
+      store: store, context: context, mostScanned: isSelective ? 0 : Int(clamping: count) * 4,
+      mostFound: isSelective ? 1000 : Swift.max(Int(clamping: count), 1000))
+    let node = try predicate.node.resolved(search, snapshot)
+    return changed { $0.predicate = ObjectPredicate(node) }
   }
 
   func searching(_ search: TextSearch) -> Query {
@@ -234,12 +248,22 @@ public struct Query<Object: Storable>: Sendable {
 
   private static func key<Value: Sendable>(
     _ property: PropertyPath<Object, Value>, _ direction: SortDirection, isIndexable: Bool,
-    _ order: @escaping @Sendable (Value, Value) -> Int
+    as path: AnyPath? = nil, _ order: @escaping @Sendable (Value, Value) -> Int
   ) -> SortKey<Object> {
     SortKey(
-      path: property.erased, direction: direction, isIndexable: isIndexable,
+      path: path ?? property.erased, direction: direction, isIndexable: isIndexable,
       compare: { order(property.value(of: $0), property.value(of: $1)) },
       coding: SortCoding(property, order))
+  }
+
+  /// Returns the query with another sort key that an index contains in a form.
+  func then(
+    by property: PropertyPath<Object, String?>, _ direction: SortDirection, as path: AnyPath
+  ) -> Query {
+    changed {
+      $0.sorts.append(
+        Self.key(property, direction, isIndexable: true, as: path) { SortOrdering.of($0, $1) })
+    }
   }
 
   /// Returns the query in the order of insertion.

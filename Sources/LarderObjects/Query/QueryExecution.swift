@@ -24,13 +24,15 @@ struct QueryExecution<Object: Storable> {
 
   init(
     kind: ObjectTypeDescriptor<Object>, query: Query<Object>, record: ObjectTypeRecord,
-    _ decoder: ReferenceDecoder? = nil, view: SnapshotView? = nil
-  ) {
+    _ decoder: ReferenceDecoder? = nil, view: SnapshotView? = nil, in snapshot: borrowing Snapshot
+  ) throws {
     self.decoder = decoder ?? kind.newDecoder()
     self.kind = kind
-    self.query = query
+    self.query =
+      query.predicate.node.hasRelated
+      ? try query.resolved(kind, record, self.decoder.context, snapshot) : query
     self.record = record
-    plan = QueryPlan(query, kind, record)
+    plan = QueryPlan(self.query, kind, record)
     let isSelective = plan.scan.map { $0.isOneKey || query.maximum ?? .max <= 100 } ?? false
     memory = isSelective && plan.scan?.isExact == true && !kind.hasReferences ? view : nil
   }

@@ -87,6 +87,8 @@ struct ScannableIndexes: Sendable {
   let indexes: [QueryPlan.Index]
   /// The distinct properties. The position of a property is its number in requests.
   private let paths: [AnyPath]
+  /// Whether an index contains a property in descending form.
+  let hasDescending: Bool
 
   init(_ shapes: [IndexShape]) {
     var paths: [AnyPath] = []
@@ -103,6 +105,7 @@ struct ScannableIndexes: Sendable {
     }
     self.shapes = shapes
     self.paths = paths
+    hasDescending = paths.contains { $0.form.isDescending }
   }
 
   func field(of path: AnyPath) -> QueryPlan.Field? {
@@ -136,6 +139,8 @@ extension QueryPlan {
       request.sorts.append(
         Sort(
           field: sort.isIndexable ? scannable.field(of: sort.path) : nil,
+          descending: sort.isIndexable && scannable.hasDescending
+            ? scannable.field(of: sort.path.descending) : nil,
           isDescending: sort.direction == .descending))
     }
     self.init(request, scannable.indexes) { position in
@@ -166,23 +171,31 @@ extension ObjectPredicate.Node {
     return all
   }
 
-  /// All comparisons of the tree.
-  var allComparisons: [Comparison] {
+  /// All comparisons of the tree, with their evaluation.
+  var allLeaves: [ObjectPredicate.Leaf] {
     switch self {
     case .all: []
-    case .leaf(let leaf): [leaf.comparison]
-    case .and(let nodes), .or(let nodes): nodes.flatMap(\.allComparisons)
-    case .not(let node): node.allComparisons
+    case .leaf(let leaf): [leaf]
+    case .and(let nodes), .or(let nodes): nodes.flatMap(\.allLeaves)
+    case .not(let node): node.allLeaves
     }
   }
 
+  /// All comparisons of the tree.
+  var allComparisons: [Comparison] { allLeaves.map(\.comparison) }
+
   /// Whether the predicate contains a closure, whose result may depend on more than the object.
-  var isOpaque: Bool {
+  var isOpaque: Bool { contains { $0.origin != nil } }
+
+  /// Whether a comparison is a condition of related objects.
+  var hasRelated: Bool { contains { $0.related != nil } }
+
+  private func contains(_ holds: (ObjectPredicate.Leaf) -> Bool) -> Bool {
     switch self {
     case .all: false
-    case .leaf(let leaf): leaf.origin != nil
-    case .and(let nodes), .or(let nodes): nodes.contains(where: \.isOpaque)
-    case .not(let node): node.isOpaque
+    case .leaf(let leaf): holds(leaf)
+    case .and(let nodes), .or(let nodes): nodes.contains { $0.contains(holds) }
+    case .not(let node): node.contains(holds)
     }
   }
 

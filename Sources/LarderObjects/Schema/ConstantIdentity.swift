@@ -50,6 +50,15 @@ enum ConstantIdentity: Sendable, Hashable {
     self = bytes.isEmpty ? .text : .encoded(bytes)
   }
 
+  /// Creates the identity of the constants of several comparisons that a text identifies.
+  init(combining parts: [ConstantIdentity], as text: String) {
+    if parts.contains(.unknown) {
+      self = .unknown
+    } else {
+      self = parts.allSatisfy { $0 == .text } ? .text : .encoded(Array(text.utf8))
+    }
+  }
+
   private static func encoding(_ value: some Encodable) -> ConstantIdentity {
     guard let bytes = try? CBOREncoder().encode(InArray(value: value)) else { return .unknown }
     return .encoded(bytes)

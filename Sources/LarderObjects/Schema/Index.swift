@@ -63,6 +63,36 @@ public struct Index<Object: Storable>: Sendable {
     }
   }
 
+  /// Creates an index over properties in several orders, or without regard to case.
+  ///
+  /// ```swift
+  /// Index("newest", .ascending(\Car.model), .descending(\Car.year))
+  /// Index("owner", .ignoringCase(\Car.owner))
+  /// ```
+  ///
+  /// - Parameters:
+  ///   - name: The name of the index, unique among those of the type.
+  ///   - parts: The properties, in the order of the keys. The index is read in both directions, so
+  ///     only the directions relative to the first property matter.
+  ///   - unique: Whether two objects may not have the same key.
+  ///   - condition: Which objects are in the index; a query uses it only if it demands the same.
+  public init(
+    _ name: String, _ parts: IndexPart<Object>..., unique: Bool = false,
+    where condition: ObjectPredicate<Object>? = nil
+  ) {
+    let parts = IndexPart.beginningAscending(parts)
+    let types = parts.map { $0.type + $0.path.form.suffix }.joined(separator: ", ")
+    let shape = Self.shape(name, parts.map(\.path), types, unique: unique, condition)
+    self.init(shape, condition) { object in
+      var bytes: [UInt8] = []
+      for part in parts {
+        let element = part.element(object)
+        bytes += part.path.form.isDescending ? IndexKeyForm.complement(element) : element
+      }
+      return [bytes]
+    }
+  }
+
   /// Creates a multi-key index with one key per element of a collection.
   ///
   /// - Parameters:
@@ -130,7 +160,7 @@ public struct Index<Object: Storable>: Sendable {
   ) -> IndexShape {
     IndexShape(
       name: name, isUnique: unique, isMultiple: isMultiple, isReferences: false, paths: paths,
-      fields: paths.map { $0.name(in: Object.self) },
+      fields: paths.map { $0.property.name(in: Object.self) },
       definition: types + (condition.map { " where \($0.identity(withOrigins: false))" } ?? ""),
       condition: condition.map { $0.node.isConjunction ? $0.node.comparisons : [] })
   }
@@ -145,6 +175,12 @@ public struct Index<Object: Storable>: Sendable {
   /// The error in the declaration, or `nil` if it is valid.
   var problem: String? {
     let leaves = condition?.node.allComparisons ?? []
+    let related = condition?.node.allLeaves.compactMap(\.related?.reference) ?? []
+    if related.contains(where: { Object.reference(at: $0) != nil }) || readsReference {
+      return
+        "It reads a property of a related object, which changes without the objects of the index. Use "
+        + "only properties of the object, and declare an index on the type of the related object."
+    }
     if fields.contains(where: AnyPath.isAnonymous)
       || leaves.contains(where: { AnyPath.isAnonymous($0.text) })
     {
@@ -158,6 +194,13 @@ public struct Index<Object: Storable>: Sendable {
         + "identified. Make the constant's type Codable."
     }
     return nil
+  }
+
+  /// Whether a key is a property of a related object, according to the schema.
+  private var readsReference: Bool {
+    Object.declaredReferences.contains { reference in
+      shape.paths.contains { $0.rest(after: reference.path) != nil }
+    }
   }
 
   /// Returns the index, defined by the names under which a schema stores the properties. Programs that

@@ -40,6 +40,8 @@ public struct ObjectSchema<Object: Storable>: Sendable {
     let path: AnyPath?
     /// The value of a property whose field is missing, or `nil` if the object must be decoded.
     let fallback: (any Sendable)?
+    /// The reference that the property is, or `nil`.
+    var reference: ReferenceField<Object>?
     /// Whether programs of other declarations may omit the field.
     var hasDefault: Bool { fallback != nil }
   }
@@ -108,11 +110,41 @@ extension ObjectSchema.Field {
     _ name: String, _ path: Path<Object, Value>
   ) -> Self { Self(name: name, path: AnyPath(path: path), fallback: ComputedFallback()) }
 
-  /// Returns the field of a property that only the decoder reads: a reference, or another wrapper.
+  /// Returns the field of a reference to other objects.
+  ///
+  /// - Parameters:
+  ///   - name: The stored name.
+  ///   - path: The property: `\.boss`.
+  ///   - reference: The reference itself: `\.$boss`.
+  /// - Returns: The field.
+  public static func reference<Value, Property: Reference>(
+    _ name: String, _ path: Path<Object, Value>, _ reference: Path<Object, Property>
+  ) -> Self {
+    let property = PropertyPath(reference)
+    return Self(
+      name: name, path: nil, fallback: nil,
+      reference: ReferenceField(
+        name: name, path: AnyPath(path: path), projected: property.erased,
+        ids: { property.value(of: $0).ids }))
+  }
+
+  /// Returns the field of a property with a wrapper, which only the decoder reads.
   ///
   /// - Parameter name: The stored name.
   /// - Returns: The field.
   public static func opaque(_ name: String) -> Self { Self(name: name, path: nil, fallback: nil) }
+}
+
+/// A property that refers to other objects.
+struct ReferenceField<Object: Storable>: Sendable {
+  /// The stored name.
+  let name: String
+  /// The property with the objects.
+  let path: AnyPath
+  /// The reference itself.
+  let projected: AnyPath
+  /// Returns the ids referred to.
+  let ids: @Sendable (Object) -> [String]
 }
 
 /// The default of a property that is computed for each object.
@@ -154,6 +186,21 @@ extension Storable {
       Object.schema.hasObservers
     }
     return (Self.self as? any DeclaresSchema.Type).map { observers(of: $0) } ?? true
+  }
+
+  /// The declared references.
+  static var declaredReferences: [ReferenceField<Self>] {
+    func references<Object: DeclaresSchema>(of type: Object.Type) -> Any {
+      Object.schema.fields.compactMap(\.reference)
+    }
+    guard let type = Self.self as? any DeclaresSchema.Type else { return [] }
+    return references(of: type) as? [ReferenceField<Self>] ?? []
+  }
+
+  /// Returns the function that reads the ids of a declared reference, or `nil` if the property is
+  /// not one.
+  static func reference(at path: AnyPath) -> (@Sendable (Self) -> [String])? {
+    declaredReferences.first { $0.path == path || $0.projected == path }?.ids
   }
 
   /// The names of the declared fields that have a default: no program requires them.

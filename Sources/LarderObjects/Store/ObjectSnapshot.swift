@@ -107,7 +107,7 @@ public struct ObjectSnapshot: ~Copyable {
       }
       let decoder = ReferenceDecoder(ReferenceLoader(store: store, source: source))
       return try body(
-        QueryExecution(kind: kind, query: query, record: record, decoder), snapshot)
+        QueryExecution(kind: kind, query: query, record: record, decoder, in: snapshot), snapshot)
     }
   }
 

@@ -93,11 +93,12 @@ extension ObjectTransaction {
     of query: Query<Object>, _ locator: FieldLocator, _ kind: ObjectTypeDescriptor<Object>,
     _ record: ObjectTypeRecord
   ) throws -> FieldChanges<Object> {
-    var run = QueryExecution(
-      kind: kind, query: query, record: record, ReferenceDecoder(context()))
-    run.plan = run.plan.unsorted
+    let decoder = ReferenceDecoder(context())
     var changes = FieldChanges<Object>()
     try entries.withSnapshot { snapshot in
+      var run = try QueryExecution(
+        kind: kind, query: query, record: record, decoder, in: snapshot)
+      run.plan = run.plan.unsorted
       try run.visit(snapshot) { head, object in
         guard head.codec == ObjectLayout.codec, head.version == record.version else { return nil }
         changes.stored.append((head, object.copied()))

@@ -375,8 +375,10 @@ public struct ObjectTransaction: ~Copyable {
     }
     try kind.requireReadable(record)
     if query.search != nil { try entries.mergePostings() }
-    let run = QueryExecution(kind: kind, query: query, record: record, ReferenceDecoder(context()))
+    let decoder = ReferenceDecoder(context())
     return try entries.withSnapshot { snapshot in
+      let run = try QueryExecution(
+        kind: kind, query: query, record: record, decoder, in: snapshot)
       let objects = try run.objects(snapshot)
       for inclusion in query.inclusions {
         _ = try inclusion.load(objects, snapshot)

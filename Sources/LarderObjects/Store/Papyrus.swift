@@ -30,7 +30,7 @@ extension Query {
   ///   comes before its second.
   /// - Returns: The sorted query.
   public func sort(_ precedes: @escaping @Sendable (Object, Object) -> Bool) -> Query {
-    sorted(comparing: precedes)
+    sorted(comparing: [{ precedes($0, $1) ? -1 : precedes($1, $0) ? 1 : 0 }])
   }
 
   /// Observes the result, in the spelling of Papyrus; see ``observe()``.
