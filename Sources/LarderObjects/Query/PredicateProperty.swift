@@ -14,7 +14,8 @@ internal import Synchronization
 /// The object in a closure that builds a predicate.
 @dynamicMemberLookup
 public struct PredicateRoot<Object: Storable>: Sendable {
-  init() {}
+  /// Creates the object of a predicate that is built outside of a closure.
+  package init() {}
 
   /// Returns a property of the object.
   ///

@@ -227,6 +227,18 @@ struct Sort<Object: Storable>: Sendable {
     }
   }
 
+  init(ignoringCase path: Path<Object, some OptionalText>) {
+    apply = { $2 ? $0.sorted(ignoringCase: path, $1) : $0.then(ignoringCase: path, $1) }
+    order = { left, right in
+      switch (left[keyPath: path].optionalText, right[keyPath: path].optionalText) {
+      case (nil, nil): 0
+      case (nil, _): -1
+      case (_, nil): 1
+      case (let left?, let right?): Self.order(left.lowercased(), right.lowercased())
+      }
+    }
+  }
+
   /// The order of `<`, with values that do not equal themselves last.
   private static func order<Value: DifferentialValue>(_ left: Value, _ right: Value) -> Int {
     if Value.isBelow(left, right) { return -1 }

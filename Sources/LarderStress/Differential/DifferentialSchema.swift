@@ -17,6 +17,11 @@
 
   extension Grade: DifferentialValue {}
 
+  @StorableValue struct Spot: Equatable {
+    var city: String
+    var level: Int?
+  }
+
   /// A type with a declared schema: conditions, sorts, groups and sums read its stored bytes.
   @Storable struct Declared: DifferentialModel {
     let id: Int
@@ -31,10 +36,14 @@
     var token: UUID
     var tags: [String]
     var isOpen = false
+    var spot: Spot?
 
     static let indexes = [
       Index<Declared>("text", \.text), Index("note and year", \.note, \.year),
-      Index("tag", each: \.tags),
+      Index("tag", each: \.tags), Index("city", \.spot?.city), Index("level", \.spot?.level),
+      Index("newest", .ascending(\Declared.note), .descending(\Declared.year)),
+      Index("wide", .descending(\Declared.ratio), .ascending(\Declared.text)),
+      Index("case", .ignoringCase(\Declared.text), .ignoringCase(\Declared.note, .descending)),
     ]
 
     static func random(_ random: inout SeededRandom) -> Declared {
@@ -49,13 +58,18 @@
             0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, UInt8.random(in: 0...3, using: &random)
           )),
         tags: (0..<Int.random(in: 0...3, using: &random)).map { _ in OddValues.text(&random) },
-        isOpen: random.chance(50))
+        isOpen: random.chance(50),
+        spot: random.chance(40)
+          ? nil
+          : Spot(
+            city: OddValues.text(&random),
+            level: random.chance(40) ? nil : OddValues.integer(&random)))
     }
 
     var facts: String {
       "\(id) \(Facts.of(text)) \(Facts.of(note)) \(year) \(Facts.of(ratio)) \(share) "
         + "\(small ?? 99) \(moment.timeIntervalSinceReferenceDate) \(grade) \(token) "
-        + "\(tags.map { Facts.of($0) }) \(isOpen)"
+        + "\(tags.map { Facts.of($0) }) \(isOpen) \(Facts.of(spot?.city)) \(spot?.level ?? 7)"
     }
 
     static let conditions: [Condition<Declared>] = [
@@ -73,10 +87,25 @@
         let share = Float(Int.random(in: 0...3, using: &random)) / 2
         return (\.share >= share, { $0.share >= share })
       },
+      Condition { random in
+        let (city, level) = (OddValues.text(&random), OddValues.integer(&random))
+        let root = PredicateRoot<Declared>()
+        switch Int.random(in: 0..<6, using: &random) {
+        case 0: return (root.spot?.city == city, { $0.spot?.city == city })
+        case 1: return (root.spot?.city != city, { $0.spot?.city != city })
+        case 2: return (root.spot?.level == nil, { $0.spot?.level == nil })
+        case 3: return (root.spot?.level > level, { $0.spot?.level.map { $0 > level } ?? false })
+        case 4: return (root.spot?.level <= level, { $0.spot?.level.map { $0 <= level } ?? false })
+        default:
+          return (
+            !(root.spot?.city.hasPrefix(city)), { !($0.spot?.city.hasPrefix(city) ?? false) }
+          )
+        }
+      },
     ]
     static let sorts: [Sort<Declared>] = [
       Sort(\.text), Sort(\.year), Sort(\.ratio), Sort(optional: \.note), Sort(\.moment),
-      Sort(\.grade),
+      Sort(\.grade), Sort(ignoringCase: \.text), Sort(ignoringCase: \.note),
     ]
     static let filters: [Filter<Declared>] = [
       Filter { random in
