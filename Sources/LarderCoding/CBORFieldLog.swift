@@ -74,15 +74,29 @@ package protocol CBORFieldKind {
 extension CBORFieldLog.Field {
   /// A field of a Swift type; without a kind if only the type's own coding determines it.
   static func of(_ type: Any.Type, isOptional: Bool = false) -> CBORFieldLog.Field {
+    // Casts to protocols search all conformances of the process, once for each type.
+    if let kind = plainKind(of: type) {
+      return CBORFieldLog.Field(kind: kind, isFirm: true, isOptional: isOptional)
+    }
     let kind = kind(of: type)
     return CBORFieldLog.Field(
       kind: kind, isFirm: kind != nil, isOptional: isOptional || type is any OptionalField.Type)
   }
 
   fileprivate static func kind(of type: Any.Type) -> String? {
-    switch type {
+    if let kind = plainKind(of: type) { return kind }
+    return switch type {
     case is any FixedWidthInteger.Type: "integer"
     case is any BinaryFloatingPoint.Type: "number"
+    case let known as any CBORFieldKind.Type: known.fieldKind
+    default: nil
+    }
+  }
+
+  private static func plainKind(of type: Any.Type) -> String? {
+    switch type {
+    case is Int.Type: "integer"
+    case is Double.Type: "number"
     case is Bool.Type: "boolean"
     case is String.Type, is Character.Type: "text"
     case is Date.Type: "date"
@@ -90,7 +104,6 @@ extension CBORFieldLog.Field {
     case is Data.Type, is [UInt8].Type: "bytes"
     case is URL.Type: "url"
     case is Decimal.Type: "decimal"
-    case let known as any CBORFieldKind.Type: known.fieldKind
     default: nil
     }
   }

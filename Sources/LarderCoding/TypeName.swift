@@ -8,7 +8,8 @@
 /// $55d0…).Car`: the address differs in every process, and is omitted. So two private types of one
 /// name in one module have the same name here.
 package func stableTypeName(_ type: Any.Type) -> String {
-  let name = String(reflecting: type)
+  // As `String(reflecting:)`, which searches all protocol conformances of the process several times.
+  let name = _typeName(type)
   guard name.utf8.contains(UInt8(ascii: "(")) else { return name }
   let parts = name.split(separator: ".", omittingEmptySubsequences: false)
   return parts.filter { !$0.hasPrefix("(unknown context at ") }.joined(separator: ".")

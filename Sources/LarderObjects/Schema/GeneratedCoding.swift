@@ -32,7 +32,7 @@ public struct StoredFieldsDecoder<Key: CodingKey> {
       let value = place.isEmpty ? Value.absent : Value.read(object, at: place)
       if let value { return value }
     }
-    return try decoded(key)
+    return try decoded(key, absent: Value.absent)
   }
 
   /// Returns the value of a field, or a default if it is missing.
@@ -60,7 +60,9 @@ public struct StoredFieldsDecoder<Key: CodingKey> {
   /// - Returns: The value.
   /// - Throws: `DecodingError` if the field has another type, or is missing.
   @inlinable @_disfavoredOverload
-  public func value<Value: Decodable>(_ key: Key) throws -> Value { try decoded(key) }
+  public func value<Value: Decodable>(_ key: Key) throws -> Value {
+    try decoded(key, absent: missing())
+  }
 
   /// Returns the value of a field that is no scalar, or a default if it is missing.
   ///
@@ -74,13 +76,19 @@ public struct StoredFieldsDecoder<Key: CodingKey> {
     _ key: Key, default value: @autoclosure () -> Value
   ) throws -> Value { try decoded(key, default: value()) }
 
-  /// Returns the value of a field of the map.
+  /// Returns the value of a missing field, or `nil` if the value is not optional.
   @usableFromInline
-  func decoded<Value: Decodable>(_ key: Key) throws -> Value {
+  func missing<Value: Decodable>() -> Value? {
+    (Value.self as? any OptionalValue.Type).map { $0.missing as! Value }
+  }
+
+  /// Returns the value of a field of the map.
+  ///
+  /// - Parameter absent: The value of a missing field, or `nil` if the field is required.
+  @usableFromInline
+  func decoded<Value: Decodable>(_ key: Key, absent: Value?) throws -> Value {
     let fields = try decoder.container(keyedBy: Key.self)
-    if let type = Value.self as? any OptionalValue.Type, !fields.contains(key) {
-      return type.missing as! Value
-    }
+    if let absent, !fields.contains(key) { return absent }
     return try fields.decode(Value.self, forKey: key)
   }
 

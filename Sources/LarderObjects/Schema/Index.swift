@@ -36,6 +36,7 @@ public struct Index<Object: Storable>: Sendable {
   /// The texts of a full-text index; `nil` for all others.
   private var texts: (@Sendable (Object) -> [String])?
 
+  /// The names of the properties, once the index is ``defined(by:)`` a schema.
   var fields: [String] { shape.fields }
   var definition: String { shape.definition }
 
@@ -160,7 +161,7 @@ public struct Index<Object: Storable>: Sendable {
   ) -> IndexShape {
     IndexShape(
       name: name, isUnique: unique, isMultiple: isMultiple, isReferences: false, paths: paths,
-      fields: paths.map { $0.property.name(in: Object.self) },
+      fields: [],
       definition: types + (condition.map { " where \($0.identity(withOrigins: false))" } ?? ""),
       condition: condition.map { $0.node.isConjunction ? $0.node.comparisons : [] })
   }
@@ -205,9 +206,13 @@ public struct Index<Object: Storable>: Sendable {
 
   /// Returns the index, defined by the names under which a schema stores the properties. Programs that
   /// name a stored property differently declare the same index.
-  func defined(by schema: ObjectSchema<Object>) -> Index {
+  ///
+  /// - Parameter schema: The schema, or `nil` if the type declares none.
+  func defined(by schema: ObjectSchema<Object>?) -> Index {
     var index = self
-    index.shape.fields = fields.map(schema.storedName)
+    index.shape.fields = shape.paths.map(\.property).map {
+      schema?.storedName(of: $0) ?? $0.name(in: Object.self)
+    }
     return index
   }
 

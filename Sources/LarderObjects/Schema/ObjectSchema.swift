@@ -218,14 +218,19 @@ extension Storable {
       let schema = Object.schema
       return (Object.indexes + schema.indexes).map { $0.defined(by: schema) }
     }
-    guard let type = Self.self as? any DeclaresSchema.Type else { return Self.indexes }
+    guard let type = Self.self as? any DeclaresSchema.Type else {
+      return Self.indexes.map { $0.defined(by: nil) }
+    }
     return indexes(of: type) as? [Index<Self>] ?? []
   }
 }
 
 extension ObjectSchema {
   /// Returns a path of properties with the stored name of its first one.
-  func storedName(of path: String) -> String {
+  func storedName(of path: AnyPath) -> String {
+    // Describing a key path takes a tenth of the first query of a process.
+    if let field = fields.first(where: { $0.path == path }) { return "\\.\(field.name)" }
+    let path = path.name(in: Object.self)
     let parts = path.split(separator: ".", maxSplits: 2, omittingEmptySubsequences: false)
     guard parts.count > 1 else { return path }
     let property = "\\.\(parts[1])"
