@@ -25,16 +25,6 @@ package struct TierPosition: Sendable {
 }
 
 extension MemoryTier {
-  /// Returns the current position of a key's value.
-  @inlinable
-  package func spot(of key: Key) -> TierPosition? {
-    if fork.isForkedChild { return nil }
-    let hash = key.hashValue
-    let position = shard(hash).state.withLock { $0.position(of: key, hash: hash) }
-    guard position >= 0 else { return nil }
-    return TierPosition(shard: number(ofShard: hash), position: position)
-  }
-
   @inlinable @inline(__always)
   func number(ofShard hash: Int) -> Int {
     shards.count == 1 ? 0 : Int(truncatingIfNeeded: UInt(bitPattern: hash) >> shift)

@@ -111,13 +111,15 @@ package final class MemoryTier<Key: CacheKey, Value: Sendable>: Sendable {
 
   /// Advances the read version of a cached value whose stored version was found unchanged.
   ///
-  /// - Returns: The value, or `nil` if the tier does not hold the version `commitVersion`.
+  /// - Returns: The value and its position, or `nil` if the tier does not hold the version
+  ///   `commitVersion`.
   @inlinable
   package func revalidate(
     _ key: Key, commitVersion: UInt64, readVersion: UInt64, table: SharedTable
-  ) -> Value? {
+  ) -> (value: Value, spot: TierPosition)? {
     let hash = key.hashValue
-    return shard(hash).state.withLock { shard in
+    let number = number(ofShard: hash)
+    return shards[number].state.withLock { shard in
       let position = shard.position(of: key, hash: hash)
       guard position >= 0, shard.view.matches(table),
         shard.entries[position].commitVersion == commitVersion,
@@ -126,7 +128,7 @@ package final class MemoryTier<Key: CacheKey, Value: Sendable>: Sendable {
       if readVersion < shard.entries[position].readVersion {
         shard.entries[position].readVersion = readVersion
       }
-      return shard.entries[position].value
+      return (shard.entries[position].value, TierPosition(shard: number, position: position))
     }
   }
 
@@ -148,28 +150,31 @@ package final class MemoryTier<Key: CacheKey, Value: Sendable>: Sendable {
   ///
   /// - Parameter mayInsert: A closure that is called under the shard's lock and returns whether the
   ///   value may be inserted: a pending write of the key forbids it.
-  @inlinable
+  /// - Returns: The position of the value, or `nil` if it was not inserted.
+  @inlinable @discardableResult
   package func insert(
     _ value: Value, forKey key: Key, from origin: TierOrigin, expires: Int64, cost: Int,
     if mayInsert: () -> Bool = { true }
-  ) {
+  ) -> TierPosition? {
     let hash = key.hashValue
-    shard(hash).state.withLock { shard in
+    let number = number(ofShard: hash)
+    return shards[number].state.withLock { shard -> TierPosition? in
       if let table = origin.table {
-        if !shard.view.matches(table), !changeTable(to: table, &shard) { return }
+        if !shard.view.matches(table), !changeTable(to: table, &shard) { return nil }
         let position = shard.position(of: key, hash: hash)
         if position >= 0, shard.entries[position].record == nil,
           shard.entries[position].readVersion < origin.readVersion
         {
-          return
+          return nil
         }
       }
-      guard mayInsert() else { return }
+      guard mayInsert() else { return nil }
       var entry = TierEntry(key: key, keyHash: hash, value: value, expires: expires, cost: cost)
       entry.readVersion = origin.readVersion
       entry.storeHash = origin.storeHash
       entry.commitVersion = origin.commitVersion
-      shard.insert(entry, costLimit: costLimit, countLimit: countLimit)
+      guard shard.insert(entry, costLimit: costLimit, countLimit: countLimit) else { return nil }
+      return TierPosition(shard: number, position: shard.entries.count - 1)
     }
   }
 

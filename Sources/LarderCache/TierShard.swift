@@ -113,15 +113,19 @@ struct TierShard<Key: CacheKey, Value: Sendable>: Sendable {
     }
   }
 
-  @inlinable
-  mutating func insert(_ entry: TierEntry<Key, Value>, costLimit: Int, countLimit: Int) {
+  /// Inserts an entry as the last one, in place of one of the same key.
+  ///
+  /// - Returns: Whether the limits permit it.
+  @inlinable @discardableResult
+  mutating func insert(_ entry: TierEntry<Key, Value>, costLimit: Int, countLimit: Int) -> Bool {
     remove(entry.key, hash: entry.keyHash)
-    guard entry.cost <= costLimit, countLimit > 0 else { return }
+    guard entry.cost <= costLimit, countLimit > 0 else { return false }
     while cost + entry.cost > costLimit || entries.count >= countLimit { evictOne() }
     if (entries.count + 1) * 2 > index.count { grow() }
     entries.append(entry)
     cost += entry.cost
     link(entries.count - 1)
+    return true
   }
 
   @inlinable @discardableResult

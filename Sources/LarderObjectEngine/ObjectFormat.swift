@@ -191,18 +191,24 @@ package enum ObjectFormat {
   }
 
   package static func hash(type: UInt32, id: [UInt8], meta: StoreMeta) -> UInt64 {
+    id.withRawSpan { hash(type: type, id: $0, meta: meta) }
+  }
+
+  static func hash(type: UInt32, id: RawSpan, meta: StoreMeta) -> UInt64 {
     var hasher = SipHash13(key: meta.secret)
     // No namespace has a name of this length: objects and entries never share their hashes' input.
     hasher.combine(word: UInt64.max)
-    hasher.combine(word: UInt64(type) << 32 | UInt64(id.count))
+    hasher.combine(word: UInt64(type) << 32 | UInt64(id.byteCount))
     guard meta.hashBits == 64 else {
-      hasher.combine(bytes: id)
+      hasher.combine(id)
       return hasher.finish() & (1 << UInt64(meta.hashBits) - 1)
     }
-    let front = max(id.count - 2, 0)
-    id.withRawSpan { hasher.combine($0.slice(0..<front)!) }
+    let front = max(id.byteCount - 2, 0)
+    hasher.combine(id.slice(0..<front)!)
     var end: UInt64 = 0
-    for position in front..<id.count { end = end << 8 | UInt64(id[position]) }
+    for position in front..<id.byteCount {
+      end = end << 8 | UInt64(id.integer(at: position, as: UInt8.self)!)
+    }
     return mixed(hasher.finish() & ~0xFFFF | end)
   }
 

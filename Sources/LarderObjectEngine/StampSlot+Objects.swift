@@ -21,4 +21,9 @@ extension Generation {
   package func objectHash(type: UInt32, id: [UInt8]) -> UInt64 {
     ObjectFormat.hash(type: type, id: id, in: self)
   }
+
+  /// Returns the hash under which the id of an object is stored.
+  package func objectHash(type: UInt32, id: RawSpan) -> UInt64 {
+    ObjectFormat.hash(type: type, id: id, meta: meta)
+  }
 }

@@ -100,10 +100,10 @@ extension Query {
         (hits ?? []).map { ($0.sequence, $0.score) }, uniquingKeysWith: { first, _ in first })
       let found = try run.foundWithChildren(snapshot)
       if run.record.isBounded == true {
-        run.kind.noteUse(of: found.map(\.object), run.record.number, snapshot.view)
+        run.kind.noteUse(of: found.map { $0.object() }, run.record.number, snapshot.view)
       }
       return found.map {
-        TextMatch(object: $0.object, score: scores[$0.sequence] ?? 0, terms: terms)
+        TextMatch(object: $0.object(), score: scores[$0.sequence] ?? 0, terms: terms)
       }
     }
   }

@@ -74,29 +74,28 @@ public struct ListChange<Object: Storable>: Sendable {
 }
 
 extension ListChange {
-  typealias Found = QueryExecution<Object>.Found
-
   /// Computes the change between two lists.
   ///
   /// - Parameters:
   ///   - old: The previous list, or `nil` for the first read.
   ///   - isSame: Returns whether an old and a new object with the same id have the same state.
-  init(from old: [Found]?, to new: [Found], isSame: (Found, Found) -> Bool) {
-    objects = new.map(\.object)
+  init(from old: [FoundObject]?, to new: [FoundObject], isSame: (FoundObject, FoundObject) -> Bool)
+  {
+    objects = new.map { $0.object() }
     isInitial = old == nil
     let old = old ?? []
     var places: [[UInt8]: Int] = [:]
     for (offset, found) in old.enumerated() {
-      places[ObjectTypeDescriptor<Object>.bytes(of: found.object.id)] = offset
+      places[ObjectTypeDescriptor<Object>.bytes(of: found.object(as: Object.self).id)] = offset
     }
     var inserted: [Step] = []
     var updated: [Step] = []
     var kept: [(from: Int, to: Int)] = []
     for (offset, found) in new.enumerated() {
-      let step = Step(object: found.object, offset: offset)
+      let step = Step(object: found.object(), offset: offset)
       guard
         let from = places.removeValue(
-          forKey: ObjectTypeDescriptor<Object>.bytes(of: found.object.id))
+          forKey: ObjectTypeDescriptor<Object>.bytes(of: found.object(as: Object.self).id))
       else {
         inserted.append(step)
         continue
@@ -106,10 +105,10 @@ extension ListChange {
     }
     self.inserted = inserted
     self.updated = updated
-    removed = places.values.sorted().map { Step(object: old[$0].object, offset: $0) }
+    removed = places.values.sorted().map { Step(object: old[$0].object(), offset: $0) }
     let staying = Self.longestAscending(kept.map(\.from))
     moved = kept.enumerated().filter { !staying.contains($0.offset) }.map { _, place in
-      Move(object: new[place.to].object, from: place.from, to: place.to)
+      Move(object: new[place.to].object(), from: place.from, to: place.to)
     }
   }
 
@@ -148,8 +147,8 @@ public struct ListChanges<Object: Storable>: AsyncSequence, Sendable {
 
   /// The iterator of one observer.
   public struct AsyncIterator: AsyncIteratorProtocol {
-    private var steps: ObservationIterator<[QueryExecution<Object>.Found]>
-    private var last: [QueryExecution<Object>.Found]?
+    private var steps: ObservationIterator<[FoundObject]>
+    private var last: [FoundObject]?
     private let kind: ObjectTypeDescriptor<Object>
 
     init(_ query: Query<Object>) {

@@ -64,11 +64,11 @@ extension Query {
   ///
   /// - Returns: The sequence of results.
   public func observe() -> ObservedValues<[Object]> {
-    ObservedValues(observation) { $0.map(\.object) }
+    ObservedValues(observation) { $0.map { $0.object() } }
   }
 
   /// The observation of the result and of everything it depends on.
-  var observation: Observation<[QueryExecution<Object>.Found]> {
+  var observation: Observation<[FoundObject]> {
     let query = self
     let kind = store.kind(Object.self)
     return Observation(store: store) { snapshot, source in
@@ -102,31 +102,30 @@ extension ObjectCollection {
       guard state.found?.related ?? 0 == 0 else { return nil }
       return StampSlot(hash: generation.objectHash(type: record.number, id: Array(state.id.utf8)))
     }
-    return ObservedValues(observation) { $0.found?.object }
+    return ObservedValues(observation) { $0.found?.object() }
   }
 
   /// Returns an object in a snapshot with the states of its required children.
   func found(
     _ text: String, _ snapshot: borrowing Snapshot,
     _ source: TrackedSnapshot
-  ) throws -> QueryExecution<Object>.Found? {
+  ) throws -> FoundObject? {
     guard let record = try source.record(of: kind, snapshot),
       let item = try stored(text, record.number, snapshot)
     else { return nil }
     let outer = source.begin()
     defer { _ = source.end(outer) }
-    let object = try kind.decode(
-      item.stored, ReferenceDecoder(ReferenceLoader(store: store, source: source))
-    ).object
+    let decoded = try kind.decode(
+      item.stored, ReferenceDecoder(ReferenceLoader(store: store, source: source)))
     return .init(
-      object: object, sequence: item.stored.sequence, commitVersion: item.stored.commitVersion,
+      decoded: decoded, sequence: item.stored.sequence, commitVersion: item.stored.commitVersion,
       related: source.end([]), content: XXH64.hash(item.stored.bytes))
   }
 }
 
 /// An observed object, or its absence.
-private struct ObservedObject<Object: Storable>: Sendable {
-  let found: QueryExecution<Object>.Found?
+private struct ObservedObject: Sendable {
+  let found: FoundObject?
   let id: String
 }
 
@@ -146,7 +145,7 @@ extension ObjectStore {
 
 extension ObjectTypeDescriptor {
   /// Returns whether two reads found the same object in the same state with the same children.
-  func isSame(_ old: QueryExecution<Object>.Found, _ new: QueryExecution<Object>.Found) -> Bool {
+  func isSame(_ old: FoundObject, _ new: FoundObject) -> Bool {
     guard old.related == new.related else { return false }
     // Compares the stored bytes, because the type's own `==` may compare less.
     if old.sequence == new.sequence, old.commitVersion == new.commitVersion { return true }

@@ -24,4 +24,29 @@ class DecodedObject: @unchecked Sendable {
   /// Whether the object may be returned again: none of its references shows a state that may be
   /// stale.
   @inlinable final var isFresh: Bool { context.map { !$0.wasLoaded } ?? true }
+
+  /// Returns the same object with a sequence number, by which queries find it in memory.
+  func placed(type: UInt32, sequence: UInt64) -> DecodedObject {
+    preconditionFailure("a subclass has the object")
+  }
+}
+
+/// An object that a query found.
+///
+/// It is independent of the object type, so what a query does with the objects that it finds is
+/// compiled once; generic code requests the type's metadata at each step.
+struct FoundObject: Sendable {
+  let decoded: DecodedObject
+  let sequence: UInt64
+  /// The commit version of the transaction that wrote the object.
+  let commitVersion: UInt64
+  /// A hash of the states of the children that the object shows; only with a source.
+  var related = 0
+  /// The hash of the stored object; only with a source.
+  var content: UInt64 = 0
+
+  /// Returns the object.
+  func object<Object: Storable>(as type: Object.Type = Object.self) -> Object {
+    ObjectTypeDescriptor<Object>.object(of: decoded)
+  }
 }

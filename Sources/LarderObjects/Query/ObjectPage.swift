@@ -140,7 +140,7 @@ extension Query {
     let size = Swift.min(Swift.max(size, 1), .max - 1)
     query = query.limit(size + 1)
     let found = try query.found("page")
-    let objects = found.prefix(size).map(\.object)
+    let objects = found.prefix(size).map { $0.object(as: Object.self) }
     guard found.count > size else { return ObjectPage(objects: objects, next: nil) }
     return ObjectPage(objects: objects, next: try self.cursor(behind: found[size - 1]))
   }
@@ -167,7 +167,7 @@ extension Query {
       }?.text
   }
 
-  func cursor(behind found: QueryExecution<Object>.Found) throws -> PageCursor {
+  func cursor(behind found: FoundObject) throws -> PageCursor {
     if let anonymous {
       throw ObjectError(
         .invalidCursor, type: Object.storedName,
@@ -182,7 +182,7 @@ extension Query {
           "The query sorts by \(sort.text), which is not Codable, so a cursor cannot store it. "
             + "Use after(_:) with an object.")
       }
-      return try coding.encode(found.object)
+      return try coding.encode(found.object())
     }
     let content = PageCursor.Content(q: fingerprint, s: found.sequence, k: values)
     return try PageCursor(content)

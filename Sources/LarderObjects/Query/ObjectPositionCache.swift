@@ -5,6 +5,7 @@
 internal import LarderCache
 internal import LarderEngine
 internal import LarderObjectEngine
+internal import LarderSystem
 internal import Synchronization
 
 // OBJECTS IN MEMORY, BY SEQUENCE NUMBER
@@ -18,11 +19,36 @@ internal import Synchronization
 /// A cache of the memory tier positions of a type's objects.
 final class ObjectPositionCache: Sendable {
   private struct State: Sendable {
-    /// Entries of: the low half of a sequence number, a shard (4 bits), a position plus one (28
-    /// bits); zero if empty. The low bits of the sequence number select the entry, because the
-    /// sequence numbers of a type are consecutive.
+    /// Sets of four entries of: the low half of a sequence number, a shard (4 bits), a position plus
+    /// one (28 bits); zero if empty. The low bits of the sequence number select the set, because the
+    /// sequence numbers of a type are consecutive. Four, because the numbers in memory are not: two
+    /// of them that displaced each other would cost a read of the store in each query.
     var words: ContiguousArray<UInt64> = []
     var used = 0
+
+    /// Returns the position of the first entry of a sequence number's set.
+    func set(of sequence: UInt64) -> Int {
+      Int(truncatingIfNeeded: sequence) & (words.count / width &- 1) &* width
+    }
+
+    /// Enters a word, in place of an entry of the same sequence number or of an older one if the set
+    /// is full.
+    mutating func enter(_ word: UInt64) {
+      let first = set(of: word >> 32)
+      var slot = first + Int(truncatingIfNeeded: word) & (width - 1)
+      for position in first..<first + width {
+        if words[position] == 0 {
+          used += 1
+          slot = position
+          break
+        }
+        if words[position] >> 32 == word >> 32 {
+          slot = position
+          break
+        }
+      }
+      words[slot] = word
+    }
   }
 
   private let state = Mutex(State())
@@ -31,10 +57,15 @@ final class ObjectPositionCache: Sendable {
 
   func spot(of sequence: UInt64) -> TierPosition? {
     let word = state.withLock { state -> UInt64 in
-      state.words.isEmpty
-        ? 0 : state.words[Int(truncatingIfNeeded: sequence) & (state.words.count &- 1)]
+      if state.words.isEmpty { return 0 }
+      let first = state.set(of: sequence)
+      for position in first..<first &+ width
+      where state.words[position] >> 32 == sequence & 0xFFFF_FFFF {
+        return state.words[position]
+      }
+      return 0
     }
-    guard word != 0, word >> 32 == sequence & 0xFFFF_FFFF else { return nil }
+    guard word != 0 else { return nil }
     return TierPosition(
       shard: Int(word >> 28 & 0xF), position: Int(word & 0x0FFF_FFFF) &- 1)
   }
@@ -47,9 +78,7 @@ final class ObjectPositionCache: Sendable {
       if (state.used + 1) * 2 > state.words.count, state.words.count < Self.largest {
         Self.grow(&state)
       }
-      let slot = Int(truncatingIfNeeded: sequence) & (state.words.count - 1)
-      if state.words[slot] == 0 { state.used += 1 }
-      state.words[slot] = word
+      state.enter(word)
     }
   }
 
@@ -58,46 +87,61 @@ final class ObjectPositionCache: Sendable {
     let size = max(old.count * 2, smallest)
     state.words = ContiguousArray(repeating: 0, count: size)
     state.used = 0
-    for word in old where word != 0 {
-      let slot = Int(word >> 32) & (size - 1)
-      if state.words[slot] == 0 { state.used += 1 }
-      state.words[slot] = word
-    }
+    for word in old where word != 0 { state.enter(word) }
   }
 }
 
-extension ObjectTypeDescriptor {
-  /// Returns the object of a sequence number if the memory tier holds the version of a snapshot.
-  func remembered(
-    _ sequence: UInt64, _ type: UInt32, _ view: SnapshotView
-  ) -> (object: Object, commitVersion: UInt64)? {
+/// The number of entries of a set.
+private let width = 4
+
+/// The objects of a type in memory, for a query of one snapshot.
+struct ObjectMemory: Sendable {
+  let tier: MemoryTier<String, DecodedObject>
+  let spots: ObjectPositionCache
+  let type: UInt32
+  let view: SnapshotView
+
+  /// Returns the object of a sequence number if the memory tier holds the version of the snapshot.
+  func object(_ sequence: UInt64) -> FoundObject? {
     guard let spot = spots.spot(of: sequence),
       let found = tier.value(
         at: spot, newest: view.commitVersion, table: view.generation.table,
-        if: { $0.sequence == sequence && $0.type == type }),
-      let object = object(in: found.value)
+        if: { $0.sequence == sequence && $0.type == type && $0.isFresh })
     else { return nil }
-    return (object, found.commitVersion)
+    return FoundObject(
+      decoded: found.value, sequence: sequence, commitVersion: found.commitVersion)
   }
 
-  /// Inserts an object that a query has read into the memory tier, under its id and its sequence
-  /// number.
+  /// Returns the object of an id if it was decoded from the stored bytes that the snapshot shows.
+  func object(
+    _ text: String, _ id: RawSpan, _ head: StoredObjectMetadata, cost: Int
+  ) -> DecodedObject? {
+    guard
+      let (known, spot) = tier.revalidate(
+        text, commitVersion: head.commitVersion, readVersion: view.readVersion,
+        table: view.generation.table), known.isFresh
+    else { return nil }
+    if known.sequence == head.sequence, known.type == type {
+      spots.note(spot, of: head.sequence)
+    } else if known.context == nil {
+      // A look-up by id inserted the object.
+      insert(known.placed(type: type, sequence: head.sequence), text, id, head, cost: cost)
+    }
+    return known
+  }
+
+  /// Inserts an object that the query has read, under its id and its sequence number.
   func insert(
-    _ decoded: Decoded, _ text: String, _ id: [UInt8], _ head: StoredObjectMetadata, cost: Int,
-    _ view: SnapshotView
+    _ decoded: DecodedObject, _ text: String, _ id: RawSpan, _ head: StoredObjectMetadata,
+    cost: Int
   ) {
-    guard sharesInstances else { return }
-    tier.insert(
+    let spot = tier.insert(
       decoded, forKey: text,
       from: TierOrigin(
         readVersion: view.readVersion, commitVersion: head.commitVersion,
-        storeHash: view.generation.objectHash(type: decoded.type, id: id),
+        storeHash: view.generation.objectHash(type: type, id: id),
         table: view.generation.table),
       expires: .max, cost: cost)
-    noteSpot(of: text, head.sequence)
-  }
-
-  func noteSpot(of text: String, _ sequence: UInt64) {
-    if let spot = tier.spot(of: text) { spots.note(spot, of: sequence) }
+    if let spot { spots.note(spot, of: head.sequence) }
   }
 }

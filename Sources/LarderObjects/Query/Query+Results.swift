@@ -60,10 +60,20 @@ extension Query {
   /// - Complexity: As `explain()` reports. Repeating the same query value while no process changes
   ///   an object of its type costs two loads, unless the query filters by a closure, whose result
   ///   may depend on more than the objects.
+  @inlinable
   public func fetch() throws -> [Object] {
+    try fetch { ObjectTypeDescriptor<Object>.append($0, to: &$1) }
+  }
+
+  /// Returns the objects of one snapshot.
+  ///
+  /// - Parameter append: Appends the objects of a batch of decoded objects; the caller in the program
+  ///   specialises it.
+  @usableFromInline
+  func fetch(_ append: ([DecodedObject], inout [Object]) -> Void) throws -> [Object] {
     if let known = remembered { return known }
     return try run("query", empty: []) { run, snapshot in
-      let objects = try run.objects(snapshot)
+      let objects = try run.objects(snapshot, append)
       let uses =
         run.record.isBounded == true
         ? run.kind.noteUse(of: objects, run.record.number, snapshot.view) : []
@@ -95,11 +105,11 @@ extension Query {
   }
 
   /// Returns the objects with their positions, bypassing the query result cache.
-  func found(_ operation: String) throws -> [QueryExecution<Object>.Found] {
+  func found(_ operation: String) throws -> [FoundObject] {
     try run(operation, empty: []) { run, snapshot in
       let found = try run.foundWithChildren(snapshot)
       if run.record.isBounded == true {
-        run.kind.noteUse(of: found.map(\.object), run.record.number, snapshot.view)
+        run.kind.noteUse(of: found.map { $0.object() }, run.record.number, snapshot.view)
       }
       return found
     }

@@ -35,7 +35,7 @@ extension QueryExecution {
         rows.append(row)
         return rows.count < wanted
       } _: { found in
-        rows.append(reader.decoded(found.object))
+        rows.append(reader.decoded(found.object()))
         return rows.count < wanted
       }
     } catch is QueryPlan.TruncatedKey {
@@ -55,7 +55,7 @@ extension QueryExecution {
       found.append((head.sequence, row))
       return true
     } _: { object in
-      found.append((object.sequence, decoded(object.object)))
+      found.append((object.sequence, decoded(object.object())))
       return true
     }
     found.sort { $0.sequence < $1.sequence }
@@ -81,7 +81,7 @@ extension QueryExecution {
     try run.visit(snapshot) { _, bytes in
       stored(bytes) ? true : nil
     } _: { found in
-      decoded(found.object)
+      decoded(found.object())
       return true
     }
     return true

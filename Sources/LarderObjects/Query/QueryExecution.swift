@@ -17,10 +17,10 @@ struct QueryExecution<Object: Storable> {
   /// The decoder whose context all found objects share.
   let decoder: ReferenceDecoder
 
-  /// The snapshot, if the query shares decoded objects with the memory tier: for small results of
-  /// an index scan without references. `nil` in a transaction, because its uncommitted objects are
-  /// private.
-  let memory: SnapshotView?
+  /// The objects in memory, if the query shares decoded objects with the memory tier: for small
+  /// results of an index scan without references. `nil` in a transaction, because its uncommitted
+  /// objects are private.
+  let memory: ObjectMemory?
 
   init(
     kind: ObjectTypeDescriptor<Object>, query: Query<Object>, record: ObjectTypeRecord,
@@ -34,7 +34,9 @@ struct QueryExecution<Object: Storable> {
     self.record = record
     plan = QueryPlan(self.query, kind, record)
     let isSelective = plan.scan.map { $0.isOneKey || query.maximum ?? .max <= 100 } ?? false
-    memory = isSelective && plan.scan?.isExact == true && !kind.hasReferences ? view : nil
+    memory =
+      isSelective && plan.scan?.isExact == true && !kind.hasReferences && kind.sharesInstances
+      ? view.map { kind.memory(record.number, $0) } : nil
   }
 
   /// Whether objects of the scan may not match the predicate.
@@ -64,32 +66,35 @@ struct QueryExecution<Object: Storable> {
     }
   }
 
-  /// A matching object.
-  struct Found: Sendable {
-    let object: Object
-    let sequence: UInt64
-    /// The commit version of the transaction that wrote the object.
-    let commitVersion: UInt64
-    /// A hash of the states of the children that the object shows; only with a source.
-    var related = 0
-    /// The hash of the stored object; only with a source.
-    var content: UInt64 = 0
-  }
-
+  /// Returns the objects in order, without the skipped ones and within the limit.
+  ///
+  /// - Parameter append: Appends the objects of a batch of decoded objects.
   func objects(
-    _ snapshot: borrowing Snapshot
+    _ snapshot: borrowing Snapshot,
+    _ append: ([DecodedObject], inout [Object]) -> Void = ObjectTypeDescriptor<Object>.append
   ) throws -> [Object] {
     try ordered { run in
-      guard run.plan.isSorted, query.skipped == 0, query.maximum != 0 else {
-        return try run.foundOnce(snapshot).map { $0.object }
-      }
-      // In scan order, only the objects must be kept.
-      let maximum = query.maximum ?? .max
       var objects: [Object] = []
-      try run.visit(snapshot) { next in
-        objects.append(next.object)
-        return objects.count < maximum
+      guard run.plan.isSorted, query.skipped == 0, query.maximum != 0 else {
+        append(try run.foundOnce(snapshot).map(\.decoded), &objects)
+        return objects
       }
+      // In scan order, only the objects must be kept, and a batch of decoded ones.
+      let maximum = query.maximum ?? .max
+      let size = 64
+      var batch: [DecodedObject] = []
+      batch.reserveCapacity(min(maximum, size))
+      var count = 0
+      try run.visit(snapshot) { next in
+        if batch.count == size {
+          append(batch, &objects)
+          batch.removeAll(keepingCapacity: true)
+        }
+        batch.append(next.decoded)
+        count += 1
+        return count < maximum
+      }
+      append(batch, &objects)
       return objects
     }
   }
@@ -114,32 +119,37 @@ struct QueryExecution<Object: Storable> {
         return true
       }
       left -= 1
-      return try body(next.object) && left > 0
+      return try body(next.object()) && left > 0
     }
   }
 
   /// Returns the objects in order, without the skipped ones and within the limit.
   func found(
     _ snapshot: borrowing Snapshot
-  ) throws -> [Found] {
+  ) throws -> [FoundObject] {
     try ordered { try $0.foundOnce(snapshot) }
   }
 
   private func foundOnce(
     _ snapshot: borrowing Snapshot
-  ) throws -> [Found] {
+  ) throws -> [FoundObject] {
     let wanted = query.wanted
     if wanted == 0 { return [] }
-    var found: [Found] = []
+    var found: [FoundObject] = []
     if plan.isSorted {
       try visit(snapshot) { next in
         found.append(next)
         return found.count < wanted
       }
     } else if query.sorts.isEmpty, wanted == .max {
-      found = try allFound(snapshot)
+      // All objects in the order of insertion, after a scan in another order.
+      try visit(snapshot) { next in
+        found.append(next)
+        return true
+      }
+      found.sort { $0.sequence < $1.sequence }
     } else {
-      var sorter = BoundedSorter<Found>(keeping: wanted, by: precedes)
+      var sorter = BoundedSorter<FoundObject>(keeping: wanted, by: precedes)
       try visit(snapshot) { next in
         sorter.add(next)
         return true
@@ -149,29 +159,13 @@ struct QueryExecution<Object: Storable> {
     return query.skipped == 0 ? found : Array(found.dropFirst(query.skipped))
   }
 
-  /// Returns all objects in the order of insertion, after a scan in another order. Sorts only their
-  /// sequence numbers: generic code moves objects slowly.
-  private func allFound(
-    _ snapshot: borrowing Snapshot
-  ) throws -> [Found] {
-    var found: [Found] = []
-    var places: [(sequence: UInt64, position: Int)] = []
-    try visit(snapshot) { next in
-      places.append((next.sequence, found.count))
-      found.append(next)
-      return true
-    }
-    places.sort { $0.sequence < $1.sequence }
-    return places.map { found[$0.position] }
-  }
-
   /// Returns the objects with their inclusions and a hash of the states of all children.
   func foundWithChildren(
     _ snapshot: borrowing Snapshot
-  ) throws -> [Found] {
+  ) throws -> [FoundObject] {
     var found = try found(snapshot)
     for inclusion in query.inclusions {
-      let states = try inclusion.load(found.map(\.object), snapshot)
+      let states = try inclusion.load(found.map { $0.object() }, snapshot)
       for (position, state) in states.enumerated() {
         var hasher = Hasher()
         hasher.combine(found[position].related)
@@ -223,7 +217,7 @@ struct QueryExecution<Object: Storable> {
   func visit(
     _ snapshot: borrowing Snapshot,
     undecoded: ((StoredObjectMetadata, RawSpan) -> Bool?)? = nil,
-    _ body: (Found) throws -> Bool
+    _ body: (FoundObject) throws -> Bool
   ) throws {
     let needsFilter = needsFilter
     let filter = needsFilter ? StoredFieldFilter(query.predicate, kind, record) : nil
@@ -236,7 +230,7 @@ struct QueryExecution<Object: Storable> {
       _ head: StoredObjectMetadata, _ id: RawSpan, _ bytes: RawSpan, matches: Bool?
     ) throws -> Bool {
       guard let found = found(head, id, bytes, matches: matches),
-        position?.admits(found.object, found.sequence) ?? true
+        position?.admits(found.object(), found.sequence) ?? true
       else { return true }
       return try body(found)
     }
@@ -250,11 +244,7 @@ struct QueryExecution<Object: Storable> {
     // Without a residual filter, an object in memory is sufficient.
     let shared = undecoded == nil && position == nil && !needsFilter ? memory : nil
     func cached(_ sequence: UInt64) throws -> Bool? {
-      guard let shared, let known = kind.remembered(sequence, record.number, shared) else {
-        return nil
-      }
-      return try body(
-        Found(object: known.object, sequence: sequence, commitVersion: known.commitVersion))
+      try shared?.object(sequence).map(body)
     }
     let scan = FilteredScan(
       plan: plan, type: record.number, needsFilter: needsFilter, holds: filter?.holds)
@@ -268,13 +258,18 @@ struct QueryExecution<Object: Storable> {
   /// - Returns: The object, or `nil` if it does not match or cannot be decoded.
   private func found(
     _ head: StoredObjectMetadata, _ id: RawSpan, _ bytes: RawSpan, matches: Bool?
-  ) -> Found? {
+  ) -> FoundObject? {
     let trail = decoder.context.source?.begin()
     defer { if let trail { _ = decoder.context.source?.end(trail) } }
-    guard let object = decoded(head, id, bytes) else { return nil }
-    if matches == nil, !query.predicate.holds(for: object) { return nil }
-    var found = Found(object: object, sequence: head.sequence, commitVersion: head.commitVersion)
+    guard let decoded = decoded(head, id, bytes) else { return nil }
+    if matches == nil, !query.predicate.holds(for: ObjectTypeDescriptor<Object>.object(of: decoded))
+    {
+      return nil
+    }
+    var found = FoundObject(
+      decoded: decoded, sequence: head.sequence, commitVersion: head.commitVersion)
     if trail != nil, let map = record.map(of: bytes, head) {
+      let object: Object = found.object()
       // Access the children that the query sorts by now, while their states are recorded for this
       // object.
       for sort in query.sorts { _ = sort.compare(object, object) }
@@ -286,32 +281,16 @@ struct QueryExecution<Object: Storable> {
 
   /// Returns the object: the cached one if it was decoded from these bytes, otherwise a newly
   /// decoded one.
-  func decoded(_ head: StoredObjectMetadata, _ id: RawSpan, _ bytes: RawSpan) -> Object? {
+  func decoded(_ head: StoredObjectMetadata, _ id: RawSpan, _ bytes: RawSpan) -> DecodedObject? {
     let text = memory == nil ? nil : id.text()
-    if let memory, let text,
-      let found = kind.tier.revalidate(
-        text, commitVersion: head.commitVersion, readVersion: memory.readVersion,
-        table: memory.generation.table),
-      let known = kind.object(in: found)
-    {
-      if found.sequence == head.sequence, found.type == record.number {
-        kind.noteSpot(of: text, head.sequence)
-      } else if found.context == nil {
-        // A look-up by id inserted the object.
-        let placed = ObjectTypeDescriptor<Object>.Decoded(
-          object: known, context: nil, type: record.number, sequence: head.sequence)
-        kind.insert(placed, text, id.copied(), head, cost: bytes.byteCount + 64, memory)
-      }
-      return known
-    }
-    let id = id.copied()
-    let bytes = bytes.copied()
+    let cost = bytes.byteCount + 64
+    if let memory, let text, let known = memory.object(text, id, head, cost: cost) { return known }
     do {
-      let decoded = try kind.decode(bytes, head, id: id, record, decoder)
+      let decoded = try kind.decode(bytes.copied(), head, id: id.copied(), record, decoder)
       if let memory, let text, decoded.context == nil {
-        kind.insert(decoded, text, id, head, cost: bytes.count + 64, memory)
+        memory.insert(decoded, text, id, head, cost: cost)
       }
-      return decoded.object
+      return decoded
     } catch {
       kind.core.report(error)
       return nil
@@ -321,10 +300,10 @@ struct QueryExecution<Object: Storable> {
   /// Returns whether an object comes first in the requested order. Ties are in the order of
   /// insertion, reversed if the first key is descending.
   private func precedes(
-    _ left: Found, _ right: Found
+    _ left: FoundObject, _ right: FoundObject
   ) -> Bool {
     for sort in query.sorts {
-      let order = sort.compare(left.object, right.object)
+      let order = sort.compare(left.object(), right.object())
       if order != 0 { return sort.direction == .ascending ? order < 0 : order > 0 }
     }
     return query.sorts.first?.direction == .descending

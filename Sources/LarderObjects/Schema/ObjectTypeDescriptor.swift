@@ -29,7 +29,7 @@ final class ObjectTypeDescriptor<Object: Storable>: Sendable {
   /// Whether a decoded object may be returned to several callers.
   let sharesInstances = !(Object.self is AnyObject.Type) || Object.sharesInstances
   /// The positions in `tier` of objects by sequence number.
-  let spots = ObjectPositionCache()
+  private let spots = ObjectPositionCache()
   private let known = Mutex<State?>(nil)
   private weak let store: ObjectStore?
   /// The build of the type's indexes in this process.
@@ -61,6 +61,10 @@ final class ObjectTypeDescriptor<Object: Storable>: Sendable {
       self.object = object
       super.init(context, type: type, sequence: sequence)
     }
+
+    override func placed(type: UInt32, sequence: UInt64) -> DecodedObject {
+      Decoded(object: object, context: context, type: type, sequence: sequence)
+    }
   }
 
   init(store: ObjectStore, options: CacheOptions) {
@@ -78,11 +82,28 @@ final class ObjectTypeDescriptor<Object: Storable>: Sendable {
     core.watchFiles()
   }
 
+  /// The objects in memory, for a query of one snapshot.
+  func memory(_ type: UInt32, _ view: SnapshotView) -> ObjectMemory {
+    ObjectMemory(tier: tier, spots: spots, type: type, view: view)
+  }
+
   /// The object of a cached value, if it may be returned.
   @inlinable @inline(__always)
   func object(in found: DecodedObject?) -> Object? {
     guard let found, found.isFresh else { return nil }
     return (found as? Decoded)?.object
+  }
+
+  /// Returns the object of a decoded object of this type.
+  @inlinable @inline(__always)
+  static func object(of decoded: DecodedObject) -> Object { (decoded as! Decoded).object }
+
+  /// Appends the objects of decoded objects of this type. Specialised code copies an object without
+  /// the type's metadata, so callers in the program pass it to the library.
+  @inlinable
+  static func append(_ batch: [DecodedObject], to objects: inout [Object]) {
+    if objects.isEmpty { objects.reserveCapacity(batch.count) }
+    for decoded in batch { objects.append(object(of: decoded)) }
   }
 
   /// Returns the bytes under which an id is stored.

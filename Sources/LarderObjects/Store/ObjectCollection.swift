@@ -70,7 +70,7 @@ public struct ObjectCollection<Object: Storable>: Sendable {
           if let object = kind.object(
             in: kind.tier.revalidate(
               text, commitVersion: head.commitVersion, readVersion: snapshot.readVersion,
-              table: snapshot.generation.table))
+              table: snapshot.generation.table)?.value)
           {
             return .same(object)
           }

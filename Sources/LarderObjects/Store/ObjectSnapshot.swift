@@ -33,7 +33,7 @@ public struct ObjectSnapshot: ~Copyable {
     let collection = store.collection(type)
     return try reading(type) { snapshot in
       try collection.found(
-        ObjectTypeDescriptor<Object>.text(of: id), snapshot, source)?.object
+        ObjectTypeDescriptor<Object>.text(of: id), snapshot, source)?.object()
     }
   }
 
@@ -60,7 +60,7 @@ public struct ObjectSnapshot: ~Copyable {
   public func fetch<Object: Storable>(_ query: Query<Object>) throws -> [Object] {
     if Mutant.snapshotMoves.isActive { return try query.fetch() }
     return try run(query, empty: []) { run, snapshot in
-      let objects = try run.foundWithChildren(snapshot).map(\.object)
+      let objects: [Object] = try run.foundWithChildren(snapshot).map { $0.object() }
       if run.record.isBounded == true {
         run.kind.noteUse(of: objects, run.record.number, snapshot.view)
       }

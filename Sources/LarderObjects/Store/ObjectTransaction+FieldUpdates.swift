@@ -104,7 +104,7 @@ extension ObjectTransaction {
         changes.stored.append((head, object.copied()))
         return true
       } _: { found in
-        changes.decoded.append(found.object)
+        changes.decoded.append(found.object())
         return true
       }
     }
