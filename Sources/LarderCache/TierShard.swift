@@ -117,13 +117,15 @@ struct TierShard<Key: CacheKey, Value: Sendable>: Sendable {
   ///
   /// - Returns: Whether the limits permit it.
   @inlinable @discardableResult
-  mutating func insert(_ entry: TierEntry<Key, Value>, costLimit: Int, countLimit: Int) -> Bool {
+  mutating func insert(
+    _ entry: consuming TierEntry<Key, Value>, costLimit: Int, countLimit: Int
+  ) -> Bool {
     remove(entry.key, hash: entry.keyHash)
     guard entry.cost <= costLimit, countLimit > 0 else { return false }
     while cost + entry.cost > costLimit || entries.count >= countLimit { evictOne() }
     if (entries.count + 1) * 2 > index.count { grow() }
-    entries.append(entry)
     cost += entry.cost
+    entries.append(entry)
     link(entries.count - 1)
     return true
   }

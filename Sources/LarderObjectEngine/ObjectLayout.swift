@@ -28,7 +28,8 @@ internal import LarderSystem
 // is lost, the objects keep their names.
 
 /// The names of an object's fields, in the order in which their values are stored.
-package struct ObjectLayout: Sendable {
+// A class: each decoded object copies a reference.
+package final class ObjectLayout: Sendable {
   /// The identifier of the codec of objects with a layout.
   package static let codec: UInt16 = 4
   /// The limit of the number of layouts of a type. Objects of other shapes are stored as maps.

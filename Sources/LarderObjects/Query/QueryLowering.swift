@@ -194,16 +194,24 @@ extension ObjectPredicate.Node {
     switch self {
     case .all: false
     case .leaf(let leaf): holds(leaf)
-    case .and(let nodes), .or(let nodes): nodes.contains { $0.contains(holds) }
+    case .and(let nodes), .or(let nodes): Self.isAny(of: nodes) { $0.contains(holds) }
     case .not(let node): node.contains(holds)
     }
+  }
+
+  /// Returns whether a condition holds for one of the nodes. The library's own method costs as much as
+  /// a small query: it requests metadata of the collection, and a key path is created again in each
+  /// call.
+  private static func isAny(of nodes: [Self], _ condition: (Self) -> Bool) -> Bool {
+    for node in nodes where condition(node) { return true }
+    return false
   }
 
   /// Whether the predicate is a conjunction of comparisons.
   var isConjunction: Bool {
     switch self {
     case .all, .leaf: true
-    case .and(let nodes): nodes.allSatisfy { $0.isConjunction }
+    case .and(let nodes): !Self.isAny(of: nodes) { !$0.isConjunction }
     default: false
     }
   }
