@@ -12,9 +12,10 @@ class DecodedObject: @unchecked Sendable {
   @usableFromInline let context: ReferenceLoader?
   /// The type identifier, stored with the sequence number; zero if the caller that inserted the
   /// object did not have them.
-  let type: UInt32
-  let sequence: UInt64
+  @usableFromInline let type: UInt32
+  @usableFromInline let sequence: UInt64
 
+  @inlinable
   init(_ context: ReferenceLoader?, type: UInt32, sequence: UInt64) {
     self.context = context
     self.type = type
@@ -26,8 +27,37 @@ class DecodedObject: @unchecked Sendable {
   @inlinable final var isFresh: Bool { context.map { !$0.wasLoaded } ?? true }
 
   /// Returns the same object with a sequence number, by which queries find it in memory.
+  @usableFromInline
   func placed(type: UInt32, sequence: UInt64) -> DecodedObject {
     preconditionFailure("a subclass has the object")
+  }
+}
+
+/// Puts objects into decoded objects and takes them out.
+///
+/// Generic code requests the type's metadata for each object and copies it by witness. So the public
+/// methods create this value in the program, where the functions are specialised.
+@usableFromInline
+struct ObjectBox<Object: Storable>: Sendable {
+  @usableFromInline typealias Decoded = ObjectTypeDescriptor<Object>.Decoded
+
+  /// Decodes an object without references, of a type identifier and a sequence number.
+  @usableFromInline let decode:
+    @Sendable (_ fields: StoredObjectFields, _ type: UInt32, _ sequence: UInt64) throws ->
+      DecodedObject
+  /// Appends the objects of a batch.
+  @usableFromInline let append: @Sendable (_ batch: [DecodedObject], inout [Object]) -> Void
+
+  @inlinable
+  init() {
+    decode = { fields, type, sequence in
+      Decoded(
+        object: try Object(from: fields), context: nil, type: type, sequence: sequence)
+    }
+    append = { batch, objects in
+      if objects.isEmpty { objects.reserveCapacity(batch.count) }
+      for decoded in batch { objects.append(ObjectTypeDescriptor.object(of: decoded)) }
+    }
   }
 }
 

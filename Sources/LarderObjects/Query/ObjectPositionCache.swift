@@ -95,17 +95,30 @@ final class ObjectPositionCache: Sendable {
 private let width = 4
 
 /// The objects of a type in memory, for a query of one snapshot.
-struct ObjectMemory: Sendable {
-  let tier: MemoryTier<String, DecodedObject>
-  let spots: ObjectPositionCache
-  let type: UInt32
-  let view: SnapshotView
+// A class: the queries' closures copy a reference.
+final class ObjectMemory: Sendable {
+  private let tier: MemoryTier<String, DecodedObject>
+  private let spots: ObjectPositionCache
+  private let type: UInt32
+  private let view: SnapshotView
+  private let table: SharedTable
+
+  init(
+    _ tier: MemoryTier<String, DecodedObject>, _ spots: ObjectPositionCache, type: UInt32,
+    _ view: SnapshotView
+  ) {
+    self.tier = tier
+    self.spots = spots
+    self.type = type
+    self.view = view
+    table = view.generation.table
+  }
 
   /// Returns the object of a sequence number if the memory tier holds the version of the snapshot.
   func object(_ sequence: UInt64) -> FoundObject? {
     guard let spot = spots.spot(of: sequence),
       let found = tier.value(
-        at: spot, newest: view.commitVersion, table: view.generation.table,
+        at: spot, newest: view.commitVersion, table: table,
         if: { $0.sequence == sequence && $0.type == type && $0.isFresh })
     else { return nil }
     return FoundObject(
@@ -119,7 +132,7 @@ struct ObjectMemory: Sendable {
     guard
       let (known, spot) = tier.revalidate(
         text, commitVersion: head.commitVersion, readVersion: view.readVersion,
-        table: view.generation.table), known.isFresh
+        table: table), known.isFresh
     else { return nil }
     if known.sequence == head.sequence, known.type == type {
       spots.note(spot, of: head.sequence)
@@ -140,7 +153,7 @@ struct ObjectMemory: Sendable {
       from: TierOrigin(
         readVersion: view.readVersion, commitVersion: head.commitVersion,
         storeHash: view.generation.objectHash(type: type, id: id),
-        table: view.generation.table),
+        table: table),
       expires: .max, cost: cost)
     if let spot { spots.note(spot, of: head.sequence) }
   }

@@ -60,20 +60,10 @@ extension Query {
   /// - Complexity: As `explain()` reports. Repeating the same query value while no process changes
   ///   an object of its type costs two loads, unless the query filters by a closure, whose result
   ///   may depend on more than the objects.
-  @inlinable
   public func fetch() throws -> [Object] {
-    try fetch { ObjectTypeDescriptor<Object>.append($0, to: &$1) }
-  }
-
-  /// Returns the objects of one snapshot.
-  ///
-  /// - Parameter append: Appends the objects of a batch of decoded objects; the caller in the program
-  ///   specialises it.
-  @usableFromInline
-  func fetch(_ append: ([DecodedObject], inout [Object]) -> Void) throws -> [Object] {
     if let known = remembered { return known }
     return try run("query", empty: []) { run, snapshot in
-      let objects = try run.objects(snapshot, append)
+      let objects = try run.objects(snapshot)
       let uses =
         run.record.isBounded == true
         ? run.kind.noteUse(of: objects, run.record.number, snapshot.view) : []
@@ -81,8 +71,8 @@ extension Query {
       let context = run.decoder.context
       if context.source == nil, context.wasLoaded { return objects }
       guard run.kind.sharesInstances, !predicate.node.isOpaque else { return objects }
-      // Generic code creates a key path again in each call.
-      if sorts.contains(where: { $0.isOpaque }) { return objects }
+      // The library's own `contains` requests metadata of the collection.
+      for sort in sorts where sort.isOpaque { return objects }
       memo.remember(
         .init(
           objects: objects, context: context, generation: snapshot.generation,

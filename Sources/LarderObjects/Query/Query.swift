@@ -69,7 +69,14 @@ public struct Query<Object: Storable>: Sendable {
   /// The query result cache, shared by copies of this query value.
   private(set) var memo = QueryResultCache<Object>()
 
-  init(store: ObjectStore) { self.store = store }
+  /// The functions that make objects, specialised where the program creates the query.
+  let box: ObjectBox<Object>
+
+  @usableFromInline
+  init(store: ObjectStore, _ box: ObjectBox<Object>) {
+    self.store = store
+    self.box = box
+  }
 
   private func changed(_ body: (inout Query) -> Void) -> Query {
     var query = self

@@ -16,6 +16,7 @@ struct QueryExecution<Object: Storable> {
   var plan: QueryPlan
   /// The decoder whose context all found objects share.
   let decoder: ReferenceDecoder
+  private let box: ObjectBox<Object>
 
   /// The objects in memory, if the query shares decoded objects with the memory tier: for small
   /// results of an index scan without references. `nil` in a transaction, because its uncommitted
@@ -26,6 +27,7 @@ struct QueryExecution<Object: Storable> {
     kind: ObjectTypeDescriptor<Object>, query: Query<Object>, record: ObjectTypeRecord,
     _ decoder: ReferenceDecoder? = nil, view: SnapshotView? = nil, in snapshot: borrowing Snapshot
   ) throws {
+    box = query.box
     self.decoder = decoder ?? kind.newDecoder()
     self.kind = kind
     self.query =
@@ -67,16 +69,13 @@ struct QueryExecution<Object: Storable> {
   }
 
   /// Returns the objects in order, without the skipped ones and within the limit.
-  ///
-  /// - Parameter append: Appends the objects of a batch of decoded objects.
   func objects(
-    _ snapshot: borrowing Snapshot,
-    _ append: ([DecodedObject], inout [Object]) -> Void = ObjectTypeDescriptor<Object>.append
+    _ snapshot: borrowing Snapshot
   ) throws -> [Object] {
     try ordered { run in
       var objects: [Object] = []
       guard run.plan.isSorted, query.skipped == 0, query.maximum != 0 else {
-        append(try run.foundOnce(snapshot).map(\.decoded), &objects)
+        box.append(try run.foundOnce(snapshot).map { $0.decoded }, &objects)
         return objects
       }
       // In scan order, only the objects must be kept, and a batch of decoded ones.
@@ -87,14 +86,14 @@ struct QueryExecution<Object: Storable> {
       var count = 0
       try run.visit(snapshot) { next in
         if batch.count == size {
-          append(batch, &objects)
+          box.append(batch, &objects)
           batch.removeAll(keepingCapacity: true)
         }
         batch.append(next.decoded)
         count += 1
         return count < maximum
       }
-      append(batch, &objects)
+      box.append(batch, &objects)
       return objects
     }
   }
@@ -224,13 +223,17 @@ struct QueryExecution<Object: Storable> {
     let position = try query.start.map { start in
       try query.position(start, kind, record, snapshot)
     }
+    // A generic value would request its metadata for each object.
+    let admits = position.map { position in
+      { (found: FoundObject) in position.admits(found.object(), found.sequence) }
+    }
     // A search for the position needs the objects.
     let undecoded = position == nil ? undecoded : nil
     func take(
       _ head: StoredObjectMetadata, _ id: RawSpan, _ bytes: RawSpan, matches: Bool?
     ) throws -> Bool {
       guard let found = found(head, id, bytes, matches: matches),
-        position?.admits(found.object(), found.sequence) ?? true
+        admits?(found) ?? true
       else { return true }
       return try body(found)
     }
@@ -286,7 +289,7 @@ struct QueryExecution<Object: Storable> {
     let cost = bytes.byteCount + 64
     if let memory, let text, let known = memory.object(text, id, head, cost: cost) { return known }
     do {
-      let decoded = try kind.decode(bytes.copied(), head, id: id.copied(), record, decoder)
+      let decoded = try kind.decode(bytes.copied(), head, id: id, record, decoder, box)
       if let memory, let text, decoded.context == nil {
         memory.insert(decoded, text, id, head, cost: cost)
       }

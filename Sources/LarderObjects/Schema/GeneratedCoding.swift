@@ -8,7 +8,7 @@
 /// The fields of a stored object while it is decoded, for generated code.
 public struct StoredFieldsDecoder<Key: CodingKey> {
   @usableFromInline let object: StoredObjectFields?
-  private let decoder: any Decoder
+  @usableFromInline let decoder: any Decoder
 
   /// Creates the fields of a decoder.
   ///
@@ -16,6 +16,7 @@ public struct StoredFieldsDecoder<Key: CodingKey> {
   ///   - decoder: The decoder of an object.
   ///   - keys: The names of the fields.
   /// - Throws: `DecodingError` if the decoder has no fields.
+  @inlinable
   public init(_ decoder: any Decoder, keyedBy keys: Key.Type) throws {
     object = decoder as? StoredObjectFields
     self.decoder = decoder

@@ -167,25 +167,26 @@ extension ObjectTypeDescriptor {
   /// - Parameters:
   ///   - object: The stored object, from the snapshot of `record`.
   ///   - head: The metadata of the object. The decoded object can also be found by its sequence number.
+  ///   - id: The id, for errors.
   func decode(
-    _ object: [UInt8], _ head: StoredObjectMetadata, id: [UInt8], _ record: ObjectTypeRecord,
-    _ decoder: ReferenceDecoder
-  ) throws -> Decoded {
+    _ object: [UInt8], _ head: StoredObjectMetadata, id: RawSpan, _ record: ObjectTypeRecord,
+    _ decoder: ReferenceDecoder, _ box: ObjectBox<Object>
+  ) throws -> DecodedObject {
     guard head.codec == ObjectLayout.codec else {
-      return try decode(object, id: id, decoder, type: head.type, sequence: head.sequence)
+      return try decode(object, id: id.copied(), decoder, type: head.type, sequence: head.sequence)
     }
     let layouts = record.layouts ?? ObjectLayouts()
     if layout != nil, !hasReferences,
       let fields = StoredObjectFields(object, layouts, decoder.cbor),
-      let object = try? Object(from: fields), !decoder.context.wasUsed
+      let decoded = try? box.decode(fields, head.type, head.sequence), !decoder.context.wasUsed
     {
-      return Decoded(object: object, context: nil, type: head.type, sequence: head.sequence)
+      return decoded
     }
     // With the context and the errors of all other objects.
     guard let map = object.withRawSpan({ layouts.expanded($0) }) else {
       throw damaged(DamagedObject(sequence: head.sequence))
     }
-    return try decode(map, id: id, decoder, type: head.type, sequence: head.sequence)
+    return try decode(map, id: id.copied(), decoder, type: head.type, sequence: head.sequence)
   }
 
   /// Decodes an object.

@@ -57,11 +57,13 @@ final class ObjectTypeDescriptor<Object: Storable>: Sendable {
   final class Decoded: DecodedObject, @unchecked Sendable {
     @usableFromInline let object: Object
 
+    @inlinable
     init(object: Object, context: ReferenceLoader?, type: UInt32 = 0, sequence: UInt64 = 0) {
       self.object = object
       super.init(context, type: type, sequence: sequence)
     }
 
+    @usableFromInline
     override func placed(type: UInt32, sequence: UInt64) -> DecodedObject {
       Decoded(object: object, context: context, type: type, sequence: sequence)
     }
@@ -84,7 +86,7 @@ final class ObjectTypeDescriptor<Object: Storable>: Sendable {
 
   /// The objects in memory, for a query of one snapshot.
   func memory(_ type: UInt32, _ view: SnapshotView) -> ObjectMemory {
-    ObjectMemory(tier: tier, spots: spots, type: type, view: view)
+    ObjectMemory(tier, spots, type: type, view)
   }
 
   /// The object of a cached value, if it may be returned.
@@ -97,14 +99,6 @@ final class ObjectTypeDescriptor<Object: Storable>: Sendable {
   /// Returns the object of a decoded object of this type.
   @inlinable @inline(__always)
   static func object(of decoded: DecodedObject) -> Object { (decoded as! Decoded).object }
-
-  /// Appends the objects of decoded objects of this type. Specialised code copies an object without
-  /// the type's metadata, so callers in the program pass it to the library.
-  @inlinable
-  static func append(_ batch: [DecodedObject], to objects: inout [Object]) {
-    if objects.isEmpty { objects.reserveCapacity(batch.count) }
-    for decoded in batch { objects.append(object(of: decoded)) }
-  }
 
   /// Returns the bytes under which an id is stored.
   static func bytes(of id: Object.ID) -> [UInt8] { Array(text(of: id).utf8) }

@@ -13,7 +13,7 @@ internal import LarderSystem
 ///
 /// Safe to use from several threads.
 public struct ObjectCollection<Object: Storable>: Sendable {
-  let store: ObjectStore
+  @usableFromInline let store: ObjectStore
   @usableFromInline let kind: ObjectTypeDescriptor<Object>
 
   init(store: ObjectStore, kind: ObjectTypeDescriptor<Object>) {
@@ -86,20 +86,24 @@ public struct ObjectCollection<Object: Storable>: Sendable {
       return nil
     case .same(let object): return object
     case .stored(let bytes, let head, let record, let hash, let view):
-      let decoded = try kind.decode(bytes, head, id: id, record, kind.newDecoder())
-      guard kind.sharesInstances else { return decoded.object }
+      let decoded = try id.withRawSpan {
+        try kind.decode(bytes, head, id: $0, record, kind.newDecoder(), ObjectBox())
+      }
+      let object = ObjectTypeDescriptor<Object>.object(of: decoded)
+      guard kind.sharesInstances else { return object }
       kind.tier.insert(
         decoded, forKey: text,
         from: TierOrigin(
           readVersion: view.readVersion, commitVersion: head.commitVersion, storeHash: hash,
           table: view.generation.table),
         expires: .max, cost: bytes.count + 64)
-      return decoded.object
+      return object
     }
   }
 
   /// A query for all objects of the type.
-  public var objects: Query<Object> { Query(store: store) }
+  @inlinable
+  public var objects: Query<Object> { Query(store: store, ObjectBox()) }
 
   /// Returns the number of objects.
   ///

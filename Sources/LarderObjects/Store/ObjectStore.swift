@@ -135,8 +135,9 @@ public final class ObjectStore: Sendable {
   ///
   /// - Parameter type: The object type.
   /// - Returns: A query that reads nothing until it runs.
+  @inlinable
   public func objects<Object: Storable>(_ type: Object.Type = Object.self) -> Query<Object> {
-    Query(store: self)
+    Query(store: self, ObjectBox())
   }
 
   /// Returns the objects of one type. Keep the result: a look-up through it skips the search for

@@ -140,7 +140,9 @@ extension ObjectTransaction {
     _ object: [UInt8], _ head: StoredObjectMetadata, _ kind: ObjectTypeDescriptor<Object>,
     _ record: ObjectTypeRecord
   ) throws -> Object {
-    try kind.decode(object, head, id: [], record, ReferenceDecoder(context())).object
+    let decoder = ReferenceDecoder(context())
+    return ObjectTypeDescriptor.object(
+      of: try kind.decode(object, head, id: RawSpan(), record, decoder, ObjectBox()))
   }
 }
 

@@ -59,6 +59,7 @@ extension ObjectStore {
   ///
   /// - Parameter type: The object type.
   /// - Returns: The query.
+  @inlinable
   public func objects<Object: Storable>(type: Object.Type) -> Query<Object> { objects(type) }
 
   /// Stores objects in one transaction; see `save(_:children:)`.
