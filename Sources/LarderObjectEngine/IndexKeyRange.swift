@@ -67,7 +67,9 @@ package struct IndexKeyRange: Sendable, Hashable {
 
   /// Returns the range of the keys that consist of complete elements and of a key in this range.
   func following(_ elements: [UInt8]) -> IndexKeyRange {
-    IndexKeyRange(
+    // Without elements, a bound need not be allocated again.
+    if elements.isEmpty { return IndexKeyRange(lower: lower, upper: upper ?? Self.after([])) }
+    return IndexKeyRange(
       lower: elements + lower, upper: upper.map { elements + $0 } ?? Self.after(elements))
   }
 
@@ -83,6 +85,8 @@ package struct IndexKeyRange: Sendable, Hashable {
 
   /// Returns the ranges in ascending order without overlaps.
   static func merged(_ ranges: [IndexKeyRange]) -> [IndexKeyRange] {
+    // Nearly all queries have one range.
+    if ranges.count == 1 { return ranges[0].isEmpty ? [] : ranges }
     var result: [IndexKeyRange] = []
     let sorted = ranges.filter { !$0.isEmpty }.sorted {
       $0.lower.lexicographicallyPrecedes($1.lower)
