@@ -57,6 +57,26 @@ import Testing
     #expect(try ground.store.storage.verify() == [], comment)
   }
 
+  @Test(arguments: [0, 1, 63, 64, 65, 128, 129, 200])
+  func `A result is complete and in its order, however many objects it has`(count: Int) throws {
+    let ground = try StoreFixture(StoreOptions())
+    let cars = (0..<count).map {
+      Car(id: "car-\($0)", model: "m", year: 3000 - $0, owner: nil)
+    }
+    try ground.store.save(cars + [Car(id: "other", model: "n", year: 5000, owner: nil)])
+    let other = try ObjectStore(at: ground.path, StoreOptions())
+    let named = other.objects(Car.self).where(\.model == "m")
+    let sorted = other.objects(Car.self).where(\.year <= 3000).sorted(by: \.year)
+    // First from the store, then from memory.
+    for _ in 0..<2 {
+      #expect(try named.unsorted().fetch() == cars)
+      #expect(try sorted.limit(100).fetch() == Array(cars.reversed().prefix(100)))
+      #expect(try sorted.offset(0).fetch() == cars.reversed())
+      #expect(
+        try sorted.offset(60).limit(70).fetch() == Array(cars.reversed().dropFirst(60).prefix(70)))
+    }
+  }
+
   @Test func `Ids of any length have separate positions`() throws {
     let ground = try StoreFixture(StoreOptions())
     // The rest of an id without its last two bytes, and these bytes, are often the same.
