@@ -11,12 +11,14 @@ internal import LarderSystem
 // one transaction covers both. Every type and every index has an identifier
 // (`ObjectCatalog.swift`), which is never reused.
 //
-//     objects   type u32, sequence u64, both big-endian  ->  record
-//     ids       key of type and id (integer key)  ->  items of 12 bytes:
-//                   0 type u32   4 sequence u64, little-endian; several where keys collide
-//     indexes   index u32 big-endian, the key's bytes, sequence u64 big-endian  ->  nothing
-//               index u32 big-endian, a word, sequence u64 big-endian  ->  the objects that contain
-//                   the word (`PostingBlock.swift`)
+//     objects   type, sequence  ->  record
+//     ids       key of type and id (integer key)  ->  type and sequence, both varints; several pairs
+//                   where keys collide
+//     indexes   index, the key's bytes, sequence  ->  nothing
+//               index, a word, sequence  ->  the objects that contain the word
+//                   (`PostingBlock.swift`)
+//
+// Identifiers and sequences in keys take few bytes, in the order of their values (`PackedKey.swift`).
 //
 // The sequence is assigned when an object is first saved and kept while it exists: the order of
 // `objects` is the order of insertion. It begins at 1; the key of sequence zero contains a copy of
@@ -54,7 +56,6 @@ package struct ObjectIndexKey: Sendable, Hashable {
 
 /// The encoding of objects in the tables described above.
 package enum ObjectFormat {
-  static let idItemSize = 12
   static let keyLimit = 448
   /// The size of the hash at the end of a truncated key.
   static let keyHashSize = 8
@@ -63,51 +64,52 @@ package enum ObjectFormat {
 
   package static func objectKey(type: UInt32, sequence: UInt64) -> [UInt8] {
     var key: [UInt8] = []
-    key.reserveCapacity(12)
-    key.append(littleEndian: type.byteSwapped)
-    key.append(littleEndian: sequence.byteSwapped)
+    key.reserveCapacity(PackedKey.sizeLimit)
+    append(type: type, sequence: sequence, to: &key)
     return key
+  }
+
+  /// Appends the key of an object.
+  static func append(type: UInt32, sequence: UInt64, to key: inout [UInt8]) {
+    PackedKey.append(number: type, to: &key)
+    PackedKey.append(sequence: sequence, to: &key)
   }
 
   /// Returns the sequence in a key of `objects`, or `nil` if the key is not of `type`.
   package static func sequence(ofObjectKey key: RawSpan, type: UInt32) -> UInt64? {
-    guard
-      key.byteCount == 12, let found: UInt32 = key.integer(at: 0), found.byteSwapped == type,
-      let sequence: UInt64 = key.integer(at: 4)
-    else { return nil }
-    return sequence.byteSwapped
+    guard let place = PackedKey(key), place.number == type, place.bytes.isEmpty else { return nil }
+    return place.sequence
   }
 
   /// Returns the type and the sequence in a key of `objects`.
-  package static func place(_ key: [UInt8]) -> (type: UInt32, sequence: UInt64)? {
-    guard key.count == 12 else { return nil }
-    let type: UInt32? = key.integer(at: 0)
-    let sequence: UInt64? = key.integer(at: 4)
-    guard let type, let sequence else { return nil }
-    return (type.byteSwapped, sequence.byteSwapped)
+  package static func place(_ key: RawSpan) -> (type: UInt32, sequence: UInt64)? {
+    guard let place = PackedKey(key), place.bytes.isEmpty else { return nil }
+    return (place.number, place.sequence)
   }
 
   static func indexPrefix(_ index: UInt32, _ bytes: [UInt8] = []) -> [UInt8] {
     var key: [UInt8] = []
-    key.reserveCapacity(12 + bytes.count)
-    key.append(littleEndian: index.byteSwapped)
+    key.reserveCapacity(PackedKey.sizeLimit + bytes.count)
+    PackedKey.append(number: index, to: &key)
     key += bytes
     return key
   }
 
   package static func indexEntry(_ key: ObjectIndexKey, sequence: UInt64) -> [UInt8] {
-    var entry = indexPrefix(key.index, key.bytes)
-    entry.append(littleEndian: sequence.byteSwapped)
-    return entry
+    indexEntry(key.bytes, in: key.index, sequence: sequence)
   }
 
-  /// Returns the sequence at the end of a key of `indexes`, or `nil` if the key is not of `index`.
-  package static func sequence(ofIndexEntry entry: RawSpan, index: UInt32) -> UInt64? {
-    guard
-      entry.byteCount >= 12, let found: UInt32 = entry.integer(at: 0), found.byteSwapped == index,
-      let sequence: UInt64 = entry.integer(at: entry.byteCount - 8)
-    else { return nil }
-    return sequence.byteSwapped
+  /// Appends the entry of a key.
+  static func append(_ key: ObjectIndexKey, sequence: UInt64, to bytes: inout [UInt8]) {
+    PackedKey.append(number: key.index, to: &bytes)
+    bytes += key.bytes
+    PackedKey.append(sequence: sequence, to: &bytes)
+  }
+
+  static func indexEntry(_ bytes: [UInt8], in index: UInt32, sequence: UInt64) -> [UInt8] {
+    var entry = indexPrefix(index, bytes)
+    PackedKey.append(sequence: sequence, to: &entry)
+    return entry
   }
 
   /// Truncates bytes that are too long for a key of LMDB; equal keys remain equal.
@@ -170,16 +172,27 @@ package enum ObjectFormat {
     return offset
   }
 
+  /// Appends an item to a record in `ids`.
+  package static func appendIDItem(_ type: UInt32, _ sequence: UInt64, to items: inout [UInt8]) {
+    items.append(varint: UInt64(type))
+    items.append(varint: sequence)
+  }
+
+  /// Returns the item at an offset of a record in `ids`, and moves the offset after it; `nil` at the
+  /// end, and if the rest is damaged.
+  @inline(__always)
+  static func idItem(_ record: RawSpan, at offset: inout Int) -> (type: UInt32, sequence: UInt64)? {
+    guard let type = record.varint(at: &offset), let sequence = record.varint(at: &offset),
+      let type = UInt32(exactly: type)
+    else { return nil }
+    return (type, sequence)
+  }
+
   /// Returns the items of a record in `ids`.
   package static func idItems(_ record: RawSpan) -> [(type: UInt32, sequence: UInt64)] {
     var items: [(type: UInt32, sequence: UInt64)] = []
     var offset = 0
-    while let type: UInt32 = record.integer(at: offset),
-      let sequence: UInt64 = record.integer(at: offset + 4)
-    {
-      items.append((type, sequence))
-      offset += idItemSize
-    }
+    while let item = idItem(record, at: &offset) { items.append(item) }
     return items
   }
 

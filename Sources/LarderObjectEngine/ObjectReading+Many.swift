@@ -119,16 +119,14 @@ extension ObjectReading {
     while more {
       do {
         let entry = cursor.currentKey
-        guard let sequence = ObjectFormat.sequence(ofIndexEntry: entry, index: index) else {
-          return
-        }
-        let key = entry.slice(4..<(entry.byteCount - 8))!
+        guard let parts = PackedKey(entry), parts.number == index else { return }
+        let key = entry.slice(parts.bytes)!
         if backwards {
           if key.precedes(lower) { return }
         } else if let upper, !key.precedes(upper) {
           return
         }
-        guard try body(key, sequence) else { return }
+        guard try body(key, parts.sequence) else { return }
       }
       more = backwards ? try cursor.moveToPrevious() : try cursor.moveToNext()
     }

@@ -103,19 +103,23 @@ package enum ObjectReading {
     type: UInt32, id: [UInt8], in snapshot: borrowing Snapshot
   ) throws -> UInt64? {
     let hash = ObjectFormat.hash(type: type, id: id, in: snapshot.generation)
+    return try lookUp(type: type, id: id, hash: hash, in: snapshot).sequence
+  }
+
+  /// Returns the sequence of the object of an id with its hash, and whether no id has that hash.
+  static func lookUp(
+    type: UInt32, id: [UInt8], hash: UInt64, in snapshot: borrowing Snapshot
+  ) throws -> (sequence: UInt64?, isHashFree: Bool) {
     let key = ObjectFormat.idKey(hash, snapshot.generation.meta)
     guard let items = try snapshot.transaction.value(forKey: key, in: snapshot.generation.ids)
-    else { return nil }
+    else { return (nil, true) }
     var offset = 0
-    while let found: UInt32 = items.integer(at: offset),
-      let sequence: UInt64 = items.integer(at: offset + 4)
-    {
-      offset += ObjectFormat.idItemSize
+    while let (found, sequence) = ObjectFormat.idItem(items, at: &offset) {
       guard found == type else { continue }
       // The hash is keyed and collides rarely, but only the id identifies the object.
-      if try hasID(id, type, sequence, snapshot) { return sequence }
+      if try hasID(id, type, sequence, snapshot) { return (sequence, false) }
     }
-    return nil
+    return (nil, false)
   }
 
   /// Passes the parts of the object of an id to `body`, without copying them if they are stored in
@@ -132,10 +136,7 @@ package enum ObjectReading {
     guard let items = try snapshot.transaction.value(forKey: key, in: snapshot.generation.ids)
     else { return nil }
     var offset = 0
-    while let found: UInt32 = items.integer(at: offset),
-      let sequence: UInt64 = items.integer(at: offset + 4)
-    {
-      offset += ObjectFormat.idItemSize
+    while let (found, sequence) = ObjectFormat.idItem(items, at: &offset) {
       guard found == type,
         let record = try snapshot.objectRecord(type: type, sequence: sequence),
         try hasID(id, record, snapshot)

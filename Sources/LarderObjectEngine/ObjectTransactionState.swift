@@ -21,6 +21,8 @@ package final class ObjectTransactionState {
   /// The keys of unique indexes that an object was stored with while another had them, with the
   /// id of the object; see ``StoreTransaction/firstConflict()``.
   var conflicts: [(key: ObjectIndexKey, id: [UInt8], type: UInt32)] = []
+  /// The types whose slots are touched.
+  var touchedTypes: Set<UInt32> = []
   /// The buffered index entries, or `nil` if entries are written directly.
   var heldEntries: IndexEntryBuffer?
   /// The changes of full-text indexes that are not merged yet.

@@ -277,10 +277,7 @@ package struct QueryPlan: Sendable {
     }
     guard entry.count <= IndexKeyRange.limit else { return }
     // Index entries are ordered by key, then by sequence number.
-    let next = isBackwards ? sequence : sequence &+ 1
-    for shift in stride(from: 56, through: 0, by: -8) {
-      entry.append(UInt8(truncatingIfNeeded: next >> UInt64(shift)))
-    }
+    PackedKey.append(sequence: isBackwards ? sequence : sequence &+ 1, to: &entry)
     let rest =
       isBackwards
       ? IndexKeyRange(lower: [], upper: entry) : IndexKeyRange(lower: entry, upper: nil)

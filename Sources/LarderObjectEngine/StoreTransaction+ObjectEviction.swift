@@ -209,11 +209,8 @@ extension StoreTransaction {
       do {
         let items = cursor.currentValue
         var offset = 0
-        while let owner: UInt32 = items.integer(at: offset),
-          let sequence: UInt64 = items.integer(at: offset + 4)
-        {
+        while let (owner, sequence) = ObjectFormat.idItem(items, at: &offset) {
           if owner == type { found.append((hash, sequence)) }
-          offset += ObjectFormat.idItemSize
         }
       }
       more = try cursor.moveToNext()

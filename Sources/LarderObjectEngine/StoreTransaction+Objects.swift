@@ -126,6 +126,8 @@ extension StoreTransaction {
 
   /// Marks the type as changed, which invalidates the cached results of its queries.
   mutating func touchObjectType(_ type: UInt32) {
+    // Stamps are stored at the end, so one touch is sufficient for all objects of a type.
+    guard objects.touchedTypes.insert(type).inserted else { return }
     touch(hash: ObjectFormat.typeSlot(type, in: generation))
   }
 
@@ -158,7 +160,9 @@ extension StoreTransaction {
     revise: (RawSpan, [ObjectIndexKey], inout ObjectWrite) throws -> Void = { _, _, _ in }
   ) throws -> SaveOutcome {
     let hash = ObjectFormat.hash(type: type, id: write.id, in: generation)
-    let known = try objectSequence(type: type, id: write.id)
+    let (known, isHashFree) = try withSnapshot {
+      try ObjectReading.lookUp(type: type, id: write.id, hash: hash, in: $0)
+    }
     if let known, keepsExisting { return .kept(known) }
     if since == nil {
       generation.table.setLastUse(
@@ -208,7 +212,7 @@ extension StoreTransaction {
         try changeObjectBooks(type) { $0.nextSequence = next + 1 }
         return next
       }()
-    if known == nil { try link(hash, type, sequence) }
+    if known == nil { try link(hash, type, sequence, isHashFree: isHashFree) }
     // A save usually changes a value and few keys.
     if oldKeys != write.keys {
       for key in oldKeys where !write.keys.contains(key) && !Mutant.indexKeyLeft.isActive {
@@ -317,15 +321,19 @@ extension StoreTransaction {
     }
   }
 
-  mutating func link(_ hash: UInt64, _ type: UInt32, _ sequence: UInt64) throws {
+  /// Adds the id of an object.
+  ///
+  /// - Parameter isHashFree: Whether no id has the hash.
+  mutating func link(
+    _ hash: UInt64, _ type: UInt32, _ sequence: UInt64, isHashFree: Bool = false
+  ) throws {
     try linkSample(hash, type, sequence)
     let key = ObjectFormat.idKey(hash, generation.meta)
     var items: [UInt8] = []
-    if let found = try transaction.value(forKey: key, in: generation.ids) {
+    if !isHashFree, let found = try transaction.value(forKey: key, in: generation.ids) {
       items = found.copied()
     }
-    items.append(littleEndian: type)
-    items.append(littleEndian: sequence)
+    ObjectFormat.appendIDItem(type, sequence, to: &items)
     try items.withRawSpan { items throws(LMDBError) in
       try transaction.put(items, forKey: key, in: generation.ids)
     }
@@ -337,9 +345,10 @@ extension StoreTransaction {
     var kept: [UInt8] = []
     if let items = try transaction.value(forKey: key, in: generation.ids) {
       var offset = 0
-      while let item = items.slice(offset..<(offset + ObjectFormat.idItemSize)) {
-        if item.integer(at: 0) != type || item.integer(at: 4) != sequence { kept.append(item) }
-        offset += ObjectFormat.idItemSize
+      while let item = ObjectFormat.idItem(items, at: &offset) {
+        if item != (type, sequence) {
+          ObjectFormat.appendIDItem(item.type, item.sequence, to: &kept)
+        }
       }
     }
     if kept.isEmpty {

@@ -63,8 +63,7 @@ extension GenerationWriter {
 
   private func link(_ idKey: UInt64, _ type: UInt32, _ sequence: UInt64) throws {
     var items = try value(idKey, in: tables.ids) ?? []
-    items.append(littleEndian: type)
-    items.append(littleEndian: sequence)
+    ObjectFormat.appendIDItem(type, sequence, to: &items)
     try items.withRawSpan { items throws(LMDBError) in
       try transaction!.put(items, forKey: idKey, in: tables.ids)
     }
@@ -83,7 +82,7 @@ extension GenerationWriter {
   private func stored(_ key: [UInt8]) throws -> Stored? {
     guard let record = try value(key, in: tables.objects),
       let header = record.withRawSpan({ ObjectHeader(in: $0) }),
-      let (type, sequence) = ObjectFormat.place(key)
+      let (type, sequence) = key.withRawSpan({ ObjectFormat.place($0) })
     else { return nil }
     var content: [UInt8] = Array(record.dropFirst(header.contentStart))
     if let chunks = header.chunks {

@@ -31,11 +31,11 @@ struct IndexContent: Hashable {
 
   /// Adds an entry of the table.
   mutating func add(entry key: RawSpan, _ value: RawSpan) {
-    guard let index = key.integer(at: 0, as: UInt32.self)?.byteSwapped, ObjectFormat.isText(index)
-    else { return entries.add(key.copied()) }
-    guard let start = ObjectFormat.sequence(ofIndexEntry: key, index: index),
-      let word = key.slice(4..<(key.byteCount - 8))?.copied()
-    else { return entries.add(key.copied()) }
+    guard let parts = PackedKey(key), ObjectFormat.isText(parts.number) else {
+      return entries.add(key.copied())
+    }
+    let (index, start) = (parts.number, parts.sequence)
+    let word = key.slice(parts.bytes)!.copied()
     if word.isEmpty {
       guard let found = TextTotals(value) else { return entries.add(key.copied()) }
       // An index without objects has no totals, or zero.

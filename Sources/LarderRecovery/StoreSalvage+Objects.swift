@@ -37,7 +37,8 @@ extension StoreSalvage {
     let (values, chunks) = (values, chunks)
     for source in [SalvageReader.Source.table(Generation.objectsName), .unknown] {
       try reader.forEachNode(of: source) { node in
-        guard let (type, sequence) = ObjectFormat.place(node.key) else { return }
+        let place = node.key.withRawSpan { ObjectFormat.place($0) }
+        guard let (type, sequence) = place else { return }
         let record = values.bytes(of: node.value) ?? []
         if sequence == 0 {
           if let found = record.withRawSpan({ ObjectLayouts(copy: $0) }) { layouts(found, type) }
@@ -105,11 +106,13 @@ extension StoreSalvage {
       }
     }
     try reader.forEachNode(of: .table(Generation.indexesName)) { node in
-      guard let index: UInt32 = node.key.integer(at: 0), indexes.contains(index.byteSwapped) else {
-        return
+      node.key.withRawSpan { key in
+        var offset = 0
+        guard let index = PackedKey.number(in: key, at: &offset), indexes.contains(index) else {
+          return
+        }
+        (values.bytes(of: node.value) ?? []).withRawSpan { keys.add(entry: key, $0) }
       }
-      let value = values.bytes(of: node.value) ?? []
-      node.key.withRawSpan { key in value.withRawSpan { keys.add(entry: key, $0) } }
     }
     return (ids, keys)
   }

@@ -30,9 +30,9 @@ extension StoreVerification {
     try checkCatalog(types, snapshot)
     try forEachEntry(of: generation.objects, as: .entries, in: snapshot.transaction) {
       check, key, record in
-      guard let type = key.integer(at: 0, as: UInt32.self)?.byteSwapped,
-        let sequence = ObjectFormat.sequence(ofObjectKey: key, type: type)
-      else { return check.find(.error, "objects", "a key is damaged") }
+      guard let (type, sequence) = ObjectFormat.place(key) else {
+        return check.find(.error, "objects", "a key is damaged")
+      }
       if sequence == 0 {
         check.checkLayouts(record, of: type, types)
       } else if let cost = try check.checkObject(record, type, sequence, &keys, snapshot) {

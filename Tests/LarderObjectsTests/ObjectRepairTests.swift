@@ -155,7 +155,7 @@ private struct RepairedGround {
       case .indexKeyTooMany:
         // A key of the same index that leads to another object.
         var key = indexes[indexes.count / 2]
-        key[key.count - 1] ^= 1
+        key[key.count - 1] ^= 4
         try transaction.put([], forKey: key, in: index)
       case .idMissing:
         var hash: UInt64?

@@ -82,9 +82,7 @@ package enum PostingBlock {
 
   /// Returns the key of a block.
   static func key(_ word: [UInt8], in index: UInt32, from sequence: UInt64) -> [UInt8] {
-    var key = ObjectFormat.indexPrefix(index, word)
-    key.append(littleEndian: sequence.byteSwapped)
-    return key
+    ObjectFormat.indexEntry(word, in: index, sequence: sequence)
   }
 
   /// Appends the postings of a block.

@@ -190,9 +190,9 @@ private struct PostingMerge {
 
   /// Returns the sequence in a key, or `nil` if it is of another word.
   private static func start(_ key: RawSpan, _ prefix: [UInt8]) -> UInt64? {
-    guard key.byteCount == prefix.count + 8, key.slice(0..<prefix.count)!.equals(prefix),
-      let start: UInt64 = key.integer(at: prefix.count)
+    guard let parts = PackedKey(key), parts.bytes.upperBound == prefix.count,
+      key.slice(0..<prefix.count)!.equals(prefix)
     else { return nil }
-    return start.byteSwapped
+    return parts.sequence
   }
 }

@@ -155,9 +155,9 @@ extension ObjectReading {
     while more {
       do {
         let key = cursor.currentKey
-        guard key.precedes(last), let start = ObjectFormat.sequence(ofIndexEntry: key, index: index)
+        guard key.precedes(last), let parts = PackedKey(key), parts.number == index
         else { return }
-        try body(key.slice(4..<(key.byteCount - 8))!, start, cursor.currentValue)
+        try body(key.slice(parts.bytes)!, parts.sequence, cursor.currentValue)
       }
       more = try cursor.moveToNext()
     }
