@@ -105,7 +105,7 @@ public struct WriteTransaction: ~Copyable {
   /// Ensures before a change that the pages by which it and the commit may extend the file have
   /// blocks.
   @inline(__always)
-  private mutating func makeRoom(_ table: TableHandle, bytes: Int = 0) throws(LMDBError) {
+  mutating func makeRoom(_ table: TableHandle, bytes: Int = 0) throws(LMDBError) {
     guard let map = unsafe map else { return }
     let start = unsafe Int(larder_txn_next_page(handle))
     // Overflow pages contain at least 4 kB; a small value needs none.

@@ -23,49 +23,73 @@ struct SortKey {
   private let second: UInt64
   private let position: Int
 
-  private init(_ bytes: [UInt8], at position: Int) {
+  init(_ bytes: [UInt8], in range: Range<Int>, at position: Int) {
     self.position = position
-    first = Self.word(bytes, 0)
-    second = Self.word(bytes, 8)
+    first = Self.word(bytes, range.lowerBound, range.upperBound)
+    second = Self.word(bytes, range.lowerBound + 8, range.upperBound)
   }
 
-  private static func word(_ bytes: [UInt8], _ start: Int) -> UInt64 {
-    if let word: UInt64 = bytes.integer(at: start) { return word.byteSwapped }
+  private static func word(_ bytes: [UInt8], _ start: Int, _ end: Int) -> UInt64 {
+    if start + 8 <= end, let word: UInt64 = bytes.integer(at: start) { return word.byteSwapped }
     var word: UInt64 = 0
     for offset in start..<start + 8 {
-      word = word << 8 | (offset < bytes.count ? UInt64(bytes[offset]) : 0)
+      word = word << 8 | (offset < end ? UInt64(bytes[offset]) : 0)
     }
     return word
   }
 
-  /// Returns byte strings in ascending order.
-  static func sorted(_ strings: [[UInt8]]) -> [[UInt8]] {
-    var keys = strings.indices.map { SortKey(strings[$0], at: $0) }
-    keys.sort { left, right in
+  /// Returns the positions of keys in ascending order.
+  ///
+  /// - Parameter precedes: Compares the byte strings of two positions whose first sixteen bytes are
+  ///   equal.
+  static func order(_ keys: [SortKey], _ precedes: (Int, Int) -> Bool) -> [Int] {
+    let sorted = keys.sorted { left, right in
       if left.first != right.first { return left.first < right.first }
       if left.second != right.second { return left.second < right.second }
-      return strings[left.position].lexicographicallyPrecedes(strings[right.position])
+      return precedes(left.position, right.position)
     }
-    return keys.map { strings[$0.position] }
+    return sorted.map(\.position)
+  }
+
+  /// Returns byte strings in ascending order.
+  static func sorted(_ strings: [[UInt8]]) -> [[UInt8]] {
+    let keys = strings.indices.map { SortKey(strings[$0], in: strings[$0].indices, at: $0) }
+    return order(keys) { strings[$0].lexicographicallyPrecedes(strings[$1]) }.map { strings[$0] }
   }
 }
 
-/// Index entries that are buffered, to be written in order.
+/// Index entries that are buffered, to be written in order. They are in one array of bytes, because
+/// an array for each would cost more than the entry.
 struct IndexEntryBuffer {
-  private var entries: [[UInt8]] = []
+  private(set) var bytes: [UInt8] = []
+  private var places: [Range<Int>] = []
+  private var keys: [SortKey] = []
 
   /// The maximum number of buffered entries.
   private static let limit = 16_384
 
-  var isFull: Bool { entries.count >= Self.limit }
+  var isFull: Bool { places.count >= Self.limit }
 
-  mutating func append(_ bytes: [UInt8]) { entries.append(bytes) }
+  mutating func append(_ key: ObjectIndexKey, of sequence: UInt64) {
+    let start = bytes.count
+    ObjectFormat.append(key, sequence: sequence, to: &bytes)
+    let place = start..<bytes.count
+    keys.append(SortKey(bytes, in: place, at: places.count))
+    places.append(place)
+  }
 
-  /// Removes and returns all entries in order.
-  mutating func take() -> [[UInt8]] {
-    let sorted = SortKey.sorted(entries)
-    entries.removeAll(keepingCapacity: true)
-    return sorted
+  /// The places of all entries in ``bytes``, in the order of the entries.
+  var ordered: [Range<Int>] {
+    let order = SortKey.order(keys) { left, right in
+      bytes[places[left]].lexicographicallyPrecedes(bytes[places[right]])
+    }
+    return order.map { places[$0] }
+  }
+
+  mutating func removeAll() {
+    bytes.removeAll(keepingCapacity: true)
+    places.removeAll(keepingCapacity: true)
+    keys.removeAll(keepingCapacity: true)
   }
 }
 
@@ -83,9 +107,9 @@ extension StoreTransaction {
   }
 
   mutating func putHeldEntries() throws {
-    for entry in objects.heldEntries?.take() ?? [] {
-      try transaction.put([], forKey: entry, in: generation.indexes)
-    }
+    guard let held = objects.heldEntries, !held.bytes.isEmpty else { return }
+    objects.heldEntries!.removeAll()
+    try transaction.putKeys(held.ordered, of: held.bytes, in: generation.indexes)
   }
 
   /// Adds a new object to the index of one of its keys, or buffers the entry.
@@ -93,7 +117,7 @@ extension StoreTransaction {
     guard objects.heldEntries != nil, !ObjectFormat.isText(key.index) else {
       return try add(key, of: sequence)
     }
-    objects.heldEntries!.append(ObjectFormat.indexEntry(key, sequence: sequence))
+    objects.heldEntries!.append(key, of: sequence)
     if objects.heldEntries!.isFull { try putHeldEntries() }
   }
 }

@@ -90,6 +90,8 @@ struct PendingObject<Object: Storable>: PendingChild {
   func save(
     in transaction: inout ObjectTransaction, _ policy: ChildPolicy
   ) throws -> [any PendingChild] {
-    try transaction.store(object, unlessEqualTo: baseline, keepsExisting: policy == .insertIfAbsent)
+    try transaction.store(
+      object, transaction.store.kind(Object.self), unlessEqualTo: baseline,
+      keepsExisting: policy == .insertIfAbsent)
   }
 }

@@ -49,19 +49,27 @@ extension ObjectTypeDescriptor {
     return fields
   }
 
-  /// Returns the write for the fields of an object, or `nil` if the object must be encoded as a map
-  /// first: to compare the declaration with the type's record, or for indexes of other programs.
-  func write(
-    _ object: Object, _ fields: StoredObjectWriter, _ record: ObjectTypeRecord
-  ) -> ObjectWrite? {
+  /// Returns the number of the layout with which objects are written, or `nil` if an object must be
+  /// encoded as a map first: to compare the declaration with the type's record, or for indexes of
+  /// other programs.
+  func layoutNumber(_ record: ObjectTypeRecord) -> Int? {
     guard record.references == nil, undeclaredIndexes(of: record).isEmpty, let layout,
-      schema.withLock({ $0.agreed?.isAbout(record) ?? false }),
-      let number = record.layouts?.number(of: layout), let bytes = fields.packed(number: number)
+      schema.withLock({ $0.agreed?.isAbout(record) ?? false })
     else { return nil }
-    let (keys, unique) = keys(of: object, record)
+    return record.layouts?.number(of: layout)
+  }
+
+  /// Returns the write for the fields of an object, or `nil` if the object must be encoded as a map.
+  func write(
+    _ object: Object, _ fields: StoredObjectWriter, _ type: PreparedType
+  ) -> ObjectWrite? {
+    guard let number = type.layoutNumber, let bytes = fields.packed(number: number) else {
+      return nil
+    }
+    let (keys, unique) = keys(of: object, type.indexes)
     return ObjectWrite(
       id: Self.bytes(of: object.id), bytes: bytes, codec: ObjectLayout.codec,
-      version: record.version, keys: keys, uniqueIndexes: unique)
+      version: type.record.version, keys: keys, uniqueIndexes: unique)
   }
 
   /// Returns the write for an object, and updates the type's record with its references.
@@ -77,19 +85,29 @@ extension ObjectTypeDescriptor {
   func keys(
     of object: Object, _ record: ObjectTypeRecord
   ) -> (keys: [ObjectIndexKey], unique: [UInt32]) {
+    keys(of: object, indexNumbers(record))
+  }
+
+  /// Returns the identifiers of the declared indexes, in their order.
+  func indexNumbers(_ record: ObjectTypeRecord) -> [UInt32?] {
+    declared.map { index in record.indexes.first { $0.name == index.name }?.number }
+  }
+
+  /// Returns the keys of an object in the declared indexes, and the identifiers of the unique ones.
+  ///
+  /// - Parameter numbers: The identifiers from ``indexNumbers(_:)``.
+  private func keys(
+    of object: Object, _ numbers: [UInt32?]
+  ) -> (keys: [ObjectIndexKey], unique: [UInt32]) {
     var keys: [ObjectIndexKey] = []
     var unique: [UInt32] = []
-    for position in declared.indices {
-      let index = declared[position]
-      // The catalog usually has the indexes in the order of the declaration.
-      guard
-        let stored = position < record.indexes.count && record.indexes[position].name == index.name
-          ? record.indexes[position] : record.indexes.first(where: { $0.name == index.name })
-      else { continue }
-      for key in index.keys(of: object) {
-        let key = ObjectIndexKey(index: stored.number, bytes: key)
+    keys.reserveCapacity(numbers.count)
+    for position in numbers.indices {
+      guard let number = numbers[position] else { continue }
+      for key in declared[position].keys(of: object) {
+        let key = ObjectIndexKey(index: number, bytes: key)
         keys.append(key)
-        if index.isUnique, !key.isEmpty { unique.append(stored.number) }
+        if declared[position].isUnique, !key.isEmpty { unique.append(number) }
       }
     }
     return (keys, unique)

@@ -15,62 +15,74 @@ internal import LarderSystem
 
 /// The fields of an object while it is encoded with a layout, for generated code.
 public final class StoredObjectWriter: Encoder {
-  private let layout: ObjectLayout
-  private var writer = CBORWriter()
-  private var ends: [Int] = []
-  /// Whether every field so far is a scalar of the layout, in its order.
-  private(set) var isComplete = true
+  /// The values so far. One property, because each access of one is checked for exclusivity.
+  private struct State {
+    var writer = CBORWriter()
+    var ends: [Int] = []
+    var isComplete = true
 
-  init(_ layout: ObjectLayout) {
+    mutating func begin(_ name: String, _ names: [String]) {
+      while ends.count < names.count, names[ends.count] != name { end() }
+      if ends.count == names.count { isComplete = false }
+    }
+
+    mutating func end() { ends.append(writer.bytes.count) }
+
+    /// Returns the object with its layout, or `nil` if a field is in none.
+    mutating func packed(_ count: Int, number: Int) -> [UInt8]? {
+      guard isComplete, ends.count <= count else { return nil }
+      while ends.count < count { end() }
+      return ObjectLayout.packed(writer.bytes, ends: ends, number: number)
+    }
+  }
+
+  private let layout: ObjectLayout
+  private var state: State
+  /// Whether every field so far is a scalar of the layout, in its order.
+  var isComplete: Bool { state.isComplete }
+
+  init(_ layout: ObjectLayout, reserving bytes: Int = 256) {
     self.layout = layout
-    ends.reserveCapacity(layout.names.count)
-    writer.reserve(256)
+    var state = State()
+    state.ends.reserveCapacity(layout.names.count)
+    state.writer.reserve(bytes)
+    self.state = state
   }
 
   /// Begins the field of a name. Fields between it and the previous one are missing.
   @usableFromInline
-  func begin(_ name: String) {
-    while ends.count < layout.names.count, layout.names[ends.count] != name {
-      ends.append(writer.bytes.count)
-    }
-    if ends.count == layout.names.count { isComplete = false }
-  }
+  func begin(_ name: String) { state.begin(name, layout.names) }
 
   /// Ends the field that has begun. Without a value it is missing.
   @usableFromInline
-  func end() { ends.append(writer.bytes.count) }
+  func end() { state.end() }
 
   /// Ends the attempt.
   @usableFromInline
-  func fail() { isComplete = false }
+  func fail() { state.isComplete = false }
 
   /// Writes a value.
-  func write(_ body: (inout CBORWriter) -> Void) { body(&writer) }
+  func write(_ body: (inout CBORWriter) -> Void) { body(&state.writer) }
 
   /// Writes the bytes of an item.
-  func write(item bytes: [UInt8]) { writer.write(item: bytes) }
+  func write(item bytes: [UInt8]) { state.writer.write(item: bytes) }
 
   /// Writes `null`.
   @usableFromInline
-  func writeNull() { writer.writeNull() }
+  func writeNull() { state.writer.writeNull() }
 
-  /// Returns the object as it is stored, or `nil` if it must be encoded as a map.
   private static let noLayout = ObjectLayout([])
 
   /// Returns the item of one value, empty if its field is to be missing; `nil` if it cannot be
   /// encoded.
   static func item(of value: some StoredScalar, keepsNil: Bool) -> [UInt8]? {
-    let writer = StoredObjectWriter(noLayout)
+    let writer = StoredObjectWriter(noLayout, reserving: 16)
     value.write(to: writer, keepsNil: keepsNil)
-    return writer.isComplete ? writer.writer.bytes : nil
+    return writer.isComplete ? writer.state.writer.bytes : nil
   }
 
-  func packed(number: Int) -> [UInt8]? {
-    guard isComplete else { return nil }
-    while ends.count < layout.names.count { end() }
-    guard ends.count == layout.names.count else { return nil }
-    return ObjectLayout.packed(writer.bytes, ends: ends, number: number)
-  }
+  /// Returns the object as it is stored, or `nil` if it must be encoded as a map.
+  func packed(number: Int) -> [UInt8]? { state.packed(layout.names.count, number: number) }
 
   // MARK: Encoder
 

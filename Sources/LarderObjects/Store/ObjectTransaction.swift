@@ -34,7 +34,9 @@ public struct ObjectTransaction: ~Copyable {
   /// The error that prevents the commit.
   private var failure: ObjectError?
   /// An encoder that can be reused because its last object had no references.
-  private var spare: ReferenceEncoder?
+  var spare: ReferenceEncoder?
+  /// The type of the last save.
+  var prepared: PreparedType?
   /// The cached type records, valid while no record changes.
   private var catalog: (types: [ObjectTypeRecord], changes: Int)?
 
@@ -154,7 +156,8 @@ public struct ObjectTransaction: ~Copyable {
     _ object: Object, children: ChildPolicy = .overwrite
   ) throws {
     try operation(on: Object.storedName) { transaction in
-      try transaction.saveChildren(transaction.store(object), of: [object], children)
+      let kind = transaction.store.kind(Object.self)
+      try transaction.saveChildren(transaction.store(object, kind), of: [object], children)
     }
   }
 
@@ -169,103 +172,6 @@ public struct ObjectTransaction: ~Copyable {
     _ objects: [Object], children: ChildPolicy = .overwrite
   ) throws {
     try operation(on: Object.storedName) { try $0.storeAll(objects, children) }
-  }
-
-  private mutating func storeAll<Object: Storable>(
-    _ objects: [Object], _ children: ChildPolicy
-  ) throws {
-    var pending: [any PendingChild] = []
-    entries.beginIndexBatch()
-    do {
-      for object in objects { pending += try store(object) }
-    } catch {
-      try entries.endIndexBatch()
-      throw error
-    }
-    try entries.endIndexBatch()
-    try saveChildren(pending, of: objects, children)
-  }
-
-  private mutating func saveChildren<Object: Storable>(
-    _ pending: [any PendingChild], of objects: [Object], _ policy: ChildPolicy
-  ) throws {
-    guard policy != .ignore, !pending.isEmpty else { return }
-    let type = Object.storedName
-    var visited = Set(
-      objects.map { ObjectIdentity(type: type, id: ObjectTypeDescriptor<Object>.bytes(of: $0.id)) })
-    // Breadth first with a list instead of recursion, because references can be deeply nested.
-    var generation = pending
-    while !generation.isEmpty {
-      var next: [any PendingChild] = []
-      for child in generation where visited.insert(child.reference).inserted {
-        next += try child.save(in: &self, policy)
-      }
-      generation = next
-    }
-  }
-
-  /// Stores one object without its children.
-  ///
-  /// - Returns: The objects that were assigned to its references.
-  mutating func store<Object: Storable>(
-    _ object: Object, unlessEqualTo baseline: Object? = nil, keepsExisting: Bool = false
-  ) throws -> [any PendingChild] {
-    let kind = store.kind(Object.self)
-    if baseline == nil, let fields = kind.fields(of: object) {
-      let record = try kind.prepare(&entries)
-      if let write = kind.write(object, fields, record) {
-        try save(object, write, record, keepsExisting: keepsExisting)
-        return []
-      }
-    }
-    let encoder = spare ?? ReferenceEncoder()
-    let collector = encoder.collector
-    let bytes = try kind.encode(object, with: encoder)
-    spare = collector.isEmpty ? encoder : nil
-    if let baseline, try kind.encode(baseline, ReferenceCollector()) == bytes {
-      return collector.children
-    }
-    let (record, write) = try erasing(kind) { transaction in
-      var record = try kind.prepare(&transaction.entries)
-      let write = try kind.write(object, bytes, collector, &record, in: &transaction.entries)
-      try kind.requireSameSchema(object, bytes, record, &transaction.entries)
-      return (record, write)
-    }
-    try save(object, write, record, keepsExisting: keepsExisting)
-    return collector.children
-  }
-
-  private mutating func save<Object: Storable>(
-    _ object: Object, _ write: ObjectWrite, _ record: ObjectTypeRecord, keepsExisting: Bool
-  ) throws {
-    let kind = store.kind(Object.self)
-    var stored = write.bytes
-    let (store, overlay) = (store, overlay)
-    do {
-      let saved = try entries.save(
-        write, type: record.number, keepsExisting: keepsExisting, defersConflicts: true
-      ) { old, keys, write in
-        try kind.keepUnknownFields(of: old, keys, in: &write, object, record) {
-          ReferenceLoader(store: store, overlay: overlay)
-        }
-        kind.keepUndeclaredKeys(of: old, keys, in: &write, record)
-        stored = write.bytes
-      }
-      if case .kept = saved { return }
-      if saved.isWritten {
-        noteWrite()
-        if store.erasesOnSchemaChange { kind.noteWritten(record.number) }
-        if kind.mayLackIndexes(record) { try entries.markBehind(write.keys, record) }
-      }
-      let layouts = write.codec == ObjectLayout.codec ? record.layouts : nil
-      overlay.save(ObjectIdentity(type: kind.name, id: write.id), stored, layouts)
-    } catch let error as ObjectTooLarge {
-      throw kind.tooLarge(error)
-    } catch {
-      // The store failed, not the object: assume a partial write.
-      noteWrite()
-      throw error
-    }
   }
 
   /// Deletes an object and applies the delete rules of relationships.

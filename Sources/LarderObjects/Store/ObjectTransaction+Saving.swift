@@ -1,0 +1,121 @@
+// Larder — an embedded, multi-process cache and object store.
+// Copyright 2026 the Larder authors. Licensed under Apache-2.0.
+// SPDX-License-Identifier: Apache-2.0
+
+internal import LarderEngine
+internal import LarderObjectEngine
+
+// The path of a saved object: one object and many take the same.
+
+extension ObjectTransaction {
+  mutating func storeAll<Object: Storable>(
+    _ objects: [Object], _ children: ChildPolicy
+  ) throws {
+    var pending: [any PendingChild] = []
+    let kind = store.kind(Object.self)
+    entries.beginIndexBatch()
+    do {
+      for object in objects { pending += try store(object, kind) }
+    } catch {
+      try entries.endIndexBatch()
+      throw error
+    }
+    try entries.endIndexBatch()
+    try saveChildren(pending, of: objects, children)
+  }
+
+  mutating func saveChildren<Object: Storable>(
+    _ pending: [any PendingChild], of objects: [Object], _ policy: ChildPolicy
+  ) throws {
+    guard policy != .ignore, !pending.isEmpty else { return }
+    let type = Object.storedName
+    var visited = Set(
+      objects.map { ObjectIdentity(type: type, id: ObjectTypeDescriptor<Object>.bytes(of: $0.id)) })
+    // Breadth first with a list instead of recursion, because references can be deeply nested.
+    var generation = pending
+    while !generation.isEmpty {
+      var next: [any PendingChild] = []
+      for child in generation where visited.insert(child.reference).inserted {
+        next += try child.save(in: &self, policy)
+      }
+      generation = next
+    }
+  }
+
+  /// Stores one object without its children.
+  ///
+  /// - Returns: The objects that were assigned to its references.
+  mutating func store<Object: Storable>(
+    _ object: Object, _ kind: ObjectTypeDescriptor<Object>, unlessEqualTo baseline: Object? = nil,
+    keepsExisting: Bool = false
+  ) throws -> [any PendingChild] {
+    if baseline == nil, let fields = kind.fields(of: object) {
+      let type = try prepare(kind)
+      if let write = kind.write(object, fields, type) {
+        try save(object, kind, write, type.record, keepsExisting: keepsExisting)
+        return []
+      }
+    }
+    let encoder = spare ?? ReferenceEncoder()
+    let collector = encoder.collector
+    let bytes = try kind.encode(object, with: encoder)
+    spare = collector.isEmpty ? encoder : nil
+    if let baseline, try kind.encode(baseline, ReferenceCollector()) == bytes {
+      return collector.children
+    }
+    let (record, write) = try erasing(kind) { transaction in
+      var record = try kind.prepare(&transaction.entries)
+      let write = try kind.write(object, bytes, collector, &record, in: &transaction.entries)
+      try kind.requireSameSchema(object, bytes, record, &transaction.entries)
+      return (record, write)
+    }
+    try save(object, kind, write, record, keepsExisting: keepsExisting)
+    return collector.children
+  }
+
+  /// Prepares a type for saves without a map.
+  private mutating func prepare<Object: Storable>(
+    _ kind: ObjectTypeDescriptor<Object>
+  ) throws -> PreparedType {
+    if let prepared, prepared.isCurrent(kind, changes: entries.objects.typeChanges) {
+      return prepared
+    }
+    let record = try kind.prepare(&entries)
+    let type = PreparedType(kind, record, changes: entries.objects.typeChanges)
+    prepared = type
+    return type
+  }
+
+  private mutating func save<Object: Storable>(
+    _ object: Object, _ kind: ObjectTypeDescriptor<Object>, _ write: ObjectWrite,
+    _ record: ObjectTypeRecord, keepsExisting: Bool
+  ) throws {
+    var stored = write.bytes
+    let (store, overlay) = (store, overlay)
+    do {
+      let saved = try entries.save(
+        write, type: record.number, keepsExisting: keepsExisting, defersConflicts: true
+      ) { old, keys, write in
+        try kind.keepUnknownFields(of: old, keys, in: &write, object, record) {
+          ReferenceLoader(store: store, overlay: overlay)
+        }
+        kind.keepUndeclaredKeys(of: old, keys, in: &write, record)
+        stored = write.bytes
+      }
+      if case .kept = saved { return }
+      if saved.isWritten {
+        noteWrite()
+        if store.erasesOnSchemaChange { kind.noteWritten(record.number) }
+        if kind.mayLackIndexes(record) { try entries.markBehind(write.keys, record) }
+      }
+      let layouts = write.codec == ObjectLayout.codec ? record.layouts : nil
+      overlay.save(ObjectIdentity(type: kind.name, id: write.id), stored, layouts)
+    } catch let error as ObjectTooLarge {
+      throw kind.tooLarge(error)
+    } catch {
+      // The store failed, not the object: assume a partial write.
+      noteWrite()
+      throw error
+    }
+  }
+}
