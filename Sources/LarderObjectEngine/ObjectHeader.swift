@@ -175,13 +175,7 @@ package struct ObjectHeader: Sendable, Hashable {
   ) -> [UInt8] {
     var bytes: [UInt8] = []
     bytes.reserveCapacity(ObjectHeader.sizeLimit + (chunks == nil ? contentLength : 0))
-    bytes.append(littleEndian: 0 as UInt64)
-    bytes.append(chunks == nil ? ObjectHeader.form : ObjectHeader.chunkedForm)
-    bytes.append(varint: UInt64(codec))
-    bytes.append(varint: UInt64(version))
-    bytes.append(varint: commitVersion)
-    bytes.append(varint: UInt64(bitPattern: created))
-    bytes.append(varint: UInt64(idLength))
+    appendFields(form: chunks == nil ? ObjectHeader.form : ObjectHeader.chunkedForm, to: &bytes)
     var seed = ObjectHeader.seed(type, sequence)
     if let chunks {
       bytes.append(varint: UInt64(contentLength))
@@ -191,10 +185,40 @@ package struct ObjectHeader: Sendable, Hashable {
       bytes += id
       bytes += payload
     }
+    ObjectHeader.seal(&bytes, seed: seed)
+    return bytes
+  }
+
+  /// Appends the record of an object in one piece.
+  ///
+  /// - Parameters:
+  ///   - front: The id and the index keys.
+  ///   - object: The object.
+  func append(
+    _ front: RawSpan, _ object: RawSpan, type: UInt32, sequence: UInt64, to bytes: inout [UInt8]
+  ) {
+    appendFields(form: ObjectHeader.form, to: &bytes)
+    bytes.append(front)
+    bytes.append(object)
+    ObjectHeader.seal(&bytes, seed: ObjectHeader.seed(type, sequence))
+  }
+
+  /// Appends the space of the checksum, and the fields before the content.
+  private func appendFields(form: UInt8, to bytes: inout [UInt8]) {
+    bytes.append(littleEndian: 0 as UInt64)
+    bytes.append(form)
+    bytes.append(varint: UInt64(codec))
+    bytes.append(varint: UInt64(version))
+    bytes.append(varint: commitVersion)
+    bytes.append(varint: UInt64(bitPattern: created))
+    bytes.append(varint: UInt64(idLength))
+  }
+
+  /// Stores the checksum of a record.
+  private static func seal(_ bytes: inout [UInt8], seed: UInt64) {
     let checksum = bytes.withRawSpan {
-      WyHash.hash($0.slice(ObjectHeader.checksumSize..<$0.byteCount)!, seed: seed)
+      WyHash.hash($0.slice(checksumSize..<$0.byteCount)!, seed: seed)
     }
     bytes.store(checksum, at: 0)
-    return bytes
   }
 }

@@ -53,6 +53,12 @@
     ]
   }
 
+  private struct Parcel: Storable {
+    let id: Int
+    @HasOne var order: Order?
+    static let storedName = "Parcel"
+  }
+
   @Suite(.timeLimit(.minutes(15))) struct StoredChangesTests {
     let temporary: TemporaryStore
     let objects: ObjectStore
@@ -154,6 +160,18 @@
       #expect(
         amounts == orders.map { order in order.amount < 10 ? order.amount + 50 : order.amount })
       #expect(try temporary.store.verify() == [])
+    }
+
+    @Test func `A reference leads to the changed object before the commit`() throws {
+      let orders = (0..<40).map(Order.sample)
+      try objects.save(orders)
+      try objects.save(orders.map { Parcel(id: $0.id, order: $0) }, children: .ignore)
+      let weights = try objects.write { transaction in
+        let query = objects.objects(Order.self).where(\.amount >= 10)
+        try transaction.update(query, \.weight) { $0 += 10 }
+        return try transaction.fetch(objects.objects(Parcel.self)).map { $0.order?.weight }
+      }
+      #expect(weights == orders.map { $0.weight + ($0.amount >= 10 ? 10 : 0) })
     }
 
     @Test func `A property with observers is set on the object`() throws {

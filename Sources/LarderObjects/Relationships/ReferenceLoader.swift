@@ -179,22 +179,35 @@ final class TransactionOverlay: Sendable {
     case saved([UInt8])
   }
 
+  private enum Pending {
+    case one(ObjectIdentity, [UInt8]?, ObjectLayouts?)
+    case many(ObjectRewrites, type: String, ObjectLayouts?)
+  }
+
   private struct State {
     var isOpen = true
     /// Changes that have not been indexed yet, in their order. Few transactions read them.
-    var pending: [(reference: ObjectIdentity, bytes: [UInt8]?, layouts: ObjectLayouts?)] = []
+    var pending: [Pending] = []
     var changes: [ObjectIdentity: [UInt8]?] = [:]
     /// Types whose objects were all deleted before the changes.
     var cleared: Set<String> = []
 
     mutating func settle() {
       for change in pending {
-        let map = change.bytes.map { bytes in
-          bytes.withRawSpan { change.layouts?.map(of: $0) } ?? bytes
+        switch change {
+        case .one(let reference, let bytes, let layouts): add(reference, bytes, layouts)
+        case .many(let rewrites, let type, let layouts):
+          rewrites.forEachStored { add(ObjectIdentity(type: type, id: $0), $1, layouts) }
         }
-        changes[change.reference] = .some(map)
       }
       pending = []
+    }
+
+    private mutating func add(
+      _ reference: ObjectIdentity, _ bytes: [UInt8]?, _ layouts: ObjectLayouts?
+    ) {
+      let map = bytes.map { bytes in bytes.withRawSpan { layouts?.map(of: $0) } ?? bytes }
+      changes[reference] = .some(map)
     }
   }
 
@@ -206,11 +219,16 @@ final class TransactionOverlay: Sendable {
   ///
   /// - Parameter layouts: The layouts of the type, if the object may have one.
   func save(_ reference: ObjectIdentity, _ bytes: [UInt8], _ layouts: ObjectLayouts? = nil) {
-    state.withLock { $0.pending.append((reference, bytes, layouts)) }
+    state.withLock { $0.pending.append(.one(reference, bytes, layouts)) }
+  }
+
+  /// Adds the states of objects of a type that were stored with other bytes.
+  func save(_ rewrites: ObjectRewrites, of type: String, _ layouts: ObjectLayouts?) {
+    state.withLock { $0.pending.append(.many(rewrites, type: type, layouts)) }
   }
 
   func delete(_ reference: ObjectIdentity) {
-    state.withLock { $0.pending.append((reference, nil, nil)) }
+    state.withLock { $0.pending.append(.one(reference, nil, nil)) }
   }
 
   func clear(_ type: String) {

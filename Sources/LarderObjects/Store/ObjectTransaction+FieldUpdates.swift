@@ -14,12 +14,70 @@ internal import Synchronization
 // as of the decoded objects, which is the way of everything else: of objects in another form, of
 // references, of types with a budget, and of queries with a limit.
 
-/// The objects of a change of one property.
-private struct FieldChanges<Object: Storable> {
-  /// The objects that are changed as they are stored.
-  var stored: [(head: StoredObjectMetadata, object: [UInt8])] = []
-  /// The objects that must be decoded.
-  var decoded: [Object] = []
+/// The objects of a change of one property. A class, so that its code has its types at hand: generic
+/// code of the transaction would look them up for each object.
+private final class FieldChanges<Value> {
+  private let locator: FieldLocator
+  private let field: DeclaredField
+  private let coder: StoredFieldCoder<Value>
+  /// The number of the objects whose field was read in place.
+  private(set) var count = 0
+  /// The objects that change.
+  private(set) var rewrites = ObjectRewrites()
+  /// The objects, as they are stored, whose new values have no form of one item.
+  private(set) var unencodable: [(head: StoredObjectMetadata, object: [UInt8])] = []
+  private(set) var values: [Value] = []
+  /// The sequences of the objects that must be decoded.
+  var others: [UInt64] = []
+  /// The error of the closure.
+  private(set) var failure: (any Error)?
+
+  init(_ locator: FieldLocator, _ field: DeclaredField, _ coder: StoredFieldCoder<Value>) {
+    self.locator = locator
+    self.field = field
+    self.coder = coder
+  }
+
+  /// Changes the field of an object that was visited.
+  ///
+  /// - Returns: Whether to visit more objects, or `nil` if this one must be decoded.
+  @_specialize(where Value == Int)
+  @_specialize(where Value == Double)
+  @_specialize(where Value == String)
+  @_specialize(where Value == Bool)
+  func take(
+    _ head: StoredObjectMetadata, _ object: RawSpan, _ change: (inout Value) throws -> Void
+  ) -> Bool? {
+    var place = 0..<0
+    var found: Value?
+    switch locator.find(in: object) {
+    case .found(let range): (place, found) = (range, coder.read(object.slice(range)!))
+    case .missing: found = coder.readMissing(field)
+    case .unclear: break
+    }
+    guard var value = found else { return nil }
+    do {
+      try change(&value)
+    } catch {
+      failure = error
+      return false
+    }
+    count += 1
+    guard let item = coder.item(value, field) else {
+      keep(head, object, value)
+      return true
+    }
+    if object.slice(place)!.equals(item) { return true }
+    if !rewrites.append(object, head, replacing: place, with: item, locator) {
+      keep(head, object, value)
+    }
+    return true
+  }
+
+  private func keep(_ head: StoredObjectMetadata, _ object: RawSpan, _ value: Value) {
+    unencodable.append((head, object.copied()))
+    values.append(value)
+  }
 }
 
 extension ObjectTransaction {
@@ -57,83 +115,78 @@ extension ObjectTransaction {
       let record = try entries.objectType(named: kind.name), kind.changesFields(property, record)
     else { return nil }
     try kind.requireReadable(record)
-    let locator = FieldLocator(field.key, record.layouts)
-    var changes = try fieldChanges(of: query, locator, kind, record)
-    let count = changes.stored.count + changes.decoded.count
+    let changes = FieldChanges(FieldLocator(field.key, record.layouts), field, coder)
     // All closures are called before the first write, as by the other way.
-    var replaced: [(head: StoredObjectMetadata, object: [UInt8])] = []
-    replaced.reserveCapacity(changes.stored.count)
-    var wholes: [Object] = []
-    for (head, object) in changes.stored {
-      guard var value = Self.value(in: object, locator, field, coder) else {
-        changes.decoded.append(try decoded(object, head, kind, record))
-        continue
-      }
-      try change(&value)
-      guard let item = coder.item(value, field),
-        let new = locator.replacing(with: item, in: object)
-      else {
-        // The value has no form of one item: the error is that of a save.
-        wholes.append(try decoded(object, head, kind, record))
-        wholes[wholes.count - 1][keyPath: path] = value
-        continue
-      }
-      if new != object { replaced.append((head, new)) }
+    var wholes = try visit(query, kind, record, changes, change)
+    let count = changes.count + wholes.count
+    for position in wholes.indices { try change(&wholes[position][keyPath: path]) }
+    for (stored, value) in zip(changes.unencodable, changes.values) {
+      // The error is that of a save.
+      var whole = try decoded(stored.object, stored.head, kind, record)
+      whole[keyPath: path] = value
+      wholes.append(whole)
     }
-    for position in changes.decoded.indices {
-      try change(&changes.decoded[position][keyPath: path])
-    }
-    for (head, object) in replaced { try rewrite(object, head, kind, record) }
-    try save(changes.decoded + wholes)
+    try rewrite(changes.rewrites, kind, record)
+    try save(wholes)
     return count
   }
 
-  /// Returns the matching objects of a query.
-  private mutating func fieldChanges<Object: Storable>(
-    of query: Query<Object>, _ locator: FieldLocator, _ kind: ObjectTypeDescriptor<Object>,
-    _ record: ObjectTypeRecord
-  ) throws -> FieldChanges<Object> {
+  /// Visits the objects of a query and changes the field of each that can be changed as it is stored.
+  ///
+  /// - Returns: The other objects, unchanged.
+  private mutating func visit<Object: Storable, Value>(
+    _ query: Query<Object>, _ kind: ObjectTypeDescriptor<Object>, _ record: ObjectTypeRecord,
+    _ changes: FieldChanges<Value>, _ change: (inout Value) throws -> Void
+  ) throws -> [Object] {
     let decoder = ReferenceDecoder(context())
-    var changes = FieldChanges<Object>()
-    try entries.withSnapshot { snapshot in
-      var run = try QueryExecution(
-        kind: kind, query: query, record: record, decoder, in: snapshot)
-      run.plan = run.plan.unsorted
-      try run.visit(snapshot) { head, object in
-        guard head.codec == ObjectLayout.codec, head.version == record.version else { return nil }
-        changes.stored.append((head, object.copied()))
-        return true
-      } _: { found in
-        changes.decoded.append(found.object())
-        return true
+    let version = record.version
+    var wholes: [Object] = []
+    try withoutActuallyEscaping(change) { change in
+      try entries.withSnapshot { snapshot in
+        var run = try QueryExecution(
+          kind: kind, query: query, record: record, decoder, in: snapshot)
+        run.plan = run.plan.unsorted
+        let holds =
+          run.needsFilter ? StoredFieldFilter(run.query.predicate, kind, record)?.holds : nil
+        let scan = FilteredScan(
+          plan: run.plan, type: record.number, needsFilter: run.needsFilter, holds: holds)
+        try scan.visit(snapshot) { damage in
+          kind.core.report(kind.damaged(damage))
+          return true
+        } cached: { _ in
+          nil
+        } undecoded: { head, object in
+          guard head.codec == ObjectLayout.codec, head.version == version else { return nil }
+          return changes.take(head, object, change)
+        } _: { head, _, _, _ in
+          changes.others.append(head.sequence)
+          return true
+        }
+        if let failure = changes.failure { throw failure }
+        if changes.others.isEmpty { return }
+        run.plan.sequences = changes.others
+        try run.visit(snapshot) { found in
+          wholes.append(found.object())
+          return true
+        }
       }
     }
-    return changes
+    return wholes
   }
 
-  /// Returns the value of the field of an object, or `nil` if the object must be decoded for it.
-  private static func value<Value>(
-    in object: [UInt8], _ locator: FieldLocator, _ field: DeclaredField,
-    _ coder: StoredFieldCoder<Value>
-  ) -> Value? {
-    object.withRawSpan { object in
-      switch locator.find(in: object) {
-      case .found(let range): coder.read(object.slice(range)!)
-      case .missing: coder.readMissing(field)
-      case .unclear: nil
-      }
-    }
-  }
-
-  /// Stores an object that was changed as it is stored.
+  /// Stores objects that were changed as they are stored.
   private mutating func rewrite<Object: Storable>(
-    _ object: [UInt8], _ head: StoredObjectMetadata, _ kind: ObjectTypeDescriptor<Object>,
-    _ record: ObjectTypeRecord
+    _ rewrites: ObjectRewrites, _ kind: ObjectTypeDescriptor<Object>, _ record: ObjectTypeRecord
   ) throws {
+    if rewrites.items.isEmpty { return }
     noteWrite()
-    let id = try entries.rewriteObject(object, type: record.number, sequence: head.sequence)
-    guard let id else { return try save(decoded(object, head, kind, record)) }
-    overlay.save(ObjectIdentity(type: kind.name, id: id), object, record.layouts)
+    var rewrites = rewrites
+    rewrites.sort()
+    try entries.rewriteObjects(&rewrites, type: record.number)
+    overlay.save(rewrites, of: kind.name, record.layouts)
+    for item in rewrites.items where !item.isStored {
+      try save(decoded(rewrites.object(item), item.head, kind, record))
+    }
   }
 
   private func decoded<Object: Storable>(
