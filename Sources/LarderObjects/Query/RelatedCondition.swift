@@ -131,7 +131,8 @@ struct RelatedCondition<Object: Storable>: Sendable {
       }
       var ids: Set<[UInt8]> = []
       try run.visit(snapshot) { found in
-        ids.insert(ObjectTypeDescriptor<Target>.bytes(of: found.object.id))
+        let object: Target = found.object()
+        ids.insert(ObjectTypeDescriptor<Target>.bytes(of: object.id))
         return ids.count <= search.mostFound
       }
       return ids.count <= search.mostFound ? RelatedIDs(type: Target.storedName, ids: ids) : nil
