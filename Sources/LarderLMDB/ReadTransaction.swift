@@ -94,19 +94,14 @@ public struct ReadTransaction: ~Copyable {
     return unsafe _overrideLifetime(value.span, borrowing: self)
   }
 
-  /// Returns the bytes stored for a key of two big-endian integers, valid as long as this transaction:
-  /// the same as with an array of the key, which would be allocated for each look-up.
+  /// Returns the value of a key that takes no memory of its own, or `nil` if there is none.
   @_lifetime(borrow self)
-  package func value(
-    forKey first: UInt32, _ second: UInt64, in table: TableHandle
-  ) throws(LMDBError) -> RawSpan? {
+  package func value(forKey key: ShortKey, in table: TableHandle) throws(LMDBError) -> RawSpan? {
     let handle = unsafe handle
-    let words = (
-      first.bigEndian, UInt32(truncatingIfNeeded: second &>> 32).bigEndian,
-      UInt32(truncatingIfNeeded: second).bigEndian
-    )
-    let found = unsafe try withUnsafeBytes(of: words) { key throws(LMDBError) in
-      unsafe try Lookup.value(forKey: RawSpan(_unsafeBytes: key), in: table, handle)
+    let bytes = key.bytes
+    let found = unsafe try withUnsafeBytes(of: bytes) { bytes throws(LMDBError) in
+      let key = unsafe UnsafeRawBufferPointer(rebasing: bytes[..<key.count])
+      return unsafe try Lookup.value(forKey: RawSpan(_unsafeBytes: key), in: table, handle)
     }
     guard let value = unsafe found else { return nil }
     return unsafe _overrideLifetime(value.span, borrowing: self)

@@ -44,8 +44,8 @@ extension Snapshot {
   /// Returns the record of the object of a sequence, or `nil` if there is no such object.
   @_lifetime(borrow self)
   package func objectRecord(type: UInt32, sequence: UInt64) throws(LMDBError) -> RawSpan? {
-    // The key that `ObjectFormat.objectKey` returns.
-    try transaction.value(forKey: type, sequence, in: generation.objects)
+    try transaction.value(
+      forKey: PackedKey.object(type: type, sequence: sequence), in: generation.objects)
   }
 }
 

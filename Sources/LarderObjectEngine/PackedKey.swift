@@ -2,6 +2,7 @@
 // Copyright 2026 the Larder authors. Licensed under Apache-2.0.
 // SPDX-License-Identifier: Apache-2.0
 
+internal import LarderLMDB
 internal import LarderSystem
 
 // KEYS OF OBJECTS AND OF INDEX ENTRIES
@@ -52,16 +53,34 @@ package struct PackedKey {
   // MARK: Identifiers
 
   static func append(number: UInt32, to key: inout [UInt8]) {
-    if number < twoByteNumbers {
-      key.append(UInt8(truncatingIfNeeded: number))
-    } else if number < fiveByteNumbers {
-      let rest = number - twoByteNumbers
-      key.append(0xF0 | UInt8(truncatingIfNeeded: rest >> 8))
-      key.append(UInt8(truncatingIfNeeded: rest))
-    } else {
-      key.append(longNumber)
-      key.append(littleEndian: number.byteSwapped)
+    let (bits, size) = form(ofNumber: number)
+    append(bits, bytes: size, to: &key)
+  }
+
+  /// Returns an identifier as a big-endian number of some bytes.
+  @inline(__always)
+  private static func form(ofNumber number: UInt32) -> (bits: UInt64, size: Int) {
+    if number < twoByteNumbers { return (UInt64(number), 1) }
+    if number < fiveByteNumbers { return (0xF000 + UInt64(number - twoByteNumbers), 2) }
+    return (UInt64(longNumber) << 32 | UInt64(number), 5)
+  }
+
+  private static func append(_ bits: UInt64, bytes size: Int, to key: inout [UInt8]) {
+    for position in (0..<size).reversed() {
+      key.append(UInt8(truncatingIfNeeded: bits >> UInt64(8 * position)))
     }
+  }
+
+  /// Returns the key of an object.
+  @inline(__always)
+  static func object(type: UInt32, sequence: UInt64) -> ShortKey {
+    var key = ShortKey()
+    let (bits, size) = form(ofNumber: type)
+    key.append(bits, bytes: size)
+    let place = form(ofSequence: sequence)
+    key.append(place.first, bytes: 1)
+    key.append(place.rest, bytes: place.size - 1)
+    return key
   }
 
   /// Returns the identifier at an offset, and moves the offset after it.
@@ -100,13 +119,20 @@ package struct PackedKey {
   }
 
   static func append(sequence: UInt64, to key: inout [UInt8]) {
+    let place = form(ofSequence: sequence)
+    append(place.first, bytes: 1, to: &key)
+    append(place.rest, bytes: place.size - 1, to: &key)
+  }
+
+  /// Returns the first byte of a sequence, and the other ones as a big-endian number.
+  @inline(__always)
+  private static func form(
+    ofSequence sequence: UInt64
+  ) -> (first: UInt64, rest: UInt64, size: Int) {
     let number = sequenceClass(sequence)
-    let rest = size(ofClass: number) - 1
-    key.append(UInt8(number << 3) | UInt8(truncatingIfNeeded: sequence >> UInt64(8 * rest - 2)))
-    let low = sequence << 2 | UInt64(number)
-    for position in (0..<rest).reversed() {
-      key.append(UInt8(truncatingIfNeeded: low >> UInt64(8 * position)))
-    }
+    let size = size(ofClass: number)
+    let first = UInt64(number << 3) | sequence >> UInt64(8 * (size - 1) - 2)
+    return (first, sequence << 2 | UInt64(number), size)
   }
 
   /// Returns the sequence at the end of a key, and where it begins.
