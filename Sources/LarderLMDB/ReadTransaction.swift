@@ -94,7 +94,7 @@ public struct ReadTransaction: ~Copyable {
     return unsafe _overrideLifetime(value.span, borrowing: self)
   }
 
-  /// Returns the value of a key that takes no memory of its own, or `nil` if there is none.
+  /// Returns the value of a key on the stack, or `nil` if there is none.
   @_lifetime(borrow self)
   package func value(forKey key: ShortKey, in table: TableHandle) throws(LMDBError) -> RawSpan? {
     let handle = unsafe handle

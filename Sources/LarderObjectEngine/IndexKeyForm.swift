@@ -11,7 +11,9 @@
 //     ignoring case     the element of the lowercase string
 //     descending        the element with complemented bytes, so that greater values come first. The
 //                       first byte, a type code, is 0xFE minus the code: 0xFF stays greater than
-//                       every element, and the absence of a value, 00, becomes FE.
+//                       every element, and the absence of a value, 00, becomes FE. After an
+//                       element that ends with a zero byte follows 01: the end of "a", 00, becomes
+//                       FF, and "a\0" continues with 00 FF there, so it must come first.
 //
 // No element is the beginning of another, so complemented elements have the reverse order.
 
@@ -46,6 +48,7 @@ package struct IndexKeyForm: Sendable, Hashable {
   /// Returns the bytes of an element in reverse order.
   package static func complement(_ element: [UInt8]) -> [UInt8] {
     guard let code = element.first else { return [] }
-    return [0xFE - code] + element.dropFirst().map { ~$0 }
+    let rest = element.dropFirst().map { ~$0 }
+    return [0xFE - code] + (rest.last == 0xFF ? rest + [0x01] : rest)
   }
 }

@@ -17,6 +17,7 @@ private struct Track: Storable, Equatable {
     Index("newest", .ascending(\Track.artist), .descending(\Track.year)),
     Index("best", .descending(\Track.rating), .ascending(\Track.title)),
     Index("title", .ignoringCase(\Track.title)),
+    Index("named", .ascending(\Track.year), .descending(\Track.title), .ascending(\Track.artist)),
     Index("artist", .ignoringCase(\Track.artist), .ignoringCase(\Track.title, .descending)),
   ]
 }
@@ -28,6 +29,11 @@ private struct Seat: Storable {
   static let indexes = [
     Index("seat", .ascending(\Seat.row), .descending(\Seat.number), unique: true)
   ]
+}
+
+private struct Bare: Storable {
+  let id: Int
+  static let indexes = [Index<Bare>("bare", unique: true)]
 }
 
 @Suite(.timeLimit(.minutes(15))) struct IndexFormTests {
@@ -44,7 +50,8 @@ private struct Seat: Storable {
     return (0..<count).map { id in
       Track(
         id: id,
-        title: ["Ode", "ode", "ÖDE", "Aria", "", "a\u{0}", "ARIA"].randomElement(using: &numbers)!,
+        title: ["Ode", "ode", "ÖDE", "Aria", "", "a", "a\u{0}", "ARIA"].randomElement(
+          using: &numbers)!,
         artist: [nil, "Ann", "ann", "Bob", "a"].randomElement(using: &numbers)!,
         year: [nil, -3, 0, 7, 300, .max].randomElement(using: &numbers)!,
         rating: [.nan, -1.5, 0, 2.5, .infinity].randomElement(using: &numbers)!)
@@ -73,6 +80,9 @@ private struct Seat: Storable {
       ("newest", all.sorted(by: \.artist, .descending).then(by: \.year)),
       ("best", all.sorted(by: \.rating).then(by: \.title, .descending)),
       ("best", all.sorted(by: \.rating, .descending).then(by: \.title)),
+      (
+        "named", all.sorted(by: \.year).then(by: \.title, .descending).then(by: \.artist)
+      ),
       ("title", all.sorted(ignoringCase: \.title)),
       ("title", all.sorted(ignoringCase: \.title, .descending)),
       ("artist", all.sorted(ignoringCase: \.artist).then(ignoringCase: \.title, .descending)),
@@ -104,6 +114,10 @@ private struct Seat: Storable {
     #expect(
       try artist.fetch().map(\.id) == tracks.filter { $0.artist?.lowercased() == "ann" }.map(\.id))
     #expect(try objects.objects(Track.self).where(\.title == "Ode").explain().contains("scan all"))
+  }
+
+  @Test func `An index without properties is rejected`() {
+    #expect(throws: ObjectError.self) { try objects.save(Bare(id: 1)) }
   }
 
   @Test func `A unique index with a descending property rejects equal values and allows nil`()

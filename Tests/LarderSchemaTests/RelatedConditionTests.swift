@@ -47,6 +47,23 @@
     static let indexes = [Index("boss", \Misindexed.boss?.name)]
   }
 
+  @Storable struct Mispartial {
+    let id: Int
+    var name: String
+    @HasOne var boss: Worker?
+    static let indexes = [
+      Index("anns", \Mispartial.name, where: \Mispartial.boss?.name == "Ann")
+    ]
+  }
+
+  @Storable struct Clerk {
+    let id: Int
+    var isOpen = true
+    @HasOne var boss: Worker?
+    @HasMany var friends: [Worker]
+    @HasMany var enemies: [Worker]
+  }
+
   /// A condition of workers, and the same in Swift.
   private struct Form<Object: Storable>: Sendable {
     let text: String
@@ -280,6 +297,56 @@
       } throws: { error in
         "\(error)".contains("related object")
       }
+      #expect {
+        try objects.save(Mispartial(id: 1, name: "W", boss: nil))
+      } throws: { error in
+        "\(error)".contains("related object")
+      }
+    }
+
+    @Test func `Pages by related objects continue, and only in their own query`() throws {
+      var numbers = SeededRandom(seed: 3)
+      try population(120, &numbers)
+      for form in Self.forms {
+        let query = form.query(objects.objects(Worker.self))
+        var page = try query.page(size: 5)
+        var ids = page.objects.map(\.id)
+        while let next = page.next {
+          page = try query.page(after: next, size: 5)
+          ids += page.objects.map(\.id)
+        }
+        #expect(try ids == query.fetch().map(\.id), "\(form.text)")
+      }
+      let all = try objects.objects(Worker.self).fetch()
+      try objects.write { transaction in
+        for id in 0..<9 {
+          try transaction.save(
+            Clerk(id: id, boss: nil, friends: all, enemies: all), children: .ignore)
+        }
+      }
+      let friends = objects.objects(Clerk.self).where { $0.$friends.contains { $0.age > 20 } }
+      let enemies = objects.objects(Clerk.self).where { $0.$enemies.contains { $0.age > 20 } }
+      let next = try #require(friends.page(size: 2).next)
+      #expect(throws: ObjectError.self) { try enemies.page(after: next, size: 2) }
+    }
+
+    @Test func `A limited query does not read all related objects in advance`() throws {
+      var numbers = SeededRandom(seed: 4)
+      try population(2000, &numbers)
+      let query = objects.objects(Worker.self).where { $0.boss?.age == 30 }
+      #expect(try query.explain().contains("related LarderSchemaTests.Worker: scan all"))
+      #expect(try query.limit(1).explain().contains("Worker: loaded for each object"))
+      #expect(
+        try query.first()?.id
+          == objects.objects(Worker.self).fetch().first { $0.boss?.age == 30 }?.id)
+    }
+
+    @Test func `Boolean properties are conditions, also at the end of a chain`() throws {
+      try objects.save([Clerk(id: 1, boss: nil, friends: [], enemies: [])])
+      let clerks = objects.objects(Clerk.self)
+      #expect(try clerks.where { $0.isOpen }.count() == 1)
+      #expect(try clerks.where { !$0.isOpen || $0.boss?.name.hasPrefix("A") }.count() == 0)
+      #expect(try clerks.where { $0.isOpen && $0.boss?.name == nil }.count() == 1)
     }
 
     @Test func `Comparators of Foundation sort as they sort an array`() throws {

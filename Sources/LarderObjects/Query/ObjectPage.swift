@@ -151,7 +151,8 @@ extension Query {
   private var fingerprint: UInt64 {
     let condition = search.map { ["\($0.index ?? ""): \($0.text)"] } ?? []
     let text =
-      ([Object.storedName, predicate.identity(withOrigins: true)] + condition + sorts.map(\.text))
+      ([Object.storedName, (original ?? predicate).identity(withOrigins: true)] + condition
+      + sorts.map(\.text))
       .joined(separator: "\n")
     return XXH64.hash(Array(text.utf8))
   }

@@ -75,6 +75,7 @@ struct AnyPath: @unchecked Sendable, Hashable {
     // The property of a reference is computed by its wrapper, and the schema has its name.
     for reference in Object.declaredReferences {
       if let rest = rest(after: reference.path) { return "\\.\(reference.name)\(rest)" }
+      if let rest = rest(after: reference.projected) { return "\\.$\(reference.name)\(rest)" }
     }
     if let known = Object.computedProperties.first(where: { $0.path.path == path }) {
       return "computed \(known.name)"
@@ -168,9 +169,16 @@ struct PropertyPath<Object: Storable, Value>: @unchecked Sendable {
     // As the compiler's text: the last "?" marks a value that the chain wraps in an optional.
     var outer = chain ?? "\(path)"
     if outer.last == "?" { outer.removeLast() } else { outer += "?" }
-    let text = "\(inner)"
+    let text = Self.name(of: inner)
     joined.chain = outer + (text.firstIndex(of: ".").map { text[$0...] } ?? "") + suffix
     return joined
+  }
+
+  /// Returns the text of the path within a related object, with the names of its references.
+  private static func name(of inner: AnyKeyPath) -> String {
+    func name<Root: Storable>(in root: Root.Type) -> String { AnyPath(path: inner).name(in: root) }
+    guard let root = type(of: inner).rootType as? any Storable.Type else { return "\(inner)" }
+    return name(in: root)
   }
 
   var erased: AnyPath { AnyPath(path: path, chain: chain) }

@@ -54,62 +54,6 @@ public struct PredicateMember<Object: Storable, Wrapped: Sendable>: Sendable {
   }
 }
 
-extension Query {
-  /// Returns the query restricted by a predicate that a closure builds with optional chaining.
-  ///
-  /// ```swift
-  /// let bernese = store.objects(Person.self).where { $0.address?.city.hasPrefix("Ber") }
-  /// ```
-  ///
-  /// - Parameter build: A closure that returns the predicate; `nil` matches nothing. It runs once,
-  ///   when the query is composed.
-  /// - Returns: The restricted query.
-  /// - Throws: The errors of `build`.
-  @_disfavoredOverload
-  public func `where`(
-    _ build: (PredicateRoot<Object>) throws -> ObjectPredicate<Object>?
-  ) rethrows -> Query {
-    let predicate = try build(PredicateRoot())
-    return self.where(predicate ?? .noObject)
-  }
-}
-
-extension ObjectPredicate {
-  /// A predicate that matches no object.
-  static var noObject: ObjectPredicate { ObjectPredicate(.or([])) }
-}
-
-/// Returns a predicate that matches if both predicates match.
-///
-/// - Parameters:
-///   - left: A predicate; `nil` matches nothing.
-///   - right: Another predicate.
-/// - Returns: The conjunction.
-@_disfavoredOverload
-public func && <Object: Storable>(
-  left: ObjectPredicate<Object>?, right: ObjectPredicate<Object>?
-) -> ObjectPredicate<Object> { (left ?? .noObject) && (right ?? .noObject) }
-
-/// Returns a predicate that matches if at least one of the predicates matches.
-///
-/// - Parameters:
-///   - left: A predicate; `nil` matches nothing.
-///   - right: Another predicate.
-/// - Returns: The disjunction.
-@_disfavoredOverload
-public func || <Object: Storable>(
-  left: ObjectPredicate<Object>?, right: ObjectPredicate<Object>?
-) -> ObjectPredicate<Object> { (left ?? .noObject) || (right ?? .noObject) }
-
-/// Returns a predicate that matches if another does not.
-///
-/// - Parameter predicate: The predicate; `nil` matches nothing.
-/// - Returns: The negation.
-@_disfavoredOverload
-public prefix func ! <Object: Storable>(
-  predicate: ObjectPredicate<Object>?
-) -> ObjectPredicate<Object> { !(predicate ?? .noObject) }
-
 /// Returns a predicate that matches objects whose chain has a value: `$0.address?.city == "Bern"`.
 ///
 /// - Parameters:

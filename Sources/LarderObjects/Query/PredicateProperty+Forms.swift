@@ -7,90 +7,12 @@ internal import LarderObjectEngine
 // Further forms of conditions in the closure of `where`: properties that are conditions, constants on
 // the left side, two properties, and text that may be missing.
 
-extension Query {
-  /// Adds a condition that a Boolean property is `true`.
-  ///
-  /// ```swift
-  /// let adults = store.objects(Person.self).where { $0.isAdult }
-  /// ```
-  ///
-  /// - Parameter build: Returns the property.
-  /// - Returns: The query of the objects that match both.
-  /// - Throws: The errors of the closure.
-  public func `where`(
-    _ build: (PredicateRoot<Object>) throws -> PredicateProperty<Object, Bool>
-  ) rethrows -> Query {
-    let property = try build(PredicateRoot())
-    return self.where(property.isTrue)
-  }
-}
-
 extension PredicateProperty where Value == Bool {
   /// Returns the condition that the property is `false`.
   ///
   /// - Parameter property: The property.
   /// - Returns: The condition.
   public static prefix func ! (property: Self) -> ObjectPredicate<Object> { property == false }
-
-  /// Returns the condition that both conditions hold.
-  ///
-  /// - Parameters:
-  ///   - left: A condition or a Boolean property.
-  ///   - right: Another one.
-  /// - Returns: The condition.
-  public static func && (
-    left: Self, right: Self
-  ) -> ObjectPredicate<Object> { left.isTrue && right.isTrue }
-
-  /// Returns the condition that both conditions hold.
-  ///
-  /// - Parameters:
-  ///   - left: A condition or a Boolean property.
-  ///   - right: Another one.
-  /// - Returns: The condition.
-  public static func && (
-    left: Self, right: ObjectPredicate<Object>
-  ) -> ObjectPredicate<Object> { left.isTrue && right }
-
-  /// Returns the condition that both conditions hold.
-  ///
-  /// - Parameters:
-  ///   - left: A condition or a Boolean property.
-  ///   - right: Another one.
-  /// - Returns: The condition.
-  public static func && (
-    left: ObjectPredicate<Object>, right: Self
-  ) -> ObjectPredicate<Object> { left && right.isTrue }
-
-  /// Returns the condition that at least one of the conditions holds.
-  ///
-  /// - Parameters:
-  ///   - left: A condition or a Boolean property.
-  ///   - right: Another one.
-  /// - Returns: The condition.
-  public static func || (
-    left: Self, right: Self
-  ) -> ObjectPredicate<Object> { left.isTrue || right.isTrue }
-
-  /// Returns the condition that at least one of the conditions holds.
-  ///
-  /// - Parameters:
-  ///   - left: A condition or a Boolean property.
-  ///   - right: Another one.
-  /// - Returns: The condition.
-  public static func || (
-    left: Self, right: ObjectPredicate<Object>
-  ) -> ObjectPredicate<Object> { left.isTrue || right }
-
-  /// Returns the condition that at least one of the conditions holds.
-  ///
-  /// - Parameters:
-  ///   - left: A condition or a Boolean property.
-  ///   - right: Another one.
-  /// - Returns: The condition.
-  public static func || (
-    left: ObjectPredicate<Object>, right: Self
-  ) -> ObjectPredicate<Object> { left || right.isTrue }
 }
 
 extension PredicateProperty where Value: Equatable {

@@ -140,11 +140,11 @@ extension PredicateProperty where Value: Reference {
   /// - Parameter build: A closure that returns the condition of the object referred to.
   /// - Returns: The predicate.
   /// - Throws: The errors of `build`.
-  public func contains(
-    _ build: (PredicateRoot<Value.Target>) throws -> ObjectPredicate<Value.Target>?
-  ) rethrows -> ObjectPredicate<Object> {
+  public func contains<Term: PredicateTerm>(
+    _ build: (PredicateRoot<Value.Target>) throws -> Term
+  ) rethrows -> ObjectPredicate<Object> where Term.Object == Value.Target {
     let path = path
-    return .related(path, try build(PredicateRoot()) ?? .noObject) {
+    return .related(path, try build(PredicateRoot()).asPredicate) {
       path.value(of: $0).links.box.objects()
     }
   }
@@ -165,11 +165,11 @@ extension PredicateProperty where Value: Collection, Value.Element: Storable {
   /// - Parameter build: A closure that returns the condition of the related object.
   /// - Returns: The predicate.
   /// - Throws: The errors of `build`.
-  public func contains(
-    _ build: (PredicateRoot<Value.Element>) throws -> ObjectPredicate<Value.Element>?
-  ) rethrows -> ObjectPredicate<Object> {
+  public func contains<Term: PredicateTerm>(
+    _ build: (PredicateRoot<Value.Element>) throws -> Term
+  ) rethrows -> ObjectPredicate<Object> where Term.Object == Value.Element {
     let path = path
-    return .related(path, try build(PredicateRoot()) ?? .noObject) { Array(path.value(of: $0)) }
+    return .related(path, try build(PredicateRoot()).asPredicate) { Array(path.value(of: $0)) }
   }
 }
 

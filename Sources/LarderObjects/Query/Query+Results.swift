@@ -191,9 +191,9 @@ extension Query {
         objects: "all objects of \(kind.name)", search: run.searchText, filter: run.filterText,
         order: sorts.map(\.text), hasPosition: start != nil, limit: maximum.map { _ in wanted })
       for related in predicate.node.allLeaves.compactMap(\.related) {
-        lines.append(
-          try related.explanation(
-            RelatedSearch(store: store, context: run.decoder.context), snapshot))
+        let search = try RelatedSearch(
+          self, run.kind, run.record, run.decoder.context, snapshot)
+        if let line = try related.explanation(search, snapshot) { lines.append(line) }
       }
       if let build = try kind.explainBuild(for: self, run.record, snapshot) {
         lines.append(build)

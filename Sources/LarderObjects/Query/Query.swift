@@ -51,6 +51,8 @@ struct SortKey<Object: Storable>: Sendable {
 public struct Query<Object: Storable>: Sendable {
   let store: ObjectStore
   private(set) var predicate: ObjectPredicate<Object> = .all
+  /// The predicate before conditions of related objects were replaced.
+  private(set) var original: ObjectPredicate<Object>?
   private(set) var sorts: [SortKey<Object>] = []
   private(set) var maximum: Int?
   /// The full-text condition.
@@ -193,17 +195,12 @@ public struct Query<Object: Storable>: Sendable {
   }
 
   /// Returns the query with its conditions of related objects replaced by conditions of ids.
-  func resolved(
-    _ kind: ObjectTypeDescriptor<Object>, _ record: ObjectTypeRecord, _ context: ReferenceLoader,
-    _ snapshot: borrowing Snapshot
-  ) throws -> Query {
-    let count = try ObjectReading.books(record.number, snapshot).count
-    let isSelective = QueryPlan(self, kind, record).scan != nil
-    let search = RelatedSearch(
-      store: store, context: context, mostScanned: isSelective ? 0 : Int(clamping: count) * 4,
-      mostFound: isSelective ? 1000 : Swift.max(Int(clamping: count), 1000))
+  func resolved(_ search: RelatedSearch, _ snapshot: borrowing Snapshot) throws -> Query {
     let node = try predicate.node.resolved(search, snapshot)
-    return changed { $0.predicate = ObjectPredicate(node) }
+    return changed {
+      $0.original = predicate
+      $0.predicate = ObjectPredicate(node)
+    }
   }
 
   func searching(_ search: TextSearch) -> Query {

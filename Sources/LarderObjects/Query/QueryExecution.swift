@@ -32,7 +32,8 @@ struct QueryExecution<Object: Storable> {
     self.kind = kind
     self.query =
       query.predicate.node.hasRelated
-      ? try query.resolved(kind, record, self.decoder.context, snapshot) : query
+      ? try query.resolved(
+        RelatedSearch(query, kind, record, self.decoder.context, snapshot), snapshot) : query
     self.record = record
     plan = QueryPlan(self.query, kind, record)
     let isSelective = plan.scan.map { $0.isOneKey || query.maximum ?? .max <= 100 } ?? false

@@ -121,16 +121,9 @@ struct RelatedCondition<Object: Storable>: Sendable {
     self.reference = reference
     self.excludes = excludes
     search = { search, snapshot in
-      let target = search.store.objects(Target.self).where(predicate())
-      guard let run = try search.execution(target, snapshot) else {
-        return RelatedIDs(type: Target.storedName, ids: [])
-      }
-      if run.plan.scan == nil {
-        let count = try ObjectReading.books(run.record.number, snapshot).count
-        guard count <= search.mostScanned else { return nil }
-      }
+      guard let run = try search.execution(predicate(), snapshot) else { return nil }
       var ids: Set<[UInt8]> = []
-      try run.visit(snapshot) { found in
+      try run?.visit(snapshot) { found in
         let object: Target = found.object()
         ids.insert(ObjectTypeDescriptor<Target>.bytes(of: object.id))
         return ids.count <= search.mostFound
@@ -138,14 +131,14 @@ struct RelatedCondition<Object: Storable>: Sendable {
       return ids.count <= search.mostFound ? RelatedIDs(type: Target.storedName, ids: ids) : nil
     }
     plan = { search, snapshot in
-      let target = search.store.objects(Target.self).where(predicate())
-      guard let run = try search.execution(target, snapshot) else {
-        return "related \(Target.storedName): nothing is stored"
+      guard let run = try search.execution(predicate(), snapshot) else {
+        return "related \(Target.storedName): loaded for each object"
       }
-      let lines = run.plan.explanation(
-        objects: "all objects of \(Target.storedName)", search: nil, filter: run.filterText,
+      let lines = run?.plan.explanation(
+        objects: "all objects of \(Target.storedName)", search: nil, filter: run?.filterText,
         order: [], hasPosition: false, limit: nil)
-      return "related \(Target.storedName): " + lines.joined(separator: ", ")
+      return "related \(Target.storedName): "
+        + (lines?.joined(separator: ", ") ?? "nothing is stored")
     }
   }
 
@@ -178,9 +171,9 @@ struct RelatedCondition<Object: Storable>: Sendable {
     return excludes ? .not(.leaf(resolved)) : .leaf(resolved)
   }
 
-  /// Returns how the related objects are found.
-  func explanation(_ search: RelatedSearch, _ snapshot: borrowing Snapshot) throws -> String {
-    try plan(search, snapshot)
+  /// Returns how the related objects are found, or `nil` if the property is not a declared reference.
+  func explanation(_ search: RelatedSearch, _ snapshot: borrowing Snapshot) throws -> String? {
+    Object.reference(at: reference) == nil ? nil : try plan(search, snapshot)
   }
 
   /// The number of ids up to which the reference index is faster than reading all objects.
@@ -199,15 +192,39 @@ struct RelatedSearch {
   let store: ObjectStore
   let context: ReferenceLoader
   /// The number of objects of the related type up to which all of them are read.
-  var mostScanned = Int.max
+  let mostScanned: Int
   /// The number of related objects that are found at most.
-  var mostFound = Int.max
+  let mostFound: Int
 
-  /// Returns the execution of a query of the related type, or `nil` if nothing of it is stored.
+  /// The number of ids that a query holds at most.
+  private static var mostHeld: Int { 100_000 }
+
+  /// Creates the search of a query. A query with an index scan or a limit reads few objects, so it
+  /// should read few related ones in advance.
+  init<Object: Storable>(
+    _ query: Query<Object>, _ kind: ObjectTypeDescriptor<Object>, _ record: ObjectTypeRecord,
+    _ context: ReferenceLoader, _ snapshot: borrowing Snapshot
+  ) throws {
+    store = query.store
+    self.context = context
+    let count = Int(clamping: try ObjectReading.books(record.number, snapshot).count)
+    if QueryPlan(query, kind, record).scan != nil {
+      (mostScanned, mostFound) = (0, 1000)
+    } else if query.maximum != nil {
+      mostScanned = min(count * 4, 1000 + 16 * min(query.wanted, 1 << 32))
+      mostFound = 1000
+    } else {
+      (mostScanned, mostFound) = (count * 4, min(max(count, 1000), Self.mostHeld))
+    }
+  }
+
+  /// Returns the execution of a query of the related type: `nil` if it would read too much, and an
+  /// inner `nil` if nothing of the type is stored.
   func execution<Target: Storable>(
-    _ query: Query<Target>, _ snapshot: borrowing Snapshot
-  ) throws -> QueryExecution<Target>? {
+    _ predicate: ObjectPredicate<Target>, _ snapshot: borrowing Snapshot
+  ) throws -> QueryExecution<Target>?? {
     let kind = store.kind(Target.self)
+    let query = store.objects(Target.self).where(predicate)
     let record: ObjectTypeRecord?
     if let source = context.source {
       record = try source.record(of: kind, snapshot)
@@ -215,7 +232,12 @@ struct RelatedSearch {
       record = try ObjectReading.type(named: kind.name, snapshot)
       if let record { try kind.requireReadable(record) }
     }
-    guard let record else { return nil }
+    guard let record else { return .some(nil) }
+    if QueryPlan(query, kind, record).scan == nil {
+      // Before the search of a nested condition.
+      let count = try ObjectReading.books(record.number, snapshot).count
+      guard count <= mostScanned else { return nil }
+    }
     return try QueryExecution(
       kind: kind, query: query, record: record, ReferenceDecoder(context), in: snapshot)
   }

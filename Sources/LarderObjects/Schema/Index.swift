@@ -176,8 +176,8 @@ public struct Index<Object: Storable>: Sendable {
   /// The error in the declaration, or `nil` if it is valid.
   var problem: String? {
     let leaves = condition?.node.allComparisons ?? []
-    let related = condition?.node.allLeaves.compactMap(\.related?.reference) ?? []
-    if related.contains(where: { Object.reference(at: $0) != nil }) || readsReference {
+    if shape.paths.isEmpty { return "It has no property. Name at least one." }
+    if readsReference {
       return
         "It reads a property of a related object, which changes without the objects of the index. Use "
         + "only properties of the object, and declare an index on the type of the related object."
@@ -197,10 +197,14 @@ public struct Index<Object: Storable>: Sendable {
     return nil
   }
 
-  /// Whether a key is a property of a related object, according to the schema.
+  /// Whether a key or the condition is a property of a related object, according to the schema.
   private var readsReference: Bool {
-    Object.declaredReferences.contains { reference in
-      shape.paths.contains { $0.rest(after: reference.path) != nil }
+    let conditions = condition?.node.allLeaves ?? []
+    let paths =
+      shape.paths + conditions.compactMap(\.comparison.path)
+      + conditions.compactMap(\.related?.reference)
+    return Object.declaredReferences.contains { reference in
+      paths.contains { $0.rest(after: reference.path) != nil }
     }
   }
 
