@@ -53,6 +53,21 @@ extension ObjectStore {
 }
 
 @Suite struct FullTextTests {
+  @Test(.timeLimit(.minutes(15)))
+  func `A word of very many objects is found in all of them`() throws {
+    let temporary = try TemporaryStore()
+    let objects = ObjectStore(temporary.store)
+    // From the sequence 16,384 on, keys begin differently after the word.
+    let count = 17_000
+    try objects.save(
+      (0..<count).map { Article(id: $0, title: "red", body: $0 % 2 == 0 ? "redder" : nil) })
+    let query = objects.objects(Article.self)
+    #expect(try query.matching("red").count() == count)
+    #expect(try query.matching("redder").count() == count / 2)
+    #expect(try query.matching("red*").count() == count)
+    #expect(try temporary.store.verify().isEmpty)
+  }
+
   @Test(
     .timeLimit(.minutes(15)),
     arguments: [

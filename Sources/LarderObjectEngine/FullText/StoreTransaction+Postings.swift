@@ -64,8 +64,8 @@ extension ObjectReading {
     var postings: [Posting] = []
     var words = 0
     var last: [UInt8] = []
-    // A sequence has fewer than 56 bits, so the blocks of a word are before those of longer words.
-    let end = isPrefix ? Self.end(ofPrefix: word) : word + [1]
+    // The blocks of a word are before those of longer words, whose next byte is at least 0x20.
+    let end = isPrefix ? Self.end(ofPrefix: word) : word + [0x20]
     // The first posting of the word that is read.
     var first = 0
     try forEachBlock(in: index, from: word, below: end, snapshot) { found, start, block in
