@@ -67,7 +67,7 @@ struct ObjectQueryFigures {
   /// The ten parts of a lot.
   func indexedEqual(isInMemory: Bool) throws -> Figure {
     try compare(
-      "objects.indexed_equal" + (isInMemory ? "" : "_cold"), .atLeast(3),
+      "objects.indexed_equal" + (isInMemory ? "" : "_cold"), .atLeast(isInMemory ? 5 : 3),
       "GRDB: PartRow.filter(lot == n).fetchAll" + Self.memory(isInMemory),
       questions: isQuick ? 500 : 2000, unit: ("us", 1000), isInMemory: isInMemory
     ) { store, number in
@@ -80,7 +80,7 @@ struct ObjectQueryFigures {
   /// The twenty cheapest parts from a price on, below another.
   func indexedRange(isInMemory: Bool) throws -> Figure {
     try compare(
-      "objects.indexed_range" + (isInMemory ? "" : "_cold"), .atLeast(3),
+      "objects.indexed_range" + (isInMemory ? "" : "_cold"), .atLeast(isInMemory ? 5 : 3),
       "GRDB: PartRow.filter(price >= n && price < m).order(price).limit(20)"
         + Self.memory(isInMemory),
       questions: isQuick ? 500 : 2000, unit: ("us", 1000), isInMemory: isInMemory

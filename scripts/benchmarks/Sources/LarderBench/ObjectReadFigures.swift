@@ -47,7 +47,7 @@ struct ObjectReadFigures {
       return time / Double(reads)
     }
     return Figure(
-      id: "objects.fetch_cold", value: 1 / result.ratio, unit: "x", bar: .atLeast(5),
+      id: "objects.fetch_cold", value: 1 / result.ratio, unit: "x", bar: .atLeast(12),
       own: result.own / 1000, rival: "GRDB: pool.read { PartRow.fetchOne($0, key:) }",
       rivalValue: result.rival / 1000, rivalUnit: "us", spread: result.inverseSpread)
   }

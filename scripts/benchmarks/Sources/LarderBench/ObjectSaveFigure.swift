@@ -50,7 +50,7 @@ struct ObjectSaveFigure {
     let medians = [own, theirs].map { (Rounds.median($0) * 100).rounded() / 100 }
     try population.verify()
     return Figure(
-      id: "objects.save", value: 1 / result.ratio, unit: "x", bar: .atLeast(1), own: result.own,
+      id: "objects.save", value: 1 / result.ratio, unit: "x", bar: .atLeast(1.5), own: result.own,
       rival: "GRDB: pool.write { 1,000 x part.insert($0) }, synchronous = FULL; the median "
         + "transaction \(medians[0]) against \(medians[1]) ms",
       rivalValue: result.rival, rivalUnit: "ms", spread: result.inverseSpread)
