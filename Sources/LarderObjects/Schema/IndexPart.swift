@@ -6,6 +6,9 @@ public import LarderCoding
 internal import LarderObjectEngine
 
 /// A property of an index with a direction, or without regard to case.
+///
+/// An index is read in both directions. So a property in descending form is for sorts in several
+/// directions; for a sort in one direction, and for conditions, use the ascending form.
 public struct IndexPart<Object: Storable>: Sendable {
   /// The property and its form in the keys.
   private(set) var path: AnyPath
