@@ -15,7 +15,8 @@
 //                       element that ends with a zero byte follows 01: the end of "a", 00, becomes
 //                       FF, and "a\0" continues with 00 FF there, so it must come first.
 //
-// No element is the beginning of another, so complemented elements have the reverse order.
+// An element is the beginning of another only before a zero byte of a string or of bytes, so complemented
+// elements have the reverse order.
 
 /// The form of a property in the keys of an index.
 package struct IndexKeyForm: Sendable, Hashable {

@@ -49,8 +49,8 @@ package struct ObjectIndexKey: Sendable, Hashable {
     self.bytes = ObjectFormat.isText(index) ? bytes : ObjectFormat.limited(bytes)
   }
 
-  /// Whether the key has no value in any property. Any number of objects may have it in a unique
-  /// index.
+  /// Whether the key has no value in any property: only elements 00, and FE in descending form
+  /// (`IndexKeyForm.swift`). Any number of objects may have it in a unique index.
   package var isEmpty: Bool { bytes.allSatisfy { $0 == 0 || $0 == 0xFE } }
 }
 

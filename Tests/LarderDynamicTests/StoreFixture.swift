@@ -33,6 +33,8 @@ struct Person: Storable, Equatable {
     Index("tag", each: \.tags), Index("weight", \.weight), Index("born", \.born),
     Index("token", \.token, unique: true), Index("city", \.address.city),
     Index("zip", \.address.zip),
+    Index("age and name", .ascending(\Person.age), .descending(\Person.name)),
+    Index("nick", .ignoringCase(\Person.nick), .descending(\Person.weight)),
   ]
 
   static let words = [

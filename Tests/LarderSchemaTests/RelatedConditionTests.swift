@@ -27,6 +27,11 @@
     var address: Address?
     @HasOne var boss: Worker?
     @HasMany var friends: [Worker]
+    var upper: String { name.uppercased() }
+    var lower: String { name.lowercased() }
+    static let computedProperties = [
+      ComputedProperty("upper", \Worker.upper), ComputedProperty("lower", \Worker.lower),
+    ]
     static let indexes = [Index("city", \Worker.address?.city)]
   }
 
@@ -110,6 +115,11 @@
         $0.where { $0.boss?.name == "N3" }
       } holds: {
         $0.boss?.name == "N3"
+      },
+      Form(text: "boss computed") {
+        $0.where { $0.boss?.upper == "N3" || $0.boss?.lower == "n4" }
+      } holds: {
+        $0.boss?.upper == "N3" || $0.boss?.lower == "n4"
       },
       Form(text: "boss !=") {
         $0.where { $0.boss?.name != "N3" }
@@ -326,6 +336,11 @@
       }
       let friends = objects.objects(Clerk.self).where { $0.$friends.contains { $0.age > 20 } }
       let enemies = objects.objects(Clerk.self).where { $0.$enemies.contains { $0.age > 20 } }
+      let upper = objects.objects(Worker.self).where { $0.boss?.upper != "x" }
+      let lower = objects.objects(Worker.self).where { $0.boss?.lower != "x" }
+      let second = try #require(upper.page(size: 2).next)
+      #expect(try upper.page(after: second, size: 2).objects.count == 2)
+      #expect(throws: ObjectError.self) { try lower.page(after: second, size: 2) }
       let next = try #require(friends.page(size: 2).next)
       #expect(throws: ObjectError.self) { try enemies.page(after: next, size: 2) }
     }

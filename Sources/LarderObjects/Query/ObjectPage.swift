@@ -169,6 +169,12 @@ extension Query {
   }
 
   func cursor(behind found: FoundObject) throws -> PageCursor {
+    if sorts.contains(where: \.isOpaque) {
+      throw ObjectError(
+        .invalidCursor, type: Object.storedName,
+        "The query sorts by a comparator, whose values a cursor cannot store. Sort by a property, or "
+          + "use after(_:) with an object.")
+    }
     if let anonymous {
       throw ObjectError(
         .invalidCursor, type: Object.storedName,

@@ -31,6 +31,8 @@ struct AnyPath: @unchecked Sendable, Hashable {
       && !(left.isStoredInline || right.isStoredInline)
   }
 
+  /// Hashes the type of the value: a chain and the key path of the compiler are equal, and have nothing
+  /// else in common that needs no text.
   func hash(into hasher: inout Hasher) {
     hasher.combine(ObjectIdentifier(type(of: path).valueType))
   }
@@ -138,7 +140,7 @@ struct PropertyPath<Object: Storable, Value>: @unchecked Sendable {
   func appending<Inner>(_ inner: Path<Value, Inner>) -> PropertyPath<Object, Inner> {
     let inner: KeyPath<Value, Inner> = inner
     var joined = PropertyPath<Object, Inner>(joined: path.appending(path: inner))
-    joined.related = .required(self, inner)
+    joined.related = .of(self, inner, missing: nil) { $0 }
     return joined
   }
 
@@ -148,7 +150,7 @@ struct PropertyPath<Object: Storable, Value>: @unchecked Sendable {
   ) -> PropertyPath<Object, Inner?> where Value == Wrapped? {
     let inner: KeyPath<Wrapped, Inner> = inner
     var joined = chained(\Wrapped?.[larderChain: ChainedPath(inner)], inner, suffix: "?")
-    joined.related = .optional(self, inner)
+    joined.related = .of(self, inner, missing: .some(nil)) { $0 }
     return joined
   }
 
@@ -158,7 +160,7 @@ struct PropertyPath<Object: Storable, Value>: @unchecked Sendable {
   ) -> PropertyPath<Object, Inner?> where Value == Wrapped? {
     let inner: KeyPath<Wrapped, Inner?> = inner
     var joined = chained(\Wrapped?.[larderFlatChain: ChainedPath(inner)], inner, suffix: "")
-    joined.related = .flat(self, inner)
+    joined.related = .of(self, inner, missing: .some(nil)) { $0 }
     return joined
   }
 
@@ -169,16 +171,19 @@ struct PropertyPath<Object: Storable, Value>: @unchecked Sendable {
     // As the compiler's text: the last "?" marks a value that the chain wraps in an optional.
     var outer = chain ?? "\(path)"
     if outer.last == "?" { outer.removeLast() } else { outer += "?" }
-    let text = Self.name(of: inner)
-    joined.chain = outer + (text.firstIndex(of: ".").map { text[$0...] } ?? "") + suffix
+    joined.chain = outer + "." + Self.name(of: inner) + suffix
     return joined
   }
 
-  /// Returns the text of the path within a related object, with the names of its references.
-  private static func name(of inner: AnyKeyPath) -> String {
+  /// Returns the text of a path within a value; within a related object, with the names of its references
+  /// and computed properties.
+  private static func name(of inner: AnyKeyPath) -> Substring {
     func name<Root: Storable>(in root: Root.Type) -> String { AnyPath(path: inner).name(in: root) }
-    guard let root = type(of: inner).rootType as? any Storable.Type else { return "\(inner)" }
-    return name(in: root)
+    let root = type(of: inner).rootType as? any Storable.Type
+    let text = root.map { name(in: $0) } ?? "\(inner)"
+    // The name of a computed property has no root.
+    guard text.hasPrefix("\\"), let dot = text.firstIndex(of: ".") else { return text[...] }
+    return text[dot...].dropFirst()
   }
 
   var erased: AnyPath { AnyPath(path: path, chain: chain) }

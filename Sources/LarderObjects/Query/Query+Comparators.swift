@@ -18,8 +18,8 @@ extension Query {
   /// ```
   ///
   /// The order of a comparator may differ from that of an index: `SortDescriptor` sorts strings in the
-  /// order of the locale. So the query decodes and sorts the matching objects, and does not cache its result.
-  /// `sorted(by:)` uses an index.
+  /// order of the locale. So the query decodes and sorts the matching objects, does not cache its
+  /// result, and has no page cursors. `sorted(by:)` uses an index.
   ///
   /// - Parameter comparator: The comparator of objects.
   /// - Returns: The sorted query.

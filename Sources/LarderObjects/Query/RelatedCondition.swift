@@ -41,40 +41,20 @@ struct RelatedProperty<Object: Storable, Value>: Sendable {
     }
   }
 
-  /// Creates the property of a required object, or returns `nil` if the value is not an object.
-  static func required<Outer>(
-    _ owner: PropertyPath<Object, Outer>, _ inner: KeyPath<Outer, Value>
+  /// Creates the property, or returns `nil` if the path does not lead to a property of an object.
+  ///
+  /// - Parameters:
+  ///   - owner: The path to the object.
+  ///   - inner: The property of the object.
+  ///   - missing: The value without an object, or `nil` if there always is one.
+  ///   - convert: Returns the value of a property.
+  static func of<Outer, Inner, Referred>(
+    _ owner: PropertyPath<Object, Referred>, _ inner: KeyPath<Outer, Inner>, missing: Value?,
+    _ convert: @escaping @Sendable (Inner) -> Value
   ) -> RelatedProperty? {
     func open<Target: Storable>(_ type: Target.Type) -> RelatedProperty? {
-      (inner as? KeyPath<Target, Value>).map {
-        RelatedProperty(at: owner.erased, PropertyPath(joined: $0), missing: nil) { $0 }
-      }
-    }
-    guard owner.related == nil, let type = Outer.self as? any Storable.Type else { return nil }
-    return open(type)
-  }
-
-  /// Creates the property of an optional object, or returns `nil` if the value is not an object.
-  static func optional<Outer, Inner>(
-    _ owner: PropertyPath<Object, Outer?>, _ inner: KeyPath<Outer, Inner>
-  ) -> RelatedProperty? where Value == Inner? {
-    func open<Target: Storable>(_ type: Target.Type) -> RelatedProperty? {
       (inner as? KeyPath<Target, Inner>).map {
-        RelatedProperty(at: owner.erased, PropertyPath(joined: $0), missing: .some(nil)) { $0 }
-      }
-    }
-    guard owner.related == nil, let type = Outer.self as? any Storable.Type else { return nil }
-    return open(type)
-  }
-
-  /// Creates the optional property of an optional object, or returns `nil` if the value is not an
-  /// object.
-  static func flat<Outer, Inner>(
-    _ owner: PropertyPath<Object, Outer?>, _ inner: KeyPath<Outer, Inner?>
-  ) -> RelatedProperty? where Value == Inner? {
-    func open<Target: Storable>(_ type: Target.Type) -> RelatedProperty? {
-      (inner as? KeyPath<Target, Inner?>).map {
-        RelatedProperty(at: owner.erased, PropertyPath(joined: $0), missing: .some(nil)) { $0 }
+        RelatedProperty(at: owner.erased, PropertyPath(joined: $0), missing: missing, convert)
       }
     }
     guard owner.related == nil, let type = Outer.self as? any Storable.Type else { return nil }
@@ -259,7 +239,8 @@ extension ObjectPredicate {
             combining: leaves.map(\.comparison.constants),
             as: predicate.identity(withOrigins: false))
         }), holds: { objects($0).contains { predicate.holds(for: $0) } }, stored: nil)
-    leaf.origin = leaves.lazy.compactMap(\.origin).first
+    let origins = leaves.compactMap(\.origin)
+    leaf.origin = origins.isEmpty ? nil : origins.joined(separator: ", ")
     leaf.related = RelatedCondition(at: path.erased) { predicate }
     return ObjectPredicate(.leaf(leaf))
   }
