@@ -65,7 +65,7 @@ import Testing
     }
 
     private func isMapped(_ path: String) throws -> Bool {
-      try String(contentsOfFile: "/proc/self/maps", encoding: .utf8).contains(path)
+      String(decoding: try TestFiles.contents(of: "/proc/self/maps"), as: UTF8.self).contains(path)
     }
   #endif
 
