@@ -42,11 +42,14 @@ package final class MemoryTier<Key: CacheKey, Value: Sendable>: Sendable {
   @usableFromInline let countLimit: Int
   /// Checked before a shard's lock is acquired.
   @usableFromInline let fork: ForkMark
+  /// Whether uses are recorded with the newest tick, for objects of bounded types.
+  private let recordsExactUses: Bool
   /// The follower of generation switches. The store has a weak reference to it.
   private let follower: GenerationFollower?
 
-  package init(core: StoreCore?, options: CacheOptions) {
+  package init(core: StoreCore?, options: CacheOptions, recordsExactUses: Bool = false) {
     self.core = core
+    self.recordsExactUses = recordsExactUses
     usesStore = core != nil
     let count = options.memoryCountLimit >= 4096 ? 16 : 1
     shards = (0..<count).map { _ in Shard() }
@@ -193,7 +196,8 @@ package final class MemoryTier<Key: CacheKey, Value: Sendable>: Sendable {
   private func rebind(_ table: SharedTable, _ shard: inout TierShard<Key, Value>) {
     if shard.view.table != nil { shard.removeAll() }
     shard.incarnation = table.incarnation
-    shard.view = SharedTableView(table, pending: core?.pending)
+    shard.view = SharedTableView(
+      table, pending: core?.pending, recordsExactUses: recordsExactUses)
   }
 
   /// Changes the shard of a key to a newer table, which its values were not read from.

@@ -41,8 +41,8 @@ enum LarderStoreDetector {
     guard let record = try transaction.value(forKey: Array("meta".utf8), in: .main) else {
       return false
     }
-    // StoreRecords.swift of the engine describes it: the checksum at 80 covers bytes 0 to 79.
-    guard let checksum: UInt64 = record.integer(at: 80), let bytes = record.slice(0..<80) else {
+    // StoreRecords.swift of the engine describes it: the checksum at 88 covers bytes 0 to 87.
+    guard let checksum: UInt64 = record.integer(at: 88), let bytes = record.slice(0..<88) else {
       return false
     }
     return XXH64.hash(bytes) == checksum

@@ -282,6 +282,7 @@ final class RepairAnalysis {
       shape: old?.shape ?? oldTable?.shape ?? SharedTableShape(budget: Int(budget)),
       created: old?.created ?? Clocks.wallMilliseconds())
     meta.mapSize = UInt64(mapSize)
+    if let old { (meta.entryBudget, meta.policyCode) = (old.entryBudget, old.policyCode) }
     let storeID =
       old?.storeID ?? (try? StoreState.read(from: path + "/state"))??.storeID ?? oldTable?.storeID
     if let storeID { meta.storeID = storeID }

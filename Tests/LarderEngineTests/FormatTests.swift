@@ -21,28 +21,38 @@ import Testing
       let end = Layout.processes + shape.processSlots * Layout.processSize
       #expect(shape.stamps >= end && shape.stamps % 4096 == 0)
       #expect(shape.recency == shape.stamps + shape.stampSlots * 8)
+      #expect(shape.recency % 64 == 0, "a bucket of uses is one cache line")
+      #expect(shape.smallQueue == shape.recency + shape.recencySlots * 8)
+      #expect(shape.mainQueue == shape.smallQueue + shape.queueSlots * 8)
+      #expect(shape.ghosts == shape.mainQueue + shape.queueSlots * 8)
+      #expect(shape.coordination == shape.ghosts + shape.queueSlots * 4)
+      #expect(shape.fileSize == shape.remote + (shape.remote - shape.coordination))
       #expect(shape.readerSlots * 64 + 128 == shape.lockFileSize)
       #expect(SharedTableShape.lockFileSizes.contains(shape.lockFileSize))
     }
     #expect(Layout.processInside + 2 * Layout.insideCount <= Layout.processSize)
     #expect(Layout.processCounters + Counter.allCases.count * 8 <= Layout.processInside)
-    #expect(Layout.retired + Counter.allCases.count * 8 <= 1024)
+    #expect(Layout.retired + Counter.allCases.count * 8 <= Layout.leaseMap)
+    #expect(Layout.useClock % 64 == 0 && Layout.queues >= Layout.useClock + 64)
+    #expect(Layout.queues + EvictionQueues.Word.allCases.count * 8 <= Layout.namespaceStamps)
     #expect(SharedTableShape(budget: 0).recencySlots == 65_536)
     #expect(SharedTableShape(budget: 256 << 20).recencySlots == 1 << 20)
     #expect(SharedTableShape(budget: 64 << 20).recencySlots == 65_536)
     #expect(SharedTableShape(budget: 1 << 50).recencySlots == 1 << 24)
+    #expect(SharedTableShape(budget: 1 << 20, entries: 40_000).queueSlots == 65_536)
   }
 
   @Test func `A header survives the way to bytes and back`() throws {
     var header = EntryHeader(
       codec: 16, keyTag: 1, keyLength: 3, payloadLength: 5, commitVersion: 1 << 41 | 7, created: 12,
       expires: 99, namespace: 4, epoch: 2)
+    header.admission = 0x8765_4321
     let key: [UInt8] = [1, 2, 3]
     let payload: [UInt8] = [9, 8, 7, 6, 5]
     let hash = EntryHeader.contentHash(key: key, payload: payload)
     let record = header.sealed(contentHash: hash) + key + payload
     let found = try record.withRawSpan { try EntryHeader(in: $0, at: 0) }
-    #expect(found == header)
+    #expect(found == header && found.admission == 0x8765_4321)
     #expect(found.storedLength == record.count)
     #expect(found.isIntact(contentHash: hash) && !found.isIntact(contentHash: hash ^ 1))
   }

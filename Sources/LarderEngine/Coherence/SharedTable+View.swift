@@ -15,10 +15,11 @@ package struct SharedTableView {
   // `gauge` keeps alive.
   @usableFromInline var stamps: UnsafeMutablePointer<Atomic<UInt64>>?
   @usableFromInline var words: UnsafeMutablePointer<Atomic<UInt64>>?
-  @usableFromInline var recency: UnsafeMutablePointer<Atomic<UInt64>>?
+  @usableFromInline var uses: UseTable?
   @usableFromInline var pending: UnsafeMutablePointer<Atomic<UInt32>>?
-  @usableFromInline var recencyMask: UInt64
   @usableFromInline var stampMask: Int
+  /// The index of the word with the tick that a use is recorded with.
+  @usableFromInline var clockIndex: Int
   /// The table, or `nil` before the first insert.
   package let table: SharedTable?
   private let gauge: AnyObject?
@@ -27,24 +28,28 @@ package struct SharedTableView {
   package init() {
     unsafe stamps = nil
     unsafe words = nil
-    unsafe recency = nil
+    uses = nil
     unsafe pending = nil
-    recencyMask = 0
     stampMask = 0
+    clockIndex = 0
     table = nil
     gauge = nil
   }
 
   /// Creates a view of `table`.
   ///
-  /// - Parameter pending: The counters of this process's pending writes, which override cached
-  ///   values.
-  package init(_ table: SharedTable, pending gauge: PendingWriteCounters? = nil) {
+  /// - Parameters:
+  ///   - pending: The counters of this process's pending writes, which override cached values.
+  ///   - recordsExactUses: Whether ``touch(hash:)`` records the newest tick whatever the policy of the
+  ///     store, as ``SharedTable/touchExactly(hash:)`` does.
+  package init(
+    _ table: SharedTable, pending gauge: PendingWriteCounters? = nil, recordsExactUses: Bool = false
+  ) {
     unsafe stamps = table.stamps
     unsafe words = table.base.assumingMemoryBound(to: Atomic<UInt64>.self)
-    unsafe recency = table.recency
-    recencyMask = table.recencyMask
+    uses = table.uses
     stampMask = table.stampMask
+    clockIndex = (recordsExactUses ? SharedTableLayout.clock : SharedTableLayout.useClock) / 8
     unsafe pending = gauge?.counts.base
     self.table = table
     self.gauge = gauge?.counts
@@ -76,12 +81,10 @@ package struct SharedTableView {
   /// Marks a key as used now: at most one relaxed store, usually none.
   @inlinable @inline(__always)
   package func touch(hash: UInt64) {
-    guard let recency = unsafe recency, let words = unsafe words else { return }
-    let now = unsafe words[SharedTableLayout.clock / 8].load(ordering: .relaxed)
-    let index = Int(truncatingIfNeeded: hash & recencyMask)
-    if unsafe recency[index].load(ordering: .relaxed) != now {
-      unsafe recency[index].store(now, ordering: .relaxed)
-    }
+    guard let uses, let words = unsafe words else { return }
+    uses.touch(
+      hashPrefix(hash),
+      now: unsafe words[clockIndex].load(ordering: .relaxed))
   }
 }
 
@@ -93,6 +96,6 @@ extension SharedTable {
   /// look-up would otherwise wait for one after the other.
   package func prefetch(hash: UInt64) {
     unsafe LarderSystem.prefetch(stamps + (StampSlot(hash: hash).index & stampMask))
-    unsafe LarderSystem.prefetch(recency + Int(truncatingIfNeeded: hash & recencyMask))
+    uses.prefetch(hashPrefix(hash))
   }
 }

@@ -22,12 +22,11 @@ package final class SharedTable: Sendable {
   /// generations from one.
   package let incarnation: UInt64
   private static let mappings = Atomic<UInt64>(0)
-  @usableFromInline let recencyMask: UInt64
+  @usableFromInline let uses: UseTable
   @usableFromInline let stampMask: Int
-  // Sound: all three point into `region`, 8-byte aligned, and live as long as `self`.
+  // Sound: both point into `region`, 8-byte aligned, and live as long as `self`.
   @usableFromInline nonisolated(unsafe) let base: UnsafeMutableRawPointer
   @usableFromInline nonisolated(unsafe) let stamps: UnsafeMutablePointer<Atomic<UInt64>>
-  @usableFromInline nonisolated(unsafe) let recency: UnsafeMutablePointer<Atomic<UInt64>>
 
   /// The store and generation that a table file must contain to be the expected one.
   package struct Binding: Sendable, Hashable {
@@ -67,15 +66,15 @@ package final class SharedTable: Sendable {
     self.file = file
     self.region = region
     self.shape = shape
-    self.recencyMask = recency - 1
     self.stampMask = shape.stampSlots - 1
     self.generation = generation
     incarnation = SharedTable.mappings.wrappingAdd(1, ordering: .relaxed).newValue
     unsafe self.base = region.base
     unsafe self.stamps = (region.base + shape.stamps).assumingMemoryBound(
       to: Atomic<UInt64>.self)
-    unsafe self.recency = (region.base + shape.recency).assumingMemoryBound(
-      to: Atomic<UInt64>.self)
+    unsafe uses = UseTable(
+      words: (region.base + shape.recency).assumingMemoryBound(to: Atomic<UInt64>.self),
+      mask: shape.recencySlots / 8 - 1)
   }
 
   /// Writes a new table for a store's properties into a file.
@@ -92,8 +91,9 @@ package final class SharedTable: Sendable {
   ) throws(SystemError) {
     let shape = meta.shape
     let size = shape.fileSize
+    let isNew = try file.status.size == 0
     // The magic is cleared first and written last, so a partly written table is invalid.
-    if try file.status.size > 0 { try file.write([UInt8](repeating: 0, count: 8), at: 0) }
+    if !isNew { try file.write([UInt8](repeating: 0, count: 8), at: 0) }
     try file.truncate(to: size)
     try file.preallocate(size)
     var header = [UInt8](repeating: 0, count: 1024)
@@ -112,6 +112,15 @@ package final class SharedTable: Sendable {
     header.store(commitVersion, at: SharedTableLayout.writerVersion)
     header.store(commitVersion, at: SharedTableLayout.lastStamped)
     header.store(meta.budget, at: SharedTableLayout.budget)
+    header.store(meta.entryBudget, at: SharedTableLayout.entryBudget)
+    header.store(UInt64(meta.policyCode), at: SharedTableLayout.policy)
+    // The numbers of admissions begin anywhere, so that old entries are not taken for admitted ones.
+    header.store(
+      UInt64(UInt32.random(in: 0...UInt32.max) & ~1),
+      at: SharedTableLayout.queues + EvictionQueues.Word.admissions.rawValue * 8)
+    header.store(
+      EvictionQueues.initialShare,
+      at: SharedTableLayout.queues + EvictionQueues.Word.share.rawValue * 8)
     header.store(dataChanged, at: SharedTableLayout.dataChanged)
     header.store(meta.syncInterval, at: SharedTableLayout.syncInterval)
     try file.write(header, at: 0)
@@ -123,9 +132,10 @@ package final class SharedTable: Sendable {
     var stamps = [UInt8](repeating: 0, count: shape.stampSlots * 8)
     for index in 0..<shape.stampSlots { stamps.store(~commitVersion, at: index * 8) }
     try file.write(stamps, at: shape.stamps)
+    // The rest of a new file reads as zeros.
     let zeros = [UInt8](repeating: 0, count: 1 << 16)
     var offset = shape.recency
-    while offset < size {
+    while offset < size, !isNew {
       try file.write(Array(zeros.prefix(size - offset)), at: offset)
       offset += zeros.count
     }
@@ -307,70 +317,5 @@ package final class SharedTable: Sendable {
   /// killed writer may have published the version after it.
   func isPlausible(after newest: UInt64) -> Bool {
     floor <= newest &+ 1 && writerVersion <= newest &+ 1 && lastStamped <= newest &+ 1
-  }
-
-  // MARK: Recency
-
-  /// Copies the recency words, the recency clock and the counters of another generation's table.
-  package func inherit(from old: SharedTable) {
-    for counter in Counter.allCases {
-      unsafe word(SharedTableLayout.retired + counter.rawValue * 8).pointee.store(
-        old.total(counter), ordering: .relaxed)
-    }
-    let tick = unsafe old.word(SharedTableLayout.clock).pointee.load(ordering: .relaxed)
-    unsafe word(SharedTableLayout.clock).pointee.store(tick, ordering: .relaxed)
-    guard shape.recencySlots == old.shape.recencySlots else { return }
-    for index in 0..<shape.recencySlots {
-      let tick = unsafe old.recency[index].load(ordering: .relaxed)
-      if tick != 0 { unsafe recency[index].store(tick, ordering: .relaxed) }
-    }
-  }
-
-  /// Marks a key as used now. Wait-free; at most one relaxed store, usually none.
-  @inline(__always)
-  package func touch(hash: UInt64) {
-    let now = unsafe word(SharedTableLayout.clock).pointee.load(ordering: .relaxed)
-    if lastUse(hash: hash) != now { setLastUse(hash: hash, tick: now) }
-  }
-
-  /// Returns the tick of the recency clock at which a key of this hash was last used.
-  @inline(__always)
-  package func lastUse(hash: UInt64) -> UInt64 {
-    let index = Int(truncatingIfNeeded: hash & recencyMask)
-    return unsafe recency[index].load(ordering: .relaxed)
-  }
-
-  /// Stores the tick of the recency clock at which a key of this hash was last used.
-  @inline(__always)
-  package func setLastUse(hash: UInt64, tick: UInt64) {
-    let index = Int(truncatingIfNeeded: hash & recencyMask)
-    unsafe recency[index].store(tick, ordering: .relaxed)
-  }
-
-  /// The low bits of a recency tick, which count the writes of one millisecond.
-  private static let tickBits: UInt64 = 20
-
-  /// Returns the first recency tick of a time in milliseconds since 1970.
-  package static func tick(milliseconds: Int64) -> UInt64 {
-    UInt64(bitPattern: max(milliseconds, 0)) << tickBits
-  }
-
-  /// Returns the time of a recency tick in milliseconds since 1970.
-  package static func milliseconds(ofTick tick: UInt64) -> Int64 { Int64(tick >> tickBits) }
-
-  /// Advances the recency clock, so that every write has a new tick and the clock lags the wall
-  /// clock by at most one write. The caller holds the writer lock.
-  package func advanceClock(milliseconds: Int64) -> UInt64 {
-    let last = unsafe word(SharedTableLayout.clock).pointee.load(ordering: .relaxed)
-    let tick = max(last &+ 1, SharedTable.tick(milliseconds: milliseconds))
-    // Other processes may raise the clock at the same time; see `raiseClock(milliseconds:)`.
-    return unsafe word(SharedTableLayout.clock).pointee.max(tick, ordering: .relaxed).newValue
-  }
-
-  /// Raises the recency clock without the writer lock, about once a second, so that ticks of reads
-  /// remain accurate without writes.
-  package func raiseClock(milliseconds: Int64) {
-    let tick = SharedTable.tick(milliseconds: milliseconds)
-    unsafe word(SharedTableLayout.clock).pointee.max(tick, ordering: .relaxed)
   }
 }

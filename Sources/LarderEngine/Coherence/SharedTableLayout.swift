@@ -15,10 +15,10 @@
 // would be a stale hit.
 //
 //        0  magic           u64   "LARDERT1", written last
-//        8  version         u64   2
+//        8  version         u64   3
 //       16  store id        2 u64 bound to the `meta` record
 //       32  generation      u64   bound to the `meta` record and to CURRENT
-//       40  recency slots   u64   power of two
+//       40  recency slots   u64   power of two: the number of use words
 //       48  boot id         u64
 //       56  PID namespace   u64
 //       64  file size       u64   exact
@@ -37,6 +37,8 @@
 //      296  ticket          u32   process slot + 1 of the process that may request LMDB's writer
 //                               lock; 0: free; the highest bit: other processes wait for it
 //      320  clock           u64   the hybrid recency clock, advanced by writers
+//      328  policy          u64   how entries are chosen for eviction: the code of `EvictionPolicy`
+//      336  entry budget    u64   the most entries; 0: no limit
 //      384  wake word       u32   the wake-up word, advanced after commits that may have waiters
 //      388  waiters         u32   sleepers on the wake-up word, at least
 //      400  recorded        u64   relaxed store: commit version of the newest snapshot in `synced`
@@ -50,11 +52,20 @@
 //      488  successor       u64   the generation a compaction is copying this one into; 0: none
 //      512  retired         16 u64  counters of processes that have exited
 //      640  lease map       16 u64  a bit for each lease slot: set while writers have to read it
+//      768  use clock       u64   the tick that readers store; alone on its line
+//      832  queues          16 u64  the state of the eviction queues (`EvictionQueues.swift`)
 //     1024  namespaces      1,024 u64   inverted commit version of the last clear of a namespace
 //     9216  leases          1,024 x 64 bytes   computations in flight
 //    74752  processes       2^p x 256 bytes    one slot for each living process
 //           stamps          2^s u64     inverted versions, by slot of a key's hash; page-aligned
-//           recency         2^n u64     ticks of the last use, by slot of a key's hash
+//           uses            2^n u64     last use and use count, by a key's hash (`SharedTable+Uses.swift`)
+//           small queue     2^n/2 u64   entries in the order of their admission
+//           main queue      2^n/2 u64   entries that were used again
+//           ghosts          2^n/2 u32   evicted entries
+//           coordination    64 kB       reserved for locks and counters
+//           remote          64 kB       reserved for links to remote stores
+//
+// In a small store (1,024 use words) the last two have 4 kB each.
 //
 // The counts are fixed for a generation when its first file is built (`SharedTableShape`). They are
 // stored in `meta` and in the header, and read from there before the rest is mapped, so that all
@@ -72,7 +83,7 @@
 @usableFromInline
 package enum SharedTableLayout {
   package static let magic: UInt64 = 0x3154_5245_4452_414C
-  package static let version: UInt64 = 2
+  package static let version: UInt64 = 3
 
   package static let magicOffset = 0
   package static let versionOffset = 8
@@ -96,6 +107,8 @@ package enum SharedTableLayout {
   package static let lastStamped = 280
   package static let ticket = 296
   @inlinable package static var clock: Int { 320 }
+  package static let policy = 328
+  package static let entryBudget = 336
   package static let wakeWord = 384
   package static let waiters = 388
   package static let recorded = 400
@@ -109,6 +122,8 @@ package enum SharedTableLayout {
   package static let successor = 488
   package static let retired = 512
   package static let leaseMap = 640
+  @inlinable package static var useClock: Int { 768 }
+  package static let queues = 832
 
   package static let namespaceStamps = 1024
   package static let namespaceStampCount = 1024
@@ -153,19 +168,22 @@ package struct SharedTableShape: Sendable, Hashable {
     limits.contains(count) && count & (count - 1) == 0
   }
 
-  /// The shape for a few values that are written by hand: 127 kB.
+  /// The shape for a few values that are written by hand: 146 kB.
   package static let small = SharedTableShape(1024, 1024, 128)
   /// The shape of the largest possible file.
   package static let largest = SharedTableShape(StampSlot.count, 1 << 24, 1024)
 
-  /// Creates the shape for a store with a budget in bytes; zero means no budget.
+  /// Creates the shape for a store with a budget in bytes and in entries; zero means no budget.
   ///
-  /// There is one recency slot for each 256 bytes of the budget, rounded up to a power of two, at
-  /// most 2^24. A store without a budget, or with one up to 64 MiB, has 65,536.
-  package init(budget: Int) {
+  /// There is one use word for each 256 bytes of the budget and five for each two entries of the
+  /// entry budget, rounded up to a power of two, at least 65,536 and at most 2^24. A store
+  /// with a budget below 2 MiB has one for each 32 bytes of it.
+  package init(budget: Int, entries: Int = 0) {
     let isSmall = budget > 0 && budget <= 64 << 20
-    var recency = 65_536
-    if !isSmall { while recency < 1 << 24, recency < budget / 256 { recency *= 2 } }
+    let wanted = max(isSmall ? 0 : budget / 256, min(entries, 1 << 23) * 5 / 2)
+    let least = budget > 0 ? min(max(budget / 32, 4096), 65_536) : 65_536
+    var recency = 4096
+    while recency < 1 << 24, recency < max(wanted, least) { recency *= 2 }
     self.init(StampSlot.count, recency, isSmall ? 256 : 1024)
   }
 
@@ -174,10 +192,23 @@ package struct SharedTableShape: Sendable, Hashable {
     let end = SharedTableLayout.processes + processSlots * SharedTableLayout.processSize
     return (end + 4095) & ~4095
   }
-  /// The offset of the recency words in bytes.
+  /// The offset of the use words in bytes.
   package var recency: Int { stamps + stampSlots * 8 }
+  /// The number of entries that each of the eviction queues has room for.
+  package var queueSlots: Int { recencySlots / 2 }
+  /// The offset of the small queue in bytes.
+  package var smallQueue: Int { recency + recencySlots * 8 }
+  /// The offset of the main queue in bytes.
+  package var mainQueue: Int { smallQueue + queueSlots * 8 }
+  /// The offset of the ghosts in bytes.
+  package var ghosts: Int { mainQueue + queueSlots * 8 }
+  /// The offset of the region for locks and counters in bytes.
+  package var coordination: Int { ghosts + queueSlots * 4 }
+  /// The offset of the region for links to remote stores in bytes.
+  package var remote: Int { coordination + regionSize }
+  private var regionSize: Int { recencySlots > 1024 ? 65_536 : 4096 }
   /// The size of `shared.table` in bytes.
-  package var fileSize: Int { recency + recencySlots * 8 }
+  package var fileSize: Int { remote + regionSize }
 
   /// The size of LMDB's lock file: a header, and four reader slots of 64 bytes for each process.
   package var lockFileSize: Int { processSlots * 256 }

@@ -9,23 +9,32 @@ package import LarderSystem
 // The table `entries` maps the keyed 64-bit hash of a key to a record. A record is one entry or,
 // where hashes collide, several consecutive entries. All integers are little-endian.
 //
-//      0  version        u8    1
-//      1  flags          u8    1: key and payload are in chunks
+//      0  version        u8    2
+//      1  flags          u8    1: key and payload are in chunks; reserved: 2 sliding expiration,
+//                              4 pinned, 8 known to be absent, 16 tagged, 32 of a remote store
 //      2  codec          u16   how the payload is encoded
 //      4  key length     u32
 //      8  label          u64   commit version of the transaction that wrote it
 //     16  created        i64   milliseconds since 1970
 //     24  expires        i64   milliseconds since 1970; Int64.max: never
-//     32  payload length u64
+//     32  payload length u32
+//     36  admission      u32   number of the admission into the eviction queues; odd: into the
+//                              main queue (`EvictionQueues.swift`); a new value keeps it
 //     40  checksum       u64   over the payload, the key and this header (with zero here)
 //     48  namespace      u32
 //     52  epoch          u32   of the namespace; an entry of an earlier epoch is invisible
 //     56  stored length  u32   bytes of this entry in the record, header included
 //     60  key tag        u8
-//     61  zero           3 bytes
-//     64  key, payload         or, in chunks: first chunk id u64, chunk count u32, zero u32
+//     61  extension      u8    length in units of 8 bytes; zero in this version
+//     62  zero           2 bytes
+//     64  extension, key, payload         or, in chunks: first chunk id u64, chunk count u32, zero u32
 //
 // Checksum: XXH64(header, seed: XXH64(payload, seed: XXH64(key))).
+//
+// An extension will contain, in the order of their flags: the lifetime of a sliding expiration u64,
+// in milliseconds; the identifiers and epochs of tags; the epoch u32, 4 zero bytes and the version u64
+// of a remote store. An entry with a reserved flag or with an extension was written by a newer
+// version of the library, and is unreadable for this one.
 //
 // The table `chunks` maps ids from a sequence to runs of key and payload: a checksum XXH64(bytes,
 // seed: id), then up to 32,744 bytes. That is exactly eight pages: longer runs of overflow pages
@@ -36,7 +45,9 @@ package import LarderSystem
 /// The header of a stored entry; the table above describes its fields.
 package struct EntryHeader: Sendable, Hashable {
   package static let size = 64
-  package static let version: UInt8 = 1
+  package static let version: UInt8 = 2
+  /// The flags of entries that only newer versions of the library write.
+  private static let reservedFlags: UInt8 = 0b11_1110
   package static let chunkReferenceSize = 16
   package static let chunkDataSize = 32_744
   /// The largest record without chunks: eight pages less LMDB's page header.
@@ -57,7 +68,9 @@ package struct EntryHeader: Sendable, Hashable {
   package var namespace: UInt32
   package var epoch: UInt32
   package var keyTag: UInt8
-  /// The three bytes that should be zero, at their position in the last header word. The checksum
+  /// The number of the admission into the eviction queues.
+  package var admission: UInt32 = 0
+  /// The two bytes that should be zero, at their position in the last header word. The checksum
   /// covers them.
   private var padding: UInt32 = 0
 
@@ -87,9 +100,11 @@ package struct EntryHeader: Sendable, Hashable {
       throw version > EntryHeader.version ? .newerFormat : .damaged
     }
     let flags: UInt8 = bytes.integer(at: 1)!
-    let payload: UInt64 = bytes.integer(at: 32)!
+    guard flags & EntryHeader.reservedFlags == 0, bytes.integer(at: 61, as: UInt8.self) == 0
+    else { throw .newerFormat }
+    let payload: UInt32 = bytes.integer(at: 32)!
     let stored: UInt32 = bytes.integer(at: 56)!
-    guard payload <= UInt64(EntryHeader.maximumContent) else { throw .damaged }
+    guard payload <= UInt32(EntryHeader.maximumContent) else { throw .damaged }
     isChunked = flags & 1 != 0
     codec = bytes.integer(at: 2)!
     keyLength = Int(bytes.integer(at: 4, as: UInt32.self)!)
@@ -97,6 +112,7 @@ package struct EntryHeader: Sendable, Hashable {
     created = bytes.integer(at: 16)!
     expires = bytes.integer(at: 24)!
     payloadLength = Int(payload)
+    admission = bytes.integer(at: 36)!
     checksum = bytes.integer(at: 40)!
     namespace = bytes.integer(at: 48)!
     epoch = bytes.integer(at: 52)!
@@ -141,7 +157,8 @@ package struct EntryHeader: Sendable, Hashable {
     bytes.store(commitVersion, at: 8)
     bytes.store(created, at: 16)
     bytes.store(expires, at: 24)
-    bytes.store(UInt64(payloadLength), at: 32)
+    bytes.store(UInt32(payloadLength), at: 32)
+    bytes.store(admission, at: 36)
     bytes.store(checksum, at: 40)
     bytes.store(namespace, at: 48)
     bytes.store(epoch, at: 52)
@@ -181,7 +198,7 @@ package struct EntryHeader: Sendable, Hashable {
         UInt64(EntryHeader.version) | (isChunked ? 1 << 8 : 0) | UInt64(codec) << 16
           | UInt64(truncatingIfNeeded: keyLength) << 32,
         commitVersion, UInt64(bitPattern: created), UInt64(bitPattern: expires),
-        UInt64(payloadLength), 0,
+        UInt64(truncatingIfNeeded: payloadLength) & 0xFFFF_FFFF | UInt64(admission) << 32, 0,
         UInt64(namespace) | UInt64(epoch) << 32,
         UInt64(truncatingIfNeeded: storedLength) & 0xFFFF_FFFF | UInt64(padding) << 32
           | UInt64(keyTag) << 32

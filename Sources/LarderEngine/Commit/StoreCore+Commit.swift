@@ -109,6 +109,7 @@ extension StoreCore {
       let result = try body(&context)
       guard context.hasChanges else { return (result, commitVersion) }
       try context.finish()
+      context.queues?.publish()
       try stamp(context, in: generation)
       let remaining = PostCommitWork(context, commitVersion: commitVersion)
       try commit(context)
@@ -304,12 +305,10 @@ extension StoreCore {
   }
 
   /// Writes the store's `meta` record with a change. The caller is the commit leader.
-  private func putMeta(in generation: Generation, _ change: (inout StoreMeta) -> Void) throws {
+  func putMeta(in generation: Generation, _ change: (inout StoreMeta) -> Void) throws {
     _ = try transact(in: generation) { transaction in
       var meta = generation.meta
-      // Both values may have changed since this process opened the store.
-      meta.budget = generation.table.budget
-      meta.syncInterval = generation.table.syncInterval
+      meta.update(from: generation.table)
       change(&meta)
       try transaction.transaction.put(meta.bytes(), forKey: StoreMeta.key, in: .main)
       transaction.force()
@@ -321,27 +320,5 @@ extension StoreCore {
     try runExclusively { core in
       try core.withGeneration { try core.putMeta(in: $0, change) }
     }
-  }
-
-  /// Changes the budget for every process, and evicts entries until the store fits.
-  func setBudget(_ budget: ByteCount) throws {
-    let bytes = UInt64(budget.bytes)
-    guard try generation().table.budget != bytes else { return }
-    let isDone: Bool = try runExclusively { core in
-      try core.withGeneration { generation in
-        guard bytes <= generation.meta.mapSize / 2 else {
-          throw StoreError(
-            .invalidOption, during: "open", path: self.directory.path,
-            "The map of this store supports budgets up to "
-              + "\(ByteCount(bytes: Int(generation.meta.mapSize / 2))), but \(budget) was "
-              + "requested. Create a new store in another directory.")
-        }
-        try core.putMeta(in: generation) { $0.budget = bytes }
-        generation.table.budget = bytes
-        while try !core.transact(in: generation, { try $0.trim(limit: 1000) }).result {}
-        return true
-      }
-    }
-    _ = isDone
   }
 }

@@ -9,13 +9,15 @@ internal import LarderSystem
 // LMDB's unnamed table also contains the store's own records. Every commit writes its one leaf page
 // anyway (the page contains the roots of the named tables), so these records cost no page.
 //
-//   "meta"            the properties of the store; written once, except budget and interval:
-//        0 version u32   4 durability u8 (1 cache, 2 durable, 3 relaxed)   5 policy u8 (1 lru)
+//   "meta"            the properties of the store; written once, except budgets, policy and interval:
+//        0 version u32   4 durability u8 (1 cache, 2 durable, 3 relaxed)   5 policy u8 (1 sampled
+//          LRU, 2 adaptive)
 //        6 hash bits u8
 //        8 store id 16 bytes   24 generation u64   32 hash secret 16 bytes   48 budget u64 (0 none)
 //       56 map size u64   64 recency slots u32   68 stamp slots u8,
-//       log2   69 process slots u8, log2   72 created i64   80 checksum u64
-//       and of a relaxed store   88 interval between syncs u64, milliseconds   96 checksum u64
+//       log2   69 process slots u8, log2   72 created i64   80 entry budget u64 (0 none)
+//       88 checksum u64
+//       and of a relaxed store   96 interval between syncs u64, milliseconds   104 checksum u64
 //   "totals"          rewritten by every commit that changes it:
 //        0 bytes u64   8 entries u64   16 next chunk id u64   24 next namespace u32   28 zero u32
 //       32 checksum u64
@@ -32,7 +34,7 @@ internal import LarderSystem
 
 /// The properties of a store.
 package struct StoreMeta: Sendable {
-  package static let version: UInt32 = 3
+  package static let version: UInt32 = 4
 
   package var version = StoreMeta.version
   package var durability: Durability
@@ -41,6 +43,10 @@ package struct StoreMeta: Sendable {
   package var generation: UInt64
   package var secret: (UInt64, UInt64)
   package var budget: UInt64
+  /// The most entries; zero means no limit.
+  package var entryBudget: UInt64 = 0
+  /// The code of the eviction policy, which a newer version may have written.
+  package var policyCode = EvictionPolicy.adaptive.code
   package var mapSize: UInt64
   package var shape: SharedTableShape
   package var created: Int64
@@ -74,14 +80,22 @@ package struct StoreMeta: Sendable {
     self.syncInterval = StoreMeta.usualSyncInterval
   }
 
+  /// Replaces the values that any process may have changed since `meta` was read.
+  mutating func update(from table: SharedTable) {
+    budget = table.budget
+    entryBudget = table.entryBudget
+    policyCode = table.policyCode
+    if durability == .relaxed { syncInterval = table.syncInterval }
+  }
+
   /// Decodes a `meta` record.
   ///
   /// - Returns: `nil` if the record is damaged or a field is out of range.
   package init?(_ bytes: RawSpan) {
     guard
-      bytes.byteCount >= 88,
-      let checksum: UInt64 = bytes.integer(at: 80),
-      XXH64.hash(bytes.slice(0..<80)!) == checksum,
+      bytes.byteCount >= 96,
+      let checksum: UInt64 = bytes.integer(at: 88),
+      XXH64.hash(bytes.slice(0..<88)!) == checksum,
       let version: UInt32 = bytes.integer(at: 0),
       let kind: UInt8 = bytes.integer(at: 4),
       let hashBits: UInt8 = bytes.integer(at: 6), (1...64).contains(hashBits),
@@ -98,9 +112,9 @@ package struct StoreMeta: Sendable {
     syncInterval = StoreMeta.usualSyncInterval
     if durability == .relaxed {
       guard
-        bytes.byteCount >= 104,
-        bytes.integer(at: 96, as: UInt64.self) == XXH64.hash(bytes.slice(0..<96)!),
-        let interval: UInt64 = bytes.integer(at: 88), StoreMeta.syncIntervals.contains(interval)
+        bytes.byteCount >= 112,
+        bytes.integer(at: 104, as: UInt64.self) == XXH64.hash(bytes.slice(0..<104)!),
+        let interval: UInt64 = bytes.integer(at: 96), StoreMeta.syncIntervals.contains(interval)
       else { return nil }
       syncInterval = interval
     }
@@ -112,14 +126,16 @@ package struct StoreMeta: Sendable {
     self.mapSize = mapSize
     self.shape = shape
     created = bytes.integer(at: 72)!
+    entryBudget = bytes.integer(at: 80)!
+    policyCode = bytes.integer(at: 5)!
   }
 
   /// Returns the encoded record with its checksums.
   package func bytes() -> [UInt8] {
-    var bytes = [UInt8].zeros(88)
+    var bytes = [UInt8].zeros(96)
     bytes.store(version, at: 0)
     bytes[4] = durability.code
-    bytes[5] = 1
+    bytes[5] = policyCode
     bytes[6] = hashBits
     bytes.store(storeID.0, at: 8)
     bytes.store(storeID.1, at: 16)
@@ -132,7 +148,8 @@ package struct StoreMeta: Sendable {
     bytes[68] = UInt8(shape.stampSlots.trailingZeroBitCount)
     bytes[69] = UInt8(shape.processSlots.trailingZeroBitCount)
     bytes.store(created, at: 72)
-    bytes.store(XXH64.hash(Array(bytes[..<80])), at: 80)
+    bytes.store(entryBudget, at: 80)
+    bytes.store(XXH64.hash(Array(bytes[..<88])), at: 88)
     if durability == .relaxed {
       bytes.append(littleEndian: syncInterval)
       bytes.append(littleEndian: XXH64.hash(bytes))

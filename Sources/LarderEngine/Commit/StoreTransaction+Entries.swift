@@ -94,16 +94,23 @@ extension StoreTransaction {
   /// - Returns: Whether a visible entry was removed.
   @discardableResult
   mutating func remove(_ key: EncodedKey, hash: UInt64, in space: NamespaceHandle) throws -> Bool {
+    guard let old = try removeEntry(key, hash: hash, in: space) else { return false }
+    return try !old.isExpired(at: now) && old.epoch == epoch(old.namespace)
+  }
+
+  /// Removes the entry of a key, whether or not it is visible.
+  ///
+  /// - Returns: The header of the entry, or `nil` if there is none.
+  mutating func removeEntry(
+    _ key: EncodedKey, hash: UInt64, in space: NamespaceHandle
+  ) throws -> EntryHeader? {
     let number = try number(of: space)
-    var wasVisible = false
     for item in try readableItems(hash: hash) where item.header.namespace == number {
       guard try hasKey(item, hash: hash, key) else { continue }
-      wasVisible =
-        try !item.header.isExpired(at: now) && item.header.epoch == epoch(number)
       try removeItems(hash: hash) { $0.offset == item.offset }
-      break
+      return item.header
     }
-    return wasVisible
+    return nil
   }
 
   /// Removes the entries of a record for which `matches` returns `true`.

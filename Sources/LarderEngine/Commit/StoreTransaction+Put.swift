@@ -21,33 +21,43 @@ extension StoreTransaction {
       switch try existing(key, hash: hash, namespace: number) {
       case .none: return try insert(content, key, hash, &header)
       case .same(let old) where fits(header.cost, replacing: old.cost):
+        header.admission = old.admission
         return try overwrite(content, key, hash, &header, old: old)
       default: break
       }
     }
-    try remove(key, hash: hash, in: space)
+    let old = try removeEntry(key, hash: hash, in: space)
     try makeRoom(for: header.cost)
+    if let old {
+      header.admission = old.admission
+      accountInQueues(old.admission, removing: 0, adding: header.cost)
+    } else {
+      header.admission = admit(hash: hash, cost: header.cost)
+    }
     try account(adding: header)
     touch(hash: hash)
     let tick = generation.table.advanceClock(milliseconds: now)
-    generation.table.setLastUse(hash: hash, tick: tick)
+    generation.table.setLastUse(hash: hash, tick: tick, isNew: old == nil)
     if content.expires != EntryHeader.never {
       try transaction.put(
         [], forKey: ExpiryKey.key(expires: content.expires, hash: hash), in: generation.expiries)
     }
+    try writeAfterOthers(content, key, hash, &header)
+  }
 
-    let headerBytes: [UInt8]
+  /// Writes an entry to the end of its record: entries of other keys with the same hash stay first.
+  private mutating func writeAfterOthers(
+    _ content: EntryContent, _ key: EncodedKey, _ hash: UInt64, _ header: inout EntryHeader
+  ) throws {
     var reference: [UInt8] = []
     if header.isChunked {
       reference = try writeChunks(key.bytes, content.payload).bytes()
     }
-    headerBytes = header.sealed(contentHash: content.contentHash)
-    var others: [UInt8] = []
+    var start: [UInt8] = []
     if let record = try transaction.value(forKey: hash, in: generation.entries) {
-      others = record.copied()
+      start = record.copied()
     }
-    // Entries of other keys with the same hash stay first.
-    let start = others + headerBytes
+    start += header.sealed(contentHash: content.contentHash)
     try start.withRawSpan { start throws(LMDBError) in
       if header.isChunked {
         try reference.withRawSpan { reference throws(LMDBError) in
@@ -100,12 +110,13 @@ extension StoreTransaction {
   ) throws {
     // Evicted entries have other hashes, so there is still no record afterwards.
     try makeRoom(for: header.cost)
+    header.admission = admit(hash: hash, cost: header.cost)
     try account(adding: header)
     if content.expires != EntryHeader.never {
       try transaction.put(
         [], forKey: ExpiryKey.key(expires: content.expires, hash: hash), in: generation.expiries)
     }
-    try write(content, key, hash, &header)
+    try write(content, key, hash, &header, isNew: true)
   }
 
   /// Replaces the only entry of a record.
@@ -124,15 +135,16 @@ extension StoreTransaction {
           [], forKey: ExpiryKey.key(expires: content.expires, hash: hash), in: generation.expiries)
       }
     }
-    try write(content, key, hash, &header)
+    try write(content, key, hash, &header, isNew: false)
   }
 
   private mutating func write(
-    _ content: EntryContent, _ key: EncodedKey, _ hash: UInt64, _ header: inout EntryHeader
+    _ content: EntryContent, _ key: EncodedKey, _ hash: UInt64, _ header: inout EntryHeader,
+    isNew: Bool
   ) throws {
     touch(hash: hash)
     let tick = generation.table.advanceClock(milliseconds: now)
-    generation.table.setLastUse(hash: hash, tick: tick)
+    generation.table.setLastUse(hash: hash, tick: tick, isNew: isNew)
     try withByteScratch(EntryHeader.size) { start in
       header.seal(contentHash: content.contentHash, into: &start)
       try key.bytes.withRawSpan { key throws(LMDBError) in

@@ -38,6 +38,10 @@ public struct StoreTransaction: ~Copyable {
   package let commitVersion: UInt64
   package let now: Int64
   package let budget: UInt64
+  let entryBudget: UInt64
+  /// The eviction queues, once the transaction has used them.
+  var queues: EvictionQueues?
+  let usesQueues: Bool
 
   var totals: StoreTotals
   private var storedTotals: StoreTotals
@@ -78,6 +82,10 @@ public struct StoreTransaction: ~Copyable {
     self.commitVersion = commitVersion
     self.now = now
     self.budget = generation.table.budget
+    self.entryBudget = generation.table.entryBudget
+    usesQueues =
+      (budget > 0 || entryBudget > 0)
+      && generation.table.policyCode == EvictionPolicy.adaptive.code
     self.totals = totals
     self.storedTotals = totals
   }
@@ -179,6 +187,7 @@ public struct StoreTransaction: ~Copyable {
   mutating func account(removing header: EntryHeader) throws {
     totals.bytes -= min(totals.bytes, UInt64(header.cost))
     totals.entries -= min(totals.entries, 1)
+    accountInQueues(header.admission, removing: header.cost, adding: 0)
     if try epoch(header.namespace) == header.epoch {
       try changeNamespace(header.namespace) {
         $0.bytes -= min($0.bytes, UInt64(header.cost))
@@ -195,11 +204,19 @@ public struct StoreTransaction: ~Copyable {
     }
     bytesWritten += UInt64(header.cost)
     if old.cost == header.cost { return }
+    accountInQueues(header.admission, removing: old.cost, adding: header.cost)
     totals.bytes -= min(totals.bytes, UInt64(old.cost))
     totals.bytes += UInt64(header.cost)
     try changeNamespace(header.namespace) {
       $0.bytes -= min($0.bytes, UInt64(old.cost))
       $0.bytes += UInt64(header.cost)
+    }
+  }
+
+  mutating func accountInQueues(_ admission: UInt32, removing old: Int, adding new: Int) {
+    guard usesQueues else { return }
+    withQueues {
+      if $0.isInSmall(admission) { $0.changeSmallBytes(removing: old, adding: new) }
     }
   }
 

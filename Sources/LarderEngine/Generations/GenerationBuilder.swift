@@ -55,11 +55,16 @@ package struct GenerationBuilder {
     let requested = options.budget.map { UInt64($0.bytes) } ?? heritage?.budget ?? known
     let budget =
       requested ?? (options.durability == .cache ? UInt64(GenerationBuilder.defaultCacheBudget) : 0)
-    let shape = options.isSmall ? .small : SharedTableShape(budget: Int(budget))
+    let entries = options.entryBudget.map(UInt64.init(clamping:)) ?? heritage?.entryBudget ?? 0
+    let shape =
+      options.isSmall
+      ? .small : SharedTableShape(budget: Int(budget), entries: Int(clamping: entries))
     var meta = StoreMeta(
       durability: options.durability, generation: number, inheriting: heritage, budget: budget,
       shape: shape, created: options.clock.now())
     meta.hashBits = UInt8(options.hashBits)
+    meta.entryBudget = entries
+    if let code = options.evictionPolicy?.code ?? heritage?.policyCode { meta.policyCode = code }
     meta.syncInterval = requestedInterval
     if let limit = ResourceLimits.fileSize,
       limit < max(shape.fileSize, 1 << 20)

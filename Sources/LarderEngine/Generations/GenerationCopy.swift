@@ -54,8 +54,7 @@ extension GenerationBuilder {
       try old.environment.copy(to: temporary)
       var meta = old.meta
       meta.generation = number
-      meta.budget = old.table.budget
-      if meta.durability == .relaxed { meta.syncInterval = old.table.syncInterval }
+      meta.update(from: old.table)
       try complete(meta, in: temporary, inheriting: old.table)
       try fault(throwing: .copyWritten)
     } catch {
@@ -98,7 +97,7 @@ extension GenerationBuilder {
       try GenerationBuilder.makeDirectory(temporary)
       try environment.copy(to: temporary)
       var meta = old.meta
-      meta.budget = old.table.budget
+      meta.update(from: old.table)
       try complete(meta, in: temporary, inheriting: old.table)
       try put(temporary, inForceAs: old.number)
     } catch {

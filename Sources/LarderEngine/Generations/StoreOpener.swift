@@ -280,6 +280,9 @@ package struct StoreOpener {
         "The store has format \(meta.version); this version writes format \(StoreMeta.version). "
           + "Update the program.")
     }
+    if EvictionPolicy(code: meta.policyCode) == nil {
+      throw StoreError.unknownPolicy(meta.policyCode, during: "open", path: directory.path)
+    }
     try require(meta.durability)
     if meta.durability.survivesSystemCrash { try environment.confirmAbsence() }
     guard meta.generation == opening.number else {
@@ -345,6 +348,8 @@ package struct StoreOpener {
     if opening.alone {
       table.adoptNamespace()
       table.budget = meta.budget
+      table.entryBudget = meta.entryBudget
+      table.policyCode = meta.policyCode
       if meta.durability == .relaxed {
         table.syncInterval = meta.syncInterval
         try resetRecord(of: table, in: path, newest: newest)

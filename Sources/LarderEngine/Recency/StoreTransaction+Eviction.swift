@@ -8,27 +8,44 @@ internal import LarderSystem
 // EVICTION
 //
 // Eviction runs inside the write transaction, before the insert, so no commit of any process
-// exceeds the budget. It first removes expired entries, which the table `expiries` finds. Then it
-// evicts the least recently used entries of a random sample. Entries are ordered by a keyed hash,
-// so the neighbours of a random position are a random sample, and one cursor reads them in
-// sequence. There is no list and no heap, so a crash leaves nothing to repair. The more bytes must
-// be freed, the larger the sample and the share that is evicted from it.
+// exceeds a budget. It first removes expired entries, which the table `expiries` finds. Then the
+// policy chooses.
+//
+// `.adaptive` takes the next entry of the eviction queues (`EvictionQueues.swift`):
+//
+//   small queue over its share: its first entry. If it was used, it moves to the main queue,
+//     otherwise it is evicted.
+//   otherwise the first entry of the main queue. If it was used, it moves to the end with one use
+//     less, otherwise it is evicted.
+//
+// A number of such steps finds a victim; after that the first entry of the main queue is one, used
+// or not. So the work for an insert is bounded.
+//
+// `.sampledLRU` evicts the least recently used entries of a random sample. Entries are ordered by a
+// keyed hash, so the neighbours of a random position are a random sample, and one cursor reads them
+// in sequence. There is no list and no heap, so a crash leaves nothing to repair. The more bytes
+// must be freed, the larger the sample and the share that is evicted from it. A sample is also what
+// finds the entries that the queues do not name.
 
 extension StoreTransaction {
-  private static var sampleSize: Int { 16 }
+  private static var sampleSize: Int { 32 }
   private static var maximumVictims: Int { 16 }
+  /// The most elements of the queues that are looked at for a victim.
+  private static var maximumSteps: Int { 64 }
+  /// The uses with which an entry of the small queue moves to the main queue.
+  private static var usesToStay: Int { 2 }
 
-  /// Evicts until an entry of `cost` bytes fits into the budget.
+  /// Evicts until an entry of `cost` bytes fits into the budgets.
   mutating func makeRoom(for cost: Int) throws {
-    let limit = budget + (Mutant.budgetOffByOne.isActive ? 1 : 0)
-    guard budget > 0, totals.bytes + UInt64(cost) > limit else { return }
-    try removeExpired(limit: 256) { $0 + UInt64(cost) > limit }
+    guard isOver(adding: cost, entries: 1) else { return }
+    if budget > 0 {
+      let limit = byteLimit
+      try removeExpired(limit: 256) { $0 + UInt64(cost) > limit }
+    }
     var emptyRounds = 0
-    while totals.bytes + UInt64(cost) > limit, totals.entries > 0 {
-      let over = totals.bytes + UInt64(cost) - limit
-      let average = max(totals.bytes / max(totals.entries, 1), 1)
-      let wanted = Int(min(over / average + 1, UInt64(Self.maximumVictims)))
-      let removed = try evict(wanted: wanted, sparingOwn: emptyRounds < 8)
+    while isOver(adding: cost, entries: 1), totals.entries > 0 {
+      let removed = try evict(
+        wanted: victims(adding: cost, entries: 1), sparingOwn: emptyRounds < 8)
       emptyRounds = removed == 0 ? emptyRounds + 1 : 0
       // A cursor finds no more entries: the totals are wrong, so count again.
       if emptyRounds > 32 {
@@ -39,12 +56,12 @@ extension StoreTransaction {
     try fault(throwing: .afterEviction)
   }
 
-  /// Evicts at most `limit` entries towards a lower budget. Returns `false` if more eviction is
+  /// Evicts at most `limit` entries towards lower budgets. Returns `false` if more eviction is
   /// needed.
   mutating func trim(limit: Int) throws -> Bool {
     var removed = 0
     var emptyRounds = 0
-    while budget > 0, totals.bytes > budget, totals.entries > 0, emptyRounds < 32 {
+    while isOver(adding: 0, entries: 0), totals.entries > 0, emptyRounds < 32 {
       if removed >= limit { return false }
       let count = try evict(wanted: Self.maximumVictims, sparingOwn: false)
       removed += count
@@ -53,7 +70,7 @@ extension StoreTransaction {
     return true
   }
 
-  /// Evicts up to `share` least recently used entries of samples, to free space on the disk.
+  /// Evicts up to `share` entries of samples, to free space on the disk.
   mutating func evict(share: Int) throws {
     var removed = 0
     var tries = 0
@@ -71,6 +88,169 @@ extension StoreTransaction {
     }
   }
 
+  // MARK: The budgets
+
+  private var byteLimit: UInt64 { budget + (Mutant.budgetOffByOne.isActive ? 1 : 0) }
+
+  /// Returns whether entries of this number and cost exceed a budget.
+  private func isOver(adding cost: Int, entries: UInt64) -> Bool {
+    budget > 0 && totals.bytes + UInt64(cost) > byteLimit
+      || entryBudget > 0 && totals.entries + entries > entryBudget
+  }
+
+  /// Returns how many entries of the average size have to go, within the limit of one sample.
+  private func victims(adding cost: Int, entries: UInt64) -> Int {
+    var wanted: UInt64 = 1
+    if budget > 0, totals.bytes + UInt64(cost) > byteLimit {
+      let average = max(totals.bytes / max(totals.entries, 1), 1)
+      wanted = (totals.bytes + UInt64(cost) - byteLimit) / average + 1
+    }
+    if entryBudget > 0, totals.entries + entries > entryBudget {
+      wanted = max(wanted, totals.entries + entries - entryBudget)
+    }
+    return Int(min(wanted, UInt64(Self.maximumVictims)))
+  }
+
+  // MARK: The queues
+
+  /// Adds a new entry to the eviction queues, if the store has them.
+  ///
+  /// - Returns: The number of the admission, for the entry's header.
+  mutating func admit(hash: UInt64, cost: Int) -> UInt32 {
+    guard usesQueues else { return 0 }
+    return withQueues { [totals] in $0.admit(prefix: hashPrefix(hash), cost: cost, totals) }
+  }
+
+  mutating func withQueues<R>(_ body: (inout EvictionQueues) throws -> R) rethrows -> R {
+    if queues == nil { queues = EvictionQueues(generation.table) }
+    return try body(&queues!)
+  }
+
+  /// Evicts entries by the policy of the store.
+  ///
+  /// - Parameters:
+  ///   - wanted: The number of victims, if they come from a sample.
+  ///   - sparingOwn: Whether entries of this transaction stay, if others can be found.
+  /// - Returns: The number of entries that were removed.
+  private mutating func evict(wanted: Int, sparingOwn: Bool) throws -> Int {
+    if usesQueues, try evictFromQueues(sparingOwn: sparingOwn) { return 1 }
+    guard EvictionPolicy(code: generation.table.policyCode) != nil else {
+      throw StoreError.unknownPolicy(
+        generation.table.policyCode, during: "write", path: generation.path)
+    }
+    return try evictFromSample(wanted: wanted, sparingOwn: sparingOwn)
+  }
+
+  /// Evicts the next entry of the queues, if they name as many entries as the store has.
+  ///
+  /// - Returns: Whether an entry was evicted.
+  private mutating func evictFromQueues(sparingOwn: Bool) throws -> Bool {
+    guard withQueues({ [entries = totals.entries] in $0.count >= entries }) else { return false }
+    for step in 1...Self.maximumSteps {
+      if let done = try evictFromSmall(sparingOwn: sparingOwn) {
+        if done { return true }
+        continue
+      }
+      guard let element = queues!.popMain() else { return false }
+      let uses = generation.table.uses.uses(element.prefix)
+      if uses > 0, step < Self.maximumSteps {
+        generation.table.uses.setUses(element.prefix, uses - 1)
+        queues!.appendToMain(element)
+        continue
+      }
+      guard let found = try entry(of: element) else { continue }
+      if sparingOwn, found.header.commitVersion == commitVersion {
+        queues!.appendToMain(element)
+        continue
+      }
+      try evict(found, element, fromMain: true)
+      return true
+    }
+    return false
+  }
+
+  /// Looks at the first entry of the small queue, if it is the small queue's turn.
+  ///
+  /// - Returns: Whether the entry was evicted, or `nil` if it is the main queue's turn.
+  private mutating func evictFromSmall(sparingOwn: Bool) throws -> Bool? {
+    guard let element = queues!.firstSmall,
+      queues!.isMainEmpty || queues!.isSmallOverShare(ofBytes: totals.bytes)
+    else { return nil }
+    guard let found = try entry(of: element) else {
+      queues!.popSmall()
+      return false
+    }
+    // All later entries of the small queue are of this transaction as well.
+    if sparingOwn, found.header.commitVersion == commitVersion { return nil }
+    queues!.changeSmallBytes(removing: found.header.cost, adding: 0)
+    queues!.popSmall()
+    let uses = generation.table.uses
+    if uses.uses(element.prefix) >= Self.usesToStay, try !isDead(found.header) {
+      uses.setUses(element.prefix, 0)
+      queues!.appendToMain(element)
+      return false
+    }
+    try evict(found, element, fromMain: false)
+    return true
+  }
+
+  private mutating func evict(
+    _ found: FoundEntry, _ element: EvictionQueues.Element, fromMain: Bool
+  ) throws {
+    if try isDead(found.header) {
+      expired += 1
+    } else {
+      evicted += 1
+      queues!.addGhost(element.prefix, fromMain: fromMain, entries: totals.entries)
+    }
+    try removeItems(hash: found.hash) { $0.offset == found.offset }
+  }
+
+  private mutating func isDead(_ header: EntryHeader) throws -> Bool {
+    if header.isExpired(at: now) { return true }
+    return try epoch(header.namespace) != header.epoch
+  }
+
+  private struct FoundEntry {
+    let hash: UInt64
+    let offset: Int
+    let header: EntryHeader
+
+    /// Searches a record for the entry with a number of admission.
+    init?(_ hash: UInt64, in record: RawSpan, admission: UInt32) {
+      var offset = 0
+      while offset < record.byteCount, let header = try? EntryHeader(in: record, at: offset) {
+        if header.admission == admission {
+          self.hash = hash
+          self.offset = offset
+          self.header = header
+          return
+        }
+        offset += header.storedLength
+      }
+      return nil
+    }
+  }
+
+  /// Returns the entry that an element of a queue names, or `nil` if it was removed.
+  private mutating func entry(of element: EvictionQueues.Element) throws -> FoundEntry? {
+    var cursor = try Cursor(over: generation.entries, in: transaction)
+    var more = try cursor.move(atLeast: UInt64(element.prefix) << 32)
+    // More than one key with the same half of its hash is rare.
+    for _ in 0..<16 {
+      guard more else { return nil }
+      let hash = cursor.currentInteger
+      guard hashPrefix(hash) == element.prefix else { return nil }
+      if let found = FoundEntry(hash, in: cursor.currentValue, admission: element.admission) {
+        return found
+      }
+      more = try cursor.moveToNext()
+    }
+    return nil
+  }
+
+  // MARK: The sample
+
   private struct Candidate {
     let hash: UInt64
     let offset: Int
@@ -78,7 +258,7 @@ extension StoreTransaction {
     let isDead: Bool
   }
 
-  private mutating func evict(wanted: Int, sparingOwn: Bool) throws -> Int {
+  private mutating func evictFromSample(wanted: Int, sparingOwn: Bool) throws -> Int {
     let candidates = try sample(count: Self.sampleSize * wanted, sparingOwn: sparingOwn)
     var victims = candidates.filter(\.isDead)
     if victims.isEmpty {
@@ -147,108 +327,5 @@ extension StoreTransaction {
     for number in unknown { try epoch(number) }
     for hash in damaged { _ = try readableItems(hash: hash) }
     return result
-  }
-
-  /// Removes expired entries, oldest first.
-  ///
-  /// - Returns: Whether no expired entry is left.
-  @discardableResult
-  mutating func removeExpired(
-    limit: Int, while wanted: (UInt64) -> Bool = { _ in true }
-  ) throws -> Bool {
-    for _ in 0..<limit {
-      guard wanted(totals.bytes) else { return false }
-      var first: (expires: Int64, hash: UInt64)?
-      do {
-        var cursor = try Cursor(over: generation.expiries, in: transaction)
-        if try cursor.moveToFirst() { first = ExpiryKey.parse(cursor.currentKey) }
-      }
-      guard let first, first.expires <= now else { return true }
-      let removed = try removeItems(hash: first.hash) { $0.header.expires == first.expires }
-      expired += UInt64(removed)
-      if removed == 0 {
-        try transaction.remove(
-          key: ExpiryKey.key(expires: first.expires, hash: first.hash), in: generation.expiries)
-      }
-    }
-    return false
-  }
-
-  /// Removes entries of earlier epochs, from the hash `start` on.
-  ///
-  /// - Returns: The hash at which to continue, or `nil` at the end.
-  mutating func sweep(from start: UInt64, limit: Int) throws -> UInt64? {
-    var dead: [UInt64] = []
-    var next: UInt64?
-    var seen: Set<UInt32> = []
-    do {
-      var cursor = try Cursor(over: generation.entries, in: transaction)
-      var more = try cursor.move(atLeast: start)
-      var count = 0
-      while more {
-        if count >= limit * 8 || dead.count >= limit {
-          next = cursor.currentInteger
-          break
-        }
-        count += 1
-        let items = (try? Record.items(in: cursor.currentValue)) ?? []
-        for item in items { seen.insert(item.header.namespace) }
-        var isDead = false
-        for item in items {
-          isDead = isDead || namespaces.epoch(of: item.header.namespace) != item.header.epoch
-        }
-        if isDead || items.isEmpty { dead.append(cursor.currentInteger) }
-        more = try cursor.moveToNext()
-      }
-    }
-    for number in seen { try epoch(number) }
-    let known = namespaces
-    for hash in dead {
-      try removeItems(hash: hash) { item in
-        known.epoch(of: item.header.namespace) != item.header.epoch
-      }
-    }
-    return next
-  }
-
-  /// Recounts all totals, after damage that the stored counters do not include.
-  mutating func recount() throws {
-    var bytes: UInt64 = 0
-    var entries: UInt64 = 0
-    var live: [UInt32: (bytes: UInt64, entries: UInt64)] = [:]
-    var epochs: [UInt32: UInt32] = [:]
-    var numbers: Set<UInt32> = []
-    for pass in 0..<2 {
-      do {
-        var cursor = try Cursor(over: generation.entries, in: transaction)
-        var more = try cursor.moveToFirst()
-        while more {
-          for item in (try? Record.items(in: cursor.currentValue)) ?? [] {
-            let header = item.header
-            if pass == 0 {
-              numbers.insert(header.namespace)
-            } else {
-              bytes += UInt64(header.cost)
-              entries += 1
-              if epochs[header.namespace] == header.epoch {
-                live[header.namespace, default: (0, 0)].bytes += UInt64(header.cost)
-                live[header.namespace, default: (0, 0)].entries += 1
-              }
-            }
-          }
-          more = try cursor.moveToNext()
-        }
-      }
-      if pass == 0 { for number in numbers { epochs[number] = try epoch(number) } }
-    }
-    totals.bytes = bytes
-    totals.entries = entries
-    for number in numbers {
-      let sum = live[number] ?? (0, 0)
-      try changeNamespace(number) {
-        $0.bytes = sum.bytes
-        $0.entries = sum.entries
-      }
-    }
   }
 }

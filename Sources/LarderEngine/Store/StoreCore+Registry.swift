@@ -41,14 +41,7 @@ extension StoreCore {
   ) throws(StoreError) -> StoreCore {
     ForkGuard.activate()
     if ForkGuard.isForkedChild { throw .usedAfterFork("open") }
-    if let budget = options.budget,
-      !(4096...GenerationBuilder.maximumBudget).contains(budget.bytes)
-    {
-      throw StoreError(
-        .invalidOption, during: "open", path: path,
-        "Invalid option: budget is \(budget.bytes) bytes; the range is 4,096 bytes to 8 TiB. "
-          + "Pass a value in the range, or none.")
-    }
+    try requireValidLimits(options, path)
     #if canImport(Darwin)
       guard options.allowNonRobustLocks else {
         throw StoreError(
@@ -67,7 +60,7 @@ extension StoreCore {
       }
       try core.verifyAfterDeaths()
       if options.durability == .relaxed { try core.syncer.start(core) }
-      if let budget = options.budget { try core.setBudget(budget) }
+      try core.applyLimits(of: options)
       if let interval = options.syncInterval { try core.setSyncInterval(interval) }
     } catch {
       core.release()

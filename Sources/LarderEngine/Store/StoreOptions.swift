@@ -113,8 +113,8 @@ public struct StoreClock: Sendable {
 
 /// The options for opening a store.
 ///
-/// Durability, budget and interval are properties of the store: the process that creates the store
-/// sets them, and later processes use the stored values.
+/// Durability, budgets, policy and interval are properties of the store: the process that creates the
+/// store sets them, and later processes use the stored values.
 public struct StoreOptions: Sendable {
   /// The guarantee for a crash of the operating system. Opening an existing store with another
   /// durability fails with ``StoreError/Code/durabilityMismatch``. If it is not set, it is `.cache`, and
@@ -125,6 +125,14 @@ public struct StoreOptions: Sendable {
   /// (256 MiB for a new cache, none for a new durable store). Another value than the store's
   /// changes it for every process.
   public var budget: ByteCount?
+  /// The most entries that the store contains, of all processes together, or `nil` for the store's
+  /// own limit (none for a new store). Another value than the store's changes it for every process.
+  /// A new store makes room in its shared memory for the policy to remember as many entries.
+  public var entryBudget: Int?
+  /// The rule by which entries are chosen for eviction, or `nil` for the store's own policy
+  /// (``EvictionPolicy/adaptive`` for a new store). Another policy than the store's changes it for
+  /// every process.
+  public var evictionPolicy: EvictionPolicy?
   /// The interval between syncs of a `.relaxed` store while it is written to: from one millisecond
   /// to one day. `nil` means the store's own interval (one second for a new store). Another value
   /// than the store's changes it for every process.

@@ -328,7 +328,7 @@ final class QueryResultCache<Object: Storable>: Sendable {
       else {
         return nil
       }
-      for hash in result.uses { result.generation.table.touch(hash: hash) }
+      for hash in result.uses { result.generation.table.touchExactly(hash: hash) }
       return result.objects
     }
   }

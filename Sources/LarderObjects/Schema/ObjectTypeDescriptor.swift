@@ -80,7 +80,7 @@ final class ObjectTypeDescriptor<Object: Storable>: Sendable {
     layout = Object.declaredLayout
     hasObservers = Object.hasObservers
     scannable = ScannableIndexes(declared.map(\.shape) + [Index<Object>.references])
-    tier = MemoryTier(core: core, options: options)
+    tier = MemoryTier(core: core, options: options, recordsExactUses: true)
     core.watchFiles()
   }
 

@@ -122,7 +122,7 @@ extension ObjectTypeDescriptor {
   func noteUse(of objects: [Object], _ type: UInt32, _ view: SnapshotView) -> [UInt64] {
     objects.map { object in
       let hash = view.generation.objectHash(type: type, id: Self.bytes(of: object.id))
-      view.generation.table.touch(hash: hash)
+      view.generation.table.touchExactly(hash: hash)
       return hash
     }
   }

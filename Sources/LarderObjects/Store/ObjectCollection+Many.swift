@@ -62,7 +62,7 @@ extension ObjectCollection {
           type: type, sequence: sequence, in: snapshot)
       else { return nil }
       let hash = snapshot.generation.objectHash(type: type, id: id)
-      snapshot.generation.table.touch(hash: hash)
+      snapshot.generation.table.touchExactly(hash: hash)
       return (stored, hash)
     } catch let damage as DamagedObject {
       throw kind.damaged(damage)

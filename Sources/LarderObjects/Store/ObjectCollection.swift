@@ -65,7 +65,7 @@ public struct ObjectCollection<Object: Storable>: Sendable {
         return try ObjectReading.withObject(
           type: type, id: id, hash: hash, in: snapshot
         ) { head, _, object in
-          snapshot.generation.table.touch(hash: hash)
+          snapshot.generation.table.touchExactly(hash: hash)
           // The stored version is the cached one: revalidate the cached object for this snapshot.
           if let object = kind.object(
             in: kind.tier.revalidate(

@@ -1,0 +1,112 @@
+// Larder — an embedded, multi-process cache and object store.
+// Copyright 2026 the Larder authors. Licensed under Apache-2.0.
+// SPDX-License-Identifier: Apache-2.0
+
+internal import LarderLMDB
+internal import LarderSystem
+
+/// The removal of entries that no process can see any more, and the totals after damage.
+extension StoreTransaction {
+  /// Removes expired entries, oldest first.
+  ///
+  /// - Returns: Whether no expired entry is left.
+  @discardableResult
+  mutating func removeExpired(
+    limit: Int, while wanted: (UInt64) -> Bool = { _ in true }
+  ) throws -> Bool {
+    for _ in 0..<limit {
+      guard wanted(totals.bytes) else { return false }
+      var first: (expires: Int64, hash: UInt64)?
+      do {
+        var cursor = try Cursor(over: generation.expiries, in: transaction)
+        if try cursor.moveToFirst() { first = ExpiryKey.parse(cursor.currentKey) }
+      }
+      guard let first, first.expires <= now else { return true }
+      let removed = try removeItems(hash: first.hash) { $0.header.expires == first.expires }
+      expired += UInt64(removed)
+      if removed == 0 {
+        try transaction.remove(
+          key: ExpiryKey.key(expires: first.expires, hash: first.hash), in: generation.expiries)
+      }
+    }
+    return false
+  }
+
+  /// Removes entries of earlier epochs, from the hash `start` on.
+  ///
+  /// - Returns: The hash at which to continue, or `nil` at the end.
+  mutating func sweep(from start: UInt64, limit: Int) throws -> UInt64? {
+    var dead: [UInt64] = []
+    var next: UInt64?
+    var seen: Set<UInt32> = []
+    do {
+      var cursor = try Cursor(over: generation.entries, in: transaction)
+      var more = try cursor.move(atLeast: start)
+      var count = 0
+      while more {
+        if count >= limit * 8 || dead.count >= limit {
+          next = cursor.currentInteger
+          break
+        }
+        count += 1
+        let items = (try? Record.items(in: cursor.currentValue)) ?? []
+        for item in items { seen.insert(item.header.namespace) }
+        var isDead = false
+        for item in items {
+          isDead = isDead || namespaces.epoch(of: item.header.namespace) != item.header.epoch
+        }
+        if isDead || items.isEmpty { dead.append(cursor.currentInteger) }
+        more = try cursor.moveToNext()
+      }
+    }
+    for number in seen { try epoch(number) }
+    let known = namespaces
+    for hash in dead {
+      try removeItems(hash: hash) { item in
+        known.epoch(of: item.header.namespace) != item.header.epoch
+      }
+    }
+    return next
+  }
+
+  /// Recounts all totals, after damage that the stored counters do not include.
+  mutating func recount() throws {
+    var bytes: UInt64 = 0
+    var entries: UInt64 = 0
+    var live: [UInt32: (bytes: UInt64, entries: UInt64)] = [:]
+    var epochs: [UInt32: UInt32] = [:]
+    var numbers: Set<UInt32> = []
+    for pass in 0..<2 {
+      do {
+        var cursor = try Cursor(over: generation.entries, in: transaction)
+        var more = try cursor.moveToFirst()
+        while more {
+          for item in (try? Record.items(in: cursor.currentValue)) ?? [] {
+            let header = item.header
+            if pass == 0 {
+              numbers.insert(header.namespace)
+            } else {
+              bytes += UInt64(header.cost)
+              entries += 1
+              if epochs[header.namespace] == header.epoch {
+                live[header.namespace, default: (0, 0)].bytes += UInt64(header.cost)
+                live[header.namespace, default: (0, 0)].entries += 1
+              }
+            }
+          }
+          more = try cursor.moveToNext()
+        }
+      }
+      if pass == 0 { for number in numbers { epochs[number] = try epoch(number) } }
+    }
+    totals.bytes = bytes
+    totals.entries = entries
+    for number in numbers {
+      let sum = live[number] ?? (0, 0)
+      try changeNamespace(number) {
+        $0.bytes = sum.bytes
+        $0.entries = sum.entries
+      }
+    }
+  }
+}
