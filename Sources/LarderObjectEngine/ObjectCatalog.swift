@@ -223,7 +223,7 @@ package struct ObjectTypeCounters: Sendable, Hashable {
   package var isBounded: Bool { budget > 0 || mostObjects > 0 }
 
   package static func key(_ number: UInt32) -> [UInt8] { prefixed("c:", number) }
-  static func droppedKey(_ number: UInt32) -> [UInt8] { prefixed("d:", number) }
+  package static func droppedKey(_ number: UInt32) -> [UInt8] { prefixed("d:", number) }
   package static var numbersKey: [UInt8] { Array("numbers".utf8) }
 
   private static func prefixed(_ prefix: String, _ number: UInt32) -> [UInt8] {

@@ -15,7 +15,7 @@ extension StoreTransaction {
   /// Removes some of the records of dropped types and indexes.
   ///
   /// - Returns: Whether there may be more.
-  mutating func sweepDropped(limit: Int) throws -> Bool {
+  package mutating func sweepDropped(limit: Int) throws -> Bool {
     var dropped: (number: UInt32, isIndex: Bool)?
     try withSnapshot { snapshot in
       var cursor = try Cursor(over: .main, in: snapshot.transaction)
@@ -58,21 +58,24 @@ extension StoreTransaction {
   private mutating func sweepType(_ number: UInt32, _ limit: Int) throws -> Int {
     var found: [(sequence: UInt64, id: [UInt8]?)] = []
     try withSnapshot { snapshot in
-      try ObjectReading.scan(type: number, in: snapshot) { result in
-        switch result {
-        case .success(let stored): found.append((stored.sequence, stored.id))
-        case .failure(let damage): found.append((damage.sequence, nil))
-        }
+      // As they are stored: the layouts of a dropped type are gone.
+      try ObjectReading.scan(type: number, in: snapshot) {
+        found.append(($0.sequence, nil))
+        return found.count < limit
+      } _: { head, id, _ in
+        found.append((head.sequence, id.copied()))
         return found.count < limit
       }
     }
+    var damaged: Set<UInt64> = []
     for (sequence, id) in found {
       // The tombstones of the indexes cover the index entries.
       if let id, try delete(type: number, id: id) { continue }
-      try removeDanglingKeys(of: sequence, number)
+      damaged.insert(sequence)
       try transaction.remove(
         key: ObjectFormat.objectKey(type: number, sequence: sequence), in: generation.objects)
     }
+    if !damaged.isEmpty { try removeDanglingKeys(of: damaged, number) }
     if found.count < limit {
       try transaction.remove(
         key: ObjectFormat.objectKey(type: number, sequence: 0), in: generation.objects)

@@ -8,13 +8,13 @@ internal import LarderLMDB
 internal import LarderSystem
 
 extension StoreTransaction {
-  /// Removes the ids and index keys of an object whose record is too damaged to name them. Its
-  /// sequence may get another record, and a remaining key would lead to that record, or occupy a
+  /// Removes the ids and index keys of objects whose records are too damaged to name them. Their
+  /// sequences may get other records, and a remaining key would lead to one of those, or occupy a
   /// unique key permanently.
   ///
-  /// - Complexity: O(*n*) in all ids and index keys; damage is rare.
-  mutating func removeDanglingKeys(of sequence: UInt64, _ type: UInt32) throws {
-    var hashes: [UInt64] = []
+  /// - Complexity: O(*n*) in all ids and index keys, for any number of objects; damage is rare.
+  mutating func removeDanglingKeys(of sequences: Set<UInt64>, _ type: UInt32) throws {
+    var hashes: [(hash: UInt64, sequence: UInt64)] = []
     var entries: [[UInt8]] = []
     var texts: Set<UInt32> = []
     try withSnapshot { snapshot in
@@ -29,10 +29,10 @@ extension StoreTransaction {
       texts = indexes.filter(ObjectFormat.isText)
       for index in indexes.subtracting(texts) {
         try ObjectReading.scanIndex(index, in: snapshot) { key, found in
-          if found == sequence {
+          if sequences.contains(found) {
             entries.append(
               ObjectFormat.indexEntry(
-                ObjectIndexKey(index: index, bytes: key.copied()), sequence: sequence))
+                ObjectIndexKey(index: index, bytes: key.copied()), sequence: found))
           }
           return true
         }
@@ -40,16 +40,21 @@ extension StoreTransaction {
       var cursor = try Cursor(over: snapshot.generation.ids, in: snapshot.transaction)
       var more = try cursor.moveToFirst()
       while more {
-        let isFound = ObjectFormat.idItems(cursor.currentValue).contains { $0 == (type, sequence) }
-        if isFound {
-          hashes.append(ObjectFormat.hash(ofIDKey: cursor.currentInteger, snapshot.generation.meta))
+        for item in ObjectFormat.idItems(cursor.currentValue)
+        where item.0 == type && sequences.contains(item.1) {
+          hashes.append(
+            (
+              ObjectFormat.hash(ofIDKey: cursor.currentInteger, snapshot.generation.meta), item.1
+            ))
         }
         more = try cursor.moveToNext()
       }
     }
     for entry in entries { try transaction.remove(key: entry, in: generation.indexes) }
-    for index in texts { try removePostings(of: sequence, in: index) }
-    for hash in hashes { try unlink(hash, type, sequence) }
+    for index in texts {
+      for sequence in sequences { try removePostings(of: sequence, in: index) }
+    }
+    for (hash, sequence) in hashes { try unlink(hash, type, sequence) }
   }
 
   /// Shows the stored object of the same version to a closure that may change the write.

@@ -185,7 +185,7 @@ extension StoreTransaction {
       try unlink(ObjectFormat.hash(type: type, id: id, in: generation), type, sequence)
       try removeRecord(type, sequence, header)
     case .damaged(let header):
-      try removeDanglingKeys(of: sequence, type)
+      try removeDanglingKeys(of: [sequence], type)
       try removeRecord(type, sequence, header)
     }
     force()

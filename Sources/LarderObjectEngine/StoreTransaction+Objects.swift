@@ -200,7 +200,7 @@ extension StoreTransaction {
         oldKeys = keys
         try removeRecord(type, known, header)
       case .damaged(let header):
-        try removeDanglingKeys(of: known, type)
+        try removeDanglingKeys(of: [known], type)
         try link(hash, type, known)
         try removeRecord(type, known, header)
       }
@@ -248,7 +248,7 @@ extension StoreTransaction {
       for key in keys { try remove(key, of: sequence) }
       try removeRecord(type, sequence, header)
     case .damaged(let header):
-      try removeDanglingKeys(of: sequence, type)
+      try removeDanglingKeys(of: [sequence], type)
       try removeRecord(type, sequence, header)
     }
     try fault(throwing: .objectUnlinked)

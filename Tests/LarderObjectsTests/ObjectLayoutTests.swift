@@ -247,6 +247,28 @@ private struct NextShipment: DeclaresSchema, Equatable {
     #expect(try temporary.store.verify().isEmpty)
   }
 
+  @Test
+  func `Objects of a dropped type are sound until they are swept, and no other object is read`()
+    throws
+  {
+    let temporary = try TemporaryStore()
+    let objects = ObjectStore(temporary.store)
+    try objects.save((0..<2500).map { Shipment($0) })
+    try objects.deleteAll(Shipment.self)
+    #expect(try temporary.store.verify() == [], "before the sweep")
+    try objects.save(Shipment(1))
+    let core = temporary.store.core
+    var steps = 0
+    while try core.withGeneration({ generation in
+      try core.transact(in: generation) { try $0.sweepDropped(limit: 1000) }.result
+    }) {
+      steps += 1
+      #expect(try temporary.store.verify() == [], "after step \(steps)")
+    }
+    #expect(steps >= 3)
+    #expect(try objects.objects(Shipment.self).fetch() == [Shipment(1)])
+  }
+
   @Test func `Programs with and without the schema read and replace each other's objects`() throws {
     let temporary = try TemporaryStore()
     let declared = ObjectStore(temporary.store)
