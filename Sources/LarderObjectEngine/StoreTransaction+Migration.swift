@@ -168,7 +168,7 @@ extension StoreTransaction {
     let from = ObjectFormat.hash(type: source, id: old, in: generation)
     let to = ObjectFormat.hash(type: target, id: new, in: generation)
     let tick = generation.table.lastUse(hash: from)
-    // Another key of the same recency slot may have been used since.
+    // The copy may have been used since.
     if tick > generation.table.lastUse(hash: to) {
       generation.table.setLastUse(hash: to, tick: tick)
     }

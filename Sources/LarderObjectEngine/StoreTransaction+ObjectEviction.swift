@@ -11,7 +11,7 @@ internal import LarderSystem
 // A type with a budget (bytes, objects or both, in its counters) has one more index, which only
 // this file uses: `sample`. Its keys are the hashes of the ids, big-endian, with an entry for each
 // object. Neighbours of a random hash are a random sample of the type, however large its share of
-// the store. The hash also selects the recency slot, so eviction chooses objects without reading
+// the store. The use table knows objects by the same hash, so eviction chooses objects without reading
 // them. The index follows the table `ids`: every change there changes the sample, and records do
 // not contain its keys.
 //

@@ -5,6 +5,7 @@
 import Foundation
 import Larder
 import LarderEngine
+import LarderSystem
 import LarderTesting
 import Testing
 
@@ -62,6 +63,20 @@ import Testing
       TestFiles.removeAll(directory.path)
       store.close()
       #expect(try !isMapped(directory.path))
+    }
+
+    @Test func `No other directory gets the identity of an open store that was removed`() throws {
+      let removed = directory.appending("removed")
+      let store = try SharedStore(at: removed)
+      let root = try #require(try FileSystem.status(of: removed + "/v1")?.identity)
+      TestFiles.removeAll(removed)
+      // A file system gives a free inode number to the next directory.
+      for number in 0..<50 {
+        let other = directory.appending("other-\(number)")
+        try TestFiles.makeDirectory(other)
+        #expect(try FileSystem.status(of: other)?.identity != root)
+      }
+      store.close()
     }
 
     private func isMapped(_ path: String) throws -> Bool {

@@ -18,7 +18,7 @@
 //        8  version         u64   3
 //       16  store id        2 u64 bound to the `meta` record
 //       32  generation      u64   bound to the `meta` record and to CURRENT
-//       40  recency slots   u64   power of two: the number of use words
+//       40  use words       u64   power of two
 //       48  boot id         u64
 //       56  PID namespace   u64
 //       64  file size       u64   exact

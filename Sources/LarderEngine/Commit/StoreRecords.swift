@@ -14,7 +14,7 @@ internal import LarderSystem
 //          LRU, 2 adaptive)
 //        6 hash bits u8
 //        8 store id 16 bytes   24 generation u64   32 hash secret 16 bytes   48 budget u64 (0 none)
-//       56 map size u64   64 recency slots u32   68 stamp slots u8,
+//       56 map size u64   64 use words u32   68 stamp slots u8,
 //       log2   69 process slots u8, log2   72 created i64   80 entry budget u64 (0 none)
 //       88 checksum u64
 //       and of a relaxed store   96 interval between syncs u64, milliseconds   104 checksum u64

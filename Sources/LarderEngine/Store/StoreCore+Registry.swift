@@ -82,13 +82,14 @@ extension StoreCore {
   ) throws(StoreError) -> StoreCore {
     let deadline = Clocks.deadline(after: options.openTimeout)
     while true {
-      switch step(directory, options.durability, try identity(of: directory)) {
+      let (identity, root) = try identity(of: directory)
+      switch step(directory, options.durability, identity) {
       case .found(let core): return core
       // The caller would get a different durability than it requested.
       case .differs(let found):
         throw StoreDirectory.mismatch(directory.path, wanted: options.durability, found: found)
       case .open(let identity, let ended):
-        return try openCore(directory, options, identity, ended)
+        return try openCore(directory, options, (identity, root), ended)
       case .wait(let event):
         let now = Clocks.monotonicNanoseconds()
         guard now < deadline, event.wait(nanoseconds: deadline - now) else {
@@ -102,19 +103,24 @@ extension StoreCore {
     }
   }
 
-  private static func identity(of directory: StoreDirectory) throws(StoreError) -> FileIdentityKey {
-    let status: FileStatus?
+  /// Returns the identity of a root directory, and the open directory: while it is open, no other
+  /// directory gets its inode number, even if it is deleted.
+  private static func identity(
+    of directory: StoreDirectory
+  ) throws(StoreError) -> (FileIdentityKey, OwnedFile) {
     do throws(SystemError) {
-      status = try FileSystem.status(of: directory.root)
+      // The root of a durable store is a link to a descriptor.
+      let root = try OwnedFile(path: directory.root + "/.", writable: false)
+      let identity = try root.status.identity
+      return (FileIdentityKey(device: identity.device, inode: identity.inode), root)
     } catch {
-      throw StoreError(error, during: "open", path: directory.root)
-    }
-    guard let status else {
+      guard error.isNoSuchFile else {
+        throw StoreError(error, during: "open", path: directory.root)
+      }
       throw StoreError(
         .directory, during: "open", path: directory.root,
         "The directory was deleted while the store was being opened. Open it again.")
     }
-    return FileIdentityKey(device: status.identity.device, inode: status.identity.inode)
   }
 
   private static func step(
@@ -143,8 +149,8 @@ extension StoreCore {
   }
 
   private static func openCore(
-    _ directory: StoreDirectory, _ options: StoreOptions, _ identity: FileIdentityKey,
-    _ ended: Event
+    _ directory: StoreDirectory, _ options: StoreOptions,
+    _ root: (identity: FileIdentityKey, directory: OwnedFile), _ ended: Event
   ) throws(StoreError) -> StoreCore {
     let notices = DeferredCallbacks(options)
     // Delivered once the store is open, because a callback may use it.
@@ -152,11 +158,11 @@ extension StoreCore {
     let outcome: Result<StoreCore, StoreError>
     do throws(StoreError) {
       let core = try StoreCore(
-        directory: directory, identity: identity, options: options, notices: notices)
-      registry.withLock { $0[identity] = .open(core, handles: 1) }
+        directory: directory, root, options: options, notices: notices)
+      registry.withLock { $0[root.identity] = .open(core, handles: 1) }
       outcome = .success(core)
     } catch {
-      registry.withLock { $0[identity] = nil }
+      registry.withLock { $0[root.identity] = nil }
       outcome = .failure(error)
     }
     ended.set()

@@ -11,6 +11,8 @@ internal import Synchronization
 package final class StoreCore: Sendable {
   package let directory: StoreDirectory
   package let identity: FileIdentityKey
+  /// Held open, so that ``identity`` is of no other directory.
+  private let rootDirectory: OwnedFile
   package let options: StoreOptions
   let queue = WriteQueue()
   /// The counters of pending writes, for readers that do not acquire the queue's lock.
@@ -49,15 +51,16 @@ package final class StoreCore: Sendable {
   }
 
   init(
-    directory: StoreDirectory, identity: FileIdentityKey, options: StoreOptions,
-    notices: DeferredCallbacks
+    directory: StoreDirectory, _ root: (identity: FileIdentityKey, directory: OwnedFile),
+    options: StoreOptions, notices: DeferredCallbacks
   ) throws(StoreError) {
     let generation = try StoreOpener(
       directory: directory, options: notices.adopting(options)
     ).open()
     self.notices = notices
     self.directory = generation.directory
-    self.identity = identity
+    self.identity = root.identity
+    rootDirectory = root.directory
     self.options = options
     self.current = Mutex(generation)
     self.pending = queue.pending

@@ -14,7 +14,7 @@ internal import Synchronization
 /// The object in a closure that builds a predicate.
 @dynamicMemberLookup
 public struct PredicateRoot<Object: Storable>: Sendable {
-  /// Creates the object of a predicate that is built outside of a closure.
+  /// Creates the object that a predicate's closure gets.
   package init() {}
 
   /// Returns a property of the object.

@@ -14,7 +14,7 @@ internal import Synchronization
 // and `deny` guards against deletions by programs, not against eviction. A reference to an evicted
 // object is a reference to a missing object. If parents have a budget, give the children one too.
 //
-// The recency table of the shared-memory table records uses: a save, a look-up by id or through a
+// The use table in the shared-memory table records uses: a save, a look-up by id or through a
 // reference, and a query result that contains the object, each also when memory answers it. A
 // count, an index build and a migration are not uses: an object that these rewrite keeps its time
 // of last use. Recording a use costs at most one store to memory and no write to the database. The
@@ -115,7 +115,7 @@ extension ObjectTypeDescriptor {
         + "the object.", ids: [id])
   }
 
-  /// Records in the recency table that a query returned objects.
+  /// Records in the use table that a query returned objects.
   ///
   /// - Returns: The hashes of the objects, so that a cached result can record the same uses.
   @discardableResult
